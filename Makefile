@@ -1,11 +1,13 @@
 # lockstep: `make` builds ./lockstep and liblockstep.a with what is installed; `make help` lists the targets.
 #
-# Variables: CC, BUILD (folder of the outputs), MPI=auto|no|<pkg-config name>, SANITIZE=address,undefined, WERROR=1,
-#            PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use).
+# Variables: CC, BUILD (folder of the outputs), MPI=auto|no|<pkg-config name>, CUDA=auto|no|<folder of the toolkit>, SANITIZE=address,undefined,
+#            WERROR=1, PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use).
 
 CC       ?= cc
 BUILD    ?= build
 MPI      ?= auto
+CUDA     ?= auto
+CUDA_SMS ?= 90
 PREFIX   ?= /usr/local
 PKG      ?= pkg-config
 MACHINE  := $(shell uname -m)
@@ -87,8 +89,15 @@ endif
 ifneq ($(MACHINE),aarch64)
 SRC := $(filter-out src/device/cpu/neon/%,$(SRC))
 endif
+# Kernels for GPUs. A cubin for each architecture of CUDA_SMS where there is a compiler; the sources go in as text anyhow (src/device/cuda/images.h).
+ifndef BARE
+CU := $(sort $(wildcard src/device/cuda/kernels/*.cu))
+NVCC := $(shell CUDA=$(CUDA) tools/nvcc)
+CUBINS := $(if $(NVCC),$(foreach sm,$(CUDA_SMS),$(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/cuda/%.$(sm).cubin,$(CU))))
+IMAGES := $(BUILD)/cuda/images
+endif
 CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter src/cli/%,$(SRC)))
-LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(SRC)))
+LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(SRC))) $(if $(IMAGES),$(IMAGES).o)
 LIB     := $(BUILD)/liblockstep.a
 BIN     := $(BUILD)/lockstep
 
@@ -131,6 +140,22 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
 
+CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.h src/device/cuda/kernels/*.cuh src/device/cuda/common/*)
+define cubins_of # SM, its name for the compiler
+$(BUILD)/cuda/%.$(1).cubin: src/device/cuda/kernels/%.cu $(CUDA_HEADERS)
+	@mkdir -p $$(@D)
+	$$(call say,NVCC,$$@)
+	$$(Q)$$(NVCC) -std=c++17 -O3 --fmad=false -Werror all-warnings -gencode=arch=compute_$(2),code=sm_$(2) -cubin -Isrc $$< -o $$@
+endef
+$(foreach sm,$(CUDA_SMS),$(eval $(call cubins_of,$(sm),$(if $(filter 90,$(sm)),90a,$(sm)))))
+
+$(BUILD)/cuda/wanted: FORCE
+	@mkdir -p $(@D); echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@
+$(IMAGES).c: $(CUBINS) $(CU) $(CUDA_HEADERS) tools/cuda-images $(BUILD)/cuda/wanted
+	$(Q)tools/cuda-images $(IMAGES) src/device/cuda/kernels $(CUBINS)
+$(IMAGES).o: $(IMAGES).c $(BUILD)/flags
+	$(Q)$(CC) $(CFLAGS_ALL) -c $< -o $@
+
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	$(call say,AR,$@)
@@ -143,6 +168,28 @@ $(BIN): $(CLI_OBJ) $(LIB)
 $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) $(shell $(PKG) --libs cmocka) -o $@
+
+# A libcuda whose GPU is the CPU, with the kernels of src/device/cuda/kernels.
+LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
+CXX ?= c++
+CU_ON_CPU := $(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/tests/cuda/%.o,$(CU)) $(BUILD)/tests/cuda/libcuda.o
+CXXFLAGS_CUDA := -std=c++17 -O2 -g -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
+                 $(if $(WERROR),-Werror) -Isrc -Itests/cuda
+$(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h $(CUDA_HEADERS)
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_CUDA) -include tests/cuda/on_cpu.h -x c++ -c $< -o $@
+$(BUILD)/tests/cuda/libcuda.o: tests/cuda/libcuda.cpp tests/cuda/on_cpu.h
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$(Q)$(CXX) $(CXXFLAGS_CUDA) -c $< -o $@
+LIBNVRTC := $(BUILD)/tests/cuda/libnvrtc.so.13
+$(LIBNVRTC): tests/cuda/libnvrtc.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -O1 -fPIC -shared -Wall -Wextra -Wl,-soname,libnvrtc.so.13 $< -o $@
+$(LIBCUDA): $(CU_ON_CPU)
+	$(call say,LD,$@)
+	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 -pthread $^ -o $@
 
 # The program with somebody in it who spoils numbers, as LS_SPOIL says: for tests alone.
 $(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
@@ -189,7 +236,7 @@ verify-all-run: all
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
 # The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
-programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ)
+programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(LIBCUDA) $(LIBNVRTC)
 
 test:
 	@tools/setup test

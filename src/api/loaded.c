@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "comm/launcher.h"
 #include "data/text/corpus.h"
+#include "device/choose.h"
 #include "model/model.h"
 #include "numerics/elementary.h"
 #include "run/folder/save.h"
@@ -119,7 +120,9 @@ ls_status ls_run_load(ls_run *r) {
     LS_TRY(choose_sizes(r));
     if (!ls_shape_sees_images(&r->start.shape)) LS_TRY(ls_start_tokenizer(&r->start, o->tokenizer, &r->tokenizer));
     LS_TRY(ls_placement_make(1, (int)o->threads, o->pin, &l->placement));
-    LS_TRY(ls_device_open_cpu(l->placement.threads, ls_placement_cpus(&l->placement, 0), NULL, &l->device));
+    LS_TRY(ls_device_open_named(o->device, 0, &l->device));
+    if (!l->device)
+        LS_TRY(ls_device_open_cpu(l->placement.threads, ls_placement_cpus(&l->placement, 0), NULL, &l->device));
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&r->start.shape);
     LS_TRY(ls_model_create(&r->start.shape, slices, &l->model));
     ls_layout_task task = {.model = l->model, .B = l->micro, .T = l->T, .G = 1};

@@ -6,6 +6,7 @@
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
+#include "comm/tensors.h"
 #include "comm/world.h"
 #include "interop/copies.h"
 #include "observe/trace.h"
@@ -32,7 +33,7 @@ static ls_status share_by_speed(ls_run *r, ls_world *world) {
 }
 
 static ls_status create_trainer(ls_run *r, ls_world *world) {
-    LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &r->device));
+    LS_TRY(ls_world_open_device(world, r->options.device, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
     return ls_trainer_create(&r->settings, &place, &r->data, &r->trainer);

@@ -14,6 +14,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
+struct ls_device;
+
 /* 3.0 for 300 %; 0: off. Only ls_fault_read() writes it. */
 extern double ls_fault_slow;
 
@@ -40,8 +42,9 @@ typedef enum ls_fault_place {
 
 typedef struct ls_fault_site {
     ls_fault_place place;
-    const char *tensor; /* NULL: none of its own */
-    int block;          /* of the model; −1: none */
+    const char *tensor;       /* NULL: none of its own */
+    int block;                /* of the model; −1: none */
+    struct ls_device *device; /* whose memory it is; NULL: the host's */
     void *data;
     size_t elems, elem_bytes;
 } ls_fault_site;
@@ -52,9 +55,9 @@ extern int64_t ls_fault_step; /* steps done */
 extern int ls_fault_path;     /* 1: while other instructions than usual compute */
 extern bool ls_fault_no_unit; /* this CPU is taken for one without matrix units */
 
-static inline void ls_fault_at(ls_fault_place place, const char *tensor, int block, void *data, size_t elems,
-                               size_t elem_bytes) {
-    if (ls_fault_spoil) ls_fault_spoil(&(ls_fault_site){place, tensor, block, data, elems, elem_bytes});
+static inline void ls_fault_at(struct ls_device *device, ls_fault_place place, const char *tensor, int block,
+                               void *data, size_t elems, size_t elem_bytes) {
+    if (ls_fault_spoil) ls_fault_spoil(&(ls_fault_site){place, tensor, block, device, data, elems, elem_bytes});
 }
 
 /* ---- slow work --------------------------------------------------------------------------------------------------- */

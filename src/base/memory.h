@@ -11,6 +11,14 @@
  * would rather kill a process later than refuse now. */
 ls_status ls_memory_check(size_t bytes);
 
+/* Where memory comes from: an allocator of 64-byte aligned, zeroed blocks and its counterpart. Blocks may be of 0
+ * bytes. */
+typedef struct ls_memory_source {
+    ls_status (*alloc)(void *ctx, size_t bytes, void **memory);
+    void (*release)(void *ctx, void *memory);
+    void *ctx;
+} ls_memory_source;
+
 /* A list of `count` elements of `bytes`, with space for one more: the same memory where *capacity has it, else a larger
  * one. NULL: memory is short, and the list is as it was. */
 void *ls_list_grow(void *list, size_t count, size_t *capacity, size_t bytes);

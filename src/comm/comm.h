@@ -24,6 +24,7 @@
 #include "base/memory.h"
 #include "comm/reduce_plan.h"
 #include "comm/world.h"
+#include "device/device.h"
 
 enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
 
@@ -74,6 +75,16 @@ struct ls_comm {
     ls_traffic traffic[LS_TRAFFIC_KINDS];
 };
 
+/* Tensors of a device whose memory the host cannot follow, on their way through memory of the host (tensors.c). */
+typedef struct ls_staging {
+    ls_device *device; /* NULL: none */
+    void *to;          /* memory of the device that gets the result at the end; NULL: nothing comes back */
+    const void *from;
+    size_t bytes;
+    int buffers;
+    void *buffer[LS_TREE_COVER_MAX + 1]; /* of the host, given back at the end */
+} ls_staging;
+
 struct ls_request {
     ls_comm *comm;
     ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: neither counted nor traced */
@@ -109,6 +120,7 @@ struct ls_request {
     ls_net_request *net; /* messages of the current phase */
     size_t net_used, net_capacity;
     void *message; /* send and receive: the record in shared memory */
+    ls_staging tensors;
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

@@ -66,6 +66,8 @@ static void recycle(ls_request *r) {
     ls_world *world = r->comm->world;
     for (int i = 0; i < r->staged; i++) ls_heap_free(&world->heap, r->staging[i]);
     r->staged = 0;
+    for (int i = 0; i < r->tensors.buffers; i++) ls_world_free(world, r->tensors.buffer[i]);
+    r->tensors.buffers = 0;
     free(r->scratch);
     r->scratch = NULL;
     ls_reduce_plan_release(r->plan);
@@ -123,7 +125,9 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
 }
 
 static ls_status end(ls_request *r, ls_status status) {
+    const ls_staging *t = &r->tensors;
     leave_flight(r->comm->world, r);
+    if (status == LS_OK && t->to) status = ls_device_copy_in(t->device, t->to, t->from, t->bytes);
     recycle(r);
     return status;
 }
@@ -139,7 +143,7 @@ ls_status ls_request_wait(ls_request *r) {
     ls_meter_mark mark = ls_meter_begin();
     ls_status status = ls_world_wait(world, r);
     ls_meter_communicated(mark, (int)r->kind, r->ready_ns);
-    (void)end(r, status);
+    status = end(r, status);
     world->waited_ns += ls_clock_ns() - begin_ns;
     ls_span_end(span, bytes);
     return status;

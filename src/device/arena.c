@@ -113,7 +113,7 @@ size_t ls_arena_kind_bytes(const ls_arena *arena, const char *kind) {
     return 0;
 }
 
-ls_status ls_arena_build(ls_arena_layout layout, void *layout_ctx, const ls_arena_source *source, ls_arena *arena) {
+ls_status ls_arena_build(ls_arena_layout layout, void *layout_ctx, const ls_memory_source *source, ls_arena *arena) {
     ls_arena_measure(arena);
     LS_TRY(layout(arena, layout_ctx));
     LS_TRY(ls_arena_finish(arena));

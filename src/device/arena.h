@@ -34,7 +34,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/status.h"
+#include "base/memory.h"
 
 enum { LS_ARENA_ALIGN_BYTES = 64, LS_ARENA_KINDS_MAX = 16, LS_ARENA_PHASES_MAX = 8 };
 
@@ -81,15 +81,8 @@ size_t ls_arena_kind_bytes(const ls_arena *arena, const char *kind);
 
 typedef ls_status (*ls_arena_layout)(ls_arena *arena, void *ctx);
 
-/* Where memory comes from: an allocator of aligned blocks and its counterpart. Blocks may be of 0 bytes. */
-typedef struct ls_arena_source {
-    ls_status (*alloc)(void *ctx, size_t bytes, void **memory);
-    void (*release)(void *ctx, void *memory);
-    void *ctx;
-} ls_arena_source;
-
 /* Runs `layout` to measure, gets the memory, runs it again to carve. `*arena` then describes the result and
  * arena->memory belongs to the caller, who releases it. On failure nothing is left to release. */
-ls_status ls_arena_build(ls_arena_layout layout, void *layout_ctx, const ls_arena_source *source, ls_arena *arena);
+ls_status ls_arena_build(ls_arena_layout layout, void *layout_ctx, const ls_memory_source *source, ls_arena *arena);
 
 #endif

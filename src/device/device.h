@@ -1,10 +1,16 @@
 /* device.h: where tensors live and where operations on them run.
  *
- * A device is a memory space, an ordered queue with events, and a table of operations (ops.h). Operations,
- * copies and fills are enqueued and take effect in the order of the calls; they may still be running when the call
- * returns. The CPU runs each at once.
+ * A device is a memory space, some queues with events, and a table of operations (ops.h). Operations, copies and fills
+ * are enqueued and take effect in the order of the calls; they may still be running when the call returns. The CPU runs
+ * each at once.
  *
  *     ls_device_copy_in → ops->gemm → ops->gelu_forward → ls_device_record → … → ls_device_wait → ls_device_copy_out
+ *
+ * Calls go to the queue that ls_device_use() named last, at first LS_QUEUE_COMPUTE. Between queues events alone make an
+ * order: what follows ls_device_follow() on one queue comes after what was before ls_device_record() on another.
+ *
+ * Workers on one machine may read each other's memory, where the device can share it; counters in such memory make the
+ * order between them: ls_device_signal() of one, ls_device_await() of another.
  *
  * Nothing but the device's own functions may read or write its memory, so a pointer to it is only a name with an
  * address: adding to it is allowed, following it is not. One thread at a time uses a device.
@@ -14,9 +20,11 @@
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory.h"
 #include "base/status.h"
 
 struct ls_kernels;
@@ -25,10 +33,19 @@ struct ls_pool;
 
 typedef struct ls_device ls_device;
 
-/* A place in the queue of one device. A plain value; it needs no release. */
+/* Queues: one computes, the others move tensors between the workers that share an axis of the layout. */
+enum { LS_QUEUE_COMPUTE, LS_QUEUE_COMM, LS_QUEUES = LS_QUEUE_COMM + 4 };
+
+/* A place in a queue of one device. A plain value; it needs no release. */
 typedef struct ls_event {
+    int queue;
     uint64_t number;
 } ls_event;
+
+/* What another process needs to find shared memory. */
+typedef struct ls_memory_handle {
+    unsigned char bytes[64];
+} ls_memory_handle;
 
 /* What a device is made of; the contracts are with the functions below. */
 typedef struct ls_device_calls {
@@ -39,14 +56,23 @@ typedef struct ls_device_calls {
     ls_status (*copy)(ls_device *device, void *to, const void *from, size_t bytes);
     ls_status (*fill)(ls_device *device, void *to, unsigned char byte, size_t bytes);
     ls_status (*record)(ls_device *device, ls_event *out);
+    ls_status (*follow)(ls_device *device, ls_event event);
     ls_status (*wait)(ls_device *device, ls_event event);
     ls_status (*finish)(ls_device *device);
     void (*destroy)(ls_device *device);
+    /* NULL, all five: memory cannot be shared. */
+    ls_status (*share)(ls_device *device, void *memory, ls_memory_handle *out);
+    ls_status (*open)(ls_device *device, const ls_memory_handle *handle, void **out);
+    void (*close)(ls_device *device, void *memory);
+    ls_status (*signal)(ls_device *device, uint64_t *counter, uint64_t value);
+    ls_status (*await)(ls_device *device, const uint64_t *counter, uint64_t value);
 } ls_device_calls;
 
 /* A kind of device begins its own struct with this one. */
 struct ls_device {
     const char *name;
+    int queue;    /* where calls go */
+    bool is_host; /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
 };
@@ -55,8 +81,10 @@ struct ls_device {
  * `kernels` is borrowed and outlives the device; NULL: those of this CPU. On failure nothing is left to release. */
 ls_status ls_device_open_cpu(int threads, const int *cpus, const struct ls_kernels *kernels, ls_device **out);
 
-/* The same on threads that are there already; the pool is borrowed. */
-ls_status ls_device_open_cpu_pool(struct ls_pool *pool, const struct ls_kernels *kernels, ls_device **out);
+/* The same on threads that are there already; the pool is borrowed. Tensors come from `memory`, so that other workers
+ * can read them; NULL: plain memory of this process. */
+ls_status ls_device_open_cpu_pool(struct ls_pool *pool, const struct ls_kernels *kernels,
+                                  const ls_memory_source *memory, ls_device **out);
 
 /* Waits for the queue and gives everything back but memory that is still allocated, which its owner frees first. NULL
  * does nothing. */
@@ -94,16 +122,55 @@ static inline ls_status ls_device_fill(ls_device *device, void *to, unsigned cha
     return device->calls->fill(device, to, byte, bytes);
 }
 
+/* From now on calls go to this queue; gives the one before. */
+static inline int ls_device_use(ls_device *device, int queue) {
+    int before = device->queue;
+    device->queue = queue;
+    return before;
+}
+
 /* Marks this place in the queue. */
 static inline ls_status ls_device_record(ls_device *device, ls_event *out) {
     return device->calls->record(device, out);
+}
+
+/* What is enqueued from now on happens after what was before the event, on whatever queue of this device. */
+static inline ls_status ls_device_follow(ls_device *device, ls_event event) {
+    return device->calls->follow(device, event);
 }
 
 /* The host waits until everything enqueued before the event is done. The event may be waited for again.
  * LS_ERR_INPUT for an event that this device has not recorded. */
 static inline ls_status ls_device_wait(ls_device *device, ls_event event) { return device->calls->wait(device, event); }
 
-/* The host waits until everything is done. */
+/* The host waits until everything on all queues is done. */
 static inline ls_status ls_device_finish(ls_device *device) { return device->calls->finish(device); }
+
+/* ---- memory of other workers ------------------------------------------------------------------------------------- */
+
+static inline bool ls_device_shares(const ls_device *device) { return device->calls->share != NULL; }
+
+/* `memory` is what ls_device_alloc() gave; the handle is good while it is allocated, for processes of this machine. */
+static inline ls_status ls_device_share(ls_device *device, void *memory, ls_memory_handle *out) {
+    return device->calls->share(device, memory, out);
+}
+
+/* An address at which this device finds another worker's memory, until ls_device_close(). */
+static inline ls_status ls_device_open(ls_device *device, const ls_memory_handle *handle, void **out) {
+    return device->calls->open(device, handle, out);
+}
+static inline void ls_device_close(ls_device *device, void *memory) {
+    if (memory) device->calls->close(device, memory);
+}
+
+/* Writes a counter in shared memory after everything before it in the queue; everybody who awaits the value then sees
+ * what that wrote. */
+static inline ls_status ls_device_signal(ls_device *device, uint64_t *counter, uint64_t value) {
+    return device->calls->signal(device, counter, value);
+}
+/* What follows in the queue waits until the counter is at least `value`. */
+static inline ls_status ls_device_await(ls_device *device, const uint64_t *counter, uint64_t value) {
+    return device->calls->await(device, counter, value);
+}
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/cpu.h"
 #include "base/fpenv.h"
+#include "comm/tensors.h"
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
 #include "observe/trace.h"
@@ -97,7 +98,7 @@ static ls_status work(ls_world *world, void *arg) {
     ls_fpenv_set();
     ls_kernels_fill(&kernels, ls_cpu_isa_mask() & ((2u << isa) - 1));
     if (!t->place->world) LS_TRY(ls_cpu_set_isa(isa));
-    LS_TRY(ls_device_open_cpu_pool(world->pool, &kernels, &device));
+    LS_TRY(ls_world_open_device(world, t->place->options->device, &kernels, &device));
     ls_status status = ls_trace_begin(trace);
     bool alone = ls_layout_workers(&t->trial->layout) == 1;
     if (status == LS_OK) status = ls_trial_work(t->trial, alone ? NULL : world, device);

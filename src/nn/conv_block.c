@@ -32,7 +32,7 @@ static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
     call.bias = ls_image_bias(block)->w;
     call.y = block->saved.act;
     LS_TRY(nn->ops->conv_forward(nn->device, &call));
-    ls_fault_at(LS_FAULT_PRODUCT, ls_image_weight(block)->name, -1, call.y, elems, sizeof *call.y);
+    ls_fault_at(nn->device, LS_FAULT_PRODUCT, ls_image_weight(block)->name, -1, call.y, elems, sizeof *call.y);
     LS_TRY(ls_nn_made(nn, call.y, LS_F32, elems));
     return ls_image_act_forward(nn, block->image.act, call.y, elems);
 }

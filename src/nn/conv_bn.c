@@ -36,7 +36,7 @@ static ls_status join(const ls_nn *nn, const float *rows, size_t C, float *out) 
         size_t bytes[LS_WORKERS_MAX];
         for (int d = 0; d < ls_comm_size(sync->dp); d++)
             bytes[d] = (size_t)(sync->bounds[d + 1] - sync->bounds[d]) * C * sizeof(float);
-        LS_TRY(ls_comm_all_gather(sync->dp, rows, nn->scratch.gathered, bytes));
+        LS_TRY(ls_tensor_all_gather(nn->device, sync->dp, rows, nn->scratch.gathered, bytes));
         rows = nn->scratch.gathered;
     }
     for (int g = 0; g < sync->groups; g++) leaf[g] = rows + (size_t)g * C;
@@ -188,7 +188,7 @@ ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, 
     conv.w = param_of(block, u, WEIGHT)->w;
     conv.y = block->saved.conv_bn[u].c;
     LS_TRY(nn->ops->conv_forward(nn->device, &conv));
-    ls_fault_at(LS_FAULT_PRODUCT, param_of(block, u, WEIGHT)->name, -1, conv.y, n, sizeof *conv.y);
+    ls_fault_at(nn->device, LS_FAULT_PRODUCT, param_of(block, u, WEIGHT)->name, -1, conv.y, n, sizeof *conv.y);
     LS_TRY(ls_nn_made(nn, conv.y, LS_F32, n));
     ls_batch_norm_call norm = norm_of(block, nn, u);
     norm.residual = residual;

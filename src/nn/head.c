@@ -64,7 +64,8 @@ static ls_status share_parts(const ls_nn *nn, size_t elems) {
     size_t bytes[LS_SLICES_MAX];
     if (!nn->tp) return LS_OK;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = elems * sizeof(float);
-    return ls_comm_all_gather(nn->tp, nn->scratch.parts + (size_t)nn->tp_index * elems, nn->scratch.parts, bytes);
+    return ls_tensor_all_gather(nn->device, nn->tp, nn->scratch.parts + (size_t)nn->tp_index * elems, nn->scratch.parts,
+                                bytes);
 }
 
 /* Maxima and the targets' logits of the whole rows. */

@@ -23,7 +23,7 @@ static ls_status project(const ls_nn *nn, void *y, ls_dtype dtype, const void *x
     call.ldc = w->local_rows;
     call.bias = bias ? bias->w : NULL;
     LS_TRY(nn->ops->gemm(nn->device, &call));
-    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, y, call.m * call.n, ls_dtype_bytes(dtype));
+    ls_fault_at(nn->device, LS_FAULT_PRODUCT, w->name, -1, y, call.m * call.n, ls_dtype_bytes(dtype));
     return ls_nn_made(nn, y, dtype, call.m * call.n);
 }
 
@@ -58,7 +58,7 @@ static ls_status project_pieces(const ls_nn *nn, void *y, const void *x, size_t 
     call.bounds = bounds;
     if (alone && bias) call.bias = bias->w;
     LS_TRY(nn->ops->gemm(nn->device, &call));
-    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, call.c, call.m * call.n, ls_dtype_bytes(call.c_dtype));
+    ls_fault_at(nn->device, LS_FAULT_PRODUCT, w->name, -1, call.c, call.m * call.n, ls_dtype_bytes(call.c_dtype));
     LS_TRY(ls_nn_made(nn, call.c, call.c_dtype, call.m * call.n));
     return alone ? LS_OK : ls_nn_join(nn, y, nn->policy.act, bias);
 }
@@ -83,7 +83,7 @@ ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const 
     call.b = w->w;
     call.c = dx;
     LS_TRY(nn->ops->gemm(nn->device, &call));
-    ls_fault_at(LS_FAULT_PRODUCT, w->name, -1, dx, call.m * call.n, sizeof *dx);
+    ls_fault_at(nn->device, LS_FAULT_PRODUCT, w->name, -1, dx, call.m * call.n, sizeof *dx);
     return ls_nn_made(nn, dx, LS_F32, call.m * call.n);
 }
 
@@ -108,7 +108,7 @@ ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *
         LS_TRY(nn->ops->set(nn->device, &(ls_set_call){leaf, -0.0F, elems}));
     if (ends && policy->reduce != LS_F32)
         LS_TRY(nn->ops->round(nn->device, &(ls_round_call){leaf, leaf, policy->reduce, elems}));
-    if (ends) ls_fault_at(LS_FAULT_LEAF, param->name, -1, leaf, elems, sizeof *leaf);
+    if (ends) ls_fault_at(nn->device, LS_FAULT_LEAF, param->name, -1, leaf, elems, sizeof *leaf);
     if (ends && nn->watch.leaf)
         LS_TRY(nn->watch.leaf(nn->watch.ctx, param, grad == &param->lookup, step->group, leaf, elems));
     return ls_nn_grad_join(nn, grad, step->at, step->joins, elems);

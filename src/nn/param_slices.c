@@ -72,8 +72,8 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
     for (size_t b = 0; b < nn->B;) {
         int count = 0;
         for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++)
-            LS_TRY(ls_comm_all_gather_start(nn->tp, (const char *)stream + b * nn->stream_T * row,
-                                            (char *)space + b * nn->T * row, bytes, &requests[count]));
+            LS_TRY(ls_tensor_all_gather_start(nn->device, nn->tp, (const char *)stream + b * nn->stream_T * row,
+                                              (char *)space + b * nn->T * row, bytes, &requests[count]));
         LS_TRY(finish(requests, count));
     }
     return LS_OK;
@@ -88,8 +88,8 @@ static ls_status scatter(const ls_nn *nn, const float *rows, float *stream) {
         int count = 0;
         for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++) {
             const void *part = rows + b * nn->T * C;
-            LS_TRY(ls_comm_reduce_scatter_start(nn->tp, NULL, LS_F32, &part, stream + b * nn->stream_T * C, shards,
-                                                nn->T * C, &requests[count]));
+            LS_TRY(ls_tensor_reduce_scatter_start(nn->device, nn->tp, NULL, LS_F32, &part,
+                                                  stream + b * nn->stream_T * C, shards, nn->T * C, &requests[count]));
         }
         LS_TRY(finish(requests, count));
     }
@@ -105,9 +105,10 @@ static ls_status join_rounded(const ls_nn *nn, void *stream, ls_dtype dtype, con
     char *mine = (char *)stream + first * row;
     for (int t = 0; t <= nn->tp_size; t++) shards[t] = ls_slice_begin(rows, nn->tp_size, t) * C;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = (shards[t + 1] - shards[t]) * ls_dtype_bytes(dtype);
-    if (nn->tp) LS_TRY(ls_comm_reduce_scatter(nn->tp, NULL, LS_F32, &part, nn->scratch.joined, shards, rows * C));
+    if (nn->tp)
+        LS_TRY(ls_tensor_reduce_scatter(nn->device, nn->tp, NULL, LS_F32, &part, nn->scratch.joined, shards, rows * C));
     LS_TRY(nn->ops->bias_add(nn->device, &(ls_bias_add_call){mine, dtype, C, nn->scratch.joined, C, bias, own, C}));
-    return nn->tp ? ls_comm_all_gather(nn->tp, mine, stream, bytes) : LS_OK;
+    return nn->tp ? ls_tensor_all_gather(nn->device, nn->tp, mine, stream, bytes) : LS_OK;
 }
 
 static ls_status join_scattered(const ls_nn *nn, void *stream, ls_dtype dtype, const float *bias) {
@@ -124,6 +125,6 @@ ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_par
     if (nn->sequence_parallel) return join_scattered(nn, stream, dtype, b);
     if (dtype != LS_F32) return join_rounded(nn, stream, dtype, b);
     const void *part = stream;
-    if (nn->tp) LS_TRY(ls_comm_all_reduce(nn->tp, NULL, LS_F32, &part, stream, rows * C));
+    if (nn->tp) LS_TRY(ls_tensor_all_reduce(nn->device, nn->tp, NULL, LS_F32, &part, stream, rows * C));
     return b ? nn->ops->bias_add(nn->device, &(ls_bias_add_call){stream, LS_F32, C, stream, C, b, rows, C}) : LS_OK;
 }

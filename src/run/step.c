@@ -394,6 +394,7 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
         step.pool = t->world ? t->world->pool : NULL;
+        step.has_other = t->device->is_host;
         LS_TRY(ls_audit_run(a, t->partition, &step, &next, &outcome, &event));
         if (event.group >= 0) LS_TRY(tell(t, &event));
         if (outcome == LS_AUDIT_STOP)
@@ -463,12 +464,13 @@ static void let_spoil(const ls_trainer *t, bool after) {
         bool is_16 = p->w16 != NULL;
         void *copy = is_16 ? (void *)p->w16 : p->w;
         if (after && p->held && copy)
-            ls_fault_at(LS_FAULT_COPY, p->name, -1, copy, ls_param_local_elems(p), is_16 ? 2 : sizeof(float));
+            ls_fault_at(t->device, LS_FAULT_COPY, p->name, -1, copy, ls_param_local_elems(p),
+                        is_16 ? 2 : sizeof(float));
         if (own == 0) continue;
-        if (!after) ls_fault_at(LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
-        if (after) ls_fault_at(LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
+        if (!after) ls_fault_at(t->device, LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
+        if (after) ls_fault_at(t->device, LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
         for (int m = 0; after && m < 2 && p->moment[m]; m++)
-            ls_fault_at(LS_FAULT_MOMENT, p->name, m, p->moment[m], own, sizeof(float));
+            ls_fault_at(t->device, LS_FAULT_MOMENT, p->name, m, p->moment[m], own, sizeof(float));
     }
 }
 

@@ -52,7 +52,7 @@ static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, i
     for (size_t i = begin; i < end; i++) {
         uint64_t sample = ls_trainer_samples(t) + i;
         LS_TRY(read_window(t, t->data.corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
-        ls_fault_at(LS_FAULT_TOKENS, NULL, (int)i, ids + (i - begin) * t->settings.T, t->settings.T, sizeof *ids);
+        ls_fault_at(NULL, LS_FAULT_TOKENS, NULL, (int)i, ids + (i - begin) * t->settings.T, t->settings.T, sizeof *ids);
     }
     return LS_OK;
 }

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "device/device.h"
 
 enum { TEXT_MAX = 64 };
 
@@ -97,8 +98,15 @@ static void act(const ls_fault_site *site) {
     size_t index = spoil.part > 0 ? (size_t)(spoil.part * (double)site->elems) : spoil.index;
     if (spoil.done++ == 0) tell(site, index);
     size_t end = index + 1 + (size_t)(spoil.span * (double)site->elems);
-    for (size_t i = index; i < end && i < site->elems; i++)
-        change((char *)site->data + i * site->elem_bytes, site->elem_bytes);
+    for (size_t i = index; i < end && i < site->elems; i++) {
+        char *at = (char *)site->data + i * site->elem_bytes, number[8];
+        if (!site->device) {
+            change(at, site->elem_bytes);
+        } else if (ls_device_copy_out(site->device, number, at, site->elem_bytes) == LS_OK) {
+            change(number, site->elem_bytes);
+            (void)ls_device_copy_in(site->device, at, number, site->elem_bytes);
+        }
+    }
 }
 
 static void fail(const char *word) {

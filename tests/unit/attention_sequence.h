@@ -1,5 +1,6 @@
 /* attention_sequence.h: what tests of attention share: a sequence with all its tensors, the kernels over it in any
- * division of the work, comparisons with the references, and the ISAs of this CPU. */
+ * division of the work, comparisons with the references, and the ISAs of this CPU. Kernels NULL: a GPU, where
+ * LS_TEST_CUDA is set, or a CPU that plays one; its operations take whole sequences. */
 #ifndef LS_TESTS_ATTENTION_SEQUENCE_H
 #define LS_TESTS_ATTENTION_SEQUENCE_H
 
@@ -17,6 +18,8 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "device/cpu/kernels.h"
+#include "device/cuda/cuda.h"
+#include "device/ops.h"
 
 /* One sequence with memory of its own. Fused q, k, v and dq, dk, dv; `gap` spare elements behind every head. `a` is
  * what kernels take, `ref` what the reference takes: fp32 tensors with the same numbers. With fp32 the inputs are
@@ -174,6 +177,80 @@ static void release(sequence *s) {
     free(s->scratch);
 }
 
+/* ---- on a GPU ---------------------------------------------------------------------------------------------------- */
+
+static ls_device *gpu(void) {
+    static ls_device *opened;
+    if (!opened && ls_device_open_cuda(0, &opened) != LS_OK) fail_msg("%s", ls_status_message());
+    return opened;
+}
+
+/* Memory of the host and its copy on the GPU, which begins `shift` bytes behind a boundary. */
+typedef struct gpu_copy {
+    void *host, *base;
+    char *at;
+    size_t bytes;
+} gpu_copy;
+
+static gpu_copy copy_to_gpu(void *host, size_t bytes, size_t shift) {
+    gpu_copy c = {.host = host, .bytes = bytes};
+    assert_int_equal(ls_device_alloc(gpu(), bytes + shift, &c.base), LS_OK);
+    c.at = (char *)c.base + shift;
+    assert_int_equal(ls_device_copy_in(gpu(), c.at, host, bytes), LS_OK);
+    return c;
+}
+
+static void *gpu_at(const gpu_copy *c, const void *host) {
+    return c->at + ((const char *)host - (const char *)c->host);
+}
+
+static void close_copy(gpu_copy *c) {
+    assert_int_equal(ls_device_copy_out(gpu(), c->host, c->at, c->bytes), LS_OK);
+    ls_device_free(gpu(), c->base);
+}
+
+/* The call, whose pointers are into the memory of s, on the GPU. */
+static void run_call_on_gpu(sequence *s, const ls_attention_call *call, bool backward) {
+    enum { PARTS = 4 };
+    size_t bytes = ls_dtype_bytes(s->a.act), shift = s->a.T % 2 ? bytes : 0;
+    gpu_copy in = copy_to_gpu(s->a_in, s->in_elems * bytes, shift),
+             dout = copy_to_gpu(s->a_dout, s->dout_elems * bytes, shift);
+    gpu_copy out = copy_to_gpu(s->a_out, s->out_elems * bytes, shift),
+             stats = copy_to_gpu(s->a_stats, s->stat_elems * 4, 0);
+    ls_attention parts[PARTS];
+    ls_attention_call there = *call;
+    assert_true(call->nparts <= PARTS);
+    there.parts = parts;
+    for (int p = 0; p < call->nparts; p++) {
+        ls_attention *a = &parts[p];
+        *a = call->parts[p];
+        a->q.at = gpu_at(&in, a->q.at), a->k.at = gpu_at(&in, a->k.at), a->v.at = gpu_at(&in, a->v.at);
+        a->dout.at = gpu_at(&dout, a->dout.at);
+        a->o.at = gpu_at(&out, a->o.at), a->dq.at = gpu_at(&out, a->dq.at);
+        a->dk.at = gpu_at(&out, a->dk.at), a->dv.at = gpu_at(&out, a->dv.at);
+        a->m = gpu_at(&stats, a->m), a->l = gpu_at(&stats, a->l), a->dots = gpu_at(&stats, a->dots);
+    }
+    if (gpu()->ops->attention_forward(gpu(), &there) != LS_OK) fail_msg("%s", ls_status_message());
+    if (backward && gpu()->ops->attention_backward(gpu(), &there) != LS_OK) fail_msg("%s", ls_status_message());
+    close_copy(&in);
+    close_copy(&dout);
+    close_copy(&out);
+    close_copy(&stats);
+}
+
+static void run_on_gpu(sequence *s, bool backward) {
+    ls_attention_call call = {.parts = &s->a, .nparts = 1, .B = 1};
+    run_call_on_gpu(s, &call, backward);
+}
+
+/* Forward alone, of queries from `first` on. */
+static inline void run_forward(const ls_attention_kernels *k, sequence *s, size_t first) {
+    if (k)
+        k->forward(&s->a, 0, s->a.heads, first, s->a.T, s->scratch);
+    else
+        run_on_gpu(s, false);
+}
+
 /* A row of what the kernels have written. */
 static const void *got_row(const ls_attention *a, ls_attention_out x, size_t row, size_t head) {
     return (const char *)x.at + (row * x.row_stride + head * x.head_stride) * ls_dtype_bytes(a->act);
@@ -205,6 +282,10 @@ enum { MOST_RANGES = 7 };
 static void run(const ls_attention_kernels *k, sequence *s, size_t n, bool whole, uint32_t purpose) {
     const ls_attention *a = &s->a;
     size_t at[MOST_RANGES + 1], heads[3];
+    if (!k) {
+        run_on_gpu(s, true);
+        return;
+    }
     cuts(at, n, a->T, purpose);
     cuts(heads, 2, a->heads, purpose + 1);
     for (size_t r = n; r-- > 0;)
@@ -237,7 +318,9 @@ static void check_same_bits(const ls_attention_kernels *k, sequence *s, size_t n
             assert_memory_equal(s->a_stats, s->stats, s->stat_elems * sizeof *s->stats);
             assert_memory_equal(s->a_out, expected, s->out_elems * ls_dtype_bytes(s->a.act));
             free(blank);
+            if (!k) break; /* nothing is divided */
         }
+        if (!k) break;
     }
     free(expected);
 }
@@ -246,12 +329,12 @@ static void check_same_bits(const ls_attention_kernels *k, sequence *s, size_t n
 static inline void check_last_rows(const ls_attention_kernels *k, ls_dtype act, ls_unit unit, size_t T, size_t d) {
     enum { H = 4 };
     sequence whole = make_of(act, unit, T, H, 2, d, 1, 1);
-    k->forward(&whole.a, 0, H, 0, T, whole.scratch);
-    for (size_t first = T > 5 ? T - 5 : 0; first < T; first++) {
+    run_forward(k, &whole, 0);
+    for (size_t first = T / 3; first < T; first = first + 5 < T ? T - 5 : first + 1) {
         sequence late = make_of(act, unit, T, H, 2, d, 1, 1);
         late.a.first_query = first;
         late.a.q.at = in_from(late.a.q.at, first * late.a.q.row_stride, act);
-        k->forward(&late.a, 0, H, first, T, late.scratch);
+        run_forward(k, &late, first);
         for (size_t head = 0; head < H; head++)
             for (size_t t = first; t < T; t++) {
                 assert_rows_equal(&late.a, late.a.o, t - first, head, &whole.a, whole.a.o, t, head);
@@ -350,6 +433,9 @@ static void for_every_isa(void (*check)(const ls_attention_kernels *k)) {
         print_message("attention: %s\n", list[i].name);
         check(&list[i].kernels);
     }
+    if (!getenv("LS_TEST_CUDA")) return;
+    print_message("attention: cuda\n");
+    check(NULL);
 }
 
 #define TEST(what)                                                                                                     \

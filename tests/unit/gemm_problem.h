@@ -41,6 +41,9 @@ typedef struct problem {
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
 } problem;
 
+/* Rows are a random multiple of so many elements longer than they need to be. */
+static size_t stride_step = 1;
+
 static uint64_t draws;
 static uint64_t draw(void) { return ls_rng_u64(ls_rng_key_make(11, 1, 0), draws++); }
 static size_t below(size_t n) { return (size_t)(draw() % n); }
@@ -199,9 +202,9 @@ static void open_unit_problem(problem *p, ls_unit unit, size_t period, ls_gemm_f
     ls_gemm *g = &p->g;
     size_t rows_a = form == LS_GEMM_TN ? k : m, rows_b = form == LS_GEMM_NT ? n : k;
     *g = (ls_gemm){.form = form, .unit = unit, .period = period, .m = m, .n = n, .k = k, .slices = slices};
-    g->lda = (form == LS_GEMM_TN ? m : k) + below(4);
-    g->ldb = (form == LS_GEMM_NT ? k : n) + below(4);
-    g->ldc = n + below(5);
+    g->lda = (form == LS_GEMM_TN ? m : k) + stride_step * below(4);
+    g->ldb = (form == LS_GEMM_NT ? k : n) + stride_step * below(4);
+    g->ldc = n + stride_step * below(5);
     int wild = options & WILD ? 1 : 0;
     p->a_elems = rows_a * g->lda;
     p->b_elems = rows_b * g->ldb;

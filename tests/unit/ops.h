@@ -16,6 +16,7 @@
 #include "base/cpu.h"
 #include "base/rng.h"
 #include "device/cpu/kernels.h"
+#include "device/cuda/cuda.h"
 #include "device/ops.h"
 
 enum { GUARD = 16, TWINS_MAX = 64 };
@@ -49,6 +50,12 @@ static inline twin make(size_t elems) {
     return twins[n_twins++] = t;
 }
 
+/* The same, `shift` elements behind where the device would like it best. */
+static inline twin make_shifted(size_t elems, size_t shift) {
+    twin t = make(elems + shift);
+    return (twin){t.dev + shift, t.ref + shift, elems};
+}
+
 /* Ids −2 … n+1 or, without strays, 0 … n−1. */
 static inline twin make_ids(size_t elems, size_t n, int strays) {
     twin t = make(elems);
@@ -73,6 +80,11 @@ static inline void ok(ls_status status) {
     if (status != LS_OK) fail_msg("%s", ls_status_message());
 }
 
+/* A GPU writes a NaN of its own. */
+static inline int is_nan_of_gpu(uint32_t got, uint32_t want) {
+    return table.isa && strcmp(table.isa, "cuda") == 0 && got == 0x7FFFFFFFu && (want & 0x7FFFFFFFu) > 0x7F800000u;
+}
+
 /* Compares all tensors of a case, also those that it should have left alone, and releases them. */
 static inline void check(const char *what, size_t a, size_t b) {
     for (int i = 0; i < n_twins; i++) {
@@ -81,12 +93,23 @@ static inline void check(const char *what, size_t a, size_t b) {
         assert_non_null(got);
         ok(ls_device_copy_out(device, got, twins[i].dev - GUARD, all * sizeof *got));
         for (size_t e = 0; e < all; e++)
-            if (got[e] != want[e])
+            if (got[e] != want[e] && !is_nan_of_gpu(got[e], want[e]))
                 fail_msg("%s (%zu, %zu), %s, %d threads: tensor %d element %zd is %08x, should be %08x", what, a, b,
                          table.isa, thread_count, i, (ssize_t)e - GUARD, got[e], want[e]);
         free(got);
     }
     release();
+}
+
+/* On a GPU, or a CPU that plays one (tests/cuda), where the environment says that there is one. */
+static inline void on_cuda(void (*body)(void)) {
+    if (!getenv("LS_TEST_CUDA")) return;
+    table = (ls_kernels){.isa = "cuda"};
+    thread_count = 1;
+    ok(ls_device_open_cuda(0, &device));
+    ops = device->ops;
+    body();
+    ls_device_destroy(device);
 }
 
 /* Calls `body` with `device` and `ops` set to each device in turn. */
@@ -104,6 +127,7 @@ static inline void on_every_device(void (*body)(void)) {
             ls_device_destroy(device);
         }
     }
+    on_cuda(body);
 }
 
 #endif

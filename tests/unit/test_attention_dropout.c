@@ -42,7 +42,7 @@ static void check_rates(const ls_attention_kernels *k) {
         for (size_t t = 0; t < T; t++)
             for (size_t h = 0; h < H; h++) s.in[t * s.a.v.row_stride + (2 * H + h) * s.a.v.head_stride] = 1;
         set_dropout(&s, p);
-        k->forward(&s.a, 0, H, 0, T, s.scratch);
+        run_forward(k, &s, 0);
         for (size_t head = 0; head < H; head++)
             for (size_t t = 0; t < T; t++) {
                 sum += (double)out_row(s.a.o, t, head)[0] * (double)(t + 1);

@@ -66,7 +66,7 @@ static void check_generation(const ls_attention_kernels *k) {
 /* So many keys that they are not all packed at once: the first, the last and some queries between. The way is the same
  * for all types. */
 static void check_long(const ls_attention_kernels *k) {
-    if (act != LS_F16) return;
+    if (act != LS_F16 || !k) return;
     enum { D = 512, T = LS_ATTENTION_KEPT / D + 9, MIDDLE = 1000 };
     sequence s = make_half(T, 1, 1, D, 0, 1);
     float p[T];
@@ -148,11 +148,21 @@ static ls_attention part_of(ls_attention a, size_t b, size_t kv, size_t kv_heads
     return a;
 }
 
+static void run_on_threads(int threads, const ls_kernels *table, const ls_attention_call *call) {
+    ls_device *cpu;
+    assert_int_equal(ls_device_open_cpu(threads, NULL, table, &cpu), LS_OK);
+    assert_int_equal(cpu->ops->attention_forward(cpu, call), LS_OK);
+    assert_int_equal(cpu->ops->attention_backward(cpu, call), LS_OK);
+    ls_device_destroy(cpu);
+}
+
 /* The device's operations over two sequences in two parts, on some threads, against the kernel over each of them. */
 static void check_threads(const ls_attention_kernels *k) {
     enum { B = 2, T = 131, KV = 3 };
+    bool on_gpu = !k;
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
+    if (on_gpu) k = &table.attention;
     *(unit == LS_UNIT_CHAIN ? &table.attention : &table.attention_bfmmla) = *k;
     for (int threads = 1; threads <= 5; threads += 2) {
         sequence direct = make_half(B * T, 2 * KV, KV, 20, 1, 1), device = make_half(B * T, 2 * KV, KV, 20, 1, 1);
@@ -167,15 +177,15 @@ static void check_threads(const ls_attention_kernels *k) {
         }
         const ls_attention parts[2] = {part_of(device.a, 0, 0, 1), part_of(device.a, 0, 1, KV - 1)};
         ls_attention_call call = {.parts = parts, .nparts = 2, .B = B, .query_rows = T, .key_rows = T, .stat_elems = T};
-        ls_device *cpu;
-        assert_int_equal(ls_device_open_cpu(threads, NULL, &table, &cpu), LS_OK);
-        assert_int_equal(cpu->ops->attention_forward(cpu, &call), LS_OK);
-        assert_int_equal(cpu->ops->attention_backward(cpu, &call), LS_OK);
-        ls_device_destroy(cpu);
+        if (on_gpu)
+            run_call_on_gpu(&device, &call, true);
+        else
+            run_on_threads(threads, &table, &call);
         assert_memory_equal(device.a_stats, direct.a_stats, direct.stat_elems * sizeof *direct.a_stats);
         assert_memory_equal(device.a_out, direct.a_out, direct.out_elems * ls_dtype_bytes(act));
         release(&direct);
         release(&device);
+        if (on_gpu) break;
     }
 }
 
@@ -197,6 +207,15 @@ static void test_refused(void **state) {
     s.a.act = LS_I64;
     assert_int_equal(cpu->ops->attention_forward(cpu, &call), LS_ERR_INPUT);
     ls_device_destroy(cpu);
+    release(&s);
+    if (!getenv("LS_TEST_CUDA")) return;
+    s = make_half(3, 1, 1, 4, 0, 1);
+    assert_int_equal(gpu()->ops->attention_forward(gpu(), &call), LS_ERR_INPUT);
+    s.a.unit = LS_UNIT_CHAIN, s.a.head_size = 257;
+    assert_int_equal(gpu()->ops->attention_forward(gpu(), &call), LS_ERR_INPUT);
+    s.a.act = LS_I64;
+    assert_int_equal(gpu()->ops->attention_backward(gpu(), &call), LS_ERR_INPUT);
+    s.a.act = LS_BF16;
     release(&s);
 }
 

@@ -1,7 +1,7 @@
 /* test_gemm.c: matrix products against the contract, bit by bit: every ISA of this CPU, forms, any number of slices,
  * continued chains, siblings (C among them), bias, operands and results of 16 bits, threads 1, 2, 3 and 7, few rows or
- * columns, odd sizes and strides, guard areas. The reference is plain C from docs/arithmetic.md; accuracy is held
- * against double. */
+ * columns, odd sizes and strides, guard areas; with LS_TEST_CUDA also on a GPU, or a CPU that plays one. The reference
+ * is plain C from docs/arithmetic.md; accuracy is held against double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +15,15 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "device/cpu/gemm/gemm.h"
+#include "device/cuda/cuda.h"
+#include "device/ops.h"
 
 #include "gemm_problem.h"
 
 enum { KERNELS = 4, POOLS = 4 };
 
 static ls_pool *pools[POOLS];
+static ls_device *cuda; /* NULL: there is none */
 
 static int list_kernels(ls_gemm_kernels *list) {
     int n = 0;
@@ -35,7 +38,37 @@ static int list_kernels(ls_gemm_kernels *list) {
     return n;
 }
 
+/* A copy on the GPU that begins `shift` elements behind a boundary; *base is to be freed. */
+static void *on_cuda(const void *host, size_t elems, size_t elem_bytes, size_t shift, void **base) {
+    assert_int_equal(ls_device_alloc(cuda, (elems + shift) * elem_bytes, base), LS_OK);
+    void *at = (char *)*base + shift * elem_bytes;
+    assert_int_equal(ls_device_copy_in(cuda, at, host, elems * elem_bytes), LS_OK);
+    return at;
+}
+
+static void check_on_cuda(const problem *p, size_t shift) {
+    size_t bytes = p->a16 ? 2 : 4, c_bytes = p->c16 ? 2 : 4, sibling_elems = LS_GEMM_SIBLINGS_MAX * p->g.m * p->g.ldc;
+    void *bases[5], *c = room(p->c_elems * c_bytes);
+    ls_gemm g = p->g;
+    g.a = on_cuda(p->g.a, p->a_elems, bytes, shift, &bases[0]);
+    g.b = on_cuda(p->g.b, p->b_elems, bytes, shift, &bases[1]);
+    char *all = on_cuda(p->c16 ? (const void *)p->c16 : p->c, p->c_elems, c_bytes, shift, &bases[2]);
+    const float *siblings = on_cuda(p->sibling, sibling_elems, 4, shift, &bases[3]);
+    const float *bias = on_cuda(p->bias, g.n, 4, shift, &bases[4]);
+    g.c = all + GUARD * c_bytes;
+    g.bias = g.bias ? bias : NULL;
+    for (int s = 0; s < g.siblings; s++) g.sibling[s] = s == p->own ? g.c : siblings + (p->g.sibling[s] - p->sibling);
+    if (cuda->ops->gemm(cuda, &g) != LS_OK) fail_msg("%s", ls_status_message());
+    assert_int_equal(ls_device_copy_out(cuda, c, all, p->c_elems * c_bytes), LS_OK);
+    if (p->c16 ? memcmp(c, p->expected16, p->c_elems * 2) != 0 : !same(c, p->expected, p->c_elems))
+        fail_msg("cuda: form %d, %zu x %zu x %zu, %d slices, %d siblings, dtype %d to %d, strides %zu %zu %zu differs",
+                 (int)g.form, g.m, g.n, g.k, g.slices, g.siblings, (int)g.dtype, (int)g.c_dtype, g.lda, g.ldb, g.ldc);
+    for (int i = 0; i < 5; i++) ls_device_free(cuda, bases[i]);
+    free(c);
+}
+
 static void check_everywhere(problem *p) {
+    if (cuda) check_on_cuda(p, (p->g.m + p->g.n) % 4);
     ls_gemm_kernels list[KERNELS];
     int n = list_kernels(list);
     for (int i = 0; i < n; i++) check_problem(&list[i], p, pools[below(POOLS)]);
@@ -46,12 +79,13 @@ static int open_pools(void **state) {
     static const int threads[POOLS] = {1, 2, 3, 7};
     for (int i = 0; i < POOLS; i++)
         if (ls_pool_create(threads[i], NULL, &pools[i]) != LS_OK) return -1;
-    return 0;
+    return getenv("LS_TEST_CUDA") && ls_device_open_cuda(0, &cuda) != LS_OK ? -1 : 0;
 }
 
 static int close_pools(void **state) {
     (void)state;
     for (int i = 0; i < POOLS; i++) ls_pool_destroy(pools[i]);
+    if (cuda) ls_device_destroy(cuda);
     return 0;
 }
 
@@ -108,6 +142,67 @@ static void test_chunks(void **state) {
             check_everywhere(&p);
             close_problem(&p);
         }
+}
+
+/* Around the edges of a GPU's tiles and steps, with all strides and addresses even, or all odd. */
+static void test_tiles(void **state) {
+    (void)state;
+    static const size_t shapes[][3] = {{128, 128, 16}, {132, 124, 36}, {256, 256, 48}, {260, 252, 20}, {64, 64, 64},
+                                       {60, 68, 100},  {127, 129, 31}, {4, 192, 200},  {256, 64, 132}, {513, 8, 17}};
+    for (size_t i = 0; cuda && i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 3; form++)
+            for (int turn = 0; turn < 2; turn++) {
+                problem p;
+                static const int slices[] = {1, 3, 8, 2, 64, 13};
+                unsigned types[] = {0, 0, OPERANDS_BF16, OPERANDS_F16 | C_F16};
+                stride_step = (i + (size_t)turn) % 3 ? 4 : 1;
+                open_problem(&p, (ls_gemm_form)form, shapes[i][0], shapes[i][1], shapes[i][2],
+                             turn ? slices[(i + (size_t)form) % 6] : 1,
+                             types[(i + (size_t)turn) % 4] | (turn ? WILD | SIBLINGS | BIAS | OWN : ACCUMULATE));
+                check_on_cuda(&p, 0);
+                check_on_cuda(&p, 1);
+                close_problem(&p);
+            }
+    stride_step = 1;
+}
+
+/* Few rows whose operands a GPU reads four numbers at a time: a kernel of its own. */
+static void test_few_rows(void **state) {
+    (void)state;
+    static const size_t shapes[][3] = {{1, 300, 128}, {1, 63, 4}, {2, 130, 260}, {5, 64, 36}, {8, 65, 400}, {8, 6, 0}};
+    static const unsigned options[] = {0, ACCUMULATE | BIAS | WILD, SIBLINGS | OWN | C_BF16, SIBLINGS | OWN | WILD};
+    stride_step = 4;
+    for (size_t i = 0; cuda && i < sizeof shapes / sizeof *shapes; i++)
+        for (int turn = 0; turn < 8; turn++) {
+            problem p;
+            size_t n = shapes[i][1], k = shapes[i][2];
+            open_problem(&p, turn % 2 ? LS_GEMM_NT : LS_GEMM_NN, shapes[i][0], turn % 2 ? n : (n + 3) / 4 * 4, k, 1,
+                         options[turn / 2]);
+            /* Slices end at multiples of 4, one is empty. */
+            size_t bounds[] = {0, k / 8 * 4, k / 8 * 4, k};
+            if (turn / 2 != 1) {
+                memcpy(p.bounds, bounds, sizeof bounds);
+                p.g.slices = 3, p.g.bounds = p.bounds;
+                free(p.expected), free(p.c16), free(p.expected16);
+                p.c16 = p.expected16 = NULL;
+                expect(&p);
+            }
+            check_on_cuda(&p, 0);
+            close_problem(&p);
+        }
+    stride_step = 1;
+}
+
+/* What a GPU does not have yet, and what nobody has. */
+static void test_refused_by_cuda(void **state) {
+    (void)state;
+    if (!cuda) return;
+    ls_gemm g = {.form = LS_GEMM_NN, .dtype = LS_BF16, .unit = LS_UNIT_BFMMLA, .m = 1, .n = 1, .k = 1};
+    assert_int_equal(cuda->ops->gemm(cuda, &g), LS_ERR_INPUT);
+    g = (ls_gemm){.form = LS_GEMM_NN, .dtype = LS_I64, .m = 1, .n = 1, .k = 1};
+    assert_int_equal(cuda->ops->gemm(cuda, &g), LS_ERR_INPUT);
+    g = (ls_gemm){.m = 0, .n = 3, .k = 4};
+    assert_int_equal(cuda->ops->gemm(cuda, &g), LS_OK);
 }
 
 /* A chain cut into calls is the chain: any cut of K gives the bits of one call. */
@@ -236,10 +331,11 @@ static void test_golden(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
-        cmocka_unit_test(test_all_together),  cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_random_shapes),   cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
+        cmocka_unit_test(test_all_together),    cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
+        cmocka_unit_test(test_types),           cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_golden),          cmocka_unit_test(test_tiles),    cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_refused_by_cuda),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

@@ -329,14 +329,14 @@ static void test_events(void **state) {
     ls_event first, second;
     ok(ls_device_open_cpu(2, NULL, NULL, &device));
     assert_string_equal(device->name, "cpu");
-    assert_int_equal(ls_device_wait(device, (ls_event){1}), LS_ERR_INPUT);
+    assert_int_equal(ls_device_wait(device, (ls_event){.number = 1}), LS_ERR_INPUT);
     ok(ls_device_record(device, &first));
     ok(ls_device_record(device, &second));
     ok(ls_device_wait(device, second));
     ok(ls_device_wait(device, first));
     ok(ls_device_wait(device, first));
-    assert_int_equal(ls_device_wait(device, (ls_event){0}), LS_ERR_INPUT);
-    assert_int_equal(ls_device_wait(device, (ls_event){second.number + 1}), LS_ERR_INPUT);
+    assert_int_equal(ls_device_wait(device, (ls_event){.number = 0}), LS_ERR_INPUT);
+    assert_int_equal(ls_device_wait(device, (ls_event){.number = second.number + 1}), LS_ERR_INPUT);
     ok(ls_device_finish(device));
     ls_device_destroy(device);
 }

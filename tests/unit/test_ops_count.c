@@ -76,11 +76,72 @@ static void check_find(size_t n) {
         }
 }
 
+/* ---- differences, hashes ----------------------------------------------------------------------------------------- */
+
+static void check_difference(size_t n) {
+    twin before = make(n), after = make(n), by = make(n);
+    int64_t got = 5, want = 5;
+    for (size_t i = 0; i < n; i++) {
+        if (i % 3 == 0) after.ref[i] = before.ref[i];
+        if (i % 2 == 0) by.ref[i] = i % 4 ? 0.0f : -0.0f;
+        want += i % 3 == 0 && i % 2 != 0;
+    }
+    ok(ls_device_copy_in(device, after.dev, after.ref, n * sizeof(float)));
+    ok(ls_device_copy_in(device, by.dev, by.ref, n * sizeof(float)));
+    ok(ops->difference(device, &(ls_difference_call){before.dev, after.dev, by.dev, &got, n}));
+    for (size_t i = 0; i < n; i++) before.ref[i] = after.ref[i] - before.ref[i];
+    assert_int_equal(got, want);
+    check("difference", n, 0);
+}
+
+/* Of what begins `shift` bytes behind a multiple of 64. */
+static void check_hash(size_t bytes, size_t shift) {
+    enum { PIECE = 1 << 18, PIECES_MAX = 8 };
+    twin x = make((bytes + shift) / sizeof(float) + 1);
+    const char *host = (const char *)x.ref + shift;
+    ls_hash128 pieces[PIECES_MAX], got;
+    size_t count = 0;
+    for (size_t at = 0; at < bytes; at += PIECE)
+        pieces[count++] = ls_hash_bytes(host + at, bytes - at < PIECE ? bytes - at : PIECE);
+    ok(ops->hash(device, &(ls_hash_call){&got, (const char *)x.dev + shift, bytes}));
+    if (!ls_hash_equal(got, ls_hash_combine(pieces, count)))
+        fail_msg("hash of %zu bytes, %s, is another", bytes, table.isa);
+    check("hash", bytes, shift);
+}
+
+static void all_hashes(void) {
+    static const size_t sizes[] = {0,
+                                   1,
+                                   16,
+                                   240,
+                                   241,
+                                   255,
+                                   256,
+                                   1023,
+                                   1024,
+                                   1025,
+                                   1088,
+                                   1 << 18,
+                                   (1 << 18) + 1,
+                                   (1 << 18) + 7,
+                                   (1 << 18) + 241,
+                                   3 * (1 << 18) + 5000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t shift = 0; shift < 8; shift += 2) check_hash(sizes[i], shift);
+    for (size_t bytes = 1; bytes < 4096; bytes += 61) check_hash(bytes, bytes % 2);
+}
+
+static void test_hashes(void **state) {
+    (void)state;
+    on_every_device(all_hashes);
+}
+
 static void all_counts(void) {
     static const size_t sizes[] = {1, 17, 16384, 70001};
     for (int i = 0; i < 4; i++) {
         check_count(sizes[i]);
         check_find(sizes[i]);
+        check_difference(sizes[i]);
     }
 }
 
@@ -89,23 +150,29 @@ static void test_counts(void **state) {
     on_every_device(all_counts);
 }
 
-static void test_limits(void **state) {
-    (void)state;
+static void check_limits(void) {
     float x = 1;
     int64_t out[LS_COUNTS] = {0};
     size_t index = 5;
-    ok(ls_device_open_cpu(2, NULL, NULL, &device));
-    ops = device->ops;
     assert_int_equal(ops->count(device, &(ls_count_call){out, &x, 1, LS_I64, 1}), LS_ERR_INPUT);
     assert_int_equal(ops->find_bad(device, &(ls_find_bad_call){&x, LS_U8, 1, &index}), LS_ERR_INPUT);
     ok(ops->count(device, &(ls_count_call){out, NULL, 1, LS_F16, 0}));
     for (int i = 0; i < LS_COUNTS; i++) assert_int_equal(out[i], 0);
     ok(ops->find_bad(device, &(ls_find_bad_call){NULL, LS_F16, 0, &index}));
     assert_int_equal(index, 0);
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    ok(ls_device_open_cpu(2, NULL, NULL, &device));
+    ops = device->ops;
+    check_limits();
     ls_device_destroy(device);
+    on_cuda(check_limits);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_hashes),
+                                       cmocka_unit_test(test_limits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,6 +202,9 @@ static void all_calls(void) {
     /* Rows wide enough to be cut. */
     check_call(&cuts[6], 3, 2, 2500, false);
     check_call(&cuts[1], 7, 1, 777, true);
+    /* Many tokens with one id. */
+    check_call(&cuts[1], 200, 1, 5, true);
+    check_call(&cuts[6], 200, 3, 4, false);
 }
 
 static void test_calls(void **state) {
@@ -288,6 +291,7 @@ static void test_many_ids(void **state) {
     ops = device->ops;
     check_many_ids();
     ls_device_destroy(device);
+    on_cuda(check_many_ids);
 }
 
 /* ---- refusals, scratch ------------------------------------------------------------------------------------------- */
@@ -299,11 +303,8 @@ static void refuse(ls_token_groups g, const char *because) {
     assert_int_equal(ops->embed_position_grad(device, &(ls_position_grad_call){&x, &x, 1, 1, &g}), LS_ERR_INPUT);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+static void check_refusals(void) {
     const size_t two[3] = {0, 1, 2}, down[3] = {0, 2, 1}, late[2] = {1, 2};
-    ok(ls_device_open_cpu(1, NULL, NULL, &device));
-    ops = device->ops;
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = 0, .bounds = two}, "0 groups");
     refuse((ls_token_groups){.T = 1, .slices = 1, .groups = LS_GROUPS_MAX + 1, .bounds = two}, "4097 groups");
     refuse((ls_token_groups){.T = 0, .slices = 1, .groups = 1, .bounds = two}, "0 tokens");
@@ -322,7 +323,15 @@ static void test_refusals(void **state) {
     assert_int_equal(
         ops->embed_token_grad(device, &(ls_token_grad_call){NULL, NULL, 1, &(ls_embed_tokens){.rows = 5, .C = 1}, &g}),
         LS_ERR_INPUT);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    ok(ls_device_open_cpu(1, NULL, NULL, &device));
+    ops = device->ops;
+    check_refusals();
     ls_device_destroy(device);
+    on_cuda(check_refusals);
 }
 
 static void test_scratch(void **state) {

@@ -82,6 +82,48 @@ static void check_round(size_t n) {
     check_halves("rounding", n, (size_t)type);
 }
 
+/* fp32 operations on any numbers at all. */
+static void check_wild(size_t n) {
+    const ls_act_kernels *k = &portable.act;
+    const ls_update_step adamw = {
+        LS_OPTIMIZER_ADAMW, 0.5f, 1e-3f, 0.9f, 0.1f, 0.99f, 0.01f, 1.1f, 1e-8f, 0.999f, 0, 0, false};
+    const ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD,
+                                .factor = 0.5f,
+                                .rate = 0.1f,
+                                .momentum = 0.9f,
+                                .weight_decay = 0.01f,
+                                .nesterov = true};
+    twin x = make(n), dy = make(n), up = make(n), y[18];
+    fill_wild(x);
+    for (int i = 0; i < 18; i++) y[i] = make(n);
+    for (int i = 11; i < 18; i++) fill_wild(y[i]);
+    for (int fn = 0; fn < LS_ACT_FNS; fn++) {
+        ls_act_call act = {.fn = (ls_act_fn)fn, .y = y[2 * fn].dev, .dy = dy.dev, .x = x.dev, .act = LS_F32, .n = n};
+        ok(ops->act_forward(device, &act));
+        act.y = y[2 * fn + 1].dev;
+        ok(ops->act_backward(device, &act));
+        k->forward[fn](y[2 * fn].ref, x.ref, n);
+        k->backward[fn](y[2 * fn + 1].ref, dy.ref, x.ref, n);
+    }
+    ls_gated_call gate = {.rows = 1, .columns = n, .gate = x.dev, .up = up.dev, .in_stride = n, .y = y[8].dev};
+    gate.dy = dy.dev, gate.dgate = y[9].dev, gate.dup = y[10].dev;
+    ok(ops->gated_forward(device, &gate));
+    ok(ops->gated_backward(device, &gate));
+    gate.gate = x.ref, gate.up = up.ref, gate.y = y[8].ref;
+    gate.dy = dy.ref, gate.dgate = y[9].ref, gate.dup = y[10].ref;
+    k->gated_forward(&gate);
+    k->gated_backward(&gate);
+    ok(ops->scale(device, &(ls_scale_call){y[11].dev, x.dev, 0x1p-100f, n}));
+    portable.optim.scale(y[11].ref, x.ref, 0x1p-100f, n);
+    ok(ops->update(device, &(ls_update_call){y[12].dev, {y[13].dev, y[14].dev}, NULL, LS_F32, y[15].dev, &adamw, n}));
+    portable.optim.update(&(ls_update_call){y[12].ref, {y[13].ref, y[14].ref}, NULL, LS_F32, y[15].ref, &adamw, n}, 0,
+                          n);
+    ok(ops->update(device, &(ls_update_call){y[16].dev, {y[17].dev}, NULL, LS_F32, y[15].dev, &sgd, n}));
+    portable.optim.update(&(ls_update_call){y[16].ref, {y[17].ref}, NULL, LS_F32, y[15].ref, &sgd, n}, 0, n);
+    for (int i = 0; i < 18; i++) one_nan(y[i]);
+    check_halves("any numbers", n, 0);
+}
+
 static float tree(const float *x, int n) {
     int left = 1;
     if (n == 1) return x[0];
@@ -202,6 +244,7 @@ static void all_flat(void) {
             check_round(sizes[i]);
             check_tree(sizes[i] / 2 + 1, (int)i + 1);
             check_optim(sizes[i]);
+            if (t == 0) check_wild(sizes[i]);
         }
 }
 
@@ -217,8 +260,7 @@ static void refused(ls_status status) {
     assert_non_null(strstr(ls_status_message(), "i64"));
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+static void check_refusals(void) {
     const ls_dtype no = LS_I64;
     float x = 1;
     const void *parts[1] = {&x};
@@ -229,8 +271,6 @@ static void test_refusals(void **state) {
     const ls_gated_call gate = {.rows = 1, .columns = 1, .act = no};
     const ls_loss_call loss = {.rows = 1, .dz = &x, .dz_dtype = no};
     const ls_rope_call rope = {.act = no, .period = 1, .d = 2};
-    ok(ls_device_open_cpu(1, NULL, NULL, &device));
-    ops = device->ops;
     for (int rms = 0; rms < 2; rms++, norm.rms = true) {
         refused(ops->norm_forward(device, &norm));
         refused(ops->norm_backward(device, &norm));
@@ -266,7 +306,15 @@ static void test_refusals(void **state) {
     assert_int_equal(ops->update(device, &(ls_update_call){&x, {&x, &x}, &x, LS_F32, &x, NULL, 1}), LS_ERR_INPUT);
     assert_int_equal(ops->update(device, &(ls_update_call){&x, {&x}, &x, LS_F32, &x, NULL, 1}), LS_ERR_INPUT);
     assert_true(x == 1);
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    ok(ls_device_open_cpu(1, NULL, NULL, &device));
+    ops = device->ops;
+    check_refusals();
     ls_device_destroy(device);
+    on_cuda(check_refusals);
 }
 
 int main(void) {

@@ -282,6 +282,7 @@ static void all_losses(void) {
     check_loss(1, 7);
     check_loss(5, 8009);
     check_loss(521, 61);
+    check_loss(2, 60007); /* more than the shared memory of a GPU */
 }
 
 static void test_norms(void **state) {

@@ -18,6 +18,7 @@ typedef struct ls_cpu_device {
     const ls_kernels *kernels;
     ls_pool *pool;
     bool owns_pool;
+    ls_memory_source memory; /* alloc NULL: plain */
     void *scratch;
     size_t scratch_bytes;
     uint64_t recorded; /* events so far */

@@ -94,6 +94,8 @@ static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, siz
 }
 
 static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
+    const ls_memory_source *source = &cpu_of(device)->memory;
+    if (source->alloc) return source->alloc(source->ctx, bytes, out);
     *out = aligned_memory(bytes);
     if (!*out)
         return ls_fail(
@@ -103,14 +105,17 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
 }
 
 static void free_memory(ls_device *device, void *memory) {
-    (void)device;
-    free(memory);
+    const ls_memory_source *source = &cpu_of(device)->memory;
+    if (source->alloc)
+        source->release(source->ctx, memory);
+    else
+        free(memory);
 }
 
 /* ---- queue ------------------------------------------------------------------------------------------------------- */
 
 static ls_status record_event(ls_device *device, ls_event *out) {
-    *out = (ls_event){++cpu_of(device)->recorded};
+    *out = (ls_event){device->queue, ++cpu_of(device)->recorded};
     return LS_OK;
 }
 
@@ -146,6 +151,7 @@ static const ls_device_calls cpu_calls = {
     .copy = copy_bytes,
     .fill = fill_bytes,
     .record = record_event,
+    .follow = wait_for_event,
     .wait = wait_for_event,
     .finish = finish_queue,
     .destroy = destroy_cpu,
@@ -157,13 +163,15 @@ static const ls_ops cpu_ops = {
 #undef LS_CPU_OP
         .peak_flops_s = peak_flops_s};
 
-ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, ls_device **out) {
+ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, const ls_memory_source *memory,
+                                  ls_device **out) {
     *out = NULL;
     ls_cpu_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu) return ls_fail(LS_ERR_RESOURCE, "out of memory for a device");
     cpu->pool = pool;
     cpu->kernels = kernels ? kernels : ls_kernels_get();
-    cpu->base = (ls_device){.name = "cpu", .calls = &cpu_calls, .ops = &cpu_ops};
+    if (memory) cpu->memory = *memory;
+    cpu->base = (ls_device){.name = "cpu", .is_host = true, .calls = &cpu_calls, .ops = &cpu_ops};
     *out = &cpu->base;
     return LS_OK;
 }
@@ -172,7 +180,7 @@ ls_status ls_device_open_cpu(int threads, const int *cpus, const ls_kernels *ker
     ls_pool *pool = NULL;
     *out = NULL;
     LS_TRY(ls_pool_create(threads, cpus, &pool));
-    ls_status status = ls_device_open_cpu_pool(pool, kernels, out);
+    ls_status status = ls_device_open_cpu_pool(pool, kernels, NULL, out);
     if (status == LS_OK)
         ((ls_cpu_device *)*out)->owns_pool = true;
     else

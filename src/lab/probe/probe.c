@@ -12,6 +12,7 @@
 #include "base/fpenv.h"
 #include "comm/launcher.h"
 #include "comm/placement.h"
+#include "comm/tensors.h"
 #include "comm/world.h"
 #include "device/cpu/kernels.h"
 #include "lab/calls.h"
@@ -187,7 +188,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     w.rank = ls_world_rank(world);
     w.size = ls_world_size(world);
     w.rates = &own.rates[own.counts];
-    LS_TRY(ls_device_open_cpu_pool(world->pool, NULL, &w.device));
+    LS_TRY(ls_world_open_device(world, "cpu", NULL, &w.device));
     if (j->computes) {
         LS_TRY_OUT(measure_rates(&w));
         own.counts++;

@@ -161,7 +161,7 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
     int dp = partition->setup.layout.dp;
     if (!partition->remembers || !partition->shard_hashes) return LS_OK;
     void *all = bucket->w16 ? (void *)bucket->w16 : bucket->w;
-    ls_fault_at(LS_FAULT_GATHERED, bucket->param[0]->name, -1, all, bucket->shard[dp],
+    ls_fault_at(partition->device, LS_FAULT_GATHERED, bucket->param[0]->name, -1, all, bucket->shard[dp],
                 bucket->w16 ? sizeof(uint16_t) : sizeof(float));
     const ls_hash128 *expected = partition->shard_hashes + (size_t)(bucket - partition->buckets) * (size_t)dp;
     for (int r = 0; r < dp; r++) {

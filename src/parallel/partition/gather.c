@@ -65,7 +65,8 @@ static ls_status start_gather(ls_partition *partition, ls_bucket *bucket, const 
     shard_bytes(partition, bucket, bytes);
     const void *own = is_16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
     if (!partition->dp) return LS_OK;
-    return ls_comm_all_gather_start(partition->dp, own, pool->memory[buffer], bytes, &bucket->gathering);
+    return ls_tensor_all_gather_start(partition->device, partition->dp, own, pool->memory[buffer], bytes,
+                                      &bucket->gathering);
 }
 
 ls_status ls_partition_acquire(ls_partition *partition, int block, int next) {
@@ -101,10 +102,12 @@ static ls_status send_tied_weight(ls_partition *partition) {
     size_t elems = ls_param_range_elems(copy ? copy->own : table->own);
     size_t bytes = elems * ls_dtype_bytes(partition->setup.policy.act);
     if (copy)
-        return ls_comm_recv(partition->pp, 0, LS_TAG_TIED_WEIGHT, is_16 ? (void *)copy->own_w16 : copy->own_w, bytes);
+        return ls_tensor_recv(partition->device, partition->pp, 0, LS_TAG_TIED_WEIGHT,
+                              is_16 ? (void *)copy->own_w16 : copy->own_w, bytes);
     if (!partition->has_tied) return LS_OK;
     const void *own = is_16 ? (const void *)table->own_w16 : table->own_w;
-    return ls_comm_send(partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_WEIGHT, own, bytes);
+    return ls_tensor_send(partition->device, partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_WEIGHT, own,
+                          bytes);
 }
 
 static ls_status start_publish(ls_partition *partition, ls_bucket *bucket) {
@@ -112,8 +115,8 @@ static ls_status start_publish(ls_partition *partition, ls_bucket *bucket) {
     bool is_16 = ls_partition_is_16(partition, bucket);
     const void *own = is_16 ? (const void *)(bucket->w16 + bucket->own_begin) : bucket->w + bucket->own_begin;
     shard_bytes(partition, bucket, bytes);
-    return ls_comm_all_gather_start(partition->dp, own, is_16 ? (void *)bucket->w16 : bucket->w, bytes,
-                                    &bucket->gathering);
+    return ls_tensor_all_gather_start(partition->device, partition->dp, own, is_16 ? (void *)bucket->w16 : bucket->w,
+                                      bytes, &bucket->gathering);
 }
 
 static bool is_published(const ls_partition *partition, const ls_bucket *bucket) {

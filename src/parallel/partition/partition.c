@@ -279,20 +279,8 @@ static ls_status alloc_host(ls_partition *partition) {
     return partition->region.is_short ? no_memory() : LS_OK;
 }
 
-/* Memory that the other workers of the machine read and write directly, where there are any. */
-static ls_status alloc(void *ctx, size_t bytes, void **memory) {
-    ls_partition *partition = ctx;
-    if (partition->all) return ls_world_alloc(partition->setup.world, bytes, memory);
-    return ls_device_alloc(partition->device, bytes, memory);
-}
-
-static void release(void *ctx, void *memory) {
-    ls_partition *partition = ctx;
-    if (partition->all)
-        ls_world_free(partition->setup.world, memory);
-    else
-        ls_device_free(partition->device, memory);
-}
+static ls_status alloc(void *device, size_t bytes, void **memory) { return ls_device_alloc(device, bytes, memory); }
+static void release(void *device, void *memory) { ls_device_free(device, memory); }
 
 static ls_status fill_rope(ls_partition *partition) {
     const ls_shape *shape = &partition->model->shape;
@@ -323,7 +311,7 @@ ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_parti
     find_comms(partition);
     LS_TRY_OUT(make_lists(partition));
     LS_TRY_OUT(alloc_host(partition));
-    ls_arena_source source = {.alloc = alloc, .release = release, .ctx = partition};
+    ls_memory_source source = {.alloc = alloc, .release = release, .ctx = device};
     LS_TRY_OUT(ls_arena_build(ls_partition_layout, partition, &source, &partition->arena));
     LS_TRY_OUT(fill_rope(partition));
     *out = partition;
@@ -335,7 +323,7 @@ out:
 
 void ls_partition_destroy(ls_partition *partition) {
     if (!partition) return;
-    if (partition->arena.memory) release(partition, partition->arena.memory);
+    if (partition->arena.memory) release(partition->device, partition->arena.memory);
     free_lists(partition);
     free(partition);
 }

@@ -27,9 +27,10 @@ static ls_status start_reduction(ls_partition *partition, ls_bucket *bucket, con
                                  const void *const *parts, float *out) {
     ls_dtype wire = ls_partition_wire(partition);
     if (bucket->sharded)
-        return ls_comm_reduce_scatter_start(partition->dp, runs, wire, parts, out, bucket->shard, bucket->grad_elems,
-                                            &bucket->request);
-    return ls_comm_all_reduce_start(partition->dp, runs, wire, parts, out, bucket->grad_elems, &bucket->request);
+        return ls_tensor_reduce_scatter_start(partition->device, partition->dp, runs, wire, parts, out, bucket->shard,
+                                              bucket->grad_elems, &bucket->request);
+    return ls_tensor_all_reduce_start(partition->device, partition->dp, runs, wire, parts, out, bucket->grad_elems,
+                                      &bucket->request);
 }
 
 /* What of slot s goes to the others: a leaf, which is rounded already, in the type of the wire. */
@@ -126,7 +127,7 @@ static ls_status gather_slices(ls_partition *partition, float *rows, size_t n) {
     const ls_nn *nn = &partition->nn;
     if (!partition->tp) return LS_OK;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = (size_t)nn->slices * n * sizeof(float);
-    return ls_comm_all_gather(partition->tp, rows + (size_t)nn->slice0 * n, rows, bytes);
+    return ls_tensor_all_gather(partition->device, partition->tp, rows + (size_t)nn->slice0 * n, rows, bytes);
 }
 
 static ls_status join_slices(ls_partition *partition, const ls_param *param) {
@@ -153,12 +154,12 @@ static ls_status send_tied_grad(ls_partition *partition) {
     const ls_param *table = &partition->model->blocks[0].param[0], *copy = partition->copy;
     if (!partition->pp) return LS_OK;
     if (copy)
-        return ls_comm_send(partition->pp, 0, LS_TAG_TIED_GRAD, copy->own_grad,
-                            ls_param_range_elems(copy->own) * sizeof(float));
+        return ls_tensor_send(partition->device, partition->pp, 0, LS_TAG_TIED_GRAD, copy->own_grad,
+                              ls_param_range_elems(copy->own) * sizeof(float));
     if (!partition->has_tied) return LS_OK;
     size_t elems = ls_param_range_elems(table->own);
-    LS_TRY(ls_comm_recv(partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_GRAD, partition->tied,
-                        elems * sizeof(float)));
+    LS_TRY(ls_tensor_recv(partition->device, partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_GRAD,
+                          partition->tied, elems * sizeof(float)));
     return partition->nn.ops->add(partition->device,
                                   &(ls_add_call){table->own_grad, table->own_grad, partition->tied, LS_F32, elems});
 }

@@ -125,15 +125,17 @@ ls_status ls_partition_send(ls_partition *partition, ls_send_ring *ring, const f
     int pp = partition->setup.layout.pp, to = (forward ? chunk + 1 : chunk + pp - 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk + 1 : LS_TAG_BACKWARD + chunk - 1;
     if (!partition->pp) return LS_OK;
-    return ls_comm_send_start(partition->pp, to, tag, buffer, seam_bytes(partition, forward ? chunk + 1 : chunk),
-                              &ring->request[ring_index(ring, buffer)]);
+    return ls_tensor_send_start(partition->device, partition->pp, to, tag, buffer,
+                                seam_bytes(partition, forward ? chunk + 1 : chunk),
+                                &ring->request[ring_index(ring, buffer)]);
 }
 
 ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk, bool forward) {
     int pp = partition->setup.layout.pp, from = (forward ? chunk + pp - 1 : chunk + 1) % pp;
     int tag = forward ? LS_TAG_FORWARD + chunk : LS_TAG_BACKWARD + chunk;
     if (!partition->pp) return LS_OK;
-    return ls_comm_recv(partition->pp, from, tag, buffer, seam_bytes(partition, forward ? chunk : chunk + 1));
+    return ls_tensor_recv(partition->device, partition->pp, from, tag, buffer,
+                          seam_bytes(partition, forward ? chunk : chunk + 1));
 }
 
 static ls_status drain(ls_send_ring *ring) {
@@ -196,7 +198,7 @@ static ls_status forward(job *j) {
         if (is_empty(j)) continue;
         at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[i], y));
-        ls_fault_at(LS_FAULT_FORWARD, NULL, b, y, elems_after(partition, b), sizeof *y);
+        ls_fault_at(partition->device, LS_FAULT_FORWARD, NULL, b, y, elems_after(partition, b), sizeof *y);
         LS_TRY(made_stream(j, y, elems_after(partition, b)));
         LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(partition, b)));
     }
@@ -216,7 +218,7 @@ static ls_status head(job *j, float *d) {
     if (!is_empty(j)) {
         at_block(j, b, false, true);
         LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[b - chunk->first], d));
-        ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
+        ls_fault_at(partition->device, LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
         LS_TRY(made_stream(j, d, elems_before(partition, b)));
         LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_LOSS, partition->nn.scratch.loss,
                                  ls_nn_rows(&partition->nn)));
@@ -244,7 +246,7 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
             LS_TRY(block->kind->recompute(block, &partition->nn, x, LS_SAVE_ALL & ~partition->kept_parts));
         if (block->kind->backward) LS_TRY(block->kind->backward(block, &partition->nn, x, d, phase));
         if (phase != LS_BACKWARD_WEIGHTS) {
-            ls_fault_at(LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
+            ls_fault_at(partition->device, LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
             LS_TRY(made_stream(j, d, elems_before(partition, b)));
             LS_TRY(
                 ls_partition_look(partition, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(partition, b)));

@@ -5,6 +5,7 @@
 #include "parallel/partition/bucket.h"
 #include "parallel/layout/micro_batches.h"
 #include "base/hash.h"
+#include "comm/tensors.h"
 #include "base/memory.h"
 #include "parallel/partition/partition.h"
 #include "parallel/partition/numerics.h"

@@ -80,6 +80,7 @@ static const ls_device_calls calls = {.alloc = alloc,
                                       .copy = copy,
                                       .fill = fill,
                                       .record = record,
+                                      .follow = wait_for,
                                       .wait = wait_for,
                                       .finish = finish,
                                       .destroy = destroy};

@@ -140,9 +140,10 @@ static ls_status compute(ls_audit *audit, ls_partition *partition, const ls_audi
 static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int group,
                                    ls_hash128 *by_row) {
     static ls_kernels portable;
+    if (!step->has_other) return compute(audit, partition, step, 0, 1, group, by_row);
     if (!audit->other) {
         ls_kernels_fill(&portable, 0);
-        LS_TRY(step->pool ? ls_device_open_cpu_pool(step->pool, &portable, &audit->other)
+        LS_TRY(step->pool ? ls_device_open_cpu_pool(step->pool, &portable, NULL, &audit->other)
                           : ls_device_open_cpu(1, NULL, &portable, &audit->other));
     }
     ls_partition_use_device(partition, audit->other);

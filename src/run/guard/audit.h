@@ -65,7 +65,8 @@ typedef struct ls_audit_step {
     uint64_t step;
     float start;
     ls_partition_feed feed;
-    ls_pool *pool; /* for other instructions */
+    bool has_other; /* the device is a CPU, which has other instructions too */
+    ls_pool *pool;  /* for those */
 } ls_audit_step;
 
 /* After the pass over the batch: audits from number *next on, until all are made or one finds something, which fills in

@@ -7,6 +7,7 @@
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
+/* Forward has no dy. */
 static void act_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_act_call *c = args;
     ls_cpu_buffer buffer, second;
@@ -30,7 +31,9 @@ ls_status ls_cpu_op_act_backward(ls_device *device, const ls_act_call *call) {
 }
 
 ls_status ls_cpu_op_act_forward(ls_device *device, const ls_act_call *call) {
-    return ls_cpu_op_act_backward(device, call);
+    ls_act_call forward = *call;
+    forward.dy = NULL;
+    return ls_cpu_op_act_backward(device, &forward);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */

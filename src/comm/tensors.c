@@ -1,0 +1,167 @@
+/* tensors.c: collectives on memory of a device, through memory of the host where nobody else can read it. */
+#include "comm/tensors.h"
+
+#include "comm/comm.h"
+#include "device/choose.h"
+
+/* ---- devices of workers ------------------------------------------------------------------------------------------ */
+
+static ls_status alloc(void *world, size_t bytes, void **memory) { return ls_world_alloc(world, bytes, memory); }
+static void release(void *world, void *memory) { ls_world_free(world, memory); }
+
+ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out) {
+    ls_memory_source shared = {.alloc = alloc, .release = release, .ctx = world};
+    LS_TRY(ls_device_open_named(name, world->local, out));
+    if (*out) return LS_OK;
+    return ls_device_open_cpu_pool(world->pool, kernels, world->size > 1 ? &shared : NULL, out);
+}
+
+/* ---- staging ----------------------------------------------------------------------------------------------------- */
+
+static ls_status take(ls_comm *comm, ls_staging *staging, size_t bytes, void **host) {
+    LS_TRY(ls_world_alloc(comm->world, bytes, host));
+    staging->buffer[staging->buffers++] = *host;
+    return LS_OK;
+}
+
+static ls_status bring_out(ls_comm *comm, ls_staging *staging, const void *tensor, size_t bytes, void **host) {
+    LS_TRY(take(comm, staging, bytes, host));
+    return ls_device_copy_out(staging->device, *host, tensor, bytes);
+}
+
+/* The request owns what was staged for it; where it could not be started, nobody does. */
+static ls_status attach(ls_comm *comm, const ls_staging *staging, ls_status status, ls_request *request) {
+    if (request)
+        request->tensors = *staging;
+    else
+        for (int i = 0; i < staging->buffers; i++) ls_world_free(comm->world, staging->buffer[i]);
+    return status;
+}
+
+/* ---- moving ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
+                                     const size_t *bytes, ls_request **out) {
+    if (device->is_host) return ls_comm_all_gather_start(comm, in, out_buffer, bytes, out);
+    size_t all = 0, own = 0;
+    for (int r = 0; r < comm->size; r++) {
+        if (r == comm->rank) own = all;
+        all += bytes[r];
+    }
+    ls_staging staging = {.device = device, .to = out_buffer, .bytes = all};
+    void *host = NULL;
+    *out = NULL;
+    ls_status status = take(comm, &staging, all, &host);
+    staging.from = host;
+    if (status == LS_OK) status = ls_device_copy_out(device, (char *)host + own, in, bytes[comm->rank]);
+    if (status == LS_OK) status = ls_comm_all_gather_start(comm, (char *)host + own, host, bytes, out);
+    return attach(comm, &staging, status, *out);
+}
+
+ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
+                               ls_request **out) {
+    if (device->is_host) return ls_comm_send_start(comm, to, tag, buffer, bytes, out);
+    ls_staging staging = {.device = device};
+    void *host = NULL;
+    *out = NULL;
+    ls_status status = bring_out(comm, &staging, buffer, bytes, &host);
+    if (status == LS_OK) status = ls_comm_send_start(comm, to, tag, host, bytes, out);
+    return attach(comm, &staging, status, *out);
+}
+
+static ls_status receive_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
+                               ls_request **out) {
+    if (device->is_host) return ls_comm_recv_start(comm, from, tag, buffer, bytes, out);
+    ls_staging staging = {.device = device, .to = buffer, .bytes = bytes};
+    void *host = NULL;
+    *out = NULL;
+    ls_status status = take(comm, &staging, bytes, &host);
+    staging.from = host;
+    if (status == LS_OK) status = ls_comm_recv_start(comm, from, tag, host, bytes, out);
+    return attach(comm, &staging, status, *out);
+}
+
+/* ---- ordered sums ------------------------------------------------------------------------------------------------ */
+
+/* This worker's parts, brought out: a single group in the type of the sum, a subtree of several in fp32. */
+static ls_status bring_parts(ls_comm *comm, ls_staging *staging, const ls_runs *runs, ls_dtype dtype,
+                             const void *const *parts, size_t elems, const void *host[LS_TREE_COVER_MAX]) {
+    ls_tree_node nodes[LS_TREE_COVER_MAX];
+    int groups = runs ? runs->groups : comm->size, rank = comm->rank;
+    int first = runs && runs->bounds ? runs->bounds[rank] : (int)((int64_t)groups * rank / comm->size);
+    int end = runs && runs->bounds ? runs->bounds[rank + 1] : (int)((int64_t)groups * (rank + 1) / comm->size);
+    int count = ls_tree_cover(groups, first, end, nodes);
+    for (int i = 0; i < count; i++) {
+        size_t each = ls_dtype_bytes(nodes[i].count > 1 && dtype != LS_I64 ? LS_F32 : dtype);
+        void *part = NULL;
+        LS_TRY(bring_out(comm, staging, parts[i], elems * each, &part));
+        host[i] = part;
+    }
+    return LS_OK;
+}
+
+static size_t sum_bytes(ls_dtype dtype) { return ls_dtype_bytes(dtype == LS_I64 ? LS_I64 : LS_F32); }
+
+ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                     const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
+    if (device->is_host) return ls_comm_all_reduce_start(comm, runs, dtype, parts, out_buffer, elems, out);
+    ls_staging staging = {.device = device, .to = out_buffer, .bytes = elems * sum_bytes(dtype)};
+    const void *host[LS_TREE_COVER_MAX];
+    void *sum = NULL;
+    *out = NULL;
+    ls_status status = bring_parts(comm, &staging, runs, dtype, parts, elems, host);
+    if (status == LS_OK) status = take(comm, &staging, staging.bytes, &sum);
+    staging.from = sum;
+    if (status == LS_OK) status = ls_comm_all_reduce_start(comm, runs, dtype, host, sum, elems, out);
+    return attach(comm, &staging, status, *out);
+}
+
+ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                         const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
+                                         ls_request **out) {
+    if (device->is_host) return ls_comm_reduce_scatter_start(comm, runs, dtype, parts, out_buffer, shards, elems, out);
+    size_t own = shards[comm->rank + 1] - shards[comm->rank];
+    ls_staging staging = {.device = device, .to = out_buffer, .bytes = own * sum_bytes(dtype)};
+    const void *host[LS_TREE_COVER_MAX];
+    void *sum = NULL;
+    *out = NULL;
+    ls_status status = bring_parts(comm, &staging, runs, dtype, parts, elems, host);
+    if (status == LS_OK) status = take(comm, &staging, staging.bytes, &sum);
+    staging.from = sum;
+    if (status == LS_OK) status = ls_comm_reduce_scatter_start(comm, runs, dtype, host, sum, shards, elems, out);
+    return attach(comm, &staging, status, *out);
+}
+
+/* ---- to their end ------------------------------------------------------------------------------------------------ */
+
+ls_status ls_tensor_all_gather(ls_device *device, ls_comm *comm, const void *in, void *out, const size_t *bytes) {
+    ls_request *request;
+    LS_TRY(ls_tensor_all_gather_start(device, comm, in, out, bytes, &request));
+    return ls_request_wait(request);
+}
+
+ls_status ls_tensor_send(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes) {
+    ls_request *request;
+    LS_TRY(ls_tensor_send_start(device, comm, to, tag, buffer, bytes, &request));
+    return ls_request_wait(request);
+}
+
+ls_status ls_tensor_recv(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes) {
+    ls_request *request;
+    LS_TRY(receive_start(device, comm, from, tag, buffer, bytes, &request));
+    return ls_request_wait(request);
+}
+
+ls_status ls_tensor_all_reduce(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                               const void *const *parts, void *out, size_t elems) {
+    ls_request *request;
+    LS_TRY(ls_tensor_all_reduce_start(device, comm, runs, dtype, parts, out, elems, &request));
+    return ls_request_wait(request);
+}
+
+ls_status ls_tensor_reduce_scatter(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                   const void *const *parts, void *out, const size_t *shards, size_t elems) {
+    ls_request *request;
+    LS_TRY(ls_tensor_reduce_scatter_start(device, comm, runs, dtype, parts, out, shards, elems, &request));
+    return ls_request_wait(request);
+}

@@ -1,0 +1,181 @@
+/* base.cuh: what all kernels share: how a kernel is declared, 16-bit numbers, rows of sixteen lanes.
+ *
+ * A kernel takes one struct by value, declared in the family's header (norm.h for norm.cu), which the host side fills in:
+ *
+ *     LS_KERNEL(norm_forward, ls_cuda_norm, 128) { … a.rows … }      128: threads of a block, at most
+ *
+ * The same sources are compiled by nvcc, by NVRTC, and by a C++ compiler for tests without a GPU (tests/cuda/on_cpu.h:
+ * threads of a block are fibers there). Compiled with -fmad=false: a fused multiply-add is where __fmaf_rn stands and
+ * nowhere else; no fast math, no floating-point atomics. The formulas are those of docs/arithmetic.md, in its order. */
+#pragma once
+#include "device/cuda/common/divider.h"
+#include "device/cuda/common/types.h"
+
+#ifndef LS_CUDA_ON_CPU_H
+#define LS_KERNEL(name, type, threads) \
+    extern "C" __global__ void __launch_bounds__(threads) ls_##name(const __grid_constant__ type a)
+/* One that may use so many registers that a multiprocessor has room for one block. */
+#define LS_KERNEL_ALONE(name, type, threads) \
+    extern "C" __global__ void __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)
+/* Shared memory whose size the launch gives. */
+#define LS_SHARED(type, name)                 \
+    extern __shared__ float4 ls_shared_memory[]; \
+    type *name = (type *)ls_shared_memory
+#define LS_UNROLL _Pragma("unroll")
+#define LS_UNROLL_2 _Pragma("unroll 2")
+#define LS_UNROLL_4 _Pragma("unroll 4")
+#define LS_UNROLL_8 _Pragma("unroll 8")
+#define LS_UNROLL_16 _Pragma("unroll 16")
+#define LS_NO_UNROLL _Pragma("unroll 1")
+#else
+#define LS_KERNEL_ALONE(name, type, threads) LS_KERNEL(name, type, threads)
+#define LS_UNROLL
+#define LS_UNROLL_2
+#define LS_UNROLL_4
+#define LS_UNROLL_8
+#define LS_UNROLL_16
+#define LS_NO_UNROLL
+#endif
+
+#define LS_DEVICE __device__ __forceinline__
+
+LS_DEVICE uint32_t divide(uint32_t x, const ls_cuda_divider &d) { return (__umulhi(x, d.factor) + x) >> d.shift; }
+
+/* ---- 16-bit numbers ------------------------------------------------------------------------------------------------ */
+
+#define LS_NAN_BITS 0x7FC00000u
+
+/* Every NaN becomes one NaN, both ways. */
+LS_DEVICE float from_bf16(uint16_t half) {
+    uint32_t bits = (uint32_t)half << 16;
+    return __uint_as_float((bits & 0x7FFFFFFFu) > 0x7F800000u ? LS_NAN_BITS : bits);
+}
+
+/* To nearest even. */
+LS_DEVICE uint16_t to_bf16(float x) {
+    uint32_t bits = __float_as_uint(x);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(LS_NAN_BITS >> 16);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
+#ifdef LS_CUDA_ON_CPU_H
+LS_DEVICE float from_f16(uint16_t half) {
+    uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7FFFu;
+    if (rest > 0x7C00u) return __uint_as_float(LS_NAN_BITS);
+    if (rest == 0x7C00u) return __uint_as_float(sign | 0x7F800000u);
+    if (rest >= 0x0400u) return __uint_as_float(sign | ((rest << 13) + (112u << 23)));
+    return __uint_as_float(sign | __float_as_uint((float)rest * 0x1p-24f));
+}
+
+LS_DEVICE uint16_t to_f16(float x) {
+    uint32_t bits = __float_as_uint(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
+    if (rest > 0x7F800000u) return 0x7E00u;
+    if (rest >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
+    /* Half the smallest normal and below: one ulp of 0.5 is the step of the subnormals, so the addition rounds. */
+    if (rest < 0x38800000u) return (uint16_t)(sign | (__float_as_uint(__uint_as_float(rest) + 0.5f) - 0x3F000000u));
+    return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
+}
+#else
+LS_DEVICE float from_f16(uint16_t half) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x != x ? __uint_as_float(LS_NAN_BITS) : x;
+}
+
+LS_DEVICE uint16_t to_f16(float x) {
+    uint16_t half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x));
+    return x != x ? (uint16_t)0x7E00u : half;
+}
+#endif
+
+/* ---- copies into shared memory ------------------------------------------------------------------------------------- */
+
+/* Copies that a thread starts and does not wait for: those before a commit are one set; copy_async_wait<N> waits until at most N
+ * sets of this thread are still under way. Others see the numbers behind a __syncthreads() after the wait. */
+#ifndef LS_CUDA_ON_CPU_H
+LS_DEVICE void copy16_async(void *shared, const void *global) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
+}
+/* is_there false: zeros, and nothing is read. */
+LS_DEVICE void copy16_async_or_zero(void *shared, const void *global, bool is_there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global),
+                 "r"(is_there ? 16 : 0)
+                 : "memory");
+}
+LS_DEVICE void copy4_async(void *shared, const void *global) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global) : "memory");
+}
+LS_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> LS_DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+#else
+LS_DEVICE void copy16_async(void *shared, const void *global) { *(float4 *)shared = *(const float4 *)global; }
+LS_DEVICE void copy16_async_or_zero(void *shared, const void *global, bool is_there) {
+    *(float4 *)shared = is_there ? *(const float4 *)global : make_float4(0, 0, 0, 0);
+}
+LS_DEVICE void copy4_async(void *shared, const void *global) { *(float *)shared = *(const float *)global; }
+LS_DEVICE void copy_async_commit() {}
+template <int N> LS_DEVICE void copy_async_wait() {}
+#endif
+
+/* ---- sums over a row ----------------------------------------------------------------------------------------------- */
+
+/* The end of a sum16: thread j of sixteen neighbours has lane j; all of them get the sum. */
+LS_DEVICE float join16(float lane) {
+    lane = lane + __shfl_down_sync(~0u, lane, 8, 16);
+    lane = lane + __shfl_down_sync(~0u, lane, 4, 16);
+    lane = lane + __shfl_down_sync(~0u, lane, 2, 16);
+    lane = lane + __shfl_down_sync(~0u, lane, 1, 16);
+    return __shfl_sync(~0u, lane, 0, 16);
+}
+
+/* ---- elements of any type ------------------------------------------------------------------------------------------ */
+
+struct bf16 {
+    uint16_t bits;
+};
+struct f16 {
+    uint16_t bits;
+};
+
+/* Exact. */
+LS_DEVICE float load(const float *p) { return *p; }
+LS_DEVICE float load(const bf16 *p) { return from_bf16(p->bits); }
+LS_DEVICE float load(const f16 *p) { return from_f16(p->bits); }
+/* Rounded once, to nearest even. */
+LS_DEVICE void store(float *p, float x) { *p = x; }
+LS_DEVICE void store(bf16 *p, float x) { p->bits = to_bf16(x); }
+LS_DEVICE void store(f16 *p, float x) { p->bits = to_f16(x); }
+
+/* Four neighbours; the address is a multiple of four elements. */
+LS_DEVICE float4 load4(const float *p) { return *(const float4 *)p; }
+LS_DEVICE float4 load4(const bf16 *p) {
+    uint2 x = *(const uint2 *)p;
+    return make_float4(from_bf16((uint16_t)x.x), from_bf16((uint16_t)(x.x >> 16)), from_bf16((uint16_t)x.y), from_bf16((uint16_t)(x.y >> 16)));
+}
+LS_DEVICE float4 load4(const f16 *p) {
+    uint2 x = *(const uint2 *)p;
+    return make_float4(from_f16((uint16_t)x.x), from_f16((uint16_t)(x.x >> 16)), from_f16((uint16_t)x.y), from_f16((uint16_t)(x.y >> 16)));
+}
+LS_DEVICE void store4(float *p, float4 x) { *(float4 *)p = x; }
+LS_DEVICE void store4(bf16 *p, float4 x) {
+    *(uint2 *)p = uint2{to_bf16(x.x) | (uint32_t)to_bf16(x.y) << 16, to_bf16(x.z) | (uint32_t)to_bf16(x.w) << 16};
+}
+LS_DEVICE void store4(f16 *p, float4 x) {
+    *(uint2 *)p = uint2{to_f16(x.x) | (uint32_t)to_f16(x.y) << 16, to_f16(x.z) | (uint32_t)to_f16(x.w) << 16};
+}
+
+/* The body once for each type of elements, T. */
+#define LS_BY_TYPE(dtype, T, ...)               \
+    do {                                        \
+        if ((dtype) == LS_CUDA_F32) {           \
+            typedef float T;                    \
+            __VA_ARGS__                         \
+        } else if ((dtype) == LS_CUDA_BF16) {   \
+            typedef bf16 T;                     \
+            __VA_ARGS__                         \
+        } else {                                \
+            typedef f16 T;                      \
+            __VA_ARGS__                         \
+        }                                       \
+    } while (0)

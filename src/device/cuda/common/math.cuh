@@ -1,0 +1,82 @@
+/* math.cuh: the elementary functions of docs/elementary.md, as the CPU has them (device/cpu/simd/math.h). */
+#pragma once
+#include "device/cuda/common/base.cuh"
+
+LS_DEVICE float quiet(float y, bool nan) { return nan ? __uint_as_float(0x7FC00000u) : y; }
+LS_DEVICE float with_sign(float y, float x) { return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u)); }
+LS_DEVICE float abs_of(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu); }
+
+/* NaN wins, +0 > −0. */
+LS_DEVICE float max_of(float a, float b) {
+    float most = a > b ? a : b;
+    most = a == b ? __uint_as_float(__float_as_uint(a) & __float_as_uint(b)) : most;
+    return quiet(most, a != a || b != b);
+}
+
+/* The same, but of two zeros any. */
+LS_DEVICE float max_of_any_zero(float a, float b) {
+#ifdef LS_CUDA_ON_CPU_H
+    return max_of(a, b);
+#else
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+#endif
+}
+
+/* e^x where the result is a normal number; elsewhere anything. */
+LS_DEVICE float exp_core(float x) {
+    float z = __fmaf_rn(x, 0x1.715476p+0f, 0x1.8p23f), n = z - 0x1.8p23f;
+    float r = __fmaf_rn(-n, 0x1.62e43p-1f, x);
+    r = __fmaf_rn(-n, -0x1.05c61p-29f, r);
+    float p = __fmaf_rn(0x1.6a241p-10f, r, 0x1.1239f8p-7f);
+    p = __fmaf_rn(p, r, 0x1.5558f2p-5f);
+    p = __fmaf_rn(p, r, 0x1.555492p-3f);
+    p = __fmaf_rn(p, r, 0x1.fffffcp-2f);
+    p = __fmaf_rn(p, r, 1.0f);
+    p = __fmaf_rn(p, r, 1.0f);
+    return __uint_as_float(__float_as_uint(p) + (__float_as_uint(z) << 23));
+}
+LS_DEVICE float exp_of(float x) {
+    float y = exp_core(x);
+    y = x < -0x1.5d589ep+6f ? 0.0f : y;
+    y = x > 0x1.62e42ep+6f ? __uint_as_float(0x7F800000u) : y;
+    return quiet(y, x != x);
+}
+/* e^x for x ≤ 0 and NaN. */
+LS_DEVICE float exp_below(float x) { return quiet(x < -0x1.5d589ep+6f ? 0.0f : exp_core(x), x != x); }
+LS_DEVICE float sigmoid_of(float x) {
+    float u = -abs_of(x), e = u < -0x1.5d589ep+6f ? 0.0f : exp_core(u);
+    float a = x < 0.0f ? e : 1.0f, q = __fdiv_rn(e, 1.0f + e);
+    return quiet(__fmaf_rn(-a, q, a), x != x);
+}
+LS_DEVICE float tanh_of(float x) {
+    float u = abs_of(x);
+    u = u < 10.0f ? u : 10.0f;
+    /* 2 / x is 2·(1 / x), and twice a number is exact. */
+    float large = __fmaf_rn(-2.0f, __frcp_rn(exp_core(u + u) + 1.0f), 1.0f), s = u * u;
+    float p = __fmaf_rn(-0x1.95001cp-8f, s, 0x1.582fbp-6f);
+    p = __fmaf_rn(p, s, -0x1.b90946p-5f);
+    p = __fmaf_rn(p, s, 0x1.110c72p-3f);
+    p = __fmaf_rn(p, s, -0x1.555548p-2f);
+    float y = u < 0.5625f ? __fmaf_rn(u * s, p, u) : large;
+    return quiet(with_sign(y, x), x != x);
+}
+LS_DEVICE float log_of(float x) {
+    bool tiny = x < 0x1p-126f;
+    uint32_t bits = __float_as_uint(tiny ? x * 0x1p23f : x);
+    int k = (int)(bits - 0x3F3504F3u) >> 23;
+    float m = __uint_as_float(bits - ((uint32_t)k << 23)), e = (float)k - (tiny ? 23.0f : 0.0f), f = m - 1.0f, s = f * f;
+    float p = __fmaf_rn(-0x1.38b59p-4f, f, 0x1.055b6ep-3f);
+    p = __fmaf_rn(p, f, -0x1.0d854p-3f);
+    p = __fmaf_rn(p, f, 0x1.22da1cp-3f);
+    p = __fmaf_rn(p, f, -0x1.547244p-3f);
+    p = __fmaf_rn(p, f, 0x1.99a008p-3f);
+    p = __fmaf_rn(p, f, -0x1.000226p-2f);
+    p = __fmaf_rn(p, f, 0x1.555554p-2f);
+    p = __fmaf_rn(p, f, -0.5f);
+    float low = __fmaf_rn(s, p, e * 0x1.7f7d1cp-20f), high = e * 0x1.62e4p-1f, sum = high + f, lost = f - (sum - high), y = sum + (lost + low);
+    y = x == __uint_as_float(0x7F800000u) ? x : y;
+    y = x == 0.0f ? __uint_as_float(0xFF800000u) : y;
+    return quiet(y, x < 0.0f || x != x);
+}

@@ -1,0 +1,142 @@
+/* pack.cuh: elements by packs: what one thread loads and stores at a time, and the loops over flat arrays and rows.
+ *
+ * A pack is W neighbours of a tensor as fp32. Four floats or eight 16-bit numbers are one access of 16 bytes; with
+ * mixed types W is 4. All loads of U packs come before the first store: enough bytes are under way then, and outputs
+ * may be inputs. Alignment is checked by the host, for all tensors of a call: without it W is 1. */
+#pragma once
+#include "device/cuda/common/base.cuh"
+#include "device/cuda/common/pack.h"
+
+template <int W> struct pack { float v[W]; };
+
+/* Plain widening: a NaN stays one, which is all that arithmetic needs. */
+LS_DEVICE float wide_of(bf16, uint32_t bits) { return __uint_as_float(bits << 16); }
+LS_DEVICE float wide_of(f16, uint32_t bits) { return from_f16((uint16_t)bits); }
+LS_DEVICE uint32_t bits_of(bf16, float x) { return to_bf16(x); }
+LS_DEVICE uint32_t bits_of(f16, float x) { return to_f16(x); }
+
+template <int W> struct packed;
+
+template <> struct packed<1> {
+    template <class T> LS_DEVICE static pack<1> load(const T *p) { return {{::load(p)}}; }
+    template <class T> LS_DEVICE static void store(T *p, const pack<1> &x) { ::store(p, x.v[0]); }
+};
+
+template <> struct packed<4> {
+    LS_DEVICE static pack<4> load(const float *p) {
+        float4 x = *(const float4 *)p;
+        return {{x.x, x.y, x.z, x.w}};
+    }
+    template <class T> LS_DEVICE static pack<4> load(const T *p) {
+        uint2 x = *(const uint2 *)p;
+        return {{wide_of(T(), x.x & 0xFFFFu), wide_of(T(), x.x >> 16), wide_of(T(), x.y & 0xFFFFu),
+                 wide_of(T(), x.y >> 16)}};
+    }
+    LS_DEVICE static void store(float *p, const pack<4> &x) {
+        *(float4 *)p = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
+    }
+    template <class T> LS_DEVICE static void store(T *p, const pack<4> &x) {
+        *(uint2 *)p = make_uint2(bits_of(T(), x.v[0]) | bits_of(T(), x.v[1]) << 16,
+                                 bits_of(T(), x.v[2]) | bits_of(T(), x.v[3]) << 16);
+    }
+};
+
+template <> struct packed<8> {
+    template <class T> LS_DEVICE static pack<8> load(const T *p) {
+        uint4 x = *(const uint4 *)p;
+        return {{wide_of(T(), x.x & 0xFFFFu), wide_of(T(), x.x >> 16), wide_of(T(), x.y & 0xFFFFu),
+                 wide_of(T(), x.y >> 16), wide_of(T(), x.z & 0xFFFFu), wide_of(T(), x.z >> 16),
+                 wide_of(T(), x.w & 0xFFFFu), wide_of(T(), x.w >> 16)}};
+    }
+    template <class T> LS_DEVICE static void store(T *p, const pack<8> &x) {
+        uint32_t b[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) b[i] = bits_of(T(), x.v[2 * i]) | bits_of(T(), x.v[2 * i + 1]) << 16;
+        *(uint4 *)p = make_uint4(b[0], b[1], b[2], b[3]);
+    }
+};
+
+/* Elements of an access of 16 bytes. */
+template <class T> struct widest {
+    enum { n = 8 };
+};
+template <> struct widest<float> {
+    enum { n = 4 };
+};
+
+/* Tells a loop's body how wide its packs are. */
+template <int N> struct width {
+    enum { n = N };
+};
+
+template <int W, class T> LS_DEVICE pack<W> load_pack(const T *p) { return packed<W>::load(p); }
+template <int W, class T> LS_DEVICE void store_pack(T *p, const pack<W> &x) { packed<W>::store(p, x); }
+
+template <int W, class F> LS_DEVICE pack<W> map(const pack<W> &x, F f) {
+    pack<W> y;
+#pragma unroll
+    for (int i = 0; i < W; i++) y.v[i] = f(x.v[i]);
+    return y;
+}
+template <int W, class F> LS_DEVICE pack<W> map(const pack<W> &a, const pack<W> &b, F f) {
+    pack<W> y;
+#pragma unroll
+    for (int i = 0; i < W; i++) y.v[i] = f(a.v[i], b.v[i]);
+    return y;
+}
+template <int W> LS_DEVICE pack<W> add(const pack<W> &a, const pack<W> &b) {
+    return map(a, b, [](float x, float y) { return x + y; });
+}
+
+/* ---- flat arrays ------------------------------------------------------------------------------------------------- */
+
+template <int W, int U, class L, class F>
+LS_DEVICE void walk(size_t begin, size_t end, const L &load, const F &finish) {
+    const size_t packs = (end - begin) / W, tile = (size_t)blockDim.x * U;
+    for (size_t first = blockIdx.x * tile + threadIdx.x; first < packs; first += gridDim.x * tile) {
+        decltype(load(width<W>(), (size_t)0)) in[U];
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (first + u * blockDim.x < packs) in[u] = load(width<W>(), begin + (first + u * blockDim.x) * W);
+#pragma unroll
+        for (int u = 0; u < U; u++)
+            if (first + u * blockDim.x < packs) finish(width<W>(), begin + (first + u * blockDim.x) * W, in[u]);
+    }
+}
+
+/* load(width, i) gives what finish(width, i, loaded) needs of elements i … i + width − 1, and has no effect. The
+ * elements that fill no pack come last, one by one. */
+template <int W, int U, class L, class F>
+LS_DEVICE void each_elem(const ls_cuda_flat &flat, const L &load, const F &finish) {
+    size_t whole = flat.aligned ? flat.n / W * W : 0;
+    walk<W, U>(0, whole, load, finish);
+    walk<1, U>(whole, flat.n, load, finish);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+template <int W, int U, class L, class F>
+LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) {
+    const size_t packs = g.columns / W, lanes = (size_t)1 << g.lanes_log2, together = blockDim.x >> g.lanes_log2,
+                 tile = together * U;
+    const size_t lane = threadIdx.x & (lanes - 1), place = threadIdx.x >> g.lanes_log2;
+    for (size_t p = blockIdx.y * lanes + lane; p < packs; p += gridDim.y * lanes)
+        for (size_t row = blockIdx.x * tile + place; row < g.rows; row += gridDim.x * tile) {
+            decltype(load(width<W>(), (size_t)0, (size_t)0)) in[U];
+#pragma unroll
+            for (int u = 0; u < U; u++)
+                if (row + u * together < g.rows) in[u] = load(width<W>(), row + u * together, p * W);
+#pragma unroll
+            for (int u = 0; u < U; u++)
+                if (row + u * together < g.rows) finish(width<W>(), row + u * together, p * W, in[u]);
+        }
+}
+
+/* load(width, row, column) and finish(width, row, column, loaded). A block has some rows of `lanes` packs each. */
+template <int W, int U, class L, class F>
+LS_DEVICE void each_row(const ls_cuda_rows &g, const L &load, const F &finish) {
+    if (g.aligned)
+        walk_rows<W, U>(g, load, finish);
+    else
+        walk_rows<1, U>(g, load, finish);
+}

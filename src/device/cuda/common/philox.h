@@ -1,0 +1,13 @@
+/* philox.h: the key of random numbers, as kernels take it (philox.cuh). */
+#ifndef LS_DEVICE_CUDA_COMMON_PHILOX_H
+#define LS_DEVICE_CUDA_COMMON_PHILOX_H
+
+#include "device/cuda/common/types.h"
+
+/* As ls_rng_key. */
+typedef struct ls_cuda_rng {
+    uint64_t seed, step;
+    uint32_t purpose;
+} ls_cuda_rng;
+
+#endif

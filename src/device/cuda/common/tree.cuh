@@ -1,0 +1,39 @@
+/* tree.cuh: the tree of sums over groups (docs/arithmetic.md, "Sums over groups"), one leaf after another.
+ *
+ * Two leaves part at the highest bit in which their numbers differ: a node of n leaves splits at the largest power of
+ * two below n. So when a leaf comes, what has been summed so far is the right operand of every waiting left one below
+ * that bit, and then waits there itself. Leaves that do not come contribute nothing. Waiting sums are named by
+ * constants alone, which keeps them in registers. */
+#pragma once
+#include "device/cuda/common/pack.cuh"
+
+template <int W, int LEVELS = 12> struct tree {
+    pack<W> sum, wait[LEVELS];
+    uint32_t waiting; /* bit l: wait[l] holds a sum */
+    int last;         /* the leaf that came last; −1: none */
+
+    LS_DEVICE void begin() { sum = pack<W>(), waiting = 0, last = -1; }
+
+    LS_DEVICE void join(uint32_t below) {
+#pragma unroll
+        for (int l = 0; l < LEVELS; l++)
+            if (waiting & below & 1u << l) sum = add(wait[l], sum);
+        waiting &= ~below;
+    }
+
+    /* Leaves come in ascending order. */
+    LS_DEVICE void push(int leaf, const pack<W> &value) {
+        if (last >= 0) {
+            uint32_t level = 31 - (uint32_t)__clz(last ^ leaf);
+            join((1u << level) - 1);
+#pragma unroll
+            for (int l = 0; l < LEVELS; l++)
+                if (level == (uint32_t)l) wait[l] = sum;
+            waiting |= 1u << level;
+        }
+        sum = value;
+        last = leaf;
+    }
+
+    LS_DEVICE void end() { join(~0u); }
+};

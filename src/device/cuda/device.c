@@ -1,0 +1,395 @@
+/* device.c: a GPU as a device: a stream for each queue, memory by the driver, copies through pinned rings of bounded
+ * size.
+ *
+ * Host code waits by asking, never by blocking in the driver, so that a GPU that hangs becomes an error after
+ * WAIT_LIMIT_S. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/modules.h"
+#include "device/dtype.h"
+
+enum {
+    EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
+    PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
+    PIECES = 4,
+    LISTS = 64,
+    WAIT_LIMIT_S = 600,
+    BLOCKS_X_MAX = 0x7FFFFFFF,
+    BLOCKS_Y_MAX = 0xFFFF,
+};
+
+typedef struct cuda_device {
+    ls_device base;
+    const ls_cuda_driver *driver;
+    int gpu;
+    CUdevice handle;
+    CUcontext context;
+    CUstream streams[LS_QUEUES];
+    CUevent events[LS_QUEUES][EVENTS];
+    uint64_t recorded[LS_QUEUES];
+    int processors;
+    size_t shared_max;
+    size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
+    ls_cuda_modules *modules;
+    void *scratch[LS_QUEUES];
+    size_t scratch_bytes[LS_QUEUES];
+    unsigned char *pinned; /* PIECES pieces, then LISTS lists */
+    CUevent piece_done[PIECES], list_done[LISTS];
+    bool piece_used[PIECES], list_used[LISTS];
+    unsigned next_piece, next_list;
+    void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
+    ls_ops ops;
+    char name[32];
+} cuda_device;
+
+static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
+static CUstream stream_of(const cuda_device *cuda) { return cuda->streams[cuda->base.queue]; }
+static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
+
+#define CALL(cuda, name, ...)                                                                                          \
+    LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
+
+/* ---- waiting -------------------------------------------------------------------------------------------------------
+ */
+
+static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
+    double begin = 0;
+    for (unsigned turn = 0;; turn++) {
+        CUresult result = ask(cuda, event);
+        if (result != CUDA_ERROR_NOT_READY) return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+        if (turn < 1000) continue; /* most waits end within microseconds */
+        double now = ls_clock_seconds();
+        if (begin == 0) begin = now;
+        if (now - begin > WAIT_LIMIT_S)
+            return ls_fail(LS_ERR_FAILED, "GPU %d has not finished its work for %d seconds", cuda->gpu, WAIT_LIMIT_S);
+        if (now - begin > 0.002) ls_clock_sleep_us(100);
+    }
+}
+
+static CUresult ask_event(cuda_device *cuda, CUevent event) { return cuda->driver->cuEventQuery(event); }
+static CUresult ask_streams(cuda_device *cuda, CUevent event) {
+    (void)event;
+    CUresult result = CUDA_SUCCESS;
+    for (int q = 0; q < LS_QUEUES && result == CUDA_SUCCESS; q++)
+        if (cuda->streams[q]) result = cuda->driver->cuStreamQuery(cuda->streams[q]);
+    return result;
+}
+
+static ls_status finish_queues(ls_device *device) { return wait_until(cuda_of(device), ask_streams, NULL); }
+
+static ls_status record_event(ls_device *device, ls_event *out) {
+    cuda_device *cuda = cuda_of(device);
+    int queue = device->queue;
+    uint64_t number = cuda->recorded[queue] + 1;
+    CALL(cuda, cuEventRecord, cuda->events[queue][number % EVENTS], cuda->streams[queue]);
+    cuda->recorded[queue] = number;
+    *out = (ls_event){queue, number};
+    return LS_OK;
+}
+
+static ls_status check_event(const cuda_device *cuda, ls_event event) {
+    uint64_t recorded = (unsigned)event.queue < LS_QUEUES ? cuda->recorded[event.queue] : 0;
+    if (event.number >= 1 && event.number <= recorded) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "event %llu was not recorded on this device, which has recorded %llu events; record it first",
+                   (unsigned long long)event.number, (unsigned long long)recorded);
+}
+
+static ls_status follow_event(ls_device *device, ls_event event) {
+    cuda_device *cuda = cuda_of(device);
+    LS_TRY(check_event(cuda, event));
+    if (event.queue == device->queue) return LS_OK;
+    CALL(cuda, cuStreamWaitEvent, stream_of(cuda), cuda->events[event.queue][event.number % EVENTS], 0);
+    return LS_OK;
+}
+
+static ls_status wait_for_event(ls_device *device, ls_event event) {
+    cuda_device *cuda = cuda_of(device);
+    LS_TRY(check_event(cuda, event));
+    return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------------
+ */
+
+static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    if (bytes) CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, stream_of(cuda));
+    return LS_OK;
+}
+
+static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
+    cuda_device *cuda = cuda_of(device);
+    CUdeviceptr memory = 0;
+    *out = NULL;
+    CALL(cuda, cuMemAlloc, &memory, bytes ? bytes : 1);
+    *out = (void *)(uintptr_t)memory;
+    return fill_bytes(device, *out, 0, bytes);
+}
+
+static void free_memory(ls_device *device, void *memory) {
+    (void)finish_queues(device);
+    (void)cuda_of(device)->driver->cuMemFree(address(memory));
+}
+
+static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    if (bytes) CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, stream_of(cuda));
+    return LS_OK;
+}
+
+/* The next piece of pinned memory, as soon as the copy that used it last is done. */
+static ls_status next_piece(cuda_device *cuda, unsigned *at) {
+    *at = cuda->next_piece++ % PIECES;
+    if (cuda->piece_used[*at]) LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[*at]));
+    cuda->piece_used[*at] = true;
+    return LS_OK;
+}
+
+static ls_status copy_in(ls_device *device, void *to, const void *host, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    for (size_t begin = 0, n; begin < bytes; begin += n) {
+        n = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
+        unsigned at;
+        LS_TRY(next_piece(cuda, &at));
+        unsigned char *piece = cuda->pinned + (size_t)at * PIECE_BYTES;
+        memcpy(piece, (const unsigned char *)host + begin, n);
+        CALL(cuda, cuMemcpyHtoDAsync, address(to) + begin, piece, n, stream_of(cuda));
+        CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
+    }
+    return LS_OK;
+}
+
+/* Up to PIECES copies are under way while the host takes what has come. */
+static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    size_t asked = 0, taken = 0;
+    unsigned first = cuda->next_piece;
+    while (taken < bytes) {
+        while (asked < bytes && asked - taken < (size_t)PIECES * PIECE_BYTES) {
+            size_t n = bytes - asked < PIECE_BYTES ? bytes - asked : PIECE_BYTES;
+            unsigned at;
+            LS_TRY(next_piece(cuda, &at));
+            CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n,
+                 stream_of(cuda));
+            CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
+            asked += n;
+        }
+        unsigned at = first++ % PIECES;
+        size_t n = bytes - taken < PIECE_BYTES ? bytes - taken : PIECE_BYTES;
+        LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[at]));
+        memcpy((unsigned char *)host + taken, cuda->pinned + (size_t)at * PIECE_BYTES, n);
+        taken += n;
+    }
+    return LS_OK;
+}
+
+ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out) {
+    cuda_device *cuda = cuda_of(device);
+    void **scratch = &cuda->scratch[device->queue];
+    size_t *had = &cuda->scratch_bytes[device->queue];
+    if (!*scratch || bytes > *had) {
+        if (*scratch) free_memory(device, *scratch);
+        *scratch = NULL, *had = 0;
+        LS_TRY(alloc_memory(device, bytes, scratch));
+        *had = bytes;
+    }
+    *out = *scratch;
+    return LS_OK;
+}
+
+/* ---- memory of other workers
+ * ----------------------------------------------------------------------------------------- */
+
+static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
+    cuda_device *cuda = cuda_of(device);
+    CUipcMemHandle handle;
+    CALL(cuda, cuIpcGetMemHandle, &handle, address(memory));
+    memcpy(out->bytes, handle.reserved, sizeof out->bytes);
+    return LS_OK;
+}
+
+static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, void **out) {
+    cuda_device *cuda = cuda_of(device);
+    CUipcMemHandle ipc;
+    CUdeviceptr memory = 0;
+    memcpy(ipc.reserved, handle->bytes, sizeof ipc.reserved);
+    *out = NULL;
+    CALL(cuda, cuIpcOpenMemHandle, &memory, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    *out = (void *)(uintptr_t)memory;
+    return LS_OK;
+}
+
+static void close_memory(ls_device *device, void *memory) {
+    (void)finish_queues(device);
+    (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
+}
+
+static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
+    cuda_device *cuda = cuda_of(device);
+    CALL(cuda, cuStreamWriteValue64, stream_of(cuda), address(counter), value, 0);
+    return LS_OK;
+}
+
+static ls_status await_counter(ls_device *device, const uint64_t *counter, uint64_t value) {
+    cuda_device *cuda = cuda_of(device);
+    CALL(cuda, cuStreamWaitValue64, stream_of(cuda), address(counter), value, CU_STREAM_WAIT_VALUE_GEQ);
+    return LS_OK;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------------------------------
+ */
+
+ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
+                         const void *args) {
+    cuda_device *cuda = cuda_of(device);
+    if (!grid.x) return LS_OK;
+    if (grid.x > BLOCKS_X_MAX || grid.y > BLOCKS_Y_MAX || grid.z > BLOCKS_Y_MAX)
+        return ls_fail(LS_ERR_INPUT, "%zu × %zu × %zu blocks are more than a GPU numbers: use a smaller micro-batch",
+                       grid.x, grid.y, grid.z);
+    CUfunction function;
+    LS_TRY(ls_cuda_modules_get(cuda->modules, kernel, &function));
+    if (shared > 48 << 10 && shared > cuda->shared_set[kernel]) {
+        CALL(cuda, cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
+        cuda->shared_set[kernel] = shared;
+    }
+    void *parameters[1];
+    memcpy(parameters, &args, sizeof args);
+    CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z,
+                                                   threads, 1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
+    return ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu);
+}
+
+ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out) {
+    cuda_device *cuda = cuda_of(device);
+    if (bytes > LS_CUDA_LIST_BYTES)
+        return ls_fail(LS_ERR_INPUT, "a list of %zu bytes for the GPU: at most %d", bytes, LS_CUDA_LIST_BYTES);
+    unsigned at = cuda->next_list++ % LISTS;
+    if (cuda->list_used[at]) LS_TRY(wait_until(cuda, ask_event, cuda->list_done[at]));
+    cuda->list_used[at] = true;
+    size_t offset = (size_t)at * LS_CUDA_LIST_BYTES;
+    unsigned char *pinned = cuda->pinned + (size_t)PIECES * PIECE_BYTES + offset;
+    memcpy(pinned, host, bytes);
+    if (bytes) CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + offset, pinned, bytes, stream_of(cuda));
+    CALL(cuda, cuEventRecord, cuda->list_done[at], stream_of(cuda));
+    *out = (const unsigned char *)cuda->lists + offset;
+    return LS_OK;
+}
+
+size_t ls_cuda_blocks(ls_device *device, size_t n) {
+    size_t most = (size_t)cuda_of(device)->processors * 16;
+    return n < most ? n : most;
+}
+
+size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->processors; }
+
+size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_max; }
+
+ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype) {
+    if (dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s of %s elements: only f32, bf16 and f16 are supported", what, ls_dtype_name(dtype));
+}
+
+ls_status ls_cuda_check_half(const char *what, ls_dtype dtype) {
+    if (dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
+}
+
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
+
+static void destroy_cuda(ls_device *device) {
+    cuda_device *cuda = cuda_of(device);
+    const ls_cuda_driver *driver = cuda->driver;
+    if (cuda->streams[0]) (void)finish_queues(device);
+    ls_cuda_modules_close(cuda->modules);
+    if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
+    if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);
+    for (int q = 0; q < LS_QUEUES; q++) {
+        if (cuda->scratch[q]) (void)driver->cuMemFree(address(cuda->scratch[q]));
+        for (int i = 0; i < EVENTS; i++)
+            if (cuda->events[q][i]) (void)driver->cuEventDestroy(cuda->events[q][i]);
+    }
+    for (int i = 0; i < PIECES; i++)
+        if (cuda->piece_done[i]) (void)driver->cuEventDestroy(cuda->piece_done[i]);
+    for (int i = 0; i < LISTS; i++)
+        if (cuda->list_done[i]) (void)driver->cuEventDestroy(cuda->list_done[i]);
+    for (int q = 0; q < LS_QUEUES; q++)
+        if (cuda->streams[q]) (void)driver->cuStreamDestroy(cuda->streams[q]);
+    if (cuda->context) (void)driver->cuDevicePrimaryCtxRelease(cuda->handle);
+    free(cuda);
+}
+
+static const ls_device_calls cuda_calls = {
+    .alloc = alloc_memory,
+    .free = free_memory,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .copy = copy_bytes,
+    .fill = fill_bytes,
+    .record = record_event,
+    .follow = follow_event,
+    .wait = wait_for_event,
+    .finish = finish_queues,
+    .destroy = destroy_cuda,
+    .share = share_memory,
+    .open = open_memory,
+    .close = close_memory,
+    .signal = signal_counter,
+    .await = await_counter,
+};
+
+static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {
+    for (int i = 0; i < count; i++) CALL(cuda, cuEventCreate, &events[i], CU_EVENT_DISABLE_TIMING);
+    return LS_OK;
+}
+
+static ls_status open_gpu(cuda_device *cuda) {
+    int count = 0, value = 0;
+    CALL(cuda, cuDeviceGetCount, &count);
+    if (cuda->gpu < 0 || cuda->gpu >= count)
+        return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu,
+                            count);
+    CALL(cuda, cuDeviceGet, &cuda->handle, cuda->gpu);
+    CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
+    cuda->processors = value;
+    CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cuda->handle);
+    cuda->shared_max = (size_t)value;
+    CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->handle);
+    CALL(cuda, cuCtxSetCurrent, cuda->context);
+    for (int q = 0; q < LS_QUEUES; q++) CALL(cuda, cuStreamCreate, &cuda->streams[q], CU_STREAM_NON_BLOCKING);
+    for (int q = 0; q < LS_QUEUES; q++) LS_TRY(make_events(cuda, cuda->events[q], EVENTS));
+    LS_TRY(make_events(cuda, cuda->piece_done, PIECES));
+    LS_TRY(make_events(cuda, cuda->list_done, LISTS));
+    void *pinned = NULL;
+    CALL(cuda, cuMemHostAlloc, &pinned, (size_t)PIECES * PIECE_BYTES + (size_t)LISTS * LS_CUDA_LIST_BYTES, 0);
+    cuda->pinned = pinned;
+    LS_TRY(alloc_memory(&cuda->base, (size_t)LISTS * LS_CUDA_LIST_BYTES, &cuda->lists));
+    return ls_cuda_modules_open(cuda->driver, cuda->gpu, cuda->handle, &cuda->modules);
+}
+
+ls_status ls_device_open_cuda(int gpu, ls_device **out) {
+    *out = NULL;
+    const ls_cuda_driver *driver;
+    LS_TRY(ls_cuda_driver_load(&driver));
+    cuda_device *cuda = calloc(1, sizeof *cuda);
+    if (!cuda) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+    cuda->driver = driver;
+    cuda->gpu = gpu;
+    (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
+    ls_cuda_ops_fill(&cuda->ops);
+    cuda->base = (ls_device){.name = cuda->name, .calls = &cuda_calls, .ops = &cuda->ops};
+    ls_status status = open_gpu(cuda);
+    if (status != LS_OK) {
+        destroy_cuda(&cuda->base);
+        return status;
+    }
+    *out = &cuda->base;
+    return LS_OK;
+}

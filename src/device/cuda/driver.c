@@ -1,0 +1,97 @@
+/* driver.c: loads libcuda and names its errors. */
+#include "device/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { VERSION_MIN = 12000 }; /* kernels take up to 32 KiB of arguments, 64-bit counters on streams */
+
+static struct {
+    pid_t pid; /* who started it; 0: nobody yet */
+    ls_status status;
+    char message[256]; /* why it could not be started */
+    ls_cuda_driver driver;
+} state;
+
+typedef CUresult (*get_proc_address)(const char *symbol, void **out, int version, uint64_t flags, int *status);
+
+static void result_name(const ls_cuda_driver *driver, CUresult result, const char **name, const char **text) {
+    *name = "unknown error", *text = "no text";
+    if (driver->cuGetErrorName) (void)driver->cuGetErrorName(result, name);
+    if (driver->cuGetErrorString) (void)driver->cuGetErrorString(result, text);
+}
+
+static ls_status load_calls(void *library, ls_cuda_driver *driver) {
+    get_proc_address get;
+    *(void **)(void *)&get = dlsym(library, "cuGetProcAddress_v2");
+    if (!get)
+        return ls_fail_here(LS_ERR_INPUT, "the NVIDIA driver is too old: it has no cuGetProcAddress_v2; install a "
+                                          "driver for CUDA 12.0 or newer, or use --device cpu");
+#define LOAD(name, parameters)                                                                                         \
+    if (get(#name, (void **)(void *)&driver->name, VERSION_MIN, 0, NULL) != CUDA_SUCCESS || !driver->name)             \
+        return ls_fail_here(LS_ERR_INPUT,                                                                              \
+                            "the NVIDIA driver has no %s: install a driver for CUDA 12.0 or newer, or use "            \
+                            "--device cpu",                                                                            \
+                            #name);
+    LS_CUDA_CALLS(LOAD)
+#undef LOAD
+    return LS_OK;
+}
+
+static ls_status start_driver(ls_cuda_driver *driver) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return ls_fail_here(LS_ERR_INPUT, "no NVIDIA driver here (%s): use --device cpu, or install the driver",
+                            dlerror());
+    LS_TRY(load_calls(library, driver));
+    LS_TRY(ls_cuda_result(driver, driver->cuDriverGetVersion(&driver->version), "cuDriverGetVersion", -1));
+    if (driver->version < VERSION_MIN)
+        return ls_fail_here(LS_ERR_INPUT,
+                            "the NVIDIA driver is for CUDA %d.%d, and 12.0 is needed: install a newer driver, or use "
+                            "--device cpu",
+                            driver->version / 1000, driver->version % 1000 / 10);
+    CUresult result = driver->cuInit(0);
+    if (result == CUDA_ERROR_NO_DEVICE)
+        return ls_fail_here(LS_ERR_INPUT,
+                            "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES is %s): use --device cpu",
+                            getenv("CUDA_VISIBLE_DEVICES") ? getenv("CUDA_VISIBLE_DEVICES") : "not set");
+    return ls_cuda_result(driver, result, "cuInit", -1);
+}
+
+ls_status ls_cuda_driver_load(const ls_cuda_driver **out) {
+    *out = NULL;
+    if (state.pid && state.pid != getpid())
+        return ls_fail(LS_ERR_FAILED,
+                       "the NVIDIA driver was started in process %ld, of which this process %ld is a fork; a GPU is "
+                       "used by the process that starts its driver alone",
+                       (long)state.pid, (long)getpid());
+    if (!state.pid) {
+        state.pid = getpid();
+        state.status = start_driver(&state.driver);
+        if (state.status != LS_OK) {
+            const char *message = ls_status_message();
+            size_t i = 0;
+            for (; message[i] && i + 1 < sizeof state.message; i++) state.message[i] = message[i];
+            state.message[i] = '\0';
+        }
+    }
+    if (state.status != LS_OK) return ls_fail_here(state.status, "%s", state.message);
+    *out = &state.driver;
+    return LS_OK;
+}
+
+ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu) {
+    if (result == CUDA_SUCCESS) return LS_OK;
+    const char *name, *text;
+    result_name(driver, result, &name, &text);
+    char where[32] = "the NVIDIA driver";
+    if (gpu >= 0) (void)snprintf(where, sizeof where, "GPU %d", gpu);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return ls_fail_here(LS_ERR_RESOURCE,
+                            "%s is out of memory (%s): use a smaller micro-batch, more workers on more GPUs, or a "
+                            "higher --zero",
+                            where, call);
+    return ls_fail_here(LS_ERR_FAILED, "%s failed: %s: %s (%s)", where, call, text, name);
+}

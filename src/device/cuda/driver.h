@@ -1,0 +1,102 @@
+/* driver.h: NVIDIA's driver, loaded when a GPU is asked for, so that one program runs with and without one.
+ *
+ * A process that forks after the driver was started has a broken child, so the driver is started once, in the process
+ * that uses it: a call in another process is refused by name. All names are those of the driver's interface; the types
+ * are our own declarations of it. */
+#ifndef LS_DEVICE_CUDA_DRIVER_H
+#define LS_DEVICE_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef uint64_t CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUipcMemHandle {
+    unsigned char reserved[64];
+} CUipcMemHandle;
+
+enum {
+    CUDA_SUCCESS = 0,
+    CUDA_ERROR_INVALID_VALUE = 1,
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_NO_DEVICE = 100,
+    CUDA_ERROR_NOT_READY = 600,
+    CU_STREAM_NON_BLOCKING = 1,
+    CU_EVENT_DISABLE_TIMING = 2,
+    CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
+    CU_STREAM_WAIT_VALUE_GEQ = 0,
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+};
+
+/* name, parameters */
+#define LS_CUDA_CALLS(X)                                                                                               \
+    X(cuInit, (unsigned flags))                                                                                        \
+    X(cuDriverGetVersion, (int *version))                                                                              \
+    X(cuGetErrorName, (CUresult error, const char **name))                                                             \
+    X(cuGetErrorString, (CUresult error, const char **text))                                                           \
+    X(cuDeviceGetCount, (int *count))                                                                                  \
+    X(cuDeviceGet, (CUdevice * device, int ordinal))                                                                   \
+    X(cuDeviceGetName, (char *name, int bytes, CUdevice device))                                                       \
+    X(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                              \
+    X(cuDeviceTotalMem, (size_t * bytes, CUdevice device))                                                             \
+    X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                \
+    X(cuDevicePrimaryCtxRelease, (CUdevice device))                                                                    \
+    X(cuCtxSetCurrent, (CUcontext context))                                                                            \
+    X(cuMemGetInfo, (size_t * free, size_t * total))                                                                   \
+    X(cuMemAlloc, (CUdeviceptr * out, size_t bytes))                                                                   \
+    X(cuMemFree, (CUdeviceptr memory))                                                                                 \
+    X(cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                                      \
+    X(cuMemFreeHost, (void *memory))                                                                                   \
+    X(cuMemcpyHtoDAsync, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))                            \
+    X(cuMemcpyDtoHAsync, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))                                  \
+    X(cuMemcpyDtoDAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                            \
+    X(cuMemsetD8Async, (CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream))                            \
+    X(cuStreamCreate, (CUstream * out, unsigned flags))                                                                \
+    X(cuStreamDestroy, (CUstream stream))                                                                              \
+    X(cuStreamQuery, (CUstream stream))                                                                                \
+    X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                             \
+    X(cuStreamWriteValue64, (CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags))                         \
+    X(cuStreamWaitValue64, (CUstream stream, CUdeviceptr at, uint64_t value, unsigned flags))                          \
+    X(cuEventCreate, (CUevent * out, unsigned flags))                                                                  \
+    X(cuEventDestroy, (CUevent event))                                                                                 \
+    X(cuEventRecord, (CUevent event, CUstream stream))                                                                 \
+    X(cuEventQuery, (CUevent event))                                                                                   \
+    X(cuModuleLoadData, (CUmodule * out, const void *image))                                                           \
+    X(cuModuleUnload, (CUmodule module))                                                                               \
+    X(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name))                                      \
+    X(cuFuncSetAttribute, (CUfunction function, int attribute, int value))                                             \
+    X(cuLaunchKernel,                                                                                                  \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,     \
+       unsigned block_z, unsigned shared, CUstream stream, void **parameters, void **extra))                           \
+    X(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr memory))                                                   \
+    X(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags))                                  \
+    X(cuIpcCloseMemHandle, (CUdeviceptr memory))
+
+typedef struct ls_cuda_driver {
+#define LS_CUDA_MEMBER(name, parameters) CUresult(*name) parameters;
+    LS_CUDA_CALLS(LS_CUDA_MEMBER)
+#undef LS_CUDA_MEMBER
+    int version; /* 13000 is CUDA 13.0 */
+} ls_cuda_driver;
+
+/* Loads and starts the driver, the first time; later calls in the same process give the same. LS_ERR_UNSUPPORTED-like
+ * failures are LS_ERR_INPUT of this machine (ls_fail_here): no driver, one too old, no GPU. */
+ls_status ls_cuda_driver_load(const ls_cuda_driver **out);
+
+/* What became of a call of the driver: LS_OK, or an error that names the call, the GPU's own words for it and what to
+ * do. */
+ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu);
+
+#endif

@@ -1,0 +1,145 @@
+/* act.cu: activations and bias (docs/arithmetic.md, "Activations"), element by element. */
+#include "device/cuda/kernels/act.h"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/pack.cuh"
+
+#define GELU_C0 0x1.988454p-1f
+#define GELU_C1 0x1.2444f2p-5f
+#define GELU_C3 0x1.b6676cp-4f
+
+LS_DEVICE float gelu_tanh(float x, float q) { return tanh_of(x * __fmaf_rn(GELU_C1, q, GELU_C0)); }
+
+LS_DEVICE float gelu(float x) {
+    float t = gelu_tanh(x, x * x), h = 0.5f * x;
+    return __fmaf_rn(h, t, h);
+}
+
+LS_DEVICE float gelu_slope(float x) {
+    float q = x * x, t = gelu_tanh(x, q), h = 0.5f * x;
+    return __fmaf_rn(h * __fmaf_rn(-t, t, 1.0f), __fmaf_rn(GELU_C3, q, GELU_C0), __fmaf_rn(0.5f, t, 0.5f));
+}
+
+LS_DEVICE float silu_slope(float x, float s) { return s * __fmaf_rn(x, 1.0f - s, 1.0f); }
+
+template <int FN> LS_DEVICE float act_of(float x) {
+    if (FN == LS_CUDA_GELU) return gelu(x);
+    if (FN == LS_CUDA_SILU) return x * sigmoid_of(x);
+    if (FN == LS_CUDA_RELU) return x <= 0.0f ? 0.0f : x;
+    return sigmoid_of(x);
+}
+
+/* x: of ReLU and the sigmoid what forward wrote. */
+template <int FN> LS_DEVICE float dx_of(float dy, float x) {
+    if (FN == LS_CUDA_GELU) return dy * gelu_slope(x);
+    if (FN == LS_CUDA_SILU) return dy * silu_slope(x, sigmoid_of(x));
+    if (FN == LS_CUDA_RELU) return x <= 0.0f ? 0.0f : dy;
+    return dy * (x * (1.0f - x));
+}
+
+template <int FN, class T> LS_DEVICE void forward(const ls_cuda_act &a) {
+    each_elem<widest<T>::n, LS_CUDA_ACT_PACKS>(
+        a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const T *)a.x + i); },
+        [&](auto w, size_t i, const auto &x) {
+            store_pack<w.n>((T *)a.y + i, map(x, [](float v) { return act_of<FN>(v); }));
+        });
+}
+
+template <int W> struct two_packs { pack<W> a, b; };
+
+template <int FN, class T> LS_DEVICE void backward(const ls_cuda_act &a) {
+    each_elem<widest<T>::n, 1>(
+        a.flat,
+        [&](auto w, size_t i) {
+            return two_packs<w.n>{load_pack<w.n>((const T *)a.dy + i), load_pack<w.n>((const T *)a.x + i)};
+        },
+        [&](auto w, size_t i, const auto &in) {
+            store_pack<w.n>((T *)a.y + i, map(in.a, in.b, [](float dy, float x) { return dx_of<FN>(dy, x); }));
+        });
+}
+
+#define BY_FUNCTION(call, T)                                                                                           \
+    do {                                                                                                               \
+        if (a.fn == LS_CUDA_GELU)                                                                                      \
+            call<LS_CUDA_GELU, T>(a);                                                                                  \
+        else if (a.fn == LS_CUDA_SILU)                                                                                 \
+            call<LS_CUDA_SILU, T>(a);                                                                                  \
+        else if (a.fn == LS_CUDA_RELU)                                                                                 \
+            call<LS_CUDA_RELU, T>(a);                                                                                  \
+        else                                                                                                           \
+            call<LS_CUDA_SIGMOID, T>(a);                                                                               \
+    } while (0)
+
+LS_KERNEL(act_forward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.act, T, { BY_FUNCTION(forward, T); });
+}
+
+LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.act, T, { BY_FUNCTION(backward, T); });
+}
+
+/* ---- gates ------------------------------------------------------------------------------------------------------- */
+
+template <class T> LS_DEVICE void gate_rows(const ls_cuda_gated &a) {
+    each_row<widest<T>::n, 1>(
+        a.rows,
+        [&](auto w, size_t row, size_t c) {
+            size_t in = row * a.in_stride + c;
+            return two_packs<w.n>{load_pack<w.n>((const T *)a.gate + in), load_pack<w.n>((const T *)a.up + in)};
+        },
+        [&](auto w, size_t row, size_t c, const auto &in) {
+            store_pack<w.n>((T *)a.y + row * a.y_stride + c,
+                            map(in.a, in.b, [](float x, float up) { return (x * sigmoid_of(x)) * up; }));
+        });
+}
+
+LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.act, T, { gate_rows<T>(a); });
+}
+
+template <int W> struct gate_packs { pack<W> gate, up, dy; };
+
+template <class T> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a) {
+    each_row<widest<T>::n, 1>(
+        a.rows,
+        [&](auto w, size_t row, size_t c) {
+            size_t in = row * a.in_stride + c;
+            return gate_packs<w.n>{load_pack<w.n>((const T *)a.gate + in), load_pack<w.n>((const T *)a.up + in),
+                                   load_pack<w.n>((const T *)a.dy + row * a.dy_stride + c)};
+        },
+        [&](auto w, size_t row, size_t c, const auto &in) {
+            pack<w.n> dgate, dup;
+#pragma unroll
+            for (int i = 0; i < w.n; i++) {
+                float x = in.gate.v[i], dy = in.dy.v[i], s = sigmoid_of(x);
+                dgate.v[i] = (dy * in.up.v[i]) * silu_slope(x, s);
+                dup.v[i] = dy * (x * s);
+            }
+            store_pack<w.n>((T *)a.dgate + row * a.din_stride + c, dgate);
+            store_pack<w.n>((T *)a.dup + row * a.din_stride + c, dup);
+        });
+}
+
+LS_KERNEL(gated_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a); });
+}
+
+/* ---- bias -------------------------------------------------------------------------------------------------------- */
+
+template <bool GELU, bool BIAS, class T> LS_DEVICE void bias_rows(const ls_cuda_bias &a) {
+    each_row<4, LS_CUDA_ACT_ROWS>(
+        a.rows,
+        [&](auto w, size_t row, size_t c) {
+            pack<w.n> x = load_pack<w.n>(a.c + row * a.c_stride + c);
+            return BIAS ? add(x, load_pack<w.n>(a.bias + c)) : x;
+        },
+        [&](auto w, size_t row, size_t c, const auto &x) {
+            if (GELU) store_pack<w.n>(a.pre + row * a.pre_stride + c, x);
+            store_pack<w.n>((T *)a.y + row * a.y_stride + c, GELU ? map(x, [](float v) { return gelu(v); }) : x);
+        });
+}
+
+LS_KERNEL(bias_gelu_forward, ls_cuda_bias, LS_CUDA_PACK_THREADS) { bias_rows<true, true, float>(a); }
+
+LS_KERNEL(bias_add, ls_cuda_bias, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.act, T, { a.bias ? bias_rows<false, true, T>(a) : bias_rows<false, false, T>(a); });
+}

@@ -1,0 +1,193 @@
+/* conv.cu: products over patches that are gathered from the images as a step is read (device/cuda/kernels/gemm.cuh;
+ * ls_gemm_patches).
+ *
+ * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0.
+ */
+#include "device/cuda/kernels/gemm.cuh"
+
+LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) {
+    return (uint32_t)y < p.height && (uint32_t)x < p.width;
+}
+
+LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) {
+    return ((size_t)y * p.width + x) * p.channels.divisor;
+}
+
+/* A column of the matrix: how far its tap is from the first, and the channel. */
+struct patch_column {
+    int y, x;
+    uint32_t channel;
+    LS_DEVICE void find(const ls_cuda_patches &p, uint32_t column) {
+        uint32_t tap = divide(column, p.channels), row = divide(tap, p.taps_x);
+        channel = column - tap * p.channels.divisor;
+        y = (int)row * p.tap_y;
+        x = (int)(tap - row * p.taps_x.divisor) * p.tap_x;
+    }
+};
+
+/* A row of the matrix: the pixel under the first tap, which may be outside, and where the image begins. */
+struct patch_row {
+    int y, x;
+    size_t image;
+    LS_DEVICE void find(const ls_cuda_patches &p, uint32_t row) {
+        uint32_t i = divide(row, p.positions), rest = row - i * p.positions.divisor, line = divide(rest, p.rows_x);
+        image = i * p.image_step;
+        y = p.first_y + (int)line * p.step_y;
+        x = p.first_x + (int)(rest - line * p.rows_x.divisor) * p.step_x;
+    }
+};
+
+/* Positions as lines. */
+template <int LINES, int THREADS> struct patches_along_k : held_along_k<LINES, THREADS> {
+    using base = held_along_k<LINES, THREADS>;
+    using base::held;
+    const float *from;
+    int is_vector;
+    patch_row row[base::COUNT];
+    const ls_cuda_patches *patches;
+
+    LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines, int vector) {
+        from = (const float *)images;
+        is_vector = vector;
+        patches = &p;
+        base::clear();
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+            size_t line = line0 + base::line(i);
+            row[i].find(p, (uint32_t)(line < lines ? line : lines - 1));
+        }
+    }
+    LS_DEVICE const float *number(int i, const patch_column &c) const {
+        int y = row[i].y + c.y, x = row[i].x + c.x;
+        return is_inside(*patches, y, x) ? from + row[i].image + pixel_at(*patches, y, x) + c.channel : nullptr;
+    }
+    LS_DEVICE void fetch(size_t k, size_t end, float *) {
+        uint32_t k0 = (uint32_t)k + base::k4() * 4;
+        if (k0 >= end) return;
+        patch_column c;
+        if (is_vector) {
+            c.find(*patches, k0);
+            LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+                const float *p = number(i, c);
+                held[i] = p ? load4(p) : make_float4(0, 0, 0, 0);
+            }
+            return;
+        }
+        LS_UNROLL for (int e = 0; e < 4; e++) {
+            if (k0 + e >= end) continue;
+            c.find(*patches, k0 + e);
+            LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+                const float *p = number(i, c);
+                ((float *)&held[i])[e] = p ? *p : 0.0f;
+            }
+        }
+    }
+};
+
+/* Columns as lines, k being positions. */
+template <int LINES, int THREADS> struct patches_across_k : quads_across_k<LINES, THREADS> {
+    using base = quads_across_k<LINES, THREADS>;
+    const float *from;
+    int is_vector, count;
+    patch_column column[4];
+    const ls_cuda_patches *patches;
+
+    LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines, int vector) {
+        from = (const float *)images;
+        is_vector = vector;
+        patches = &p;
+        count = base::lines_there(line0, lines);
+        uint32_t first = count ? (uint32_t)line0 + base::line() : 0;
+        LS_UNROLL for (int e = 0; e < 4; e++) column[e].find(p, first + (e < count ? e : 0));
+    }
+    LS_DEVICE const float *number(const patch_row &r, const patch_column &c) const {
+        int y = r.y + c.y, x = r.x + c.x;
+        return is_inside(*patches, y, x) ? from + r.image + pixel_at(*patches, y, x) + c.channel : nullptr;
+    }
+    LS_DEVICE void fetch(size_t k, size_t end, float *to) {
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+            if (k + base::row(i) >= end) continue;
+            patch_row r;
+            r.find(*patches, (uint32_t)k + base::row(i));
+            float *place = base::place(to, i);
+            if (is_vector && count == 4) {
+                const float *p = number(r, column[0]);
+                copy16_async_or_zero(place, p ? p : from, p != nullptr);
+                continue;
+            }
+            LS_UNROLL for (int e = 0; e < 4; e++) {
+                if (e >= count) continue;
+                const float *p = number(r, column[e]);
+                if (p)
+                    copy4_async(place + e, p);
+                else
+                    place[e] = 0.0f;
+            }
+        }
+    }
+    LS_DEVICE void keep(float *) {}
+};
+
+/* Columns of B as lines, whose rows lie on a grid. */
+template <int LINES, int THREADS> struct grid_across_k : quads_across_k<LINES, THREADS> {
+    using base = quads_across_k<LINES, THREADS>;
+    const float *from;
+    int is_vector, count;
+    const ls_cuda_grid_rows *rows;
+
+    LS_DEVICE void open(const ls_cuda_grid_rows &grid, const void *matrix, size_t line0, size_t lines, int vector) {
+        rows = &grid;
+        is_vector = vector;
+        count = base::lines_there(line0, lines);
+        from = (const float *)matrix + (count ? line0 + base::line() : 0);
+    }
+    LS_DEVICE void fetch(size_t k, size_t end, float *to) {
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++)
+            if (k + base::row(i) < end)
+                copy_quad(base::place(to, i), from + grid_row_at(*rows, (uint32_t)k + base::row(i)), count, is_vector);
+    }
+    LS_DEVICE void keep(float *) {}
+};
+
+template <class S> LS_DEVICE void conv_nn(const ls_cuda_gemm_gather &c) {
+    size_t m0, n0;
+    find_tile<S>(c.g, m0, n0);
+    patches_along_k<S::BM, S::THREADS> a;
+    grid_across_k<S::BN, S::THREADS> b;
+    a.open(c.patches, c.g.a, m0, c.g.m, c.g.a_is_vector);
+    b.open(c.b_rows, c.g.b, n0, c.g.n, c.g.b_is_vector);
+    multiply<S>(c.g, a, b, m0, n0);
+}
+
+template <class S> LS_DEVICE void conv_nt(const ls_cuda_gemm_gather &c) {
+    size_t m0, n0;
+    find_tile<S>(c.g, m0, n0);
+    patches_along_k<S::BM, S::THREADS> a;
+    rows_along_k<S::BN, S::THREADS> b;
+    a.open(c.patches, c.g.a, m0, c.g.m, c.g.a_is_vector);
+    b.open(c.g.b, c.g.ldb, n0, c.g.n, LS_CUDA_F32, c.g.b_is_vector);
+    multiply<S>(c.g, a, b, m0, n0);
+}
+
+template <class S> LS_DEVICE void conv_tn(const ls_cuda_gemm_gather &c) {
+    size_t m0, n0;
+    find_tile<S>(c.g, m0, n0);
+    columns_across_k<S::BM, S::THREADS> a;
+    patches_across_k<S::BN, S::THREADS> b;
+    a.open(c.g.a, c.g.lda, m0, c.g.m, LS_CUDA_F32, c.g.a_is_vector);
+    b.open(c.patches, c.g.b, n0, c.g.n, c.g.b_is_vector);
+    multiply<S>(c.g, a, b, m0, n0);
+}
+
+typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
+typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
+typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
+
+LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
+LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
+LS_KERNEL(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
+LS_KERNEL_ALONE(conv_nt_large, ls_cuda_gemm_gather, large::THREADS) { conv_nt<large>(a); }
+LS_KERNEL_ALONE(conv_nt_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow>(a); }
+LS_KERNEL(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
+LS_KERNEL_ALONE(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
+LS_KERNEL_ALONE(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
+LS_KERNEL_ALONE(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }

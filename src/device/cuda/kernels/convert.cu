@@ -1,0 +1,38 @@
+/* convert.cu: conversions between number formats (docs/arithmetic.md, "Number formats"). Every NaN becomes the one NaN.
+ */
+#include "device/cuda/kernels/convert.h"
+#include "device/cuda/common/pack.cuh"
+
+LS_DEVICE float one_nan(float x) { return x != x ? __uint_as_float(LS_NAN_BITS) : x; }
+
+template <class To, class From> LS_DEVICE void convert_elems(const ls_cuda_convert &a) {
+    each_elem<4, LS_CUDA_CONVERT_PACKS>(
+        a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const From *)a.in + i); },
+        [&](auto w, size_t i, const auto &x) { store_pack<w.n>((To *)a.out + i, map(x, one_nan)); });
+}
+
+LS_KERNEL(convert, ls_cuda_convert, LS_CUDA_PACK_THREADS) {
+    if (a.to == LS_CUDA_BF16)
+        convert_elems<bf16, float>(a);
+    else if (a.to == LS_CUDA_F16)
+        convert_elems<f16, float>(a);
+    else if (a.from == LS_CUDA_BF16)
+        convert_elems<float, bf16>(a);
+    else
+        convert_elems<float, f16>(a);
+}
+
+template <class T> LS_DEVICE void round_elems(const ls_cuda_convert &a) {
+    each_elem<4, LS_CUDA_CONVERT_PACKS>(
+        a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const float *)a.in + i); },
+        [&](auto w, size_t i, const auto &x) {
+            store_pack<w.n>((float *)a.out + i, map(x, [](float v) { return one_nan(wide_of(T(), bits_of(T(), v))); }));
+        });
+}
+
+LS_KERNEL(round, ls_cuda_convert, LS_CUDA_PACK_THREADS) {
+    if (a.to == LS_CUDA_BF16)
+        round_elems<bf16>(a);
+    else
+        round_elems<f16>(a);
+}

@@ -1,0 +1,16 @@
+/* convert.h: what the kernels of convert.cu are started with. */
+#ifndef LS_DEVICE_CUDA_KERNELS_CONVERT_H
+#define LS_DEVICE_CUDA_KERNELS_CONVERT_H
+
+#include "device/cuda/common/pack.h"
+
+enum { LS_CUDA_CONVERT_PACKS = 4 };
+
+typedef struct ls_cuda_convert {
+    ls_cuda_flat flat;
+    int to, from; /* round: `to` is what is rounded to, and both tensors are fp32 */
+    void *out;
+    const void *in;
+} ls_cuda_convert;
+
+#endif

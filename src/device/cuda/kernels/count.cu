@@ -1,0 +1,81 @@
+/* count.cu: counting and finding numbers of a kind. Counts are integers, so it does not matter which block adds first.
+ */
+#include "device/cuda/kernels/count.h"
+#include "device/cuda/common/pack.cuh"
+
+#define INFINITY_BITS 0x7F800000u
+
+LS_DEVICE uint32_t magnitude(float x) { return __float_as_uint(x) & 0x7FFFFFFFu; }
+
+/* One addition for each block: `space` has a number for each warp. */
+LS_DEVICE void add_block(unsigned long long *out, uint32_t count, uint32_t *space) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) count += __shfl_xor_sync(~0u, count, mask);
+    if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = count;
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    unsigned long long sum = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) sum += space[w];
+    if (sum) atomicAdd(out, sum);
+}
+
+/* A thread sees fewer than 2^32 elements. */
+LS_KERNEL(count, ls_cuda_count, LS_CUDA_PACK_THREADS) {
+    __shared__ uint32_t space[LS_CUDA_COUNTS][LS_CUDA_PACK_THREADS / 32];
+    uint32_t counts[LS_CUDA_COUNTS] = {0, 0, 0, 0};
+    each_elem<4, LS_CUDA_COUNT_PACKS>(
+        a.flat, [&](auto w, size_t i) { return load_pack<w.n>(a.x + i); },
+        [&](auto w, size_t, const auto &x) {
+#pragma unroll
+            for (int k = 0; k < w.n; k++) {
+                uint32_t size = magnitude(x.v[k]), product = magnitude(x.v[k] * a.scale);
+                counts[0] += size != 0 && product <= a.flushed;
+                counts[1] += product >= a.high && product <= INFINITY_BITS;
+                counts[2] += size != 0;
+                counts[3] += size >= INFINITY_BITS;
+            }
+        });
+#pragma unroll
+    for (int i = 0; i < LS_CUDA_COUNTS; i++) add_block(a.out + i, counts[i], space[i]);
+}
+
+template <int W> struct difference_packs { pack<W> before, after, by; };
+
+LS_KERNEL(difference, ls_cuda_difference, LS_CUDA_PACK_THREADS) {
+    __shared__ uint32_t space[LS_CUDA_PACK_THREADS / 32];
+    uint32_t lost = 0;
+    each_elem<4, 1>(
+        a.flat,
+        [&](auto w, size_t i) {
+            return difference_packs<w.n>{load_pack<w.n>(a.before + i), load_pack<w.n>(a.after + i),
+                                         load_pack<w.n>(a.by + i)};
+        },
+        [&](auto w, size_t i, const auto &in) {
+#pragma unroll
+            for (int k = 0; k < w.n; k++)
+                lost += magnitude(in.by.v[k]) != 0 && __float_as_uint(in.before.v[k]) == __float_as_uint(in.after.v[k]);
+            store_pack<w.n>(a.before + i,
+                            map(in.after, in.before, [](float after, float before) { return after - before; }));
+        });
+    add_block(a.lost, lost, space);
+}
+
+/* ---- the first that is not finite -------------------------------------------------------------------------------- */
+
+LS_DEVICE bool is_bad(float x) { return magnitude(x) >= INFINITY_BITS; }
+
+template <class T> LS_DEVICE void find(const ls_cuda_find &a) {
+    unsigned long long first = ~0ull;
+    each_elem<widest<T>::n, 2>(
+        a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const T *)a.x + i); },
+        [&](auto w, size_t i, const auto &x) {
+#pragma unroll
+            for (int k = w.n - 1; k >= 0; k--)
+                if (is_bad(x.v[k]) && i + k < first) first = i + k;
+        });
+    if (first != ~0ull) atomicMin(a.first, first);
+}
+
+LS_KERNEL(find_bad, ls_cuda_find, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.dtype, T, { find<T>(a); });
+}

@@ -1,0 +1,61 @@
+/* dropout.cu: dropout and the residual behind it (docs/arithmetic.md, "Dropout").
+ *
+ * Four numbers come of one run of the generator. Where rows are a multiple of four, they belong to one pack; else a
+ * thread takes the four elements whose numbers come together, as far as they are in its row. */
+#include "device/cuda/kernels/dropout.h"
+#include "device/cuda/common/pack.cuh"
+#include "device/cuda/common/philox.cuh"
+
+LS_DEVICE float drop(const ls_cuda_dropout &a, uint32_t number, float x) {
+    return number < a.threshold ? 0.0f : x * a.scale;
+}
+
+template <int W> struct dropout_packs { pack<W> x, residual; };
+
+template <class X, class Y> LS_DEVICE void drop_packs(const ls_cuda_dropout &a) {
+    walk_rows<4, LS_CUDA_DROPOUT_ROWS>(
+        a.rows,
+        [&](auto w, size_t row, size_t c) {
+            dropout_packs<w.n> in = {load_pack<w.n>((const X *)a.x + row * a.x_stride + c), {}};
+            if (a.residual) in.residual = load_pack<w.n>(a.residual + row * a.residual_stride + c);
+            return in;
+        },
+        [&](auto w, size_t row, size_t c, const auto &in) {
+            uint4 r = philox_block(a.key, ((a.index0 + row) * a.rows.columns + c) / 4);
+            pack<w.n> y = {
+                {drop(a, r.x, in.x.v[0]), drop(a, r.y, in.x.v[1]), drop(a, r.z, in.x.v[2]), drop(a, r.w, in.x.v[3])}};
+            if (a.residual) y = add(in.residual, y);
+            store_pack<w.n>((Y *)a.y + row * a.y_stride + c, y);
+        });
+}
+
+template <class X, class Y> LS_DEVICE void drop_any(const ls_cuda_dropout &a) {
+    const size_t lanes = (size_t)1 << a.rows.lanes_log2, together = blockDim.x >> a.rows.lanes_log2;
+    for (size_t row = blockIdx.x * together + (threadIdx.x >> a.rows.lanes_log2); row < a.rows.rows;
+         row += gridDim.x * together) {
+        const uint64_t first = (a.index0 + row) * a.rows.columns, end = first + a.rows.columns;
+        for (uint64_t block = first / 4 + blockIdx.y * lanes + (threadIdx.x & (lanes - 1)); block * 4 < end;
+             block += gridDim.y * lanes) {
+            uint4 r = philox_block(a.key, block);
+            const uint32_t numbers[4] = {r.x, r.y, r.z, r.w};
+            float y[4];
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                uint64_t i = block * 4 + k;
+                if (i < first || i >= end) continue;
+                y[k] = drop(a, numbers[k], load((const X *)a.x + row * a.x_stride + (i - first)));
+                if (a.residual) y[k] = a.residual[row * a.residual_stride + (i - first)] + y[k];
+            }
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                uint64_t i = block * 4 + k;
+                if (i >= first && i < end) store((Y *)a.y + row * a.y_stride + (i - first), y[k]);
+            }
+        }
+    }
+}
+
+LS_KERNEL(dropout_add, ls_cuda_dropout, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.x_dtype, X,
+               { LS_BY_TYPE(a.y_dtype, Y, { a.rows.aligned ? drop_packs<X, Y>(a) : drop_any<X, Y>(a); }); });
+}

@@ -1,0 +1,197 @@
+/* embed_grad.cu: the gradient of the token table (docs/arithmetic.md, "Sums over tokens").
+ *
+ * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the
+ * digits of each tile of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and
+ * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row.
+ */
+#include "device/cuda/kernels/embed_grad.h"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/tree.cuh"
+
+LS_DEVICE uint32_t row_at(const ls_cuda_sort &a, uint32_t i) { return a.from ? a.from[i] : i; }
+LS_DEVICE uint32_t key_of(const ls_cuda_sort &a, uint32_t row) {
+    uint32_t place = (uint32_t)a.ids[row] - (uint32_t)a.id_begin;
+    return place < a.places ? place : a.places;
+}
+LS_DEVICE uint32_t digit_of(const ls_cuda_sort &a, uint32_t key) { return key >> a.shift & (LS_CUDA_SORT_DIGITS - 1); }
+
+LS_KERNEL(sort_count, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
+    __shared__ uint32_t count[LS_CUDA_SORT_DIGITS];
+    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS) count[d] = 0;
+    __syncthreads();
+    for (uint32_t r = 0; r < LS_CUDA_SORT_ROUNDS; r++) {
+        uint64_t i = (uint64_t)blockIdx.x * LS_CUDA_SORT_TILE + r * LS_CUDA_SORT_THREADS + threadIdx.x;
+        if (i < a.n) atomicAdd(&count[digit_of(a, key_of(a, row_at(a, (uint32_t)i)))], 1u);
+    }
+    __syncthreads();
+    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS)
+        a.counts[d * (uint64_t)a.tiles + blockIdx.x] = count[d];
+}
+
+/* Each count becomes the sum of those before it. One block; a thread has neighbours. */
+LS_KERNEL(sort_scan, ls_cuda_sort, LS_CUDA_SCAN_THREADS) {
+    __shared__ uint32_t sums[LS_CUDA_SCAN_THREADS];
+    const uint64_t n = (uint64_t)LS_CUDA_SORT_DIGITS * a.tiles, each = (n + blockDim.x - 1) / blockDim.x;
+    uint64_t begin = threadIdx.x * each, end = begin + each < n ? begin + each : n;
+    uint32_t mine = 0;
+    for (uint64_t i = begin; i < end; i++) mine += a.counts[i];
+    sums[threadIdx.x] = mine;
+    __syncthreads();
+    for (uint32_t step = 1; step < blockDim.x; step *= 2) {
+        uint32_t before = threadIdx.x >= step ? sums[threadIdx.x - step] : 0;
+        __syncthreads();
+        sums[threadIdx.x] += before;
+        __syncthreads();
+    }
+    uint32_t sum = sums[threadIdx.x] - mine;
+    for (uint64_t i = begin; i < end; i++) {
+        uint32_t count = a.counts[i];
+        a.counts[i] = sum;
+        sum += count;
+    }
+}
+
+/* Warp w of a tile has rows w·256 … w·256 + 255, 32 at a time. */
+LS_KERNEL(sort_scatter, ls_cuda_sort, LS_CUDA_SORT_THREADS) {
+    enum { WARPS = LS_CUDA_SORT_THREADS / 32 };
+    __shared__ uint32_t place[WARPS][LS_CUDA_SORT_DIGITS], lanes[WARPS][LS_CUDA_SORT_DIGITS];
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint32_t row[LS_CUDA_SORT_ROUNDS], key[LS_CUDA_SORT_ROUNDS];
+    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS)
+        for (int w = 0; w < WARPS; w++) place[w][d] = lanes[w][d] = 0;
+    __syncthreads();
+    const uint64_t first = (uint64_t)blockIdx.x * LS_CUDA_SORT_TILE + warp * (32 * LS_CUDA_SORT_ROUNDS) + lane;
+#pragma unroll
+    for (int r = 0; r < LS_CUDA_SORT_ROUNDS; r++) {
+        row[r] = key[r] = 0;
+        if (first + 32 * r >= a.n) continue;
+        row[r] = row_at(a, (uint32_t)(first + 32 * r));
+        key[r] = key_of(a, row[r]);
+        atomicAdd(&place[warp][digit_of(a, key[r])], 1u);
+    }
+    __syncthreads();
+    for (uint32_t d = threadIdx.x; d < LS_CUDA_SORT_DIGITS; d += LS_CUDA_SORT_THREADS) {
+        uint32_t sum = a.counts[d * (uint64_t)a.tiles + blockIdx.x];
+        for (int w = 0; w < WARPS; w++) {
+            uint32_t count = place[w][d];
+            place[w][d] = sum;
+            sum += count;
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < LS_CUDA_SORT_ROUNDS; r++) {
+        const bool is_in = first + 32 * r < a.n;
+        const uint32_t d = digit_of(a, key[r]);
+        if (is_in) atomicOr(&lanes[warp][d], 1u << lane);
+        __syncwarp();
+        uint32_t equals = lanes[warp][d], before = __popc(equals & ((1u << lane) - 1)), to = place[warp][d] + before;
+        __syncwarp();
+        if (is_in && before == 0) {
+            place[warp][d] += __popc(equals);
+            lanes[warp][d] = 0;
+        }
+        __syncwarp();
+        if (!is_in) continue;
+        a.to[to] = row[r];
+        if (a.keys) a.keys[to] = key[r];
+    }
+}
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+/* The smallest of 32 lanes. */
+LS_DEVICE uint32_t least(uint32_t x) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) {
+        uint32_t other = __shfl_xor_sync(~0u, x, mask);
+        x = other < x ? other : x;
+    }
+    return x;
+}
+
+/* The group from `low` on that has a row, and where it ends. */
+LS_DEVICE int group_of(const ls_cuda_token_grad &a, uint64_t row, int low) {
+    int high = a.groups - 1;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (row < size_at(a.bounds, middle + 1) * a.T)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The next 32 of the sorted rows, one for each lane. */
+struct next_rows {
+    uint32_t key, row;
+};
+
+LS_DEVICE next_rows look_ahead(const ls_cuda_token_grad &a, uint32_t i) {
+    const uint64_t at = (uint64_t)i + threadIdx.x % 32;
+    return at < a.n ? next_rows{a.keys[at], a.order[at]} : next_rows{a.places, 0};
+}
+
+/* Goes on with the sum over the first n rows ahead. */
+template <int W>
+LS_DEVICE void add_rows(const ls_cuda_token_grad &a, const next_rows &ahead, uint32_t n, size_t c, pack<W> &sum) {
+    enum { AT_ONCE = 8 };
+    for (uint32_t first = 0; first < n; first += AT_ONCE) {
+        pack<W> x[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            size_t from = __shfl_sync(~0u, ahead.row, (int)(first + k));
+            if (first + k < n && c < a.C) x[k] = load_pack<W>(a.dy + from * a.dy_stride + c);
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            if (first + k < n) sum = add(sum, x[k]);
+    }
+}
+
+/* The id whose first row is at i of the sorted order. The row of the table is asked for before it is needed. */
+template <int W, int LEVELS>
+LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, next_rows ahead, uint32_t key, size_t c) {
+    const pack<W> nothing = map(pack<W>(), [](float) { return -0.0f; });
+    float *to = a.dtoken + (size_t)key * a.C + c;
+    const pack<W> old = c < a.C ? load_pack<W>(to) : nothing;
+    tree<W, LEVELS> t;
+    t.begin();
+    int group = 0;
+    bool goes_on = true;
+    while (goes_on) {
+        group = group_of(a, __shfl_sync(~0u, ahead.row, 0), group);
+        const uint64_t end = size_at(a.bounds, group + 1) * a.T;
+        pack<W> sum = a.accumulate ? old : nothing; /* the former with one group alone */
+        uint32_t n = 32;
+        while (n == 32) {
+            n = least(ahead.key == key && ahead.row < end ? 32u : threadIdx.x % 32);
+            add_rows<W>(a, ahead, n, c, sum);
+            i += n;
+            goes_on = n == 32 || __shfl_sync(~0u, ahead.key, (int)n) == key;
+            if (goes_on) ahead = look_ahead(a, i);
+        }
+        t.push(group, sum);
+    }
+    t.end();
+    if (c < a.C) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, old));
+}
+
+/* A warp for each place of the sorted order; those where no id begins have nothing to do. */
+template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
+    const uint64_t i = (uint64_t)blockIdx.x * (LS_CUDA_TOKEN_GRAD_THREADS / 32) + threadIdx.x / 32;
+    if (i >= a.n) return;
+    const next_rows ahead = look_ahead(a, (uint32_t)i);
+    const uint32_t before = i > 0 ? a.keys[i - 1] : a.places, key = __shfl_sync(~0u, ahead.key, 0);
+    if (key == a.places || key == before) return;
+    const size_t width = a.aligned ? 4 : 1, step = 32 * width * gridDim.y;
+    for (size_t first = 32 * width * blockIdx.y; first < a.C; first += step) {
+        size_t c = first + threadIdx.x % 32 * width;
+        a.aligned ? add_id<4, LEVELS>(a, (uint32_t)i, ahead, key, c) : add_id<1, LEVELS>(a, (uint32_t)i, ahead, key, c);
+    }
+}
+
+/* Few groups leave registers for more warps. */
+LS_KERNEL(token_grad, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS) { sum_ids<LS_CUDA_FEW_LEVELS>(a); }
+LS_KERNEL(token_grad_many, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS) { sum_ids<12>(a); }

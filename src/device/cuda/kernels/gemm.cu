@@ -1,0 +1,183 @@
+/* gemm.cu: matrix products of three forms in tiles of three sizes; products of few rows; the tree over slices that were
+ * made apart. */
+#include "device/cuda/kernels/gemm.cuh"
+
+template <class S> LS_DEVICE void gemm_nn(const ls_cuda_gemm &g) {
+    size_t m0, n0;
+    find_tile<S>(g, m0, n0);
+    rows_along_k<S::BM, S::THREADS> a;
+    columns_across_k<S::BN, S::THREADS> b;
+    a.open(g.a, g.lda, m0, g.m, g.dtype, g.a_is_vector);
+    b.open(g.b, g.ldb, n0, g.n, g.dtype, g.b_is_vector);
+    multiply<S>(g, a, b, m0, n0);
+}
+
+template <class S> LS_DEVICE void gemm_nt(const ls_cuda_gemm &g) {
+    size_t m0, n0;
+    find_tile<S>(g, m0, n0);
+    rows_along_k<S::BM, S::THREADS> a;
+    rows_along_k<S::BN, S::THREADS> b;
+    a.open(g.a, g.lda, m0, g.m, g.dtype, g.a_is_vector);
+    b.open(g.b, g.ldb, n0, g.n, g.dtype, g.b_is_vector);
+    multiply<S>(g, a, b, m0, n0);
+}
+
+template <class S> LS_DEVICE void gemm_tn(const ls_cuda_gemm &g) {
+    size_t m0, n0;
+    find_tile<S>(g, m0, n0);
+    columns_across_k<S::BM, S::THREADS> a;
+    columns_across_k<S::BN, S::THREADS> b;
+    a.open(g.a, g.lda, m0, g.m, g.dtype, g.a_is_vector);
+    b.open(g.b, g.ldb, n0, g.n, g.dtype, g.b_is_vector);
+    multiply<S>(g, a, b, m0, n0);
+}
+
+typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
+typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
+typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
+
+LS_KERNEL_ALONE(gemm_nn_large, ls_cuda_gemm, large::THREADS) { gemm_nn<large>(a); }
+LS_KERNEL_ALONE(gemm_nn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nn<narrow>(a); }
+LS_KERNEL(gemm_nn_small, ls_cuda_gemm, small::THREADS) { gemm_nn<small>(a); }
+LS_KERNEL_ALONE(gemm_nt_large, ls_cuda_gemm, large::THREADS) { gemm_nt<large>(a); }
+LS_KERNEL_ALONE(gemm_nt_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nt<narrow>(a); }
+LS_KERNEL(gemm_nt_small, ls_cuda_gemm, small::THREADS) { gemm_nt<small>(a); }
+LS_KERNEL_ALONE(gemm_tn_large, ls_cuda_gemm, large::THREADS) { gemm_tn<large>(a); }
+LS_KERNEL_ALONE(gemm_tn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_tn<narrow>(a); }
+LS_KERNEL(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
+
+/* ---- few rows ---------------------------------------------------------------------------------------------------- */
+
+/* For generation: B goes by once and is what takes the time. A thread has a column of C and all M rows; many steps of B
+ * are under way. Of form NT a step is [column][k], else [k][column]. A block makes one slice; slices of several are
+ * apart. */
+template <bool ALONG, int M> struct thin_step {
+    enum {
+        K = LS_CUDA_GEMM_THIN_K,
+        N = LS_CUDA_GEMM_THIN_N,
+        B_STRIDE = ALONG ? K + 4 : N,
+        A_ELEMS = M * K,
+        ELEMS = A_ELEMS + (ALONG ? N * B_STRIDE : K * B_STRIDE),
+    };
+    LS_DEVICE static void fetch(const ls_cuda_gemm &g, float *to, size_t n0, size_t k, size_t end) {
+        const float *a = (const float *)g.a, *b = (const float *)g.b;
+        for (int i = threadIdx.x; i < M * K / 4; i += N) {
+            int row = i / (K / 4), k4 = i % (K / 4) * 4;
+            if ((size_t)row < g.m && k + k4 < end) copy16_async(to + row * K + k4, a + row * g.lda + k + k4);
+        }
+        to += A_ELEMS;
+        LS_UNROLL for (int i = 0; i < K / 4; i++) {
+            int quad = threadIdx.x + i * N;
+            if (ALONG) {
+                size_t line = n0 + quad / (K / 4), k4 = quad % (K / 4) * 4;
+                if (k + k4 < end)
+                    copy16_async(to + quad / (K / 4) * B_STRIDE + k4, b + min(line, g.n - 1) * g.ldb + k + k4);
+            } else {
+                size_t row = quad / (N / 4), column = n0 + quad % (N / 4) * 4;
+                if (k + row < end && column < g.n)
+                    copy_quad(to + row * B_STRIDE + quad % (N / 4) * 4, b + (k + row) * g.ldb + column,
+                              (int)min((size_t)4, g.n - column), true);
+            }
+        }
+    }
+    LS_DEVICE static void add(float (&sum)[M], const float *from, int count) {
+        const float *b = from + A_ELEMS + (ALONG ? threadIdx.x * B_STRIDE : threadIdx.x);
+        LS_UNROLL_8 for (int k = 0; k < count; k += 4) {
+            float4 y = ALONG ? load4(b + k)
+                             : make_float4(b[k * B_STRIDE], b[(k + 1) * B_STRIDE], b[(k + 2) * B_STRIDE],
+                                           b[(k + 3) * B_STRIDE]);
+            LS_UNROLL for (int i = 0; i < M; i++) {
+                float4 x = load4(from + i * K + k);
+                sum[i] = __fmaf_rn(x.x, y.x, sum[i]);
+                sum[i] = __fmaf_rn(x.y, y.y, sum[i]);
+                sum[i] = __fmaf_rn(x.z, y.z, sum[i]);
+                sum[i] = __fmaf_rn(x.w, y.w, sum[i]);
+            }
+        }
+    }
+};
+
+template <bool ALONG, int M> LS_DEVICE void gemm_thin(const ls_cuda_gemm &g) {
+    typedef thin_step<ALONG, M> step;
+    enum { STEPS = LS_CUDA_GEMM_THIN_STEPS };
+    LS_SHARED(float, shared);
+    const int slice = g.parts ? (int)blockIdx.z : 0;
+    const size_t n0 = (size_t)blockIdx.x * step::N, column = n0 + threadIdx.x, begin = g.bounds[slice],
+                 end = g.bounds[slice + 1];
+    const size_t steps = (end - begin + step::K - 1) / step::K;
+    float sum[M];
+    LS_UNROLL for (int i = 0; i < M; i++)
+        sum[i] = g.accumulate && (size_t)i < g.m && column < g.n ? ((const float *)g.c)[i * g.ldc + column] : 0.0f;
+    for (size_t s = 0; s < STEPS - 1; s++) {
+        if (s < steps) step::fetch(g, shared + s * step::ELEMS, n0, begin + s * step::K, end);
+        copy_async_commit();
+    }
+    for (size_t s = 0; s < steps; s++) {
+        copy_async_wait<STEPS - 2>();
+        __syncthreads();
+        size_t next = s + STEPS - 1, k = begin + s * step::K;
+        if (next < steps) step::fetch(g, shared + next % STEPS * step::ELEMS, n0, begin + next * step::K, end);
+        copy_async_commit();
+        step::add(sum, shared + s % STEPS * step::ELEMS, end - k < step::K ? (int)(end - k) : step::K);
+    }
+    if (column >= g.n) return;
+    LS_UNROLL for (int i = 0; i < M; i++) {
+        if ((size_t)i >= g.m) continue;
+        if (g.parts)
+            g.parts[(slice * g.m + i) * g.n + column] = sum[i];
+        else
+            finish_quad(g, i, column, make_float4(sum[i], 0, 0, 0), 1);
+    }
+}
+
+LS_KERNEL(gemm_nn_row, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<false, 1>(a); }
+LS_KERNEL(gemm_nn_rows, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<false, LS_CUDA_GEMM_THIN_M>(a); }
+LS_KERNEL(gemm_nt_row, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<true, 1>(a); }
+LS_KERNEL(gemm_nt_rows, ls_cuda_gemm, LS_CUDA_GEMM_THIN_N) { gemm_thin<true, LS_CUDA_GEMM_THIN_M>(a); }
+
+/* ---- slices that were made apart --------------------------------------------------------------------------------- */
+
+enum { LEVELS = 7 }; /* of the tree over up to 64 slices */
+
+LS_DEVICE float4 plus(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+
+template <bool VECTOR> LS_DEVICE float4 part_at(const float *p) { return VECTOR ? load4(p) : make_float4(*p, 0, 0, 0); }
+
+/* Of neighbours of one row: a sum of 2^l slices waits in wait[l]; indices are known to the compiler, so these are
+ * registers. */
+template <bool VECTOR> LS_DEVICE float4 tree_of(const ls_cuda_gemm &g, size_t at) {
+    float4 wait[LEVELS];
+    LS_UNROLL for (int l = 0; l < LEVELS; l++) wait[l] = make_float4(0, 0, 0, 0);
+    for (int s = 0; s < g.slices; s++) {
+        float4 x = part_at<VECTOR>(g.parts + s * (g.m * g.n) + at);
+        bool carries = true;
+        LS_UNROLL for (int l = 0; l < LEVELS; l++) {
+            if (!carries) continue;
+            if (s >> l & 1) {
+                x = plus(wait[l], x);
+            } else {
+                wait[l] = x;
+                carries = false;
+            }
+        }
+    }
+    float4 sum = make_float4(0, 0, 0, 0);
+    bool is_first = true;
+    LS_UNROLL for (int l = 0; l < LEVELS; l++)
+        if (g.slices >> l & 1) {
+            sum = is_first ? wait[l] : plus(wait[l], sum);
+            is_first = false;
+        }
+    return sum;
+}
+
+template <bool VECTOR> LS_DEVICE void join_slices(const ls_cuda_gemm &g) {
+    size_t column = ((size_t)blockIdx.x * LS_CUDA_GEMM_JOIN_THREADS + threadIdx.x) * (VECTOR ? 4 : 1);
+    if (column >= g.n) return;
+    for (size_t row = blockIdx.y; row < g.m; row += gridDim.y)
+        finish_quad(g, row, column, tree_of<VECTOR>(g, row * g.n + column), VECTOR ? 4 : 1);
+}
+
+LS_KERNEL(gemm_join, ls_cuda_gemm, LS_CUDA_GEMM_JOIN_THREADS) {
+    a.n % 4 == 0 ? join_slices<true>(a) : join_slices<false>(a);
+}

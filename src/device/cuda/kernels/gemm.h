@@ -1,0 +1,67 @@
+/* gemm.h: what the kernels of gemm.cu and conv.cu are started with, and the tiles that they have. */
+#ifndef LS_DEVICE_CUDA_KERNELS_GEMM_H
+#define LS_DEVICE_CUDA_KERNELS_GEMM_H
+
+#include "device/cuda/common/divider.h"
+#include "device/cuda/common/types.h"
+
+enum {
+    LS_CUDA_GEMM_K = 16,      /* of a step: two steps of both operands are in shared memory */
+    LS_CUDA_GEMM_SLICES = 64, /* as LS_GEMM_SLICES_MAX and LS_GEMM_SIBLINGS_MAX */
+    LS_CUDA_GEMM_SIBLINGS = 12,
+    LS_CUDA_GEMM_BAND = 8, /* rows of tiles whose blocks run together, for the second cache */
+    LS_CUDA_GEMM_JOIN_THREADS = 256,
+    LS_CUDA_GEMM_THIN_M = 8,     /* rows of C that count as few */
+    LS_CUDA_GEMM_THIN_N = 64,    /* columns of a block, and threads */
+    LS_CUDA_GEMM_THIN_K = 32,    /* of a step, */
+    LS_CUDA_GEMM_THIN_STEPS = 6, /* of which so many are in shared memory or on their way */
+};
+
+/* Rows and columns of a block's tile, and of a thread's part of it. */
+#define LS_CUDA_GEMM_LARGE 128, 128, 8, 8
+#define LS_CUDA_GEMM_NARROW 128, 64, 8, 8
+#define LS_CUDA_GEMM_SMALL 64, 64, 8, 4
+
+/* Rows at distances of their own: ls_gemm_grid. */
+typedef struct ls_cuda_grid_rows {
+    ls_cuda_divider n1, n2;
+    size_t step0, step1, step2;
+} ls_cuda_grid_rows;
+
+/* ls_gemm_patches; an image is image_step elements. */
+typedef struct ls_cuda_patches {
+    ls_cuda_divider positions, rows_x, channels, taps_x; /* positions: of an image */
+    uint32_t height, width;
+    int first_y, first_x, step_y, step_x, tap_y, tap_x;
+    size_t image_step;
+} ls_cuda_patches;
+
+typedef struct ls_cuda_gemm {
+    size_t m, n;
+    uint32_t tiles_m, tiles_n;
+    const void *a, *b;
+    size_t lda, ldb;
+    int dtype;
+    int a_is_vector, b_is_vector; /* four neighbours in one access */
+    void *c;
+    size_t ldc;
+    int c_dtype, c_is_vector;
+    int has_c_rows;
+    ls_cuda_grid_rows c_rows;
+    float *parts; /* not NULL: blockIdx.z is a slice, whose sum goes to its m × n numbers here; the tree comes later */
+    int slices;
+    size_t bounds[LS_CUDA_GEMM_SLICES + 1];
+    int accumulate, siblings;
+    const float *sibling[LS_CUDA_GEMM_SIBLINGS];
+    size_t ldsibling;
+    const float *bias;
+} ls_cuda_gemm;
+
+/* A product over patches. Form NN: A is patches, B has grid rows; NT: A is patches; TN: B is patches. */
+typedef struct ls_cuda_gemm_gather {
+    ls_cuda_gemm g;
+    ls_cuda_patches patches;
+    ls_cuda_grid_rows b_rows;
+} ls_cuda_gemm_gather;
+
+#endif

@@ -1,0 +1,275 @@
+/* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy"). A block has a row.
+ *
+ * loss_rows keeps the row in shared memory, so that z is read once: logits, then their exponentials. The chains of
+ * sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one stretch of every
+ * slice while the others raise the next:
+ *
+ *     first warps         | add stretch 0 | add stretch 1 | …
+ *     others   | exp of 0 | exp of 1      | exp of 2      | … */
+#include "device/cuda/kernels/loss.h"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/tree.cuh"
+
+enum { AT_ONCE = 4, RUN = 128 }; /* RUN: elements that a warp raises at a time */
+
+/* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
+LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
+LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
+    return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
+}
+
+/* The largest number of the block, for all of its threads; `space` has one for each warp. */
+LS_DEVICE float block_max(float most, float *space) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) most = max_of(most, __shfl_xor_sync(~0u, most, mask));
+    if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
+    __syncthreads();
+    most = space[0];
+    for (unsigned w = 1; w < blockDim.x / 32; w++) most = max_of(most, space[w]);
+    return most;
+}
+
+/* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
+template <int W, int LOADS, class F>
+LS_DEVICE void visit_packs(const float *z, size_t begin, size_t end, const F &visit) {
+    const size_t step = (size_t)blockDim.x * W;
+    for (size_t i = begin + threadIdx.x * W; i < end; i += LOADS * step) {
+        pack<W> x[LOADS];
+#pragma unroll
+        for (int k = 0; k < LOADS; k++)
+            if (i + k * step < end) x[k] = load_pack<W>(z + i + k * step);
+#pragma unroll
+        for (int k = 0; k < LOADS; k++)
+            if (i + k * step < end) visit(width<W>(), i + k * step, x[k]);
+    }
+}
+
+/* LOADS packs of four, or twice as many single numbers, are under way at a time. */
+template <int LOADS, class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
+    size_t whole = a.aligned ? a.columns / 4 * 4 : 0;
+    visit_packs<4, LOADS>(z, 0, whole, visit);
+    visit_packs<1, 2 * LOADS>(z, whole, a.columns, visit);
+}
+
+template <int W> LS_DEVICE float most_of(float most, const pack<W> &x) {
+#pragma unroll
+    for (int k = 0; k < W; k++) most = max_of_any_zero(most, x.v[k]);
+    return most;
+}
+
+/* The largest number of the row at z, of which a thread has seen `most` at most. If it is a zero, which one is looked
+ * for again. */
+LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float *space) {
+    most = block_max(most, space);
+    if (most != 0.0f) return most;
+    most = -0.0f;
+    for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) most = __float_as_uint(z[i]) == 0 ? 0.0f : most;
+    __syncthreads();
+    return block_max(most, space);
+}
+
+LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
+/* e: the exponential. p − 0 is p, as no exponential is −0. */
+LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
+    float p = __fdiv_rn(e, l);
+    return (is_target ? p - 1.0f : p) * g;
+}
+
+/* ---- whole rows -------------------------------------------------------------------------------------------------- */
+
+/* Where slice i begins in the row, counted from the first column; the end of the last too. In shared memory, like the
+ * row. */
+LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
+    for (size_t i = threadIdx.x; i <= a.slices; i += blockDim.x) ends[i] = (uint32_t)(size_at(a.bounds, i) - a.first);
+}
+
+/* Exponentials of `runs` runs of every slice, from element `begin` on, by the warps number `first` and up. */
+LS_DEVICE void raise_stretch(float *row, const uint32_t *ends, unsigned slices, float m, unsigned begin, unsigned runs,
+                             unsigned first) {
+    const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    for (unsigned unit = threadIdx.x / 32 - first; unit < slices * runs; unit += warps - first) {
+        const unsigned slice = unit / runs, i = begin + unit % runs * RUN + lane, at = ends[slice],
+                       n = ends[slice + 1] - at;
+        float x[RUN / 32];
+#pragma unroll
+        for (unsigned k = 0; k < RUN / 32; k++) x[k] = i + 32 * k < n ? row[at + i + 32 * k] : m;
+#pragma unroll
+        for (unsigned k = 0; k < RUN / 32; k++) x[k] = exp_below(x[k] - m);
+#pragma unroll
+        for (unsigned k = 0; k < RUN / 32; k++)
+            if (i + 32 * k < n) row[at + i + 32 * k] = x[k];
+    }
+}
+
+/* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
+LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
+                            float sum) {
+    enum { LOADS = 16 };
+    const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
+    for (unsigned i = begin + threadIdx.x % 16; i < to; i += 16 * LOADS) {
+        float x[LOADS];
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++)
+            if (i + 16 * k < to) x[k] = row[at + i + 16 * k];
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++)
+            if (i + 16 * k < to) sum = sum + x[k];
+    }
+    return sum;
+}
+
+/* The exponentials of a row in shared memory, and their sums by slices. */
+LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
+    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32,
+                   warps = blockDim.x / 32;
+    unsigned longest = 0;
+    for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
+    if (4 * adders > warps) {
+        raise_stretch(row, ends, slices, m, 0, (longest + RUN - 1) / RUN, 0);
+        __syncthreads();
+        for (unsigned first = 0; first < chains; first += blockDim.x) {
+            const unsigned slice = (first + threadIdx.x) / 16;
+            float sum = slice < slices ? add_stretch(row, ends, slice, 0, longest, 0.0f) : 0.0f;
+            sum = join16(sum);
+            if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+        }
+        __syncthreads();
+        return;
+    }
+    /* A stretch gives every raising warp two runs, so that none waits long for another. */
+    const unsigned runs = 2 * (warps - adders) / slices, stretch = runs * RUN, slice = threadIdx.x / 16;
+    float sum = 0.0f;
+    for (unsigned begin = 0; begin < longest + stretch; begin += stretch) {
+        if (threadIdx.x >= 32 * adders)
+            raise_stretch(row, ends, slices, m, begin, runs, adders);
+        else if (slice < slices && begin > 0)
+            sum = add_stretch(row, ends, slice, begin - stretch, begin, sum);
+        __syncthreads();
+    }
+    if (threadIdx.x < 32 * adders) {
+        sum = join16(sum);
+        if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+    }
+    __syncthreads();
+}
+
+template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *row, T *dz, float l, int64_t target) {
+    visit_row<1>(a, row, [&](auto w, size_t i, const auto &e) {
+        pack<w.n> d;
+#pragma unroll
+        for (int k = 0; k < w.n; k++) d.v[k] = dz_of(e.v[k], l, a.g, (int64_t)(i + k) == target);
+        store_pack<w.n>(dz + i, d);
+    });
+}
+
+LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32], sum;
+    LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
+    float *sums = row + (a.columns + 3) / 4 * 4;
+    uint32_t *ends = (uint32_t *)(sums + a.slices);
+    const size_t r = blockIdx.x;
+    const float *z = a.z + r * a.z_stride + a.first;
+    const int64_t target = target_of(a, r) - (int64_t)a.first; /* all lie in the columns */
+    const float z_target = z[target];
+    float m = __uint_as_float(0xFF800000u);
+    copy_bounds(a, ends);
+    visit_row<4>(a, z, [&](auto w, size_t i, const auto &x) {
+        store_pack<w.n>(row + i, x);
+        m = most_of(m, x);
+    });
+    m = row_max(a, row, m, space); /* waits for the row too */
+    sum_row(a, row, m, sums, ends);
+    if (threadIdx.x == 0) {
+        tree<1> t;
+        t.begin();
+        for (size_t i = 0; i < a.slices; i++) t.push((int)i, pack<1>{{sums[i]}});
+        t.end();
+        sum = t.sum.v[0];
+        a.loss[r] = value_of(z_target, m, sum);
+        if (a.m) a.m[r] = m;
+        if (a.l) a.l[r] = sum;
+    }
+    if (!a.dz) return;
+    __syncthreads();
+    LS_BY_TYPE(a.dz_dtype, T, { grad_row(a, row, (T *)a.dz + r * a.dz_stride + a.first, sum, target); });
+}
+
+/* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */
+
+LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
+    const size_t r = blockIdx.x;
+    const float *z = a.z + r * a.z_stride;
+    float m = __uint_as_float(0xFF800000u);
+    visit_row<4>(a, z + a.first, [&](auto, size_t, const auto &x) { m = most_of(m, x); });
+    m = row_max(a, z + a.first, m, space);
+    if (threadIdx.x > 0) return;
+    const int64_t target = target_of(a, r);
+    a.m[r] = m;
+    a.z_target[r] = is_held(a, target) ? z[target] : __uint_as_float(0xFF800000u);
+}
+
+/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
+LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+    enum { LOADS = 16 };
+    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
+    const bool is_in = unit < a.rows * a.slices;
+    if (!is_in) unit = 0;
+    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
+    const float *z = a.z + r * a.z_stride, m = a.m[r];
+    size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
+    float sum = 0.0f;
+    for (; i + 16 * (LOADS - 1) < end; i += 16 * LOADS) {
+        float x[LOADS];
+#pragma unroll
+        for (int k = 0; k < LOADS; k++) x[k] = z[i + 16 * k];
+#pragma unroll
+        for (int k = 0; k < LOADS; k++) sum = sum + exp_of(x[k] - m);
+    }
+    for (; i < end; i += 16) sum = sum + exp_of(z[i] - m);
+    sum = join16(sum);
+    if (is_in && threadIdx.x % 16 == 0) a.sums[slice * a.rows + r] = sum;
+}
+
+LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
+    size_t r = (size_t)blockIdx.x * LS_CUDA_LOSS_VALUES + threadIdx.x;
+    if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
+}
+
+/* A 16-bit dz over z: its elements are half as wide, so the block reads a stretch whole before it writes it. */
+template <class T>
+LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
+    for (size_t first = 0; first < a.columns; first += AT_ONCE * (size_t)blockDim.x) {
+        float x[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            size_t i = first + k * blockDim.x + threadIdx.x;
+            x[k] = i < a.columns ? z[i] : 0.0f;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) {
+            size_t i = first + k * blockDim.x + threadIdx.x;
+            if (i < a.columns) store(dz + i, dz_of(exp_of(x[k] - m), l, a.g, (int64_t)i == target));
+        }
+        __syncthreads();
+    }
+}
+
+LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+    const size_t r = blockIdx.x;
+    const float *z = a.z + r * a.z_stride + a.first, m = a.m[r], l = a.l[r];
+    const int64_t target = target_of(a, r) - (int64_t)a.first;
+    LS_BY_TYPE(a.dz_dtype, T, {
+        T *dz = (T *)a.dz + r * a.dz_stride + a.first;
+        if (a.over)
+            grad_over(a, z, dz, m, l, target);
+        else
+            visit_row<2>(a, z, [&](auto w, size_t i, const auto &x) {
+                pack<w.n> d;
+                for (int k = 0; k < w.n; k++) d.v[k] = dz_of(exp_of(x.v[k] - m), l, a.g, (int64_t)(i + k) == target);
+                store_pack<w.n>(dz + i, d);
+            });
+    });
+}

@@ -1,0 +1,32 @@
+/* loss.h: what the kernels of loss.cu are started with. */
+#ifndef LS_DEVICE_CUDA_KERNELS_LOSS_H
+#define LS_DEVICE_CUDA_KERNELS_LOSS_H
+
+#include "device/cuda/common/list.h"
+
+enum {
+    LS_CUDA_LOSS_THREADS = 1024,
+    LS_CUDA_LOSS_VALUES = 256,
+    LS_CUDA_LOSS_SUMS = 16
+}; /* the last: rows' slices of a block */
+
+/* As ls_loss_call. */
+typedef struct ls_cuda_loss {
+    size_t rows;
+    const float *z;
+    size_t z_stride;
+    ls_cuda_sizes bounds;
+    size_t slices;
+    size_t first, columns; /* bounds[0], and the columns of all slices */
+    const int32_t *targets;
+    int32_t id_begin;
+    float *m, *l, *loss, *z_target, *sums;
+    void *dz;
+    int dz_dtype;
+    size_t dz_stride;
+    float g;
+    int aligned; /* rows of z and dz begin with packs of four */
+    int over;    /* a 16-bit dz lies over z */
+} ls_cuda_loss;
+
+#endif

@@ -1,0 +1,38 @@
+/* optim.h: what the kernels of optim.cu are started with. */
+#ifndef LS_DEVICE_CUDA_KERNELS_OPTIM_H
+#define LS_DEVICE_CUDA_KERNELS_OPTIM_H
+
+#include "device/cuda/common/pack.h"
+
+enum {
+    LS_CUDA_OPTIM_PACKS = 2,
+    LS_CUDA_SQUARE_BLOCK = 1024,
+    LS_CUDA_SQUARE_BLOCKS = 16
+}; /* the last: of a block of threads */
+
+/* The numbers are those of ls_adamw_step and ls_sgd_step. */
+typedef struct ls_cuda_adamw {
+    ls_cuda_flat flat;
+    int copy_dtype;
+    float factor, beta1, beta1_rest, beta2, beta2_rest, rate, root, epsilon, decay;
+    float *w, *m, *v;
+    void *copy; /* NULL: none */
+    const float *g;
+} ls_cuda_adamw;
+
+typedef struct ls_cuda_sgd {
+    ls_cuda_flat flat;
+    int copy_dtype, nesterov;
+    float factor, rate, momentum, weight_decay;
+    float *w, *b; /* b NULL: without momentum */
+    void *copy;
+    const float *g;
+} ls_cuda_sgd;
+
+typedef struct ls_cuda_squares {
+    size_t n;
+    double *out;
+    const float *x;
+} ls_cuda_squares;
+
+#endif

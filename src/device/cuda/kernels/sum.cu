@@ -1,0 +1,88 @@
+/* sum.cu: sums and maxima of several tensors, element by element. */
+#include "device/cuda/kernels/sum.h"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/tree.cuh"
+
+template <int W> struct two_packs { pack<W> a, b; };
+
+template <class T> LS_DEVICE void add_elems(const ls_cuda_add &a) {
+    each_elem<4, LS_CUDA_SUM_PACKS>(
+        a.flat,
+        [&](auto w, size_t i) {
+            return two_packs<w.n>{load_pack<w.n>(a.a + i), load_pack<w.n>((const T *)a.b + i)};
+        },
+        [&](auto w, size_t i, const auto &in) { store_pack<w.n>(a.y + i, add(in.a, in.b)); });
+}
+
+LS_KERNEL(add, ls_cuda_add, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.b_dtype, T, { add_elems<T>(a); });
+}
+
+LS_KERNEL(scale, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
+    const float factor = a.factor;
+    each_elem<4, LS_CUDA_SUM_PACKS>(
+        a.flat, [&](auto w, size_t i) { return load_pack<w.n>(a.x + i); },
+        [&](auto w, size_t i, const auto &x) {
+            store_pack<w.n>(a.y + i, map(x, [=](float v) { return v * factor; }));
+        });
+}
+
+LS_KERNEL(set, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
+    const float factor = a.factor;
+    each_elem<4, LS_CUDA_SUM_PACKS>(
+        a.flat, [&](auto, size_t) { return 0; },
+        [&](auto w, size_t i, int) { store_pack<w.n>(a.y + i, map(pack<w.n>(), [=](float) { return factor; })); });
+}
+
+/* ---- trees ------------------------------------------------------------------------------------------------------- */
+
+enum { EIGHT = 8 };
+
+/* The tree over leaves first … first + count − 1, at most eight: all of them are under way together. */
+template <int W, class T> LS_DEVICE pack<W> sum_eight(const ls_cuda_join &a, size_t i, int first, int count) {
+    pack<W> x[EIGHT];
+#pragma unroll
+    for (int k = 0; k < EIGHT; k++)
+        if (k < count) x[k] = load_pack<W>((const T *)pointer_at(a.inputs, first + k) + i);
+#pragma unroll
+    for (int step = 1; step < EIGHT; step *= 2)
+#pragma unroll
+        for (int k = 0; k < EIGHT; k += 2 * step)
+            if (k + step < count) x[k] = add(x[k], x[k + step]);
+    return x[0];
+}
+
+template <class T> LS_DEVICE void tree_elems(const ls_cuda_join &a) {
+    each_elem<4, 1>(
+        a.flat,
+        [&](auto w, size_t i) {
+            if (a.count <= EIGHT) return sum_eight<w.n, T>(a, i, 0, a.count);
+            tree<w.n> t;
+            t.begin();
+            for (int first = 0; first < a.count; first += EIGHT)
+                t.push(first / EIGHT, sum_eight<w.n, T>(a, i, first, a.count - first));
+            t.end();
+            return t.sum;
+        },
+        [&](auto w, size_t i, const auto &sum) { store_pack<w.n>(a.out + i, sum); });
+}
+
+LS_KERNEL(tree_sum, ls_cuda_join, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.dtype, T, { tree_elems<T>(a); });
+}
+
+/* ---- maxima ------------------------------------------------------------------------------------------------------ */
+
+LS_KERNEL(max, ls_cuda_join, LS_CUDA_PACK_THREADS) {
+    each_elem<4, 1>(
+        a.flat,
+        [&](auto w, size_t i) {
+            pack<w.n> most = load_pack<w.n>((const float *)pointer_at(a.inputs, 0) + i);
+            most = map(most, [](float x) { return quiet(x, x != x); });
+            for (int k = 1; k < a.count; k++)
+                most = map(most, load_pack<w.n>((const float *)pointer_at(a.inputs, k) + i), max_of);
+            return most;
+        },
+        [&](auto w, size_t i, const auto &most) { store_pack<w.n>(a.out + i, most); });
+}

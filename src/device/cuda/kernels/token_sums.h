@@ -1,0 +1,42 @@
+/* token_sums.h: what the kernels of token_sums.cu are started with. */
+#ifndef LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
+#define LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
+
+#include "device/cuda/common/list.h"
+#include "device/cuda/common/pack.h"
+
+enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
+
+/* Where the slices of a sequence end. */
+typedef struct ls_cuda_slices {
+    size_t T;
+    size_t slices;  /* 0: there are none */
+    int are_listed; /* in tokens; else slice i begins at ⌊iT/slices⌋ */
+    ls_cuda_sizes tokens;
+} ls_cuda_slices;
+
+/* The chains over the tokens of each (sequence, slice): row number sequence·slices + slice of `rows`. */
+typedef struct ls_cuda_chains {
+    ls_cuda_rows rows;
+    ls_cuda_slices slices;
+    int act;
+    const void *dy;
+    size_t dy_stride;
+    const float *x;
+    size_t x_stride;
+    const float *mean, *rstd;
+    float *out[2]; /* [sequence][slice][column], of dw or a bias and of db */
+} ls_cuda_chains;
+
+/* Sums of what sequences contribute to each of `rows`, in their order by groups, then the tree over groups. */
+typedef struct ls_cuda_token_join {
+    ls_cuda_rows rows;
+    ls_cuda_slices slices;         /* a row for each; one without tokens has no sum */
+    size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
+    const float *in[2];
+    float *out[2]; /* without gaps */
+    int accumulate, groups;
+    ls_cuda_sizes bounds;
+} ls_cuda_token_join;
+
+#endif

@@ -1,0 +1,60 @@
+/* launch.h: what the host side of the operations (ops/) uses to start kernels on a GPU.
+ *
+ * Everything goes to the device's compute queue, in the order of the calls. */
+#ifndef LS_DEVICE_CUDA_LAUNCH_H
+#define LS_DEVICE_CUDA_LAUNCH_H
+
+#include "device/cuda/common/divider.h"
+#include "device/cuda/common/types.h"
+#include "device/ops.h"
+
+/* Every kernel has its line in kernels.def, under the name of its file. */
+typedef enum ls_cuda_kernel {
+#define LS_CUDA_KERNEL(family, name) LS_CUDA_##name,
+#include "device/cuda/kernels.def"
+    LS_CUDA_KERNELS
+} ls_cuda_kernel;
+
+typedef struct ls_cuda_grid {
+    size_t x, y, z; /* blocks; y and z at least 1; x 0: nothing is started */
+} ls_cuda_grid;
+
+/* Starts a kernel with blocks of `threads` threads and `shared` bytes of shared memory. `args` is the struct that it
+ * takes; it is copied. LS_ERR_INPUT for more blocks than a GPU numbers. */
+ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
+                         const void *args);
+
+/* Memory of the device for intermediate results of one operation; the next operation may use the same. */
+ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);
+
+/* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 64th next list may
+ * read it. At most LS_CUDA_LIST_BYTES. */
+enum { LS_CUDA_LIST_BYTES = 64 << 10 };
+ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
+
+/* Blocks that keep every multiprocessor busy with a loop over n pieces of work: at most n. */
+size_t ls_cuda_blocks(ls_device *device, size_t n);
+/* Multiprocessors of the GPU. */
+size_t ls_cuda_processors(ls_device *device);
+/* Bytes of shared memory that a block may have at most. */
+size_t ls_cuda_shared_max(ls_device *device);
+
+static inline size_t ls_cuda_divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
+
+/* Of a divisor below 2^31; that of 0 is that of 1. */
+static inline ls_cuda_divider ls_cuda_divider_of(size_t divisor) {
+    ls_cuda_divider d = {divisor ? (uint32_t)divisor : 1, 0, 0};
+    while (((uint64_t)1 << d.shift) < d.divisor) d.shift++;
+    d.factor = (uint32_t)((((((uint64_t)1 << d.shift) - d.divisor) << 32) / d.divisor) + 1);
+    return d;
+}
+
+/* LS_ERR_INPUT for a type that is no float of 32 or 16 bits; `what` is what has it. */
+ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype);
+/* The same, and LS_F32 is refused. */
+ls_status ls_cuda_check_half(const char *what, ls_dtype dtype);
+
+/* ops/: each fills in the operations of its family. */
+void ls_cuda_ops_fill(ls_ops *ops);
+
+#endif

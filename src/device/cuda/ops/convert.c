@@ -1,0 +1,35 @@
+/* convert.c: conversions between number formats over flat arrays. */
+#include "device/cuda/kernels/convert.h"
+
+#include "device/cuda/ops/ops.h"
+#include "device/cuda/ops/pack.h"
+
+enum { WIDTH = 4 };
+
+static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dtype to, ls_dtype out_dtype,
+                     const void *in, ls_dtype from, size_t n) {
+    ls_cuda_convert args = {.flat = {.n = n}, .to = (int)to, .from = (int)from, .out = out, .in = in};
+    args.flat.aligned = ls_cuda_fits(out, out_dtype, 0, WIDTH) && ls_cuda_fits(in, from, 0, WIDTH);
+    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_CONVERT_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
+}
+
+static ls_status convert(ls_device *device, const ls_convert_call *c) {
+    ls_dtype from = c->from, to = c->to;
+    bool narrows = from == LS_F32 && (to == LS_BF16 || to == LS_F16),
+         widens = to == LS_F32 && (from == LS_BF16 || from == LS_F16);
+    if (!narrows && !widens)
+        return ls_fail(LS_ERR_INPUT, "cannot convert from %s to %s; one must be f32, the other bf16 or f16",
+                       ls_dtype_name(from), ls_dtype_name(to));
+    return run(device, LS_CUDA_convert, c->out, to, to, c->in, from, c->n);
+}
+
+static ls_status round_elems(ls_device *device, const ls_round_call *c) {
+    LS_TRY(ls_cuda_check_half("rounding", c->to));
+    return run(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);
+}
+
+void ls_cuda_ops_fill_convert(ls_ops *ops) {
+    ops->convert = convert;
+    ops->round = round_elems;
+}

@@ -1,0 +1,35 @@
+/* dropout.c: dropout, by rows. */
+#include "device/cuda/kernels/dropout.h"
+
+#include "device/cuda/ops/ops.h"
+#include "device/cuda/ops/pack.h"
+
+static ls_status dropout_add(ls_device *device, const ls_dropout_call *c) {
+    enum { WIDTH = 4 };
+    LS_TRY(ls_cuda_check_dtype("dropout", c->x_dtype));
+    LS_TRY(ls_cuda_check_dtype("dropout", c->y_dtype));
+    ls_cuda_dropout args = {.rows = {.rows = c->rows, .columns = c->columns},
+                            .key = {c->key.seed, c->key.step, c->key.purpose},
+                            .index0 = c->index0,
+                            .threshold = c->threshold,
+                            .scale = c->scale,
+                            .x = c->x,
+                            .x_dtype = (int)c->x_dtype,
+                            .y_dtype = (int)c->y_dtype,
+                            .x_stride = c->x_stride,
+                            .residual = c->residual,
+                            .residual_stride = c->residual_stride,
+                            .y = c->y,
+                            .y_stride = c->y_stride};
+    args.rows.aligned = c->columns % WIDTH == 0 && ls_cuda_fits(c->x, c->x_dtype, c->x_stride, WIDTH) &&
+                        ls_cuda_fits(c->y, c->y_dtype, c->y_stride, WIDTH) &&
+                        ls_cuda_fits(c->residual, LS_F32, c->residual_stride, WIDTH);
+    ls_cuda_rows runs = {.rows = c->rows,
+                         .columns = c->columns ? c->columns / WIDTH + 2 : 0}; /* of the generator, unaligned */
+    ls_cuda_grid grid =
+        args.rows.aligned ? ls_cuda_rows_grid(&args.rows, WIDTH, LS_CUDA_DROPOUT_ROWS) : ls_cuda_rows_grid(&runs, 1, 1);
+    if (!args.rows.aligned) args.rows.lanes_log2 = runs.lanes_log2;
+    return ls_cuda_launch(device, LS_CUDA_dropout_add, grid, LS_CUDA_PACK_THREADS, 0, &args);
+}
+
+void ls_cuda_ops_fill_dropout(ls_ops *ops) { ops->dropout_add = dropout_add; }

@@ -1,0 +1,70 @@
+/* embed.c: embeddings and rotation, by rows. The gradients of the tables are in embed_grad.c. */
+#include <assert.h>
+
+#include "device/cuda/kernels/embed.h"
+#include "device/cuda/ops/ops.h"
+#include "device/cuda/ops/pack.h"
+
+enum { WIDTH = 4 };
+
+static ls_status embed_forward(ls_device *device, const ls_embed_call *c) {
+    const ls_embed_tokens *tokens = c->tokens;
+    assert(!c->position || c->period > 0);
+    LS_TRY(ls_cuda_check_dtype("an embedding table", c->token_dtype));
+    ls_cuda_embed args = {.rows = {.rows = tokens->rows, .columns = tokens->C},
+                          .ids = tokens->ids,
+                          .id_begin = tokens->id_begin,
+                          .id_end = tokens->id_end,
+                          .token = c->token,
+                          .token_dtype = (int)c->token_dtype,
+                          .position = c->position,
+                          .position0 = c->position0,
+                          .period = c->period,
+                          .y = c->y,
+                          .y_stride = c->y_stride};
+    args.rows.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(c->token, c->token_dtype, 0, WIDTH) &&
+                        ls_cuda_fits(c->position, LS_F32, 0, WIDTH) && ls_cuda_fits(c->y, LS_F32, c->y_stride, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_embed_forward, ls_cuda_rows_grid(&args.rows, WIDTH, LS_CUDA_EMBED_ROWS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
+}
+
+/* ---- rotation ---------------------------------------------------------------------------------------------------- */
+
+static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
+    assert(c->period > 0 && c->d % 2 == 0);
+    LS_TRY(ls_cuda_check_dtype("a rotation", c->act));
+    if (c->heads > 0 && c->d > INT32_MAX / c->heads)
+        return ls_fail(LS_ERR_INPUT, "a rotation of %zu heads of %zu numbers: must be below 2^31 in all", c->heads,
+                       c->d);
+    ls_cuda_rope args = {.act = (int)c->act,
+                         .back = back,
+                         .rows = c->rows,
+                         .heads = c->heads,
+                         .half = c->d / 2,
+                         .y = c->y,
+                         .y_row_stride = c->y_row_stride,
+                         .y_head_stride = c->y_head_stride,
+                         .x = c->x,
+                         .x_row_stride = c->x_row_stride,
+                         .x_head_stride = c->x_head_stride,
+                         .cos = c->cos,
+                         .sin = c->sin,
+                         .position0 = c->position0,
+                         .period = c->period};
+    args.aligned = args.half % WIDTH == 0 && ls_cuda_fits(c->y, c->act, c->y_row_stride, WIDTH) &&
+                   c->y_head_stride % WIDTH == 0 && ls_cuda_fits(c->x, c->act, c->x_row_stride, WIDTH) &&
+                   c->x_head_stride % WIDTH == 0 && ls_cuda_fits(c->cos, LS_F32, 0, WIDTH) &&
+                   ls_cuda_fits(c->sin, LS_F32, 0, WIDTH);
+    ls_cuda_flat units = {.n = c->rows * c->heads * args.half, .aligned = args.aligned};
+    return ls_cuda_launch(device, LS_CUDA_rope, ls_cuda_flat_grid(&units, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
+}
+
+static ls_status rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
+
+static ls_status rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }
+
+void ls_cuda_ops_fill_embed(ls_ops *ops) {
+    ops->embed_forward = embed_forward;
+    ops->rope_forward = rope_forward;
+    ops->rope_backward = rope_backward;
+}

@@ -1,0 +1,89 @@
+/* embed_grad.c: the gradients of the token and position tables: sums over tokens. */
+#include "device/cuda/kernels/embed_grad.h"
+
+#include "device/cuda/ops/list.h"
+#include "device/cuda/ops/ops.h"
+#include "device/cuda/ops/pack.h"
+#include "device/cuda/ops/token_sums.h"
+
+enum { WIDTH = 4, BLOCKS_Y_MAX = 1 << 15, SCAN_THREADS_MIN = 32, COUNTS_OF_A_THREAD = 8 };
+
+/* Sorts rows by id: sort->to and sort->keys; `spare` and `first` are the memory of rows. */
+static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *first, uint32_t *spare) {
+    uint32_t *keys = sort->keys;
+    unsigned scan_threads = SCAN_THREADS_MIN;
+    while (scan_threads < LS_CUDA_SCAN_THREADS &&
+           (size_t)scan_threads * COUNTS_OF_A_THREAD < LS_CUDA_SORT_DIGITS * (size_t)sort->tiles)
+        scan_threads *= 2;
+    sort->to = first;
+    for (sort->shift = 0; sort->shift < 32 && sort->places >> sort->shift > 0; sort->shift += LS_CUDA_SORT_BITS) {
+        bool is_last = sort->shift + LS_CUDA_SORT_BITS >= 32 || sort->places >> (sort->shift + LS_CUDA_SORT_BITS) == 0;
+        sort->keys = is_last ? keys : NULL;
+        LS_TRY(ls_cuda_launch(device, LS_CUDA_sort_count, (ls_cuda_grid){sort->tiles, 1, 1}, LS_CUDA_SORT_THREADS, 0,
+                              sort));
+        LS_TRY(ls_cuda_launch(device, LS_CUDA_sort_scan, (ls_cuda_grid){1, 1, 1}, scan_threads, 0, sort));
+        LS_TRY(ls_cuda_launch(device, LS_CUDA_sort_scatter, (ls_cuda_grid){sort->tiles, 1, 1}, LS_CUDA_SORT_THREADS, 0,
+                              sort));
+        if (is_last) break;
+        sort->from = sort->to;
+        sort->to = sort->to == first ? spare : first;
+    }
+    return LS_OK;
+}
+
+static ls_status embed_token_grad(ls_device *device, const ls_token_grad_call *c) {
+    const ls_embed_tokens *tokens = c->tokens;
+    const ls_token_groups *groups = c->groups;
+    LS_TRY(ls_cuda_check_group_rows(groups, tokens->rows));
+    if (tokens->rows == 0 || tokens->C == 0 || tokens->id_end <= tokens->id_begin) return LS_OK;
+    if (tokens->rows >= UINT32_MAX)
+        return ls_fail(LS_ERR_INPUT, "%zu tokens at once are more than a GPU sorts: use a smaller micro-batch",
+                       tokens->rows);
+    size_t n = tokens->rows, tiles = ls_cuda_divide_up(n, LS_CUDA_SORT_TILE);
+    void *memory;
+    LS_TRY(ls_cuda_scratch(device, (3 * n + LS_CUDA_SORT_DIGITS * tiles) * sizeof(uint32_t), &memory));
+    uint32_t *first = memory, *spare = first + n;
+    ls_cuda_sort sort = {.ids = tokens->ids,
+                         .id_begin = tokens->id_begin,
+                         .places = (uint32_t)tokens->id_end - (uint32_t)tokens->id_begin,
+                         .n = (uint32_t)n,
+                         .tiles = (uint32_t)tiles,
+                         .counts = spare + 2 * n,
+                         .keys = spare + n};
+    LS_TRY(sort_tokens(device, &sort, first, spare));
+    ls_cuda_token_grad args = {.order = sort.to,
+                               .keys = sort.keys,
+                               .n = sort.n,
+                               .places = sort.places,
+                               .dtoken = c->dtoken,
+                               .dy = c->dy,
+                               .dy_stride = c->dy_stride,
+                               .C = tokens->C,
+                               .T = groups->T,
+                               .accumulate = groups->accumulate,
+                               .groups = groups->groups};
+    LS_TRY(ls_cuda_sizes_set(device, &args.bounds, groups->bounds, (size_t)groups->groups + 1));
+    args.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(c->dtoken, LS_F32, 0, WIDTH) &&
+                   ls_cuda_fits(c->dy, LS_F32, c->dy_stride, WIDTH);
+    size_t pieces = ls_cuda_divide_up(tokens->C, args.aligned ? 32 * WIDTH : 32);
+    ls_cuda_grid grid = {ls_cuda_divide_up(n, LS_CUDA_TOKEN_GRAD_THREADS / 32),
+                         pieces < BLOCKS_Y_MAX ? pieces : BLOCKS_Y_MAX, 1};
+    bool is_few = groups->groups <= 1 << LS_CUDA_FEW_LEVELS;
+    return ls_cuda_launch(device, is_few ? LS_CUDA_token_grad : LS_CUDA_token_grad_many, grid,
+                          LS_CUDA_TOKEN_GRAD_THREADS, 0, &args);
+}
+
+static ls_status embed_position_grad(ls_device *device, const ls_position_grad_call *c) {
+    LS_TRY(ls_cuda_check_groups(c->groups));
+    ls_cuda_token_join joins = {.rows = {.rows = c->groups->T, .columns = c->C},
+                                .in_stride = c->dy_stride,
+                                .in_sequence = c->groups->T * c->dy_stride,
+                                .in = {c->dy},
+                                .out = {c->dposition}};
+    return ls_cuda_join_tokens(device, &joins, 1, c->groups);
+}
+
+void ls_cuda_ops_fill_embed_grad(ls_ops *ops) {
+    ops->embed_token_grad = embed_token_grad;
+    ops->embed_position_grad = embed_position_grad;
+}

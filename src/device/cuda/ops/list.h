@@ -1,0 +1,31 @@
+/* list.h: lists of the host for kernels: short ones go with the launch and cost no copy. */
+#ifndef LS_DEVICE_CUDA_OPS_LIST_H
+#define LS_DEVICE_CUDA_OPS_LIST_H
+
+#include <string.h>
+
+#include "device/cuda/common/list.h"
+#include "device/cuda/launch.h"
+
+static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out, const size_t *host, size_t count) {
+    const void *list = NULL;
+    if (count > LS_CUDA_FEW)
+        LS_TRY(ls_cuda_list(device, host, count * sizeof *host, &list));
+    else
+        memcpy(out->few, host, count * sizeof *host);
+    out->many = list;
+    return LS_OK;
+}
+
+static inline ls_status ls_cuda_pointers_set(ls_device *device, ls_cuda_pointers *out, const void *const *host,
+                                             size_t count) {
+    const void *list = NULL;
+    if (count > LS_CUDA_FEW)
+        LS_TRY(ls_cuda_list(device, host, count * sizeof *host, &list));
+    else
+        memcpy(out->few, host, count * sizeof *host);
+    out->many = list;
+    return LS_OK;
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* loss.c: softmax cross-entropy: a block has a row. */
+#include <assert.h>
+
+#include "device/cuda/kernels/loss.h"
+#include "device/cuda/ops/list.h"
+#include "device/cuda/ops/ops.h"
+#include "device/cuda/ops/pack.h"
+
+enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS = 512, SHARED_OF_KERNEL = 1024 };
+
+static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss *out) {
+    assert(c->slices >= 1 && c->slices <= 4096);
+    size_t first = c->bounds[0], columns = c->bounds[c->slices] - first;
+    *out = (ls_cuda_loss){.rows = c->rows,
+                          .z = c->z,
+                          .z_stride = c->z_stride,
+                          .slices = c->slices,
+                          .first = first,
+                          .columns = columns,
+                          .targets = c->targets,
+                          .id_begin = c->id_begin,
+                          .m = c->m,
+                          .l = c->l,
+                          .loss = c->loss,
+                          .z_target = c->z_target,
+                          .sums = c->sums,
+                          .dz = c->dz,
+                          .dz_dtype = (int)c->dz_dtype,
+                          .dz_stride = c->dz_stride,
+                          .g = c->g,
+                          .over = c->dz && (const void *)c->z == c->dz && c->dz_dtype != LS_F32};
+    LS_TRY(ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1));
+    bool dz_fits = !c->dz || ls_cuda_fits((const char *)c->dz + first * ls_dtype_bytes(c->dz_dtype), c->dz_dtype,
+                                          c->dz_stride, WIDTH);
+    out->aligned = ls_cuda_fits(c->z + first, LS_F32, c->z_stride, WIDTH) && dz_fits;
+    return LS_OK;
+}
+
+/* Threads for a row: as many as find some columns each. */
+static unsigned threads_of(const ls_cuda_loss *args, unsigned most) {
+    unsigned threads = THREADS_MIN;
+    while (threads < most && threads * COLUMNS_OF_A_THREAD < args->columns) threads *= 2;
+    return threads;
+}
+
+static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_loss_call *c, unsigned most,
+                          size_t shared) {
+    ls_cuda_loss args;
+    if (c->rows == 0) return LS_OK;
+    LS_TRY(args_of(device, c, &args));
+    return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), shared, &args);
+}
+
+static ls_status loss_max(ls_device *device, const ls_loss_call *c) {
+    return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS, 0);
+}
+
+static ls_status loss_sums(ls_device *device, const ls_loss_call *c) {
+    ls_cuda_loss args;
+    if (c->rows == 0) return LS_OK;
+    LS_TRY(args_of(device, c, &args));
+    ls_cuda_grid grid = {ls_cuda_divide_up(c->rows * c->slices, LS_CUDA_LOSS_SUMS), 1, 1};
+    return ls_cuda_launch(device, LS_CUDA_loss_sums, grid, 16 * LS_CUDA_LOSS_SUMS, 0, &args);
+}
+
+static ls_status loss_values(ls_device *device, const ls_loss_call *c) {
+    ls_cuda_loss args = {.rows = c->rows, .m = c->m, .l = c->l, .loss = c->loss, .z_target = c->z_target};
+    ls_cuda_grid grid = {ls_cuda_divide_up(c->rows, LS_CUDA_LOSS_VALUES), 1, 1};
+    return ls_cuda_launch(device, LS_CUDA_loss_values, grid, LS_CUDA_LOSS_VALUES, 0, &args);
+}
+
+static ls_status loss_grad(ls_device *device, const ls_loss_call *c) {
+    LS_TRY(ls_cuda_check_dtype("the gradient of a loss", c->dz_dtype));
+    return run_rows(device, LS_CUDA_loss_grad, c, THREADS_OF_A_PASS, 0);
+}
+
+/* Rows that shared memory does not hold: one pass after another, the numbers between them in scratch. */
+static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
+    const void *parts[4096];
+    void *scratch;
+    ls_loss_call step = *c;
+    LS_TRY(ls_cuda_scratch(device, (3 + c->slices) * c->rows * sizeof(float), &scratch));
+    step.z_target = scratch;
+    if (!c->m) step.m = step.z_target + c->rows;
+    if (!c->l) step.l = step.z_target + 2 * c->rows;
+    step.sums = step.z_target + 3 * c->rows;
+    for (size_t i = 0; i < c->slices; i++) parts[i] = step.sums + i * c->rows;
+    LS_TRY(loss_max(device, &step));
+    LS_TRY(loss_sums(device, &step));
+    LS_TRY(device->ops->tree_sum(device, &(ls_tree_sum_call){step.l, parts, LS_F32, (int)c->slices, c->rows}));
+    LS_TRY(loss_values(device, &step));
+    return c->dz ? loss_grad(device, &step) : LS_OK;
+}
+
+static ls_status loss_rows(ls_device *device, const ls_loss_call *c) {
+    if (c->dz) LS_TRY(ls_cuda_check_dtype("the gradient of a loss", c->dz_dtype));
+    if (c->rows == 0) return LS_OK;
+    size_t columns = c->bounds[c->slices] - c->bounds[0], room = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
+    if (columns > room / sizeof(float)) return long_rows(device, c);
+    size_t shared = (columns + WIDTH + 2 * c->slices + 1) * sizeof(float);
+    return shared <= room ? run_rows(device, LS_CUDA_loss_rows, c, LS_CUDA_LOSS_THREADS, shared) : long_rows(device, c);
+}
+
+void ls_cuda_ops_fill_loss(ls_ops *ops) {
+    ops->loss_rows = loss_rows;
+    ops->loss_max = loss_max;
+    ops->loss_sums = loss_sums;
+    ops->loss_values = loss_values;
+    ops->loss_grad = loss_grad;
+}

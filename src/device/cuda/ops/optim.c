@@ -1,0 +1,69 @@
+/* optim.c: optimizer steps and squared norms over flat arrays. */
+#include "device/cuda/kernels/optim.h"
+
+#include "device/cuda/ops/ops.h"
+#include "device/cuda/ops/pack.h"
+
+enum { WIDTH = 4 };
+
+_Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared norms are those of the contract");
+
+static ls_status adamw(ls_device *device, const ls_update_call *c) {
+    const ls_update_step *step = c->step;
+    ls_cuda_adamw args = {.flat = {.n = c->n},
+                          .copy_dtype = (int)c->copy_dtype,
+                          .factor = step->factor,
+                          .beta1 = step->beta1,
+                          .beta1_rest = step->beta1_rest,
+                          .beta2 = step->beta2,
+                          .beta2_rest = step->beta2_rest,
+                          .rate = step->rate,
+                          .root = step->root,
+                          .epsilon = step->epsilon,
+                          .decay = step->decay,
+                          .w = c->w,
+                          .m = c->moment[0],
+                          .v = c->moment[1],
+                          .copy = c->copy,
+                          .g = c->g};
+    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(c->moment[1], LS_F32, 0, WIDTH) && ls_cuda_fits(c->g, LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_adamw, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
+}
+
+static ls_status sgd(ls_device *device, const ls_update_call *c) {
+    const ls_update_step *step = c->step;
+    ls_cuda_sgd args = {.flat = {.n = c->n},
+                        .copy_dtype = (int)c->copy_dtype,
+                        .nesterov = step->nesterov,
+                        .factor = step->factor,
+                        .rate = step->rate,
+                        .momentum = step->momentum,
+                        .weight_decay = step->weight_decay,
+                        .w = c->w,
+                        .b = c->moment[0],
+                        .copy = c->copy,
+                        .g = c->g};
+    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
+                        ls_cuda_fits(c->g, LS_F32, 0, WIDTH) && ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
+    return ls_cuda_launch(device, LS_CUDA_sgd, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
+                          LS_CUDA_PACK_THREADS, 0, &args);
+}
+
+static ls_status update(ls_device *device, const ls_update_call *c) {
+    if (c->copy) LS_TRY(ls_cuda_check_half("a copy of weights", c->copy_dtype));
+    return c->step->rule == LS_OPTIMIZER_ADAMW ? adamw(device, c) : sgd(device, c);
+}
+
+static ls_status square_sums(ls_device *device, const ls_square_sums_call *c) {
+    ls_cuda_squares args = {.n = c->n, .out = c->out, .x = c->x};
+    ls_cuda_grid grid = {ls_cuda_divide_up(c->n, (size_t)LS_CUDA_SQUARE_BLOCK * LS_CUDA_SQUARE_BLOCKS), 1, 1};
+    return ls_cuda_launch(device, LS_CUDA_square_sums, grid, 16 * LS_CUDA_SQUARE_BLOCKS, 0, &args);
+}
+
+void ls_cuda_ops_fill_optim(ls_ops *ops) {
+    ops->update = update;
+    ops->square_sums = square_sums;
+}

@@ -1,0 +1,40 @@
+/* peak.c: what a GPU reaches at best, measured. */
+#include "device/cuda/kernels/peak.h"
+
+#include "base/clock.h"
+#include "device/cuda/ops/ops.h"
+
+enum { RUNS = 4, STEPS_FIRST = 64, BLOCKS_MAX = 1 << 20 };
+
+static ls_status run_steps(ls_device *device, size_t blocks, size_t steps, double *seconds) {
+    void *memory;
+    LS_TRY(ls_cuda_scratch(device, sizeof(float), &memory));
+    ls_cuda_peak args = {.steps = steps, .factor = 0.5f, .out = memory};
+    LS_TRY(ls_device_finish(device));
+    double begin = ls_clock_seconds();
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_peak, (ls_cuda_grid){blocks, 1, 1}, LS_CUDA_PEAK_THREADS, 0, &args));
+    LS_TRY(ls_device_finish(device));
+    *seconds = ls_clock_seconds() - begin;
+    return LS_OK;
+}
+
+/* Runs of growing length until one takes a few thousandths of a second; the best of some such. */
+static double peak_flops_s(ls_device *device, ls_unit unit) {
+    const double enough_s = 0.004;
+    size_t blocks = ls_cuda_blocks(device, BLOCKS_MAX), steps = STEPS_FIRST;
+    double seconds = 0, best = 0;
+    if (unit != LS_UNIT_CHAIN) return 0;
+    if (run_steps(device, blocks, steps, &seconds) != LS_OK) return 0; /* loads the kernel */
+    for (int run = 0; run < RUNS;) {
+        if (run_steps(device, blocks, steps, &seconds) != LS_OK || seconds <= 0) return 0;
+        double rate = 2.0 * (double)steps * LS_CUDA_PEAK_CHAINS * LS_CUDA_PEAK_THREADS * (double)blocks / seconds;
+        if (rate > best) best = rate;
+        if (seconds < enough_s)
+            steps *= 4;
+        else
+            run++;
+    }
+    return best;
+}
+
+void ls_cuda_ops_fill_peak(ls_ops *ops) { ops->peak_flops_s = peak_flops_s; }

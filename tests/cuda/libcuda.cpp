@@ -1,0 +1,452 @@
+/* libcuda.cpp: a libcuda.so.1 for tests on machines without a GPU. Memory is the host's, in files that other processes can map; each stream
+ * has a thread, which runs copies and kernels in their order; kernels are the sources of src/device/cuda/kernels, compiled for the CPU, with fibers
+ * as threads (on_cpu.h).
+ *
+ * LS_CUDA_FAULT=CALL:ERROR[:N] makes the N-th call (the first, if not said) of CALL and all later ones fail with the number ERROR;
+ * LS_CUDA_VERSION=11080 plays an old driver, LS_CUDA_MISSING=CALL one without that call, LS_CUDA_GPUS=N their number,
+ * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end. */
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "on_cpu.h"
+
+/* ---- fibers ------------------------------------------------------------------------------------------------------------ */
+
+namespace on_cpu {
+
+fiber *fibers;
+unsigned count, current;
+dim3 block, grid, block_dim;
+alignas(1024) unsigned char shared[SHARED_BYTES];
+kernel *kernel::first;
+static ucontext_t home;
+static unsigned char *stacks;
+static entry body;
+static const void *arguments;
+static unsigned long arrived, generation, exited;
+
+/* To the next that is not done. */
+static void yield() {
+    unsigned from = current;
+    do current = (current + 1) % count;
+    while (fibers[current].done && current != from);
+    if (current != from) swapcontext(&fibers[from].context, &fibers[current].context);
+}
+
+void sync() {
+    unsigned long mine = generation;
+    arrived++;
+    while (generation == mine) {
+        if (arrived + exited >= count) {
+            arrived = 0;
+            generation++;
+        } else {
+            yield();
+        }
+    }
+}
+
+static void gather(fiber *warp, unsigned lanes, unsigned long turn) {
+    for (;;) {
+        bool all = true;
+        for (unsigned i = 0; i < lanes; i++) all = all && (warp[i].done || warp[i].waits >= turn);
+        if (all) return;
+        yield();
+    }
+}
+
+uint64_t exchange(uint64_t value, unsigned from) {
+    unsigned first = current / 32 * 32, lanes = count - first < 32 ? count - first : 32;
+    fiber *warp = fibers + first, *self = fibers + current;
+    self->value = value;
+    gather(warp, lanes, ++self->waits);
+    uint64_t got = warp[from].value;
+    gather(warp, lanes, ++self->waits); /* nobody overwrites before all have read */
+    return got;
+}
+
+static void start() {
+    body(arguments);
+    fibers[current].done = true;
+    exited++;
+    for (unsigned i = 0; i < count; i++)
+        if (!fibers[i].done) {
+            current = i;
+            setcontext(&fibers[i].context);
+        }
+    setcontext(&home);
+}
+
+static void run_block() {
+    arrived = exited = 0;
+    for (unsigned i = 0; i < count; i++) {
+        fiber *f = fibers + i;
+        getcontext(&f->context);
+        f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
+        f->context.uc_stack.ss_size = STACK_BYTES;
+        f->context.uc_link = nullptr;
+        f->thread = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / (block_dim.x * block_dim.y));
+        f->done = false;
+        f->waits = 0;
+        makecontext(&f->context, start, 0);
+    }
+    current = 0;
+    swapcontext(&home, &fibers[0].context);
+}
+
+void launch(entry run, dim3 g, dim3 b, const void *args) {
+    static std::mutex one;
+    std::lock_guard<std::mutex> hold(one);
+    grid = g;
+    block_dim = b;
+    count = b.x * b.y * b.z;
+    if (!fibers) {
+        fibers = new fiber[THREADS_MAX];
+        stacks = (unsigned char *)mmap(nullptr, (size_t)THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    body = run;
+    arguments = args;
+    memset(shared, 0xFF, sizeof shared); /* NaNs: nobody may count on what was there */
+    for (block.z = 0; block.z < g.z; block.z++)
+        for (block.y = 0; block.y < g.y; block.y++)
+            for (block.x = 0; block.x < g.x; block.x++) run_block();
+}
+
+} // namespace on_cpu
+
+/* ---- the driver ---------------------------------------------------------------------------------------------------------- */
+
+typedef int CUresult;
+
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, NOT_READY = 600 };
+
+static long setting(const char *name, long otherwise) {
+    const char *text = getenv(name);
+    return text ? atol(text) : otherwise;
+}
+
+/* What the fault of the environment makes of this call. */
+static CUresult fault(const char *call) {
+    static std::atomic<long> calls;
+    const char *text = getenv("LS_CUDA_FAULT");
+    size_t length = strlen(call);
+    if (!text || strncmp(text, call, length) || text[length] != ':') return SUCCESS;
+    char *end;
+    long error = strtol(text + length + 1, &end, 10), nth = *end == ':' ? strtol(end + 1, nullptr, 10) : 1;
+    return ++calls >= nth ? (CUresult)error : SUCCESS;
+}
+
+struct stream {
+    std::mutex lock;
+    std::condition_variable some;
+    std::deque<std::function<void()>> queue;
+    size_t pending = 0;
+    bool ends = false;
+    std::thread thread;
+    stream() : thread([this] { work(); }) {}
+    void work() {
+        for (;;) {
+            std::function<void()> job;
+            {
+                std::unique_lock<std::mutex> hold(lock);
+                some.wait(hold, [this] { return ends || !queue.empty(); });
+                if (queue.empty()) return;
+                job = std::move(queue.front());
+                queue.pop_front();
+            }
+            if (setting("LS_CUDA_HANG", 0)) for (;;) pause();
+            job();
+            std::lock_guard<std::mutex> hold(lock);
+            pending--;
+        }
+    }
+    void add(std::function<void()> job) {
+        std::lock_guard<std::mutex> hold(lock);
+        queue.push_back(std::move(job));
+        pending++;
+        some.notify_one();
+    }
+    bool is_done() {
+        std::lock_guard<std::mutex> hold(lock);
+        return pending == 0;
+    }
+};
+
+struct event {
+    std::atomic<uint64_t> asked{0}, done{0};
+};
+
+struct block_of_memory {
+    int fd;
+    size_t bytes;
+};
+
+struct handle {
+    long pid;
+    int fd;
+    size_t bytes;
+    char rest[64 - sizeof(long) - sizeof(size_t) - sizeof(size_t)];
+};
+
+static std::mutex memory_lock;
+static std::map<uint64_t, block_of_memory> memory;
+static size_t memory_used;
+static std::atomic<CUresult> broken; /* an error of a stream stays, as a GPU's does */
+
+static size_t memory_total() { return (size_t)setting("LS_CUDA_MEMORY", 1L << 30); }
+
+#define CHECK(call)                                                            \
+    do {                                                                       \
+        if (CUresult e = fault(call)) return e;                                \
+        if (CUresult e = broken.load()) return e;                              \
+    } while (0)
+#define API extern "C" __attribute__((visibility("default"))) CUresult
+
+API cuInit(unsigned) {
+    CHECK("cuInit");
+    return setting("LS_CUDA_GPUS", 1) ? SUCCESS : NO_DEVICE;
+}
+API cuDriverGetVersion(int *version) {
+    *version = (int)setting("LS_CUDA_VERSION", 13000);
+    return SUCCESS;
+}
+API cuGetErrorName(CUresult error, const char **name) {
+    *name = error == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : error == 214 ? "CUDA_ERROR_ECC_UNCORRECTABLE" : error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_A_TEST";
+    return SUCCESS;
+}
+API cuGetErrorString(CUresult error, const char **text) {
+    *text = error == OUT_OF_MEMORY ? "out of memory" : error == 214 ? "uncorrectable ECC error encountered" : error == 700 ? "an illegal memory access was encountered" : "an error that a test plays";
+    return SUCCESS;
+}
+API cuDeviceGetCount(int *count) {
+    CHECK("cuDeviceGetCount");
+    *count = (int)setting("LS_CUDA_GPUS", 1);
+    return SUCCESS;
+}
+API cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return SUCCESS;
+}
+API cuDeviceGetName(char *name, int bytes, int) {
+    snprintf(name, (size_t)bytes, "a CPU that plays a GPU");
+    return SUCCESS;
+}
+API cuDeviceGetAttribute(int *value, int attribute, int) {
+    long capability = setting("LS_CUDA_CAPABILITY", 90);
+    *value = attribute == 16 ? 4 : attribute == 75 ? (int)capability / 10 : attribute == 76 ? (int)capability % 10 : attribute == 97 ? (int)on_cpu::SHARED_BYTES : 0;
+    return SUCCESS;
+}
+API cuDeviceTotalMem(size_t *bytes, int) {
+    *bytes = memory_total();
+    return SUCCESS;
+}
+API cuDevicePrimaryCtxRetain(void **context, int) {
+    CHECK("cuDevicePrimaryCtxRetain");
+    *context = &memory;
+    return SUCCESS;
+}
+API cuDevicePrimaryCtxRelease(int) { return SUCCESS; }
+API cuCtxSetCurrent(void *) { return SUCCESS; }
+API cuMemGetInfo(size_t *free, size_t *total) {
+    *total = memory_total();
+    *free = *total - memory_used;
+    return SUCCESS;
+}
+API cuMemAlloc(uint64_t *out, size_t bytes) {
+    CHECK("cuMemAlloc");
+    std::lock_guard<std::mutex> hold(memory_lock);
+    if (bytes > memory_total() - memory_used) return OUT_OF_MEMORY;
+    int fd = memfd_create("gpu", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes)) return OUT_OF_MEMORY;
+    void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) return OUT_OF_MEMORY;
+    memory[(uint64_t)at] = {fd, bytes};
+    memory_used += bytes;
+    *out = (uint64_t)at;
+    return SUCCESS;
+}
+API cuMemFree(uint64_t at) {
+    std::lock_guard<std::mutex> hold(memory_lock);
+    auto found = memory.find(at);
+    if (found == memory.end()) return INVALID_VALUE;
+    munmap((void *)at, found->second.bytes);
+    close(found->second.fd);
+    memory_used -= found->second.bytes;
+    memory.erase(found);
+    return SUCCESS;
+}
+API cuMemHostAlloc(void **out, size_t bytes, unsigned) {
+    CHECK("cuMemHostAlloc");
+    *out = malloc(bytes);
+    return *out ? SUCCESS : OUT_OF_MEMORY;
+}
+API cuMemFreeHost(void *at) {
+    free(at);
+    return SUCCESS;
+}
+API cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t bytes, stream *s) {
+    CHECK("cuMemcpyHtoDAsync");
+    s->add([=] { memcpy((void *)to, from, bytes); });
+    return SUCCESS;
+}
+API cuMemcpyDtoHAsync(void *to, uint64_t from, size_t bytes, stream *s) {
+    CHECK("cuMemcpyDtoHAsync");
+    s->add([=] { memcpy(to, (void *)from, bytes); });
+    return SUCCESS;
+}
+API cuMemcpyDtoDAsync(uint64_t to, uint64_t from, size_t bytes, stream *s) {
+    CHECK("cuMemcpyDtoDAsync");
+    s->add([=] { memcpy((void *)to, (void *)from, bytes); });
+    return SUCCESS;
+}
+API cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, stream *s) {
+    CHECK("cuMemsetD8Async");
+    s->add([=] { memset((void *)to, byte, bytes); });
+    return SUCCESS;
+}
+API cuStreamCreate(stream **out, unsigned) {
+    CHECK("cuStreamCreate");
+    *out = new stream;
+    return SUCCESS;
+}
+API cuStreamDestroy(stream *s) {
+    {
+        std::lock_guard<std::mutex> hold(s->lock);
+        s->ends = true;
+        s->some.notify_one();
+    }
+    if (setting("LS_CUDA_HANG", 0)) {
+        s->thread.detach();
+        return SUCCESS;
+    }
+    s->thread.join();
+    delete s;
+    return SUCCESS;
+}
+API cuStreamQuery(stream *s) {
+    CHECK("cuStreamQuery");
+    return s->is_done() ? SUCCESS : NOT_READY;
+}
+API cuStreamWaitEvent(stream *s, event *e, unsigned) {
+    CHECK("cuStreamWaitEvent");
+    uint64_t asked = e->asked;
+    s->add([=] { while (e->done < asked) std::this_thread::yield(); });
+    return SUCCESS;
+}
+API cuStreamWriteValue64(stream *s, uint64_t at, uint64_t value, unsigned) {
+    CHECK("cuStreamWriteValue64");
+    s->add([=] { __atomic_store_n((uint64_t *)at, value, __ATOMIC_SEQ_CST); });
+    return SUCCESS;
+}
+API cuStreamWaitValue64(stream *s, uint64_t at, uint64_t value, unsigned) {
+    CHECK("cuStreamWaitValue64");
+    s->add([=] { while ((int64_t)(__atomic_load_n((uint64_t *)at, __ATOMIC_SEQ_CST) - value) < 0) usleep(10); });
+    return SUCCESS;
+}
+API cuEventCreate(event **out, unsigned) {
+    CHECK("cuEventCreate");
+    *out = new event;
+    return SUCCESS;
+}
+API cuEventDestroy(event *e) {
+    delete e;
+    return SUCCESS;
+}
+API cuEventRecord(event *e, stream *s) {
+    CHECK("cuEventRecord");
+    uint64_t number = ++e->asked;
+    s->add([=] { e->done = number; });
+    return SUCCESS;
+}
+API cuEventQuery(event *e) {
+    CHECK("cuEventQuery");
+    return e->done >= e->asked ? SUCCESS : NOT_READY;
+}
+API cuModuleLoadData(const void **out, const void *image) {
+    CHECK("cuModuleLoadData");
+    *out = image;
+    return SUCCESS;
+}
+API cuModuleUnload(const void *) { return SUCCESS; }
+API cuModuleGetFunction(on_cpu::kernel **out, const void *, const char *name) {
+    for (on_cpu::kernel *k = on_cpu::kernel::first; k; k = k->next)
+        if (!strcmp(k->name, name)) {
+            *out = k;
+            return SUCCESS;
+        }
+    return NOT_FOUND;
+}
+API cuFuncSetAttribute(void *, int, int value) { return value > on_cpu::SHARED_BYTES ? INVALID_VALUE : SUCCESS; }
+API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, stream *s,
+                   void **parameters, void **) {
+    CHECK("cuLaunchKernel");
+    if (!gx || !gy || !gz || !bx || bx * by * bz > on_cpu::THREADS_MAX || shared > on_cpu::SHARED_BYTES) return INVALID_VALUE;
+    if (CUresult e = fault("kernel")) { /* comes up later, and stays */
+        s->add([e] { broken = e; });
+        return SUCCESS;
+    }
+    std::vector<uint64_t> args(k->args_bytes / 8 + 1);
+    memcpy(args.data(), parameters[0], k->args_bytes);
+    s->add([=] { on_cpu::launch(k->run, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
+    return SUCCESS;
+}
+API cuIpcGetMemHandle(handle *out, uint64_t at) {
+    CHECK("cuIpcGetMemHandle");
+    std::lock_guard<std::mutex> hold(memory_lock);
+    auto found = memory.find(at);
+    if (found == memory.end()) return INVALID_VALUE;
+    *out = {getpid(), found->second.fd, found->second.bytes, {}};
+    return SUCCESS;
+}
+API cuIpcOpenMemHandle(uint64_t *out, handle h, unsigned) {
+    CHECK("cuIpcOpenMemHandle");
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", h.pid, h.fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return INVALID_VALUE;
+    void *at = mmap(nullptr, h.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (at == MAP_FAILED) return OUT_OF_MEMORY;
+    std::lock_guard<std::mutex> hold(memory_lock);
+    memory[(uint64_t)at] = {-1, h.bytes};
+    *out = (uint64_t)at;
+    return SUCCESS;
+}
+API cuIpcCloseMemHandle(uint64_t at) {
+    std::lock_guard<std::mutex> hold(memory_lock);
+    auto found = memory.find(at);
+    if (found == memory.end()) return INVALID_VALUE;
+    munmap((void *)at, found->second.bytes);
+    memory.erase(found);
+    return SUCCESS;
+}
+
+API cuGetProcAddress_v2(const char *name, void **out, int, uint64_t, int *) {
+#define NAMED(call) {#call, (void *)call}
+    static const std::map<std::string, void *> calls = {
+        NAMED(cuInit), NAMED(cuDriverGetVersion), NAMED(cuGetErrorName), NAMED(cuGetErrorString), NAMED(cuDeviceGetCount), NAMED(cuDeviceGet),
+        NAMED(cuDeviceGetName), NAMED(cuDeviceGetAttribute), NAMED(cuDeviceTotalMem), NAMED(cuDevicePrimaryCtxRetain), NAMED(cuDevicePrimaryCtxRelease),
+        NAMED(cuCtxSetCurrent), NAMED(cuMemGetInfo), NAMED(cuMemAlloc), NAMED(cuMemFree), NAMED(cuMemHostAlloc), NAMED(cuMemFreeHost),
+        NAMED(cuMemcpyHtoDAsync), NAMED(cuMemcpyDtoHAsync), NAMED(cuMemcpyDtoDAsync), NAMED(cuMemsetD8Async), NAMED(cuStreamCreate),
+        NAMED(cuStreamDestroy), NAMED(cuStreamQuery), NAMED(cuStreamWaitEvent), NAMED(cuStreamWriteValue64), NAMED(cuStreamWaitValue64),
+        NAMED(cuEventCreate), NAMED(cuEventDestroy), NAMED(cuEventRecord), NAMED(cuEventQuery), NAMED(cuModuleLoadData), NAMED(cuModuleUnload),
+        NAMED(cuModuleGetFunction), NAMED(cuFuncSetAttribute), NAMED(cuLaunchKernel), NAMED(cuIpcGetMemHandle), NAMED(cuIpcOpenMemHandle),
+        NAMED(cuIpcCloseMemHandle)};
+#undef NAMED
+    const char *missing = getenv("LS_CUDA_MISSING");
+    auto found = calls.find(name);
+    *out = found == calls.end() || (missing && !strcmp(missing, name)) ? nullptr : found->second;
+    return *out ? SUCCESS : NOT_FOUND;
+}

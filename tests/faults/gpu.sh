@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# gpu.sh: what a user is told where a GPU or its driver fails, with a libcuda that plays it (tests/cuda): a named error, the right exit
+# status, no hang. And a run on it has the bits of the CPU, alone and with two workers.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/../train/common.bash"
+stub=$(cd "$BUILD" && pwd)/tests/cuda
+[ -e "$stub/libcuda.so.1" ] || { echo "skipped: $stub/libcuda.so.1 is not built"; exit 77; }
+# The sanitizers' own library would have to come first.
+if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
+
+# fails STATUS TEXT VARIABLES…: a run on a GPU with these variables ends with this status, and says this.
+fails() {
+    local status=$1 text=$2
+    shift 2
+    case_begin "$text ($*)"
+    env "$@" LD_LIBRARY_PATH="$stub" timeout 60 "$LOCKSTEP" train --model "$gpt2" --data "$text_file" --steps 1 --seq 4 --global-batch 1 --groups 1 \
+        --device "${device:-cuda}" --out "$scratch/bad" >"$scratch/out" 2>"$scratch/err"
+    local got=$?
+    [ "$got" = "$status" ] || fail "exit status $got, not $status"
+    grep -qF -- "$text" "$scratch/err" || fail "does not say: $text"
+    rm -rf "$scratch/bad"
+}
+text_file=$text
+
+fails 2 "is for CUDA 11.8, and 12.0 is needed" LS_CUDA_VERSION=11080
+fails 2 "has no cuStreamWaitValue64" LS_CUDA_MISSING=cuStreamWaitValue64
+fails 2 "sees no GPU" LS_CUDA_GPUS=0
+fails 2 "compute capability 7.5, and 8.0 is needed" LS_CUDA_CAPABILITY=75
+fails 5 "out of memory" LS_CUDA_MEMORY=1000000
+fails 1 "GPU 0 failed" LS_CUDA_FAULT=cuMemcpyHtoDAsync:719:3
+fails 1 "uncorrectable ECC error" LS_CUDA_FAULT=kernel:214:5
+fails 1 "illegal memory access" LS_CUDA_FAULT=kernel:700:2
+fails 1 "CUDA_ERROR" LS_CUDA_FAULT=cuDevicePrimaryCtxRetain:3
+device=cuda:3 fails 2 "there is no GPU 3" LS_CUDA_GPUS=2
+device=gpu fails 2 "no device is called gpu"
+case_begin "no driver"
+"$LOCKSTEP" train --model "$gpt2" --data "$text" --steps 1 --device cuda --out "$scratch/none" >"$scratch/out" 2>"$scratch/err"
+got=$?
+if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then
+    [ "$got" = 2 ] || fail "exit status $got, not 2"
+    grep -q "no NVIDIA driver here" "$scratch/err" || fail "does not say that there is no driver"
+fi
+
+# Threads of a block are fibers there: small runs alone.
+tiny=(--model "$gpt2" --data "$text" --steps 2 --seq 5 --global-batch 2 --groups 2 --lr 0.01)
+train "${tiny[@]}" --out "$scratch/cpu"
+right=$(sed -n 's/.*weights=xxh128:\([0-9a-f]*\).*/\1/p' "$scratch/out" | tail -n 1)
+for flags in "" "--dp 2"; do
+    case_begin "the bits of the CPU $flags"
+    # shellcheck disable=SC2086 # flags are words
+    LD_LIBRARY_PATH=$stub train "${tiny[@]}" --device cuda --out "$scratch/gpu" $flags
+    expect_weights "$right"
+    rm -rf "$scratch/gpu"
+done
+finished

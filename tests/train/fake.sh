@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# fake.sh: a device whose memory nobody but its own queues may touch, and whose work happens late, gives the bits of the CPU in every layout:
+# so nothing above the table of operations follows a pointer to a tensor or forgets a wait.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+
+n=0
+# same FLAGS…: the run of $experiment with these flags on the fake device has the weights $right.
+same() {
+    n=$((n + 1))
+    case_begin "fake $*"
+    train "${experiment[@]}" --device fake --out "$scratch/run-$n" "$@"
+    expect_weights "$right"
+    rm -rf "$scratch/run-$n"
+}
+
+# golden NAME: what bits.sh expects of it.
+golden() { sed -n "s/^ *\[$1\]=//p" tests/train/bits.sh; }
+
+base=(--data "$text" --steps 6 --seq 13 --global-batch 7 --lr 0.01)
+experiment=(--model "$gpt2" "${base[@]}") right=$(golden gpt2)
+same --eval-every 2 --sample-every 3 --max-tokens 10 --save-every 3
+same --dp 2 --tp 2 --sequence-parallel
+same --pp 2 --schedule zero-bubble --micro-batch 2
+same --dp 3 --zero 1 --micro-batch 1
+same --dp 2 --zero 2 --recompute selective
+same --dp 2 --zero 3 --recompute full
+same --dp 2 --check state --audit 1
+
+experiment=(--model "$llama" "${base[@]}" --groups 5) right=$(golden llama)
+same --tp 2 --dp 2 --micro-batch 2
+same --pp 3 --schedule 1f1b
+
+experiment=(--model "$gpt2" "${base[@]}" --dropout 0.2) right=$(golden gpt2-dropout-sliced)
+same --tp 2 --sequence-parallel
+same --dp 2 --pp 2
+
+# 16 bits: against the CPU.
+experiment=(--model "$gpt2" "${base[@]}" --precision bf16 --reduce-dtype bf16)
+train "${experiment[@]}" --out "$scratch/cpu"
+right=$(sed -n 's/.*weights=xxh128:\([0-9a-f]*\).*/\1/p' "$scratch/out" | tail -n 1)
+same --dp 2 --zero 3
+same --tp 2 --pp 2
+
+finished
