@@ -243,19 +243,16 @@ uint64_t ls_trainer_samples(const ls_trainer *t) {
     return t->base_samples + (uint64_t)(t->step - t->base_step) * t->settings.B;
 }
 
-static int64_t count_bad(const float *values, size_t elems) {
-    int64_t bad = 0;
-    for (size_t i = 0; values && i < elems; i++) bad += !isfinite(values[i]);
-    return bad;
-}
-
 ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
     int64_t bad = 0;
     for (int i = 0; i < ls_model_params(t->model); i++) {
         const ls_param *p = ls_model_param(t->model, i);
-        size_t own = ls_param_range_elems(p->own);
-        if (own == 0) continue;
-        bad += count_bad(p->own_w, own) + count_bad(p->moment[0], own) + count_bad(p->moment[1], own);
+        const float *const tensors[] = {p->own_w, p->moment[0], p->moment[1]};
+        size_t own = ls_param_range_elems(p->own), first = own;
+        for (size_t j = 0; j < sizeof tensors / sizeof *tensors && first == own; j++)
+            if (tensors[j] && own > 0)
+                LS_TRY(t->device->ops->find_bad(t->device, &(ls_find_bad_call){tensors[j], LS_F32, own, &first}));
+        bad += first < own;
     }
     LS_TRY(ls_partition_sum(t->partition, &bad, 1));
     *out = bad == 0;
