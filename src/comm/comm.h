@@ -77,8 +77,8 @@ struct ls_comm {
 
 /* Tensors of a device whose memory the host cannot follow, on their way through memory of the host (tensors.c). */
 typedef struct ls_staging {
-    ls_device *device; /* NULL: none */
-    void *to;          /* memory of the device that gets the result at the end; NULL: nothing comes back */
+    ls_device *device;
+    void *to; /* memory of the device that gets the result at the end; NULL: nothing comes back */
     const void *from;
     size_t bytes;
     int buffers;
@@ -119,8 +119,8 @@ struct ls_request {
     void *scratch;
     ls_net_request *net; /* messages of the current phase */
     size_t net_used, net_capacity;
-    void *message; /* send and receive: the record in shared memory */
-    ls_staging tensors;
+    void *message;       /* send and receive: the record in shared memory */
+    ls_staging *tensors; /* NULL: memory of the host; freed at the end */
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

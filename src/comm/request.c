@@ -66,8 +66,9 @@ static void recycle(ls_request *r) {
     ls_world *world = r->comm->world;
     for (int i = 0; i < r->staged; i++) ls_heap_free(&world->heap, r->staging[i]);
     r->staged = 0;
-    for (int i = 0; i < r->tensors.buffers; i++) ls_world_free(world, r->tensors.buffer[i]);
-    r->tensors.buffers = 0;
+    for (int i = 0; r->tensors && i < r->tensors->buffers; i++) ls_world_free(world, r->tensors->buffer[i]);
+    free(r->tensors);
+    r->tensors = NULL;
     free(r->scratch);
     r->scratch = NULL;
     ls_reduce_plan_release(r->plan);
@@ -125,9 +126,9 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
 }
 
 static ls_status end(ls_request *r, ls_status status) {
-    const ls_staging *t = &r->tensors;
+    const ls_staging *t = r->tensors;
     leave_flight(r->comm->world, r);
-    if (status == LS_OK && t->to) status = ls_device_copy_in(t->device, t->to, t->from, t->bytes);
+    if (status == LS_OK && t && t->to) status = ls_device_copy_in(t->device, t->to, t->from, t->bytes);
     recycle(r);
     return status;
 }

@@ -1,6 +1,8 @@
 /* tensors.c: collectives on memory of a device, through memory of the host where nobody else can read it. */
 #include "comm/tensors.h"
 
+#include <stdlib.h>
+
 #include "comm/comm.h"
 #include "device/choose.h"
 
@@ -30,11 +32,19 @@ static ls_status bring_out(ls_comm *comm, ls_staging *staging, const void *tenso
 }
 
 /* The request owns what was staged for it; where it could not be started, nobody does. */
-static ls_status attach(ls_comm *comm, const ls_staging *staging, ls_status status, ls_request *request) {
-    if (request)
-        request->tensors = *staging;
-    else
-        for (int i = 0; i < staging->buffers; i++) ls_world_free(comm->world, staging->buffer[i]);
+static ls_status attach(ls_comm *comm, const ls_staging *staging, ls_status status, ls_request **request) {
+    ls_staging *kept = *request ? malloc(sizeof *kept) : NULL;
+    if (kept) {
+        *kept = *staging;
+        (*request)->tensors = kept;
+        return status;
+    }
+    if (*request) {
+        (void)ls_request_wait(*request);
+        *request = NULL;
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
+    }
+    for (int i = 0; i < staging->buffers; i++) ls_world_free(comm->world, staging->buffer[i]);
     return status;
 }
 
@@ -55,7 +65,7 @@ ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const voi
     staging.from = host;
     if (status == LS_OK) status = ls_device_copy_out(device, (char *)host + own, in, bytes[comm->rank]);
     if (status == LS_OK) status = ls_comm_all_gather_start(comm, (char *)host + own, host, bytes, out);
-    return attach(comm, &staging, status, *out);
+    return attach(comm, &staging, status, out);
 }
 
 ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
@@ -66,7 +76,7 @@ ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag
     *out = NULL;
     ls_status status = bring_out(comm, &staging, buffer, bytes, &host);
     if (status == LS_OK) status = ls_comm_send_start(comm, to, tag, host, bytes, out);
-    return attach(comm, &staging, status, *out);
+    return attach(comm, &staging, status, out);
 }
 
 static ls_status receive_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
@@ -78,7 +88,7 @@ static ls_status receive_start(ls_device *device, ls_comm *comm, int from, int t
     ls_status status = take(comm, &staging, bytes, &host);
     staging.from = host;
     if (status == LS_OK) status = ls_comm_recv_start(comm, from, tag, host, bytes, out);
-    return attach(comm, &staging, status, *out);
+    return attach(comm, &staging, status, out);
 }
 
 /* ---- ordered sums ------------------------------------------------------------------------------------------------ */
@@ -113,7 +123,7 @@ ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_
     if (status == LS_OK) status = take(comm, &staging, staging.bytes, &sum);
     staging.from = sum;
     if (status == LS_OK) status = ls_comm_all_reduce_start(comm, runs, dtype, host, sum, elems, out);
-    return attach(comm, &staging, status, *out);
+    return attach(comm, &staging, status, out);
 }
 
 ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
@@ -129,7 +139,7 @@ ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const
     if (status == LS_OK) status = take(comm, &staging, staging.bytes, &sum);
     staging.from = sum;
     if (status == LS_OK) status = ls_comm_reduce_scatter_start(comm, runs, dtype, host, sum, shards, elems, out);
-    return attach(comm, &staging, status, *out);
+    return attach(comm, &staging, status, out);
 }
 
 /* ---- to their end ------------------------------------------------------------------------------------------------ */

@@ -52,6 +52,7 @@ static void free_requests(ls_request *list) {
         free(list->scratch);
         free(list->bounds);
         free(list->net);
+        free(list->tensors);
         free(list);
         list = next;
     }
