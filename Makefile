@@ -8,6 +8,8 @@ BUILD    ?= build
 MPI      ?= auto
 CUDA     ?= auto
 CUDA_SMS ?= 90
+# no: without the libcuda of the tests, which plays a GPU.
+CUDA_TESTS ?= yes
 PREFIX   ?= /usr/local
 PKG      ?= pkg-config
 MACHINE  := $(shell uname -m)
@@ -236,7 +238,7 @@ verify-all-run: all
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
 # The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
-programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(LIBCUDA) $(LIBNVRTC)
+programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC))
 
 test:
 	@tools/setup test
