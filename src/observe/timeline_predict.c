@@ -47,7 +47,7 @@ static ls_status size_lists(const ls_timeline *t, int pipeline, ls_schedule *out
 
 static ls_status fill_list(const ls_timeline *t, int pipeline, int stage, ls_schedule *out) {
     const ls_timeline_worker *w = member(t, pipeline, stage);
-    ls_action *list = out->actions[stage] = calloc(w->count + 1, sizeof *list);
+    ls_action *list = out->actions[stage] = ls_region_take(&out->memory, w->count + 1, sizeof *list);
     if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %zu actions", w->count);
     for (size_t i = 0; i < w->count; i++) {
         const ls_trace_span *span = &w->spans[i];
@@ -68,12 +68,11 @@ static ls_status read_lists(const ls_timeline *t, int pipeline, ls_schedule *out
     size_t chunks = (size_t)t->stages * (size_t)t->chunks;
     *out = (ls_schedule){.kind = LS_SCHEDULE_1F1B, .stages = t->stages, .chunks = t->chunks};
     LS_TRY(size_lists(t, pipeline, out));
-    out->count = calloc((size_t)t->stages, sizeof *out->count);
-    out->actions = calloc((size_t)t->stages, sizeof *out->actions);
-    out->slots = calloc(chunks, sizeof *out->slots);
-    out->kept = calloc(chunks, sizeof *out->kept);
-    if (!out->count || !out->actions || !out->slots || !out->kept)
-        return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %d stages", t->stages);
+    out->count = ls_region_take(&out->memory, (size_t)t->stages, sizeof *out->count);
+    out->actions = ls_region_take(&out->memory, (size_t)t->stages, sizeof *out->actions);
+    out->slots = ls_region_take(&out->memory, chunks, sizeof *out->slots);
+    out->kept = ls_region_take(&out->memory, chunks, sizeof *out->kept);
+    if (out->memory.is_short) return ls_fail(LS_ERR_RESOURCE, "out of memory for a schedule of %d stages", t->stages);
     for (size_t i = 0; i < chunks; i++) out->slots[i] = out->kept[i] = out->micros;
     for (int s = 0; s < t->stages; s++) LS_TRY(fill_list(t, pipeline, s, out));
     return LS_OK;
