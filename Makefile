@@ -142,7 +142,7 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
 
-CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.h src/device/cuda/kernels/*.cuh src/device/cuda/common/*)
+CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.cuh src/device/cuda/args/*.h src/device/cuda/common/*)
 define cubins_of # SM, its name for the compiler
 $(BUILD)/cuda/%.$(1).cubin: src/device/cuda/kernels/%.cu $(CUDA_HEADERS)
 	@mkdir -p $$(@D)

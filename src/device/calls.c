@@ -1,6 +1,8 @@
 /* calls.c: what calls of operations must keep to. */
 #include "device/calls.h"
 
+#include "device/dtype.h"
+
 ls_status ls_window_check(const ls_window *w, size_t height, size_t width) {
     const size_t numbers[] = {height, width, w->kernel_y, w->kernel_x, w->stride_y, w->stride_x};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -44,4 +46,72 @@ ls_status ls_gemm_check(const ls_gemm *g) {
         return ls_fail(LS_ERR_INPUT, "matrix unit %s multiplies bf16 only; use bf16, or unit chain",
                        ls_unit_name(g->unit));
     return ls_unit_check(g->unit);
+}
+
+ls_status ls_check_float(const char *what, ls_dtype dtype) {
+    if (dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s of %s elements: only f32, bf16 and f16 are supported", what, ls_dtype_name(dtype));
+}
+
+ls_status ls_check_half(const char *what, ls_dtype dtype) {
+    if (dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
+}
+
+ls_status ls_token_groups_check(const ls_token_groups *groups) {
+    if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
+        return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);
+    if (groups->T < 1 || groups->slices < 1)
+        return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1",
+                       groups->T, groups->slices);
+    if (groups->accumulate && groups->groups > 1)
+        return ls_fail(LS_ERR_INPUT,
+                       "a sum cannot continue from the last call over %d groups; split the call at group boundaries",
+                       groups->groups);
+    for (int i = 0; groups->tokens && i < groups->slices; i++)
+        if (groups->tokens[0] != 0 || groups->tokens[i + 1] < groups->tokens[i] || groups->tokens[i + 1] > groups->T)
+            return ls_fail(LS_ERR_INPUT, "slice %d covers tokens %zu to %zu of %zu; slices must start at 0 and ascend",
+                           i, groups->tokens[i], groups->tokens[i + 1], groups->T);
+    for (int g = 0; g < groups->groups; g++)
+        if (groups->bounds[0] != 0 || groups->bounds[g + 1] < groups->bounds[g])
+            return ls_fail(LS_ERR_INPUT, "group %d covers sequences %zu to %zu; bounds must start at 0 and ascend", g,
+                           groups->bounds[g], groups->bounds[g + 1]);
+    return LS_OK;
+}
+
+ls_status ls_token_groups_check_rows(const ls_token_groups *groups, size_t rows) {
+    LS_TRY(ls_token_groups_check(groups));
+    size_t sequences = groups->bounds[groups->groups];
+    if (sequences > SIZE_MAX / groups->T || sequences * groups->T != rows)
+        return ls_fail(LS_ERR_INPUT, "%zu sequences of %zu tokens do not match the %zu rows of the call", sequences,
+                       groups->T, rows);
+    return LS_OK;
+}
+
+ls_status ls_pooling_check(const ls_pooling_call *c) {
+    const ls_window *w = &c->window;
+    LS_TRY(ls_window_check(w, c->height, c->width));
+    if (w->pad_y >= w->kernel_y || w->pad_x >= w->kernel_x)
+        return ls_fail(LS_ERR_INPUT,
+                       "pooling with windows of %zu × %zu pixels and padding %zu × %zu; use less padding, so that each "
+                       "window covers a pixel",
+                       w->kernel_y, w->kernel_x, w->pad_y, w->pad_x);
+    if (c->channels < 1 || c->channels > LS_SIDE_MAX)
+        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; must be between 1 and %d", c->channels,
+                       LS_SIDE_MAX);
+    if (w->kernel_y * w->kernel_x > INT32_MAX)
+        return ls_fail(LS_ERR_INPUT, "pooling windows of %zu × %zu pixels are too large; use smaller ones", w->kernel_y,
+                       w->kernel_x);
+    return LS_OK;
+}
+
+ls_status ls_batch_norm_check(const ls_batch_norm_call *c) {
+    if (c->ghost < 1 || c->pixels < 1 || c->channels < 1 || c->images % c->ghost != 0)
+        return ls_fail(LS_ERR_INPUT,
+                       "batch norm over %zu images of %zu pixels and %zu channels in ghost batches of %zu; all must be "
+                       "at least 1, and the images a whole number of ghost batches",
+                       c->images, c->pixels, c->channels, c->ghost);
+    if (c->count < 0 || c->count > 1e15)
+        return ls_fail(LS_ERR_INPUT, "batch norm over %g values per channel; the maximum is 1e15", c->count);
+    return LS_OK;
 }

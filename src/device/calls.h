@@ -36,6 +36,13 @@ typedef struct ls_token_groups {
     bool accumulate;
 } ls_token_groups;
 
+/* LS_ERR_INPUT, for any device: `what` of a type that is neither LS_F32 nor 16 bits, or not 16 bits; groups that do not
+ * fit together, or not with so many rows. */
+ls_status ls_check_float(const char *what, ls_dtype dtype);
+ls_status ls_check_half(const char *what, ls_dtype dtype);
+ls_status ls_token_groups_check(const ls_token_groups *groups);
+ls_status ls_token_groups_check_rows(const ls_token_groups *groups, size_t rows);
+
 /* ---- matmul ------------------------------------------------------------------------------------------------------ */
 
 typedef enum ls_gemm_form { LS_GEMM_NN, LS_GEMM_NT, LS_GEMM_TN } ls_gemm_form;
@@ -157,6 +164,9 @@ typedef struct ls_pooling_call {
     float *dx;
 } ls_pooling_call;
 
+/* LS_ERR_INPUT where a window has no pixel, or numbers are too large. */
+ls_status ls_pooling_check(const ls_pooling_call *call);
+
 /* Batch norm over ghost groups of images, channels last. A tensor is [image][pixel][channel]; `ghost` consecutive
  * images are a ghost group. Statistics are [group][channel], or one row for all groups where they are `shared` (running
  * statistics; those of workers that join theirs):
@@ -185,6 +195,9 @@ typedef struct ls_batch_norm_call {
     float *sum, *dot; /* [group][channel]: sums of dy behind ReLU, and of its products with the normalised x */
     float *sums;      /* [group][channel], or joined: sums and squares write it, mean and rstd read it */
 } ls_batch_norm_call;
+
+/* LS_ERR_INPUT where images, pixels, channels and ghost batches make no sense. */
+ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
 
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 

@@ -28,9 +28,6 @@ typedef struct ls_cpu_device {
  * it. */
 ls_cpu_device *ls_cpu_enter(ls_device *device);
 
-/* A matmul that has been checked. */
-ls_status ls_cpu_gemm(ls_cpu_device *cpu, const ls_gemm *call);
-
 /* At least `bytes`, 64-byte aligned, until the next call. Allocates only when it has never been as large. */
 ls_status ls_cpu_scratch(ls_cpu_device *cpu, size_t bytes, void **out);
 

@@ -44,7 +44,6 @@ typedef struct cuda_device {
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list;
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
-    ls_ops ops;
     char name[32];
 } cuda_device;
 
@@ -291,16 +290,6 @@ size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->p
 
 size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_max; }
 
-ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype) {
-    if (dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s of %s elements: only f32, bf16 and f16 are supported", what, ls_dtype_name(dtype));
-}
-
-ls_status ls_cuda_check_half(const char *what, ls_dtype dtype) {
-    if (dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
-}
-
 /* ---- life ----------------------------------------------------------------------------------------------------------
  */
 
@@ -383,8 +372,7 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     cuda->driver = driver;
     cuda->gpu = gpu;
     (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
-    ls_cuda_ops_fill(&cuda->ops);
-    cuda->base = (ls_device){.name = cuda->name, .calls = &cuda_calls, .ops = &cuda->ops};
+    cuda->base = (ls_device){.name = cuda->name, .calls = &cuda_calls, .ops = &ls_cuda_ops};
     ls_status status = open_gpu(cuda);
     if (status != LS_OK) {
         destroy_cuda(&cuda->base);

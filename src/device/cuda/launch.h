@@ -49,12 +49,7 @@ static inline ls_cuda_divider ls_cuda_divider_of(size_t divisor) {
     return d;
 }
 
-/* LS_ERR_INPUT for a type that is no float of 32 or 16 bits; `what` is what has it. */
-ls_status ls_cuda_check_dtype(const char *what, ls_dtype dtype);
-/* The same, and LS_F32 is refused. */
-ls_status ls_cuda_check_half(const char *what, ls_dtype dtype);
-
-/* ops/: each fills in the operations of its family. */
-void ls_cuda_ops_fill(ls_ops *ops);
+/* ops/ */
+extern const ls_ops ls_cuda_ops;
 
 #endif

@@ -26,7 +26,7 @@ static void act_range(const ls_kernels *kernels, const void *args, size_t begin,
 ls_status ls_cpu_op_act_backward(ls_device *device, const ls_act_call *call) {
     static const char *const names[LS_ACT_FNS] = {
         [LS_ACT_GELU] = "GELU", [LS_ACT_SILU] = "SiLU", [LS_ACT_RELU] = "ReLU", [LS_ACT_SIGMOID] = "sigmoid"};
-    LS_TRY(ls_cpu_check_dtype(names[call->fn], call->act));
+    LS_TRY(ls_check_float(names[call->fn], call->act));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, act_range, call);
 }
 
@@ -84,7 +84,7 @@ static void gated_rows(const ls_kernels *kernels, const void *args, size_t begin
 }
 
 ls_status ls_cpu_op_gated_backward(ls_device *device, const ls_gated_call *call) {
-    LS_TRY(ls_cpu_check_dtype("a gate", call->act));
+    LS_TRY(ls_check_float("a gate", call->act));
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), gated_rows, call);
 }
 
@@ -126,7 +126,7 @@ static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t be
 }
 
 ls_status ls_cpu_op_bias_add(ls_device *device, const ls_bias_add_call *call) {
-    LS_TRY(ls_cpu_check_dtype("a sum with a bias", call->act));
+    LS_TRY(ls_check_float("a sum with a bias", call->act));
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), bias_add_rows, call);
 }
 
@@ -138,8 +138,8 @@ static void bias_chain(const ls_kernels *kernels, const void *args, float *const
 }
 
 ls_status ls_cpu_op_bias_grad(ls_device *device, const ls_bias_grad_call *call) {
-    LS_TRY(ls_cpu_check_dtype("the gradient of a bias", call->act));
-    LS_TRY(ls_cpu_check_groups(call->groups));
+    LS_TRY(ls_check_float("the gradient of a bias", call->act));
+    LS_TRY(ls_token_groups_check(call->groups));
     return ls_cpu_run_chains(ls_cpu_enter(device), &(ls_cpu_chains){.groups = call->groups,
                                                                     .columns = call->columns,
                                                                     .dy = call->dy,

@@ -17,17 +17,6 @@ typedef struct norm_job {
     float *chains[2]; /* [image][channel] */
 } norm_job;
 
-static ls_status check(const ls_batch_norm_call *c) {
-    if (c->ghost < 1 || c->pixels < 1 || c->channels < 1 || c->images % c->ghost != 0)
-        return ls_fail(LS_ERR_INPUT,
-                       "batch norm over %zu images of %zu pixels and %zu channels in ghost batches of %zu; all must be "
-                       "at least 1, and the images a whole number of ghost batches",
-                       c->images, c->pixels, c->channels, c->ghost);
-    if (c->count < 0 || c->count > 1e15)
-        return ls_fail(LS_ERR_INPUT, "batch norm over %g values per channel; the maximum is 1e15", c->count);
-    return LS_OK;
-}
-
 static float count_of(const ls_batch_norm_call *c) {
     return (float)(c->count > 0 ? c->count : (double)(c->pixels * c->ghost));
 }
@@ -106,7 +95,7 @@ static void squares_task(const norm_job *job, size_t image, size_t begin, size_t
 
 static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c,
                           void (*task)(const norm_job *job, size_t image, size_t begin, size_t end)) {
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, c->images * c->channels * sizeof(float), &scratch));
@@ -131,14 +120,14 @@ static void divide(float *to, const float *from, float count, size_t n) {
 }
 
 ls_status ls_cpu_op_batch_norm_mean(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     (void)ls_cpu_enter(device);
     divide(c->mean, c->sums, count_of(c), stats_elems(c));
     return LS_OK;
 }
 
 ls_status ls_cpu_op_batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     (void)ls_cpu_enter(device);
     float count = count_of(c);
     for (size_t i = 0; i < stats_elems(c); i++) {
@@ -159,7 +148,7 @@ static void apply_task(const norm_job *job, size_t image, size_t begin, size_t e
 }
 
 ls_status ls_cpu_op_batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     run_images(cpu, &(norm_job){.kernels = cpu->kernels, .c = c, .task = apply_task}, false);
     return LS_OK;
@@ -189,7 +178,7 @@ static void grad_sums_task(const norm_job *job, size_t image, size_t begin, size
 }
 
 ls_status ls_cpu_op_batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t elems = c->images * c->channels;
     void *scratch;
@@ -210,7 +199,7 @@ static void input_grad_task(const norm_job *job, size_t image, size_t begin, siz
 }
 
 ls_status ls_cpu_op_batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *call) {
-    LS_TRY(check(call));
+    LS_TRY(ls_batch_norm_check(call));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     ls_batch_norm_call c = *call;
     size_t elems = stats_elems(call);

@@ -34,6 +34,6 @@ static void round_range(const ls_kernels *kernels, const void *args, size_t begi
 }
 
 ls_status ls_cpu_op_round(ls_device *device, const ls_round_call *call) {
-    LS_TRY(ls_cpu_check_half("rounding", call->to));
+    LS_TRY(ls_check_half("rounding", call->to));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, round_range, call);
 }

@@ -51,7 +51,7 @@ static void count_range(const ls_kernels *kernels, const void *args, size_t begi
 }
 
 ls_status ls_cpu_op_count(ls_device *device, const ls_count_call *call) {
-    LS_TRY(ls_cpu_check_dtype("counts", call->type));
+    LS_TRY(ls_check_float("counts", call->type));
     _Atomic int64_t sums[LS_COUNTS] = {0};
     count_args args = {call, limits_of(call->type), sums};
     LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, count_range, &args));
@@ -127,7 +127,7 @@ static void find_range(const ls_kernels *kernels, const void *args, size_t begin
 }
 
 ls_status ls_cpu_op_find_bad(ls_device *device, const ls_find_bad_call *call) {
-    LS_TRY(ls_cpu_check_dtype("a search", call->dtype));
+    LS_TRY(ls_check_float("a search", call->dtype));
     _Atomic size_t first = call->n;
     LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, find_range, &(find_args){call, &first}));
     *call->index = first;

@@ -35,7 +35,7 @@ static void dropout_rows(const ls_kernels *kernels, const void *args, size_t beg
 }
 
 ls_status ls_cpu_op_dropout_add(ls_device *device, const ls_dropout_call *call) {
-    LS_TRY(ls_cpu_check_dtype("dropout", call->x_dtype));
-    LS_TRY(ls_cpu_check_dtype("dropout", call->y_dtype));
+    LS_TRY(ls_check_float("dropout", call->x_dtype));
+    LS_TRY(ls_check_float("dropout", call->y_dtype));
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), dropout_rows, call);
 }

@@ -39,7 +39,7 @@ static void embed_rows(const ls_kernels *kernels, const void *args, size_t begin
 
 ls_status ls_cpu_op_embed_forward(ls_device *device, const ls_embed_call *call) {
     assert(!call->position || call->period > 0);
-    LS_TRY(ls_cpu_check_dtype("an embedding table", call->token_dtype));
+    LS_TRY(ls_check_float("an embedding table", call->token_dtype));
     return ls_cpu_run(device, call->tokens->rows, ls_cpu_row_grain(call->tokens->C), embed_rows, call);
 }
 
@@ -131,7 +131,7 @@ static void rope_rows(const ls_kernels *kernels, const void *args, size_t begin,
 
 static ls_status rotate(ls_device *device, const ls_rope_call *call, bool back) {
     assert(call->period > 0 && call->d % 2 == 0);
-    LS_TRY(ls_cpu_check_dtype("a rotation", call->act));
+    LS_TRY(ls_check_float("a rotation", call->act));
     const ls_rope_kernels *k = &ls_cpu_enter(device)->kernels->rope;
     rope_args args = {back ? k->backward : k->forward, call};
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->heads * call->d), rope_rows, &args);

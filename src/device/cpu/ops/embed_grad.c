@@ -141,7 +141,7 @@ static void divide_tokens(token_job *job, size_t threads) {
 ls_status ls_cpu_op_embed_token_grad(ls_device *device, const ls_token_grad_call *call) {
     const ls_embed_tokens *tokens = call->tokens;
     const ls_token_groups *groups = call->groups;
-    LS_TRY(ls_cpu_check_group_rows(groups, tokens->rows));
+    LS_TRY(ls_token_groups_check_rows(groups, tokens->rows));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t threads = (size_t)ls_pool_threads(cpu->pool);
     if (tokens->rows == 0 || tokens->C == 0) return LS_OK;
@@ -204,7 +204,7 @@ static void position_task(void *ctx, size_t task, int thread) {
 
 ls_status ls_cpu_op_embed_position_grad(ls_device *device, const ls_position_grad_call *call) {
     size_t C = call->C;
-    LS_TRY(ls_cpu_check_groups(call->groups));
+    LS_TRY(ls_token_groups_check(call->groups));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     position_job job = {.kernels = cpu->kernels, .call = call};
     job.grain = C < POSITION_ELEMS ? POSITION_ELEMS / (C ? C : 1) : 1;

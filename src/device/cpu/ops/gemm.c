@@ -1,14 +1,22 @@
-/* gemm.c: matmuls. */
+/* gemm.c: matmuls, and convolutions, which are matmuls. */
+#include "device/conv.h"
 #include "device/cpu/cpu.h"
 
-ls_status ls_cpu_gemm(ls_cpu_device *cpu, const ls_gemm *call) {
+ls_status ls_cpu_op_gemm(ls_device *device, const ls_gemm *call) {
+    LS_TRY(ls_gemm_check(call));
+    ls_cpu_device *cpu = ls_cpu_enter(device);
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, ls_gemm_scratch_bytes(&cpu->kernels->gemm, call), &scratch));
     ls_gemm_run(&cpu->kernels->gemm, call, cpu->pool, scratch);
     return LS_OK;
 }
 
-ls_status ls_cpu_op_gemm(ls_device *device, const ls_gemm *call) {
-    LS_TRY(ls_gemm_check(call));
-    return ls_cpu_gemm(ls_cpu_enter(device), call);
+ls_status ls_cpu_op_conv_forward(ls_device *device, const ls_conv_call *call) { return ls_conv_forward(device, call); }
+
+ls_status ls_cpu_op_conv_input_grad(ls_device *device, const ls_conv_call *call) {
+    return ls_conv_input_grad(device, call);
+}
+
+ls_status ls_cpu_op_conv_weight_grad(ls_device *device, const ls_conv_call *call) {
+    return ls_conv_weight_grad(device, call);
 }

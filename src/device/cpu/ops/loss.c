@@ -48,7 +48,7 @@ static void whole_rows(const ls_kernels *kernels, const void *args, size_t begin
 }
 
 ls_status ls_cpu_op_loss_rows(ls_device *device, const ls_loss_call *call) {
-    if (call->dz) LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
+    if (call->dz) LS_TRY(ls_check_float("the gradient of a loss", call->dz_dtype));
     return run_rows(device, call, whole_rows);
 }
 
@@ -94,6 +94,6 @@ static void grad_rows(const ls_kernels *kernels, const void *args, size_t begin,
 }
 
 ls_status ls_cpu_op_loss_grad(ls_device *device, const ls_loss_call *call) {
-    LS_TRY(ls_cpu_check_dtype("the gradient of a loss", call->dz_dtype));
+    LS_TRY(ls_check_float("the gradient of a loss", call->dz_dtype));
     return run_rows(device, call, grad_rows);
 }

@@ -82,7 +82,7 @@ static ls_status open_scratch(ls_cpu_device *cpu, norm_job *job) {
 }
 
 static ls_status run_rows(ls_device *device, const ls_norm_call *call, bool backward) {
-    LS_TRY(ls_cpu_check_dtype("a norm", call->act));
+    LS_TRY(ls_check_float("a norm", call->act));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t grain = ls_cpu_row_grain(call->C);
     norm_job job = {cpu->kernels, call, backward ? backward_part : forward_part, grain, grain, NULL};
@@ -107,8 +107,8 @@ static void chain(const ls_kernels *kernels, const void *args, float *const to[2
 }
 
 ls_status ls_cpu_op_norm_params(ls_device *device, const ls_norm_call *call) {
-    LS_TRY(ls_cpu_check_dtype("a norm", call->act));
-    LS_TRY(ls_cpu_check_group_rows(call->groups, call->rows));
+    LS_TRY(ls_check_float("a norm", call->act));
+    LS_TRY(ls_token_groups_check_rows(call->groups, call->rows));
     return ls_cpu_run_chains(ls_cpu_enter(device), &(ls_cpu_chains){.groups = call->groups,
                                                                     .columns = call->C,
                                                                     .dy = call->dy,

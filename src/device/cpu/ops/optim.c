@@ -13,7 +13,7 @@ static void update_range(const ls_kernels *kernels, const void *args, size_t beg
 }
 
 ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
-    if (call->copy) LS_TRY(ls_cpu_check_half("a copy of weights", call->copy_dtype));
+    if (call->copy) LS_TRY(ls_check_half("a copy of weights", call->copy_dtype));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, update_range, call);
 }
 

@@ -1,23 +1,6 @@
 /* pooling.c: pooling, split by rows of windows (forward) or of pixels (backward). */
 #include "device/cpu/cpu.h"
 
-static ls_status check(const ls_pooling_call *c) {
-    const ls_window *w = &c->window;
-    LS_TRY(ls_window_check(w, c->height, c->width));
-    if (w->pad_y >= w->kernel_y || w->pad_x >= w->kernel_x)
-        return ls_fail(LS_ERR_INPUT,
-                       "pooling with windows of %zu × %zu pixels and padding %zu × %zu; use less padding, so that each "
-                       "window covers a pixel",
-                       w->kernel_y, w->kernel_x, w->pad_y, w->pad_x);
-    if (c->channels < 1 || c->channels > LS_SIDE_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; must be between 1 and %d", c->channels,
-                       LS_SIDE_MAX);
-    if (w->kernel_y * w->kernel_x > INT32_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling windows of %zu × %zu pixels are too large; use smaller ones", w->kernel_y,
-                       w->kernel_x);
-    return LS_OK;
-}
-
 typedef struct rows_args {
     ls_pooling_rows kernel;
     const ls_pooling_call *call;
@@ -35,7 +18,7 @@ static size_t grain_of(const ls_pooling_call *c, size_t rows) {
 }
 
 static ls_status forward(ls_device *device, const ls_pooling_call *c, bool max) {
-    LS_TRY(check(c));
+    LS_TRY(ls_pooling_check(c));
     const ls_pooling_kernels *k = &ls_cpu_enter(device)->kernels->pooling;
     size_t rows = ls_window_rows(&c->window, c->height);
     return ls_cpu_run(device, c->images * rows, grain_of(c, rows), rows_range,
@@ -43,7 +26,7 @@ static ls_status forward(ls_device *device, const ls_pooling_call *c, bool max) 
 }
 
 static ls_status backward(ls_device *device, const ls_pooling_call *c, bool max) {
-    LS_TRY(check(c));
+    LS_TRY(ls_pooling_check(c));
     const ls_pooling_kernels *k = &ls_cpu_enter(device)->kernels->pooling;
     return ls_cpu_run(device, c->images * c->height, grain_of(c, c->height), rows_range,
                       &(rows_args){max ? k->max_backward : k->mean_backward, c});

@@ -3,16 +3,6 @@
 
 #include "device/dtype.h"
 
-ls_status ls_cpu_check_dtype(const char *what, ls_dtype dtype) {
-    if (dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s of %s elements: only f32, bf16 and f16 are supported", what, ls_dtype_name(dtype));
-}
-
-ls_status ls_cpu_check_half(const char *what, ls_dtype dtype) {
-    if (dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
-}
-
 const float *ls_cpu_widen(const ls_kernels *kernels, float *buffer, const void *from, ls_dtype dtype, size_t first,
                           size_t n) {
     if (dtype == LS_F32) return (const float *)from + first;

@@ -19,11 +19,6 @@ typedef struct ls_cpu_buffer {
     _Alignas(64) float at[LS_CPU_STAGING];
 } ls_cpu_buffer;
 
-/* LS_ERR_INPUT with a message, unless it is LS_F32, LS_BF16 or LS_F16. `what` names the operation. */
-ls_status ls_cpu_check_dtype(const char *what, ls_dtype dtype);
-/* The same, and LS_F32 is refused. */
-ls_status ls_cpu_check_half(const char *what, ls_dtype dtype);
-
 /* Elements of the next piece, of `left` that are to go. */
 static inline size_t ls_cpu_piece(ls_dtype dtype, size_t left) {
     return dtype == LS_F32 || left < LS_CPU_STAGING ? left : LS_CPU_STAGING;

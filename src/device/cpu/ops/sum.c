@@ -15,7 +15,7 @@ static void add_range(const ls_kernels *kernels, const void *args, size_t begin,
 }
 
 ls_status ls_cpu_op_add(ls_device *device, const ls_add_call *call) {
-    LS_TRY(ls_cpu_check_dtype("a sum", call->b_dtype));
+    LS_TRY(ls_check_float("a sum", call->b_dtype));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, add_range, call);
 }
 
@@ -57,7 +57,7 @@ ls_status ls_cpu_op_tree_sum(ls_device *device, const ls_tree_sum_call *call) {
     int leaves = call->leaves;
     if (leaves < 1 || leaves > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", leaves, LS_GROUPS_MAX);
-    LS_TRY(ls_cpu_check_dtype("a sum", call->dtype));
+    LS_TRY(ls_check_float("a sum", call->dtype));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t sources = (size_t)leaves * (size_t)ls_pool_threads(cpu->pool), steps = 2 * (size_t)leaves - 1;
     void *scratch;

@@ -16,36 +16,6 @@ enum { LINE_FLOATS = 16, PIECE_MAX = 2048, PIECE_MIN = 64 };
 /* Of a 16-bit tensor, what is widened at a time: as many rows as the kernels take together, in the first cache. */
 enum { TILE_ROWS = 8, TILE_COLUMNS = 768 };
 
-ls_status ls_cpu_check_groups(const ls_token_groups *groups) {
-    if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);
-    if (groups->T < 1 || groups->slices < 1)
-        return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1",
-                       groups->T, groups->slices);
-    if (groups->accumulate && groups->groups > 1)
-        return ls_fail(LS_ERR_INPUT,
-                       "a sum cannot continue from the last call over %d groups; split the call at group boundaries",
-                       groups->groups);
-    for (int i = 0; groups->tokens && i < groups->slices; i++)
-        if (groups->tokens[0] != 0 || groups->tokens[i + 1] < groups->tokens[i] || groups->tokens[i + 1] > groups->T)
-            return ls_fail(LS_ERR_INPUT, "slice %d covers tokens %zu to %zu of %zu; slices must start at 0 and ascend",
-                           i, groups->tokens[i], groups->tokens[i + 1], groups->T);
-    for (int g = 0; g < groups->groups; g++)
-        if (groups->bounds[0] != 0 || groups->bounds[g + 1] < groups->bounds[g])
-            return ls_fail(LS_ERR_INPUT, "group %d covers sequences %zu to %zu; bounds must start at 0 and ascend", g,
-                           groups->bounds[g], groups->bounds[g + 1]);
-    return LS_OK;
-}
-
-ls_status ls_cpu_check_group_rows(const ls_token_groups *groups, size_t rows) {
-    LS_TRY(ls_cpu_check_groups(groups));
-    size_t sequences = groups->bounds[groups->groups];
-    if (sequences > SIZE_MAX / groups->T || sequences * groups->T != rows)
-        return ls_fail(LS_ERR_INPUT, "%zu sequences of %zu tokens do not match the %zu rows of the call", sequences,
-                       groups->T, rows);
-    return LS_OK;
-}
-
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
 
 size_t ls_cpu_sum_levels(int count) {

@@ -7,11 +7,6 @@
 
 #include "device/cpu/cpu.h"
 
-/* LS_ERR_INPUT with a message, unless the groups make sense. */
-ls_status ls_cpu_check_groups(const ls_token_groups *groups);
-/* The same, and they have `rows` rows. */
-ls_status ls_cpu_check_group_rows(const ls_token_groups *groups, size_t rows);
-
 /* Writes the sum of one group, `elems` numbers; `out` may hold what it goes on from. */
 typedef void (*ls_cpu_leaf_fn)(const void *ctx, int group, float *out);
 

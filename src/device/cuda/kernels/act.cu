@@ -1,5 +1,5 @@
 /* act.cu: activations and bias (docs/arithmetic.md, "Activations"), element by element. */
-#include "device/cuda/kernels/act.h"
+#include "device/cuda/args/act.h"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/pack.cuh"
 

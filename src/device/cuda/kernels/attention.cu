@@ -10,7 +10,7 @@
  * goes on with the chains of its rows and some columns of the result; weights go from the one to the other through
  * shared memory, inside a warp. A chain has exactly the keys (queries) that are seen: masked ones are left out, not
  * weighted with 0. */
-#include "device/cuda/kernels/attention.h"
+#include "device/cuda/args/attention.h"
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/philox.cuh"

@@ -5,7 +5,7 @@
  * sum maps     a block has some pixels of an image; a thread keeps its channels, with what is there for each, for some
  * pixels */
 #include "device/cuda/common/base.cuh"
-#include "device/cuda/kernels/batch_norm.h"
+#include "device/cuda/args/batch_norm.h"
 
 /* ReLU's gradient, by its result. */
 LS_DEVICE float behind_relu(float dy, float y) { return y <= 0.0f ? 0.0f : dy; }

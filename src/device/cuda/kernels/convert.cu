@@ -1,6 +1,6 @@
 /* convert.cu: conversions between number formats (docs/arithmetic.md, "Number formats"). Every NaN becomes the one NaN.
  */
-#include "device/cuda/kernels/convert.h"
+#include "device/cuda/args/convert.h"
 #include "device/cuda/common/pack.cuh"
 
 LS_DEVICE float one_nan(float x) { return x != x ? __uint_as_float(LS_NAN_BITS) : x; }

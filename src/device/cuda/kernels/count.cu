@@ -1,6 +1,6 @@
 /* count.cu: counting and finding numbers of a kind. Counts are integers, so it does not matter which block adds first.
  */
-#include "device/cuda/kernels/count.h"
+#include "device/cuda/args/count.h"
 #include "device/cuda/common/pack.cuh"
 
 #define INFINITY_BITS 0x7F800000u

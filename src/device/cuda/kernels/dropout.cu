@@ -2,7 +2,7 @@
  *
  * Four numbers come of one run of the generator. Where rows are a multiple of four, they belong to one pack; else a
  * thread takes the four elements whose numbers come together, as far as they are in its row. */
-#include "device/cuda/kernels/dropout.h"
+#include "device/cuda/args/dropout.h"
 #include "device/cuda/common/pack.cuh"
 #include "device/cuda/common/philox.cuh"
 

@@ -1,5 +1,5 @@
 /* embed.cu: embeddings and rotation (docs/arithmetic.md, "Embedding, bias, residual", "Rotary embedding"). */
-#include "device/cuda/kernels/embed.h"
+#include "device/cuda/args/embed.h"
 #include "device/cuda/common/pack.cuh"
 
 template <int W> struct embed_packs {

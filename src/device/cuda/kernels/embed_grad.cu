@@ -4,7 +4,7 @@
  * digits of each tile of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and
  * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row.
  */
-#include "device/cuda/kernels/embed_grad.h"
+#include "device/cuda/args/embed_grad.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
 

@@ -15,7 +15,7 @@
  * written. */
 #pragma once
 #include "device/cuda/common/base.cuh"
-#include "device/cuda/kernels/gemm.h"
+#include "device/cuda/args/gemm.h"
 
 enum { GEMM_K = LS_CUDA_GEMM_K };
 

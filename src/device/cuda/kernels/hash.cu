@@ -4,7 +4,7 @@
  * XXH3 adds 16 stripes of 64 bytes to eight accumulators, scrambles these, and goes on with the next 16. What the
  * stripes add does not depend on the accumulators; so all threads make the sums of 1024 bytes each, side by side, and
  * eight threads then add and scramble. */
-#include "device/cuda/kernels/hash.h"
+#include "device/cuda/args/hash.h"
 #include "device/cuda/common/base.cuh"
 
 typedef unsigned long long u64;

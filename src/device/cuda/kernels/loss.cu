@@ -6,7 +6,7 @@
  *
  *     first warps         | add stretch 0 | add stretch 1 | …
  *     others   | exp of 0 | exp of 1      | exp of 2      | … */
-#include "device/cuda/kernels/loss.h"
+#include "device/cuda/args/loss.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/tree.cuh"

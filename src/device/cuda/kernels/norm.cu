@@ -1,7 +1,7 @@
 /* norm.cu: layer norm and RMS norm (docs/arithmetic.md, "Norms"). Half a warp has a row: thread j of sixteen is lane j of sum16, so a sum
  * is a chain of C / 16 additions and four exchanges. The passes after the first find the row in the L1 cache. */
 #include "device/cuda/common/base.cuh"
-#include "device/cuda/kernels/norm.h"
+#include "device/cuda/args/norm.h"
 
 template <bool RMS, class T> LS_DEVICE void forward_row(const ls_cuda_norm &a) {
     const size_t C = a.C;

@@ -1,5 +1,5 @@
 /* optim.cu: optimizer steps and squared norms (docs/arithmetic.md, "Optimizers", "Squared norm"). */
-#include "device/cuda/kernels/optim.h"
+#include "device/cuda/args/optim.h"
 #include "device/cuda/common/pack.cuh"
 
 /* A 16-bit copy of the new weights, where there is one. */

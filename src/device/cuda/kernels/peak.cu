@@ -1,5 +1,5 @@
 /* peak.cu: fused multiply-adds and nothing else: how many a GPU does at best. */
-#include "device/cuda/kernels/peak.h"
+#include "device/cuda/args/peak.h"
 #include "device/cuda/common/base.cuh"
 
 LS_KERNEL(peak, ls_cuda_peak, LS_CUDA_PEAK_THREADS) {

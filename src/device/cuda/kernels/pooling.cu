@@ -2,7 +2,7 @@
  * window (forward) or of one pixel (backward), which goes to the windows that have it, so that no two threads write to
  * one place. */
 #include "device/cuda/common/base.cuh"
-#include "device/cuda/kernels/pooling.h"
+#include "device/cuda/args/pooling.h"
 
 /* What is there along one side: taps begin … end−1 of a window, or windows begin … end−1 of a pixel. */
 struct span {

@@ -1,5 +1,5 @@
 /* sum.cu: sums and maxima of several tensors, element by element. */
-#include "device/cuda/kernels/sum.h"
+#include "device/cuda/args/sum.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/tree.cuh"

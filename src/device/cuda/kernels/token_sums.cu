@@ -2,7 +2,7 @@
  *
  * First the chains of each (sequence, token slice), all at once; they go through memory, a number for each column. Then
  * a thread joins those of its columns: sequences in their order, groups by the tree. */
-#include "device/cuda/kernels/token_sums.h"
+#include "device/cuda/args/token_sums.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
 

@@ -1,5 +1,5 @@
 /* act.c: activations and bias, element by element. */
-#include "device/cuda/kernels/act.h"
+#include "device/cuda/args/act.h"
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
@@ -12,7 +12,7 @@ _Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_S
                "kernels know activations by the numbers of ls_act_fn");
 
 static ls_status run(ls_device *device, ls_cuda_kernel kernel, const ls_act_call *c, const void *dy, size_t packs) {
-    LS_TRY(ls_cuda_check_dtype(names[c->fn], c->act));
+    LS_TRY(ls_check_float(names[c->fn], c->act));
     size_t width = ls_cuda_widest(c->act);
     ls_cuda_act args = {.flat = {.n = c->n}, .fn = (int)c->fn, .act = (int)c->act, .y = c->y, .dy = dy, .x = c->x};
     args.flat.aligned = ls_cuda_fits(c->y, c->act, 0, width) && ls_cuda_fits(dy, c->act, 0, width) &&
@@ -20,18 +20,18 @@ static ls_status run(ls_device *device, ls_cuda_kernel kernel, const ls_act_call
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, width, packs), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status act_forward(ls_device *device, const ls_act_call *c) {
+ls_status ls_cuda_op_act_forward(ls_device *device, const ls_act_call *c) {
     return run(device, LS_CUDA_act_forward, c, NULL, LS_CUDA_ACT_PACKS);
 }
 
-static ls_status act_backward(ls_device *device, const ls_act_call *c) {
+ls_status ls_cuda_op_act_backward(ls_device *device, const ls_act_call *c) {
     return run(device, LS_CUDA_act_backward, c, c->dy, 1);
 }
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
 static ls_status gated(ls_device *device, ls_cuda_kernel kernel, const ls_gated_call *c, ls_cuda_gated args) {
-    LS_TRY(ls_cuda_check_dtype("a gate", c->act));
+    LS_TRY(ls_check_float("a gate", c->act));
     size_t width = ls_cuda_widest(c->act);
     args.rows = (ls_cuda_rows){.rows = c->rows, .columns = c->columns};
     args.act = (int)c->act;
@@ -44,11 +44,11 @@ static ls_status gated(ls_device *device, ls_cuda_kernel kernel, const ls_gated_
     return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args.rows, width, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status gated_forward(ls_device *device, const ls_gated_call *c) {
+ls_status ls_cuda_op_gated_forward(ls_device *device, const ls_gated_call *c) {
     return gated(device, LS_CUDA_gated_forward, c, (ls_cuda_gated){.y = c->y, .y_stride = c->y_stride});
 }
 
-static ls_status gated_backward(ls_device *device, const ls_gated_call *c) {
+ls_status ls_cuda_op_gated_backward(ls_device *device, const ls_gated_call *c) {
     ls_cuda_gated args = {
         .dy = c->dy, .dy_stride = c->dy_stride, .dgate = c->dgate, .dup = c->dup, .din_stride = c->din_stride};
     return gated(device, LS_CUDA_gated_backward, c, args);
@@ -66,7 +66,7 @@ static ls_status add_bias(ls_device *device, ls_cuda_kernel kernel, ls_cuda_bias
                           0, args);
 }
 
-static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c) {
+ls_status ls_cuda_op_bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c) {
     ls_cuda_bias args = {.rows = {.rows = c->rows, .columns = c->columns},
                          .act = LS_F32,
                          .y = c->y,
@@ -79,8 +79,8 @@ static ls_status bias_gelu_forward(ls_device *device, const ls_bias_gelu_call *c
     return add_bias(device, LS_CUDA_bias_gelu_forward, &args);
 }
 
-static ls_status bias_add(ls_device *device, const ls_bias_add_call *c) {
-    LS_TRY(ls_cuda_check_dtype("a sum with a bias", c->act));
+ls_status ls_cuda_op_bias_add(ls_device *device, const ls_bias_add_call *c) {
+    LS_TRY(ls_check_float("a sum with a bias", c->act));
     ls_cuda_bias args = {.rows = {.rows = c->rows, .columns = c->columns},
                          .act = (int)c->act,
                          .y = c->y,
@@ -89,13 +89,4 @@ static ls_status bias_add(ls_device *device, const ls_bias_add_call *c) {
                          .c_stride = c->c_stride,
                          .bias = c->bias};
     return add_bias(device, LS_CUDA_bias_add, &args);
-}
-
-void ls_cuda_ops_fill_act(ls_ops *ops) {
-    ops->act_forward = act_forward;
-    ops->act_backward = act_backward;
-    ops->gated_forward = gated_forward;
-    ops->gated_backward = gated_backward;
-    ops->bias_gelu_forward = bias_gelu_forward;
-    ops->bias_add = bias_add;
 }

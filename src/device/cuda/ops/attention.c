@@ -1,6 +1,6 @@
 /* attention.c: attention of B sequences in one or more parts: all parts go in one launch, which finds its heads in a
  * list of them. */
-#include "device/cuda/kernels/attention.h"
+#include "device/cuda/args/attention.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -150,7 +150,7 @@ static ls_status run_few(ls_device *device, const attention_job *job, size_t byt
     return ls_cuda_launch(device, LS_CUDA_attention_few, grid, LS_CUDA_ATTENTION_FEW_THREADS, bytes, &job->args);
 }
 
-static ls_status attention_forward(ls_device *device, const ls_attention_call *call) {
+ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_call *call) {
     attention_job job;
     LS_TRY(open_job(device, call, false, &job));
     size_t few_bytes =
@@ -162,7 +162,7 @@ static ls_status attention_forward(ls_device *device, const ls_attention_call *c
                     LS_CUDA_ATTENTION_FORWARD_ELEMS(p->size, p->own, p->other));
 }
 
-static ls_status attention_backward(ls_device *device, const ls_attention_call *call) {
+ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
     attention_job job;
     LS_TRY(open_job(device, call, true, &job));
@@ -174,9 +174,4 @@ static ls_status attention_backward(ls_device *device, const ls_attention_call *
                     LS_CUDA_ATTENTION_QUERIES_ELEMS(q->size, q->own, q->other)));
     return run_pass(device, &job, k, job.queries, job.kv_heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
                     LS_CUDA_ATTENTION_KEYS_ELEMS(k->size, k->own, k->other));
-}
-
-void ls_cuda_ops_fill_attention(ls_ops *ops) {
-    ops->attention_forward = attention_forward;
-    ops->attention_backward = attention_backward;
 }

@@ -1,22 +1,11 @@
 /* batch_norm.c: batch norm: sums image by image, joined in the order of the images; maps over all numbers.
  *
  *     scratch:  | chains [image][channel], one or two of them | */
-#include "device/cuda/kernels/batch_norm.h"
+#include "device/cuda/args/batch_norm.h"
 
 #include <stdbool.h>
 
 #include "device/cuda/ops/ops.h"
-
-static ls_status check(const ls_batch_norm_call *c) {
-    if (c->ghost < 1 || c->pixels < 1 || c->channels < 1 || c->images % c->ghost != 0)
-        return ls_fail(LS_ERR_INPUT,
-                       "batch norm over %zu images of %zu pixels and %zu channels in ghost batches of %zu; all must be "
-                       "at least 1, and the images a whole number of ghost batches",
-                       c->images, c->pixels, c->channels, c->ghost);
-    if (c->count < 0 || c->count > 1e15)
-        return ls_fail(LS_ERR_INPUT, "batch norm over %g values per channel; the maximum is 1e15", c->count);
-    return LS_OK;
-}
 
 static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
@@ -72,25 +61,25 @@ static ls_status run_sums(ls_device *device, const ls_batch_norm_call *c, ls_cud
     return ls_cuda_launch(device, LS_CUDA_batch_norm_join, grid, LS_CUDA_BATCH_NORM_CHAINS, 0, &args);
 }
 
-static ls_status batch_norm_sums(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+ls_status ls_cuda_op_batch_norm_sums(ls_device *device, const ls_batch_norm_call *c) {
+    LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_sums, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
-static ls_status batch_norm_squares(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+ls_status ls_cuda_op_batch_norm_squares(ls_device *device, const ls_batch_norm_call *c) {
+    LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_squares, LS_CUDA_BATCH_NORM_SUMS, c->sums, NULL);
 }
 
-static ls_status batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
-    LS_TRY(check(c));
+ls_status ls_cuda_op_batch_norm_grad_sums(ls_device *device, const ls_batch_norm_call *c) {
+    LS_TRY(ls_batch_norm_check(c));
     return run_sums(device, c, LS_CUDA_batch_norm_grad_sums, LS_CUDA_BATCH_NORM_SUMS, c->sum, c->dot);
 }
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
 static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int kind) {
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     ls_cuda_batch_norm args = args_of(c);
     args.sums = c->sums;
     args.kind = kind;
@@ -98,18 +87,18 @@ static ls_status make_stats(ls_device *device, const ls_batch_norm_call *c, int 
     return ls_cuda_launch(device, LS_CUDA_batch_norm_stats, grid, LS_CUDA_BATCH_NORM_THREADS, 0, &args);
 }
 
-static ls_status batch_norm_mean(ls_device *device, const ls_batch_norm_call *c) {
+ls_status ls_cuda_op_batch_norm_mean(ls_device *device, const ls_batch_norm_call *c) {
     return make_stats(device, c, LS_CUDA_BATCH_NORM_MEAN);
 }
 
-static ls_status batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
+ls_status ls_cuda_op_batch_norm_rstd(ls_device *device, const ls_batch_norm_call *c) {
     return make_stats(device, c, LS_CUDA_BATCH_NORM_RSTD);
 }
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda_kernel kernel) {
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     ls_cuda_batch_norm args = args_of(c);
     size_t groups = args.is_vector ? c->channels / 4 : c->channels;
     size_t rows = groups < LS_CUDA_BATCH_NORM_THREADS ? LS_CUDA_BATCH_NORM_THREADS / groups : 1;
@@ -118,31 +107,20 @@ static ls_status run_map(ls_device *device, const ls_batch_norm_call *c, ls_cuda
                           &args);
 }
 
-static ls_status batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
+ls_status ls_cuda_op_batch_norm_apply(ls_device *device, const ls_batch_norm_call *c) {
     return run_map(device, c, LS_CUDA_batch_norm_apply);
 }
 
-static ls_status batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *c) {
+ls_status ls_cuda_op_batch_norm_input_grad(ls_device *device, const ls_batch_norm_call *c) {
     return run_map(device, c, LS_CUDA_batch_norm_input_grad);
 }
 
-static ls_status batch_norm_forward(ls_device *device, const ls_batch_norm_call *c) {
+ls_status ls_cuda_op_batch_norm_forward(ls_device *device, const ls_batch_norm_call *c) {
     if (c->shared || c->count > 0)
         return ls_fail(LS_ERR_INPUT, "batch norm with external statistics does not compute its own; call sums, mean, "
                                      "squares and rstd, and join between them");
-    LS_TRY(check(c));
+    LS_TRY(ls_batch_norm_check(c));
     LS_TRY(run_sums(device, c, LS_CUDA_batch_norm_sums, LS_CUDA_BATCH_NORM_MEAN, NULL, NULL));
     LS_TRY(run_sums(device, c, LS_CUDA_batch_norm_squares, LS_CUDA_BATCH_NORM_RSTD, NULL, NULL));
-    return batch_norm_apply(device, c);
-}
-
-void ls_cuda_ops_fill_batch_norm(ls_ops *ops) {
-    ops->batch_norm_forward = batch_norm_forward;
-    ops->batch_norm_sums = batch_norm_sums;
-    ops->batch_norm_mean = batch_norm_mean;
-    ops->batch_norm_squares = batch_norm_squares;
-    ops->batch_norm_rstd = batch_norm_rstd;
-    ops->batch_norm_apply = batch_norm_apply;
-    ops->batch_norm_grad_sums = batch_norm_grad_sums;
-    ops->batch_norm_input_grad = batch_norm_input_grad;
+    return ls_cuda_op_batch_norm_apply(device, c);
 }

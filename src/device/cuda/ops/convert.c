@@ -1,5 +1,5 @@
 /* convert.c: conversions between number formats over flat arrays. */
-#include "device/cuda/kernels/convert.h"
+#include "device/cuda/args/convert.h"
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
@@ -14,7 +14,7 @@ static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dty
                           LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status convert(ls_device *device, const ls_convert_call *c) {
+ls_status ls_cuda_op_convert(ls_device *device, const ls_convert_call *c) {
     ls_dtype from = c->from, to = c->to;
     bool narrows = from == LS_F32 && (to == LS_BF16 || to == LS_F16),
          widens = to == LS_F32 && (from == LS_BF16 || from == LS_F16);
@@ -24,12 +24,7 @@ static ls_status convert(ls_device *device, const ls_convert_call *c) {
     return run(device, LS_CUDA_convert, c->out, to, to, c->in, from, c->n);
 }
 
-static ls_status round_elems(ls_device *device, const ls_round_call *c) {
-    LS_TRY(ls_cuda_check_half("rounding", c->to));
+ls_status ls_cuda_op_round(ls_device *device, const ls_round_call *c) {
+    LS_TRY(ls_check_half("rounding", c->to));
     return run(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);
-}
-
-void ls_cuda_ops_fill_convert(ls_ops *ops) {
-    ops->convert = convert;
-    ops->round = round_elems;
 }

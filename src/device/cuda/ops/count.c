@@ -1,5 +1,5 @@
 /* count.c: counting and finding numbers of a kind. Results go to the host, so these wait for the GPU. */
-#include "device/cuda/kernels/count.h"
+#include "device/cuda/args/count.h"
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
@@ -26,9 +26,9 @@ static ls_cuda_grid grid_of(ls_device *device, const ls_cuda_flat *flat, size_t 
     return grid;
 }
 
-static ls_status count(ls_device *device, const ls_count_call *c) {
+ls_status ls_cuda_op_count(ls_device *device, const ls_count_call *c) {
     ls_dtype type = c->type;
-    LS_TRY(ls_cuda_check_dtype("counts", type));
+    LS_TRY(ls_check_float("counts", type));
     if (c->n == 0) return LS_OK;
     /* The tie between 0 and the smallest number goes to 0. */
     float flushed = type == LS_BF16 ? 0x1p-134f : type == LS_F16 ? 0x1p-25f : 0.0f;
@@ -47,7 +47,7 @@ static ls_status count(ls_device *device, const ls_count_call *c) {
     return LS_OK;
 }
 
-static ls_status difference(ls_device *device, const ls_difference_call *c) {
+ls_status ls_cuda_op_difference(ls_device *device, const ls_difference_call *c) {
     if (c->n == 0) return LS_OK;
     ls_cuda_difference args = {.flat = {.n = c->n}, .before = c->before, .after = c->after, .by = c->by};
     args.flat.aligned = ls_cuda_fits(c->before, LS_F32, 0, WIDTH) && ls_cuda_fits(c->after, LS_F32, 0, WIDTH) &&
@@ -61,8 +61,8 @@ static ls_status difference(ls_device *device, const ls_difference_call *c) {
     return LS_OK;
 }
 
-static ls_status find_bad(ls_device *device, const ls_find_bad_call *c) {
-    LS_TRY(ls_cuda_check_dtype("a search", c->dtype));
+ls_status ls_cuda_op_find_bad(ls_device *device, const ls_find_bad_call *c) {
+    LS_TRY(ls_check_float("a search", c->dtype));
     *c->index = c->n;
     if (c->n == 0) return LS_OK;
     size_t width = ls_cuda_widest(c->dtype);
@@ -75,10 +75,4 @@ static ls_status find_bad(ls_device *device, const ls_find_bad_call *c) {
     LS_TRY(ls_device_copy_out(device, &first, args.first, sizeof first));
     if (first < c->n) *c->index = (size_t)first;
     return LS_OK;
-}
-
-void ls_cuda_ops_fill_count(ls_ops *ops) {
-    ops->count = count;
-    ops->difference = difference;
-    ops->find_bad = find_bad;
 }

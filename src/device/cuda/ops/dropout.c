@@ -1,13 +1,13 @@
 /* dropout.c: dropout, by rows. */
-#include "device/cuda/kernels/dropout.h"
+#include "device/cuda/args/dropout.h"
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-static ls_status dropout_add(ls_device *device, const ls_dropout_call *c) {
+ls_status ls_cuda_op_dropout_add(ls_device *device, const ls_dropout_call *c) {
     enum { WIDTH = 4 };
-    LS_TRY(ls_cuda_check_dtype("dropout", c->x_dtype));
-    LS_TRY(ls_cuda_check_dtype("dropout", c->y_dtype));
+    LS_TRY(ls_check_float("dropout", c->x_dtype));
+    LS_TRY(ls_check_float("dropout", c->y_dtype));
     ls_cuda_dropout args = {.rows = {.rows = c->rows, .columns = c->columns},
                             .key = {c->key.seed, c->key.step, c->key.purpose},
                             .index0 = c->index0,
@@ -31,5 +31,3 @@ static ls_status dropout_add(ls_device *device, const ls_dropout_call *c) {
     if (!args.rows.aligned) args.rows.lanes_log2 = runs.lanes_log2;
     return ls_cuda_launch(device, LS_CUDA_dropout_add, grid, LS_CUDA_PACK_THREADS, 0, &args);
 }
-
-void ls_cuda_ops_fill_dropout(ls_ops *ops) { ops->dropout_add = dropout_add; }

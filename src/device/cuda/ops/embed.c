@@ -1,16 +1,16 @@
 /* embed.c: embeddings and rotation, by rows. The gradients of the tables are in embed_grad.c. */
 #include <assert.h>
 
-#include "device/cuda/kernels/embed.h"
+#include "device/cuda/args/embed.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
 enum { WIDTH = 4 };
 
-static ls_status embed_forward(ls_device *device, const ls_embed_call *c) {
+ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     assert(!c->position || c->period > 0);
-    LS_TRY(ls_cuda_check_dtype("an embedding table", c->token_dtype));
+    LS_TRY(ls_check_float("an embedding table", c->token_dtype));
     ls_cuda_embed args = {.rows = {.rows = tokens->rows, .columns = tokens->C},
                           .ids = tokens->ids,
                           .id_begin = tokens->id_begin,
@@ -32,7 +32,7 @@ static ls_status embed_forward(ls_device *device, const ls_embed_call *c) {
 
 static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     assert(c->period > 0 && c->d % 2 == 0);
-    LS_TRY(ls_cuda_check_dtype("a rotation", c->act));
+    LS_TRY(ls_check_float("a rotation", c->act));
     if (c->heads > 0 && c->d > INT32_MAX / c->heads)
         return ls_fail(LS_ERR_INPUT, "a rotation of %zu heads of %zu numbers: must be below 2^31 in all", c->heads,
                        c->d);
@@ -59,12 +59,6 @@ static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     return ls_cuda_launch(device, LS_CUDA_rope, ls_cuda_flat_grid(&units, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
+ls_status ls_cuda_op_rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
 
-static ls_status rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }
-
-void ls_cuda_ops_fill_embed(ls_ops *ops) {
-    ops->embed_forward = embed_forward;
-    ops->rope_forward = rope_forward;
-    ops->rope_backward = rope_backward;
-}
+ls_status ls_cuda_op_rope_backward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, true); }

@@ -1,5 +1,5 @@
 /* embed_grad.c: the gradients of the token and position tables: sums over tokens. */
-#include "device/cuda/kernels/embed_grad.h"
+#include "device/cuda/args/embed_grad.h"
 
 #include "device/cuda/ops/list.h"
 #include "device/cuda/ops/ops.h"
@@ -31,10 +31,10 @@ static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *fi
     return LS_OK;
 }
 
-static ls_status embed_token_grad(ls_device *device, const ls_token_grad_call *c) {
+ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     const ls_token_groups *groups = c->groups;
-    LS_TRY(ls_cuda_check_group_rows(groups, tokens->rows));
+    LS_TRY(ls_token_groups_check_rows(groups, tokens->rows));
     if (tokens->rows == 0 || tokens->C == 0 || tokens->id_end <= tokens->id_begin) return LS_OK;
     if (tokens->rows >= UINT32_MAX)
         return ls_fail(LS_ERR_INPUT, "%zu tokens at once are more than a GPU sorts: use a smaller micro-batch",
@@ -73,17 +73,12 @@ static ls_status embed_token_grad(ls_device *device, const ls_token_grad_call *c
                           LS_CUDA_TOKEN_GRAD_THREADS, 0, &args);
 }
 
-static ls_status embed_position_grad(ls_device *device, const ls_position_grad_call *c) {
-    LS_TRY(ls_cuda_check_groups(c->groups));
+ls_status ls_cuda_op_embed_position_grad(ls_device *device, const ls_position_grad_call *c) {
+    LS_TRY(ls_token_groups_check(c->groups));
     ls_cuda_token_join joins = {.rows = {.rows = c->groups->T, .columns = c->C},
                                 .in_stride = c->dy_stride,
                                 .in_sequence = c->groups->T * c->dy_stride,
                                 .in = {c->dy},
                                 .out = {c->dposition}};
     return ls_cuda_join_tokens(device, &joins, 1, c->groups);
-}
-
-void ls_cuda_ops_fill_embed_grad(ls_ops *ops) {
-    ops->embed_token_grad = embed_token_grad;
-    ops->embed_position_grad = embed_position_grad;
 }

@@ -1,5 +1,5 @@
 /* gemm.c: matrix products: which tile, and whether slices are made apart, by an estimate of what ends first. */
-#include "device/cuda/kernels/gemm.h"
+#include "device/cuda/args/gemm.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -228,7 +228,7 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
     return args->slices > 1 ? join_parts(device, args) : LS_OK;
 }
 
-ls_status ls_cuda_gemm_run(ls_device *device, const ls_gemm *g) {
+static ls_status run(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
@@ -248,20 +248,9 @@ ls_status ls_cuda_gemm_run(ls_device *device, const ls_gemm *g) {
     return apart > 1 ? join_parts(device, &args.g) : LS_OK;
 }
 
-static ls_status gemm(ls_device *device, const ls_gemm *call) {
+ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
     if (call->unit != LS_UNIT_CHAIN)
         return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use unit chain", ls_unit_name(call->unit));
     LS_TRY(ls_gemm_check(call));
-    return ls_cuda_gemm_run(device, call);
-}
-
-static double peak_flops_s(ls_device *device, ls_unit unit) {
-    (void)device;
-    (void)unit;
-    return 0;
-}
-
-void ls_cuda_ops_fill_gemm(ls_ops *ops) {
-    ops->gemm = gemm;
-    ops->peak_flops_s = peak_flops_s;
+    return run(device, call);
 }

@@ -1,6 +1,6 @@
 /* hash.c: the hash of memory, made of those of pieces. Only hashes come to the host, and a last piece of a few bytes.
  */
-#include "device/cuda/kernels/hash.h"
+#include "device/cuda/args/hash.h"
 
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ static ls_status hash_pieces(ls_device *device, ls_hash128 *pieces, size_t count
     return ls_device_copy_out(device, pieces, memory, whole * sizeof *pieces);
 }
 
-static ls_status hash(ls_device *device, const ls_hash_call *c) {
+ls_status ls_cuda_op_hash(ls_device *device, const ls_hash_call *c) {
     size_t count = ls_cuda_divide_up(c->bytes, LS_CUDA_HASH_PIECE);
     ls_hash128 *pieces = malloc((count + 1) * sizeof *pieces);
     if (!pieces) return ls_fail(LS_ERR_RESOURCE, "out of memory");
@@ -37,5 +37,3 @@ static ls_status hash(ls_device *device, const ls_hash_call *c) {
     free(pieces);
     return status;
 }
-
-void ls_cuda_ops_fill_hash(ls_ops *ops) { ops->hash = hash; }

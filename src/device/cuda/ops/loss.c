@@ -1,7 +1,7 @@
 /* loss.c: softmax cross-entropy: a block has a row. */
 #include <assert.h>
 
-#include "device/cuda/kernels/loss.h"
+#include "device/cuda/args/loss.h"
 #include "device/cuda/ops/list.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
@@ -51,11 +51,11 @@ static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_los
     return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), shared, &args);
 }
 
-static ls_status loss_max(ls_device *device, const ls_loss_call *c) {
+ls_status ls_cuda_op_loss_max(ls_device *device, const ls_loss_call *c) {
     return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS, 0);
 }
 
-static ls_status loss_sums(ls_device *device, const ls_loss_call *c) {
+ls_status ls_cuda_op_loss_sums(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args;
     if (c->rows == 0) return LS_OK;
     LS_TRY(args_of(device, c, &args));
@@ -63,14 +63,14 @@ static ls_status loss_sums(ls_device *device, const ls_loss_call *c) {
     return ls_cuda_launch(device, LS_CUDA_loss_sums, grid, 16 * LS_CUDA_LOSS_SUMS, 0, &args);
 }
 
-static ls_status loss_values(ls_device *device, const ls_loss_call *c) {
+ls_status ls_cuda_op_loss_values(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args = {.rows = c->rows, .m = c->m, .l = c->l, .loss = c->loss, .z_target = c->z_target};
     ls_cuda_grid grid = {ls_cuda_divide_up(c->rows, LS_CUDA_LOSS_VALUES), 1, 1};
     return ls_cuda_launch(device, LS_CUDA_loss_values, grid, LS_CUDA_LOSS_VALUES, 0, &args);
 }
 
-static ls_status loss_grad(ls_device *device, const ls_loss_call *c) {
-    LS_TRY(ls_cuda_check_dtype("the gradient of a loss", c->dz_dtype));
+ls_status ls_cuda_op_loss_grad(ls_device *device, const ls_loss_call *c) {
+    LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
     return run_rows(device, LS_CUDA_loss_grad, c, THREADS_OF_A_PASS, 0);
 }
 
@@ -85,26 +85,18 @@ static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
     if (!c->l) step.l = step.z_target + 2 * c->rows;
     step.sums = step.z_target + 3 * c->rows;
     for (size_t i = 0; i < c->slices; i++) parts[i] = step.sums + i * c->rows;
-    LS_TRY(loss_max(device, &step));
-    LS_TRY(loss_sums(device, &step));
+    LS_TRY(ls_cuda_op_loss_max(device, &step));
+    LS_TRY(ls_cuda_op_loss_sums(device, &step));
     LS_TRY(device->ops->tree_sum(device, &(ls_tree_sum_call){step.l, parts, LS_F32, (int)c->slices, c->rows}));
-    LS_TRY(loss_values(device, &step));
-    return c->dz ? loss_grad(device, &step) : LS_OK;
+    LS_TRY(ls_cuda_op_loss_values(device, &step));
+    return c->dz ? ls_cuda_op_loss_grad(device, &step) : LS_OK;
 }
 
-static ls_status loss_rows(ls_device *device, const ls_loss_call *c) {
-    if (c->dz) LS_TRY(ls_cuda_check_dtype("the gradient of a loss", c->dz_dtype));
+ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
+    if (c->dz) LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
     if (c->rows == 0) return LS_OK;
     size_t columns = c->bounds[c->slices] - c->bounds[0], room = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
     if (columns > room / sizeof(float)) return long_rows(device, c);
     size_t shared = (columns + WIDTH + 2 * c->slices + 1) * sizeof(float);
     return shared <= room ? run_rows(device, LS_CUDA_loss_rows, c, LS_CUDA_LOSS_THREADS, shared) : long_rows(device, c);
-}
-
-void ls_cuda_ops_fill_loss(ls_ops *ops) {
-    ops->loss_rows = loss_rows;
-    ops->loss_max = loss_max;
-    ops->loss_sums = loss_sums;
-    ops->loss_values = loss_values;
-    ops->loss_grad = loss_grad;
 }

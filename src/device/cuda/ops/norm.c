@@ -1,5 +1,5 @@
 /* norm.c: norms of rows: half a warp has a row. */
-#include "device/cuda/kernels/norm.h"
+#include "device/cuda/args/norm.h"
 
 #include "device/cuda/ops/ops.h"
 
@@ -27,20 +27,15 @@ static ls_cuda_norm args_of(const ls_norm_call *call) {
 }
 
 static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_call *call) {
-    LS_TRY(ls_cuda_check_dtype("a norm", call->act));
+    LS_TRY(ls_check_float("a norm", call->act));
     ls_cuda_norm args = args_of(call);
     ls_cuda_grid grid = {ls_cuda_divide_up(call->rows, LS_CUDA_NORM_ROWS), 1, 1};
     return ls_cuda_launch(device, kernel, grid, LS_CUDA_NORM_THREADS, 0, &args);
 }
 
-static ls_status norm_forward(ls_device *device, const ls_norm_call *call) {
+ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) {
     return norm(device, LS_CUDA_norm_forward, call);
 }
-static ls_status norm_backward(ls_device *device, const ls_norm_call *call) {
+ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) {
     return norm(device, LS_CUDA_norm_backward, call);
-}
-
-void ls_cuda_ops_fill_norm(ls_ops *ops) {
-    ops->norm_forward = norm_forward;
-    ops->norm_backward = norm_backward;
 }

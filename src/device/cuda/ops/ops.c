@@ -1,23 +1,21 @@
 /* ops.c: the table of operations of a GPU. */
 #include "device/cuda/ops/ops.h"
 
-void ls_cuda_ops_fill(ls_ops *ops) {
-    ls_cuda_ops_fill_gemm(ops);
-    ls_cuda_ops_fill_conv(ops);
-    ls_cuda_ops_fill_attention(ops);
-    ls_cuda_ops_fill_pooling(ops);
-    ls_cuda_ops_fill_batch_norm(ops);
-    ls_cuda_ops_fill_norm(ops);
-    ls_cuda_ops_fill_act(ops);
-    ls_cuda_ops_fill_sum(ops);
-    ls_cuda_ops_fill_optim(ops);
-    ls_cuda_ops_fill_convert(ops);
-    ls_cuda_ops_fill_dropout(ops);
-    ls_cuda_ops_fill_embed(ops);
-    ls_cuda_ops_fill_token_sums(ops);
-    ls_cuda_ops_fill_embed_grad(ops);
-    ls_cuda_ops_fill_loss(ops);
-    ls_cuda_ops_fill_count(ops);
-    ls_cuda_ops_fill_hash(ops);
-    ls_cuda_ops_fill_peak(ops);
+#include "device/conv.h"
+
+ls_status ls_cuda_op_conv_forward(ls_device *device, const ls_conv_call *call) { return ls_conv_forward(device, call); }
+
+ls_status ls_cuda_op_conv_input_grad(ls_device *device, const ls_conv_call *call) {
+    return ls_conv_input_grad(device, call);
 }
+
+ls_status ls_cuda_op_conv_weight_grad(ls_device *device, const ls_conv_call *call) {
+    return ls_conv_weight_grad(device, call);
+}
+
+const ls_ops ls_cuda_ops = {
+#define LS_CUDA_OP(name, call_type) .name = ls_cuda_op_##name,
+    LS_OPS(LS_CUDA_OP)
+#undef LS_CUDA_OP
+        .peak_flops_s = ls_cuda_peak_flops_s,
+};

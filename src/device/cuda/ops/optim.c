@@ -1,5 +1,5 @@
 /* optim.c: optimizer steps and squared norms over flat arrays. */
-#include "device/cuda/kernels/optim.h"
+#include "device/cuda/args/optim.h"
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
@@ -52,18 +52,13 @@ static ls_status sgd(ls_device *device, const ls_update_call *c) {
                           LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status update(ls_device *device, const ls_update_call *c) {
-    if (c->copy) LS_TRY(ls_cuda_check_half("a copy of weights", c->copy_dtype));
+ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
+    if (c->copy) LS_TRY(ls_check_half("a copy of weights", c->copy_dtype));
     return c->step->rule == LS_OPTIMIZER_ADAMW ? adamw(device, c) : sgd(device, c);
 }
 
-static ls_status square_sums(ls_device *device, const ls_square_sums_call *c) {
+ls_status ls_cuda_op_square_sums(ls_device *device, const ls_square_sums_call *c) {
     ls_cuda_squares args = {.n = c->n, .out = c->out, .x = c->x};
     ls_cuda_grid grid = {ls_cuda_divide_up(c->n, (size_t)LS_CUDA_SQUARE_BLOCK * LS_CUDA_SQUARE_BLOCKS), 1, 1};
     return ls_cuda_launch(device, LS_CUDA_square_sums, grid, 16 * LS_CUDA_SQUARE_BLOCKS, 0, &args);
-}
-
-void ls_cuda_ops_fill_optim(ls_ops *ops) {
-    ops->update = update;
-    ops->square_sums = square_sums;
 }

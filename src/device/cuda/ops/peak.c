@@ -1,5 +1,5 @@
 /* peak.c: what a GPU reaches at best, measured. */
-#include "device/cuda/kernels/peak.h"
+#include "device/cuda/args/peak.h"
 
 #include "base/clock.h"
 #include "device/cuda/ops/ops.h"
@@ -19,7 +19,7 @@ static ls_status run_steps(ls_device *device, size_t blocks, size_t steps, doubl
 }
 
 /* Runs of growing length until one takes a few thousandths of a second; the best of some such. */
-static double peak_flops_s(ls_device *device, ls_unit unit) {
+double ls_cuda_peak_flops_s(ls_device *device, ls_unit unit) {
     const double enough_s = 0.004;
     size_t blocks = ls_cuda_blocks(device, BLOCKS_MAX), steps = STEPS_FIRST;
     double seconds = 0, best = 0;
@@ -36,5 +36,3 @@ static double peak_flops_s(ls_device *device, ls_unit unit) {
     }
     return best;
 }
-
-void ls_cuda_ops_fill_peak(ls_ops *ops) { ops->peak_flops_s = peak_flops_s; }

@@ -1,29 +1,12 @@
 /* pooling.c: pooling: a thread for some channels of a window or a pixel, in as many images at a time as have numbers of
  * 31 bits. */
-#include "device/cuda/kernels/pooling.h"
+#include "device/cuda/args/pooling.h"
 
 #include <stdbool.h>
 
 #include "device/cuda/ops/ops.h"
 
 #define GROUPS_MAX ((size_t)INT32_MAX)
-
-static ls_status check(const ls_pooling_call *c) {
-    const ls_window *w = &c->window;
-    LS_TRY(ls_window_check(w, c->height, c->width));
-    if (w->pad_y >= w->kernel_y || w->pad_x >= w->kernel_x)
-        return ls_fail(LS_ERR_INPUT,
-                       "pooling with windows of %zu × %zu pixels and padding %zu × %zu; use less padding, so that each "
-                       "window covers a pixel",
-                       w->kernel_y, w->kernel_x, w->pad_y, w->pad_x);
-    if (c->channels < 1 || c->channels > LS_SIDE_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling over images of %zu channels; must be between 1 and %d", c->channels,
-                       LS_SIDE_MAX);
-    if (w->kernel_y * w->kernel_x > INT32_MAX)
-        return ls_fail(LS_ERR_INPUT, "pooling windows of %zu × %zu pixels are too large; use smaller ones", w->kernel_y,
-                       w->kernel_x);
-    return LS_OK;
-}
 
 static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
@@ -67,7 +50,7 @@ static void move_on(ls_cuda_pooling *args, size_t in, size_t out) {
 }
 
 static ls_status pool(ls_device *device, ls_cuda_kernel kernel, const ls_pooling_call *c, bool backward) {
-    LS_TRY(check(c));
+    LS_TRY(ls_pooling_check(c));
     ls_cuda_pooling args = args_of(c, backward);
     size_t in = c->height * c->width, out = (size_t)args.rows * args.columns,
            groups = (backward ? in : out) * args.groups.divisor;
@@ -86,22 +69,15 @@ static ls_status pool(ls_device *device, ls_cuda_kernel kernel, const ls_pooling
     return LS_OK;
 }
 
-static ls_status max_pool_forward(ls_device *device, const ls_pooling_call *c) {
+ls_status ls_cuda_op_max_pool_forward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_max_pool_forward, c, false);
 }
-static ls_status max_pool_backward(ls_device *device, const ls_pooling_call *c) {
+ls_status ls_cuda_op_max_pool_backward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_max_pool_backward, c, true);
 }
-static ls_status mean_pool_forward(ls_device *device, const ls_pooling_call *c) {
+ls_status ls_cuda_op_mean_pool_forward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_mean_pool_forward, c, false);
 }
-static ls_status mean_pool_backward(ls_device *device, const ls_pooling_call *c) {
+ls_status ls_cuda_op_mean_pool_backward(ls_device *device, const ls_pooling_call *c) {
     return pool(device, LS_CUDA_mean_pool_backward, c, true);
-}
-
-void ls_cuda_ops_fill_pooling(ls_ops *ops) {
-    ops->max_pool_forward = max_pool_forward;
-    ops->max_pool_backward = max_pool_backward;
-    ops->mean_pool_forward = mean_pool_forward;
-    ops->mean_pool_backward = mean_pool_backward;
 }

@@ -1,5 +1,5 @@
 /* sum.c: sums and maxima of several tensors, element by element. */
-#include "device/cuda/kernels/sum.h"
+#include "device/cuda/args/sum.h"
 
 #include "device/cuda/ops/list.h"
 #include "device/cuda/ops/ops.h"
@@ -7,8 +7,8 @@
 
 enum { WIDTH = 4 };
 
-static ls_status add(ls_device *device, const ls_add_call *c) {
-    LS_TRY(ls_cuda_check_dtype("a sum", c->b_dtype));
+ls_status ls_cuda_op_add(ls_device *device, const ls_add_call *c) {
+    LS_TRY(ls_check_float("a sum", c->b_dtype));
     ls_cuda_add args = {.flat = {.n = c->n}, .b_dtype = (int)c->b_dtype, .y = c->y, .a = c->a, .b = c->b};
     args.flat.aligned = ls_cuda_fits(c->y, LS_F32, 0, WIDTH) && ls_cuda_fits(c->a, LS_F32, 0, WIDTH) &&
                         ls_cuda_fits(c->b, c->b_dtype, 0, WIDTH);
@@ -29,14 +29,14 @@ static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, cons
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-static ls_status tree_sum(ls_device *device, const ls_tree_sum_call *c) {
+ls_status ls_cuda_op_tree_sum(ls_device *device, const ls_tree_sum_call *c) {
     if (c->leaves < 1 || c->leaves > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", c->leaves, LS_GROUPS_MAX);
-    LS_TRY(ls_cuda_check_dtype("a sum", c->dtype));
+    LS_TRY(ls_check_float("a sum", c->dtype));
     return join(device, LS_CUDA_tree_sum, c->out, c->contributions, c->dtype, c->leaves, c->elems);
 }
 
-static ls_status max(ls_device *device, const ls_max_call *c) {
+ls_status ls_cuda_op_max(ls_device *device, const ls_max_call *c) {
     if (c->count < 1 || c->count > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", c->count, LS_WORKERS_MAX);
     return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems);
@@ -50,18 +50,10 @@ static ls_status scale_or_set(ls_device *device, ls_cuda_kernel kernel, float *y
                           0, &args);
 }
 
-static ls_status scale(ls_device *device, const ls_scale_call *c) {
+ls_status ls_cuda_op_scale(ls_device *device, const ls_scale_call *c) {
     return scale_or_set(device, LS_CUDA_scale, c->y, c->x, c->factor, c->n);
 }
 
-static ls_status set(ls_device *device, const ls_set_call *c) {
+ls_status ls_cuda_op_set(ls_device *device, const ls_set_call *c) {
     return scale_or_set(device, LS_CUDA_set, c->y, NULL, c->value, c->n);
-}
-
-void ls_cuda_ops_fill_sum(ls_ops *ops) {
-    ops->add = add;
-    ops->tree_sum = tree_sum;
-    ops->max = max;
-    ops->scale = scale;
-    ops->set = set;
 }

@@ -7,36 +7,6 @@
 
 enum { WIDTH = 4, THREADS_ENOUGH = 1 << 14 };
 
-ls_status ls_cuda_check_groups(const ls_token_groups *groups) {
-    if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);
-    if (groups->T < 1 || groups->slices < 1)
-        return ls_fail(LS_ERR_INPUT, "a sum over sequences of %zu tokens in %d slices: both must be at least 1",
-                       groups->T, groups->slices);
-    if (groups->accumulate && groups->groups > 1)
-        return ls_fail(LS_ERR_INPUT,
-                       "a sum cannot continue from the last call over %d groups; split the call at group boundaries",
-                       groups->groups);
-    for (int i = 0; groups->tokens && i < groups->slices; i++)
-        if (groups->tokens[0] != 0 || groups->tokens[i + 1] < groups->tokens[i] || groups->tokens[i + 1] > groups->T)
-            return ls_fail(LS_ERR_INPUT, "slice %d covers tokens %zu to %zu of %zu; slices must start at 0 and ascend",
-                           i, groups->tokens[i], groups->tokens[i + 1], groups->T);
-    for (int g = 0; g < groups->groups; g++)
-        if (groups->bounds[0] != 0 || groups->bounds[g + 1] < groups->bounds[g])
-            return ls_fail(LS_ERR_INPUT, "group %d covers sequences %zu to %zu; bounds must start at 0 and ascend", g,
-                           groups->bounds[g], groups->bounds[g + 1]);
-    return LS_OK;
-}
-
-ls_status ls_cuda_check_group_rows(const ls_token_groups *groups, size_t rows) {
-    LS_TRY(ls_cuda_check_groups(groups));
-    size_t sequences = groups->bounds[groups->groups];
-    if (sequences > SIZE_MAX / groups->T || sequences * groups->T != rows)
-        return ls_fail(LS_ERR_INPUT, "%zu sequences of %zu tokens do not match the %zu rows of the call", sequences,
-                       groups->T, rows);
-    return LS_OK;
-}
-
 ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int sums, const ls_token_groups *groups) {
     if (args->rows.rows == 0 || args->rows.columns == 0) return LS_OK;
     LS_TRY(ls_cuda_sizes_set(device, &args->bounds, groups->bounds, (size_t)groups->groups + 1));
@@ -77,10 +47,10 @@ static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_ch
     return ls_cuda_join_tokens(device, &joins, sums, groups);
 }
 
-static ls_status norm_params(ls_device *device, const ls_norm_call *c) {
+ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
     const ls_token_groups *groups = c->groups;
-    LS_TRY(ls_cuda_check_dtype("a norm", c->act));
-    LS_TRY(ls_cuda_check_group_rows(groups, c->rows));
+    LS_TRY(ls_check_float("a norm", c->act));
+    LS_TRY(ls_token_groups_check_rows(groups, c->rows));
     ls_cuda_chains args = {.act = (int)c->act,
                            .dy = c->dy,
                            .dy_stride = c->dy_stride,
@@ -92,14 +62,9 @@ static ls_status norm_params(ls_device *device, const ls_norm_call *c) {
                       (float *const[2]){c->dw, c->db}, c->rms ? 1 : 2, groups);
 }
 
-static ls_status bias_grad(ls_device *device, const ls_bias_grad_call *c) {
-    LS_TRY(ls_cuda_check_dtype("the gradient of a bias", c->act));
-    LS_TRY(ls_cuda_check_groups(c->groups));
+ls_status ls_cuda_op_bias_grad(ls_device *device, const ls_bias_grad_call *c) {
+    LS_TRY(ls_check_float("the gradient of a bias", c->act));
+    LS_TRY(ls_token_groups_check(c->groups));
     ls_cuda_chains args = {.act = (int)c->act, .dy = c->dy, .dy_stride = c->dy_stride};
     return run_chains(device, LS_CUDA_bias_chains, &args, c->columns, (float *const[2]){c->db, NULL}, 1, c->groups);
-}
-
-void ls_cuda_ops_fill_token_sums(ls_ops *ops) {
-    ops->norm_params = norm_params;
-    ops->bias_grad = bias_grad;
 }

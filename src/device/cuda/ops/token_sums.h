@@ -2,13 +2,8 @@
 #ifndef LS_DEVICE_CUDA_OPS_TOKEN_SUMS_H
 #define LS_DEVICE_CUDA_OPS_TOKEN_SUMS_H
 
-#include "device/cuda/kernels/token_sums.h"
+#include "device/cuda/args/token_sums.h"
 #include "device/cuda/launch.h"
-
-/* LS_ERR_INPUT with a message, unless the groups make sense. */
-ls_status ls_cuda_check_groups(const ls_token_groups *groups);
-/* The same, and they have `rows` rows. */
-ls_status ls_cuda_check_group_rows(const ls_token_groups *groups, size_t rows);
 
 /* `args` has rows, columns, what is read, and `sums` outputs without gaps between their rows. */
 ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int sums, const ls_token_groups *groups);

@@ -1,6 +1,6 @@
 /* embed.h: what the kernels of embed.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_EMBED_H
-#define LS_DEVICE_CUDA_KERNELS_EMBED_H
+#ifndef LS_DEVICE_CUDA_ARGS_EMBED_H
+#define LS_DEVICE_CUDA_ARGS_EMBED_H
 
 #include "device/cuda/common/pack.h"
 

@@ -1,6 +1,6 @@
 /* count.h: what the kernels of count.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_COUNT_H
-#define LS_DEVICE_CUDA_KERNELS_COUNT_H
+#ifndef LS_DEVICE_CUDA_ARGS_COUNT_H
+#define LS_DEVICE_CUDA_ARGS_COUNT_H
 
 #include "device/cuda/common/pack.h"
 

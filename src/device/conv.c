@@ -1,4 +1,4 @@
-/* conv.c: convolutions as matmuls over patches that are packed straight from the image.
+/* conv.c: convolutions as matmuls over patches that are read straight from the image, on any device.
  *
  *     forward        y[position][c_out]  = patches of x · w transposed
  *     weight_grad    dw[c_out][taps]     = dy transposed · patches of x
@@ -6,7 +6,7 @@
  *
  * With a stride only every so manieth tap reaches a pixel. The pixels of one phase have the same taps, so a phase is a
  * plain matmul, whose rows lie apart in dx. */
-#include "device/cpu/cpu.h"
+#include "device/conv.h"
 
 static size_t taps_of(const ls_conv_call *c) { return c->window.kernel_y * c->window.kernel_x; }
 
@@ -45,7 +45,7 @@ static ls_gemm_patches patches_of(const ls_conv_call *c) {
                              .tap_x = 1};
 }
 
-ls_status ls_cpu_op_conv_forward(ls_device *device, const ls_conv_call *c) {
+ls_status ls_conv_forward(ls_device *device, const ls_conv_call *c) {
     LS_TRY(check(c));
     ls_gemm_patches patches = patches_of(c);
     size_t k = taps_of(c) * c->c_in;
@@ -58,7 +58,7 @@ ls_status ls_cpu_op_conv_forward(ls_device *device, const ls_conv_call *c) {
     g.c = c->y;
     g.ldc = c->c_out;
     g.bias = c->bias;
-    return ls_cpu_gemm(ls_cpu_enter(device), &g);
+    return device->ops->gemm(device, &g);
 }
 
 /* ---- gradient of the weights ------------------------------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static ls_status check_groups(const ls_conv_call *c) {
     return LS_OK;
 }
 
-ls_status ls_cpu_op_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
+ls_status ls_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
     LS_TRY(check(c));
     LS_TRY(check_groups(c));
     ls_gemm_patches patches = patches_of(c);
@@ -99,7 +99,7 @@ ls_status ls_cpu_op_conv_weight_grad(ls_device *device, const ls_conv_call *c) {
     g.siblings = c->siblings;
     g.ldsibling = n;
     for (int i = 0; i < c->siblings; i++) g.sibling[i] = c->sibling[i];
-    return ls_cpu_gemm(ls_cpu_enter(device), &g);
+    return device->ops->gemm(device, &g);
 }
 
 /* ---- gradient of the input --------------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static side side_of(size_t size, size_t kernel, size_t stride, size_t pad, size_
     return s;
 }
 
-static ls_status run_phase(ls_cpu_device *cpu, const ls_conv_call *c, size_t phase_y, size_t phase_x) {
+static ls_status run_phase(ls_device *device, const ls_conv_call *c, size_t phase_y, size_t phase_x) {
     const ls_window *w = &c->window;
     side y = side_of(c->height, w->kernel_y, w->stride_y, w->pad_y, phase_y);
     side x = side_of(c->width, w->kernel_x, w->stride_x, w->pad_x, phase_x);
@@ -153,13 +153,12 @@ static ls_status run_phase(ls_cpu_device *cpu, const ls_conv_call *c, size_t pha
     g.c = c->dx + (phase_y * c->width + phase_x) * c->c_in;
     g.ldc = c->c_in;
     g.c_rows = apart ? &pixels : NULL;
-    return ls_cpu_gemm(cpu, &g);
+    return device->ops->gemm(device, &g);
 }
 
-ls_status ls_cpu_op_conv_input_grad(ls_device *device, const ls_conv_call *c) {
+ls_status ls_conv_input_grad(ls_device *device, const ls_conv_call *c) {
     LS_TRY(check(c));
-    ls_cpu_device *cpu = ls_cpu_enter(device);
     for (size_t y = 0; y < c->window.stride_y && y < c->height; y++)
-        for (size_t x = 0; x < c->window.stride_x && x < c->width; x++) LS_TRY(run_phase(cpu, c, y, x));
+        for (size_t x = 0; x < c->window.stride_x && x < c->width; x++) LS_TRY(run_phase(device, c, y, x));
     return LS_OK;
 }

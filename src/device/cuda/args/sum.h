@@ -1,6 +1,6 @@
 /* sum.h: what the kernels of sum.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_SUM_H
-#define LS_DEVICE_CUDA_KERNELS_SUM_H
+#ifndef LS_DEVICE_CUDA_ARGS_SUM_H
+#define LS_DEVICE_CUDA_ARGS_SUM_H
 
 #include "device/cuda/common/list.h"
 #include "device/cuda/common/pack.h"

@@ -1,6 +1,6 @@
 /* peak.h: what the kernel of peak.cu is started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_PEAK_H
-#define LS_DEVICE_CUDA_KERNELS_PEAK_H
+#ifndef LS_DEVICE_CUDA_ARGS_PEAK_H
+#define LS_DEVICE_CUDA_ARGS_PEAK_H
 
 #include "device/cuda/common/types.h"
 

@@ -1,6 +1,6 @@
 /* attention.h: what the kernels of attention.cu are started with, and how large their tiles are. */
-#ifndef LS_DEVICE_CUDA_KERNELS_ATTENTION_H
-#define LS_DEVICE_CUDA_KERNELS_ATTENTION_H
+#ifndef LS_DEVICE_CUDA_ARGS_ATTENTION_H
+#define LS_DEVICE_CUDA_ARGS_ATTENTION_H
 
 #include "device/cuda/common/philox.h"
 #include "device/cuda/common/types.h"

@@ -1,6 +1,6 @@
 /* act.h: what the kernels of act.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_ACT_H
-#define LS_DEVICE_CUDA_KERNELS_ACT_H
+#ifndef LS_DEVICE_CUDA_ARGS_ACT_H
+#define LS_DEVICE_CUDA_ARGS_ACT_H
 
 #include "device/cuda/common/pack.h"
 

@@ -1,6 +1,6 @@
 /* embed_grad.h: what the kernels of embed_grad.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_EMBED_GRAD_H
-#define LS_DEVICE_CUDA_KERNELS_EMBED_GRAD_H
+#ifndef LS_DEVICE_CUDA_ARGS_EMBED_GRAD_H
+#define LS_DEVICE_CUDA_ARGS_EMBED_GRAD_H
 
 #include "device/cuda/common/list.h"
 

@@ -1,6 +1,6 @@
 /* hash.h: what the kernel of hash.cu is started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_HASH_H
-#define LS_DEVICE_CUDA_KERNELS_HASH_H
+#ifndef LS_DEVICE_CUDA_ARGS_HASH_H
+#define LS_DEVICE_CUDA_ARGS_HASH_H
 
 #include "device/cuda/common/types.h"
 

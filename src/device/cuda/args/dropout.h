@@ -1,6 +1,6 @@
 /* dropout.h: what the kernel of dropout.cu is started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_DROPOUT_H
-#define LS_DEVICE_CUDA_KERNELS_DROPOUT_H
+#ifndef LS_DEVICE_CUDA_ARGS_DROPOUT_H
+#define LS_DEVICE_CUDA_ARGS_DROPOUT_H
 
 #include "device/cuda/common/pack.h"
 #include "device/cuda/common/philox.h"

@@ -1,6 +1,6 @@
 /* norm.h: what the kernels of norm.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_NORM_H
-#define LS_DEVICE_CUDA_KERNELS_NORM_H
+#ifndef LS_DEVICE_CUDA_ARGS_NORM_H
+#define LS_DEVICE_CUDA_ARGS_NORM_H
 
 #include "device/cuda/common/types.h"
 

@@ -1,6 +1,6 @@
 /* gemm.h: what the kernels of gemm.cu and conv.cu are started with, and the tiles that they have. */
-#ifndef LS_DEVICE_CUDA_KERNELS_GEMM_H
-#define LS_DEVICE_CUDA_KERNELS_GEMM_H
+#ifndef LS_DEVICE_CUDA_ARGS_GEMM_H
+#define LS_DEVICE_CUDA_ARGS_GEMM_H
 
 #include "device/cuda/common/divider.h"
 #include "device/cuda/common/types.h"

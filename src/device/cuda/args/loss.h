@@ -1,6 +1,6 @@
 /* loss.h: what the kernels of loss.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_LOSS_H
-#define LS_DEVICE_CUDA_KERNELS_LOSS_H
+#ifndef LS_DEVICE_CUDA_ARGS_LOSS_H
+#define LS_DEVICE_CUDA_ARGS_LOSS_H
 
 #include "device/cuda/common/list.h"
 

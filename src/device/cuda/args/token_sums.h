@@ -1,6 +1,6 @@
 /* token_sums.h: what the kernels of token_sums.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
-#define LS_DEVICE_CUDA_KERNELS_TOKEN_SUMS_H
+#ifndef LS_DEVICE_CUDA_ARGS_TOKEN_SUMS_H
+#define LS_DEVICE_CUDA_ARGS_TOKEN_SUMS_H
 
 #include "device/cuda/common/list.h"
 #include "device/cuda/common/pack.h"

@@ -1,6 +1,6 @@
 /* convert.h: what the kernels of convert.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_CONVERT_H
-#define LS_DEVICE_CUDA_KERNELS_CONVERT_H
+#ifndef LS_DEVICE_CUDA_ARGS_CONVERT_H
+#define LS_DEVICE_CUDA_ARGS_CONVERT_H
 
 #include "device/cuda/common/pack.h"
 

@@ -1,6 +1,6 @@
 /* pooling.h: what the kernels of pooling.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_POOLING_H
-#define LS_DEVICE_CUDA_KERNELS_POOLING_H
+#ifndef LS_DEVICE_CUDA_ARGS_POOLING_H
+#define LS_DEVICE_CUDA_ARGS_POOLING_H
 
 #include "device/cuda/common/divider.h"
 #include "device/cuda/common/types.h"

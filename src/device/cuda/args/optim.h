@@ -1,6 +1,6 @@
 /* optim.h: what the kernels of optim.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_OPTIM_H
-#define LS_DEVICE_CUDA_KERNELS_OPTIM_H
+#ifndef LS_DEVICE_CUDA_ARGS_OPTIM_H
+#define LS_DEVICE_CUDA_ARGS_OPTIM_H
 
 #include "device/cuda/common/pack.h"
 

@@ -1,6 +1,6 @@
 /* batch_norm.h: what the kernels of batch_norm.cu are started with. */
-#ifndef LS_DEVICE_CUDA_KERNELS_BATCH_NORM_H
-#define LS_DEVICE_CUDA_KERNELS_BATCH_NORM_H
+#ifndef LS_DEVICE_CUDA_ARGS_BATCH_NORM_H
+#define LS_DEVICE_CUDA_ARGS_BATCH_NORM_H
 
 #include "device/cuda/common/types.h"
 

@@ -1,0 +1,115 @@
+/* test_device_queues.c: queues, events and shared memory of the devices that are not the host: the fake one, and a GPU
+ * or what plays one (LS_TEST_CUDA). Two devices of one process stand for two workers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "device/cuda/cuda.h"
+#include "device/fake/fake.h"
+#include "device/ops.h"
+
+enum { N = 1000 };
+
+static ls_device *first, *second;
+
+static void ok(ls_status status) {
+    if (status != LS_OK) fail_msg("%s", ls_status_message());
+}
+
+static float *memory_of(ls_device *device, size_t elems) {
+    void *memory;
+    ok(ls_device_alloc(device, elems * sizeof(float), &memory));
+    return memory;
+}
+
+static void scale(ls_device *device, float *y, const float *x, float factor) {
+    ok(device->ops->scale(device, &(ls_scale_call){y, x, factor, N}));
+}
+
+/* A chain of 200 steps that alternate between two queues. */
+static void check_follow(ls_device *device) {
+    float *x = memory_of(device, N), host[N];
+    ls_event event;
+    for (int i = 0; i < N; i++) host[i] = 1;
+    ok(ls_device_copy_in(device, x, host, sizeof host));
+    for (int step = 0; step < 200; step++) {
+        scale(device, x, x, step % 2 ? 0.5f : 4.0f);
+        ok(ls_device_record(device, &event));
+        (void)ls_device_use(device, step % 2 ? LS_QUEUE_COMPUTE : LS_QUEUE_COMM);
+        ok(ls_device_follow(device, event));
+        if (step % 50 == 49)
+            for (int k = 0; k < 25; k++) scale(device, x, x, 0.5f);
+    }
+    assert_int_equal(ls_device_use(device, LS_QUEUE_COMPUTE), LS_QUEUE_COMPUTE);
+    ok(ls_device_copy_out(device, host, x, sizeof host));
+    for (int i = 0; i < N; i++) assert_true(host[i] == 1);
+    assert_int_equal(ls_device_follow(device, (ls_event){0, UINT64_MAX}), LS_ERR_INPUT);
+    assert_int_equal(ls_device_wait(device, (ls_event){LS_QUEUES, 1}), LS_ERR_INPUT);
+    ls_device_free(device, x);
+}
+
+/* The second reads what the first wrote after its counter says so, and counts the read; the first overwrites after
+ * that. */
+static void check_share(void) {
+    float *x = memory_of(first, N), *y = memory_of(second, 8 * N), host[8 * N];
+    uint64_t *ready = (uint64_t *)(void *)memory_of(first, 4), *read = (uint64_t *)(void *)memory_of(second, 4);
+    ls_memory_handle handle;
+    void *peer_x, *peer_ready, *peer_read;
+    ok(ls_device_finish(first));
+    ok(ls_device_finish(second));
+    ok(ls_device_share(first, x, &handle));
+    ok(ls_device_open(second, &handle, &peer_x));
+    ok(ls_device_share(first, ready, &handle));
+    ok(ls_device_open(second, &handle, &peer_ready));
+    ok(ls_device_share(second, read, &handle));
+    ok(ls_device_open(first, &handle, &peer_read));
+    (void)ls_device_use(second, LS_QUEUE_COMM);
+    for (uint64_t round = 1; round <= 8; round++) {
+        ok(ls_device_await(second, peer_ready, round));
+        ok(ls_device_copy(second, y + (round - 1) * N, peer_x, N * sizeof *x));
+        ok(ls_device_signal(second, read, round));
+    }
+    for (uint64_t round = 1; round <= 8; round++) {
+        ok(ls_device_await(first, peer_read, round - 1));
+        ok(first->ops->set(first, &(ls_set_call){x, (float)round, N}));
+        ok(ls_device_signal(first, ready, round));
+    }
+    ok(ls_device_copy_out(second, host, y, sizeof host));
+    for (int i = 0; i < 8 * N; i++) assert_true(host[i] == (float)(i / N + 1));
+    (void)ls_device_use(second, LS_QUEUE_COMPUTE);
+    ls_device_close(first, peer_read);
+    ls_device_close(second, peer_ready);
+    ls_device_close(second, peer_x);
+    ls_device_free(first, x);
+    ls_device_free(first, ready);
+    ls_device_free(second, y);
+    ls_device_free(second, read);
+}
+
+static void test_fake(void **state) {
+    (void)state;
+    ok(ls_device_open_fake(&first));
+    ok(ls_device_open_fake(&second));
+    assert_true(!first->is_host && ls_device_shares(first));
+    check_follow(first);
+    check_share();
+    ls_device_destroy(first);
+    ls_device_destroy(second);
+}
+
+/* A GPU does not open its own process's handles, so only its queues. */
+static void test_gpu(void **state) {
+    (void)state;
+    if (!getenv("LS_TEST_CUDA")) skip();
+    ok(ls_device_open_cuda(0, &first));
+    check_follow(first);
+    ls_device_destroy(first);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fake), cmocka_unit_test(test_gpu)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
