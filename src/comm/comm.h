@@ -106,21 +106,24 @@ struct ls_request {
     int peer;     /* root or partner */
     int tag;
     ls_dtype dtype;
-    const void *parts[LS_TREE_COVER_MAX];
     ls_reduce_plan *plan;
-    size_t *bounds; /* space for size + 1: displacements or shards; kept for the next use of the request */
-    int bounds_capacity;
     size_t window; /* which piece of a sum between machines is under way */
 
     void *user_out; /* where `out` is to be copied at the end, if it was staged */
     size_t user_out_bytes;
     int staged; /* buffers that lay outside the segment, copied into it */
-    void *staging[LS_TREE_COVER_MAX + 1];
     void *scratch;
-    ls_net_request *net; /* messages of the current phase */
-    size_t net_used, net_capacity;
+    size_t net_used;
     void *message;       /* send and receive: the record in shared memory */
     ls_staging *tensors; /* NULL: memory of the host; freed at the end */
+
+    /* What a new request finds as the one before left it: memory to be used again, and lists that are written first. */
+    size_t *bounds; /* space for size + 1: displacements or shards */
+    int bounds_capacity;
+    size_t net_capacity;
+    ls_net_request *net; /* messages of the current phase */
+    const void *parts[LS_TREE_COVER_MAX];
+    void *staging[LS_TREE_COVER_MAX + 1];
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */

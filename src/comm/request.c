@@ -49,15 +49,12 @@ ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)
         r->bounds_capacity = comm->size + 1;
     }
     world->spare = r->next;
-    *r = (ls_request){.comm = comm,
-                      .kind = kind,
-                      .step = step,
-                      .number = kinds[kind].collective ? ++comm->issued : 0,
-                      .blocked_on = -1,
-                      .bounds = r->bounds,
-                      .bounds_capacity = r->bounds_capacity,
-                      .net = r->net,
-                      .net_capacity = r->net_capacity};
+    memset(r, 0, offsetof(ls_request, bounds));
+    r->comm = comm;
+    r->kind = kind;
+    r->step = step;
+    r->number = kinds[kind].collective ? ++comm->issued : 0;
+    r->blocked_on = -1;
     *out = r;
     return LS_OK;
 }
