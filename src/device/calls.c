@@ -42,7 +42,7 @@ ls_status ls_gemm_check(const ls_gemm *g) {
     if (g->c_rows && (g->accumulate || g->siblings > 0))
         return ls_fail(LS_ERR_INPUT, "a matmul with strided result rows cannot accumulate; use a contiguous tensor");
     if (g->unit == LS_UNIT_CHAIN) return LS_OK;
-    if (g->dtype != LS_BF16)
+    if (!ls_unit_takes(g->unit, g->dtype))
         return ls_fail(LS_ERR_INPUT, "matrix unit %s multiplies bf16 only; use bf16, or unit chain",
                        ls_unit_name(g->unit));
     return ls_unit_check(g->unit);

@@ -8,8 +8,13 @@
 
 size_t ls_unit_granule(ls_unit unit) {
     static const size_t granules[LS_UNITS] = {
-        [LS_UNIT_CHAIN] = 1, [LS_UNIT_BFMMLA] = 4, [LS_UNIT_AVX512_BF16] = 2, [LS_UNIT_AMX] = 32};
+        [LS_UNIT_CHAIN] = 1, [LS_UNIT_BFMMLA] = 4, [LS_UNIT_AVX512_BF16] = 2, [LS_UNIT_AMX] = 32,
+        [LS_UNIT_HGMMA] = 16};
     return (unsigned)unit < LS_UNITS ? granules[unit] : 1;
+}
+
+bool ls_unit_takes(ls_unit unit, ls_dtype dtype) {
+    return unit == LS_UNIT_CHAIN || dtype == LS_BF16 || (dtype == LS_F16 && unit == LS_UNIT_HGMMA);
 }
 
 bool ls_unit_is_here(ls_unit unit) {
@@ -17,13 +22,16 @@ bool ls_unit_is_here(ls_unit unit) {
     bool avx512 = cpu->avx512f && cpu->avx512bw && cpu->avx512dq && cpu->avx512vl && cpu->avx2 && cpu->fma;
     if (ls_fault_no_unit && unit != LS_UNIT_CHAIN) return false;
     switch (unit) {
-    case LS_UNIT_CHAIN: return true;
+    case LS_UNIT_CHAIN:
+    case LS_UNIT_HGMMA: return true;
     case LS_UNIT_BFMMLA: return cpu->neon && cpu->bf16;
     case LS_UNIT_AVX512_BF16: return avx512 && cpu->avx512_bf16;
     case LS_UNIT_AMX: return avx512 && ls_cpu_allow_amx();
     default: return false;
     }
 }
+
+bool ls_unit_is_fast_here(ls_unit unit) { return unit != LS_UNIT_HGMMA && ls_unit_is_here(unit); }
 
 /* "chain, bfmmla" */
 static void list_units(char *text, size_t capacity, bool here_only) {

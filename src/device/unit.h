@@ -10,12 +10,17 @@
 
 #include "base/status.h"
 #include "config/choices.h"
+#include "lockstep.h"
 
 ls_status ls_unit_parse(const char *name, ls_unit *out);
 /* Products that the unit adds at once; 1 for chain. */
 size_t ls_unit_granule(ls_unit unit);
+/* Whether it multiplies numbers of this type: chain any, hgmma both of 16 bits, the units of CPUs bf16. */
+bool ls_unit_takes(ls_unit unit, ls_dtype dtype);
 /* Whether this CPU (and its system) has the unit; LS_ISA and --isa have no say in it. */
 bool ls_unit_is_here(ls_unit unit);
+/* The same, and faster than chains: hgmma, a unit of GPUs, is computed by its formula on a CPU, slowly. */
+bool ls_unit_is_fast_here(ls_unit unit);
 /* LS_ERR_INPUT of this machine (ls_fail_here), naming the units that this CPU has, where it lacks this one. */
 ls_status ls_unit_check(ls_unit unit);
 

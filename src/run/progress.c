@@ -336,7 +336,7 @@ static const ls_unit faster[] = {LS_UNIT_AMX, LS_UNIT_BFMMLA};
 bool ls_unit_hint_is_of_use(const ls_policy *policy) { return policy->act == LS_BF16 && policy->unit == LS_UNIT_CHAIN; }
 
 void ls_unit_hint_count(int64_t having[LS_UNITS]) {
-    for (int u = 0; u < LS_UNITS; u++) having[u] = ls_unit_is_here((ls_unit)u);
+    for (int u = 0; u < LS_UNITS; u++) having[u] = ls_unit_is_fast_here((ls_unit)u);
 }
 
 void ls_unit_hint_text(const int64_t having[LS_UNITS], int workers, char text[LS_UNIT_HINT_MAX]) {

@@ -78,7 +78,7 @@ static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
 static ls_unit best_unit(void) {
     ls_unit best = LS_UNIT_CHAIN;
     for (int u = LS_UNIT_CHAIN; u < LS_UNITS; u++)
-        if (ls_unit_is_here((ls_unit)u)) best = (ls_unit)u;
+        if (ls_unit_is_fast_here((ls_unit)u)) best = (ls_unit)u;
     return best;
 }
 
@@ -88,8 +88,10 @@ ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
         return ls_options_fail(o, LS_OPT_precision, "only plan knows it: use bf16, fp16 or fp32");
     *out = (ls_policy){.act = dtypes[o->precision], .unit = o->matrix_unit};
     if (o->matrix_unit == LS_UNIT_AUTO) out->unit = out->act == LS_BF16 ? best_unit() : LS_UNIT_CHAIN;
-    if (out->unit != LS_UNIT_CHAIN && out->act != LS_BF16)
-        return ls_options_fail(o, LS_OPT_matrix_unit, "hardware units multiply bf16: use --precision bf16, or chain");
+    if (!ls_unit_takes(out->unit, out->act))
+        return ls_options_fail(o, LS_OPT_matrix_unit, out->unit == LS_UNIT_HGMMA
+                                                          ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
+                                                          : "hardware units multiply bf16: use --precision bf16, or chain");
     return ls_unit_check(out->unit);
 }
 

@@ -125,7 +125,7 @@ static float chain_of(const problem *p, size_t i, size_t j, size_t from, size_t 
             a[n] = a_at(p, i, k);
             b[n] = b_at(p, j, k);
         }
-        c = model_granule(p->g.unit, c, a, b);
+        c = model_granule(p->g.unit, p->g.dtype, c, a, b);
     }
     return c;
 }

@@ -44,10 +44,10 @@ static bool next_unit(int *unit) {
 }
 
 /* A C of 16 bits hides most differences: it has one in four. */
-static unsigned some_options(void) {
-    unsigned options = (unsigned)below(ALL_OPTIONS) & ~(unsigned)OPERANDS_F16;
+static unsigned some_options(ls_unit unit) {
+    unsigned options = (unsigned)below(ALL_OPTIONS) & ~(unsigned)(OPERANDS_BF16 | OPERANDS_F16);
     if (below(4) > 0) options &= ~(unsigned)(C_BF16 | C_F16);
-    return options | OPERANDS_BF16;
+    return options | (ls_unit_takes(unit, LS_F16) && below(2) ? OPERANDS_F16 : OPERANDS_BF16);
 }
 
 /* ---- units in plain C, behind the same panels -------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static float granules(size_t k, const void *a, const void *b, size_t i, size_t j
             x[q] = panel_at(a, t->mr, t->group_a, i, at + q);
             y[q] = panel_at(b, t->nr, t->group_b, j, at + q);
         }
-        c = model_granule(emulated_unit, c, x, y);
+        c = model_granule(emulated_unit, LS_BF16, c, x, y);
     }
     return c;
 }
@@ -103,7 +103,8 @@ static void emulate(ls_unit unit) {
     static const size_t shape[LS_UNITS][4] = {/* mr, nr, groups of A and B */
                                               [LS_UNIT_BFMMLA] = {8, 12, 4, 4},
                                               [LS_UNIT_AVX512_BF16] = {14, 32, 2, 2},
-                                              [LS_UNIT_AMX] = {32, 32, 32, 2}};
+                                              [LS_UNIT_AMX] = {32, 32, 32, 2},
+                                              [LS_UNIT_HGMMA] = {8, 16, 16, 16}};
     emulated_unit = unit;
     emulated = portable;
     emulated.name = "emulated";
@@ -138,7 +139,8 @@ static void test_loops(void **state) {
         size_t period = form == LS_GEMM_TN && turn % 4 ? 1 + below(40) : 0;
         size_t k = period ? period * (1 + below(4)) : below(150);
         problem p;
-        open_unit_problem(&p, unit, period, form, 9 + below(40), 9 + below(40), k, 1 + (int)below(5), some_options());
+        open_unit_problem(&p, unit, period, form, 9 + below(40), 9 + below(40), k, 1 + (int)below(5),
+                          some_options(LS_UNIT_BFMMLA)); /* panels of bf16 */
         check_emulated(&p, pools[below(POOLS)]);
         close_problem(&p);
     }
@@ -156,7 +158,7 @@ static void test_shapes(void **state) {
             int slices = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 1 << below(5) : 1 + (int)below(LS_GEMM_SLICES_MAX);
             size_t m = sizes[below(k > 1000 ? 8 : N)], n = sizes[below(k > 1000 ? 8 : N)];
             problem p;
-            open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)below(3), m, n, k, slices, some_options());
+            open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)below(3), m, n, k, slices, some_options((ls_unit)unit));
             check_problem(&portable, &p, pools[below(POOLS)]);
             close_problem(&p);
         }
@@ -184,7 +186,7 @@ static void test_sequences(void **state) {
             size_t period = periods[below(N)], sequences = 1 + below(9);
             problem p;
             open_unit_problem(&p, (ls_unit)unit, period, LS_GEMM_TN, 1 + below(40), 1 + below(40), period * sequences,
-                              1 + (int)below(sequences), some_options());
+                              1 + (int)below(sequences), some_options((ls_unit)unit));
             check_problem(&portable, &p, pools[below(POOLS)]);
             close_problem(&p);
         }
@@ -333,6 +335,16 @@ static void test_models(void **state) {
     /* even: 2^24 + 1 to even is 2^24; odd: 1; their sum to even. */
     assert_true(model_amx(0, a, b) == 0x1p24f);
     assert_true(model_amx(3, a, b) == 0x1p24f + 4);
+    /* All at once, and cut off: 2^24 + 2; ones that are 2^−25 of the largest term count, smaller ones do not. */
+    assert_true(model_hgmma(LS_BF16, 0, a, b) == 0x1p24f + 2);
+    float many[32], unit_ones[32];
+    for (int i = 0; i < 16; i++) many[i] = unit_ones[i] = 1;
+    many[0] = 0x1p13f, unit_ones[0] = 0x1p12f;
+    assert_true(model_hgmma(LS_BF16, 0, many, unit_ones) == 0x1p25f + 12);
+    many[0] = -0x1p13f;
+    assert_true(model_hgmma(LS_BF16, 0, many, unit_ones) == -0x1p25f + 16);
+    unit_ones[0] = 0x1p13f;
+    assert_true(model_hgmma(LS_BF16, 0, many, unit_ones) == -0x1p26f);
     float tiny[32] = {0x1p-100f, 0x1p-130f}, one[32] = {0x1p-30f, 0x1p30f};
     assert_true(model_bfmmla(0, tiny, one) == 0 && model_avx512_bf16(0, tiny, one) == 0 &&
                 model_amx(0, tiny, one) == 0);
@@ -362,7 +374,7 @@ static void test_refused(void **state) {
 
 static void test_names(void **state) {
     (void)state;
-    static const size_t granule[LS_UNITS] = {1, 4, 2, 32};
+    static const size_t granule[LS_UNITS] = {1, 4, 2, 32, 16};
     ls_unit found = LS_UNITS;
     for (int unit = 0; unit < LS_UNITS; unit++) {
         assert_int_equal(ls_unit_parse(ls_unit_name((ls_unit)unit), &found), LS_OK);
@@ -371,7 +383,7 @@ static void test_names(void **state) {
     }
     assert_int_equal(ls_unit_parse("tensor", &found), LS_ERR_INPUT);
     assert_string_equal(ls_status_message(),
-                        "unknown matrix unit 'tensor'; choose one of: chain, bfmmla, avx512-bf16, amx");
+                        "unknown matrix unit 'tensor'; choose one of: chain, bfmmla, avx512-bf16, amx, hgmma");
     assert_string_equal(ls_unit_name(LS_UNITS), "unknown");
     assert_true(ls_unit_is_here(LS_UNIT_CHAIN) && !ls_unit_is_here(LS_UNITS));
 }

@@ -88,7 +88,7 @@ static ls_status add_variant(ls_kbench_rows *rows, int threads, bool quick, size
     if (quick) s.n /= 8;
     for (int unit = 0; unit < LS_UNITS; unit++) {
         s.unit = (ls_unit)unit;
-        if (unit > 0 && (s.dtype != LS_BF16 || !ls_unit_is_here(s.unit))) continue;
+        if (unit > 0 && (s.dtype != LS_BF16 || !ls_unit_is_fast_here(s.unit))) continue;
         LS_TRY(add_row(rows, threads, group, false, s));
     }
     return LS_OK;

@@ -86,7 +86,7 @@ ls_status ls_probe_matmuls(ls_probe_worker *w) {
     LS_TRY(ls_probe_alloc(w, OPERAND_ELEMS, &p.result));
     p.call.a = inputs;
     for (int type = 0; type < LS_NATIVE_TYPES; type++)
-        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY(measure_type(w, &p, type));
+        if (type < 2 || ls_unit_is_fast_here((ls_unit)(type - 1))) LS_TRY(measure_type(w, &p, type));
     return LS_OK;
 }
 
@@ -135,6 +135,6 @@ ls_status ls_probe_attention(ls_probe_worker *w) {
     float *memory[5];
     for (int i = 0; i < 5; i++) LS_TRY(ls_probe_alloc(w, elems[i], &memory[i]));
     for (int type = 0; type < LS_NATIVE_TYPES; type++)
-        if (type < 2 || ls_unit_is_here((ls_unit)(type - 1))) LS_TRY(measure_heads(w, type, memory));
+        if (type < 2 || ls_unit_is_fast_here((ls_unit)(type - 1))) LS_TRY(measure_heads(w, type, memory));
     return LS_OK;
 }

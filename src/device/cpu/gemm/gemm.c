@@ -22,10 +22,12 @@
 
 /* ---- kernels of the matrix units, beside those of the ISA -------------------------------------------------------- */
 
-static ls_gemm_kernels tables[LS_UNITS];
+static ls_gemm_kernels tables[LS_UNITS], hgmma_f16;
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 
 static void fill(void) {
+    ls_gemm_kernels_fill_hgmma(&tables[LS_UNIT_HGMMA], LS_BF16);
+    ls_gemm_kernels_fill_hgmma(&hgmma_f16, LS_F16);
 #ifdef __aarch64__
     ls_gemm_kernels_fill_bfmmla(&tables[LS_UNIT_BFMMLA]);
 #endif
@@ -35,10 +37,10 @@ static void fill(void) {
 #endif
 }
 
-const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, ls_unit unit) {
-    if (unit == LS_UNIT_CHAIN || !ls_unit_is_here(unit)) return chain;
+const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, const ls_gemm *g) {
+    if (g->unit == LS_UNIT_CHAIN || !ls_unit_is_here(g->unit)) return chain;
     (void)pthread_once(&tables_once, fill); /* fails only for a broken once variable */
-    return &tables[unit];
+    return g->dtype == LS_F16 ? &hgmma_f16 : &tables[g->unit];
 }
 
 /* ---- chunks and tasks -------------------------------------------------------------------------------------------- */
@@ -98,7 +100,7 @@ static size_t tile_slots_elems(const job *j) {
 }
 
 static void open_job(job *j, const ls_gemm_kernels *chain, const ls_gemm *g) {
-    const ls_gemm_kernels *kernels = ls_gemm_kernels_of(chain, g->unit);
+    const ls_gemm_kernels *kernels = ls_gemm_kernels_of(chain, g);
     *j = (job){.kernels = kernels, .g = g, .slices = g->slices > 1 ? g->slices : 1};
     assert(kernels->mr * kernels->nr <= LS_GEMM_TILE_ELEMS_MAX);
     j->bytes = ls_gemm_packed_bytes(kernels);
@@ -342,7 +344,7 @@ void ls_gemm_run(const ls_gemm_kernels *kernels, const ls_gemm *g, ls_pool *pool
     assert(g->siblings >= 0 && g->siblings <= LS_GEMM_SIBLINGS_MAX);
     assert(g->c_dtype == LS_F32 || (!g->accumulate && g->siblings == 0));
     assert(!g->c_rows || (!g->accumulate && g->siblings == 0));
-    assert(g->unit == LS_UNIT_CHAIN || (g->dtype == LS_BF16 && ls_unit_is_here(g->unit)));
+    assert(g->unit == LS_UNIT_CHAIN || (ls_unit_takes(g->unit, g->dtype) && ls_unit_is_here(g->unit)));
     if (g->m == 0 || g->n == 0) return;
     if (ls_gemm_is_thin(g)) {
         ls_gemm_thin_run(kernels, g, pool);

@@ -107,9 +107,10 @@ void ls_gemm_kernels_fill_avx512(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_bfmmla(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_avx512_bf16(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_amx(ls_gemm_kernels *table);
+void ls_gemm_kernels_fill_hgmma(ls_gemm_kernels *table, ls_dtype dtype);
 
-/* The kernels for matmuls of this unit: `chain` itself, or the unit's; `chain` too where the unit is not here. */
-const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, ls_unit unit);
+/* The kernels for this matmul: `chain` itself, or its unit's; `chain` too where the unit is not here. */
+const ls_gemm_kernels *ls_gemm_kernels_of(const ls_gemm_kernels *chain, const ls_gemm *g);
 
 /* Bytes of scratch that ls_gemm_run() needs; at most a few tens of MiB, whatever the sizes. Looks at no pointer. */
 size_t ls_gemm_scratch_bytes(const ls_gemm_kernels *kernels, const ls_gemm *g);
