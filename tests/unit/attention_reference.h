@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "attention_units.h"
 #include "base/rng.h"
@@ -47,7 +48,94 @@ static float reference_factor(const ls_attention *a, size_t head, size_t q, size
     return number < drop->threshold ? 0.0f : drop->scale;
 }
 
+/* ---- hgmma: exp2 of the special function unit, and a maximum that grows by blocks of 128 keys -------------------- */
+
+/* Value, slope and curvature of each 64th of [0, 1), in steps of 2^−25, 2^−32 (slope · 2^−16 of a step, and so on). */
+static inline double reference_exp2_table(int part, int which) {
+    static const char text[] =
+#include "exp2_table.inc"
+        ;
+    const char *at = text;
+    for (int i = 0; i < 3 * part + which; i++) at = strchr(at, ' ') + 1;
+    return atof(at);
+}
+
+/* Multiplication by hand: partial products, of which those below 2^19 are never made. */
+static double reference_square(unsigned x) {
+    double sum = 0;
+    for (int i = 0; i < 17; i++)
+        for (int j = 0; j < 17; j++) {
+            int column = i == j ? 2 * i : (i < j ? i + j : i + j) + 1; /* pairs i, j and j, i are one, twice as heavy */
+            if (i <= j && x >> i & 1 && x >> j & 1 && column >= (i == j ? 20 : 19)) sum += ldexp(1, column);
+        }
+    return floor(ldexp(sum, -19));
+}
+
+static float reference_exp2(float x) {
+    if (isnan(x)) return x;
+    if (fabsf(x) < 0x1p-126f) return 1;
+    if (fabsf(x) >= 256) return x < 0 ? 0.0f : INFINITY;
+    double fixed = trunc(ldexp((double)x, 23)), whole = floor(ldexp(fixed, -23)), part = fixed - ldexp(whole, 23);
+    if (x < 0 && part > 0) part -= 1; /* the unit complements bits, it does not subtract */
+    double y = 1;
+    if (fixed != ldexp(whole, 23)) {
+        int s = (int)(part / 131072);
+        unsigned rest = (unsigned)(part - s * 131072.0);
+        double sum = reference_exp2_table(s, 0) * 8192 + 6114 + reference_exp2_table(s, 1) * rest +
+                     reference_exp2_table(s, 2) * reference_square(rest);
+        y = ldexp(floor(ldexp(sum, -15)), -23);
+    }
+    if (whole < -126) return 0;
+    return whole > 127 ? INFINITY : (float)ldexp(y, (int)whole);
+}
+
+static float reference_scale2(const ls_attention *a) { return (float)((double)a->scale * 1.4426950408889634); }
+
+static void reference_forward_query_hgmma(const ls_attention *a, size_t head, size_t q, float *p) {
+    size_t kv = head / (a->heads / a->kv_heads), row = q - a->first_query, d = a->head_size;
+    float m = -INFINITY, l[4] = {0}, c = reference_scale2(a), *o = calloc(d, sizeof *o);
+    for (size_t begin = 0; begin <= q; begin += 128) {
+        size_t end = begin + 128 <= q + 1 ? begin + 128 : q + 1;
+        float before = m;
+        for (size_t k = begin; k < end; k++) {
+            p[k] = reference_dot(a, in_row(a->q, row, head), in_row(a->k, k, kv));
+            if (p[k] > m || isnan(p[k])) m = p[k];
+        }
+        float alpha = reference_exp2((before - m) * c), shift = -m * c;
+        for (int t = 0; t < 4; t++) l[t] = l[t] * alpha;
+        for (size_t k = begin; k < end; k++) p[k] = reference_exp2(fmaf(p[k], c, shift));
+        for (size_t k = begin; k < end; k += 2) {
+            float pair = p[k] + (k + 1 < end ? p[k + 1] : 0.0f);
+            l[k % 8 / 2] = l[k % 8 / 2] + pair;
+        }
+        for (size_t k = begin; k < end; k++) p[k] = reference_round(p[k] * reference_factor(a, head, q, k), a->act);
+        for (size_t i = 0; i < d; i++) {
+            reference_sum sum = reference_begin(a);
+            sum.value = o[i] * alpha;
+            for (size_t k = begin; k < end; k++) reference_add(&sum, p[k], in_row(a->v, k, kv)[i]);
+            reference_pad(&sum);
+            o[i] = sum.value;
+        }
+    }
+    float all = (l[0] + l[1]) + (l[2] + l[3]), inverse = 1 / all;
+    for (size_t i = 0; i < d; i++) out_row(a->o, row, head)[i] = reference_round((o[i] + 0.0f) * inverse, a->act);
+    a->m[head * a->stat_stride + row] = m;
+    a->l[head * a->stat_stride + row] = all;
+    free(o);
+}
+
+static float reference_weight_hgmma(const ls_attention *a, size_t head, size_t q, size_t k) {
+    size_t kv = head / (a->heads / a->kv_heads), stat = head * a->stat_stride + q;
+    float s = reference_dot(a, in_row(a->q, q, head), in_row(a->k, k, kv)), c = reference_scale2(a);
+    float all = fmaf(a->m[stat], c, contract_log(a->l[stat]) * 1.44269502f);
+    return reference_exp2(fmaf(s, c, -all));
+}
+
 static void reference_forward_query(const ls_attention *a, size_t head, size_t q, float *p) {
+    if (reference_is_hgmma(a)) {
+        reference_forward_query_hgmma(a, head, q, p);
+        return;
+    }
     size_t kv = head / (a->heads / a->kv_heads), row = q - a->first_query;
     float m = reference_score(a, head, q, 0), lanes[16] = {0};
     for (size_t k = 0; k <= q; k++) {
@@ -79,7 +167,8 @@ static void reference_forward(const ls_attention *a) {
 /* P, times its factor, and dS of one query and head with key k, as products read them. */
 static void reference_weights(const ls_attention *a, size_t head, size_t q, size_t k, float *p, float *ds) {
     size_t kv = head / (a->heads / a->kv_heads), stat = head * a->stat_stride + q;
-    float weight = contract_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
+    float weight = reference_is_hgmma(a) ? reference_weight_hgmma(a, head, q, k)
+                                         : contract_exp(reference_score(a, head, q, k) - a->m[stat]) / a->l[stat];
     float dp = reference_dot(a, in_row(a->dout, q, head), in_row(a->v, k, kv));
     float factor = reference_factor(a, head, q, k);
     *ds = reference_round(weight * (factor * dp - a->dots[stat]), a->act);

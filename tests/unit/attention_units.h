@@ -11,6 +11,7 @@
 
 #include "contract_f32.h"
 #include "device/cpu/kernels.h"
+#include "gemm_units.h"
 
 /* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
@@ -67,24 +68,29 @@ static float unit_granule(float sum, const float a[4], const float b[4]) {
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 typedef struct reference_sum {
-    float value, a[4], b[4];
-    size_t n; /* products of the granule that is not full yet */
-    int unit; /* 0: a chain */
+    float value, a[16], b[16];
+    size_t n;       /* products of the granule that is not full yet */
+    size_t granule; /* 1: a chain */
+    ls_dtype act;
 } reference_sum;
 
+static bool reference_is_hgmma(const ls_attention *a) { return a->act != LS_F32 && a->unit == LS_UNIT_HGMMA; }
+
 static reference_sum reference_begin(const ls_attention *a) {
-    return (reference_sum){.unit = a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA};
+    bool is_unit = (a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA) || reference_is_hgmma(a);
+    return (reference_sum){.granule = is_unit ? ls_unit_granule(a->unit) : 1, .act = a->act};
 }
 
 static void reference_add(reference_sum *sum, float a, float b) {
-    if (!sum->unit) {
+    if (sum->granule == 1) {
         sum->value = fmaf(a, b, sum->value);
         return;
     }
     sum->a[sum->n] = a;
     sum->b[sum->n++] = b;
-    if (sum->n < 4) return;
-    sum->value = unit_granule(sum->value, sum->a, sum->b);
+    if (sum->n < sum->granule) return;
+    sum->value = sum->granule == 4 ? unit_granule(sum->value, sum->a, sum->b)
+                                   : model_hgmma(sum->act, sum->value, sum->a, sum->b);
     sum->n = 0;
 }
 
@@ -95,12 +101,12 @@ static void reference_pad(reference_sum *sum) {
 
 /* The first `terms` are not there. */
 static void reference_skip(reference_sum *sum, size_t terms) {
-    for (size_t i = 0; sum->unit && i < terms % 4; i++) reference_add(sum, 0, 0);
+    for (size_t i = 0; sum->granule > 1 && i < terms % sum->granule; i++) reference_add(sum, 0, 0);
 }
 
 static float reference_end(reference_sum *sum) {
     reference_pad(sum);
-    return sum->unit ? sum->value + 0.0f : sum->value;
+    return sum->granule > 1 ? sum->value + 0.0f : sum->value;
 }
 
 #endif

@@ -163,7 +163,9 @@ static void check_threads(const ls_attention_kernels *k) {
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     if (on_gpu) k = &table.attention;
-    *(unit == LS_UNIT_CHAIN ? &table.attention : &table.attention_bfmmla) = *k;
+    *(unit == LS_UNIT_CHAIN    ? &table.attention
+      : unit == LS_UNIT_HGMMA ? &table.attention_hgmma
+                              : &table.attention_bfmmla) = *k;
     for (int threads = 1; threads <= 5; threads += 2) {
         sequence direct = make_half(B * T, 2 * KV, KV, 20, 1, 1), device = make_half(B * T, 2 * KV, KV, 20, 1, 1);
         set_dropout(&direct, 0.1);
@@ -224,6 +226,12 @@ static void for_every_type(void (*check)(const ls_attention_kernels *k)) {
     for (int i = 0; i < 2; i++) {
         act = types[i], unit = LS_UNIT_CHAIN;
         for_every_isa(check);
+    }
+    ls_kernels table;
+    ls_kernels_fill(&table, ls_cpu_isa_mask());
+    for (int i = 0; i < 2; i++) {
+        act = types[i], unit = LS_UNIT_HGMMA;
+        check(&table.attention_hgmma);
     }
     if (!ls_cpu_detect()->bf16) {
         print_message("attention: no bfmmla here\n");

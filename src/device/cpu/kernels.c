@@ -15,6 +15,8 @@ void ls_kernels_fill(ls_kernels *table, unsigned isa_mask) {
     if (isa_mask >> LS_ISA_AVX2 & 1) ls_kernels_fill_avx2(table);
     if (isa_mask >> LS_ISA_AVX512 & 1) ls_kernels_fill_avx512(table);
 #endif
+    table->attention_hgmma = table->attention; /* its dots are those of chains */
+    ls_attention_kernels_fill_hgmma(&table->attention_hgmma);
 }
 
 static ls_kernels chosen;

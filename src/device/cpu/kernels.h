@@ -232,6 +232,7 @@ typedef struct ls_kernels {
     ls_loss_kernels loss;
     ls_attention_kernels attention;
     ls_attention_kernels attention_bfmmla; /* bf16 with LS_UNIT_BFMMLA; all NULL where the CPU lacks it */
+    ls_attention_kernels attention_hgmma;  /* 16 bits with LS_UNIT_HGMMA */
     ls_optim_kernels optim;
     ls_convert_kernels convert;
 } ls_kernels;
@@ -241,12 +242,14 @@ const ls_kernels *ls_kernels_get(void);
 /* The table that a CPU with at most this ISA would use; for tests and benchmarks. The CPU must have it. */
 void ls_kernels_fill(ls_kernels *table, unsigned isa_mask);
 
-/* All of one ISA but attention_bfmmla. */
+/* All of one ISA but those of units. */
 void ls_kernels_fill_portable(ls_kernels *table);
 void ls_kernels_fill_neon(ls_kernels *table);
 void ls_kernels_fill_avx2(ls_kernels *table);
 void ls_kernels_fill_avx512(ls_kernels *table);
-/* For bf16 tensors alone, on an ARM64 CPU with BF16. On x86-64 attention makes chains, whatever the unit is. */
+/* For bf16 tensors alone, on an ARM64 CPU with BF16. The units of x86-64 have no attention of their own. */
 void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *table);
+/* For tensors of 16 bits, on any CPU; all but the dots. */
+void ls_attention_kernels_fill_hgmma(ls_attention_kernels *table);
 
 #endif

@@ -178,12 +178,13 @@ static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call,
     return LS_OK;
 }
 
-/* Attention's matmuls are chains with every unit but BFMMLA. */
+/* With the units of x86-64 attention's matmuls are chains. */
 static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a, const ls_attention_kernels **out) {
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
     bool is_unit = a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA;
     *out = is_unit ? &kernels->attention_bfmmla : &kernels->attention;
+    if (a->act != LS_F32 && a->unit == LS_UNIT_HGMMA) *out = &kernels->attention_hgmma;
     if (is_unit && (*out)->forward == NULL)
         return ls_fail(LS_ERR_INPUT, "this CPU has no BFMMLA; use unit \"chain\", or a CPU with BF16");
     return LS_OK;

@@ -1,0 +1,327 @@
+/* attention_hgmma.c: attention with the matrix unit of Hopper GPUs, on any CPU; docs/arithmetic.md, "Attention", has the
+ * formulas.
+ *
+ * Eight queries (or keys) are worked on together, as many as a tile of the unit's sums has rows. What lies behind the
+ * last of them, or behind the end of a granule, is +0, and no result of it is kept. Numbers of all types are 16 bits
+ * here until a formula needs them in fp32. */
+#include <pthread.h>
+
+#include "base/rng.h"
+#include "device/cpu/kernels.h"
+#include "device/cpu/portable/hgmma.h"
+#include "device/cpu/simd/portable.h"
+
+#define LSK_NAME(stem) stem##_portable
+#include "device/cpu/simd/math.h"
+
+enum { KEYS = 128 }; /* of a block of the running maximum */
+
+/* A granule of each of eight rows. */
+typedef struct granules {
+    uint16_t row[TILE][GRANULE];
+} granules;
+
+static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+
+/* ---- exp2 -------------------------------------------------------------------------------------------------------- */
+
+/* Of 64 equal parts of [0, 1): value, slope and curvature at the begin. */
+static const struct {
+    uint32_t value, slope, curve;
+} parts[64] = {
+#define P(value, slope, curve) {value, slope, curve}
+    P(33554435, 22713, 494), P(33919818, 22960, 501), P(34289182, 23210, 506), P(34662565, 23463, 511),
+    P(35040018, 23718, 518), P(35421577, 23977, 521), P(35807292, 24238, 527), P(36197209, 24502, 532),
+    P(36591372, 24768, 541), P(36989825, 25038, 546), P(37392616, 25311, 551), P(37799797, 25586, 559),
+    P(38211409, 25865, 564), P(38627504, 26147, 568), P(39048131, 26431, 577), P(39473337, 26719, 583),
+    P(39903173, 27010, 589), P(40337690, 27304, 596), P(40776937, 27602, 600), P(41220970, 27902, 609),
+    P(41669836, 28206, 615), P(42123592, 28513, 622), P(42582286, 28824, 627), P(43045977, 29138, 633),
+    P(43514717, 29455, 641), P(43988561, 29776, 647), P(44467565, 30100, 655), P(44951786, 30428, 661),
+    P(45441278, 30759, 670), P(45936101, 31094, 677), P(46436314, 31432, 686), P(46941971, 31775, 691),
+    P(47453135, 32121, 699), P(47969867, 32471, 705), P(48492225, 32824, 715), P(49020269, 33182, 721),
+    P(49554065, 33543, 730), P(50093674, 33908, 739), P(50639159, 34277, 748), P(51190582, 34651, 753),
+    P(51748011, 35028, 763), P(52311510, 35409, 773), P(52881146, 35795, 779), P(53456983, 36185, 787),
+    P(54039091, 36579, 796), P(54627538, 36977, 806), P(55222393, 37380, 813), P(55823725, 37787, 822),
+    P(56431607, 38198, 833), P(57046106, 38614, 842), P(57667297, 39035, 849), P(58295254, 39460, 858),
+    P(58930048, 39889, 870), P(59571754, 40324, 877), P(60220447, 40763, 887), P(60876205, 41207, 896),
+    P(61539104, 41655, 909), P(62209220, 42109, 917), P(62886634, 42568, 925), P(63571424, 43031, 938),
+    P(64263672, 43500, 946), P(64963458, 43973, 959), P(65670863, 44452, 969), P(66385972, 44936, 980),
+#undef P
+};
+
+/* Squares of the 17 bits inside a part, over 2^19: a multiplier that leaves out the columns below. */
+static uint16_t squares[1 << 17];
+static pthread_once_t squares_once = PTHREAD_ONCE_INIT;
+
+static void fill_squares(void) {
+    for (uint32_t x = 0; x < 1 << 17; x++) {
+        uint64_t sum = 0;
+        for (int i = 0; i < 17; i++) {
+            if (!(x >> i & 1)) continue;
+            if (i >= 10) sum += UINT64_C(1) << 2 * i;
+            for (int j = i + 1; j < 17; j++)
+                if (x >> j & 1 && i + j >= 18) sum += UINT64_C(1) << (i + j + 1);
+        }
+        squares[x] = (uint16_t)(sum >> 19);
+    }
+}
+
+/* 2^x as the special function unit has it. */
+static float unit_exp2(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bool is_negative = bits >> 31;
+    int exponent = (int)(bits >> 23 & 255) - 127;
+    if (isnan(x)) return x;
+    if (exponent >= 8) return is_negative ? 0.0f : INFINITY; /* and infinities */
+    if (exponent < -126) return 1.0f;
+    /* |x| cut off to 23 bits behind the point. */
+    uint64_t significand = (bits & 0x7FFFFF) | 0x800000;
+    uint64_t fixed = exponent >= 0 ? significand << exponent : exponent > -24 ? significand >> -exponent : 0;
+    int whole = (int)(fixed >> 23);
+    uint32_t part = (uint32_t)fixed & 0x7FFFFF;
+    if (is_negative) whole = -whole;
+    if (is_negative && part) {
+        part = 0x7FFFFF - part;
+        whole--;
+    } else if (part == 0) {
+        return whole < -126 ? 0.0f : whole > 127 ? INFINITY : ldexpf(1.0f, whole);
+    }
+    uint32_t s = part >> 17, rest = part & 0x1FFFF;
+    uint64_t sum = (uint64_t)parts[s].value * 8192 + 6114 + (uint64_t)parts[s].slope * rest +
+                   (uint64_t)parts[s].curve * squares[rest];
+    if (whole < -126) return 0.0f;
+    return whole > 127 ? INFINITY : ldexpf((float)(sum >> 15), whole - 23);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+static inline uint16_t rounded(float x, ls_dtype act) {
+    return act == LS_BF16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x);
+}
+
+static void add(float *c, size_t ld, const uint16_t *a, const uint16_t *b, ls_dtype act) {
+    if (act == LS_BF16)
+        add_granules(c, ld, a, b, format_bf16);
+    else
+        add_granules(c, ld, a, b, format_f16);
+}
+
+/* A tensor of one head. */
+typedef struct rows {
+    const uint16_t *at;
+    size_t stride, count;
+} rows;
+
+static rows rows_of(ls_attention_in x, size_t head, size_t count) {
+    return (rows){(const uint16_t *)x.at + head * x.head_stride, x.row_stride, count};
+}
+
+/* Elements i … of rows row …: a granule of each of eight rows. */
+static granules take_along(rows x, size_t row, size_t i, size_t d) {
+    granules to = {{{0}}};
+    for (size_t r = 0; r < TILE && row + r < x.count; r++)
+        memcpy(to.row[r], x.at + (row + r) * x.stride + i, min_size(GRANULE, d - i) * sizeof *x.at);
+    return to;
+}
+
+/* Rows row … of elements i …: sixteen rows are a granule of each of eight elements. */
+static granules take_across(rows x, size_t row, size_t i, size_t d) {
+    granules to = {{{0}}};
+    for (size_t r = 0; r < GRANULE && row + r < x.count; r++)
+        for (size_t e = 0; e < TILE && i + e < d; e++) to.row[e][r] = x.at[(row + r) * x.stride + i + e];
+    return to;
+}
+
+/* Sums over d of eight rows of x with eight of y. */
+static void dot_rows(float out[TILE][TILE], rows x, size_t x_row, rows y, size_t y_row, size_t d, ls_dtype act) {
+    memset(out, 0, sizeof(float[TILE][TILE]));
+    for (size_t i = 0; i < d; i += GRANULE) {
+        granules a = take_along(x, x_row, i, d), b = take_along(y, y_row, i, d);
+        add(out[0], TILE, a.row[0], b.row[0], act);
+    }
+}
+
+/* sums[row][d up to TILE] get one granule of rows of x, with their weights. */
+static void add_rows(float *sums, size_t stride, const granules *weights, rows x, size_t row, size_t d, ls_dtype act) {
+    for (size_t i = 0; i < d; i += TILE) {
+        granules elements = take_across(x, row, i, d);
+        add(sums + i, stride, weights->row[0], elements.row[0], act);
+    }
+}
+
+static float drop_factor(const ls_attention *a, size_t head, size_t query, size_t key) {
+    uint64_t index = ((a->drop.head0 + head) * a->T + query) * a->T + key;
+    if (!(a->drop.scale > 0)) return 1.0f;
+    return ls_rng_u32(a->drop.key, index) < a->drop.threshold ? 0.0f : a->drop.scale;
+}
+
+/* The scale of scores inside exp2. */
+static float scale2_of(const ls_attention *a) { return (float)((double)a->scale * 0x1.71547652b82fep+0); }
+
+static size_t stride_of(const ls_attention *a) { return (a->head_size + TILE - 1) / TILE * TILE; }
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* A query on its way over the blocks of keys; lanes of l by (key mod 8) / 2. */
+typedef struct progress {
+    float m, l[4], alpha;
+} progress;
+
+/* Scores of one query with a block of keys become weights. */
+static void weigh(progress *p, float *scores, size_t seen, float scale2) {
+    float m = p->m;
+    for (size_t k = 0; k < KEYS; k++) scores[k] = k < seen ? scores[k] : -INFINITY;
+    for (size_t k = 0; k < KEYS; k++) m = lsk_max(m, scores[k]);
+    p->alpha = unit_exp2((p->m - m) * scale2);
+    float shift = -m * scale2;
+    p->m = m;
+    for (int t = 0; t < 4; t++) p->l[t] *= p->alpha;
+    for (size_t k = 0; k < KEYS; k++) scores[k] = unit_exp2(fmaf(scores[k], scale2, shift));
+    for (size_t k = 0; k < KEYS; k += 2) p->l[k % 8 / 2] += scores[k] + scores[k + 1];
+}
+
+static void forward_block(const ls_attention *a, size_t head, size_t query, size_t first_key, progress *p,
+                          float *sums) {
+    float scores[TILE][KEYS], some[TILE][TILE], scale2 = scale2_of(a);
+    size_t kv = head / (a->heads / a->kv_heads), stride = stride_of(a), count = min_size(TILE, a->T - query);
+    rows q = rows_of(a->q, head, a->T - a->first_query), k = rows_of(a->k, kv, a->T), v = rows_of(a->v, kv, a->T);
+    for (size_t key = 0; key < KEYS; key += TILE) {
+        dot_rows(some, q, query - a->first_query, k, first_key + key, a->head_size, a->act);
+        for (size_t r = 0; r < TILE; r++) memcpy(scores[r] + key, some[r], sizeof some[r]);
+    }
+    for (size_t r = 0; r < count; r++) {
+        size_t seen = query + r < first_key ? 0 : query + r + 1 - first_key;
+        weigh(&p[r], scores[r], seen, scale2);
+        for (size_t i = 0; i < stride; i++) sums[r * stride + i] *= p[r].alpha;
+    }
+    for (size_t key = 0; key < KEYS && first_key + key < query + count; key += GRANULE) {
+        granules weights = {{{0}}};
+        for (size_t r = 0; r < count; r++)
+            for (size_t j = 0; j < GRANULE; j++) {
+                float factor = first_key + key + j <= query + r ? drop_factor(a, head, query + r, first_key + key + j) : 1;
+                weights.row[r][j] = rounded(scores[r][key + j] * factor, a->act);
+            }
+        add_rows(sums, stride, &weights, v, first_key + key, a->head_size, a->act);
+    }
+}
+
+static void forward_queries(const ls_attention *a, size_t head, size_t query, size_t count, float *sums) {
+    progress p[TILE];
+    size_t stride = stride_of(a), row = query - a->first_query;
+    memset(sums, 0, TILE * stride * sizeof *sums);
+    for (size_t r = 0; r < TILE; r++) p[r] = (progress){.m = -INFINITY};
+    for (size_t key = 0; key < query + count; key += KEYS) forward_block(a, head, query, key, p, sums);
+    for (size_t r = 0; r < count; r++) {
+        float l = (p[r].l[0] + p[r].l[1]) + (p[r].l[2] + p[r].l[3]), inverse = 1.0f / l;
+        uint16_t *o = (uint16_t *)a->o.at + (row + r) * a->o.row_stride + head * a->o.head_stride;
+        for (size_t i = 0; i < a->head_size; i++) o[i] = rounded((sums[r * stride + i] + 0.0f) * inverse, a->act);
+        a->m[head * a->stat_stride + row + r] = p[r].m;
+        a->l[head * a->stat_stride + row + r] = l;
+    }
+}
+
+static void lsk_attention_forward_hgmma(const ls_attention *a, size_t head_begin, size_t head_end, size_t query_begin,
+                                        size_t query_end, float *scratch) {
+    (void)pthread_once(&squares_once, fill_squares);
+    for (size_t head = head_begin; head < head_end; head++)
+        for (size_t query = query_begin; query < query_end; query += TILE)
+            forward_queries(a, head, query, min_size(TILE, query_end - query), scratch);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* Weights of eight queries with eight keys, as products read them: P with its dropout, and dS. */
+static void weights_of(const ls_attention *a, size_t head, size_t query, size_t key, uint16_t p[TILE][TILE],
+                       uint16_t ds[TILE][TILE]) {
+    float scores[TILE][TILE], dp[TILE][TILE], scale2 = scale2_of(a);
+    size_t kv = head / (a->heads / a->kv_heads);
+    dot_rows(scores, rows_of(a->q, head, a->T), query, rows_of(a->k, kv, a->T), key, a->head_size, a->act);
+    dot_rows(dp, rows_of(a->dout, head, a->T), query, rows_of(a->v, kv, a->T), key, a->head_size, a->act);
+    memset(p, 0, sizeof(uint16_t[TILE][TILE]));
+    memset(ds, 0, sizeof(uint16_t[TILE][TILE]));
+    for (size_t r = 0; r < TILE && query + r < a->T; r++) {
+        size_t stat = head * a->stat_stride + query + r;
+        float log2_l = v16_first(v16_log(v16_set1(a->l[stat]))) * 0x1.715476p+0f;
+        float all = fmaf(a->m[stat], scale2, log2_l);
+        for (size_t j = 0; j < TILE && key + j <= query + r; j++) {
+            float weight = unit_exp2(fmaf(scores[r][j], scale2, -all)), factor = drop_factor(a, head, query + r, key + j);
+            p[r][j] = rounded(weight * factor, a->act);
+            ds[r][j] = rounded(weight * (dp[r][j] * factor - a->dots[stat]), a->act);
+        }
+    }
+}
+
+static void write_rows(const ls_attention *a, ls_attention_out to, size_t head, size_t row, size_t count,
+                       const float *sums, float scale) {
+    for (size_t r = 0; r < count; r++) {
+        uint16_t *at = (uint16_t *)to.at + (row + r) * to.row_stride + head * to.head_stride;
+        for (size_t i = 0; i < a->head_size; i++) at[i] = rounded(sums[r * stride_of(a) + i] * scale, a->act);
+    }
+}
+
+static void query_grads(const ls_attention *a, size_t head, size_t query, size_t count, float *sums) {
+    size_t kv = head / (a->heads / a->kv_heads), stride = stride_of(a);
+    memset(sums, 0, TILE * stride * sizeof *sums);
+    for (size_t key = 0; key < query + count; key += GRANULE) {
+        granules weights;
+        for (size_t half = 0; half < GRANULE; half += TILE) {
+            uint16_t p[TILE][TILE], ds[TILE][TILE];
+            weights_of(a, head, query, key + half, p, ds);
+            for (size_t r = 0; r < TILE; r++) memcpy(weights.row[r] + half, ds[r], sizeof ds[r]);
+        }
+        add_rows(sums, stride, &weights, rows_of(a->k, kv, a->T), key, a->head_size, a->act);
+    }
+    write_rows(a, a->dq, head, query, count, sums, a->scale);
+}
+
+static void key_grads(const ls_attention *a, size_t kv, size_t key, size_t count, float *dk, float *dv) {
+    size_t group = a->heads / a->kv_heads, stride = stride_of(a);
+    memset(dk, 0, TILE * stride * sizeof *dk);
+    memset(dv, 0, TILE * stride * sizeof *dv);
+    for (size_t head = kv * group; head < (kv + 1) * group; head++)
+        for (size_t query = key / GRANULE * GRANULE; query < a->T; query += GRANULE) {
+            granules ps = {{{0}}}, dss = {{{0}}};
+            for (size_t half = 0; half < GRANULE && query + half < a->T; half += TILE) {
+                uint16_t p[TILE][TILE], ds[TILE][TILE];
+                weights_of(a, head, query + half, key, p, ds);
+                for (size_t r = 0; r < TILE; r++)
+                    for (size_t j = 0; j < TILE; j++) {
+                        ps.row[j][half + r] = p[r][j];
+                        dss.row[j][half + r] = ds[r][j];
+                    }
+            }
+            add_rows(dv, stride, &ps, rows_of(a->dout, head, a->T), query, a->head_size, a->act);
+            add_rows(dk, stride, &dss, rows_of(a->q, head, a->T), query, a->head_size, a->act);
+        }
+    write_rows(a, a->dk, kv, key, count, dk, a->scale);
+    write_rows(a, a->dv, kv, key, count, dv, 1.0f);
+}
+
+static void lsk_attention_backward_queries_hgmma(const ls_attention *a, size_t head_begin, size_t head_end,
+                                                 size_t query_begin, size_t query_end, float *scratch) {
+    (void)pthread_once(&squares_once, fill_squares);
+    for (size_t head = head_begin; head < head_end; head++)
+        for (size_t query = query_begin; query < query_end; query += TILE)
+            query_grads(a, head, query, min_size(TILE, query_end - query), scratch);
+}
+
+static void lsk_attention_backward_keys_hgmma(const ls_attention *a, size_t kv_head, size_t key_begin, size_t key_end,
+                                              float *scratch) {
+    (void)pthread_once(&squares_once, fill_squares);
+    for (size_t key = key_begin; key < key_end; key += TILE)
+        key_grads(a, kv_head, key, min_size(TILE, key_end - key), scratch, scratch + TILE * stride_of(a));
+}
+
+static void lsk_attention_backward_hgmma(const ls_attention *a, size_t kv_head, float *scratch) {
+    size_t group = a->heads / a->kv_heads;
+    lsk_attention_backward_keys_hgmma(a, kv_head, 0, a->T, scratch);
+    lsk_attention_backward_queries_hgmma(a, kv_head * group, (kv_head + 1) * group, 0, a->T, scratch);
+}
+
+void ls_attention_kernels_fill_hgmma(ls_attention_kernels *table) {
+    table->forward = lsk_attention_forward_hgmma;
+    table->backward = lsk_attention_backward_hgmma;
+    table->backward_queries = lsk_attention_backward_queries_hgmma;
+    table->backward_keys = lsk_attention_backward_keys_hgmma;
+}
