@@ -21,13 +21,30 @@ typedef struct format {
 } format;
 static const format format_bf16 = {7, 127, 255}, format_f16 = {10, 15, 31};
 
+typedef int32_t ints __attribute__((vector_size(4 * GRANULE)));
+
 /* A granule of one row of A or column of B. */
 typedef struct line {
-    int32_t size[GRANULE]; /* the significand without its sign */
-    int32_t sign[GRANULE]; /* 0 or −1 */
-    int32_t exponent[GRANULE];
+    ints size; /* the significand without its sign */
+    ints sign; /* 0 or −1 */
+    ints exponent;
     int is_special; /* an infinity or NaN among them */
 } line;
+
+/* Lanes j and j + 8, then + 4, + 2, + 1. */
+#define FOLD(x, combine)                                                                                               \
+    do {                                                                                                               \
+        combine(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));               \
+        combine(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));               \
+        combine(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));               \
+        combine(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));               \
+    } while (0)
+#define TAKE_SUM(x, other) x += other
+#define TAKE_MOST(x, other)                                                                                            \
+    do {                                                                                                               \
+        ints other_ = other, less_ = x < other_;                                                                       \
+        x = (other_ & less_) | (x & ~less_);                                                                           \
+    } while (0)
 
 static inline __attribute__((always_inline)) void take_line(line *to, const uint16_t *from, format f) {
     int32_t special = 0;
@@ -88,21 +105,18 @@ static inline __attribute__((always_inline)) float add_granule(const line *a, co
     int32_t e = (int32_t)(bits >> 23 & 255), c_size = (int32_t)(bits & 0x7FFFFF) | (e ? 1 << 23 : 0);
     if (a->is_special | b->is_special | (e == 255)) return add_special(a, b, f, c);
     int32_t c_exponent = c_size == 0 ? NO_EXPONENT : (e ? e : 1) - 127, most = c_exponent;
-    int32_t exponents[GRANULE], terms[GRANULE];
-    for (int i = 0; i < GRANULE; i++) {
-        exponents[i] = a->exponent[i] + b->exponent[i];
-        most = exponents[i] > most ? exponents[i] : most;
-    }
-    for (int i = 0; i < GRANULE; i++) {
-        int32_t down = most - exponents[i], sign = a->sign[i] ^ b->sign[i];
-        int32_t size = a->size[i] * b->size[i] << (POINT - 2 * f.fraction) >> (down < 31 ? down : 31);
-        terms[i] = (size ^ sign) - sign;
-    }
+    ints exponents = a->exponent + b->exponent, highest = exponents;
+    FOLD(highest, TAKE_MOST);
+    most = highest[0] > most ? highest[0] : most;
+    ints down = most - exponents, sign = a->sign ^ b->sign, is_near = down < 31;
+    down = (down & is_near) | (31 & ~is_near);
+    ints terms = a->size * b->size << (POINT - 2 * f.fraction) >> down;
+    terms = (terms ^ sign) - sign; /* below 2^27 in size: sixteen fit in 32 bits, as no significand is a whole 2 */
+    FOLD(terms, TAKE_SUM);
     int32_t c_down = most - c_exponent;
     int64_t sum = c_size << (POINT - 23) >> (c_down < 31 ? c_down : 31);
     if (bits >> 31) sum = -sum;
-    for (int i = 0; i < GRANULE; i++) sum += terms[i];
-    return to_float(sum, most);
+    return to_float(sum + terms[0], most);
 }
 
 /* c[i][j] gets one granule more, row i of a with row j of b; ld numbers from one row of c to the next. */
