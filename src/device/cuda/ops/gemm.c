@@ -76,12 +76,13 @@ static double cost_of(ls_device *device, const ls_gemm *g, const tile_kind *t, i
 
 /* The tile to use; *apart becomes the slices that are made apart, or 1. */
 static int choose_tile(ls_device *device, const ls_gemm *g, int *apart) {
+    size_t room = ls_cuda_scratch_limit(device) < PARTS_BYTES_MAX ? ls_cuda_scratch_limit(device) : PARTS_BYTES_MAX;
     int best = TILES - 1, slices = slices_of(g);
     double least = -1;
     *apart = 1;
     size_t part_elems = 0;
     bool is_large = __builtin_mul_overflow(g->m, g->n, &part_elems) ||
-                    part_elems > PARTS_BYTES_MAX / sizeof(float) / (size_t)slices;
+                    part_elems > room / sizeof(float) / (size_t)slices;
     for (int i = 0; i < TILES; i++)
         for (int split = 1; split <= slices; split += slices > 1 ? slices - 1 : 1) {
             if ((split > 1 && is_large) || shared_bytes(&tiles[i], split > 1 ? 1 : slices) > ls_cuda_shared_max(device))
