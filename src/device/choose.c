@@ -20,7 +20,7 @@ static int number_of(const char *name) {
     return *end == '\0' && number < GPUS_MAX ? (int)number : -2;
 }
 
-bool ls_device_is_gpu(const char *name) { return number_of(name) >= -1; }
+bool ls_device_is_gpu(const char *name) { return name && number_of(name) >= -1; }
 
 static ls_status refuse(const char *name) {
     return ls_fail(LS_ERR_INPUT,

@@ -25,7 +25,7 @@ ls_status ls_device_open_named(const char *name, int local, ls_device **out);
  * device on which a step tells how much scratch its operations need, or NULL where that is not in the arena. */
 ls_status ls_device_open_dry(const char *name, size_t *align, ls_device **dry);
 
-/* Whether it is a GPU's name. */
+/* Whether it is a GPU's name; NULL is not. */
 bool ls_device_is_gpu(const char *name);
 
 #endif

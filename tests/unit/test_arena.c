@@ -71,7 +71,7 @@ static void measured_is_carved(void **state) {
         plan p = {.seed = seed};
         ls_arena arena;
         int blocks = 0;
-        ls_memory_source source = {test_alloc, test_release, &blocks};
+        ls_memory_source source = {test_alloc, test_release, &blocks, 0};
         ls_arena_measure(&arena, 0);
         assert_int_equal(random_layout(&arena, &p), LS_OK);
         for (int i = 0; i < PIECES; i++) assert_null(p.piece[i]);
@@ -229,7 +229,7 @@ static void failed_build_leaves_nothing(void **state) {
     ls_arena arena;
     int blocks = 0;
     size_t calls = 0;
-    ls_memory_source source = {test_alloc, test_release, &blocks};
+    ls_memory_source source = {test_alloc, test_release, &blocks, 0};
     assert_int_equal(ls_arena_build(changing_layout, &calls, &source, &arena), LS_ERR_FAILED);
     assert_int_equal(blocks, 0);
     assert_null(arena.memory);
