@@ -71,6 +71,7 @@ typedef struct ls_device_calls {
     ls_status (*wait)(ls_device *device, ls_event event);
     ls_status (*finish)(ls_device *device);
     void (*destroy)(ls_device *device);
+    ls_status (*compute_otherwise)(ls_device *device, bool otherwise); /* NULL: there is one way */
     /* NULL, all five: memory cannot be shared. */
     ls_status (*share)(ls_device *device, void *memory, ls_memory_handle *out);
     ls_status (*open)(ls_device *device, const ls_memory_handle *handle, void **out);
@@ -152,6 +153,12 @@ static inline void ls_device_take_back(ls_device *device, const void *memory) {
 static inline bool ls_device_has_usage(const ls_device *device) { return device->calls->usage != NULL; }
 static inline ls_status ls_device_get_usage(ls_device *device, ls_device_usage *out) {
     return device->calls->usage(device, out);
+}
+
+/* From now on operations are computed another way, by other instructions or kernels, with the same bits: what one unit
+ * of the hardware does wrongly then shows. False: the usual way again. */
+static inline ls_status ls_device_compute_otherwise(ls_device *device, bool otherwise) {
+    return device->calls->compute_otherwise ? device->calls->compute_otherwise(device, otherwise) : LS_OK;
 }
 
 /* From now on calls go to this queue; gives the one before. */

@@ -42,6 +42,7 @@ typedef struct cuda_device {
     CUstream streams[LS_QUEUES];
     CUevent events[LS_QUEUES][EVENTS];
     uint64_t recorded[LS_QUEUES];
+    bool otherwise; /* than usual, with the same bits */
     int processors;
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
@@ -343,8 +344,16 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     return LS_OK;
 }
 
+/* Matrix products take other tiles, and loops are cut into other blocks, which other multiprocessors get. */
+static ls_status compute_otherwise(ls_device *device, bool otherwise) {
+    cuda_of(device)->otherwise = otherwise;
+    return LS_OK;
+}
+
+bool ls_cuda_computes_otherwise(ls_device *device) { return cuda_of(device)->otherwise; }
+
 size_t ls_cuda_blocks(ls_device *device, size_t n) {
-    size_t most = (size_t)cuda_of(device)->processors * 16;
+    size_t most = (size_t)cuda_of(device)->processors * (cuda_of(device)->otherwise ? 5 : 16);
     return n < most ? n : most;
 }
 
@@ -389,6 +398,7 @@ static const ls_device_calls cuda_calls = {
     .wait = wait_for_event,
     .finish = finish_queues,
     .destroy = destroy_cuda,
+    .compute_otherwise = compute_otherwise,
     .share = share_memory,
     .open = open_memory,
     .close = close_memory,

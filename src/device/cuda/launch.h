@@ -36,6 +36,9 @@ size_t ls_cuda_scratch_limit(ls_device *device);
 enum { LS_CUDA_LIST_BYTES = 64 << 10 };
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
 
+/* Whether operations should run by other kernels than usual, where there are others (ls_device_compute_otherwise). */
+bool ls_cuda_computes_otherwise(ls_device *device);
+
 /* Blocks that keep every multiprocessor busy with a loop over n pieces of work: at most n. */
 size_t ls_cuda_blocks(ls_device *device, size_t n);
 /* Multiprocessors of the GPU. */

@@ -451,6 +451,11 @@ static double peak_flops_s(ls_device *device, ls_unit unit) {
     return 0;
 }
 
+static ls_status compute_otherwise(ls_device *device, bool otherwise) {
+    LS_TRY(finish_queues(device));
+    return ls_device_compute_otherwise(fake_of(device)->cpu, otherwise);
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void destroy_fake(ls_device *device) {
@@ -481,6 +486,7 @@ static const ls_device_calls fake_calls = {
     .wait = wait_for_event,
     .finish = finish_queues,
     .destroy = destroy_fake,
+    .compute_otherwise = compute_otherwise,
     .share = share_memory,
     .open = open_memory,
     .close = free_memory,

@@ -93,6 +93,9 @@ static int choose_tile(ls_device *device, const ls_gemm *g, int *apart) {
             best = i;
             *apart = split;
         }
+    if (!ls_cuda_computes_otherwise(device)) return best;
+    for (int i = TILES - 1; i >= 0; i--)
+        if (i != best && shared_bytes(&tiles[i], *apart > 1 ? 1 : slices) <= ls_cuda_shared_max(device)) return i;
     return best;
 }
 
@@ -234,7 +237,7 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
-    if (!gathers && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
+    if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
     int apart, tile = choose_tile(device, g, &apart);
     const tile_kind *t = &tiles[tile];
