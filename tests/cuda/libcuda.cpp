@@ -173,7 +173,7 @@ struct stream {
                 job = std::move(queue.front());
                 queue.pop_front();
             }
-            if (setting("LS_CUDA_HANG", 0)) for (;;) pause();
+            if (setting("LS_CUDA_HANG", 0) && setting("LS_CUDA_GPU", current_gpu) == current_gpu) for (;;) pause();
             job();
             std::lock_guard<std::mutex> hold(lock);
             pending--;

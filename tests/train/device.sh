@@ -40,6 +40,7 @@ auto 'CPU, not a GPU: the NVIDIA driver is for CUDA 11.8' LS_CUDA_VERSION=11080
 auto 'CPU, not a GPU: .*has not answered for 0.5 seconds' LS_CUDA_FAULT=cuInit:-1 LS_CUDA_WAIT_S=0.5
 auto 'CPU, not a GPU: .*killed by signal 6' LS_CUDA_FAULT=cuInit:-2
 auto 'CPU, not a GPU: GPU 0 failed: cuDevicePrimaryCtxRetain' LS_CUDA_FAULT=cuDevicePrimaryCtxRetain:101
+auto 'CPU, not a GPU: .*(has not finished its work|has not answered) for 0.5 seconds' LS_CUDA_HANG=1 LS_CUDA_WAIT_S=0.5
 
 for unit in bfmmla avx512-bf16 amx; do
     flags=("${tiny[@]}" --precision bf16 --matrix-unit "$unit")

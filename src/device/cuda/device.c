@@ -2,7 +2,7 @@
  * size.
  *
  * Host code waits by asking, never by blocking in the driver, so that a GPU that hangs becomes an error after
- * WAIT_LIMIT_S. */
+ * WAIT_LIMIT_S; at the end of a device, after TEARDOWN_LIMIT_S. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,7 @@ enum {
     DRY_PROCESSORS = 132,
     DRY_SHARED_BYTES = 99 << 10,
     WAIT_LIMIT_S = 600,
+    TEARDOWN_LIMIT_S = 10,
     BLOCKS_X_MAX = 0x7FFFFFFF,
     BLOCKS_Y_MAX = 0xFFFF,
 };
@@ -58,6 +59,7 @@ typedef struct cuda_device {
     unsigned next_piece, next_list;
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
     char name[32];
+    bool lost; /* it failed or hangs: calls of the driver may, too, so what it has is left to the end of the process */
 } cuda_device;
 
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
@@ -79,13 +81,20 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
     double begin = 0;
     for (unsigned turn = 0;; turn++) {
         CUresult result = ask(cuda, event);
-        if (result != CUDA_ERROR_NOT_READY) return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+        if (result != CUDA_ERROR_NOT_READY) {
+            cuda->lost = result != CUDA_SUCCESS;
+            return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+        }
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
         if (begin == 0) begin = now;
-        if (now - begin > cuda->patience_s)
-            return ls_fail(LS_ERR_FAILED, "GPU %d has not finished its work for %g seconds", cuda->gpu,
-                           cuda->patience_s);
+        if (now - begin > cuda->patience_s) {
+            cuda->lost = true;
+            return ls_fail(LS_ERR_FAILED,
+                           "GPU %d has not finished its work for %g seconds: look for it with nvidia-smi, and in dmesg "
+                           "for Xid",
+                           cuda->gpu, cuda->patience_s);
+        }
         if (now - begin > 0.002) ls_clock_sleep_us(100);
     }
 }
@@ -152,8 +161,8 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
 }
 
 static void free_memory(ls_device *device, void *memory) {
-    (void)finish_queues(device);
-    (void)cuda_of(device)->driver->cuMemFree(address(memory));
+    if (!cuda_of(device)->lost) (void)finish_queues(device);
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address(memory));
 }
 
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
@@ -286,8 +295,8 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
 }
 
 static void close_memory(ls_device *device, void *memory) {
-    (void)finish_queues(device);
-    (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
+    if (!cuda_of(device)->lost) (void)finish_queues(device);
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
 }
 
 static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
@@ -367,7 +376,12 @@ size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_ma
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     const ls_cuda_driver *driver = cuda->driver;
-    if (cuda->streams[0]) (void)finish_queues(device);
+    if (cuda->patience_s > TEARDOWN_LIMIT_S) cuda->patience_s = TEARDOWN_LIMIT_S;
+    if (cuda->streams[0] && !cuda->lost) (void)finish_queues(device);
+    if (cuda->lost) {
+        free(cuda);
+        return;
+    }
     ls_cuda_modules_close(cuda->modules);
     if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
     if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);

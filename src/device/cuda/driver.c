@@ -86,6 +86,20 @@ ls_status ls_cuda_driver_load(const ls_cuda_driver **out) {
 
 bool ls_cuda_driver_sees_none(void) { return state.sees_none; }
 
+/* Where the fault is the hardware's. */
+static const char *advice_for(CUresult result) {
+    switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+        return "; its memory or links are at fault: reset it, or take another, and continue with --resume";
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_UNKNOWN:
+        return "; it may have fallen off the bus: look for it with nvidia-smi, and in dmesg for Xid 79";
+    default: return "";
+    }
+}
+
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu) {
     if (result == CUDA_SUCCESS) return LS_OK;
     const char *name, *text;
@@ -97,7 +111,7 @@ ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const ch
                             "%s is out of memory (%s): use a smaller micro-batch, more workers on more GPUs, or a "
                             "higher --zero",
                             where, call);
-    return ls_fail_here(LS_ERR_FAILED, "%s failed: %s: %s (%s)", where, call, text, name);
+    return ls_fail_here(LS_ERR_FAILED, "%s failed: %s: %s (%s)%s", where, call, text, name, advice_for(result));
 }
 
 double ls_cuda_patience_s(double otherwise) {

@@ -42,15 +42,17 @@ static ls_status look(void *ctx, void *result) {
     ls_gpu_survey *survey = result;
     const ls_cuda_driver *driver;
     ls_device *device;
-    ls_status status = ls_cuda_driver_load(&driver);
+    ls_status loaded = ls_cuda_driver_load(&driver);
     survey->none = ls_cuda_driver_sees_none();
-    LS_TRY(status);
+    LS_TRY(loaded);
     survey->driver = driver->version;
     LS_TRY(ls_cuda_count(&survey->count));
     for (int i = 0; i < survey->count && i < LS_GPUS_LISTED; i++) LS_TRY(look_at(driver, i, &survey->gpu[i]));
     for (int i = 0; i < *opens && i < survey->count && i < LS_GPUS_LISTED; i++) {
         LS_TRY(ls_device_open_cuda(i, &device));
+        ls_status status = ls_device_finish(device);
         ls_device_destroy(device);
+        LS_TRY(status);
         if (survey->gpu[i].kernels == LS_GPU_KERNELS_NONE) return ls_cuda_modules_missing();
     }
     return LS_OK;
