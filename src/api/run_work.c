@@ -10,6 +10,7 @@
 #include "comm/world.h"
 #include "interop/copies.h"
 #include "observe/trace.h"
+#include "run/agree.h"
 #include "run/speed.h"
 #include "run/stop.h"
 
@@ -33,6 +34,7 @@ static ls_status share_by_speed(ls_run *r, ls_world *world) {
 }
 
 static ls_status create_trainer(ls_run *r, ls_world *world) {
+    if (r->launched && strcmp(r->options.device, "auto") == 0) LS_TRY(ls_agree_device(world, &r->chosen));
     LS_TRY(ls_world_open_device(world, r->chosen.name, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};

@@ -62,6 +62,22 @@ LD_LIBRARY_PATH=$stub LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LS_CUDA_FAULT=cuMemHostAlloc:
 expect_status 1
 expect_said 'worker 1: GPU 1 failed: cuMemHostAlloc: uncorrectable ECC error'
 
+# Of a launcher's workers each looks for itself.
+if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | grep -q 'Open MPI'; then
+    mpi=(mpirun --oversubscribe --allow-run-as-root --bind-to none)
+    with=(-n 1 -x LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
+    without=(-n 1 "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
+    for how in '1 × a CPU that plays a GPU' 'CPU, not a GPU: worker 1 has none'; do
+        case_begin "mpirun: $how"
+        case $how in C*) other=("${without[@]}") ;; *) other=("${with[@]}") ;; esac
+        "${mpi[@]}" "${with[@]}" : "${other[@]}" >"$scratch/out" 2>"$scratch/err" </dev/null
+        status=$?
+        expect_weights "$right"
+        grep -q "^device    $how" "$scratch/out" || fail "no line of the device: $how"
+        rm -rf "$scratch/mpi"
+    done
+fi
+
 # version LINE VARIABLES…
 version() {
     local line=$1
