@@ -45,6 +45,7 @@ typedef struct cuda_device {
     unsigned next_piece, next_list;
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
     char name[32];
+    bool lost; /* its work may wait for ever for another worker: what it has is left to the end of the process */
 } cuda_device;
 
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
@@ -65,6 +66,11 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
         if (begin == 0) begin = now;
+        ls_status status = cuda->base.guest ? cuda->base.guest->watch(cuda->base.guest) : LS_OK;
+        if (status != LS_OK) {
+            cuda->lost = true;
+            return status;
+        }
         if (now - begin > WAIT_LIMIT_S)
             return ls_fail(LS_ERR_FAILED, "GPU %d has not finished its work for %d seconds", cuda->gpu, WAIT_LIMIT_S);
         if (now - begin > 0.002) ls_clock_sleep_us(100);
@@ -134,7 +140,7 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
 
 static void free_memory(ls_device *device, void *memory) {
     (void)finish_queues(device);
-    (void)cuda_of(device)->driver->cuMemFree(address(memory));
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address(memory));
 }
 
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
@@ -227,7 +233,7 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
 
 static void close_memory(ls_device *device, void *memory) {
     (void)finish_queues(device);
-    (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
 }
 
 static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
@@ -297,6 +303,10 @@ static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     const ls_cuda_driver *driver = cuda->driver;
     if (cuda->streams[0]) (void)finish_queues(device);
+    if (cuda->lost) {
+        free(cuda);
+        return;
+    }
     ls_cuda_modules_close(cuda->modules);
     if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
     if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);
