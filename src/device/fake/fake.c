@@ -84,14 +84,15 @@ static fake_device *fake_of(ls_device *device) { return (fake_device *)(void *)d
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Memory that nobody knows stays as it is, and the caller's own would be touched: it is an error of the caller, which a
+/* A block is longer than what was asked for, so the end of a tensor is inside, and is not the begin of the next block.
+ * Memory that nobody knows stays as it is, and the caller's own would be touched: it is an error of the caller, which a
  * crash shows. */
 static void *translate(const void *memory, const void *pointer) {
     const fake_device *fake = memory;
     uintptr_t at = (uintptr_t)pointer;
     for (const block *b = fake->blocks; b; b = b->next) {
         uintptr_t begin = (uintptr_t)b->caller;
-        if (at >= begin && at <= begin + b->bytes) return b->queue + (at - begin);
+        if (at >= begin && at < begin + b->bytes) return b->queue + (at - begin);
     }
     return pointer ? (void *)1 : NULL; /* not memory of this device: whoever reads it finds out */
 }
