@@ -35,8 +35,7 @@ static ls_status bring_out(ls_comm *comm, ls_staging *staging, const void *tenso
 ls_status ls_staging_end(const ls_staging *t) {
     if (t->to) return ls_device_copy_in(t->device, t->to, t->from, t->bytes);
     if (t->event.number) LS_TRY(ls_device_follow(t->device, t->event));
-    for (int i = 0; i < t->counts; i++)
-        LS_TRY(ls_device_await(t->device, t->counted[i].counter, t->counted[i].value));
+    for (int i = 0; i < t->counts; i++) LS_TRY(ls_device_await(t->device, t->counted[i].counter, t->counted[i].value));
     return LS_OK;
 }
 

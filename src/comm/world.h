@@ -47,8 +47,8 @@ ls_status ls_world_progress(ls_world *world);
 ls_status ls_world_wait(ls_world *world, ls_request *request);
 /* Whether somebody of this machine failed: LS_ERR_PEER then. */
 ls_status ls_world_check(ls_world *world);
-/* What has kept a worker of this machine from answering, for a wait of so many seconds that is no request's: its process
- * is stopped. LS_OK where none is. */
+/* What has kept a worker of this machine from answering, for a wait of so many seconds that is no request's: its
+ * process is stopped. LS_OK where none is. */
 ls_status ls_world_check_stopped(const ls_world *world, double waited_s);
 /* Wakes those of the communicator's local members that sleep; call after publishing something they may wait for. */
 void ls_world_ring(ls_comm *comm);

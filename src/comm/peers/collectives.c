@@ -19,9 +19,7 @@ typedef struct entry {
 
 _Static_assert(sizeof(entry) <= LS_SMALL_BYTES, "an entry must fit");
 
-static entry *entry_of(const ls_request *r, int local) {
-    return (entry *)(void *)ls_comm_small(r->comm, r, local);
-}
+static entry *entry_of(const ls_request *r, int local) { return (entry *)(void *)ls_comm_small(r->comm, r, local); }
 
 static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank + 1] - r->bounds[rank]; }
 

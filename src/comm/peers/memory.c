@@ -12,7 +12,8 @@
 
 enum { TABLE = 1024, OFFSET_BITS = 44, COUNTER_WORDS = 16, COUNTERS = (LS_QUEUES - LS_QUEUE_COMM) * 2 };
 
-static const uint64_t number_mask = ((uint64_t)1 << (64 - OFFSET_BITS)) - 1, offset_mask = ((uint64_t)1 << OFFSET_BITS) - 1;
+static const uint64_t number_mask = ((uint64_t)1 << (64 - OFFSET_BITS)) - 1,
+                      offset_mask = ((uint64_t)1 << OFFSET_BITS) - 1;
 
 /* An entry is used again after TABLE allocations: far more than requests under way can name. */
 typedef struct table {
@@ -65,8 +66,8 @@ static ls_peers *peers_of(ls_device_guest *guest) { return (ls_peers *)(void *)g
 
 /* ---- the device's guest ------------------------------------------------------------------------------------------ */
 
-/* A worker that failed or is gone is known to the segment. One that is stopped is looked for when the wait has lasted as
- * long as a collective may; pauses of this very worker do not count. */
+/* A worker that failed or is gone is known to the segment. One that is stopped is looked for when the wait has lasted
+ * as long as a collective may; pauses of this very worker do not count. */
 static ls_status watch(ls_device_guest *guest) {
     enum { SLICE_NS = 100000000 };
     ls_peers *peers = peers_of(guest);

@@ -1,8 +1,8 @@
 /* sum.c: ordered sums over memory of devices.
  *
  * The table of operations adds up a whole tree of tensors of one type in one go (tree_sum). Where the sources of a plan
- * are such a tree, as they are where all workers hold as much, that is all. Otherwise the parts of the tree that are one
- * are added up into scratch and then joined, pair by pair, a piece of the tensors after the other. */
+ * are such a tree, as they are where all workers hold as much, that is all. Otherwise the parts of the tree that are
+ * one are added up into scratch and then joined, pair by pair, a piece of the tensors after the other. */
 #include <stdlib.h>
 
 #include "comm/collectives/reduce.h"
@@ -46,7 +46,8 @@ static int list_parts(const ls_request *r, part *parts, int *stack) {
             part joined = {left, right, a->first, a->count + b->count, false, a->dtype, 0};
             joined.plain = a->plain && b->plain && a->dtype == b->dtype && a->count == ls_tree_left(joined.count);
             if (!joined.plain)
-                joined.needs = most(is_read_in_place(a) ? 0 : most(a->needs, 1), is_read_in_place(b) ? 0 : 1 + most(b->needs, 1));
+                joined.needs =
+                    most(is_read_in_place(a) ? 0 : most(a->needs, 1), is_read_in_place(b) ? 0 : 1 + most(b->needs, 1));
             parts[n] = joined;
             depth -= 2;
         }
