@@ -84,6 +84,16 @@ typedef struct ls_device_calls {
     ls_status (*usage)(ls_device *device, ls_device_usage *out);
 } ls_device_calls;
 
+/* Who has to know what happens to a device: the workers that read each other's memory (comm/peers). */
+typedef struct ls_device_guest ls_device_guest;
+struct ls_device_guest {
+    /* Asked while the host waits for the device; other than LS_OK ends the wait, and the device is lost. */
+    ls_status (*watch)(ls_device_guest *guest);
+    ls_status (*allocated)(ls_device_guest *guest, void *memory, size_t bytes);
+    void (*freed)(ls_device_guest *guest, void *memory); /* it is about to be */
+    void (*leave)(ls_device_guest *guest);               /* before the device is destroyed */
+};
+
 /* A kind of device begins its own struct with this one. */
 struct ls_device {
     const char *name;
@@ -92,6 +102,7 @@ struct ls_device {
     size_t align; /* of pieces of an arena in its memory; 0: the least */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
+    ls_device_guest *guest; /* NULL: nobody */
 };
 
 /* The CPU. `threads` and `cpus` are those of ls_pool_create(): the calling thread is the first and may be pinned.
@@ -106,17 +117,20 @@ ls_status ls_device_open_cpu_pool(struct ls_pool *pool, const struct ls_kernels 
 /* Waits for the queue and gives everything back but memory that is still allocated, which its owner frees first. NULL
  * does nothing. */
 static inline void ls_device_destroy(ls_device *device) {
+    if (device && device->guest) device->guest->leave(device->guest);
     if (device) device->calls->destroy(device);
 }
 
 /* Zeroed, 64-byte aligned; 0 bytes give a valid address too. The caller owns it and frees it on the same device. On
  * failure *out is NULL. */
 static inline ls_status ls_device_alloc(ls_device *device, size_t bytes, void **out) {
-    return device->calls->alloc(device, bytes, out);
+    LS_TRY(device->calls->alloc(device, bytes, out));
+    return device->guest ? device->guest->allocated(device->guest, *out, bytes) : LS_OK;
 }
 
 /* Work enqueued before may still use the memory. NULL does nothing. */
 static inline void ls_device_free(ls_device *device, void *memory) {
+    if (memory && device->guest) device->guest->freed(device->guest, memory);
     if (memory) device->calls->free(device, memory);
 }
 

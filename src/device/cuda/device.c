@@ -59,7 +59,7 @@ typedef struct cuda_device {
     unsigned next_piece, next_list;
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
     char name[32];
-    bool lost; /* it failed or hangs: calls of the driver may, too, so what it has is left to the end of the process */
+    bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
@@ -88,6 +88,11 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
         if (begin == 0) begin = now;
+        ls_status status = cuda->base.guest ? cuda->base.guest->watch(cuda->base.guest) : LS_OK;
+        if (status != LS_OK) {
+            cuda->lost = true;
+            return status;
+        }
         if (now - begin > cuda->patience_s) {
             cuda->lost = true;
             return ls_fail(LS_ERR_FAILED,
