@@ -97,9 +97,10 @@ struct ls_device_guest {
 /* A kind of device begins its own struct with this one. */
 struct ls_device {
     const char *name;
-    int queue;    /* where calls go */
-    bool is_host; /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
-    size_t align; /* of pieces of an arena in its memory; 0: the least */
+    int queue;      /* where calls go */
+    bool is_host;   /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
+    size_t align;   /* of pieces of an arena in its memory; 0: the least */
+    uint64_t reads; /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
     ls_device_guest *guest; /* NULL: nobody */
@@ -141,6 +142,7 @@ static inline ls_status ls_device_copy_in(ls_device *device, void *to, const voi
 
 /* Device to host. Waits for what was enqueued before; when this returns the bytes are there. */
 static inline ls_status ls_device_copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
+    device->reads++;
     return device->calls->copy_out(device, host, from, bytes);
 }
 

@@ -262,18 +262,9 @@ uint64_t ls_trainer_samples(const ls_trainer *t) {
 }
 
 ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
-    int64_t bad = 0;
-    for (int i = 0; i < ls_model_params(t->model); i++) {
-        const ls_param *p = ls_model_param(t->model, i);
-        const float *const tensors[] = {p->own_w, p->moment[0], p->moment[1]};
-        size_t own = ls_param_range_elems(p->own), first = own;
-        for (size_t j = 0; j < sizeof tensors / sizeof *tensors && first == own; j++)
-            if (tensors[j] && own > 0)
-                LS_TRY(t->device->ops->find_bad(t->device, &(ls_find_bad_call){tensors[j], LS_F32, own, &first}));
-        bad += first < own;
-    }
-    LS_TRY(ls_partition_sum(t->partition, &bad, 1));
-    *out = bad == 0;
+    int param;
+    LS_TRY(ls_partition_bad_state(t->partition, &param));
+    *out = param < 0;
     return LS_OK;
 }
 

@@ -253,8 +253,10 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
         partition->rope_sin = take(arena, "tables", setup->T, half);
     }
     partition->aside = setup->numerics ? take(arena, "scratch", LS_NUMERICS_PIECE, 1) : NULL;
-    if (setup->train)
-        partition->squares = ls_arena_take_array(arena, "scratch", partition->squares_elems, sizeof(double));
+    if (setup->numerics)
+        partition->counts = ls_arena_take_array(arena, "scratch", ls_partition_count_words(partition), sizeof(int64_t));
+    partition->sums = ls_arena_take_array(arena, "scratch", ls_partition_sum_words(partition), sizeof(int64_t));
+    partition->hashes = ls_arena_take_array(arena, "scratch", partition->hash_room, sizeof *partition->hashes);
     if (setup->scratch_bytes) partition->lent = ls_arena_take(arena, "scratch", setup->scratch_bytes);
     lay_scratch(partition, arena); /* last: its phases give their place up */
     return LS_OK;
