@@ -1,7 +1,8 @@
 # lockstep: `make` builds ./lockstep and liblockstep.a with what is installed; `make help` lists the targets.
 #
 # Variables: CC, BUILD (folder of the outputs), MPI=auto|no|<pkg-config name>, CUDA=auto|no|<folder of the toolkit>, SANITIZE=address,undefined,
-#            WERROR=1, PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use).
+#            WERROR=1, PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use),
+#            TEST_OPT and TEST_LDFLAGS (of test programs; `make programs TEST_OPT='-O0 -g' TEST_LDFLAGS=` for a debugger).
 
 CC       ?= cc
 BUILD    ?= build
@@ -76,6 +77,10 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
+# Test programs are many and run for moments: what counts is how soon they are built.
+TEST_OPT     ?= $(if $(SANITIZE),,-O1 -g0)
+TEST_LDFLAGS ?= $(if $(SANITIZE),,-Wl,-S)
+
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
             $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
             $(if $(findstring /portable/kernels.c,$<),$(PORTABLE_FLAGS))
@@ -130,9 +135,13 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
 $(BUILD)/flags-mpi: FORCE
 	@mkdir -p $(BUILD); echo '$(MPI_FLAGS_NOW)' | cmp -s - $@ || echo '$(MPI_FLAGS_NOW)' > $@
+$(BUILD)/flags-tests: FORCE
+	@mkdir -p $(BUILD); echo '$(TEST_OPT) $(TEST_LDFLAGS)' | cmp -s - $@ || echo '$(TEST_OPT) $(TEST_LDFLAGS)' > $@
 ifndef BARE
 MPI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MPI $(SRC)))
 $(MPI_OBJ): $(BUILD)/flags-mpi
+TEST_OBJ := $(addsuffix .o,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.o $(FUZZ_OBJ)
+$(TEST_OBJ): $(BUILD)/flags-tests
 endif
 .PHONY: FORCE
 FORCE:
@@ -140,7 +149,7 @@ FORCE:
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter tests/%,$<),$(TEST_OPT)) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
 
 CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.cuh src/device/cuda/args/*.h src/device/cuda/common/*)
 define cubins_of # SM, its name for the compiler
@@ -167,15 +176,16 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(CLI_OBJ) $(LIB) $(LIB_LDLIBS) -o $@
 
+CMOCKA = $(eval CMOCKA := $(shell $(PKG) --libs cmocka))$(CMOCKA)
 $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) $(shell $(PKG) --libs cmocka) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) $(CMOCKA) -o $@
 
 # A libcuda whose GPU is the CPU, with the kernels of src/device/cuda/kernels.
 LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
 CXX ?= c++
 CU_ON_CPU := $(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/tests/cuda/%.o,$(CU)) $(BUILD)/tests/cuda/libcuda.o
-CXXFLAGS_CUDA := -std=c++17 -O2 -g -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
+CXXFLAGS_CUDA := -std=c++17 -Og -g0 -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
                  $(if $(WERROR),-Werror) -Isrc -Itests/cuda
 $(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)
@@ -196,11 +206,11 @@ $(LIBCUDA): $(CU_ON_CPU)
 # The program with somebody in it who spoils numbers, as LS_SPOIL says: for tests alone.
 $(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $^ $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) -o $@
 
 $(PROG_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.d
 
