@@ -21,7 +21,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
-        bench-precision-run bench-vision bench-vision-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
+        bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
         verify-all-run test-mutations fuzz fuzz-run fresh install uninstall clean help format \
         check-format check-layers ci
@@ -403,6 +403,14 @@ experiment-ratio-run: all
 	python3 bench/ratio.py --lockstep $(BIN) $(EXPERIMENT_ARGS)
 
 # Probes this machine, predicts layouts of this program and measures them.
+# The python3 of the machine, which has a PyTorch for its GPU or none; ROW= picks rows of the table.
+bench-gpu:
+	@tools/setup python
+	@$(MAKE) $(JOBS) bench-gpu-run
+
+bench-gpu-run: all
+	@python3 bench/gpu.py --lockstep $(BIN) --row "$(ROW)" $(BENCH_ARGS)
+
 bench-plan:
 	@tools/setup python
 	@$(MAKE) bench-plan-run
@@ -473,6 +481,7 @@ help:
 	@echo 'make bench-vision  LeNet and ResNet-18 beside PyTorch, two workers beside one; BENCH_ARGS="--only lenet --rounds 2"'
 	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
 	@echo 'make experiment-ratio  whether more workers help LeNet and ResNet-18, measured and predicted; EXPERIMENT_ARGS="--seconds 240"'
+	@echo 'make bench-gpu    training, products and memory-bound kernels on a GPU beside PyTorch, cuBLAS and a copy; ROW=gpt2,resnet18,gemm,memory'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
 	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/planner.md says'
