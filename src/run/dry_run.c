@@ -41,28 +41,27 @@ static ls_status run_actions(ls_partition *partition, int stage) {
     enum { FIRST = 6, LAST = 2 };
     const ls_schedule *schedule = ls_partition_schedule(partition);
     ls_partition_feed feed = {.read = no_tokens, .images = no_images};
-    ls_loss_sum loss = {0};
     for (int i = 0; i < schedule->count[stage]; i++) {
         const ls_action *action = &schedule->actions[stage][i];
         if (action->micro >= FIRST && action->micro < schedule->micros - LAST) continue;
-        LS_TRY(ls_partition_run_action(partition, action, &feed, &loss));
+        LS_TRY(ls_partition_run_action(partition, action, &feed));
     }
     return LS_OK;
 }
 
 static ls_status run_update(const ls_settings *settings, ls_partition *partition, ls_device *device) {
     ls_exact_sum squares;
+    ls_loss_sum loss = {0};
     ls_update_step by = {.rule = settings->optimizer.kind};
     ls_optimizer_update update = {.step = {by, by}};
     const ls_model *model = ls_partition_model(partition);
-    ls_hash128 hash;
     memset(&squares, 0, sizeof squares);
     LS_TRY(ls_partition_finish_grads(partition));
-    LS_TRY(ls_partition_square_norm(partition, &squares, NULL));
+    LS_TRY(ls_partition_square_norm(partition, &loss, &squares, NULL));
     LS_TRY(ls_optimizer_step(&update, device, &settings->policy, model));
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *p = ls_model_param(model, i);
-        if (p->held) LS_TRY(device->ops->hash(device, &(ls_hash_call){&hash, p->w, ls_param_elems(p) * sizeof(float)}));
+        if (p->held) LS_TRY(device->ops->hash(device, &(ls_hash_call){NULL, p->w, ls_param_elems(p) * sizeof(float)}));
     }
     return LS_OK;
 }
