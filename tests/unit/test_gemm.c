@@ -23,7 +23,6 @@
 enum { KERNELS = 4, POOLS = 4 };
 
 static ls_pool *pools[POOLS];
-static ls_device *cuda; /* NULL: there is none */
 
 static int list_kernels(ls_gemm_kernels *list) {
     int n = 0;
@@ -38,38 +37,6 @@ static int list_kernels(ls_gemm_kernels *list) {
     return n;
 }
 
-/* A copy on the GPU that begins `shift` elements behind a boundary; *base is to be freed. */
-static void *on_cuda(const void *host, size_t elems, size_t elem_bytes, size_t shift, void **base) {
-    assert_int_equal(ls_device_alloc(cuda, (elems + shift) * elem_bytes, base), LS_OK);
-    void *at = (char *)*base + shift * elem_bytes;
-    assert_int_equal(ls_device_copy_in(cuda, at, host, elems * elem_bytes), LS_OK);
-    return at;
-}
-
-static void check_on_cuda(const problem *p, size_t shift) {
-    size_t bytes = p->a16 ? 2 : 4, c_bytes = p->c16 ? 2 : 4, sibling_elems = LS_GEMM_SIBLINGS_MAX * p->g.m * p->g.ldc;
-    void *bases[5], *c = room(p->c_elems * c_bytes);
-    ls_gemm g = p->g;
-    g.a = on_cuda(p->g.a, p->a_elems, bytes, shift, &bases[0]);
-    g.b = on_cuda(p->g.b, p->b_elems, bytes, shift, &bases[1]);
-    char *all = on_cuda(p->c16 ? (const void *)p->c16 : p->c, p->c_elems, c_bytes, shift, &bases[2]);
-    const float *siblings = on_cuda(p->sibling, sibling_elems, 4, shift, &bases[3]);
-    const float *bias = on_cuda(p->bias, g.n, 4, shift, &bases[4]);
-    g.c = all + GUARD * c_bytes;
-    g.bias = g.bias ? bias : NULL;
-    for (int s = 0; s < g.siblings; s++) g.sibling[s] = s == p->own ? g.c : siblings + (p->g.sibling[s] - p->sibling);
-    /* Every other time as audits compute a second time. */
-    static unsigned turn;
-    assert_int_equal(ls_device_compute_otherwise(cuda, turn++ % 2), LS_OK);
-    if (cuda->ops->gemm(cuda, &g) != LS_OK) fail_msg("%s", ls_status_message());
-    assert_int_equal(ls_device_copy_out(cuda, c, all, p->c_elems * c_bytes), LS_OK);
-    if (p->c16 ? memcmp(c, p->expected16, p->c_elems * 2) != 0 : !same(c, p->expected, p->c_elems))
-        fail_msg("cuda: form %d, %zu x %zu x %zu, %d slices, %d siblings, dtype %d to %d, strides %zu %zu %zu differs",
-                 (int)g.form, g.m, g.n, g.k, g.slices, g.siblings, (int)g.dtype, (int)g.c_dtype, g.lda, g.ldb, g.ldc);
-    for (int i = 0; i < 5; i++) ls_device_free(cuda, bases[i]);
-    free(c);
-}
-
 static void check_everywhere(problem *p) {
     if (cuda) check_on_cuda(p, (p->g.m + p->g.n) % 4);
     ls_gemm_kernels list[KERNELS];
@@ -82,13 +49,13 @@ static int open_pools(void **state) {
     static const int threads[POOLS] = {1, 2, 3, 7};
     for (int i = 0; i < POOLS; i++)
         if (ls_pool_create(threads[i], NULL, &pools[i]) != LS_OK) return -1;
-    return getenv("LS_TEST_CUDA") && ls_device_open_cuda(0, &cuda) != LS_OK ? -1 : 0;
+    return open_cuda();
 }
 
 static int close_pools(void **state) {
     (void)state;
     for (int i = 0; i < POOLS; i++) ls_pool_destroy(pools[i]);
-    if (cuda) ls_device_destroy(cuda);
+    ls_device_destroy(cuda);
     return 0;
 }
 

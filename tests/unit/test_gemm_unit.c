@@ -25,12 +25,13 @@ static int open_pools(void **state) {
     ls_gemm_kernels_fill_portable(&portable);
     for (int i = 0; i < POOLS; i++)
         if (ls_pool_create(threads[i], NULL, &pools[i]) != LS_OK) return -1;
-    return 0;
+    return open_cuda();
 }
 
 static int close_pools(void **state) {
     (void)state;
     for (int i = 0; i < POOLS; i++) ls_pool_destroy(pools[i]);
+    ls_device_destroy(cuda);
     return 0;
 }
 
@@ -146,6 +147,12 @@ static void test_loops(void **state) {
     }
 }
 
+/* On this CPU, and on a GPU where it has the unit. */
+static void check_here(problem *p, ls_pool *pool) {
+    check_problem(&portable, p, pool);
+    if (cuda && (p->g.unit == LS_UNIT_HGMMA || p->g.unit == LS_UNIT_CHAIN)) check_on_cuda(p, (p->g.m + p->g.n) % 4);
+}
+
 /* ---- the units of this CPU --------------------------------------------------------------------------------------- */
 
 static void test_shapes(void **state) {
@@ -159,7 +166,7 @@ static void test_shapes(void **state) {
             size_t m = sizes[below(k > 1000 ? 8 : N)], n = sizes[below(k > 1000 ? 8 : N)];
             problem p;
             open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)below(3), m, n, k, slices, some_options((ls_unit)unit));
-            check_problem(&portable, &p, pools[below(POOLS)]);
+            check_here(&p, pools[below(POOLS)]);
             close_problem(&p);
         }
 }
@@ -172,7 +179,7 @@ static void test_long(void **state) {
             problem p;
             open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)(turn % 3), 9, 13, 4101 + below(5000), 1,
                               OPERANDS_BF16 | (turn < 3 ? ACCUMULATE : C_BF16));
-            check_problem(&portable, &p, pools[below(POOLS)]);
+            check_here(&p, pools[below(POOLS)]);
             close_problem(&p);
         }
 }
@@ -187,7 +194,7 @@ static void test_sequences(void **state) {
             problem p;
             open_unit_problem(&p, (ls_unit)unit, period, LS_GEMM_TN, 1 + below(40), 1 + below(40), period * sequences,
                               1 + (int)below(sequences), some_options((ls_unit)unit));
-            check_problem(&portable, &p, pools[below(POOLS)]);
+            check_here(&p, pools[below(POOLS)]);
             close_problem(&p);
         }
 }
@@ -298,7 +305,7 @@ static void test_special(void **state) {
             for (size_t i = 0; i < p.c_elems; i++) p.c[i] = ldexpf(p.c[i], (int)below(280) - 150);
             free(p.expected);
             expect(&p);
-            check_problem(&portable, &p, NULL);
+            check_here(&p, NULL);
             close_problem(&p);
         }
 }
@@ -317,7 +324,7 @@ static void test_one_nan(void **state) {
             free(p.c16);
             free(p.expected16);
             expect(&p);
-            check_problem(&portable, &p, NULL);
+            check_here(&p, NULL);
             close_problem(&p);
         }
 }

@@ -52,6 +52,7 @@ typedef struct ls_cuda_gemm {
     int near_levels, far_levels;
     float *far;
     float *parts; /* not NULL: blockIdx.z is a slice, whose sum goes to its m × n numbers here; the tree comes later */
+    size_t period; /* with a unit: a granule of k ends with each so many, too; 0: it does not */
     int slices;
     size_t bounds[LS_CUDA_GEMM_SLICES + 1];
     int accumulate, siblings;

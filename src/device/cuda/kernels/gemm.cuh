@@ -223,7 +223,7 @@ template <class S> struct waiting_sums {
     }
     /* Slice s has ended: the sums in front of it in the tree that are complete now are added from the left; the rest
      * waits. */
-    LS_DEVICE void end_slice(chains<S> &c, int s, int slices) {
+    template <class C> LS_DEVICE void end_slice(C &c, int s, int slices) {
         unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
         for (; complete; complete &= complete - 1) {
             int level = __ffs((int)complete) - 1;

@@ -75,8 +75,15 @@ static const kernel_set odd_gather_kernels = {
     [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL},
 };
 
+static const kernel_set hgmma_kernels = {
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn},
+    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn},
+};
+
 static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *args, bool gathers) {
     bool is_aligned = args->a_is_vector && args->b_is_vector;
+    if (g->unit == LS_UNIT_HGMMA) return hgmma_kernels[g->form];
     const kernel_set *set = gathers              ? is_aligned ? &gather_kernels : &odd_gather_kernels
                             : g->dtype != LS_F32 ? &any_kernels
                             : is_aligned         ? &aligned_kernels
@@ -224,6 +231,7 @@ static ls_cuda_gemm args_of(const ls_gemm *g) {
         .c = g->c,
         .ldc = g->ldc,
         .c_dtype = (int)g->c_dtype,
+        .period = g->period,
         .slices = slices_of(g),
         .bounds = {0, g->k},
         .accumulate = g->accumulate,
@@ -350,8 +358,8 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
 }
 
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
-    if (call->unit != LS_UNIT_CHAIN)
-        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use unit chain", ls_unit_name(call->unit));
+    if (call->unit != LS_UNIT_CHAIN && call->unit != LS_UNIT_HGMMA)
+        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(call->unit));
     LS_TRY(ls_gemm_check(call));
     return run(device, call);
 }
