@@ -233,6 +233,6 @@ template <class A, class B> LS_DEVICE void hgmma(const ls_cuda_gemm &g) {
         hgmma_tile<A, B, false>(g);
 }
 
-LS_KERNEL(hgmma_any_nn, ls_cuda_gemm, 128) { hgmma<hgmma_rows, hgmma_columns>(a); }
-LS_KERNEL(hgmma_any_nt, ls_cuda_gemm, 128) { hgmma<hgmma_rows, hgmma_rows>(a); }
-LS_KERNEL(hgmma_any_tn, ls_cuda_gemm, 128) { hgmma<hgmma_columns, hgmma_columns>(a); }
+LS_KERNEL_ALONE(hgmma_any_nn, ls_cuda_gemm, 128) { hgmma<hgmma_rows, hgmma_columns>(a); }
+LS_KERNEL_ALONE(hgmma_any_nt, ls_cuda_gemm, 128) { hgmma<hgmma_rows, hgmma_rows>(a); }
+LS_KERNEL_ALONE(hgmma_any_tn, ls_cuda_gemm, 128) { hgmma<hgmma_columns, hgmma_columns>(a); }
