@@ -81,8 +81,8 @@ static int choose_tile(ls_device *device, const ls_gemm *g, int *apart) {
     double least = -1;
     *apart = 1;
     size_t part_elems = 0;
-    bool is_large = __builtin_mul_overflow(g->m, g->n, &part_elems) ||
-                    part_elems > room / sizeof(float) / (size_t)slices;
+    bool is_large =
+        __builtin_mul_overflow(g->m, g->n, &part_elems) || part_elems > room / sizeof(float) / (size_t)slices;
     for (int i = 0; i < TILES; i++)
         for (int split = 1; split <= slices; split += slices > 1 ? slices - 1 : 1) {
             if ((split > 1 && is_large) || shared_bytes(&tiles[i], split > 1 ? 1 : slices) > ls_cuda_shared_max(device))
