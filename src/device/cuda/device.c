@@ -52,7 +52,7 @@ typedef struct cuda_device {
     size_t lent_bytes;
     void *scratch[LS_QUEUES]; /* where that is not enough */
     size_t scratch_bytes[LS_QUEUES];
-    size_t others; /* memory in use before anything was allocated here */
+    size_t others;         /* memory in use before anything was allocated here */
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
@@ -480,7 +480,8 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     return LS_OK;
 }
 
-/* ---- without a GPU ------------------------------------------------------------------------------------------------ */
+/* ---- without a GPU ------------------------------------------------------------------------------------------------
+ */
 
 static void destroy_dry(ls_device *device) { free(cuda_of(device)); }
 

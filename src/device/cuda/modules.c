@@ -148,7 +148,8 @@ const char *ls_cuda_built_in(void) {
     text[0] = '\0';
     for (size_t i = 0; i < ls_cuda_images_count && used < sizeof text; i++)
         if (ls_cuda_images[i].sm && strcmp(ls_cuda_images[i].family, kernels[0].family) == 0)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%ssm_%d", used ? ", " : "", ls_cuda_images[i].sm);
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%ssm_%d", used ? ", " : "", ls_cuda_images[i].sm);
     return used ? text : "none (NVRTC compiles kernels on first use)";
 }
 
