@@ -433,11 +433,6 @@ static void free_memory(ls_device *device, void *memory) {
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-/* Those whose result is memory of the host wait for it. */
-static bool answers_host(ls_fake_op op) {
-    return op == LS_FAKE_count || op == LS_FAKE_difference || op == LS_FAKE_hash || op == LS_FAKE_find_bad;
-}
-
 static ls_status ask(ls_device *device, ls_fake_op op, const void *call, size_t bytes) {
     fake_device *fake = fake_of(device);
     command *c;
@@ -449,8 +444,7 @@ static ls_status ask(ls_device *device, ls_fake_op op, const void *call, size_t 
         return no_memory(bytes);
     }
     ls_fake_own(op, c->call, &(ls_fake_copier){translate, keep, fake, c});
-    LS_TRY(enqueue(fake, c));
-    return answers_host(op) ? finish_queue(fake) : LS_OK;
+    return enqueue(fake, c);
 }
 
 #define OP(name, call_type)                                                                                            \
@@ -463,6 +457,11 @@ LS_OPS(OP)
 static double peak_flops_s(ls_device *device, ls_unit unit) {
     (void)device, (void)unit;
     return 0;
+}
+
+static ls_status compute_otherwise(ls_device *device, bool otherwise) {
+    LS_TRY(finish_queues(device));
+    return ls_device_compute_otherwise(fake_of(device)->cpu, otherwise);
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -496,6 +495,7 @@ static const ls_device_calls fake_calls = {
     .wait = wait_for_event,
     .finish = finish_queues,
     .destroy = destroy_fake,
+    .compute_otherwise = compute_otherwise,
     .share = share_memory,
     .open = open_memory,
     .close = free_memory,
