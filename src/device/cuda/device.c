@@ -19,7 +19,8 @@ enum {
     EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 4,
-    LISTS = 64,
+    LISTS_EACH = 16, /* of a queue */
+    LISTS = LISTS_EACH * LS_QUEUES,
     LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
     PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
     ALIGN_BYTES = 256, /* of what may be moved by the widest instructions */
@@ -56,7 +57,7 @@ typedef struct cuda_device {
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
-    unsigned next_piece, next_list;
+    unsigned next_piece, next_list[LS_QUEUES];
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
     char name[32];
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
@@ -346,7 +347,8 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
         return ls_fail(LS_ERR_INPUT, "a list of %zu bytes for the GPU: at most %d", bytes, LS_CUDA_LIST_BYTES);
     *out = nowhere;
     if (is_dry(cuda)) return LS_OK;
-    unsigned at = cuda->next_list++ % LISTS;
+    /* Each queue has its own: what reads a list on the device comes before the next that takes its place. */
+    unsigned queue = (unsigned)device->queue, at = queue * LISTS_EACH + cuda->next_list[queue]++ % LISTS_EACH;
     if (cuda->list_used[at]) LS_TRY(wait_until(cuda, ask_event, cuda->list_done[at]));
     cuda->list_used[at] = true;
     size_t offset = (size_t)at * LS_CUDA_LIST_BYTES;
