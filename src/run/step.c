@@ -392,8 +392,6 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         ls_train_event event = {.kind = LS_EVENT_AUDIT, .group = -1};
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
-        step.pool = t->world ? t->world->pool : NULL;
-        step.has_other = t->device->is_host;
         LS_TRY(ls_audit_run(a, t->partition, &step, &next, &outcome, &event));
         if (event.group >= 0) LS_TRY(tell(t, &event));
         if (outcome == LS_AUDIT_STOP)

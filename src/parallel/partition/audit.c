@@ -126,10 +126,9 @@ ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start
     return status;
 }
 
-void ls_partition_use_device(ls_partition *partition, ls_device *device) {
-    partition->nn.device = device ? device : partition->device;
-    partition->nn.ops = partition->nn.device->ops;
-    ls_fault_path = device != NULL;
+ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise) {
+    ls_fault_path = otherwise;
+    return ls_device_compute_otherwise(partition->device, otherwise);
 }
 
 /* ---- results on the way: sums of hashes, by site ----------------------------------------------------------------- */

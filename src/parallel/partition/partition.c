@@ -238,7 +238,7 @@ ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup,
     ls_partition partition = {0};
     fill_plain(&partition, model, setup);
     ls_status status = make_lists(&partition);
-    ls_arena_measure(arena);
+    ls_arena_measure(arena, setup->align);
     if (status == LS_OK) status = ls_partition_layout(arena, &partition);
     if (status == LS_OK) status = ls_arena_finish(arena);
     free_lists(&partition);
@@ -308,8 +308,9 @@ ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_parti
     find_comms(partition);
     LS_TRY_OUT(make_lists(partition));
     LS_TRY_OUT(alloc_host(partition));
-    ls_memory_source source = {.alloc = alloc, .release = release, .ctx = device};
+    ls_memory_source source = {.alloc = alloc, .release = release, .ctx = device, .align = device->align};
     LS_TRY_OUT(ls_arena_build(ls_partition_layout, partition, &source, &partition->arena));
+    if (partition->lent) ls_device_lend(device, partition->lent, setup->scratch_bytes);
     LS_TRY_OUT(fill_rope(partition));
     *out = partition;
     return LS_OK;
@@ -320,6 +321,7 @@ out:
 
 void ls_partition_destroy(ls_partition *partition) {
     if (!partition) return;
+    if (partition->lent) ls_device_take_back(partition->device, partition->lent);
     if (partition->arena.memory) release(partition->device, partition->arena.memory);
     free_lists(partition);
     free(partition);

@@ -35,6 +35,8 @@ typedef struct ls_partition_setup {
     uint64_t seed;
     ls_layout layout;         /* micro is set; without training, rows are micro·T */
     ls_place_in_layout place; /* of this worker */
+    size_t align;             /* of pieces of the arena, while measuring: the device's; 0: the least */
+    size_t scratch_bytes;     /* of the arena, that the device's operations get (ls_device_lend) */
     ls_world *world;          /* NULL for one worker alone, and while measuring */
     ls_mesh *mesh;            /* of the layout; NULL with it */
 } ls_partition_setup;

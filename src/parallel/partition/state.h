@@ -69,6 +69,7 @@ struct ls_partition {
     ls_model *model;
     ls_device *device;
     ls_partition_setup setup;
+    void *lent; /* piece of the arena that the device uses, or NULL */
     ls_arena arena;
     ls_nn nn;
     ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */

@@ -1,4 +1,4 @@
-/* gemm.h: what the kernels of gemm.cu and conv.cu are started with, and the tiles that they have. */
+/* gemm.h: what the kernels of gemm.cu, gemm_any.cu and conv.cu are started with, and the tiles that they have. */
 #ifndef LS_DEVICE_CUDA_ARGS_GEMM_H
 #define LS_DEVICE_CUDA_ARGS_GEMM_H
 
@@ -42,12 +42,15 @@ typedef struct ls_cuda_gemm {
     const void *a, *b;
     size_t lda, ldb;
     int dtype;
-    int a_is_vector, b_is_vector; /* four neighbours in one access */
+    int a_is_vector, b_is_vector; /* four neighbours in one access, and no three at an end */
     void *c;
     size_t ldc;
     int c_dtype, c_is_vector;
     int has_c_rows;
     ls_cuda_grid_rows c_rows;
+    /* Sums that wait in the tree over slices: levels of it in shared memory, and those above, of each tile. */
+    int near_levels, far_levels;
+    float *far;
     float *parts; /* not NULL: blockIdx.z is a slice, whose sum goes to its m × n numbers here; the tree comes later */
     int slices;
     size_t bounds[LS_CUDA_GEMM_SLICES + 1];

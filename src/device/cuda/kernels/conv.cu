@@ -38,17 +38,15 @@ struct patch_row {
 };
 
 /* Positions as lines. */
-template <int LINES, int THREADS> struct patches_along_k : held_along_k<LINES, THREADS> {
+template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     using base::held;
     const float *from;
-    int is_vector;
     patch_row row[base::COUNT];
     const ls_cuda_patches *patches;
 
-    LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines, int vector) {
+    LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         from = (const float *)images;
-        is_vector = vector;
         patches = &p;
         base::clear();
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
@@ -60,11 +58,12 @@ template <int LINES, int THREADS> struct patches_along_k : held_along_k<LINES, T
         int y = row[i].y + c.y, x = row[i].x + c.x;
         return is_inside(*patches, y, x) ? from + row[i].image + pixel_at(*patches, y, x) + c.channel : nullptr;
     }
-    LS_DEVICE void fetch(size_t k, size_t end, float *) {
-        uint32_t k0 = (uint32_t)k + base::k4() * 4;
-        if (k0 >= end) return;
+    template <bool ALL> LS_DEVICE void fetch(size_t k, int count, float *) {
+        const uint32_t k0 = (uint32_t)k + base::k4() * 4;
+        const int there = count - base::k4() * 4;
+        if (!ALL && there <= 0) return;
         patch_column c;
-        if (is_vector) {
+        if (VECTOR) {
             c.find(*patches, k0);
             LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
                 const float *p = number(i, c);
@@ -73,7 +72,7 @@ template <int LINES, int THREADS> struct patches_along_k : held_along_k<LINES, T
             return;
         }
         LS_UNROLL for (int e = 0; e < 4; e++) {
-            if (k0 + e >= end) continue;
+            if (!ALL && e >= there) continue;
             c.find(*patches, k0 + e);
             LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
                 const float *p = number(i, c);
@@ -84,16 +83,15 @@ template <int LINES, int THREADS> struct patches_along_k : held_along_k<LINES, T
 };
 
 /* Columns as lines, k being positions. */
-template <int LINES, int THREADS> struct patches_across_k : quads_across_k<LINES, THREADS> {
+template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     const float *from;
-    int is_vector, count;
+    int count;
     patch_column column[4];
     const ls_cuda_patches *patches;
 
-    LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines, int vector) {
+    LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         from = (const float *)images;
-        is_vector = vector;
         patches = &p;
         count = base::lines_there(line0, lines);
         uint32_t first = count ? (uint32_t)line0 + base::line() : 0;
@@ -103,13 +101,13 @@ template <int LINES, int THREADS> struct patches_across_k : quads_across_k<LINES
         int y = r.y + c.y, x = r.x + c.x;
         return is_inside(*patches, y, x) ? from + r.image + pixel_at(*patches, y, x) + c.channel : nullptr;
     }
-    LS_DEVICE void fetch(size_t k, size_t end, float *to) {
+    template <bool ALL> LS_DEVICE void fetch(size_t k, int k_count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-            if (k + base::row(i) >= end) continue;
+            if (!ALL && base::row(i) >= k_count) continue;
             patch_row r;
             r.find(*patches, (uint32_t)k + base::row(i));
             float *place = base::place(to, i);
-            if (is_vector && count == 4) {
+            if (VECTOR) {
                 const float *p = number(r, column[0]);
                 copy16_async_or_zero(place, p ? p : from, p != nullptr);
                 continue;
@@ -128,66 +126,70 @@ template <int LINES, int THREADS> struct patches_across_k : quads_across_k<LINES
 };
 
 /* Columns of B as lines, whose rows lie on a grid. */
-template <int LINES, int THREADS> struct grid_across_k : quads_across_k<LINES, THREADS> {
+template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
     const float *from;
-    int is_vector, count;
+    int count;
     const ls_cuda_grid_rows *rows;
 
-    LS_DEVICE void open(const ls_cuda_grid_rows &grid, const void *matrix, size_t line0, size_t lines, int vector) {
+    LS_DEVICE void open(const ls_cuda_grid_rows &grid, const void *matrix, size_t line0, size_t lines) {
         rows = &grid;
-        is_vector = vector;
         count = base::lines_there(line0, lines);
         from = (const float *)matrix + (count ? line0 + base::line() : 0);
     }
-    LS_DEVICE void fetch(size_t k, size_t end, float *to) {
+    template <bool ALL> LS_DEVICE void fetch(size_t k, int k_count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++)
-            if (k + base::row(i) < end)
-                copy_quad(base::place(to, i), from + grid_row_at(*rows, (uint32_t)k + base::row(i)), count, is_vector);
+            if (ALL || base::row(i) < k_count) {
+                const float *quad = from + grid_row_at(*rows, (uint32_t)k + base::row(i));
+                if (VECTOR)
+                    copy16_async(base::place(to, i), quad);
+                else
+                    copy_some(base::place(to, i), quad, count);
+            }
     }
     LS_DEVICE void keep(float *) {}
 };
 
-template <class S> LS_DEVICE void conv_nn(const ls_cuda_gemm_gather &c) {
+template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
-    patches_along_k<S::BM, S::THREADS> a;
-    grid_across_k<S::BN, S::THREADS> b;
-    a.open(c.patches, c.g.a, m0, c.g.m, c.g.a_is_vector);
-    b.open(c.b_rows, c.g.b, n0, c.g.n, c.g.b_is_vector);
+    patches_along_k<S::BM, S::THREADS, VECTOR> a;
+    grid_across_k<S::BN, S::THREADS, VECTOR> b;
+    a.open(c.patches, c.g.a, m0, c.g.m);
+    b.open(c.b_rows, c.g.b, n0, c.g.n);
     multiply<S>(c.g, a, b, m0, n0);
 }
 
-template <class S> LS_DEVICE void conv_nt(const ls_cuda_gemm_gather &c) {
+template <class S, bool VECTOR = true> LS_DEVICE void conv_nt(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
-    patches_along_k<S::BM, S::THREADS> a;
-    rows_along_k<S::BN, S::THREADS> b;
-    a.open(c.patches, c.g.a, m0, c.g.m, c.g.a_is_vector);
-    b.open(c.g.b, c.g.ldb, n0, c.g.n, LS_CUDA_F32, c.g.b_is_vector);
+    patches_along_k<S::BM, S::THREADS, VECTOR> a;
+    rows_along_k<S::BN, S::THREADS, VECTOR> b;
+    a.open(c.patches, c.g.a, m0, c.g.m);
+    b.open(c.g, c.g.b, c.g.ldb, n0, c.g.n);
     multiply<S>(c.g, a, b, m0, n0);
 }
 
-template <class S> LS_DEVICE void conv_tn(const ls_cuda_gemm_gather &c) {
+template <class S, bool VECTOR = true> LS_DEVICE void conv_tn(const ls_cuda_gemm_gather &c) {
     size_t m0, n0;
     find_tile<S>(c.g, m0, n0);
-    columns_across_k<S::BM, S::THREADS> a;
-    patches_across_k<S::BN, S::THREADS> b;
-    a.open(c.g.a, c.g.lda, m0, c.g.m, LS_CUDA_F32, c.g.a_is_vector);
-    b.open(c.patches, c.g.b, n0, c.g.n, c.g.b_is_vector);
+    columns_across_k<S::BM, S::THREADS, VECTOR> a;
+    patches_across_k<S::BN, S::THREADS, VECTOR> b;
+    a.open(c.g, c.g.a, c.g.lda, m0, c.g.m);
+    b.open(c.patches, c.g.b, n0, c.g.n);
     multiply<S>(c.g, a, b, m0, n0);
 }
-
-typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
-typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
-typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
 
 LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
 LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
-LS_KERNEL(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
+LS_KERNEL_ALONE(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
 LS_KERNEL_ALONE(conv_nt_large, ls_cuda_gemm_gather, large::THREADS) { conv_nt<large>(a); }
 LS_KERNEL_ALONE(conv_nt_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow>(a); }
-LS_KERNEL(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
+LS_KERNEL_ALONE(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
 LS_KERNEL_ALONE(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
 LS_KERNEL_ALONE(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
 LS_KERNEL_ALONE(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }
+/* Channels that fill no vectors: those of the first layer. */
+LS_KERNEL_ALONE(conv_nn_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow, false>(a); }
+LS_KERNEL_ALONE(conv_nt_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow, false>(a); }
+LS_KERNEL_ALONE(conv_tn_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow, false>(a); }

@@ -1,50 +1,30 @@
-/* gemm.cu: matrix products of three forms in tiles of three sizes; products of few rows; the tree over slices that were
- * made apart. */
+/* gemm.cu: matrix products of aligned fp32 in three forms, in tiles of three sizes; products of few rows; the tree over slices
+ * that were made apart. */
 #include "device/cuda/kernels/gemm.cuh"
 
-template <class S> LS_DEVICE void gemm_nn(const ls_cuda_gemm &g) {
-    size_t m0, n0;
-    find_tile<S>(g, m0, n0);
-    rows_along_k<S::BM, S::THREADS> a;
-    columns_across_k<S::BN, S::THREADS> b;
-    a.open(g.a, g.lda, m0, g.m, g.dtype, g.a_is_vector);
-    b.open(g.b, g.ldb, n0, g.n, g.dtype, g.b_is_vector);
-    multiply<S>(g, a, b, m0, n0);
+template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_nn(const ls_cuda_gemm &g) {
+    gemm<S, rows_along_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }
-
 template <class S> LS_DEVICE void gemm_nt(const ls_cuda_gemm &g) {
-    size_t m0, n0;
-    find_tile<S>(g, m0, n0);
-    rows_along_k<S::BM, S::THREADS> a;
-    rows_along_k<S::BN, S::THREADS> b;
-    a.open(g.a, g.lda, m0, g.m, g.dtype, g.a_is_vector);
-    b.open(g.b, g.ldb, n0, g.n, g.dtype, g.b_is_vector);
-    multiply<S>(g, a, b, m0, n0);
+    gemm<S, rows_along_k<S::BM, S::THREADS, true>, rows_along_k<S::BN, S::THREADS, true>>(g);
 }
-
-template <class S> LS_DEVICE void gemm_tn(const ls_cuda_gemm &g) {
-    size_t m0, n0;
-    find_tile<S>(g, m0, n0);
-    columns_across_k<S::BM, S::THREADS> a;
-    columns_across_k<S::BN, S::THREADS> b;
-    a.open(g.a, g.lda, m0, g.m, g.dtype, g.a_is_vector);
-    b.open(g.b, g.ldb, n0, g.n, g.dtype, g.b_is_vector);
-    multiply<S>(g, a, b, m0, n0);
+template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_tn(const ls_cuda_gemm &g) {
+    gemm<S, columns_across_k<S::BM, S::THREADS, A_VECTOR>, columns_across_k<S::BN, S::THREADS, true>>(g);
 }
-
-typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
-typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
-typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
 
 LS_KERNEL_ALONE(gemm_nn_large, ls_cuda_gemm, large::THREADS) { gemm_nn<large>(a); }
 LS_KERNEL_ALONE(gemm_nn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nn<narrow>(a); }
-LS_KERNEL(gemm_nn_small, ls_cuda_gemm, small::THREADS) { gemm_nn<small>(a); }
+LS_KERNEL_ALONE(gemm_nn_small, ls_cuda_gemm, small::THREADS) { gemm_nn<small>(a); }
 LS_KERNEL_ALONE(gemm_nt_large, ls_cuda_gemm, large::THREADS) { gemm_nt<large>(a); }
 LS_KERNEL_ALONE(gemm_nt_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nt<narrow>(a); }
-LS_KERNEL(gemm_nt_small, ls_cuda_gemm, small::THREADS) { gemm_nt<small>(a); }
+LS_KERNEL_ALONE(gemm_nt_small, ls_cuda_gemm, small::THREADS) { gemm_nt<small>(a); }
 LS_KERNEL_ALONE(gemm_tn_large, ls_cuda_gemm, large::THREADS) { gemm_tn<large>(a); }
 LS_KERNEL_ALONE(gemm_tn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_tn<narrow>(a); }
-LS_KERNEL(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
+LS_KERNEL_ALONE(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
+
+/* Gradients behind a head whose vocabulary is odd: A is that of the logits, of which no row is aligned. */
+LS_KERNEL_ALONE(gemm_nn_odd, ls_cuda_gemm, large::THREADS) { gemm_nn<large, false>(a); }
+LS_KERNEL_ALONE(gemm_tn_odd, ls_cuda_gemm, large::THREADS) { gemm_tn<large, false>(a); }
 
 /* ---- few rows ---------------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* gemm.cuh: products by chains (docs/arithmetic.md, "Matrix products"), for gemm.cu and conv.cu.
+/* gemm.cuh: products by chains (docs/arithmetic.md, "Matrix products"), for gemm.cu, gemm_any.cu and conv.cu.
  *
  * A block makes a tile of C, a thread some rows and columns of it, each number one chain of __fmaf_rn in a register.
  * Steps of LS_CUDA_GEMM_K lie in shared memory twice, as [k][line], so that the next step is on its way while one is
@@ -9,10 +9,11 @@
  * A sum that waits is written and read by its own thread alone. Steps follow each other across the ends of slices, so
  * that no slice begins with a wait. A step has exactly its k: one more product +0 · +0 would make +0 of −0.
  *
- * Readers bring a step into shared memory. `fetch` starts its loads, `keep` writes what they have left in registers. An
- * operand whose k are neighbours in memory (along_k) is turned on the way, its lines exchanged so that neither writing
- * nor reading has bank conflicts. Lines past the end are those of others or what was there before: their sums are not
- * written. */
+ * Readers bring a step into shared memory, one after another: `fetch` starts its loads, of all its k (ALL) or of fewer
+ * at the end of a slice, and `keep` writes what they have left in registers. An operand whose k are neighbours in memory
+ * (along_k) is turned on the way, its lines exchanged so that neither writing nor reading has bank conflicts. Lines past
+ * the end are those of others or what was there before: their sums are not written. Whether an operand comes by vectors
+ * is known to the compiler where speed matters: whatever a step asks takes the place of a multiply-add. */
 #pragma once
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/args/gemm.h"
@@ -28,23 +29,35 @@ LS_DEVICE size_t grid_row_at(const ls_cuda_grid_rows &g, uint32_t row) {
     return i * g.step0 + (q - i * g.n1.divisor) * g.step1 + (row - q * g.n2.divisor) * g.step2;
 }
 
+/* Where this block begins. */
+LS_DEVICE size_t first_k(const ls_cuda_gemm &g) { return g.bounds[g.parts ? blockIdx.z : 0]; }
+
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
-/* How the lines of an operand along k are exchanged; k4 is k / 4 within the step. */
+/* How the lines of an operand along k are exchanged; k4 is k / 4 within the step. Multiples of 32 may be added behind. */
 LS_DEVICE int exchanged(int line, int k4) { return line ^ k4 * 8; }
 
-template <int LINES, int THREADS> struct held_along_k {
+template <int LINES, int THREADS> struct lines_along_k {
     enum { COUNT = LINES * GEMM_K / 4 / THREADS, IS_ALONG = 1 };
-    float4 held[COUNT]; /* numbers 4·k4() … of line(i) */
-
+    static_assert(THREADS / 4 % 32 == 0, "lines of a thread are exchanged alike");
+    /* A thread has numbers 4·k4() … of line(i). */
     LS_DEVICE static int k4() { return threadIdx.x % 4; }
-    LS_DEVICE static int line(int i) { return (threadIdx.x + i * THREADS) / 4; }
+    LS_DEVICE static int line(int i) { return threadIdx.x / 4 + i * (THREADS / 4); }
+    LS_DEVICE static float *place(float *to, int i) {
+        return to + k4() * 4 * LINES + exchanged(line(0), k4()) + i * (THREADS / 4);
+    }
+};
+
+template <int LINES, int THREADS> struct held_along_k : lines_along_k<LINES, THREADS> {
+    using base = lines_along_k<LINES, THREADS>;
+    float4 held[base::COUNT];
+
     LS_DEVICE void clear() {
-        LS_UNROLL for (int i = 0; i < COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
     }
     LS_DEVICE void keep(float *to) {
-        LS_UNROLL for (int i = 0; i < COUNT; i++) {
-            float *at = to + k4() * 4 * LINES + exchanged(line(i), k4());
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+            float *at = base::place(to, i);
             at[0] = held[i].x;
             at[LINES] = held[i].y;
             at[2 * LINES] = held[i].z;
@@ -53,49 +66,47 @@ template <int LINES, int THREADS> struct held_along_k {
     }
 };
 
-/* Rows of a matrix, each a line. */
-template <int LINES, int THREADS> struct rows_along_k : held_along_k<LINES, THREADS> {
+/* Rows of a matrix of fp32, each a line. */
+template <int LINES, int THREADS, bool VECTOR> struct rows_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
-    using base::held;
-    const void *from;
-    int dtype, is_vector;
-    size_t at[base::COUNT];
+    const float *at[base::COUNT];
 
-    LS_DEVICE void open(const void *matrix, size_t ld, size_t line0, size_t lines, int type, int vector) {
-        from = matrix;
-        dtype = type;
-        is_vector = vector;
+    LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t ld, size_t line0, size_t lines) {
         base::clear();
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++)
+            at[i] = (const float *)matrix + min(line0 + base::line(i), lines - 1) * ld + first_k(g) + base::k4() * 4;
+    }
+    template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
+        if (ALL || base::k4() * 4 < count)
+            LS_UNROLL for (int i = 0; i < base::COUNT; i++) base::held[i] = load4(at[i]);
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) at[i] += ALL ? (int)GEMM_K : count;
+    }
+};
+
+/* Those that are not aligned go straight to shared memory, number by number. */
+template <int LINES, int THREADS> struct rows_along_k<LINES, THREADS, false> : lines_along_k<LINES, THREADS> {
+    using base = lines_along_k<LINES, THREADS>;
+    const float *at[base::COUNT];
+
+    LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t ld, size_t line0, size_t lines) {
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++)
+            at[i] = (const float *)matrix + min(line0 + base::line(i), lines - 1) * ld + first_k(g) + base::k4() * 4;
+    }
+    template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-            size_t line = line0 + base::line(i);
-            at[i] = (line < lines ? line : lines - 1) * ld + base::k4() * 4;
+            LS_UNROLL for (int e = 0; e < 4; e++)
+                if (ALL || base::k4() * 4 + e < count) copy4_async(base::place(to, i) + e * LINES, at[i] + e);
+            at[i] += ALL ? (int)GEMM_K : count;
         }
     }
-    template <class T> LS_DEVICE void fetch_type(size_t k, size_t end) {
-        size_t k0 = k + base::k4() * 4;
-        if (k0 >= end) return;
-        const T *p = (const T *)from + k;
-        if (is_vector) {
-            LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = load4(p + at[i]);
-            return;
-        }
-        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-            held[i].x = load(p + at[i]);
-            if (k0 + 1 < end) held[i].y = load(p + at[i] + 1);
-            if (k0 + 2 < end) held[i].z = load(p + at[i] + 2);
-            if (k0 + 3 < end) held[i].w = load(p + at[i] + 3);
-        }
-    }
-    LS_DEVICE void fetch(size_t k, size_t end, float *) {
-        LS_BY_TYPE(dtype, T, { fetch_type<T>(k, end); });
-    }
+    LS_DEVICE void keep(float *) {}
 };
 
 /* Where a thread's numbers of a step lie when lines are neighbours in memory: lines line … line+3 of k row(i). */
 template <int LINES, int THREADS> struct quads_across_k {
-    enum { COUNT = LINES * GEMM_K / 4 / THREADS, IS_ALONG = 0 };
+    enum { COUNT = LINES * GEMM_K / 4 / THREADS, ROWS = THREADS / (LINES / 4), IS_ALONG = 0 };
     LS_DEVICE static int line() { return threadIdx.x % (LINES / 4) * 4; }
-    LS_DEVICE static int row(int i) { return (threadIdx.x + i * THREADS) / (LINES / 4); }
+    LS_DEVICE static int row(int i) { return threadIdx.x / (LINES / 4) + i * ROWS; }
     LS_DEVICE static float *place(float *to, int i) { return to + row(i) * LINES + line(); }
     /* How many of the four lines are there. */
     LS_DEVICE static int lines_there(size_t line0, size_t lines) {
@@ -104,63 +115,50 @@ template <int LINES, int THREADS> struct quads_across_k {
     }
 };
 
+LS_DEVICE void copy_some(float *to, const float *from, int count) {
+    LS_UNROLL for (int e = 0; e < 4; e++)
+        if (e < count) copy4_async(to + e, from + e);
+}
+
 LS_DEVICE void copy_quad(float *to, const float *from, int count, int is_vector) {
     if (is_vector && count == 4)
         copy16_async(to, from);
     else
-        LS_UNROLL for (int e = 0; e < 4; e++)
-            if (e < count) copy4_async(to + e, from + e);
+        copy_some(to, from, count);
 }
 
-/* Columns of a matrix, each a line. 16-bit numbers go through registers, others straight to shared memory. */
-template <int LINES, int THREADS> struct columns_across_k : quads_across_k<LINES, THREADS> {
+/* Columns of a matrix of fp32, each a line. Vectors are whole, and so are those past the end. */
+template <int LINES, int THREADS, bool VECTOR> struct columns_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
-    const void *from;
+    const float *at;
     size_t ld;
-    int dtype, is_vector, count;
-    float4 held[base::COUNT];
+    int count; /* of lines */
 
-    LS_DEVICE void open(const void *matrix, size_t stride, size_t line0, size_t lines, int type, int vector) {
+    LS_DEVICE void open(const ls_cuda_gemm &g, const void *matrix, size_t stride, size_t line0, size_t lines) {
         ld = stride;
-        dtype = type;
-        is_vector = vector;
         count = base::lines_there(line0, lines);
-        size_t first = count ? line0 + base::line() : 0;
-        from = type == LS_CUDA_F32 ? (const void *)((const float *)matrix + first)
-                                   : (const void *)((const bf16 *)matrix + first);
-        LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
+        at = (const float *)matrix + (first_k(g) + base::row(0)) * ld + (count ? line0 + base::line() : 0);
     }
-    template <class T> LS_DEVICE void hold(size_t k, size_t end) {
+    template <bool ALL> LS_DEVICE void fetch(size_t, int k_count, float *to) {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-            if (k + base::row(i) >= end) continue;
-            const T *p = (const T *)from + (k + base::row(i)) * ld;
-            if (is_vector && count == 4) {
-                held[i] = load4(p);
-                continue;
-            }
-            if (count > 0) held[i].x = load(p);
-            if (count > 1) held[i].y = load(p + 1);
-            if (count > 2) held[i].z = load(p + 2);
-            if (count > 3) held[i].w = load(p + 3);
+            if (!ALL && base::row(i) >= k_count) continue;
+            const float *from = at + i * base::ROWS * ld;
+            if (VECTOR)
+                copy16_async(base::place(to, i), from);
+            else
+                copy_some(base::place(to, i), from, count);
         }
+        at += (size_t)(ALL ? (int)GEMM_K : k_count) * ld;
     }
-    LS_DEVICE void fetch(size_t k, size_t end, float *to) {
-        if (dtype == LS_CUDA_BF16) return hold<bf16>(k, end);
-        if (dtype == LS_CUDA_F16) return hold<f16>(k, end);
-        LS_UNROLL for (int i = 0; i < base::COUNT; i++)
-            if (k + base::row(i) < end)
-                copy_quad(base::place(to, i), (const float *)from + (k + base::row(i)) * ld, count, is_vector);
-    }
-    LS_DEVICE void keep(float *to) {
-        if (dtype == LS_CUDA_F32) return;
-        LS_UNROLL for (int i = 0; i < base::COUNT; i++) *(float4 *)base::place(to, i) = held[i];
-    }
+    LS_DEVICE void keep(float *) {}
 };
 
 /* ---- a thread's part of the tile --------------------------------------------------------------------------------- */
 
-/* Quads of rows lie BM / (TM / 4) apart and those of columns alike, so that a warp reads neighbours. */
+/* A thread's quads of rows and of columns lie far apart, so that a warp reads neighbours. */
 template <class S> struct chains {
+    enum { ROWS_APART = S::BM / (S::TM / 4), COLUMNS_APART = S::BN / (S::TN / 4) };
+    static_assert(ROWS_APART % 32 == 0 && COLUMNS_APART % 32 == 0, "quads of a thread are exchanged alike");
     float sum[S::TM][S::TN];
     int row, column; /* of the first quads */
 
@@ -170,19 +168,18 @@ template <class S> struct chains {
         column = (warp % WARPS * LANES + lane % LANES) * 4;
         row = (warp / WARPS * (32 / LANES) + lane / LANES) * 4;
     }
-    LS_DEVICE int row_of(int i) const { return i / 4 * (S::BM / (S::TM / 4)) + row + i % 4; }
-    LS_DEVICE int column_of(int j) const { return j / 4 * (S::BN / (S::TN / 4)) + column + j % 4; }
+    LS_DEVICE int row_of(int i) const { return i / 4 * ROWS_APART + row + i % 4; }
+    LS_DEVICE int column_of(int j) const { return j / 4 * COLUMNS_APART + column + j % 4; }
     LS_DEVICE void clear() {
         LS_UNROLL for (int i = 0; i < S::TM; i++)
             LS_UNROLL for (int j = 0; j < S::TN; j++) sum[i][j] = 0.0f;
     }
     template <class A, class B>
     LS_DEVICE void read(float4 (&x)[S::TM / 4], float4 (&y)[S::TN / 4], const float *a, const float *b, int k) const {
-        LS_UNROLL for (int i = 0; i < S::TM / 4; i++)
-            x[i] = *(const float4 *)&a[k * S::BM + (A::IS_ALONG ? exchanged(row_of(4 * i), k / 4) : row_of(4 * i))];
-        LS_UNROLL for (int j = 0; j < S::TN / 4; j++)
-            y[j] =
-                *(const float4 *)&b[k * S::BN + (B::IS_ALONG ? exchanged(column_of(4 * j), k / 4) : column_of(4 * j))];
+        const float *from = a + k * S::BM + (A::IS_ALONG ? exchanged(row, k / 4) : row);
+        LS_UNROLL for (int i = 0; i < S::TM / 4; i++) x[i] = *(const float4 *)(from + i * ROWS_APART);
+        from = b + k * S::BN + (B::IS_ALONG ? exchanged(column, k / 4) : column);
+        LS_UNROLL for (int j = 0; j < S::TN / 4; j++) y[j] = *(const float4 *)(from + j * COLUMNS_APART);
     }
     /* Every second row from right to left: a register is read again while it is still near. */
     LS_DEVICE void add(const float4 (&x)[S::TM / 4], const float4 (&y)[S::TN / 4]) {
@@ -193,43 +190,55 @@ template <class S> struct chains {
                 sum[i][c] = __fmaf_rn(a[i], b[c], sum[i][c]);
             }
     }
-    template <class A, class B> LS_DEVICE void step(const float *a, const float *b, int count) {
-        float4 x[2][S::TM / 4], y[2][S::TN / 4];
-        if (count == GEMM_K) {
-            read<A, B>(x[0], y[0], a, b, 0);
-            LS_UNROLL for (int k = 0; k < GEMM_K; k++) {
-                if (k + 1 < GEMM_K) read<A, B>(x[(k + 1) % 2], y[(k + 1) % 2], a, b, k + 1);
-                add(x[k % 2], y[k % 2]);
+    /* A sum that waits, of all threads: quad q at [q][thread]. */
+    LS_DEVICE void join(const float *waiting) {
+        const float4 *left = (const float4 *)waiting + threadIdx.x;
+        LS_UNROLL for (int i = 0; i < S::TM; i++)
+            LS_UNROLL for (int j = 0; j < S::TN; j += 4) {
+                float4 v = left[(i * S::TN + j) / 4 * S::THREADS];
+                sum[i][j] = v.x + sum[i][j];
+                sum[i][j + 1] = v.y + sum[i][j + 1];
+                sum[i][j + 2] = v.z + sum[i][j + 2];
+                sum[i][j + 3] = v.w + sum[i][j + 3];
             }
-            return;
-        }
-        LS_NO_UNROLL for (int k = 0; k < count; k++) {
-            read<A, B>(x[0], y[0], a, b, k);
-            add(x[0], y[0]);
-        }
     }
-    /* The sums of slice s: those in front of it in the tree that are complete now are added from the left; the rest
-     * waits. */
-    LS_DEVICE void end_slice(float *waiting, int s, int slices) {
-        int waits = __popc((unsigned)s), joins = s + 1 == slices ? waits : __ffs(~s) - 1;
-        for (int w = waits; w > waits - joins; w--) {
-            const float4 *left = (const float4 *)waiting + (size_t)(w - 1) * (S::BM * S::BN / 4) + threadIdx.x;
-            LS_UNROLL for (int i = 0; i < S::TM; i++)
-                LS_UNROLL for (int j = 0; j < S::TN; j += 4) {
-                    float4 v = left[(i * S::TN + j) / 4 * S::THREADS];
-                    sum[i][j] = v.x + sum[i][j];
-                    sum[i][j + 1] = v.y + sum[i][j + 1];
-                    sum[i][j + 2] = v.z + sum[i][j + 2];
-                    sum[i][j + 3] = v.w + sum[i][j + 3];
-                }
-        }
-        if (s + 1 == slices) return;
-        float4 *to = (float4 *)waiting + (size_t)(waits - joins) * (S::BM * S::BN / 4) + threadIdx.x;
+    LS_DEVICE void wait(float *waiting) const {
+        float4 *to = (float4 *)waiting + threadIdx.x;
         LS_UNROLL for (int i = 0; i < S::TM; i++)
             LS_UNROLL for (int j = 0; j < S::TN; j += 4)
                 to[(i * S::TN + j) / 4 * S::THREADS] =
                     make_float4(sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]);
-        clear();
+    }
+};
+
+/* Where sums wait, by the level of the tree: the lower levels, which come often, in shared memory. */
+template <class S> struct waiting_sums {
+    enum { ELEMS = S::BM * S::BN };
+    float *near, *far;
+    int near_levels;
+    LS_DEVICE waiting_sums(const ls_cuda_gemm &g, float *shared) {
+        near = shared;
+        near_levels = g.near_levels;
+        far = g.far + (size_t)blockIdx.x * (g.far_levels * ELEMS);
+    }
+    /* Slice s has ended: the sums in front of it in the tree that are complete now are added from the left; the rest
+     * waits. */
+    LS_DEVICE void end_slice(chains<S> &c, int s, int slices) {
+        unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
+        for (; complete; complete &= complete - 1) {
+            int level = __ffs((int)complete) - 1;
+            if (level < near_levels)
+                c.join(near + level * ELEMS);
+            else
+                c.join(far + (level - near_levels) * ELEMS);
+        }
+        if (s + 1 == slices) return;
+        int level = __ffs(~s) - 1;
+        if (level < near_levels)
+            c.wait(near + level * ELEMS);
+        else
+            c.wait(far + (level - near_levels) * ELEMS);
+        c.clear();
     }
 };
 
@@ -278,11 +287,45 @@ template <class S> struct tile_half {
     }
 };
 
+/* A tile of fp32 with nothing but a bias behind the tree goes straight to memory. */
+template <bool VECTOR, class S>
+LS_DEVICE void write_plain(const ls_cuda_gemm &g, const chains<S> &c, float *to, size_t ld, const float *bias, size_t m0,
+                           size_t n0) {
+    LS_UNROLL for (int j = 0; j < S::TN; j += 4) {
+        const size_t column = n0 + c.column_of(j);
+        const int count = column >= g.n ? 0 : (int)min(g.n - column, (size_t)4);
+        float behind[4] = {0, 0, 0, 0};
+        if (bias) LS_UNROLL for (int e = 0; e < 4; e++)
+            if (e < count) behind[e] = bias[column + e];
+        LS_UNROLL for (int i = 0; i < S::TM; i++) {
+            const size_t row = m0 + c.row_of(i);
+            if (row >= g.m) continue;
+            float x[4], *at = to + row * ld + column;
+            LS_UNROLL for (int e = 0; e < 4; e++) x[e] = bias ? c.sum[i][j + e] + behind[e] : c.sum[i][j + e];
+            if (VECTOR) {
+                if (count) store4(at, make_float4(x[0], x[1], x[2], x[3]));
+            } else {
+                LS_UNROLL for (int e = 0; e < 4; e++)
+                    if (e < count) at[e] = x[e];
+            }
+        }
+    }
+}
+
 template <class S>
 LS_DEVICE void write_tile(const ls_cuda_gemm &g, const chains<S> &c, float4 *shared, size_t m0, size_t n0) {
     typedef tile_half<S> part;
-    float *apart = g.parts ? g.parts + blockIdx.z * (g.m * g.n) : nullptr;
     part at;
+    if (g.parts || (g.c_dtype == LS_CUDA_F32 && !g.has_c_rows && !g.siblings)) {
+        float *to = g.parts ? g.parts + blockIdx.z * (g.m * g.n) : (float *)g.c;
+        const size_t ld = g.parts ? g.n : g.ldc;
+        const float *bias = g.parts ? nullptr : g.bias;
+        if (g.n % 4 == 0 && (g.parts || g.c_is_vector))
+            write_plain<true>(g, c, to, ld, bias, m0, n0);
+        else
+            write_plain<false>(g, c, to, ld, bias, m0, n0);
+        return;
+    }
     LS_UNROLL for (int half = 0; half < 2; half++) {
         LS_UNROLL for (int q = 0; q < part::COUNT; q++) {
             const float *x = &c.sum[half * part::ROWS + q / part::QUADS][q % part::QUADS * 4];
@@ -291,11 +334,7 @@ LS_DEVICE void write_tile(const ls_cuda_gemm &g, const chains<S> &c, float4 *sha
         LS_NO_UNROLL for (int q = 0; q < part::COUNT; q++) {
             float4 x = shared[q * S::THREADS + threadIdx.x];
             at.find(g, c, half, q, m0, n0);
-            if (!at.count) continue;
-            if (apart)
-                store_some(apart + at.row * g.n + at.column, x, at.count, g.n % 4 == 0);
-            else
-                finish_quad(g, at.row, at.column, x, at.count);
+            if (at.count) finish_quad(g, at.row, at.column, x, at.count);
         }
     }
 }
@@ -341,60 +380,114 @@ template <class S> LS_DEVICE void find_tile(const ls_cuda_gemm &g, size_t &m0, s
     n0 = (size_t)(at / rows) * S::BN;
 }
 
-/* A step of the walk over the slices from `first` to `last`; slices without k are passed over. */
+/* A step of the walk over the slices: the first of `full` steps of its slice, behind which `rest` k come, or these.
+ * Slices without k are passed over; behind the last there is nothing. */
 struct gemm_step {
-    int slice;
-    size_t k, end;
+    size_t k;
+    uint32_t full;
+    int rest, slice;
+    LS_DEVICE bool is_there() const { return full || rest; }
     LS_DEVICE void settle(const ls_cuda_gemm &g, int last) {
-        while (k >= end && ++slice < last) {
-            k = g.bounds[slice];
-            end = g.bounds[slice + 1];
+        while (!is_there() && ++slice < last) {
+            size_t count = g.bounds[slice + 1] - g.bounds[slice];
+            full = (uint32_t)(count / GEMM_K);
+            rest = (int)(count % GEMM_K);
         }
+    }
+    LS_DEVICE gemm_step next(const ls_cuda_gemm &g, int last) const {
+        if (full > 1) return {k + GEMM_K, full - 1, rest, slice};
+        gemm_step step = full ? gemm_step{k + GEMM_K, 0, rest, slice} : gemm_step{k + rest, 0, 0, slice};
+        step.settle(g, last);
+        return step;
+    }
+    /* Starts the loads. */
+    template <class A, class B> LS_DEVICE void fetch(A &a, B &b, float *as, float *bs) const {
+        if (full) {
+            a.template fetch<true>(k, GEMM_K, as);
+            b.template fetch<true>(k, GEMM_K, bs);
+        } else if (rest) {
+            a.template fetch<false>(k, rest, as);
+            b.template fetch<false>(k, rest, bs);
+        }
+        copy_async_commit();
     }
 };
 
+/* Fragments of a k are read while those of the k before are multiplied, across the end of a step too: the barrier is in
+ * front of its last k, whose fragments have been read by then. Behind the last step what is kept and read is old: it is
+ * not multiplied. */
 template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm &g, A &a, B &b, size_t m0, size_t n0) {
-    enum { A_STEP = GEMM_K * S::BM, B_STEP = GEMM_K * S::BN };
+    enum { A_STEP = GEMM_K * S::BM, B_STEP = GEMM_K * S::BN, KEEP_AT = GEMM_K - 4 };
     LS_SHARED(float, shared);
-    float *as = shared, *bs = shared + 2 * A_STEP, *waiting = shared + 2 * (A_STEP + B_STEP);
+    float *as = shared, *bs = shared + 2 * A_STEP;
     const int first = g.parts ? (int)blockIdx.z : 0, slices = g.parts ? 1 : g.slices, last = first + slices;
+    waiting_sums<S> waiting(g, shared + 2 * (A_STEP + B_STEP));
+    float4 x[2][S::TM / 4], y[2][S::TN / 4];
     chains<S> c;
     c.open();
     c.clear();
     if (g.accumulate) continue_from_c(g, c, (float4 *)shared, m0, n0);
-    gemm_step at = {first, g.bounds[first], g.bounds[first + 1]};
+    gemm_step at = {first_k(g), 0, 0, first - 1};
     at.settle(g, last);
-    if (at.slice < last) {
-        a.fetch(at.k, at.end, as);
-        b.fetch(at.k, at.end, bs);
-        copy_async_commit();
+    if (at.is_there()) {
+        at.fetch(a, b, as, bs);
         a.keep(as);
         b.keep(bs);
         copy_async_wait<0>();
         __syncthreads();
+        c.template read<A, B>(x[0], y[0], as, bs, 0);
     }
     int ended = first;
-    for (int turn = 0; at.slice < last; turn ^= 1) {
-        for (; ended < at.slice; ended++) c.end_slice(waiting, ended - first, slices); /* without k: +0 */
-        int count = at.end - at.k < GEMM_K ? (int)(at.end - at.k) : GEMM_K;
-        gemm_step next = {at.slice, at.k + GEMM_K, at.end};
-        next.settle(g, last);
+    for (int turn = 0; at.is_there(); turn ^= 1) {
+        for (; ended < at.slice; ended++) waiting.end_slice(c, ended - first, slices); /* without k: +0 */
+        const gemm_step next = at.next(g, last);
+        const float *as_now = as + turn * A_STEP, *bs_now = bs + turn * B_STEP;
         float *as_next = as + (turn ^ 1) * A_STEP, *bs_next = bs + (turn ^ 1) * B_STEP;
-        if (next.slice < last) {
-            a.fetch(next.k, next.end, as_next);
-            b.fetch(next.k, next.end, bs_next);
-            copy_async_commit();
-        }
-        c.template step<A, B>(as + turn * A_STEP, bs + turn * B_STEP, count);
-        if (next.slice < last) {
+        next.fetch(a, b, as_next, bs_next);
+        if (at.full) {
+            LS_UNROLL for (int k = 0; k < GEMM_K; k++) {
+                if (k == KEEP_AT) {
+                    a.keep(as_next);
+                    b.keep(bs_next);
+                }
+                if (k + 1 < GEMM_K) {
+                    c.template read<A, B>(x[(k + 1) % 2], y[(k + 1) % 2], as_now, bs_now, k + 1);
+                } else {
+                    copy_async_wait<0>();
+                    __syncthreads();
+                    c.template read<A, B>(x[0], y[0], as_next, bs_next, 0);
+                }
+                c.add(x[k % 2], y[k % 2]);
+            }
+        } else {
+            LS_NO_UNROLL for (int k = 0; k < at.rest; k++) {
+                c.template read<A, B>(x[1], y[1], as_now, bs_now, k);
+                c.add(x[1], y[1]);
+            }
             a.keep(as_next);
             b.keep(bs_next);
+            copy_async_wait<0>();
+            __syncthreads();
+            c.template read<A, B>(x[0], y[0], as_next, bs_next, 0);
         }
-        copy_async_wait<0>();
-        __syncthreads();
-        if (next.slice != at.slice) c.end_slice(waiting, ended++ - first, slices);
+        if (next.slice != at.slice) waiting.end_slice(c, ended++ - first, slices);
         at = next;
     }
-    for (; ended < last; ended++) c.end_slice(waiting, ended - first, slices);
+    for (; ended < last; ended++) waiting.end_slice(c, ended - first, slices);
     write_tile(g, c, (float4 *)shared, m0, n0);
 }
+
+/* By what reads A and B. */
+template <class S, class A, class B> LS_DEVICE void gemm(const ls_cuda_gemm &g) {
+    size_t m0, n0;
+    find_tile<S>(g, m0, n0);
+    A a;
+    B b;
+    a.open(g, g.a, g.lda, m0, g.m);
+    b.open(g, g.b, g.ldb, n0, g.n);
+    multiply<S>(g, a, b, m0, n0);
+}
+
+typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
+typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
+typedef tile_shape<LS_CUDA_GEMM_SMALL> small;

@@ -6,93 +6,188 @@
 
 #include "device/cuda/ops/ops.h"
 
-/* The most that scratch for slices apart may be. */
-#define PARTS_BYTES_MAX ((size_t)1 << 30)
+/* The most that scratch for slices apart and for sums that wait may be. */
+#define SCRATCH_MAX ((size_t)1 << 30)
+
+/* Shared memory that a block has besides what it asks for. */
+#define BLOCK_SHARED ((size_t)1024)
 
 /* Numbers of a gather have 31 bits (ls_cuda_divider). */
 #define GATHER_MAX ((size_t)INT32_MAX)
+
+enum { TILES = 3 };
+
+/* What tiles make of the 132 multiprocessors of an H200, in TFLOP/s: `full` with as many blocks on each as fit, `alone`
+ * with one on each (measured: lockstep bench kernels --device cuda). Only their ratios matter. */
+#define LARGE_FULL 46.0
+#define NARROW_FULL 43.0
+#define NARROW_ALONE 31.0
+#define SMALL_FULL 35.0
+#define SMALL_ALONE 18.0
+/* Bringing in the first step and writing C take as long as so many k. */
+#define EDGE_K 48.0
+/* Sums that are made apart are written and read: so many multiply-adds pass meanwhile for each byte of them, */
+#define FLOPS_PER_BYTE 14.0
+/* and another kernel begins and ends, in multiply-adds of one multiprocessor. */
+#define LAUNCH_WORK 400000.0
 
 typedef struct tile_kind {
     size_t m, n;
     unsigned threads;
     size_t together; /* blocks of a multiprocessor */
-    double alone;    /* what one block alone makes of the multiprocessor's speed, */
-    double all;      /* and as many as fit */
+    double full, alone;
 } tile_kind;
 
-enum { TILES = 3 };
-
 static const tile_kind tiles[TILES] = {
-    {128, 128, 256, 1, 0.90, 0.90},
-    {128, 64, 128, 2, 0.60, 0.84},
-    {64, 64, 128, 4, 0.35, 0.68},
+    {128, 128, 256, 1, LARGE_FULL, LARGE_FULL},
+    {128, 64, 128, 2, NARROW_FULL, NARROW_ALONE},
+    {64, 64, 128, 4, SMALL_FULL, SMALL_ALONE},
 };
 
+#define NO_KERNEL LS_CUDA_KERNELS
+
 /* By form, then by tile. */
-static const ls_cuda_kernel plain_kernels[][TILES] = {
+typedef ls_cuda_kernel kernel_set[3][TILES];
+static const kernel_set aligned_kernels = {
     [LS_GEMM_NN] = {LS_CUDA_gemm_nn_large, LS_CUDA_gemm_nn_narrow, LS_CUDA_gemm_nn_small},
     [LS_GEMM_NT] = {LS_CUDA_gemm_nt_large, LS_CUDA_gemm_nt_narrow, LS_CUDA_gemm_nt_small},
     [LS_GEMM_TN] = {LS_CUDA_gemm_tn_large, LS_CUDA_gemm_tn_narrow, LS_CUDA_gemm_tn_small},
 };
-static const ls_cuda_kernel gather_kernels[][TILES] = {
+/* Only B is aligned. */
+static const kernel_set odd_kernels = {
+    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_odd, NO_KERNEL, LS_CUDA_any_nn_small},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small},
+    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_odd, NO_KERNEL, LS_CUDA_any_tn_small},
+};
+static const kernel_set any_kernels = {
+    [LS_GEMM_NN] = {LS_CUDA_any_nn_large, NO_KERNEL, LS_CUDA_any_nn_small},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small},
+    [LS_GEMM_TN] = {LS_CUDA_any_tn_large, NO_KERNEL, LS_CUDA_any_tn_small},
+};
+static const kernel_set gather_kernels = {
     [LS_GEMM_NN] = {LS_CUDA_conv_nn_large, LS_CUDA_conv_nn_narrow, LS_CUDA_conv_nn_small},
     [LS_GEMM_NT] = {LS_CUDA_conv_nt_large, LS_CUDA_conv_nt_narrow, LS_CUDA_conv_nt_small},
     [LS_GEMM_TN] = {LS_CUDA_conv_tn_large, LS_CUDA_conv_tn_narrow, LS_CUDA_conv_tn_small},
 };
+static const kernel_set odd_gather_kernels = {
+    [LS_GEMM_NN] = {NO_KERNEL, LS_CUDA_conv_nn_odd, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, LS_CUDA_conv_nt_odd, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL},
+};
+
+static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *args, bool gathers) {
+    bool is_aligned = args->a_is_vector && args->b_is_vector;
+    const kernel_set *set = gathers              ? is_aligned ? &gather_kernels : &odd_gather_kernels
+                            : g->dtype != LS_F32 ? &any_kernels
+                            : is_aligned         ? &aligned_kernels
+                            : args->b_is_vector  ? &odd_kernels
+                                                 : &any_kernels;
+    return (*set)[g->form];
+}
 
 /* ---- the estimate ------------------------------------------------------------------------------------------------ */
 
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 
 /* Sums that wait for their neighbour in the tree, at most. */
-static size_t waiting_of(int slices) {
-    size_t levels = 0;
+static int waiting_of(int slices) {
+    int levels = 0;
     while ((1 << levels) < slices) levels++;
     return levels;
 }
 
-static size_t shared_bytes(const tile_kind *t, int slices) {
-    return (2 * LS_CUDA_GEMM_K * (t->m + t->n) + waiting_of(slices) * t->m * t->n) * sizeof(float);
+/* A way to make a product. */
+typedef struct gemm_plan {
+    int tile;
+    int apart; /* slices that are made apart, or 1 */
+    int near_levels, far_levels;
+    size_t together; /* blocks of a multiprocessor */
+    size_t blocks;   /* without those of slices apart */
+} gemm_plan;
+
+static size_t steps_bytes(const tile_kind *t) { return 2 * LS_CUDA_GEMM_K * (t->m + t->n) * sizeof(float); }
+static size_t tile_bytes(const tile_kind *t) { return t->m * t->n * sizeof(float); }
+
+static size_t shared_bytes(const gemm_plan *plan) {
+    const tile_kind *t = &tiles[plan->tile];
+    return steps_bytes(t) + (size_t)plan->near_levels * tile_bytes(t);
+}
+
+/* The memory beside shared memory that it needs. SIZE_MAX: more than there are bytes. */
+static size_t scratch_bytes(const ls_gemm *g, const gemm_plan *plan) {
+    size_t bytes;
+    if (plan->apart > 1) {
+        if (__builtin_mul_overflow(g->m, g->n, &bytes) ||
+            __builtin_mul_overflow(bytes, (size_t)plan->apart * sizeof(float), &bytes))
+            return SIZE_MAX;
+        return bytes;
+    }
+    if (__builtin_mul_overflow(plan->blocks, (size_t)plan->far_levels * tile_bytes(&tiles[plan->tile]), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+static size_t scratch_max(ls_device *device) {
+    size_t limit = ls_cuda_scratch_limit(device);
+    return limit < SCRATCH_MAX ? limit : SCRATCH_MAX;
 }
 
 static double smaller(double a, double b) { return a < b ? a : b; }
 
-/* Multiply-adds of one multiprocessor that pass until all is done. */
-static double cost_of(ls_device *device, const ls_gemm *g, const tile_kind *t, int apart) {
-    size_t processors = ls_cuda_processors(device),
-           blocks = ls_cuda_divide_up(g->m, t->m) * ls_cuda_divide_up(g->n, t->n) * (size_t)apart;
-    size_t fit = ls_cuda_shared_max(device) / (shared_bytes(t, apart > 1 ? 1 : slices_of(g)) + 1024);
-    size_t together = fit < t->together ? fit : t->together, rounds = blocks / (processors * together);
-    size_t rest = ls_cuda_divide_up(blocks - rounds * processors * together, processors);
-    /* Bringing in the first step and writing C cost what some k do. */
-    double work = (double)(t->m * t->n) * ((double)g->k / apart + 96);
-    double full = t->together == 1 ? t->all : smaller(t->all, t->alone * (double)together);
-    double cost = (double)rounds * (double)together * work / full;
+/* Levels of the tree that fit into shared memory where a multiprocessor has `together` blocks; the rest lies in
+ * scratch. */
+static void place_levels(ls_device *device, gemm_plan *plan, int levels, size_t together) {
+    const tile_kind *t = &tiles[plan->tile];
+    size_t room = (ls_cuda_shared_max(device) + BLOCK_SHARED) / together - BLOCK_SHARED;
+    size_t fit = room > steps_bytes(t) ? (room - steps_bytes(t)) / tile_bytes(t) : 0;
+    plan->together = together;
+    plan->near_levels = (size_t)levels < fit ? levels : (int)fit;
+    plan->far_levels = levels - plan->near_levels;
+}
+
+static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apart) {
+    const tile_kind *t = &tiles[tile];
+    gemm_plan plan = {.tile = tile, .apart = apart, .blocks = SIZE_MAX};
+    int levels = apart > 1 ? 0 : waiting_of(slices_of(g));
+    (void)__builtin_mul_overflow(ls_cuda_divide_up(g->m, t->m), ls_cuda_divide_up(g->n, t->n), &plan.blocks);
+    for (size_t together = t->together; together; together--) {
+        place_levels(device, &plan, levels, together);
+        if (scratch_bytes(g, &plan) <= scratch_max(device)) break;
+    }
+    return plan;
+}
+
+/* In multiply-adds of one multiprocessor at full speed: the blocks that run together end together, the last ones have
+ * the multiprocessor to themselves. */
+static double cost_of(ls_device *device, const ls_gemm *g, const gemm_plan *plan) {
+    const tile_kind *t = &tiles[plan->tile];
+    size_t processors = ls_cuda_processors(device), blocks = plan->blocks * (size_t)plan->apart;
+    size_t round = processors * plan->together, rounds = blocks / round;
+    size_t rest = ls_cuda_divide_up(blocks - rounds * round, processors);
+    double work = (double)(t->m * t->n) * ((double)g->k / plan->apart + EDGE_K);
+    double full = smaller(t->full, t->alone * (double)plan->together);
+    double cost = (double)(rounds * plan->together) * work / full;
     if (rest) cost += (double)rest * work / smaller(full, t->alone * (double)rest);
-    /* Parts are written and read, and a multiprocessor makes 7 multiply-adds while it moves a byte; one more launch. */
-    if (apart > 1) cost += 8.0 * apart * (double)g->m * (double)g->n * 7 / (double)processors + 400000;
+    cost *= LARGE_FULL;
+    if (plan->apart > 1) cost += (double)scratch_bytes(g, plan) * FLOPS_PER_BYTE / (double)processors + LAUNCH_WORK;
     return cost;
 }
 
-/* The tile to use; *apart becomes the slices that are made apart, or 1. */
-static int choose_tile(ls_device *device, const ls_gemm *g, int *apart) {
-    int best = TILES - 1, slices = slices_of(g);
+/* The way that ends first, without the tile `but`. False: there is none. */
+static bool choose_plan(ls_device *device, const ls_gemm *g, const ls_cuda_kernel *kernels, int but, gemm_plan *best) {
+    int slices = slices_of(g);
     double least = -1;
-    *apart = 1;
-    size_t part_elems = 0;
-    bool is_large = __builtin_mul_overflow(g->m, g->n, &part_elems) ||
-                    part_elems > PARTS_BYTES_MAX / sizeof(float) / (size_t)slices;
-    for (int i = 0; i < TILES; i++)
-        for (int split = 1; split <= slices; split += slices > 1 ? slices - 1 : 1) {
-            if ((split > 1 && is_large) || shared_bytes(&tiles[i], split > 1 ? 1 : slices) > ls_cuda_shared_max(device))
-                continue;
-            double cost = cost_of(device, g, &tiles[i], split);
+    for (int tile = 0; tile < TILES; tile++)
+        for (int apart = 1; apart <= slices; apart += slices > 1 ? slices - 1 : 1) {
+            if (kernels[tile] == NO_KERNEL || tile == but) continue;
+            gemm_plan plan = plan_of(device, g, tile, apart);
+            if (scratch_bytes(g, &plan) > scratch_max(device)) continue;
+            double cost = cost_of(device, g, &plan);
             if (least >= 0 && cost >= least) continue;
             least = cost;
-            best = i;
-            *apart = split;
+            *best = plan;
         }
-    return best;
+    return least >= 0;
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -138,8 +233,10 @@ static ls_cuda_gemm args_of(const ls_gemm *g) {
     };
     if (g->slices > 1) memcpy(args.bounds, g->bounds, (size_t)(g->slices + 1) * sizeof *g->bounds);
     if (g->siblings > 0) memcpy(args.sibling, g->sibling, (size_t)g->siblings * sizeof *g->sibling);
-    args.a_is_vector = is_aligned(g->a, g->dtype, g->lda) && (g->form == LS_GEMM_TN || bounds_are_aligned(g));
-    args.b_is_vector = is_aligned(g->b, g->dtype, g->ldb) && (g->form != LS_GEMM_NT || bounds_are_aligned(g));
+    args.a_is_vector =
+        is_aligned(g->a, g->dtype, g->lda) && (g->form == LS_GEMM_TN ? g->m % 4 == 0 : bounds_are_aligned(g));
+    args.b_is_vector =
+        is_aligned(g->b, g->dtype, g->ldb) && (g->form != LS_GEMM_NT ? g->n % 4 == 0 : bounds_are_aligned(g));
     args.c_is_vector = is_aligned(g->c, g->c_dtype, g->ldc);
     if (g->c_rows) {
         args.has_c_rows = true;
@@ -177,7 +274,7 @@ static void gather_args_of(const ls_gemm *g, ls_cuda_gemm_gather *args) {
         args->g.b_is_vector = is_vector;
     else
         args->g.a_is_vector = is_vector && bounds_are_aligned(g);
-    if (g->form == LS_GEMM_NN) args->g.b_is_vector = grid_is_aligned(g->b, rows);
+    if (g->form == LS_GEMM_NN) args->g.b_is_vector = grid_is_aligned(g->b, rows) && g->n % 4 == 0;
 }
 
 static ls_status check_gather(const ls_gemm *g) {
@@ -201,10 +298,10 @@ static ls_status join_parts(ls_device *device, const ls_cuda_gemm *args) {
     return ls_cuda_launch(device, LS_CUDA_gemm_join, grid, LS_CUDA_GEMM_JOIN_THREADS, 0, args);
 }
 
-static ls_status make_room(ls_device *device, ls_cuda_gemm *args) {
-    void *parts;
-    LS_TRY(ls_cuda_scratch(device, (size_t)args->slices * args->m * args->n * sizeof(float), &parts));
-    args->parts = parts;
+static ls_status get_scratch(ls_device *device, size_t bytes, float **out) {
+    void *memory;
+    LS_TRY(ls_cuda_scratch(device, bytes, &memory));
+    *out = memory;
     return LS_OK;
 }
 
@@ -223,7 +320,7 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
                             : g->m == 1 ? LS_CUDA_gemm_nn_row
                                         : LS_CUDA_gemm_nn_rows;
     ls_cuda_grid grid = {ls_cuda_divide_up(g->n, LS_CUDA_GEMM_THIN_N), 1, (size_t)args->slices};
-    if (args->slices > 1) LS_TRY(make_room(device, args));
+    if (args->slices > 1) LS_TRY(get_scratch(device, (size_t)args->slices * g->m * g->n * sizeof(float), &args->parts));
     LS_TRY(ls_cuda_launch(device, kernel, grid, LS_CUDA_GEMM_THIN_N, shared, args));
     return args->slices > 1 ? join_parts(device, args) : LS_OK;
 }
@@ -233,19 +330,23 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
-    if (!gathers && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
+    if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
-    int apart, tile = choose_tile(device, g, &apart);
-    const tile_kind *t = &tiles[tile];
-    size_t tiles_m = ls_cuda_divide_up(g->m, t->m), tiles_n = ls_cuda_divide_up(g->n, t->n);
-    ls_cuda_grid grid = {SIZE_MAX, 1, (size_t)apart};
-    (void)__builtin_mul_overflow(tiles_m, tiles_n, &grid.x);
-    args.g.tiles_m = (uint32_t)tiles_m;
-    args.g.tiles_n = (uint32_t)tiles_n;
-    if (apart > 1) LS_TRY(make_room(device, &args.g));
-    ls_cuda_kernel kernel = (gathers ? gather_kernels : plain_kernels)[g->form][tile];
-    LS_TRY(ls_cuda_launch(device, kernel, grid, t->threads, shared_bytes(t, apart > 1 ? 1 : args.g.slices), &args));
-    return apart > 1 ? join_parts(device, &args.g) : LS_OK;
+    const ls_cuda_kernel *kernels = kernels_of(g, &args.g, gathers);
+    gemm_plan plan = {0};
+    if (!choose_plan(device, g, kernels, -1, &plan))
+        return ls_fail(LS_ERR_INPUT, "a matmul of %zu × %zu has more tiles than a GPU numbers", g->m, g->n);
+    if (ls_cuda_computes_otherwise(device)) (void)choose_plan(device, g, kernels, plan.tile, &plan);
+    const tile_kind *t = &tiles[plan.tile];
+    args.g.tiles_m = (uint32_t)ls_cuda_divide_up(g->m, t->m);
+    args.g.tiles_n = (uint32_t)ls_cuda_divide_up(g->n, t->n);
+    args.g.near_levels = plan.near_levels;
+    args.g.far_levels = plan.far_levels;
+    size_t bytes = scratch_bytes(g, &plan);
+    if (bytes) LS_TRY(get_scratch(device, bytes, plan.apart > 1 ? &args.g.parts : &args.g.far));
+    ls_cuda_grid grid = {plan.blocks, 1, (size_t)plan.apart};
+    LS_TRY(ls_cuda_launch(device, kernels[plan.tile], grid, t->threads, shared_bytes(&plan), &args));
+    return plan.apart > 1 ? join_parts(device, &args.g) : LS_OK;
 }
 
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
