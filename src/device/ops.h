@@ -68,6 +68,7 @@
     X(convert, ls_convert_call)                                                                                        \
     X(round, ls_round_call)                                                                                            \
     X(add, ls_add_call)                                                                                                \
+    X(copy_rows, ls_copy_rows_call)                                                                                    \
     X(tree_sum, ls_tree_sum_call)                                                                                      \
     X(max, ls_max_call)                                                                                                \
     X(square_sums, ls_square_sums_call)                                                                                \

@@ -75,6 +75,7 @@ ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup)
     ls_status status = LS_OK;
     LS_TRY(ls_device_open_dry(settings->options.device, &setup->align, &device));
     if (!device) return LS_OK;
+    setup->apart = true;
     ls_partition_setup alone = *setup;
     alone.world = NULL;
     alone.mesh = NULL;
