@@ -63,20 +63,20 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
         const int there = count - base::k4() * 4;
         if (!ALL && there <= 0) return;
         patch_column c;
-        if (VECTOR) {
+        if constexpr (VECTOR) {
             c.find(*patches, k0);
             LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
                 const float *p = number(i, c);
                 held[i] = p ? load4(p) : make_float4(0, 0, 0, 0);
             }
-            return;
-        }
-        LS_UNROLL for (int e = 0; e < 4; e++) {
-            if (!ALL && e >= there) continue;
-            c.find(*patches, k0 + e);
-            LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-                const float *p = number(i, c);
-                ((float *)&held[i])[e] = p ? *p : 0.0f;
+        } else {
+            LS_UNROLL for (int e = 0; e < 4; e++) {
+                if (!ALL && e >= there) continue;
+                c.find(*patches, k0 + e);
+                LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+                    const float *p = number(i, c);
+                    ((float *)&held[i])[e] = p ? *p : 0.0f;
+                }
             }
         }
     }
@@ -107,22 +107,22 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
             patch_row r;
             r.find(*patches, (uint32_t)k + base::row(i));
             float *place = base::place(to, i);
-            if (VECTOR) {
+            if constexpr (VECTOR) {
                 const float *p = number(r, column[0]);
                 copy16_async_or_zero(place, p ? p : from, p != nullptr);
-                continue;
-            }
-            LS_UNROLL for (int e = 0; e < 4; e++) {
-                if (e >= count) continue;
-                const float *p = number(r, column[e]);
-                if (p)
-                    copy4_async(place + e, p);
-                else
-                    place[e] = 0.0f;
+            } else {
+                LS_UNROLL for (int e = 0; e < 4; e++) {
+                    if (e >= count) continue;
+                    const float *p = number(r, column[e]);
+                    if (p)
+                        copy4_async(place + e, p);
+                    else
+                        place[e] = 0.0f;
+                }
             }
         }
     }
-    LS_DEVICE void keep(float *) {}
+    LS_DEVICE void keep(float *, int) {}
 };
 
 /* Columns of B as lines, whose rows lie on a grid. */
@@ -147,7 +147,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
                     copy_some(base::place(to, i), quad, count);
             }
     }
-    LS_DEVICE void keep(float *) {}
+    LS_DEVICE void keep(float *, int) {}
 };
 
 template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm_gather &c) {
