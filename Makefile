@@ -1,7 +1,8 @@
 # lockstep: `make` builds ./lockstep and liblockstep.a with what is installed; `make help` lists the targets.
 #
 # Variables: CC, BUILD (folder of the outputs), MPI=auto|no|<pkg-config name>, CUDA=auto|no|<folder of the toolkit>, SANITIZE=address,undefined,
-#            WERROR=1, PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use).
+#            WERROR=1, PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use),
+#            TEST_OPT and TEST_LDFLAGS (of test programs; `make programs TEST_OPT='-O0 -g' TEST_LDFLAGS=` for a debugger).
 
 CC       ?= cc
 BUILD    ?= build
@@ -20,7 +21,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -76,6 +77,10 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
+# Test programs are many and run for moments: what counts is how soon they are built.
+TEST_OPT     ?= $(if $(SANITIZE),,-O1 -g0)
+TEST_LDFLAGS ?= $(if $(SANITIZE),,-Wl,-S)
+
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
             $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
             $(if $(findstring /portable/kernels.c,$<),$(PORTABLE_FLAGS))
@@ -111,7 +116,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
-        bench-precision-run bench-vision bench-vision-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
+        bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
         verify-all-run test-mutations fuzz fuzz-run fresh install uninstall clean help format \
         check-format check-layers ci
@@ -130,9 +135,13 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
 $(BUILD)/flags-mpi: FORCE
 	@mkdir -p $(BUILD); echo '$(MPI_FLAGS_NOW)' | cmp -s - $@ || echo '$(MPI_FLAGS_NOW)' > $@
+$(BUILD)/flags-tests: FORCE
+	@mkdir -p $(BUILD); echo '$(TEST_OPT) $(TEST_LDFLAGS)' | cmp -s - $@ || echo '$(TEST_OPT) $(TEST_LDFLAGS)' > $@
 ifndef BARE
 MPI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MPI $(SRC)))
 $(MPI_OBJ): $(BUILD)/flags-mpi
+TEST_OBJ := $(addsuffix .o,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.o $(FUZZ_OBJ)
+$(TEST_OBJ): $(BUILD)/flags-tests
 endif
 .PHONY: FORCE
 FORCE:
@@ -140,7 +149,7 @@ FORCE:
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter tests/%,$<),$(TEST_OPT)) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
 
 CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.cuh src/device/cuda/args/*.h src/device/cuda/common/*)
 define cubins_of # SM, its name for the compiler
@@ -167,15 +176,16 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(CLI_OBJ) $(LIB) $(LIB_LDLIBS) -o $@
 
+CMOCKA = $(eval CMOCKA := $(shell $(PKG) --libs cmocka))$(CMOCKA)
 $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) $(shell $(PKG) --libs cmocka) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) $(CMOCKA) -o $@
 
 # A libcuda whose GPU is the CPU, with the kernels of src/device/cuda/kernels.
 LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
 CXX ?= c++
 CU_ON_CPU := $(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/tests/cuda/%.o,$(CU)) $(BUILD)/tests/cuda/libcuda.o
-CXXFLAGS_CUDA := -std=c++17 -O2 -g -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
+CXXFLAGS_CUDA := -std=c++17 -Og -g0 -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
                  $(if $(WERROR),-Werror) -Isrc -Itests/cuda
 $(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)
@@ -196,11 +206,11 @@ $(LIBCUDA): $(CU_ON_CPU)
 # The program with somebody in it who spoils numbers, as LS_SPOIL says: for tests alone.
 $(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $^ $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) -o $@
 
 $(PROG_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) -o $@
 
 -include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.d
 
@@ -393,6 +403,14 @@ experiment-ratio-run: all
 	python3 bench/ratio.py --lockstep $(BIN) $(EXPERIMENT_ARGS)
 
 # Probes this machine, predicts layouts of this program and measures them.
+# The python3 of the machine, which has a PyTorch for its GPU or none; ROW= picks rows of the table.
+bench-gpu:
+	@tools/setup python
+	@$(MAKE) $(JOBS) bench-gpu-run
+
+bench-gpu-run: all
+	@python3 bench/gpu.py --lockstep $(BIN) --row "$(ROW)" $(BENCH_ARGS)
+
 bench-plan:
 	@tools/setup python
 	@$(MAKE) bench-plan-run
@@ -463,6 +481,7 @@ help:
 	@echo 'make bench-vision  LeNet and ResNet-18 beside PyTorch, two workers beside one; BENCH_ARGS="--only lenet --rounds 2"'
 	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
 	@echo 'make experiment-ratio  whether more workers help LeNet and ResNet-18, measured and predicted; EXPERIMENT_ARGS="--seconds 240"'
+	@echo 'make bench-gpu    training, products and memory-bound kernels on a GPU beside PyTorch, cuBLAS and a copy; ROW=gpt2,resnet18,gemm,memory'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
 	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/planner.md says'

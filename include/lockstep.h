@@ -108,10 +108,11 @@ typedef struct ls_workers_options {
                          them at once */
     double link_latency_s; /* a slow network between the workers of one machine, to see what it does: what one sends */
     double link_bytes_per_s; /* is readable so much later; 0: at once. No result changes */
+    int forks_one;           /* 1: one worker is forked too, and leaves nothing behind in this process */
 } ls_workers_options;
 
 /* Runs `fn` in every worker and returns when all have ended. Without a launcher this forks `workers` processes, so call
- * it before any thread is started; with one worker `fn` runs in this process. Under mpirun or srun the world is the
+ * it before any thread is started; with one worker `fn` runs in this process, but for forks_one. Under mpirun or srun the world is the
  * launcher's and `fn` runs in this process. The status is that of the worker that failed first, and the message names
  * it.
  *
@@ -458,8 +459,8 @@ void ls_run_close(ls_run *run);
 
 typedef ls_status (*ls_run_fn)(ls_run *run, void *arg);
 /* Starts the workers of a training run and calls `fn` in each, at the beginning of the run or where it goes on. As
- * ls_workers_run() it forks, so call it before any thread is started; one worker is this process; under mpirun or srun
- * the workers are there already. Returns when all have ended. SIGINT and SIGTERM meanwhile: see ls_run_step(). Once for
+ * ls_workers_run() it forks, so call it before any thread is started; one worker is this process, unless it computes on
+ * a GPU; under mpirun or srun the workers are there already. Returns when all have ended. SIGINT and SIGTERM meanwhile: see ls_run_step(). Once for
  * a run. */
 ls_status ls_run_workers(ls_run *run, ls_run_fn fn, void *arg);
 

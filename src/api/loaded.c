@@ -120,13 +120,14 @@ ls_status ls_run_load(ls_run *r) {
     LS_TRY(choose_sizes(r));
     if (!ls_shape_sees_images(&r->start.shape)) LS_TRY(ls_start_tokenizer(&r->start, o->tokenizer, &r->tokenizer));
     LS_TRY(ls_placement_make(1, (int)o->threads, o->pin, &l->placement));
-    LS_TRY(ls_device_open_named(o->device, 0, &l->device));
+    LS_TRY(choose_policy(r));
+    LS_TRY(ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, 1, l->policy.unit, &r->chosen)));
+    LS_TRY(ls_device_open_named(r->chosen.name, 0, &l->device));
     if (!l->device)
         LS_TRY(ls_device_open_cpu(l->placement.threads, ls_placement_cpus(&l->placement, 0), NULL, &l->device));
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&r->start.shape);
     LS_TRY(ls_model_create(&r->start.shape, slices, &l->model));
     ls_layout_task task = {.model = l->model, .B = l->micro, .T = l->T, .G = 1};
-    LS_TRY(choose_policy(r));
     ls_partition_setup setup = {
         .policy = l->policy, .B = l->micro, .T = l->T, .G = 1, .layout = ls_layout_one(&task, l->micro)};
     LS_TRY(ls_partition_create(l->model, l->device, &setup, &l->partition));

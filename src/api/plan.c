@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "device/choose.h"
 #include "comm/launcher.h"
 #include "run/inputs/inputs.h"
 
@@ -59,6 +60,9 @@ ls_status ls_plan_probe(const ls_options *o, ls_plan_say say, char path[PATH_MAX
     if (o->out && snprintf(path, PATH_MAX, "%s", o->out) >= PATH_MAX)
         return ls_options_fail(o, LS_OPT_out, "the name is too long");
     LS_TRY(ls_file_can_write(path));
+    ls_device_choice chosen;
+    LS_TRY(ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, 1, LS_UNIT_CHAIN, &chosen)));
+    probe.device = chosen.name;
     LS_TRY(ls_probe_run(&probe, machine, first));
     return *first ? ls_probe_file_write(path, machine) : LS_OK;
 }

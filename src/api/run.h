@@ -5,6 +5,7 @@
 
 #include "comm/placement.h"
 #include "data/windows.h"
+#include "device/choose.h"
 #include "lab/verify/verify.h"
 #include "run/folder/run_dir.h"
 #include "run/folder/run_start.h"
@@ -35,6 +36,7 @@ struct ls_run {
     json_t *layout_file;
     ls_layout_request request;
     ls_layout layout;
+    ls_device_choice chosen; /* what computes */
     double speeds[LS_WORKERS_MAX]; /* of the DP groups, once --shares auto has measured them */
     char *out;                     /* folder; owned */
     ls_tokenizer *tokenizer;

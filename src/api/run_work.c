@@ -10,6 +10,7 @@
 #include "comm/world.h"
 #include "interop/copies.h"
 #include "observe/trace.h"
+#include "run/agree.h"
 #include "run/speed.h"
 #include "run/stop.h"
 
@@ -33,7 +34,8 @@ static ls_status share_by_speed(ls_run *r, ls_world *world) {
 }
 
 static ls_status create_trainer(ls_run *r, ls_world *world) {
-    LS_TRY(ls_world_open_device(world, r->options.device, NULL, &r->device));
+    if (r->launched && strcmp(r->options.device, "auto") == 0) LS_TRY(ls_agree_device(world, &r->chosen));
+    LS_TRY(ls_world_open_device(world, r->chosen.name, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
     return ls_trainer_create(&r->settings, &place, &r->data, &r->trainer);
@@ -211,6 +213,7 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     r->worked = true;
     r->workers.workers = r->launched ? 0 : ls_layout_workers(&r->layout);
     r->workers.pass_signals = 1;
+    r->workers.forks_one = ls_device_is_gpu(r->chosen.name);
     ls_status status = ls_workers_run(&r->workers, run_worker, &j);
     if (status != LS_OK) ls_run_abandon(r);
     return status;

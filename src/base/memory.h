@@ -17,6 +17,7 @@ typedef struct ls_memory_source {
     ls_status (*alloc)(void *ctx, size_t bytes, void **memory);
     void (*release)(void *ctx, void *memory);
     void *ctx;
+    size_t align; /* of pieces of its blocks, a power of two; 0: 64 */
 } ls_memory_source;
 
 /* A list of `count` elements of `bytes`, with space for one more: the same memory where *capacity has it, else a larger

@@ -37,6 +37,7 @@ static ls_status print_text(const ls_run *run, const ls_evaluation *e) {
             printf("bits/byte   %.4f\n", e->bits_per_byte);
         else
             printf("bits/byte   unknown: these token files do not record the size of their text\n");
+        if (*run->chosen.about) printf("device      %s\n", run->chosen.about);
         printf("precision   %s, matrix unit %s\n", precision, unit);
         printf("windows     %llu of %zu tokens, stride %zu\n", (unsigned long long)l->windows.count,
                (size_t)l->windows.length, (size_t)l->windows.stride);
@@ -59,6 +60,7 @@ static ls_status print_images(const ls_run *run, const ls_evaluation *e) {
     if (!run->options.json) {
         printf("loss        %.6f (%a)\n", e->loss, e->loss);
         printf("accuracy    %.2f %%, %lld right\n", 100 * e->accuracy, (long long)run->loaded.right);
+        if (*run->chosen.about) printf("device      %s\n", run->chosen.about);
         printf("images      %llu in %.1f s (%.0f img/s)\n", (unsigned long long)e->samples, e->seconds,
                (double)e->samples / e->seconds);
         return LS_OK;

@@ -43,6 +43,16 @@ static void print_links(const ls_native_machine *m) {
     }
 }
 
+static void print_gpu(const ls_native_gpu *g) {
+    if (g->count == 0) return;
+    printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB\n", g->count, g->name, g->capability / 10,
+           g->capability % 10, g->memory_bytes / 0x1p30);
+    printf("         one of them, fp32: products %.3g TFLOP/s of %.3g; copies inside %.4g GB/s; from the host %.4g GB/s, to it "
+           "%.4g GB/s\n",
+           1e-12 * g->matmul_flops_per_second, 1e-12 * g->peak_flops_per_second, 1e-9 * g->copy_bytes_per_second,
+           1e-9 * g->to_bytes_per_second, 1e-9 * g->from_bytes_per_second);
+}
+
 static void print_text(const ls_native_machine *m, const char *path, double seconds) {
     printf("machine  %s, %d core%s, %s kernels, %.1f GiB\n", m->cpu, m->cores, m->cores == 1 ? "" : "s", m->isa,
            m->memory_bytes / (1024.0 * 1024 * 1024));
@@ -50,6 +60,7 @@ static void print_text(const ls_native_machine *m, const char *path, double seco
            "large arrays\n");
     print_rates(m);
     print_links(m);
+    print_gpu(&m->gpu);
     printf("\nmeasured in %.1f s; written to %s\n", seconds, path);
 }
 

@@ -218,6 +218,7 @@ static void print_text(const ls_scale_plan *plan, const ls_scale_found *f) {
     for (int i = 0; i < f->points; i++) crowded = crowded || f->point[i].crowding > 1;
     ls_scale_words words = ls_scale_say(plan, f);
     printf("%s: %s\n", f->name, words.about);
+    ls_cli_print_device(plan->opts->device, LS_UNIT_CHAIN);
     if (plan->opts->slow_link) printf("link between workers: %s\n", plan->opts->slow_link);
     print_points(f);
     if (crowded)

@@ -24,13 +24,14 @@ static void print_row(const ls_verify_result *r) {
     fflush(stdout);
 }
 
-static void print_case(const ls_lab_case *c, const ls_verify_record *alone) {
+static void print_case(const char *device, const ls_lab_case *c, const ls_verify_record *alone) {
     const ls_settings *s = &c->settings;
     ls_verify_result one = {.layout = "one worker", .workers = 1, .totals = *alone->totals};
     printf(
         "%s: %zu parameters, %zu layers, vocabulary %zu, %s; %lld step%s of %zu × %zu tokens, %d groups, %d slices\n",
         s->shape.name, ls_model_elems(c->model), s->shape.L, s->shape.V, s->shape.tied ? "tied" : "untied",
         (long long)c->steps, c->steps == 1 ? "" : "s", s->B, s->T, s->groups, s->slices);
+    ls_cli_print_device(device, s->policy.unit);
     printf("loss %a … %a\n\n", alone->loss[0], alone->loss[c->steps - 1]);
     printf("%7s  %-32s  %8s  %10s  %-7s  %s\n", "workers", "weights (xxh128)", "time s", "traffic", "", "layout");
     print_row(&one);
@@ -75,7 +76,7 @@ static ls_status on_case(void *ctx, const ls_lab_case *one, const ls_verify_reco
     ls_cli_progress_end();
     if (!s->opts->json) {
         if (json_array_size(s->cases) > 0) putchar('\n');
-        print_case(one, alone);
+        print_case(s->opts->device, one, alone);
     }
     json_t *json = case_json(one, alone);
     s->rows = json_object_get(json, "rows");

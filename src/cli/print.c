@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "device/choose.h"
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
@@ -109,3 +110,8 @@ const char *ls_shell_word(const char *text, char *word, size_t room) {
 }
 
 const char *ls_shell_program(char *word, size_t room) { return ls_shell_word(program_invocation_name, word, room); }
+
+void ls_cli_print_device(const char *name, ls_unit unit) {
+    ls_device_choice chosen;
+    if (ls_device_choose(name, 1, unit, &chosen) == LS_OK && *chosen.about) printf("device: %s\n", chosen.about);
+}

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "device/unit.h"
 #include "lockstep.h"
 
 /* ---- results for a program to read ------------------------------------------------------------------------------- */
@@ -35,6 +36,9 @@ void ls_cli_progress_end(void);
 void ls_cli_progress_probe(void *ctx, const char *what);
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
+
+/* "device: " and what --device auto takes here, in a line; nothing where there is nothing to be said. */
+void ls_cli_print_device(const char *name, ls_unit unit);
 
 /* "512 B", "1.5 MiB": ls_cli_bytes(x).text lives as long as the expression it is in. */
 typedef struct ls_cli_text {

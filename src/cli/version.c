@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "base/cpu.h"
+#include "device/cuda/cuda.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -66,6 +67,26 @@
 #    define MPI "no (one machine only)"
 #endif
 
+static void write_gpus(FILE *out) {
+    static const char *const kernels[] = {[LS_GPU_KERNELS_NONE] = "no kernels: build with nvcc, or install NVRTC",
+                                          [LS_GPU_KERNELS_BUILT_IN] = "kernels built in",
+                                          [LS_GPU_KERNELS_NVRTC] = "kernels compiled by NVRTC on first use"};
+    ls_gpu_survey survey;
+    ls_status status = ls_cuda_survey(0, &survey);
+    if (survey.driver)
+        fprintf(out, "driver     NVIDIA, for CUDA %d.%d\n", survey.driver / 1000, survey.driver % 1000 / 10);
+    if (status != LS_OK) {
+        fprintf(out, "GPU        none (%s)\n", ls_status_message());
+        return;
+    }
+    for (int i = 0; i < survey.count && i < LS_GPUS_LISTED; i++) {
+        const ls_gpu *gpu = &survey.gpu[i];
+        fprintf(out, "GPU %-6d %s, compute capability %d.%d, %.1f GiB; %s%s%d\n", i, gpu->name, gpu->capability / 10,
+                gpu->capability % 10, (double)gpu->bytes / 0x1p30, kernels[gpu->kernels],
+                gpu->kernels == LS_GPU_KERNELS_NONE ? ", sm_" : " for sm_", gpu->capability);
+    }
+}
+
 void ls_cli_write_version(FILE *out) {
 #ifdef LS_HAVE_HWLOC
     char hwloc[32];
@@ -91,4 +112,6 @@ void ls_cli_write_version(FILE *out) {
         if (ls_cpu_use(isa)) fprintf(out, " %s", ls_isa_name(isa));
     }
     fputc('\n', out);
+    fprintf(out, "cubins     %s\n", ls_cuda_built_in());
+    write_gpus(out);
 }

@@ -1,6 +1,8 @@
 /* comm.c: making, splitting and ending communicators. */
 #include "comm/comm.h"
 
+#include "comm/peers/peers.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +62,7 @@ static ls_status make(ls_world *world, const int *members, int size, ls_comm **o
     size_t n = (size_t)size;
     comm->world = world;
     comm->size = size;
+    comm->queue = LS_QUEUE_COMM + LS_AXIS_COUNT;
     comm->world_rank = ls_region_take(&comm->memory, n, sizeof(int));
     comm->machine_of = ls_region_take(&comm->memory, n, sizeof(int));
     comm->machine_first = ls_region_take(&comm->memory, n + 1, sizeof(int));
@@ -102,6 +105,7 @@ out:
 
 typedef struct seat {
     int color, key;
+    bool shares;      /* this worker's device shares its memory; then, that all members' of its machine were found */
     uint64_t control; /* offset of the control block, from the first member on each machine */
 } seat;
 
@@ -125,6 +129,12 @@ static ls_status gather_seats(ls_comm *parent, seat mine, seat *seats, size_t *s
     return ls_comm_all_gather(parent, &mine, seats, sizes);
 }
 
+static bool all_share(const ls_comm *parent, const seat *seats) {
+    for (int r = 0; r < parent->size; r++)
+        if (!seats[r].shares) return false;
+    return true;
+}
+
 ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
     *out = NULL;
     ls_world *world = parent->world;
@@ -139,7 +149,7 @@ ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
         goto out;
     }
-    seat mine = {.color = color, .key = key};
+    seat mine = {.color = color, .key = key, .shares = world->peers != NULL};
     LS_TRY_OUT(gather_seats(parent, mine, seats, sizes));
     if (color >= 0) {
         int size = choose_members(parent, seats, members);
@@ -161,6 +171,11 @@ ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
     }
     if (comm) LS_TRY_OUT(ls_mail_open(comm));
     if (world->transport->comm_open) LS_TRY_OUT(world->transport->comm_open(parent, comm, color, key));
+    if (all_share(parent, seats)) {
+        mine.shares = !comm || ls_peers_meet(comm);
+        LS_TRY_OUT(gather_seats(parent, mine, seats, sizes));
+        if (comm) comm->peers = all_share(parent, seats);
+    }
     *out = comm;
 out:
     if (status != LS_OK) ls_comm_close(comm);

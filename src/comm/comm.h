@@ -72,10 +72,19 @@ struct ls_comm {
     ls_mail *mail;
     void *net;        /* the transport's */
     const char *axis; /* of the mesh, in a trace; NULL: none */
+    int queue;        /* of devices that move its tensors */
+    bool peers;       /* its local members' devices read each other's memory: peers/peers.h */
     ls_traffic traffic[LS_TRAFFIC_KINDS];
 };
 
-/* Tensors of a device whose memory the host cannot follow, on their way through memory of the host (tensors.c). */
+/* A counter that somebody else's device writes. */
+typedef struct ls_counted {
+    const uint64_t *counter;
+    uint64_t value;
+} ls_counted;
+
+/* Tensors of a device whose memory the host cannot follow. They are on their way through memory of the host
+ * (tensors.c), or devices that share memory move them (peers): then the end of the request is a place in the queue. */
 typedef struct ls_staging {
     ls_device *device;
     void *to; /* memory of the device that gets the result at the end; NULL: nothing comes back */
@@ -83,7 +92,15 @@ typedef struct ls_staging {
     size_t bytes;
     int buffers;
     void *buffer[LS_TREE_COVER_MAX + 1]; /* of the host, given back at the end */
+
+    uint64_t ready; /* this worker's counter, when its tensors may be read and written by others */
+    ls_event event; /* this worker's part is done */
+    int counts;     /* of readers and writers of this worker's tensors: what comes after the end waits for them */
+    ls_counted counted[];
 } ls_staging;
+
+/* What the end of a request does with tensors (tensors.c). */
+ls_status ls_staging_end(const ls_staging *staging);
 
 struct ls_request {
     ls_comm *comm;
@@ -169,6 +186,8 @@ const char *ls_mesh_axis_name(ls_axis axis);
 const char *ls_request_trace_name(const ls_request *request);
 /* Counts it, puts it among those in flight and takes its first steps. `traffic_bytes` is set by then. */
 ls_status ls_request_launch(ls_request *request, ls_request **out);
+/* In place of it: gives the request back, the world fails with the status. */
+ls_status ls_request_drop(ls_request *request, ls_status status, ls_request **out);
 /* The last step of every request; LS_OK. */
 ls_status ls_request_complete(ls_request *request);
 
@@ -217,5 +236,24 @@ static inline uint64_t ls_fingerprint(uint64_t kind, uint64_t a, uint64_t b, uin
 /* Messages between members (collectives/send_recv.c): what belongs to a communicator. */
 ls_status ls_mail_open(ls_comm *comm);
 void ls_mail_close(ls_comm *comm);
+
+/* The whole request, but not launched; `how` are its steps. */
+ls_status ls_all_gather_prepare(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
+                                ls_status (*how)(ls_request *), ls_request **out);
+ls_status ls_message_prepare(ls_comm *comm, ls_traffic_kind kind, int peer, int tag, size_t bytes,
+                             ls_status (*how)(ls_request *), ls_request **out);
+
+/* What a message between local members says where its bytes stay with the sender's device until the receiver's has read
+ * them: where they lie, the sender's counter when they may be read, and, once it is taken, the receiver's when they
+ * were. */
+typedef struct ls_mail_note {
+    uint64_t place, ready, done;
+} ls_mail_note;
+
+/* All three return LS_REQUEST_WAITS where they cannot go on. The receiver's `read` looks at the note and writes `done`
+ * into it; LS_REQUEST_WAITS is not for it. */
+ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note);
+ls_status ls_mail_await_note(ls_request *r, ls_mail_note *note);
+ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_mail_note *note));
 
 #endif

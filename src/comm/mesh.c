@@ -56,6 +56,7 @@ ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out)
             return status;
         }
         mesh->comm[axis]->axis = ls_mesh_axis_name((ls_axis)axis);
+        mesh->comm[axis]->queue = LS_QUEUE_COMM + axis;
     }
     *out = mesh;
     return LS_OK;

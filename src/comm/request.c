@@ -100,6 +100,13 @@ void ls_comm_traffic(const ls_comm *comm, ls_traffic_kind kind, ls_traffic *out)
     *out = (unsigned)kind < LS_TRAFFIC_KINDS ? comm->traffic[kind] : (ls_traffic){0};
 }
 
+ls_status ls_request_drop(ls_request *r, ls_status status, ls_request **out) {
+    ls_world_fail(r->comm->world, status);
+    recycle(r);
+    *out = NULL;
+    return status;
+}
+
 ls_status ls_request_launch(ls_request *r, ls_request **out) {
     ls_world *world = r->comm->world;
     count(r);
@@ -112,11 +119,8 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
     ls_status status = ls_request_step(r);
     ls_meter_communicated(mark, (int)r->kind, 0);
     if (status != LS_OK) {
-        world->failed = true;
-        ls_world_fail(world, status);
         leave_flight(world, r);
-        recycle(r);
-        r = NULL;
+        return ls_request_drop(r, status, out);
     }
     *out = r;
     return status;
@@ -125,7 +129,7 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
 static ls_status end(ls_request *r, ls_status status) {
     const ls_staging *t = r->tensors;
     leave_flight(r->comm->world, r);
-    if (status == LS_OK && t && t->to) status = ls_device_copy_in(t->device, t->to, t->from, t->bytes);
+    if (status == LS_OK && t) status = ls_staging_end(t);
     recycle(r);
     return status;
 }

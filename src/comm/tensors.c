@@ -1,9 +1,10 @@
-/* tensors.c: collectives on memory of a device, through memory of the host where nobody else can read it. */
+/* tensors.c: collectives on memory of a device: as the host's where it is the host's, by peers where devices share it,
+ * else through memory of the host. */
 #include "comm/tensors.h"
 
 #include <stdlib.h>
 
-#include "comm/comm.h"
+#include "comm/peers/peers.h"
 #include "device/choose.h"
 
 /* ---- devices of workers ------------------------------------------------------------------------------------------ */
@@ -14,7 +15,7 @@ static void release(void *world, void *memory) { ls_world_free(world, memory); }
 ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out) {
     ls_memory_source shared = {.alloc = alloc, .release = release, .ctx = world};
     LS_TRY(ls_device_open_named(name, world->local, out));
-    if (*out) return LS_OK;
+    if (*out) return (*out)->is_host ? LS_OK : ls_peers_open(world, *out);
     return ls_device_open_cpu_pool(world->pool, kernels, world->size > 1 ? &shared : NULL, out);
 }
 
@@ -29,6 +30,13 @@ static ls_status take(ls_comm *comm, ls_staging *staging, size_t bytes, void **h
 static ls_status bring_out(ls_comm *comm, ls_staging *staging, const void *tensor, size_t bytes, void **host) {
     LS_TRY(take(comm, staging, bytes, host));
     return ls_device_copy_out(staging->device, *host, tensor, bytes);
+}
+
+ls_status ls_staging_end(const ls_staging *t) {
+    if (t->to) return ls_device_copy_in(t->device, t->to, t->from, t->bytes);
+    if (t->event.number) LS_TRY(ls_device_follow(t->device, t->event));
+    for (int i = 0; i < t->counts; i++) LS_TRY(ls_device_await(t->device, t->counted[i].counter, t->counted[i].value));
+    return LS_OK;
 }
 
 /* The request owns what was staged for it; where it could not be started, nobody does. */
@@ -53,6 +61,7 @@ static ls_status attach(ls_comm *comm, const ls_staging *staging, ls_status stat
 ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
                                      const size_t *bytes, ls_request **out) {
     if (device->is_host) return ls_comm_all_gather_start(comm, in, out_buffer, bytes, out);
+    if (ls_peers_reach_all(device, comm)) return ls_peers_all_gather_start(device, comm, in, out_buffer, bytes, out);
     size_t all = 0, own = 0;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) own = all;
@@ -71,6 +80,7 @@ ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const voi
 ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
                                ls_request **out) {
     if (device->is_host) return ls_comm_send_start(comm, to, tag, buffer, bytes, out);
+    if (ls_peers_reach(device, comm, to)) return ls_peers_send_start(device, comm, to, tag, buffer, bytes, out);
     ls_staging staging = {.device = device};
     void *host = NULL;
     *out = NULL;
@@ -82,6 +92,7 @@ ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag
 static ls_status receive_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
                                ls_request **out) {
     if (device->is_host) return ls_comm_recv_start(comm, from, tag, buffer, bytes, out);
+    if (ls_peers_reach(device, comm, from)) return ls_peers_recv_start(device, comm, from, tag, buffer, bytes, out);
     ls_staging staging = {.device = device, .to = buffer, .bytes = bytes};
     void *host = NULL;
     *out = NULL;
@@ -115,6 +126,8 @@ static size_t sum_bytes(ls_dtype dtype) { return ls_dtype_bytes(dtype == LS_I64 
 ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                      const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
     if (device->is_host) return ls_comm_all_reduce_start(comm, runs, dtype, parts, out_buffer, elems, out);
+    if (ls_peers_reach_all(device, comm) && dtype != LS_I64) /* devices add up floating-point numbers alone */
+        return ls_peers_all_reduce_start(device, comm, runs, dtype, parts, out_buffer, elems, out);
     ls_staging staging = {.device = device, .to = out_buffer, .bytes = elems * sum_bytes(dtype)};
     const void *host[LS_TREE_COVER_MAX];
     void *sum = NULL;
@@ -130,6 +143,8 @@ ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const
                                          const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
                                          ls_request **out) {
     if (device->is_host) return ls_comm_reduce_scatter_start(comm, runs, dtype, parts, out_buffer, shards, elems, out);
+    if (ls_peers_reach_all(device, comm) && dtype != LS_I64)
+        return ls_peers_reduce_scatter_start(device, comm, runs, dtype, parts, out_buffer, shards, elems, out);
     size_t own = shards[comm->rank + 1] - shards[comm->rank];
     ls_staging staging = {.device = device, .to = out_buffer, .bytes = own * sum_bytes(dtype)};
     const void *host[LS_TREE_COVER_MAX];

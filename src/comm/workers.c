@@ -55,5 +55,5 @@ ls_status ls_workers_run(const ls_workers_options *options, ls_worker_fn fn, voi
     else if (launcher.kind != LS_LAUNCHER_NONE)
         return run_launched(&launcher, &o, fn, arg);
     if (o.workers == 0) o.workers = 1;
-    return (o.workers == 1 ? &ls_transport_self : &ls_transport_shm)->run(&o, fn, arg);
+    return (o.workers == 1 && !o.forks_one ? &ls_transport_self : &ls_transport_shm)->run(&o, fn, arg);
 }

@@ -133,7 +133,7 @@ void ls_world_fail(ls_world *world, ls_status status) {
         ls_segment_fail(&world->segment, world->rank, status, ls_status_message());
 }
 
-static ls_status check_failed(ls_world *world) {
+ls_status ls_world_check(ls_world *world) {
     if (!world->segment.base || !ls_segment_failed(&world->segment)) return LS_OK;
     world->failed = true;
     return ls_fail(LS_ERR_PEER, "another worker failed");
@@ -177,6 +177,19 @@ static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
                    why);
 }
 
+ls_status ls_world_check_stopped(const ls_world *world, double waited_s) {
+    for (int l = 0; world->segment.base && l < world->local_size; l++) {
+        const ls_worker_record *record = &world->segment.header->workers[l];
+        int pid = atomic_load(&record->pid);
+        char state = pid ? process_state(pid) : 0;
+        if (state == 'T' || state == 't')
+            return ls_fail(LS_ERR_DEADLINE,
+                           "worker %d did not answer within %g s: it is stopped (by SIGSTOP or a debugger)",
+                           record->rank, waited_s);
+    }
+    return LS_OK;
+}
+
 /* A member whose function has returned will never come. Where it left because of a signal, this is no failure of its
  * own: the signal is what ended the run. */
 static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
@@ -200,7 +213,7 @@ static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_world_progress(ls_world *world) {
-    LS_TRY(check_failed(world));
+    LS_TRY(ls_world_check(world));
     world->wire.wake_ns = LS_WIRE_NEVER;
     for (ls_request *r = world->flight_first; r; r = r->next) {
         if (r->done) continue;

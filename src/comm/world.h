@@ -25,6 +25,7 @@ struct ls_world {
     ls_wire wire;
 
     ls_pool *pool;
+    struct ls_peers *peers; /* of this worker's device; NULL: it shares no memory, or is the host */
     ls_comm *comm;
     ls_request *flight_first, *flight_last; /* requests that have not ended, in the order of their start */
     ls_request *spare;                      /* ended requests, to be used again */
@@ -44,6 +45,11 @@ void ls_world_close(ls_world *world);
 ls_status ls_world_progress(ls_world *world);
 /* Until the request is done, or failure, or deadline. */
 ls_status ls_world_wait(ls_world *world, ls_request *request);
+/* Whether somebody of this machine failed: LS_ERR_PEER then. */
+ls_status ls_world_check(ls_world *world);
+/* What has kept a worker of this machine from answering, for a wait of so many seconds that is no request's: its
+ * process is stopped. LS_OK where none is. */
+ls_status ls_world_check_stopped(const ls_world *world, double waited_s);
 /* Wakes those of the communicator's local members that sleep; call after publishing something they may wait for. */
 void ls_world_ring(ls_comm *comm);
 /* The same for one of them. */

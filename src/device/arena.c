@@ -16,12 +16,17 @@ __attribute__((format(printf, 3, 4))) static void record(ls_arena *arena, ls_sta
     arena->status = status;
 }
 
-void ls_arena_measure(ls_arena *arena) { *arena = (ls_arena){.carving = false}; }
+void ls_arena_measure(ls_arena *arena, size_t align) {
+    *arena = (ls_arena){.align = align ? align : LS_ARENA_ALIGN_BYTES};
+}
 
-void ls_arena_carve(ls_arena *arena, void *memory, size_t bytes) {
-    *arena = (ls_arena){.carving = true, .memory = memory, .capacity = bytes};
-    if ((uintptr_t)memory % LS_ARENA_ALIGN_BYTES != 0)
-        record(arena, LS_ERR_FAILED, "arena memory at %p must be aligned to %d bytes", memory, LS_ARENA_ALIGN_BYTES);
+void ls_arena_carve(ls_arena *arena, size_t align, void *memory, size_t bytes) {
+    ls_arena_measure(arena, align);
+    arena->carving = true;
+    arena->memory = memory;
+    arena->capacity = bytes;
+    if ((uintptr_t)memory % arena->align != 0)
+        record(arena, LS_ERR_FAILED, "arena memory at %p must be aligned to %zu bytes", memory, arena->align);
     if (!memory && bytes > 0) record(arena, LS_ERR_FAILED, "an arena of %zu bytes was given no memory", bytes);
 }
 
@@ -49,8 +54,8 @@ void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes) {
     ls_arena_kind *counted = find_kind(arena, kind);
     if (!counted) return NULL;
     size_t padded, end;
-    if (__builtin_add_overflow(bytes, (size_t)LS_ARENA_ALIGN_BYTES - 1, &padded) ||
-        __builtin_add_overflow(arena->used, padded & ~((size_t)LS_ARENA_ALIGN_BYTES - 1), &end)) {
+    if (__builtin_add_overflow(bytes, arena->align - 1, &padded) ||
+        __builtin_add_overflow(arena->used, padded & ~(arena->align - 1), &end)) {
         record(arena, LS_ERR_RESOURCE, "%zu bytes of %s on top of %zu others exceed the address space", bytes, kind,
                arena->used);
         return NULL;
@@ -114,13 +119,13 @@ size_t ls_arena_kind_bytes(const ls_arena *arena, const char *kind) {
 }
 
 ls_status ls_arena_build(ls_arena_layout layout, void *layout_ctx, const ls_memory_source *source, ls_arena *arena) {
-    ls_arena_measure(arena);
+    ls_arena_measure(arena, source->align);
     LS_TRY(layout(arena, layout_ctx));
     LS_TRY(ls_arena_finish(arena));
     size_t bytes = arena->peak;
     void *memory = NULL;
     LS_TRY(source->alloc(source->ctx, bytes, &memory));
-    ls_arena_carve(arena, memory, bytes);
+    ls_arena_carve(arena, source->align, memory, bytes);
     ls_status status = layout(arena, layout_ctx);
     if (status == LS_OK) status = ls_arena_finish(arena);
     if (status != LS_OK) {

@@ -20,7 +20,7 @@
  *                  ▲ mark of both phases
  *
  * Phases nest like brackets: what is taken inside one is given up at its end, and the peak counts. Every piece starts
- * at a multiple of 64 bytes. A layout function only stores pointers: while it measures, they are NULL, and nothing may
+ * at a multiple of 64 bytes, or of what the memory's source says. A layout function only stores pointers: while it measures, they are NULL, and nothing may
  * be written through them until it has run the second time. The dry run of the planner is the measuring half alone, so
  * the numbers it prints are those of the run, to the byte.
  *
@@ -52,6 +52,7 @@ typedef struct ls_arena_mark {
 /* Read the fields, but change them only through the functions. */
 typedef struct ls_arena {
     bool carving;
+    size_t align; /* of every piece */
     unsigned char *memory;
     size_t capacity, used, peak;
     int kinds, phases;
@@ -61,10 +62,10 @@ typedef struct ls_arena {
     char message[160];
 } ls_arena;
 
-/* Starts measuring: no memory, takes give NULL. */
-void ls_arena_measure(ls_arena *arena);
-/* Starts carving `memory`, which is aligned to 64 bytes and has the measured number of bytes. Borrows it. */
-void ls_arena_carve(ls_arena *arena, void *memory, size_t bytes);
+/* Starts measuring: no memory, takes give NULL. Pieces are aligned to `align` bytes, a power of two; 0: 64. */
+void ls_arena_measure(ls_arena *arena, size_t align);
+/* Starts carving `memory`, which is so aligned and has the measured number of bytes. Borrows it. */
+void ls_arena_carve(ls_arena *arena, size_t align, void *memory, size_t bytes);
 
 /* `kind` is a string literal, like "parameters". A piece of 0 bytes has a valid address too. */
 void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes);

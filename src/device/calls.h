@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "config/choices.h"
 #include "device/unit.h"
+#include "numerics/exact_sum.h"
 
 /* How gradients of parameters are summed over the tokens of a call (docs/arithmetic.md, "Sums over tokens"). The rows
  * of the call are bounds[groups] sequences of T tokens; group g is sequences bounds[g] … bounds[g+1]−1, and the sum is
@@ -482,13 +483,6 @@ typedef struct ls_update_call {
     size_t n;
 } ls_update_call;
 
-/* out[i] = Σ x² of block i of LS_SQUARE_BLOCK elements, in double. */
-typedef struct ls_square_sums_call {
-    double *out;
-    const float *x;
-    size_t n;
-} ls_square_sums_call;
-
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
 /* y = x·factor; y may be x. */
@@ -551,7 +545,33 @@ typedef struct ls_max_call {
     size_t elems;
 } ls_max_call;
 
-/* ---- counts and checks: their results are host memory ------------------------------------------------------------ */
+/* ---- sums, counts and checks ---------------------------------------------------------------------------------------
+ *
+ * Their results are few numbers of memory of the device, where they wait until the host reads many of them at once. */
+
+/* Adds Σ x² of each block of LS_SQUARE_BLOCK elements, in double, to the exact sum whose LS_EXACT_WORDS words are at
+ * `words` (numerics/exact_sum.h). Carries are not passed on: at most 2^29 blocks until somebody settles the sum. */
+typedef struct ls_square_sums_call {
+    int64_t *words;
+    const float *x;
+    size_t n;
+} ls_square_sums_call;
+
+/* Adds the losses of sequences of T tokens, without the first `context` of each. */
+typedef struct ls_add_losses_call {
+    ls_loss_sum *sum;
+    const float *loss;
+    size_t sequences, T, context;
+} ls_add_losses_call;
+
+/* *right grows by the rows of logits whose largest, the first of equal ones, is that of the target. A NaN is larger
+ * than nothing, and nothing than a NaN in column 0. */
+typedef struct ls_count_right_call {
+    int64_t *right;
+    const float *z;
+    size_t z_stride, rows, columns;
+    const int32_t *targets; /* one column for a row */
+} ls_count_right_call;
 
 /* What is counted of fp32 numbers x, with the fp32 product p = x·scale and a type that they may be rounded to. */
 typedef enum ls_count {
@@ -587,12 +607,21 @@ typedef struct ls_hash_call {
     size_t bytes;
 } ls_hash_call;
 
-/* *index becomes that of the first element that is not finite, or n. */
+/* out[i] = the hash, as ls_hash_f32() has it, of block i of LS_SQUARE_BLOCK elements, the last of what is left. */
+typedef struct ls_hash_blocks_call {
+    ls_hash128 *out;
+    const void *x;
+    ls_dtype dtype; /* of x, whose numbers are hashed as fp32 */
+    size_t n;
+} ls_hash_blocks_call;
+
+/* *index becomes that of the first element that is not finite, LS_ALL_FINITE where there is none. */
+#define LS_ALL_FINITE UINT64_MAX
 typedef struct ls_find_bad_call {
     const void *x;
     ls_dtype dtype;
     size_t n;
-    size_t *index;
+    uint64_t *index;
 } ls_find_bad_call;
 
 #endif

@@ -1,11 +1,31 @@
 /* choose.c: devices by name. */
 #include "device/choose.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/cuda.h"
 #include "device/fake/fake.h"
+
+static const char cuda[] = "cuda";
+
+/* "cuda:7" is 7, "cuda" is −1, others are −2. */
+static int number_of(const char *name) {
+    enum { GPUS_MAX = 1024 };
+    if (strcmp(name, cuda) == 0) return -1;
+    if (strncmp(name, "cuda:", sizeof cuda) != 0 || name[sizeof cuda] < '0' || name[sizeof cuda] > '9') return -2;
+    char *end;
+    long number = strtol(name + sizeof cuda, &end, 10);
+    return *end == '\0' && number < GPUS_MAX ? (int)number : -2;
+}
+
+bool ls_device_is_gpu(const char *name) { return name && number_of(name) >= -1; }
+
+static ls_status refuse(const char *name) {
+    return ls_fail(LS_ERR_INPUT,
+                   "no device is called %.40s; choose auto, cpu, cuda or cuda:N, N the number of a GPU from 0", name);
+}
 
 static ls_status open_in_turn(int local, ls_device **out) {
     int count;
@@ -14,20 +34,75 @@ static ls_status open_in_turn(int local, ls_device **out) {
 }
 
 ls_status ls_device_open_named(const char *name, int local, ls_device **out) {
-    static const char cuda[] = "cuda";
     *out = NULL;
     if (strcmp(name, "cpu") == 0) return LS_OK;
     if (strcmp(name, "fake") == 0) return ls_device_open_fake(out);
-    if (strcmp(name, cuda) == 0) return open_in_turn(local, out);
+    int number = number_of(name);
+    if (number < -1) return refuse(name);
+    return number < 0 ? open_in_turn(local, out) : ls_device_open_cuda(number, out);
+}
+
+ls_status ls_device_open_dry(const char *name, size_t *align, ls_device **dry) {
+    *dry = NULL;
+    *align = 0;
+    if (!ls_device_is_gpu(name)) return LS_OK;
+    LS_TRY(ls_device_open_cuda_dry(dry));
+    *align = (*dry)->align;
+    return LS_OK;
+}
+
+/* ---- auto -------------------------------------------------------------------------------------------------------- */
+
+/* Of the survey with most GPUs tried so far. */
+static struct {
+    bool done;
+    int opened;
+    ls_status status;
+    char message[200];
+    ls_gpu_survey survey;
+} known;
+
+static void look(int workers) {
+    if (known.done && (workers <= known.opened || known.survey.count <= known.opened)) return;
+    known.status = ls_cuda_survey(workers, &known.survey);
+    known.opened = workers;
+    known.done = true;
+    (void)snprintf(known.message, sizeof known.message, "%s", known.status == LS_OK ? "" : ls_status_message());
+}
+
+static void tell_gpus(ls_device_choice *out, int workers) {
+    const ls_gpu *gpu = known.survey.gpu;
+    int used = workers < known.survey.count ? workers : known.survey.count;
+    (void)snprintf(out->about, sizeof out->about, "%d × %s, %zu GiB, compute capability %d.%d (--device auto; %s)",
+                   used, gpu->name, gpu->bytes >> 30, gpu->capability / 10, gpu->capability % 10,
+                   gpu->kernels == LS_GPU_KERNELS_BUILT_IN ? "kernels built in" : "kernels compiled by NVRTC");
+}
+
+static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
+    (void)snprintf(out->name, sizeof out->name, "cpu");
+    if (!ls_cuda_is_installed()) return;
+    look(workers);
+    if (known.status != LS_OK) {
+        if (!known.survey.none)
+            (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: %s", known.message);
+        return;
+    }
+    if (unit != LS_UNIT_CHAIN) {
+        (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: GPUs have no matrix unit %s",
+                       ls_unit_name(unit));
+        return;
+    }
+    (void)snprintf(out->name, sizeof out->name, "%s", cuda);
+    tell_gpus(out, workers);
+}
+
+ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_device_choice *out) {
+    *out = (ls_device_choice){0};
     if (strcmp(name, "auto") == 0) {
-        if (ls_cuda_is_installed() && open_in_turn(local, out) != LS_OK) *out = NULL;
+        choose_auto(workers, unit, out);
         return LS_OK;
     }
-    if (strncmp(name, "cuda:", sizeof cuda) == 0 && name[sizeof cuda] >= '0' && name[sizeof cuda] <= '9') {
-        char *end;
-        long number = strtol(name + sizeof cuda, &end, 10);
-        if (*end == '\0' && number < 1024) return ls_device_open_cuda((int)number, out);
-    }
-    return ls_fail(LS_ERR_INPUT,
-                   "no device is called %.40s; choose auto, cpu, cuda or cuda:N, N the number of a GPU from 0", name);
+    if (strcmp(name, "cpu") != 0 && strcmp(name, "fake") != 0 && number_of(name) < -1) return refuse(name);
+    (void)snprintf(out->name, sizeof out->name, "%s", name);
+    return LS_OK;
 }

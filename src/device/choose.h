@@ -3,11 +3,29 @@
 #define LS_DEVICE_CHOOSE_H
 
 #include "device/device.h"
+#include "device/unit.h"
 
-/* Opens the device of this name for worker `local` of this machine, counted from 0: workers take the GPUs in turn
+typedef struct ls_device_choice {
+    char name[16];   /* for ls_device_open_named(): never "auto" */
+    char about[240]; /* what "auto" took and why, in a line for the user; "": nothing to be said */
+} ls_device_choice;
+
+/* What `name` means on this machine, for `workers` of it that multiply 16-bit numbers by this unit. "auto" takes GPUs
+ * where they work and have the unit, else the CPU; where there is no GPU it says nothing. A child process looks for
+ * GPUs, once; call it before any thread is started. LS_ERR_INPUT for a name that no device has. */
+ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_device_choice *out);
+
+/* Opens the device of a chosen name for worker `local` of this machine, counted from 0: workers take the GPUs in turn
  * unless the name has a number. *out is NULL, with LS_OK, where the CPU is meant, which the caller opens with its own
- * threads. "auto" takes a GPU that works. LS_ERR_INPUT for a name that no device has, and for a GPU that is not there.
- * A process in which this opened a GPU may not fork workers that use one. */
+ * threads. LS_ERR_INPUT for a name that no device has, and for a GPU that is not there. A process in which this opened
+ * a GPU may not fork workers that use one. */
 ls_status ls_device_open_named(const char *name, int local, ls_device **out);
+
+/* What an arena on a device of this name is like, known without the device: the alignment of its pieces, and in *dry a
+ * device on which a step tells how much scratch its operations need, or NULL where that is not in the arena. */
+ls_status ls_device_open_dry(const char *name, size_t *align, ls_device **dry);
+
+/* Whether it is a GPU's name; NULL is not. */
+bool ls_device_is_gpu(const char *name);
 
 #endif

@@ -47,6 +47,17 @@ typedef struct ls_memory_handle {
     unsigned char bytes[64];
 } ls_memory_handle;
 
+/* What a device holds of its own kind of memory, beside what was allocated on it. */
+typedef struct ls_device_usage {
+    unsigned char id[16];       /* of the hardware: workers with the same share its memory */
+    size_t total, free;         /* of the hardware */
+    size_t others;              /* in use before this device had allocated: contexts, and other processes */
+    size_t modules;             /* kernels, as the driver's count of free memory tells */
+    size_t lists;               /* for lists of kernels' arguments */
+    size_t scratch;             /* that operations needed beyond what was lent to them */
+    size_t pinned;              /* memory of the host, for copies */
+} ls_device_usage;
+
 /* What a device is made of; the contracts are with the functions below. */
 typedef struct ls_device_calls {
     ls_status (*alloc)(ls_device *device, size_t bytes, void **out);
@@ -60,21 +71,39 @@ typedef struct ls_device_calls {
     ls_status (*wait)(ls_device *device, ls_event event);
     ls_status (*finish)(ls_device *device);
     void (*destroy)(ls_device *device);
+    ls_status (*compute_otherwise)(ls_device *device, bool otherwise); /* NULL: there is one way */
     /* NULL, all five: memory cannot be shared. */
     ls_status (*share)(ls_device *device, void *memory, ls_memory_handle *out);
     ls_status (*open)(ls_device *device, const ls_memory_handle *handle, void **out);
     void (*close)(ls_device *device, void *memory);
     ls_status (*signal)(ls_device *device, uint64_t *counter, uint64_t value);
     ls_status (*await)(ls_device *device, const uint64_t *counter, uint64_t value);
+    /* NULL, all three: memory is the host's, and operations find their own scratch. */
+    void (*lend)(ls_device *device, void *memory, size_t bytes);
+    void (*take_back)(ls_device *device, const void *memory);
+    ls_status (*usage)(ls_device *device, ls_device_usage *out);
 } ls_device_calls;
+
+/* Who has to know what happens to a device: the workers that read each other's memory (comm/peers). */
+typedef struct ls_device_guest ls_device_guest;
+struct ls_device_guest {
+    /* Asked while the host waits for the device; other than LS_OK ends the wait, and the device is lost. */
+    ls_status (*watch)(ls_device_guest *guest);
+    ls_status (*allocated)(ls_device_guest *guest, void *memory, size_t bytes);
+    void (*freed)(ls_device_guest *guest, void *memory); /* it is about to be */
+    void (*leave)(ls_device_guest *guest);               /* before the device is destroyed */
+};
 
 /* A kind of device begins its own struct with this one. */
 struct ls_device {
     const char *name;
-    int queue;    /* where calls go */
-    bool is_host; /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
+    int queue;      /* where calls go */
+    bool is_host;   /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
+    size_t align;   /* of pieces of an arena in its memory; 0: the least */
+    uint64_t reads; /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
+    ls_device_guest *guest; /* NULL: nobody */
 };
 
 /* The CPU. `threads` and `cpus` are those of ls_pool_create(): the calling thread is the first and may be pinned.
@@ -89,17 +118,20 @@ ls_status ls_device_open_cpu_pool(struct ls_pool *pool, const struct ls_kernels 
 /* Waits for the queue and gives everything back but memory that is still allocated, which its owner frees first. NULL
  * does nothing. */
 static inline void ls_device_destroy(ls_device *device) {
+    if (device && device->guest) device->guest->leave(device->guest);
     if (device) device->calls->destroy(device);
 }
 
 /* Zeroed, 64-byte aligned; 0 bytes give a valid address too. The caller owns it and frees it on the same device. On
  * failure *out is NULL. */
 static inline ls_status ls_device_alloc(ls_device *device, size_t bytes, void **out) {
-    return device->calls->alloc(device, bytes, out);
+    LS_TRY(device->calls->alloc(device, bytes, out));
+    return device->guest ? device->guest->allocated(device->guest, *out, bytes) : LS_OK;
 }
 
 /* Work enqueued before may still use the memory. NULL does nothing. */
 static inline void ls_device_free(ls_device *device, void *memory) {
+    if (memory && device->guest) device->guest->freed(device->guest, memory);
     if (memory) device->calls->free(device, memory);
 }
 
@@ -110,6 +142,7 @@ static inline ls_status ls_device_copy_in(ls_device *device, void *to, const voi
 
 /* Device to host. Waits for what was enqueued before; when this returns the bytes are there. */
 static inline ls_status ls_device_copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
+    device->reads++;
     return device->calls->copy_out(device, host, from, bytes);
 }
 
@@ -120,6 +153,28 @@ static inline ls_status ls_device_copy(ls_device *device, void *to, const void *
 
 static inline ls_status ls_device_fill(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     return device->calls->fill(device, to, byte, bytes);
+}
+
+/* Lends the device memory of its own for the intermediate results of operations on LS_QUEUE_COMPUTE; what is not lent
+ * it allocates when an operation needs it. One piece at a time: another is not taken. */
+static inline void ls_device_lend(ls_device *device, void *memory, size_t bytes) {
+    if (device->calls->lend) device->calls->lend(device, memory, bytes);
+}
+/* Ends that, if it is this memory. */
+static inline void ls_device_take_back(ls_device *device, const void *memory) {
+    if (device->calls->take_back) device->calls->take_back(device, memory);
+}
+
+/* Whether the device has memory of its own kind; and how that is used. */
+static inline bool ls_device_has_usage(const ls_device *device) { return device->calls->usage != NULL; }
+static inline ls_status ls_device_get_usage(ls_device *device, ls_device_usage *out) {
+    return device->calls->usage(device, out);
+}
+
+/* From now on operations are computed another way, by other instructions or kernels, with the same bits: what one unit
+ * of the hardware does wrongly then shows. False: the usual way again. */
+static inline ls_status ls_device_compute_otherwise(ls_device *device, bool otherwise) {
+    return device->calls->compute_otherwise ? device->calls->compute_otherwise(device, otherwise) : LS_OK;
 }
 
 /* From now on calls go to this queue; gives the one before. */

@@ -62,7 +62,6 @@
     X(attention_forward, ls_attention_call)  /* o, m and l */                                                          \
     X(attention_backward, ls_attention_call) /* dots, dq, dk and dv; first_query is 0 */                               \
     X(update, ls_update_call)                                                                                          \
-    X(square_sums, ls_square_sums_call)                                                                                \
     X(scale, ls_scale_call)                                                                                            \
     X(set, ls_set_call)                                                                                                \
     X(convert, ls_convert_call)                                                                                        \
@@ -70,9 +69,13 @@
     X(add, ls_add_call)                                                                                                \
     X(tree_sum, ls_tree_sum_call)                                                                                      \
     X(max, ls_max_call)                                                                                                \
+    X(square_sums, ls_square_sums_call)                                                                                \
+    X(add_losses, ls_add_losses_call)                                                                                  \
+    X(count_right, ls_count_right_call)                                                                                \
     X(count, ls_count_call)                                                                                            \
     X(difference, ls_difference_call)                                                                                  \
     X(hash, ls_hash_call)                                                                                              \
+    X(hash_blocks, ls_hash_blocks_call)                                                                                \
     X(find_bad, ls_find_bad_call)
 
 typedef struct ls_ops {

@@ -2,18 +2,15 @@
 #include "lab/trial.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "base/child.h"
 #include "base/cpu.h"
 #include "base/fpenv.h"
 #include "comm/tensors.h"
 #include "comm/world.h"
+#include "device/choose.h"
 #include "device/cpu/kernels.h"
 #include "observe/trace.h"
 #include "run/agree.h"
@@ -86,6 +83,7 @@ ls_status ls_trial_work(const ls_trial *trial, ls_world *world, ls_device *devic
 typedef struct task {
     const ls_trial_place *place;
     const ls_trial *trial;
+    ls_device_choice chosen;
 } task;
 
 /* All kernels of a forked worker are of its instruction set, those that add up contributions too. */
@@ -98,7 +96,7 @@ static ls_status work(ls_world *world, void *arg) {
     ls_fpenv_set();
     ls_kernels_fill(&kernels, ls_cpu_isa_mask() & ((2u << isa) - 1));
     if (!t->place->world) LS_TRY(ls_cpu_set_isa(isa));
-    LS_TRY(ls_world_open_device(world, t->place->options->device, &kernels, &device));
+    LS_TRY(ls_world_open_device(world, t->chosen.name, &kernels, &device));
     ls_status status = ls_trace_begin(trace);
     bool alone = ls_layout_workers(&t->trial->layout) == 1;
     if (status == LS_OK) status = ls_trial_work(t->trial, alone ? NULL : world, device);
@@ -109,43 +107,15 @@ static ls_status work(ls_world *world, void *arg) {
 
 /* ---- one worker, in a process of its own ------------------------------------------------------------------------- */
 
-/* How it ended, in shared memory. */
-typedef struct ending {
-    ls_status status;
-    char message[LS_MESSAGE_MAX];
-} ending;
+typedef struct crew_of_one {
+    const ls_workers_options *workers;
+    task *task;
+} crew_of_one;
 
-static ls_status await(pid_t pid, const ending *end) {
-    int wait_status;
-    pid_t gone;
-    do gone = waitpid(pid, &wait_status, 0);
-    while (gone < 0 && errno == EINTR);
-    if (gone < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot wait for the worker");
-    if (WIFSIGNALED(wait_status))
-        return ls_fail(LS_ERR_WORKER, "the worker (process %d) was killed by signal %d", (int)pid,
-                       WTERMSIG(wait_status));
-    return end->status == LS_OK ? LS_OK : ls_fail(end->status, "%s", end->message);
-}
-
-static ls_status run_one(const ls_workers_options *workers, task *t) {
-    pid_t parent = getpid();
-    ending *end = ls_trial_alloc(1, sizeof *end);
-    if (!end) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the result of a worker");
-    *end = (ending){.status = LS_ERR_FAILED, .message = "the worker exited before the run was finished"};
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) _exit(1);
-        ls_status status = ls_workers_run(workers, work, t);
-        if (status != LS_OK) snprintf(end->message, sizeof end->message, "%s", ls_status_message());
-        end->status = status;
-        fflush(NULL);
-        _exit(0);
-    }
-    ls_status status = pid < 0 ? ls_fail_errno(LS_ERR_RESOURCE, "cannot start a worker") : await(pid, end);
-    ls_trial_free(end);
-    return status;
+static ls_status run_here(void *ctx, void *result) {
+    const crew_of_one *c = ctx;
+    (void)result;
+    return ls_workers_run(c->workers, work, c->task);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
@@ -155,10 +125,13 @@ ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial) {
     int count = ls_layout_workers(&trial->layout);
     ls_world *world = place->world;
     ls_workers_options workers;
+    LS_TRY(ls_device_choose(place->options->device, world ? 1 : count, trial->settings->policy.unit, &t.chosen));
+    if (world && strcmp(place->options->device, "auto") == 0) LS_TRY(ls_agree_device(world, &t.chosen));
     if (world && count > 1) return work(world, &t);
     if (world) return ls_agree(world, ls_world_rank(world) == 0 ? work(world, &t) : LS_OK);
     LS_TRY(ls_workers_options_from(place->options, &workers));
     workers.workers = count;
     workers.threads = trial->threads;
-    return count == 1 ? run_one(&workers, &t) : ls_workers_run(&workers, work, &t);
+    crew_of_one one = {&workers, &t};
+    return count == 1 ? ls_child_run("the worker", 0, run_here, &one, NULL, 0) : ls_workers_run(&workers, work, &t);
 }

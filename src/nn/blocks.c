@@ -57,7 +57,7 @@ ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy
     ls_arena arena;
     ls_nn_take_slices(&nn, model->S, 0, model->S);
     ls_nn_set_rows(&nn, B, T);
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     if (block->kind->carve_saved) block->kind->carve_saved(block, &saved, &nn, LS_SAVE_ALL, &arena);
     cost.saved_bytes = (double)arena.peak;
     if (b > 0) cost.saved_bytes += (double)B * (double)T * (double)block->in * sizeof(float);

@@ -141,8 +141,8 @@ typedef struct ls_nn {
     const bool *absent; /* host, by group: its gradients count as absent; NULL: none does */
     ls_leaf_watch watch;
     ls_made_watch made;
-    int64_t *act_counts,
-        *act_elems; /* host: gradients of activations that are rounded are counted; NULL: they are not */
+    int64_t *act_counts; /* gradients of activations that are rounded are counted; NULL: they are not */
+    int64_t *act_elems;  /* host: how many of them */
     ls_dropout dropout;
     ls_scratch scratch;
 } ls_nn;

@@ -54,3 +54,17 @@ ls_status ls_agree_fail(ls_world *world, ls_status status) {
     if (world) (void)ls_comm_barrier(ls_world_comm(world)); /* where it fails there is nobody to wait for */
     return ls_fail(status, "%s", own.message);
 }
+
+ls_status ls_agree_device(ls_world *world, ls_device_choice *chosen) {
+    int gpus[LS_WORKERS_MAX], mine = ls_device_is_gpu(chosen->name), without = -1;
+    size_t each[LS_WORKERS_MAX];
+    if (!world || ls_world_size(world) == 1) return LS_OK;
+    for (int r = 0; r < ls_world_size(world); r++) each[r] = sizeof *gpus;
+    LS_TRY(ls_comm_all_gather(ls_world_comm(world), &mine, gpus, each));
+    for (int r = ls_world_size(world) - 1; r >= 0; r--)
+        if (!gpus[r]) without = r;
+    if (without < 0 || !mine) return LS_OK;
+    *chosen = (ls_device_choice){.name = "cpu"};
+    (void)snprintf(chosen->about, sizeof chosen->about, "CPU, not a GPU: worker %d has none", without);
+    return LS_OK;
+}

@@ -9,10 +9,14 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "device/choose.h"
 
 /* LS_OK where every worker brings LS_OK. Else the failing worker with the lowest rank gets its own failure back, with
  * its message, and all others LS_ERR_PEER, naming it: so the run has one message. */
 ls_status ls_agree(ls_world *world, ls_status mine);
+/* What --device auto took: GPUs where every worker has them, else CPUs everywhere. Workers of one process have chosen
+ * together; those of a launcher each for itself. */
+ls_status ls_agree_device(ls_world *world, ls_device_choice *chosen);
 /* Gives bytes of worker 0 to all. */
 ls_status ls_agree_tell(ls_world *world, void *data, size_t bytes);
 /* After a failure that all know of: waits for all, so that nobody ends the run while another cleans up. Returns

@@ -2,9 +2,13 @@
 #include "run/dry_run.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "device/choose.h"
 #include "device/cpu/kernels.h"
+#include "device/ops.h"
 #include "model/model.h"
+#include "optim/optimizer.h"
 #include "parallel/layout/micro_batches.h"
 
 const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
@@ -20,13 +24,83 @@ const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
                                                      "images",
                                                      "tables"};
 
+/* ---- scratch of a device ----------------------------------------------------------------------------------------- */
+
+static ls_status no_tokens(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
+    (void)ctx, (void)begin, (void)end, (void)ids, (void)targets;
+    return LS_OK;
+}
+
+static ls_status no_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
+    (void)ctx, (void)begin, (void)end, (void)pixels, (void)classes;
+    return LS_OK;
+}
+
+/* Micro-batches in the middle of many are like their neighbours. */
+static ls_status run_actions(ls_partition *partition, int stage) {
+    enum { FIRST = 6, LAST = 2 };
+    const ls_schedule *schedule = ls_partition_schedule(partition);
+    ls_partition_feed feed = {.read = no_tokens, .images = no_images};
+    for (int i = 0; i < schedule->count[stage]; i++) {
+        const ls_action *action = &schedule->actions[stage][i];
+        if (action->micro >= FIRST && action->micro < schedule->micros - LAST) continue;
+        LS_TRY(ls_partition_run_action(partition, action, &feed));
+    }
+    return LS_OK;
+}
+
+static ls_status run_update(const ls_settings *settings, ls_partition *partition, ls_device *device) {
+    ls_exact_sum squares;
+    ls_loss_sum loss = {0};
+    ls_update_step by = {.rule = settings->optimizer.kind};
+    ls_optimizer_update update = {.step = {by, by}};
+    const ls_model *model = ls_partition_model(partition);
+    memset(&squares, 0, sizeof squares);
+    LS_TRY(ls_partition_finish_grads(partition));
+    LS_TRY(ls_partition_square_norm(partition, &loss, &squares, NULL));
+    LS_TRY(ls_optimizer_step(&update, device, &settings->policy, model));
+    for (int i = 0; i < ls_model_params(model); i++) {
+        const ls_param *p = ls_model_param(model, i);
+        if (p->held) LS_TRY(device->ops->hash(device, &(ls_hash_call){NULL, p->w, ls_param_elems(p) * sizeof(float)}));
+    }
+    return LS_OK;
+}
+
+ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup) {
+    enum { LEAST_BYTES = 1 << 10 }; /* for operations outside a step, on a few numbers */
+    ls_model *model = NULL;
+    ls_partition *partition = NULL;
+    ls_device *device;
+    ls_device_usage usage = {0};
+    ls_status status = LS_OK;
+    LS_TRY(ls_device_open_dry(settings->options.device, &setup->align, &device));
+    if (!device) return LS_OK;
+    ls_partition_setup alone = *setup;
+    alone.world = NULL;
+    alone.mesh = NULL;
+    LS_TRY_OUT(ls_model_create(&settings->shape, settings->slices, &model));
+    LS_TRY_OUT(ls_partition_create(model, device, &alone, &partition));
+    LS_TRY_OUT(run_actions(partition, setup->place.pp));
+    LS_TRY_OUT(run_update(settings, partition, device));
+    LS_TRY_OUT(ls_device_get_usage(device, &usage));
+    setup->scratch_bytes = usage.scratch > LEAST_BYTES ? usage.scratch : LEAST_BYTES;
+out:
+    ls_partition_destroy(partition);
+    ls_model_destroy(model);
+    ls_device_destroy(device);
+    return status;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
 ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out) {
     ls_model *model = NULL;
     ls_arena arena;
     LS_TRY(ls_model_create(&settings->shape, settings->slices, &model));
     ls_partition_setup setup = ls_trainer_setup(settings, layout, rank);
     ls_layout_task task = ls_trainer_task(settings, model);
-    ls_status status = ls_partition_measure(model, &setup, &arena);
+    ls_status status = ls_dry_reserve(settings, &setup);
+    if (status == LS_OK) status = ls_partition_measure(model, &setup, &arena);
     *out = (ls_dry_worker){.place = setup.place};
     if (status == LS_OK) {
         out->arena = arena.peak;
@@ -51,7 +125,7 @@ ls_status ls_dry_run_make(const ls_settings *s, const ls_layout *layout, ls_dry_
     ls_status status = LS_OK;
     ls_model *model = NULL;
     *out = (ls_dry_run){.settings = s, .layout = *layout};
-    if (layout->micro == 0) LS_TRY(ls_trainer_choose_micro(s, &out->layout));
+    if (layout->micro == 0) LS_TRY(ls_trainer_choose_micro(NULL, s, &out->layout));
     out->workers = ls_layout_workers(layout);
     out->worker = calloc((size_t)out->workers, sizeof *out->worker);
     out->micros = calloc((size_t)layout->dp, sizeof *out->micros);

@@ -32,6 +32,10 @@ typedef struct ls_dry_run {
 
 extern const char *const ls_dry_kind_names[LS_DRY_KINDS];
 
+/* What the device that `setup` will be made on takes of its arena: its alignment, and scratch for the operations of a
+ * step, from a step on a device without hardware. The device is that of the settings' options, chosen: "auto" counts as
+ * the CPU. */
+ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup);
 /* The worker of `rank`, but for its traffic. */
 ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out);
 /* The micro-batch is chosen where the layout leaves it open. ls_dry_free() also after a failure. */

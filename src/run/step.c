@@ -60,16 +60,16 @@ static bool watches(const ls_trainer *t) {
 }
 
 /* Norms of groups and counts of rounded gradients, where somebody wants them. */
-static void begin_watch(ls_trainer *t) {
+static ls_status begin_watch(ls_trainer *t) {
     ls_guard *guard = &t->guard;
     if (watches(t) || guard->audit.is_due) ls_guard_begin(guard, t->partition, watches(t));
-    if (!numerics_are_due(t)) return;
+    if (!numerics_are_due(t)) return LS_OK;
     memset(guard->numerics, 0, (size_t)guard->blocks * sizeof *guard->numerics);
-    ls_partition_count_acts(t->partition, guard->numerics);
+    return ls_partition_count_acts(t->partition, guard->numerics);
 }
 
 static ls_status end_watch(ls_trainer *t, ls_exact_sum *measured) {
-    ls_partition_count_acts(t->partition, NULL);
+    LS_TRY(ls_partition_count_acts(t->partition, NULL));
     bool began = watches(t) || t->guard.audit.is_due;
     return began ? ls_guard_end(&t->guard, &t->settings, measured) : LS_OK;
 }
@@ -88,11 +88,11 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
     int signal = stop & SIGNAL_MASK;
-    totals sum = {.loss = *loss,
-                  .stop = {give_stop(signal == SIGINT, stop & LS_REQUEST_SAVE),
+    totals sum = {.stop = {give_stop(signal == SIGINT, stop & LS_REQUEST_SAVE),
                            give_stop(signal != 0 && signal != SIGINT, stop & LS_REQUEST_SAVE_BEST)}};
     ls_exact_sum squares = {0}, measured = {0};
-    LS_TRY(ls_partition_square_norm(t->partition, &squares, watches(t) ? &measured : NULL));
+    LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, watches(t) ? &measured : NULL));
+    if (loss) sum.loss = *loss;
     LS_TRY(end_watch(t, &measured));
     LS_TRY(add_up(t, &squares, &sum));
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
@@ -113,12 +113,11 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
 /* The gradient of the batch without absent groups; `place` is NULL unless somebody hunts. */
 static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
     ls_partition_feed feed = ls_trainer_feed(t);
-    ls_loss_sum loss = {0};
     float start = ls_trainer_backward_start(t);
-    begin_watch(t);
-    LS_TRY(place ? ls_partition_hunt(t->partition, (uint64_t)t->step, start, &feed, &loss, place)
-                 : ls_partition_step(t->partition, (uint64_t)t->step, start, &feed, &loss));
-    return ls_trainer_judge(t, stop, &loss, result);
+    LS_TRY(begin_watch(t));
+    LS_TRY(place ? ls_partition_hunt(t->partition, (uint64_t)t->step, start, &feed, place)
+                 : ls_partition_step(t->partition, (uint64_t)t->step, start, &feed));
+    return ls_trainer_judge(t, stop, NULL, result);
 }
 
 static ls_status tell(ls_trainer *t, ls_train_event *event) {
@@ -393,8 +392,6 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         ls_train_event event = {.kind = LS_EVENT_AUDIT, .group = -1};
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
-        step.pool = t->world ? t->world->pool : NULL;
-        step.has_other = t->device->is_host;
         LS_TRY(ls_audit_run(a, t->partition, &step, &next, &outcome, &event));
         if (event.group >= 0) LS_TRY(tell(t, &event));
         if (outcome == LS_AUDIT_STOP)

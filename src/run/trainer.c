@@ -120,15 +120,17 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .place = ls_layout_place(layout, rank)};
 }
 
-/* Whether the workers of this machine together find the memory. */
-static ls_status fits(const ls_settings *settings, const ls_layout *layout, bool *out) {
-    size_t bytes = 0;
+/* Whether the workers together find the memory: those of GPUs there, others on this machine. */
+static ls_status fits(const ls_room *room, const ls_settings *settings, const ls_layout *layout, bool *out) {
+    size_t bytes = 0, each[LS_WORKERS_MAX];
+    bool on_devices = room && room->known;
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
         ls_dry_worker worker;
         LS_TRY(ls_dry_measure(settings, layout, rank, &worker));
         bytes += worker.arena + worker.arena / 16;
+        if (on_devices) each[rank] = worker.arena;
     }
-    *out = ls_memory_check(bytes) == LS_OK;
+    *out = (on_devices ? ls_room_check(room, each) : ls_memory_check(bytes)) == LS_OK;
     return LS_OK;
 }
 
@@ -146,13 +148,13 @@ static size_t whole_ghosts(const ls_settings *s, size_t micro) {
     return s->ghost == 0 ? micro : micro < s->ghost ? s->ghost : micro / s->ghost * s->ghost;
 }
 
-ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout) {
+ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settings, ls_layout *layout) {
     size_t most = largest_micro(settings, layout);
     size_t least = settings->bn_sync ? most : settings->ghost > 0 ? settings->ghost : 1;
     for (size_t micro = most;; micro = (micro + 1) / 2) {
         bool fit = true;
         layout->micro = whole_ghosts(settings, micro);
-        if (layout->micro > least) LS_TRY(fits(settings, layout, &fit));
+        if (layout->micro > least) LS_TRY(fits(room, settings, layout, &fit));
         if (fit) return LS_OK;
     }
 }
@@ -160,18 +162,33 @@ ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout
 /* By the first worker for all: available memory is another number at every look. */
 static ls_status agree_on_micro(ls_trainer *t) {
     uint64_t micro = t->layout.micro;
-    if (micro == 0 && t->rank == 0) LS_TRY(ls_trainer_choose_micro(&t->settings, &t->layout));
+    if (micro == 0 && t->rank == 0) LS_TRY(ls_trainer_choose_micro(&t->room, &t->settings, &t->layout));
     micro = t->layout.micro;
     if (t->world) LS_TRY(ls_comm_broadcast(ls_world_comm(t->world), 0, &micro, sizeof micro));
     t->layout.micro = (size_t)micro;
     return LS_OK;
 }
 
+/* Before anybody allocates. */
+static ls_status check_room(ls_trainer *t, const ls_partition_setup *setup) {
+    size_t all[LS_WORKERS_MAX], each[LS_WORKERS_MAX];
+    ls_arena arena;
+    if (!t->room.known) return LS_OK;
+    LS_TRY(ls_partition_measure(t->model, setup, &arena));
+    for (int r = 0; r < t->room.workers; r++) each[r] = sizeof *all;
+    all[0] = arena.peak;
+    if (t->world) LS_TRY(ls_comm_all_gather(ls_world_comm(t->world), &arena.peak, all, each));
+    return ls_room_check(&t->room, all);
+}
+
 static ls_status make_partition(ls_trainer *t) {
     LS_TRY(ls_model_create(&t->settings.shape, t->settings.slices, &t->model));
+    LS_TRY(ls_room_gather(t->world, t->device, &t->room));
     LS_TRY(agree_on_micro(t));
     if (t->world) LS_TRY(ls_mesh_create(t->world, t->layout.dp, t->layout.tp, t->layout.pp, &t->mesh));
     ls_partition_setup setup = ls_trainer_setup(&t->settings, &t->layout, t->rank);
+    LS_TRY(ls_dry_reserve(&t->settings, &setup));
+    LS_TRY(check_room(t, &setup));
     setup.world = t->world;
     setup.mesh = t->mesh;
     return ls_partition_create(t->model, t->device, &setup, &t->partition);
@@ -195,6 +212,7 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->settings = *settings;
     t->layout = place->layout;
     t->device = place->device;
+    t->settings.options.device = t->device->name;
     if (place->world && ls_world_size(place->world) > 1) t->world = place->world;
     t->rank = t->world ? ls_world_rank(t->world) : 0;
     t->threads = place->world ? ls_world_threads(place->world) : 1;
@@ -244,18 +262,9 @@ uint64_t ls_trainer_samples(const ls_trainer *t) {
 }
 
 ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
-    int64_t bad = 0;
-    for (int i = 0; i < ls_model_params(t->model); i++) {
-        const ls_param *p = ls_model_param(t->model, i);
-        const float *const tensors[] = {p->own_w, p->moment[0], p->moment[1]};
-        size_t own = ls_param_range_elems(p->own), first = own;
-        for (size_t j = 0; j < sizeof tensors / sizeof *tensors && first == own; j++)
-            if (tensors[j] && own > 0)
-                LS_TRY(t->device->ops->find_bad(t->device, &(ls_find_bad_call){tensors[j], LS_F32, own, &first}));
-        bad += first < own;
-    }
-    LS_TRY(ls_partition_sum(t->partition, &bad, 1));
-    *out = bad == 0;
+    int param;
+    LS_TRY(ls_partition_bad_state(t->partition, &param));
+    *out = param < 0;
     return LS_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "parallel/partition/partition.h"
 #include "run/guard/event.h"
 #include "run/guard/guard.h"
+#include "run/room.h"
 #include "run/settings.h"
 #include "run/validation.h"
 #include "run/worker_time.h"
@@ -53,6 +54,7 @@ typedef struct ls_trainer {
     ls_settings settings;
     ls_layout layout;
     ls_device *device; /* borrowed */
+    ls_room room;      /* of all workers, before this run took any */
     ls_world *world;   /* borrowed; NULL: one worker alone */
     ls_mesh *mesh;
     int rank, threads;
@@ -111,8 +113,9 @@ ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss
 /* Whether all weights and moments of all workers are finite: what must hold before they are saved after a failure. */
 ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 
-/* The largest micro-batch that the layout has use for and the memory of this machine holds. */
-ls_status ls_trainer_choose_micro(const ls_settings *settings, ls_layout *layout);
+/* The largest micro-batch that the layout has use for and the memory of the devices holds; `room` NULL: of this
+ * machine. */
+ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settings, ls_layout *layout);
 /* The settings as layouts take them. */
 ls_layout_task ls_trainer_task(const ls_settings *settings, const ls_model *model);
 /* The partition of the worker of `rank` under a layout, but for world and mesh. */

@@ -2,9 +2,11 @@
  * has a thread, which runs copies and kernels in their order; kernels are the sources of src/device/cuda/kernels, compiled for the CPU, with fibers
  * as threads (on_cpu.h).
  *
- * LS_CUDA_FAULT=CALL:ERROR[:N] makes the N-th call (the first, if not said) of CALL and all later ones fail with the number ERROR;
+ * LS_CUDA_FAULT=CALL:ERROR[:N] makes the N-th call (the first, if not said) of CALL and all later ones fail with the number ERROR; -1 never
+ * returns, -2 crashes. LS_CUDA_GPU=N: only on that GPU.
  * LS_CUDA_VERSION=11080 plays an old driver, LS_CUDA_MISSING=CALL one without that call, LS_CUDA_GPUS=N their number,
- * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end. */
+ * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end.
+ * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process. */
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -137,6 +139,8 @@ static long setting(const char *name, long otherwise) {
     return text ? atol(text) : otherwise;
 }
 
+static int current_gpu = -1; /* whose context was taken last */
+
 /* What the fault of the environment makes of this call. */
 static CUresult fault(const char *call) {
     static std::atomic<long> calls;
@@ -145,7 +149,10 @@ static CUresult fault(const char *call) {
     if (!text || strncmp(text, call, length) || text[length] != ':') return SUCCESS;
     char *end;
     long error = strtol(text + length + 1, &end, 10), nth = *end == ':' ? strtol(end + 1, nullptr, 10) : 1;
-    return ++calls >= nth ? (CUresult)error : SUCCESS;
+    if (++calls < nth || (current_gpu >= 0 && setting("LS_CUDA_GPU", current_gpu) != current_gpu)) return SUCCESS;
+    if (error == -2) abort();
+    while (error == -1) pause();
+    return (CUresult)error;
 }
 
 struct stream {
@@ -166,7 +173,7 @@ struct stream {
                 job = std::move(queue.front());
                 queue.pop_front();
             }
-            if (setting("LS_CUDA_HANG", 0)) for (;;) pause();
+            if (setting("LS_CUDA_HANG", 0) && setting("LS_CUDA_GPU", current_gpu) == current_gpu) for (;;) pause();
             job();
             std::lock_guard<std::mutex> hold(lock);
             pending--;
@@ -202,7 +209,7 @@ struct handle {
 
 static std::mutex memory_lock;
 static std::map<uint64_t, block_of_memory> memory;
-static size_t memory_used;
+static size_t memory_used, memory_most;
 static std::atomic<CUresult> broken; /* an error of a stream stays, as a GPU's does */
 
 static size_t memory_total() { return (size_t)setting("LS_CUDA_MEMORY", 1L << 30); }
@@ -248,16 +255,28 @@ API cuDeviceGetAttribute(int *value, int attribute, int) {
     *value = attribute == 16 ? 4 : attribute == 75 ? (int)capability / 10 : attribute == 76 ? (int)capability % 10 : attribute == 97 ? (int)on_cpu::SHARED_BYTES : 0;
     return SUCCESS;
 }
+API cuDeviceGetUuid(unsigned char *uuid, int gpu) {
+    memset(uuid, 0, 16);
+    uuid[15] = (unsigned char)gpu;
+    return SUCCESS;
+}
 API cuDeviceTotalMem(size_t *bytes, int) {
     *bytes = memory_total();
     return SUCCESS;
 }
-API cuDevicePrimaryCtxRetain(void **context, int) {
+API cuDevicePrimaryCtxRetain(void **context, int gpu) {
+    current_gpu = gpu;
     CHECK("cuDevicePrimaryCtxRetain");
     *context = &memory;
     return SUCCESS;
 }
-API cuDevicePrimaryCtxRelease(int) { return SUCCESS; }
+API cuDevicePrimaryCtxRelease(int) {
+    if (FILE *file = getenv("LS_CUDA_COUNT") ? fopen(getenv("LS_CUDA_COUNT"), "a") : nullptr) {
+        fprintf(file, "%zu\n", memory_most);
+        fclose(file);
+    }
+    return SUCCESS;
+}
 API cuCtxSetCurrent(void *) { return SUCCESS; }
 API cuMemGetInfo(size_t *free, size_t *total) {
     *total = memory_total();
@@ -274,6 +293,7 @@ API cuMemAlloc(uint64_t *out, size_t bytes) {
     if (at == MAP_FAILED) return OUT_OF_MEMORY;
     memory[(uint64_t)at] = {fd, bytes};
     memory_used += bytes;
+    if (memory_used > memory_most) memory_most = memory_used;
     *out = (uint64_t)at;
     return SUCCESS;
 }
@@ -437,7 +457,7 @@ API cuGetProcAddress_v2(const char *name, void **out, int, uint64_t, int *) {
 #define NAMED(call) {#call, (void *)call}
     static const std::map<std::string, void *> calls = {
         NAMED(cuInit), NAMED(cuDriverGetVersion), NAMED(cuGetErrorName), NAMED(cuGetErrorString), NAMED(cuDeviceGetCount), NAMED(cuDeviceGet),
-        NAMED(cuDeviceGetName), NAMED(cuDeviceGetAttribute), NAMED(cuDeviceTotalMem), NAMED(cuDevicePrimaryCtxRetain), NAMED(cuDevicePrimaryCtxRelease),
+        NAMED(cuDeviceGetName), NAMED(cuDeviceGetAttribute), NAMED(cuDeviceTotalMem), NAMED(cuDeviceGetUuid), NAMED(cuDevicePrimaryCtxRetain), NAMED(cuDevicePrimaryCtxRelease),
         NAMED(cuCtxSetCurrent), NAMED(cuMemGetInfo), NAMED(cuMemAlloc), NAMED(cuMemFree), NAMED(cuMemHostAlloc), NAMED(cuMemFreeHost),
         NAMED(cuMemcpyHtoDAsync), NAMED(cuMemcpyDtoHAsync), NAMED(cuMemcpyDtoDAsync), NAMED(cuMemsetD8Async), NAMED(cuStreamCreate),
         NAMED(cuStreamDestroy), NAMED(cuStreamQuery), NAMED(cuStreamWaitEvent), NAMED(cuStreamWriteValue64), NAMED(cuStreamWaitValue64),

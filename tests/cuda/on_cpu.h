@@ -104,6 +104,12 @@ static inline float __uint_as_float(uint32_t u) {
     memcpy(&x, &u, 4);
     return x;
 }
+static inline long long __double_as_longlong(double x) {
+    long long bits;
+    memcpy(&bits, &x, 8);
+    return bits;
+}
+static inline long long __double2ll_rn(double x) { return llrint(x); }
 template <class T> static inline T on_cpu_exchange(T v, unsigned from) {
     uint64_t u = 0;
     memcpy(&u, &v, sizeof v);

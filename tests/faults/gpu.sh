@@ -31,6 +31,9 @@ fails 1 "GPU 0 failed" LS_CUDA_FAULT=cuMemcpyHtoDAsync:719:3
 fails 1 "uncorrectable ECC error" LS_CUDA_FAULT=kernel:214:5
 fails 1 "illegal memory access" LS_CUDA_FAULT=kernel:700:2
 fails 1 "CUDA_ERROR" LS_CUDA_FAULT=cuDevicePrimaryCtxRetain:3
+fails 1 "worker 0: GPU 0 failed: waiting: " LS_CUDA_FAULT=cuEventQuery:999:4
+fails 1 "it may have fallen off the bus" LS_CUDA_FAULT=cuEventQuery:999:4
+fails 1 "worker 0: GPU 0 has not finished its work for 0.5 seconds" LS_CUDA_HANG=1 LS_CUDA_WAIT_S=0.5
 device=cuda:3 fails 2 "there is no GPU 3" LS_CUDA_GPUS=2
 device=gpu fails 2 "no device is called gpu"
 case_begin "no driver"
@@ -40,6 +43,34 @@ if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then
     [ "$got" = 2 ] || fail "exit status $got, not 2"
     grep -q "no NVIDIA driver here" "$scratch/err" || fail "does not say that there is no driver"
 fi
+
+# other STATUS TEXT VARIABLES…: of two workers, each with its GPU, the second meets this; both end, soon.
+other() {
+    local begin
+    case_begin "worker 1: $2 (${*:3})"
+    begin=$(now_ms)
+    env "${@:3}" LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train --model "$gpt2" --data "$text_file" --steps 50 --seq 4 --global-batch 2 \
+        --groups 2 --dp 2 --device cuda --out "$scratch/bad" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    expect_status "$1"
+    expect_said "worker 1: $2"
+    [ $(($(now_ms) - begin)) -lt 20000 ] || fail "it took $(($(now_ms) - begin)) ms"
+    rm -rf "$scratch/bad"
+}
+other 1 "GPU 1 failed: .*uncorrectable ECC error .*reset it, or take another" LS_CUDA_FAULT=kernel:214:40
+other 1 "GPU 1 failed: .*illegal memory access" LS_CUDA_FAULT=cuLaunchKernel:700:40
+other 5 "GPU 1 is out of memory .cuMemAlloc.: use a smaller micro-batch" LS_CUDA_FAULT=cuMemAlloc:2:2
+other 1 "GPU 1 has not finished its work for 1 seconds" LS_CUDA_HANG=1 LS_CUDA_WAIT_S=1
+
+# A result of one of two replicas is wrong: both compute it again with other kernels, and it is known whose it was.
+for rank in 0 1; do
+    case_begin "worker $rank computes wrongly"
+    LS_SPOIL="rank=$rank step=0 place=product tensor=mlp.in.weight add=0.01 times=0" LD_LIBRARY_PATH=$stub "$BUILD/tests/spoil/lockstep" train \
+        --model "$gpt2" --data "$text" --steps 1 --seq 5 --global-batch 2 --groups 2 --dp 2 --audit 1 --device cuda --out "$scratch/spoiled" \
+        >"$scratch/out" 2>"$scratch/err"
+    grep -q "\"event\":\"audit\".*\"wrong\":$rank,\"persistent\":true" "$scratch/spoiled/metrics.jsonl" || fail "it does not say who"
+    rm -rf "$scratch/spoiled"
+done
 
 # Threads of a block are fibers there: small runs alone.
 tiny=(--model "$gpt2" --data "$text" --steps 2 --seq 5 --global-batch 2 --groups 2 --lr 0.01)

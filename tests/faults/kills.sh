@@ -5,7 +5,7 @@
 # shellcheck source=tests/faults/common.bash
 . "$(dirname "$0")/common.bash"
 
-ops=(barrier broadcast all_gather all_to_all send_recv all_reduce reduce_scatter)
+ops=(barrier broadcast all_gather all_to_all send_recv all_reduce reduce_scatter tensors)
 sizes=(64 8192 65536 4194304)
 case "$TIER" in
 long) kills=${KILLS:-100} ;;

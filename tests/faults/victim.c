@@ -4,9 +4,8 @@
  *          [--fail-rank R --fail-how error|exit|segv|stop|oom|disagree|leave [--fail-loop K]]
  *          [--limit-files N] [--limit-processes N] [--limit-memory-mib N]
  *
- * NAME: barrier, broadcast, all_gather, all_to_all, send_recv, all_reduce, reduce_scatter or all (each in turn).
- * Without
- * --loops it never ends. Each worker writes its process id to DIR/RANK before the first loop. Prints errors and ends as
+ * NAME: barrier, broadcast, all_gather, all_to_all, send_recv, all_reduce, reduce_scatter or all (each in turn); or
+ * tensors: sums and messages on devices that share memory, the fake one. Without --loops it never ends. Each worker writes its process id to DIR/RANK before the first loop. Prints errors and ends as
  * the product does: one line "error: …" and the exit status that belongs to it. After L loops rank 0 prints "done L".
  */
 #include <errno.h>
@@ -19,9 +18,10 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "comm/tensors.h"
 #include "lockstep.h"
 
-#define OPS(X) X(barrier) X(broadcast) X(all_gather) X(all_to_all) X(send_recv) X(all_reduce) X(reduce_scatter) X(all)
+#define OPS(X) X(barrier) X(broadcast) X(all_gather) X(all_to_all) X(send_recv) X(all_reduce) X(reduce_scatter) X(all) X(tensors)
 #define HOWS(X) X(none) X(error) X(exit) X(segv) X(stop) X(oom) X(disagree) X(leave)
 
 #define OP_ENUM(name) OP_##name,
@@ -48,6 +48,8 @@ typedef struct body {
     size_t bytes;
     float *in, *out;
     size_t counts[LS_WORKERS_MAX];
+    ls_device *device; /* of tensors; else NULL */
+    void *tensor[2];
 } body;
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
@@ -69,6 +71,23 @@ static ls_status sum_all(body *b) {
     return LS_OK;
 }
 
+static ls_status move_tensors(body *b) {
+    const void *parts[1] = {b->tensor[0]};
+    ls_request *sending = NULL;
+    LS_TRY(ls_tensor_all_reduce(b->device, b->comm, NULL, LS_F32, parts, b->tensor[1], b->bytes / sizeof(float)));
+    LS_TRY(ls_tensor_send_start(b->device, b->comm, (b->rank + 1) % b->size, 1, b->tensor[1], b->bytes, &sending));
+    LS_TRY(ls_tensor_recv(b->device, b->comm, (b->rank + b->size - 1) % b->size, 1, b->tensor[0], b->bytes));
+    LS_TRY(ls_request_wait(sending));
+    LS_TRY(ls_device_copy_in(b->device, b->tensor[0], b->in, b->bytes));
+    return ls_device_copy_out(b->device, b->out, b->tensor[1], b->bytes);
+}
+
+static ls_status open_tensors(ls_world *world, body *b) {
+    LS_TRY(ls_world_open_device(world, "fake", NULL, &b->device));
+    for (int i = 0; i < 2; i++) LS_TRY(ls_device_alloc(b->device, b->bytes + 4, &b->tensor[i]));
+    return ls_comm_split(ls_world_comm(world), 0, b->rank, &b->comm);
+}
+
 static ls_status work_once(body *b, int op, long loop) {
     const void *parts[1] = {b->in};
     switch (op) {
@@ -80,6 +99,7 @@ static ls_status work_once(body *b, int op, long loop) {
     case OP_all_reduce: return sum_all(b);
     case OP_reduce_scatter:
         return ls_comm_reduce_scatter(b->comm, NULL, LS_F32, parts, b->out, NULL, b->bytes / sizeof(float));
+    case OP_tensors: return move_tensors(b);
     default: return work_once(b, (int)(loop % OP_all), loop);
     }
 }
@@ -126,6 +146,7 @@ static ls_status worker(ls_world *world, void *arg) {
     b.out = out;
     for (size_t i = 0; i < b.bytes / sizeof(float); i++) b.in[i] = 1.0f;
     for (int r = 0; r < b.size; r++) b.counts[r] = b.bytes;
+    if (args->op == OP_tensors) LS_TRY_OUT(open_tensors(world, &b));
     if (args->pids != NULL) LS_TRY_OUT(write_pid(args->pids, b.rank));
     for (long loop = 0; args->loops == 0 || loop < args->loops; loop++) {
         bool unlucky = b.rank == args->fail_rank && loop == args->fail_loop;
@@ -138,6 +159,8 @@ static ls_status worker(ls_world *world, void *arg) {
         fflush(stdout);
     }
 out:
+    for (int i = 0; b.device && i < 2; i++) ls_device_free(b.device, b.tensor[i]);
+    ls_device_destroy(b.device);
     ls_world_free(world, in);
     ls_world_free(world, out);
     return status;

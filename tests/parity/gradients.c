@@ -92,7 +92,8 @@ static ls_status open_model(job *j, const char *shape, const char *weights) {
 static ls_status run_step(job *j, const ls_partition_feed *from, double *loss, gradients *out) {
     int64_t tokens = (int64_t)(j->B * j->T);
     ls_loss_sum sum = {0};
-    LS_TRY(ls_partition_step(j->partition, 0, ls_clip_backward_start(tokens, 0), from, &sum));
+    LS_TRY(ls_partition_step(j->partition, 0, ls_clip_backward_start(tokens, 0), from));
+    LS_TRY(ls_partition_losses(j->partition, &sum));
     *loss = ls_loss_sum_mean(&sum);
     *out = (gradients){j->partition, (float)ls_clip_token_scale(tokens, 0)};
     return LS_OK;

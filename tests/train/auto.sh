@@ -13,9 +13,15 @@ base=(--model "$model" --data "$text" --tokenizer bytes --steps 3 --seq 32 --glo
 run() { "$LOCKSTEP" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null; status=$?; }
 
 case_begin "probe writes a cluster file"
+# With a libcuda that plays a GPU, where it can be loaded: in a process of its own, and workers are forked all the same.
+stub=$(cd "$BUILD" && pwd)/tests/cuda gpu=cpu
+if [ -e "$stub/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then gpu=cuda; fi
 begin=$(now_ms)
-run probe --quick --workers 2 --json --out "$machine"
+LD_LIBRARY_PATH=$stub run probe --quick --workers 2 --json --device $gpu --out "$machine"
 expect_status 0
+for member in name capability matmul_flops_per_second copy_bytes_per_second to_bytes_per_second from_bytes_per_second; do
+    [ $gpu = cpu ] || sed -n '/"gpu": {/,/}/p' "$machine" | grep -q "\"$member\"" || fail "$member of the GPU is not in the file"
+done
 [ $(($(now_ms) - begin)) -lt 60000 ] || fail "it took $(($(now_ms) - begin)) ms"
 for member in cpu cores rates links products_seconds passes_seconds launch_seconds; do
     grep -q "\"$member\"" "$machine" || fail "$member is not in the file"

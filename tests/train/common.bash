@@ -14,8 +14,8 @@ LOCKSTEP=$(cd "$(dirname "$LOCKSTEP")" && pwd)/$(basename "$LOCKSTEP")
 # Options in the environment of whoever runs the tests are not part of them.
 for name in $(env | sed -n 's/^\(LS_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 unset NO_COLOR
-# TEST_DEVICE=cuda runs them on a GPU, with the same results.
-[ -z "${TEST_DEVICE:-}" ] || export LS_DEVICE=$TEST_DEVICE
+# On the CPU, whatever there is; TEST_DEVICE=cuda runs them on a GPU, with the same results.
+export LS_DEVICE=${TEST_DEVICE:-cpu}
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-train.XXXXXX") || exit 1
 export XDG_CACHE_HOME=$scratch/cache

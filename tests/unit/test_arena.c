@@ -71,8 +71,8 @@ static void measured_is_carved(void **state) {
         plan p = {.seed = seed};
         ls_arena arena;
         int blocks = 0;
-        ls_memory_source source = {test_alloc, test_release, &blocks};
-        ls_arena_measure(&arena);
+        ls_memory_source source = {test_alloc, test_release, &blocks, 0};
+        ls_arena_measure(&arena, 0);
         assert_int_equal(random_layout(&arena, &p), LS_OK);
         for (int i = 0; i < PIECES; i++) assert_null(p.piece[i]);
         assert_int_equal(ls_arena_finish(&arena), LS_OK);
@@ -102,7 +102,7 @@ static void measured_is_carved(void **state) {
 static void peak_counts_and_is_divided_by_kind(void **state) {
     (void)state;
     ls_arena arena;
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     ls_arena_take(&arena, "parameters", 100); /* 128 */
     ls_arena_phase_begin(&arena);
     ls_arena_take(&arena, "activations", 64);
@@ -127,11 +127,11 @@ static void peak_counts_and_is_divided_by_kind(void **state) {
 static void nothing_is_a_layout_too(void **state) {
     (void)state;
     ls_arena arena;
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     ls_arena_take(&arena, "x", 0);
     assert_int_equal(ls_arena_finish(&arena), LS_OK);
     assert_int_equal(arena.peak, 0);
-    ls_arena_carve(&arena, NULL, 0);
+    ls_arena_carve(&arena, 0, NULL, 0);
     ls_arena_take(&arena, "x", 0);
     assert_int_equal(ls_arena_finish(&arena), LS_OK);
 }
@@ -149,15 +149,15 @@ static void overflow_is_an_error(void **state) {
     ls_arena arena;
     static const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 62, SIZE_MAX - 127};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        ls_arena_measure(&arena);
+        ls_arena_measure(&arena, 0);
         ls_arena_take(&arena, "parameters", 128);
         ls_arena_take(&arena, "gradients", sizes[i]);
         check_error(&arena, LS_ERR_RESOURCE, "bytes of gradients on top of 128 others");
     }
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     ls_arena_take_array(&arena, "parameters", (size_t)1 << 40, (size_t)1 << 40);
     check_error(&arena, LS_ERR_RESOURCE, "1099511627776 blocks of 1099511627776 bytes");
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     ls_arena_take_array(&arena, "parameters", 10, 10);
     assert_int_equal(arena.peak, 128);
 }
@@ -167,31 +167,31 @@ static _Alignas(64) unsigned char block[256];
 static void carving_must_match_measuring(void **state) {
     (void)state;
     ls_arena arena;
-    ls_arena_carve(&arena, block, sizeof block);
+    ls_arena_carve(&arena, 0, block, sizeof block);
     assert_ptr_equal(ls_arena_take(&arena, "x", 200), block);
     assert_null(ls_arena_take(&arena, "x", 1));
     check_error(&arena, LS_ERR_FAILED, "1 bytes of x do not fit: 256 of the 256");
-    ls_arena_carve(&arena, block, sizeof block);
+    ls_arena_carve(&arena, 0, block, sizeof block);
     ls_arena_take(&arena, "x", 100);
     assert_int_equal(ls_arena_finish(&arena), LS_ERR_FAILED);
     assert_non_null(strstr(ls_status_message(), "allocated 128 bytes after measuring 256"));
-    ls_arena_carve(&arena, block + 8, 64);
+    ls_arena_carve(&arena, 0, block + 8, 64);
     check_error(&arena, LS_ERR_FAILED, "aligned to 64");
-    ls_arena_carve(&arena, NULL, 64);
+    ls_arena_carve(&arena, 0, NULL, 64);
     check_error(&arena, LS_ERR_FAILED, "was given no memory");
 }
 
 static void phases_must_balance(void **state) {
     (void)state;
     ls_arena arena;
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     ls_arena_phase_begin(&arena);
     assert_int_equal(ls_arena_finish(&arena), LS_ERR_FAILED);
     assert_non_null(strstr(ls_status_message(), "not ended"));
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     ls_arena_phase_end(&arena);
     check_error(&arena, LS_ERR_FAILED, "not begun");
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     for (int i = 0; i <= LS_ARENA_PHASES_MAX; i++) ls_arena_phase_begin(&arena);
     check_error(&arena, LS_ERR_FAILED, "8 deep");
 }
@@ -200,7 +200,7 @@ static void kinds_are_limited(void **state) {
     (void)state;
     ls_arena arena;
     char name[LS_ARENA_KINDS_MAX + 1][4];
-    ls_arena_measure(&arena);
+    ls_arena_measure(&arena, 0);
     for (int i = 0; i <= LS_ARENA_KINDS_MAX; i++) {
         name[i][0] = (char)('a' + i);
         name[i][1] = '\0';
@@ -229,7 +229,7 @@ static void failed_build_leaves_nothing(void **state) {
     ls_arena arena;
     int blocks = 0;
     size_t calls = 0;
-    ls_memory_source source = {test_alloc, test_release, &blocks};
+    ls_memory_source source = {test_alloc, test_release, &blocks, 0};
     assert_int_equal(ls_arena_build(changing_layout, &calls, &source, &arena), LS_ERR_FAILED);
     assert_int_equal(blocks, 0);
     assert_null(arena.memory);

@@ -54,7 +54,7 @@ static void check_optim(size_t n) {
     const ls_update_step sgd = {
         .rule = LS_OPTIMIZER_SGD, .factor = 0.5f, .rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f, .nesterov = 1};
     twin g = make(n), w = make(n), m = make(n), v = make(n), bf16 = make((n + 1) / 2), w2 = make(n), b = make(n);
-    twin w3 = make(n), sums = make(2 * ((n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK)), y = make(n);
+    twin w3 = make(n), y = make(n);
     k->scale(v.ref, g.ref, 0.0f, n);
     ok(ops->scale(device, &(ls_scale_call){v.dev, g.dev, 0.0f, n}));
     ok(ops->update(device, &(ls_update_call){w.dev, {m.dev, v.dev}, bf16.dev, LS_BF16, g.dev, &adamw, n}));
@@ -63,8 +63,6 @@ static void check_optim(size_t n) {
     k->update(&(ls_update_call){w2.ref, {b.ref}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
     ok(ops->update(device, &(ls_update_call){w3.dev, {NULL}, bf16.dev, LS_BF16, g.dev, &sgd, n}));
     k->update(&(ls_update_call){w3.ref, {NULL}, halves_of(bf16.ref), LS_BF16, g.ref, &sgd, n}, 0, n);
-    ok(ops->square_sums(device, &(ls_square_sums_call){(double *)(void *)sums.dev, g.dev, n}));
-    k->square_sums((double *)(void *)sums.ref, g.ref, n);
     ok(ops->scale(device, &(ls_scale_call){y.dev, g.dev, 0.3f, n}));
     k->scale(y.ref, g.ref, 0.3f, n);
     check("optim", n, 0);

@@ -111,18 +111,22 @@ static void flat(void) {
                                 .momentum = 0.9f,
                                 .weight_decay = 0.01f,
                                 .nesterov = true};
-    int64_t counts[LS_COUNTS] = {0};
-    size_t bad[2] = {0, 0};
+    int64_t found[LS_COUNTS + 2], *counts;
+    void *memory;
+    ok(ls_device_alloc(device, sizeof found, &memory));
+    counts = memory;
+    uint64_t *bad = (uint64_t *)counts + LS_COUNTS;
     for (int fn = 0; fn < LS_ACT_FNS; fn++) {
         ok(ops->act_forward(device, &(ls_act_call){.fn = (ls_act_fn)fn, .y = y, .x = x, .act = type, .n = n}));
         ok(ops->act_backward(device, &(ls_act_call){(ls_act_fn)fn, x, dy, y, type, n}));
     }
-    ok(ops->find_bad(device, &(ls_find_bad_call){y, type, n, &bad[0]}));
-    ok(ops->find_bad(device, &(ls_find_bad_call){a, LS_F32, n, &bad[1]}));
+    ok(ops->find_bad(device, &(ls_find_bad_call){y, type, n, bad}));
+    ok(ops->find_bad(device, &(ls_find_bad_call){a, LS_F32, n, bad + 1}));
     ok(ops->count(device, &(ls_count_call){counts, a, 0.125f, type, n}));
-    ok(ops->difference(device, &(ls_difference_call){d, a, b, &counts[0], n}));
-    keep(counts, sizeof counts, LS_F32);
-    keep(bad, sizeof bad, LS_F32);
+    ok(ops->difference(device, &(ls_difference_call){d, a, b, counts, n}));
+    ok(ls_device_copy_out(device, found, memory, sizeof found));
+    ls_device_free(device, memory);
+    keep(found, sizeof found, LS_F32);
     ok(ops->add(device, &(ls_add_call){c, a, y, type, n}));
     ok(ops->scale(device, &(ls_scale_call){a, b, 0.3f, n}));
     void *copy = type == LS_F32 ? NULL : dy;

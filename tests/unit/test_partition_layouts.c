@@ -102,7 +102,8 @@ static ls_status sum_loss(worker *w, ls_loss_sum *loss) {
 static ls_status gradients(worker *w, uint64_t step, ls_loss_sum *loss) {
     tiny_tokens tokens;
     ls_partition_feed feed = feed_of(w, &tokens, step, T);
-    LS_TRY(ls_partition_step(w->partition, step, ls_clip_backward_start(B * T, 0), &feed, loss));
+    LS_TRY(ls_partition_step(w->partition, step, ls_clip_backward_start(B * T, 0), &feed));
+    LS_TRY(ls_partition_losses(w->partition, loss));
     return sum_loss(w, loss);
 }
 
@@ -110,7 +111,7 @@ static ls_status update(worker *w, int64_t updates) {
     ls_optimizer adamw = {
         .kind = LS_OPTIMIZER_ADAMW, .weight_decay = 0.1, .adamw = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8}};
     ls_exact_sum squares = {0};
-    LS_TRY(ls_partition_square_norm(w->partition, &squares, NULL));
+    LS_TRY(ls_partition_square_norm(w->partition, NULL, &squares, NULL));
     ls_exact_sum_settle(&squares);
     LS_TRY(ls_partition_sum(w->partition, squares.words, LS_EXACT_WORDS));
     ls_clip clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares),

@@ -172,9 +172,8 @@ static ls_status count_leaf(void *ctx, const ls_param *param, bool is_lookup, in
 static ls_status watch_leaves(const play *p, ls_trainer *t) {
     leaf_count *counts = (leaf_count *)(uintptr_t)p->ctx;
     ls_partition_feed feed = ls_trainer_feed(t);
-    ls_loss_sum loss = {0};
     ls_partition_watch(t->partition, (ls_leaf_watch){.leaf = count_leaf, .ctx = &counts[t->rank]});
-    LS_TRY(ls_partition_step(t->partition, 0, ls_trainer_backward_start(t), &feed, &loss));
+    LS_TRY(ls_partition_step(t->partition, 0, ls_trainer_backward_start(t), &feed));
     ls_partition_watch(t->partition, (ls_leaf_watch){.leaf = NULL});
     return LS_OK;
 }

@@ -65,6 +65,16 @@ static void print_shares(const ls_layout *layout, const double *speeds) {
     fflush(stdout);
 }
 
+/* Of worker 0, beside its arena. */
+static void print_usage(ls_device *device) {
+    ls_device_usage u;
+    if (ls_device_get_usage(device, &u) != LS_OK) return;
+    printf("          on %s, of %.1f GiB; beside it, measured: context and other users %.1f MiB, kernels so far %.1f; "
+           "lists %.1f; of the host, pinned %.1f\n",
+           device->name, (double)u.total / 0x1p30, (double)u.others / 0x1p20, (double)u.modules / 0x1p20,
+           (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
+}
+
 void ls_train_print_header(const ls_run *run) {
     const ls_trainer *trainer = run->trainer;
     const ls_settings *set = &trainer->settings;
@@ -82,6 +92,7 @@ void ls_train_print_header(const ls_run *run) {
         printf("schedule  %s, from the fork at step %lld to step %lld, with %lld steps of warm-up\n",
                ls_lr_kind_name(set->lr.kind), (long long)trainer->lr_start, (long long)set->options.steps,
                (long long)set->lr.warmup_steps);
+    if (*run->chosen.about) printf("device    %s\n", run->chosen.about);
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
     printf("memory    %.1f MiB%s: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",
            (double)arena->peak / 0x1p20, workers > 1 ? " of worker 0" : "",
@@ -90,6 +101,7 @@ void ls_train_print_header(const ls_run *run) {
            (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);
+    if (trainer->room.known) print_usage(trainer->device);
     printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", run->out, ls_dtype_word(set->policy.act),
            ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
            workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
@@ -155,11 +167,33 @@ static json_t *arena_json(const void *bytes, int rank) {
     return json_integer((json_int_t)((const uint64_t *)bytes)[rank]);
 }
 
+/* What a GPU holds beside the arena, of all workers on all workers. */
+static ls_status gather_usage(const ls_trainer *trainer, ls_device_usage all[LS_WORKERS_MAX]) {
+    ls_device_usage mine;
+    size_t each[LS_WORKERS_MAX];
+    if (!trainer->room.known) return LS_OK;
+    LS_TRY(ls_device_get_usage(trainer->device, &mine));
+    all[0] = mine;
+    if (!trainer->world) return LS_OK;
+    for (int r = 0; r < ls_layout_workers(&trainer->layout); r++) each[r] = sizeof *all;
+    return ls_comm_all_gather(ls_world_comm(trainer->world), &mine, all, each);
+}
+
+static json_t *usage_json(const void *all, int rank) {
+    const ls_device_usage *u = (const ls_device_usage *)all + rank;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)u->total, "context_and_others_bytes",
+                     (json_int_t)u->others, "kernels_bytes", (json_int_t)u->modules, "lists_bytes",
+                     (json_int_t)u->lists, "scratch_outside_arena_bytes", (json_int_t)u->scratch, "pinned_host_bytes",
+                     (json_int_t)u->pinned);
+}
+
 ls_status ls_train_print_done(const ls_run *run) {
     const ls_trainer *trainer = run->trainer;
     char weights[LS_HASH_CHARS];
     double loss = trainer->last_loss;
     uint64_t arenas[LS_WORKERS_MAX];
+    static ls_device_usage usages[LS_WORKERS_MAX];
+    LS_TRY(gather_usage(trainer, usages));
     LS_TRY(ls_partition_hash(trainer->partition, weights));
     LS_TRY(gather_arenas(trainer, arenas));
     if (trainer->rank > 0) return LS_OK;
@@ -174,5 +208,8 @@ ls_status ls_train_print_done(const ls_run *run) {
                                isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128",
                                weights, "identity", run->identity_hash, "out", run->out, "arena_bytes",
                                ls_cli_json_list(ls_layout_workers(&trainer->layout), arena_json, arenas));
+    if (trainer->room.known)
+        json_object_set_new(object, "gpu",
+                            ls_cli_json_list(ls_layout_workers(&trainer->layout), usage_json, usages));
     return ls_cli_print_json(object);
 }

@@ -129,11 +129,11 @@ static ls_status step(ls_request *r) {
     return LS_OK;
 }
 
-ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
-                                   ls_request **out) {
+ls_status ls_all_gather_prepare(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
+                                ls_status (*how)(ls_request *), ls_request **out) {
     ls_request *r;
     *out = NULL;
-    LS_TRY(ls_request_make(comm, LS_TRAFFIC_ALL_GATHER, step, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_ALL_GATHER, how, &r));
     uint64_t mixed = 0;
     r->bounds[0] = 0;
     r->bytes = 0; /* the longest piece */
@@ -146,7 +146,14 @@ ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buff
     r->in = in;
     r->out = out_buffer;
     r->traffic_bytes = (uint64_t)(comm->size - 1) * bytes[comm->rank];
-    return ls_request_launch(r, out);
+    *out = r;
+    return LS_OK;
+}
+
+ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
+                                   ls_request **out) {
+    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step, out));
+    return ls_request_launch(*out, out);
 }
 
 ls_status ls_comm_all_gather(ls_comm *comm, const void *in, void *out, const size_t *bytes) {

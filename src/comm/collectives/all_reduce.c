@@ -225,15 +225,20 @@ static uint64_t traffic(const ls_request *r) {
     return ls_reduce_traffic(r, own) + (uint64_t)(size - 1) * own * ls_reduce_width(r);
 }
 
-ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
-                                   void *out_buffer, size_t elems, ls_request **out) {
-    ls_request *r;
-    *out = NULL;
-    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, LS_TRAFFIC_ALL_REDUCE, step, &r));
+ls_status ls_all_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                void *out_buffer, size_t elems, ls_status (*how)(ls_request *), ls_request **out) {
+    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, LS_TRAFFIC_ALL_REDUCE, how, out));
+    ls_request *r = *out;
     divide(elems, comm->size, r->bounds);
     r->out = out_buffer;
     r->traffic_bytes = traffic(r);
-    return ls_request_launch(r, out);
+    return LS_OK;
+}
+
+ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                   void *out_buffer, size_t elems, ls_request **out) {
+    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step, out));
+    return ls_request_launch(*out, out);
 }
 
 ls_status ls_comm_all_reduce(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, void *out,

@@ -48,16 +48,11 @@ ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, 
     return LS_OK;
 }
 
-/* In a sum of bf16 only single groups are 16 bits wide. */
-static ls_dtype node_dtype(const ls_request *r, ls_tree_node node) {
-    return r->dtype == LS_BF16 && node.count > 1 ? LS_F32 : r->dtype;
-}
-
 uint64_t ls_reduce_traffic(const ls_request *r, size_t shard_elems) {
     const ls_reduce_plan *plan = r->plan;
     uint64_t each = 0;
     for (int i = plan->part_first[r->comm->rank]; i < plan->part_first[r->comm->rank + 1]; i++)
-        each += ls_dtype_bytes(node_dtype(r, plan->parts[i]));
+        each += ls_dtype_bytes(ls_reduce_node_dtype(r, plan->parts[i]));
     return each * (r->bytes - shard_elems);
 }
 
@@ -68,7 +63,7 @@ ls_status ls_reduce_expose(ls_request *r) {
     const ls_reduce_plan *plan = r->plan;
     int first = plan->part_first[comm->rank], n = plan->part_first[comm->rank + 1] - first;
     for (int i = 0; i < n; i++) {
-        size_t bytes = r->bytes * ls_dtype_bytes(node_dtype(r, plan->parts[first + i]));
+        size_t bytes = r->bytes * ls_dtype_bytes(ls_reduce_node_dtype(r, plan->parts[first + i]));
         void *shared;
         LS_TRY(ls_request_share(r, r->parts[i], bytes, true, &shared));
         r->parts[i] = shared;
@@ -80,7 +75,7 @@ ls_status ls_reduce_expose(ls_request *r) {
 static double held_bytes(const ls_request *r, int rank) {
     double each = 0;
     for (int i = r->plan->part_first[rank]; i < r->plan->part_first[rank + 1]; i++)
-        each += (double)ls_dtype_bytes(node_dtype(r, r->plan->parts[i]));
+        each += (double)ls_dtype_bytes(ls_reduce_node_dtype(r, r->plan->parts[i]));
     return each;
 }
 
@@ -135,7 +130,7 @@ static const char *part_at(const ls_request *r, const ls_reduce_source *source, 
         source->local == comm->local
             ? r->parts[source->index]
             : ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, source->local)->parts[source->index]);
-    return part + begin * ls_dtype_bytes(node_dtype(r, source->node));
+    return part + begin * ls_dtype_bytes(ls_reduce_node_dtype(r, source->node));
 }
 
 typedef struct sum_job {
@@ -216,7 +211,7 @@ static ls_status receive_subtrees(ls_request *r) {
     for (int m = 0; m < comm->machines && n > 0; m++) {
         if (m == comm->machine) continue;
         for (int i = 0; i < covers_of(r, m); i++) {
-            size_t bytes = n * ls_dtype_bytes(node_dtype(r, r->plan->covers[r->plan->cover_first[m] + i]));
+            size_t bytes = n * ls_dtype_bytes(ls_reduce_node_dtype(r, r->plan->covers[r->plan->cover_first[m] + i]));
             LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, ls_comm_agent(comm, m, comm->rank),
                                        ls_request_net_tag(r, 0), arrival(r, m, i), bytes));
         }
@@ -238,13 +233,13 @@ static ls_status send_subtree(ls_request *r, int ward, int index, char *space) {
         if (!sources) return ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction of %d parts", plan->n_local);
         for (int i = 0; i < plan->n_local; i++)
             sources[i] = (ls_tree_source){part_at(r, &plan->local_sources[i], begin),
-                                          node_dtype(r, plan->local_sources[i].node)};
+                                          ls_reduce_node_dtype(r, plan->local_sources[i].node)};
         void *outs[1] = {space};
         run_sum(r, program, sources, plan->n_local, outs, 1, false, n);
         free(sources);
     }
     return ls_request_net_send(r, LS_NET_COLLECTIVE, ward, ls_request_net_tag(r, 0), data,
-                               n * ls_dtype_bytes(node_dtype(r, node)));
+                               n * ls_dtype_bytes(ls_reduce_node_dtype(r, node)));
 }
 
 ls_status ls_reduce_exchange(ls_request *r) {
@@ -276,7 +271,7 @@ ls_status ls_reduce_sum(ls_request *r, void *const *outs, int n_outs, bool strea
     for (int i = 0; i < plan->n_sources; i++) {
         const ls_reduce_source *s = &plan->sources[i];
         sources[i].data = s->local >= 0 ? part_at(r, s, begin) : arrival(r, s->machine, s->index);
-        sources[i].dtype = node_dtype(r, s->node);
+        sources[i].dtype = ls_reduce_node_dtype(r, s->node);
     }
     ls_span span = ls_span_begin("sum", ls_request_trace_name(r));
     run_sum(r, &plan->whole, sources, plan->n_sources, outs, n_outs, stream, n);

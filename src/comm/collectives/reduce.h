@@ -20,6 +20,18 @@
 ls_status ls_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts, size_t elems,
                             ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
 
+/* The whole request, but not launched; `how` are its steps: on memory of the host, or on that of devices (peers). */
+ls_status ls_all_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                void *out_buffer, size_t elems, ls_status (*how)(ls_request *), ls_request **out);
+ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                    void *out_buffer, const size_t *shards, size_t elems,
+                                    ls_status (*how)(ls_request *), ls_request **out);
+
+/* In a sum of bf16 only single groups are 16 bits wide. */
+static inline ls_dtype ls_reduce_node_dtype(const ls_request *r, ls_tree_node node) {
+    return r->dtype == LS_BF16 && node.count > 1 ? LS_F32 : r->dtype;
+}
+
 /* Bytes of this worker's parts outside its own shard of `shard_elems`. */
 uint64_t ls_reduce_traffic(const ls_request *r, size_t shard_elems);
 

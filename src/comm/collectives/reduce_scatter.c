@@ -50,12 +50,13 @@ static ls_status check_shards(const size_t *shards, int size, size_t elems) {
     return good ? LS_OK : ls_fail(LS_ERR_INPUT, "shard boundaries must ascend from 0 to %zu elements", elems);
 }
 
-ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
-                                       void *out_buffer, const size_t *shards, size_t elems, ls_request **out) {
-    ls_request *r;
+ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                    void *out_buffer, const size_t *shards, size_t elems,
+                                    ls_status (*how)(ls_request *), ls_request **out) {
     *out = NULL;
     LS_TRY(check_shards(shards, comm->size, elems));
-    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, LS_TRAFFIC_REDUCE_SCATTER, step, &r));
+    LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, LS_TRAFFIC_REDUCE_SCATTER, how, out));
+    ls_request *r = *out;
     if (shards)
         for (int i = 0; i <= comm->size; i++) r->bounds[i] = shards[i];
     else
@@ -65,7 +66,13 @@ ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dt
     r->fingerprint ^= mixed;
     r->out = out_buffer;
     r->traffic_bytes = ls_reduce_traffic(r, r->bounds[comm->rank + 1] - r->bounds[comm->rank]);
-    return ls_request_launch(r, out);
+    return LS_OK;
+}
+
+ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
+                                       void *out_buffer, const size_t *shards, size_t elems, ls_request **out) {
+    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step, out));
+    return ls_request_launch(*out, out);
 }
 
 ls_status ls_comm_reduce_scatter(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,

@@ -20,7 +20,7 @@
 
 enum { RING = 256, INSIDE_BYTES = 1024, TAG_MAX = 32767 };
 enum { RECORD_SENT = 1, RECORD_TAKEN };
-enum { BEGIN, POSTED, NET };
+enum { BEGIN, POSTED, NET }; /* BEGIN: not matched yet, also in steps of others that post or take notes */
 
 typedef struct record {
     _Alignas(64) _Atomic int state;
@@ -126,19 +126,39 @@ static ls_status keep_record(ls_comm *comm, record *message) {
     return LS_OK;
 }
 
-static ls_status post(ls_request *r, int to, bool *posted) {
-    ls_comm *comm = r->comm;
-    LS_TRY(open_channel(comm, to));
-    channel *c = comm->mail->out[to];
-    uint64_t tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
-    *posted = tail - atomic_load_explicit(&c->head, memory_order_acquire) < RING;
-    if (!*posted) return LS_OK;
-    record *message;
-    LS_TRY(take_record(comm, &message));
+static bool has_room(const channel *c, uint64_t *tail) {
+    *tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
+    return *tail - atomic_load_explicit(&c->head, memory_order_acquire) < RING;
+}
+
+static ls_status new_record(ls_request *r, record **out) {
+    LS_TRY(take_record(r->comm, out));
+    record *message = *out;
     message->tag = r->tag;
     message->bytes = r->bytes;
     message->data = 0;
-    message->leaves_ns = ls_wire_send(comm->world, r->bytes);
+    message->leaves_ns = ls_wire_send(r->comm->world, r->bytes);
+    return LS_OK;
+}
+
+static void put(ls_request *r, int to, uint64_t tail, record *message) {
+    ls_comm *comm = r->comm;
+    channel *c = comm->mail->out[to];
+    r->message = message;
+    c->ring[tail % RING] = ls_segment_offset(&comm->world->segment, message);
+    atomic_store_explicit(&c->tail, tail + 1, memory_order_release);
+    comm->world->moves++;
+    ls_world_ring_member(comm, to);
+}
+
+static ls_status post(ls_request *r, int to, bool *posted) {
+    ls_comm *comm = r->comm;
+    uint64_t tail;
+    LS_TRY(open_channel(comm, to));
+    *posted = has_room(comm->mail->out[to], &tail);
+    if (!*posted) return LS_OK;
+    record *message;
+    LS_TRY(new_record(r, &message));
     if (r->bytes <= INSIDE_BYTES) {
         if (r->bytes) memcpy(message->inside, r->in, r->bytes);
     } else {
@@ -148,11 +168,7 @@ static ls_status post(ls_request *r, int to, bool *posted) {
     }
     atomic_store_explicit(&message->state, RECORD_SENT, memory_order_relaxed);
     if (!message->data) LS_TRY(keep_record(comm, message));
-    r->message = message;
-    c->ring[tail % RING] = ls_segment_offset(&comm->world->segment, message);
-    atomic_store_explicit(&c->tail, tail + 1, memory_order_release);
-    comm->world->moves++;
-    ls_world_ring_member(comm, to);
+    put(r, to, tail, message);
     return LS_OK;
 }
 
@@ -238,6 +254,16 @@ static ls_status check_size(const ls_request *r, uint64_t bytes) {
                    r->bytes);
 }
 
+/* Takes the entry out of the list; the sender learns that its message was read. */
+static void take(ls_comm *comm, int from, listed **at) {
+    listed *entry = *at;
+    *at = entry->next;
+    entry->next = comm->mail->spare;
+    comm->mail->spare = entry;
+    atomic_store_explicit(&entry->message->state, RECORD_TAKEN, memory_order_release);
+    ls_world_ring_member(comm, from);
+}
+
 static ls_status receive_local(ls_request *r, int from) {
     ls_comm *comm = r->comm;
     LS_TRY(list_arrivals(comm, from));
@@ -253,11 +279,7 @@ static ls_status receive_local(ls_request *r, int from) {
                           r->bytes >= LS_STREAM_BYTES);
         else if (r->bytes)
             memcpy(r->out, message->inside, r->bytes);
-        *at = entry->next;
-        entry->next = comm->mail->spare;
-        comm->mail->spare = entry;
-        atomic_store_explicit(&message->state, RECORD_TAKEN, memory_order_release);
-        ls_world_ring_member(comm, from);
+        take(comm, from, at);
         return ls_request_complete(r);
     }
     return LS_REQUEST_WAITS;
@@ -291,6 +313,51 @@ static ls_status step_recv(ls_request *r) {
     return receive_local(r, local_number(comm, r->peer));
 }
 
+/* ---- notes ------------------------------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(ls_mail_note) <= INSIDE_BYTES, "a note must fit into a record");
+
+ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note) {
+    ls_comm *comm = r->comm;
+    int to = local_number(comm, r->peer);
+    uint64_t tail;
+    r->blocked_on = r->peer;
+    if (!is_eldest(r, false)) return LS_REQUEST_WAITS;
+    LS_TRY(open_channel(comm, to));
+    if (!has_room(comm->mail->out[to], &tail)) return LS_REQUEST_WAITS;
+    record *message;
+    LS_TRY(new_record(r, &message));
+    memcpy(message->inside, note, sizeof *note);
+    atomic_store_explicit(&message->state, RECORD_SENT, memory_order_relaxed);
+    put(r, to, tail, message);
+    return LS_OK;
+}
+
+ls_status ls_mail_await_note(ls_request *r, ls_mail_note *note) {
+    record *message = r->message;
+    r->blocked_on = r->peer;
+    if (atomic_load_explicit(&message->state, memory_order_acquire) != RECORD_TAKEN) return LS_REQUEST_WAITS;
+    memcpy(note, message->inside, sizeof *note);
+    return keep_record(r->comm, message);
+}
+
+ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_mail_note *note)) {
+    ls_comm *comm = r->comm;
+    int from = local_number(comm, r->peer);
+    r->blocked_on = r->peer;
+    if (!is_eldest(r, true)) return LS_REQUEST_WAITS;
+    LS_TRY(list_arrivals(comm, from));
+    for (listed **at = &comm->mail->list[from]; *at; at = &(*at)->next) {
+        record *message = (*at)->message;
+        if (message->tag != r->tag) continue;
+        LS_TRY(check_size(r, message->bytes));
+        LS_TRY(read(r, (ls_mail_note *)(void *)message->inside));
+        take(comm, from, at);
+        return LS_OK;
+    }
+    return LS_REQUEST_WAITS;
+}
+
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 static ls_status check_partner(const ls_comm *comm, const char *what, int partner, int tag) {
@@ -301,30 +368,29 @@ static ls_status check_partner(const ls_comm *comm, const char *what, int partne
     return LS_OK;
 }
 
-ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes, ls_request **out) {
-    ls_request *r;
+ls_status ls_message_prepare(ls_comm *comm, ls_traffic_kind kind, int peer, int tag, size_t bytes,
+                             ls_status (*how)(ls_request *), ls_request **out) {
     *out = NULL;
-    LS_TRY(check_partner(comm, "send to", to, tag));
-    LS_TRY(ls_request_make(comm, LS_TRAFFIC_SEND, step_send, &r));
-    r->peer = to;
+    LS_TRY(check_partner(comm, kind == LS_TRAFFIC_SEND ? "send to" : "receive from", peer, tag));
+    LS_TRY(ls_request_make(comm, kind, how, out));
+    ls_request *r = *out;
+    r->peer = peer;
     r->tag = tag;
-    r->in = buffer;
     r->bytes = bytes;
-    r->traffic_bytes = to == comm->rank ? 0 : bytes;
-    return ls_request_launch(r, out);
+    r->traffic_bytes = peer == comm->rank ? 0 : bytes;
+    return LS_OK;
+}
+
+ls_status ls_comm_send_start(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes, ls_request **out) {
+    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_SEND, to, tag, bytes, step_send, out));
+    (*out)->in = buffer;
+    return ls_request_launch(*out, out);
 }
 
 ls_status ls_comm_recv_start(ls_comm *comm, int from, int tag, void *buffer, size_t bytes, ls_request **out) {
-    ls_request *r;
-    *out = NULL;
-    LS_TRY(check_partner(comm, "receive from", from, tag));
-    LS_TRY(ls_request_make(comm, LS_TRAFFIC_RECEIVE, step_recv, &r));
-    r->peer = from;
-    r->tag = tag;
-    r->out = buffer;
-    r->bytes = bytes;
-    r->traffic_bytes = from == comm->rank ? 0 : bytes;
-    return ls_request_launch(r, out);
+    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_RECEIVE, from, tag, bytes, step_recv, out));
+    (*out)->out = buffer;
+    return ls_request_launch(*out, out);
 }
 
 ls_status ls_comm_send(ls_comm *comm, int to, int tag, const void *buffer, size_t bytes) {

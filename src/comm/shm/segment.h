@@ -35,11 +35,13 @@ typedef struct ls_worker_record {
     _Alignas(64) _Atomic int pid;
     _Atomic int ended; /* its function has returned (LS_ENDED…): it joins no further collective */
     int rank;          /* in the world */
+    uint64_t peers;    /* offset of what others need to find its device's memory (peers/memory.c); 0: nothing */
 } ls_worker_record;
 
 typedef struct ls_segment_header {
     ls_failure failure, stop;
     _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
+    _Atomic int told_staging;       /* somebody has said that tensors go through the host */
     ls_worker_record workers[];
 } ls_segment_header;
 

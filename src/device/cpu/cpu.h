@@ -15,7 +15,7 @@ enum { LS_CPU_GRAIN = 16 * 1024 };
 
 typedef struct ls_cpu_device {
     ls_device base;
-    const ls_kernels *kernels;
+    const ls_kernels *kernels, *usual; /* those in use, and those that it was opened with */
     ls_pool *pool;
     bool owns_pool;
     ls_memory_source memory; /* alloc NULL: plain */

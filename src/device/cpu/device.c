@@ -143,6 +143,15 @@ static void destroy_cpu(ls_device *device) {
     free(cpu);
 }
 
+/* Portable ones, or, where those are the usual ones, nothing better. */
+static ls_status compute_otherwise(ls_device *device, bool otherwise) {
+    static ls_kernels portable;
+    ls_cpu_device *cpu = cpu_of(device);
+    if (otherwise) ls_kernels_fill(&portable, 0);
+    cpu->kernels = otherwise ? &portable : cpu->usual;
+    return LS_OK;
+}
+
 static const ls_device_calls cpu_calls = {
     .alloc = alloc_memory,
     .free = free_memory,
@@ -155,6 +164,7 @@ static const ls_device_calls cpu_calls = {
     .wait = wait_for_event,
     .finish = finish_queue,
     .destroy = destroy_cpu,
+    .compute_otherwise = compute_otherwise,
 };
 
 static const ls_ops cpu_ops = {
@@ -169,7 +179,7 @@ ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, cons
     ls_cpu_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu) return ls_fail(LS_ERR_RESOURCE, "out of memory for a device");
     cpu->pool = pool;
-    cpu->kernels = kernels ? kernels : ls_kernels_get();
+    cpu->kernels = cpu->usual = kernels ? kernels : ls_kernels_get();
     if (memory) cpu->memory = *memory;
     cpu->base = (ls_device){.name = "cpu", .is_host = true, .calls = &cpu_calls, .ops = &cpu_ops};
     *out = &cpu->base;

@@ -2,7 +2,7 @@
  * size.
  *
  * Host code waits by asking, never by blocking in the driver, so that a GPU that hangs becomes an error after
- * WAIT_LIMIT_S. */
+ * WAIT_LIMIT_S; at the end of a device, after TEARDOWN_LIMIT_S. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/modules.h"
+#include "device/dry.h"
 #include "device/dtype.h"
 
 enum {
@@ -19,7 +20,15 @@ enum {
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 4,
     LISTS = 64,
+    LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
+    PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
+    ALIGN_BYTES = 256, /* of what may be moved by the widest instructions */
+    /* What is not lent to operations that choose how much scratch they take, they do without; so what a run needs is
+     * the same on every GPU, and is that of one with so many multiprocessors, and with the least shared memory. */
+    DRY_PROCESSORS = 132,
+    DRY_SHARED_BYTES = 99 << 10,
     WAIT_LIMIT_S = 600,
+    TEARDOWN_LIMIT_S = 10,
     BLOCKS_X_MAX = 0x7FFFFFFF,
     BLOCKS_Y_MAX = 0xFFFF,
 };
@@ -28,27 +37,38 @@ typedef struct cuda_device {
     ls_device base;
     const ls_cuda_driver *driver;
     int gpu;
+    double patience_s; /* how long the host waits for work that does not end */
     CUdevice handle;
     CUcontext context;
     CUstream streams[LS_QUEUES];
     CUevent events[LS_QUEUES][EVENTS];
     uint64_t recorded[LS_QUEUES];
+    bool otherwise; /* than usual, with the same bits */
     int processors;
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
     ls_cuda_modules *modules;
-    void *scratch[LS_QUEUES];
+    void *lent; /* scratch of the compute queue, in somebody's arena */
+    size_t lent_bytes;
+    void *scratch[LS_QUEUES]; /* where that is not enough */
     size_t scratch_bytes[LS_QUEUES];
+    size_t others; /* memory in use before anything was allocated here */
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list;
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
     char name[32];
+    bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
 static CUstream stream_of(const cuda_device *cuda) { return cuda->streams[cuda->base.queue]; }
+
+/* A device that computes nothing has no driver. */
+static bool is_dry(const cuda_device *cuda) { return !cuda->driver; }
+static void *const nowhere = (void *)(uintptr_t)4096;
+
 static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
 
 #define CALL(cuda, name, ...)                                                                                          \
@@ -61,12 +81,25 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
     double begin = 0;
     for (unsigned turn = 0;; turn++) {
         CUresult result = ask(cuda, event);
-        if (result != CUDA_ERROR_NOT_READY) return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+        if (result != CUDA_ERROR_NOT_READY) {
+            cuda->lost = result != CUDA_SUCCESS;
+            return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+        }
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
         if (begin == 0) begin = now;
-        if (now - begin > WAIT_LIMIT_S)
-            return ls_fail(LS_ERR_FAILED, "GPU %d has not finished its work for %d seconds", cuda->gpu, WAIT_LIMIT_S);
+        ls_status status = cuda->base.guest ? cuda->base.guest->watch(cuda->base.guest) : LS_OK;
+        if (status != LS_OK) {
+            cuda->lost = true;
+            return status;
+        }
+        if (now - begin > cuda->patience_s) {
+            cuda->lost = true;
+            return ls_fail(LS_ERR_FAILED,
+                           "GPU %d has not finished its work for %g seconds: look for it with nvidia-smi, and in dmesg "
+                           "for Xid",
+                           cuda->gpu, cuda->patience_s);
+        }
         if (now - begin > 0.002) ls_clock_sleep_us(100);
     }
 }
@@ -133,8 +166,8 @@ static ls_status alloc_memory(ls_device *device, size_t bytes, void **out) {
 }
 
 static void free_memory(ls_device *device, void *memory) {
-    (void)finish_queues(device);
-    (void)cuda_of(device)->driver->cuMemFree(address(memory));
+    if (!cuda_of(device)->lost) (void)finish_queues(device);
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuMemFree(address(memory));
 }
 
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
@@ -193,6 +226,15 @@ ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out) {
     cuda_device *cuda = cuda_of(device);
     void **scratch = &cuda->scratch[device->queue];
     size_t *had = &cuda->scratch_bytes[device->queue];
+    if (is_dry(cuda)) {
+        if (bytes > *had) *had = bytes;
+        *out = nowhere;
+        return LS_OK;
+    }
+    if (device->queue == LS_QUEUE_COMPUTE && bytes <= cuda->lent_bytes) {
+        *out = cuda->lent;
+        return LS_OK;
+    }
     if (!*scratch || bytes > *had) {
         if (*scratch) free_memory(device, *scratch);
         *scratch = NULL, *had = 0;
@@ -200,6 +242,38 @@ ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out) {
         *had = bytes;
     }
     *out = *scratch;
+    return LS_OK;
+}
+
+size_t ls_cuda_scratch_limit(ls_device *device) {
+    const cuda_device *cuda = cuda_of(device);
+    return cuda->lent ? cuda->lent_bytes : SIZE_MAX;
+}
+
+static void lend_memory(ls_device *device, void *memory, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    if (cuda->lent) return;
+    cuda->lent = memory;
+    cuda->lent_bytes = bytes;
+}
+
+static void take_back_memory(ls_device *device, const void *memory) {
+    cuda_device *cuda = cuda_of(device);
+    if (cuda->lent != memory) return;
+    cuda->lent = NULL;
+    cuda->lent_bytes = 0;
+}
+
+static ls_status get_usage(ls_device *device, ls_device_usage *out) {
+    cuda_device *cuda = cuda_of(device);
+    *out = (ls_device_usage){.others = cuda->others};
+    for (int q = 0; q < LS_QUEUES; q++) out->scratch += cuda->scratch_bytes[q];
+    if (is_dry(cuda)) return LS_OK;
+    CALL(cuda, cuDeviceGetUuid, out->id, cuda->handle);
+    CALL(cuda, cuMemGetInfo, &out->free, &out->total);
+    out->modules = ls_cuda_modules_bytes(cuda->modules);
+    out->lists = LISTS_BYTES;
+    out->pinned = PINNED_BYTES;
     return LS_OK;
 }
 
@@ -226,8 +300,8 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
 }
 
 static void close_memory(ls_device *device, void *memory) {
-    (void)finish_queues(device);
-    (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
+    if (!cuda_of(device)->lost) (void)finish_queues(device);
+    if (!cuda_of(device)->lost) (void)cuda_of(device)->driver->cuIpcCloseMemHandle(address(memory));
 }
 
 static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
@@ -252,6 +326,7 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     if (grid.x > BLOCKS_X_MAX || grid.y > BLOCKS_Y_MAX || grid.z > BLOCKS_Y_MAX)
         return ls_fail(LS_ERR_INPUT, "%zu × %zu × %zu blocks are more than a GPU numbers: use a smaller micro-batch",
                        grid.x, grid.y, grid.z);
+    if (is_dry(cuda)) return LS_OK;
     CUfunction function;
     LS_TRY(ls_cuda_modules_get(cuda->modules, kernel, &function));
     if (shared > 48 << 10 && shared > cuda->shared_set[kernel]) {
@@ -269,6 +344,8 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     cuda_device *cuda = cuda_of(device);
     if (bytes > LS_CUDA_LIST_BYTES)
         return ls_fail(LS_ERR_INPUT, "a list of %zu bytes for the GPU: at most %d", bytes, LS_CUDA_LIST_BYTES);
+    *out = nowhere;
+    if (is_dry(cuda)) return LS_OK;
     unsigned at = cuda->next_list++ % LISTS;
     if (cuda->list_used[at]) LS_TRY(wait_until(cuda, ask_event, cuda->list_done[at]));
     cuda->list_used[at] = true;
@@ -281,8 +358,16 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     return LS_OK;
 }
 
+/* Matrix products take other tiles, and loops are cut into other blocks, which other multiprocessors get. */
+static ls_status compute_otherwise(ls_device *device, bool otherwise) {
+    cuda_of(device)->otherwise = otherwise;
+    return LS_OK;
+}
+
+bool ls_cuda_computes_otherwise(ls_device *device) { return cuda_of(device)->otherwise; }
+
 size_t ls_cuda_blocks(ls_device *device, size_t n) {
-    size_t most = (size_t)cuda_of(device)->processors * 16;
+    size_t most = (size_t)cuda_of(device)->processors * (cuda_of(device)->otherwise ? 5 : 16);
     return n < most ? n : most;
 }
 
@@ -296,7 +381,12 @@ size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_ma
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     const ls_cuda_driver *driver = cuda->driver;
-    if (cuda->streams[0]) (void)finish_queues(device);
+    if (cuda->patience_s > TEARDOWN_LIMIT_S) cuda->patience_s = TEARDOWN_LIMIT_S;
+    if (cuda->streams[0] && !cuda->lost) (void)finish_queues(device);
+    if (cuda->lost) {
+        free(cuda);
+        return;
+    }
     ls_cuda_modules_close(cuda->modules);
     if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
     if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);
@@ -327,11 +417,15 @@ static const ls_device_calls cuda_calls = {
     .wait = wait_for_event,
     .finish = finish_queues,
     .destroy = destroy_cuda,
+    .compute_otherwise = compute_otherwise,
     .share = share_memory,
     .open = open_memory,
     .close = close_memory,
     .signal = signal_counter,
     .await = await_counter,
+    .lend = lend_memory,
+    .take_back = take_back_memory,
+    .usage = get_usage,
 };
 
 static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {
@@ -352,14 +446,17 @@ static ls_status open_gpu(cuda_device *cuda) {
     cuda->shared_max = (size_t)value;
     CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->handle);
     CALL(cuda, cuCtxSetCurrent, cuda->context);
+    size_t free_bytes = 0, total = 0;
+    CALL(cuda, cuMemGetInfo, &free_bytes, &total);
+    cuda->others = total - free_bytes;
     for (int q = 0; q < LS_QUEUES; q++) CALL(cuda, cuStreamCreate, &cuda->streams[q], CU_STREAM_NON_BLOCKING);
     for (int q = 0; q < LS_QUEUES; q++) LS_TRY(make_events(cuda, cuda->events[q], EVENTS));
     LS_TRY(make_events(cuda, cuda->piece_done, PIECES));
     LS_TRY(make_events(cuda, cuda->list_done, LISTS));
     void *pinned = NULL;
-    CALL(cuda, cuMemHostAlloc, &pinned, (size_t)PIECES * PIECE_BYTES + (size_t)LISTS * LS_CUDA_LIST_BYTES, 0);
+    CALL(cuda, cuMemHostAlloc, &pinned, PINNED_BYTES, 0);
     cuda->pinned = pinned;
-    LS_TRY(alloc_memory(&cuda->base, (size_t)LISTS * LS_CUDA_LIST_BYTES, &cuda->lists));
+    LS_TRY(alloc_memory(&cuda->base, LISTS_BYTES, &cuda->lists));
     return ls_cuda_modules_open(cuda->driver, cuda->gpu, cuda->handle, &cuda->modules);
 }
 
@@ -371,13 +468,33 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     if (!cuda) return ls_fail(LS_ERR_RESOURCE, "out of memory");
     cuda->driver = driver;
     cuda->gpu = gpu;
+    cuda->patience_s = ls_cuda_patience_s(WAIT_LIMIT_S);
     (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
-    cuda->base = (ls_device){.name = cuda->name, .calls = &cuda_calls, .ops = &ls_cuda_ops};
+    cuda->base = (ls_device){.name = cuda->name, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
     ls_status status = open_gpu(cuda);
     if (status != LS_OK) {
         destroy_cuda(&cuda->base);
         return status;
     }
+    *out = &cuda->base;
+    return LS_OK;
+}
+
+/* ---- without a GPU ------------------------------------------------------------------------------------------------ */
+
+static void destroy_dry(ls_device *device) { free(cuda_of(device)); }
+
+ls_status ls_device_open_cuda_dry(ls_device **out) {
+    static ls_device_calls calls;
+    cuda_device *cuda = calloc(1, sizeof *cuda);
+    *out = NULL;
+    if (!cuda) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+    calls = ls_dry_calls;
+    calls.destroy = destroy_dry;
+    calls.usage = get_usage;
+    cuda->base = (ls_device){.name = "cuda", .align = ALIGN_BYTES, .calls = &calls, .ops = &ls_cuda_ops};
+    cuda->processors = DRY_PROCESSORS;
+    cuda->shared_max = DRY_SHARED_BYTES;
     *out = &cuda->base;
     return LS_OK;
 }

@@ -11,6 +11,7 @@ enum { VERSION_MIN = 12000 }; /* kernels take up to 32 KiB of arguments, 64-bit 
 static struct {
     pid_t pid; /* who started it; 0: nobody yet */
     ls_status status;
+    bool sees_none;
     char message[256]; /* why it could not be started */
     ls_cuda_driver driver;
 } state;
@@ -53,7 +54,8 @@ static ls_status start_driver(ls_cuda_driver *driver) {
                             "--device cpu",
                             driver->version / 1000, driver->version % 1000 / 10);
     CUresult result = driver->cuInit(0);
-    if (result == CUDA_ERROR_NO_DEVICE)
+    state.sees_none = result == CUDA_ERROR_NO_DEVICE;
+    if (state.sees_none)
         return ls_fail_here(LS_ERR_INPUT,
                             "the NVIDIA driver sees no GPU (CUDA_VISIBLE_DEVICES is %s): use --device cpu",
                             getenv("CUDA_VISIBLE_DEVICES") ? getenv("CUDA_VISIBLE_DEVICES") : "not set");
@@ -82,6 +84,22 @@ ls_status ls_cuda_driver_load(const ls_cuda_driver **out) {
     return LS_OK;
 }
 
+bool ls_cuda_driver_sees_none(void) { return state.sees_none; }
+
+/* Where the fault is the hardware's. */
+static const char *advice_for(CUresult result) {
+    switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+        return "; its memory or links are at fault: reset it, or take another, and continue with --resume";
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_UNKNOWN:
+        return "; it may have fallen off the bus: look for it with nvidia-smi, and in dmesg for Xid 79";
+    default: return "";
+    }
+}
+
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu) {
     if (result == CUDA_SUCCESS) return LS_OK;
     const char *name, *text;
@@ -93,5 +111,28 @@ ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const ch
                             "%s is out of memory (%s): use a smaller micro-batch, more workers on more GPUs, or a "
                             "higher --zero",
                             where, call);
-    return ls_fail_here(LS_ERR_FAILED, "%s failed: %s: %s (%s)", where, call, text, name);
+    return ls_fail_here(LS_ERR_FAILED, "%s failed: %s: %s (%s)%s", where, call, text, name, advice_for(result));
+}
+
+double ls_cuda_patience_s(double otherwise) {
+    const char *text = getenv("LS_CUDA_WAIT_S");
+    double seconds = text ? strtod(text, NULL) : 0;
+    return seconds > 0 ? seconds : otherwise;
+}
+
+ls_status ls_cuda_capability(const ls_cuda_driver *driver, int gpu, CUdevice handle, int *out) {
+    enum { CAPABILITY_MIN = 80 };
+    char name[96] = "";
+    int major = 0, minor = 0;
+    LS_TRY(ls_cuda_result(driver,
+                          driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle),
+                          "cuDeviceGetAttribute", gpu));
+    LS_TRY(ls_cuda_result(driver,
+                          driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle),
+                          "cuDeviceGetAttribute", gpu));
+    *out = 10 * major + minor;
+    if (*out >= CAPABILITY_MIN) return LS_OK;
+    (void)driver->cuDeviceGetName(name, sizeof name, handle);
+    return ls_fail_here(LS_ERR_INPUT, "GPU %d (%s) has compute capability %d.%d, and 8.0 is needed: use --device cpu",
+                        gpu, name, major, minor);
 }

@@ -6,6 +6,7 @@
 #ifndef LS_DEVICE_CUDA_DRIVER_H
 #define LS_DEVICE_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,8 +28,12 @@ enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
     CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
     CUDA_ERROR_NO_DEVICE = 100,
+    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
+    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
     CUDA_ERROR_NOT_READY = 600,
+    CUDA_ERROR_UNKNOWN = 999,
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
@@ -50,6 +55,7 @@ enum {
     X(cuDeviceGet, (CUdevice * device, int ordinal))                                                                   \
     X(cuDeviceGetName, (char *name, int bytes, CUdevice device))                                                       \
     X(cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                                              \
+    X(cuDeviceGetUuid, (unsigned char *uuid, CUdevice device))                                                         \
     X(cuDeviceTotalMem, (size_t * bytes, CUdevice device))                                                             \
     X(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                \
     X(cuDevicePrimaryCtxRelease, (CUdevice device))                                                                    \
@@ -95,8 +101,17 @@ typedef struct ls_cuda_driver {
  * failures are LS_ERR_INPUT of this machine (ls_fail_here): no driver, one too old, no GPU. */
 ls_status ls_cuda_driver_load(const ls_cuda_driver **out);
 
+/* Whether the driver could not be started because it sees no GPU. */
+bool ls_cuda_driver_sees_none(void);
+
 /* What became of a call of the driver: LS_OK, or an error that names the call, the GPU's own words for it and what to
  * do. */
 ls_status ls_cuda_result(const ls_cuda_driver *driver, CUresult result, const char *call, int gpu);
+
+/* How long to wait for an answer of a GPU: LS_CUDA_WAIT_S seconds, for tests, else `otherwise`. */
+double ls_cuda_patience_s(double otherwise);
+
+/* 90 is compute capability 9.0. LS_ERR_INPUT below the 8.0 that is needed. */
+ls_status ls_cuda_capability(const ls_cuda_driver *driver, int gpu, CUdevice handle, int *out);
 
 #endif

@@ -24,13 +24,20 @@ typedef struct ls_cuda_grid {
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args);
 
-/* Memory of the device for intermediate results of one operation; the next operation may use the same. */
+/* Memory of the device for intermediate results of one operation; the next operation may use the same. Its size follows
+ * from shapes and types alone, or is within ls_cuda_scratch_limit(). */
 ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);
+
+/* What an operation may ask for at most where it can do with less. */
+size_t ls_cuda_scratch_limit(ls_device *device);
 
 /* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 64th next list may
  * read it. At most LS_CUDA_LIST_BYTES. */
 enum { LS_CUDA_LIST_BYTES = 64 << 10 };
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
+
+/* Whether operations should run by other kernels than usual, where there are others (ls_device_compute_otherwise). */
+bool ls_cuda_computes_otherwise(ls_device *device);
 
 /* Blocks that keep every multiprocessor busy with a loop over n pieces of work: at most n. */
 size_t ls_cuda_blocks(ls_device *device, size_t n);

@@ -25,6 +25,7 @@ struct ls_cuda_modules {
     int gpu, sm;
     CUmodule module[LS_CUDA_KERNELS]; /* by the first kernel of the family */
     CUfunction function[LS_CUDA_KERNELS];
+    size_t bytes;
 };
 
 const char *ls_cuda_kernel_name(ls_cuda_kernel kernel) { return kernels[kernel].name; }
@@ -46,15 +47,18 @@ typedef struct nvrtc {
     int (*nvrtcDestroyProgram)(nvrtcProgram *program);
 } nvrtc;
 
+ls_status ls_cuda_modules_missing(void) {
+    return ls_fail_here(LS_ERR_INPUT,
+                        "this program was built without kernels for this GPU, and NVRTC, which would make them, is "
+                        "not here: build with nvcc (make CUDA=PATH), install libnvrtc, or use --device cpu");
+}
+
 static ls_status load_nvrtc(nvrtc *out) {
     static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
     void *library = NULL;
     for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return ls_fail_here(LS_ERR_INPUT,
-                            "this program was built without kernels for this GPU, and NVRTC, which would make them, is "
-                            "not here: build with nvcc (make CUDA=PATH), install libnvrtc, or use --device cpu");
+    if (!library) return ls_cuda_modules_missing();
 #define LOAD(name)                                                                                                     \
     *(void **)(void *)&out->name = dlsym(library, #name);                                                              \
     if (!out->name) return ls_fail_here(LS_ERR_INPUT, "libnvrtc has no %s: install that of CUDA 12 or newer", #name)
@@ -138,13 +142,35 @@ static const ls_cuda_image *find_image(const char *family, int sm) {
     return NULL;
 }
 
+const char *ls_cuda_built_in(void) {
+    static char text[96];
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < ls_cuda_images_count && used < sizeof text; i++)
+        if (ls_cuda_images[i].sm && strcmp(ls_cuda_images[i].family, kernels[0].family) == 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%ssm_%d", used ? ", " : "", ls_cuda_images[i].sm);
+    return used ? text : "none (NVRTC compiles kernels on first use)";
+}
+
+ls_gpu_kernels ls_cuda_modules_find(int sm) {
+    nvrtc rtc;
+    bool is_built_in = true;
+    for (int i = 0; i < LS_CUDA_KERNELS; i++) is_built_in = is_built_in && find_image(kernels[i].family, sm);
+    if (is_built_in) return LS_GPU_KERNELS_BUILT_IN;
+    return load_nvrtc(&rtc) == LS_OK ? LS_GPU_KERNELS_NVRTC : LS_GPU_KERNELS_NONE;
+}
+
 static ls_status load_module(ls_cuda_modules *modules, const char *family, CUmodule *out) {
     const ls_cuda_image *image = find_image(family, modules->sm), *text = find_image(family, 0);
     char *made = NULL;
     if (!image && !text) return ls_fail(LS_ERR_FAILED, "there are no kernels of %s in this program", family);
     if (!image) LS_TRY(make_cubin(text, modules->sm, &made));
+    size_t before = 0, after = 0, total;
+    (void)modules->driver->cuMemGetInfo(&before, &total);
     CUresult result = modules->driver->cuModuleLoadData(out, made ? (const void *)made : image->bytes);
     free(made);
+    (void)modules->driver->cuMemGetInfo(&after, &total);
+    if (before > after) modules->bytes += before - after;
     return ls_cuda_result(modules->driver, result, "cuModuleLoadData", modules->gpu);
 }
 
@@ -163,22 +189,16 @@ ls_status ls_cuda_modules_get(ls_cuda_modules *modules, ls_cuda_kernel kernel, C
 }
 
 ls_status ls_cuda_modules_open(const ls_cuda_driver *driver, int gpu, CUdevice handle, ls_cuda_modules **out) {
-    int major = 0, minor = 0;
-    LS_TRY(ls_cuda_result(driver,
-                          driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle),
-                          "cuDeviceGetAttribute", gpu));
-    LS_TRY(ls_cuda_result(driver,
-                          driver->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle),
-                          "cuDeviceGetAttribute", gpu));
-    if (major < 8)
-        return ls_fail_here(LS_ERR_INPUT, "GPU %d has compute capability %d.%d, and 8.0 is needed: use --device cpu",
-                            gpu, major, minor);
+    int capability;
+    LS_TRY(ls_cuda_capability(driver, gpu, handle, &capability));
     ls_cuda_modules *modules = calloc(1, sizeof *modules);
     if (!modules) return ls_fail(LS_ERR_RESOURCE, "out of memory");
-    *modules = (ls_cuda_modules){.driver = driver, .gpu = gpu, .sm = 10 * major + minor};
+    *modules = (ls_cuda_modules){.driver = driver, .gpu = gpu, .sm = capability};
     *out = modules;
     return LS_OK;
 }
+
+size_t ls_cuda_modules_bytes(const ls_cuda_modules *modules) { return modules->bytes; }
 
 void ls_cuda_modules_close(ls_cuda_modules *modules) {
     if (!modules) return;

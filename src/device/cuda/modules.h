@@ -2,6 +2,7 @@
 #ifndef LS_DEVICE_CUDA_MODULES_H
 #define LS_DEVICE_CUDA_MODULES_H
 
+#include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 
@@ -10,6 +11,13 @@ typedef struct ls_cuda_modules ls_cuda_modules;
 ls_status ls_cuda_modules_open(const ls_cuda_driver *driver, int gpu, CUdevice handle, ls_cuda_modules **out);
 void ls_cuda_modules_close(ls_cuda_modules *modules);
 ls_status ls_cuda_modules_get(ls_cuda_modules *modules, ls_cuda_kernel kernel, CUfunction *out);
+
+/* Memory that they take, by the driver's count of what is free. */
+size_t ls_cuda_modules_bytes(const ls_cuda_modules *modules);
+
+/* Where the kernels for GPUs of this compute capability come from; and the error where they come from nowhere. */
+ls_gpu_kernels ls_cuda_modules_find(int capability);
+ls_status ls_cuda_modules_missing(void);
 
 /* "norm_forward" */
 const char *ls_cuda_kernel_name(ls_cuda_kernel kernel);

@@ -202,11 +202,6 @@ static void own_ls_update_call(const ls_fake_copier *c, ls_update_call *call) {
     LIST(step, 1);
 }
 
-static void own_ls_square_sums_call(const ls_fake_copier *c, ls_square_sums_call *call) {
-    TENSOR(out);
-    TENSOR(x);
-}
-
 static void own_ls_scale_call(const ls_fake_copier *c, ls_scale_call *call) {
     TENSOR(y);
     TENSOR(x);
@@ -240,16 +235,48 @@ static void own_ls_max_call(const ls_fake_copier *c, ls_max_call *call) {
     own_tensors(c, (const void *const *)call->inputs, (size_t)call->count, &call->inputs);
 }
 
-static void own_ls_count_call(const ls_fake_copier *c, ls_count_call *call) { TENSOR(x); }
+static void own_ls_square_sums_call(const ls_fake_copier *c, ls_square_sums_call *call) {
+    TENSOR(words);
+    TENSOR(x);
+}
+
+static void own_ls_add_losses_call(const ls_fake_copier *c, ls_add_losses_call *call) {
+    TENSOR(sum);
+    TENSOR(loss);
+}
+
+static void own_ls_count_right_call(const ls_fake_copier *c, ls_count_right_call *call) {
+    TENSOR(right);
+    TENSOR(z);
+    TENSOR(targets);
+}
+
+static void own_ls_count_call(const ls_fake_copier *c, ls_count_call *call) {
+    TENSOR(out);
+    TENSOR(x);
+}
 
 static void own_ls_difference_call(const ls_fake_copier *c, ls_difference_call *call) {
     TENSOR(before);
     TENSOR(after);
     TENSOR(by);
+    TENSOR(lost);
 }
 
-static void own_ls_hash_call(const ls_fake_copier *c, ls_hash_call *call) { TENSOR(x); }
-static void own_ls_find_bad_call(const ls_fake_copier *c, ls_find_bad_call *call) { TENSOR(x); }
+static void own_ls_hash_call(const ls_fake_copier *c, ls_hash_call *call) {
+    TENSOR(out);
+    TENSOR(x);
+}
+
+static void own_ls_hash_blocks_call(const ls_fake_copier *c, ls_hash_blocks_call *call) {
+    TENSOR(out);
+    TENSOR(x);
+}
+
+static void own_ls_find_bad_call(const ls_fake_copier *c, ls_find_bad_call *call) {
+    TENSOR(x);
+    TENSOR(index);
+}
 
 void ls_fake_own(ls_fake_op op, void *call, const ls_fake_copier *copier) {
     switch (op) {

@@ -23,7 +23,7 @@
 #include "base/fpenv.h"
 #include "device/fake/calls.h"
 
-enum { LATE = 64, LATE_NS = 1000000, LOOK_NS = 50000, PAGE_BYTES = 4096 };
+enum { LATE = 64, LATE_NS = 1000000, LOOK_NS = 50000, WATCH_NS = 10000000, PAGE_BYTES = 4096 };
 
 typedef struct block {
     struct block *next;
@@ -84,14 +84,15 @@ static fake_device *fake_of(ls_device *device) { return (fake_device *)(void *)d
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Memory that nobody knows stays as it is, and the caller's own would be touched: it is an error of the caller, which a
+/* A block is longer than what was asked for, so the end of a tensor is inside, and is not the begin of the next block.
+ * Memory that nobody knows stays as it is, and the caller's own would be touched: it is an error of the caller, which a
  * crash shows. */
 static void *translate(const void *memory, const void *pointer) {
     const fake_device *fake = memory;
     uintptr_t at = (uintptr_t)pointer;
     for (const block *b = fake->blocks; b; b = b->next) {
         uintptr_t begin = (uintptr_t)b->caller;
-        if (at >= begin && at <= begin + b->bytes) return b->queue + (at - begin);
+        if (at >= begin && at < begin + b->bytes) return b->queue + (at - begin);
     }
     return pointer ? (void *)1 : NULL; /* not memory of this device: whoever reads it finds out */
 }
@@ -220,6 +221,14 @@ static bool work_queue(fake_device *fake, queue *q) {
     return moved;
 }
 
+static void wait_until_ns(pthread_cond_t *condition, pthread_mutex_t *lock, long ns) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ns;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(condition, lock, &until);
+}
+
 static bool is_empty(const fake_device *fake) {
     for (int i = 0; i < LS_QUEUES; i++)
         if (fake->queues[i].first) return false;
@@ -234,14 +243,10 @@ static void *work(void *arg) {
         bool moved = false;
         for (int i = 0; i < LS_QUEUES; i++) moved = work_queue(fake, &fake->queues[i]) || moved;
         if (moved) continue;
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_NS;
-        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
         if (is_empty(fake))
             pthread_cond_wait(&fake->work, &fake->lock);
         else
-            pthread_cond_timedwait(&fake->work, &fake->lock, &until);
+            wait_until_ns(&fake->work, &fake->lock, LOOK_NS);
     }
     pthread_mutex_unlock(&fake->lock);
     return NULL;
@@ -252,12 +257,21 @@ static ls_status told(const fake_device *fake) {
     return fake->status == LS_OK ? LS_OK : ls_fail(fake->status, "%s", fake->message);
 }
 
+/* A guest that says no ends what is queued: its awaits would never end. */
+static void ask_guest(fake_device *fake) {
+    ls_status status = fake->base.guest ? fake->base.guest->watch(fake->base.guest) : LS_OK;
+    if (status == LS_OK || fake->status != LS_OK) return;
+    fake->status = status;
+    (void)snprintf(fake->message, sizeof fake->message, "%s", ls_status_message());
+}
+
 static ls_status wait_upto(fake_device *fake, queue *q, uint64_t number) {
     pthread_mutex_lock(&fake->lock);
     if (number > q->wanted) q->wanted = number;
     while (q->finished < number) {
         pthread_cond_signal(&fake->work);
-        pthread_cond_wait(&fake->done, &fake->lock);
+        wait_until_ns(&fake->done, &fake->lock, WATCH_NS);
+        if (q->finished < number) ask_guest(fake);
     }
     ls_status status = told(fake);
     pthread_mutex_unlock(&fake->lock);
@@ -419,11 +433,6 @@ static void free_memory(ls_device *device, void *memory) {
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-/* Those whose result is memory of the host wait for it. */
-static bool answers_host(ls_fake_op op) {
-    return op == LS_FAKE_count || op == LS_FAKE_difference || op == LS_FAKE_hash || op == LS_FAKE_find_bad;
-}
-
 static ls_status ask(ls_device *device, ls_fake_op op, const void *call, size_t bytes) {
     fake_device *fake = fake_of(device);
     command *c;
@@ -435,8 +444,7 @@ static ls_status ask(ls_device *device, ls_fake_op op, const void *call, size_t 
         return no_memory(bytes);
     }
     ls_fake_own(op, c->call, &(ls_fake_copier){translate, keep, fake, c});
-    LS_TRY(enqueue(fake, c));
-    return answers_host(op) ? finish_queue(fake) : LS_OK;
+    return enqueue(fake, c);
 }
 
 #define OP(name, call_type)                                                                                            \
@@ -451,11 +459,17 @@ static double peak_flops_s(ls_device *device, ls_unit unit) {
     return 0;
 }
 
+static ls_status compute_otherwise(ls_device *device, bool otherwise) {
+    LS_TRY(finish_queues(device));
+    return ls_device_compute_otherwise(fake_of(device)->cpu, otherwise);
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void destroy_fake(ls_device *device) {
     fake_device *fake = fake_of(device);
     if (fake->started) {
+        (void)finish_queues(device); /* what cannot end is given up there */
         pthread_mutex_lock(&fake->lock);
         fake->ends = true;
         pthread_cond_signal(&fake->work);
@@ -481,6 +495,7 @@ static const ls_device_calls fake_calls = {
     .wait = wait_for_event,
     .finish = finish_queues,
     .destroy = destroy_fake,
+    .compute_otherwise = compute_otherwise,
     .share = share_memory,
     .open = open_memory,
     .close = free_memory,

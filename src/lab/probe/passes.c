@@ -141,7 +141,6 @@ static ls_status run_flat(const passes *p) {
                                   .decay = 1};
     const ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 1, .momentum = .9F};
     bool is_adamw = p->which == LS_PASS_ADAMW;
-    ls_hash128 hash;
     switch (p->which) {
     case LS_PASS_ADAMW:
     case LS_PASS_SGD:
@@ -153,12 +152,14 @@ static ls_status run_flat(const passes *p) {
                                                         .step = is_adamw ? &adamw : &sgd,
                                                         .n = p->elems});
     case LS_PASS_SQUARES:
-        return ops->square_sums(p->device, &(ls_square_sums_call){(double *)(void *)p->at[4], p->at[0], p->elems});
+        return ops->square_sums(p->device, &(ls_square_sums_call){(int64_t *)(void *)p->at[4], p->at[0], p->elems});
     case LS_PASS_ADD: return ops->add(p->device, &(ls_add_call){p->at[2], p->at[0], p->at[1], p->act, p->elems});
     case LS_PASS_SET: return ops->set(p->device, &(ls_set_call){p->at[2], -0.0F, p->elems});
     case LS_PASS_CONVERT:
         return ops->convert(p->device, &(ls_convert_call){p->at[1], LS_BF16, p->at[0], LS_F32, p->elems});
-    default: return ops->hash(p->device, &(ls_hash_call){&hash, p->at[0], p->elems * sizeof(float)});
+    default:
+        return ops->hash(p->device,
+                         &(ls_hash_call){(ls_hash128 *)(void *)p->at[4], p->at[0], p->elems * sizeof(float)});
     }
 }
 

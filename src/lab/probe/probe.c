@@ -2,7 +2,6 @@
 #include "lab/probe/probe.h"
 
 #include <assert.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "comm/placement.h"
 #include "comm/tensors.h"
 #include "comm/world.h"
+#include "device/choose.h"
 #include "device/cpu/kernels.h"
 #include "lab/calls.h"
 #include "lab/probe/worker.h"
@@ -219,18 +219,12 @@ static void say(const ls_probe_options *o, int workers, bool computes) {
 static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
     /* Measurements of one number of workers: matmuls of up to four types, attention, passes. */
     enum { MEASUREMENTS = 190 };
-    ls_workers_options options = {.workers = workers, .no_pin = o->no_pin};
+    ls_workers_options options = {.workers = workers, .no_pin = o->no_pin, .forks_one = 1};
     job j = {.machine = shared, .seconds = seconds / MEASUREMENTS, .end = ls_clock_seconds() + seconds};
-    cpu_set_t cpus;
     j.computes = (workers <= shared->cores || shared->counts == 0) && shared->counts < LS_NATIVE_COUNTS_MAX;
     if (j.seconds > .02) j.seconds = .02;
     say(o, workers, j.computes);
-    /* A world of one worker is this process, and pins it. */
-    bool has_cpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
-    ls_status status = ls_workers_run(&options, worker_main, &j);
-    if (has_cpus && sched_setaffinity(0, sizeof cpus, &cpus) != 0 && status == LS_OK)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot reset the CPU affinity");
-    return status;
+    return ls_workers_run(&options, worker_main, &j);
 }
 
 static void describe(ls_native_machine *machine) {
@@ -268,6 +262,10 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
         status = run_count(o, launcher.size, o->seconds > 0 ? o->seconds : default_seconds, shared);
     else
         status = run_counts(o, shared);
+    if (status == LS_OK && *first && o->device && ls_device_is_gpu(o->device)) {
+        if (o->say) o->say(o->ctx, "the GPU");
+        status = ls_probe_gpu(o->device, &shared->gpu);
+    }
     if (o->say) o->say(o->ctx, NULL);
     if (status == LS_OK) *out = *shared;
     for (int i = 0; status == LS_OK && i < out->counts; i++) ls_native_rates_fit(&out->rates[i]);

@@ -1,7 +1,8 @@
 /* probe.h: measures this machine with the program's own operations, workers and collectives.
  *
  * For every number of workers up to the cores, doubled from one to the next, all workers run the same operation at the
- * same time. Collectives are measured with more workers than cores too, where they are asked for. */
+ * same time. Collectives are measured with more workers than cores too, where they are asked for. Everything is
+ * measured in forked processes: this one stays as it was. */
 #ifndef LS_LAB_PROBE_PROBE_H
 #define LS_LAB_PROBE_PROBE_H
 
@@ -13,6 +14,7 @@
 typedef struct ls_probe_options {
     int workers;                              /* at most; 0: as many as there are cores, 4 at least */
     int no_pin;                               /* as in ls_workers_options */
+    const char *device;                       /* a GPU to measure too, chosen (device/choose.h); NULL: none */
     double seconds;                           /* to spend, about; 0: 25 */
     void (*say)(void *ctx, const char *what); /* told what is being measured, NULL at the end; may itself be NULL */
     void *ctx;
@@ -21,6 +23,8 @@ typedef struct ls_probe_options {
 /* Starts workers, so no thread may have been started; under mpirun or srun it measures those that are there, and *first
  * tells whether this process has the result. */
 ls_status ls_probe_run(const ls_probe_options *options, ls_native_machine *out, bool *first);
+/* GPU `device`, "cuda" or "cuda:1", in a process of its own. */
+ls_status ls_probe_gpu(const char *device, ls_native_gpu *out);
 /* Whether `machine` was measured by this version of the program on this CPU with as many cores. */
 bool ls_probe_is_current(const ls_native_machine *machine);
 /* The machine as a cluster of one node, a chip for each worker with all cores divided among them. */

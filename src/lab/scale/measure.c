@@ -94,7 +94,7 @@ static ls_status make_layout(const ls_scale_plan *p, ls_lab_case *one, int worke
     request.workers = workers;
     if (workers == 1) ls_knob_leave_open(&request, LS_KNOB_zero); /* there is no other worker to divide with */
     LS_TRY(ls_layout_make(&request, &one->task, out));
-    return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(&one->settings, out);
+    return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(NULL, &one->settings, out);
 }
 
 /* What of a size is known before it is measured. */

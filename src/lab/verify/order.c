@@ -103,7 +103,8 @@ static ls_status make_gradients(ls_trainer *t, groups *g, ls_loss_sum *loss) {
     for (int i = 0; i < g->count; i++) {
         LS_TRY(copy_all(g->partition[i], LS_TENSOR_WEIGHT, g->flat, WRITE));
         LS_TRY(ls_partition_settle(g->partition[i]));
-        LS_TRY(ls_partition_step(g->partition[i], (uint64_t)t->step, ls_trainer_backward_start(t), &feed, loss));
+        LS_TRY(ls_partition_step(g->partition[i], (uint64_t)t->step, ls_trainer_backward_start(t), &feed));
+        LS_TRY(ls_partition_losses(g->partition[i], loss));
         LS_TRY(copy_all(g->partition[i], LS_TENSOR_GRAD, g->grad[i], READ));
     }
     return LS_OK;

@@ -17,7 +17,9 @@ ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param,
         leaf += (size_t)nn->slice0 * param->local_rows;
         elems = (size_t)nn->slices * param->local_rows;
     }
-    return partition->nn.ops->hash(partition->device, &(ls_hash_call){out, leaf, elems * sizeof *leaf});
+    LS_TRY(ls_partition_begin_hashes(partition, 1));
+    LS_TRY(ls_partition_make_hash(partition, 0, leaf, elems * sizeof *leaf));
+    return ls_partition_read_hashes(partition, out, 1);
 }
 
 ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *hashes, ls_hash128 *by_row) {
@@ -106,14 +108,13 @@ ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start
     plan p = {.steps = NULL};
     collector c = {partition, hashes};
     ls_leaf_watch watch = partition->nn.watch;
-    ls_loss_sum loss = {0};
     memset(hashes, 0, ls_audit_hashes(partition->model) * sizeof *hashes);
     ls_status status = make_plan(partition, groups, &p);
     if (status == LS_OK) {
         exchange_plans(partition, &p);
         partition->nn.watch = (ls_leaf_watch){.leaf = collect, .ctx = &c};
         partition->audits = true;
-        status = ls_partition_run_lists(partition, step, start, feed, &loss);
+        status = ls_partition_run_lists(partition, step, start, feed);
         partition->audits = false;
         partition->nn.watch = watch;
         exchange_plans(partition, &p);
@@ -125,10 +126,9 @@ ls_status ls_partition_audit(ls_partition *partition, uint64_t step, float start
     return status;
 }
 
-void ls_partition_use_device(ls_partition *partition, ls_device *device) {
-    partition->nn.device = device ? device : partition->device;
-    partition->nn.ops = partition->nn.device->ops;
-    ls_fault_path = device != NULL;
+ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise) {
+    ls_fault_path = otherwise;
+    return ls_device_compute_otherwise(partition->device, otherwise);
 }
 
 /* ---- results on the way: sums of hashes, by site ----------------------------------------------------------------- */
@@ -140,13 +140,10 @@ static size_t site_of(const ls_partition *partition, int made) {
 }
 
 /* Sequence `number` of the batch is part of what makes the hash, so that two that are exchanged are noticed. */
-static ls_status add_sequence(ls_partition *partition, ls_hash128 *sum, size_t number, const char *x, size_t bytes) {
-    ls_hash128 both[2] = {{0, 0}, {number, bytes}};
-    LS_TRY(partition->nn.ops->hash(partition->nn.device, &(ls_hash_call){&both[0], x, bytes}));
-    ls_hash128 one = ls_hash_combine(both, 2);
+static void add_sequence(ls_hash128 *sum, size_t number, ls_hash128 hash, size_t bytes) {
+    ls_hash128 both[2] = {hash, {number, bytes}}, one = ls_hash_combine(both, 2);
     sum->lo += one.lo;
     sum->hi += one.hi;
-    return LS_OK;
 }
 
 /* What is common to this micro-batch and a group. */
@@ -157,7 +154,11 @@ static ls_status add_group(ls_partition *partition, int group, ls_hash128 *sum, 
     size_t each = bytes / (micro->end - micro->begin);
     if (begin < micro->begin) begin = micro->begin;
     if (end > micro->end) end = micro->end;
-    for (size_t s = begin; s < end; s++) LS_TRY(add_sequence(partition, sum, s, x + (s - micro->begin) * each, each));
+    if (begin >= end) return LS_OK;
+    for (size_t s = begin; s < end; s++)
+        LS_TRY(ls_partition_make_hash(partition, s - begin, x + (s - micro->begin) * each, each));
+    LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, end - begin));
+    for (size_t s = begin; s < end; s++) add_sequence(sum, s, partition->host_hashes[s - begin], each);
     return LS_OK;
 }
 

@@ -29,8 +29,8 @@ ls_status ls_partition_share_hashes(ls_partition *partition, const ls_hash128 *h
 /* The whole lists, `bytes` of each replica. */
 ls_status ls_partition_share_lists(ls_partition *partition, const ls_hash128 *own, ls_hash128 *all,
                                    const size_t *bytes);
-/* Another device computes from now on: the same bits by other instructions. NULL: the partition's own again. */
-void ls_partition_use_device(ls_partition *partition, ls_device *device);
+/* The device computes another way from now on (ls_device_compute_otherwise). */
+ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise);
 
 /* ---- results on the way ------------------------------------------------------------------------------------------ */
 

@@ -49,20 +49,29 @@ static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *o
 
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
 
-/* Of a parameter as this worker computes with it; 0 where there is nothing that others have too. */
-static ls_status hash_replica(ls_partition *partition, const ls_param *param, ls_hash128 *out) {
-    ls_hash128 both[2] = {{0, 0}, {0, 0}};
+/* Of a parameter as this worker computes with it: hashes `at` and the next; none where there is nothing that others
+ * have too. */
+static ls_status make_replica(ls_partition *partition, const ls_param *param, size_t at) {
     size_t elems = ls_param_local_elems(param);
-    *out = (ls_hash128){0, 0};
     bool gathered =
         partition->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
     if (!param->held || gathered) return LS_OK;
-    if (param->w)
-        LS_TRY(partition->nn.ops->hash(partition->device, &(ls_hash_call){&both[0], param->w, elems * sizeof(float)}));
-    if (param->w16)
-        LS_TRY(partition->nn.ops->hash(partition->device,
-                                       &(ls_hash_call){&both[1], param->w16, elems * sizeof(uint16_t)}));
-    *out = ls_hash_combine(both, 2);
+    LS_TRY(ls_partition_make_hash(partition, at, param->w, elems * sizeof(float)));
+    return ls_partition_make_hash(partition, at + 1, param->w16, elems * sizeof(uint16_t));
+}
+
+/* 0 of nothing. */
+static ls_hash128 join_replica(const ls_hash128 both[2]) {
+    const ls_hash128 none = {0, 0};
+    return ls_hash_equal(both[0], none) && ls_hash_equal(both[1], none) ? none : ls_hash_combine(both, 2);
+}
+
+static ls_status hash_replicas(ls_partition *partition, ls_hash128 *out) {
+    size_t count = (size_t)ls_model_params(partition->model);
+    LS_TRY(ls_partition_begin_hashes(partition, 2 * count));
+    for (size_t i = 0; i < count; i++) LS_TRY(make_replica(partition, ls_model_param(partition->model, (int)i), 2 * i));
+    LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, 2 * count));
+    for (size_t i = 0; i < count; i++) out[i] = join_replica(partition->host_hashes + 2 * i);
     return LS_OK;
 }
 
@@ -101,8 +110,7 @@ ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding 
     if (!partition->dp && !partition->tp) return LS_OK;
     ls_hash128 *hashes = calloc((size_t)count, sizeof *hashes);
     if (!hashes) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of %d parameters", count);
-    for (int i = 0; i < count; i++)
-        LS_TRY_OUT(hash_replica(partition, ls_model_param(partition->model, i), &hashes[i]));
+    LS_TRY_OUT(hash_replicas(partition, hashes));
     if (partition->dp) LS_TRY_OUT(compare_lists(partition->dp, hashes, count, &v));
     for (int i = 0; i < count; i++)
         if (ls_model_param(partition->model, i)->split) hashes[i] = (ls_hash128){0, 0};
@@ -115,43 +123,58 @@ out:
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
-static const float *tensor_of(const ls_param *param, int tensor) {
-    if (tensor == LS_CHECK_COPY) return NULL;
-    return tensor == LS_CHECK_WEIGHT ? param->own_w : param->moment[tensor - LS_CHECK_MOMENT0];
-}
-
-static ls_status hash_state(ls_partition *partition, int param, int tensor, ls_hash128 *out) {
-    const ls_param *p = ls_model_param(partition->model, param);
-    const float *x = tensor_of(p, tensor);
-    size_t own = ls_param_range_elems(p->own);
-    *out = (ls_hash128){0, 0};
+/* Own weights and moments, and what matmuls read where that is more. */
+static ls_status make_state(ls_partition *partition, const ls_param *p, size_t at) {
+    size_t own = ls_param_range_elems(p->own), bytes = own * sizeof(float);
     bool is_own = !p->w16 && p->w == p->own_w && own == ls_param_local_elems(p);
-    if (tensor == LS_CHECK_COPY) return is_own ? LS_OK : hash_replica(partition, p, out);
-    return x && own > 0 ? partition->nn.ops->hash(partition->device, &(ls_hash_call){out, x, own * sizeof(float)})
-                        : LS_OK;
+    LS_TRY(ls_partition_make_hash(partition, at, p->own_w, bytes));
+    LS_TRY(ls_partition_make_hash(partition, at + 1, p->moment[0], bytes));
+    LS_TRY(ls_partition_make_hash(partition, at + 2, p->moment[1], bytes));
+    return is_own ? LS_OK : make_replica(partition, p, at + LS_CHECK_COPY);
 }
 
-/* Shards as they are gathered: everybody learns what to expect from whom. */
-static ls_status remember_shards(ls_partition *partition) {
-    int dp = partition->setup.layout.dp;
-    for (int i = 0; partition->shard_hashes && i < partition->nbuckets; i++) {
-        const ls_bucket *bucket = &partition->buckets[i];
-        size_t bytes[LS_WORKERS_MAX], own = ls_bucket_own_elems(bucket);
-        ls_hash128 hash = {0, 0};
-        if (!ls_bucket_is_matrix(bucket)) continue;
-        const void *x = bucket->shard_w16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
-        size_t each = bucket->shard_w16 ? sizeof(uint16_t) : sizeof(float);
-        if (own > 0) LS_TRY(partition->nn.ops->hash(partition->device, &(ls_hash_call){&hash, x, own * each}));
-        for (int r = 0; r < dp; r++) bytes[r] = sizeof hash;
-        LS_TRY(ls_comm_all_gather(partition->dp, &hash, partition->shard_hashes + (size_t)i * (size_t)dp, bytes));
+/* All state is hashed before any of it is looked at: one read. To host_hashes, LS_CHECK_TENSORS for each parameter. */
+static ls_status hash_state(ls_partition *partition) {
+    size_t count = (size_t)partition->model->nparams;
+    ls_hash128 *hashes = partition->host_hashes;
+    LS_TRY(ls_partition_begin_hashes(partition, count * LS_PARTITION_HASHES));
+    for (size_t i = 0; i < count; i++)
+        LS_TRY(make_state(partition, ls_model_param(partition->model, (int)i), i * LS_PARTITION_HASHES));
+    LS_TRY(ls_partition_read_hashes(partition, hashes, count * LS_PARTITION_HASHES));
+    for (size_t i = 0; i < count; i++) {
+        const ls_hash128 *from = hashes + i * LS_PARTITION_HASHES;
+        ls_hash128 *to = hashes + i * LS_CHECK_TENSORS, copy = join_replica(from + LS_CHECK_COPY);
+        for (int t = 0; t < LS_CHECK_COPY; t++) to[t] = from[t];
+        to[LS_CHECK_COPY] = copy;
     }
     return LS_OK;
 }
 
+/* Shards as they are gathered: everybody learns what to expect from whom. */
+static ls_status remember_shards(ls_partition *partition) {
+    size_t dp = (size_t)partition->setup.layout.dp, count = (size_t)partition->nbuckets, bytes[LS_WORKERS_MAX];
+    if (!partition->shard_hashes) return LS_OK;
+    LS_TRY(ls_partition_begin_hashes(partition, count));
+    for (size_t i = 0; i < count; i++) {
+        const ls_bucket *bucket = &partition->buckets[i];
+        if (!ls_bucket_is_matrix(bucket)) continue;
+        const void *x = bucket->shard_w16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
+        size_t each = bucket->shard_w16 ? sizeof(uint16_t) : sizeof(float);
+        LS_TRY(ls_partition_make_hash(partition, i, x, ls_bucket_own_elems(bucket) * each));
+    }
+    LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, count));
+    for (size_t r = 0; r < dp; r++) bytes[r] = sizeof(ls_hash128);
+    for (size_t i = 0; i < count; i++)
+        if (ls_bucket_is_matrix(&partition->buckets[i]))
+            LS_TRY(
+                ls_comm_all_gather(partition->dp, partition->host_hashes + i, partition->shard_hashes + i * dp, bytes));
+    return LS_OK;
+}
+
 ls_status ls_partition_remember_state(ls_partition *partition) {
-    for (int i = 0; i < partition->model->nparams; i++)
-        for (int t = 0; t < LS_CHECK_TENSORS; t++)
-            LS_TRY(hash_state(partition, i, t, &partition->state_hashes[i * LS_CHECK_TENSORS + t]));
+    size_t count = (size_t)partition->model->nparams * LS_CHECK_TENSORS;
+    LS_TRY(hash_state(partition));
+    memcpy(partition->state_hashes, partition->host_hashes, count * sizeof *partition->state_hashes);
     LS_TRY(remember_shards(partition));
     partition->remembers = true;
     return LS_OK;
@@ -164,17 +187,17 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
     ls_fault_at(partition->device, LS_FAULT_GATHERED, bucket->param[0]->name, -1, all, bucket->shard[dp],
                 bucket->w16 ? sizeof(uint16_t) : sizeof(float));
     const ls_hash128 *expected = partition->shard_hashes + (size_t)(bucket - partition->buckets) * (size_t)dp;
+    ls_hash128 got[LS_WORKERS_MAX];
+    size_t each = bucket->w16 ? sizeof(uint16_t) : sizeof(float);
+    LS_TRY(ls_partition_begin_hashes(partition, (size_t)dp));
+    for (int r = 0; r < dp; r++)
+        LS_TRY(ls_partition_make_hash(partition, (size_t)r, (const char *)all + bucket->shard[r] * each,
+                                      (bucket->shard[r + 1] - bucket->shard[r]) * each));
+    LS_TRY(ls_partition_read_hashes(partition, got, (size_t)dp));
     for (int r = 0; r < dp; r++) {
-        size_t begin = bucket->shard[r], elems = bucket->shard[r + 1] - begin;
-        const void *x = bucket->w16 ? (const void *)(bucket->w16 + begin) : bucket->w + begin;
-        ls_hash128 got = {0, 0};
-        if (elems > 0)
-            LS_TRY(partition->nn.ops->hash(
-                partition->device, &(ls_hash_call){&got, x, elems * (bucket->w16 ? sizeof(uint16_t) : sizeof(float))}));
-        if (!ls_hash_equal(got, expected[r]) && partition->bad_shard_param < 0) {
-            partition->bad_shard_param = (int)bucket->param[0]->number;
-            partition->bad_shard_row = r;
-        }
+        if (ls_hash_equal(got[r], expected[r]) || partition->bad_shard_param >= 0) continue;
+        partition->bad_shard_param = (int)bucket->param[0]->number;
+        partition->bad_shard_row = r;
     }
     return LS_OK;
 }
@@ -183,13 +206,10 @@ ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *ou
     verdict v = {0};
     *out = (ls_check_finding){.param = -1};
     if (!partition->remembers) return LS_OK;
-    for (int i = 0; i < partition->model->nparams && v.param == 0; i++)
-        for (int t = 0; t < LS_CHECK_TENSORS && v.param == 0; t++) {
-            ls_hash128 now;
-            LS_TRY(hash_state(partition, i, t, &now));
-            if (!ls_hash_equal(now, partition->state_hashes[i * LS_CHECK_TENSORS + t]))
-                v = (verdict){.wrong = 1, .param = i + 1, .tensor = t};
-        }
+    LS_TRY(hash_state(partition));
+    for (int i = 0; i < partition->model->nparams * LS_CHECK_TENSORS && v.param == 0; i++)
+        if (!ls_hash_equal(partition->host_hashes[i], partition->state_hashes[i]))
+            v = (verdict){.wrong = 1, .param = i / LS_CHECK_TENSORS + 1, .tensor = i % LS_CHECK_TENSORS};
     /* A shard that arrived damaged: nobody knows where it happened, so who received it is named. */
     if (v.param == 0 && partition->bad_shard_param >= 0)
         v = (verdict){.wrong = 1, .param = partition->bad_shard_param + 1, .is_received = 1};

@@ -39,32 +39,15 @@ static bool has_head(const ls_partition *partition) { return partition->chunks[p
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Rows of logits whose largest is that of the target. */
-static ls_status count_right(ls_partition *partition, int64_t *right) {
-    size_t V = partition->model->shape.V, at_once = partition->host_elems / V, rows = ls_nn_rows(&partition->nn);
-    assert(partition->nn.tp_size == 1);
-    for (size_t row = 0, n; row < rows; row += n) {
-        n = rows - row < at_once ? rows - row : at_once;
-        LS_TRY(ls_device_copy_out(partition->device, partition->host, partition->nn.scratch.logits + row * V,
-                                  n * V * sizeof(float)));
-        for (size_t i = 0; i < n; i++) {
-            const float *z = partition->host + i * V;
-            size_t best = 0;
-            for (size_t c = 1; c < V; c++)
-                if (z[c] > z[best]) best = c;
-            *right += (int32_t)best == partition->host_targets[row + i];
-        }
-    }
-    return LS_OK;
-}
-
 /* Rows take micro-batches in turn, all rows as many. */
 ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T, const ls_partition_feed *feed,
                                 ls_loss_sum *loss, int64_t *right) {
     const ls_partition_setup *setup = &partition->setup;
     size_t rows = (size_t)setup->layout.dp, stride = rows * partition->micro;
     assert(T >= 1 && T <= setup->T && (feed->context == 0 || (feed->context < T && !right)));
+    assert(!right || partition->nn.tp_size == 1);
     no_training(partition);
+    LS_TRY(ls_partition_clear_sums(partition));
     for (size_t base = 0; base < count; base += stride) {
         size_t begin = base + (size_t)setup->place.dp * partition->micro;
         if (begin > count) begin = count;
@@ -72,10 +55,11 @@ ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T,
         ls_nn_set_rows(&partition->nn, end - begin, T);
         LS_TRY(forward_chunks(partition, feed, begin, end, true));
         if (!has_head(partition) || begin == end) continue;
-        LS_TRY(ls_partition_add_losses(partition, -1, feed->context, loss));
-        if (right) LS_TRY(count_right(partition, right));
+        LS_TRY(ls_partition_add_losses(partition, -1, feed->context));
+        if (right) LS_TRY(ls_partition_count_right(partition));
     }
-    return ls_partition_drain(partition);
+    LS_TRY(ls_partition_drain(partition));
+    return has_head(partition) ? ls_partition_take_evaluation(partition, loss, right) : LS_OK;
 }
 
 /* ---- generation -------------------------------------------------------------------------------------------------- */

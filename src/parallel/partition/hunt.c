@@ -20,11 +20,11 @@ static int64_t order_of(const ls_partition *partition, const ls_micro *micro, in
 static bool is_earlier(int64_t order, int64_t than) { return than < 0 || order < than; }
 
 static ls_status look(ls_partition *partition, ls_bad_place found, const float *x, size_t elems) {
-    size_t index = elems;
+    uint64_t index;
     float value;
     if (!is_earlier(found.order, partition->hunt->order)) return LS_OK;
-    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){x, LS_F32, elems, &index}));
-    if (index == elems) return LS_OK;
+    LS_TRY(ls_partition_find_bad(partition, x, LS_F32, elems, &index));
+    if (index == LS_ALL_FINITE) return LS_OK;
     LS_TRY(ls_device_copy_out(partition->device, &value, x + index, sizeof value));
     found.index = (int64_t)index;
     found.is_nan = isnan(value);
@@ -48,7 +48,7 @@ ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int 
  */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems) {
     const ls_partition_at *at = &partition->at;
-    size_t index = elems;
+    uint64_t index;
     if (!partition->hunt) return LS_OK;
     bool is_head = at->block == partition->model->nblocks - 1; /* its first matmul is what the loss is made from */
     ls_bad_phase phase = at->is_back || (is_head && made > 0) ? LS_BAD_BACKWARD
@@ -56,8 +56,8 @@ ls_status ls_partition_look_at_result(ls_partition *partition, int made, const v
                                                               : LS_BAD_FORWARD;
     int64_t order = order_of(partition, at->micro, at->block, phase, made);
     if (!is_earlier(order, partition->hunt->erred)) return LS_OK;
-    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){y, dtype, elems, &index}));
-    if (index < elems) partition->hunt->erred = order;
+    LS_TRY(ls_partition_find_bad(partition, y, dtype, elems, &index));
+    if (index != LS_ALL_FINITE) partition->hunt->erred = order;
     return LS_OK;
 }
 
@@ -114,11 +114,11 @@ static ls_status compare(ls_partition *partition, ls_bad_place *first) {
 }
 
 ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
-                            ls_loss_sum *loss, ls_bad_place *first) {
+                            ls_bad_place *first) {
     *first = (ls_bad_place){.order = -1, .erred = -1};
     partition->hunt = first;
     ls_partition_watch_results(partition);
-    ls_status status = ls_partition_step(partition, step, start, feed, loss);
+    ls_status status = ls_partition_step(partition, step, start, feed);
     partition->hunt = NULL;
     ls_partition_watch_results(partition);
     return status == LS_OK ? compare(partition, first) : status;

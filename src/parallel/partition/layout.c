@@ -181,8 +181,8 @@ static void lay_shared(ls_partition *partition, ls_arena *arena) {
         for (int c = 0; c < partition->nchunks; c++)
             for (int b = partition->chunks[c].first; b < partition->chunks[c].end; b++) {
                 ls_arena part;
-                ls_arena_measure(&part);
-                if (place) ls_arena_carve(&part, place, bytes);
+                ls_arena_measure(&part, arena->align);
+                if (place) ls_arena_carve(&part, arena->align, place, bytes);
                 partition->shared[b] = (ls_saved){0};
                 const ls_block *block = &partition->model->blocks[b];
                 if (block->kind->carve_saved)
@@ -253,8 +253,11 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
         partition->rope_sin = take(arena, "tables", setup->T, half);
     }
     partition->aside = setup->numerics ? take(arena, "scratch", LS_NUMERICS_PIECE, 1) : NULL;
-    if (setup->train)
-        partition->squares = ls_arena_take_array(arena, "scratch", partition->squares_elems, sizeof(double));
-    lay_scratch(partition, arena);
+    if (setup->numerics)
+        partition->counts = ls_arena_take_array(arena, "scratch", ls_partition_count_words(partition), sizeof(int64_t));
+    partition->sums = ls_arena_take_array(arena, "scratch", ls_partition_sum_words(partition), sizeof(int64_t));
+    partition->hashes = ls_arena_take_array(arena, "scratch", partition->hash_room, sizeof *partition->hashes);
+    if (setup->scratch_bytes) partition->lent = ls_arena_take(arena, "scratch", setup->scratch_bytes);
+    lay_scratch(partition, arena); /* last: its phases give their place up */
     return LS_OK;
 }

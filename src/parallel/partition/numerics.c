@@ -3,9 +3,32 @@
  * Own elements go through the first cache in pieces: the old weights are set aside, the update is made, and what it did
  * is looked at while all is near. Blocks of 1024 elements are those of every sum of squares (rule 8), and each element
  * counts on one worker, so the numbers are the same on every layout. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "device/calls.h"
 #include "parallel/partition/numerics.h"
 #include "parallel/partition/state.h"
+
+/* What is counted of a block of the model, as int64: on the device first, then, with what the host knows, of all
+ * workers. */
+enum {
+    GRADS = 0,
+    ACTS = GRADS + LS_COUNTS,
+    LOST = ACTS + LS_COUNTS,
+    ACT_ELEMS, /* these two are the host's */
+    ELEMS,
+    GRAD_SQUARES,
+    WEIGHT_SQUARES = GRAD_SQUARES + LS_EXACT_WORDS,
+    UPDATE_SQUARES = WEIGHT_SQUARES + LS_EXACT_WORDS,
+    WORDS = UPDATE_SQUARES + LS_EXACT_WORDS
+};
+
+size_t ls_partition_count_words(const ls_partition *partition) { return (size_t)partition->model->nblocks * WORDS; }
+
+int64_t *ls_partition_act_counts(const ls_partition *partition, int block) {
+    return partition->counts + (size_t)block * WORDS + ACTS;
+}
 
 /* A stretch of own elements, counted in the local rows. */
 typedef struct piece {
@@ -14,42 +37,43 @@ typedef struct piece {
     bool counts; /* this worker reports it */
 } piece;
 
-static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *update, const piece *p,
-                           ls_block_numerics *out) {
+static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *update, const piece *p, int block,
+                           int64_t *elems) {
+    int64_t *out = partition->counts + (size_t)block * WORDS;
     const ls_param *param = p->param;
     const ls_policy *policy = &partition->setup.policy;
     size_t first = p->begin - param->own.begin, n = p->end - p->begin;
     const float *g = param->own_grad + first, *w = param->own_w + first;
     const float *by = param->moment[0] ? param->moment[0] + first : g;
     if (!p->counts || param->running) return ls_optimizer_run(update, partition->device, policy, param, first, n);
-    LS_TRY(partition->nn.ops->count(partition->device, &(ls_count_call){out->grads, g, 1, policy->act, n}));
-    LS_TRY(ls_partition_add_squares(partition, g, n, &out->grad_squares));
+    LS_TRY(partition->nn.ops->count(partition->device, &(ls_count_call){out + GRADS, g, 1, policy->act, n}));
+    LS_TRY(ls_partition_add_squares(partition, g, n, out + GRAD_SQUARES));
     LS_TRY(ls_device_copy(partition->device, partition->aside, w, n * sizeof(float)));
     LS_TRY(ls_optimizer_run(update, partition->device, policy, param, first, n));
-    LS_TRY(ls_partition_add_squares(partition, w, n, &out->weight_squares));
+    LS_TRY(ls_partition_add_squares(partition, w, n, out + WEIGHT_SQUARES));
     LS_TRY(partition->nn.ops->difference(partition->device,
-                                         &(ls_difference_call){partition->aside, w, by, &out->lost, n}));
-    out->elems += (int64_t)n;
-    return ls_partition_add_squares(partition, partition->aside, n, &out->update_squares);
+                                         &(ls_difference_call){partition->aside, w, by, out + LOST, n}));
+    *elems += (int64_t)n;
+    return ls_partition_add_squares(partition, partition->aside, n, out + UPDATE_SQUARES);
 }
 
 /* Pieces end with slices, and where this worker begins or ends to report elements. */
 static ls_status run_slice(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param,
-                           size_t begin, size_t end, ls_block_numerics *out) {
+                           size_t begin, size_t end, int block, int64_t *elems) {
     while (begin < end) {
         piece p = {.param = param, .begin = begin, .end = begin + LS_NUMERICS_PIECE};
         if (p.end > end) p.end = end;
         if (begin < param->once.begin && p.end > param->once.begin) p.end = param->once.begin;
         if (begin < param->once.end && p.end > param->once.end) p.end = param->once.end;
         p.counts = begin >= param->once.begin && p.end <= param->once.end;
-        LS_TRY(run_piece(partition, update, &p, out));
+        LS_TRY(run_piece(partition, update, &p, block, elems));
         begin = p.end;
     }
     return LS_OK;
 }
 
-static ls_status run_param(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param,
-                           ls_block_numerics *out) {
+static ls_status run_param(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param, int block,
+                           int64_t *elems) {
     int S = partition->model->S, slices = ls_param_slices(param, S);
     size_t first = param->first_row * param->columns;
     for (int i = 0; i < slices; i++) {
@@ -57,12 +81,17 @@ static ls_status run_param(ls_partition *partition, const ls_optimizer_update *u
         size_t end = ls_param_slice_row(param, S, i + 1) * param->columns;
         if (begin < first + param->own.begin) begin = first + param->own.begin;
         if (end > first + param->own.end) end = first + param->own.end;
-        if (begin < end) LS_TRY(run_slice(partition, update, param, begin - first, end - first, out));
+        if (begin < end) LS_TRY(run_slice(partition, update, param, begin - first, end - first, block, elems));
     }
     return LS_OK;
 }
 
-void ls_partition_count_acts(ls_partition *partition, ls_block_numerics *blocks) { partition->numerics = blocks; }
+ls_status ls_partition_count_acts(ls_partition *partition, ls_block_numerics *blocks) {
+    partition->numerics = blocks;
+    if (!blocks) return LS_OK;
+    return ls_device_fill(partition->device, partition->counts, 0,
+                          ls_partition_count_words(partition) * sizeof *partition->counts);
+}
 
 ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimizer_update *update,
                                       ls_block_numerics *blocks) {
@@ -70,26 +99,42 @@ ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimize
     for (int b = 0; b < model->nblocks; b++)
         for (int i = 0; i < model->blocks[b].nparams; i++) {
             const ls_param *param = &model->blocks[b].param[i];
-            if (ls_param_range_elems(param->own) > 0) LS_TRY(run_param(partition, update, param, &blocks[b]));
+            if (ls_param_range_elems(param->own) > 0) LS_TRY(run_param(partition, update, param, b, &blocks[b].elems));
         }
     return LS_OK;
 }
 
-/* Exact sums travel as their words. */
-static ls_status sum_exact(ls_partition *partition, ls_exact_sum *sum) {
-    ls_exact_sum_settle(sum);
-    return ls_partition_sum(partition, sum->words, LS_EXACT_WORDS);
+/* Exact sums travel settled. */
+static void settle(int64_t *words) {
+    ls_exact_sum sum = {.unsettled = 0};
+    memcpy(sum.words, words, sizeof sum.words);
+    ls_exact_sum_settle(&sum);
+    memcpy(words, sum.words, sizeof sum.words);
+}
+
+static void give(const ls_block_numerics *n, int64_t *words) {
+    words[ACT_ELEMS] = n->acts_elems;
+    words[ELEMS] = n->elems;
+    for (int at = GRAD_SQUARES; at < WORDS; at += LS_EXACT_WORDS) settle(words + at);
+}
+
+static void take(const int64_t *words, ls_block_numerics *n) {
+    *n = (ls_block_numerics){.acts_elems = words[ACT_ELEMS], .elems = words[ELEMS], .lost = words[LOST]};
+    memcpy(n->grads, words + GRADS, sizeof n->grads);
+    memcpy(n->acts, words + ACTS, sizeof n->acts);
+    memcpy(n->grad_squares.words, words + GRAD_SQUARES, sizeof n->grad_squares.words);
+    memcpy(n->weight_squares.words, words + WEIGHT_SQUARES, sizeof n->weight_squares.words);
+    memcpy(n->update_squares.words, words + UPDATE_SQUARES, sizeof n->update_squares.words);
 }
 
 ls_status ls_partition_sum_numerics(ls_partition *partition, ls_block_numerics *blocks) {
-    for (int b = 0; b < partition->model->nblocks; b++) {
-        ls_block_numerics *n = &blocks[b];
-        LS_TRY(ls_partition_sum(partition, n->grads, LS_COUNTS));
-        LS_TRY(ls_partition_sum(partition, n->acts, LS_COUNTS));
-        LS_TRY(ls_partition_sum(partition, &n->acts_elems, 3));
-        LS_TRY(sum_exact(partition, &n->grad_squares));
-        LS_TRY(sum_exact(partition, &n->weight_squares));
-        LS_TRY(sum_exact(partition, &n->update_squares));
-    }
-    return LS_OK;
+    size_t nblocks = (size_t)partition->model->nblocks, count = nblocks * WORDS;
+    int64_t *words = calloc(count, sizeof *words);
+    if (!words) return ls_fail(LS_ERR_RESOURCE, "out of memory for the numerics of %zu blocks", nblocks);
+    ls_status status = ls_device_copy_out(partition->device, words, partition->counts, count * sizeof *words);
+    for (size_t b = 0; b < nblocks; b++) give(&blocks[b], words + b * WORDS);
+    if (status == LS_OK) status = ls_partition_sum(partition, words, count);
+    for (size_t b = 0; b < nblocks; b++) take(words + b * WORDS, &blocks[b]);
+    free(words);
+    return status;
 }

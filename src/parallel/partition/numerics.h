@@ -22,8 +22,9 @@ typedef struct ls_block_numerics {
     ls_exact_sum grad_squares, weight_squares, update_squares;
 } ls_block_numerics;
 
-/* From now on backward counts into blocks[], one for each block of the model; NULL: no more. */
-void ls_partition_count_acts(ls_partition *partition, ls_block_numerics *blocks);
+/* From now on backward counts, for blocks[], one for each block of the model; NULL: no more. What is counted stays on
+ * the device until ls_partition_sum_numerics(). */
+ls_status ls_partition_count_acts(ls_partition *partition, ls_block_numerics *blocks);
 /* The update of all own elements. The setup has `numerics`. */
 ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimizer_update *update,
                                       ls_block_numerics *blocks);

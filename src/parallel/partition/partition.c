@@ -30,16 +30,6 @@ static size_t micro_of(const ls_partition_setup *setup) {
     return setup->train && most < layout->micro ? most : layout->micro;
 }
 
-/* Blocks of 1024 elements of the parameter that has most, with a short one at the end of each slice. */
-static size_t most_square_blocks(const ls_model *model) {
-    size_t most = 0;
-    for (int i = 0; i < model->nparams; i++) {
-        size_t blocks = ls_param_elems(ls_model_param(model, i)) / LS_SQUARE_BLOCK + (size_t)model->S;
-        if (blocks > most) most = blocks;
-    }
-    return most;
-}
-
 static unsigned kept_parts(const ls_partition_setup *setup) {
     if (!setup->train) return LS_SAVE_KEYS;
     switch (setup->layout.recompute) {
@@ -56,7 +46,6 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
     if (setup->layout.dp == 1) partition->setup.layout.zero = 0; /* nobody to share with */
     if (setup->layout.tp == 1) partition->setup.layout.sequence_parallel = false;
     partition->micro = micro_of(&partition->setup);
-    partition->squares_elems = most_square_blocks(model);
     partition->kept_parts = kept_parts(setup);
     partition->nn = (ls_nn){.policy = setup->policy,
                             .shape = &model->shape,
@@ -229,7 +218,9 @@ static ls_status make_lists(ls_partition *partition) {
         LS_TRY(make_steps(partition));
     }
     LS_TRY(make_chunks(partition));
-    return ls_partition_make_buckets(partition);
+    LS_TRY(ls_partition_make_buckets(partition));
+    partition->hash_room = ls_partition_hash_room(partition);
+    return LS_OK;
 }
 
 static void free_lists(ls_partition *partition) {
@@ -246,7 +237,7 @@ ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup,
     ls_partition partition = {0};
     fill_plain(&partition, model, setup);
     ls_status status = make_lists(&partition);
-    ls_arena_measure(arena);
+    ls_arena_measure(arena, setup->align);
     if (status == LS_OK) status = ls_partition_layout(arena, &partition);
     if (status == LS_OK) status = ls_arena_finish(arena);
     free_lists(&partition);
@@ -270,7 +261,10 @@ static ls_status alloc_host(ls_partition *partition) {
     partition->host = take(partition, partition->host_elems, sizeof *partition->host);
     partition->host_ids = take(partition, rows, sizeof *partition->host_ids);
     partition->host_targets = take(partition, rows, sizeof *partition->host_targets);
-    partition->host_squares = take(partition, partition->squares_elems, sizeof *partition->host_squares);
+    partition->host_sums = take(partition, ls_partition_sum_words(partition), sizeof *partition->host_sums);
+    partition->host_hashes = take(partition, partition->hash_room, sizeof *partition->host_hashes);
+    if (ls_policy_is_16(&partition->setup.policy))
+        partition->host16 = take(partition, LS_PARTITION_HOST16, sizeof *partition->host16);
     if (ls_shape_sees_images(&partition->model->shape)) {
         size_t image = ls_extent_elems(partition->model->blocks[0].image.in);
         partition->host_pixels = take(partition, partition->micro * image, sizeof *partition->host_pixels);
@@ -311,8 +305,9 @@ ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_parti
     find_comms(partition);
     LS_TRY_OUT(make_lists(partition));
     LS_TRY_OUT(alloc_host(partition));
-    ls_memory_source source = {.alloc = alloc, .release = release, .ctx = device};
+    ls_memory_source source = {.alloc = alloc, .release = release, .ctx = device, .align = device->align};
     LS_TRY_OUT(ls_arena_build(ls_partition_layout, partition, &source, &partition->arena));
+    if (partition->lent) ls_device_lend(device, partition->lent, setup->scratch_bytes);
     LS_TRY_OUT(fill_rope(partition));
     *out = partition;
     return LS_OK;
@@ -323,6 +318,7 @@ out:
 
 void ls_partition_destroy(ls_partition *partition) {
     if (!partition) return;
+    if (partition->lent) ls_device_take_back(partition->device, partition->lent);
     if (partition->arena.memory) release(partition->device, partition->arena.memory);
     free_lists(partition);
     free(partition);
@@ -338,7 +334,11 @@ void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch) {
     partition->nn.watch = watch;
 }
 
-void ls_partition_watch_losses(ls_partition *partition, ls_loss_sum *by_group) { partition->group_losses = by_group; }
+void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_exact_sum *squares) {
+    assert(!squares || (losses && partition->nn.leaves));
+    partition->group_losses = losses;
+    partition->group_squares = squares;
+}
 
 const ls_arena *ls_partition_arena(const ls_partition *partition) { return &partition->arena; }
 ls_model *ls_partition_model(const ls_partition *partition) { return partition->model; }

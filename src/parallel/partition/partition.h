@@ -34,6 +34,8 @@ typedef struct ls_partition_setup {
     uint64_t seed;
     ls_layout layout;         /* micro is set; without training, rows are micro·T */
     ls_place_in_layout place; /* of this worker */
+    size_t align;             /* of pieces of the arena, while measuring: the device's; 0: the least */
+    size_t scratch_bytes;     /* of the arena, that the device's operations get (ls_device_lend) */
     ls_world *world;          /* NULL for one worker alone, and while measuring */
     ls_mesh *mesh;            /* of the layout; NULL with it */
 } ls_partition_setup;
@@ -112,14 +114,15 @@ typedef struct ls_partition_feed {
 void ls_partition_leave_out(ls_partition *partition, const bool *absent);
 
 /* Forward, backward and the reduction of gradients over all micro-batches of this worker. `step` names the dropout
- * masks; `start` is the power of two with which backward starts. Adds the losses that this worker reports. */
-ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
-                            ls_loss_sum *loss);
+ * masks; `start` is the power of two with which backward starts. Nothing is read from the device: losses stay there
+ * until ls_partition_square_norm(), or ls_partition_losses(), brings them. */
+ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
+/* Adds the losses of the step that this worker reports. */
+ls_status ls_partition_losses(ls_partition *partition, ls_loss_sum *loss);
 /* For who prices a layout (plan/price.h): the lists of all stages, and one action of this one's. A stage of several
  * workers that was made without a mesh does its own work and skips what goes to and comes from the others. */
 const ls_schedule *ls_partition_schedule(const ls_partition *partition);
-ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
-                                  ls_loss_sum *loss);
+ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed);
 /* What follows the last action: every gradient of own elements is there. */
 ls_status ls_partition_finish_grads(ls_partition *partition);
 /* Where a number that is not finite appeared first: in the order of samples, then of computation. */
@@ -135,23 +138,27 @@ typedef struct ls_bad_place {
 
 /* A step as above, in which every result is looked at; the same place on all workers. */
 ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
-                            ls_loss_sum *loss, ls_bad_place *first);
+                            ls_bad_place *first);
 
 /* Who sees the gradients of groups from now on; the setup has `leaves`. */
 void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch);
-/* From now on the losses of a step that this worker reports are added here as well, each to its group's; borrowed,
- * an entry for each group. NULL: no longer. */
-void ls_partition_watch_losses(ls_partition *partition, ls_loss_sum *by_group);
-/* Adds the squares of a leaf that a watch is shown, as far as this worker reports it. Only matrices and tables are
- * measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
-ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf,
-                                    ls_exact_sum *sum);
+/* From now on ls_partition_square_norm() and ls_partition_losses() add the losses of a step here as well, each to its
+ * group's, and the former adds the squares of leaves by part: 2·G of them, or NULL. Borrowed. Losses NULL: no longer.
+ */
+void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_exact_sum *squares);
+/* Adds the squares of a leaf that a watch is shown to part 0 … 2·G − 1, as far as this worker reports it. Only matrices
+ * and tables are measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
+ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part);
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param);
 /* The number of the first parameter, in model order, whose gradient is not finite; −1: none. */
 ls_status ls_partition_bad_param(ls_partition *partition, int *param);
-/* Adds the squares of the gradients that this worker reports; to `measured`, unless it is NULL, those of which the
- * leaves have the same parts: of all that is measured in leaves but a tied table. */
-ls_status ls_partition_square_norm(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured);
+/* The same of weights and moments. */
+ls_status ls_partition_bad_state(ls_partition *partition, int *param);
+/* The one read of a step. Adds the losses of the step (unless NULL) and the squares of the gradients that this worker
+ * reports; to `measured`, unless it is NULL, those of which the leaves have the same parts: of all that is measured in
+ * leaves but a tied table. */
+ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
+                                   ls_exact_sum *measured);
 /* After the update of own elements: brings them to everybody who computes with them. */
 ls_status ls_partition_publish(ls_partition *partition);
 

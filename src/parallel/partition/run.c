@@ -17,7 +17,6 @@ typedef struct job {
     const ls_micro *micro;
     int number; /* of the micro-batch */
     bool last;  /* of the step */
-    ls_loss_sum *loss;
 } job;
 
 static bool is_empty(const job *j) { return j->micro->begin == j->micro->end; }
@@ -52,30 +51,6 @@ ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chun
     if (partition->pixels) return feed_images(partition, chunk, feed, begin, end);
     LS_TRY(feed->read(feed->ctx, begin, end, partition->host_ids, partition->host_targets));
     return ls_partition_set_tokens(partition, partition->host_ids, partition->host_targets);
-}
-
-static int group_of(const ls_partition *partition, size_t sequence) {
-    const ls_partition_setup *setup = &partition->setup;
-    int g = 0;
-    while (g < setup->G - 1 && sequence >= ls_slice_begin(setup->B, setup->G, g + 1)) g++;
-    return g;
-}
-
-/* Workers of a TP group see the same losses; the first of them reports them. */
-ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context, ls_loss_sum *loss) {
-    size_t rows = ls_nn_rows(&partition->nn);
-    if (partition->setup.place.tp > 0) return LS_OK;
-    LS_TRY(ls_device_copy_out(partition->device, partition->host, partition->nn.scratch.loss, rows * sizeof(float)));
-    bool by_group = first >= 0 && (partition->nn.absent || partition->group_losses);
-    for (size_t i = 0; i < rows; i += partition->nn.T) {
-        int g = by_group ? group_of(partition, (size_t)first + i / partition->nn.T) : 0;
-        ls_loss_sum sum = {0};
-        if (by_group && partition->nn.absent && partition->nn.absent[g]) continue;
-        for (size_t t = context; t < partition->nn.T; t++) ls_loss_sum_add(&sum, partition->host[i + t]);
-        ls_loss_sum_merge(loss, &sum);
-        if (by_group && partition->group_losses) ls_loss_sum_merge(&partition->group_losses[g], &sum);
-    }
-    return LS_OK;
 }
 
 static ls_status begin_action(job *j, bool with_steps) {
@@ -224,7 +199,7 @@ static ls_status head(job *j, float *d) {
                                  ls_nn_rows(&partition->nn)));
         LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_BACKWARD, d, elems_before(partition, b)));
         LS_TRY(ls_partition_look_at_grads(partition, j->micro, j->number, b));
-        LS_TRY(ls_partition_add_losses(partition, (int64_t)j->micro->begin, 0, j->loss));
+        LS_TRY(ls_partition_add_losses(partition, (int64_t)j->micro->begin, 0));
     }
     return ls_partition_end_grads(partition, b, j->micro, j->last);
 }
@@ -238,7 +213,7 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
     if (phase != LS_BACKWARD_INPUT) LS_TRY(ls_partition_begin_grads(partition, b));
     LS_TRY(ls_partition_enter_block(partition, chunk, j->slot, b, b > chunk->first ? b - 1 : -1, &block));
     if (j->kept) block->kept = j->kept->kept[i];
-    partition->nn.act_counts = partition->numerics ? partition->numerics[b].acts : NULL;
+    partition->nn.act_counts = partition->numerics ? ls_partition_act_counts(partition, b) : NULL;
     partition->nn.act_elems = partition->numerics ? &partition->numerics[b].acts_elems : NULL;
     if (!is_empty(j)) {
         at_block(j, b, true, phase != LS_BACKWARD_WEIGHTS);
@@ -281,8 +256,7 @@ static ls_status backward(job *j, ls_backward_phase phase) {
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
-ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed,
-                                  ls_loss_sum *loss) {
+ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed) {
     const ls_chunk *chunk = &partition->chunks[action->chunk];
     job j = {.partition = partition,
              .chunk = chunk,
@@ -291,8 +265,7 @@ ls_status ls_partition_run_action(ls_partition *partition, const ls_action *acti
              .feed = feed,
              .micro = &partition->micros.micro[action->micro],
              .number = action->micro,
-             .last = action->micro == partition->micros.count - 1,
-             .loss = loss};
+             .last = action->micro == partition->micros.count - 1};
     switch (action->kind) {
     case LS_ACTION_FORWARD: return forward(&j);
     case LS_ACTION_BACKWARD: return backward(&j, LS_BACKWARD_BOTH);
@@ -303,20 +276,19 @@ ls_status ls_partition_run_action(ls_partition *partition, const ls_action *acti
 
 const ls_schedule *ls_partition_schedule(const ls_partition *partition) { return &partition->schedule; }
 
-ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
-                                 ls_loss_sum *loss) {
+ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed) {
     int number = partition->setup.place.pp;
     assert(partition->setup.train);
     partition->nn.loss_scale = start;
     partition->nn.dropout.seed = partition->setup.seed;
     partition->nn.dropout.step = step;
     for (int i = 0; i < partition->schedule.count[number]; i++)
-        LS_TRY(ls_partition_run_action(partition, &partition->schedule.actions[number][i], feed, loss));
+        LS_TRY(ls_partition_run_action(partition, &partition->schedule.actions[number][i], feed));
     return ls_partition_drain(partition);
 }
 
-ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
-                            ls_loss_sum *loss) {
-    LS_TRY(ls_partition_run_lists(partition, step, start, feed, loss));
+ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed) {
+    LS_TRY(ls_partition_clear_sums(partition));
+    LS_TRY(ls_partition_run_lists(partition, step, start, feed));
     return ls_partition_finish_grads(partition);
 }

@@ -12,6 +12,10 @@
 #include "parallel/partition/audit.h"
 
 enum { LS_PARTITION_BUFFERS = 2 };
+/* Raw hashes of a parameter when its state is checked: own weights, moments, and two of what matmuls read. */
+enum { LS_PARTITION_HASHES = 5 };
+/* Elements that are rounded at a time on their way from and to the host. */
+enum { LS_PARTITION_HOST16 = 1 << 20 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
 enum { LS_TAG_FORWARD = 0, LS_TAG_BACKWARD = LS_CHUNKS_MAX, LS_TAG_TIED_GRAD = 32000, LS_TAG_TIED_WEIGHT = 32001 };
 
@@ -65,6 +69,7 @@ struct ls_partition {
     ls_model *model;
     ls_device *device;
     ls_partition_setup setup;
+    void *lent; /* piece of the arena that the device uses, or NULL */
     ls_arena arena;
     ls_nn nn;
     ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */
@@ -90,6 +95,7 @@ struct ls_partition {
     ls_bad_place *hunt;            /* where what is found goes; NULL: not looked for */
     ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
     ls_loss_sum *group_losses;     /* where losses of a step go by group as well; NULL: not asked for */
+    ls_exact_sum *group_squares;   /* and squares of leaves; NULL: not asked for */
 
     /* memory of the device */
     ls_scratch *scratch; /* by block of the model: of different blocks in one place */
@@ -98,10 +104,11 @@ struct ls_partition {
     bool has_tied; /* the head's table is a copy on the last stage, */
     float *tied;   /* and the gradient of that use comes here */
     int32_t *ids, *targets;
-    float *pixels;   /* of image models, of a micro-batch */
-    double *squares; /* sums of blocks of one parameter */
-    size_t squares_elems;
-    float *aside; /* weights before an update of which numbers are counted, a piece of them */
+    float *pixels;      /* of image models, of a micro-batch */
+    int64_t *sums;      /* of a step: sums.c */
+    ls_hash128 *hashes; /* hash_room of them */
+    int64_t *counts;    /* by block of the model: numerics.c; NULL: nothing is counted */
+    float *aside;       /* weights before an update of which numbers are counted, a piece of them */
     float *rope_cos, *rope_sin;
 
     /* memory of the host, which goes together */
@@ -110,9 +117,12 @@ struct ls_partition {
     ls_micro_steps *micro_steps;
     int32_t *host_ids, *host_targets;
     float *host_pixels;
-    double *host_squares;
-    float *host; /* losses, logits, and pieces of tensors */
+    int64_t *host_sums;
+    ls_hash128 *host_hashes;
+    size_t hash_room;
+    float *host; /* logits, and pieces of tensors */
     size_t host_elems;
+    uint16_t *host16;         /* LS_PARTITION_HOST16; where the policy has 16 bits */
     ls_hash128 *state_hashes; /* by parameter and tensor, as written last; NULL: not checked */
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
@@ -138,9 +148,6 @@ ls_status ls_partition_layout(ls_arena *arena, void *partition);
 ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets);
 ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                                    size_t begin, size_t end);
-/* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. The first `context` losses of
- * each sequence are left out. */
-ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context, ls_loss_sum *loss);
 ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
                                    int next, ls_block **block);
 ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer);
@@ -149,8 +156,7 @@ ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk
 ls_status ls_partition_drain(ls_partition *partition);
 
 /* run.c: the actions of this stage's list, without the end of the reductions. */
-ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
-                                 ls_loss_sum *loss);
+ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
 
 /* hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing unless somebody
  * hunts. */
@@ -175,8 +181,38 @@ ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t
 int ls_partition_plan_group(const ls_partition *partition, int group, const ls_micro *micro, int slot,
                             ls_grad_step *steps);
 
-/* weights.c: adds the squares of elements that begin with a block of 1024. */
-ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, ls_exact_sum *sum);
+/* sums.c: words of the sums, and how many hashes there is room for. */
+size_t ls_partition_sum_words(const ls_partition *partition);
+size_t ls_partition_hash_room(const ls_partition *partition);
+/* Before a step, and before an evaluation. */
+ls_status ls_partition_clear_sums(ls_partition *partition);
+/* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. The first `context` losses of
+ * each sequence are left out. */
+ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context);
+/* Rows of logits whose largest is that of the target. */
+ls_status ls_partition_count_right(ls_partition *partition);
+/* Adds what an evaluation summed up; `right` may be NULL. */
+ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *loss, int64_t *right);
+/* Adds the squares of elements that begin with a block of 1024 to an exact sum on the device. */
+ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, int64_t *words);
+/* The first that is not finite, or LS_ALL_FINITE; the host waits for it. */
+ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype dtype, size_t elems, uint64_t *index);
+
+/* The part of slice i that this worker reports, in elements of the local rows, and the number of its first block of
+ * 1024 in the slice. */
+typedef struct ls_partition_run {
+    size_t begin, end, first_block;
+} ls_partition_run;
+ls_partition_run ls_partition_run_of(const ls_partition *partition, const ls_param *param, int i);
+
+/* A list of hashes: all zero, then made one by one (those of nothing stay zero), then read together. */
+ls_status ls_partition_begin_hashes(ls_partition *partition, size_t count);
+ls_status ls_partition_make_hash(ls_partition *partition, size_t i, const void *x, size_t bytes);
+ls_status ls_partition_read_hashes(ls_partition *partition, ls_hash128 *out, size_t count);
+
+/* numerics.c: words of all counts, and where backward counts of a block. */
+size_t ls_partition_count_words(const ls_partition *partition);
+int64_t *ls_partition_act_counts(const ls_partition *partition, int block);
 
 /* check.c: weights that have just been gathered. */
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);

@@ -1,5 +1,4 @@
-/* weights.c: tensors of a partition from and to the host, their hashes, and the norm of their gradients. */
-#include <math.h>
+/* weights.c: tensors of a partition from and to the host, and their hashes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,13 +130,12 @@ static void clip_piece(local_piece *p, size_t first, size_t count) {
     p->elems = to > from ? to - from : 0;
 }
 
-/* Elements between the host and the 16-bit form that a device has of them. */
+/* Elements between the host and the 16-bit form that a device has of them, in pieces of a buffer. */
 static ls_status move_rounded(ls_partition *partition, uint16_t *memory, float *host, size_t elems, bool in) {
-    enum { AT_ONCE = 4096 };
-    uint16_t rounded[AT_ONCE];
+    uint16_t *rounded = partition->host16;
     bool bf16 = partition->setup.policy.act == LS_BF16;
-    for (size_t at = 0; at < elems; at += AT_ONCE) {
-        size_t n = elems - at < AT_ONCE ? elems - at : AT_ONCE;
+    for (size_t at = 0, n; at < elems; at += n) {
+        n = elems - at < LS_PARTITION_HOST16 ? elems - at : LS_PARTITION_HOST16;
         for (size_t i = 0; in && i < n; i++)
             rounded[i] = bf16 ? ls_bf16_from_f32(host[at + i]) : ls_f16_from_f32(host[at + i]);
         if (in) LS_TRY(ls_device_copy_in(partition->device, memory + at, rounded, n * sizeof *rounded));
@@ -217,136 +215,27 @@ ls_status ls_partition_settle(ls_partition *partition) {
     return partition->setup.train ? ls_partition_publish(partition) : LS_OK;
 }
 
-/* ---- blocks of 1024 elements, slice by slice --------------------------------------------------------------------- */
-
-static size_t blocks_of(size_t elems) { return (elems + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK; }
-
-/* The part of slice i that this worker reports, in elements of the local rows, and the number of its first block
- * among those of the parameter. */
-typedef struct block_run {
-    size_t begin, end, first_block;
-} block_run;
-
-static block_run run_of(const ls_partition *partition, const ls_param *param, int i, size_t blocks_before) {
-    size_t columns = param->columns, first = param->first_row * columns;
-    size_t begin = ls_param_slice_row(param, partition->model->S, i) * columns;
-    size_t end = ls_param_slice_row(param, partition->model->S, i + 1) * columns;
-    size_t from = first + param->once.begin, to = first + param->once.end;
-    if (!param->held || to <= begin || from >= end) return (block_run){0};
-    if (from < begin) from = begin;
-    if (to > end) to = end;
-    return (block_run){from - first, to - first, blocks_before + (from - begin) / LS_SQUARE_BLOCK};
-}
+/* ---- hashes of blocks of 1024 elements, slice by slice ------------------------------------------------------------
+ */
 
 static size_t slice_blocks(const ls_partition *partition, const ls_param *param, int i) {
     size_t rows =
         ls_param_slice_row(param, partition->model->S, i + 1) - ls_param_slice_row(param, partition->model->S, i);
-    return blocks_of(rows * param->columns);
-}
-
-/* Adds the sums of `blocks` blocks that the device has made. */
-static ls_status add_squares(ls_partition *partition, size_t blocks, ls_exact_sum *sum) {
-    LS_TRY(ls_device_copy_out(partition->device, partition->host_squares, partition->squares, blocks * sizeof(double)));
-    ls_exact_sum_add_many(sum, partition->host_squares, blocks);
-    return LS_OK;
-}
-
-ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, ls_exact_sum *sum) {
-    LS_TRY(partition->nn.ops->square_sums(partition->device, &(ls_square_sums_call){partition->squares, x, elems}));
-    return add_squares(partition, blocks_of(elems), sum);
-}
-
-static ls_status square_param(ls_partition *partition, const ls_param *param, ls_exact_sum *sum) {
-    int slices = ls_param_slices(param, partition->model->S);
-    size_t done = 0;
-    for (int i = 0; i < slices; i++) {
-        block_run run = run_of(partition, param, i, 0);
-        if (run.end <= run.begin) continue;
-        LS_TRY(partition->nn.ops->square_sums(partition->device,
-                                              &(ls_square_sums_call){partition->squares + done,
-                                                                     param->own_grad + (run.begin - param->own.begin),
-                                                                     run.end - run.begin}));
-        done += blocks_of(run.end - run.begin);
-    }
-    return add_squares(partition, done, sum);
-}
-
-bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) {
-    return param->kind == LS_PARAM_TOKENS && partition->model->shape.tied;
-}
-
-/* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart.
- */
-static bool is_measured(const ls_partition *partition, const ls_param *param) {
-    return param->kind != LS_PARAM_VECTOR && !ls_partition_is_tied(partition, param);
-}
-
-ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf,
-                                    ls_exact_sum *sum) {
-    int S = partition->model->S, slices = ls_param_slices(param, S);
-    size_t first = param->first_row, end = first + param->local_rows, done = 0;
-    if (param->kind == LS_PARAM_VECTOR || (!param->split && partition->setup.place.tp > 0)) return LS_OK;
-    for (int i = 0; i < slices; i++) {
-        size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
-        if (row < first || row + rows > end) continue;
-        LS_TRY(partition->nn.ops->square_sums(
-            partition->device, &(ls_square_sums_call){partition->squares + done, leaf + (row - first) * param->columns,
-                                                      rows * param->columns}));
-        done += blocks_of(rows * param->columns);
-    }
-    return add_squares(partition, done, sum);
-}
-
-ls_status ls_partition_bad_param(ls_partition *partition, int *out) {
-    int count = ls_model_params(partition->model);
-    int64_t *bad = calloc((size_t)count, sizeof *bad);
-    if (!bad) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
-    ls_status status = LS_OK;
-    for (int i = 0; i < count && status == LS_OK; i++) {
-        const ls_param *param = ls_model_param(partition->model, i);
-        size_t own = ls_param_range_elems(param->own), index = own;
-        if (own > 0)
-            status = partition->nn.ops->find_bad(partition->device,
-                                                 &(ls_find_bad_call){param->own_grad, LS_F32, own, &index});
-        bad[i] = index < own;
-    }
-    if (status == LS_OK) status = ls_partition_sum(partition, bad, (size_t)count);
-    *out = -1;
-    for (int i = count - 1; i >= 0; i--)
-        if (bad[i]) *out = i;
-    free(bad);
-    return status;
-}
-
-/* What every worker of the TP group has for itself counts once in the norm; that of the others must be finite too. */
-static ls_status look_at_replica(ls_partition *partition, const ls_param *param, ls_exact_sum *sum) {
-    size_t own = ls_param_range_elems(param->own), index = own;
-    double bad = (double)NAN;
-    if (!partition->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
-    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){param->own_grad, LS_F32, own, &index}));
-    if (index < own) ls_exact_sum_add_many(sum, &bad, 1);
-    return LS_OK;
-}
-
-ls_status ls_partition_square_norm(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured) {
-    for (int i = 0; i < partition->model->nparams; i++) {
-        const ls_param *param = ls_model_param(partition->model, i);
-        if (param->running) continue; /* running statistics have no gradient */
-        LS_TRY(square_param(partition, param, measured && is_measured(partition, param) ? measured : sum));
-        LS_TRY(look_at_replica(partition, param, sum));
-    }
-    if (measured) ls_exact_sum_merge(sum, measured);
-    return LS_OK;
+    return (rows * param->columns + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;
 }
 
 /* Hashes of the blocks of elements begin … end−1 of the local rows; of rounded ones as numbers. */
 static ls_status hash_range(ls_partition *partition, const held *h, size_t begin, size_t end, ls_hash128 *out) {
-    size_t step = partition->host_elems / LS_SQUARE_BLOCK * LS_SQUARE_BLOCK;
-    for (size_t at = begin; at < end; at += step) {
-        size_t count = end - at < step ? end - at : step, place = at - h->range.begin;
-        LS_TRY(move(partition, h, place, partition->host, count, false));
-        for (size_t b = 0; b < count; b += LS_SQUARE_BLOCK)
-            *out++ = ls_hash_f32(partition->host + b, count - b < LS_SQUARE_BLOCK ? count - b : LS_SQUARE_BLOCK);
+    size_t room = partition->hash_room;
+    for (size_t at = begin; at < end; at += room * LS_SQUARE_BLOCK) {
+        size_t n = end - at < room * LS_SQUARE_BLOCK ? end - at : room * LS_SQUARE_BLOCK, place = at - h->range.begin;
+        size_t blocks = (n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;
+        ls_hash_blocks_call call = {partition->hashes, h->memory + place, LS_F32, n};
+        if (h->memory16) call.x = h->memory16 + place;
+        if (h->memory16) call.dtype = partition->setup.policy.act;
+        LS_TRY(partition->nn.ops->hash_blocks(partition->device, &call));
+        LS_TRY(ls_partition_read_hashes(partition, out, blocks));
+        out += blocks;
     }
     return LS_OK;
 }
@@ -357,8 +246,9 @@ static ls_status hash_param(ls_partition *partition, const ls_param *param, ls_p
     int slices = ls_param_slices(param, partition->model->S);
     held h = held_of(partition, param, which);
     for (int i = 0; i < slices; i++) {
-        block_run run = run_of(partition, param, i, *count);
-        if (run.end > run.begin) LS_TRY(hash_range(partition, &h, run.begin, run.end, hashes + run.first_block));
+        ls_partition_run run = ls_partition_run_of(partition, param, i);
+        if (run.end > run.begin)
+            LS_TRY(hash_range(partition, &h, run.begin, run.end, hashes + *count + run.first_block));
         *count += slice_blocks(partition, param, i);
     }
     return LS_OK;

@@ -80,6 +80,14 @@ static json_t *rates_json(const ls_native_rates *r) {
                      passes_json(r));
 }
 
+static json_t *gpu_json(const ls_native_gpu *g) {
+    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "name", g->name, "count", g->count, "capability",
+                     g->capability, "memory_bytes", g->memory_bytes, "matmul_flops_per_second",
+                     g->matmul_flops_per_second, "peak_flops_per_second", g->peak_flops_per_second,
+                     "copy_bytes_per_second", g->copy_bytes_per_second, "to_bytes_per_second", g->to_bytes_per_second,
+                     "from_bytes_per_second", g->from_bytes_per_second);
+}
+
 json_t *ls_native_machine_to_json(const ls_native_machine *m) {
     json_t *rates = json_array(), *links = json_array();
     for (int i = 0; i < m->counts; i++) json_array_append_new(rates, rates_json(&m->rates[i]));
@@ -89,9 +97,9 @@ json_t *ls_native_machine_to_json(const ls_native_machine *m) {
                               json_pack("{s:i, s:i, s:s, s:o}", "workers", l->workers, "group", l->group, "operation",
                                         op_names[l->op], "seconds", seconds_list(l->seconds, LS_NATIVE_LINK_SIZES)));
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o}", "version", m->version, "cpu", m->cpu, "isa", m->isa,
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:o*}", "version", m->version, "cpu", m->cpu, "isa", m->isa,
                      "transport", m->transport, "cores", m->cores, "memory_bytes", m->memory_bytes, "rates", rates,
-                     "links", links);
+                     "links", links, "gpu", m->gpu.count > 0 ? gpu_json(&m->gpu) : NULL);
 }
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------- */
@@ -245,12 +253,33 @@ static ls_status read_lists(const json_t *object, ls_native_machine *out) {
     return LS_OK;
 }
 
+static ls_status read_gpu(const json_t *object, ls_native_gpu *out) {
+    const struct {
+        const char *key;
+        double *to;
+    } numbers[] = {{"memory_bytes", &out->memory_bytes},
+                   {"matmul_flops_per_second", &out->matmul_flops_per_second},
+                   {"peak_flops_per_second", &out->peak_flops_per_second},
+                   {"copy_bytes_per_second", &out->copy_bytes_per_second},
+                   {"to_bytes_per_second", &out->to_bytes_per_second},
+                   {"from_bytes_per_second", &out->from_bytes_per_second}};
+    enum { COUNT_MAX = 1024, CAPABILITY_MAX = 10000 };
+    if (!object) return LS_OK;
+    LS_TRY(read_text(object, "name", out->name, sizeof out->name));
+    LS_TRY(read_count(object, "count", COUNT_MAX, &out->count));
+    LS_TRY(read_count(object, "capability", CAPABILITY_MAX, &out->capability));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        LS_TRY(read_positive(json_object_get(object, numbers[i].key), numbers[i].key, numbers[i].to));
+    return LS_OK;
+}
+
 static ls_status read_machine(const json_t *object, ls_native_machine *out) {
     LS_TRY(read_text(object, "version", out->version, sizeof out->version));
     LS_TRY(read_text(object, "cpu", out->cpu, sizeof out->cpu));
     LS_TRY(read_text(object, "isa", out->isa, sizeof out->isa));
     LS_TRY(read_text(object, "transport", out->transport, sizeof out->transport));
     LS_TRY(read_count(object, "cores", 1 << 20, &out->cores));
+    LS_TRY(read_gpu(json_object_get(object, "gpu"), &out->gpu));
     LS_TRY(read_positive(json_object_get(object, "memory_bytes"), "memory_bytes", &out->memory_bytes));
     return read_lists(object, out);
 }

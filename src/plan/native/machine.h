@@ -103,6 +103,17 @@ typedef struct ls_native_link {
     double seconds[LS_NATIVE_LINK_SIZES];
 } ls_native_link;
 
+/* One of the GPUs of the machine, by itself. Rates are bytes or operations a second. */
+typedef struct ls_native_gpu {
+    int count; /* of GPUs; 0: none was measured */
+    char name[96];
+    int capability; /* 90 is 9.0 */
+    double memory_bytes;
+    double matmul_flops_per_second, peak_flops_per_second; /* fp32: of a large product; of multiply-adds alone */
+    double copy_bytes_per_second;                          /* inside: read and written bytes */
+    double to_bytes_per_second, from_bytes_per_second;     /* from the host, to the host */
+} ls_native_gpu;
+
 typedef struct ls_native_machine {
     char cpu[64], version[32], isa[16], transport[16];
     int cores;
@@ -111,6 +122,7 @@ typedef struct ls_native_machine {
     ls_native_rates rates[LS_NATIVE_COUNTS_MAX]; /* by workers, ascending; the first is one worker */
     int links;
     ls_native_link link[LS_NATIVE_LINKS_MAX];
+    ls_native_gpu gpu;
 } ls_native_machine;
 
 extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES]; /* of the whole vector */

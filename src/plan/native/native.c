@@ -126,7 +126,6 @@ static int like(const ls_schedule *schedule, int s, int i) {
 static ls_status price_actions(ls_partition *partition, ls_price *price, int s, double slower, stage_price *out) {
     const ls_schedule *schedule = ls_partition_schedule(partition);
     ls_partition_feed feed = {.read = no_tokens, .ctx = NULL};
-    ls_loss_sum loss = {0};
     double(*kinds)[LS_PRICE_KINDS] = calloc((size_t)schedule->count[s], sizeof *kinds);
     out->work = calloc((size_t)schedule->count[s], sizeof *out->work);
     ls_status status = kinds && out->work ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
@@ -134,7 +133,7 @@ static ls_status price_actions(ls_partition *partition, ls_price *price, int s, 
         int from = like(schedule, s, i);
         if (from == i) {
             ls_price_clear(price);
-            status = ls_partition_run_action(partition, &schedule->actions[s][i], &feed, &loss);
+            status = ls_partition_run_action(partition, &schedule->actions[s][i], &feed);
             memcpy(kinds[i], price->seconds, sizeof kinds[i]);
         } else {
             memcpy(kinds[i], kinds[from], sizeof kinds[i]);
@@ -154,9 +153,8 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *p = ls_model_param(model, i);
         bool gathered = layout->zero == 3 && (p->kind == LS_PARAM_MATRIX || p->kind == LS_PARAM_TOKENS);
-        ls_hash128 hash;
         if (p->held && !gathered)
-            LS_TRY(device->ops->hash(device, &(ls_hash_call){&hash, p->w, ls_param_local_elems(p) * sizeof(float)}));
+            LS_TRY(device->ops->hash(device, &(ls_hash_call){NULL, p->w, ls_param_local_elems(p) * sizeof(float)}));
     }
     return LS_OK;
 }
@@ -170,7 +168,7 @@ static ls_status price_update(const ls_settings *settings, ls_partition *partiti
     memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
     LS_TRY(ls_partition_finish_grads(partition));
-    LS_TRY(ls_partition_square_norm(partition, &squares, NULL));
+    LS_TRY(ls_partition_square_norm(partition, NULL, &squares, NULL));
     LS_TRY(ls_optimizer_step(&update, &price->device, &settings->policy, model));
     if (settings->options.check >= LS_CHECK_REPLICAS)
         LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));

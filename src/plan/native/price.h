@@ -1,7 +1,7 @@
 /* price.h: a device that computes nothing and adds up what computing would have cost on the measured machine.
  *
  * The blocks of a model run on it as they run on a CPU, so every matmul and every pass of a step is priced with its
- * real shape, and no list of them is kept a second time. Its memory is address space that nobody may touch. */
+ * real shape, and no list of them is kept a second time (device/dry.h). */
 #ifndef LS_PLAN_NATIVE_PRICE_H
 #define LS_PLAN_NATIVE_PRICE_H
 
@@ -21,6 +21,7 @@ enum { LS_PRICE_CACHE = 256 };
 
 typedef struct ls_price {
     ls_device device;
+    ls_device_calls calls;
     const ls_native_rates *rates;           /* borrowed */
     size_t vocabulary;                      /* matmuls of this width are those of the head */
     double seconds[LS_PRICE_KINDS];         /* since they were cleared */

@@ -7,7 +7,6 @@
 
 #include "base/cpu.h"
 #include "comm/world.h"
-#include "device/cpu/kernels.h"
 #include "parallel/partition/audit.h"
 #include "parallel/layout/micro_batches.h"
 
@@ -54,7 +53,6 @@ ls_status ls_audit_open(ls_audit *audit, const ls_settings *s, const ls_layout *
 void ls_audit_close(ls_audit *audit) {
     free(audit->owned);
     free(audit->group);
-    ls_device_destroy(audit->other);
     *audit = (ls_audit){0};
 }
 
@@ -136,20 +134,12 @@ static ls_status compute(ls_audit *audit, ls_partition *partition, const ls_audi
     return ls_partition_share_hashes(partition, audit->again, by_row);
 }
 
-/* With two rows, both use other instructions: the portable ones, or, where those are the usual ones, nothing better. */
+/* With two rows, both compute another way. */
 static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int group,
                                    ls_hash128 *by_row) {
-    static ls_kernels portable;
-    if (!step->has_other) return compute(audit, partition, step, 0, 1, group, by_row);
-    if (!audit->other) {
-        ls_kernels_fill(&portable, 0);
-        LS_TRY(step->pool ? ls_device_open_cpu_pool(step->pool, &portable, NULL, &audit->other)
-                          : ls_device_open_cpu(1, NULL, &portable, &audit->other));
-    }
-    ls_partition_use_device(partition, audit->other);
-    ls_status status = compute(audit, partition, step, 0, 1, group, by_row);
-    ls_partition_use_device(partition, NULL);
-    return status;
+    LS_TRY(ls_partition_compute_otherwise(partition, true));
+    LS_TRY(compute(audit, partition, step, 0, 1, group, by_row));
+    return ls_partition_compute_otherwise(partition, false);
 }
 
 /* LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN, and the hash that this worker's column should have. */

@@ -31,7 +31,6 @@ typedef struct ls_audit {
     ls_hash128 *again;          /* [hashes] of a group that is computed once more */
     int *group;                 /* those owned, by audit of the step */
     ls_result_sums results;     /* of the pass under way */
-    ls_device *other;           /* other instructions; NULL: not opened yet */
     bool is_due;                /* in the step under way */
 } ls_audit;
 
@@ -65,8 +64,6 @@ typedef struct ls_audit_step {
     uint64_t step;
     float start;
     ls_partition_feed feed;
-    bool has_other; /* the device is a CPU, which has other instructions too */
-    ls_pool *pool;  /* for those */
 } ls_audit_step;
 
 /* After the pass over the batch: audits from number *next on, until all are made or one finds something, which fills in

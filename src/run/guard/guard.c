@@ -68,7 +68,7 @@ static ls_status add_leaf(void *ctx, const ls_param *param, bool is_lookup, int 
     LS_TRY(ls_audit_leaf(&guard->audit, guard->partition, param, is_lookup, group, leaf, elems));
     if (!guard->measures) return LS_OK;
     int part = ls_partition_is_tied(guard->partition, param) ? guard->groups + group : group;
-    return ls_partition_leaf_squares(guard->partition, param, leaf, &guard->parts[part]);
+    return ls_partition_leaf_squares(guard->partition, param, leaf, part);
 }
 
 void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures) {
@@ -77,7 +77,7 @@ void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures) {
     memset(guard->parts, 0, 2 * (size_t)guard->groups * sizeof *guard->parts);
     memset(guard->sums, 0, (size_t)guard->groups * sizeof *guard->sums);
     ls_partition_watch(partition, (ls_leaf_watch){.leaf = add_leaf, .ctx = guard});
-    ls_partition_watch_losses(partition, guard->sums);
+    ls_partition_watch_groups(partition, guard->sums, measures ? guard->parts : NULL);
     ls_audit_begin(&guard->audit, partition);
 }
 
@@ -104,7 +104,7 @@ static void take_group(ls_guard *guard, int g) {
 ls_status ls_guard_end(ls_guard *guard, const ls_settings *s, ls_exact_sum *whole) {
     int G = guard->groups, parts = 2 * G;
     ls_partition_watch(guard->partition, (ls_leaf_watch){.leaf = NULL});
-    ls_partition_watch_losses(guard->partition, NULL);
+    ls_partition_watch_groups(guard->partition, NULL, NULL);
     if (!guard->measures) return LS_OK;
     for (int i = 0; i < parts; i++) give(&guard->parts[i], words_at(guard, i));
     give(whole, words_at(guard, parts));

@@ -26,8 +26,11 @@ static count_limits limits_of(ls_dtype type) {
 typedef struct count_args {
     const ls_count_call *call;
     count_limits limits;
-    _Atomic int64_t *out;
 } count_args;
+
+static void add(int64_t *sum, int64_t more) {
+    atomic_fetch_add_explicit((_Atomic int64_t *)sum, more, memory_order_relaxed);
+}
 
 static int32_t magnitude(float x) { return (int32_t)(ls_f32_bits(x) & 0x7FFFFFFFu); }
 
@@ -47,52 +50,36 @@ static void count_range(const ls_kernels *kernels, const void *args, size_t begi
     const uint32_t counts[LS_COUNTS] = {
         [LS_COUNT_FLUSHED] = flushed, [LS_COUNT_HIGH] = at_end, [LS_COUNT_NONZERO] = nonzero, [LS_COUNT_BAD] = bad};
     for (int i = 0; i < LS_COUNTS; i++)
-        if (counts[i]) atomic_fetch_add_explicit(&a->out[i], counts[i], memory_order_relaxed);
+        if (counts[i]) add(&a->call->out[i], counts[i]);
 }
 
 ls_status ls_cpu_op_count(ls_device *device, const ls_count_call *call) {
     LS_TRY(ls_check_float("counts", call->type));
-    _Atomic int64_t sums[LS_COUNTS] = {0};
-    count_args args = {call, limits_of(call->type), sums};
-    LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, count_range, &args));
-    for (int i = 0; i < LS_COUNTS; i++) call->out[i] += sums[i];
-    return LS_OK;
+    count_args args = {call, limits_of(call->type)};
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, count_range, &args);
 }
 
 /* ---- differences ------------------------------------------------------------------------------------------------- */
 
-typedef struct difference_args {
-    const ls_difference_call *call;
-    _Atomic int64_t *lost;
-} difference_args;
-
 static void difference_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
-    const difference_args *a = args;
-    float *before = a->call->before;
-    const float *after = a->call->after, *by = a->call->by;
+    const ls_difference_call *c = args;
+    float *before = c->before;
+    const float *after = c->after, *by = c->by;
     uint32_t lost = 0;
     for (size_t i = begin; i < end; i++) {
         uint32_t moved = magnitude(by[i]) != 0, same = ls_f32_bits(before[i]) == ls_f32_bits(after[i]);
         lost += moved & same;
         before[i] = after[i] - before[i];
     }
-    atomic_fetch_add_explicit(a->lost, lost, memory_order_relaxed);
+    if (lost) add(c->lost, lost);
 }
 
 ls_status ls_cpu_op_difference(ls_device *device, const ls_difference_call *call) {
-    _Atomic int64_t sum = 0;
-    LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, difference_range, &(difference_args){call, &sum}));
-    *call->lost += sum;
-    return LS_OK;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, difference_range, call);
 }
 
 /* ---- the first that is not finite -------------------------------------------------------------------------------- */
-
-typedef struct find_args {
-    const ls_find_bad_call *call;
-    _Atomic size_t *first;
-} find_args;
 
 static bool is_bad(const ls_find_bad_call *a, size_t i) {
     if (a->dtype == LS_F32) return magnitude(((const float *)a->x)[i]) >= INFINITY_BITS;
@@ -118,20 +105,19 @@ static bool any_bad(const ls_find_bad_call *a, size_t begin, size_t end) {
 
 static void find_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     (void)kernels;
-    const find_args *a = args;
-    size_t first = atomic_load_explicit(a->first, memory_order_relaxed);
-    if (begin >= first || !any_bad(a->call, begin, end)) return;
-    size_t here = begin;
-    while (!is_bad(a->call, here)) here++;
-    while (here < first && !atomic_compare_exchange_weak(a->first, &first, here)) continue;
+    const ls_find_bad_call *c = args;
+    _Atomic uint64_t *index = (_Atomic uint64_t *)c->index;
+    uint64_t first = atomic_load_explicit(index, memory_order_relaxed);
+    if (begin >= first || !any_bad(c, begin, end)) return;
+    uint64_t here = begin;
+    while (!is_bad(c, here)) here++;
+    while (here < first && !atomic_compare_exchange_weak(index, &first, here)) continue;
 }
 
 ls_status ls_cpu_op_find_bad(ls_device *device, const ls_find_bad_call *call) {
     LS_TRY(ls_check_float("a search", call->dtype));
-    _Atomic size_t first = call->n;
-    LS_TRY(ls_cpu_run(device, call->n, LS_CPU_GRAIN, find_range, &(find_args){call, &first}));
-    *call->index = first;
-    return LS_OK;
+    *call->index = LS_ALL_FINITE;
+    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, find_range, call);
 }
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
@@ -160,4 +146,19 @@ ls_status ls_cpu_op_hash(ls_device *device, const ls_hash_call *call) {
     LS_TRY(ls_cpu_run(device, pieces, 1, hash_pieces, &(hash_args){call, space}));
     *call->out = ls_hash_combine(space, pieces);
     return LS_OK;
+}
+
+static void hash_block_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_hash_blocks_call *c = args;
+    float wide[LS_SQUARE_BLOCK];
+    for (size_t i = begin; i < end; i++) {
+        size_t at = i * LS_SQUARE_BLOCK, n = c->n - at < LS_SQUARE_BLOCK ? c->n - at : LS_SQUARE_BLOCK;
+        c->out[i] = ls_hash_f32(ls_cpu_widen(kernels, wide, c->x, c->dtype, at, n), n);
+    }
+}
+
+ls_status ls_cpu_op_hash_blocks(ls_device *device, const ls_hash_blocks_call *call) {
+    LS_TRY(ls_check_float("a hash", call->dtype));
+    size_t blocks = (call->n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;
+    return ls_cpu_run(device, blocks, LS_CPU_GRAIN / LS_SQUARE_BLOCK, hash_block_range, call);
 }

@@ -1,6 +1,7 @@
 /* loss.c: softmax cross-entropy. Everything splits by rows. */
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 
 #include "device/cpu/ops/staging.h"
 
@@ -96,4 +97,44 @@ static void grad_rows(const ls_kernels *kernels, const void *args, size_t begin,
 ls_status ls_cpu_op_loss_grad(ls_device *device, const ls_loss_call *call) {
     LS_TRY(ls_check_float("the gradient of a loss", call->dz_dtype));
     return run_rows(device, call, grad_rows);
+}
+
+/* ---- what becomes of losses and logits: integers, so it does not matter which thread adds first -------------------
+ */
+
+static void add(int64_t *sum, int64_t more) {
+    if (more) atomic_fetch_add_explicit((_Atomic int64_t *)sum, more, memory_order_relaxed);
+}
+
+static void add_loss_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const ls_add_losses_call *c = args;
+    ls_loss_sum sum = {0};
+    for (size_t i = begin; i < end; i++)
+        if (c->context == 0 || i % c->T >= c->context) ls_loss_sum_add(&sum, c->loss[i]);
+    add(&c->sum->total, sum.total);
+    add(&c->sum->count, sum.count);
+    add(&c->sum->bad, sum.bad);
+}
+
+ls_status ls_cpu_op_add_losses(ls_device *device, const ls_add_losses_call *call) {
+    return ls_cpu_run(device, call->sequences * call->T, LS_CPU_GRAIN, add_loss_range, call);
+}
+
+static void right_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const ls_count_right_call *c = args;
+    int64_t right = 0;
+    for (size_t r = begin; r < end; r++) {
+        const float *z = c->z + r * c->z_stride;
+        size_t best = 0;
+        for (size_t i = 1; i < c->columns; i++)
+            if (z[i] > z[best]) best = i;
+        right += (int32_t)best == c->targets[r];
+    }
+    add(c->right, right);
+}
+
+ls_status ls_cpu_op_count_right(ls_device *device, const ls_count_right_call *call) {
+    return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), right_rows, call);
 }

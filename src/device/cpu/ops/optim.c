@@ -1,4 +1,6 @@
 /* optim.c: optimizer steps and squared norms: over flat arrays, split by elements. */
+#include <stdatomic.h>
+
 #include "device/cpu/ops/staging.h"
 
 /* The kernels themselves round a copy to bf16. For f16 they take pieces, of which w is still at hand to be rounded. */
@@ -20,8 +22,19 @@ ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
 _Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms must be split at block boundaries");
 
 static void square_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    enum { AT_ONCE = 16 };
     const ls_square_sums_call *c = args;
-    kernels->optim.square_sums(c->out + begin / LS_SQUARE_BLOCK, c->x + begin, end - begin);
+    double blocks[AT_ONCE];
+    ls_exact_sum sum = {.unsettled = 0};
+    for (size_t i = begin, n; i < end; i += n) {
+        n = end - i < AT_ONCE * LS_SQUARE_BLOCK ? end - i : AT_ONCE * LS_SQUARE_BLOCK;
+        kernels->optim.square_sums(blocks, c->x + i, n);
+        ls_exact_sum_add_many(&sum, blocks, (n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK);
+    }
+    /* Integers: it does not matter which thread adds first. */
+    for (int i = 0; i < LS_EXACT_WORDS; i++)
+        if (sum.words[i])
+            atomic_fetch_add_explicit((_Atomic int64_t *)&c->words[i], sum.words[i], memory_order_relaxed);
 }
 
 ls_status ls_cpu_op_square_sums(ls_device *device, const ls_square_sums_call *call) {

@@ -29,4 +29,17 @@ typedef struct ls_cuda_find {
     unsigned long long *first; /* the smallest index so far */
 } ls_cuda_find;
 
+typedef struct ls_cuda_losses {
+    const float *loss;
+    size_t n, T, context;
+    unsigned long long *sum; /* total, count and bad of ls_loss_sum; what is added wraps */
+} ls_cuda_losses;
+
+typedef struct ls_cuda_right {
+    const float *z;
+    size_t z_stride, rows, columns;
+    const int32_t *targets;
+    unsigned long long *right;
+} ls_cuda_right;
+
 #endif

@@ -7,8 +7,9 @@
 enum {
     LS_CUDA_OPTIM_PACKS = 2,
     LS_CUDA_SQUARE_BLOCK = 1024,
-    LS_CUDA_SQUARE_BLOCKS = 16
-}; /* the last: of a block of threads */
+    LS_CUDA_SQUARE_BLOCKS = 16, /* that a block of threads has at a time */
+    LS_CUDA_EXACT_WORDS = 68,
+};
 
 /* The numbers are those of ls_adamw_step and ls_sgd_step. */
 typedef struct ls_cuda_adamw {
@@ -31,7 +32,7 @@ typedef struct ls_cuda_sgd {
 
 typedef struct ls_cuda_squares {
     size_t n;
-    double *out;
+    unsigned long long *words; /* LS_CUDA_EXACT_WORDS: what is added wraps */
     const float *x;
 } ls_cuda_squares;
 

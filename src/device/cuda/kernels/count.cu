@@ -1,5 +1,5 @@
-/* count.cu: counting and finding numbers of a kind. Counts are integers, so it does not matter which block adds first.
- */
+/* count.cu: counting and finding numbers of a kind; losses and right answers. Everything that is added is an integer, so it
+ * does not matter which block adds first. */
 #include "device/cuda/args/count.h"
 #include "device/cuda/common/pack.cuh"
 
@@ -78,4 +78,50 @@ template <class T> LS_DEVICE void find(const ls_cuda_find &a) {
 
 LS_KERNEL(find_bad, ls_cuda_find, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { find<T>(a); });
+}
+
+/* ---- losses and right answers ------------------------------------------------------------------------------------ */
+
+/* In multiples of 2^−24, wrapping; what is not finite or not below 2^31 is counted apart (numerics/exact_sum.h). */
+LS_KERNEL(add_losses, ls_cuda_losses, LS_CUDA_PACK_THREADS) {
+    __shared__ unsigned long long sums[3];
+    if (threadIdx.x < 3) sums[threadIdx.x] = 0;
+    __syncthreads();
+    unsigned long long total = 0, count = 0, bad = 0;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (size_t)gridDim.x * blockDim.x) {
+        if (a.context > 0 && i % a.T < a.context) continue;
+        const float loss = a.loss[i];
+        if (magnitude(loss) < __float_as_uint(0x1p31f)) {
+            total += (unsigned long long)__double2ll_rn((double)loss * 0x1p24);
+            count++;
+        } else {
+            bad++;
+        }
+    }
+    if (count) atomicAdd(sums, total), atomicAdd(sums + 1, count);
+    if (bad) atomicAdd(sums + 2, bad);
+    __syncthreads();
+    if (threadIdx.x < 3 && sums[threadIdx.x]) atomicAdd(a.sum + threadIdx.x, sums[threadIdx.x]);
+}
+
+/* A warp has a row. Every lane begins with column 0, so a NaN there stays the largest. */
+LS_KERNEL(count_right, ls_cuda_right, LS_CUDA_PACK_THREADS) {
+    __shared__ uint32_t space[LS_CUDA_PACK_THREADS / 32];
+    const size_t warps = (size_t)gridDim.x * (blockDim.x / 32);
+    uint32_t right = 0;
+    for (size_t r = (size_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; r < a.rows; r += warps) {
+        const float *z = a.z + r * a.z_stride;
+        float most = z[0];
+        size_t best = 0;
+        for (size_t i = threadIdx.x % 32; i < a.columns; i += 32)
+            if (z[i] > most) most = z[i], best = i;
+#pragma unroll
+        for (int mask = 16; mask > 0; mask /= 2) {
+            const float other = __shfl_xor_sync(~0u, most, mask);
+            const size_t at = __shfl_xor_sync(~0u, (unsigned long long)best, mask);
+            if (other > most || (other == most && at < best)) most = other, best = at;
+        }
+        right += threadIdx.x % 32 == 0 && (int32_t)best == a.targets[r];
+    }
+    add_block(a.right, right, space);
 }

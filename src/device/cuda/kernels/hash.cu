@@ -1,9 +1,8 @@
-/* hash.cu: XXH3 with 128 bits (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), of pieces with more than 240 bytes. A
- * block has a piece.
+/* hash.cu: XXH3 with 128 bits (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
  *
- * XXH3 adds 16 stripes of 64 bytes to eight accumulators, scrambles these, and goes on with the next 16. What the
+ * Of more than 240 bytes XXH3 adds 16 stripes of 64 bytes to eight accumulators, scrambles these, and goes on with the next 16. What the
  * stripes add does not depend on the accumulators; so all threads make the sums of 1024 bytes each, side by side, and
- * eight threads then add and scramble. */
+ * eight threads then add and scramble. Up to 240 bytes have rules of their own, which one thread follows. */
 #include "device/cuda/args/hash.h"
 #include "device/cuda/common/base.cuh"
 
@@ -14,7 +13,8 @@ enum {
     STRIPES = 16,
     STRIPE_BYTES = 64,
     BLOCK_BYTES = STRIPES * STRIPE_BYTES,
-    BLOCKS = LS_CUDA_HASH_PIECE / BLOCK_BYTES
+    BLOCKS = LS_CUDA_HASH_PIECE / BLOCK_BYTES,
+    SHORT_BYTES = 240
 };
 enum {
     SCRAMBLE_KEY = 128,
@@ -24,8 +24,15 @@ enum {
 }; /* where they begin in the secret */
 
 #define PRIME32_1 0x9E3779B1u
+#define PRIME32_2 0x85EBCA77u
 #define PRIME64_1 0x9E3779B185EBCA87ull
 #define PRIME64_2 0xC2B2AE3D27D4EB4Full
+#define PRIME64_3 0x165667B19E3779F9ull
+#define PRIME64_4 0x85EBCA77C2B2AE63ull
+
+struct hash128 {
+    u64 lo, hi;
+};
 
 /* XXH3's own. */
 alignas(8) static __device__ const unsigned char secret[192] = {
@@ -42,8 +49,7 @@ alignas(8) static __device__ const unsigned char secret[192] = {
     0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e};
 
 static __device__ const u64 start[LANES] = {
-    0xC2B2AE3Dull,         PRIME64_1, PRIME64_2, 0x165667B19E3779F9ull, 0x85EBCA77C2B2AE63ull, 0x85EBCA77ull,
-    0x27D4EB2F165667C5ull, PRIME32_1};
+    0xC2B2AE3Dull, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, 0x27D4EB2F165667C5ull, PRIME32_1};
 
 /* Eight bytes, the lowest first. */
 template <int ALIGN> LS_DEVICE u64 read(const unsigned char *p) {
@@ -61,19 +67,22 @@ LS_DEVICE u64 own_sum(u64 data, u64 key) {
     return (mixed & 0xFFFFFFFFull) * (mixed >> 32);
 }
 
+/* ---- more than 240 bytes ----------------------------------------------------------------------------------------- */
+
 /* Sums of the stripes of each 1024 bytes: eight threads take 1024 bytes, thread i the bytes 8i … 8i + 7 of every
  * stripe. */
 template <int ALIGN>
-LS_DEVICE void sum_blocks(const unsigned char *x, unsigned blocks, unsigned last_stripes, u64 (*sums)[LANES]) {
-    const unsigned lane = threadIdx.x % LANES;
+LS_DEVICE void sum_blocks(const unsigned char *x, unsigned blocks, unsigned last_stripes, u64 (*sums)[LANES],
+                          unsigned thread, unsigned threads) {
+    const unsigned lane = thread % LANES;
     u64 key[STRIPES];
 #pragma unroll
     for (int s = 0; s < STRIPES; s++) key[s] = read<8>(secret + 8 * (s + lane));
     /* Every thread goes round equally often, as neighbours exchange. */
-    for (unsigned first = 0; first < blocks; first += blockDim.x / LANES) {
-        const unsigned b = first + threadIdx.x / LANES, stripes = b + 1 < blocks ? (unsigned)STRIPES
-                                                                  : b < blocks   ? last_stripes
-                                                                                 : 0;
+    for (unsigned first = 0; first < blocks; first += threads / LANES) {
+        const unsigned b = first + thread / LANES, stripes = b + 1 < blocks ? (unsigned)STRIPES
+                                                             : b < blocks   ? last_stripes
+                                                                            : 0;
         const unsigned char *at = x + (size_t)b * BLOCK_BYTES + 8 * lane;
         u64 data[STRIPES], own = 0, sum = 0;
 #pragma unroll
@@ -87,42 +96,169 @@ LS_DEVICE void sum_blocks(const unsigned char *x, unsigned blocks, unsigned last
 
 LS_DEVICE u64 fold(u64 a, u64 b) { return (a * b) ^ (u64)__umul64hi(a, b); }
 
-LS_DEVICE u64 merge(const u64 *acc, int key, u64 start) {
-    u64 h = start;
-    for (int i = 0; i < LANES; i += 2)
-        h += fold(acc[i] ^ read<1>(secret + key + 8 * i), acc[i + 1] ^ read<1>(secret + key + 8 * i + 8));
+LS_DEVICE u64 avalanche(u64 h) {
     h = (h ^ h >> 37) * 0x165667919E3779F9ull;
     return h ^ h >> 32;
 }
 
+LS_DEVICE u64 merge(const u64 *acc, int key, u64 start) {
+    u64 h = start;
+    for (int i = 0; i < LANES; i += 2)
+        h += fold(acc[i] ^ read<1>(secret + key + 8 * i), acc[i + 1] ^ read<1>(secret + key + 8 * i + 8));
+    return avalanche(h);
+}
+
+/* `threads` threads do it together and sync() with each other; `sums` has room for so many blocks. All get the hash. */
+template <class S>
+LS_DEVICE hash128 hash_long(const unsigned char *x, size_t n, int align, u64 (*sums)[LANES], unsigned room, u64 *acc,
+                            unsigned thread, unsigned threads, const S &sync) {
+    const size_t whole = (n - 1) / BLOCK_BYTES;
+    const unsigned last_stripes = (unsigned)(n - 1 - whole * BLOCK_BYTES) / STRIPE_BYTES, i = thread;
+    u64 own = i < LANES ? start[i] : 0;
+    for (size_t first = 0; first <= whole; first += room) {
+        const unsigned blocks = whole + 1 - first < room ? (unsigned)(whole + 1 - first) : room;
+        const unsigned stripes = first + blocks > whole ? last_stripes : (unsigned)STRIPES;
+        const unsigned char *at = x + first * BLOCK_BYTES;
+        if (align == 8)
+            sum_blocks<8>(at, blocks, stripes, sums, thread, threads);
+        else if (align == 4)
+            sum_blocks<4>(at, blocks, stripes, sums, thread, threads);
+        else
+            sum_blocks<1>(at, blocks, stripes, sums, thread, threads);
+        sync();
+        for (unsigned b = 0; i < LANES && b < blocks; b++) {
+            own += sums[b][i];
+            if (first + b < whole) own = (own ^ own >> 47 ^ read<8>(secret + SCRAMBLE_KEY + 8 * i)) * PRIME32_1;
+        }
+        sync();
+    }
+    if (i < LANES) {
+        const unsigned char *last = x + n - STRIPE_BYTES;
+        acc[i] = own + own_sum(read<1>(last + 8 * i), read<1>(secret + LAST_KEY + 8 * i)) + read<1>(last + 8 * (i ^ 1));
+    }
+    sync();
+    return {merge(acc, MERGE_LOW_KEY, n * PRIME64_1), merge(acc, MERGE_HIGH_KEY, ~(n * PRIME64_2))};
+}
+
+/* ---- up to 240 bytes --------------------------------------------------------------------------------------------- */
+
+LS_DEVICE u64 read8(const unsigned char *p) { return read<1>(p); }
+LS_DEVICE uint32_t read4(const unsigned char *p) {
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+/* Two keys of the secret. */
+LS_DEVICE u64 flip(int key) { return read8(secret + key) ^ read8(secret + key + 8); }
+
+LS_DEVICE u64 swap8(u64 x) {
+    x = (x & 0x00FF00FF00FF00FFull) << 8 | (x >> 8 & 0x00FF00FF00FF00FFull);
+    x = (x & 0x0000FFFF0000FFFFull) << 16 | (x >> 16 & 0x0000FFFF0000FFFFull);
+    return x << 32 | x >> 32;
+}
+
+/* The older XXH64's. */
+LS_DEVICE u64 avalanche64(u64 h) {
+    h = (h ^ h >> 33) * PRIME64_2;
+    h = (h ^ h >> 29) * PRIME64_3;
+    return h ^ h >> 32;
+}
+
+LS_DEVICE u64 mix(const unsigned char *x, int key) {
+    return fold(read8(x) ^ read8(secret + key), read8(x + 8) ^ read8(secret + key + 8));
+}
+
+LS_DEVICE void mix_both(hash128 &h, const unsigned char *x, const unsigned char *y, int key) {
+    h.lo = (h.lo + mix(x, key)) ^ (read8(y) + read8(y + 8));
+    h.hi = (h.hi + mix(y, key + 16)) ^ (read8(x) + read8(x + 8));
+}
+
+LS_DEVICE hash128 hash_to_3(const unsigned char *x, unsigned n) {
+    const uint32_t lo = (uint32_t)x[0] << 16 | (uint32_t)x[n / 2] << 24 | x[n - 1] | n << 8;
+    const uint32_t swapped = (uint32_t)(swap8(lo) >> 32), hi = swapped << 13 | swapped >> 19;
+    return {avalanche64(lo ^ (u64)(read4(secret) ^ read4(secret + 4))),
+            avalanche64(hi ^ (u64)(read4(secret + 8) ^ read4(secret + 12)))};
+}
+
+LS_DEVICE hash128 hash_to_8(const unsigned char *x, unsigned n) {
+    const u64 keyed = (read4(x) | (u64)read4(x + n - 4) << 32) ^ flip(16), by = PRIME64_1 + (n << 2);
+    u64 lo = keyed * by, hi = (u64)__umul64hi(keyed, by);
+    hi += lo << 1;
+    lo ^= hi >> 3;
+    lo = (lo ^ lo >> 35) * 0x9FB21C651E98DF25ull;
+    return {lo ^ lo >> 28, avalanche(hi)};
+}
+
+LS_DEVICE hash128 hash_to_16(const unsigned char *x, unsigned n) {
+    const u64 first = read8(x), last = read8(x + n - 8), keyed = first ^ last ^ flip(32), high = last ^ flip(48);
+    u64 lo = keyed * PRIME64_1 + ((u64)(n - 1) << 54), hi = (u64)__umul64hi(keyed, PRIME64_1);
+    hi += high + (high & 0xFFFFFFFFull) * (PRIME32_2 - 1);
+    lo ^= swap8(hi);
+    return {avalanche(lo * PRIME64_2), avalanche((u64)__umul64hi(lo, PRIME64_2) + hi * PRIME64_2)};
+}
+
+LS_DEVICE hash128 hash_to_240(const unsigned char *x, unsigned n) {
+    enum { FIRST = 128, OFFSET = 3, LAST = 103 };
+    hash128 h = {n * PRIME64_1, 0};
+    if (n <= FIRST) {
+        for (int i = (int)(n - 1) / 32; i >= 0; i--) mix_both(h, x + 16 * i, x + n - 16 * (i + 1), 32 * i);
+    } else {
+        for (unsigned i = 0; i < FIRST; i += 32) mix_both(h, x + i, x + i + 16, (int)i);
+        h = {avalanche(h.lo), avalanche(h.hi)};
+        for (unsigned i = FIRST; i + 32 <= n; i += 32) mix_both(h, x + i, x + i + 16, (int)(OFFSET + i - FIRST));
+        mix_both(h, x + n - 16, x + n - 32, LAST);
+    }
+    return {avalanche(h.lo + h.hi), 0ull - avalanche(h.lo * PRIME64_1 + h.hi * PRIME64_4 + n * PRIME64_2)};
+}
+
+LS_DEVICE hash128 hash_short(const unsigned char *x, unsigned n) {
+    if (n > 16) return hash_to_240(x, n);
+    if (n > 8) return hash_to_16(x, n);
+    if (n > 3) return hash_to_8(x, n);
+    if (n > 0) return hash_to_3(x, n);
+    return {avalanche64(flip(64)), avalanche64(flip(80))};
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+/* A block has a piece. */
 LS_KERNEL(hash_pieces, ls_cuda_hash, LS_CUDA_HASH_THREADS) {
     __shared__ u64 sums[BLOCKS][LANES], accumulators[LANES];
-    const size_t begin = (size_t)blockIdx.x * LS_CUDA_HASH_PIECE, left = a.bytes - begin;
-    const unsigned n = left < LS_CUDA_HASH_PIECE ? (unsigned)left : (unsigned)LS_CUDA_HASH_PIECE;
-    const unsigned whole = (n - 1) / BLOCK_BYTES, last_stripes = (n - 1 - whole * BLOCK_BYTES) / STRIPE_BYTES;
+    const size_t begin = (size_t)blockIdx.x * a.piece, left = a.bytes - begin, n = left < a.piece ? left : a.piece;
     const unsigned char *x = a.x + begin;
-    if (a.align == 8)
-        sum_blocks<8>(x, whole + 1, last_stripes, sums);
-    else if (a.align == 4)
-        sum_blocks<4>(x, whole + 1, last_stripes, sums);
-    else
-        sum_blocks<1>(x, whole + 1, last_stripes, sums);
-    __syncthreads();
-    if (threadIdx.x < LANES) {
-        const unsigned i = threadIdx.x;
-        const u64 key = read<8>(secret + SCRAMBLE_KEY + 8 * i);
-        u64 acc = start[i];
-        for (unsigned b = 0; b < whole; b++) {
-            acc += sums[b][i];
-            acc = (acc ^ acc >> 47 ^ key) * PRIME32_1;
-        }
-        const unsigned char *last = x + n - STRIPE_BYTES;
-        acc += sums[whole][i] + own_sum(read<1>(last + 8 * i), read<1>(secret + LAST_KEY + 8 * i)) +
-               read<1>(last + 8 * (i ^ 1));
-        accumulators[i] = acc;
-    }
-    __syncthreads();
+    hash128 h = {0, 0};
+    if (n > SHORT_BYTES)
+        h = hash_long(x, n, a.align, sums, BLOCKS, accumulators, threadIdx.x, blockDim.x, [] { __syncthreads(); });
+    else if (threadIdx.x == 0)
+        h = hash_short(x, (unsigned)n);
     if (threadIdx.x > 0) return;
-    a.out[2 * blockIdx.x] = merge(accumulators, MERGE_LOW_KEY, n * PRIME64_1);
-    a.out[2 * blockIdx.x + 1] = merge(accumulators, MERGE_HIGH_KEY, ~(n * PRIME64_2));
+    a.out[2 * (size_t)blockIdx.x] = a.canonical ? swap8(h.hi) : h.lo;
+    a.out[2 * (size_t)blockIdx.x + 1] = a.canonical ? swap8(h.lo) : h.hi;
+}
+
+/* A warp has a block of elements. Every NaN is one NaN. */
+template <class T> LS_DEVICE void load_block(const T *x, unsigned n, uint32_t *to) {
+    for (unsigned i = threadIdx.x % 32; i < n; i += 32) {
+        const uint32_t bits = __float_as_uint(load(x + i));
+        to[i] = (bits & 0x7FFFFFFFu) > 0x7F800000u ? LS_NAN_BITS : bits;
+    }
+}
+
+LS_KERNEL(hash_blocks, ls_cuda_hash_blocks, LS_CUDA_HASH_THREADS) {
+    enum { WARPS = LS_CUDA_HASH_THREADS / 32, ROOM = LS_CUDA_HASH_BLOCK * 4 / BLOCK_BYTES };
+    alignas(8) __shared__ uint32_t blocks[WARPS][LS_CUDA_HASH_BLOCK];
+    __shared__ u64 sums[WARPS][ROOM][LANES], accumulators[WARPS][LANES];
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const size_t block = (size_t)blockIdx.x * WARPS + warp, begin = block * LS_CUDA_HASH_BLOCK;
+    if (begin >= a.n) return;
+    const unsigned n = a.n - begin < LS_CUDA_HASH_BLOCK ? (unsigned)(a.n - begin) : (unsigned)LS_CUDA_HASH_BLOCK;
+    LS_BY_TYPE(a.dtype, T, { load_block((const T *)a.x + begin, n, blocks[warp]); });
+    __syncwarp();
+    const unsigned char *x = (const unsigned char *)blocks[warp];
+    hash128 h = {0, 0};
+    if (n * 4 > SHORT_BYTES)
+        h = hash_long(x, n * 4, 8, sums[warp], ROOM, accumulators[warp], lane, 32, [] { __syncwarp(); });
+    else if (lane == 0)
+        h = hash_short(x, n * 4);
+    if (lane > 0) return;
+    a.out[2 * block] = h.lo;
+    a.out[2 * block + 1] = h.hi;
 }

@@ -67,22 +67,50 @@ LS_KERNEL(sgd, ls_cuda_sgd, LS_CUDA_PACK_THREADS) {
 
 /* ---- squared norms ----------------------------------------------------------------------------------------------- */
 
+/* Adds to an exact sum: 32 bits of a fixed-point integer in each word (numerics/exact_sum.c). Integers, so the order
+ * does not matter. */
+LS_DEVICE void exact_add(unsigned long long *words, double x) {
+    const unsigned long long bits = (unsigned long long)__double_as_longlong(x), low32 = 0xFFFFFFFFull;
+    const unsigned exponent = (unsigned)(bits >> 52) & 0x7FFu, place = exponent > 0 ? exponent - 1 : 0;
+    if (exponent == 0x7FFu) {
+        atomicAdd(words + LS_CUDA_EXACT_WORDS - 1, 1ull);
+        return;
+    }
+    const unsigned long long fraction = (bits & 0xFFFFFFFFFFFFFull) | (exponent > 0 ? 1ull << 52 : 0ull);
+    const unsigned long long low = (fraction & low32) << place % 32, high = (fraction >> 32) << place % 32;
+    const unsigned long long part[3] = {low & low32, (low >> 32) + (high & low32), high >> 32};
+#pragma unroll
+    for (int i = 0; i < 3; i++)
+        if (part[i]) atomicAdd(words + place / 32 + i, bits >> 63 ? 0ull - part[i] : part[i]);
+}
+
 /* Half a warp has a block of elements: thread j of sixteen is lane j. */
 LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {
     enum { AT_ONCE = 16 };
-    size_t block = (size_t)blockIdx.x * LS_CUDA_SQUARE_BLOCKS + threadIdx.x / 16, begin = block * LS_CUDA_SQUARE_BLOCK;
-    size_t left = begin < a.n ? a.n - begin : 0, n = left < LS_CUDA_SQUARE_BLOCK ? left : (size_t)LS_CUDA_SQUARE_BLOCK;
-    const float *x = a.x + begin;
-    double lane = 0.0;
-    size_t i = threadIdx.x % 16;
-    for (; i + 16 * (AT_ONCE - 1) < n; i += 16 * AT_ONCE) {
-        float v[AT_ONCE];
+    __shared__ unsigned long long words[LS_CUDA_EXACT_WORDS];
+    for (unsigned w = threadIdx.x; w < LS_CUDA_EXACT_WORDS; w += blockDim.x) words[w] = 0;
+    __syncthreads();
+    const size_t blocks = (a.n + LS_CUDA_SQUARE_BLOCK - 1) / LS_CUDA_SQUARE_BLOCK;
+    for (size_t first = (size_t)blockIdx.x * LS_CUDA_SQUARE_BLOCKS; first < blocks;
+         first += (size_t)gridDim.x * LS_CUDA_SQUARE_BLOCKS) {
+        size_t begin = (first + threadIdx.x / 16) * LS_CUDA_SQUARE_BLOCK;
+        size_t left = begin < a.n ? a.n - begin : 0;
+        size_t n = left < LS_CUDA_SQUARE_BLOCK ? left : (size_t)LS_CUDA_SQUARE_BLOCK;
+        const float *x = a.x + begin;
+        double lane = 0.0;
+        size_t i = threadIdx.x % 16;
+        for (; i + 16 * (AT_ONCE - 1) < n; i += 16 * AT_ONCE) {
+            float v[AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) v[k] = x[i + 16 * k];
+            for (int k = 0; k < AT_ONCE; k++) v[k] = x[i + 16 * k];
 #pragma unroll
-        for (int k = 0; k < AT_ONCE; k++) lane = __fma_rn((double)v[k], (double)v[k], lane);
+            for (int k = 0; k < AT_ONCE; k++) lane = __fma_rn((double)v[k], (double)v[k], lane);
+        }
+        for (; i < n; i += 16) lane = __fma_rn((double)x[i], (double)x[i], lane);
+        for (unsigned half = 8; half > 0; half /= 2) lane = lane + __shfl_down_sync(~0u, lane, half, 16);
+        if (n > 0 && threadIdx.x % 16 == 0) exact_add(words, lane);
     }
-    for (; i < n; i += 16) lane = __fma_rn((double)x[i], (double)x[i], lane);
-    for (unsigned half = 8; half > 0; half /= 2) lane = lane + __shfl_down_sync(~0u, lane, half, 16);
-    if (n > 0 && threadIdx.x % 16 == 0) a.out[block] = lane;
+    __syncthreads();
+    for (unsigned w = threadIdx.x; w < LS_CUDA_EXACT_WORDS; w += blockDim.x)
+        if (words[w]) atomicAdd(a.words + w, words[w]);
 }

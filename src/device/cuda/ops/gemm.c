@@ -130,6 +130,11 @@ static size_t scratch_bytes(const ls_gemm *g, const gemm_plan *plan) {
     return bytes;
 }
 
+static size_t scratch_max(ls_device *device) {
+    size_t limit = ls_cuda_scratch_limit(device);
+    return limit < SCRATCH_MAX ? limit : SCRATCH_MAX;
+}
+
 static double smaller(double a, double b) { return a < b ? a : b; }
 
 /* Levels of the tree that fit into shared memory where a multiprocessor has `together` blocks; the rest lies in
@@ -150,7 +155,7 @@ static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apar
     (void)__builtin_mul_overflow(ls_cuda_divide_up(g->m, t->m), ls_cuda_divide_up(g->n, t->n), &plan.blocks);
     for (size_t together = t->together; together; together--) {
         place_levels(device, &plan, levels, together);
-        if (scratch_bytes(g, &plan) <= SCRATCH_MAX) break;
+        if (scratch_bytes(g, &plan) <= scratch_max(device)) break;
     }
     return plan;
 }
@@ -171,15 +176,15 @@ static double cost_of(ls_device *device, const ls_gemm *g, const gemm_plan *plan
     return cost;
 }
 
-/* The way that ends first. False: there is none. */
-static bool choose_plan(ls_device *device, const ls_gemm *g, const ls_cuda_kernel *kernels, gemm_plan *best) {
+/* The way that ends first, without the tile `but`. False: there is none. */
+static bool choose_plan(ls_device *device, const ls_gemm *g, const ls_cuda_kernel *kernels, int but, gemm_plan *best) {
     int slices = slices_of(g);
     double least = -1;
     for (int tile = 0; tile < TILES; tile++)
         for (int apart = 1; apart <= slices; apart += slices > 1 ? slices - 1 : 1) {
-            if (kernels[tile] == NO_KERNEL) continue;
+            if (kernels[tile] == NO_KERNEL || tile == but) continue;
             gemm_plan plan = plan_of(device, g, tile, apart);
-            if (scratch_bytes(g, &plan) > SCRATCH_MAX) continue;
+            if (scratch_bytes(g, &plan) > scratch_max(device)) continue;
             double cost = cost_of(device, g, &plan);
             if (least >= 0 && cost >= least) continue;
             least = cost;
@@ -353,14 +358,15 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
-    if (!gathers && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
+    if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
     size_t unfolded = gathers ? unfold_bytes(g, &args.g) : 0;
     if (unfolded) args.g.b_is_vector = true;
     const ls_cuda_kernel *kernels = kernels_of(g, &args.g, gathers && !unfolded);
     gemm_plan plan = {0};
-    if (!choose_plan(device, g, kernels, &plan))
+    if (!choose_plan(device, g, kernels, -1, &plan))
         return ls_fail(LS_ERR_INPUT, "a matmul of %zu × %zu has more tiles than a GPU numbers", g->m, g->n);
+    if (ls_cuda_computes_otherwise(device)) (void)choose_plan(device, g, kernels, plan.tile, &plan);
     const tile_kind *t = &tiles[plan.tile];
     args.g.tiles_m = (uint32_t)ls_cuda_divide_up(g->m, t->m);
     args.g.tiles_n = (uint32_t)ls_cuda_divide_up(g->n, t->n);

@@ -1,39 +1,33 @@
-/* hash.c: the hash of memory, made of those of pieces. Only hashes come to the host, and a last piece of a few bytes.
- */
+/* hash.c: the hash of memory, made of those of pieces, and hashes of blocks. */
 #include "device/cuda/args/hash.h"
-
-#include <stdlib.h>
 
 #include "device/cuda/ops/ops.h"
 
 _Static_assert(sizeof(ls_hash128) == 2 * sizeof(uint64_t) && offsetof(ls_hash128, hi) == sizeof(uint64_t),
                "kernels write lo, then hi");
+_Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_HASH_BLOCK, "blocks of hashes are those of the contract");
 
-/* To pieces[0 … count−1], which is host memory. */
-static ls_status hash_pieces(ls_device *device, ls_hash128 *pieces, size_t count, const void *x, size_t bytes) {
-    const unsigned char *at = x;
-    size_t tail = bytes % LS_CUDA_HASH_PIECE, whole = count;
-    if (tail > 0 && tail <= LS_CUDA_HASH_SHORT) {
-        unsigned char rest[LS_CUDA_HASH_SHORT];
-        LS_TRY(ls_device_copy_out(device, rest, at + (bytes - tail), tail));
-        pieces[--whole] = ls_hash_bytes(rest, tail);
-        bytes -= tail;
-    }
-    if (whole == 0) return LS_OK;
-    void *memory;
-    LS_TRY(ls_cuda_scratch(device, whole * sizeof *pieces, &memory));
-    int align = (uintptr_t)x % 8 == 0 ? 8 : (uintptr_t)x % 4 == 0 ? 4 : 1;
-    ls_cuda_hash args = {.x = x, .bytes = bytes, .align = align, .out = memory};
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_hash_pieces, (ls_cuda_grid){whole, 1, 1}, LS_CUDA_HASH_THREADS, 0, &args));
-    return ls_device_copy_out(device, pieces, memory, whole * sizeof *pieces);
+static ls_status hash_pieces(ls_device *device, ls_cuda_hash args, size_t pieces) {
+    args.align = (uintptr_t)args.x % 8 == 0 ? 8 : (uintptr_t)args.x % 4 == 0 ? 4 : 1;
+    return ls_cuda_launch(device, LS_CUDA_hash_pieces, (ls_cuda_grid){pieces, 1, 1}, LS_CUDA_HASH_THREADS, 0, &args);
 }
 
 ls_status ls_cuda_op_hash(ls_device *device, const ls_hash_call *c) {
-    size_t count = ls_cuda_divide_up(c->bytes, LS_CUDA_HASH_PIECE);
-    ls_hash128 *pieces = malloc((count + 1) * sizeof *pieces);
-    if (!pieces) return ls_fail(LS_ERR_RESOURCE, "out of memory");
-    ls_status status = hash_pieces(device, pieces, count, c->x, c->bytes);
-    if (status == LS_OK) *c->out = ls_hash_combine(pieces, count);
-    free(pieces);
-    return status;
+    size_t count = ls_cuda_divide_up(c->bytes, LS_CUDA_HASH_PIECE), bytes = count * sizeof(ls_hash128);
+    void *memory;
+    LS_TRY(ls_cuda_scratch(device, bytes + 1, &memory));
+    LS_TRY(hash_pieces(
+        device,
+        (ls_cuda_hash){.x = c->x, .bytes = c->bytes, .piece = LS_CUDA_HASH_PIECE, .canonical = 1, .out = memory},
+        count));
+    /* All of them are one piece; of no bytes there is a hash, too. */
+    return hash_pieces(
+        device, (ls_cuda_hash){.x = memory, .bytes = bytes, .piece = bytes + 1, .out = (uint64_t *)(void *)c->out}, 1);
+}
+
+ls_status ls_cuda_op_hash_blocks(ls_device *device, const ls_hash_blocks_call *c) {
+    LS_TRY(ls_check_float("a hash", c->dtype));
+    ls_cuda_hash_blocks args = {.x = c->x, .dtype = (int)c->dtype, .n = c->n, .out = (uint64_t *)(void *)c->out};
+    size_t blocks = ls_cuda_divide_up(ls_cuda_divide_up(c->n, LS_CUDA_HASH_BLOCK), LS_CUDA_HASH_THREADS / 32);
+    return ls_cuda_launch(device, LS_CUDA_hash_blocks, (ls_cuda_grid){blocks, 1, 1}, LS_CUDA_HASH_THREADS, 0, &args);
 }

@@ -57,8 +57,11 @@ ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
     return c->step->rule == LS_OPTIMIZER_ADAMW ? adamw(device, c) : sgd(device, c);
 }
 
+_Static_assert((int)LS_EXACT_WORDS == LS_CUDA_EXACT_WORDS, "kernels add to the words of an exact sum");
+
 ls_status ls_cuda_op_square_sums(ls_device *device, const ls_square_sums_call *c) {
-    ls_cuda_squares args = {.n = c->n, .out = c->out, .x = c->x};
-    ls_cuda_grid grid = {ls_cuda_divide_up(c->n, (size_t)LS_CUDA_SQUARE_BLOCK * LS_CUDA_SQUARE_BLOCKS), 1, 1};
-    return ls_cuda_launch(device, LS_CUDA_square_sums, grid, 16 * LS_CUDA_SQUARE_BLOCKS, 0, &args);
+    ls_cuda_squares args = {.n = c->n, .words = (unsigned long long *)c->words, .x = c->x};
+    size_t pieces = ls_cuda_divide_up(c->n, (size_t)LS_CUDA_SQUARE_BLOCK * LS_CUDA_SQUARE_BLOCKS);
+    return ls_cuda_launch(device, LS_CUDA_square_sums, (ls_cuda_grid){ls_cuda_blocks(device, pieces), 1, 1},
+                          16 * LS_CUDA_SQUARE_BLOCKS, 0, &args);
 }

@@ -1,0 +1,107 @@
+/* child.c: the result comes through a pipe, whose end is that of the child. */
+#include "base/child.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* In front of the result. */
+typedef struct ending {
+    ls_status status;
+    int is_here; /* the failure was one of this machine */
+    char message[LS_MESSAGE_MAX];
+} ending;
+
+static bool write_all(int file, const void *bytes, size_t count) {
+    for (const char *at = bytes; count > 0;) {
+        ssize_t n = write(file, at, count);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        at += n;
+        count -= (size_t)n;
+    }
+    return true;
+}
+
+static void run_child(int file, ls_child_fn fn, void *ctx, void *result, size_t bytes) {
+    ending end = {.status = fn(ctx, result)};
+    if (end.status != LS_OK) {
+        end.is_here = ls_fail_is_here();
+        snprintf(end.message, sizeof end.message, "%s", ls_status_message());
+    }
+    fflush(NULL);
+    if (write_all(file, &end, sizeof end)) (void)write_all(file, result, bytes);
+}
+
+/* Reads until the pipe ends; false when time is up. *got: how much came. */
+static bool read_all(int file, double until, void *bytes, size_t count, size_t *got) {
+    for (*got = 0; *got < count;) {
+        double left = until > 0 ? until - ls_clock_seconds() : 1;
+        struct pollfd ready = {.fd = file, .events = POLLIN};
+        if (left <= 0) return false;
+        if (poll(&ready, 1, (int)(left < 1 ? left * 1000 + 1 : 1000)) <= 0) continue;
+        ssize_t n = read(file, (char *)bytes + *got, count - *got);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return true;
+        *got += (size_t)n;
+    }
+    return true;
+}
+
+/* A process that hangs in a driver may not even die: it is left after a while. */
+static bool reap(pid_t pid, bool patient, int *wait_status) {
+    for (int turn = 0; patient || turn < 200; turn++) {
+        pid_t gone = waitpid(pid, wait_status, patient ? 0 : WNOHANG);
+        if (gone == pid) return true;
+        if (gone < 0 && errno != EINTR) return false;
+        if (!patient) ls_clock_sleep_us(5000);
+    }
+    return false;
+}
+
+static ls_status end_of(const char *what, pid_t pid, double limit_s, const int file, void *result, size_t bytes) {
+    double until = limit_s > 0 ? ls_clock_seconds() + limit_s : 0;
+    ending end;
+    size_t got = 0, rest = 0;
+    int wait_status = 0;
+    bool in_time = read_all(file, until, &end, sizeof end, &got);
+    if (in_time && got == sizeof end) in_time = read_all(file, until, result, bytes, &rest);
+    if (!in_time) (void)kill(pid, SIGKILL);
+    bool reaped = reap(pid, in_time, &wait_status);
+    if (!in_time)
+        return ls_fail(LS_ERR_FAILED, "%s (process %d) has not answered for %g seconds", what, (int)pid, limit_s);
+    if (reaped && WIFSIGNALED(wait_status))
+        return ls_fail(LS_ERR_WORKER, "%s (process %d) was killed by signal %d", what, (int)pid, WTERMSIG(wait_status));
+    if (got < sizeof end || rest < bytes)
+        return ls_fail(LS_ERR_WORKER, "%s (process %d) exited before it was finished", what, (int)pid);
+    if (end.status == LS_OK) return LS_OK;
+    return end.is_here ? ls_fail_here(end.status, "%s", end.message) : ls_fail(end.status, "%s", end.message);
+}
+
+ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *ctx, void *result, size_t bytes) {
+    int ends[2];
+    pid_t parent = getpid();
+    if (pipe(ends) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot make a pipe for %s", what);
+    fflush(NULL); /* or the child would print what is still in the buffers */
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        close(ends[0]);
+        run_child(ends[1], fn, ctx, result, bytes);
+        _exit(0);
+    }
+    close(ends[1]);
+    ls_status status = pid < 0 ? ls_fail_errno(LS_ERR_RESOURCE, "cannot start %s", what)
+                               : end_of(what, pid, limit_s, ends[0], result, bytes);
+    close(ends[0]);
+    return status;
+}

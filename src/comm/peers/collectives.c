@@ -1,0 +1,202 @@
+/* collectives.c: collectives on memory of devices; peers.h says in which steps.
+ *
+ * all-gather: each worker reads the pieces of the others into its own output. reduce-scatter: it adds up its shard,
+ * reading all parts where they lie. all-reduce: that, and it writes the sum to everybody's output: shard d of all parts
+ * is read by worker d alone, which then writes shard d of all outputs, so an output may be a part. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/collectives/reduce.h"
+#include "comm/peers/peers.h"
+
+enum { EXPOSE, RUN, LEAVE };
+
+/* What a member tells the others; it lies where small collectives of the host have their data. */
+typedef struct entry {
+    uint64_t ready, done; /* up to where its counters count */
+    uint64_t out, parts[LS_TREE_COVER_MAX];
+} entry;
+
+_Static_assert(sizeof(entry) <= LS_SMALL_BYTES, "an entry must fit");
+
+static entry *entry_of(const ls_request *r, int local) { return (entry *)(void *)ls_comm_small(r->comm, r, local); }
+
+static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank + 1] - r->bounds[rank]; }
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+static ls_status tell_parts(ls_request *r, entry *mine) {
+    ls_peers *peers = r->comm->world->peers;
+    const ls_reduce_plan *plan = r->plan;
+    int first = plan->part_first[r->comm->rank], n = plan->part_first[r->comm->rank + 1] - first;
+    for (int i = 0; i < n; i++) {
+        size_t bytes = r->bytes * ls_dtype_bytes(ls_reduce_node_dtype(r, plan->parts[first + i]));
+        LS_TRY(ls_peers_place(peers, r->parts[i], bytes, &mine->parts[i]));
+    }
+    return LS_OK;
+}
+
+static ls_status expose(ls_request *r) {
+    const ls_comm *comm = r->comm;
+    ls_peers *peers = comm->world->peers;
+    entry *mine = entry_of(r, comm->local);
+    mine->ready = r->tensors->ready;
+    if (r->kind == LS_TRAFFIC_ALL_GATHER)
+        return ls_peers_place(peers, r->in, piece_bytes(r, comm->rank), &mine->parts[0]);
+    if (r->kind == LS_TRAFFIC_ALL_REDUCE)
+        LS_TRY(ls_peers_place(peers, r->out, r->bytes * ls_reduce_width(r), &mine->out));
+    return tell_parts(r, mine);
+}
+
+/* ---- run --------------------------------------------------------------------------------------------------------- */
+
+static ls_status gather(const ls_request *r) {
+    const ls_comm *comm = r->comm;
+    ls_device *device = r->tensors->device;
+    char *own = (char *)r->out + r->bounds[comm->rank];
+    if (r->in != own && piece_bytes(r, comm->rank))
+        LS_TRY(ls_device_copy(device, own, r->in, piece_bytes(r, comm->rank)));
+    /* Starting behind oneself keeps members from reading the same memory at once. */
+    for (int i = 1; i < comm->local_size; i++) {
+        int l = (comm->local + i) % comm->local_size, rank = ls_comm_local_rank(comm, l);
+        void *piece;
+        LS_TRY(ls_peers_at(comm, l, entry_of(r, l)->parts[0], &piece));
+        if (piece) LS_TRY(ls_device_copy(device, (char *)r->out + r->bounds[rank], piece, piece_bytes(r, rank)));
+    }
+    return LS_OK;
+}
+
+/* This worker's shard of the sum. */
+static ls_status add_up(const ls_request *r, void *out) {
+    const ls_comm *comm = r->comm;
+    const ls_reduce_plan *plan = r->plan;
+    size_t begin = r->bounds[comm->rank], elems = r->bounds[comm->rank + 1] - begin;
+    if (elems == 0) return LS_OK;
+    const void **sources = malloc(sizeof *sources * (size_t)plan->n_sources);
+    if (!sources) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", plan->n_sources);
+    ls_status status = LS_OK;
+    for (int i = 0; i < plan->n_sources; i++) {
+        const ls_reduce_source *s = &plan->sources[i];
+        void *part = NULL;
+        if (s->local != comm->local)
+            LS_TRY_OUT(ls_peers_at(comm, s->local, entry_of(r, s->local)->parts[s->index], &part));
+        const char *whole = s->local == comm->local ? r->parts[s->index] : part;
+        sources[i] = whole + begin * ls_dtype_bytes(ls_reduce_node_dtype(r, s->node));
+    }
+    LS_TRY_OUT(ls_peers_sum(r, sources, out, elems));
+out:
+    free(sources);
+    return status;
+}
+
+static ls_status write_to_all(const ls_request *r) {
+    const ls_comm *comm = r->comm;
+    size_t width = ls_reduce_width(r), begin = r->bounds[comm->rank] * width;
+    size_t bytes = r->bounds[comm->rank + 1] * width - begin;
+    LS_TRY(add_up(r, (char *)r->out + begin));
+    for (int i = 1; bytes && i < comm->local_size; i++) {
+        int l = (comm->local + i) % comm->local_size;
+        void *out;
+        LS_TRY(ls_peers_at(comm, l, entry_of(r, l)->out, &out));
+        LS_TRY(ls_device_copy(r->tensors->device, (char *)out + begin, (char *)r->out + begin, bytes));
+    }
+    return LS_OK;
+}
+
+static ls_status move(const ls_request *r) {
+    if (r->kind == LS_TRAFFIC_ALL_GATHER) return gather(r);
+    return r->kind == LS_TRAFFIC_ALL_REDUCE ? write_to_all(r) : add_up(r, r->out);
+}
+
+static ls_status enqueue(ls_request *r) {
+    const ls_comm *comm = r->comm;
+    ls_staging *t = r->tensors;
+    for (int l = 0; l < comm->local_size; l++)
+        if (l != comm->local)
+            LS_TRY(ls_device_await(t->device, ls_peers_counter(comm, l, LS_PEERS_READY), entry_of(r, l)->ready));
+    LS_TRY(move(r));
+    LS_TRY(ls_peers_signal(comm, LS_PEERS_DONE, &entry_of(r, comm->local)->done));
+    return ls_device_record(t->device, &t->event);
+}
+
+static ls_status run(ls_request *r) {
+    int before = ls_device_use(r->tensors->device, r->comm->queue);
+    ls_status status = enqueue(r);
+    (void)ls_device_use(r->tensors->device, before);
+    return status;
+}
+
+/* ---- end --------------------------------------------------------------------------------------------------------- */
+
+static void note_readers(ls_request *r) {
+    const ls_comm *comm = r->comm;
+    ls_staging *t = r->tensors;
+    for (int l = 0; l < comm->local_size; l++)
+        if (l != comm->local)
+            t->counted[t->counts++] = (ls_counted){ls_peers_counter(comm, l, LS_PEERS_DONE), entry_of(r, l)->done};
+}
+
+static ls_status step(ls_request *r) {
+    switch (r->phase) {
+    case EXPOSE:
+        LS_TRY(expose(r));
+        ls_request_publish(r, 1);
+        r->phase = RUN;
+        break;
+    case RUN:
+        LS_TRY(ls_request_meet(r, NULL));
+        LS_TRY(run(r));
+        ls_request_publish(r, 2);
+        r->phase = LEAVE;
+        break;
+    case LEAVE:
+        LS_TRY(ls_request_await_all(r, 2));
+        note_readers(r);
+        return ls_request_complete(r);
+    }
+    return LS_OK;
+}
+
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
+
+static ls_status begin(ls_device *device, const ls_comm *comm, ls_staging *t) {
+    ls_event event;
+    LS_TRY(ls_device_record(device, &event));
+    int before = ls_device_use(device, comm->queue);
+    ls_status status = ls_device_follow(device, event);
+    if (status == LS_OK) status = ls_peers_signal(comm, LS_PEERS_READY, &t->ready);
+    (void)ls_device_use(device, before);
+    return status;
+}
+
+ls_status ls_peers_launch(ls_device *device, ls_request *r, ls_request **out) {
+    ls_comm *comm = r->comm;
+    ls_staging *t = calloc(1, sizeof *t + sizeof(ls_counted) * (size_t)comm->local_size);
+    ls_status status = t ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
+    r->tensors = t;
+    if (t) t->device = device;
+    /* What waits for others and can go on takes its place in the queue before this one does. */
+    if (status == LS_OK) status = ls_world_progress(comm->world);
+    if (status == LS_OK) status = begin(device, comm, t);
+    if (status != LS_OK) return ls_request_drop(r, status, out);
+    return ls_request_launch(r, out);
+}
+
+ls_status ls_peers_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
+                                    const size_t *bytes, ls_request **out) {
+    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step, out));
+    return ls_peers_launch(device, *out, out);
+}
+
+ls_status ls_peers_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                    const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
+    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step, out));
+    return ls_peers_launch(device, *out, out);
+}
+
+ls_status ls_peers_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
+                                        const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
+                                        ls_request **out) {
+    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step, out));
+    return ls_peers_launch(device, *out, out);
+}

@@ -1,0 +1,265 @@
+/* memory.c: how workers find the memory and the counters of each other's devices.
+ *
+ * Each worker numbers what its device allocates. A place is a number and an offset in one word. In the segment lies a
+ * table of the handles of those allocations that others were told of; whoever meets a number for the first time opens
+ * its handle and keeps the address. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/peers/peers.h"
+
+enum { TABLE = 1024, OFFSET_BITS = 44, COUNTER_WORDS = 16, COUNTERS = (LS_QUEUES - LS_QUEUE_COMM) * 2 };
+
+static const uint64_t number_mask = ((uint64_t)1 << (64 - OFFSET_BITS)) - 1,
+                      offset_mask = ((uint64_t)1 << OFFSET_BITS) - 1;
+
+/* An entry is used again after TABLE allocations: far more than requests under way can name. */
+typedef struct table {
+    uint64_t counters; /* their place */
+    struct {
+        uint64_t number;
+        ls_memory_handle handle;
+    } entry[TABLE];
+} table;
+
+typedef struct allocation {
+    struct allocation *next;
+    const char *memory;
+    size_t bytes;
+    uint64_t number;
+} allocation;
+
+/* Memory of another worker. */
+typedef struct opened {
+    struct opened *next;
+    uint64_t number;
+    char *memory;
+} opened;
+
+typedef struct peer {
+    opened *opened;
+    const uint64_t *counters;
+} peer;
+
+typedef struct scratch {
+    void *memory;
+    size_t bytes;
+} scratch;
+
+struct ls_peers {
+    ls_device_guest guest; /* the first: the device knows the address */
+    ls_world *world;
+    ls_device *device;
+    allocation *allocations;
+    uint64_t numbered;
+    table *table;
+    uint64_t *counters; /* this worker's, on its device */
+    uint64_t counted[COUNTERS];
+    scratch scratch[LS_QUEUES];
+    uint64_t watched_ns, waited_ns;
+    peer peer[]; /* by local number in the world */
+};
+
+static ls_peers *peers_of(ls_device_guest *guest) { return (ls_peers *)(void *)guest; }
+
+/* ---- the device's guest ------------------------------------------------------------------------------------------ */
+
+/* A worker that failed or is gone is known to the segment. One that is stopped is looked for when the wait has lasted
+ * as long as a collective may; pauses of this very worker do not count. */
+static ls_status watch(ls_device_guest *guest) {
+    enum { SLICE_NS = 100000000 };
+    ls_peers *peers = peers_of(guest);
+    LS_TRY(ls_world_check(peers->world));
+    uint64_t now = ls_clock_ns(), since = now - peers->watched_ns;
+    if (since > (uint64_t)10 * SLICE_NS) peers->waited_ns = 0;
+    peers->watched_ns = now;
+    peers->waited_ns += since < SLICE_NS ? since : 0;
+    if ((double)peers->waited_ns * 1e-9 < peers->world->timeout_s) return LS_OK;
+    peers->waited_ns = 0;
+    ls_status status = ls_world_check_stopped(peers->world, peers->world->timeout_s);
+    if (status != LS_OK) ls_world_fail(peers->world, status);
+    return status;
+}
+
+static ls_status note_allocation(ls_device_guest *guest, void *memory, size_t bytes) {
+    ls_peers *peers = peers_of(guest);
+    allocation *a = malloc(sizeof *a);
+    if (!a) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors' memory");
+    if (++peers->numbered > number_mask) peers->numbered = 1;
+    *a = (allocation){peers->allocations, memory, bytes, peers->numbered};
+    peers->allocations = a;
+    return LS_OK;
+}
+
+static void forget_allocation(ls_device_guest *guest, void *memory) {
+    for (allocation **at = &peers_of(guest)->allocations; *at; at = &(*at)->next) {
+        allocation *a = *at;
+        if (a->memory != memory) continue;
+        *at = a->next;
+        free(a);
+        return;
+    }
+}
+
+static void leave(ls_device_guest *guest) {
+    ls_peers *peers = peers_of(guest);
+    ls_world *world = peers->world;
+    for (int l = 0; l < world->local_size; l++)
+        for (opened *o = peers->peer[l].opened, *next; o; o = next) {
+            next = o->next;
+            ls_device_close(peers->device, o->memory);
+            free(o);
+        }
+    for (int q = 0; q < LS_QUEUES; q++) ls_device_free(peers->device, peers->scratch[q].memory);
+    ls_device_free(peers->device, peers->counters);
+    if (peers->table) ls_heap_free(&world->heap, peers->table);
+    world->segment.header->workers[world->local].peers = 0;
+    peers->device->guest = NULL;
+    world->peers = NULL;
+    for (allocation *a = peers->allocations, *next; a; a = next) {
+        next = a->next;
+        free(a);
+    }
+    free(peers);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static void tell_staging(ls_world *world, const char *why) {
+    if (atomic_exchange(&world->segment.header->told_staging, 1) == 0)
+        ls_log_warn("tensors go from worker to worker through memory of the host: %s", why);
+}
+
+static ls_status prepare(ls_peers *peers) {
+    ls_world *world = peers->world;
+    void *memory;
+    LS_TRY(ls_heap_alloc(&world->heap, sizeof *peers->table, false, &memory));
+    peers->table = memory;
+    LS_TRY(ls_device_alloc(peers->device, (size_t)COUNTERS * COUNTER_WORDS * sizeof(uint64_t), &memory));
+    peers->counters = memory;
+    LS_TRY(ls_device_finish(peers->device)); /* they are zero before anybody looks */
+    LS_TRY(ls_peers_place(peers, memory, 1, &peers->table->counters));
+    world->segment.header->workers[world->local].peers = ls_segment_offset(&world->segment, peers->table);
+    return LS_OK;
+}
+
+ls_status ls_peers_open(ls_world *world, ls_device *device) {
+    if (!world->segment.base || world->local_size < 2 || world->wire.slow || world->peers) return LS_OK;
+    if (!ls_device_shares(device)) {
+        tell_staging(world, "this device does not share its own");
+        return LS_OK;
+    }
+    ls_peers *peers = calloc(1, sizeof *peers + sizeof(peer) * (size_t)world->local_size);
+    if (!peers) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->local_size);
+    peers->guest = (ls_device_guest){watch, note_allocation, forget_allocation, leave};
+    peers->world = world;
+    peers->device = device;
+    world->peers = peers;
+    device->guest = &peers->guest;
+    if (prepare(peers) != LS_OK) {
+        tell_staging(world, ls_status_message());
+        leave(&peers->guest);
+    }
+    return LS_OK;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+ls_status ls_peers_place(ls_peers *peers, const void *memory, size_t bytes, uint64_t *place) {
+    *place = 0;
+    if (bytes == 0) return LS_OK;
+    const allocation *a = peers->allocations;
+    while (a && !((const char *)memory >= a->memory && (const char *)memory < a->memory + a->bytes)) a = a->next;
+    if (!a) return ls_fail(LS_ERR_INPUT, "a collective was given memory that is none of its device's");
+    uint64_t at = a->number % TABLE;
+    if (peers->table->entry[at].number != a->number) {
+        LS_TRY(ls_device_share(peers->device, (void *)(uintptr_t)a->memory, &peers->table->entry[at].handle));
+        peers->table->entry[at].number = a->number;
+    }
+    *place = a->number << OFFSET_BITS | (uint64_t)((const char *)memory - a->memory);
+    return LS_OK;
+}
+
+static ls_status find(ls_peers *peers, int worker, uint64_t place, void **out) {
+    uint64_t number = place >> OFFSET_BITS;
+    const ls_segment *segment = &peers->world->segment;
+    *out = NULL;
+    if (!place) return LS_OK;
+    opened *o = peers->peer[worker].opened;
+    while (o && o->number != number) o = o->next;
+    if (!o) {
+        const ls_worker_record *record = &segment->header->workers[worker];
+        const table *theirs = record->peers ? ls_segment_at(segment, record->peers) : NULL;
+        if (!theirs || theirs->entry[number % TABLE].number != number)
+            return ls_fail(LS_ERR_FAILED, "the memory of worker %d's device is not to be found", record->rank);
+        o = calloc(1, sizeof *o);
+        if (!o) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors' memory");
+        void *memory = NULL;
+        ls_status status = ls_device_open(peers->device, &theirs->entry[number % TABLE].handle, &memory);
+        if (status != LS_OK) {
+            free(o);
+            return status;
+        }
+        *o = (opened){peers->peer[worker].opened, number, memory};
+        peers->peer[worker].opened = o;
+    }
+    *out = o->memory + (place & offset_mask);
+    return LS_OK;
+}
+
+static int worker_of(const ls_comm *comm, int local) {
+    return comm->world->local_of[comm->world_rank[ls_comm_local_rank(comm, local)]];
+}
+
+ls_status ls_peers_at(const ls_comm *comm, int local, uint64_t place, void **out) {
+    return find(comm->world->peers, worker_of(comm, local), place, out);
+}
+
+bool ls_peers_meet(ls_comm *comm) {
+    ls_world *world = comm->world;
+    ls_peers *peers = world->peers;
+    for (int l = 0; l < comm->local_size; l++) {
+        int worker = worker_of(comm, l);
+        const table *theirs = ls_segment_at(&world->segment, world->segment.header->workers[worker].peers);
+        void *counters;
+        if (l == comm->local || peers->peer[worker].counters) continue;
+        if (find(peers, worker, theirs->counters, &counters) != LS_OK) {
+            tell_staging(world, ls_status_message());
+            return false;
+        }
+        peers->peer[worker].counters = counters;
+    }
+    return true;
+}
+
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
+
+static int counter_number(const ls_comm *comm, ls_peers_count kind) {
+    return (comm->queue - LS_QUEUE_COMM) * 2 + (int)kind;
+}
+
+ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *value) {
+    ls_peers *peers = comm->world->peers;
+    int at = counter_number(comm, kind);
+    *value = ++peers->counted[at];
+    return ls_device_signal(peers->device, peers->counters + at * COUNTER_WORDS, *value);
+}
+
+const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind) {
+    return comm->world->peers->peer[worker_of(comm, local)].counters + counter_number(comm, kind) * COUNTER_WORDS;
+}
+
+ls_status ls_peers_scratch(const ls_comm *comm, size_t bytes, void **out) {
+    ls_peers *peers = comm->world->peers;
+    scratch *s = &peers->scratch[comm->queue];
+    if (s->bytes < bytes) {
+        ls_device_free(peers->device, s->memory);
+        *s = (scratch){0};
+        LS_TRY(ls_device_alloc(peers->device, bytes, &s->memory));
+        s->bytes = bytes;
+    }
+    *out = s->memory;
+    return LS_OK;
+}

@@ -1,0 +1,68 @@
+/* messages.c: a tensor from one worker's device to another's. The sender tells where it lies; the receiver's device
+ * copies it and counts; the receiver's host tells up to where. */
+#include "comm/peers/peers.h"
+
+enum { BEGIN, POSTED };
+
+static int local_number(const ls_comm *comm, int rank) {
+    int l = 0;
+    while (ls_comm_local_rank(comm, l) != rank) l++;
+    return l;
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
+
+static ls_status step_send(ls_request *r) {
+    const ls_comm *comm = r->comm;
+    ls_staging *t = r->tensors;
+    ls_mail_note note = {.ready = t->ready};
+    if (r->phase == BEGIN) {
+        LS_TRY(ls_peers_place(comm->world->peers, r->in, r->bytes, &note.place));
+        LS_TRY(ls_mail_post_note(r, &note));
+        r->phase = POSTED;
+    }
+    LS_TRY(ls_mail_await_note(r, &note));
+    const uint64_t *done = ls_peers_counter(comm, local_number(comm, r->peer), LS_PEERS_DONE);
+    t->counted[t->counts++] = (ls_counted){done, note.done};
+    return ls_request_complete(r);
+}
+
+ls_status ls_peers_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
+                              ls_request **out) {
+    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_SEND, to, tag, bytes, step_send, out));
+    (*out)->in = buffer;
+    return ls_peers_launch(device, *out, out);
+}
+
+/* ---- receiving --------------------------------------------------------------------------------------------------- */
+
+static ls_status enqueue(ls_request *r, ls_mail_note *note) {
+    const ls_comm *comm = r->comm;
+    ls_staging *t = r->tensors;
+    int from = local_number(comm, r->peer);
+    void *tensor;
+    LS_TRY(ls_device_await(t->device, ls_peers_counter(comm, from, LS_PEERS_READY), note->ready));
+    LS_TRY(ls_peers_at(comm, from, note->place, &tensor));
+    if (tensor) LS_TRY(ls_device_copy(t->device, r->out, tensor, r->bytes));
+    LS_TRY(ls_peers_signal(comm, LS_PEERS_DONE, &note->done));
+    return ls_device_record(t->device, &t->event);
+}
+
+static ls_status read_tensor(ls_request *r, ls_mail_note *note) {
+    int before = ls_device_use(r->tensors->device, r->comm->queue);
+    ls_status status = enqueue(r, note);
+    (void)ls_device_use(r->tensors->device, before);
+    return status;
+}
+
+static ls_status step_receive(ls_request *r) {
+    LS_TRY(ls_mail_take_note(r, read_tensor));
+    return ls_request_complete(r);
+}
+
+ls_status ls_peers_recv_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
+                              ls_request **out) {
+    LS_TRY(ls_message_prepare(comm, LS_TRAFFIC_RECEIVE, from, tag, bytes, step_receive, out));
+    (*out)->out = buffer;
+    return ls_peers_launch(device, *out, out);
+}

@@ -1,0 +1,287 @@
+/* sums.c: sums, flags and hashes of a partition. They are made and stay in memory of the device, in two pieces of it,
+ * until the host reads all that it wants to know at once:
+ *
+ *     sums     losses │ squares │ measured squares │ counts of replicas │ right answers ‖ by group: losses │ squares
+ *     hashes   a list of hashes, or of places of bad numbers, of whoever needs one
+ *
+ * A step without groups reads the first part of the sums, once. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/calls.h"
+#include "parallel/partition/state.h"
+
+enum {
+    LOSS_WORDS = sizeof(ls_loss_sum) / sizeof(int64_t),
+    LOSS = 0,
+    SQUARES = LOSS + LOSS_WORDS,
+    MEASURED = SQUARES + LS_EXACT_WORDS,
+    REPLICAS = MEASURED + LS_EXACT_WORDS,
+    RIGHT = REPLICAS + LS_COUNTS,
+    GROUPS = RIGHT + 1
+};
+
+_Static_assert(sizeof(ls_loss_sum) == LOSS_WORDS * sizeof(int64_t), "sums of losses lie among other int64");
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static size_t leaf_parts(const ls_partition *partition) {
+    return partition->nn.leaves ? 2 * (size_t)partition->setup.G : 0;
+}
+
+size_t ls_partition_sum_words(const ls_partition *partition) {
+    if (!partition->setup.train) return GROUPS;
+    return GROUPS + (size_t)partition->setup.G * LOSS_WORDS + leaf_parts(partition) * LS_EXACT_WORDS;
+}
+
+static ls_loss_sum *loss_at(const ls_partition *partition, int group) {
+    int64_t *at = group < 0 ? partition->sums + LOSS : partition->sums + GROUPS + group * LOSS_WORDS;
+    return (ls_loss_sum *)(void *)at;
+}
+
+static size_t part_at(const ls_partition *partition, int part) {
+    return GROUPS + (size_t)partition->setup.G * LOSS_WORDS + (size_t)part * LS_EXACT_WORDS;
+}
+
+static bool by_group(const ls_partition *partition) {
+    return partition->setup.train && (partition->nn.absent || partition->group_losses);
+}
+
+static size_t used_words(const ls_partition *partition) {
+    return by_group(partition) ? ls_partition_sum_words(partition) : GROUPS;
+}
+
+static ls_status clear(ls_partition *partition, size_t begin, size_t end) {
+    return ls_device_fill(partition->device, partition->sums + begin, 0, (end - begin) * sizeof(int64_t));
+}
+
+ls_status ls_partition_clear_sums(ls_partition *partition) { return clear(partition, 0, used_words(partition)); }
+
+static ls_status read_words(ls_partition *partition, size_t words) {
+    return ls_device_copy_out(partition->device, partition->host_sums, partition->sums, words * sizeof(int64_t));
+}
+
+static void merge_words(ls_exact_sum *into, const int64_t *words) {
+    ls_exact_sum sum = {.unsettled = 0};
+    memcpy(sum.words, words, sizeof sum.words);
+    ls_exact_sum_merge(into, &sum);
+}
+
+/* ---- losses ------------------------------------------------------------------------------------------------------ */
+
+static int group_of(const ls_partition *partition, size_t sequence) {
+    const ls_partition_setup *setup = &partition->setup;
+    int g = 0;
+    while (g < setup->G - 1 && sequence >= ls_slice_begin(setup->B, setup->G, g + 1)) g++;
+    return g;
+}
+
+/* Workers of a TP group see the same losses; the first of them reports them. */
+ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context) {
+    const ls_partition_setup *setup = &partition->setup;
+    const ls_nn *nn = &partition->nn;
+    bool apart = first >= 0 && by_group(partition);
+    if (setup->place.tp > 0 || partition->audits) return LS_OK;
+    for (size_t b = 0, n; b < nn->B; b += n) {
+        int g = apart ? group_of(partition, (size_t)first + b) : -1;
+        size_t left = apart ? ls_slice_begin(setup->B, setup->G, g + 1) - ((size_t)first + b) : nn->B;
+        n = nn->B - b < left ? nn->B - b : left;
+        if (apart && nn->absent && nn->absent[g]) continue;
+        LS_TRY(nn->ops->add_losses(
+            nn->device, &(ls_add_losses_call){loss_at(partition, g), nn->scratch.loss + b * nn->T, n, nn->T, context}));
+    }
+    return LS_OK;
+}
+
+/* Of what was read. */
+static void take_losses(ls_partition *partition, ls_loss_sum *loss) {
+    ls_loss_sum sum;
+    memcpy(&sum, partition->host_sums + LOSS, sizeof sum);
+    ls_loss_sum_merge(loss, &sum);
+    for (int g = 0; by_group(partition) && g < partition->setup.G; g++) {
+        memcpy(&sum, partition->host_sums + GROUPS + (size_t)g * LOSS_WORDS, sizeof sum);
+        ls_loss_sum_merge(loss, &sum);
+        if (partition->group_losses) ls_loss_sum_merge(&partition->group_losses[g], &sum);
+    }
+}
+
+ls_status ls_partition_losses(ls_partition *partition, ls_loss_sum *loss) {
+    LS_TRY(read_words(partition, used_words(partition)));
+    take_losses(partition, loss);
+    return LS_OK;
+}
+
+ls_status ls_partition_count_right(ls_partition *partition) {
+    const ls_nn *nn = &partition->nn;
+    size_t V = partition->model->shape.V;
+    return nn->ops->count_right(nn->device, &(ls_count_right_call){partition->sums + RIGHT, nn->scratch.logits, V,
+                                                                   ls_nn_rows(nn), V, nn->targets});
+}
+
+ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *loss, int64_t *right) {
+    ls_loss_sum sum;
+    LS_TRY(read_words(partition, GROUPS));
+    memcpy(&sum, partition->host_sums + LOSS, sizeof sum);
+    ls_loss_sum_merge(loss, &sum);
+    if (right) *right += partition->host_sums[RIGHT];
+    return LS_OK;
+}
+
+/* ---- squares: blocks of 1024 elements, slice by slice -------------------------------------------------------------
+ */
+
+ls_partition_run ls_partition_run_of(const ls_partition *partition, const ls_param *param, int i) {
+    size_t columns = param->columns, first = param->first_row * columns;
+    size_t begin = ls_param_slice_row(param, partition->model->S, i) * columns;
+    size_t end = ls_param_slice_row(param, partition->model->S, i + 1) * columns;
+    size_t from = first + param->once.begin, to = first + param->once.end;
+    if (!param->held || to <= begin || from >= end) return (ls_partition_run){0};
+    if (from < begin) from = begin;
+    if (to > end) to = end;
+    return (ls_partition_run){from - first, to - first, (from - begin) / LS_SQUARE_BLOCK};
+}
+
+ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, int64_t *words) {
+    return partition->nn.ops->square_sums(partition->device, &(ls_square_sums_call){words, x, elems});
+}
+
+static ls_status square_param(ls_partition *partition, const ls_param *param, int64_t *words) {
+    int slices = ls_param_slices(param, partition->model->S);
+    for (int i = 0; i < slices; i++) {
+        ls_partition_run run = ls_partition_run_of(partition, param, i);
+        if (run.end <= run.begin) continue;
+        LS_TRY(ls_partition_add_squares(partition, param->own_grad + (run.begin - param->own.begin),
+                                        run.end - run.begin, words));
+    }
+    return LS_OK;
+}
+
+bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) {
+    return param->kind == LS_PARAM_TOKENS && partition->model->shape.tied;
+}
+
+/* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart.
+ */
+static bool is_measured(const ls_partition *partition, const ls_param *param) {
+    return param->kind != LS_PARAM_VECTOR && !ls_partition_is_tied(partition, param);
+}
+
+ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part) {
+    int S = partition->model->S, slices = ls_param_slices(param, S);
+    size_t first = param->first_row, end = first + param->local_rows;
+    if (param->kind == LS_PARAM_VECTOR || (!param->split && partition->setup.place.tp > 0)) return LS_OK;
+    for (int i = 0; i < slices; i++) {
+        size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
+        if (row < first || row + rows > end) continue;
+        LS_TRY(ls_partition_add_squares(partition, leaf + (row - first) * param->columns, rows * param->columns,
+                                        partition->sums + part_at(partition, part)));
+    }
+    return LS_OK;
+}
+
+/* What every worker of the TP group has for itself counts once in the norm; that of the others must be finite too. */
+static ls_status look_at_replica(ls_partition *partition, const ls_param *param) {
+    size_t own = ls_param_range_elems(param->own);
+    if (!partition->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
+    return partition->nn.ops->count(partition->device,
+                                    &(ls_count_call){partition->sums + REPLICAS, param->own_grad, 1, LS_F32, own});
+}
+
+static void take_squares(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured) {
+    const int64_t *words = partition->host_sums;
+    merge_words(sum, words + SQUARES);
+    if (measured) merge_words(measured, words + MEASURED);
+    if (measured) ls_exact_sum_merge(sum, measured);
+    if (words[REPLICAS + LS_COUNT_BAD]) ls_exact_sum_add(sum, (double)NAN);
+    for (int i = 0; partition->group_squares && i < 2 * partition->setup.G; i++)
+        merge_words(&partition->group_squares[i], words + part_at(partition, i));
+}
+
+ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
+                                   ls_exact_sum *measured) {
+    LS_TRY(clear(partition, SQUARES, RIGHT));
+    for (int i = 0; i < partition->model->nparams; i++) {
+        const ls_param *param = ls_model_param(partition->model, i);
+        if (param->running) continue; /* running statistics have no gradient */
+        int64_t *words = partition->sums + (measured && is_measured(partition, param) ? MEASURED : SQUARES);
+        LS_TRY(square_param(partition, param, words));
+        LS_TRY(look_at_replica(partition, param));
+    }
+    LS_TRY(read_words(partition, used_words(partition)));
+    take_squares(partition, sum, measured);
+    if (loss) take_losses(partition, loss);
+    return LS_OK;
+}
+
+/* ---- numbers that are not finite --------------------------------------------------------------------------------- */
+
+ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype dtype, size_t elems, uint64_t *index) {
+    uint64_t *at = (uint64_t *)(void *)partition->hashes;
+    LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){x, dtype, elems, at}));
+    return ls_device_copy_out(partition->device, index, at, sizeof *index);
+}
+
+/* bad[i]: whether parameter i, its gradient or else own weights and moments, has a number that is not finite. */
+static ls_status find_bad_params(ls_partition *partition, bool grads, int64_t *bad) {
+    enum { EACH = 3 };
+    int params = ls_model_params(partition->model);
+    uint64_t *at = (uint64_t *)(void *)partition->hashes, *host = (uint64_t *)(void *)partition->host_hashes;
+    size_t bytes = (size_t)params * EACH * sizeof *at;
+    LS_TRY(ls_device_fill(partition->device, at, 0xFF, bytes));
+    for (int i = 0; i < params; i++) {
+        const ls_param *p = ls_model_param(partition->model, i);
+        const float *const tensors[EACH] = {grads ? p->own_grad : p->own_w, grads ? NULL : p->moment[0],
+                                            grads ? NULL : p->moment[1]};
+        size_t own = ls_param_range_elems(p->own);
+        for (int k = 0; own > 0 && k < EACH; k++)
+            if (tensors[k])
+                LS_TRY(partition->nn.ops->find_bad(partition->device,
+                                                   &(ls_find_bad_call){tensors[k], LS_F32, own, at + i * EACH + k}));
+    }
+    LS_TRY(ls_device_copy_out(partition->device, host, at, bytes));
+    for (int i = 0; i < params * EACH; i++) bad[i / EACH] |= host[i] != LS_ALL_FINITE;
+    return LS_OK;
+}
+
+static ls_status sum_bad_params(ls_partition *partition, bool grads, int *first) {
+    int count = ls_model_params(partition->model);
+    int64_t *bad = calloc((size_t)count, sizeof *bad);
+    if (!bad) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d parameters", count);
+    ls_status status = find_bad_params(partition, grads, bad);
+    if (status == LS_OK) status = ls_partition_sum(partition, bad, (size_t)count);
+    *first = -1;
+    for (int i = count - 1; i >= 0; i--)
+        if (bad[i]) *first = i;
+    free(bad);
+    return status;
+}
+
+ls_status ls_partition_bad_param(ls_partition *partition, int *param) { return sum_bad_params(partition, true, param); }
+ls_status ls_partition_bad_state(ls_partition *partition, int *param) {
+    return sum_bad_params(partition, false, param);
+}
+
+/* ---- hashes ------------------------------------------------------------------------------------------------------ */
+
+/* Blocks of many elements are hashed at a time; a check has up to LS_PARTITION_HASHES of a parameter. */
+size_t ls_partition_hash_room(const ls_partition *partition) {
+    enum { BLOCKS = 4096 };
+    size_t checks = (size_t)partition->model->nparams * LS_PARTITION_HASHES, buckets = (size_t)partition->nbuckets;
+    size_t most = checks > buckets ? checks : buckets, groups = partition->micro;
+    if (most < groups) most = groups;
+    return most < BLOCKS ? BLOCKS : most;
+}
+
+ls_status ls_partition_begin_hashes(ls_partition *partition, size_t count) {
+    return ls_device_fill(partition->device, partition->hashes, 0, count * sizeof *partition->hashes);
+}
+
+ls_status ls_partition_make_hash(ls_partition *partition, size_t i, const void *x, size_t bytes) {
+    if (!x || bytes == 0) return LS_OK;
+    return partition->nn.ops->hash(partition->nn.device, &(ls_hash_call){partition->hashes + i, x, bytes});
+}
+
+ls_status ls_partition_read_hashes(ls_partition *partition, ls_hash128 *out, size_t count) {
+    return ls_device_copy_out(partition->device, out, partition->hashes, count * sizeof *out);
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# device.sh: which device --device auto takes, with a libcuda that plays GPUs (tests/cuda): those that work, and it says so; the CPU where none does,
+# and it says why; the workers of a machine take GPUs in turn. What --version tells of them.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+stub=$(cd "$BUILD" && pwd)/tests/cuda
+[ -e "$stub/libcuda.so.1" ] || { echo "skipped: $stub/libcuda.so.1 is not built"; exit 77; }
+# The sanitizers' own library would have to come first.
+if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
+
+# Threads of a block are fibers there: small runs alone.
+tiny=(--model "$gpt2" --data "$text" --steps 1 --seq 4 --global-batch 2 --groups 2)
+train "${tiny[@]}" --device cpu --out "$scratch/cpu"
+right=$(weights)
+
+# auto TEXT VARIABLES… [-- FLAGS…]: a run that is told nothing of devices has the CPU's bits and this line of the device; "": none.
+auto() {
+    local line=$1 variables=()
+    shift
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do variables+=("$1") && shift; done
+    [ $# -eq 0 ] || shift
+    case_begin "auto: ${line:-nothing to say} (${variables[*]-})"
+    env -u LS_DEVICE LD_LIBRARY_PATH="$stub" ${variables[@]+"${variables[@]}"} \
+        "$LOCKSTEP" train "${tiny[@]}" "$@" --out "$scratch/auto" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    expect_weights "$right"
+    if [ -n "$line" ]; then
+        grep -Eq -- "^device    $line" "$scratch/out" || fail "no line of the device: $line"
+    elif grep -q '^device' "$scratch/out"; then
+        fail "it speaks of devices"
+    fi
+    rm -rf "$scratch/auto"
+}
+
+auto '1 × a CPU that plays a GPU, 1 GiB, compute capability 9.0 \(--device auto; kernels compiled by NVRTC\)$' XDG_CACHE_HOME="$scratch/cache"
+auto '2 × a CPU that plays a GPU' LS_CUDA_GPUS=3 -- --dp 2
+auto '' LS_CUDA_GPUS=0
+auto 'CPU, not a GPU: GPU 0 .*has compute capability 7.5, and 8.0 is needed' LS_CUDA_CAPABILITY=75
+auto 'CPU, not a GPU: the NVIDIA driver is for CUDA 11.8' LS_CUDA_VERSION=11080
+auto 'CPU, not a GPU: .*has not answered for 0.5 seconds' LS_CUDA_FAULT=cuInit:-1 LS_CUDA_WAIT_S=0.5
+auto 'CPU, not a GPU: .*killed by signal 6' LS_CUDA_FAULT=cuInit:-2
+auto 'CPU, not a GPU: GPU 0 failed: cuDevicePrimaryCtxRetain' LS_CUDA_FAULT=cuDevicePrimaryCtxRetain:101
+auto 'CPU, not a GPU: .*(has not finished its work|has not answered) for 0.5 seconds' LS_CUDA_HANG=1 LS_CUDA_WAIT_S=0.5
+
+for unit in bfmmla avx512-bf16 amx; do
+    flags=("${tiny[@]}" --precision bf16 --matrix-unit "$unit")
+    train "${flags[@]}" --device cpu --out "$scratch/unit"
+    rm -rf "$scratch/unit"
+    [ $status -eq 0 ] || continue # this CPU has not got it
+    case_begin "a GPU without $unit"
+    env -u LS_DEVICE LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${flags[@]}" --out "$scratch/unit" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    expect_status 0
+    grep -q "^device    CPU, not a GPU: GPUs have no matrix unit $unit" "$scratch/out" || fail "it does not say why"
+    rm -rf "$scratch/unit"
+done
+
+# Workers 0 and 2 are on GPU 0, worker 1 is on GPU 1, whose memory fails.
+case_begin "GPUs in turn"
+LD_LIBRARY_PATH=$stub LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LS_CUDA_FAULT=cuMemHostAlloc:214 \
+    train "${tiny[@]}" --global-batch 3 --groups 3 --dp 3 --device cuda --out "$scratch/turn"
+expect_status 1
+expect_said 'worker 1: GPU 1 failed: cuMemHostAlloc: uncorrectable ECC error'
+
+# Of a launcher's workers each looks for itself.
+if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | grep -q 'Open MPI'; then
+    mpi=(mpirun --oversubscribe --allow-run-as-root --bind-to none)
+    with=(-n 1 -x LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
+    without=(-n 1 "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
+    for how in '1 × a CPU that plays a GPU' 'CPU, not a GPU: worker 1 has none'; do
+        case_begin "mpirun: $how"
+        case $how in C*) other=("${without[@]}") ;; *) other=("${with[@]}") ;; esac
+        "${mpi[@]}" "${with[@]}" : "${other[@]}" >"$scratch/out" 2>"$scratch/err" </dev/null
+        status=$?
+        expect_weights "$right"
+        grep -q "^device    $how" "$scratch/out" || fail "no line of the device: $how"
+        rm -rf "$scratch/mpi"
+    done
+fi
+
+# version LINE VARIABLES…
+version() {
+    local line=$1
+    shift
+    case_begin "version: $line"
+    env "$@" "$LOCKSTEP" --version >"$scratch/out" 2>"$scratch/err" || fail "exit status $?"
+    grep -Eq -- "$line" "$scratch/out" || fail "no such line"
+}
+version '^driver     NVIDIA, for CUDA 13.0$' LD_LIBRARY_PATH="$stub"
+version '^GPU 1      a CPU that plays a GPU, compute capability 9.0, 1.0 GiB; kernels (built in|compiled by NVRTC on first use) for sm_90$' \
+    LD_LIBRARY_PATH="$stub" LS_CUDA_GPUS=2
+version '^GPU        none \(GPU 0 .* compute capability 7.5, and 8.0 is needed' LD_LIBRARY_PATH="$stub" LS_CUDA_CAPABILITY=75
+if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then version '^GPU        none \(no NVIDIA driver\)$' A=b; fi
+finished

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# gpu_memory.sh: on a GPU, played by the libcuda of the tests, a worker has one block of memory, scratch of kernels inside: --dry-run says how many
+# bytes, and the run takes as many. What does not fit is refused before the first step, with what to change.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+stub=$(cd "$BUILD" && pwd)/tests/cuda
+[ -e "$stub/libcuda.so.1" ] || { echo "skipped: $stub/libcuda.so.1 is not built"; exit 77; }
+# The sanitizers' own library would have to come first.
+if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
+
+tiny=(--steps 1 --seq 19 --global-batch 4 --groups 4 --device cuda --json)
+
+# The numbers of a member, one for each worker, in their order.
+numbers() { grep -o "\"$1\":[0-9]*" | sed 's/.*://'; }
+
+# same MODEL FLAGS…
+same() {
+    case_begin "as the dry run says: ${*:2}"
+    local model=$1 all
+    shift
+    # No GPU is needed to know.
+    "$LOCKSTEP" train --model "$model" --data "$text" "${tiny[@]}" "$@" --dry-run >"$scratch/out" 2>"$scratch/err" || fail "exit status $?"
+    sed 's/{"worker"/\n&/g' "$scratch/out" | grep '^{"worker"' | sed 's/"kinds".*//' | numbers bytes >"$scratch/said"
+    rm -f "$scratch/count"
+    LS_CUDA_COUNT=$scratch/count LD_LIBRARY_PATH=$stub train --model "$model" --data "$text" "${tiny[@]}" "$@" --out "$scratch/gpu"
+    expect_status 0
+    rm -rf "$scratch/gpu"
+    sed 's/.*"arena_bytes":\[\([0-9,]*\)\].*/\1/; s/,/\n/g' "$scratch/out" >"$scratch/took"
+    [ -s "$scratch/said" ] || fail "the dry run says nothing"
+    cmp -s "$scratch/said" "$scratch/took" || fail "said $(tr '\n' ' ' <"$scratch/said"), took $(tr '\n' ' ' <"$scratch/took")"
+    [ "$(numbers scratch_outside_arena_bytes <"$scratch/out" | sort -u)" = 0 ] || fail "scratch beside the arena: $(numbers scratch_outside_arena_bytes <"$scratch/out")"
+    [ "$(wc -l <"$scratch/took")" = 1 ] || return
+    all=$(($(cat "$scratch/took") + $(numbers lists_bytes <"$scratch/out")))
+    [ "$(cat "$scratch/count")" = "$all" ] || fail "the driver was asked for $(cat "$scratch/count") bytes, not $all"
+}
+
+same "$gpt2"
+same "$gpt2" --micro-batch 1 --recompute full
+same "$gpt2" --dp 2 --zero 3 --precision bf16
+same "$llama" --tp 2 --pp 2 --dropout 0.1
+same "$llama" --micro-batch 2 --audit 0.5 --numerics 1
+
+# refused TEXT MEMORY FLAGS…
+refused() {
+    case_begin "refused: $1"
+    LS_CUDA_MEMORY=$2 LD_LIBRARY_PATH=$stub train --model "$gpt2" --data "$text" "${tiny[@]}" "${@:3}" --out "$scratch/gpu"
+    expect_status 5
+    expect_said "$1"
+    expect_said 'use a smaller --micro-batch, --recompute full, a higher --zero'
+    [ ! -e "$scratch/gpu/metrics.jsonl" ] || fail "it had begun"
+    rm -rf "$scratch/gpu"
+}
+refused 'cuda:0 has 24\.6 MiB of memory free, and 1 worker on it needs 32\.' 30000000
+refused 'cuda:0 has 53\.2 MiB of memory free, and 2 workers on it need 6' 60000000 --dp 2
+case_begin "two GPUs have room for both"
+LS_CUDA_GPUS=2 LS_CUDA_MEMORY=60000000 LD_LIBRARY_PATH=$stub train --model "$gpt2" --data "$text" "${tiny[@]}" --dp 2 --out "$scratch/gpu"
+expect_status 0
+finished
