@@ -353,6 +353,25 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
+static ls_status run(ls_device *device, const ls_gemm *g);
+
+/* Rows of C are made by themselves: half of them needs half the scratch. */
+static ls_status run_halves(ls_device *device, const ls_gemm *g) {
+    if (g->m == 1 || g->patches || g->b_rows || g->c_rows)
+        return ls_fail(LS_ERR_INPUT,
+                       "a matmul of %zu × %zu with %d slices needs more scratch than a GPU has: use a "
+                       "smaller micro-batch",
+                       g->m, g->n, slices_of(g));
+    ls_gemm upper = *g, lower = *g;
+    upper.m = (g->m / 2 + 127) / 128 * 128 < g->m ? (g->m / 2 + 127) / 128 * 128 : g->m / 2;
+    lower.m = g->m - upper.m;
+    lower.a = (const char *)g->a + upper.m * (g->form == LS_GEMM_TN ? 1 : g->lda) * ls_dtype_bytes(g->dtype);
+    lower.c = (char *)g->c + upper.m * g->ldc * ls_dtype_bytes(g->c_dtype);
+    for (int s = 0; s < g->siblings; s++) lower.sibling[s] = g->sibling[s] + upper.m * g->ldsibling;
+    LS_TRY(run(device, &upper));
+    return run(device, &lower);
+}
+
 static ls_status run(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     bool gathers = g->patches || g->b_rows;
@@ -364,8 +383,7 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     if (unfolded) args.g.b_is_vector = true;
     const ls_cuda_kernel *kernels = kernels_of(g, &args.g, gathers && !unfolded);
     gemm_plan plan = {0};
-    if (!choose_plan(device, g, kernels, -1, &plan))
-        return ls_fail(LS_ERR_INPUT, "a matmul of %zu × %zu has more tiles than a GPU numbers", g->m, g->n);
+    if (!choose_plan(device, g, kernels, -1, &plan)) return run_halves(device, g);
     if (ls_cuda_computes_otherwise(device)) (void)choose_plan(device, g, kernels, plan.tile, &plan);
     const tile_kind *t = &tiles[plan.tile];
     args.g.tiles_m = (uint32_t)ls_cuda_divide_up(g->m, t->m);
