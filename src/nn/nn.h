@@ -179,8 +179,7 @@ static inline const void *ls_nn_weight(const ls_nn *nn, const ls_param *w) {
     return ls_policy_is_16(&nn->policy) ? (const void *)w->w16 : w->w;
 }
 
-/* ---- the TP group (param_slices.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- the TP group (param_slices.c) ------------------------------------------------------------------------------- */
 
 /* All rows from the stream's: *all is `stream` itself, or `space` with everything gathered. */
 ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *space, const void **all);

@@ -75,8 +75,7 @@ static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)
 #define CALL(cuda, name, ...)                                                                                          \
     LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
     double begin = 0;
@@ -148,8 +147,7 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
     return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
@@ -278,8 +276,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     return LS_OK;
 }
 
-/* ---- memory of other workers
- * ----------------------------------------------------------------------------------------- */
+/* ---- memory of other workers ------------------------------------------------------------------------------------- */
 
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
@@ -317,8 +314,7 @@ static ls_status await_counter(ls_device *device, const uint64_t *counter, uint6
     return LS_OK;
 }
 
-/* ---- kernels -------------------------------------------------------------------------------------------------------
- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args) {
@@ -377,8 +373,7 @@ size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->p
 
 size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_max; }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
@@ -482,8 +477,7 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     return LS_OK;
 }
 
-/* ---- without a GPU ------------------------------------------------------------------------------------------------
- */
+/* ---- without a GPU ----------------------------------------------------------------------------------------------- */
 
 static void destroy_dry(ls_device *device) { free(cuda_of(device)); }
 
