@@ -123,7 +123,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
-	@cmp -s $(BIN) lockstep || cp $(BIN) lockstep
+	@cmp -s $(BIN) lockstep || cp -f $(BIN) lockstep
 lockstep: all
 endif
 

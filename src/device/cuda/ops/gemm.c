@@ -18,7 +18,7 @@
 enum { TILES = 4 };
 
 /* What tiles make of the 132 multiprocessors of an H200, in TFLOP/s: `full` with as many blocks on each as fit, `alone`
- * with one on each (measured: lockstep bench kernels --device cuda). Only their ratios matter. */
+ * with one on each (measured: build/bench/gpu_kernels). Only their ratios matter. */
 #define LARGE_FULL 46.0
 #define NARROW_FULL 43.0
 #define NARROW_ALONE 31.0
@@ -363,7 +363,8 @@ static ls_status run_halves(ls_device *device, const ls_gemm *g) {
                        "smaller micro-batch",
                        g->m, g->n, slices_of(g));
     ls_gemm upper = *g, lower = *g;
-    upper.m = (g->m / 2 + 127) / 128 * 128 < g->m ? (g->m / 2 + 127) / 128 * 128 : g->m / 2;
+    upper.m = ls_cuda_divide_up(g->m / 2, tiles[0].m) * tiles[0].m; /* whole tiles, where that leaves something */
+    if (upper.m >= g->m) upper.m = g->m / 2;
     lower.m = g->m - upper.m;
     lower.a = (const char *)g->a + upper.m * (g->form == LS_GEMM_TN ? 1 : g->lda) * ls_dtype_bytes(g->dtype);
     lower.c = (char *)g->c + upper.m * g->ldc * ls_dtype_bytes(g->c_dtype);
