@@ -364,6 +364,11 @@ $(BUILD)/bench/fma_ceiling: $(BUILD)/bench/fma_ceiling.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 
+# Rates of a GPU's kernels in fp32.
+$(BUILD)/bench/gpu_kernels: $(BUILD)/bench/gpu_kernels.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
+
 bench-scale-run: all $(BUILD)/bench/fma_ceiling
 	@tools/venv $(BUILD)/venv
 	$(PYTHON) bench/scale.py --lockstep $(BIN) --ceiling $(BUILD)/bench/fma_ceiling $(BENCH_ARGS)

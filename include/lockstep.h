@@ -112,9 +112,9 @@ typedef struct ls_workers_options {
 } ls_workers_options;
 
 /* Runs `fn` in every worker and returns when all have ended. Without a launcher this forks `workers` processes, so call
- * it before any thread is started; with one worker `fn` runs in this process, but for forks_one. Under mpirun or srun the world is the
- * launcher's and `fn` runs in this process. The status is that of the worker that failed first, and the message names
- * it.
+ * it before any thread is started; with one worker `fn` runs in this process, but for forks_one. Under mpirun or srun
+ * the world is the launcher's and `fn` runs in this process. The status is that of the worker that failed first, and
+ * the message names it.
  *
  * SIGINT or SIGTERM to the process that forked ends all workers, with LS_ERR_INTERRUPTED or LS_ERR_TERMINATED. With
  * pass_signals each worker gets a SIGTERM instead, for either of them (forked workers ignore SIGINT itself, which a
@@ -460,8 +460,8 @@ void ls_run_close(ls_run *run);
 typedef ls_status (*ls_run_fn)(ls_run *run, void *arg);
 /* Starts the workers of a training run and calls `fn` in each, at the beginning of the run or where it goes on. As
  * ls_workers_run() it forks, so call it before any thread is started; one worker is this process, unless it computes on
- * a GPU; under mpirun or srun the workers are there already. Returns when all have ended. SIGINT and SIGTERM meanwhile: see ls_run_step(). Once for
- * a run. */
+ * a GPU; under mpirun or srun the workers are there already. Returns when all have ended. SIGINT and SIGTERM meanwhile:
+ * see ls_run_step(). Once for a run. */
 ls_status ls_run_workers(ls_run *run, ls_run_fn fn, void *arg);
 
 /* What follows is called by all workers of a run together, in the function that ls_run_workers() calls, and gives all

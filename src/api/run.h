@@ -36,7 +36,7 @@ struct ls_run {
     json_t *layout_file;
     ls_layout_request request;
     ls_layout layout;
-    ls_device_choice chosen; /* what computes */
+    ls_device_choice chosen;       /* what computes */
     double speeds[LS_WORKERS_MAX]; /* of the DP groups, once --shares auto has measured them */
     char *out;                     /* folder; owned */
     ls_tokenizer *tokenizer;

@@ -102,8 +102,8 @@ static ls_status prepare(ls_run *r) {
     LS_TRY(ls_run_options_pin(o, &r->settings));
     LS_TRY(choose_layout(r));
     int workers = r->launched ? 1 : ls_layout_workers(&r->layout); /* of a launcher each looks for itself */
-    LS_TRY(ls_options_blame(o, LS_OPT_device,
-                            ls_device_choose(o->device, workers, r->settings.policy.unit, &r->chosen)));
+    LS_TRY(
+        ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, workers, r->settings.policy.unit, &r->chosen)));
     r->settings.options.device = r->chosen.name;
     return choose_out(r);
 }

@@ -15,8 +15,7 @@
 #include "parallel/layout/layout.h"
 #include "run/folder/run_dir.h"
 
-/* ---- files that the config.json of a run names ---------------------------------------------------------------------
- */
+/* ---- files that the config.json of a run names ------------------------------------------------------------------- */
 
 /* Inputs (--data, --val-data, --tokenizer, --model, --layout) may be relative. They are looked for from the current
  * directory, as they always were, and then from the one in which the run was started, which config.json records.

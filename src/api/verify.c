@@ -94,14 +94,14 @@ static ls_status verify(ls_verify_request *request, const ls_run_setup *setup) {
 /* The layout of a run. */
 static ls_status verify_run(const ls_run *r, int64_t steps) {
     ls_options untraced = r->options; /* borrows all texts */
-    ls_lab_case one = {.start = r->start,
-                       .settings = r->settings,
-                       .steps = steps,
-                       .corpus = r->data.corpus,
-                       .val_corpus = r->data.val_corpus,
-                       .images = r->data.images,
-                       .val_images = r->data.val_images,
-                       .augment = r->data.augment};
+    ls_lab_model one = {.start = r->start,
+                        .settings = r->settings,
+                        .steps = steps,
+                        .corpus = r->data.corpus,
+                        .val_corpus = r->data.val_corpus,
+                        .images = r->data.images,
+                        .val_images = r->data.val_images,
+                        .augment = r->data.augment};
     ls_verify_request request = {.options = &untraced, .one = &one, .layout = &r->layout};
     untraced.trace = NULL;
     if (r->launched || !(r->data.corpus || r->data.images))

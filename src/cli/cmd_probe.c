@@ -47,7 +47,8 @@ static void print_gpu(const ls_native_gpu *g) {
     if (g->count == 0) return;
     printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB\n", g->count, g->name, g->capability / 10,
            g->capability % 10, g->memory_bytes / 0x1p30);
-    printf("         one of them, fp32: products %.3g TFLOP/s of %.3g; copies inside %.4g GB/s; from the host %.4g GB/s, to it "
+    printf("         one of them, fp32: products %.3g TFLOP/s of %.3g; copies inside %.4g GB/s; from the host %.4g "
+           "GB/s, to it "
            "%.4g GB/s\n",
            1e-12 * g->matmul_flops_per_second, 1e-12 * g->peak_flops_per_second, 1e-9 * g->copy_bytes_per_second,
            1e-9 * g->to_bytes_per_second, 1e-9 * g->from_bytes_per_second);

@@ -24,7 +24,7 @@ static void print_row(const ls_verify_result *r) {
     fflush(stdout);
 }
 
-static void print_case(const char *device, const ls_lab_case *c, const ls_verify_record *alone) {
+static void print_case(const char *device, const ls_lab_model *c, const ls_verify_record *alone) {
     const ls_settings *s = &c->settings;
     ls_verify_result one = {.layout = "one worker", .workers = 1, .totals = *alone->totals};
     printf(
@@ -49,7 +49,7 @@ static void print_counts(const ls_verify_outcome *n) {
     putchar('\n');
 }
 
-static json_t *case_json(const ls_lab_case *c, const ls_verify_record *alone) {
+static json_t *case_json(const ls_lab_model *c, const ls_verify_record *alone) {
     const ls_settings *s = &c->settings;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:s, s:f, s:[]}", "model", s->shape.name, "parameters",
                      (json_int_t)ls_model_elems(c->model), "steps", (json_int_t)c->steps, "global_batch",
@@ -71,7 +71,7 @@ static void on_start(void *ctx, const char *model, int row, int rows, const char
     ls_cli_progress("%s, layout %d of %d: %.80s", model, row, rows, layout);
 }
 
-static ls_status on_case(void *ctx, const ls_lab_case *one, const ls_verify_record *alone) {
+static ls_status on_case(void *ctx, const ls_lab_model *one, const ls_verify_record *alone) {
     session *s = ctx;
     ls_cli_progress_end();
     if (!s->opts->json) {

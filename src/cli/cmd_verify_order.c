@@ -78,7 +78,7 @@ static void step_text(int64_t step, char text[TEXT_MAX]) {
 
 /* ---- table ------------------------------------------------------------------------------------------------------- */
 
-static void print_head(const ls_lab_case *c) {
+static void print_head(const ls_lab_model *c) {
     const ls_settings *s = &c->settings;
     char last[TEXT_MAX], weights[TEXT_MAX + 16], loss[TEXT_MAX + 16];
     snprintf(last, sizeof last, "step %lld", (long long)c->steps);
@@ -136,7 +136,7 @@ static json_t *loss_json(const void *result, int step) {
     return json_sprintf("%a", ((const ls_order_result *)result)->loss[step]);
 }
 
-static json_t *case_json(const ls_lab_case *c) {
+static json_t *case_json(const ls_lab_model *c) {
     const ls_settings *s = &c->settings;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:i, s:[]}", "model", s->shape.name, "parameters",
                      (json_int_t)ls_model_elems(c->model), "steps", (json_int_t)c->steps, "global_batch",
@@ -179,9 +179,9 @@ static ls_status on_row(void *ctx, const ls_order_case *done, int way) {
 
 static ls_status run_case(session *s, const ls_order_request *request, const char *name) {
     ls_order_case *done = &s->cases[s->count];
-    ls_lab_case one;
+    ls_lab_model one;
     ls_status status = LS_OK;
-    LS_TRY(ls_lab_case_open(s->opts, name, STEPS, &one));
+    LS_TRY(ls_lab_model_open(s->opts, name, STEPS, &one));
     LS_TRY_OUT(check_groups(s->opts, one.settings.groups));
     json_t *json = case_json(&one);
     s->sums = json_object_get(json, "sums");
@@ -194,7 +194,7 @@ static ls_status run_case(session *s, const ls_order_request *request, const cha
     LS_TRY_OUT(ls_order_run(request, &one, done));
     if (!s->opts->json) print_hash(done);
 out:
-    ls_lab_case_close(&one);
+    ls_lab_model_close(&one);
     return status;
 }
 
@@ -225,7 +225,7 @@ static ls_status run(session *s) {
     LS_TRY(ls_verify_read_fault(&fault, &request.fault));
     s->json = json_pack("{s:[]}", "models");
     if (!s->json) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
-    for (int i = 0; i < LS_ORDER_CASES_MAX && ls_lab_case_name(s->opts, i, &name); i++) {
+    for (int i = 0; i < LS_ORDER_CASES_MAX && ls_lab_model_name(s->opts, i, &name); i++) {
         if (i > 0 && !s->opts->json) putchar('\n');
         LS_TRY(run_case(s, &request, name));
     }

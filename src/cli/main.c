@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cpu.h"
@@ -56,6 +57,13 @@ static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || s
 static bool is_told_by_another(ls_status status) {
     bool alike = (status == LS_ERR_INPUT && !ls_fail_is_here()) || is_stop(status);
     return status == LS_ERR_PEER || (alike && ls_launcher_place().rank > 0);
+}
+
+/* A launcher ends all workers as soon as one has failed, also the one that has not told why yet. Its signal ends the
+ * pause. */
+static void let_it_tell(void) {
+    enum { PAUSE_S = 3 };
+    (void)nanosleep(&(struct timespec){.tv_sec = PAUSE_S}, NULL);
 }
 
 /* One line, whatever a file name or a value in the message holds. To stop when asked to is no error. */
@@ -128,5 +136,6 @@ int main(int argc, char **argv) {
     if (is_quiet && request.task == LS_CLI_RUN && request.command == LS_COMMAND_TRAIN) status = LS_OK;
 out:
     if (status != LS_OK && !is_quiet && !is_told_by_another(status)) print_error(status, ls_status_message());
+    if (status == LS_ERR_INPUT && is_told_by_another(status)) let_it_tell();
     return ls_status_exit_code(status);
 }

@@ -3,7 +3,9 @@
  *
  * A collective takes its place in the device's order: it reads what was enqueued before its start, and what is enqueued
  * after ls_request_wait() finds its result. Where the host can follow the device's pointers nothing is copied that
- * lockstep.h's calls would not copy; else tensors go through memory of the host. */
+ * lockstep.h's calls would not copy. Where devices share their memory they move tensors themselves, and no host waits
+ * for a device (peers/peers.h): on communicators that were made after the device was opened. Else tensors go through
+ * memory of the host. */
 #ifndef LS_COMM_TENSORS_H
 #define LS_COMM_TENSORS_H
 

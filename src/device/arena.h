@@ -20,9 +20,9 @@
  *                  ▲ mark of both phases
  *
  * Phases nest like brackets: what is taken inside one is given up at its end, and the peak counts. Every piece starts
- * at a multiple of 64 bytes, or of what the memory's source says. A layout function only stores pointers: while it measures, they are NULL, and nothing may
- * be written through them until it has run the second time. The dry run of the planner is the measuring half alone, so
- * the numbers it prints are those of the run, to the byte.
+ * at a multiple of 64 bytes, or of what the memory's source says. A layout function only stores pointers: while it
+ * measures, they are NULL, and nothing may be written through them until it has run the second time. The dry run of the
+ * planner is the measuring half alone, so the numbers it prints are those of the run, to the byte.
  *
  * Invariants
  * 1. used ≤ peak, and while carving peak ≤ capacity.

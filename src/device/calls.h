@@ -526,6 +526,15 @@ typedef struct ls_add_call {
     size_t n;
 } ls_add_call;
 
+/* Rows of `bytes` bytes, to_stride and from_stride bytes from one to the next. They do not overlap. */
+typedef struct ls_copy_rows_call {
+    void *to;
+    size_t to_stride;
+    const void *from;
+    size_t from_stride;
+    size_t rows, bytes;
+} ls_copy_rows_call;
+
 /* The tree over contributions of `elems` elements each: LS_F32, or LS_BF16 or LS_F16, which are widened. 1 ≤ leaves ≤
  * LS_GROUPS_MAX, else LS_ERR_INPUT. `out` may be one of the fp32 contributions. */
 typedef struct ls_tree_sum_call {

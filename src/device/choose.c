@@ -83,8 +83,7 @@ static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
     if (!ls_cuda_is_installed()) return;
     look(workers);
     if (known.status != LS_OK) {
-        if (!known.survey.none)
-            (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: %s", known.message);
+        if (!known.survey.none) (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: %s", known.message);
         return;
     }
     if (unit != LS_UNIT_CHAIN) {

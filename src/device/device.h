@@ -49,13 +49,13 @@ typedef struct ls_memory_handle {
 
 /* What a device holds of its own kind of memory, beside what was allocated on it. */
 typedef struct ls_device_usage {
-    unsigned char id[16];       /* of the hardware: workers with the same share its memory */
-    size_t total, free;         /* of the hardware */
-    size_t others;              /* in use before this device had allocated: contexts, and other processes */
-    size_t modules;             /* kernels, as the driver's count of free memory tells */
-    size_t lists;               /* for lists of kernels' arguments */
-    size_t scratch;             /* that operations needed beyond what was lent to them */
-    size_t pinned;              /* memory of the host, for copies */
+    unsigned char id[16]; /* of the hardware: workers with the same share its memory */
+    size_t total, free;   /* of the hardware */
+    size_t others;        /* in use before this device had allocated: contexts, and other processes */
+    size_t modules;       /* kernels, as the driver's count of free memory tells */
+    size_t lists;         /* for lists of kernels' arguments */
+    size_t scratch;       /* that operations needed beyond what was lent to them */
+    size_t pinned;        /* memory of the host, for copies */
 } ls_device_usage;
 
 /* What a device is made of; the contracts are with the functions below. */

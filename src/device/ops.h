@@ -8,7 +8,8 @@
  * LS_ERR_INPUT for a type that is neither LS_F32 nor LS_BF16 nor LS_F16.
  *
  * Ids and targets are not checked here: whoever reads data checks it. Every operation may fail with LS_ERR_RESOURCE,
- * when the device has no memory for its scratch; scratch grows with the largest operation so far and stays. */
+ * when the device has no memory for its scratch; scratch beyond what was lent to the device grows with the largest
+ * operation so far and stays. */
 #ifndef LS_DEVICE_OPS_H
 #define LS_DEVICE_OPS_H
 
@@ -67,6 +68,7 @@
     X(convert, ls_convert_call)                                                                                        \
     X(round, ls_round_call)                                                                                            \
     X(add, ls_add_call)                                                                                                \
+    X(copy_rows, ls_copy_rows_call)                                                                                    \
     X(tree_sum, ls_tree_sum_call)                                                                                      \
     X(max, ls_max_call)                                                                                                \
     X(square_sums, ls_square_sums_call)                                                                                \

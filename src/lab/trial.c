@@ -16,9 +16,9 @@
 #include "run/agree.h"
 #include "run/inputs/inputs.h"
 
-ls_trial ls_trial_make(const ls_lab_case *one, const ls_layout *layout, int threads) {
+ls_trial ls_trial_make(const ls_lab_model *one, const ls_layout *layout, int threads) {
     return (ls_trial){.settings = &one->settings,
-                      .data = ls_lab_case_data(one),
+                      .data = ls_lab_model_data(one),
                       .weights = one->start.weights,
                       .layout = *layout,
                       .threads = threads};

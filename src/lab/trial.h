@@ -2,7 +2,7 @@
 #ifndef LS_LAB_TRIAL_H
 #define LS_LAB_TRIAL_H
 
-#include "lab/case.h"
+#include "lab/lab_model.h"
 
 /* Where trials run: in processes that are forked for each of them, or in those that a launcher has started, which then
  * make every call together. */
@@ -33,7 +33,7 @@ typedef struct ls_trial {
     void *ctx;
 } ls_trial;
 
-ls_trial ls_trial_make(const ls_lab_case *one, const ls_layout *layout, int threads);
+ls_trial ls_trial_make(const ls_lab_model *one, const ls_layout *layout, int threads);
 /* Whether this process tells the user. */
 bool ls_trial_is_first(const ls_trial_place *place);
 /* Starts the workers of the layout. Of a launcher's workers one works alone where the layout has one, and the others

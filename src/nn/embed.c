@@ -22,6 +22,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
                           ls_arena *arena) {
     (void)block;
     scratch->branch = ls_nn_take_f32(arena, "scratch", ls_nn_stream_rows(nn), nn->shape->C);
+    scratch->cross = ls_nn_take_cross(nn, arena);
     if (!nn->sequence_parallel) return;
     scratch->rows = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
     if (for_backward) scratch->rows2 = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);

@@ -61,6 +61,7 @@ typedef struct ls_scratch {
     float *middle; /* [stream][C] with 16-bit types: the residual stream between attention and MLP */
     void *rows;    /* [rows][C], as large as fp32: gathered, or a matmul before it is joined; of workers that share */
     void *rows2;   /* [rows][C] gathered: the gradient of the branch; with sequence parallelism */
+    void *cross;   /* [rows][C], as large as fp32: rows worker by worker, where sequences cross together */
     float
         *joined; /* [stream, or a share of the rows][C] with 16-bit types: the sum over the TP group, not yet rounded */
     void *wide;  /* [rows][hidden] output of the activation */
@@ -124,6 +125,7 @@ typedef struct ls_nn {
     ls_comm *tp; /* the TP group; NULL: this worker alone, or nothing is moved because the work is only priced */
     int tp_size, tp_index;
     bool sequence_parallel;
+    bool crosses_at_once;             /* with it: rows of all sequences are moved by one collective, not one for each */
     const float *rope_cos, *rope_sin; /* [shape T][head size / 2] */
 
     size_t ghost; /* images whose statistics batch norm takes together */
@@ -161,7 +163,9 @@ void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows
 static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
-/* scratch->rows and ->joined, where workers share sums. */
+/* scratch->cross, where it is needed. */
+void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
+/* scratch->rows, ->joined and ->cross, where workers share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
 /* Element `elems` of such memory, to write and to read. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
@@ -175,8 +179,7 @@ static inline const void *ls_nn_weight(const ls_nn *nn, const ls_param *w) {
     return ls_policy_is_16(&nn->policy) ? (const void *)w->w16 : w->w;
 }
 
-/* ---- the TP group (param_slices.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- the TP group (param_slices.c) ------------------------------------------------------------------------------- */
 
 /* All rows from the stream's: *all is `stream` itself, or `space` with everything gathered. */
 ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *space, const void **all);

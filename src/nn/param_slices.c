@@ -42,12 +42,18 @@ void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows
     return ls_arena_take_array(arena, kind, rows, columns * ls_dtype_bytes(nn->policy.act));
 }
 
+void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena) {
+    if (!nn->sequence_parallel || !nn->crosses_at_once) return NULL;
+    return ls_arena_take_array(arena, "scratch", ls_nn_rows(nn), nn->shape->C * sizeof(float));
+}
+
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch) {
     size_t rows = ls_nn_rows(nn), C = nn->shape->C, share = (rows + (size_t)nn->tp_size - 1) / (size_t)nn->tp_size;
     size_t most = ls_nn_stream_rows(nn) > share && nn->sequence_parallel ? ls_nn_stream_rows(nn) : share;
     bool rounds = nn->tp_size > 1 && ls_policy_is_16(&nn->policy);
     if (nn->sequence_parallel || rounds) scratch->rows = ls_arena_take_array(arena, "scratch", rows, C * sizeof(float));
     if (rounds) scratch->joined = ls_arena_take_array(arena, "scratch", most, C * sizeof(float));
+    scratch->cross = ls_nn_take_cross(nn, arena);
 }
 
 /* ---- crossings --------------------------------------------------------------------------------------------------- */
@@ -61,6 +67,30 @@ static ls_status finish(ls_request **requests, int count) {
     return status;
 }
 
+/* Bytes of the tokens that worker t has of one sequence. */
+static size_t cross_bytes(const ls_nn *nn, int t, size_t row) { return (token_of(nn, t + 1) - token_of(nn, t)) * row; }
+
+/* Between rows worker by worker, as a collective moves them, and sequence by sequence; `row` bytes each. */
+static ls_status turn_rows(const ls_nn *nn, char *rows, size_t row, bool to_rows) {
+    for (int t = 0; t < nn->tp_size; t++) {
+        char *apart = (char *)nn->scratch.cross + nn->B * token_of(nn, t) * row, *at = rows + token_of(nn, t) * row;
+        size_t bytes = cross_bytes(nn, t, row), all = nn->T * row;
+        ls_copy_rows_call call = to_rows ? (ls_copy_rows_call){at, all, apart, bytes, nn->B, bytes}
+                                         : (ls_copy_rows_call){apart, bytes, at, all, nn->B, bytes};
+        LS_TRY(nn->ops->copy_rows(nn->device, &call));
+    }
+    return LS_OK;
+}
+
+static bool is_one_crossing(const ls_nn *nn) { return nn->crosses_at_once && nn->B > 1; }
+
+static ls_status gather_at_once(const ls_nn *nn, const void *stream, size_t row, void *space) {
+    size_t bytes[LS_SLICES_MAX];
+    for (int t = 0; t < nn->tp_size; t++) bytes[t] = nn->B * cross_bytes(nn, t, row);
+    LS_TRY(ls_tensor_all_gather(nn->device, nn->tp, stream, nn->scratch.cross, bytes));
+    return turn_rows(nn, space, row, true);
+}
+
 ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *space, const void **all) {
     size_t bytes[LS_SLICES_MAX], row = nn->shape->C * ls_dtype_bytes(dtype);
     ls_request *requests[SEQUENCES_AT_ONCE];
@@ -68,7 +98,8 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
     if (!nn->sequence_parallel) return LS_OK;
     *all = space;
     if (!nn->tp) return LS_OK;
-    for (int t = 0; t < nn->tp_size; t++) bytes[t] = (token_of(nn, t + 1) - token_of(nn, t)) * row;
+    if (is_one_crossing(nn)) return gather_at_once(nn, stream, row, space);
+    for (int t = 0; t < nn->tp_size; t++) bytes[t] = cross_bytes(nn, t, row);
     for (size_t b = 0; b < nn->B;) {
         int count = 0;
         for (; count < SEQUENCES_AT_ONCE && b < nn->B; b++, count++)
@@ -79,10 +110,19 @@ ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void
     return LS_OK;
 }
 
-static ls_status scatter(const ls_nn *nn, const float *rows, float *stream) {
+static ls_status scatter_at_once(const ls_nn *nn, float *rows, float *stream) {
+    size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
+    const void *part = nn->scratch.cross;
+    for (int t = 0; t <= nn->tp_size; t++) shards[t] = nn->B * token_of(nn, t) * C;
+    LS_TRY(turn_rows(nn, (char *)rows, C * sizeof(float), false));
+    return ls_tensor_reduce_scatter(nn->device, nn->tp, NULL, LS_F32, &part, stream, shards, ls_nn_rows(nn) * C);
+}
+
+static ls_status scatter(const ls_nn *nn, float *rows, float *stream) {
     size_t shards[LS_SLICES_MAX + 1], C = nn->shape->C;
     ls_request *requests[SEQUENCES_AT_ONCE];
     if (!nn->tp) return LS_OK;
+    if (is_one_crossing(nn)) return scatter_at_once(nn, rows, stream);
     for (int t = 0; t <= nn->tp_size; t++) shards[t] = token_of(nn, t) * C;
     for (size_t b = 0; b < nn->B;) {
         int count = 0;

@@ -283,8 +283,7 @@ ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     return status;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------
- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 typedef struct line_reader {
     char text[LS_METRICS_LINE_MAX];

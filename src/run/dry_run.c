@@ -36,11 +36,13 @@ static ls_status no_images(void *ctx, size_t begin, size_t end, float *pixels, i
     return LS_OK;
 }
 
+ls_partition_feed ls_dry_feed(void) { return (ls_partition_feed){.read = no_tokens, .images = no_images}; }
+
 /* Micro-batches in the middle of many are like their neighbours. */
 static ls_status run_actions(ls_partition *partition, int stage) {
     enum { FIRST = 6, LAST = 2 };
     const ls_schedule *schedule = ls_partition_schedule(partition);
-    ls_partition_feed feed = {.read = no_tokens, .images = no_images};
+    const ls_partition_feed feed = ls_dry_feed();
     for (int i = 0; i < schedule->count[stage]; i++) {
         const ls_action *action = &schedule->actions[stage][i];
         if (action->micro >= FIRST && action->micro < schedule->micros - LAST) continue;
@@ -49,16 +51,17 @@ static ls_status run_actions(ls_partition *partition, int stage) {
     return LS_OK;
 }
 
-static ls_status run_update(const ls_settings *settings, ls_partition *partition, ls_device *device) {
+ls_status ls_dry_update(const ls_settings *settings, ls_partition *partition, ls_device *device) {
     ls_exact_sum squares;
-    ls_loss_sum loss = {0};
     ls_update_step by = {.rule = settings->optimizer.kind};
     ls_optimizer_update update = {.step = {by, by}};
-    const ls_model *model = ls_partition_model(partition);
     memset(&squares, 0, sizeof squares);
     LS_TRY(ls_partition_finish_grads(partition));
-    LS_TRY(ls_partition_square_norm(partition, &loss, &squares, NULL));
-    LS_TRY(ls_optimizer_step(&update, device, &settings->policy, model));
+    LS_TRY(ls_partition_square_norm(partition, NULL, &squares, NULL));
+    return ls_optimizer_step(&update, device, &settings->policy, ls_partition_model(partition));
+}
+
+static ls_status hash_weights(const ls_model *model, ls_device *device) {
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *p = ls_model_param(model, i);
         if (p->held) LS_TRY(device->ops->hash(device, &(ls_hash_call){NULL, p->w, ls_param_elems(p) * sizeof(float)}));
@@ -75,13 +78,15 @@ ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup)
     ls_status status = LS_OK;
     LS_TRY(ls_device_open_dry(settings->options.device, &setup->align, &device));
     if (!device) return LS_OK;
+    setup->apart = true;
     ls_partition_setup alone = *setup;
     alone.world = NULL;
     alone.mesh = NULL;
     LS_TRY_OUT(ls_model_create(&settings->shape, settings->slices, &model));
     LS_TRY_OUT(ls_partition_create(model, device, &alone, &partition));
     LS_TRY_OUT(run_actions(partition, setup->place.pp));
-    LS_TRY_OUT(run_update(settings, partition, device));
+    LS_TRY_OUT(ls_dry_update(settings, partition, device));
+    LS_TRY_OUT(hash_weights(model, device));
     LS_TRY_OUT(ls_device_get_usage(device, &usage));
     setup->scratch_bytes = usage.scratch > LEAST_BYTES ? usage.scratch : LEAST_BYTES;
 out:

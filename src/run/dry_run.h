@@ -36,6 +36,10 @@ extern const char *const ls_dry_kind_names[LS_DRY_KINDS];
  * step, from a step on a device without hardware. The device is that of the settings' options, chosen: "auto" counts as
  * the CPU. */
 ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup);
+/* Actions of a step without data, and what follows the last of them until the weights are new, on a device that
+ * computes nothing. */
+ls_partition_feed ls_dry_feed(void);
+ls_status ls_dry_update(const ls_settings *settings, ls_partition *partition, ls_device *device);
 /* The worker of `rank`, but for its traffic. */
 ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out);
 /* The micro-batch is chosen where the layout leaves it open. ls_dry_free() also after a failure. */

@@ -45,11 +45,12 @@ ls_status ls_room_check(const ls_room *room, const size_t *bytes) {
             if (room->of[i].free < room_there) room_there = room->of[i].free;
         }
         if (need <= room_there) continue;
-        return ls_fail(LS_ERR_RESOURCE,
-                       "%s has %.1f MiB of memory free, and %d worker%s on it need%s %.1f MiB (%.1f MiB for worker %d): "
-                       "use a smaller --micro-batch, --recompute full, a higher --zero with more replicas, or more GPUs",
-                       room->of[r].name, (double)room_there / 0x1p20, workers, workers == 1 ? "" : "s",
-                       workers == 1 ? "s" : "", (double)need / 0x1p20, (double)bytes[r] / 0x1p20, r);
+        return ls_fail(
+            LS_ERR_RESOURCE,
+            "%s has %.1f MiB of memory free, and %d worker%s on it need%s %.1f MiB (%.1f MiB for worker %d): "
+            "use a smaller --micro-batch, --recompute full, a higher --zero with more replicas, or more GPUs",
+            room->of[r].name, (double)room_there / 0x1p20, workers, workers == 1 ? "" : "s", workers == 1 ? "s" : "",
+            (double)need / 0x1p20, (double)bytes[r] / 0x1p20, r);
     }
     return LS_OK;
 }

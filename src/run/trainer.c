@@ -107,6 +107,7 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .numerics = s->options.numerics > 0,
                                 .checks_state = s->options.check >= LS_CHECK_STATE,
                                 .audits = s->options.audit > 0,
+                                .apart = s->options.device && strcmp(s->options.device, "fake") == 0,
                                 .policy = s->policy,
                                 .B = s->B,
                                 .T = s->T,

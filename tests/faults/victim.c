@@ -5,8 +5,9 @@
  *          [--limit-files N] [--limit-processes N] [--limit-memory-mib N]
  *
  * NAME: barrier, broadcast, all_gather, all_to_all, send_recv, all_reduce, reduce_scatter or all (each in turn); or
- * tensors: sums and messages on devices that share memory, the fake one. Without --loops it never ends. Each worker writes its process id to DIR/RANK before the first loop. Prints errors and ends as
- * the product does: one line "error: …" and the exit status that belongs to it. After L loops rank 0 prints "done L".
+ * tensors: sums and messages on devices that share memory, the fake one. Without --loops it never ends. Each worker
+ * writes its process id to DIR/RANK before the first loop. Prints errors and ends as the product does: one line "error:
+ * …" and the exit status that belongs to it. After L loops rank 0 prints "done L".
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +22,8 @@
 #include "comm/tensors.h"
 #include "lockstep.h"
 
-#define OPS(X) X(barrier) X(broadcast) X(all_gather) X(all_to_all) X(send_recv) X(all_reduce) X(reduce_scatter) X(all) X(tensors)
+#define OPS(X)                                                                                                         \
+    X(barrier) X(broadcast) X(all_gather) X(all_to_all) X(send_recv) X(all_reduce) X(reduce_scatter) X(all) X(tensors)
 #define HOWS(X) X(none) X(error) X(exit) X(segv) X(stop) X(oom) X(disagree) X(leave)
 
 #define OP_ENUM(name) OP_##name,

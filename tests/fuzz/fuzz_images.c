@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

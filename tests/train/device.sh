@@ -32,7 +32,7 @@ auto() {
     rm -rf "$scratch/auto"
 }
 
-auto '1 × a CPU that plays a GPU, 1 GiB, compute capability 9.0 \(--device auto; kernels compiled by NVRTC\)$' XDG_CACHE_HOME="$scratch/cache"
+auto '1 × a CPU that plays a GPU, 1 GiB, compute capability 9.0 \(--device auto; kernels (built in|compiled by NVRTC)\)$' XDG_CACHE_HOME="$scratch/cache"
 auto '2 × a CPU that plays a GPU' LS_CUDA_GPUS=3 -- --dp 2
 auto '' LS_CUDA_GPUS=0
 auto 'CPU, not a GPU: GPU 0 .*has compute capability 7.5, and 8.0 is needed' LS_CUDA_CAPABILITY=75

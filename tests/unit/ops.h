@@ -130,4 +130,11 @@ static inline void on_every_device(void (*body)(void)) {
     on_cuda(body);
 }
 
+/* test_NAME: all_NAME on every device. */
+#define ON_EVERY_DEVICE(name)                                                                                          \
+    static void test_##name(void **state) {                                                                            \
+        (void)state;                                                                                                   \
+        on_every_device(all_##name);                                                                                   \
+    }
+
 #endif

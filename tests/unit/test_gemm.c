@@ -136,6 +136,29 @@ static void test_tiles(void **state) {
     stride_step = 1;
 }
 
+/* Products that take a GPU's larger tiles (the GPU that a CPU plays has four multiprocessors): aligned or not, with
+ * more sums that wait in the tree than shared memory holds, and with a tile that is partly empty. */
+static void test_large_tiles(void **state) {
+    (void)state;
+    static const struct large_case {
+        size_t m, n, k;
+        int slices;
+        unsigned options;
+    } cases[] = {
+        {512, 128, 36, 1, BIAS},         {508, 124, 64, 16, WILD | BIAS}, {510, 128, 70, 1, 0},
+        {510, 128, 70, 64, WILD | BIAS}, {1024, 64, 20, 1, WILD},         {1020, 60, 40, 10, BIAS},
+    };
+    stride_step = 4;
+    for (int form = 0; cuda && form < 3; form++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            problem p;
+            open_problem(&p, (ls_gemm_form)form, cases[i].m, cases[i].n, cases[i].k, cases[i].slices, cases[i].options);
+            check_on_cuda(&p, 0);
+            close_problem(&p);
+        }
+    stride_step = 1;
+}
+
 /* Few rows whose operands a GPU reads four numbers at a time: a kernel of its own. */
 static void test_few_rows(void **state) {
     (void)state;
@@ -301,11 +324,13 @@ static void test_golden(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_shapes),   cmocka_unit_test(test_slices),   cmocka_unit_test(test_thin),
-        cmocka_unit_test(test_all_together),    cmocka_unit_test(test_chunks),   cmocka_unit_test(test_continued_chain),
-        cmocka_unit_test(test_types),           cmocka_unit_test(test_accuracy), cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_golden),          cmocka_unit_test(test_tiles),    cmocka_unit_test(test_few_rows),
-        cmocka_unit_test(test_refused_by_cuda),
+        cmocka_unit_test(test_random_shapes), cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_thin),          cmocka_unit_test(test_all_together),
+        cmocka_unit_test(test_chunks),        cmocka_unit_test(test_continued_chain),
+        cmocka_unit_test(test_types),         cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_nothing),       cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_tiles),         cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_large_tiles),   cmocka_unit_test(test_refused_by_cuda),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

@@ -4,22 +4,9 @@
  * gaps between rows and with the ranges that threads would take, and hashes all outputs, every NaN being one. A hash
  * that changes means that numbers of training runs change: then the arithmetic version of docs/arithmetic.md changes
  * too. That the bits are right is for the other tests. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "layers.h"
 
-#include <cmocka.h>
-
-#include "base/cpu.h"
 #include "base/hash.h"
-#include "base/rng.h"
-#include "device/cpu/kernels.h"
-
-/* PLAIN: −4 … 4. WILD: any bits, with zeros, subnormals, infinities and NaN among them. */
-typedef enum kind { PLAIN, WILD } kind;
 
 enum { MEMORY = 1 << 22, HASHES = 128, GAP = 3 };
 
@@ -41,23 +28,11 @@ static float *take(golden *g, size_t n) {
     return at;
 }
 
-static float number(ls_rng_key key, uint64_t index, kind of) {
-    uint32_t bits = ls_rng_u32(key, index);
-    float x;
-    if (of == PLAIN) return ((float)(bits >> 8) * 0x1p-24f - 0.5f) * 8.0f;
-    if (index % 11 == 3) bits &= 0x807FFFFFu;
-    if (index % 13 == 5) bits &= 0x80000000u;
-    /* Most within the range where functions do something. */
-    if (index % 3 != 0) bits = (bits & 0x81FFFFFFu) | 0x3E000000u;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* Random numbers, others for each call. */
 static float *fresh(golden *g, size_t n) {
     float *to = take(g, n);
     ls_rng_key key = ls_rng_key_make(20, g->fills++, n);
-    for (size_t i = 0; i < n; i++) to[i] = number(key, i, g->of);
+    for (size_t i = 0; i < n; i++) to[i] = random_float(key, i, g->of);
     return to;
 }
 
@@ -85,144 +60,64 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-static void layer_norm(golden *g) {
+static void norm(golden *g, bool rms) {
     EACH_SHAPE(s) {
         size_t n = s->rows * s->stride, cut = s->C / 3;
-        float *x = fresh(g, n), *w = fresh(g, s->C), *b = fresh(g, s->C), *dy = fresh(g, n), *y = fresh(g, n);
-        float *dw = fresh(g, s->C), *db = fresh(g, s->C), *mean = fresh(g, s->rows), *rstd = fresh(g, s->rows);
+        float *x = fresh(g, n), *w = fresh(g, s->C), *b = rms ? NULL : fresh(g, s->C), *dy = fresh(g, n);
+        float *y = fresh(g, n), *dw = fresh(g, s->C), *db = rms ? NULL : fresh(g, s->C);
+        float *mean = rms ? NULL : fresh(g, s->rows), *rstd = fresh(g, s->rows);
         const ls_norm_kernels *k = &g->k->norm;
-        k->forward(&(ls_norm_call){.y = y,
-                                   .y_stride = s->stride,
-                                   .mean = mean,
-                                   .rstd = rstd,
-                                   .x = x,
-                                   .x_stride = s->stride,
-                                   .w = w,
-                                   .b = b,
-                                   .eps = 1e-5f,
-                                   .rows = s->rows,
-                                   .C = s->C});
-        keep(g, y, n), keep(g, mean, s->rows), keep(g, rstd, s->rows);
-        k->backward(&(ls_norm_call){.dx = y,
-                                    .dx_stride = s->stride,
-                                    .dy = dy,
-                                    .dy_stride = s->stride,
-                                    .x = x,
-                                    .x_stride = s->stride,
-                                    .w = w,
-                                    .mean = mean,
-                                    .rstd = rstd,
-                                    .rows = s->rows,
-                                    .C = s->C});
-        k->params(&(ls_norm_call){.dw = dw,
-                                  .db = db,
-                                  .dy = dy,
-                                  .dy_stride = s->stride,
-                                  .x = x,
-                                  .x_stride = s->stride,
-                                  .mean = mean,
-                                  .rstd = rstd,
-                                  .rows = s->rows,
-                                  .C = cut});
-        k->params(&(ls_norm_call){.dw = dw + cut,
-                                  .db = db + cut,
-                                  .dy = dy + cut,
-                                  .dy_stride = s->stride,
-                                  .x = x + cut,
-                                  .x_stride = s->stride,
-                                  .mean = mean,
-                                  .rstd = rstd,
-                                  .rows = s->rows,
-                                  .C = s->C - cut});
-        keep(g, y, n), keep(g, dw, s->C), keep(g, db, s->C);
+        ls_norm_call call = {.rms = rms,
+                             .rows = s->rows,
+                             .C = s->C,
+                             .eps = 1e-5f,
+                             .x = x,
+                             .x_stride = s->stride,
+                             .w = w,
+                             .b = b,
+                             .y = y,
+                             .y_stride = s->stride,
+                             .mean = mean,
+                             .rstd = rstd,
+                             .dy = dy,
+                             .dy_stride = s->stride,
+                             .dx = y,
+                             .dx_stride = s->stride,
+                             .dw = dw,
+                             .db = db};
+        k->forward(&call);
+        keep(g, y, n);
+        if (mean) keep(g, mean, s->rows);
+        keep(g, rstd, s->rows);
+        k->backward(&call);
+        call.C = cut;
+        k->params(&call);
+        call.C = s->C - cut, call.x = x + cut, call.dy = dy + cut, call.dw = dw + cut, call.db = db ? db + cut : NULL;
+        k->params(&call);
+        keep(g, y, n), keep(g, dw, s->C);
+        if (db) keep(g, db, s->C);
     }
 }
 
-static void rms_norm(golden *g) {
-    EACH_SHAPE(s) {
-        size_t n = s->rows * s->stride, cut = s->C / 3;
-        float *x = fresh(g, n), *w = fresh(g, s->C), *dy = fresh(g, n), *y = fresh(g, n);
-        float *dw = fresh(g, s->C), *rstd = fresh(g, s->rows);
-        const ls_norm_kernels *k = &g->k->norm;
-        k->forward(&(ls_norm_call){.rms = true,
-                                   .y = y,
-                                   .y_stride = s->stride,
-                                   .rstd = rstd,
-                                   .x = x,
-                                   .x_stride = s->stride,
-                                   .w = w,
-                                   .eps = 1e-5f,
-                                   .rows = s->rows,
-                                   .C = s->C});
-        keep(g, y, n), keep(g, rstd, s->rows);
-        k->backward(&(ls_norm_call){.rms = true,
-                                    .dx = y,
-                                    .dx_stride = s->stride,
-                                    .dy = dy,
-                                    .dy_stride = s->stride,
-                                    .x = x,
-                                    .x_stride = s->stride,
-                                    .w = w,
-                                    .rstd = rstd,
-                                    .rows = s->rows,
-                                    .C = s->C});
-        k->params(&(ls_norm_call){.rms = true,
-                                  .dw = dw,
-                                  .dy = dy,
-                                  .dy_stride = s->stride,
-                                  .x = x,
-                                  .x_stride = s->stride,
-                                  .rstd = rstd,
-                                  .rows = s->rows,
-                                  .C = cut});
-        k->params(&(ls_norm_call){.rms = true,
-                                  .dw = dw + cut,
-                                  .dy = dy + cut,
-                                  .dy_stride = s->stride,
-                                  .x = x + cut,
-                                  .x_stride = s->stride,
-                                  .rstd = rstd,
-                                  .rows = s->rows,
-                                  .C = s->C - cut});
-        keep(g, y, n), keep(g, dw, s->C);
-    }
-}
+static void layer_norm(golden *g) { norm(g, false); }
+static void rms_norm(golden *g) { norm(g, true); }
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
 
 enum { FLAT = 4099 };
 
-static void gelu(golden *g) {
+static void activate(golden *g, int act) {
     float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.forward[LS_ACT_GELU](y, x, FLAT);
+    g->k->act.forward[act](y, x, FLAT);
     keep(g, y, FLAT);
-    g->k->act.backward[LS_ACT_GELU](y, dy, x, FLAT);
+    g->k->act.backward[act](y, dy, x, FLAT);
     keep(g, y, FLAT);
 }
 
-static void silu(golden *g) {
-    float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.forward[LS_ACT_SILU](y, x, FLAT);
-    keep(g, y, FLAT);
-    g->k->act.backward[LS_ACT_SILU](y, dy, x, FLAT);
-    keep(g, y, FLAT);
-}
-
-static void relu(golden *g) {
-    float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.forward[LS_ACT_RELU](y, x, FLAT);
-    keep(g, y, FLAT);
-    g->k->act.backward[LS_ACT_RELU](y, dy, x, FLAT);
-    keep(g, y, FLAT);
-}
-
-static void sigmoid(golden *g) {
-    float *x = fresh(g, FLAT), *dy = fresh(g, FLAT), *y = take(g, FLAT);
-    g->k->act.forward[LS_ACT_SIGMOID](y, x, FLAT);
-    keep(g, y, FLAT);
-    g->k->act.backward[LS_ACT_SIGMOID](y, dy, x, FLAT);
-    keep(g, y, FLAT);
-}
+static void gelu(golden *g) { activate(g, LS_ACT_GELU); }
+static void silu(golden *g) { activate(g, LS_ACT_SILU); }
+static void relu(golden *g) { activate(g, LS_ACT_RELU); }
+static void sigmoid(golden *g) { activate(g, LS_ACT_SIGMOID); }
 
 static void gated(golden *g) {
     EACH_SHAPE(s) {

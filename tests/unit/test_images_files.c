@@ -11,7 +11,7 @@
 
 #include "data_files.h"
 #include "data/images/images.h"
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 enum { ROOM = 4096, RECORD = 3073 };
 

@@ -12,7 +12,7 @@
 #include "data_files.h"
 #include "pictures.h"
 #include "data/images/images.h"
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 static void make_dir(const char *name) { assert_int_equal(mkdir(in_folder(name), 0700), 0); }
 

@@ -55,66 +55,35 @@ static double layer_objective(const double *p) { return norm_objective(p, 0); }
 static double rms_objective(const double *p) { return norm_objective(p, 1); }
 
 static void check_norm(const ls_norm_kernels *k) {
-    float p[N + 2 * C], gradient[N + 2 * C] = {0}, y[N], mean[ROWS], rstd[ROWS], *dw = gradient + N, *db = dw + C;
-    fill(p, N + 2 * C, 1);
-    k->forward(&(ls_norm_call){.y = y,
-                               .y_stride = C,
-                               .mean = mean,
-                               .rstd = rstd,
-                               .x = p,
-                               .x_stride = C,
-                               .w = p + N,
-                               .b = p + N + C,
-                               .eps = EPS,
-                               .rows = ROWS,
-                               .C = C});
-    k->backward(&(ls_norm_call){.dx = gradient,
-                                .dx_stride = C,
-                                .dy = dy,
-                                .dy_stride = C,
+    for (int rms = 0; rms < 2; rms++) {
+        float p[N + 2 * C], gradient[N + 2 * C] = {0}, y[N], mean[ROWS], rstd[ROWS];
+        fill(p, N + 2 * C, 1);
+        const ls_norm_call c = {.rms = rms,
+                                .rows = ROWS,
+                                .C = C,
+                                .eps = EPS,
                                 .x = p,
                                 .x_stride = C,
                                 .w = p + N,
-                                .mean = mean,
+                                .b = rms ? NULL : p + N + C,
+                                .y = y,
+                                .y_stride = C,
+                                .mean = rms ? NULL : mean,
                                 .rstd = rstd,
-                                .rows = ROWS,
-                                .C = C});
-    k->params(&(ls_norm_call){.dw = dw,
-                              .db = db,
-                              .dy = dy,
-                              .dy_stride = C,
-                              .x = p,
-                              .x_stride = C,
-                              .mean = mean,
-                              .rstd = rstd,
-                              .rows = ROWS,
-                              .C = C});
-    check_gradient(layer_objective, p, gradient, N + 2 * C, "layer norm");
-    memset(gradient, 0, sizeof gradient);
-    k->forward(&(ls_norm_call){.rms = true,
-                               .y = y,
-                               .y_stride = C,
-                               .rstd = rstd,
-                               .x = p,
-                               .x_stride = C,
-                               .w = p + N,
-                               .eps = EPS,
-                               .rows = ROWS,
-                               .C = C});
-    k->backward(&(ls_norm_call){.rms = true,
+                                .dy = dy,
+                                .dy_stride = C,
                                 .dx = gradient,
                                 .dx_stride = C,
-                                .dy = dy,
-                                .dy_stride = C,
-                                .x = p,
-                                .x_stride = C,
-                                .w = p + N,
-                                .rstd = rstd,
-                                .rows = ROWS,
-                                .C = C});
-    k->params(&(ls_norm_call){
-        .rms = true, .dw = dw, .dy = dy, .dy_stride = C, .x = p, .x_stride = C, .rstd = rstd, .rows = ROWS, .C = C});
-    check_gradient(rms_objective, p, gradient, N + C, "rms norm");
+                                .dw = gradient + N,
+                                .db = rms ? NULL : gradient + N + C};
+        k->forward(&c);
+        k->backward(&c);
+        k->params(&c);
+        if (rms)
+            check_gradient(rms_objective, p, gradient, N + C, "rms norm");
+        else
+            check_gradient(layer_objective, p, gradient, N + 2 * C, "layer norm");
+    }
 }
 
 static void test_norm(void **state) {

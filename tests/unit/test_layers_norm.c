@@ -66,80 +66,37 @@ static void expect(norm_case *c, int rms) {
     }
 }
 
+/* Rows [r, r + n), columns [begin, end). */
+static ls_norm_call call_of(norm_case *c, int rms, size_t r, size_t n, size_t begin, size_t end) {
+    return (ls_norm_call){.rms = rms,
+                          .rows = n,
+                          .C = end - begin,
+                          .eps = EPS,
+                          .x = row_of(&c->x, r) + begin,
+                          .x_stride = c->x.stride,
+                          .w = c->w.at + begin,
+                          .b = rms ? NULL : c->b.at + begin,
+                          .y = row_of(&c->y, r) + begin,
+                          .y_stride = c->y.stride,
+                          .mean = rms ? NULL : c->mean.at + r,
+                          .rstd = c->rstd.at + r,
+                          .dy = row_of(&c->dy, r) + begin,
+                          .dy_stride = c->dy.stride,
+                          .dx = row_of(&c->dx, r) + begin,
+                          .dx_stride = c->dx.stride,
+                          .dw = c->dw.at + begin,
+                          .db = rms ? NULL : c->db.at + begin};
+}
+
 static void call_rows(const ls_norm_kernels *k, norm_case *c, int rms, size_t r, size_t n) {
-    size_t C = c->x.C;
-    float *mean = c->mean.at + r, *rstd = c->rstd.at + r;
-    const float *x = row_of(&c->x, r), *dy = row_of(&c->dy, r), *w = c->w.at;
-    if (rms) {
-        k->forward(&(ls_norm_call){.rms = true,
-                                   .y = row_of(&c->y, r),
-                                   .y_stride = c->y.stride,
-                                   .rstd = rstd,
-                                   .x = x,
-                                   .x_stride = c->x.stride,
-                                   .w = w,
-                                   .eps = EPS,
-                                   .rows = n,
-                                   .C = C});
-        k->backward(&(ls_norm_call){.rms = true,
-                                    .dx = row_of(&c->dx, r),
-                                    .dx_stride = c->dx.stride,
-                                    .dy = dy,
-                                    .dy_stride = c->dy.stride,
-                                    .x = x,
-                                    .x_stride = c->x.stride,
-                                    .w = w,
-                                    .rstd = rstd,
-                                    .rows = n,
-                                    .C = C});
-    } else {
-        k->forward(&(ls_norm_call){.y = row_of(&c->y, r),
-                                   .y_stride = c->y.stride,
-                                   .mean = mean,
-                                   .rstd = rstd,
-                                   .x = x,
-                                   .x_stride = c->x.stride,
-                                   .w = w,
-                                   .b = c->b.at,
-                                   .eps = EPS,
-                                   .rows = n,
-                                   .C = C});
-        k->backward(&(ls_norm_call){.dx = row_of(&c->dx, r),
-                                    .dx_stride = c->dx.stride,
-                                    .dy = dy,
-                                    .dy_stride = c->dy.stride,
-                                    .x = x,
-                                    .x_stride = c->x.stride,
-                                    .w = w,
-                                    .mean = mean,
-                                    .rstd = rstd,
-                                    .rows = n,
-                                    .C = C});
-    }
+    ls_norm_call call = call_of(c, rms, r, n, 0, c->x.C);
+    k->forward(&call);
+    k->backward(&call);
 }
 
 static void call_columns(const ls_norm_kernels *k, norm_case *c, int rms, size_t begin, size_t end) {
-    if (rms)
-        k->params(&(ls_norm_call){.rms = true,
-                                  .dw = c->dw.at + begin,
-                                  .dy = c->dy.at + begin,
-                                  .dy_stride = c->dy.stride,
-                                  .x = c->x.at + begin,
-                                  .x_stride = c->x.stride,
-                                  .rstd = c->rstd.at,
-                                  .rows = c->x.rows,
-                                  .C = end - begin});
-    else
-        k->params(&(ls_norm_call){.dw = c->dw.at + begin,
-                                  .db = c->db.at + begin,
-                                  .dy = c->dy.at + begin,
-                                  .dy_stride = c->dy.stride,
-                                  .x = c->x.at + begin,
-                                  .x_stride = c->x.stride,
-                                  .mean = c->mean.at,
-                                  .rstd = c->rstd.at,
-                                  .rows = c->x.rows,
-                                  .C = end - begin});
+    ls_norm_call call = call_of(c, rms, 0, c->x.rows, begin, end);
+    k->params(&call);
 }
 
 static void check_cuts(const ls_norm_kernels *k, const norm_case *start, const norm_case *expected, int rms,

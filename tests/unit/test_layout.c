@@ -17,7 +17,7 @@
 #include "model/shape_file.h"
 #include "parallel/layout/layout.h"
 #include "parallel/layout/layout.h"
-#include "parallel/layout/parts.h"
+#include "parallel/layout/make.h"
 
 enum { TEXT_MAX = 512 };
 

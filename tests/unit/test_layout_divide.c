@@ -13,7 +13,7 @@
 #include "model/model.h"
 #include "model/shape_file.h"
 #include "parallel/layout/layout.h"
-#include "parallel/layout/parts.h"
+#include "parallel/layout/make.h"
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 

@@ -83,6 +83,34 @@ static void check_convert(size_t n) {
     check("convert", n, 0);
 }
 
+/* Addresses, strides and rows that are multiples of 16 bytes, of 4, and of nothing. */
+static void check_copy_rows(size_t rows, size_t bytes, size_t more, size_t shift) {
+    size_t from_stride = bytes + more, to_stride = bytes + 2 * more;
+    twin from = make((rows * from_stride + shift) / sizeof(float) + 1);
+    twin to = make((rows * to_stride + shift) / sizeof(float) + 1);
+    ok(ops->copy_rows(device, &(ls_copy_rows_call){(char *)to.dev + shift, to_stride, (const char *)from.dev + shift,
+                                                   from_stride, rows, bytes}));
+    for (size_t r = 0; r < rows; r++)
+        memcpy((char *)to.ref + shift + r * to_stride, (const char *)from.ref + shift + r * from_stride, bytes);
+    check("copied rows", rows, bytes);
+}
+
+static void all_copies(void) {
+    static const size_t rows[] = {0, 1, 3, 40}, bytes[] = {0, 2, 4, 16, 48, 1000, 16384, 30002};
+    for (size_t r = 0; r < 4; r++)
+        for (size_t b = 0; b < 8; b++) {
+            check_copy_rows(rows[r], bytes[b], 0, 0);
+            check_copy_rows(rows[r], bytes[b], 16, 0);
+            check_copy_rows(rows[r], bytes[b], 4, 4);
+            check_copy_rows(rows[r], bytes[b], 6, 2);
+        }
+}
+
+static void test_copies(void **state) {
+    (void)state;
+    on_every_device(all_copies);
+}
+
 static float tree(const float *x, int n) {
     int left = 1;
     if (n == 1) return x[0];
@@ -419,7 +447,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),   cmocka_unit_test(test_events),  cmocka_unit_test(test_errors),
         cmocka_unit_test(test_table),    cmocka_unit_test(test_flat),    cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_scratch),
+        cmocka_unit_test(test_products), cmocka_unit_test(test_scratch), cmocka_unit_test(test_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

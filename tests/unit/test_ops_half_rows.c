@@ -344,35 +344,12 @@ static void all_losses(void) {
     }
 }
 
-static void test_norms(void **state) {
-    (void)state;
-    on_every_device(all_norms);
-}
-
-static void test_gates(void **state) {
-    (void)state;
-    on_every_device(all_gates);
-}
-
-static void test_dropouts(void **state) {
-    (void)state;
-    on_every_device(all_dropouts);
-}
-
-static void test_embeddings(void **state) {
-    (void)state;
-    on_every_device(all_embeddings);
-}
-
-static void test_rotations(void **state) {
-    (void)state;
-    on_every_device(all_rotations);
-}
-
-static void test_losses(void **state) {
-    (void)state;
-    on_every_device(all_losses);
-}
+ON_EVERY_DEVICE(norms)
+ON_EVERY_DEVICE(gates)
+ON_EVERY_DEVICE(dropouts)
+ON_EVERY_DEVICE(embeddings)
+ON_EVERY_DEVICE(rotations)
+ON_EVERY_DEVICE(losses)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

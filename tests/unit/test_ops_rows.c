@@ -5,135 +5,71 @@
 
 /* ---- norms, gates, embeddings ------------------------------------------------------------------------------------ */
 
-static void check_norms(size_t rows, size_t C) {
-    const ls_norm_kernels *k = &portable.norm;
+/* A twin's memory on the device, or that of the reference. */
+static float *side(twin t, bool ref) { return ref ? t.ref : t.dev; }
+
+static void check_norm(size_t rows, size_t C, bool rms) {
     size_t s = C + 3;
     twin x = make(rows * s), w = make(C), b = make(C), y = make(rows * s), mean = make(rows), rstd = make(rows);
     twin dy = make(rows * C), dx = make(rows * s);
-    ls_norm_call c = {.rows = rows,
-                      .C = C,
-                      .eps = 1e-5f,
-                      .x = x.dev,
-                      .x_stride = s,
-                      .w = w.dev,
-                      .b = b.dev,
-                      .y = y.dev,
-                      .y_stride = s,
-                      .mean = mean.dev,
-                      .rstd = rstd.dev,
-                      .dy = dy.dev,
-                      .dy_stride = C,
-                      .dx = dx.dev,
-                      .dx_stride = s};
-    ok(ops->norm_forward(device, &c));
-    ok(ops->norm_backward(device, &c));
-    k->forward(&(ls_norm_call){.y = y.ref,
-                               .y_stride = s,
-                               .mean = mean.ref,
-                               .rstd = rstd.ref,
-                               .x = x.ref,
-                               .x_stride = s,
-                               .w = w.ref,
-                               .b = b.ref,
-                               .eps = 1e-5f,
-                               .rows = rows,
-                               .C = C});
-    k->backward(&(ls_norm_call){.dx = dx.ref,
-                                .dx_stride = s,
-                                .dy = dy.ref,
-                                .dy_stride = C,
-                                .x = x.ref,
-                                .x_stride = s,
-                                .w = w.ref,
-                                .mean = mean.ref,
-                                .rstd = rstd.ref,
-                                .rows = rows,
-                                .C = C});
-    check("layer norm", rows, C);
+    ls_norm_call calls[2];
+    for (int ref = 0; ref < 2; ref++)
+        calls[ref] = (ls_norm_call){.rms = rms,
+                                    .rows = rows,
+                                    .C = C,
+                                    .eps = 1e-5f,
+                                    .x = side(x, ref),
+                                    .x_stride = s,
+                                    .w = side(w, ref),
+                                    .b = rms ? NULL : side(b, ref),
+                                    .y = side(y, ref),
+                                    .y_stride = s,
+                                    .mean = rms ? NULL : side(mean, ref),
+                                    .rstd = side(rstd, ref),
+                                    .dy = side(dy, ref),
+                                    .dy_stride = C,
+                                    .dx = side(dx, ref),
+                                    .dx_stride = s};
+    ok(ops->norm_forward(device, &calls[0]));
+    ok(ops->norm_backward(device, &calls[0]));
+    portable.norm.forward(&calls[1]);
+    portable.norm.backward(&calls[1]);
+    check(rms ? "RMS norm" : "layer norm", rows, C);
+}
 
-    x = make(rows * s), w = make(C), y = make(rows * s), rstd = make(rows);
-    dy = make(rows * C), dx = make(rows * s);
-    c = (ls_norm_call){.rows = rows,
-                       .C = C,
-                       .rms = true,
-                       .eps = 1e-5f,
-                       .x = x.dev,
-                       .x_stride = s,
-                       .w = w.dev,
-                       .y = y.dev,
-                       .y_stride = s,
-                       .rstd = rstd.dev,
-                       .dy = dy.dev,
-                       .dy_stride = C,
-                       .dx = dx.dev,
-                       .dx_stride = s};
-    ok(ops->norm_forward(device, &c));
-    ok(ops->norm_backward(device, &c));
-    k->forward(&(ls_norm_call){.rms = true,
-                               .y = y.ref,
-                               .y_stride = s,
-                               .rstd = rstd.ref,
-                               .x = x.ref,
-                               .x_stride = s,
-                               .w = w.ref,
-                               .eps = 1e-5f,
-                               .rows = rows,
-                               .C = C});
-    k->backward(&(ls_norm_call){.rms = true,
-                                .dx = dx.ref,
-                                .dx_stride = s,
-                                .dy = dy.ref,
-                                .dy_stride = C,
-                                .x = x.ref,
-                                .x_stride = s,
-                                .w = w.ref,
-                                .rstd = rstd.ref,
-                                .rows = rows,
-                                .C = C});
-    check("RMS norm", rows, C);
+static void check_norms(size_t rows, size_t C) {
+    check_norm(rows, C, false);
+    check_norm(rows, C, true);
 }
 
 static void check_gates(size_t rows, size_t C) {
-    const ls_act_kernels *k = &portable.act;
     size_t s = 2 * C + 1;
     twin in = make(rows * s), y = make(rows * C), dy = make(rows * C), din = make(rows * s), bias = make(C);
     twin pre = make(rows * s), z = make(rows * C);
-    ok(ops->gated_forward(
-        device,
-        &(ls_gated_call){
-            .rows = rows, .columns = C, .gate = in.dev, .up = in.dev + C, .in_stride = s, .y = y.dev, .y_stride = C}));
-    ok(ops->gated_backward(device, &(ls_gated_call){.rows = rows,
-                                                    .columns = C,
-                                                    .gate = in.dev,
-                                                    .up = in.dev + C,
-                                                    .in_stride = s,
-                                                    .dy = dy.dev,
-                                                    .dy_stride = C,
-                                                    .dgate = din.dev,
-                                                    .dup = din.dev + C,
-                                                    .din_stride = s}));
-    ok(ops->bias_gelu_forward(device, &(ls_bias_gelu_call){rows, C, in.dev, s, bias.dev, pre.dev, s, z.dev, C}));
-    k->gated_forward(&(ls_gated_call){
-        .y = y.ref, .y_stride = C, .gate = in.ref, .up = in.ref + C, .in_stride = s, .rows = rows, .columns = C});
-    k->gated_backward(&(ls_gated_call){.dgate = din.ref,
-                                       .dup = din.ref + C,
-                                       .din_stride = s,
-                                       .dy = dy.ref,
-                                       .dy_stride = C,
-                                       .gate = in.ref,
-                                       .up = in.ref + C,
-                                       .in_stride = s,
-                                       .rows = rows,
-                                       .columns = C});
-    k->bias_gelu_forward(&(ls_bias_gelu_call){.y = z.ref,
-                                              .y_stride = C,
-                                              .pre = pre.ref,
-                                              .pre_stride = s,
-                                              .c = in.ref,
-                                              .c_stride = s,
-                                              .bias = bias.ref,
-                                              .rows = rows,
-                                              .columns = C});
+    ls_gated_call gated[2];
+    ls_bias_gelu_call biased[2];
+    for (int ref = 0; ref < 2; ref++) {
+        gated[ref] = (ls_gated_call){.rows = rows,
+                                     .columns = C,
+                                     .gate = side(in, ref),
+                                     .up = side(in, ref) + C,
+                                     .in_stride = s,
+                                     .y = side(y, ref),
+                                     .y_stride = C,
+                                     .dy = side(dy, ref),
+                                     .dy_stride = C,
+                                     .dgate = side(din, ref),
+                                     .dup = side(din, ref) + C,
+                                     .din_stride = s};
+        biased[ref] =
+            (ls_bias_gelu_call){rows, C, side(in, ref), s, side(bias, ref), side(pre, ref), s, side(z, ref), C};
+    }
+    ok(ops->gated_forward(device, &gated[0]));
+    ok(ops->gated_backward(device, &gated[0]));
+    ok(ops->bias_gelu_forward(device, &biased[0]));
+    portable.act.gated_forward(&gated[1]);
+    portable.act.gated_backward(&gated[1]);
+    portable.act.bias_gelu_forward(&biased[1]);
     check("gates", rows, C);
 }
 
@@ -285,35 +221,12 @@ static void all_losses(void) {
     check_loss(2, 60007); /* more than the shared memory of a GPU */
 }
 
-static void test_norms(void **state) {
-    (void)state;
-    on_every_device(all_norms);
-}
-
-static void test_gates(void **state) {
-    (void)state;
-    on_every_device(all_gates);
-}
-
-static void test_embeddings(void **state) {
-    (void)state;
-    on_every_device(all_embeddings);
-}
-
-static void test_dropouts(void **state) {
-    (void)state;
-    on_every_device(all_dropouts);
-}
-
-static void test_rotations(void **state) {
-    (void)state;
-    on_every_device(all_rotations);
-}
-
-static void test_losses(void **state) {
-    (void)state;
-    on_every_device(all_losses);
-}
+ON_EVERY_DEVICE(norms)
+ON_EVERY_DEVICE(gates)
+ON_EVERY_DEVICE(embeddings)
+ON_EVERY_DEVICE(dropouts)
+ON_EVERY_DEVICE(rotations)
+ON_EVERY_DEVICE(losses)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -11,7 +11,7 @@
 
 #include "numerics/float16.h"
 #include "tiny_trainer.h"
-#include "lab/verify/order.h"
+#include "lab/verify/sum_order.h"
 
 /* ---- by hand -----------------------------------------------------------------------------------------------------
  *

@@ -171,8 +171,7 @@ static void print_remedy(const ls_plan_answer *a) {
         printf("  nothing that was tried: omit some of the given options\n");
 }
 
-/* ---- why: how it comes to fit, what stops it, what to change, how it scales ---------------------------------------
- */
+/* ---- why: how it comes to fit, what stops it, what to change, how it scales -------------------------------------- */
 
 static void print_ladder(const ls_plan_answer *a) {
     printf("\nmemory needed, technique by technique (%.1f GiB available)\n", a->best->prediction.capacity_bytes / GIB);
@@ -256,8 +255,7 @@ void ls_plan_report(const ls_plan_answer *a) {
     print_scaling(a);
 }
 
-/* ---- this program on a machine that lockstep probe measured: memory as train --dry-run has it ---------------------
- */
+/* ---- this program on a machine that lockstep probe measured: memory as train --dry-run has it -------------------- */
 
 static void print_parts(const ls_prediction *p) {
     printf("\n%-22s %10s\n", "time of a step", "s");

@@ -125,8 +125,7 @@ static void print_last(const ls_validation *v) {
     printf("\n");
 }
 
-/* ---- JSON: times in seconds, memory in bytes, errors as shares of what was measured -------------------------------
- */
+/* ---- JSON: times in seconds, memory in bytes, errors as shares of what was measured ------------------------------ */
 
 static json_t *layout_json(const ls_knobs *l) {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:i, s:s, s:b, s:s}", "dp", l->dp, "tp", l->tp, "pp", l->pp,

@@ -209,7 +209,6 @@ ls_status ls_train_print_done(const ls_run *run) {
                                weights, "identity", run->identity_hash, "out", run->out, "arena_bytes",
                                ls_cli_json_list(ls_layout_workers(&trainer->layout), arena_json, arenas));
     if (trainer->room.known)
-        json_object_set_new(object, "gpu",
-                            ls_cli_json_list(ls_layout_workers(&trainer->layout), usage_json, usages));
+        json_object_set_new(object, "gpu", ls_cli_json_list(ls_layout_workers(&trainer->layout), usage_json, usages));
     return ls_cli_print_json(object);
 }

@@ -19,7 +19,7 @@ static const uint64_t number_mask = ((uint64_t)1 << (64 - OFFSET_BITS)) - 1,
 typedef struct table {
     uint64_t counters; /* their place */
     struct {
-        uint64_t number;
+        _Atomic uint64_t number; /* 0: none, or it was freed */
         ls_memory_handle handle;
     } entry[TABLE];
 } table;
@@ -94,10 +94,13 @@ static ls_status note_allocation(ls_device_guest *guest, void *memory, size_t by
 }
 
 static void forget_allocation(ls_device_guest *guest, void *memory) {
-    for (allocation **at = &peers_of(guest)->allocations; *at; at = &(*at)->next) {
+    ls_peers *peers = peers_of(guest);
+    for (allocation **at = &peers->allocations; *at; at = &(*at)->next) {
         allocation *a = *at;
         if (a->memory != memory) continue;
         *at = a->next;
+        if (peers->table && peers->table->entry[a->number % TABLE].number == a->number)
+            peers->table->entry[a->number % TABLE].number = 0;
         free(a);
         return;
     }
@@ -182,29 +185,52 @@ ls_status ls_peers_place(ls_peers *peers, const void *memory, size_t bytes, uint
     return LS_OK;
 }
 
+static const table *table_of(const ls_peers *peers, int worker) {
+    const ls_segment *segment = &peers->world->segment;
+    uint64_t at = segment->header->workers[worker].peers;
+    return at ? ls_segment_at(segment, at) : NULL;
+}
+
+/* Memory that its owner has freed is let go before more of it is opened: a driver may give new memory the handle of
+ * old, and an address that is open is given again. */
+static void close_freed(ls_peers *peers, int worker, const table *theirs) {
+    for (opened **at = &peers->peer[worker].opened; *at;) {
+        opened *o = *at;
+        if (theirs->entry[o->number % TABLE].number == o->number) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        ls_device_close(peers->device, o->memory);
+        free(o);
+    }
+}
+
+static ls_status open_allocation(ls_peers *peers, int worker, uint64_t number, opened **out) {
+    const table *theirs = table_of(peers, worker);
+    if (!theirs || theirs->entry[number % TABLE].number != number)
+        return ls_fail(LS_ERR_FAILED, "the memory of worker %d's device is not to be found",
+                       peers->world->segment.header->workers[worker].rank);
+    close_freed(peers, worker, theirs);
+    void *memory;
+    LS_TRY(ls_device_open(peers->device, &theirs->entry[number % TABLE].handle, &memory));
+    *out = malloc(sizeof **out);
+    if (!*out) {
+        ls_device_close(peers->device, memory);
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors' memory");
+    }
+    **out = (opened){peers->peer[worker].opened, number, memory};
+    peers->peer[worker].opened = *out;
+    return LS_OK;
+}
+
 static ls_status find(ls_peers *peers, int worker, uint64_t place, void **out) {
     uint64_t number = place >> OFFSET_BITS;
-    const ls_segment *segment = &peers->world->segment;
     *out = NULL;
     if (!place) return LS_OK;
     opened *o = peers->peer[worker].opened;
     while (o && o->number != number) o = o->next;
-    if (!o) {
-        const ls_worker_record *record = &segment->header->workers[worker];
-        const table *theirs = record->peers ? ls_segment_at(segment, record->peers) : NULL;
-        if (!theirs || theirs->entry[number % TABLE].number != number)
-            return ls_fail(LS_ERR_FAILED, "the memory of worker %d's device is not to be found", record->rank);
-        o = calloc(1, sizeof *o);
-        if (!o) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors' memory");
-        void *memory = NULL;
-        ls_status status = ls_device_open(peers->device, &theirs->entry[number % TABLE].handle, &memory);
-        if (status != LS_OK) {
-            free(o);
-            return status;
-        }
-        *o = (opened){peers->peer[worker].opened, number, memory};
-        peers->peer[worker].opened = o;
-    }
+    if (!o) LS_TRY(open_allocation(peers, worker, number, &o));
     *out = o->memory + (place & offset_mask);
     return LS_OK;
 }
@@ -222,10 +248,9 @@ bool ls_peers_meet(ls_comm *comm) {
     ls_peers *peers = world->peers;
     for (int l = 0; l < comm->local_size; l++) {
         int worker = worker_of(comm, l);
-        const table *theirs = ls_segment_at(&world->segment, world->segment.header->workers[worker].peers);
         void *counters;
         if (l == comm->local || peers->peer[worker].counters) continue;
-        if (find(peers, worker, theirs->counters, &counters) != LS_OK) {
+        if (find(peers, worker, table_of(peers, worker)->counters, &counters) != LS_OK) {
             tell_staging(world, ls_status_message());
             return false;
         }

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 enum { BATCHES_MAX = 9 };
 

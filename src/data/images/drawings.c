@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "data/images/images.h"
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 #include "data/images/raster.h"
 
 enum { NOISE_BLOCK = 1 << 20, PERCENT = 100 };

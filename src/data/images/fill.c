@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 /* The rectangle of an image that is taken: rows and columns may lie outside it. */
 typedef struct window {

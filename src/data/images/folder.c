@@ -18,7 +18,7 @@
 #include <strings.h>
 
 #include "base/memory.h"
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 typedef struct picture_entry {
     char *path;

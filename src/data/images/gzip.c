@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 bool ls_gzip_is(const uint8_t *data, size_t bytes) { return bytes >= 2 && data[0] == 0x1f && data[1] == 0x8b; }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 enum { TYPE_BYTES = 8, CLASSES_DEFAULT = 10, CLASSES_MAX = 256 };
 /* 16 GiB of pixels: more is no file of this kind. */

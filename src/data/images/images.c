@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 enum { FILES_MAX = 64 };
 

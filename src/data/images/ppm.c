@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "data/images/parts.h"
+#include "data/images/sources.h"
 
 enum { LEVEL_MAX = 255, DIGITS_MAX = 9 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/tokenizer/parts.h"
+#include "data/tokenizer/inside.h"
 #include "data/tokenizer/unicode.h"
 
 static int compare(const void *a, const void *b) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/tokenizer/parts.h"
+#include "data/tokenizer/inside.h"
 
 enum { BATCH_IDS = 1 << 16 };
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "data/tokenizer/parts.h"
+#include "data/tokenizer/inside.h"
 
 enum { SHOWN = 200 };
 

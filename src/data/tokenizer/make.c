@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "data/tokenizer/parts.h"
+#include "data/tokenizer/inside.h"
 
 /* A token longer than this is no token of text. Vocabularies may leave ids out, though not arbitrarily many: memory is
  * taken for each. */

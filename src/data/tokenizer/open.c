@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/files.h"
-#include "data/tokenizer/parts.h"
+#include "data/tokenizer/inside.h"
 
 enum { SHOWN = 200 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/tokenizer/parts.h"
+#include "data/tokenizer/inside.h"
 
 void ls_tokenizer_close(ls_tokenizer *tokenizer) {
     if (!tokenizer) return;

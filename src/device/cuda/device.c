@@ -19,7 +19,8 @@ enum {
     EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 4,
-    LISTS = 64,
+    LISTS_EACH = 16, /* of a queue */
+    LISTS = LISTS_EACH * LS_QUEUES,
     LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
     PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
     ALIGN_BYTES = 256, /* of what may be moved by the widest instructions */
@@ -52,11 +53,11 @@ typedef struct cuda_device {
     size_t lent_bytes;
     void *scratch[LS_QUEUES]; /* where that is not enough */
     size_t scratch_bytes[LS_QUEUES];
-    size_t others; /* memory in use before anything was allocated here */
+    size_t others;         /* memory in use before anything was allocated here */
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
-    unsigned next_piece, next_list;
+    unsigned next_piece, next_list[LS_QUEUES];
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
     char name[32];
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
@@ -74,8 +75,7 @@ static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)
 #define CALL(cuda, name, ...)                                                                                          \
     LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
 
-/* ---- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
     double begin = 0;
@@ -147,8 +147,7 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
     return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
@@ -277,8 +276,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     return LS_OK;
 }
 
-/* ---- memory of other workers
- * ----------------------------------------------------------------------------------------- */
+/* ---- memory of other workers ------------------------------------------------------------------------------------- */
 
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
@@ -316,8 +314,7 @@ static ls_status await_counter(ls_device *device, const uint64_t *counter, uint6
     return LS_OK;
 }
 
-/* ---- kernels -------------------------------------------------------------------------------------------------------
- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args) {
@@ -346,7 +343,8 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
         return ls_fail(LS_ERR_INPUT, "a list of %zu bytes for the GPU: at most %d", bytes, LS_CUDA_LIST_BYTES);
     *out = nowhere;
     if (is_dry(cuda)) return LS_OK;
-    unsigned at = cuda->next_list++ % LISTS;
+    /* Each queue has its own: what reads a list on the device comes before the next that takes its place. */
+    unsigned queue = (unsigned)device->queue, at = queue * LISTS_EACH + cuda->next_list[queue]++ % LISTS_EACH;
     if (cuda->list_used[at]) LS_TRY(wait_until(cuda, ask_event, cuda->list_done[at]));
     cuda->list_used[at] = true;
     size_t offset = (size_t)at * LS_CUDA_LIST_BYTES;
@@ -375,8 +373,7 @@ size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->p
 
 size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_max; }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void destroy_cuda(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
@@ -480,7 +477,7 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     return LS_OK;
 }
 
-/* ---- without a GPU ------------------------------------------------------------------------------------------------ */
+/* ---- without a GPU ----------------------------------------------------------------------------------------------- */
 
 static void destroy_dry(ls_device *device) { free(cuda_of(device)); }
 

@@ -30,8 +30,7 @@ struct ls_cuda_modules {
 
 const char *ls_cuda_kernel_name(ls_cuda_kernel kernel) { return kernels[kernel].name; }
 
-/* ---- NVRTC
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- NVRTC ------------------------------------------------------------------------------------------------------- */
 
 typedef struct nvrtc_program *nvrtcProgram;
 
@@ -133,8 +132,7 @@ static ls_status make_cubin(const ls_cuda_image *text, int sm, char **out) {
     return status;
 }
 
-/* ---- modules
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
 
 static const ls_cuda_image *find_image(const char *family, int sm) {
     for (size_t i = 0; i < ls_cuda_images_count; i++)
@@ -148,7 +146,8 @@ const char *ls_cuda_built_in(void) {
     text[0] = '\0';
     for (size_t i = 0; i < ls_cuda_images_count && used < sizeof text; i++)
         if (ls_cuda_images[i].sm && strcmp(ls_cuda_images[i].family, kernels[0].family) == 0)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%ssm_%d", used ? ", " : "", ls_cuda_images[i].sm);
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%ssm_%d", used ? ", " : "", ls_cuda_images[i].sm);
     return used ? text : "none (NVRTC compiles kernels on first use)";
 }
 

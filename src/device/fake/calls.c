@@ -225,6 +225,11 @@ static void own_ls_add_call(const ls_fake_copier *c, ls_add_call *call) {
     TENSOR(b);
 }
 
+static void own_ls_copy_rows_call(const ls_fake_copier *c, ls_copy_rows_call *call) {
+    TENSOR(to);
+    TENSOR(from);
+}
+
 static void own_ls_tree_sum_call(const ls_fake_copier *c, ls_tree_sum_call *call) {
     TENSOR(out);
     own_tensors(c, call->contributions, (size_t)call->leaves, &call->contributions);

@@ -25,7 +25,7 @@ typedef struct bench {
     size_t size; /* bytes, or the side of a matrix */
 } bench;
 
-/* ---- one call, of a size ------------------------------------------------------------------------------------------ */
+/* ---- one call, of a size ----------------------------------------------------------------------------------------- */
 
 static ls_status copy_inside(const bench *b) { return ls_device_copy(b->device, b->b, b->a, b->size); }
 static ls_status copy_in(const bench *b) { return ls_device_copy_in(b->device, b->a, b->host, b->size); }
@@ -33,16 +33,10 @@ static ls_status copy_out(const bench *b) { return ls_device_copy_out(b->device,
 
 static ls_status multiply(const bench *b) {
     size_t n = b->size;
-    return b->device->ops->gemm(b->device, &(ls_gemm){.form = LS_GEMM_NT,
-                                                      .m = n,
-                                                      .n = n,
-                                                      .k = n,
-                                                      .a = b->a,
-                                                      .lda = n,
-                                                      .b = b->b,
-                                                      .ldb = n,
-                                                      .c = b->c,
-                                                      .ldc = n});
+    return b->device->ops->gemm(
+        b->device,
+        &(ls_gemm){
+            .form = LS_GEMM_NT, .m = n, .n = n, .k = n, .a = b->a, .lda = n, .b = b->b, .ldb = n, .c = b->c, .ldc = n});
 }
 
 /* Best of some. */
@@ -66,7 +60,7 @@ static ls_status time_largest(bench *b, ls_status (*call)(const bench *), size_t
     }
 }
 
-/* ---- all of them -------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static ls_status fill(const bench *b) {
     float *numbers = b->host;

@@ -57,7 +57,7 @@ static int groups_with_norm(const ls_scale_plan *p, size_t batch, int workers) {
     return groups >= workers ? groups : 0;
 }
 
-static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_lab_case *out) {
+static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_lab_model *out) {
     ls_options o = *p->opts; /* borrows texts; nothing to end */
     ls_start start;
     LS_TRY(ls_start_look(model, &start));
@@ -73,20 +73,20 @@ static ls_status open_case(const ls_scale_plan *p, const char *model, int worker
                                "%zu images cannot be divided like that among %d workers; use a multiple of %d",
                                model, batch, workers, 2 * workers);
     if (o.seq == 0) o.seq = positions < DEFAULT_SEQ ? (int64_t)positions : DEFAULT_SEQ;
-    return ls_lab_case_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
+    return ls_lab_model_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
 }
 
 /* What cannot be is said before anything is measured. */
 static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_scale_found *found) {
     for (int i = 0; i < found->points; i++) {
-        ls_lab_case one;
+        ls_lab_model one;
         LS_TRY(open_case(p, model, found->point[i].workers, found->point[i].batch, &one));
-        ls_lab_case_close(&one);
+        ls_lab_model_close(&one);
     }
     return LS_OK;
 }
 
-static ls_status make_layout(const ls_scale_plan *p, ls_lab_case *one, int workers, ls_layout *out) {
+static ls_status make_layout(const ls_scale_plan *p, ls_lab_model *one, int workers, ls_layout *out) {
     ls_layout_request request;
     json_t *file = NULL;
     LS_TRY(ls_layout_request_from_options(p->opts, &file, &request));
@@ -98,7 +98,7 @@ static ls_status make_layout(const ls_scale_plan *p, ls_lab_case *one, int worke
 }
 
 /* What of a size is known before it is measured. */
-static ls_status know(const ls_scale_plan *p, ls_lab_case *one, ls_scaling_point *point, ls_layout *layout) {
+static ls_status know(const ls_scale_plan *p, ls_lab_model *one, ls_scaling_point *point, ls_layout *layout) {
     LS_TRY(make_layout(p, one, point->workers, layout));
     int groups = one->settings.groups, most = 0;
     for (int d = 0, first = 0; d < layout->dp; first += layout->share[d++]) {
@@ -125,7 +125,7 @@ static ls_status know(const ls_scale_plan *p, ls_lab_case *one, ls_scaling_point
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
-static ls_status run_steps(const ls_scale_plan *p, const ls_lab_case *one, const ls_layout *layout,
+static ls_status run_steps(const ls_scale_plan *p, const ls_lab_model *one, const ls_layout *layout,
                            ls_scale_record *record) {
     ls_trial_place place = {.options = p->opts};
     ls_trial trial = ls_trial_make(one, layout, p->threads);
@@ -136,7 +136,7 @@ static ls_status run_steps(const ls_scale_plan *p, const ls_lab_case *one, const
 
 /* Drawings are made when they are first asked for, and kept: before the workers begin, so that steps are those of later
  * epochs. */
-static ls_status make_drawings(const ls_lab_case *one) {
+static ls_status make_drawings(const ls_lab_model *one) {
     const ls_image_shape *image = &one->settings.shape.image;
     uint64_t count = ls_images_get_about(one->images)->count;
     uint8_t *pixels = malloc(image->channels * image->height * image->width);
@@ -147,7 +147,7 @@ static ls_status make_drawings(const ls_lab_case *one) {
     return status;
 }
 
-static void describe(const ls_lab_case *one, const ls_layout *layout, ls_scale_found *found) {
+static void describe(const ls_lab_model *one, const ls_layout *layout, ls_scale_found *found) {
     const ls_shape *shape = &one->settings.shape;
     found->seq = one->settings.T;
     found->images = ls_shape_sees_images(shape);
@@ -167,7 +167,7 @@ static int64_t steps_of(const ls_scale_plan *p, int rounds, int round, const ls_
 
 static ls_status measure(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
                          ls_scale_series *series, ls_scale_found *found) {
-    ls_lab_case one;
+    ls_lab_model one;
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
@@ -181,13 +181,13 @@ static ls_status measure(const ls_scale_plan *p, const char *model, int64_t step
     describe(&one, &layout, found);
 out:
     ls_scale_record_close(&record);
-    ls_lab_case_close(&one);
+    ls_lab_model_close(&one);
     return status;
 }
 
 /* In a run of its own: watching the gradients of groups takes time. */
 static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
-    ls_lab_case one;
+    ls_lab_model one;
     ls_layout layout;
     ls_scale_record record = {0};
     ls_status status;
@@ -199,7 +199,7 @@ static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_sca
     found->noise = *record.noise;
 out:
     ls_scale_record_close(&record);
-    ls_lab_case_close(&one);
+    ls_lab_model_close(&one);
     return status;
 }
 
@@ -216,13 +216,13 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
             if (batch < workers || again) continue;
             ls_scaling_point *next = &found->next[found->nexts];
             ls_layout layout;
-            ls_lab_case one;
+            ls_lab_model one;
             *next = (ls_scaling_point){.workers = (int)workers, .batch = batch, .crowding = 1};
             LS_TRY(open_case(p, model, 1, batch, &one));
             if (one.settings.groups < next->workers) one.settings.groups = one.task.G = next->workers;
             bool is_thin = ls_shape_has_batch_norm(&one.settings.shape) && batch < 2 * workers;
             ls_status status = is_thin ? LS_OK : know(p, &one, next, &layout);
-            ls_lab_case_close(&one);
+            ls_lab_model_close(&one);
             if (status != LS_OK) return status;
             found->nexts += !is_thin;
         }

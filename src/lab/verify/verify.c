@@ -8,11 +8,13 @@
 #include "base/clock.h"
 #include "comm/launcher.h"
 #include "comm/world.h"
+#include "device/choose.h"
 #include "lab/verify/journal.h"
 #include "run/agree.h"
 #include "run/inputs/inputs.h"
 
-enum { WORKERS_MAX = 16, QUICK_STEPS = 3, STEPS = 10, TEXT_MAX = 256 };
+/* Workers that share a GPU take turns on it, and with more of them a turn takes longer and longer. */
+enum { WORKERS_MAX = 16, GPU_WORKERS_MAX = 8, QUICK_STEPS = 3, STEPS = 10, TEXT_MAX = 256 };
 
 typedef struct session {
     const ls_verify_request *request;
@@ -20,7 +22,7 @@ typedef struct session {
     ls_verify_journal journal;
     ls_verify_outcome *out;
     /* The case on its way. */
-    ls_lab_case one;
+    ls_lab_model one;
     ls_trial alone_trial;
     ls_verify_record alone, record; /* of one worker, of the row */
     ls_verify_row *matrix;          /* many layouts, */
@@ -193,8 +195,9 @@ static ls_status make_matrix(session *s) {
     const ls_verify_request *r = s->request;
     ls_world *world = s->place.world;
     int launched = world ? ls_world_size(world) : 0;
+    int most = r->options->device && ls_device_is_gpu(r->options->device) ? GPU_WORKERS_MAX : WORKERS_MAX;
     ls_verify_limits limits = {.workers_min = world ? launched : 1,
-                               .workers_max = world ? launched : WORKERS_MAX,
+                               .workers_max = world ? launched : most,
                                .threads = world ? ls_world_threads(world) : (int)r->options->threads,
                                .seed = (uint64_t)r->options->seed};
     LS_TRY(ls_verify_matrix_make(&s->one.task, r->tier, &limits, &s->matrix, &s->matrix_rows));
@@ -248,7 +251,7 @@ static ls_status run_case(session *s, const char *name) {
     if (r->one)
         s->one = *r->one;
     else
-        LS_TRY(ls_lab_case_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &s->one));
+        LS_TRY(ls_lab_model_open(r->options, name, r->options->quick ? QUICK_STEPS : STEPS, &s->one));
     int params = ls_model_params(s->one.model);
     LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->alone));
     LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->record));
@@ -260,7 +263,7 @@ out:
     s->matrix = NULL;
     ls_verify_record_close(&s->alone);
     ls_verify_record_close(&s->record);
-    if (!r->one) ls_lab_case_close(&s->one);
+    if (!r->one) ls_lab_model_close(&s->one);
     return status;
 }
 
@@ -270,7 +273,8 @@ static ls_status run_cases(ls_world *world, void *arg) {
     const char *name;
     s->place.world = world;
     if (s->request->one) LS_TRY(run_case(s, NULL));
-    for (int i = 0; !s->request->one && ls_lab_case_name(s->request->options, i, &name); i++) LS_TRY(run_case(s, name));
+    for (int i = 0; !s->request->one && ls_lab_model_name(s->request->options, i, &name); i++)
+        LS_TRY(run_case(s, name));
     s->out->seconds = ls_clock_seconds() - start;
     return LS_OK;
 }

@@ -23,7 +23,7 @@ typedef struct ls_verify_result {
 
 typedef struct ls_verify_request {
     const ls_options *options;
-    const ls_lab_case *one;  /* what is trained; NULL: what the options say */
+    const ls_lab_model *one; /* what is trained; NULL: what the options say */
     const ls_layout *layout; /* of `one`: what is compared */
     bool matrix;             /* many layouts; otherwise the one that the options ask for */
     ls_verify_tier tier;
@@ -33,7 +33,7 @@ typedef struct ls_verify_request {
     /* Called in the first process only: before a run, `row` 0 of 1 for that of one worker; after that of one worker;
      * and after each row, with the line of the journal. The first two may be NULL. */
     void (*on_start)(void *ctx, const char *model, int row, int rows, const char *layout);
-    ls_status (*on_case)(void *ctx, const ls_lab_case *one, const ls_verify_record *alone);
+    ls_status (*on_case)(void *ctx, const ls_lab_model *one, const ls_verify_record *alone);
     ls_status (*on_row)(void *ctx, const ls_verify_result *result, json_t *row);
     void *ctx;
 } ls_verify_request;

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "parallel/layout/layout.h"
-#include "parallel/layout/parts.h"
+#include "parallel/layout/make.h"
 #include "parallel/layout/micro_batches.h"
 
 enum { SAID_MAX = 96 };

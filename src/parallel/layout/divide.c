@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 #include "parallel/layout/layout.h"
-#include "parallel/layout/parts.h"
+#include "parallel/layout/make.h"
 
 /* ---- by cost ----------------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include "config/suggest.h"
 #include "config/value.h"
 #include "parallel/layout/layout.h"
-#include "parallel/layout/parts.h"
+#include "parallel/layout/make.h"
 
 enum { KEY_MAX = 64, TEXT_MAX = 32, NUMBER_MAX = 16 };
 

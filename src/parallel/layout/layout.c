@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
-#include "parallel/layout/parts.h"
+#include "parallel/layout/make.h"
 
 enum { SAID_MAX = 96 };
 

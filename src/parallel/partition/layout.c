@@ -252,7 +252,7 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
         partition->rope_cos = take(arena, "tables", setup->T, half);
         partition->rope_sin = take(arena, "tables", setup->T, half);
     }
-    partition->aside = setup->numerics ? take(arena, "scratch", LS_NUMERICS_PIECE, 1) : NULL;
+    partition->aside = setup->numerics ? take(arena, "scratch", ls_partition_aside_elems(partition), 1) : NULL;
     if (setup->numerics)
         partition->counts = ls_arena_take_array(arena, "scratch", ls_partition_count_words(partition), sizeof(int64_t));
     partition->sums = ls_arena_take_array(arena, "scratch", ls_partition_sum_words(partition), sizeof(int64_t));

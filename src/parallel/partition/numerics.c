@@ -1,8 +1,8 @@
 /* numerics.c: an update of which the numbers are counted: gradients, weights, and what became of the updates.
  *
- * Own elements go through the first cache in pieces: the old weights are set aside, the update is made, and what it did
- * is looked at while all is near. Blocks of 1024 elements are those of every sum of squares (rule 8), and each element
- * counts on one worker, so the numbers are the same on every layout. */
+ * Own elements go through in pieces, on a CPU of the first cache: the old weights are set aside, the update is made,
+ * and what it did is looked at while all is near. Blocks of 1024 elements are those of every sum of squares (rule 8),
+ * and each element counts on one worker, so the numbers are the same on every layout. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +23,10 @@ enum {
     UPDATE_SQUARES = WEIGHT_SQUARES + LS_EXACT_WORDS,
     WORDS = UPDATE_SQUARES + LS_EXACT_WORDS
 };
+
+size_t ls_partition_aside_elems(const ls_partition *partition) {
+    return partition->setup.apart ? LS_NUMERICS_PIECE_APART : LS_NUMERICS_PIECE;
+}
 
 size_t ls_partition_count_words(const ls_partition *partition) { return (size_t)partition->model->nblocks * WORDS; }
 
@@ -61,7 +65,7 @@ static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *u
 static ls_status run_slice(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param,
                            size_t begin, size_t end, int block, int64_t *elems) {
     while (begin < end) {
-        piece p = {.param = param, .begin = begin, .end = begin + LS_NUMERICS_PIECE};
+        piece p = {.param = param, .begin = begin, .end = begin + ls_partition_aside_elems(partition)};
         if (p.end > end) p.end = end;
         if (begin < param->once.begin && p.end > param->once.begin) p.end = param->once.begin;
         if (begin < param->once.end && p.end > param->once.end) p.end = param->once.end;

@@ -9,8 +9,9 @@
 #include "optim/optimizer.h"
 #include "parallel/partition/partition.h"
 
-/* Elements that go through the first cache together: a multiple of the blocks of sums of squares. */
-enum { LS_NUMERICS_PIECE = 16 * 1024 };
+/* Elements that are looked at together, a multiple of the blocks of sums of squares: of a CPU as many as its first
+ * cache has, of other devices enough to keep them busy. */
+enum { LS_NUMERICS_PIECE = 16 * 1024, LS_NUMERICS_PIECE_APART = 1 << 20 };
 
 /* Of one block of the model. All zero to begin with. */
 typedef struct ls_block_numerics {

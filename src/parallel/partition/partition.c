@@ -50,6 +50,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
     partition->nn = (ls_nn){.policy = setup->policy,
                             .shape = &model->shape,
                             .sequence_parallel = partition->setup.layout.sequence_parallel,
+                            .crosses_at_once = setup->apart,
                             .leaves = setup->leaves || ls_policy_wants_leaves(&setup->policy)};
     partition->nn.ghost = setup->ghost;
     if (setup->bn_sync) partition->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
@@ -299,7 +300,9 @@ ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_parti
     ls_status status = LS_OK;
     ls_partition *partition = calloc(1, sizeof *partition);
     if (!partition) return no_memory();
-    fill_plain(partition, model, setup);
+    ls_partition_setup own = *setup;
+    own.apart = !device->is_host;
+    fill_plain(partition, model, &own);
     partition->device = partition->nn.device = device;
     partition->nn.ops = device->ops;
     find_comms(partition);

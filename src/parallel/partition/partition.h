@@ -24,6 +24,7 @@ typedef struct ls_partition_setup {
     bool numerics;     /* numbers can be counted (numerics.h) */
     bool audits;       /* groups of other replicas can be computed again (audit.h) */
     bool checks_state; /* own weights and moments can be checked (check.h) */
+    bool apart;        /* while measuring: memory of the device is not the host's; a partition asks its device */
     ls_policy policy;
     size_t B, T; /* of a batch */
     int G;

@@ -210,7 +210,8 @@ ls_status ls_partition_begin_hashes(ls_partition *partition, size_t count);
 ls_status ls_partition_make_hash(ls_partition *partition, size_t i, const void *x, size_t bytes);
 ls_status ls_partition_read_hashes(ls_partition *partition, ls_hash128 *out, size_t count);
 
-/* numerics.c: words of all counts, and where backward counts of a block. */
+/* numerics.c: elements of `aside`, words of all counts, and where backward counts of a block. */
+size_t ls_partition_aside_elems(const ls_partition *partition);
 size_t ls_partition_count_words(const ls_partition *partition);
 int64_t *ls_partition_act_counts(const ls_partition *partition, int block);
 

@@ -128,8 +128,7 @@ ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *los
     return LS_OK;
 }
 
-/* ---- squares: blocks of 1024 elements, slice by slice -------------------------------------------------------------
- */
+/* ---- squares: blocks of 1024 elements, slice by slice ------------------------------------------------------------ */
 
 ls_partition_run ls_partition_run_of(const ls_partition *partition, const ls_param *param, int i) {
     size_t columns = param->columns, first = param->first_row * columns;

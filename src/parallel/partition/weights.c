@@ -215,8 +215,7 @@ ls_status ls_partition_settle(ls_partition *partition) {
     return partition->setup.train ? ls_partition_publish(partition) : LS_OK;
 }
 
-/* ---- hashes of blocks of 1024 elements, slice by slice ------------------------------------------------------------
- */
+/* ---- hashes of blocks of 1024 elements, slice by slice ----------------------------------------------------------- */
 
 static size_t slice_blocks(const ls_partition *partition, const ls_param *param, int i) {
     size_t rows =

@@ -98,9 +98,9 @@ json_t *ls_native_machine_to_json(const ls_native_machine *m) {
                               json_pack("{s:i, s:i, s:s, s:o}", "workers", l->workers, "group", l->group, "operation",
                                         op_names[l->op], "seconds", seconds_list(l->seconds, LS_NATIVE_LINK_SIZES)));
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:o*}", "version", m->version, "cpu", m->cpu, "isa", m->isa,
-                     "transport", m->transport, "cores", m->cores, "memory_bytes", m->memory_bytes, "rates", rates,
-                     "links", links, "gpu", m->gpu.count > 0 ? gpu_json(&m->gpu) : NULL);
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:o*}", "version", m->version, "cpu", m->cpu, "isa",
+                     m->isa, "transport", m->transport, "cores", m->cores, "memory_bytes", m->memory_bytes, "rates",
+                     rates, "links", links, "gpu", m->gpu.count > 0 ? gpu_json(&m->gpu) : NULL);
 }
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------- */

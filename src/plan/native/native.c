@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "model/model.h"
-#include "optim/optimizer.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/traffic/traffic.h"
 #include "plan/native/price.h"
+#include "run/dry_run.h"
 
 /* Micro-batches beyond these repeat the prices of earlier ones. */
 enum { PRICED_MICROS = 6 };
@@ -106,11 +106,6 @@ static ls_status moving_of(const step *st, const ls_layout_task *of, ls_place_in
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
 
-static ls_status no_tokens(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
-    (void)ctx, (void)begin, (void)end, (void)ids, (void)targets;
-    return LS_OK;
-}
-
 /* An earlier action that does the same to a micro-batch in a like place, or NULL. */
 static int like(const ls_schedule *schedule, int s, int i) {
     const ls_action *a = &schedule->actions[s][i];
@@ -125,7 +120,7 @@ static int like(const ls_schedule *schedule, int s, int i) {
 
 static ls_status price_actions(ls_partition *partition, ls_price *price, int s, double slower, stage_price *out) {
     const ls_schedule *schedule = ls_partition_schedule(partition);
-    ls_partition_feed feed = {.read = no_tokens, .ctx = NULL};
+    const ls_partition_feed feed = ls_dry_feed();
     double(*kinds)[LS_PRICE_KINDS] = calloc((size_t)schedule->count[s], sizeof *kinds);
     out->work = calloc((size_t)schedule->count[s], sizeof *out->work);
     ls_status status = kinds && out->work ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
@@ -161,17 +156,10 @@ static ls_status price_check(const ls_layout *layout, const ls_model *model, ls_
 
 static ls_status price_update(const ls_settings *settings, ls_partition *partition, ls_price *price, double slower,
                               stage_price *out) {
-    ls_exact_sum squares;
-    ls_update_step by = {.rule = settings->optimizer.kind};
-    ls_optimizer_update update = {.step = {by, by}};
-    const ls_model *model = ls_partition_model(partition);
-    memset(&squares, 0, sizeof squares);
     ls_price_clear(price);
-    LS_TRY(ls_partition_finish_grads(partition));
-    LS_TRY(ls_partition_square_norm(partition, NULL, &squares, NULL));
-    LS_TRY(ls_optimizer_step(&update, &price->device, &settings->policy, model));
+    LS_TRY(ls_dry_update(settings, partition, &price->device));
     if (settings->options.check >= LS_CHECK_REPLICAS)
-        LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, model, &price->device));
+        LS_TRY(price_check(&ls_partition_setup_of(partition)->layout, ls_partition_model(partition), &price->device));
     out->update = ls_price_sum(price) * slower;
     return LS_OK;
 }

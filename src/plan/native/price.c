@@ -177,6 +177,10 @@ static ls_status tree_sum(ls_device *d, const ls_tree_sum_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)(c->leaves > 1 ? c->leaves - 1 : 1));
 }
 
+static ls_status copy_rows(ls_device *d, const ls_copy_rows_call *c) {
+    return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->rows * c->bytes / sizeof(float), 2);
+}
+
 static ls_status max(ls_device *d, const ls_max_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)c->count);
 }
@@ -232,6 +236,7 @@ static const ls_ops ops = {.gemm = gemm,
                            .convert = convert,
                            .round = round_to,
                            .add = add,
+                           .copy_rows = copy_rows,
                            .tree_sum = tree_sum,
                            .max = max,
                            .set = set,

@@ -1,4 +1,6 @@
 /* convert.c: conversions between number formats: over flat arrays, split by elements. */
+#include <string.h>
+
 #include "device/cpu/ops/staging.h"
 
 #include "device/dtype.h"
@@ -36,4 +38,16 @@ static void round_range(const ls_kernels *kernels, const void *args, size_t begi
 ls_status ls_cpu_op_round(ls_device *device, const ls_round_call *call) {
     LS_TRY(ls_check_half("rounding", call->to));
     return ls_cpu_run(device, call->n, LS_CPU_GRAIN, round_range, call);
+}
+
+static void copy_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    (void)kernels;
+    const ls_copy_rows_call *c = args;
+    for (size_t r = begin; r < end; r++)
+        memcpy((char *)c->to + r * c->to_stride, (const char *)c->from + r * c->from_stride, c->bytes);
+}
+
+ls_status ls_cpu_op_copy_rows(ls_device *device, const ls_copy_rows_call *call) {
+    if (call->bytes == 0) return LS_OK;
+    return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->bytes / sizeof(float)), copy_range, call);
 }

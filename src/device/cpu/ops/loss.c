@@ -99,8 +99,7 @@ ls_status ls_cpu_op_loss_grad(ls_device *device, const ls_loss_call *call) {
     return run_rows(device, call, grad_rows);
 }
 
-/* ---- what becomes of losses and logits: integers, so it does not matter which thread adds first -------------------
- */
+/* ---- what becomes of losses and logits: integers, so it does not matter which thread adds first ------------------ */
 
 static void add(int64_t *sum, int64_t more) {
     if (more) atomic_fetch_add_explicit((_Atomic int64_t *)sum, more, memory_order_relaxed);

@@ -13,4 +13,13 @@ typedef struct ls_cuda_convert {
     const void *in;
 } ls_cuda_convert;
 
+typedef struct ls_cuda_copy_rows {
+    size_t rows, words; /* of `width` bytes: 16, 4 or 1, which divides addresses, strides and rows */
+    int width;
+    unsigned char *to;
+    size_t to_stride;
+    const unsigned char *from;
+    size_t from_stride;
+} ls_cuda_copy_rows;
+
 #endif

@@ -11,6 +11,7 @@ enum {
     LS_CUDA_GEMM_SIBLINGS = 12,
     LS_CUDA_GEMM_BAND = 8, /* rows of tiles whose blocks run together, for the second cache */
     LS_CUDA_GEMM_JOIN_THREADS = 256,
+    LS_CUDA_GEMM_UNFOLD_THREADS = 256,
     LS_CUDA_GEMM_THIN_M = 8,     /* rows of C that count as few */
     LS_CUDA_GEMM_THIN_N = 64,    /* columns of a block, and threads */
     LS_CUDA_GEMM_THIN_K = 32,    /* of a step, */
@@ -21,6 +22,7 @@ enum {
 #define LS_CUDA_GEMM_LARGE 128, 128, 8, 8
 #define LS_CUDA_GEMM_NARROW 128, 64, 8, 8
 #define LS_CUDA_GEMM_SMALL 64, 64, 8, 4
+#define LS_CUDA_GEMM_TINY 32, 32, 4, 4
 
 /* Rows at distances of their own: ls_gemm_grid. */
 typedef struct ls_cuda_grid_rows {
@@ -67,5 +69,15 @@ typedef struct ls_cuda_gemm_gather {
     ls_cuda_patches patches;
     ls_cuda_grid_rows b_rows;
 } ls_cuda_gemm_gather;
+
+/* Patches as the rows of a matrix in memory; the columns behind the last are +0. */
+typedef struct ls_cuda_unfold {
+    ls_cuda_patches patches;
+    const float *images;
+    float *to;
+    size_t rows;
+    uint32_t columns; /* in memory a multiple of 4 */
+    ls_cuda_divider width;
+} ls_cuda_unfold;
 
 #endif

@@ -4,7 +4,13 @@
 
 #include "device/cuda/common/types.h"
 
-enum { LS_CUDA_NORM_ROWS = 8, LS_CUDA_NORM_THREADS = 16 * LS_CUDA_NORM_ROWS };
+enum {
+    LS_CUDA_NORM_ROWS = 8, /* of a block */
+    LS_CUDA_NORM_THREADS = 16 * LS_CUDA_NORM_ROWS,
+    LS_CUDA_NORM_CHUNK = 8, /* numbers of each of the sixteen lanes */
+    LS_CUDA_NORM_SHORT = 6, /* chunks of a row that stays in registers */
+    LS_CUDA_NORM_LONG = 8,
+};
 
 typedef struct ls_cuda_norm {
     size_t rows, C;

@@ -572,6 +572,6 @@ template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     }
 }
 
-LS_KERNEL(attention_few, ls_cuda_attention, LS_CUDA_ATTENTION_FEW_THREADS) {
+LS_KERNEL_ALONE(attention_few, ls_cuda_attention, LS_CUDA_ATTENTION_FEW_THREADS) {
     LS_BY_TYPE(a.act, T, { forward_few<T>(a); });
 }

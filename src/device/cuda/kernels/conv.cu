@@ -63,20 +63,20 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
         const int there = count - base::k4() * 4;
         if (!ALL && there <= 0) return;
         patch_column c;
-        if (VECTOR) {
+        if constexpr (VECTOR) {
             c.find(*patches, k0);
             LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
                 const float *p = number(i, c);
                 held[i] = p ? load4(p) : make_float4(0, 0, 0, 0);
             }
-            return;
-        }
-        LS_UNROLL for (int e = 0; e < 4; e++) {
-            if (!ALL && e >= there) continue;
-            c.find(*patches, k0 + e);
-            LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-                const float *p = number(i, c);
-                ((float *)&held[i])[e] = p ? *p : 0.0f;
+        } else {
+            LS_UNROLL for (int e = 0; e < 4; e++) {
+                if (!ALL && e >= there) continue;
+                c.find(*patches, k0 + e);
+                LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+                    const float *p = number(i, c);
+                    ((float *)&held[i])[e] = p ? *p : 0.0f;
+                }
             }
         }
     }
@@ -107,22 +107,22 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
             patch_row r;
             r.find(*patches, (uint32_t)k + base::row(i));
             float *place = base::place(to, i);
-            if (VECTOR) {
+            if constexpr (VECTOR) {
                 const float *p = number(r, column[0]);
                 copy16_async_or_zero(place, p ? p : from, p != nullptr);
-                continue;
-            }
-            LS_UNROLL for (int e = 0; e < 4; e++) {
-                if (e >= count) continue;
-                const float *p = number(r, column[e]);
-                if (p)
-                    copy4_async(place + e, p);
-                else
-                    place[e] = 0.0f;
+            } else {
+                LS_UNROLL for (int e = 0; e < 4; e++) {
+                    if (e >= count) continue;
+                    const float *p = number(r, column[e]);
+                    if (p)
+                        copy4_async(place + e, p);
+                    else
+                        place[e] = 0.0f;
+                }
             }
         }
     }
-    LS_DEVICE void keep(float *) {}
+    LS_DEVICE void keep(float *, int) {}
 };
 
 /* Columns of B as lines, whose rows lie on a grid. */
@@ -147,7 +147,7 @@ template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_acro
                     copy_some(base::place(to, i), quad, count);
             }
     }
-    LS_DEVICE void keep(float *) {}
+    LS_DEVICE void keep(float *, int) {}
 };
 
 template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm_gather &c) {
@@ -189,7 +189,31 @@ LS_KERNEL_ALONE(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<sm
 LS_KERNEL_ALONE(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
 LS_KERNEL_ALONE(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
 LS_KERNEL_ALONE(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }
+LS_KERNEL(conv_tn_tiny, ls_cuda_gemm_gather, tiny::THREADS) { conv_tn<tiny>(a); }
 /* Channels that fill no vectors: those of the first layer. */
 LS_KERNEL_ALONE(conv_nn_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow, false>(a); }
 LS_KERNEL_ALONE(conv_nt_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow, false>(a); }
 LS_KERNEL_ALONE(conv_tn_odd, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow, false>(a); }
+
+/* Where few channels make a product of few columns and many k, finding numbers would take longer than multiplying them:
+ * a gradient's patches are written down first. */
+LS_KERNEL(conv_unfold, ls_cuda_unfold, LS_CUDA_GEMM_UNFOLD_THREADS) {
+    const uint32_t width = a.width.divisor, step = gridDim.x * LS_CUDA_GEMM_UNFOLD_THREADS;
+    /* A block's rows are beside each other; numbers of 31 bits are counted within them. */
+    const size_t rows = (size_t)gridDim.x * LS_CUDA_GEMM_UNFOLD_THREADS;
+    for (size_t first = 0; first < a.rows; first += rows) {
+        const uint32_t count = (uint32_t)min(rows, a.rows - first) * width;
+        for (uint32_t i = blockIdx.x * LS_CUDA_GEMM_UNFOLD_THREADS + threadIdx.x; i < count; i += step) {
+            const uint32_t row = divide(i, a.width), column = i - row * width;
+            patch_row r;
+            patch_column c;
+            r.find(a.patches, (uint32_t)(first + row));
+            c.find(a.patches, column);
+            const int y = r.y + c.y, x = r.x + c.x;
+            float value = 0.0f;
+            if (column < a.columns && is_inside(a.patches, y, x))
+                value = a.images[r.image + pixel_at(a.patches, y, x) + c.channel];
+            a.to[first * width + i] = value;
+        }
+    }
+}

@@ -36,3 +36,31 @@ LS_KERNEL(round, ls_cuda_convert, LS_CUDA_PACK_THREADS) {
     else
         round_elems<f16>(a);
 }
+
+/* blockIdx.y is a row, or the first of those that a block goes through. */
+template <class T> LS_DEVICE void copy_words(const ls_cuda_copy_rows &a) {
+    enum { AT_ONCE = 4 };
+    const size_t step = (size_t)gridDim.x * blockDim.x;
+    for (size_t r = blockIdx.y; r < a.rows; r += gridDim.y) {
+        T *to = (T *)(a.to + r * a.to_stride);
+        const T *from = (const T *)(a.from + r * a.from_stride);
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.words; i += AT_ONCE * step) {
+            T x[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++)
+                if (i + k * step < a.words) x[k] = from[i + k * step];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++)
+                if (i + k * step < a.words) to[i + k * step] = x[k];
+        }
+    }
+}
+
+LS_KERNEL(copy_rows, ls_cuda_copy_rows, LS_CUDA_PACK_THREADS) {
+    if (a.width == 16)
+        copy_words<uint4>(a);
+    else if (a.width == 4)
+        copy_words<uint32_t>(a);
+    else
+        copy_words<unsigned char>(a);
+}

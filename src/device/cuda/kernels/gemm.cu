@@ -1,4 +1,4 @@
-/* gemm.cu: matrix products of aligned fp32 in three forms, in tiles of three sizes; products of few rows; the tree over slices
+/* gemm.cu: matrix products of aligned fp32 in three forms, in tiles of several sizes; products of few rows; the tree over slices
  * that were made apart. */
 #include "device/cuda/kernels/gemm.cuh"
 
@@ -21,6 +21,7 @@ LS_KERNEL_ALONE(gemm_nt_small, ls_cuda_gemm, small::THREADS) { gemm_nt<small>(a)
 LS_KERNEL_ALONE(gemm_tn_large, ls_cuda_gemm, large::THREADS) { gemm_tn<large>(a); }
 LS_KERNEL_ALONE(gemm_tn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_tn<narrow>(a); }
 LS_KERNEL_ALONE(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
+LS_KERNEL(gemm_tn_tiny, ls_cuda_gemm, tiny::THREADS) { gemm_tn<tiny>(a); }
 
 /* Gradients behind a head whose vocabulary is odd: A is that of the logits, of which no row is aligned. */
 LS_KERNEL_ALONE(gemm_nn_odd, ls_cuda_gemm, large::THREADS) { gemm_nn<large, false>(a); }

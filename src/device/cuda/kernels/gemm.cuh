@@ -10,7 +10,8 @@
  * that no slice begins with a wait. A step has exactly its k: one more product +0 · +0 would make +0 of −0.
  *
  * Readers bring a step into shared memory, one after another: `fetch` starts its loads, of all its k (ALL) or of fewer
- * at the end of a slice, and `keep` writes what they have left in registers. An operand whose k are neighbours in memory
+ * at the end of a slice, and `keep` writes what they have left in registers, part by part, so that reading a fragment
+ * has never to wait behind many writes. An operand whose k are neighbours in memory
  * (along_k) is turned on the way, its lines exchanged so that neither writing nor reading has bank conflicts. Lines past
  * the end are those of others or what was there before: their sums are not written. Whether an operand comes by vectors
  * is known to the compiler where speed matters: whatever a step asks takes the place of a multiply-add. */
@@ -18,7 +19,7 @@
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/args/gemm.h"
 
-enum { GEMM_K = LS_CUDA_GEMM_K };
+enum { GEMM_K = LS_CUDA_GEMM_K, KEEP_PARTS = 4 };
 
 template <int M, int N, int ROWS, int COLUMNS> struct tile_shape {
     enum { BM = M, BN = N, TM = ROWS, TN = COLUMNS, THREADS = M / ROWS * (N / COLUMNS) };
@@ -55,13 +56,13 @@ template <int LINES, int THREADS> struct held_along_k : lines_along_k<LINES, THR
     LS_DEVICE void clear() {
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) held[i] = make_float4(0, 0, 0, 0);
     }
-    LS_DEVICE void keep(float *to) {
-        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-            float *at = base::place(to, i);
-            at[0] = held[i].x;
-            at[LINES] = held[i].y;
-            at[2 * LINES] = held[i].z;
-            at[3 * LINES] = held[i].w;
+    /* A part of KEEP_PARTS. */
+    LS_DEVICE void keep(float *to, int part) {
+        enum { COUNT = base::COUNT * 4 / KEEP_PARTS };
+        static_assert(base::COUNT * 4 % KEEP_PARTS == 0, "parts are alike");
+        LS_UNROLL for (int n = 0; n < COUNT; n++) {
+            const int i = (part * COUNT + n) / 4, e = (part * COUNT + n) % 4;
+            base::place(to, i)[e * LINES] = ((const float *)&held[i])[e];
         }
     }
 };
@@ -99,7 +100,7 @@ template <int LINES, int THREADS> struct rows_along_k<LINES, THREADS, false> : l
             at[i] += ALL ? (int)GEMM_K : count;
         }
     }
-    LS_DEVICE void keep(float *) {}
+    LS_DEVICE void keep(float *, int) {}
 };
 
 /* Where a thread's numbers of a step lie when lines are neighbours in memory: lines line … line+3 of k row(i). */
@@ -150,7 +151,7 @@ template <int LINES, int THREADS, bool VECTOR> struct columns_across_k : quads_a
         }
         at += (size_t)(ALL ? (int)GEMM_K : k_count) * ld;
     }
-    LS_DEVICE void keep(float *) {}
+    LS_DEVICE void keep(float *, int) {}
 };
 
 /* ---- a thread's part of the tile --------------------------------------------------------------------------------- */
@@ -413,11 +414,18 @@ struct gemm_step {
     }
 };
 
+template <class A, class B> LS_DEVICE void keep_all(A &a, B &b, float *as, float *bs) {
+    LS_UNROLL for (int part = 0; part < KEEP_PARTS; part++) {
+        a.keep(as, part);
+        b.keep(bs, part);
+    }
+}
+
 /* Fragments of a k are read while those of the k before are multiplied, across the end of a step too: the barrier is in
  * front of its last k, whose fragments have been read by then. Behind the last step what is kept and read is old: it is
  * not multiplied. */
 template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm &g, A &a, B &b, size_t m0, size_t n0) {
-    enum { A_STEP = GEMM_K * S::BM, B_STEP = GEMM_K * S::BN, KEEP_AT = GEMM_K - 4 };
+    enum { A_STEP = GEMM_K * S::BM, B_STEP = GEMM_K * S::BN, KEEP_AT = GEMM_K - 1 - KEEP_PARTS };
     LS_SHARED(float, shared);
     float *as = shared, *bs = shared + 2 * A_STEP;
     const int first = g.parts ? (int)blockIdx.z : 0, slices = g.parts ? 1 : g.slices, last = first + slices;
@@ -431,8 +439,7 @@ template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm 
     at.settle(g, last);
     if (at.is_there()) {
         at.fetch(a, b, as, bs);
-        a.keep(as);
-        b.keep(bs);
+        keep_all(a, b, as, bs);
         copy_async_wait<0>();
         __syncthreads();
         c.template read<A, B>(x[0], y[0], as, bs, 0);
@@ -446,12 +453,12 @@ template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm 
         next.fetch(a, b, as_next, bs_next);
         if (at.full) {
             LS_UNROLL for (int k = 0; k < GEMM_K; k++) {
-                if (k == KEEP_AT) {
-                    a.keep(as_next);
-                    b.keep(bs_next);
-                }
                 if (k + 1 < GEMM_K) {
                     c.template read<A, B>(x[(k + 1) % 2], y[(k + 1) % 2], as_now, bs_now, k + 1);
+                    if (k >= KEEP_AT) {
+                        a.keep(as_next, k - KEEP_AT);
+                        b.keep(bs_next, k - KEEP_AT);
+                    }
                 } else {
                     copy_async_wait<0>();
                     __syncthreads();
@@ -464,8 +471,7 @@ template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm 
                 c.template read<A, B>(x[1], y[1], as_now, bs_now, k);
                 c.add(x[1], y[1]);
             }
-            a.keep(as_next);
-            b.keep(bs_next);
+            keep_all(a, b, as_next, bs_next);
             copy_async_wait<0>();
             __syncthreads();
             c.template read<A, B>(x[0], y[0], as_next, bs_next, 0);
@@ -491,3 +497,4 @@ template <class S, class A, class B> LS_DEVICE void gemm(const ls_cuda_gemm &g) 
 typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
 typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
 typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
+typedef tile_shape<LS_CUDA_GEMM_TINY> tiny;

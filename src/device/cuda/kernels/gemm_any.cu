@@ -68,8 +68,8 @@ template <int LINES, int THREADS> struct any_columns_across_k : quads_across_k<L
         });
         at += k_count * ld;
     }
-    LS_DEVICE void keep(float *to) {
-        LS_UNROLL for (int i = 0; i < base::COUNT; i++) *(float4 *)base::place(to, i) = held[i];
+    LS_DEVICE void keep(float *to, int part) {
+        LS_UNROLL for (int i = part; i < base::COUNT; i += KEEP_PARTS) *(float4 *)base::place(to, i) = held[i];
     }
 };
 

@@ -28,3 +28,19 @@ ls_status ls_cuda_op_round(ls_device *device, const ls_round_call *c) {
     LS_TRY(ls_check_half("rounding", c->to));
     return run(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);
 }
+
+ls_status ls_cuda_op_copy_rows(ls_device *device, const ls_copy_rows_call *c) {
+    enum { AT_ONCE = 4, BLOCKS_MAX = 1 << 15 };
+    size_t all = (uintptr_t)c->to | (uintptr_t)c->from | c->to_stride | c->from_stride | c->bytes;
+    int width = all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : 1;
+    ls_cuda_copy_rows args = {.rows = c->rows, .words = c->bytes / (size_t)width, .width = width};
+    args.to = c->to;
+    args.to_stride = c->to_stride;
+    args.from = c->from;
+    args.from_stride = c->from_stride;
+    size_t x = ls_cuda_divide_up(args.words, (size_t)LS_CUDA_PACK_THREADS * AT_ONCE);
+    ls_cuda_grid grid = {c->rows ? (x < BLOCKS_MAX ? x : BLOCKS_MAX) : 0, c->rows < BLOCKS_MAX ? c->rows : BLOCKS_MAX,
+                         1};
+    if (grid.y == 0) grid.y = 1;
+    return ls_cuda_launch(device, LS_CUDA_copy_rows, grid, LS_CUDA_PACK_THREADS, 0, &args);
+}

@@ -15,15 +15,17 @@
 /* Numbers of a gather have 31 bits (ls_cuda_divider). */
 #define GATHER_MAX ((size_t)INT32_MAX)
 
-enum { TILES = 3 };
+enum { TILES = 4 };
 
 /* What tiles make of the 132 multiprocessors of an H200, in TFLOP/s: `full` with as many blocks on each as fit, `alone`
- * with one on each (measured: lockstep bench kernels --device cuda). Only their ratios matter. */
+ * with one on each (measured: build/bench/gpu_kernels). Only their ratios matter. */
 #define LARGE_FULL 46.0
 #define NARROW_FULL 43.0
 #define NARROW_ALONE 31.0
 #define SMALL_FULL 35.0
-#define SMALL_ALONE 18.0
+#define SMALL_ALONE 24.0
+#define TINY_FULL 22.0
+#define TINY_ALONE 8.0
 /* Bringing in the first step and writing C take as long as so many k. */
 #define EDGE_K 48.0
 /* Sums that are made apart are written and read: so many multiply-adds pass meanwhile for each byte of them, */
@@ -42,6 +44,7 @@ static const tile_kind tiles[TILES] = {
     {128, 128, 256, 1, LARGE_FULL, LARGE_FULL},
     {128, 64, 128, 2, NARROW_FULL, NARROW_ALONE},
     {64, 64, 128, 4, SMALL_FULL, SMALL_ALONE},
+    {32, 32, 64, 8, TINY_FULL, TINY_ALONE},
 };
 
 #define NO_KERNEL LS_CUDA_KERNELS
@@ -49,30 +52,30 @@ static const tile_kind tiles[TILES] = {
 /* By form, then by tile. */
 typedef ls_cuda_kernel kernel_set[3][TILES];
 static const kernel_set aligned_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_large, LS_CUDA_gemm_nn_narrow, LS_CUDA_gemm_nn_small},
-    [LS_GEMM_NT] = {LS_CUDA_gemm_nt_large, LS_CUDA_gemm_nt_narrow, LS_CUDA_gemm_nt_small},
-    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_large, LS_CUDA_gemm_tn_narrow, LS_CUDA_gemm_tn_small},
+    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_large, LS_CUDA_gemm_nn_narrow, LS_CUDA_gemm_nn_small, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_gemm_nt_large, LS_CUDA_gemm_nt_narrow, LS_CUDA_gemm_nt_small, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_large, LS_CUDA_gemm_tn_narrow, LS_CUDA_gemm_tn_small, LS_CUDA_gemm_tn_tiny},
 };
 /* Only B is aligned. */
 static const kernel_set odd_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_odd, NO_KERNEL, LS_CUDA_any_nn_small},
-    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small},
-    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_odd, NO_KERNEL, LS_CUDA_any_tn_small},
+    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_odd, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_odd, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL},
 };
 static const kernel_set any_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_any_nn_large, NO_KERNEL, LS_CUDA_any_nn_small},
-    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small},
-    [LS_GEMM_TN] = {LS_CUDA_any_tn_large, NO_KERNEL, LS_CUDA_any_tn_small},
+    [LS_GEMM_NN] = {LS_CUDA_any_nn_large, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_any_tn_large, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL},
 };
 static const kernel_set gather_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_conv_nn_large, LS_CUDA_conv_nn_narrow, LS_CUDA_conv_nn_small},
-    [LS_GEMM_NT] = {LS_CUDA_conv_nt_large, LS_CUDA_conv_nt_narrow, LS_CUDA_conv_nt_small},
-    [LS_GEMM_TN] = {LS_CUDA_conv_tn_large, LS_CUDA_conv_tn_narrow, LS_CUDA_conv_tn_small},
+    [LS_GEMM_NN] = {LS_CUDA_conv_nn_large, LS_CUDA_conv_nn_narrow, LS_CUDA_conv_nn_small, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_conv_nt_large, LS_CUDA_conv_nt_narrow, LS_CUDA_conv_nt_small, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_conv_tn_large, LS_CUDA_conv_tn_narrow, LS_CUDA_conv_tn_small, LS_CUDA_conv_tn_tiny},
 };
 static const kernel_set odd_gather_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, LS_CUDA_conv_nn_odd, NO_KERNEL},
-    [LS_GEMM_NT] = {NO_KERNEL, LS_CUDA_conv_nt_odd, NO_KERNEL},
-    [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL},
+    [LS_GEMM_NN] = {NO_KERNEL, LS_CUDA_conv_nn_odd, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, LS_CUDA_conv_nt_odd, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL, NO_KERNEL},
 };
 
 static const kernel_set hgmma_kernels = {
@@ -333,6 +336,51 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
     return args->slices > 1 ? join_parts(device, args) : LS_OK;
 }
 
+static size_t round_up_4(size_t n) { return (n + 3) / 4 * 4; }
+
+/* Bytes of patches written down (conv_unfold), or 0 where a product takes them from the images. */
+static size_t unfold_bytes(const ls_gemm *g, const ls_cuda_gemm *args) {
+    size_t bytes;
+    if (g->form != LS_GEMM_TN || !g->patches || args->b_is_vector || !args->a_is_vector) return 0;
+    if (__builtin_mul_overflow(g->k, round_up_4(g->n) * sizeof(float), &bytes) || bytes > SCRATCH_MAX) return 0;
+    return bytes;
+}
+
+static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_gather *gather, float *to) {
+    size_t width = round_up_4(g->n);
+    ls_cuda_unfold args = {.patches = gather->patches,
+                           .images = g->b,
+                           .to = to,
+                           .rows = g->k,
+                           .columns = (uint32_t)g->n,
+                           .width = ls_cuda_divider_of(width)};
+    size_t blocks = ls_cuda_blocks(device, ls_cuda_divide_up(g->k * width, LS_CUDA_GEMM_UNFOLD_THREADS));
+    /* What the kernel counts in 31 bits. */
+    size_t most = GATHER_MAX / width / LS_CUDA_GEMM_UNFOLD_THREADS;
+    ls_cuda_grid grid = {blocks < most ? blocks : most, 1, 1};
+    return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
+}
+
+static ls_status run(ls_device *device, const ls_gemm *g);
+
+/* Rows of C are made by themselves: half of them needs half the scratch. */
+static ls_status run_halves(ls_device *device, const ls_gemm *g) {
+    if (g->m == 1 || g->patches || g->b_rows || g->c_rows)
+        return ls_fail(LS_ERR_INPUT,
+                       "a matmul of %zu × %zu with %d slices needs more scratch than a GPU has: use a "
+                       "smaller micro-batch",
+                       g->m, g->n, slices_of(g));
+    ls_gemm upper = *g, lower = *g;
+    upper.m = ls_cuda_divide_up(g->m / 2, tiles[0].m) * tiles[0].m; /* whole tiles, where that leaves something */
+    if (upper.m >= g->m) upper.m = g->m / 2;
+    lower.m = g->m - upper.m;
+    lower.a = (const char *)g->a + upper.m * (g->form == LS_GEMM_TN ? 1 : g->lda) * ls_dtype_bytes(g->dtype);
+    lower.c = (char *)g->c + upper.m * g->ldc * ls_dtype_bytes(g->c_dtype);
+    for (int s = 0; s < g->siblings; s++) lower.sibling[s] = g->sibling[s] + upper.m * g->ldsibling;
+    LS_TRY(run(device, &upper));
+    return run(device, &lower);
+}
+
 static ls_status run(ls_device *device, const ls_gemm *g) {
     if (!g->m || !g->n) return LS_OK;
     bool gathers = g->patches || g->b_rows;
@@ -340,10 +388,11 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     ls_cuda_gemm_gather args = {.g = args_of(g)};
     if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
-    const ls_cuda_kernel *kernels = kernels_of(g, &args.g, gathers);
+    size_t unfolded = gathers ? unfold_bytes(g, &args.g) : 0;
+    if (unfolded) args.g.b_is_vector = true;
+    const ls_cuda_kernel *kernels = kernels_of(g, &args.g, gathers && !unfolded);
     gemm_plan plan = {0};
-    if (!choose_plan(device, g, kernels, -1, &plan))
-        return ls_fail(LS_ERR_INPUT, "a matmul of %zu × %zu has more tiles than a GPU numbers", g->m, g->n);
+    if (!choose_plan(device, g, kernels, -1, &plan)) return run_halves(device, g);
     if (ls_cuda_computes_otherwise(device)) (void)choose_plan(device, g, kernels, plan.tile, &plan);
     const tile_kind *t = &tiles[plan.tile];
     args.g.tiles_m = (uint32_t)ls_cuda_divide_up(g->m, t->m);
@@ -351,7 +400,18 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     args.g.near_levels = plan.near_levels;
     args.g.far_levels = plan.far_levels;
     size_t bytes = scratch_bytes(g, &plan);
-    if (bytes) LS_TRY(get_scratch(device, bytes, plan.apart > 1 ? &args.g.parts : &args.g.far));
+    float *scratch = NULL;
+    if (bytes + unfolded) LS_TRY(get_scratch(device, bytes + unfolded, &scratch));
+    if (unfolded) {
+        LS_TRY(unfold(device, g, &args, scratch));
+        args.g.b = scratch;
+        args.g.ldb = round_up_4(g->n);
+        scratch += unfolded / sizeof(float);
+    }
+    if (plan.apart > 1)
+        args.g.parts = scratch;
+    else
+        args.g.far = scratch;
     ls_cuda_grid grid = {plan.blocks, 1, (size_t)plan.apart};
     LS_TRY(ls_cuda_launch(device, kernels[plan.tile], grid, t->threads, shared_bytes(&plan), &args));
     return plan.apart > 1 ? join_parts(device, &args.g) : LS_OK;

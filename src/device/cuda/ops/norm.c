@@ -37,5 +37,7 @@ ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) {
     return norm(device, LS_CUDA_norm_forward, call);
 }
 ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) {
-    return norm(device, LS_CUDA_norm_backward, call);
+    const size_t chunk = (size_t)16 * LS_CUDA_NORM_CHUNK;
+    bool is_long = call->C > LS_CUDA_NORM_SHORT * chunk && call->C <= LS_CUDA_NORM_LONG * chunk;
+    return norm(device, is_long ? LS_CUDA_norm_backward_long : LS_CUDA_norm_backward, call);
 }

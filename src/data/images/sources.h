@@ -1,9 +1,9 @@
-/* parts.h: what the sources of images hand to data/images.c, and the parsers that they are made of.
+/* sources.h: what the sources of images hand to data/images.c, and the parsers that they are made of.
  *
  * Parsers take bytes that are not to be trusted: every length is checked before use, and `path` is only for messages.
  */
-#ifndef LS_DATA_IMAGES_PARTS_H
-#define LS_DATA_IMAGES_PARTS_H
+#ifndef LS_DATA_IMAGES_SOURCES_H
+#define LS_DATA_IMAGES_SOURCES_H
 
 #include "base/files.h"
 #include "data/images/images.h"

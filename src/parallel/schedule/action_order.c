@@ -1,4 +1,4 @@
-/* order.c: the order of the actions of every kind of schedule.
+/* action_order.c: the order of the actions of every kind of schedule.
  *
  * All kinds are made the same way: the pipeline is run in ticks, and what each stage does is its list. A forward action
  * lasts 1 tick, a backward action 2, its halves 1 each. A stage that is free takes the first of these that may run:

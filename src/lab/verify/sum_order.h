@@ -1,4 +1,4 @@
-/* order.h: training with gradients that are added in another order than ours.
+/* sum_order.h: training with gradients that are added in another order than ours.
  *
  * In each step every group's gradient is made apart, by a partition that is one of G in its DP group and whose sums are
  * left where they are. They are added the given way, and the trainer goes on with the sum as if it were its own: norm,
@@ -6,8 +6,8 @@
  * that differs.
  *
  * Lockstep's own way is the trainer as it is, on as many workers as the way says: real processes, real reductions. */
-#ifndef LS_LAB_VERIFY_ORDER_H
-#define LS_LAB_VERIFY_ORDER_H
+#ifndef LS_LAB_VERIFY_SUM_ORDER_H
+#define LS_LAB_VERIFY_SUM_ORDER_H
 
 #include "lab/verify/steps.h"
 #include "lab/verify/sum_orders.h"
@@ -66,7 +66,7 @@ typedef struct ls_order_request {
 
 /* Trains with every way. The caller ends *done, also after a failure. Starts workers: no thread may have been started.
  */
-ls_status ls_order_run(const ls_order_request *request, const ls_lab_case *one, ls_order_case *done);
+ls_status ls_order_run(const ls_order_request *request, const ls_lab_model *one, ls_order_case *done);
 void ls_order_case_free(ls_order_case *done);
 
 #endif

@@ -1,6 +1,6 @@
-/* case.h: a model that the lab trains: its shape, its settings, its data. */
-#ifndef LS_LAB_CASE_H
-#define LS_LAB_CASE_H
+/* lab_model.h: a model that the lab trains: its shape, its settings, its data. */
+#ifndef LS_LAB_LAB_MODEL_H
+#define LS_LAB_LAB_MODEL_H
 
 #include "run/inputs/inputs.h"
 #include "data/text/corpus.h"
@@ -8,7 +8,7 @@
 #include "run/settings.h"
 #include "run/trainer.h"
 
-typedef struct ls_lab_case {
+typedef struct ls_lab_model {
     ls_start start;
     ls_settings settings;
     int64_t steps; /* that are made; the learning rate may be planned for more */
@@ -18,15 +18,15 @@ typedef struct ls_lab_case {
     ls_augment augment;
     ls_model *model; /* whole, without memory: for names, sizes and layouts */
     ls_layout_task task;
-} ls_lab_case;
+} ls_lab_model;
 
 /* Case number i: that of --model or --preset, else a small GPT-2 and a small Llama with odd sizes. False: no more. */
-bool ls_lab_case_name(const ls_options *options, int i, const char **name);
+bool ls_lab_model_name(const ls_options *options, int i, const char **name);
 /* Values that were left open are small here. Without --data tokens are made up from the seed, and images are
  * drawings. On failure nothing is left to release. */
-ls_status ls_lab_case_open(const ls_options *options, const char *name, int64_t default_steps, ls_lab_case *out);
-void ls_lab_case_close(ls_lab_case *one);
+ls_status ls_lab_model_open(const ls_options *options, const char *name, int64_t default_steps, ls_lab_model *out);
+void ls_lab_model_close(ls_lab_model *one);
 /* What a trainer learns from. */
-ls_trainer_data ls_lab_case_data(const ls_lab_case *one);
+ls_trainer_data ls_lab_model_data(const ls_lab_model *one);
 
 #endif

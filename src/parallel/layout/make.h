@@ -1,6 +1,6 @@
-/* parts.h: making and checking a layout, piece by piece; for the files of this folder. */
-#ifndef LS_PARALLEL_LAYOUT_PARTS_H
-#define LS_PARALLEL_LAYOUT_PARTS_H
+/* make.h: making and checking a layout, piece by piece; for the files of this folder. */
+#ifndef LS_PARALLEL_LAYOUT_MAKE_H
+#define LS_PARALLEL_LAYOUT_MAKE_H
 
 #include "parallel/layout/layout.h"
 

@@ -1,5 +1,5 @@
-/* order.c: every way of adding trains the same steps, in workers of its own, one after the other. */
-#include "lab/verify/order.h"
+/* sum_order.c: every way of adding trains the same steps, in workers of its own, one after the other. */
+#include "lab/verify/sum_order.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -165,7 +165,7 @@ out:
 
 /* ---- all ways ---------------------------------------------------------------------------------------------------- */
 
-static ls_status train(const ls_order_request *request, const ls_lab_case *one, ls_order_task *task) {
+static ls_status train(const ls_order_request *request, const ls_lab_model *one, ls_order_task *task) {
     ls_trial_place place = {.options = request->options};
     ls_layout_request layout_request = ls_layout_request_none();
     ls_layout layout;
@@ -195,7 +195,7 @@ static bool is_equal(const ls_order_result *r, const ls_order_result *base) {
            strcmp(r->weights.text, base->weights.text) == 0;
 }
 
-static ls_status run_way(const ls_order_request *request, const ls_lab_case *one, ls_order_case *done, int way,
+static ls_status run_way(const ls_order_request *request, const ls_lab_model *one, ls_order_case *done, int way,
                          ls_order_record records[LS_ORDER_WAYS_MAX]) {
     ls_order_result *r = &done->result[way];
     ls_order_task task = {.way = r->way, .record = &records[way], .fault = request->fault};
@@ -211,7 +211,7 @@ static ls_status run_way(const ls_order_request *request, const ls_lab_case *one
     return request->on_row(request->ctx, done, way);
 }
 
-ls_status ls_order_run(const ls_order_request *request, const ls_lab_case *one, ls_order_case *done) {
+ls_status ls_order_run(const ls_order_request *request, const ls_lab_model *one, ls_order_case *done) {
     ls_order_record records[LS_ORDER_WAYS_MAX] = {{0}};
     ls_order_way ways[LS_ORDER_WAYS_MAX];
     ls_status status = LS_OK;

@@ -1,5 +1,5 @@
-/* case.c: from options to a model with data. */
-#include "lab/case.h"
+/* lab_model.c: from options to a model with data. */
+#include "lab/lab_model.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static const ls_shape own_shapes[] = {
 };
 enum { OWN_SHAPES = sizeof own_shapes / sizeof *own_shapes };
 
-bool ls_lab_case_name(const ls_options *o, int i, const char **name) {
+bool ls_lab_model_name(const ls_options *o, int i, const char **name) {
     const char *of_user = o->preset ? o->preset : o->model;
     if (i >= (of_user ? 1 : OWN_SHAPES)) return false;
     *name = of_user ? of_user : own_shapes[i].name;
@@ -66,7 +66,7 @@ static const ls_shape *own_shape(const char *name) {
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 /* Dropout and clipping are on for our own models: both must not depend on the layout. */
-static ls_status resolve(const ls_options *given, bool is_own, int64_t default_steps, ls_lab_case *c) {
+static ls_status resolve(const ls_options *given, bool is_own, int64_t default_steps, ls_lab_model *c) {
     ls_options o = *given; /* borrows texts; nothing to end */
     ls_option_origin steps = given->source[LS_OPT_steps].origin;
     size_t positions = c->start.shape.T;
@@ -105,7 +105,7 @@ out:
 }
 
 /* In a file that is gone from its folder as soon as it is open. */
-static ls_status make_up_data(ls_lab_case *c) {
+static ls_status make_up_data(ls_lab_model *c) {
     const char *tmp = getenv("TMPDIR");
     char folder[PATH_MAX - 64], prefix[PATH_MAX - 32];
     ls_corpus_options options = {.vocab = (uint32_t)c->settings.shape.V};
@@ -124,7 +124,7 @@ static ls_status make_up_data(ls_lab_case *c) {
     return status;
 }
 
-static ls_status open_images(const ls_options *o, ls_lab_case *c) {
+static ls_status open_images(const ls_options *o, ls_lab_model *c) {
     enum { DRAWINGS = 256 };
     const ls_shape *shape = &c->settings.shape;
     uint64_t count = o->data ? 0 : DRAWINGS;
@@ -135,7 +135,7 @@ static ls_status open_images(const ls_options *o, ls_lab_case *c) {
                                 &c->val_images);
 }
 
-static ls_status open_data(const ls_options *o, bool is_own, ls_lab_case *c) {
+static ls_status open_data(const ls_options *o, bool is_own, ls_lab_model *c) {
     char cache[PATH_MAX];
     ls_frame frame;
     if (ls_shape_sees_images(&c->settings.shape)) return open_images(o, c);
@@ -158,10 +158,10 @@ static ls_status open_data(const ls_options *o, bool is_own, ls_lab_case *c) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-ls_status ls_lab_case_open(const ls_options *o, const char *name, int64_t default_steps, ls_lab_case *out) {
+ls_status ls_lab_model_open(const ls_options *o, const char *name, int64_t default_steps, ls_lab_model *out) {
     ls_status status = LS_OK;
     const ls_shape *own = o->preset || o->model ? NULL : own_shape(name);
-    *out = (ls_lab_case){0};
+    *out = (ls_lab_model){0};
     if (own) out->start.shape = *own;
     if (o->preset && o->model) return ls_options_fail(o, LS_OPT_preset, "--model is given too; use one of them");
     if (!own) LS_TRY_OUT(ls_start_open(name, &out->start));
@@ -171,11 +171,11 @@ ls_status ls_lab_case_open(const ls_options *o, const char *name, int64_t defaul
     out->task = ls_trainer_task(&out->settings, out->model);
     return LS_OK;
 out:
-    ls_lab_case_close(out);
+    ls_lab_model_close(out);
     return status;
 }
 
-void ls_lab_case_close(ls_lab_case *c) {
+void ls_lab_model_close(ls_lab_model *c) {
     ls_model_destroy(c->model);
     ls_corpus_close(c->corpus);
     ls_corpus_close(c->val_corpus);
@@ -183,10 +183,10 @@ void ls_lab_case_close(ls_lab_case *c) {
     ls_images_close(c->val_images);
     ls_tokenizer_close(c->tokenizer);
     ls_start_close(&c->start);
-    *c = (ls_lab_case){0};
+    *c = (ls_lab_model){0};
 }
 
-ls_trainer_data ls_lab_case_data(const ls_lab_case *one) {
+ls_trainer_data ls_lab_model_data(const ls_lab_model *one) {
     return (ls_trainer_data){.corpus = one->corpus,
                              .val_corpus = one->val_corpus,
                              .images = one->images,

@@ -1,6 +1,6 @@
-/* parts.h: the inside of a tokenizer, for the files that make and use it. */
-#ifndef LS_DATA_TOKENIZER_PARTS_H
-#define LS_DATA_TOKENIZER_PARTS_H
+/* inside.h: the inside of a tokenizer, for the files that make and use it. */
+#ifndef LS_DATA_TOKENIZER_INSIDE_H
+#define LS_DATA_TOKENIZER_INSIDE_H
 
 #include "base/json.h"
 #include "data/tokenizer/bpe.h"
