@@ -28,6 +28,12 @@ template <int BN> struct hgmma_shared {
  * sees that all threads go the same way. */
 LS_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(~0u, x, 0); }
 
+/* What follows from it is found again, and needs no registers meanwhile. */
+LS_DEVICE uint32_t found_again(uint32_t x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 /* ---- work ---------------------------------------------------------------------------------------------------------- */
 
 /* Steps `begin` … `end`−1 of a unit. */
@@ -35,35 +41,32 @@ struct hgmma_piece {
     uint32_t unit, begin, end;
 };
 
-/* The pieces of a block, in the order in which it makes them. */
-struct hgmma_schedule {
-    const ls_cuda_hgmma &a;
-    uint32_t self, next_whole, next_cut;
-    uint32_t at, end; /* this block's part of the line of cut units */
-    LS_DEVICE hgmma_schedule(const ls_cuda_hgmma &args) : a(args) {
-        self = gridDim.x - 1 - blockIdx.x; /* who begins a unit is started before who ends it */
-        next_whole = self;
-        next_cut = 0;
-        at = self * a.line_each + min(self, a.line_rest);
-        end = at + a.line_each + (self < a.line_rest);
+LS_DEVICE uint32_t block_number() { return gridDim.x - 1 - blockIdx.x; } /* who begins a unit is started before who ends it */
+
+/* Piece `turn` of this block. False: it has no more. */
+LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p) {
+    const uint32_t self = block_number(), blocks = gridDim.x, whole = self < a.whole ? (a.whole - self + blocks - 1) / blocks : 0;
+    if (!a.steps) {
+        p = {self + turn * blocks, 0, ~0u};
+        return turn < whole;
     }
-    LS_DEVICE bool take_cut(hgmma_piece &p) {
-        if (at >= end) return false;
-        const uint32_t unit = at / a.steps, from = at % a.steps, to = min(a.steps, end - unit * a.steps);
-        p = {a.whole + unit, a.steps - to, a.steps - from}; /* the later part of the line comes first */
-        at += to - from;
-        return true;
-    }
-    LS_DEVICE bool take(hgmma_piece &p) {
-        if (!next_cut++ && at < end && at % a.steps && take_cut(p)) return true;
-        if (next_whole < a.whole) {
-            p = {next_whole, 0, ~0u};
-            next_whole += gridDim.x;
+    /* This block's part of the line. */
+    const uint32_t at = self * a.line_each + min(self, a.line_rest), end = at + a.line_each + (self < a.line_rest);
+    const uint32_t shared = at % a.steps != 0;
+    uint32_t unit = at / a.steps, from = at % a.steps;
+    if (turn >= shared) {
+        turn -= shared;
+        if (turn < whole) {
+            p = {self + turn * blocks, 0, ~0u};
             return true;
         }
-        return take_cut(p);
+        unit += shared + turn - whole;
+        from = 0;
     }
-};
+    if (unit * a.steps + from >= end) return false;
+    p = {a.whole + unit, a.steps - min(a.steps, end - unit * a.steps), a.steps - from}; /* the later part comes first */
+    return true;
+}
 
 /* A unit: where its tile is, and its slices. */
 struct hgmma_unit {
@@ -140,9 +143,8 @@ template <int BN, int TA, int TB> LS_DEVICE void bring(const ls_cuda_hgmma &a, h
     enum { STAGES = hgmma_shared<BN>::STAGES };
     int stage = 0;
     uint32_t phase = 0;
-    hgmma_schedule schedule(a);
     hgmma_piece p;
-    while (schedule.take(p)) {
+    for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
         const hgmma_unit u(a.g, p.unit, BN);
         hgmma_walk walk(a, u.first, p.begin);
         const uint32_t end = min(p.end, walk.total(u.first, u.last));
@@ -178,8 +180,9 @@ template <int BN> struct hgmma_part {
     uint32_t row, column;  /* the first of this thread */
 
     LS_DEVICE hgmma_part(const ls_cuda_hgmma &args) : a(args) {
-        warpgroup = threadIdx.x / 128 - 1;
-        thread = threadIdx.x % 128;
+        const uint32_t number = found_again(threadIdx.x);
+        warpgroup = number / 128 - 1;
+        thread = number % 128;
     }
     LS_DEVICE void place(const hgmma_unit &u) {
         row = u.m0 + warpgroup * 64 + thread / 32 * 16 + thread % 32 / 4;
@@ -260,7 +263,8 @@ template <int BN> struct hgmma_part {
             }
         }
     }
-    LS_DEVICE void continue_from_c(sums &d) const {
+    LS_DEVICE void continue_from_c(sums &d, const hgmma_unit &u) {
+        place(u);
         LS_UNROLL for (int i = 0; i < COUNT; i++) d[i] = 0;
         each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t c, int count) {
             const float *from = (const float *)a.g.c + r * a.g.ldc + c;
@@ -287,7 +291,12 @@ template <int BN> struct hgmma_part {
 
     /* To C, or to the part of a slice apart, in pieces of 64 rows of 128 bytes through shared memory. */
     LS_DEVICE uint8_t *stage(uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], int number) {
-        if (thread == 0) stores_read<1>();
+        if (thread == 0) {
+            if (number)
+                stores_read<1>();
+            else
+                stores_read<0>();
+        }
         warpgroup_sync(warpgroup + 1);
         return staged[number % 2];
     }
@@ -321,7 +330,9 @@ template <int BN> struct hgmma_part {
             send(to, u, q * 64);
         }
     }
-    LS_DEVICE void finish(sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
+    LS_DEVICE void finish(sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) {
+        uint8_t(*staged)[LS_CUDA_HGMMA_STAGED_BYTES] = s.staged[warpgroup];
+        place(u);
         if (!a.g.parts) {
             if (a.g.siblings) add_siblings(d);
             if (a.g.bias) add_bias(d);
@@ -371,20 +382,18 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
     typename hgmma_part<BN>::waiting second;
     int stage = 0;
     uint32_t phase = 0;
-    hgmma_schedule schedule(a);
     hgmma_piece p;
-    while (schedule.take(p)) {
+    for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
         const hgmma_unit u(a.g, p.unit, BN);
-        part.place(u);
         hgmma_walk walk(a, u.first, p.begin);
         const uint32_t total = walk.total(u.first, u.last), end = min(p.end, total);
         int keep = 0;
         part.forget(second);
         if (p.begin) {
-            part.take_over(d, second, schedule.self + 1, walk.slice > u.first);
+            hgmma_part<BN>(a).take_over(d, second, block_number() + 1, walk.slice > u.first);
             keep = walk.left < walk.steps_of(walk.slice);
         } else if (a.g.accumulate) {
-            part.continue_from_c(d);
+            hgmma_part<BN>(a).continue_from_c(d, u);
             keep = 1;
         }
         for (uint32_t left = end - p.begin; left;) {
@@ -407,15 +416,13 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             if (part.thread == 0) barrier_arrive(&s.empty[before]);
             left -= count;
             walk.skip(count, u.last);
-            if (ends) {
-                part.end_slice(d, second, slice - u.first, u.last - u.first);
-            }
+            if (ends) hgmma_part<BN>(a).end_slice(d, second, slice - u.first, u.last - u.first);
             keep = 0;
         }
         if (end < total)
-            part.hand_over(d, second, schedule.self, walk.slice > u.first);
+            hgmma_part<BN>(a).hand_over(d, second, block_number(), walk.slice > u.first);
         else
-            part.finish(d, s.staged[part.warpgroup], u);
+            hgmma_part<BN>(a).finish(d, s, hgmma_unit(a.g, found_again(p.unit), BN));
     }
     if (part.thread == 0) stores_done();
 }
