@@ -361,6 +361,59 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
+/* ---- gradients of weights of 3 × 3 windows ----------------------------------------------------------------------- */
+
+static const struct window_kernel {
+    size_t width, stride;
+    ls_cuda_kernel kernel;
+} window_kernels[] = {
+    {32, 1, LS_CUDA_conv_grad_32},      {16, 1, LS_CUDA_conv_grad_16},     {8, 1, LS_CUDA_conv_grad_8},
+    {4, 1, LS_CUDA_conv_grad_4},        {16, 2, LS_CUDA_conv_grad_16_by_2}, {8, 2, LS_CUDA_conv_grad_8_by_2},
+    {4, 2, LS_CUDA_conv_grad_4_by_2},
+};
+
+/* Channels of dy of a block. */
+static size_t window_outs(size_t width) { return LS_CUDA_CONV_GRAD_THREADS / 32 * LS_CUDA_CONV_GRAD_OUT(width); }
+
+static size_t window_shared(const struct window_kernel *k) {
+    size_t rows = LS_CUDA_CONV_GRAD_RING(k->width, k->stride) * LS_CUDA_CONV_GRAD_ROW(k->width, k->stride);
+    size_t dy = LS_CUDA_CONV_GRAD_ROWS(k->width) * k->width * window_outs(k->width);
+    return (rows + (LS_CUDA_CONV_GRAD_AHEAD + 1) * dy) * sizeof(float);
+}
+
+static bool slices_are_images(const ls_gemm *g) {
+    size_t positions = g->patches->rows_y * g->patches->rows_x;
+    if (g->slices <= 1) return g->k % positions == 0;
+    for (int s = 0; s <= g->slices; s++)
+        if (g->bounds[s] % positions) return false;
+    return true;
+}
+
+/* NULL: there is none for this product. */
+static const struct window_kernel *window_kernel_of(const ls_gemm *g, const ls_cuda_gemm *args) {
+    const ls_gemm_patches *p = g->patches;
+    if (g->form != LS_GEMM_TN || !p || p->taps_y != 3 || p->taps_x != 3 || p->first_y != -1 || p->first_x != -1 ||
+        p->tap_y != 1 || p->tap_x != 1 || p->step_y != p->step_x || !args->a_is_vector || !args->b_is_vector)
+        return NULL;
+    size_t stride = (size_t)p->step_x, width = p->rows_x;
+    if (p->width != stride * width || p->height != stride * p->rows_y || g->lda != g->m || p->channels % 32 ||
+        g->m % window_outs(width) || p->rows_y % LS_CUDA_CONV_GRAD_ROWS(width) || !slices_are_images(g))
+        return NULL;
+    for (size_t i = 0; i < sizeof window_kernels / sizeof *window_kernels; i++)
+        if (window_kernels[i].width == width && window_kernels[i].stride == stride) return &window_kernels[i];
+    return NULL;
+}
+
+static ls_status run_windows(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args,
+                             const struct window_kernel *k) {
+    ls_cuda_conv_grad grad = {.g = *args, .height = (uint32_t)g->patches->height, .channels = g->patches->channels};
+    size_t slices = (size_t)args->slices;
+    if (slices > 1) LS_TRY(get_scratch(device, slices * g->m * g->n * sizeof(float), &grad.g.parts));
+    ls_cuda_grid grid = {g->patches->channels / 32 * (g->m / window_outs(k->width)), 1, slices};
+    LS_TRY(ls_cuda_launch(device, k->kernel, grid, LS_CUDA_CONV_GRAD_THREADS, window_shared(k), &grad));
+    return slices > 1 ? join_parts(device, &grad.g) : LS_OK;
+}
+
 static ls_status run(ls_device *device, const ls_gemm *g);
 
 /* Rows of C are made by themselves: half of them needs half the scratch. */
@@ -388,6 +441,10 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     ls_cuda_gemm_gather args = {.g = args_of(g)};
     if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
+    const struct window_kernel *windows =
+        gathers && !ls_cuda_computes_otherwise(device) ? window_kernel_of(g, &args.g) : NULL;
+    if (windows && (size_t)args.g.slices * g->m * g->n * sizeof(float) <= scratch_max(device))
+        return run_windows(device, g, &args.g, windows);
     size_t unfolded = gathers ? unfold_bytes(g, &args.g) : 0;
     if (unfolded) args.g.b_is_vector = true;
     const ls_cuda_kernel *kernels = kernels_of(g, &args.g, gathers && !unfolded);

@@ -1,0 +1,160 @@
+/* conv_grad.cu: gradients of the weights of 3 × 3 windows (ls_conv_weight_grad), whose chains are long and few.
+ *
+ * A thread has one channel of the images, OUT channels of dy, and all nine taps between them: 9·OUT chains. The lanes of
+ * a warp have neighbouring channels of the images and the same of dy. A window that moves on keeps the pixels that it
+ * shares with the one before in registers, so 9·OUT multiply-adds take 3·STRIDE numbers of the images, which lie beside
+ * each other in shared memory, and OUT of dy, which all lanes share.
+ *
+ * Rows of the images are in a ring in shared memory, some turns ahead of the windows; a turn is ROWS rows of windows. In
+ * front of each image is a row of zeros, which is also the one behind the image before. Left of a row a window has
+ * zeros in registers, right of it there is a pixel of zeros in the ring. */
+#include "device/cuda/kernels/gemm.cuh"
+
+template <int WIDTH, int STRIDE, int OUT> struct walk {
+    enum {
+        WARPS = LS_CUDA_CONV_GRAD_THREADS / 32,
+        ROWS = LS_CUDA_CONV_GRAD_ROWS(WIDTH),
+        AHEAD = LS_CUDA_CONV_GRAD_AHEAD,
+        RING = LS_CUDA_CONV_GRAD_RING(WIDTH, STRIDE),
+        ROW = LS_CUDA_CONV_GRAD_ROW(WIDTH, STRIDE),
+        OUTS = WARPS * OUT,               /* channels of dy of the block */
+        DY = ROWS * WIDTH * OUTS,         /* of a turn */
+        FIRST = STRIDE * (ROWS - 1) + 3,  /* rows of a turn, */
+        MORE = STRIDE * ROWS,             /* and by how many the next one is further */
+    };
+    float *rows, *dys;
+    const float *x, *dy; /* next to be brought; dy of this thread */
+    uint32_t row, height; /* of the image that is being brought, and the zeros in front of it */
+    uint32_t turn, turns, turns_each; /* to be brought; of all images, and of one */
+    int slot, dy_slot;
+    size_t row_elems, dy_elems;
+    float sum[OUT][3][3];
+
+    LS_DEVICE static int lane() { return threadIdx.x % 32; }
+    LS_DEVICE static int warp() { return threadIdx.x / 32; }
+
+    LS_DEVICE void bring_row(size_t channels) {
+        enum { QUADS = WIDTH * STRIDE * 8 };
+        const bool is_there = row > 0;
+        LS_UNROLL for (int first = 0; first < QUADS; first += LS_CUDA_CONV_GRAD_THREADS) {
+            const int q = first + threadIdx.x;
+            if (QUADS % LS_CUDA_CONV_GRAD_THREADS && q >= QUADS) continue;
+            copy16_async_or_zero(rows + slot * ROW + q * 4, x + (is_there ? q / 8 * channels : 0) + q % 8 * 4, is_there);
+        }
+        if (is_there) x += row_elems;
+        row = row == height ? 0 : row + 1;
+        slot = slot + 1 == RING ? 0 : slot + 1;
+    }
+    /* The rows that a turn has more than the one before it. */
+    LS_DEVICE void bring(size_t channels, size_t outs) {
+        enum { QUADS = DY / 4 };
+        if (turn < turns) {
+            const int count = turn == 0 ? FIRST : turn % turns_each == 0 ? MORE + 1 : MORE;
+            LS_NO_UNROLL for (int i = 0; i < count; i++) bring_row(channels);
+            LS_UNROLL for (int first = 0; first < QUADS; first += LS_CUDA_CONV_GRAD_THREADS) {
+                const int q = first + threadIdx.x;
+                if (QUADS % LS_CUDA_CONV_GRAD_THREADS && q >= QUADS) continue;
+                copy16_async(dys + dy_slot * DY + q * 4, dy + q / (OUTS / 4) * outs + q % (OUTS / 4) * 4);
+            }
+            dy += dy_elems;
+            dy_slot = dy_slot == AHEAD ? 0 : dy_slot + 1;
+            turn++;
+        }
+        copy_async_commit();
+    }
+    /* A row of windows over the rows of the ring from `first` on. */
+    LS_DEVICE void multiply(int first, const float *d) {
+        const float *from[3];
+        float pixel[3][3], out[OUT];
+        LS_UNROLL for (int ky = 0; ky < 3; ky++) {
+            const int at = first + ky;
+            from[ky] = rows + (at < RING ? at : at - RING) * ROW + lane();
+            pixel[ky][0] = 0.0f;
+            if (STRIDE == 1) pixel[ky][1] = from[ky][0];
+        }
+        /* Column c of the image is pixel[…][(c + 1) % 3]. */
+        LS_UNROLL for (int p = 0; p < WIDTH; p++) {
+            LS_UNROLL for (int kx = 3 - STRIDE; kx < 3; kx++)
+                LS_UNROLL for (int ky = 0; ky < 3; ky++)
+                    pixel[ky][(STRIDE * p + kx) % 3] = from[ky][(STRIDE * p + kx - 1) * 32];
+            if constexpr (OUT == 4) {
+                const float4 four = *(const float4 *)(d + p * OUTS);
+                out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
+            } else {
+                const float2 two = *(const float2 *)(d + p * OUTS);
+                out[0] = two.x, out[1] = two.y;
+            }
+            LS_UNROLL for (int o = 0; o < OUT; o++)
+                LS_UNROLL for (int ky = 0; ky < 3; ky++)
+                    LS_UNROLL for (int kx = 0; kx < 3; kx++)
+                        sum[o][ky][kx] = __fmaf_rn(out[o], pixel[ky][(STRIDE * p + kx) % 3], sum[o][ky][kx]);
+        }
+    }
+
+    LS_DEVICE void run(const ls_cuda_conv_grad &a) {
+        const ls_cuda_gemm &g = a.g;
+        LS_SHARED(float, shared);
+        rows = shared;
+        dys = shared + RING * ROW;
+        if (STRIDE == 1)
+            for (int i = threadIdx.x; i < RING * 32; i += LS_CUDA_CONV_GRAD_THREADS)
+                rows[i / 32 * ROW + WIDTH * 32 + i % 32] = 0.0f;
+        const uint32_t in_blocks = (uint32_t)(a.channels / 32), block = blockIdx.x;
+        const size_t in = block % in_blocks * 32, o = block / in_blocks * OUTS;
+        const size_t position = g.bounds[blockIdx.z], positions = g.bounds[blockIdx.z + 1] - position;
+        turns = (uint32_t)(positions / (ROWS * WIDTH));
+        turns_each = a.height / (STRIDE * ROWS);
+        height = a.height;
+        row_elems = WIDTH * STRIDE * a.channels;
+        dy_elems = ROWS * WIDTH * g.m;
+        x = (const float *)g.b + position * (STRIDE * STRIDE) * a.channels + in;
+        dy = (const float *)g.a + position * g.m + o;
+        row = 0, turn = 0, slot = 0, dy_slot = 0;
+
+        const size_t column = in + lane(), line = o + warp() * OUT;
+        LS_UNROLL for (int i = 0; i < OUT; i++)
+            LS_UNROLL for (int tap = 0; tap < 9; tap++)
+                sum[i][tap / 3][tap % 3] =
+                    g.accumulate ? ((const float *)g.c)[(line + i) * g.ldc + tap * a.channels + column] : 0.0f;
+
+        LS_UNROLL for (int i = 0; i < AHEAD; i++) bring(a.channels, g.m);
+        int first = 0, dy_at = 0;
+        uint32_t left = turns_each; /* turns of this image */
+        for (uint32_t t = 0; t < turns; t++) {
+            copy_async_wait<AHEAD - 1>();
+            __syncthreads();
+            bring(a.channels, g.m);
+            LS_NO_UNROLL for (int r = 0; r < ROWS; r++) {
+                const int at = first + STRIDE * r;
+                multiply(at < RING ? at : at - RING, dys + dy_at * DY + r * WIDTH * OUTS + warp() * OUT);
+            }
+            first += --left ? MORE : MORE + 1;
+            if (first >= RING) first -= RING;
+            if (!left) left = turns_each;
+            dy_at = dy_at == AHEAD ? 0 : dy_at + 1;
+        }
+
+        LS_UNROLL for (int i = 0; i < OUT; i++)
+            LS_UNROLL for (int tap = 0; tap < 9; tap++) {
+                const size_t r = line + i, c = tap * a.channels + column;
+                const float value = sum[i][tap / 3][tap % 3];
+                if (g.parts)
+                    g.parts[(blockIdx.z * g.m + r) * g.n + c] = value;
+                else
+                    ((float *)g.c)[r * g.ldc + c] = finished(g, r, c, value);
+            }
+    }
+};
+
+template <int WIDTH, int STRIDE, int OUT> LS_DEVICE void conv_grad(const ls_cuda_conv_grad &a) {
+    walk<WIDTH, STRIDE, OUT> w;
+    w.run(a);
+}
+
+LS_KERNEL_ALONE(conv_grad_32, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<32, 1, LS_CUDA_CONV_GRAD_OUT(32)>(a); }
+LS_KERNEL_ALONE(conv_grad_16, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<16, 1, LS_CUDA_CONV_GRAD_OUT(16)>(a); }
+LS_KERNEL_ALONE(conv_grad_8, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<8, 1, LS_CUDA_CONV_GRAD_OUT(8)>(a); }
+LS_KERNEL_ALONE(conv_grad_4, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<4, 1, LS_CUDA_CONV_GRAD_OUT(4)>(a); }
+LS_KERNEL_ALONE(conv_grad_16_by_2, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<16, 2, LS_CUDA_CONV_GRAD_OUT(16)>(a); }
+LS_KERNEL_ALONE(conv_grad_8_by_2, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<8, 2, LS_CUDA_CONV_GRAD_OUT(8)>(a); }
+LS_KERNEL_ALONE(conv_grad_4_by_2, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<4, 2, LS_CUDA_CONV_GRAD_OUT(4)>(a); }
