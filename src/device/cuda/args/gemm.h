@@ -80,6 +80,15 @@ enum { LS_CUDA_CONV_GRAD_THREADS = 128, LS_CUDA_CONV_GRAD_AHEAD = 3 };
     ((stride) * (LS_CUDA_CONV_GRAD_ROWS(width) - 1) + 3 + \
      LS_CUDA_CONV_GRAD_AHEAD * ((stride) * LS_CUDA_CONV_GRAD_ROWS(width) + 1))
 #define LS_CUDA_CONV_GRAD_OUT(width) ((width) > 16 ? 2 : 4)
+/* Of few channels, and of one width: */
+enum {
+    LS_CUDA_CONV_GRAD_THIN_CHANNELS = 3, /* at most */
+    LS_CUDA_CONV_GRAD_THIN_WIDTH = 32,
+    LS_CUDA_CONV_GRAD_THIN_THREADS = 96,
+    LS_CUDA_CONV_GRAD_THIN_ROWS = 4,
+    LS_CUDA_CONV_GRAD_THIN_RING =
+        LS_CUDA_CONV_GRAD_THIN_ROWS + 2 + LS_CUDA_CONV_GRAD_AHEAD * (LS_CUDA_CONV_GRAD_THIN_ROWS + 1),
+};
 typedef struct ls_cuda_conv_grad {
     ls_cuda_gemm g;
     uint32_t height; /* of the images */

@@ -151,6 +151,106 @@ template <int WIDTH, int STRIDE, int OUT> LS_DEVICE void conv_grad(const ls_cuda
     w.run(a);
 }
 
+/* ---- few channels ------------------------------------------------------------------------------------------------ */
+
+/* Of the first layer, with its few channels, there are so few chains that each scheduler gets one warp: a thread has one
+ * channel of dy, which the lanes have side by side, one of the images, which is the block's, and the three taps of a
+ * row, which is the warp's. */
+struct thin_walk {
+    enum {
+        WIDTH = 32,
+        THREADS = LS_CUDA_CONV_GRAD_THIN_THREADS,
+        ROWS = LS_CUDA_CONV_GRAD_THIN_ROWS,
+        AHEAD = LS_CUDA_CONV_GRAD_AHEAD,
+        RING = LS_CUDA_CONV_GRAD_THIN_RING,
+        DY = ROWS * WIDTH * 32,
+    };
+    float *rows, *dys;
+    const float *x, *dy;
+    uint32_t row, height, turn, turns, turns_each, row_quads;
+    int slot, dy_slot;
+    float sum[3];
+
+    LS_DEVICE void bring(size_t outs) {
+        if (turn < turns) {
+            const int count = turn == 0 ? ROWS + 2 : turn % turns_each == 0 ? ROWS + 1 : ROWS;
+            LS_NO_UNROLL for (int i = 0; i < count; i++) {
+                if (threadIdx.x < row_quads)
+                    copy16_async_or_zero(rows + (slot * row_quads + threadIdx.x) * 4, x + (row ? threadIdx.x * 4 : 0),
+                                         row > 0);
+                if (row) x += row_quads * 4;
+                row = row == height ? 0 : row + 1;
+                slot = slot + 1 == RING ? 0 : slot + 1;
+            }
+            for (int q = threadIdx.x; q < DY / 4; q += THREADS)
+                copy16_async(dys + dy_slot * DY + q * 4, dy + q / 8 * outs + q % 8 * 4);
+            dy += ROWS * WIDTH * outs;
+            dy_slot = dy_slot == AHEAD ? 0 : dy_slot + 1;
+            turn++;
+        }
+        copy_async_commit();
+    }
+    LS_DEVICE void multiply(const float *from, const float *d, uint32_t channels) {
+        float pixel[3];
+        pixel[0] = 0.0f;
+        pixel[1] = from[0];
+        LS_UNROLL for (int p = 0; p < WIDTH; p++) {
+            pixel[(p + 2) % 3] = p + 1 < WIDTH ? from[(p + 1) * channels] : 0.0f;
+            const float out = d[p * 32];
+            LS_UNROLL for (int kx = 0; kx < 3; kx++) sum[kx] = __fmaf_rn(out, pixel[(p + kx) % 3], sum[kx]);
+        }
+    }
+    LS_DEVICE void run(const ls_cuda_conv_grad &a) {
+        const ls_cuda_gemm &g = a.g;
+        LS_SHARED(float, shared);
+        const uint32_t channels = (uint32_t)a.channels, channel = blockIdx.x % channels;
+        const uint32_t lane = threadIdx.x % 32, ky = threadIdx.x / 32;
+        const size_t line = blockIdx.x / channels * 32 + lane;
+        const size_t position = g.bounds[blockIdx.z], positions = g.bounds[blockIdx.z + 1] - position;
+        row_quads = WIDTH * channels / 4;
+        rows = shared;
+        dys = shared + RING * row_quads * 4;
+        turns = (uint32_t)(positions / (ROWS * WIDTH));
+        turns_each = a.height / ROWS;
+        height = a.height;
+        x = (const float *)g.b + position * channels;
+        dy = (const float *)g.a + position * g.m + blockIdx.x / channels * 32;
+        row = 0, turn = 0, slot = 0, dy_slot = 0;
+        float *c = (float *)g.c + line * g.ldc;
+        LS_UNROLL for (int kx = 0; kx < 3; kx++)
+            sum[kx] = g.accumulate ? c[(ky * 3 + kx) * channels + channel] : 0.0f;
+        LS_UNROLL for (int i = 0; i < AHEAD; i++) bring(g.m);
+        int first = 0, dy_at = 0;
+        uint32_t left = turns_each;
+        for (uint32_t t = 0; t < turns; t++) {
+            copy_async_wait<AHEAD - 1>();
+            __syncthreads();
+            bring(g.m);
+            LS_NO_UNROLL for (int r = 0; r < ROWS; r++) {
+                const int at = first + r + (int)ky;
+                multiply(rows + (at < RING ? at : at - RING) * row_quads * 4 + channel,
+                         dys + dy_at * DY + r * WIDTH * 32 + lane, channels);
+            }
+            first += --left ? ROWS : ROWS + 1;
+            if (first >= RING) first -= RING;
+            if (!left) left = turns_each;
+            dy_at = dy_at == AHEAD ? 0 : dy_at + 1;
+        }
+        LS_UNROLL for (int kx = 0; kx < 3; kx++) {
+            const size_t column = (ky * 3 + kx) * channels + channel;
+            if (g.parts)
+                g.parts[(blockIdx.z * g.m + line) * g.n + column] = sum[kx];
+            else
+                c[column] = finished(g, line, column, sum[kx]);
+        }
+    }
+};
+
+LS_KERNEL_ALONE(conv_grad_thin, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THIN_THREADS) {
+    thin_walk w;
+    w.run(a);
+}
+
 LS_KERNEL_ALONE(conv_grad_32, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<32, 1, LS_CUDA_CONV_GRAD_OUT(32)>(a); }
 LS_KERNEL_ALONE(conv_grad_16, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<16, 1, LS_CUDA_CONV_GRAD_OUT(16)>(a); }
 LS_KERNEL_ALONE(conv_grad_8, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) { conv_grad<8, 1, LS_CUDA_CONV_GRAD_OUT(8)>(a); }

@@ -363,22 +363,42 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
 
 /* ---- gradients of weights of 3 × 3 windows ----------------------------------------------------------------------- */
 
-static const struct window_kernel {
+/* Of images of so many pixels beside each other, in so many windows. A block has `outs` channels of dy and `ins` of the
+ * images. */
+typedef struct window_kernel {
     size_t width, stride;
     ls_cuda_kernel kernel;
-} window_kernels[] = {
-    {32, 1, LS_CUDA_conv_grad_32},      {16, 1, LS_CUDA_conv_grad_16},     {8, 1, LS_CUDA_conv_grad_8},
-    {4, 1, LS_CUDA_conv_grad_4},        {16, 2, LS_CUDA_conv_grad_16_by_2}, {8, 2, LS_CUDA_conv_grad_8_by_2},
-    {4, 2, LS_CUDA_conv_grad_4_by_2},
+    unsigned threads;
+    size_t outs, ins, rows; /* rows: of a turn */
+    size_t shared;          /* numbers, but for those of thin rows */
+} window_kernel;
+
+#define WINDOWS(width, stride, name)                                                                                   \
+    {width,                                                                                                            \
+     stride,                                                                                                           \
+     LS_CUDA_conv_grad_##name,                                                                                         \
+     LS_CUDA_CONV_GRAD_THREADS,                                                                                        \
+     LS_CUDA_CONV_GRAD_THREADS / 32 * LS_CUDA_CONV_GRAD_OUT(width),                                                    \
+     32,                                                                                                               \
+     LS_CUDA_CONV_GRAD_ROWS(width),                                                                                    \
+     LS_CUDA_CONV_GRAD_RING(width, stride) * LS_CUDA_CONV_GRAD_ROW(width, stride)}
+
+static const window_kernel window_kernels[] = {
+    WINDOWS(32, 1, 32),      WINDOWS(16, 1, 16),    WINDOWS(8, 1, 8),      WINDOWS(4, 1, 4),
+    WINDOWS(16, 2, 16_by_2), WINDOWS(8, 2, 8_by_2), WINDOWS(4, 2, 4_by_2),
 };
+static const window_kernel thin_windows = {LS_CUDA_CONV_GRAD_THIN_WIDTH,
+                                           1,
+                                           LS_CUDA_conv_grad_thin,
+                                           LS_CUDA_CONV_GRAD_THIN_THREADS,
+                                           32,
+                                           1,
+                                           LS_CUDA_CONV_GRAD_THIN_ROWS,
+                                           LS_CUDA_CONV_GRAD_THIN_RING * LS_CUDA_CONV_GRAD_THIN_WIDTH *
+                                               LS_CUDA_CONV_GRAD_THIN_CHANNELS};
 
-/* Channels of dy of a block. */
-static size_t window_outs(size_t width) { return LS_CUDA_CONV_GRAD_THREADS / 32 * LS_CUDA_CONV_GRAD_OUT(width); }
-
-static size_t window_shared(const struct window_kernel *k) {
-    size_t rows = LS_CUDA_CONV_GRAD_RING(k->width, k->stride) * LS_CUDA_CONV_GRAD_ROW(k->width, k->stride);
-    size_t dy = LS_CUDA_CONV_GRAD_ROWS(k->width) * k->width * window_outs(k->width);
-    return (rows + (LS_CUDA_CONV_GRAD_AHEAD + 1) * dy) * sizeof(float);
+static size_t window_shared(const window_kernel *k) {
+    return (k->shared + (LS_CUDA_CONV_GRAD_AHEAD + 1) * k->rows * k->width * k->outs) * sizeof(float);
 }
 
 static bool slices_are_images(const ls_gemm *g) {
@@ -389,28 +409,32 @@ static bool slices_are_images(const ls_gemm *g) {
     return true;
 }
 
+static bool suits_windows(const ls_gemm *g, const window_kernel *k) {
+    const ls_gemm_patches *p = g->patches;
+    return p->rows_x == k->width && (size_t)p->step_x == k->stride && p->width == k->stride * k->width &&
+           p->height == k->stride * p->rows_y && p->rows_y % k->rows == 0 && p->channels % k->ins == 0 &&
+           g->m % k->outs == 0;
+}
+
 /* NULL: there is none for this product. */
-static const struct window_kernel *window_kernel_of(const ls_gemm *g, const ls_cuda_gemm *args) {
+static const window_kernel *window_kernel_of(const ls_gemm *g, const ls_cuda_gemm *args) {
     const ls_gemm_patches *p = g->patches;
     if (g->form != LS_GEMM_TN || !p || p->taps_y != 3 || p->taps_x != 3 || p->first_y != -1 || p->first_x != -1 ||
-        p->tap_y != 1 || p->tap_x != 1 || p->step_y != p->step_x || !args->a_is_vector || !args->b_is_vector)
+        p->tap_y != 1 || p->tap_x != 1 || p->step_y != p->step_x || g->lda != g->m || !args->a_is_vector ||
+        (uintptr_t)g->b % 16 || !slices_are_images(g))
         return NULL;
-    size_t stride = (size_t)p->step_x, width = p->rows_x;
-    if (p->width != stride * width || p->height != stride * p->rows_y || g->lda != g->m || p->channels % 32 ||
-        g->m % window_outs(width) || p->rows_y % LS_CUDA_CONV_GRAD_ROWS(width) || !slices_are_images(g))
-        return NULL;
+    if (p->channels <= LS_CUDA_CONV_GRAD_THIN_CHANNELS) return suits_windows(g, &thin_windows) ? &thin_windows : NULL;
     for (size_t i = 0; i < sizeof window_kernels / sizeof *window_kernels; i++)
-        if (window_kernels[i].width == width && window_kernels[i].stride == stride) return &window_kernels[i];
+        if (suits_windows(g, &window_kernels[i])) return &window_kernels[i];
     return NULL;
 }
 
-static ls_status run_windows(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args,
-                             const struct window_kernel *k) {
+static ls_status run_windows(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, const window_kernel *k) {
     ls_cuda_conv_grad grad = {.g = *args, .height = (uint32_t)g->patches->height, .channels = g->patches->channels};
     size_t slices = (size_t)args->slices;
     if (slices > 1) LS_TRY(get_scratch(device, slices * g->m * g->n * sizeof(float), &grad.g.parts));
-    ls_cuda_grid grid = {g->patches->channels / 32 * (g->m / window_outs(k->width)), 1, slices};
-    LS_TRY(ls_cuda_launch(device, k->kernel, grid, LS_CUDA_CONV_GRAD_THREADS, window_shared(k), &grad));
+    ls_cuda_grid grid = {g->patches->channels / k->ins * (g->m / k->outs), 1, slices};
+    LS_TRY(ls_cuda_launch(device, k->kernel, grid, k->threads, window_shared(k), &grad));
     return slices > 1 ? join_parts(device, &grad.g) : LS_OK;
 }
 
@@ -441,7 +465,7 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     ls_cuda_gemm_gather args = {.g = args_of(g)};
     if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
-    const struct window_kernel *windows =
+    const window_kernel *windows =
         gathers && !ls_cuda_computes_otherwise(device) ? window_kernel_of(g, &args.g) : NULL;
     if (windows && (size_t)args.g.slices * g->m * g->n * sizeof(float) <= scratch_max(device))
         return run_windows(device, g, &args.g, windows);
