@@ -237,6 +237,9 @@ static void group_shapes(void) {
         const shape s = shape_of(5, sides[i][1], sides[i][0], i % 2 ? 32 : 64, i % 3 ? 16 : 32, w);
         check_groups(&s, 1 + (int)(i % 3));
     }
+    const shape point = shape_of(7, 9, 14, 64, 32, (ls_window){1, 1, 2, 2, 0, 0});
+    check_groups(&point, 1);
+    check_groups(&point, 3);
     for (size_t i = 0; i < 4; i++) {
         const shape s = shape_of(5, i == 2 ? 6 : 4, 32, 1 + i, 32 + i / 2 * 32, (ls_window){3, 3, 1, 1, 1, 1});
         check_groups(&s, 1 + (int)(i % 3));

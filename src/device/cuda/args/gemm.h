@@ -89,8 +89,10 @@ enum {
     LS_CUDA_CONV_GRAD_THIN_RING =
         LS_CUDA_CONV_GRAD_THIN_ROWS + 2 + LS_CUDA_CONV_GRAD_AHEAD * (LS_CUDA_CONV_GRAD_THIN_ROWS + 1),
 };
+enum { LS_CUDA_CONV_GRAD_POINTS = 32, LS_CUDA_CONV_GRAD_POINT_OUTS = 16 }; /* of windows of one pixel */
 typedef struct ls_cuda_conv_grad {
     ls_cuda_gemm g;
+    ls_cuda_patches patches; /* of windows of one pixel */
     uint32_t height; /* of the images */
     size_t channels;
 } ls_cuda_conv_grad;

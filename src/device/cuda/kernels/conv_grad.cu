@@ -8,7 +8,7 @@
  * Rows of the images are in a ring in shared memory, some turns ahead of the windows; a turn is ROWS rows of windows. In
  * front of each image is a row of zeros, which is also the one behind the image before. Left of a row a window has
  * zeros in registers, right of it there is a pixel of zeros in the ring. */
-#include "device/cuda/kernels/gemm.cuh"
+#include "device/cuda/kernels/patches.cuh"
 
 template <int WIDTH, int STRIDE, int OUT> struct walk {
     enum {
@@ -248,6 +248,88 @@ struct thin_walk {
 
 LS_KERNEL_ALONE(conv_grad_thin, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THIN_THREADS) {
     thin_walk w;
+    w.run(a);
+}
+
+/* ---- windows of one pixel ---------------------------------------------------------------------------------------- */
+
+/* Lanes and warps as above: a thread has a channel of the images and OUT of dy; a turn is some positions. */
+struct point_walk {
+    enum {
+        THREADS = LS_CUDA_CONV_GRAD_THREADS,
+        OUT = 4,
+        OUTS = THREADS / 32 * OUT,
+        AHEAD = LS_CUDA_CONV_GRAD_AHEAD,
+        TURN = LS_CUDA_CONV_GRAD_POINTS,
+        X = TURN * 32,
+        DY = TURN * OUTS,
+    };
+    float *xs, *dys;
+    size_t next, end, in, out; /* position to be brought; channels of the block */
+    int slot;
+    float sum[OUT];
+
+    LS_DEVICE void bring(const ls_cuda_conv_grad &a) {
+        const int count = (int)min(end - next, (size_t)TURN);
+        for (int q = threadIdx.x; q < count * 8; q += THREADS) {
+            patch_row r;
+            r.find(a.patches, (uint32_t)next + q / 8);
+            copy16_async(xs + slot * X + q * 4,
+                         (const float *)a.g.b + r.image + pixel_at(a.patches, r.y, r.x) + in + q % 8 * 4);
+        }
+        for (int q = threadIdx.x; q < count * (OUTS / 4); q += THREADS)
+            copy16_async(dys + slot * DY + q * 4,
+                         (const float *)a.g.a + (next + q / (OUTS / 4)) * a.g.m + out + q % (OUTS / 4) * 4);
+        next += count;
+        slot = slot == AHEAD ? 0 : slot + 1;
+        copy_async_commit();
+    }
+    LS_DEVICE void multiply(const float *x, const float *dy) {
+        const float4 d = *(const float4 *)dy;
+        sum[0] = __fmaf_rn(d.x, *x, sum[0]);
+        sum[1] = __fmaf_rn(d.y, *x, sum[1]);
+        sum[2] = __fmaf_rn(d.z, *x, sum[2]);
+        sum[3] = __fmaf_rn(d.w, *x, sum[3]);
+    }
+    LS_DEVICE void run(const ls_cuda_conv_grad &a) {
+        const ls_cuda_gemm &g = a.g;
+        LS_SHARED(float, shared);
+        const uint32_t in_blocks = (uint32_t)(a.channels / 32), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        xs = shared;
+        dys = shared + (AHEAD + 1) * X;
+        in = blockIdx.x % in_blocks * 32;
+        out = blockIdx.x / in_blocks * OUTS;
+        next = g.bounds[blockIdx.z];
+        end = g.bounds[blockIdx.z + 1];
+        slot = 0;
+        const size_t line = out + warp * OUT, column = in + lane;
+        LS_UNROLL for (int i = 0; i < OUT; i++)
+            sum[i] = g.accumulate ? ((const float *)g.c)[(line + i) * g.ldc + column] : 0.0f;
+        size_t left = end - next;
+        LS_UNROLL for (int i = 0; i < AHEAD; i++) bring(a);
+        for (int at = 0; left; at = at == AHEAD ? 0 : at + 1) {
+            const float *x = xs + at * X + lane, *dy = dys + at * DY + warp * OUT;
+            copy_async_wait<AHEAD - 1>();
+            __syncthreads();
+            bring(a);
+            if (left >= TURN) {
+                LS_UNROLL for (int p = 0; p < TURN; p++) multiply(x + p * 32, dy + p * OUTS);
+                left -= TURN;
+            } else {
+                for (; left; left--, x += 32, dy += OUTS) multiply(x, dy);
+            }
+        }
+        LS_UNROLL for (int i = 0; i < OUT; i++) {
+            if (g.parts)
+                g.parts[(blockIdx.z * g.m + line + i) * g.n + column] = sum[i];
+            else
+                ((float *)g.c)[(line + i) * g.ldc + column] = finished(g, line + i, column, sum[i]);
+        }
+    }
+};
+
+LS_KERNEL_ALONE(conv_grad_point, ls_cuda_conv_grad, LS_CUDA_CONV_GRAD_THREADS) {
+    point_walk w;
     w.run(a);
 }
 
