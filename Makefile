@@ -364,8 +364,8 @@ $(BUILD)/bench/fma_ceiling: $(BUILD)/bench/fma_ceiling.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 
-# Rates of a GPU's kernels in fp32.
-$(BUILD)/bench/gpu_kernels: $(BUILD)/bench/gpu_kernels.o $(LIB)
+# Rates of a GPU's kernels in fp32, and of 16-bit products.
+$(BUILD)/bench/gpu_kernels $(BUILD)/bench/gpu_products: %: %.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 

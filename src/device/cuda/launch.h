@@ -46,6 +46,23 @@ size_t ls_cuda_processors(ls_device *device);
 /* Bytes of shared memory that a block may have at most. */
 size_t ls_cuda_shared_max(ls_device *device);
 
+/* Whether the GPU has what the kernels of wgmma.cuh need. */
+bool ls_cuda_has_wgmma(ls_device *device);
+/* A matrix of elements of `dtype`, or several: sizes along its rows, from row to row and from matrix to matrix; strides
+ * of rows and matrices, in elements, multiples of 16 bytes; tiles of `box` elements, rows of 128 bytes, exchanged as in
+ * wgmma.cuh. What a tile has outside of the matrix is +0, and is not written. */
+typedef struct ls_cuda_tiled {
+    const void *at;
+    ls_dtype dtype;
+    size_t sizes[3], strides[2];
+    uint32_t box[2];
+} ls_cuda_tiled;
+ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *matrix, ls_cuda_tensor_map *out);
+/* LS_CUDA_FLAGS numbers of the device for kernels whose blocks wait for each other: 0 when a kernel begins, who leaves
+ * them so. Of the compute queue; NULL for others. */
+enum { LS_CUDA_FLAGS = 4096 };
+uint32_t *ls_cuda_flags(ls_device *device);
+
 static inline size_t ls_cuda_divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
 
 /* Of a divisor below 2^31; that of 0 is that of 1. */

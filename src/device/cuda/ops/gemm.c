@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "device/cuda/ops/hgmma.h"
 #include "device/cuda/ops/ops.h"
 
 /* The most that scratch for slices apart and for sums that wait may be. */
@@ -82,9 +83,9 @@ static const kernel_set odd_gather_kernels = {
 };
 
 static const kernel_set hgmma_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn},
-    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt},
-    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn},
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL},
 };
 
 static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *args, bool gathers) {
@@ -306,7 +307,7 @@ static ls_status check_gather(const ls_gemm *g) {
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
-static ls_status join_parts(ls_device *device, const ls_cuda_gemm *args) {
+ls_status ls_cuda_gemm_join_parts(ls_device *device, const ls_cuda_gemm *args) {
     size_t threads = args->n % 4 == 0 ? args->n / 4 : args->n, rows = args->m < 65535 ? args->m : 65535;
     ls_cuda_grid grid = {ls_cuda_divide_up(threads, LS_CUDA_GEMM_JOIN_THREADS), rows, 1};
     return ls_cuda_launch(device, LS_CUDA_gemm_join, grid, LS_CUDA_GEMM_JOIN_THREADS, 0, args);
@@ -336,7 +337,7 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
     ls_cuda_grid grid = {ls_cuda_divide_up(g->n, LS_CUDA_GEMM_THIN_N), 1, (size_t)args->slices};
     if (args->slices > 1) LS_TRY(get_scratch(device, (size_t)args->slices * g->m * g->n * sizeof(float), &args->parts));
     LS_TRY(ls_cuda_launch(device, kernel, grid, LS_CUDA_GEMM_THIN_N, shared, args));
-    return args->slices > 1 ? join_parts(device, args) : LS_OK;
+    return args->slices > 1 ? ls_cuda_gemm_join_parts(device, args) : LS_OK;
 }
 
 static size_t round_up_4(size_t n) { return (n + 3) / 4 * 4; }
@@ -489,6 +490,11 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
+    if (g->unit == LS_UNIT_HGMMA && ls_cuda_hgmma_takes(device, g)) {
+        bool is_done;
+        LS_TRY(ls_cuda_hgmma_run(device, g, &args.g, &is_done));
+        if (is_done) return LS_OK;
+    }
     if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
     const window_kernel *windows =
@@ -521,7 +527,7 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
         args.g.far = scratch;
     ls_cuda_grid grid = {plan.blocks, 1, (size_t)plan.apart};
     LS_TRY(ls_cuda_launch(device, kernels[plan.tile], grid, t->threads, shared_bytes(&plan), &args));
-    return plan.apart > 1 ? join_parts(device, &args.g) : LS_OK;
+    return plan.apart > 1 ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
 }
 
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
