@@ -252,6 +252,29 @@ size_t ls_cuda_scratch_limit(ls_device *device) {
     return cuda->lent ? cuda->lent_bytes : SIZE_MAX;
 }
 
+bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
+                       ls_cuda_tensor_map *out) {
+    enum { HOPPER = 90, ALIGNED = 16, ELEMS = 64 };
+    cuda_device *cuda = cuda_of(device);
+    int capability = 0;
+    if (is_dry(cuda) || !cuda->driver->cuTensorMapEncodeTiled || (uintptr_t)at % ALIGNED) return false;
+    if (ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &capability) != LS_OK || capability != HOPPER)
+        return false;
+    uint64_t count[4], stride[3];
+    for (int i = 0; i < 4; i++) count[i] = counts[i];
+    for (int i = 0; i < 3; i++) {
+        stride[i] = counts[i + 1] == 1 ? ALIGNED : strides[i]; /* one alone has no next: any stride will do */
+        if (stride[i] % ALIGNED) return false;
+    }
+    const uint32_t box[4] = {ELEMS, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
+    void *memory;
+    memcpy(&memory, &at, sizeof at);
+    return cuda->driver->cuTensorMapEncodeTiled(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, memory, count, stride, box,
+                                                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                                CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 static void lend_memory(ls_device *device, void *memory, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (cuda->lent) return;
