@@ -177,7 +177,7 @@ static void check_threads(const ls_attention_kernels *k) {
     bool on_gpu = !k;
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
-    if (on_gpu) k = &table.attention;
+    if (on_gpu) k = unit == LS_UNIT_HGMMA ? &table.attention_hgmma : &table.attention;
     *(unit == LS_UNIT_CHAIN    ? &table.attention
       : unit == LS_UNIT_HGMMA ? &table.attention_hgmma
                               : &table.attention_bfmmla) = *k;
@@ -248,6 +248,9 @@ static void for_every_type(void (*check)(const ls_attention_kernels *k)) {
     for (int i = 0; i < 2; i++) {
         act = types[i], unit = LS_UNIT_HGMMA;
         check(&table.attention_hgmma);
+        if (!getenv("LS_TEST_CUDA")) continue;
+        print_message("attention: cuda with hgmma\n");
+        check(NULL);
     }
     if (!ls_cpu_detect()->bf16) {
         print_message("attention: no bfmmla here\n");

@@ -46,6 +46,7 @@ typedef struct cuda_device {
     uint64_t recorded[LS_QUEUES];
     bool otherwise; /* than usual, with the same bits */
     int processors;
+    int capability;
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
     ls_cuda_modules *modules;
@@ -357,6 +358,26 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     return LS_OK;
 }
 
+bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
+                       ls_cuda_tensor_map *out) {
+    enum { HOPPER = 90, ALIGNED = 16, ELEMS = 64 };
+    cuda_device *cuda = cuda_of(device);
+    if (is_dry(cuda) || cuda->capability != HOPPER || (uintptr_t)at % ALIGNED) return false;
+    uint64_t count[4], stride[3];
+    for (int i = 0; i < 4; i++) count[i] = counts[i];
+    for (int i = 0; i < 3; i++) {
+        /* One of a kind has no next: any stride will do. */
+        stride[i] = counts[i + 1] == 1 ? ALIGNED : strides[i];
+        if (stride[i] % ALIGNED) return false;
+    }
+    const uint32_t box[4] = {ELEMS, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
+    void *memory;
+    memcpy(&memory, &at, sizeof at);
+    return cuda->driver->cuTensorMapEncodeTiled(out, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, memory, count, stride, box,
+                                                steps, 0, CU_TENSOR_MAP_SWIZZLE_128B,
+                                                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, 0) == CUDA_SUCCESS;
+}
+
 /* Matrix products take other tiles, and loops are cut into other blocks, which other multiprocessors get. */
 static ls_status compute_otherwise(ls_device *device, bool otherwise) {
     cuda_of(device)->otherwise = otherwise;
@@ -456,6 +477,7 @@ static ls_status open_gpu(cuda_device *cuda) {
     LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
     cuda->processors = value;
+    LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cuda->handle);
     cuda->shared_max = (size_t)value;
     CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->handle);

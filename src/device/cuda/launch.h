@@ -48,6 +48,12 @@ size_t ls_cuda_processors(ls_device *device);
 /* Bytes of shared memory that a block may have at most. */
 size_t ls_cuda_shared_max(ls_device *device);
 
+/* How the copy engine finds tiles of rows of heads, 16-bit numbers: coordinates are element, head, row and sequence,
+ * counts[] of each; strides[] of the last three are in bytes; a tile has 64 elements and `rows` rows. False where the
+ * GPU has no such engine, or none for these strides. */
+bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
+                       ls_cuda_tensor_map *out);
+
 static inline size_t ls_cuda_divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
 
 /* Of a divisor below 2^31; that of 0 is that of 1. */
