@@ -60,7 +60,6 @@ typedef struct cuda_device {
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list[LS_QUEUES];
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
-    int capability; /* 90 is 9.0 */
     char name[32], about[128];
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
@@ -477,7 +476,6 @@ static ls_status open_gpu(cuda_device *cuda) {
     LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
     cuda->processors = value;
-    LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cuda->handle);
     cuda->shared_max = (size_t)value;
     CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->handle);
