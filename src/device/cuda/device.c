@@ -62,7 +62,7 @@ typedef struct cuda_device {
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list[LS_QUEUES];
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
-    char name[32];
+    char name[32], about[128];
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
@@ -413,6 +413,18 @@ size_t ls_cuda_blocks(ls_device *device, size_t n) {
     return n < most ? n : most;
 }
 
+ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit) {
+    const cuda_device *cuda = cuda_of(device);
+    if (unit == LS_UNIT_CHAIN || (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
+        return LS_OK;
+    if (unit != LS_UNIT_HGMMA)
+        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(unit));
+    return ls_fail_here(LS_ERR_INPUT,
+                        "%s has compute capability %d.%d, and the tensor cores of the matrix unit hgmma are those of "
+                        "9.0: use --matrix-unit chain, or --precision fp32",
+                        cuda->about, cuda->capability / 10, cuda->capability % 10);
+}
+
 size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->processors; }
 
 bool ls_cuda_has_wgmma(ls_device *device) { return cuda_of(device)->has_wgmma; }
@@ -489,6 +501,10 @@ static ls_status open_gpu(cuda_device *cuda) {
         return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu,
                             count);
     CALL(cuda, cuDeviceGet, &cuda->handle, cuda->gpu);
+    char model[96] = "";
+    CALL(cuda, cuDeviceGetName, model, sizeof model, cuda->handle);
+    (void)snprintf(cuda->about, sizeof cuda->about, "GPU %d, %s,", cuda->gpu, model);
+    LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
     cuda->processors = value;
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cuda->handle);
@@ -522,7 +538,7 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     cuda->gpu = gpu;
     cuda->patience_s = ls_cuda_patience_s(WAIT_LIMIT_S);
     (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
-    cuda->base = (ls_device){.name = cuda->name, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
+    cuda->base = (ls_device){.name = cuda->name, .about = cuda->about, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
     ls_status status = open_gpu(cuda);
     if (status != LS_OK) {
         destroy_cuda(&cuda->base);

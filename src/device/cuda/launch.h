@@ -47,6 +47,8 @@ bool ls_cuda_computes_otherwise(ls_device *device);
 
 /* Blocks that keep every multiprocessor busy with a loop over n pieces of work: at most n. */
 size_t ls_cuda_blocks(ls_device *device, size_t n);
+/* LS_ERR_INPUT for a matrix unit that no GPU has, and, of this machine, for one that this GPU lacks. */
+ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit);
 /* Multiprocessors of the GPU. */
 size_t ls_cuda_processors(ls_device *device);
 /* Bytes of shared memory that a block may have at most. */

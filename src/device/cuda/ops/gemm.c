@@ -531,8 +531,7 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
 }
 
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
-    if (call->unit != LS_UNIT_CHAIN && call->unit != LS_UNIT_HGMMA)
-        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(call->unit));
+    LS_TRY(ls_cuda_check_unit(device, call->unit));
     LS_TRY(ls_gemm_check(call));
     return run(device, call);
 }
