@@ -48,6 +48,7 @@ typedef struct cuda_device {
     uint64_t recorded[LS_QUEUES];
     bool otherwise; /* than usual, with the same bits */
     int processors;
+    int capability;
     bool has_wgmma;
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */

@@ -462,7 +462,7 @@ static ls_status run_windows(ls_device *device, const ls_gemm *g, const ls_cuda_
     if (slices > 1) LS_TRY(get_scratch(device, slices * g->m * g->n * sizeof(float), &grad.g.parts));
     ls_cuda_grid grid = {g->patches->channels / k->ins * (g->m / k->outs), 1, slices};
     LS_TRY(ls_cuda_launch(device, k->kernel, grid, k->threads, window_shared(k), &grad));
-    return slices > 1 ? join_parts(device, &grad.g) : LS_OK;
+    return slices > 1 ? ls_cuda_gemm_join_parts(device, &grad.g) : LS_OK;
 }
 
 static ls_status run(ls_device *device, const ls_gemm *g);
