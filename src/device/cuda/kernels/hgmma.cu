@@ -8,7 +8,7 @@
  *
  * A step holds k of one slice and one sequence. What it lacks at the end of a sequence, or of k, the copy engine fills with +0;
  * a granule of +0 alone changes no sum, as none is −0 once it has a granule. Where a sum waits for its neighbour in the tree over
- * slices, it does so in registers, those of higher levels in memory. */
+ * slices, it does so in registers (two slices, BN < 256) or in memory. */
 #include "device/cuda/args/hgmma.h"
 #include "device/cuda/kernels/gemm.cuh"
 #include "device/cuda/kernels/wgmma.cuh"
@@ -204,30 +204,25 @@ template <int BN> struct hgmma_part {
     LS_DEVICE static void forget(waiting &second) {
         LS_UNROLL for (int i = 0; i < SECOND; i++) asm volatile("" : "=f"(second[i]));
     }
-    /* As waiting_sums::end_slice, with the lowest level in registers. */
-    LS_DEVICE void join(sums &d, const waiting &second, int level) const {
-        if (HAS_SECOND && level == 0) {
-            LS_UNROLL for (int i = 0; i < SECOND; i++) d[i] = second[i] + d[i];
-            return;
-        }
-        const float4 *from = set_at(a.g.far, (size_t)blockIdx.x * a.g.far_levels + level - HAS_SECOND);
-        LS_UNROLL for (int q = 0; q < COUNT / 4; q++) {
-            if (q % 4 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
-            const float4 v = from[q * THREADS];
-            d[4 * q] = v.x + d[4 * q], d[4 * q + 1] = v.y + d[4 * q + 1];
-            d[4 * q + 2] = v.z + d[4 * q + 2], d[4 * q + 3] = v.w + d[4 * q + 3];
-        }
-    }
+    /* As waiting_sums::end_slice. With registers for sums that wait there are two slices at most. */
     LS_DEVICE void end_slice(sums &d, waiting &second, int s, int slices) const {
-        unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
-        for (; complete; complete &= complete - 1) join(d, second, __ffs((int)complete) - 1);
-        if (s + 1 == slices) return;
-        const int level = __ffs(~s) - 1;
-        if (HAS_SECOND && level == 0) {
-            LS_UNROLL for (int i = 0; i < SECOND; i++) second[i] = d[i];
+        if (HAS_SECOND) {
+            if (s) LS_UNROLL for (int i = 0; i < SECOND; i++) d[i] = second[i] + d[i];
+            else if (slices > 1) LS_UNROLL for (int i = 0; i < SECOND; i++) second[i] = d[i];
             return;
         }
-        write_set(set_at(a.g.far, (size_t)blockIdx.x * a.g.far_levels + level - HAS_SECOND), d);
+        float *sets = a.g.far + (size_t)blockIdx.x * a.g.far_levels * (BM * BN);
+        unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
+        for (; complete; complete &= complete - 1) {
+            const float4 *from = set_at(sets, __ffs((int)complete) - 1);
+            LS_UNROLL for (int q = 0; q < COUNT / 4; q++) {
+                if (q % 4 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
+                const float4 v = from[q * THREADS];
+                d[4 * q] = v.x + d[4 * q], d[4 * q + 1] = v.y + d[4 * q + 1];
+                d[4 * q + 2] = v.z + d[4 * q + 2], d[4 * q + 3] = v.w + d[4 * q + 3];
+            }
+        }
+        if (s + 1 < slices) write_set(set_at(sets, __ffs(~s) - 1), d);
     }
 
     /* A unit that another block ends, or has begun. `whole` slices are behind it: one waits. */
@@ -438,11 +433,11 @@ template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &a) {
     }
     __syncthreads();
     if (threadIdx.x < 128) {
-        give_registers<24>();
+        give_registers<40>();
         if (threadIdx.x == 0) bring<BN, TA, TB>(a, s);
         return;
     }
-    take_registers<240>();
+    take_registers<232>();
     if (a.g.dtype == LS_CUDA_F16)
         multiply_tiles<BN, TA, TB, true>(a, s);
     else

@@ -25,10 +25,10 @@ enum {
 typedef struct tile_kind {
     size_t n;
     double step_cycles;
-    int near_levels; /* of the tree, in registers */
+    bool has_second; /* registers for the sums of a first slice; then there are two at most */
 } tile_kind;
 
-static const tile_kind tiles[TILES] = {{256, 1080, 0}, {192, 850, 1}, {128, 640, 1}};
+static const tile_kind tiles[TILES] = {{256, 1080, false}, {192, 850, true}, {128, 640, true}};
 
 static const ls_cuda_kernel kernels[3][TILES] = {
     [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128},
@@ -104,7 +104,8 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
     p.whole = p.units;
     if (p.units > UINT32_MAX || p.steps > UINT32_MAX) return false;
     while (!are_apart && (1 << levels) < slices) levels++;
-    p.far_levels = levels > tiles[tile].near_levels ? levels - tiles[tile].near_levels : 0;
+    if (tiles[tile].has_second && levels > 1) return false;
+    p.far_levels = tiles[tile].has_second ? 0 : levels;
     if (is_cut) {
         /* One wave less than there are is made of whole tiles, the rest is cut. */
         if (p.units <= processors || p.units % processors == 0 || p.far_levels || (are_apart && !are_alike) ||
@@ -134,7 +135,7 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
     double unit = (double)p->steps * t->step_cycles + EDGE_CYCLES + c_bytes * EDGE_PER_BYTE;
     if (!p->are_apart && g->accumulate) unit += set * SET_PER_BYTE;
     if (!p->are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
-    if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(t->near_levels ? slices / 2 : slices - 1);
+    if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(slices - 1);
     double cost = p->is_cut ? (double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES
                             : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
     if (p->are_apart)
