@@ -48,6 +48,12 @@ LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
     return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
 }
 
+/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
+LS_DEVICE uint32_t anew(uint32_t number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
 LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
 
 /* A warp group's 64 rows of a result, each number times `factor[0]` or, 8 rows down, `factor[1]`. Lanes exchange
@@ -148,7 +154,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         const int tile_end = min(a.T, a.first_query + (p.row + 1) * QUERIES), blocks = (tile_end + KEYS - 1) / KEYS;
-        const int row = p.row * QUERIES + w * 64 + warp * 16, first = a.first_query + p.row * QUERIES + w * 64;
+        const int first = a.first_query + p.row * QUERIES + w * 64;
         /* Blocks of which this warp group sees something; all of them wait for the others. */
         const int mine = IN_TURN ? blocks : min(blocks, (first + 63) / KEYS + 1);
         float o[D / 2], m0 = -LS_INFINITY, m1 = -LS_INFINITY, l0 = 0.0f, l1 = 0.0f, alpha0, alpha1, S[KEYS / 2];
@@ -248,20 +254,25 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             l0 = l0 + __shfl_xor_sync(~0u, l0, x);
             l1 = l1 + __shfl_xor_sync(~0u, l1, x);
         }
+        const tile_place to = tile_at<true, false>(t, anew(number));
+        const ls_cuda_attention_part &out = a.parts[to.part];
+        const int row = to.row * QUERIES + w * 64 + warp * 16, r = row + lane / 4;
+        const size_t stat = to.sequence * a.stat_elems + to.head * out.stat_stride;
+        if (lane % 4 == 0 && r < rows) out.m[stat + r] = m0, out.l[stat + r] = l0;
+        if (lane % 4 == 0 && r + 8 < rows) out.m[stat + r + 8] = m1, out.l[stat + r + 8] = l1;
         /* A sum of the unit is never −0: nothing has to be added. */
-        store_tile<IS_F16, D>(part.o, p.sequence, p.head, row, rows, a.head_size, o, __frcp_rn(l0), __frcp_rn(l1), lane);
-        const size_t stat = p.sequence * a.stat_elems + p.head * part.stat_stride;
-        const int r = row + lane / 4;
-        if (lane % 4 == 0 && r < rows) part.m[stat + r] = m0, part.l[stat + r] = l0;
-        if (lane % 4 == 0 && r + 8 < rows) part.m[stat + r + 8] = m1, part.l[stat + r + 8] = l1;
+        store_tile<IS_F16, D>(out.o, to.sequence, to.head, row, rows, a.head_size, o, __frcp_rn(l0), __frcp_rn(l1), lane);
     }
     if (IN_TURN && w == 0) asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 
+/* A kernel for each type: one for both has no registers left. */
 #define LS_FORWARD(name, d, groups, registers, in_turn)                                                                \
-    LS_KERNEL_ALONE(name, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                             \
-        LS_ON_HOPPER(if (a.h.a.act == LS_CUDA_F16) forward_tiles<d, groups, registers, in_turn, true>(a);              \
-                     else forward_tiles<d, groups, registers, in_turn, false>(a);)                                     \
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                      \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, false>(a));)                                        \
+    }                                                                                                                  \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                       \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, true>(a));)                                         \
     }
 LS_FORWARD(attention_hgmma_forward_64, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64, 160, false)
 LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, false)
@@ -400,9 +411,11 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
             barrier_arrive(&s.q_empty[at.before().at]);
             barrier_arrive(&s.k_empty);
         }
-        const int row = p.row * 128 + w * 64 + warp * 16;
-        store_tile<IS_F16, D>(part.dk, p.sequence, p.head, row, a.T, a.head_size, dk, part.scale, part.scale, lane);
-        store_tile<IS_F16, D>(part.dv, p.sequence, p.head, row, a.T, a.head_size, dv, 1.0f, 1.0f, lane);
+        const tile_place to = tile_at<false, true>(t, anew(number));
+        const ls_cuda_attention_part &out = a.parts[to.part];
+        const int row = to.row * 128 + w * 64 + warp * 16;
+        store_tile<IS_F16, D>(out.dk, to.sequence, to.head, row, a.T, a.head_size, dk, out.scale, out.scale, lane);
+        store_tile<IS_F16, D>(out.dv, to.sequence, to.head, row, a.T, a.head_size, dv, 1.0f, 1.0f, lane);
     }
 }
 
@@ -516,9 +529,8 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
 }
 
 #define LS_BACKWARD(name, body, d)                                                                                     \
-    LS_KERNEL_ALONE(name, ls_cuda_attention_tiles, 384) {                                                              \
-        LS_ON_HOPPER(if (a.h.a.act == LS_CUDA_F16) body<d, true>(a); else body<d, false>(a);)                          \
-    }
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, false>(a));) }                  \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, true>(a));) }
 LS_BACKWARD(attention_hgmma_keys_64, keys_tiles, 64)
 LS_BACKWARD(attention_hgmma_keys_128, keys_tiles, 128)
 LS_BACKWARD(attention_hgmma_queries_64, queries_tiles, 64)
