@@ -48,6 +48,7 @@ typedef struct cuda_device {
     uint64_t recorded[LS_QUEUES];
     bool otherwise; /* than usual, with the same bits */
     int processors;
+    int capability;
     bool has_wgmma;
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
@@ -62,7 +63,7 @@ typedef struct cuda_device {
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list[LS_QUEUES];
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
-    char name[32];
+    char name[32], about[128];
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
@@ -252,6 +253,29 @@ size_t ls_cuda_scratch_limit(ls_device *device) {
     return cuda->lent ? cuda->lent_bytes : SIZE_MAX;
 }
 
+bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
+                       ls_cuda_tensor_map *out) {
+    enum { HOPPER = 90, ALIGNED = 16, ELEMS = 64 };
+    cuda_device *cuda = cuda_of(device);
+    int capability = 0;
+    if (is_dry(cuda) || !cuda->driver->cuTensorMapEncodeTiled || (uintptr_t)at % ALIGNED) return false;
+    if (ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &capability) != LS_OK || capability != HOPPER)
+        return false;
+    uint64_t count[4], stride[3];
+    for (int i = 0; i < 4; i++) count[i] = counts[i];
+    for (int i = 0; i < 3; i++) {
+        stride[i] = counts[i + 1] == 1 ? ALIGNED : strides[i]; /* one alone has no next: any stride will do */
+        if (stride[i] % ALIGNED) return false;
+    }
+    const uint32_t box[4] = {ELEMS, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
+    void *memory;
+    memcpy(&memory, &at, sizeof at);
+    return cuda->driver->cuTensorMapEncodeTiled(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, memory, count, stride, box,
+                                                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                                CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 static void lend_memory(ls_device *device, void *memory, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (cuda->lent) return;
@@ -390,6 +414,18 @@ size_t ls_cuda_blocks(ls_device *device, size_t n) {
     return n < most ? n : most;
 }
 
+ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit) {
+    const cuda_device *cuda = cuda_of(device);
+    if (unit == LS_UNIT_CHAIN || (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
+        return LS_OK;
+    if (unit != LS_UNIT_HGMMA)
+        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(unit));
+    return ls_fail_here(LS_ERR_INPUT,
+                        "%s has compute capability %d.%d, and the tensor cores of the matrix unit hgmma are those of "
+                        "9.0: use --matrix-unit chain, or --precision fp32",
+                        cuda->about, cuda->capability / 10, cuda->capability % 10);
+}
+
 size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->processors; }
 
 bool ls_cuda_has_wgmma(ls_device *device) { return cuda_of(device)->has_wgmma; }
@@ -466,6 +502,10 @@ static ls_status open_gpu(cuda_device *cuda) {
         return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu,
                             count);
     CALL(cuda, cuDeviceGet, &cuda->handle, cuda->gpu);
+    char model[96] = "";
+    CALL(cuda, cuDeviceGetName, model, sizeof model, cuda->handle);
+    (void)snprintf(cuda->about, sizeof cuda->about, "GPU %d, %s,", cuda->gpu, model);
+    LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
     cuda->processors = value;
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cuda->handle);
@@ -499,7 +539,7 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     cuda->gpu = gpu;
     cuda->patience_s = ls_cuda_patience_s(WAIT_LIMIT_S);
     (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
-    cuda->base = (ls_device){.name = cuda->name, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
+    cuda->base = (ls_device){.name = cuda->name, .about = cuda->about, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
     ls_status status = open_gpu(cuda);
     if (status != LS_OK) {
         destroy_cuda(&cuda->base);

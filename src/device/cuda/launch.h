@@ -31,6 +31,12 @@ ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);
 /* What an operation may ask for at most where it can do with less. */
 size_t ls_cuda_scratch_limit(ls_device *device);
 
+/* How the copy engine finds tiles of heads, 16-bit numbers: coordinates are element, head, row and sequence, counts[] of
+ * each; strides[] of the last three are in bytes; a tile has 64 elements and `rows` rows, +0 where there are none. False
+ * where the GPU has no such engine, or it does not take these strides. */
+bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
+                       ls_cuda_tensor_map *out);
+
 /* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 64th next list may
  * read it. At most LS_CUDA_LIST_BYTES. */
 enum { LS_CUDA_LIST_BYTES = 64 << 10 };
@@ -41,6 +47,8 @@ bool ls_cuda_computes_otherwise(ls_device *device);
 
 /* Blocks that keep every multiprocessor busy with a loop over n pieces of work: at most n. */
 size_t ls_cuda_blocks(ls_device *device, size_t n);
+/* LS_ERR_INPUT for a matrix unit that no GPU has, and, of this machine, for one that this GPU lacks. */
+ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit);
 /* Multiprocessors of the GPU. */
 size_t ls_cuda_processors(ls_device *device);
 /* Bytes of shared memory that a block may have at most. */
