@@ -20,8 +20,8 @@ enum {
 
 /* A unit of work is a tile of C, or a slice of one where slices are apart. Whole units go to the blocks in turns. What
  * would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each block has an
- * equal part. A unit that two blocks share is begun by the one with the later part, before anything else, and ended by
- * the other, last of all: so nobody waits, and the chain is one. */
+ * equal part. A unit that two blocks share is begun by the one with the later part, as the first of its line, and ended
+ * by the other, last of all: so nobody waits, and the chain is one. */
 typedef struct ls_cuda_hgmma {
     ls_cuda_tensor_map a, b, c;
     ls_cuda_gemm g;                /* period is never 0 here: k, where no granule has to end with a sequence */
@@ -30,6 +30,9 @@ typedef struct ls_cuda_hgmma {
     uint32_t whole;                /* of them, those that are not cut */
     uint32_t steps;                /* of a unit that is cut */
     uint32_t line_each, line_rest; /* steps of the line for each block, and blocks with one more */
+    /* The second warpgroup begins a unit so many steps behind the first: while one writes its numbers, the other still
+     * multiplies. */
+    uint32_t lag;
     float *begun;                  /* sums of units that another block ends: two sets for each block */
     uint32_t *is_begun;            /* for each warpgroup of each block; 0 when a kernel begins and when it ends */
     int c_is_staged;               /* C, or parts, goes through the copy engine */

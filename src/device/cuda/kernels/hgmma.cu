@@ -13,7 +13,7 @@
 #include "device/cuda/kernels/gemm.cuh"
 #include "device/cuda/kernels/wgmma.cuh"
 
-enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
+enum { LAG_BARRIER = 3, BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
 
 #ifdef LS_HAS_WGMMA
 
@@ -46,23 +46,14 @@ LS_DEVICE uint32_t block_number() { return gridDim.x - 1 - blockIdx.x; } /* who 
 /* Piece `turn` of this block. False: it has no more. */
 LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p) {
     const uint32_t self = block_number(), blocks = gridDim.x, whole = self < a.whole ? (a.whole - self + blocks - 1) / blocks : 0;
-    if (!a.steps) {
+    if (turn < whole) {
         p = {self + turn * blocks, 0, ~0u};
-        return turn < whole;
+        return true;
     }
+    if (!a.steps) return false;
     /* This block's part of the line. */
     const uint32_t at = self * a.line_each + min(self, a.line_rest), end = at + a.line_each + (self < a.line_rest);
-    const uint32_t shared = at % a.steps != 0;
-    uint32_t unit = at / a.steps, from = at % a.steps;
-    if (turn >= shared) {
-        turn -= shared;
-        if (turn < whole) {
-            p = {self + turn * blocks, 0, ~0u};
-            return true;
-        }
-        unit += shared + turn - whole;
-        from = 0;
-    }
+    const uint32_t unit = at / a.steps + turn - whole, from = turn == whole ? at % a.steps : 0;
     if (unit * a.steps + from >= end) return false;
     p = {a.whole + unit, a.steps - min(a.steps, end - unit * a.steps), a.steps - from}; /* the later part comes first */
     return true;
@@ -396,6 +387,8 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             hgmma_part<BN>(a).continue_from_c(d, u);
             keep = 1;
         }
+        uint32_t lag = uniform(min(walk.left, end - p.begin) > a.lag ? a.lag : 0);
+        if (lag && part.warpgroup == 1) barrier_join(LAG_BARRIER);
         for (uint32_t left = end - p.begin; left;) {
             const uint32_t count = uniform(min(left, walk.left));
             const bool ends = count == walk.left;
@@ -405,6 +398,7 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             int before = stage; /* whose place is free once its products are done */
             if (++stage == STAGES) stage = 0, phase ^= 1;
             for (uint32_t i = 1; i < count; i++) {
+                if (i == lag && part.warpgroup == 0) barrier_pass(LAG_BARRIER);
                 barrier_wait(&s.full[stage], phase);
                 multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + part.warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), 1);
                 wgmma_wait<1>();
@@ -417,7 +411,7 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             left -= count;
             walk.skip(count, u.last);
             if (ends) hgmma_part<BN>(a).end_slice(d, second, slice - u.first, u.last - u.first);
-            keep = 0;
+            keep = lag = 0;
         }
         if (end < total)
             hgmma_part<BN>(a).hand_over(d, second, block_number(), walk.slice > u.first);
