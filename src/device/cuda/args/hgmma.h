@@ -8,15 +8,16 @@ enum {
     LS_CUDA_HGMMA_M = 128, /* rows of a tile */
     LS_CUDA_HGMMA_K = 64,  /* of a step: rows of 128 bytes */
     LS_CUDA_HGMMA_THREADS = 384,
-    LS_CUDA_HGMMA_BAND = 16,           /* rows of tiles that run together, for the second cache */
-    LS_CUDA_HGMMA_STAGED_BYTES = 8192, /* what a store of the copy engine takes, of which a warpgroup has two */
+    LS_CUDA_HGMMA_BAND = 16, /* rows of tiles that run together, for the second cache */
+    LS_CUDA_HGMMA_STAGED_ROWS = 16,
+    LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* what a store of the copy engine takes, of which a warp has two */
 };
 
 /* Steps that lie in shared memory or are on their way, by columns of a tile: beside what waits to be stored. */
 #define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : 4)
 #define LS_CUDA_HGMMA_SHARED(n)                                                                                        \
-    (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 + 4 * LS_CUDA_HGMMA_STAGED_BYTES + \
-     1024)
+    (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
+     16 * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
 /* A unit of work is a tile of C, or a slice of one where slices are apart. Whole units go to the blocks in turns. What
  * would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each block has an

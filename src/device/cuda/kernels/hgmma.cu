@@ -20,7 +20,7 @@ enum { LAG_BARRIER = 3, BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 
 template <int BN> struct hgmma_shared {
     enum { STAGES = LS_CUDA_HGMMA_STAGES(BN) };
     uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
-    uint8_t staged[CONSUMERS][2][LS_CUDA_HGMMA_STAGED_BYTES];
+    uint8_t staged[CONSUMERS * 4][2][LS_CUDA_HGMMA_STAGED_BYTES];
     uint64_t full[STAGES], empty[STAGES];
 };
 
@@ -280,39 +280,40 @@ template <int BN> struct hgmma_part {
         }
     }
 
-    /* To C, or to the part of a slice apart, in pieces of 64 rows of 128 bytes through shared memory. */
-    LS_DEVICE uint8_t *stage(uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], int number) {
-        if (thread == 0) {
+    /* To C, or to the part of a slice apart, in pieces of 16 rows of 128 bytes through shared memory: each warp by itself. */
+    LS_DEVICE uint8_t *stage(hgmma_shared<BN> &s, int number) const {
+        if (thread % 32 == 0) {
             if (number)
                 stores_read<1>();
             else
                 stores_read<0>();
         }
-        warpgroup_sync(warpgroup + 1);
-        return staged[number % 2];
+        __syncwarp();
+        return s.staged[warpgroup * 4 + thread / 32][number % 2];
     }
-    LS_DEVICE void send(const uint8_t *from, const hgmma_unit &u, int columns) {
+    LS_DEVICE void send(const uint8_t *from, const hgmma_unit &u, int columns) const {
         shared_is_written();
-        warpgroup_sync(warpgroup + 1);
-        if (thread == 0) tile_store(a.c, from, (int)u.n0 + columns, (int)u.m0 + warpgroup * 64, a.g.parts ? u.part : 0);
+        __syncwarp();
+        if (thread % 32 == 0)
+            tile_store(a.c, from, (int)u.n0 + columns, (int)u.m0 + warpgroup * 64 + thread / 32 * 16, a.g.parts ? u.part : 0);
     }
-    LS_DEVICE void store_f32(const sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
-        const int r = thread / 32 * 16 + thread % 32 / 4, c = thread % 4;
+    LS_DEVICE void store_f32(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+        const int r = thread % 32 / 4, c = thread % 4;
         LS_UNROLL for (int q = 0; q < BN / 32; q++) {
-            uint8_t *to = stage(staged, q);
+            uint8_t *to = stage(s, q);
             LS_UNROLL for (int j = 0; j < 4; j++) {
                 const float *x = d + (q * 4 + j) * 4;
-                const int piece = ((2 * j + c / 2) ^ (r & 7)) * 16 + c % 2 * 8;
+                const int piece = ((2 * j + c / 2) ^ r) * 16 + c % 2 * 8;
                 *(float2 *)(to + r * 128 + piece) = make_float2(x[0], x[1]);
                 *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
             }
             send(to, u, q * 32);
         }
     }
-    template <bool TO_F16> LS_DEVICE void store_16(const sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
-        const int r = thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
+    template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+        const int r = thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int q = 0; q < BN / 64; q++) {
-            uint8_t *to = stage(staged, q);
+            uint8_t *to = stage(s, q);
             LS_UNROLL for (int j = 0; j < 4; j++) {
                 const float *x = d + (q * 8 + j * 2) * 4;
                 matrices_store(shared_at(to) + r * 128 + ((2 * j + c) ^ (r & 7)) * 16, pair_of<TO_F16>(x[0], x[1]),
@@ -322,7 +323,6 @@ template <int BN> struct hgmma_part {
         }
     }
     LS_DEVICE void finish(sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) {
-        uint8_t(*staged)[LS_CUDA_HGMMA_STAGED_BYTES] = s.staged[warpgroup];
         place(u);
         if (!a.g.parts) {
             if (a.g.siblings) add_siblings(d);
@@ -331,11 +331,11 @@ template <int BN> struct hgmma_part {
         const int dtype = a.g.parts ? (int)LS_CUDA_F32 : a.g.c_dtype;
         if (a.c_is_staged) {
             if (dtype == LS_CUDA_F32)
-                store_f32(d, staged, u);
+                store_f32(d, s, u);
             else if (dtype == LS_CUDA_BF16)
-                store_16<false>(d, staged, u);
+                store_16<false>(d, s, u);
             else
-                store_16<true>(d, staged, u);
+                store_16<true>(d, s, u);
             return;
         }
         void *c = a.g.parts ? (void *)(a.g.parts + u.part * (a.g.m * a.g.n)) : a.g.c;
@@ -387,7 +387,7 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             hgmma_part<BN>(a).continue_from_c(d, u);
             keep = 1;
         }
-        uint32_t lag = uniform(min(walk.left, end - p.begin) > a.lag ? a.lag : 0);
+        uint32_t lag = BN == 256 ? uniform(min(walk.left, end - p.begin) > a.lag ? a.lag : 0) : 0;
         if (lag && part.warpgroup == 1) barrier_join(LAG_BARRIER);
         for (uint32_t left = end - p.begin; left;) {
             const uint32_t count = uniform(min(left, walk.left));
@@ -418,7 +418,7 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
         else
             hgmma_part<BN>(a).finish(d, s, hgmma_unit(a.g, found_again(p.unit), BN));
     }
-    if (part.thread == 0) stores_done();
+    if (part.thread % 32 == 0) stores_done();
 }
 
 template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &a) {

@@ -192,7 +192,7 @@ static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args)
     tiled.strides[0] = ld;
     tiled.strides[1] = are_apart ? g->m * g->n : ld;
     tiled.box[0] = ROW_BYTES / (uint32_t)ls_dtype_bytes(tiled.dtype);
-    tiled.box[1] = BM / 2;
+    tiled.box[1] = LS_CUDA_HGMMA_STAGED_ROWS;
     return ls_cuda_tensor_map_of(device, &tiled, &args->c);
 }
 
