@@ -87,6 +87,74 @@ static ls_status measure_products(bench *b) {
     return measure_gemm(b, "square", LS_GEMM_NT, 8192, 8192, 8192, 1);
 }
 
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+static ls_status run_attention(bench *b, const void *call) { return b->device->ops->attention_forward(b->device, call); }
+static ls_status run_attention_backward(bench *b, const void *call) {
+    return b->device->ops->attention_backward(b->device, call);
+}
+
+/* bf16 numbers of both signs between 1/4 and 2: how fast tensor cores are depends on what they multiply. */
+static ls_status fill_bf16(bench *b, void *to, size_t elems) {
+    enum { PIECE = 1 << 22 };
+    uint16_t *numbers = malloc(PIECE * sizeof *numbers);
+    if (!numbers) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+    uint32_t state = 1;
+    for (size_t i = 0; i < PIECE; i++) {
+        state = state * 1664525u + 1013904223u;
+        numbers[i] = (uint16_t)((state >> 31) << 15 | (0x3E80u + (state >> 8) % 0x180u));
+    }
+    ls_status status = LS_OK;
+    for (size_t at = 0; at < elems && status == LS_OK; at += PIECE) {
+        size_t count = elems - at < PIECE ? elems - at : PIECE;
+        status = ls_device_copy_in(b->device, (uint16_t *)to + at, numbers, count * sizeof *numbers);
+    }
+    free(numbers);
+    return status;
+}
+
+/* Rows of a fused projection: queries, keys, values. Work is counted as the products of what is seen: two forward, five
+ * backward. */
+static ls_status measure_attention(bench *b, size_t B, size_t T, size_t heads, size_t kv_heads, size_t d) {
+    size_t fused = (heads + 2 * kv_heads) * d, plain = heads * d, stats = heads * T;
+    uint16_t *in = (uint16_t *)b->a, *out = (uint16_t *)b->d;
+    float *numbers = b->c + B * T * plain;
+    ls_attention a = {.T = T,
+                      .heads = heads,
+                      .kv_heads = kv_heads,
+                      .head_size = d,
+                      .act = LS_BF16,
+                      .unit = LS_UNIT_HGMMA,
+                      .scale = d == 64 ? 0.125f : 0.08838834764f,
+                      .q = {in, fused, d},
+                      .k = {in + plain, fused, d},
+                      .v = {in + plain + kv_heads * d, fused, d},
+                      .o = {b->c, plain, d},
+                      .m = numbers,
+                      .l = numbers + B * stats,
+                      .dots = numbers + 2 * B * stats,
+                      .stat_stride = T,
+                      .dout = {b->b, plain, d},
+                      .dq = {out, fused, d},
+                      .dk = {out + plain, fused, d},
+                      .dv = {out + plain + kv_heads * d, fused, d}};
+    ls_attention_call call = {.parts = &a, .nparts = 1, .B = B, .query_rows = T, .key_rows = T, .stat_elems = stats};
+    double pairs = (double)B * (double)heads * (double)T * (double)T;
+    char name[80];
+    snprintf(name, sizeof name, "attention-hgmma/forward/%zux%zux%zu/%zu/%zu", B, heads, T, kv_heads, d);
+    LS_TRY(report(b, name, 2 * pairs * (double)d, true, run_attention, &call));
+    snprintf(name, sizeof name, "attention-hgmma/backward/%zux%zux%zu/%zu/%zu", B, heads, T, kv_heads, d);
+    return report(b, name, 5 * pairs * (double)d, true, run_attention_backward, &call);
+}
+
+static ls_status measure_attentions(bench *b) {
+    LS_TRY(fill_bf16(b, b->a, (size_t)ROWS * V_PADDED));
+    LS_TRY(fill_bf16(b, b->b, (size_t)ROWS * V_PADDED));
+    LS_TRY(measure_attention(b, 64, 1024, 12, 12, 64));
+    LS_TRY(measure_attention(b, 4, 4096, 16, 16, 128));
+    return measure_attention(b, 8, 4096, 32, 8, 64);
+}
+
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
 /* Random numbers between −2 and 2: on zeros a GPU is faster than in life. */
@@ -112,8 +180,10 @@ static ls_status run(bench *b, const char *only) {
     LS_TRY(fill(b, b->b, elems));
     LS_TRY(b->device->ops->convert(b->device, &(ls_convert_call){b->h, LS_BF16, b->a, LS_F32, elems}));
     bool products = only && strcmp(only, "products") == 0, memories = only && strcmp(only, "memory") == 0;
-    if (!products) LS_TRY(measure_memory(b, memories ? NULL : only));
+    bool attention = only && strcmp(only, "attention") == 0;
+    if (!products && !attention) LS_TRY(measure_memory(b, memories ? NULL : only));
     if (!only || products) LS_TRY(measure_products(b));
+    if (!only || attention) LS_TRY(measure_attentions(b));
     for (int i = 0; i < 5; i++) ls_device_free(b->device, memory[i]);
     return LS_OK;
 }

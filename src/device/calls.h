@@ -27,13 +27,15 @@
  *
  * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
  * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
- */
+ *
+ * `block`: a chain over the tokens of a slice is the sum of chains over so many of them, ascending: the unit hgmma. */
 typedef struct ls_token_groups {
     size_t T;
     int slices;
     int groups;           /* 1 … LS_GROUPS_MAX */
     const size_t *bounds; /* host: groups + 1 sequence numbers, ascending, the first 0 */
     const size_t *tokens; /* host: slices + 1 numbers, where the slices of a sequence end; NULL: ⌊iT/slices⌋ */
+    size_t block;         /* 0: one chain */
     bool accumulate;
 } ls_token_groups;
 
