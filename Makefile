@@ -417,8 +417,8 @@ bench-gpu:
 	@tools/setup python
 	@$(MAKE) $(JOBS) bench-gpu-run
 
-bench-gpu-run: all
-	@python3 bench/gpu.py --lockstep $(BIN) --row "$(ROW)" $(BENCH_ARGS)
+bench-gpu-run: all $(BUILD)/bench/gpu_kernels
+	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --row "$(ROW)" $(BENCH_ARGS)
 
 bench-plan:
 	@tools/setup python
@@ -490,7 +490,7 @@ help:
 	@echo 'make bench-vision  LeNet and ResNet-18 beside PyTorch, two workers beside one; BENCH_ARGS="--only lenet --rounds 2"'
 	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
 	@echo 'make experiment-ratio  whether more workers help LeNet and ResNet-18, measured and predicted; EXPERIMENT_ARGS="--seconds 240"'
-	@echo 'make bench-gpu    training, products and memory-bound kernels on a GPU beside PyTorch, cuBLAS and a copy; ROW=gpt2,resnet18,gemm,memory'
+	@echo 'make bench-gpu    training, products and memory-bound kernels on a GPU beside PyTorch, cuBLAS and a copy; ROW=gpt2,memory,gpt2-bf16 … for some rows'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
 	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/planner.md says'

@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""lockstep on a GPU in fp32 beside PyTorch without TF32, cuBLAS and a copy, in one run and in turns.
+"""lockstep on a GPU beside PyTorch, cuBLAS and a copy, in one run and in turns.
 
 Rows (--row, or ROW= of `make bench-gpu`; each takes less than four minutes):
-  gpt2       GPT-2 124M, 16 sequences of 1024 tokens, AdamW, clipped            bar 0.80 of PyTorch's tokens/s
-  resnet18   ResNet-18 for images of 32 × 32, 512 images, SGD with momentum     bar 0.80 of PyTorch's images/s
-  gemm       the products of `lockstep bench kernels` beside cuBLAS             bar 0.85, of sums in slices 0.75
-  memory     kernels that only move memory, beside a copy                       bar 0.85 of its bytes/s
+  gpt2            GPT-2 124M in fp32, 16 sequences of 1024 tokens, AdamW, clipped         bar 0.80 of PyTorch's tokens/s, without TF32
+  resnet18        ResNet-18 for images of 32 × 32 in fp32, 512 images, SGD with momentum  bar 0.80 of PyTorch's images/s, without TF32
+  gemm            products in fp32 beside cuBLAS                                          bar 0.85, of sums in slices 0.75
+  memory          kernels that only move memory, beside a copy                            bars 0.85 in fp32; 16 bits: 0.90, loss 0.70, GELU and SiLU 0.55
+  gpt2-bf16       GPT-2 124M in bf16, 64 sequences of 1024 tokens                         bar 1.05 of PyTorch's tokens/s, and its memory
+  gpt2-1.5b-bf16  GPT-2 1.5B in bf16, 8 sequences of 1024 tokens                          bar 1.05
+  llama-1b-bf16   Llama 1B shapes, untied, in bf16, 8 sequences of 4096 tokens            bar 1.00
 
-PyTorch runs eager and compiled (ResNet-18 also with channels last); the fastest counts. The figure of a round is the median of its steps, the
-first two aside; that of a program is its best round. A ratio is lockstep's speed by the peer's. Memory is what PyTorch has reserved on the GPU,
-and lockstep's bytes of a dry run. Where there is no GPU or no PyTorch, it says so and ends with 0.
+PyTorch runs eager and compiled (ResNet-18 also with channels last), in bf16 under autocast, always with the fused optimizer; the fastest counts.
+The figure of a round is the median of its steps, the first two aside; that of a program is its best round. A ratio is lockstep's speed by the
+peer's. Memory is what PyTorch has reserved on the GPU, and lockstep's bytes of a dry run. Where there is no GPU or no PyTorch, it says so and
+ends with 0.
 
-Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--lockstep PATH] [--json FILE]
+--kinds: also the milliseconds of a step by kind of kernel: PyTorch's from its profiler, lockstep's from ncu (a run of 2 steps less one of 1).
+
+Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--kinds] [--lockstep PATH] [--kernels PATH] [--json FILE]
 """
 import argparse
+import csv
 import json
 import os
 import re
@@ -24,14 +31,21 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROWS = ["gpt2", "resnet18", "gemm", "memory"]
-# Of training: model, unit, how many a step, batch, sequence, flags of lockstep, ways of PyTorch.
+SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "1e-3", "--clip", "0"]
+BF16 = ["--precision", "bf16"]
+# Training: the model of lockstep (a preset or what a shape file says), sequences or images of a step, their tokens, flags, ways of PyTorch, bar.
 TRAINING = {
-    "gpt2": ("gpt2-124m", "tok/s", 16 * 1024, 16, [1024], [], ["eager", "compiled"]),
-    "resnet18": ("resnet18", "img/s", 512, 512, [], ["--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "1e-3", "--clip", "0"],
-                 ["eager", "channels-last", "compiled"]),
+    "gpt2": dict(model="gpt2-124m", batch=16, seq=1024, flags=[], modes=["eager", "compiled"], bar=0.8),
+    "resnet18": dict(model="resnet18", batch=512, seq=0, flags=SGD, modes=["eager", "channels-last", "compiled"], bar=0.8),
+    "gpt2-bf16": dict(model="gpt2-124m", batch=64, seq=1024, flags=BF16, modes=["eager", "compiled"], bar=1.05),
+    "gpt2-1.5b-bf16": dict(model={"preset": "gpt2-124m", "width": 1600, "layers": 48, "heads": 25}, batch=8, seq=1024, flags=BF16,
+                           modes=["eager", "compiled"], bar=1.05),
+    "llama-1b-bf16": dict(model={"preset": "llama-1b", "tied": False}, batch=8, seq=4096, flags=BF16, modes=["eager", "compiled"], bar=1.0),
 }
-COPY_BYTES = 4 << 30  # read and written: far beyond any cache
+ROWS = ["gpt2", "resnet18", "gemm", "memory", "gpt2-bf16", "gpt2-1.5b-bf16", "llama-1b-bf16"]
+# Kinds of kernels by their names, the first that fits; PyTorch's and ours.
+KINDS = [("attention", r"attention|flash|fmha|sdpa"), ("products", r"gemm|any_[nt]|nvjet|cutlass|xmma|wgrad|dgrad|conv|hgmma"),
+         ("optimizer", r"adam|sgd|multi_tensor|square_sums|lpnorm"), ("rest", r"")]
 
 
 def missing(lockstep):
@@ -47,12 +61,15 @@ def missing(lockstep):
     return None if ours.returncode == 0 else "lockstep: " + (ours.stderr.strip().splitlines() or ["it cannot use a GPU"])[-1]
 
 
+PEER = os.environ.get("GPU_PEER", "gpu_pytorch.py")  # another program for tests
+
+
 class Peer:
     """A process of PyTorch that stays, since compiling takes a minute; it waits while the others run."""
 
     def __init__(self, *words):
         self.errors = tempfile.TemporaryFile("w+")
-        self.child = subprocess.Popen([sys.executable, os.path.join(HERE, "gpu_pytorch.py"), *map(str, words)], stdin=subprocess.PIPE,
+        self.child = subprocess.Popen([sys.executable, os.path.join(HERE, PEER), *map(str, words)], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, stderr=self.errors, text=True)
         if self.child.stdout.readline() != "ready\n":
             self.fail()
@@ -80,7 +97,7 @@ class Peer:
 
 def write_data(row, folder):
     sys.path.insert(0, HERE)
-    if row == "gpt2":
+    if row != "resnet18":
         from train import write_tokens
 
         data = os.path.join(folder, "tokens.bin")
@@ -92,17 +109,28 @@ def write_data(row, folder):
     return write_images(os.path.join(folder, "images"))["resnet18"]
 
 
-def lockstep_words(args, row, data, steps, out):
-    model, _, _, batch, seq, flags, _ = TRAINING[row]
-    words = [args.lockstep, "train", "--device", "cuda", "--model", model, "--data", data, "--global-batch", batch, "--steps", steps,
-             "--eval-every", 0, "--keep", 1, "--lr", "1e-3", "--out", out, *flags, *(["--seq", *seq] if seq else [])]
+def write_model(row, folder):
+    """A preset's name, or a shape file."""
+    model = TRAINING[row]["model"]
+    if isinstance(model, str):
+        return model
+    path = os.path.join(folder, "shape.json")
+    with open(path, "w", encoding="utf-8") as out:
+        json.dump(model, out)
+    return path
+
+
+def lockstep_words(args, row, inputs, steps, out):
+    of, (model, data) = TRAINING[row], inputs
+    words = [args.lockstep, "train", "--device", "cuda", "--model", model, "--data", data, "--global-batch", of["batch"], "--steps", steps,
+             "--eval-every", 0, "--keep", 1, "--lr", "1e-3", "--out", out, *of["flags"], *(["--seq", of["seq"]] if of["seq"] else [])]
     return [str(word) for word in words]
 
 
-def lockstep_round(args, row, data, folder):
+def lockstep_round(args, row, inputs, folder):
     """Milliseconds of each step."""
     out = tempfile.mkdtemp(dir=folder)
-    done = subprocess.run(lockstep_words(args, row, data, args.steps + 2, os.path.join(out, "run")), stdout=subprocess.DEVNULL,
+    done = subprocess.run(lockstep_words(args, row, inputs, args.steps + 2, os.path.join(out, "run")), stdout=subprocess.DEVNULL,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit("lockstep failed: " + done.stderr)
@@ -112,32 +140,66 @@ def lockstep_round(args, row, data, folder):
     return times[2:]
 
 
-def lockstep_bytes(args, row, data, folder):
-    done = subprocess.run(lockstep_words(args, row, data, 1, os.path.join(folder, "dry")) + ["--dry-run", "--json"], capture_output=True,
+def lockstep_bytes(args, row, inputs, folder):
+    done = subprocess.run(lockstep_words(args, row, inputs, 1, os.path.join(folder, "dry")) + ["--dry-run", "--json"], capture_output=True,
                           text=True, check=False)
     return json.loads(done.stdout)["bytes"] if done.returncode == 0 else None
 
 
+def by_kind(times):
+    """Milliseconds of kernels by name, summed up."""
+    kinds = {name: 0.0 for name, _ in KINDS}
+    for kernel, ms in times.items():
+        kinds[next(name for name, pattern in KINDS if re.search(pattern, kernel))] += ms
+    return kinds
+
+
+def profiled(args, row, inputs, steps, folder):
+    """Milliseconds of each kernel of a run. ncu sees no forked worker, so a launcher starts the one that is measured."""
+    ncu = ["ncu", "--clock-control", "none", "--target-processes", "all", "--csv", "--metrics", "gpu__time_duration.sum", "mpirun",
+           "--allow-run-as-root", "-np", "1"]
+    done = subprocess.run(ncu + lockstep_words(args, row, inputs, steps, tempfile.mkdtemp(dir=folder) + "/run"), capture_output=True, text=True,
+                          check=False)
+    times = {}
+    for found in csv.DictReader(line for line in done.stdout.splitlines() if line.startswith('"')):
+        scale = {"nsecond": 1e-6, "ns": 1e-6, "usecond": 1e-3, "us": 1e-3, "msecond": 1, "ms": 1}[found["Metric Unit"]]
+        name = found["Kernel Name"]
+        times[name] = times.get(name, 0) + scale * float(found["Metric Value"].replace(",", ""))
+    return times
+
+
+def lockstep_kinds(args, row, inputs, folder):
+    if not shutil.which("ncu") or not shutil.which("mpirun"):
+        return None
+    one, two = (profiled(args, row, inputs, steps, folder) for steps in (1, 2))
+    return by_kind({name: ms - one.get(name, 0) for name, ms in two.items()}) if two else None
+
+
 def train_row(args, row):
-    _, unit, amount, batch, seq, _, modes = TRAINING[row]
-    peers, best, memory = {}, {}, {}
-    for mode in modes:
+    of = TRAINING[row]
+    seq = [of["seq"]] if of["seq"] else []
+    amount, unit = of["batch"] * (of["seq"] or 1), "tok/s" if seq else "img/s"
+    peers, best, memory, kinds = {}, {}, {}, {}
+    for mode in of["modes"]:
         if mode == "compiled" and args.no_compile:
             continue
         try:
-            peers[mode] = Peer(row, mode, batch, *seq)
+            peers[mode] = Peer(row, mode, of["batch"], *seq)
         except RuntimeError as error:
             print(f"{row}: PyTorch {mode} does not run here: {error}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        data = write_data(row, folder)
-        memory["lockstep"] = lockstep_bytes(args, row, data, folder)
+        inputs = write_model(row, folder), write_data(row, folder)
+        memory["lockstep"] = lockstep_bytes(args, row, inputs, folder)
         for _ in range(args.rounds):
-            rounds = {"lockstep": lockstep_round(args, row, data, folder)}
+            rounds = {"lockstep": lockstep_round(args, row, inputs, folder)}
             for mode, peer in peers.items():
                 times, memory[mode] = peer.ask(args.steps + 2)
                 rounds[mode] = times[2:]
             for name, times in rounds.items():
                 best[name] = min(best.get(name, float("inf")), statistics.median(times))
+        if args.kinds:
+            kinds = {mode: by_kind(peer.ask("kinds")) for mode, peer in peers.items()}
+            kinds["lockstep"] = lockstep_kinds(args, row, inputs, folder)
     for peer in peers.values():
         peer.close()
     fastest = min(peers, key=lambda mode: best[mode], default=None)
@@ -145,48 +207,51 @@ def train_row(args, row):
     for name in ["lockstep", *peers]:
         ratio = best[fastest] / best[name] if fastest else None
         lines.append({"row": row, "name": name, "ms": best[name], "speed": 1e3 * amount / best[name], "unit": unit,
-                      "mib": memory[name] / 2**20 if memory.get(name) else None, "ratio": ratio, "bar": 0.8 if name == "lockstep" else None})
+                      "mib": memory[name] / 2**20 if memory.get(name) else None, "ratio": ratio, "bar": of["bar"] if name == "lockstep" else None,
+                      "kinds": kinds.get(name)})
     return lines
 
 
 # ---- single operations -------------------------------------------------------------------------------------------------------
 
 
-def kernel_rows(args, families):
-    """Rows of `lockstep bench kernels` on the GPU."""
-    done = subprocess.run([args.lockstep, "bench", "kernels", "--device", "cuda", "--json", "--only", families], capture_output=True, text=True,
-                          check=False)
+def kernel_rows(args, only):
+    """What build/bench/gpu_kernels measures of them."""
+    done = subprocess.run([args.kernels, "--json", "--only", only], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        print("gpu: " + (done.stderr.strip().splitlines() or ["bench kernels failed"])[0], file=sys.stderr)
-        return []
-    return json.loads(done.stdout)["rows"]
+        print("gpu: " + (done.stderr.strip().splitlines() or ["gpu_kernels failed"])[0], file=sys.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def gemm_row(args, peer):
-    """Products are called gemm/FORM/MxNxK, maybe with more behind it where the sum is made in slices."""
-    lines = []
-    for found in kernel_rows(args, "gemm"):
-        named = re.fullmatch(r"gemm/(NN|NT|TN)/(\d+)x(\d+)x(\d+)(/.*)?", found["kernel"])
+    """Products are called gemm/LAYER/FORM/MxNxK/slices=N."""
+    lines, theirs = [], {}
+    for found in kernel_rows(args, "products"):
+        named = re.fullmatch(r"gemm/[^/]+/((NN|NT|TN)/(\d+)x(\d+)x(\d+))/slices=(\d+)", found["kernel"])
         if not named:
             continue
-        m, n, k = (int(named[i]) for i in (2, 3, 4))
-        theirs = peer.ask(["gemm", named[1], m, n, k])
+        m, n, k = (int(named[i]) for i in (3, 4, 5))
+        if named[1] not in theirs:
+            theirs[named[1]] = peer.ask(["gemm", named[2], m, n, k])
         ours = found["time_us"] / 1e3
         lines.append({"row": "gemm", "name": found["kernel"][5:], "ms": ours, "speed": 2e-9 * m * n * k / ours, "unit": "TFLOP/s", "mib": None,
-                      "ratio": theirs / ours, "bar": 0.75 if named[5] else 0.85})
+                      "ratio": theirs[named[1]] / ours, "bar": 0.85 if named[6] == "1" else 0.75})
     return lines
 
 
-def memory_row(args, peer):
-    """Whatever tells its bytes per second."""
-    copy = COPY_BYTES / peer.ask(["copy", COPY_BYTES]) / 1e6
-    lines = [{"row": "memory", "name": "copy", "ms": COPY_BYTES / copy / 1e6, "speed": copy, "unit": "GB/s", "mib": None, "ratio": 1.0, "bar": None}]
-    for found in kernel_rows(args, "norm,act,loss,optim,convert,add"):
-        if found.get("bytes_per_s"):
-            speed = found["bytes_per_s"] / 1e9
-            lines.append({"row": "memory", "name": found["kernel"], "ms": found["time_us"] / 1e3, "speed": speed, "unit": "GB/s", "mib": None,
-                          "ratio": speed / copy, "bar": 0.85})
-    return lines
+def memory_bar(kernel):
+    if kernel.startswith("loss"):
+        return 0.70
+    if re.match(r"(gelu|silu)_", kernel) and "bf16" in kernel:
+        return 0.55
+    return 0.90 if "bf16" in kernel else 0.85
+
+
+def memory_row(args):
+    """The copy is gpu_kernels' own, of as many bytes as the others move."""
+    return [{"row": "memory", "name": found["kernel"], "ms": found["time_us"] / 1e3, "speed": found["bytes_per_s"] / 1e9, "unit": "GB/s",
+             "mib": None, "ratio": found["of_copy"], "bar": None if found["kernel"] == "copy" else memory_bar(found["kernel"])}
+            for found in kernel_rows(args, "memory") if "bytes_per_s" in found]
 
 
 # ---- table -------------------------------------------------------------------------------------------------------------------
@@ -196,7 +261,9 @@ def show(line):
     memory = f"{line['mib']:9.0f} MiB" if line["mib"] else " " * 13
     ratio = f"{line['ratio']:6.2f}" if line["ratio"] else "     –"
     verdict = "" if line["bar"] is None or line["ratio"] is None else f"  bar {line['bar']:.2f} {'met' if line['ratio'] >= line['bar'] else 'MISSED'}"
-    print(f"{line['row']:9} {line['name']:32} {line['ms']:10.3f} ms {line['speed']:11.1f} {line['unit']:7} {memory} {ratio}{verdict}", flush=True)
+    print(f"{line['row']:14} {line['name']:40} {line['ms']:10.3f} ms {line['speed']:11.1f} {line['unit']:7} {memory} {ratio}{verdict}", flush=True)
+    if line.get("kinds"):
+        print(" " * 15 + "   ".join(f"{name} {ms:.2f} ms" for name, ms in line["kinds"].items()), flush=True)
 
 
 def main():
@@ -205,7 +272,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--lockstep", default="./lockstep")
+    parser.add_argument("--kernels", default="build/bench/gpu_kernels")
     parser.add_argument("--json", help="also write the table there")
     args = parser.parse_args()
     rows = [row for row in args.row.split(",") if row] or ROWS
@@ -216,13 +285,15 @@ def main():
         print("gpu: nothing was measured: " + why)
         return
     lines = []
-    print("row       what                               time                  speed               memory  ratio")
+    print("row            what                                           time               speed               memory  ratio")
     for row in rows:
         if row in TRAINING:
             found = train_row(args, row)
+        elif row == "memory":
+            found = memory_row(args)
         else:
             peer = Peer("operations")
-            found = gemm_row(args, peer) if row == "gemm" else memory_row(args, peer)
+            found = gemm_row(args, peer)
             peer.close()
         for line in found:
             show(line)

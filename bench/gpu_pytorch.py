@@ -1,9 +1,10 @@
-"""The PyTorch side of bench/gpu.py, on a GPU in fp32 without TF32: one process that works when asked to.
+"""The PyTorch side of bench/gpu.py, on a GPU: one process that works when asked to. In fp32 without TF32; rows named …-bf16 under autocast.
 
-Usage: gpu_pytorch.py gpt2|resnet18 eager|compiled BATCH [SEQUENCE]: writes "ready" after some steps that do not count; then reads a number of
-steps from each line and writes, as JSON, the milliseconds of each and the most bytes of memory that PyTorch had taken.
+Usage: gpu_pytorch.py ROW eager|compiled|channels-last BATCH [SEQUENCE]: writes "ready" after some steps that do not count; then reads JSON from each
+line: a number of steps, and writes the milliseconds of each and the most bytes of memory that PyTorch had taken; or "kinds", and writes the
+milliseconds of each kernel of a step by its name.
        gpu_pytorch.py operations: reads JSON from each line and writes the milliseconds of that operation, the best of a few samples:
-["gemm", "NN"|"NT"|"TN", M, N, K], a product by cuBLAS; ["copy", BYTES], a copy within the GPU's memory.
+["gemm", "NN"|"NT"|"TN", M, N, K], a product by cuBLAS.
 """
 import json
 import math
@@ -29,26 +30,37 @@ def plain_fp32():
 # ---- training ----------------------------------------------------------------------------------------------------------------
 
 
-def gpt2_step(mode, batch, seq):
-    from train import SHAPES
+LLAMA = dict(arch="llama", vocab=128256, width=2048, layers=16, heads=32, kv_heads=8, hidden=8192, positions=4096)
+TEXT = {
+    "gpt2": dict(arch="gpt2", vocab=50257, width=768, layers=12, heads=12, positions=1024),
+    "gpt2-bf16": dict(arch="gpt2", vocab=50257, width=768, layers=12, heads=12, positions=1024),
+    "gpt2-1.5b-bf16": dict(arch="gpt2", vocab=50257, width=1600, layers=48, heads=25, positions=1024),
+    "llama-1b-bf16": LLAMA,
+}
+
+
+def text_step(row, mode, batch, seq):
     from train_pytorch import Model
 
-    shape = SHAPES["gpt2-124m"]
-    model = Model(shape, seq)
+    shape = TEXT[row]
+    with torch.device("cuda"):
+        model = Model(shape, seq)
     for p in model.parameters():
         if p.dim() > 1:
             nn.init.normal_(p, std=0.02 / math.sqrt(2 * shape["layers"]))
-    model = model.cuda()
     run = torch.compile(model) if mode == "compiled" else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     tokens = [torch.randint(0, shape["vocab"], (batch, seq + 1)).cuda() for _ in range(4)]
 
     def step(i):
         optimizer.zero_grad(set_to_none=True)
-        run(tokens[i % 4][:, :-1].contiguous(), tokens[i % 4][:, 1:].contiguous()).backward()
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=row.endswith("bf16")):
+            loss = run(tokens[i % 4][:, :-1].contiguous(), tokens[i % 4][:, 1:].contiguous())
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
+    step.rest = lambda: optimizer.zero_grad(set_to_none=True)
     return step
 
 
@@ -68,12 +80,13 @@ def resnet18_step(mode, batch):
         F.cross_entropy(run(images[i % 4]), labels[i % 4]).backward()
         optimizer.step()
 
+    step.rest = lambda: optimizer.zero_grad(set_to_none=True)
     return step
 
 
 def train(name, mode, batch, *seq):
     torch.manual_seed(0)
-    step = gpt2_step(mode, batch, *seq) if name == "gpt2" else resnet18_step(mode, batch)
+    step = resnet18_step(mode, batch) if name == "resnet18" else text_step(name, mode, batch, *seq)
 
     def timed(i):
         torch.cuda.synchronize()
@@ -84,9 +97,29 @@ def train(name, mode, batch, *seq):
 
     for i in range(3):
         timed(i)
+    step.rest()
+    torch.cuda.empty_cache()
     print("ready", flush=True)
     for line in sys.stdin:
-        print(json.dumps([[timed(i) for i in range(int(line))], torch.cuda.max_memory_reserved()]), flush=True)
+        asked = json.loads(line)
+        answer = kernels_of(step) if asked == "kinds" else [[timed(i) for i in range(asked)], torch.cuda.max_memory_reserved()]
+        step.rest()
+        torch.cuda.empty_cache()  # the others need room while this one waits
+        print(json.dumps(answer), flush=True)
+
+
+def kernels_of(step):
+    """Milliseconds of each kernel of a step."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        step(0)
+        torch.cuda.synchronize()
+    times = {}
+    for event in found.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            times[event.name] = times.get(event.name, 0) + event.device_time_total / 1e3
+    return times
 
 
 # ---- single operations -------------------------------------------------------------------------------------------------------
@@ -112,19 +145,13 @@ def best_ms(call):
 def operations():
     print("ready", flush=True)
     for line in sys.stdin:
-        what, *rest = json.loads(line)
-        if what == "copy":
-            # What is read and written counts: half of it is read.
-            x = torch.empty(rest[0] // 8, device="cuda")
-            y = torch.empty_like(x)
-            ms = best_ms(lambda: y.copy_(x))
-        else:
-            form, m, n, k = rest
-            a = torch.randn((k, m) if form[0] == "T" else (m, k), device="cuda")
-            b = torch.randn((n, k) if form[1] == "T" else (k, n), device="cuda")
-            c = torch.empty((m, n), device="cuda")
-            a, b = a.t() if form[0] == "T" else a, b.t() if form[1] == "T" else b
-            ms = best_ms(lambda: torch.mm(a, b, out=c))
+        _, *rest = json.loads(line)
+        form, m, n, k = rest
+        a = torch.randn((k, m) if form[0] == "T" else (m, k), device="cuda")
+        b = torch.randn((n, k) if form[1] == "T" else (k, n), device="cuda")
+        c = torch.empty((m, n), device="cuda")
+        a, b = a.t() if form[0] == "T" else a, b.t() if form[1] == "T" else b
+        ms = best_ms(lambda: torch.mm(a, b, out=c))
         print(json.dumps(ms), flush=True)
 
 

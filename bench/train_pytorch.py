@@ -32,11 +32,12 @@ class Block(nn.Module):
     def __init__(self, s):
         super().__init__()
         width, self.heads = s["width"], s["heads"]
+        self.kv_heads = s.get("kv_heads", self.heads)
         self.llama = s["arch"] == "llama"
         hidden = s.get("hidden", 4 * width)
         bias = not self.llama
         self.norm1 = RmsNorm(width) if self.llama else nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.qkv = nn.Linear(width, width // self.heads * (self.heads + 2 * self.kv_heads), bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
         self.norm2 = RmsNorm(width) if self.llama else nn.LayerNorm(width)
         self.up = nn.Linear(width, (2 if self.llama else 1) * hidden, bias=bias)
@@ -44,10 +45,11 @@ class Block(nn.Module):
 
     def forward(self, x, rope):
         B, T, C = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(B, T, 3, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
+        heads = self.qkv(self.norm1(x)).view(B, T, -1, C // self.heads).transpose(1, 2)
+        q, k, v = heads.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
         if self.llama:
             q, k = rotate(q, *rope), rotate(k, *rope)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, **({} if self.heads == self.kv_heads else {"enable_gqa": True}))
         x = x + self.out(y.transpose(1, 2).reshape(B, T, C))
         h = self.up(self.norm2(x))
         if self.llama:

@@ -224,12 +224,19 @@ static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, con
     return call;
 }
 
-ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b) {
+ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch, float *sum,
+                         const ls_param *w, const ls_param *b) {
     ls_norm_call call = norm_call(nn, x, stats, w);
+    call.branch = branch;
+    call.sum = sum;
     call.b = b ? b->w : NULL;
     call.y = y;
     call.y_stride = call.C;
     return nn->ops->norm_forward(nn->device, &call);
+}
+
+ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b) {
+    return ls_nn_sum_norm(nn, y, stats, x, NULL, NULL, w, b);
 }
 
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b) {
@@ -255,13 +262,14 @@ ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const
     return LS_OK;
 }
 
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, const void *dy, float *stats, const float *x,
-                              const ls_param *w) {
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, void *copy, const void *dy, float *stats,
+                              const float *x, const ls_param *w) {
     ls_norm_call call = norm_call(nn, x, stats, w);
     call.dy = dy;
     call.dy_stride = call.C;
     call.dx = dx;
     call.dx_stride = call.C;
+    call.dx_copy = copy;
     call.add = add;
     return nn->ops->norm_backward(nn->device, &call);
 }

@@ -238,9 +238,13 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
 /* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */
 
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
-/* dx from dy; `add`: added to what is in dx. dx is neither dy nor x. */
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, const void *dy, float *stats, const float *x,
-                              const ls_param *w);
+/* The same of sum = x + branch, in one pass over memory. */
+ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch, float *sum,
+                         const ls_param *w, const ls_param *b);
+/* dx from dy; `add`: added to what is in dx. dx is neither dy nor x. `copy`: gets dx, rounded to the policy's 16-bit
+ * type; NULL: none. */
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, void *copy, const void *dy, float *stats,
+                              const float *x, const ls_param *w);
 /* The gradients of w and b. */
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);
 

@@ -40,8 +40,8 @@ ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *
              : LS_OK;
 }
 
-ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, void *keep,
-                                  const void **out) {
+ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, bool is_rounded,
+                                  void *keep, const void **out) {
     size_t elems = ls_nn_stream_rows(nn) * nn->shape->C;
     void *to = keep ? keep : nn->scratch.branch;
     /* Rows that the TP group has in common count once. */
@@ -50,6 +50,7 @@ ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtyp
         LS_TRY(nn->ops->count(nn->device, &(ls_count_call){nn->act_counts, d, 1, dtype, elems}));
     }
     *out = to;
+    if (is_rounded) return LS_OK;
     if (nn->dropout.p > 0) return drop(nn, to, dtype, NULL, d, LS_F32, place);
     if (dtype != LS_F32) return nn->ops->convert(nn->device, &(ls_convert_call){to, dtype, d, LS_F32, elems});
     if (keep) return ls_device_copy(nn->device, keep, d, elems * sizeof(float));
@@ -64,12 +65,19 @@ ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, con
     return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
 }
 
-ls_status ls_half_forward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *y) {
-    const void *norm;
-    LS_TRY(ls_half_norm(nn, half, x, &norm));
+ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
+                           const void **norm) {
+    if (nn->dropout.p > 0) {
+        LS_TRY(ls_nn_residual(nn, sum, x, before->branch, nn->policy.act, before->place));
+        return ls_half_norm(nn, half, sum, norm);
+    }
+    LS_TRY(ls_nn_sum_norm(nn, nn->scratch.norm, half->stats, x, before->branch, sum, half->norm_w, half->norm_b));
+    return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
+}
+
+ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
     LS_TRY(half->forward(block, nn, half, norm));
-    LS_TRY(ls_nn_project_sliced(nn, half->branch, half->inner, half->out_w, half->out_b));
-    return ls_nn_residual(nn, y, x, half->branch, nn->policy.act, half->place);
+    return ls_nn_project_sliced(nn, half->branch, half->inner, half->out_w, half->out_b);
 }
 
 /* Gradients inside a half, from which those of its weights are made. */
@@ -91,15 +99,15 @@ static ls_status weights(ls_block *block, const ls_nn *nn, const ls_half *half, 
     return ls_nn_norm_params(nn, g->dnorm, half->stats, x, half->norm_w, half->norm_b);
 }
 
-ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *d,
+ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_backward_phase phase) {
     bool both = phase == LS_BACKWARD_BOTH;
     half_grads g = {.branch = half->kept->branch,
                     .dwide = both ? half->dwide : half->kept->dwide,
                     .dnorm = both ? nn->scratch.dnorm : half->kept->dnorm};
     if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(
-            ls_nn_residual_backward(nn, d, nn->policy.act, half->place, both ? NULL : half->kept->branch, &g.branch));
+        LS_TRY(ls_nn_residual_backward(nn, d, nn->policy.act, half->place, half->is_rounded,
+                                       both ? NULL : half->kept->branch, &g.branch));
     LS_TRY(ls_nn_gather(nn, g.branch, nn->policy.act, nn->scratch.rows2, &g.rows));
     if (phase != LS_BACKWARD_WEIGHTS) {
         LS_TRY(half->backward(block, nn, half, g.rows, g.dwide));
@@ -107,5 +115,10 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, cons
     }
     if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, half, &g, x));
     if (phase == LS_BACKWARD_WEIGHTS) return LS_OK;
-    return ls_nn_norm_backward(nn, d, true, g.dnorm, half->stats, x, half->norm_w);
+    void *copy = NULL;
+    if (before && ls_policy_is_16(&nn->policy) && nn->dropout.p == 0) {
+        copy = both ? nn->scratch.branch : before->kept->branch; /* this half's own is not needed any more */
+        before->is_rounded = true;
+    }
+    return ls_nn_norm_backward(nn, d, true, copy, g.dnorm, half->stats, x, half->norm_w);
 }

@@ -169,26 +169,38 @@ static ls_status remake_middle(const ls_nn *nn, const ls_half *attention, const 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     float *middle = middle_of(block, nn);
-    LS_TRY(ls_half_forward(block, nn, &attention, x, middle));
-    return ls_half_forward(block, nn, &mlp, middle, y);
+    const void *norm;
+    LS_TRY(ls_half_norm(nn, &attention, x, &norm));
+    LS_TRY(ls_half_branch(block, nn, &attention, norm));
+    LS_TRY(ls_half_sum_norm(nn, &mlp, &attention, x, middle, &norm));
+    LS_TRY(ls_half_branch(block, nn, &mlp, norm));
+    return ls_nn_residual(nn, y, middle, mlp.branch, nn->policy.act, mlp.place);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     float *middle = middle_of(block, nn);
     const void *norm;
-    LS_TRY(parts & LS_SAVE_ATTENTION ? ls_half_forward(block, nn, &attention, x, middle)
-                                     : remake_middle(nn, &attention, x));
-    if (!(parts & LS_SAVE_WIDE)) return LS_OK;
-    LS_TRY(ls_half_norm(nn, &mlp, middle, &norm));
+    if (parts & LS_SAVE_ATTENTION) {
+        LS_TRY(ls_half_norm(nn, &attention, x, &norm));
+        LS_TRY(ls_half_branch(block, nn, &attention, norm));
+    }
+    if (!(parts & LS_SAVE_WIDE))
+        return parts & LS_SAVE_ATTENTION ? ls_nn_residual(nn, middle, x, attention.branch, nn->policy.act, attention.place)
+                                         : remake_middle(nn, &attention, x);
+    /* In fp32 the stream between the halves is kept. */
+    if (parts & LS_SAVE_ATTENTION || ls_policy_is_16(&nn->policy))
+        LS_TRY(ls_half_sum_norm(nn, &mlp, &attention, x, middle, &norm));
+    else
+        LS_TRY(ls_half_norm(nn, &mlp, middle, &norm));
     return ls_nn_project(nn, block->saved.wide, norm, mlp.in_w, mlp.in_b);
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     LS_TRY(remake_middle(nn, &attention, x));
-    LS_TRY(ls_half_backward(block, nn, &mlp, middle_of(block, nn), d, phase));
-    return ls_half_backward(block, nn, &attention, x, d, phase);
+    LS_TRY(ls_half_backward(block, nn, &mlp, &attention, middle_of(block, nn), d, phase));
+    return ls_half_backward(block, nn, &attention, NULL, x, d, phase);
 }
 
 const ls_block_kind ls_block_transformer = {

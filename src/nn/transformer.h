@@ -23,6 +23,7 @@ struct ls_half {
     void *branch; /* [stream][C] what it gives, to be added to the stream */
     void *dwide;  /* gradient of what the first projection gives */
     const ls_kept_half *kept;
+    bool is_rounded; /* backward: the gradient of the branch lies rounded where it belongs */
 
     /* inner from `norm`, what the norm gives for all rows. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
@@ -39,16 +40,21 @@ ls_half ls_half_open(ls_block *block, const ls_shape *shape, int which);
 
 /* norm(x) for all rows, in scratch. */
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);
-/* y = x + half(norm(x)); backward turns d, the gradient of y, into that of x. */
-ls_status ls_half_forward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *y);
-ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, const float *x, float *d,
+/* The same of sum = x + what `before` gave, the half in front of it. */
+ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
+                           const void **norm);
+/* half(norm), what is to be added to the stream: in half->branch. */
+ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
+/* d, the gradient of x + half(norm(x)), becomes that of x; and, rounded, that of what `before` gave, where that is all
+ * that backward of `before` would begin with. */
+ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_backward_phase phase);
 
 /* y = x + branch, with dropout on the branch; x NULL: y = branch, which is y already. `place` names it in the model. */
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *branch, ls_dtype dtype, uint32_t place);
 /* The gradient of the branch, of this type: *out is `keep` where that is not NULL, else d itself, or scratch where
- * something was dropped or rounded. */
-ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, void *keep,
-                                  const void **out);
+ * something was dropped or rounded; with is_rounded it is there already. */
+ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, bool is_rounded,
+                                  void *keep, const void **out);
 
 #endif

@@ -37,7 +37,7 @@ static ls_norm_call norm_call(const norm_case *n, bool add) {
 /* With type LS_F32 dy is the widened tensor: then only the addition is new. */
 static void check_norm(size_t rows, size_t C, bool rms, bool add, bool wide) {
     const ls_norm_kernels *k = &portable.norm;
-    norm_case n = {.rows = rows, .C = C, .stride = C + 3};
+    norm_case n = {.rows = rows, .C = C, .stride = C + (C % 4 ? 3 : 4)};
     size_t s = n.stride;
     n.x = make(rows * s), n.w = make(C), n.b = make(C), n.mean = make(rows), n.rstd = make(rows);
     n.dx = make(rows * s), n.y = make_half(rows * s, type), n.dy = make_half(rows * C, type);
@@ -289,7 +289,7 @@ static void check_loss(size_t rows, size_t V, bool whole, bool same) {
 /* ---- every device ------------------------------------------------------------------------------------------------ */
 
 /* From one number to rows longer than a piece, and more rows than a task. */
-static const size_t shapes[][2] = {{1, 1}, {3, 7}, {1, 5003}, {21, 1009}, {521, 31}};
+static const size_t shapes[][2] = {{1, 1}, {3, 7}, {1, 5003}, {21, 1009}, {521, 31}, {7, 800}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static void all_norms(void) {

@@ -9,7 +9,7 @@
 static float *side(twin t, bool ref) { return ref ? t.ref : t.dev; }
 
 static void check_norm(size_t rows, size_t C, bool rms) {
-    size_t s = C + 3;
+    size_t s = C + (C % 4 ? 3 : 4);
     twin x = make(rows * s), w = make(C), b = make(C), y = make(rows * s), mean = make(rows), rstd = make(rows);
     twin dy = make(rows * C), dx = make(rows * s);
     ls_norm_call calls[2];
@@ -189,7 +189,7 @@ static void check_loss(size_t rows, size_t V) {
 /* ---- every device ------------------------------------------------------------------------------------------------ */
 
 /* From one number to many pieces of work, cut by rows and by columns. */
-static const size_t shapes[][2] = {{1, 1}, {3, 7}, {1, 20011}, {37, 1009}, {521, 67}};
+static const size_t shapes[][2] = {{1, 1}, {3, 7}, {1, 20011}, {37, 1009}, {521, 67}, {530, 36}, {3, 1600}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static void all_norms(void) {

@@ -91,9 +91,20 @@ static ls_status run_rows(ls_device *device, const ls_norm_call *call, bool back
     return LS_OK;
 }
 
-ls_status ls_cpu_op_norm_forward(ls_device *device, const ls_norm_call *call) { return run_rows(device, call, false); }
+ls_status ls_cpu_op_norm_forward(ls_device *device, const ls_norm_call *call) {
+    if (!call->branch) return run_rows(device, call, false);
+    ls_norm_call summed = *call;
+    LS_TRY(device->ops->add(device, &(ls_add_call){call->sum, call->x, call->branch, call->act, call->rows * call->C}));
+    summed.x = call->sum;
+    return run_rows(device, &summed, false);
+}
 
-ls_status ls_cpu_op_norm_backward(ls_device *device, const ls_norm_call *call) { return run_rows(device, call, true); }
+ls_status ls_cpu_op_norm_backward(ls_device *device, const ls_norm_call *call) {
+    LS_TRY(run_rows(device, call, true));
+    if (!call->dx_copy) return LS_OK;
+    return device->ops->convert(device,
+                                &(ls_convert_call){call->dx_copy, call->act, call->dx, LS_F32, call->rows * call->C});
+}
 
 static void chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *t) {
     ls_norm_call part = rows_of(args, t->row, t->rows);
