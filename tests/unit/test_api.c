@@ -305,7 +305,7 @@ static void own_images_on_any_layout(void **state) {
         if (run_all(&setup, images_to_the_end) != LS_OK) fail_msg("%s", ls_status_message());
         assert_int_equal(shared->workers, dp);
         assert_int_equal(shared->reads, 8 * 16); /* each once, and none behind the last step */
-        assert_true(shared->evaluation > 0.5); /* it has seen where the bars are */
+        assert_true(shared->evaluation > 0.5);   /* it has seen where the bars are */
         if (dp == 1) memcpy(one, shared->hash, sizeof one);
         assert_string_equal(shared->hash, one);
         set(o, "resume", "true");
