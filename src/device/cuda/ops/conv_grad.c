@@ -14,7 +14,7 @@ struct ls_cuda_windows {
     ls_cuda_kernel kernel;
     unsigned threads;
     size_t outs, ins, rows; /* rows: of a turn */
-    size_t shared;          /* numbers, but for those of thin rows */
+    size_t shared;          /* numbers of the images in shared memory */
 };
 
 #define WINDOWS(width, stride, name)                                                                                   \
