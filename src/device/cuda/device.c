@@ -18,7 +18,7 @@
 enum {
     EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
-    PIECES = 4,
+    PIECES = 8,
     LISTS_EACH = 16, /* of a queue */
     LISTS = LISTS_EACH * LS_QUEUES,
     LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,

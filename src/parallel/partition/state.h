@@ -40,6 +40,7 @@ typedef struct ls_fed_images {
     uint64_t batch; /* 0: one without number, or none */
     size_t begin, end;
     bool with_pixels, on_device;
+    bool is_ahead; /* of its step */
 } ls_fed_images;
 
 /* Buffers on their way to another stage, used in turn. */
