@@ -422,6 +422,10 @@ API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, uns
     s->add([=] { on_cpu::launch(k->run, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
     return SUCCESS;
 }
+API cuLaunchHostFunc(stream *s, void (*fn)(void *), void *arg) {
+    s->add([=] { fn(arg); });
+    return SUCCESS;
+}
 API cuIpcGetMemHandle(handle *out, uint64_t at) {
     CHECK("cuIpcGetMemHandle");
     std::lock_guard<std::mutex> hold(memory_lock);

@@ -163,7 +163,7 @@ static void check_threads(const ls_attention_kernels *k) {
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     if (on_gpu) k = &table.attention;
-    *(unit == LS_UNIT_CHAIN    ? &table.attention
+    *(unit == LS_UNIT_CHAIN   ? &table.attention
       : unit == LS_UNIT_HGMMA ? &table.attention_hgmma
                               : &table.attention_bfmmla) = *k;
     for (int threads = 1; threads <= 5; threads += 2) {

@@ -165,7 +165,8 @@ static void test_shapes(void **state) {
             int slices = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 1 << below(5) : 1 + (int)below(LS_GEMM_SLICES_MAX);
             size_t m = sizes[below(k > 1000 ? 8 : N)], n = sizes[below(k > 1000 ? 8 : N)];
             problem p;
-            open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)below(3), m, n, k, slices, some_options((ls_unit)unit));
+            open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)below(3), m, n, k, slices,
+                              some_options((ls_unit)unit));
             check_here(&p, pools[below(POOLS)]);
             close_problem(&p);
         }

@@ -12,6 +12,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/modules.h"
+#include "device/cuda/nccl.h"
 #include "device/dry.h"
 #include "device/dtype.h"
 
@@ -19,8 +20,8 @@ enum {
     EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 4,
-    LISTS_EACH = 16, /* of a queue */
-    LISTS = LISTS_EACH * LS_QUEUES,
+    LISTS_EACH = 16,                       /* of a queue */
+    LISTS = LISTS_EACH * LS_QUEUE_RECEIVE, /* no kernel runs on the last queue */
     LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
     PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
     ALIGN_BYTES = 256, /* of what may be moved by the widest instructions */
@@ -147,6 +148,14 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
     return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
 }
 
+static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
+    cuda_device *cuda = cuda_of(device);
+    LS_TRY(check_event(cuda, event));
+    CUresult result = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]);
+    *out = result == CUDA_SUCCESS;
+    return result == CUDA_ERROR_NOT_READY ? LS_OK : ls_cuda_result(cuda->driver, result, "asking", cuda->gpu);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
@@ -271,6 +280,8 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     CALL(cuda, cuDeviceGetUuid, out->id, cuda->handle);
     CALL(cuda, cuMemGetInfo, &out->free, &out->total);
     out->modules = ls_cuda_modules_bytes(cuda->modules);
+    out->links = device->linked_bytes;
+    out->shared = device->shared_bytes;
     out->lists = LISTS_BYTES;
     out->pinned = PINNED_BYTES;
     return LS_OK;
@@ -313,6 +324,30 @@ static ls_status await_counter(ls_device *device, const uint64_t *counter, uint6
     CALL(cuda, cuStreamWaitValue64, stream_of(cuda), address(counter), value, CU_STREAM_WAIT_VALUE_GEQ);
     return LS_OK;
 }
+
+/* ---- devices of other machines ----------------------------------------------------------------------------------- */
+
+static ls_status make_link_id(ls_device *device, ls_link_id *out) {
+    (void)device;
+    return ls_nccl_id(out);
+}
+
+static ls_status open_link(ls_device *device, const ls_link_id *id, int member, int members, ls_link **out) {
+    (void)device;
+    return ls_nccl_open(id, member, members, out);
+}
+
+static ls_status link_settled(ls_device *device, ls_link *link, bool *out) {
+    (void)device;
+    return ls_nccl_settled(link, out);
+}
+
+static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count) {
+    return ls_nccl_move(link, pieces, count, stream_of(cuda_of(device)));
+}
+
+/* Where the GPU itself is at fault NCCL could wait for it for ever. */
+static void close_link(ls_device *device, ls_link *link) { ls_nccl_close(link, cuda_of(device)->lost); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
@@ -420,6 +455,12 @@ static const ls_device_calls cuda_calls = {
     .close = close_memory,
     .signal = signal_counter,
     .await = await_counter,
+    .passed = has_passed,
+    .link_id = make_link_id,
+    .link_open = open_link,
+    .link_settled = link_settled,
+    .link_move = move_pieces,
+    .link_close = close_link,
     .lend = lend_memory,
     .take_back = take_back_memory,
     .usage = get_usage,
