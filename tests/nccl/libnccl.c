@@ -8,8 +8,8 @@
  *
  * LS_NCCL_VERSION=21200 plays another version. LS_NCCL_FAULT=WHAT:RESULT[:N] makes the N-th WHAT (the first, if not
  * said) and all later ones fail with this result: ncclGetUniqueId, ncclCommInitRankConfig, ncclGroupEnd, "init" (while
- * it is in progress), "async" (what has become of a communicator). WHAT "stop": at the N-th group the process stops.
- * LS_NCCL_RANK=R: only in worker R of mpirun. Compiled with -DWITHOUT_RECV there is no ncclRecv. */
+ * it is in progress), "async" (what becomes of communicators at a group). WHAT "stop": at the N-th group the process
+ * stops. LS_NCCL_RANK=R: only in worker R of mpirun. Compiled with -DWITHOUT_RECV there is no ncclRecv. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -85,6 +85,7 @@ struct comm {
 
 static int (*host_func)(void *stream, void (*fn)(void *), void *arg);
 static job *group;
+static int failed;
 
 static int fault(const char *what) {
     static int calls;
@@ -114,8 +115,8 @@ API const char *ncclGetLastError(comm *c) {
 
 API int ncclGetUniqueId(ncclUniqueId *id) {
     static int made;
-    int failed = fault("ncclGetUniqueId");
-    if (failed) return failed;
+    int result = fault("ncclGetUniqueId");
+    if (result) return result;
     memset(id, 0, sizeof *id);
     snprintf(id->bytes, sizeof id->bytes, "/lockstep-nccl-%d-%d", (int)getpid(), made++);
     return SUCCESS;
@@ -124,8 +125,8 @@ API int ncclGetUniqueId(ncclUniqueId *id) {
 API int ncclCommInitRankConfig(comm **out, int ranks, ncclUniqueId id, int rank, const config *how) {
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *symbol = cuda ? dlsym(cuda, "cuLaunchHostFunc") : NULL;
-    int failed = fault("ncclCommInitRankConfig");
-    if (failed) return failed;
+    int result = fault("ncclCommInitRankConfig");
+    if (result) return result;
     if (!symbol || how->magic != 0xcafebeef || how->blocking || how->size != sizeof *how || ranks > MEMBERS)
         return INVALID_ARGUMENT;
     memcpy(&host_func, &symbol, sizeof symbol);
@@ -219,14 +220,15 @@ API int ncclRecv(void *memory, size_t bytes, int type, int peer, comm *c, void *
 
 API int ncclGroupEnd(void) {
     job *j = group;
-    int failed = fault("ncclGroupEnd");
+    int result = fault("ncclGroupEnd");
     group = NULL;
-    if (failed || !j->comm) {
+    if (result || !j->comm) {
         free(j);
-        return failed;
+        return result;
     }
     if (j->comm->asked) return INVALID_ARGUMENT; /* the one before was not waited for */
     if (fault("stop")) raise(SIGSTOP);
+    failed = fault("async");
     for (int i = 0; i < j->count; i++)
         atomic_store(j->ops[i].sends ? &box_of(j->comm, &j->ops[i])->sender : &box_of(j->comm, &j->ops[i])->receiver,
                      true);
@@ -244,7 +246,7 @@ static bool all_met(const comm *c, const job *j) {
 }
 
 API int ncclCommGetAsyncError(comm *c, int *state) {
-    *state = fault("async");
+    *state = failed;
     if (*state) return SUCCESS;
     if (!c->met) {
         *state = fault("init");

@@ -20,6 +20,7 @@ static void add(load *l, const void *memory, size_t bytes, int member, bool send
 static ls_status put(const ls_request *r, load *l) {
     int count = l->count;
     l->count = 0;
+    LS_TRY(ls_links_check(r->comm));
     return count ? ls_links_put(r, r->comm->links->all, l->pieces, count) : LS_OK;
 }
 

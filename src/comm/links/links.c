@@ -72,6 +72,12 @@ static ls_status settle(const ls_comm *comm, ls_device *device, ls_link *link, c
     }
 }
 
+ls_status ls_links_check(const ls_comm *comm) {
+    if (comm->links) return LS_OK;
+    if (comm->world->cause) return ls_fail(comm->world->cause, "%s", comm->world->cause_text);
+    return ls_fail(LS_ERR_PEER, "links were closed after a failure");
+}
+
 ls_status ls_links_put(const ls_request *r, ls_link *link, const ls_link_piece *pieces, int count) {
     ls_links *links = r->comm->links;
     ls_links_move move = {.kind = r->kind, .number = r->number, .peer = r->number ? -1 : r->peer};
@@ -331,10 +337,11 @@ static ls_status check_links(ls_links *l, uint64_t more_ns) {
 
 ls_status ls_links_watch(ls_world *world, uint64_t more_ns) {
     ls_status status = LS_OK;
+    if (world->failed) ls_links_leave(world); /* nobody says more; what stands still in queues ends */
     for (ls_links *l = world->links; l && status == LS_OK; l = l->next)
         if (l->open) status = check_links(l, more_ns);
     if (status == LS_OK) return LS_OK;
     ls_world_fail(world, status);
-    ls_links_leave(world); /* what stands still in queues ends */
+    ls_links_leave(world);
     return status;
 }

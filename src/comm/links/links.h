@@ -66,6 +66,8 @@ static inline bool ls_links_reach_all(const ls_device *device, const ls_comm *co
 ls_link *ls_links_to(const ls_device *device, const ls_comm *comm, int rank);
 ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank);
 
+/* Whether the links are still there, which a failure closes at any time that the host waits. */
+ls_status ls_links_check(const ls_comm *comm);
 /* Puts the pieces into the queue that is in use, and returns when they are there. */
 ls_status ls_links_put(const ls_request *request, ls_link *link, const ls_link_piece *pieces, int count);
 

@@ -3,8 +3,10 @@
 
 enum { BEGIN, ASKED, TOLD };
 
-static ls_status put(const ls_request *r, int queue, ls_link *link, const ls_link_piece *piece) {
+static ls_status put(const ls_request *r, int queue, const ls_link_piece *piece) {
     ls_staging *t = r->tensors;
+    LS_TRY(ls_links_check(r->comm));
+    ls_link *link = (piece->sends ? ls_links_to : ls_links_from)(t->device, r->comm, r->peer);
     int before = ls_device_use(t->device, queue);
     ls_status status = piece->bytes ? ls_links_put(r, link, piece, 1) : LS_OK;
     if (status == LS_OK) status = ls_device_record(t->device, &t->event);
@@ -21,7 +23,7 @@ static ls_status send(ls_request *r) {
                        comm->world_rank[comm->rank], r->bytes, r->tag, comm->world_rank[r->peer],
                        (unsigned long long)r->tensors->asked);
     const ls_link_piece piece = {(void *)(uintptr_t)r->in, r->bytes, 1, true};
-    return put(r, comm->queue, ls_links_to(r->tensors->device, comm, r->peer), &piece);
+    return put(r, comm->queue, &piece);
 }
 
 static ls_status step_send(ls_request *r) {
@@ -65,7 +67,7 @@ static ls_status step_receive(ls_request *r) {
     switch (r->phase) {
     case BEGIN:
         if (!is_only(r)) return LS_REQUEST_WAITS;
-        LS_TRY(put(r, LS_QUEUE_RECEIVE, ls_links_from(t->device, r->comm, r->peer), &piece));
+        LS_TRY(put(r, LS_QUEUE_RECEIVE, &piece));
         t->asked = r->bytes;
         LS_TRY(ls_request_net_recv(r, LS_NET_SENT, r->peer, r->tag, NULL, 0));
         LS_TRY(ls_request_net_send(r, LS_NET_ASKED, r->peer, r->tag, &t->asked, sizeof t->asked));

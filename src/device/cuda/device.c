@@ -61,6 +61,7 @@ typedef struct cuda_device {
     unsigned next_piece, next_list[LS_QUEUES];
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
     char name[32];
+    bool blamed; /* others were looked for after a failure */
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
@@ -73,8 +74,28 @@ static void *const nowhere = (void *)(uintptr_t)4096;
 
 static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
 
-#define CALL(cuda, name, ...)                                                                                          \
+#define ASK(cuda, name, ...)                                                                                           \
     LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
+#define CALL(cuda, name, ...)                                                                                          \
+    LS_TRY(blame(cuda, ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu)))
+
+/* When another worker is gone its memory is gone from under kernels that read it, so it is to blame for what a GPU says
+ * then. A moment passes until it is known to be gone. */
+static ls_status blame(cuda_device *cuda, ls_status status) {
+    enum { TRIES = 500, TRY_US = 1000 };
+    ls_device_guest *guest = cuda->base.guest;
+    if (status != LS_ERR_FAILED || !guest || cuda->blamed) return status;
+    cuda->blamed = true;
+    for (int i = 0; i < TRIES; i++) {
+        ls_status other = guest->watch(guest);
+        if (other != LS_OK) {
+            cuda->lost = true;
+            return other;
+        }
+        ls_clock_sleep_us(TRY_US);
+    }
+    return status;
+}
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
@@ -84,7 +105,7 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
         CUresult result = ask(cuda, event);
         if (result != CUDA_ERROR_NOT_READY) {
             cuda->lost = result != CUDA_SUCCESS;
-            return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+            return blame(cuda, ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu));
         }
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
@@ -151,9 +172,8 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
 static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
-    CUresult result = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]);
-    *out = result == CUDA_SUCCESS;
-    return result == CUDA_ERROR_NOT_READY ? LS_OK : ls_cuda_result(cuda->driver, result, "asking", cuda->gpu);
+    *out = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]) == CUDA_SUCCESS;
+    return LS_OK; /* a GPU that failed says so to those who wait for it */
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -292,7 +312,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
     CUipcMemHandle handle;
-    CALL(cuda, cuIpcGetMemHandle, &handle, address(memory));
+    ASK(cuda, cuIpcGetMemHandle, &handle, address(memory));
     memcpy(out->bytes, handle.reserved, sizeof out->bytes);
     return LS_OK;
 }
@@ -303,7 +323,7 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
     CUdeviceptr memory = 0;
     memcpy(ipc.reserved, handle->bytes, sizeof ipc.reserved);
     *out = NULL;
-    CALL(cuda, cuIpcOpenMemHandle, &memory, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    ASK(cuda, cuIpcOpenMemHandle, &memory, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     *out = (void *)(uintptr_t)memory;
     return LS_OK;
 }
@@ -369,7 +389,7 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     memcpy(parameters, &args, sizeof args);
     CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z,
                                                    threads, 1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
-    return ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu);
+    return blame(cuda, ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu));
 }
 
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out) {
