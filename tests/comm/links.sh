@@ -41,6 +41,10 @@ collectives() {
 experiment=(--model "$gpt2" --data "$text" --steps 1 --seq 5 --global-batch 4 --groups 4 --lr 0.01)
 train "${experiment[@]}"  --out "$scratch/cpu"
 right=$(weights)
+case_begin "a link with itself"
+LS_TEST_CUDA=1 LD_LIBRARY_PATH=$stub/cuda:$nccl "$BUILD/tests/unit/test_device_link" >"$scratch/out" 2>"$scratch/err"
+status=$?
+expect_status 0
 collectives 3 2
 device=cuda
 same 2 1 --dp 2
