@@ -198,8 +198,7 @@ API int ncclGroupStart(void) {
 }
 
 static int add(void *memory, size_t bytes, int peer, bool sends, comm *c, void *stream) {
-    if (!group || group->count == OPS || peer < 0 || peer >= c->ranks ||
-        (group->comm && group->comm != c))
+    if (!group || group->count == OPS || peer < 0 || peer >= c->ranks || (group->comm && group->comm != c))
         return INVALID_ARGUMENT;
     group->comm = c;
     group->stream = stream;

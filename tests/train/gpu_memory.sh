@@ -45,6 +45,18 @@ same "$gpt2" --dp 3 --zero 2
 same "$llama" --tp 2 --pp 2 --dropout 0.1
 same "$llama" --micro-batch 2 --audit 0.5 --numerics 1
 
+# once COMMAND FLAGS…: two pieces of memory are asked for, the block and that for lists: a third would fail. The same is printed as on the CPU.
+once() {
+    case_begin "one block of memory: $1"
+    "$LOCKSTEP" "$@" --device cpu >"$scratch/right" 2>"$scratch/err" </dev/null || fail "exit status $?"
+    LS_CUDA_FAULT=cuMemAlloc:2:3 LD_LIBRARY_PATH=$stub "$LOCKSTEP" "$@" --device cuda >"$scratch/out" 2>"$scratch/err" </dev/null || fail "exit status $?"
+    diff <(sed "s/ scored in.*//" "$scratch/right") <(sed "s/ scored in.*//" "$scratch/out") >/dev/null || fail "it is not that of the CPU"
+}
+train --model "$gpt2" --data "$text" --steps 1 --seq 19 --global-batch 1 --groups 1 --out "$scratch/small"
+head -n 3 "$text" >"$scratch/few.txt"
+once eval --model "$scratch/small" --data "$scratch/few.txt" --seq 19
+once generate --model "$scratch/small" --prompt 'line' --max-tokens 4 --temperature 0
+
 # refused TEXT MEMORY FLAGS…
 refused() {
     case_begin "refused: $1"

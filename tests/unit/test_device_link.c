@@ -1,5 +1,5 @@
-/* test_device_link.c: a link with one member moves bytes to itself, in the order of the queue. NCCL's, on a GPU or what plays one
- * (LS_TEST_CUDA); it shows that the library loads and takes our declarations of its interface. */
+/* test_device_link.c: a link with one member moves bytes to itself, in the order of the queue. NCCL's, on a GPU or what
+ * plays one (LS_TEST_CUDA); it shows that the library loads and takes our declarations of its interface. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
