@@ -181,10 +181,11 @@ static ls_status gather_usage(const ls_trainer *trainer, ls_device_usage all[LS_
 
 static json_t *usage_json(const void *all, int rank) {
     const ls_device_usage *u = (const ls_device_usage *)all + rank;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)u->total, "context_and_others_bytes",
-                     (json_int_t)u->others, "kernels_bytes", (json_int_t)u->modules, "lists_bytes",
-                     (json_int_t)u->lists, "scratch_outside_arena_bytes", (json_int_t)u->scratch, "pinned_host_bytes",
-                     (json_int_t)u->pinned);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)u->total,
+                     "context_and_others_bytes", (json_int_t)u->others, "kernels_bytes", (json_int_t)u->modules,
+                     "lists_bytes", (json_int_t)u->lists, "scratch_outside_arena_bytes", (json_int_t)u->scratch,
+                     "pinned_host_bytes", (json_int_t)u->pinned, "collectives_bytes", (json_int_t)u->shared,
+                     "links_bytes", (json_int_t)u->links);
 }
 
 ls_status ls_train_print_done(const ls_run *run) {

@@ -77,7 +77,9 @@ struct ls_partition {
     ls_model *model;
     ls_device *device;
     ls_partition_setup setup;
-    void *lent; /* piece of the arena that the device uses, or NULL */
+    void *lent;      /* piece of the arena that the device uses, or NULL */
+    void *lent_sums; /* that sums of gradients over workers use, or NULL */
+    size_t lent_sums_bytes;
     ls_arena arena;
     ls_nn nn;
     ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */
