@@ -218,7 +218,7 @@ static void check_tiles(const ls_attention_kernels *k) {
             for (size_t kv = 0; kv < here.a.kv_heads; kv++) k->backward(&here.a, kv, here.scratch);
         }
         run_on_gpu(&there, first == 0);
-        print_message("T %zu d %zu first %zu\n", T, d, first);
+        print_message("%zu positions from %zu on, heads of %zu\n", T, first, d);
         assert_memory_equal(there.a_stats, here.a_stats, here.stat_elems * sizeof *here.a_stats);
         assert_memory_equal(there.a_out, here.a_out, here.out_elems * ls_dtype_bytes(act));
         release(&here);
@@ -302,9 +302,8 @@ TEST_TYPES(tiles)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_blocks),  cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_tiles),      cmocka_unit_test(test_shapes),     cmocka_unit_test(test_blocks),  cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_generation), cmocka_unit_test(test_long),    cmocka_unit_test(test_near),
-        cmocka_unit_test(test_mask),       cmocka_unit_test(test_threads), cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_refused)};
+        cmocka_unit_test(test_mask),       cmocka_unit_test(test_threads), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

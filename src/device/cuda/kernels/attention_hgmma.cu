@@ -124,7 +124,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     ring<STAGES> keys;
     ring<2> queries;
     if (group == 0) {
-        give_registers<32>();
+        give_registers<(GROUPS == 3 ? 32 : 24)>(); /* a block has 512 or 504 for a thread of each of its warp groups */
         if (thread != 0) return;
         for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, queries.next()) {
             const tile_place p = tile_at<true, false>(t, number);
@@ -156,11 +156,25 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         const int tile_end = min(a.T, a.first_query + (p.row + 1) * QUERIES), blocks = (tile_end + KEYS - 1) / KEYS;
         const int first = a.first_query + p.row * QUERIES + w * 64;
         /* Blocks of which this warp group sees something; all of them wait for the others. */
-        const int mine = IN_TURN ? blocks : min(blocks, (first + 63) / KEYS + 1);
+        const int mine = IN_TURN ? blocks : first >= a.T ? 0 : min(blocks, (first + 63) / KEYS + 1);
+        const auto leave = [&](int from) {
+            for (int block = from; block < blocks; block++, keys.next())
+                if (thread == 0) {
+                    barrier_wait(&s.k_full[keys.at], keys.turn);
+                    barrier_arrive(&s.k_empty[keys.at]);
+                    barrier_wait(&s.v_full[keys.at], keys.turn);
+                    barrier_arrive(&s.v_empty[keys.at]);
+                }
+        };
         float o[D / 2], m0 = -LS_INFINITY, m1 = -LS_INFINITY, l0 = 0.0f, l1 = 0.0f, alpha0, alpha1, S[KEYS / 2];
         uint32_t weights[KEYS / 4];
         LS_UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0.0f;
         barrier_wait(&s.q_full[queries.at], queries.turn);
+        if (mine == 0) {
+            leave(0);
+            if (thread == 0) barrier_arrive(&s.q_empty[queries.at]);
+            continue;
+        }
         const auto scores = [&] {
             products_begin();
             LS_UNROLL for (int k = 0; k < D / 16; k++)
@@ -243,13 +257,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             barrier_arrive(&s.v_empty[keys.before().at]);
             barrier_arrive(&s.q_empty[queries.at]);
         }
-        for (int block = mine; block < blocks; block++, keys.next())
-            if (thread == 0) {
-                barrier_wait(&s.k_full[keys.at], keys.turn);
-                barrier_arrive(&s.k_empty[keys.at]);
-                barrier_wait(&s.v_full[keys.at], keys.turn);
-                barrier_arrive(&s.v_empty[keys.at]);
-            }
+        leave(mine);
         LS_UNROLL for (int x = 1; x < 4; x *= 2) {
             l0 = l0 + __shfl_xor_sync(~0u, l0, x);
             l1 = l1 + __shfl_xor_sync(~0u, l1, x);
@@ -314,7 +322,7 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
     ring<STAGES> at;
     uint32_t turn = 0;
     if (group == 0) {
-        give_registers<32>();
+        give_registers<24>();
         if (thread != 0) return;
         for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const tile_place p = tile_at<false, true>(t, number);
@@ -442,7 +450,7 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
     ring<STAGES> at;
     uint32_t turn = 0;
     if (group == 0) {
-        give_registers<32>();
+        give_registers<24>();
         if (thread != 0) return;
         for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const tile_place p = tile_at<true, false>(t, number);
