@@ -153,12 +153,16 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         const tile_place p = tile_at<true, false>(t, number);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
-        const int tile_end = min(a.T, a.first_query + (p.row + 1) * QUERIES), blocks = (tile_end + KEYS - 1) / KEYS;
+        const auto blocks_of = [&](int row) {
+            return (min(a.T, a.first_query + (row + 1) * QUERIES) + KEYS - 1) / KEYS;
+        };
+        const int blocks = blocks_of(p.row);
         const int first = a.first_query + p.row * QUERIES + w * 64;
         /* Blocks of which this warp group sees something; all of them wait for the others. */
         const int mine = IN_TURN ? blocks : first >= a.T ? 0 : min(blocks, (first + 63) / KEYS + 1);
-        const auto leave = [&](int from) {
-            for (int block = from; block < blocks; block++, keys.next())
+        const auto leave = [&](int block) {
+            const int end = blocks_of(tile_at<true, false>(t, anew(number)).row);
+            for (; block < end; block++, keys.next())
                 if (thread == 0) {
                     barrier_wait(&s.k_full[keys.at], keys.turn);
                     barrier_arrive(&s.k_empty[keys.at]);
