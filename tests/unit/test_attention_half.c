@@ -163,7 +163,7 @@ static void check_threads(const ls_attention_kernels *k) {
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     if (on_gpu) k = unit == LS_UNIT_HGMMA ? &table.attention_hgmma : &table.attention;
-    *(unit == LS_UNIT_CHAIN    ? &table.attention
+    *(unit == LS_UNIT_CHAIN   ? &table.attention
       : unit == LS_UNIT_HGMMA ? &table.attention_hgmma
                               : &table.attention_bfmmla) = *k;
     for (int threads = 1; threads <= 5; threads += 2) {
@@ -196,9 +196,9 @@ static void check_threads(const ls_attention_kernels *k) {
 static void check_tiles(const ls_attention_kernels *k) {
     static const struct {
         size_t T, heads, kv_heads, d, gap, first;
-    } cases[] = {{130, 4, 2, 64, 0, 0},   {72, 1, 1, 128, 8, 0},  {200, 2, 1, 128, 0, 0}, {390, 3, 1, 64, 8, 0},
-                 {258, 2, 2, 96, 0, 0},   {150, 1, 1, 40, 8, 0},  {300, 2, 1, 64, 0, 100}, {300, 2, 1, 128, 0, 30},
-                 {1030, 1, 1, 64, 0, 0},  {520, 1, 1, 128, 0, 0}};
+    } cases[] = {{130, 4, 2, 64, 0, 0},  {72, 1, 1, 128, 8, 0}, {200, 2, 1, 128, 0, 0},  {390, 3, 1, 64, 8, 0},
+                 {258, 2, 2, 96, 0, 0},  {150, 1, 1, 40, 8, 0}, {300, 2, 1, 64, 0, 100}, {300, 2, 1, 128, 0, 30},
+                 {1030, 1, 1, 64, 0, 0}, {520, 1, 1, 128, 0, 0}};
     ls_kernels table;
     if (k || unit != LS_UNIT_HGMMA) return;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
@@ -301,9 +301,10 @@ TEST_TYPES(threads)
 TEST_TYPES(tiles)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tiles),      cmocka_unit_test(test_shapes),     cmocka_unit_test(test_blocks),  cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_generation), cmocka_unit_test(test_long),    cmocka_unit_test(test_near),
-        cmocka_unit_test(test_mask),       cmocka_unit_test(test_threads), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles),      cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_blocks),     cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_generation), cmocka_unit_test(test_long),
+                                       cmocka_unit_test(test_near),       cmocka_unit_test(test_mask),
+                                       cmocka_unit_test(test_threads),    cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
