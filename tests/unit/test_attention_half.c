@@ -157,8 +157,8 @@ static void run_on_threads(int threads, const ls_kernels *table, const ls_attent
 }
 
 /* The device's operations over two sequences in two parts, on some threads, against the kernel over each of them. */
-static void check_threads(const ls_attention_kernels *k) {
-    enum { B = 2, T = 131, KV = 3 };
+static void check_batch(const ls_attention_kernels *k, size_t T, size_t d, size_t gap, double drop) {
+    enum { B = 2, KV = 3 };
     bool on_gpu = !k;
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
@@ -167,8 +167,8 @@ static void check_threads(const ls_attention_kernels *k) {
       : unit == LS_UNIT_HGMMA ? &table.attention_hgmma
                               : &table.attention_bfmmla) = *k;
     for (int threads = 1; threads <= 5; threads += 2) {
-        sequence direct = make_half(B * T, 2 * KV, KV, 20, 1, 1), device = make_half(B * T, 2 * KV, KV, 20, 1, 1);
-        set_dropout(&direct, 0.1);
+        sequence direct = make_half(B * T, 2 * KV, KV, d, gap, 1), device = make_half(B * T, 2 * KV, KV, d, gap, 1);
+        if (drop > 0) set_dropout(&direct, drop);
         direct.a.T = device.a.T = T;
         device.a.drop = direct.a.drop;
         for (size_t b = 0; b < B; b++) {
@@ -189,6 +189,11 @@ static void check_threads(const ls_attention_kernels *k) {
         release(&device);
         if (on_gpu) break;
     }
+}
+
+static void check_threads(const ls_attention_kernels *k) {
+    check_batch(k, 131, 20, 1, 0.1);
+    if (!k && unit == LS_UNIT_HGMMA) check_batch(k, 132, 64, 0, 0); /* tiles of the copy engine */
 }
 
 /* A GPU against the kernels of this CPU: shapes and strides that its copy engine takes, larger than a tile and with an
