@@ -89,7 +89,9 @@ static ls_status measure_products(bench *b) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-static ls_status run_attention(bench *b, const void *call) { return b->device->ops->attention_forward(b->device, call); }
+static ls_status run_attention(bench *b, const void *call) {
+    return b->device->ops->attention_forward(b->device, call);
+}
 static ls_status run_attention_backward(bench *b, const void *call) {
     return b->device->ops->attention_backward(b->device, call);
 }
