@@ -213,6 +213,8 @@ typedef struct ls_norm_call {
     float eps;
     const float *x;
     size_t x_stride;
+    const void *branch; /* forward: of type act, [rows][C]: x + branch is normalised; NULL: x is */
+    float *sum;         /* [rows][C], with a branch: x + branch */
     const float *w, *b;
     void *y;
     size_t y_stride;
@@ -221,6 +223,7 @@ typedef struct ls_norm_call {
     size_t dy_stride;
     float *dx;
     size_t dx_stride;
+    void *dx_copy;  /* backward: of a 16-bit type act, [rows][C]: dx rounded; NULL: nobody wants it */
     bool add;       /* backward: dx = dx + the gradient, with one addition */
     float *dw, *db; /* [slices][C] */
     const ls_token_groups *groups;

@@ -58,17 +58,18 @@ static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, i
     return LS_OK;
 }
 
+/* From B on, those of the next step. */
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     ls_trainer *t = ctx;
     uint64_t first = ls_trainer_samples(t);
     for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->sampler, first + i);
     t->data.augment.seed = t->settings.options.seed;
-    t->data.augment.step = (uint64_t)t->step;
+    t->data.augment.step = (uint64_t)t->step + begin / t->settings.B;
     return ls_images_fill(t->data.images, t->index, end - begin, &t->data.augment, LS_IMAGES_NHWC, pixels, classes);
 }
 
 ls_partition_feed ls_trainer_feed(ls_trainer *t) {
-    return (ls_partition_feed){.read = read_batch, .ctx = t, .images = read_images};
+    return (ls_partition_feed){.read = read_batch, .ctx = t, .images = read_images, .batch = (uint64_t)t->step + 1};
 }
 
 static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {

@@ -132,7 +132,7 @@ void launch(entry run, dim3 g, dim3 b, const void *args) {
 
 typedef int CUresult;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, NOT_READY = 600 };
 
 static long setting(const char *name, long otherwise) {
     const char *text = getenv(name);
@@ -422,10 +422,6 @@ API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, uns
     s->add([=] { on_cpu::launch(k->run, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
     return SUCCESS;
 }
-/* There is no copy engine: kernels that need one are not started. */
-API cuTensorMapEncodeTiled(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int, int, int) {
-    return NOT_SUPPORTED;
-}
 API cuIpcGetMemHandle(handle *out, uint64_t at) {
     CHECK("cuIpcGetMemHandle");
     std::lock_guard<std::mutex> hold(memory_lock);
@@ -466,7 +462,7 @@ API cuGetProcAddress_v2(const char *name, void **out, int, uint64_t, int *) {
         NAMED(cuMemcpyHtoDAsync), NAMED(cuMemcpyDtoHAsync), NAMED(cuMemcpyDtoDAsync), NAMED(cuMemsetD8Async), NAMED(cuStreamCreate),
         NAMED(cuStreamDestroy), NAMED(cuStreamQuery), NAMED(cuStreamWaitEvent), NAMED(cuStreamWriteValue64), NAMED(cuStreamWaitValue64),
         NAMED(cuEventCreate), NAMED(cuEventDestroy), NAMED(cuEventRecord), NAMED(cuEventQuery), NAMED(cuModuleLoadData), NAMED(cuModuleUnload),
-        NAMED(cuModuleGetFunction), NAMED(cuFuncSetAttribute), NAMED(cuLaunchKernel), NAMED(cuTensorMapEncodeTiled), NAMED(cuIpcGetMemHandle), NAMED(cuIpcOpenMemHandle),
+        NAMED(cuModuleGetFunction), NAMED(cuFuncSetAttribute), NAMED(cuLaunchKernel), NAMED(cuIpcGetMemHandle), NAMED(cuIpcOpenMemHandle),
         NAMED(cuIpcCloseMemHandle)};
 #undef NAMED
     const char *missing = getenv("LS_CUDA_MISSING");

@@ -206,6 +206,41 @@ static void check_threads(const ls_attention_kernels *k) {
     }
 }
 
+/* A GPU against the kernels of this CPU: shapes and strides that its copy engine takes, larger than a tile and with an
+ * end inside one. */
+static void check_tiles(const ls_attention_kernels *k) {
+    static const struct {
+        size_t T, heads, kv_heads, d, gap, first;
+    } cases[] = {{130, 4, 2, 64, 0, 0},   {72, 1, 1, 128, 8, 0},  {200, 2, 1, 128, 0, 0}, {390, 3, 1, 64, 8, 0},
+                 {258, 2, 2, 96, 0, 0},   {150, 1, 1, 40, 8, 0},  {300, 2, 1, 64, 0, 100}, {300, 2, 1, 128, 0, 30},
+                 {1030, 1, 1, 64, 0, 0},  {520, 1, 1, 128, 0, 0}};
+    ls_kernels table;
+    if (k || unit != LS_UNIT_HGMMA) return;
+    ls_kernels_fill(&table, ls_cpu_isa_mask());
+    k = &table.attention_hgmma;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t T = cases[i].T, first = cases[i].first, d = cases[i].d;
+        sequence here = make_half(T, cases[i].heads, cases[i].kv_heads, d, cases[i].gap, 2);
+        sequence there = make_half(T, cases[i].heads, cases[i].kv_heads, d, cases[i].gap, 2);
+        sequence *both[2] = {&here, &there};
+        for (int j = 0; j < 2; j++) {
+            both[j]->a.first_query = first;
+            both[j]->a.q.at = in_from(both[j]->a.q.at, first * both[j]->a.q.row_stride, act);
+        }
+        k->forward(&here.a, 0, here.a.heads, first, T, here.scratch);
+        if (first == 0) {
+            k->backward_dots(&here.a, 0, here.a.heads, 0, T);
+            for (size_t kv = 0; kv < here.a.kv_heads; kv++) k->backward(&here.a, kv, here.scratch);
+        }
+        run_on_gpu(&there, first == 0);
+        print_message("T %zu d %zu first %zu\n", T, d, first);
+        assert_memory_equal(there.a_stats, here.a_stats, here.stat_elems * sizeof *here.a_stats);
+        assert_memory_equal(there.a_out, here.a_out, here.out_elems * ls_dtype_bytes(act));
+        release(&here);
+        release(&there);
+    }
+}
+
 /* What the device refuses. */
 static void test_refused(void **state) {
     (void)state;
@@ -278,11 +313,13 @@ TEST_TYPES(long)
 TEST_TYPES(near)
 TEST_TYPES(mask)
 TEST_TYPES(threads)
+TEST_TYPES(tiles)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),     cmocka_unit_test(test_blocks),  cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_generation), cmocka_unit_test(test_long),    cmocka_unit_test(test_near),
-        cmocka_unit_test(test_mask),       cmocka_unit_test(test_threads), cmocka_unit_test(test_refused)};
+        cmocka_unit_test(test_mask),       cmocka_unit_test(test_threads), cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

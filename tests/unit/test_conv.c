@@ -227,6 +227,23 @@ static void group_shapes(void) {
         check_groups(&plain, groups);
     }
     check_groups(&longer, 4);
+    if (thread_count > 1) return;
+    /* Channels that fill warps, widths and strides for which a GPU has kernels of its own (conv_grad.cu), and those next
+     * to them, for which it has none. */
+    static const size_t sides[][3] = {{32, 3, 1}, {16, 4, 1}, {8, 8, 1}, {4, 4, 1},  {32, 4, 2}, {16, 8, 2},
+                                      {8, 8, 2},  {8, 6, 1},  {4, 8, 1}, {64, 2, 2}, {15, 4, 2}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        ls_window w = {3, 3, sides[i][2], sides[i][2], 1, 1};
+        const shape s = shape_of(5, sides[i][1], sides[i][0], i % 2 ? 32 : 64, i % 3 ? 16 : 32, w);
+        check_groups(&s, 1 + (int)(i % 3));
+    }
+    const shape point = shape_of(7, 9, 14, 64, 32, (ls_window){1, 1, 2, 2, 0, 0});
+    check_groups(&point, 1);
+    check_groups(&point, 3);
+    for (size_t i = 0; i < 4; i++) {
+        const shape s = shape_of(5, i == 2 ? 6 : 4, 32, 1 + i, 32 + i / 2 * 32, (ls_window){3, 3, 1, 1, 1, 1});
+        check_groups(&s, 1 + (int)(i % 3));
+    }
 }
 
 static void test_small(void **state) {

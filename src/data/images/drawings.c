@@ -41,18 +41,21 @@ static void paint_background(canvas *c, pen *p) {
     int32_t size = (int32_t)c->size;
     for (uint32_t channel = 0; channel < c->channels; channel++) {
         int32_t right = draw(p, -30, 30), down = draw(p, -30, 30), base = draw(p, 35, 95);
-        for (int32_t y = 0; y < size; y++)
-            for (int32_t x = 0; x < size; x++)
-                c->level[channel][y * size + x] =
-                    base + right * (2 * x - size) / (2 * size) + down * (2 * y - size) / (2 * size);
+        int32_t row[LS_DRAWINGS_SIDE_MAX];
+        for (int32_t x = 0; x < size; x++) row[x] = base + right * (2 * x - size) / (2 * size);
+        for (int32_t y = 0; y < size; y++) {
+            int32_t below = down * (2 * y - size) / (2 * size);
+            for (int32_t x = 0; x < size; x++) c->level[channel][y * size + x] = row[x] + below;
+        }
     }
 }
 
 /* Puts what the raster holds on the canvas, `contrast` brighter than the background. */
 static void paint(canvas *c, const int32_t contrast[3]) {
-    ls_raster_cover(&c->raster, c->cover);
+    size_t begin, end;
+    ls_raster_cover(&c->raster, c->cover, &begin, &end);
     for (uint32_t channel = 0; channel < c->channels; channel++)
-        for (size_t i = 0; i < (size_t)c->size * c->size; i++)
+        for (size_t i = begin; i < end; i++)
             c->level[channel][i] += contrast[channel] * c->cover[i] / LS_RASTER_FULL;
 }
 
@@ -113,17 +116,16 @@ static void paint_shape(canvas *c, pen *p, unsigned kind) {
 /* Adds the sum of two uniform numbers, of a height that is the drawing's own, and cuts at 0 and 255. */
 static void finish(const canvas *c, pen *p, uint8_t *out) {
     int32_t height = draw(p, 5, 40);
-    size_t pixels = (size_t)c->size * c->size;
-    for (size_t i = 0; i < pixels * c->channels; i += 8) {
-        uint32_t words[4];
-        ls_rng_u32x4(p->key, NOISE_BLOCK + i / 8, words);
-        for (size_t k = 0; k < 8 && i + k < pixels * c->channels; k++) {
-            uint32_t bits = words[k / 2] >> (k % 2 ? 16 : 0);
+    size_t pixels = (size_t)c->size * c->size, i = 0;
+    uint32_t words[4];
+    for (uint32_t channel = 0; channel < c->channels; channel++)
+        for (size_t at = 0; at < pixels; at++, i++) {
+            if (i % 8 == 0) ls_rng_u32x4(p->key, NOISE_BLOCK + i / 8, words);
+            uint32_t bits = words[i % 8 / 2] >> (i % 2 ? 16 : 0);
             int32_t noise = ((int32_t)(bits & 255) + (int32_t)(bits >> 8 & 255) - 255) * height / 256;
-            int32_t level = c->level[(i + k) / pixels][(i + k) % pixels] + noise;
-            out[i + k] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
+            int32_t level = c->level[channel][at] + noise;
+            out[i] = (uint8_t)(level < 0 ? 0 : level > 255 ? 255 : level);
         }
-    }
 }
 
 void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out) {

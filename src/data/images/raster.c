@@ -12,6 +12,8 @@ enum { STEP = LS_RASTER_UNIT / LS_RASTER_SUB }; /* from point to point; the firs
 void ls_raster_clear(ls_raster *raster, uint32_t size) {
     assert(size <= LS_DRAWINGS_SIDE_MAX);
     raster->size = size;
+    raster->top = size * LS_RASTER_SUB;
+    raster->bottom = 0;
     memset(raster->points, 0, (size_t)size * size * LS_RASTER_FULL);
 }
 
@@ -37,10 +39,8 @@ static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 /* A point is in the stroke where it is near one end, or beside the line and near it. Everything fits 32 bits: lengths
  * are below 2^13 units. */
 static void mark_row(uint8_t *row, int32_t begin, int32_t end, ls_raster_point a, ls_raster_point b, int32_t y,
-                     int32_t radius) {
-    int32_t dx = b.x - a.x, dy = b.y - a.y, length2 = dx * dx + dy * dy, near2 = radius * radius;
-    int32_t beside = root((int64_t)near2 * length2);
-    int32_t ya = y - a.y, yb = y - b.y;
+                     int32_t near2, int32_t length2, int32_t beside) {
+    int32_t dx = b.x - a.x, dy = b.y - a.y, ya = y - a.y, yb = y - b.y;
     for (int32_t i = begin; i < end; i++) {
         int32_t x = i * STEP + STEP / 2, xa = x - a.x, xb = x - b.x;
         int32_t along = xa * dx + ya * dy, across = xa * dy - ya * dx;
@@ -56,13 +56,21 @@ void ls_raster_stroke(ls_raster *raster, ls_raster_point a, ls_raster_point b, i
     int32_t right = first_point(most(a.x, b.x) + radius + 1, points);
     int32_t top = first_point(least(a.y, b.y) - radius, points);
     int32_t bottom = first_point(most(a.y, b.y) + radius + 1, points);
+    if (top < bottom && (uint32_t)top < raster->top) raster->top = (uint32_t)top;
+    if (top < bottom && (uint32_t)bottom > raster->bottom) raster->bottom = (uint32_t)bottom;
+    int32_t dx = b.x - a.x, dy = b.y - a.y, length2 = dx * dx + dy * dy, near2 = radius * radius;
+    int32_t beside = root((int64_t)near2 * length2);
     for (int32_t i = top; i < bottom; i++)
-        mark_row(raster->points + (size_t)i * (size_t)points, left, right, a, b, i * STEP + STEP / 2, radius);
+        mark_row(raster->points + (size_t)i * (size_t)points, left, right, a, b, i * STEP + STEP / 2, near2, length2,
+                 beside);
 }
 
-void ls_raster_cover(const ls_raster *raster, uint8_t *cover) {
-    size_t size = raster->size, points = size * LS_RASTER_SUB;
-    for (size_t y = 0; y < size; y++) {
+void ls_raster_cover(const ls_raster *raster, uint8_t *cover, size_t *begin, size_t *end) {
+    size_t size = raster->size, points = size * LS_RASTER_SUB, top = raster->top / LS_RASTER_SUB;
+    size_t bottom = (raster->bottom + LS_RASTER_SUB - 1) / LS_RASTER_SUB;
+    *begin = top * size;
+    *end = (bottom > top ? bottom : top) * size;
+    for (size_t y = top; y < bottom; y++) {
         for (size_t x = 0; x < size; x++) {
             const uint8_t *corner = raster->points + y * LS_RASTER_SUB * points + x * LS_RASTER_SUB;
             unsigned sum = 0;

@@ -19,14 +19,16 @@ typedef struct ls_raster_point {
 
 typedef struct ls_raster {
     uint32_t size;                                               /* pixels a side */
+    uint32_t top, bottom;                                        /* rows of points from top to before bottom have any */
     uint8_t points[LS_RASTER_POINTS_MAX * LS_RASTER_POINTS_MAX]; /* 1 where a stroke is; rows of size·LS_RASTER_SUB */
 } ls_raster;
 
 void ls_raster_clear(ls_raster *raster, uint32_t size);
 /* All points within `radius` of the line from a to b. */
 void ls_raster_stroke(ls_raster *raster, ls_raster_point a, ls_raster_point b, int32_t radius);
-/* How many of the points of each pixel are covered, 0 … LS_RASTER_FULL; [size][size]. */
-void ls_raster_cover(const ls_raster *raster, uint8_t *cover);
+/* How many of the points of each pixel are covered, 0 … LS_RASTER_FULL; [size][size]. Of pixels outside of begin …
+ * end − 1, where there are no strokes, nothing is written. */
+void ls_raster_cover(const ls_raster *raster, uint8_t *cover, size_t *begin, size_t *end);
 
 /* ---- outlines of the ten kinds of drawings, as strokes between points of a square of ±100 ------------------------ */
 

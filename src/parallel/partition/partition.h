@@ -108,6 +108,7 @@ typedef struct ls_partition_feed {
     void *ctx;
     ls_status (*images)(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes);
     size_t context; /* ls_partition_evaluate: so many targets at the begin of each sequence are not scored */
+    uint64_t batch; /* its number in the run, from 1, for ls_partition_prepare(); 0: it has none */
 } ls_partition_feed;
 
 /* Groups may be absent: their tokens count neither in the loss nor in the gradient (rules 14 and 15). `absent` has an
@@ -118,6 +119,9 @@ void ls_partition_leave_out(ls_partition *partition, const bool *absent);
  * masks; `start` is the power of two with which backward starts. Nothing is read from the device: losses stay there
  * until ls_partition_square_norm(), or ls_partition_losses(), brings them. */
 ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
+/* While the device works on a step of this feed: reads the images with which this worker begins the next one, those of
+ * sequences B … of the batch. A step whose batch has that number finds them, unless something else was read since. */
+ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed);
 /* Adds the losses of the step that this worker reports. */
 ls_status ls_partition_losses(ls_partition *partition, ls_loss_sum *loss);
 /* For who prices a layout (plan/price.h): the lists of all stages, and one action of this one's. A stage of several

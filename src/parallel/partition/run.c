@@ -31,17 +31,46 @@ ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, c
     return targets ? ls_device_copy_in(partition->device, partition->targets, targets, bytes) : LS_OK;
 }
 
+/* Images of a numbered batch may be there already. `ahead` is B where they are read before their step. */
+static ls_status read_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
+                             size_t begin, size_t end, size_t ahead) {
+    ls_fed_images *fed = &partition->fed;
+    uint64_t batch = feed->batch + (ahead > 0);
+    if (feed->batch && fed->batch == batch && fed->begin == begin && fed->end == end &&
+        fed->with_pixels == chunk->has_embedding)
+        return LS_OK;
+    *fed = (ls_fed_images){0};
+    LS_TRY(feed->images(feed->ctx, ahead + begin, ahead + end, chunk->has_embedding ? partition->host_pixels : NULL,
+                        partition->host_targets));
+    *fed = (ls_fed_images){.batch = batch, .begin = begin, .end = end, .with_pixels = chunk->has_embedding};
+    return LS_OK;
+}
+
 static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                              size_t begin, size_t end) {
     size_t elems = (end - begin) * ls_extent_elems(partition->model->blocks[0].image.in);
-    LS_TRY(feed->images(feed->ctx, begin, end, chunk->has_embedding ? partition->host_pixels : NULL,
-                        partition->host_targets));
+    LS_TRY(read_images(partition, chunk, feed, begin, end, 0));
     partition->nn.images = partition->pixels;
     partition->nn.targets = partition->targets;
+    if (partition->fed.on_device) return LS_OK;
     if (chunk->has_embedding)
         LS_TRY(ls_device_copy_in(partition->device, partition->pixels, partition->host_pixels, elems * sizeof(float)));
-    return ls_device_copy_in(partition->device, partition->targets, partition->host_targets,
-                             (end - begin) * sizeof(int32_t));
+    LS_TRY(ls_device_copy_in(partition->device, partition->targets, partition->host_targets,
+                             (end - begin) * sizeof(int32_t)));
+    partition->fed.on_device = true;
+    return LS_OK;
+}
+
+ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed) {
+    int number = partition->setup.place.pp;
+    for (int i = 0; partition->pixels && feed->batch && i < partition->schedule.count[number]; i++) {
+        const ls_action *action = &partition->schedule.actions[number][i];
+        const ls_chunk *chunk = &partition->chunks[action->chunk];
+        const ls_micro *micro = &partition->micros.micro[action->micro];
+        if (micro->begin < micro->end && (chunk->has_embedding || chunk->has_head))
+            return read_images(partition, chunk, feed, micro->begin, micro->end, partition->setup.B);
+    }
+    return LS_OK;
 }
 
 /* The first and the last chunk look at tokens. */
@@ -282,6 +311,7 @@ ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float s
     partition->nn.loss_scale = start;
     partition->nn.dropout.seed = partition->setup.seed;
     partition->nn.dropout.step = step;
+    partition->fed.on_device = false; /* a pass that is made again takes nothing from the one before */
     for (int i = 0; i < partition->schedule.count[number]; i++)
         LS_TRY(ls_partition_run_action(partition, &partition->schedule.actions[number][i], feed));
     return ls_partition_drain(partition);

@@ -35,6 +35,13 @@ typedef struct ls_chunk {
     ls_chunk_slot *kept; /* only `kept` of these is used */
 } ls_chunk;
 
+/* Which images were read last. */
+typedef struct ls_fed_images {
+    uint64_t batch; /* 0: one without number, or none */
+    size_t begin, end;
+    bool with_pixels, on_device;
+} ls_fed_images;
+
 /* Buffers on their way to another stage, used in turn. */
 typedef struct ls_send_ring {
     int count, next;
@@ -117,6 +124,7 @@ struct ls_partition {
     ls_micro_steps *micro_steps;
     int32_t *host_ids, *host_targets;
     float *host_pixels;
+    ls_fed_images fed; /* host_pixels and host_targets of image models */
     int64_t *host_sums;
     ls_hash128 *host_hashes;
     size_t hash_room;

@@ -70,6 +70,33 @@ typedef struct ls_cuda_gemm_gather {
     ls_cuda_grid_rows b_rows;
 } ls_cuda_gemm_gather;
 
+/* The gradient of the weights of a 3 × 3 window (conv_grad.cu): form TN, whose slices are whole images. By the width of
+ * dy: a turn's rows, numbers of a row of the images in shared memory, where there are so many rows, and channels of dy
+ * of a thread. */
+enum { LS_CUDA_CONV_GRAD_THREADS = 128, LS_CUDA_CONV_GRAD_AHEAD = 3 };
+#define LS_CUDA_CONV_GRAD_ROWS(width) ((width) > 16 ? 1 : (width) > 8 ? 2 : 4)
+#define LS_CUDA_CONV_GRAD_ROW(width, stride) (((width) * (stride) + ((stride) == 1)) * 32)
+#define LS_CUDA_CONV_GRAD_RING(width, stride)              \
+    ((stride) * (LS_CUDA_CONV_GRAD_ROWS(width) - 1) + 3 + \
+     LS_CUDA_CONV_GRAD_AHEAD * ((stride) * LS_CUDA_CONV_GRAD_ROWS(width) + 1))
+#define LS_CUDA_CONV_GRAD_OUT(width) ((width) > 16 ? 2 : 4)
+/* Of few channels, and of one width: */
+enum {
+    LS_CUDA_CONV_GRAD_THIN_CHANNELS = 3, /* at most */
+    LS_CUDA_CONV_GRAD_THIN_WIDTH = 32,
+    LS_CUDA_CONV_GRAD_THIN_THREADS = 96,
+    LS_CUDA_CONV_GRAD_THIN_ROWS = 4,
+    LS_CUDA_CONV_GRAD_THIN_RING =
+        LS_CUDA_CONV_GRAD_THIN_ROWS + 2 + LS_CUDA_CONV_GRAD_AHEAD * (LS_CUDA_CONV_GRAD_THIN_ROWS + 1),
+};
+enum { LS_CUDA_CONV_GRAD_POINTS = 32, LS_CUDA_CONV_GRAD_POINT_OUTS = 16 }; /* of windows of one pixel */
+typedef struct ls_cuda_conv_grad {
+    ls_cuda_gemm g;
+    ls_cuda_patches patches; /* of windows of one pixel */
+    uint32_t height; /* of the images */
+    size_t channels;
+} ls_cuda_conv_grad;
+
 /* Patches as the rows of a matrix in memory; the columns behind the last are +0. */
 typedef struct ls_cuda_unfold {
     ls_cuda_patches patches;

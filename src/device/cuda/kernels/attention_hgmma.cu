@@ -23,10 +23,10 @@
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 struct tile_place {
-    int row; /* of the tile, counted in tiles */
-    uint32_t sequence, head;
+    int row; /* counted in tiles */
     int part;
-    uint32_t in_part; /* the head in its part */
+    uint32_t sequence, head; /* the head in its part */
+    uint32_t first;          /* the number of the part's first query head */
 };
 
 /* `heads` are those of the launch, of queries or of keys. LAST_FIRST: tiles with larger numbers are longer. */
@@ -34,16 +34,24 @@ template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_c
     const uint32_t heads = OF_KEYS ? t.h.kv_heads : t.h.heads, all = heads * t.h.B, group = t.together * t.rows;
     const uint32_t first = number / group * t.together, count = min(t.together, all - first), rest = number % group;
     const uint32_t head = first + rest % count, row = rest / count;
-    tile_place p = {(int)(LAST_FIRST ? t.rows - 1 - row : row), head / heads, head % heads, 0, head % heads};
+    tile_place p = {(int)(LAST_FIRST ? t.rows - 1 - row : row), 0, head / heads, head % heads, 0};
     for (;; p.part++) {
-        const uint32_t here = OF_KEYS ? t.h.a.parts[p.part].kv_heads : t.h.a.parts[p.part].heads;
-        if (p.in_part < here) return p;
-        p.in_part -= here;
+        const ls_cuda_attention_part &part = t.h.a.parts[p.part];
+        const uint32_t here = OF_KEYS ? part.kv_heads : part.heads;
+        if (p.head < here) return p;
+        p.head -= here;
+        p.first += part.heads;
     }
 }
 
 LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
     return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
+}
+
+/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
+LS_DEVICE uint32_t anew(uint32_t number) {
+    asm volatile("" : "+r"(number));
+    return number;
 }
 
 LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
@@ -122,7 +130,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             const tile_place p = tile_at<true, false>(t, number);
             const ls_cuda_attention_part &part = a.parts[p.part];
             const ls_cuda_attention_maps &maps = t.maps[p.part];
-            const int kv = (int)(p.in_part / (part.heads / part.kv_heads)), head = (int)p.in_part, b = (int)p.sequence;
+            const int kv = (int)(p.head / (part.heads / part.kv_heads)), head = (int)p.head, b = (int)p.sequence;
             const int end = min(a.T, a.first_query + (p.row + 1) * QUERIES);
             barrier_wait(&s.q_empty[queries.at], queries.turn ^ 1);
             barrier_expect(&s.q_full[queries.at], QUERIES * D * 2);
@@ -146,7 +154,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         const int tile_end = min(a.T, a.first_query + (p.row + 1) * QUERIES), blocks = (tile_end + KEYS - 1) / KEYS;
-        const int row = p.row * QUERIES + w * 64 + warp * 16, first = a.first_query + p.row * QUERIES + w * 64;
+        const int first = a.first_query + p.row * QUERIES + w * 64;
         /* Blocks of which this warp group sees something; all of them wait for the others. */
         const int mine = IN_TURN ? blocks : min(blocks, (first + 63) / KEYS + 1);
         float o[D / 2], m0 = -LS_INFINITY, m1 = -LS_INFINITY, l0 = 0.0f, l1 = 0.0f, alpha0, alpha1, S[KEYS / 2];
@@ -246,20 +254,25 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             l0 = l0 + __shfl_xor_sync(~0u, l0, x);
             l1 = l1 + __shfl_xor_sync(~0u, l1, x);
         }
+        const tile_place to = tile_at<true, false>(t, anew(number));
+        const ls_cuda_attention_part &out = a.parts[to.part];
+        const int row = to.row * QUERIES + w * 64 + warp * 16, r = row + lane / 4;
+        const size_t stat = to.sequence * a.stat_elems + to.head * out.stat_stride;
+        if (lane % 4 == 0 && r < rows) out.m[stat + r] = m0, out.l[stat + r] = l0;
+        if (lane % 4 == 0 && r + 8 < rows) out.m[stat + r + 8] = m1, out.l[stat + r + 8] = l1;
         /* A sum of the unit is never −0: nothing has to be added. */
-        store_tile<IS_F16, D>(part.o, p.sequence, p.in_part, row, rows, a.head_size, o, __frcp_rn(l0), __frcp_rn(l1), lane);
-        const size_t stat = p.sequence * a.stat_elems + p.in_part * part.stat_stride;
-        const int r = row + lane / 4;
-        if (lane % 4 == 0 && r < rows) part.m[stat + r] = m0, part.l[stat + r] = l0;
-        if (lane % 4 == 0 && r + 8 < rows) part.m[stat + r + 8] = m1, part.l[stat + r + 8] = l1;
+        store_tile<IS_F16, D>(out.o, to.sequence, to.head, row, rows, a.head_size, o, __frcp_rn(l0), __frcp_rn(l1), lane);
     }
     if (IN_TURN && w == 0) asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 
+/* A kernel for each type: one for both has no registers left. */
 #define LS_FORWARD(name, d, groups, registers, in_turn)                                                                \
-    LS_KERNEL_ALONE(name, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                             \
-        LS_ON_HOPPER(if (a.h.a.act == LS_CUDA_F16) forward_tiles<d, groups, registers, in_turn, true>(a);              \
-                     else forward_tiles<d, groups, registers, in_turn, false>(a);)                                     \
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                      \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, false>(a));)                                        \
+    }                                                                                                                  \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                       \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, true>(a));)                                         \
     }
 LS_FORWARD(attention_hgmma_forward_64, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64, 160, false)
 LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, false)
@@ -307,14 +320,14 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
             const tile_place p = tile_at<false, true>(t, number);
             const ls_cuda_attention_part &part = a.parts[p.part];
             const ls_cuda_attention_maps &maps = t.maps[p.part];
-            const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.in_part, b = (int)p.sequence;
+            const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head, b = (int)p.sequence;
             barrier_wait(&s.k_empty, turn ^ 1);
             turn ^= 1;
             barrier_expect(&s.k_full, 128 * D * 4);
             load_tile<D, 128>(s.k, &maps.k, &s.k_full, kv, p.row * 128, b);
             load_tile<D, 128>(s.v, &maps.v, &s.k_full, kv, p.row * 128, b);
             for (int head = kv * heads; head < (kv + 1) * heads; head++) {
-                const float *L = stats_of(t.h, p.sequence, p.head * (uint32_t)heads + (uint32_t)(head - kv * heads));
+                const float *L = stats_of(t.h, p.sequence, p.first + (uint32_t)head);
                 for (int j = 2 * p.row; j < queries; j++, at.next()) {
                     uint64_t *full = &s.q_full[at.at];
                     barrier_wait(&s.q_empty[at.at], at.turn ^ 1);
@@ -398,9 +411,11 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
             barrier_arrive(&s.q_empty[at.before().at]);
             barrier_arrive(&s.k_empty);
         }
-        const int row = p.row * 128 + w * 64 + warp * 16;
-        store_tile<IS_F16, D>(part.dk, p.sequence, p.in_part, row, a.T, a.head_size, dk, part.scale, part.scale, lane);
-        store_tile<IS_F16, D>(part.dv, p.sequence, p.in_part, row, a.T, a.head_size, dv, 1.0f, 1.0f, lane);
+        const tile_place to = tile_at<false, true>(t, anew(number));
+        const ls_cuda_attention_part &out = a.parts[to.part];
+        const int row = to.row * 128 + w * 64 + warp * 16;
+        store_tile<IS_F16, D>(out.dk, to.sequence, to.head, row, a.T, a.head_size, dk, out.scale, out.scale, lane);
+        store_tile<IS_F16, D>(out.dv, to.sequence, to.head, row, a.T, a.head_size, dv, 1.0f, 1.0f, lane);
     }
 }
 
@@ -433,7 +448,7 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
             const tile_place p = tile_at<true, false>(t, number);
             const ls_cuda_attention_part &part = a.parts[p.part];
             const ls_cuda_attention_maps &maps = t.maps[p.part];
-            const int kv = (int)(p.in_part / (part.heads / part.kv_heads)), head = (int)p.in_part, b = (int)p.sequence;
+            const int kv = (int)(p.head / (part.heads / part.kv_heads)), head = (int)p.head, b = (int)p.sequence;
             barrier_wait(&s.q_empty, turn ^ 1);
             turn ^= 1;
             barrier_expect(&s.q_full, 128 * D * 4);
@@ -459,7 +474,7 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
         float dq[D / 2];
         uint32_t held_q[D / 4], held_g[D / 4], ds[16];
         LS_UNROLL for (int i = 0; i < D / 2; i++) dq[i] = 0.0f;
-        const float *L = stats_of(t.h, p.sequence, p.head) + row + lane / 4;
+        const float *L = stats_of(t.h, p.sequence, p.first + p.head) + row + lane / 4;
         const float L0 = L[0], L1 = L[8], D0 = L[t.h.stat_rows], D1 = L[t.h.stat_rows + 8];
         barrier_wait(&s.q_full, turn);
         turn ^= 1;
@@ -509,14 +524,13 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
             barrier_arrive(&s.k_empty[at.before().at]);
             barrier_arrive(&s.q_empty);
         }
-        store_tile<IS_F16, D>(part.dq, p.sequence, p.in_part, row, a.T, a.head_size, dq, part.scale, part.scale, lane);
+        store_tile<IS_F16, D>(part.dq, p.sequence, p.head, row, a.T, a.head_size, dq, part.scale, part.scale, lane);
     }
 }
 
 #define LS_BACKWARD(name, body, d)                                                                                     \
-    LS_KERNEL_ALONE(name, ls_cuda_attention_tiles, 384) {                                                              \
-        LS_ON_HOPPER(if (a.h.a.act == LS_CUDA_F16) body<d, true>(a); else body<d, false>(a);)                          \
-    }
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, false>(a));) }                  \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, true>(a));) }
 LS_BACKWARD(attention_hgmma_keys_64, keys_tiles, 64)
 LS_BACKWARD(attention_hgmma_keys_128, keys_tiles, 128)
 LS_BACKWARD(attention_hgmma_queries_64, queries_tiles, 64)

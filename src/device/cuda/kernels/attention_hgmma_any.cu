@@ -80,14 +80,16 @@ template <bool IS_F16> LS_DEVICE void dots_of(float (&out)[4], const uint16_t *a
 struct head_place {
     const ls_cuda_attention_part *part;
     uint32_t head, sequence;
+    uint32_t first; /* the number of the part's first query head */
 };
 
 template <bool OF_KEYS> LS_DEVICE head_place find_head(const ls_cuda_attention_hgmma &h) {
-    head_place p = {h.a.parts, blockIdx.y, blockIdx.z};
+    head_place p = {h.a.parts, blockIdx.y, blockIdx.z, 0};
     for (;; p.part++) {
         const uint32_t here = OF_KEYS ? p.part->kv_heads : p.part->heads;
         if (p.head < here) return p;
         p.head -= here;
+        p.first += p.part->heads;
     }
 }
 
@@ -224,7 +226,7 @@ LS_KERNEL(attention_hgmma_stats, ls_cuda_attention_hgmma, 16 * LS_CUDA_HGMMA_STA
     LS_BY_TYPE(a.a.act, T, { sum = dot_of<T>(a.a, p, is_query ? row : 0); }); /* an exchange needs all lanes */
     sum = join16(sum);
     if (threadIdx.x % 16) return;
-    float *L = stats_of(a, p.sequence, blockIdx.y) + row;
+    float *L = stats_of(a, p.sequence, p.first + p.head) + row;
     const size_t stat = p.sequence * a.a.stat_elems + p.head * part.stat_stride + row;
     if (is_query) part.dots[stat] = sum;
     L[a.stat_rows] = is_query ? sum : 0.0f;
@@ -289,7 +291,7 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tile(const ls_cuda_attentio
     const uint32_t kv = p.head / (part.heads / part.kv_heads);
     const int q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, end = min(a.T, q0 + ROWS), warp = threadIdx.x / 32;
     const int row = warp % 4 * 16, column = warp / 4 * (D / 2);
-    const float *L = stats_of(h, p.sequence, blockIdx.y);
+    const float *L = stats_of(h, p.sequence, p.first + p.head);
     dropout_rule rule = {};
     if (part.drop_scale != 0.0f) rule.open(a, part, p.sequence, p.head);
     float dq[N][4];
@@ -329,7 +331,7 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tile(const ls_cuda_attention_h
     load_rows<D, OTHERS, BACKWARD_THREADS>(a, t.V, part.v, p.sequence, p.head, k0, a.T);
     for (uint32_t i = 0; i < group; i++) {
         const uint32_t head = p.head * group + i;
-        const float *L = stats_of(h, p.sequence, blockIdx.y * group + i);
+        const float *L = stats_of(h, p.sequence, p.first + head);
         if (part.drop_scale != 0.0f) rule.open(a, part, p.sequence, head);
         for (int query = k0 / ROWS * ROWS; query < a.T; query += ROWS) {
             __syncthreads();

@@ -25,46 +25,88 @@ struct chain_place {
     }
 };
 
-LS_KERNEL(batch_norm_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
-    chain_place p;
-    p.find(a);
-    if (!p.is_there) return;
-    const float *x = a.x + p.first;
-    float sum = 0.0f;
-    LS_UNROLL_16 for (size_t i = 0; i < a.pixels; i++) sum = sum + x[i * a.channels];
-    a.chains[0][p.at] = sum;
+/* A chain goes on pixel by pixel, so that only loads under way make it fast: those of N pixels, while N others are
+ * added. */
+template <int N, class CHAIN> LS_DEVICE void follow(CHAIN &chain, size_t count) {
+    typename CHAIN::number now[N], next[N];
+    const size_t whole = count / N * N;
+    if (whole) LS_UNROLL for (int e = 0; e < N; e++) now[e] = chain.load(e);
+    size_t i = 0;
+    for (; i + N < whole; i += N) {
+        LS_UNROLL for (int e = 0; e < N; e++) next[e] = chain.load(i + N + e);
+        LS_UNROLL for (int e = 0; e < N; e++) chain.add(now[e]);
+        LS_UNROLL for (int e = 0; e < N; e++) now[e] = next[e];
+    }
+    if (whole) LS_UNROLL for (int e = 0; e < N; e++) chain.add(now[e]);
+    for (i = whole; i < count; i++) chain.add(chain.load(i));
 }
 
-LS_KERNEL(batch_norm_squares, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
+struct sum_chain {
+    typedef float number;
+    const float *x;
+    size_t step;
+    float sum;
+    LS_DEVICE float load(size_t i) const { return x[i * step]; }
+    LS_DEVICE void add(float value) { sum = sum + value; }
+};
+
+struct square_chain {
+    typedef float number;
+    const float *x;
+    size_t step;
+    float mean, sum;
+    LS_DEVICE float load(size_t i) const { return x[i * step]; }
+    LS_DEVICE void add(float value) {
+        const float d = value - mean;
+        sum = __fmaf_rn(d, d, sum);
+    }
+};
+
+template <bool RELU> struct grad_chain {
+    struct number {
+        float x, dy, y;
+    };
+    const float *x, *dy, *y;
+    size_t step;
+    float mean, rstd, sum, dot;
+    LS_DEVICE number load(size_t i) const { return {x[i * step], dy[i * step], RELU ? y[i * step] : 0.0f}; }
+    LS_DEVICE void add(const number &at) {
+        const float g = RELU ? behind_relu(at.dy, at.y) : at.dy, h = (at.x - mean) * rstd;
+        sum = sum + g;
+        dot = __fmaf_rn(g, h, dot);
+    }
+};
+
+LS_KERNEL_ALONE(batch_norm_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     chain_place p;
     p.find(a);
     if (!p.is_there) return;
-    const float *x = a.x + p.first, mean = a.mean[p.stat];
-    float sum = 0.0f;
-    LS_UNROLL_16 for (size_t i = 0; i < a.pixels; i++) {
-        float d = x[i * a.channels] - mean;
-        sum = __fmaf_rn(d, d, sum);
-    }
-    a.chains[0][p.at] = sum;
+    sum_chain c = {a.x + p.first, a.channels, 0.0f};
+    follow<16>(c, a.pixels);
+    a.chains[0][p.at] = c.sum;
+}
+
+LS_KERNEL_ALONE(batch_norm_squares, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
+    chain_place p;
+    p.find(a);
+    if (!p.is_there) return;
+    square_chain c = {a.x + p.first, a.channels, a.mean[p.stat], 0.0f};
+    follow<16>(c, a.pixels);
+    a.chains[0][p.at] = c.sum;
 }
 
 template <bool RELU> LS_DEVICE void grad_sums(const ls_cuda_batch_norm &a) {
     chain_place p;
     p.find(a);
     if (!p.is_there) return;
-    const float *x = a.x + p.first, *dy = a.dy + p.first, *y = RELU ? a.y + p.first : nullptr;
-    float mean = a.mean[p.stat], rstd = a.rstd[p.stat], sum = 0.0f, dot = 0.0f;
-    LS_UNROLL_8 for (size_t i = 0; i < a.pixels; i++) {
-        size_t e = i * a.channels;
-        float g = RELU ? behind_relu(dy[e], y[e]) : dy[e], h = (x[e] - mean) * rstd;
-        sum = sum + g;
-        dot = __fmaf_rn(g, h, dot);
-    }
-    a.chains[0][p.at] = sum;
-    a.chains[1][p.at] = dot;
+    grad_chain<RELU> c = {a.x + p.first, a.dy + p.first, RELU ? a.y + p.first : nullptr, a.channels, a.mean[p.stat],
+                          a.rstd[p.stat], 0.0f, 0.0f};
+    follow<8>(c, a.pixels);
+    a.chains[0][p.at] = c.sum;
+    a.chains[1][p.at] = c.dot;
 }
 
-LS_KERNEL(batch_norm_grad_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
+LS_KERNEL_ALONE(batch_norm_grad_sums, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     a.relu ? grad_sums<true>(a) : grad_sums<false>(a);
 }
 
@@ -76,12 +118,12 @@ LS_DEVICE void make_rstd(const ls_cuda_batch_norm &a, size_t at, float sum) {
 
 LS_DEVICE float joined_sum(const ls_cuda_batch_norm &a, const float *chains, size_t group, size_t channel) {
     const float *first = chains + group * a.ghost * a.channels + channel;
-    float sum = first[0];
-    LS_UNROLL_8 for (size_t i = 1; i < a.ghost; i++) sum = sum + first[i * a.channels];
-    return sum;
+    sum_chain c = {first + a.channels, a.channels, first[0]};
+    follow<16>(c, a.ghost - 1);
+    return c.sum;
 }
 
-LS_KERNEL(batch_norm_join, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
+LS_KERNEL_ALONE(batch_norm_join, ls_cuda_batch_norm, LS_CUDA_BATCH_NORM_CHAINS) {
     size_t at = (size_t)blockIdx.x * LS_CUDA_BATCH_NORM_CHAINS + threadIdx.x, group = at / a.channels,
            channel = at - group * a.channels;
     if (group >= a.images / a.ghost) return;

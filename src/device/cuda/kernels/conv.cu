@@ -3,49 +3,71 @@
  *
  * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0.
  */
-#include "device/cuda/kernels/gemm.cuh"
+#include "device/cuda/kernels/patches.cuh"
 
-LS_DEVICE bool is_inside(const ls_cuda_patches &p, int y, int x) {
-    return (uint32_t)y < p.height && (uint32_t)x < p.width;
-}
-
-LS_DEVICE size_t pixel_at(const ls_cuda_patches &p, int y, int x) {
-    return ((size_t)y * p.width + x) * p.channels.divisor;
-}
-
-/* A column of the matrix: how far its tap is from the first, and the channel. */
-struct patch_column {
-    int y, x;
-    uint32_t channel;
-    LS_DEVICE void find(const ls_cuda_patches &p, uint32_t column) {
-        uint32_t tap = divide(column, p.channels), row = divide(tap, p.taps_x);
-        channel = column - tap * p.channels.divisor;
-        y = (int)row * p.tap_y;
-        x = (int)(tap - row * p.taps_x.divisor) * p.tap_x;
-    }
-};
-
-/* A row of the matrix: the pixel under the first tap, which may be outside, and where the image begins. */
-struct patch_row {
-    int y, x;
-    size_t image;
-    LS_DEVICE void find(const ls_cuda_patches &p, uint32_t row) {
-        uint32_t i = divide(row, p.positions), rest = row - i * p.positions.divisor, line = divide(rest, p.rows_x);
-        image = i * p.image_step;
-        y = p.first_y + (int)line * p.step_y;
-        x = p.first_x + (int)(rest - line * p.rows_x.divisor) * p.step_x;
-    }
-};
-
-/* Positions as lines. */
+/* Positions as lines, whose columns come by fours. A thread goes from k to k by additions: it looks for its pixels only
+ * where a tap ends. */
 template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_along_k<LINES, THREADS> {
+    using base = held_along_k<LINES, THREADS>;
+    const float *from, *pixel[base::COUNT]; /* NULL: outside */
+    patch_row row[base::COUNT];
+    int channel, tap_x, y, x; /* of the next k: the channel may be behind the tap's last; how far the tap is */
+    const ls_cuda_patches *patches;
+
+    LS_DEVICE void find_pixels() {
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+            const int at_y = row[i].y + y, at_x = row[i].x + x;
+            pixel[i] =
+                is_inside(*patches, at_y, at_x) ? from + row[i].image + pixel_at(*patches, at_y, at_x) : nullptr;
+        }
+    }
+    LS_DEVICE void open(const ls_cuda_gemm &g, const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
+        from = (const float *)images;
+        patches = &p;
+        base::clear();
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
+            size_t line = line0 + base::line(i);
+            row[i].find(p, (uint32_t)(line < lines ? line : lines - 1));
+        }
+        patch_column c;
+        const uint32_t k = (uint32_t)first_k(g) + base::k4() * 4, tap = divide(k, p.channels);
+        c.find(p, k);
+        channel = (int)c.channel;
+        tap_x = (int)(tap - divide(tap, p.taps_x) * p.taps_x.divisor);
+        y = c.y;
+        x = c.x;
+        find_pixels();
+    }
+    LS_DEVICE void find_tap() {
+        while (channel >= (int)patches->channels.divisor) {
+            channel -= (int)patches->channels.divisor;
+            x += patches->tap_x;
+            if (++tap_x == (int)patches->taps_x.divisor) {
+                tap_x = 0;
+                x = 0;
+                y += patches->tap_y;
+            }
+        }
+        find_pixels();
+    }
+    template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
+        if (channel >= (int)patches->channels.divisor) find_tap();
+        if (ALL || base::k4() * 4 < count)
+            LS_UNROLL for (int i = 0; i < base::COUNT; i++)
+                base::held[i] = pixel[i] ? load4(pixel[i] + channel) : make_float4(0, 0, 0, 0);
+        channel += ALL ? (int)GEMM_K : count;
+    }
+};
+
+/* Columns that come one by one. */
+template <int LINES, int THREADS> struct patches_along_k<LINES, THREADS, false> : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
     using base::held;
     const float *from;
     patch_row row[base::COUNT];
     const ls_cuda_patches *patches;
 
-    LS_DEVICE void open(const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
+    LS_DEVICE void open(const ls_cuda_gemm &, const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
         from = (const float *)images;
         patches = &p;
         base::clear();
@@ -54,29 +76,17 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_alo
             row[i].find(p, (uint32_t)(line < lines ? line : lines - 1));
         }
     }
-    LS_DEVICE const float *number(int i, const patch_column &c) const {
-        int y = row[i].y + c.y, x = row[i].x + c.x;
-        return is_inside(*patches, y, x) ? from + row[i].image + pixel_at(*patches, y, x) + c.channel : nullptr;
-    }
     template <bool ALL> LS_DEVICE void fetch(size_t k, int count, float *) {
         const uint32_t k0 = (uint32_t)k + base::k4() * 4;
         const int there = count - base::k4() * 4;
-        if (!ALL && there <= 0) return;
-        patch_column c;
-        if constexpr (VECTOR) {
-            c.find(*patches, k0);
+        LS_UNROLL for (int e = 0; e < 4; e++) {
+            if (!ALL && e >= there) continue;
+            patch_column c;
+            c.find(*patches, k0 + e);
             LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-                const float *p = number(i, c);
-                held[i] = p ? load4(p) : make_float4(0, 0, 0, 0);
-            }
-        } else {
-            LS_UNROLL for (int e = 0; e < 4; e++) {
-                if (!ALL && e >= there) continue;
-                c.find(*patches, k0 + e);
-                LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-                    const float *p = number(i, c);
-                    ((float *)&held[i])[e] = p ? *p : 0.0f;
-                }
+                const int y = row[i].y + c.y, x = row[i].x + c.x;
+                ((float *)&held[i])[e] =
+                    is_inside(*patches, y, x) ? from[row[i].image + pixel_at(*patches, y, x) + c.channel] : 0.0f;
             }
         }
     }
@@ -125,27 +135,41 @@ template <int LINES, int THREADS, bool VECTOR> struct patches_across_k : quads_a
     LS_DEVICE void keep(float *, int) {}
 };
 
-/* Columns of B as lines, whose rows lie on a grid. */
+/* Columns of B as lines, whose rows lie on a grid; a thread goes from row to row by additions, too. */
 template <int LINES, int THREADS, bool VECTOR> struct grid_across_k : quads_across_k<LINES, THREADS> {
     using base = quads_across_k<LINES, THREADS>;
-    const float *from;
+    const float *from, *at[base::COUNT];
     int count;
+    uint32_t left[base::COUNT]; /* rows until step1 or step0 */
     const ls_cuda_grid_rows *rows;
 
-    LS_DEVICE void open(const ls_cuda_grid_rows &grid, const void *matrix, size_t line0, size_t lines) {
+    LS_DEVICE void find(int i, uint32_t k) {
+        at[i] = from + grid_row_at(*rows, k);
+        left[i] = rows->n2.divisor - (k - divide(k, rows->n2) * rows->n2.divisor);
+    }
+    LS_DEVICE void open(const ls_cuda_gemm &g, const ls_cuda_grid_rows &grid, const void *matrix, size_t line0,
+                        size_t lines) {
         rows = &grid;
         count = base::lines_there(line0, lines);
         from = (const float *)matrix + (count ? line0 + base::line() : 0);
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) find(i, (uint32_t)first_k(g) + base::row(i));
     }
     template <bool ALL> LS_DEVICE void fetch(size_t k, int k_count, float *to) {
-        LS_UNROLL for (int i = 0; i < base::COUNT; i++)
+        const uint32_t step = ALL ? (uint32_t)GEMM_K : (uint32_t)k_count;
+        LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
             if (ALL || base::row(i) < k_count) {
-                const float *quad = from + grid_row_at(*rows, (uint32_t)k + base::row(i));
                 if (VECTOR)
-                    copy16_async(base::place(to, i), quad);
+                    copy16_async(base::place(to, i), at[i]);
                 else
-                    copy_some(base::place(to, i), quad, count);
+                    copy_some(base::place(to, i), at[i], count);
             }
+            if (left[i] > step) {
+                left[i] -= step;
+                at[i] += step * rows->step2;
+            } else {
+                find(i, (uint32_t)k + step + base::row(i));
+            }
+        }
     }
     LS_DEVICE void keep(float *, int) {}
 };
@@ -155,8 +179,8 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_nn(const ls_cuda_gemm
     find_tile<S>(c.g, m0, n0);
     patches_along_k<S::BM, S::THREADS, VECTOR> a;
     grid_across_k<S::BN, S::THREADS, VECTOR> b;
-    a.open(c.patches, c.g.a, m0, c.g.m);
-    b.open(c.b_rows, c.g.b, n0, c.g.n);
+    a.open(c.g, c.patches, c.g.a, m0, c.g.m);
+    b.open(c.g, c.b_rows, c.g.b, n0, c.g.n);
     multiply<S>(c.g, a, b, m0, n0);
 }
 
@@ -165,7 +189,7 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_nt(const ls_cuda_gemm
     find_tile<S>(c.g, m0, n0);
     patches_along_k<S::BM, S::THREADS, VECTOR> a;
     rows_along_k<S::BN, S::THREADS, VECTOR> b;
-    a.open(c.patches, c.g.a, m0, c.g.m);
+    a.open(c.g, c.patches, c.g.a, m0, c.g.m);
     b.open(c.g, c.g.b, c.g.ldb, n0, c.g.n);
     multiply<S>(c.g, a, b, m0, n0);
 }
@@ -182,10 +206,10 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_tn(const ls_cuda_gemm
 
 LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
 LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
-LS_KERNEL_ALONE(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
+LS_KERNEL_TOGETHER(conv_nn_small, ls_cuda_gemm_gather, small::THREADS, 4) { conv_nn<small>(a); }
 LS_KERNEL_ALONE(conv_nt_large, ls_cuda_gemm_gather, large::THREADS) { conv_nt<large>(a); }
 LS_KERNEL_ALONE(conv_nt_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow>(a); }
-LS_KERNEL_ALONE(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
+LS_KERNEL_TOGETHER(conv_nt_small, ls_cuda_gemm_gather, small::THREADS, 4) { conv_nt<small>(a); }
 LS_KERNEL_ALONE(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
 LS_KERNEL_ALONE(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
 LS_KERNEL_ALONE(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }

@@ -16,7 +16,7 @@ enum {
 /* Keys and values that stay in the second cache while tiles of their heads pass by. */
 #define CACHED_BYTES ((size_t)16 << 20)
 
-/* One pass, for heads up to 64, 128 and 256: rows of a tile, and bytes of shared memory. */
+/* One pass: rows of a tile, and bytes of shared memory. By head sizes, up to 64, 128 and 256, then by type. */
 typedef struct pass {
     ls_cuda_kernel kernel;
     size_t rows;
@@ -37,13 +37,15 @@ static const pass any_queries[SIZES] = {ANY_BACKWARD(queries, 64), ANY_BACKWARD(
                                         ANY_BACKWARD(queries, 256)};
 static const pass any_keys[SIZES] = {ANY_BACKWARD(keys, 64), ANY_BACKWARD(keys, 128), ANY_BACKWARD(keys, 256)};
 
-#define TILES(name, groups) {LS_CUDA_attention_hgmma_##name, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED}
-static const pass tile_forward[TILE_SIZES] = {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64),
-                                              TILES(forward_128, LS_CUDA_HGMMA_FORWARD_GROUPS_128)};
-static const pass tile_queries[TILE_SIZES] = {TILES(queries_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
-                                              TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
-static const pass tile_keys[TILE_SIZES] = {TILES(keys_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
-                                           TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
+#define TILES(name, groups)                                                                                            \
+    {{LS_CUDA_attention_hgmma_##name##_bf16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED},               \
+     {LS_CUDA_attention_hgmma_##name##_f16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED}}
+static const pass tile_forward[TILE_SIZES][2] = {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64),
+                                                 TILES(forward_128, LS_CUDA_HGMMA_FORWARD_GROUPS_128)};
+static const pass tile_queries[TILE_SIZES][2] = {TILES(queries_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
+                                                 TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
+static const pass tile_keys[TILE_SIZES][2] = {TILES(keys_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
+                                              TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
 
 static int size_index(size_t head_size) { return head_size <= 64 ? 0 : head_size <= 128 ? 1 : 2; }
 
@@ -149,14 +151,14 @@ static ls_status each_launch(ls_device *device, const ls_attention_call *call, c
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
-    const pass *p = &tile_forward[size_index((size_t)tiles->h.a.head_size)];
+    const pass *p = &tile_forward[size_index((size_t)tiles->h.a.head_size)][tiles->h.a.act == LS_CUDA_F16];
     return run_tiles(device, tiles, p, (size_t)(tiles->h.a.T - tiles->h.a.first_query), tiles->h.heads);
 }
 
 static ls_status backward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
-    int size = size_index((size_t)tiles->h.a.head_size);
-    LS_TRY(run_tiles(device, tiles, &tile_queries[size], (size_t)tiles->h.a.T, tiles->h.heads));
-    return run_tiles(device, tiles, &tile_keys[size], (size_t)tiles->h.a.T, tiles->h.kv_heads);
+    int size = size_index((size_t)tiles->h.a.head_size), type = tiles->h.a.act == LS_CUDA_F16;
+    LS_TRY(run_tiles(device, tiles, &tile_queries[size][type], (size_t)tiles->h.a.T, tiles->h.heads));
+    return run_tiles(device, tiles, &tile_keys[size][type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
 }
 
 ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_call *call,
