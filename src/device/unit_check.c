@@ -84,7 +84,8 @@ static bool is_nan(uint32_t bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
 
 static ls_status compare(ls_device *device, ls_unit unit, check_size size, const numbers *got, const numbers *right) {
     for (size_t i = 0; i < LINES_MAX * LINES_MAX; i++) {
-        if (got->c[i] == right->c[i] || (is_nan(got->c[i]) && is_nan(right->c[i]))) continue;
+        bool is_result = i / LINES_MAX < size.m && i % LINES_MAX < size.n;
+        if (!is_result || got->c[i] == right->c[i] || (is_nan(got->c[i]) && is_nan(right->c[i]))) continue;
         return ls_fail_here(
             LS_ERR_INPUT,
             "the tensor cores of %s do not compute by the formula of %s: element %zu, %zu of a "
