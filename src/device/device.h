@@ -123,10 +123,10 @@ struct ls_device_guest {
 struct ls_device {
     const char *name;
     const char *about; /* which hardware it is, "GPU 0, NVIDIA H200,"; NULL: none of its own */
-    int queue;      /* where calls go */
-    bool is_host;   /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
-    size_t align;   /* of pieces of an arena in its memory; 0: the least */
-    uint64_t reads; /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
+    int queue;         /* where calls go */
+    bool is_host;      /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
+    size_t align;      /* of pieces of an arena in its memory; 0: the least */
+    uint64_t reads;    /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
     ls_device_guest *guest; /* NULL: nobody */

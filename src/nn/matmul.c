@@ -72,7 +72,9 @@ ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls
 
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table) {
     int pieces = nn->S;
-    while (nn->policy.unit != LS_UNIT_HGMMA && 2 * pieces <= LS_GEMM_SLICES_MAX && table->rows / (size_t)pieces > LS_NN_VOCABULARY_PIECE) pieces *= 2;
+    while (nn->policy.unit != LS_UNIT_HGMMA && 2 * pieces <= LS_GEMM_SLICES_MAX &&
+           table->rows / (size_t)pieces > LS_NN_VOCABULARY_PIECE)
+        pieces *= 2;
     return project_pieces(nn, y, x, x_stride, table, NULL, pieces);
 }
 

@@ -10,9 +10,7 @@ static ls_dtype act;
 static ls_unit unit;
 
 /* hgmma is slow on a CPU, and the way is the same for both types: each takes every other case. */
-static bool is_other_types(size_t number) {
-    return unit == LS_UNIT_HGMMA && number % 2 == (act == LS_F16);
-}
+static bool is_other_types(size_t number) { return unit == LS_UNIT_HGMMA && number % 2 == (act == LS_F16); }
 
 static void check_shape(const ls_attention_kernels *k, sequence s, size_t n, double p) {
     if (p > 0) set_dropout(&s, p);
@@ -48,8 +46,9 @@ static void check_blocks(const ls_attention_kernels *k) {
     bool slow = unit == LS_UNIT_HGMMA;
     for (size_t i = 0; i < 4; i++)
         if (!slow || i / 2 == (act == LS_F16))
-            check_shape(k, make_half(slow ? few[i] : shapes[i].T, slow ? 1 : shapes[i].heads, 1, slow && i > 1 ? 33 : shapes[i].d,
-                                     shapes[i].gap, 1),
+            check_shape(k,
+                        make_half(slow ? few[i] : shapes[i].T, slow ? 1 : shapes[i].heads, 1,
+                                  slow && i > 1 ? 33 : shapes[i].d, shapes[i].gap, 1),
                         shapes[i].n, shapes[i].p);
 }
 

@@ -471,7 +471,8 @@ size_t ls_cuda_blocks(ls_device *device, size_t n) {
 
 ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit) {
     const cuda_device *cuda = cuda_of(device);
-    if (unit == LS_UNIT_CHAIN || (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
+    if (unit == LS_UNIT_CHAIN ||
+        (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
         return LS_OK;
     if (unit != LS_UNIT_HGMMA)
         return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(unit));
@@ -600,7 +601,8 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     cuda->gpu = gpu;
     cuda->patience_s = ls_cuda_patience_s(WAIT_LIMIT_S);
     (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
-    cuda->base = (ls_device){.name = cuda->name, .about = cuda->about, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
+    cuda->base = (ls_device){
+        .name = cuda->name, .about = cuda->about, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
     ls_status status = open_gpu(cuda);
     if (status != LS_OK) {
         destroy_cuda(&cuda->base);
