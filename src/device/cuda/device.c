@@ -442,7 +442,7 @@ ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *m, ls_cu
     static const int types[] = {[LS_F32] = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                                 [LS_BF16] = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                                 [LS_F16] = CU_TENSOR_MAP_DATA_TYPE_FLOAT16};
-    const cuda_device *cuda = cuda_of(device);
+    cuda_device *cuda = cuda_of(device);
     const uint64_t sizes[3] = {m->sizes[0], m->sizes[1], m->sizes[2]}, bytes = ls_dtype_bytes(m->dtype);
     const uint64_t strides[2] = {m->strides[0] * bytes, m->strides[1] * bytes};
     const uint32_t box[3] = {m->box[0], m->box[1], 1}, steps[3] = {1, 1, 1};
