@@ -4,6 +4,7 @@
  */
 #include "attention_sequence.h"
 #include "device/cpu/kernels.h"
+#include "device/cuda/launch.h"
 #include "device/ops.h"
 
 static ls_dtype act;
@@ -210,6 +211,16 @@ static void check_threads(const ls_attention_kernels *k) {
     if (!k && unit == LS_UNIT_HGMMA) check_batch(k, 132, 64, 0, 0); /* tiles of the copy engine */
 }
 
+static bool has_copy_engine(void) {
+    static const size_t counts[4] = {64, 1, 64, 1}, strides[3] = {128, 128, 128};
+    ls_cuda_tensor_map map;
+    void *memory;
+    assert_int_equal(ls_device_alloc(gpu(), 64 * 128, &memory), LS_OK);
+    bool is_here = ls_cuda_heads_map(gpu(), memory, counts, strides, 64, &map);
+    ls_device_free(gpu(), memory);
+    return is_here;
+}
+
 /* A GPU against the kernels of this CPU: shapes and strides that its copy engine takes, larger than a tile and with an
  * end inside one. */
 static void check_tiles(const ls_attention_kernels *k) {
@@ -218,11 +229,13 @@ static void check_tiles(const ls_attention_kernels *k) {
     } cases[] = {{130, 4, 2, 64, 0, 0},  {72, 1, 1, 128, 8, 0}, {200, 2, 1, 128, 0, 0},  {390, 3, 1, 64, 8, 0},
                  {258, 2, 2, 96, 0, 0},  {150, 1, 1, 40, 8, 0}, {300, 2, 1, 64, 0, 100}, {300, 2, 1, 128, 0, 30},
                  {1030, 1, 1, 64, 0, 0}, {520, 1, 1, 128, 0, 0}};
+    enum { ON_FIBERS = 2 }; /* of the cases, where there is no such engine */
     ls_kernels table;
     if (k || unit != LS_UNIT_HGMMA) return;
+    size_t count = has_copy_engine() ? sizeof cases / sizeof *cases : ON_FIBERS;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     k = &table.attention_hgmma;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t T = cases[i].T, first = cases[i].first, d = cases[i].d;
         sequence here = make_half(T, cases[i].heads, cases[i].kv_heads, d, cases[i].gap, 2);
         sequence there = make_half(T, cases[i].heads, cases[i].kv_heads, d, cases[i].gap, 2);
