@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) void take_line(line *to, const uint
 
 /* Infinities and NaN: what any order of addition gives. */
 static inline float add_special(const line *a, const line *b, format f, float c) {
-    double sum = c;
+    double sum = (double)c;
     for (int i = 0; i < GRANULE; i++) {
         double x[2];
         const line *lines[2] = {a, b};
