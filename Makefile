@@ -364,10 +364,14 @@ $(BUILD)/bench/fma_ceiling: $(BUILD)/bench/fma_ceiling.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 
-# Rates of a GPU's kernels in fp32.
-$(BUILD)/bench/gpu_kernels: $(BUILD)/bench/gpu_kernels.o $(LIB)
+# Rates of a GPU's kernels, and of 16-bit products.
+$(BUILD)/bench/gpu_products: $(BUILD)/bench/gpu_products.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
+
+$(BUILD)/bench/gpu_kernels: $(BUILD)/bench/gpu_kernels.o $(BUILD)/bench/gpu_memory.o $(LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) $(BUILD)/bench/gpu_kernels.o $(BUILD)/bench/gpu_memory.o $(LIB) $(LIB_LDLIBS) -o $@
 
 bench-scale-run: all $(BUILD)/bench/fma_ceiling
 	@tools/venv $(BUILD)/venv

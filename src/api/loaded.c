@@ -11,6 +11,7 @@
 #include "comm/launcher.h"
 #include "data/text/corpus.h"
 #include "device/choose.h"
+#include "device/unit_check.h"
 #include "model/model.h"
 #include "numerics/elementary.h"
 #include "run/folder/save.h"
@@ -99,8 +100,10 @@ static ls_status choose_policy(ls_run *run) {
                            r.precision);
         mine.precision = (ls_plan_type)was;
     }
-    if (!ls_options_is_given(o, LS_OPT_matrix_unit) && was == LS_PLAN_BF16 && mine.precision == LS_PLAN_BF16)
-        LS_TRY(usable_unit(&r, &mine.matrix_unit));
+    if (!ls_options_is_given(o, LS_OPT_matrix_unit) && known && was == (int)mine.precision) {
+        if (r.unit[0]) LS_TRY(usable_unit(&r, &mine.matrix_unit)); /* else it was chain */
+        mine.source[LS_OPT_matrix_unit].origin = LS_ORIGIN_FILE;
+    }
     return ls_settings_precision(&mine, &run->loaded.policy);
 }
 
@@ -125,7 +128,9 @@ ls_status ls_run_load(ls_run *r) {
     LS_TRY(ls_device_open_named(r->chosen.name, 0, &l->device));
     if (!l->device)
         LS_TRY(ls_device_open_cpu(l->placement.threads, ls_placement_cpus(&l->placement, 0), NULL, &l->device));
-    int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&r->start.shape);
+    LS_TRY(ls_device_check_unit(l->device, l->policy.unit, l->policy.act));
+    int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&r->start.shape, l->policy.unit);
+    ls_model_suit_unit(&r->start.shape, l->policy.unit);
     LS_TRY(ls_model_create(&r->start.shape, slices, &l->model));
     ls_layout_task task = {.model = l->model, .B = l->micro, .T = l->T, .G = 1};
     ls_partition_setup setup = {

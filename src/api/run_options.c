@@ -185,6 +185,8 @@ ls_status ls_run_options_pin(ls_options *o, const ls_settings *set) {
     } open[] = {{LS_OPT_seq, (int64_t)set->T},         {LS_OPT_global_batch, (int64_t)set->B},
                 {LS_OPT_groups, set->groups},          {LS_OPT_slices, set->slices},
                 {LS_OPT_warmup, set->lr.warmup_steps}, {LS_OPT_eval_every, set->options.eval_every}};
+    if (o->source[LS_OPT_matrix_unit].origin == LS_ORIGIN_DEFAULT)
+        LS_TRY(ls_options_put(o, LS_OPT_matrix_unit, ls_unit_name(set->policy.unit), LS_ORIGIN_FILE, 0));
     for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
         char text[32];
         if (o->source[open[i].id].origin != LS_ORIGIN_DEFAULT) continue;

@@ -116,7 +116,8 @@ static ls_status peak_of_all(ls_run *r, double *flops_s) {
 /* A run that goes on keeps its unit, whatever there is. */
 static ls_status find_hint(ls_run *r) {
     int64_t having[LS_UNITS];
-    if (r->options.resume || !ls_unit_hint_is_of_use(&r->settings.policy)) return LS_OK;
+    ls_unit_hint_device(&r->settings.policy, ls_device_is_gpu(r->device->name), r->hint);
+    if (r->options.resume || *r->hint || !ls_unit_hint_is_of_use(&r->settings.policy)) return LS_OK;
     ls_unit_hint_count(having);
     LS_TRY(ls_partition_sum(r->trainer->partition, having, LS_UNITS));
     ls_unit_hint_text(having, ls_layout_workers(&r->trainer->layout), r->hint);

@@ -27,13 +27,15 @@
  *
  * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
  * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
- */
+ *
+ * `block`: a chain over the tokens of a slice is the sum of chains over so many of them, ascending: the unit hgmma. */
 typedef struct ls_token_groups {
     size_t T;
     int slices;
     int groups;           /* 1 … LS_GROUPS_MAX */
     const size_t *bounds; /* host: groups + 1 sequence numbers, ascending, the first 0 */
     const size_t *tokens; /* host: slices + 1 numbers, where the slices of a sequence end; NULL: ⌊iT/slices⌋ */
+    size_t block;         /* 0: one chain */
     bool accumulate;
 } ls_token_groups;
 
@@ -211,6 +213,8 @@ typedef struct ls_norm_call {
     float eps;
     const float *x;
     size_t x_stride;
+    const void *branch; /* forward: of type act, [rows][C]: x + branch is normalised; NULL: x is */
+    float *sum;         /* [rows][C], with a branch: x + branch */
     const float *w, *b;
     void *y;
     size_t y_stride;
@@ -219,6 +223,7 @@ typedef struct ls_norm_call {
     size_t dy_stride;
     float *dx;
     size_t dx_stride;
+    void *dx_copy;  /* backward: of a 16-bit type act, [rows][C]: dx rounded; NULL: nobody wants it */
     bool add;       /* backward: dx = dx + the gradient, with one addition */
     float *dw, *db; /* [slices][C] */
     const ls_token_groups *groups;

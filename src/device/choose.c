@@ -78,6 +78,24 @@ static void tell_gpus(ls_device_choice *out, int workers) {
                    gpu->kernels == LS_GPU_KERNELS_BUILT_IN ? "kernels built in" : "kernels compiled by NVRTC");
 }
 
+/* Whether all GPUs that were found have it, or GPU `number`. */
+static bool have_hgmma(int number) {
+    const ls_gpu_survey *s = &known.survey;
+    int first = number < 0 ? 0 : number, end = number < 0 ? s->count : number + 1;
+    if (end > LS_GPUS_LISTED) end = LS_GPUS_LISTED;
+    for (int i = first; i < end; i++)
+        if (i < s->count && s->gpu[i].capability != LS_CUDA_HGMMA_CAPABILITY) return false;
+    return true;
+}
+
+ls_unit ls_device_default_unit(const char *name) {
+    bool is_auto = strcmp(name, "auto") == 0;
+    if ((!is_auto && !ls_device_is_gpu(name)) || (is_auto && !ls_cuda_is_installed())) return LS_UNIT_CHAIN;
+    look(is_auto ? 1 : 0);
+    if (known.status != LS_OK) return is_auto ? LS_UNIT_CHAIN : LS_UNIT_HGMMA;
+    return have_hgmma(is_auto ? -1 : number_of(name)) ? LS_UNIT_HGMMA : LS_UNIT_CHAIN;
+}
+
 static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
     (void)snprintf(out->name, sizeof out->name, "cpu");
     if (!ls_cuda_is_installed()) return;
@@ -86,7 +104,7 @@ static void choose_auto(int workers, ls_unit unit, ls_device_choice *out) {
         if (!known.survey.none) (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: %s", known.message);
         return;
     }
-    if (unit != LS_UNIT_CHAIN) {
+    if (unit != LS_UNIT_CHAIN && (unit != LS_UNIT_HGMMA || !have_hgmma(-1))) {
         (void)snprintf(out->about, sizeof out->about, "CPU, not a GPU: GPUs have no matrix unit %s",
                        ls_unit_name(unit));
         return;

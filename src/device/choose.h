@@ -15,6 +15,10 @@ typedef struct ls_device_choice {
  * GPUs, once; call it before any thread is started. LS_ERR_INPUT for a name that no device has. */
 ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_device_choice *out);
 
+/* Who multiplies 16-bit numbers on the device of this name where nobody says it: hgmma on GPUs that have it, else
+ * chain. Of GPUs that are asked for and cannot be looked at (a dry run elsewhere), hgmma. Looks as "auto" does. */
+ls_unit ls_device_default_unit(const char *name);
+
 /* Opens the device of a chosen name for worker `local` of this machine, counted from 0: workers take the GPUs in turn
  * unless the name has a number. *out is NULL, with LS_OK, where the CPU is meant, which the caller opens with its own
  * threads. LS_ERR_INPUT for a name that no device has, and for a GPU that is not there. A process in which this opened

@@ -97,6 +97,7 @@ struct ls_device_guest {
 /* A kind of device begins its own struct with this one. */
 struct ls_device {
     const char *name;
+    const char *about; /* which hardware it is, "GPU 0, NVIDIA H200,"; NULL: none of its own */
     int queue;      /* where calls go */
     bool is_host;   /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
     size_t align;   /* of pieces of an arena in its memory; 0: the least */

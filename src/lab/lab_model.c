@@ -11,7 +11,7 @@
 #include "run/inputs/inputs.h"
 
 /* A batch that no number of workers divides evenly. */
-enum { DEFAULT_B = 13, DEFAULT_B_NORM = 24, DEFAULT_T = 11, PURPOSE_TOKENS = 0x7EC1 };
+enum { DEFAULT_B = 13, DEFAULT_B_NORM = 24, DEFAULT_T = 11, DEFAULT_GROUPS = 8, PURPOSE_TOKENS = 0x7EC1 };
 
 /* Sizes are odd on purpose: nothing is a multiple of a vector, a slice or a shard. */
 static const ls_shape own_shapes[] = {
@@ -78,6 +78,10 @@ static ls_status resolve(const ls_options *given, bool is_own, int64_t default_s
     if (o.seq == 0) o.seq = positions < DEFAULT_T ? (int64_t)positions : DEFAULT_T;
     if (is_own && !ls_options_is_given(given, LS_OPT_dropout) && !ls_shape_is_llama(&c->start.shape)) o.dropout = 0.1;
     if (is_own && !ls_options_is_given(given, LS_OPT_clip)) o.clip = 0.25;
+    /* As many as the layouts of every unit can use. */
+    if (is_own && o.slices == 0) o.slices = ls_model_default_slices(&c->start.shape, LS_UNIT_CHAIN);
+    if (is_own && o.groups == 0)
+        for (o.groups = DEFAULT_GROUPS; o.groups > o.global_batch;) o.groups /= 2;
     LS_TRY(ls_settings_resolve(&o, &c->start.shape, &c->settings));
     if (c->steps > 0) return LS_OK;
     return ls_options_fail(given, LS_OPT_steps, "use at least one step, to have something to compare");

@@ -6,6 +6,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_param tokens = ls_param_matrix("tokens.weight", shape->V, shape->C, shape->init_std);
     tokens.kind = LS_PARAM_TOKENS;
     tokens.split = true;
+    tokens.grain = shape->vocabulary_grain;
     ls_block_add(block, tokens);
     if (ls_shape_family(shape)->rotary) return;
     ls_param positions = ls_param_matrix("positions.weight", shape->T, shape->C, shape->init_std);

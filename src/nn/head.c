@@ -10,6 +10,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
     if (shape->tied) return;
     ls_param head = ls_param_matrix("head.weight", shape->V, shape->C, shape->init_std);
     head.split = true;
+    head.grain = shape->vocabulary_grain;
     block->table = ls_block_add(block, head);
 }
 
@@ -19,7 +20,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     scratch->stats = ls_nn_take_f32(arena, "scratch", stream, 2);
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
-    scratch->logits = ls_nn_take_f32(arena, "logits", rows, nn->own.vocabulary);
+    scratch->logits = ls_nn_take_f32(arena, "logits", rows, nn->own.logits);
     scratch->loss = ls_nn_take_f32(arena, "scratch", rows, 1);
     ls_nn_take_joins(nn, arena, scratch);
     if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
@@ -38,13 +39,13 @@ static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
 /* The gradient lies in the place of the logits, row by row, so 16-bit rows are twice as far apart. */
-static size_t dz_stride(const ls_nn *nn) { return nn->own.vocabulary * sizeof(float) / ls_dtype_bytes(nn->policy.act); }
+static size_t dz_stride(const ls_nn *nn) { return nn->own.logits * sizeof(float) / ls_dtype_bytes(nn->policy.act); }
 
 /* Ends of this worker's slices of the vocabulary, counted in its columns. */
 static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1]) {
     for (int i = 0; i <= nn->slices; i++)
-        bounds[i] = ls_slice_begin(nn->shape->V, nn->S, nn->slice0 + i) - nn->own.first_id;
-    ls_loss_call call = {.rows = ls_nn_rows(nn), .z = nn->scratch.logits, .z_stride = nn->own.vocabulary};
+        bounds[i] = ls_shape_first_id(nn->shape, nn->S, nn->slice0 + i) - nn->own.first_id;
+    ls_loss_call call = {.rows = ls_nn_rows(nn), .z = nn->scratch.logits, .z_stride = nn->own.logits};
     call.bounds = bounds;
     call.slices = (size_t)nn->slices;
     call.targets = nn->targets;

@@ -8,7 +8,7 @@ static ls_gemm product_of(const ls_nn *nn, ls_gemm_form form) {
     return (ls_gemm){.form = form, .dtype = nn->policy.act, .unit = nn->policy.unit};
 }
 
-static ls_status project(const ls_nn *nn, void *y, ls_dtype dtype, const void *x, const ls_param *w,
+static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
                          const ls_param *bias) {
     ls_gemm call = product_of(nn, LS_GEMM_NT);
     call.m = ls_nn_rows(nn);
@@ -20,30 +20,33 @@ static ls_status project(const ls_nn *nn, void *y, ls_dtype dtype, const void *x
     call.ldb = w->columns;
     call.c = y;
     call.c_dtype = dtype;
-    call.ldc = w->local_rows;
+    call.ldc = y_stride;
     call.bias = bias ? bias->w : NULL;
+    /* Whoever looks at the result looks at what lies between its rows too. */
+    if (nn->made.take && y_stride > call.n)
+        LS_TRY(ls_device_fill(nn->device, y, 0, call.m * y_stride * ls_dtype_bytes(dtype)));
     LS_TRY(nn->ops->gemm(nn->device, &call));
     ls_fault_at(nn->device, LS_FAULT_PRODUCT, w->name, -1, y, call.m * call.n, ls_dtype_bytes(dtype));
-    return ls_nn_made(nn, y, dtype, call.m * call.n);
+    return ls_nn_made(nn, y, dtype, call.m * y_stride);
 }
 
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias) {
-    return project(nn, y, nn->policy.act, x, w, bias);
+    return project(nn, y, w->local_rows, nn->policy.act, x, w, bias);
 }
 
 ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table) {
-    return project(nn, y, LS_F32, x, table, NULL);
+    return project(nn, y, nn->own.logits, LS_F32, x, table, NULL);
 }
 
 /* `pieces` cut the whole of W; this worker's are those of its slices. */
 static ls_status project_pieces(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *w,
                                 const ls_param *bias, int pieces) {
-    size_t bounds[LS_GEMM_SLICES_MAX + 1], unit = w->rows / w->units;
+    size_t bounds[LS_GEMM_SLICES_MAX + 1];
     int own = pieces / nn->tp_size, first = own * nn->tp_index;
     bool alone = nn->tp_size == 1;
     ls_gemm call = product_of(nn, LS_GEMM_NN);
     assert(w->split && pieces <= LS_GEMM_SLICES_MAX);
-    for (int i = 0; i <= own; i++) bounds[i] = ls_slice_begin(w->units, pieces, first + i) * unit - w->first_row;
+    for (int i = 0; i <= own; i++) bounds[i] = ls_param_slice_row(w, pieces, first + i) - w->first_row;
     call.m = ls_nn_rows(nn);
     call.n = w->columns;
     call.k = w->local_rows;
@@ -69,7 +72,7 @@ ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls
 
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table) {
     int pieces = nn->S;
-    while (2 * pieces <= LS_GEMM_SLICES_MAX && table->rows / (size_t)pieces > LS_NN_VOCABULARY_PIECE) pieces *= 2;
+    while (nn->policy.unit != LS_UNIT_HGMMA && 2 * pieces <= LS_GEMM_SLICES_MAX && table->rows / (size_t)pieces > LS_NN_VOCABULARY_PIECE) pieces *= 2;
     return project_pieces(nn, y, x, x_stride, table, NULL, pieces);
 }
 
@@ -153,8 +156,12 @@ ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, s
 }
 
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step) {
-    return (ls_token_groups){
-        .T = nn->T, .slices = nn->S, .groups = step->groups, .bounds = step->bounds, .accumulate = step->accumulate};
+    return (ls_token_groups){.T = nn->T,
+                             .slices = nn->S,
+                             .groups = step->groups,
+                             .bounds = step->bounds,
+                             .block = nn->policy.unit == LS_UNIT_HGMMA ? LS_NN_TOKEN_BLOCK : 0,
+                             .accumulate = step->accumulate};
 }
 
 /* ---- vectors ----------------------------------------------------------------------------------------------------- */

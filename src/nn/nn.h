@@ -70,7 +70,7 @@ typedef struct ls_scratch {
     void *dheads;   /* [rows][query width] */
     void *dqkv;     /* [rows][qkv width] */
     float *dots;    /* [B][H][T] */
-    float *logits;  /* [rows][V] */
+    float *logits;  /* [rows][V, or somewhat more] */
     float *loss;    /* [rows] */
     float *stats;   /* [2][stream] of the head's norm */
     float *row_max; /* [rows] of the workers that share logits: their maxima, targets' logits and sums */
@@ -91,6 +91,7 @@ typedef struct ls_widths {
     size_t query, qkv; /* columns */
     size_t hidden, mlp;
     size_t vocabulary, first_id;
+    size_t logits; /* from a row of logits to the next */
 } ls_widths;
 
 /* Who wants to see the gradient of each group: called once for each parameter (each use of a tied table) and group,
@@ -207,7 +208,7 @@ ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param 
 ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
 /* The same for a table of the vocabulary, whose slices are cut further, in halves, while a piece has more rows than
  * this: the one large term of a row, that of its target, would cost the many small ones behind it in a long chain their
- * last bits. Pieces of a slice are a subtree. */
+ * last bits. Pieces of a slice are a subtree. hgmma has no pieces: each would cost a GPU another pass over its sums. */
 enum { LS_NN_VOCABULARY_PIECE = 512 };
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table);
 /* The gradient of W[m][n], from the factor of its rows a[rows][m] and that of its columns b[rows][n] */
@@ -217,7 +218,9 @@ ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, s
 /* dx[rows][columns] = dy[rows][k]·W[k][columns] in one chain, of a weight that slices do not cut; fp32 */
 ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const ls_param *w);
 
-/* The tokens of a step, for the sums over all tokens. */
+/* The tokens of a step, for the sums over all tokens; with hgmma their chains are cut into blocks, so that a GPU has
+ * enough of them to make a norm's gradients in one pass. */
+enum { LS_NN_TOKEN_BLOCK = 64 };
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);
 /* slot[at] joins the `joins` entries below it; the sum ends in slot[at − joins]. */
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems);

@@ -13,7 +13,7 @@ static size_t unit_rows(const ls_param *param) {
 }
 
 size_t ls_param_slice_row(const ls_param *param, int slices, int i) {
-    return ls_slice_begin(param->units, ls_param_slices(param, slices), i) * unit_rows(param);
+    return ls_slice_begin_at(param->units, param->grain, ls_param_slices(param, slices), i) * unit_rows(param);
 }
 
 void ls_param_take_slices(ls_param *param, int slices, int first, int count) {
@@ -26,7 +26,8 @@ void ls_param_take_slices(ls_param *param, int slices, int first, int count) {
 bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run) {
     int count = ls_param_slices(param, slices), slice = i / param->parts, part = i % param->parts;
     if (slice >= count) return false;
-    size_t begin = ls_slice_begin(param->units, count, slice), end = ls_slice_begin(param->units, count, slice + 1);
+    size_t begin = ls_slice_begin_at(param->units, param->grain, count, slice);
+    size_t end = ls_slice_begin_at(param->units, param->grain, count, slice + 1);
     *run = (ls_param_run){.memory_row = begin * unit_rows(param),
                           .canonical_row = param->part[part].first_row + begin * param->part[part].unit_rows,
                           .rows = (end - begin) * param->part[part].unit_rows};

@@ -53,6 +53,7 @@ typedef struct ls_param {
     ls_param_kind kind;
     size_t rows, columns;
     size_t units;
+    size_t grain; /* slices end at multiples of so many units; 0: at any */
     int parts;
     ls_param_part part[LS_PARAM_PARTS_MAX];
     size_t positions; /* of a token or image, that a matmul with it has: those of a convolution; else 1 */

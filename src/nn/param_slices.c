@@ -15,14 +15,16 @@ void ls_nn_take_slices(ls_nn *nn, int S, int first, int count) {
     nn->slice0 = first;
     nn->slices = count;
     size_t kv = ls_slice_begin(shape->kv_heads, S, first), hidden = ls_slice_begin(shape->hidden, S, first);
-    ls_widths own = {.first_id = ls_slice_begin(shape->V, S, first)};
+    ls_widths own = {.first_id = ls_shape_first_id(shape, S, first)};
     own.kv_heads = ls_slice_begin(shape->kv_heads, S, first + count) - kv;
     own.heads = own.kv_heads * (shape->H / shape->kv_heads);
     own.query = own.heads * shape->head_size;
     own.qkv = own.query + 2 * own.kv_heads * shape->head_size;
     own.hidden = ls_slice_begin(shape->hidden, S, first + count) - hidden;
     own.mlp = ls_shape_family(shape)->gated ? 2 * own.hidden : own.hidden;
-    own.vocabulary = ls_slice_begin(shape->V, S, first + count) - own.first_id;
+    own.vocabulary = ls_shape_first_id(shape, S, first + count) - own.first_id;
+    size_t grain = shape->vocabulary_grain ? shape->vocabulary_grain : 1;
+    own.logits = (own.vocabulary + grain - 1) / grain * grain;
     nn->own = own;
     nn->tp_size = S / count;
     nn->tp_index = first / count;

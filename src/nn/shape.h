@@ -54,6 +54,9 @@ typedef struct ls_shape {
     double init_std;      /* of the initial weights */
     ls_rope_shape rope;   /* Llama alone */
     ls_image_shape image; /* image models alone */
+    /* Not of the model but of the matrix unit it is trained with (ls_model_suit_unit): slices of the vocabulary end at
+     * multiples of it; 0: anywhere. */
+    size_t vocabulary_grain;
 } ls_shape;
 
 static inline bool ls_shape_sees_images(const ls_shape *shape) { return shape->arch >= LS_ARCH_LENET; }
@@ -96,6 +99,17 @@ static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
 static inline size_t ls_slice_begin(size_t units, int slices, int i) {
     size_t count = (size_t)slices, k = (size_t)i; /* ⌊k·units / count⌋ without a product that could overflow */
     return units / count * k + units % count * k / count;
+}
+
+/* The same at multiples of `grain`, where every slice gets one. */
+static inline size_t ls_slice_begin_at(size_t units, size_t grain, int slices, int i) {
+    if (grain <= 1 || units / grain < (size_t)slices) return ls_slice_begin(units, slices, i);
+    size_t begin = ls_slice_begin((units + grain - 1) / grain, slices, i) * grain;
+    return begin < units ? begin : units;
+}
+
+static inline size_t ls_shape_first_id(const ls_shape *shape, int slices, int i) {
+    return ls_slice_begin_at(shape->V, shape->vocabulary_grain, slices, i);
 }
 
 #endif

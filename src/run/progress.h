@@ -111,6 +111,8 @@ enum { LS_UNIT_HINT_MAX = 160 };
 
 /* A run of this policy could be faster on some CPUs. The same in all workers. */
 bool ls_unit_hint_is_of_use(const ls_policy *policy);
+/* What is to be said of the unit on a GPU, or of hgmma on a CPU; "": nothing. */
+void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT_HINT_MAX]);
 /* 1 for each unit that this worker has; summed over the workers it is what ls_unit_hint_text() takes. */
 void ls_unit_hint_count(int64_t having[LS_UNITS]);
 /* Empty where not all workers have a faster unit. */

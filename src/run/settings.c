@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "config/value.h"
+#include "device/choose.h"
 #include "model/model.h"
 #include "model/shape_file.h"
 
@@ -17,6 +18,7 @@ enum {
     GHOST_MAX = 32,
     DEFAULT_T_MAX = 1024,
     DEFAULT_GROUPS = 8,
+    GROUP_TOKENS = 8192,
     ARITHMETIC_VERSION = 1
 };
 
@@ -30,14 +32,17 @@ static ls_option_id find_asked_for(const ls_options *o, ls_option_id choice, int
     return id;
 }
 
-static int default_groups(size_t B) {
+/* With hgmma a group has 8192 tokens at least, where there are more than two: each costs a pass over the gradients. */
+static int default_groups(const ls_settings *s) {
+    size_t most = DEFAULT_GROUPS, by_tokens = s->B * s->T / GROUP_TOKENS;
     int groups = 1;
-    while (groups < DEFAULT_GROUPS && (size_t)(2 * groups) <= B) groups *= 2;
+    if (s->policy.unit == LS_UNIT_HGMMA && by_tokens < most) most = by_tokens > 2 ? by_tokens : 2;
+    while ((size_t)(2 * groups) <= most && (size_t)(2 * groups) <= s->B) groups *= 2;
     return groups;
 }
 
 static ls_status resolve_slices(const ls_options *o, ls_settings *s) {
-    s->slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&s->shape);
+    s->slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&s->shape, s->policy.unit);
     if ((s->slices & (s->slices - 1)) == 0 && (size_t)s->slices <= s->shape.kv_heads) return LS_OK;
     return ls_options_fail(o, LS_OPT_slices, "must be a power of two, at most the %zu key/value heads of %s",
                            s->shape.kv_heads, s->shape.name);
@@ -51,7 +56,7 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
                                shape->T);
     size_t per_batch = ls_shape_sees_images(shape) ? DEFAULT_BATCH_IMAGES : DEFAULT_BATCH_TOKENS / s->T;
     s->B = o->global_batch > 0 ? (size_t)o->global_batch : per_batch > 0 ? per_batch : 1;
-    s->groups = o->groups > 0 ? (int)o->groups : default_groups(s->B);
+    s->groups = o->groups > 0 ? (int)o->groups : default_groups(s);
     if ((size_t)s->groups > s->B)
         return ls_options_fail(o, LS_OPT_groups, "a batch of %zu sequences has at most %zu groups", s->B, s->B);
     LS_TRY(resolve_slices(o, s));
@@ -87,7 +92,9 @@ ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
     if (o->precision == LS_PLAN_FP8)
         return ls_options_fail(o, LS_OPT_precision, "only plan knows it: use bf16, fp16 or fp32");
     *out = (ls_policy){.act = dtypes[o->precision], .unit = o->matrix_unit};
-    if (o->matrix_unit == LS_UNIT_AUTO) out->unit = out->act == LS_BF16 ? best_unit() : LS_UNIT_CHAIN;
+    bool is_auto = o->matrix_unit == LS_UNIT_AUTO, is_open = is_auto || !ls_options_is_given(o, LS_OPT_matrix_unit);
+    if (is_open) out->unit = ls_policy_is_16(out) ? ls_device_default_unit(o->device) : LS_UNIT_CHAIN;
+    if (is_auto && out->unit == LS_UNIT_CHAIN && out->act == LS_BF16) out->unit = best_unit();
     if (!ls_unit_takes(out->unit, out->act))
         return ls_options_fail(o, LS_OPT_matrix_unit, out->unit == LS_UNIT_HGMMA
                                                           ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
@@ -289,9 +296,10 @@ ls_status ls_settings_resolve(const ls_options *o, const ls_shape *shape, ls_set
     *out = (ls_settings){.options = *o, .shape = *shape, .val_fraction = o->val_data ? 0 : o->val_fraction};
     if (!ls_options_is_given(o, LS_OPT_eval_every)) out->options.eval_every = o->steps / 10;
     LS_TRY(resolve_saving(o, out));
+    LS_TRY(resolve_policy(o, out));
+    ls_model_suit_unit(&out->shape, out->policy.unit);
     LS_TRY(resolve_batch(o, out));
     LS_TRY(check_dropout(o, out));
-    LS_TRY(resolve_policy(o, out));
     LS_TRY(check_images(o, out));
     LS_TRY(resolve_ghost(o, out));
     LS_TRY(resolve_optimizer(o, out));
@@ -361,5 +369,9 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     ls_options o = resolved(s, lr_steps);
     LS_TRY(ls_identity_add_i64(id, "arithmetic", ARITHMETIC_VERSION, LS_IDENTITY_FIXED));
     LS_TRY(add_shape(&s->shape, id));
-    return ls_identity_add_options(id, &o);
+    LS_TRY(ls_identity_add_options(id, &o));
+    /* Of fp16 runs only those with hgmma name their unit: chain was the only one. */
+    if (s->policy.act != LS_F16 || s->policy.unit == LS_UNIT_CHAIN) return LS_OK;
+    return ls_identity_add_text(id, ls_option_info_get(LS_OPT_matrix_unit)->name, ls_unit_name(s->policy.unit),
+                                LS_IDENTITY_FIXED);
 }

@@ -2,7 +2,8 @@
  * Values that are used as they were given are in `options`, and nowhere else.
  *
  * Defaults of identity fields come from identity fields alone, never from this machine (docs/arithmetic.md): else two
- * machines would run two experiments. Defaults of layout, like the micro-batch, may look at memory. */
+ * machines would run two experiments. The matrix unit is the exception: on a GPU that has it, it is hgmma; the banner
+ * says so, and a run that goes on keeps the unit that it has. Defaults of layout, like the micro-batch, may look at memory. */
 #ifndef LS_RUN_SETTINGS_H
 #define LS_RUN_SETTINGS_H
 
@@ -39,7 +40,7 @@ static inline bool ls_settings_watch_groups(const ls_settings *s) {
     return s->options.numerics > 0 || s->options.on_outlier != LS_OUTLIER_OFF || s->options.audit > 0;
 }
 
-/* --precision and --matrix-unit; the unit is one that this CPU has. */
+/* --precision and --matrix-unit; the unit is one that this CPU has, or, where neither says it, that of --device. */
 ls_status ls_settings_precision(const ls_options *options, ls_policy *out);
 
 enum { LS_SETTINGS_LR_TEXT_MAX = 160 };

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "comm/world.h"
+#include "device/unit_check.h"
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
 #include "run/dry_run.h"
@@ -231,6 +232,7 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
             (long long)settings->options.early_stop);
         goto out;
     }
+    LS_TRY_OUT(ls_device_check_unit(t->device, settings->policy.unit, settings->policy.act));
     LS_TRY_OUT(make_partition(t));
     LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));

@@ -39,7 +39,7 @@ static ls_status load_model(job *j, const char *path) {
     const ls_shape *shape = ls_weights_shape(j->weights);
     if (j->T == 0 || j->T > shape->T)
         return ls_fail(LS_ERR_INPUT, "%zu tokens, but %s has %zu positions", j->T, shape->name, shape->T);
-    LS_TRY(ls_model_create(shape, ls_model_default_slices(shape), &j->model));
+    LS_TRY(ls_model_create(shape, ls_model_default_slices(shape, LS_UNIT_CHAIN), &j->model));
     LS_TRY(ls_device_open_cpu(2, NULL, NULL, &j->device));
     ls_layout_task task = {.model = j->model, .B = 1, .T = j->T, .G = 1};
     ls_partition_setup setup = {.B = 1, .T = j->T, .G = 1, .layout = ls_layout_one(&task, 1)};

@@ -55,6 +55,34 @@ for unit in bfmmla avx512-bf16 amx; do
     rm -rf "$scratch/unit"
 done
 
+# unit STATUS TEXT VARIABLES… -- FLAGS…: a run in 16 bits ends with this status, and says this.
+unit() {
+    local code=$1 line=$2 variables=()
+    shift 2
+    while [ "$1" != -- ]; do variables+=("$1") && shift; done
+    shift
+    case_begin "unit: $line"
+    env -u LS_DEVICE LD_LIBRARY_PATH="$stub" ${variables[@]+"${variables[@]}"} "$BUILD/tests/spoil/lockstep" train "${tiny[@]}" --out "$scratch/unit" "$@" \
+        >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    expect_status "$code"
+    grep -Eq -- "$line" "$scratch/out" "$scratch/err" || fail "it does not say: $line"
+}
+unit 0 'bf16, matrix unit hgmma,' -- --precision bf16 --lr-schedule constant --device cuda
+grep -q "^          matrix unit hgmma: the GPU's tensor cores" "$scratch/out" || fail "no line about the unit"
+# A run that goes on keeps its unit, on whatever device.
+unit 0 'bf16, matrix unit hgmma, .*resumed' -- --resume --steps 2 --device cpu
+rm -rf "$scratch/unit"
+unit 0 'bf16, matrix unit chain,' -- --precision bf16 --lr-schedule constant --device cpu
+unit 0 'bf16, matrix unit chain, .*resumed' -- --resume --steps 2 --device cuda
+rm -rf "$scratch/unit"
+unit 0 'matrix unit chain: without tensor cores, .*9.0' LS_CUDA_CAPABILITY=80 -- --precision fp16
+rm -rf "$scratch/unit"
+unit 2 'GPU 0, .*, has compute capability 8.0, and the tensor cores of the matrix unit hgmma are those of 9.0' LS_CUDA_CAPABILITY=80 -- \
+    --precision bf16 --matrix-unit hgmma --device cuda
+unit 2 'the tensor cores of GPU 0, .*, do not compute by the formula of hgmma: element 0, 0 of a product' \
+    LS_SPOIL='rank=0 step=0 place=product tensor=hgmma flip=1' -- --precision bf16
+
 # Workers 0 and 2 are on GPU 0, worker 1 is on GPU 1, whose memory fails.
 case_begin "GPUs in turn"
 LD_LIBRARY_PATH=$stub LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LS_CUDA_FAULT=cuMemHostAlloc:214 \

@@ -55,9 +55,15 @@ static inline double reference_exp2_table(int part, int which) {
     static const char text[] =
 #include "exp2_table.inc"
         ;
-    const char *at = text;
-    for (int i = 0; i < 3 * part + which; i++) at = strchr(at, ' ') + 1;
-    return atof(at);
+    static double table[64 * 3];
+    if (table[0] == 0) {
+        const char *at = text;
+        for (int i = 0; i < 64 * 3; i++, at = strchr(at, ' ') + 1) {
+            table[i] = atof(at);
+            if (!strchr(at, ' ')) break;
+        }
+    }
+    return table[3 * part + which];
 }
 
 /* Multiplication by hand: partial products, of which those below 2^19 are never made. */

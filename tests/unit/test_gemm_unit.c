@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "device/cpu/kernels.h"
+#include "device/cuda/launch.h"
 
 #include "gemm_problem.h"
 
@@ -165,7 +166,8 @@ static void test_shapes(void **state) {
             int slices = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 1 << below(5) : 1 + (int)below(LS_GEMM_SLICES_MAX);
             size_t m = sizes[below(k > 1000 ? 8 : N)], n = sizes[below(k > 1000 ? 8 : N)];
             problem p;
-            open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)below(3), m, n, k, slices, some_options((ls_unit)unit));
+            open_unit_problem(&p, (ls_unit)unit, 0, (ls_gemm_form)below(3), m, n, k, slices,
+                              some_options((ls_unit)unit));
             check_here(&p, pools[below(POOLS)]);
             close_problem(&p);
         }
@@ -329,6 +331,80 @@ static void test_one_nan(void **state) {
         }
 }
 
+/* Operands as the copy engine of a GPU takes them: around the edges of tiles and steps of k; slices that end with
+ * steps, that are alike, and neither; sequences. */
+static void test_aligned(void **state) {
+    (void)state;
+    static const size_t m[] = {8, 64, 72, 128, 136, 200}, n[] = {8, 24, 120, 128, 136, 192, 200, 256, 264};
+    static const size_t k[] = {8, 16, 24, 64, 72, 128, 136, 320};
+    if (!cuda) skip();
+    stride_step = 8;
+    for (int turn = 0; turn < (ls_cuda_has_wgmma(cuda) ? 90 : 3); turn++) {
+        ls_gemm_form form = (ls_gemm_form)(turn % 3);
+        size_t period = form == LS_GEMM_TN && turn % 2 ? 8 + 8 * below(12) : 0;
+        size_t length = period ? period * (1 + below(6)) : k[below(sizeof k / sizeof *k)];
+        int slices = turn % 4 == 0 ? 1 : (int)(1 + below(4));
+        problem p;
+        open_unit_problem(&p, LS_UNIT_HGMMA, period, form, m[below(sizeof m / sizeof *m)],
+                          n[below(sizeof n / sizeof *n)], length, slices, some_options(LS_UNIT_HGMMA));
+        check_on_cuda(&p, 0);
+        close_problem(&p);
+    }
+    stride_step = 1;
+}
+
+/* As many tiles as a GPU has multiprocessors and more, against the kernels for any alignment. */
+static void test_many_tiles(void **state) {
+    (void)state;
+    static const struct {
+        ls_gemm_form form;
+        size_t m, n, k;
+        int slices;
+        bool accumulate;
+    } cases[] = {
+        {LS_GEMM_NT, 2000, 3000, 256, 1, false}, {LS_GEMM_NT, 2560, 4096, 72, 1, true},
+        {LS_GEMM_NN, 2048, 3200, 640, 2, false}, {LS_GEMM_NN, 1920, 2400, 800, 2, false},
+        {LS_GEMM_NN, 4096, 1600, 320, 5, false}, {LS_GEMM_TN, 1536, 768, 4096, 8, false},
+        {LS_GEMM_TN, 768, 768, 8000, 8, false},  {LS_GEMM_TN, 2304, 3000, 1024, 1, true},
+    };
+    if (!cuda || !ls_cuda_has_wgmma(cuda)) skip();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int otherwise = 0; otherwise < 2; otherwise++) {
+            size_t m = cases[i].m, n = cases[i].n, k = cases[i].k, bounds[LS_GEMM_SLICES_MAX + 1];
+            int slices = cases[i].slices;
+            for (int s = 0; s <= slices; s++) bounds[s] = (size_t)s * (k / (size_t)slices);
+            bounds[slices] = k;
+            float *a = floats(m * k, 0), *b = floats(n * k, 0), *c = floats(m * n, 0), *made[2];
+            uint16_t *a16 = halves(a, m * k, false), *b16 = halves(b, n * k, false);
+            for (int odd = 0; odd < 2; odd++) {
+                void *bases[3];
+                ls_gemm g = {.form = cases[i].form, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k};
+                g.a = on_cuda(a16, m * k, 2, (size_t)odd, &bases[0]);
+                g.b = on_cuda(b16, n * k, 2, (size_t)odd, &bases[1]);
+                g.c = on_cuda(c, m * n, 4, 0, &bases[2]);
+                g.lda = g.form == LS_GEMM_TN ? m : k;
+                g.ldb = g.form == LS_GEMM_NT ? k : n;
+                g.ldc = n;
+                g.slices = slices;
+                g.bounds = slices > 1 ? bounds : NULL;
+                g.accumulate = cases[i].accumulate;
+                made[odd] = room(m * n * 4);
+                assert_int_equal(ls_device_compute_otherwise(cuda, otherwise), LS_OK);
+                if (cuda->ops->gemm(cuda, &g) != LS_OK) fail_msg("%s", ls_status_message());
+                assert_int_equal(ls_device_copy_out(cuda, made[odd], g.c, m * n * 4), LS_OK);
+                for (int j = 0; j < 3; j++) ls_device_free(cuda, bases[j]);
+            }
+            if (memcmp(made[0], made[1], m * n * 4) != 0) fail_msg("case %zu, %d", i, otherwise);
+            free(made[0]);
+            free(made[1]);
+            free(a);
+            free(b);
+            free(c);
+            free(a16);
+            free(b16);
+        }
+}
+
 /* The models by hand, on every CPU: 2^24 + 1, where fp32 has steps of 2. */
 static void test_models(void **state) {
     (void)state;
@@ -397,10 +473,11 @@ static void test_names(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),      cmocka_unit_test(test_models),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_loops),      cmocka_unit_test(test_shapes),  cmocka_unit_test(test_special),
-        cmocka_unit_test(test_sequences),  cmocka_unit_test(test_cuts),    cmocka_unit_test(test_cuts_matter),
-        cmocka_unit_test(test_rectangles), cmocka_unit_test(test_one_nan), cmocka_unit_test(test_long),
+        cmocka_unit_test(test_names),     cmocka_unit_test(test_models),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_loops),     cmocka_unit_test(test_shapes),     cmocka_unit_test(test_special),
+        cmocka_unit_test(test_sequences), cmocka_unit_test(test_cuts),       cmocka_unit_test(test_cuts_matter),
+        cmocka_unit_test(test_aligned),   cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_rectangles),
+        cmocka_unit_test(test_one_nan),   cmocka_unit_test(test_long),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

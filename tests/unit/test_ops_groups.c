@@ -63,11 +63,16 @@ static float chain_step(const factors *f, size_t row, size_t c, float sum) {
     return fmaf(dy, h, sum);
 }
 
-static maybe slice_chain(const factors *f, size_t T, size_t S, size_t sequence, size_t slice, size_t c) {
-    size_t begin = slice * T / S, end = (slice + 1) * T / S;
-    maybe chain = {.there = begin < end, .value = 0.0f};
-    for (size_t t = begin; t < end; t++) chain.value = chain_step(f, sequence * T + t, c, chain.value);
-    return chain;
+static maybe slice_chain(const factors *f, const ls_token_groups *g, size_t sequence, size_t slice, size_t c) {
+    size_t T = g->T, S = (size_t)g->slices, begin = slice * T / S, end = (slice + 1) * T / S;
+    maybe sum = {.there = false}, chain = {.there = true, .value = 0.0f};
+    for (size_t t = begin; t < end; t++) {
+        chain.value = chain_step(f, sequence * T + t, c, chain.value);
+        if (t + 1 < end && !(g->block && (t + 1 - begin) % g->block == 0)) continue;
+        sum = plus(sum, chain);
+        chain.value = 0.0f;
+    }
+    return sum;
 }
 
 /* `before`: what the last call left, where the sum goes on. */
@@ -76,7 +81,7 @@ static float expect_slice(const factors *f, const ls_token_groups *g, size_t sli
     for (int i = 0; i < g->groups; i++) {
         sums[i] = before;
         for (size_t s = g->bounds[i]; s < g->bounds[i + 1]; s++)
-            sums[i] = plus(sums[i], slice_chain(f, g->T, (size_t)g->slices, s, slice, c));
+            sums[i] = plus(sums[i], slice_chain(f, g, s, slice, c));
     }
     maybe sum = tree_of(sums, g->groups);
     return sum.there ? sum.value : -0.0f;
@@ -182,13 +187,18 @@ static const size_t lengths[] = {1, 3, 7, 64};
 static const int slice_counts[] = {1, 2, 8};
 enum { N_LENGTHS = 4, N_SLICE_COUNTS = 3 };
 
-static void check_call(const cut *c, size_t T, int slices, size_t C, bool accumulate) {
+static void check_blocks(const cut *c, size_t T, int slices, size_t C, bool accumulate, size_t block) {
     ls_token_groups g = groups_of(c, T, slices);
     g.accumulate = accumulate;
+    g.block = block;
     tensors t = make_tensors(c->bounds[c->groups], T, (size_t)slices, C);
     call_all(&t, &g, 0);
     expect_all(&t, &g);
     check(accumulate ? "going on" : "groups", T, (size_t)slices);
+}
+
+static void check_call(const cut *c, size_t T, int slices, size_t C, bool accumulate) {
+    check_blocks(c, T, slices, C, accumulate, 0);
 }
 
 static void all_calls(void) {
@@ -202,6 +212,11 @@ static void all_calls(void) {
     /* Rows wide enough to be cut. */
     check_call(&cuts[6], 3, 2, 2500, false);
     check_call(&cuts[1], 7, 1, 777, true);
+    /* Chains of blocks: one, several, a last one that is shorter. */
+    check_blocks(&cuts[6], 64, 2, 19, false, 64);
+    check_blocks(&cuts[1], 64, 2, 67, true, 5);
+    check_blocks(&cuts[4], 150, 1, 4, false, 64);
+    check_blocks(&cuts[6], 7, 2, 1, false, 1);
     /* Many tokens with one id. */
     check_call(&cuts[1], 200, 1, 5, true);
     check_call(&cuts[6], 200, 3, 4, false);

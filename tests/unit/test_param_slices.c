@@ -52,8 +52,13 @@ static void test_widths(void **state) {
     (void)state;
     const ls_shape shapes[] = {layered_gpt2(), layered_llama(), tiny_gpt2(), tiny_llama()};
     for (int s = 0; s < 4; s++)
-        for (int S = 1; S <= ls_model_default_slices(&shapes[s]); S *= 2)
-            for (int tp = 1; tp <= S; tp *= 2) check_widths(&shapes[s], S, tp);
+        for (int S = 1; S <= ls_model_default_slices(&shapes[s], LS_UNIT_CHAIN); S *= 2)
+            for (int tp = 1; tp <= S; tp *= 2) {
+                ls_shape coarse = shapes[s];
+                check_widths(&shapes[s], S, tp);
+                coarse.vocabulary_grain = 4;
+                check_widths(&coarse, S, tp);
+            }
 }
 
 static void test_rows(void **state) {

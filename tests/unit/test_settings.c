@@ -20,11 +20,13 @@ static ls_shape shape_of(const char *preset) {
     return shape;
 }
 
-/* Names and values in turn, NULL at the end. The texts of the settings are those of the last call. */
+/* Names and values in turn, NULL at the end. The texts of the settings are those of the last call. On the CPU, unless
+ * they say otherwise: units have defaults of the device. */
 static ls_status resolve(const ls_shape *shape, const char *const *given, ls_settings *out) {
     static ls_options options;
     ls_options_fini(&options);
     ls_options_defaults(&options);
+    assert_int_equal(ls_options_put(&options, LS_OPT_device, "cpu", LS_ORIGIN_FLAG, 0), LS_OK);
     for (; *given; given += 2) {
         ls_option_id id = ls_option_find(given[0]);
         assert_in_range(id, 0, LS_OPTION_COUNT - 1);
@@ -403,11 +405,14 @@ static void precision_that_is_refused(void **state) {
             ls_settings s;
             char want[128];
             const char *unit = ls_unit_name((ls_unit)u);
+            if (u == LS_UNIT_HGMMA) continue;
             assert_int_equal(RESOLVE(&tiny, &s, "precision", i ? "fp16" : "fp32", "matrix-unit", unit), LS_ERR_INPUT);
             snprintf(want, sizeof want,
                      "--matrix-unit %s: hardware units multiply bf16: use --precision bf16, or chain", unit);
             assert_string_equal(ls_status_message(), want);
         }
+    REFUSED(&tiny, "--matrix-unit hgmma: it multiplies bf16 and fp16: use --precision bf16, or chain", "matrix-unit",
+            "hgmma");
     REFUSED(&tiny, "--loss-scale 8: only fp16 gradients vanish: use --precision fp16, or leave it out", "precision",
             "bf16", "loss-scale", "8");
     REFUSED(&tiny, "--loss-scale 8: only fp16 gradients vanish: use --precision fp16, or leave it out", "loss-scale",
@@ -427,6 +432,35 @@ static void precision_that_is_refused(void **state) {
             "fp16", "loss-scale-initial", "2", "loss-scale-min", "4");
     REFUSED(&tiny, "--master-weights false: with --precision fp32 there are no other weights", "master-weights",
             "false");
+}
+
+/* Fewer slices and groups, and slices of the vocabulary at multiples of 64. */
+static void defaults_of_hgmma(void **state) {
+    (void)state;
+    static const struct {
+        const char *batch, *seq;
+        int groups;
+    } cases[] = {{"1", "64", 1}, {"4", "64", 2}, {"32", "256", 2}, {"32", "1024", 4}, {"64", "1024", 8}, {"512", "1024", 8}};
+    ls_shape gpt2 = shape_of("gpt2-124m"), llama = shape_of("llama-8b");
+    ls_settings s;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(RESOLVE(&gpt2, &s, "precision", "bf16", "matrix-unit", "hgmma", "global-batch", cases[i].batch,
+                                 "seq", cases[i].seq),
+                         LS_OK);
+        assert_int_equal(s.groups, cases[i].groups);
+        assert_int_equal(s.slices, 2);
+    }
+    assert_int_equal(ls_shape_first_id(&s.shape, 2, 1), 393 * 64);
+    assert_int_equal(ls_shape_first_id(&s.shape, 2, 2), 50257);
+    assert_int_equal(ls_shape_first_id(&gpt2, 2, 1), 25128);
+    assert_int_equal(RESOLVE(&llama, &s, "precision", "fp16", "matrix-unit", "hgmma", "slices", "8", "groups", "1"), LS_OK);
+    assert_int_equal(s.slices, 8);
+    assert_int_equal(s.groups, 1);
+    /* With a GPU's name it is the default: which GPU it is, is looked at later where there is none here. */
+    assert_int_equal(RESOLVE(&gpt2, &s, "precision", "fp32", "device", "cuda"), LS_OK);
+    assert_int_equal(s.policy.unit, LS_UNIT_CHAIN);
+    assert_int_equal(RESOLVE(&gpt2, &s, "precision", "fp16", "device", "cuda", "matrix-unit", "chain"), LS_OK);
+    assert_int_equal(s.policy.unit, LS_UNIT_CHAIN);
 }
 
 /* Of another machine, or of none. */
@@ -497,6 +531,9 @@ static void fields_of_precision(void **state) {
     expect_fields(&tiny, LIST("precision", "fp16"),
                   LIST("precision", "loss-scale", "loss-scale-initial", "loss-scale-hysteresis", "loss-scale-window",
                        "loss-scale-min"));
+    expect_fields(&tiny, LIST("precision", "fp16", "matrix-unit", "hgmma"),
+                  LIST("precision", "matrix-unit", "loss-scale", "loss-scale-initial", "loss-scale-hysteresis",
+                       "loss-scale-window", "loss-scale-min"));
     expect_fields(&tiny, LIST("precision", "fp16", "loss-scale", "1"),
                   LIST("precision", "loss-scale", "loss-scale-initial", "loss-scale-hysteresis"));
     /* What only tells is no part of it. */
@@ -562,6 +599,7 @@ int main(void) {
         cmocka_unit_test(rule_of_dropout),
         cmocka_unit_test(precision_options),
         cmocka_unit_test(precision_that_is_refused),
+        cmocka_unit_test(defaults_of_hgmma),
         cmocka_unit_test(units_that_this_cpu_lacks),
         cmocka_unit_test(fields_of_precision),
         cmocka_unit_test(identity_of_fp32_is_unchanged),

@@ -24,6 +24,8 @@ ls_status ls_cuda_count(int *count);
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
 enum { LS_GPUS_LISTED = 16 };
+/* GPUs of this compute capability have the matrix unit hgmma. */
+enum { LS_CUDA_HGMMA_CAPABILITY = 90 };
 
 /* Where the kernels of a GPU come from. */
 typedef enum ls_gpu_kernels { LS_GPU_KERNELS_NONE, LS_GPU_KERNELS_BUILT_IN, LS_GPU_KERNELS_NVRTC } ls_gpu_kernels;

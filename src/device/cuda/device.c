@@ -22,12 +22,14 @@ enum {
     LISTS_EACH = 16, /* of a queue */
     LISTS = LISTS_EACH * LS_QUEUES,
     LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
+    FLAGS_BYTES = LS_CUDA_FLAGS * (int)sizeof(uint32_t),
     PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
     ALIGN_BYTES = 256, /* of what may be moved by the widest instructions */
     /* What is not lent to operations that choose how much scratch they take, they do without; so what a run needs is
      * the same on every GPU, and is that of one with so many multiprocessors, and with the least shared memory. */
     DRY_PROCESSORS = 132,
     DRY_SHARED_BYTES = 99 << 10,
+    WGMMA_CAPABILITY = 90,
     WAIT_LIMIT_S = 600,
     TEARDOWN_LIMIT_S = 10,
     BLOCKS_X_MAX = 0x7FFFFFFF,
@@ -46,6 +48,8 @@ typedef struct cuda_device {
     uint64_t recorded[LS_QUEUES];
     bool otherwise; /* than usual, with the same bits */
     int processors;
+    int capability;
+    bool has_wgmma;
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
     ls_cuda_modules *modules;
@@ -58,8 +62,8 @@ typedef struct cuda_device {
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list[LS_QUEUES];
-    void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES */
-    char name[32];
+    void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
+    char name[32], about[128];
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
@@ -249,6 +253,29 @@ size_t ls_cuda_scratch_limit(ls_device *device) {
     return cuda->lent ? cuda->lent_bytes : SIZE_MAX;
 }
 
+bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
+                       ls_cuda_tensor_map *out) {
+    enum { HOPPER = 90, ALIGNED = 16, ELEMS = 64 };
+    cuda_device *cuda = cuda_of(device);
+    int capability = 0;
+    if (is_dry(cuda) || !cuda->driver->cuTensorMapEncodeTiled || (uintptr_t)at % ALIGNED) return false;
+    if (ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &capability) != LS_OK || capability != HOPPER)
+        return false;
+    uint64_t count[4], stride[3];
+    for (int i = 0; i < 4; i++) count[i] = counts[i];
+    for (int i = 0; i < 3; i++) {
+        stride[i] = counts[i + 1] == 1 ? ALIGNED : strides[i]; /* one alone has no next: any stride will do */
+        if (stride[i] % ALIGNED) return false;
+    }
+    const uint32_t box[4] = {ELEMS, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
+    void *memory;
+    memcpy(&memory, &at, sizeof at);
+    return cuda->driver->cuTensorMapEncodeTiled(out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, memory, count, stride, box,
+                                                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                                CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 static void lend_memory(ls_device *device, void *memory, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (cuda->lent) return;
@@ -271,7 +298,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     CALL(cuda, cuDeviceGetUuid, out->id, cuda->handle);
     CALL(cuda, cuMemGetInfo, &out->free, &out->total);
     out->modules = ls_cuda_modules_bytes(cuda->modules);
-    out->lists = LISTS_BYTES;
+    out->lists = LISTS_BYTES + FLAGS_BYTES;
     out->pinned = PINNED_BYTES;
     return LS_OK;
 }
@@ -356,6 +383,24 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     return LS_OK;
 }
 
+ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *m, ls_cuda_tensor_map *out) {
+    static const int types[] = {[LS_F32] = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                                [LS_BF16] = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                                [LS_F16] = CU_TENSOR_MAP_DATA_TYPE_FLOAT16};
+    const cuda_device *cuda = cuda_of(device);
+    const uint64_t sizes[3] = {m->sizes[0], m->sizes[1], m->sizes[2]}, bytes = ls_dtype_bytes(m->dtype);
+    const uint64_t strides[2] = {m->strides[0] * bytes, m->strides[1] * bytes};
+    const uint32_t box[3] = {m->box[0], m->box[1], 1}, steps[3] = {1, 1, 1};
+    void *at;
+    *out = (ls_cuda_tensor_map){0};
+    if (is_dry(cuda)) return LS_OK;
+    memcpy(&at, &m->at, sizeof at);
+    CALL(cuda, cuTensorMapEncodeTiled, out->words, types[m->dtype], 3, at, sizes, strides, box, steps,
+         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return LS_OK;
+}
+
 /* Matrix products take other tiles, and loops are cut into other blocks, which other multiprocessors get. */
 static ls_status compute_otherwise(ls_device *device, bool otherwise) {
     cuda_of(device)->otherwise = otherwise;
@@ -369,7 +414,27 @@ size_t ls_cuda_blocks(ls_device *device, size_t n) {
     return n < most ? n : most;
 }
 
+ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit) {
+    const cuda_device *cuda = cuda_of(device);
+    if (unit == LS_UNIT_CHAIN || (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
+        return LS_OK;
+    if (unit != LS_UNIT_HGMMA)
+        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(unit));
+    return ls_fail_here(LS_ERR_INPUT,
+                        "%s has compute capability %d.%d, and the tensor cores of the matrix unit hgmma are those of "
+                        "9.0: use --matrix-unit chain, or --precision fp32",
+                        cuda->about, cuda->capability / 10, cuda->capability % 10);
+}
+
 size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->processors; }
+
+bool ls_cuda_has_wgmma(ls_device *device) { return cuda_of(device)->has_wgmma; }
+
+uint32_t *ls_cuda_flags(ls_device *device) {
+    cuda_device *cuda = cuda_of(device);
+    if (is_dry(cuda)) return nowhere;
+    return device->queue == LS_QUEUE_COMPUTE ? (uint32_t *)(void *)((char *)cuda->lists + LISTS_BYTES) : NULL;
+}
 
 size_t ls_cuda_shared_max(ls_device *device) { return cuda_of(device)->shared_max; }
 
@@ -437,6 +502,10 @@ static ls_status open_gpu(cuda_device *cuda) {
         return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu,
                             count);
     CALL(cuda, cuDeviceGet, &cuda->handle, cuda->gpu);
+    char model[96] = "";
+    CALL(cuda, cuDeviceGetName, model, sizeof model, cuda->handle);
+    (void)snprintf(cuda->about, sizeof cuda->about, "GPU %d, %s,", cuda->gpu, model);
+    LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
     cuda->processors = value;
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, cuda->handle);
@@ -453,7 +522,10 @@ static ls_status open_gpu(cuda_device *cuda) {
     void *pinned = NULL;
     CALL(cuda, cuMemHostAlloc, &pinned, PINNED_BYTES, 0);
     cuda->pinned = pinned;
-    LS_TRY(alloc_memory(&cuda->base, LISTS_BYTES, &cuda->lists));
+    LS_TRY(alloc_memory(&cuda->base, LISTS_BYTES + FLAGS_BYTES, &cuda->lists));
+    CALL(cuda, cuMemsetD8Async, address(cuda->lists) + LISTS_BYTES, 0, FLAGS_BYTES, cuda->streams[LS_QUEUE_COMPUTE]);
+    LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &value));
+    cuda->has_wgmma = value == WGMMA_CAPABILITY && cuda->driver->cuTensorMapEncodeTiled;
     return ls_cuda_modules_open(cuda->driver, cuda->gpu, cuda->handle, &cuda->modules);
 }
 
@@ -467,7 +539,7 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     cuda->gpu = gpu;
     cuda->patience_s = ls_cuda_patience_s(WAIT_LIMIT_S);
     (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
-    cuda->base = (ls_device){.name = cuda->name, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
+    cuda->base = (ls_device){.name = cuda->name, .about = cuda->about, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
     ls_status status = open_gpu(cuda);
     if (status != LS_OK) {
         destroy_cuda(&cuda->base);
@@ -492,6 +564,7 @@ ls_status ls_device_open_cuda_dry(ls_device **out) {
     cuda->base = (ls_device){.name = "cuda", .align = ALIGN_BYTES, .calls = &calls, .ops = &ls_cuda_ops};
     cuda->processors = DRY_PROCESSORS;
     cuda->shared_max = DRY_SHARED_BYTES;
+    cuda->has_wgmma = true;
     *out = &cuda->base;
     return LS_OK;
 }

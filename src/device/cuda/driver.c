@@ -38,6 +38,10 @@ static ls_status load_calls(void *library, ls_cuda_driver *driver) {
                             #name);
     LS_CUDA_CALLS(LOAD)
 #undef LOAD
+#define LOAD(name, parameters)                                                                                         \
+    if (get(#name, (void **)(void *)&driver->name, VERSION_MIN, 0, NULL) != CUDA_SUCCESS) driver->name = NULL;
+    LS_CUDA_OPTIONAL_CALLS(LOAD)
+#undef LOAD
     return LS_OK;
 }
 

@@ -39,6 +39,13 @@ enum {
     CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
     CU_STREAM_WAIT_VALUE_GEQ = 0,
     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+    CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
+    CU_TENSOR_MAP_SWIZZLE_128B = 3,
+    CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0, /* +0 */
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
@@ -90,9 +97,16 @@ enum {
     X(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags))                                  \
     X(cuIpcCloseMemHandle, (CUdeviceptr memory))
 
+/* NULL where the driver has it not. */
+#define LS_CUDA_OPTIONAL_CALLS(X)                                                                                      \
+    X(cuTensorMapEncodeTiled,                                                                                          \
+      (void *map, int type, uint32_t rank, void *at, const uint64_t *sizes, const uint64_t *strides,                   \
+       const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
+
 typedef struct ls_cuda_driver {
 #define LS_CUDA_MEMBER(name, parameters) CUresult(*name) parameters;
     LS_CUDA_CALLS(LS_CUDA_MEMBER)
+    LS_CUDA_OPTIONAL_CALLS(LS_CUDA_MEMBER)
 #undef LS_CUDA_MEMBER
     int version; /* 13000 is CUDA 13.0 */
 } ls_cuda_driver;

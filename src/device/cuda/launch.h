@@ -31,6 +31,12 @@ ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);
 /* What an operation may ask for at most where it can do with less. */
 size_t ls_cuda_scratch_limit(ls_device *device);
 
+/* How the copy engine finds tiles of heads, 16-bit numbers: coordinates are element, head, row and sequence, counts[] of
+ * each; strides[] of the last three are in bytes; a tile has 64 elements and `rows` rows, +0 where there are none. False
+ * where the GPU has no such engine, or it does not take these strides. */
+bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
+                       ls_cuda_tensor_map *out);
+
 /* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 64th next list may
  * read it. At most LS_CUDA_LIST_BYTES. */
 enum { LS_CUDA_LIST_BYTES = 64 << 10 };
@@ -41,10 +47,29 @@ bool ls_cuda_computes_otherwise(ls_device *device);
 
 /* Blocks that keep every multiprocessor busy with a loop over n pieces of work: at most n. */
 size_t ls_cuda_blocks(ls_device *device, size_t n);
+/* LS_ERR_INPUT for a matrix unit that no GPU has, and, of this machine, for one that this GPU lacks. */
+ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit);
 /* Multiprocessors of the GPU. */
 size_t ls_cuda_processors(ls_device *device);
 /* Bytes of shared memory that a block may have at most. */
 size_t ls_cuda_shared_max(ls_device *device);
+
+/* Whether the GPU has what the kernels of wgmma.cuh need. */
+bool ls_cuda_has_wgmma(ls_device *device);
+/* A matrix of elements of `dtype`, or several: sizes along its rows, from row to row and from matrix to matrix; strides
+ * of rows and matrices, in elements, multiples of 16 bytes; tiles of `box` elements, rows of 128 bytes, exchanged as in
+ * wgmma.cuh. What a tile has outside of the matrix is +0, and is not written. */
+typedef struct ls_cuda_tiled {
+    const void *at;
+    ls_dtype dtype;
+    size_t sizes[3], strides[2];
+    uint32_t box[2];
+} ls_cuda_tiled;
+ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *matrix, ls_cuda_tensor_map *out);
+/* LS_CUDA_FLAGS numbers of the device for kernels whose blocks wait for each other: 0 when a kernel begins, who leaves
+ * them so. Of the compute queue; NULL for others. */
+enum { LS_CUDA_FLAGS = 4096 };
+uint32_t *ls_cuda_flags(ls_device *device);
 
 static inline size_t ls_cuda_divide_up(size_t n, size_t by) { return n / by + (n % by != 0); }
 

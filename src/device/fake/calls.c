@@ -92,6 +92,9 @@ static void own_ls_batch_norm_call(const ls_fake_copier *c, ls_batch_norm_call *
 
 static void own_ls_norm_call(const ls_fake_copier *c, ls_norm_call *call) {
     TENSOR(x);
+    TENSOR(branch);
+    TENSOR(sum);
+    TENSOR(dx_copy);
     TENSOR(w);
     TENSOR(b);
     TENSOR(y);

@@ -69,13 +69,13 @@ bool ls_partition_keeps_keys(const ls_partition *partition) { return partition->
 /* From the workers that hold them to everybody: `row` is where this worker's logits are, on the last stage. */
 static ls_status share_logits(ls_partition *partition, const float *row, float *logits) {
     const ls_nn *nn = &partition->nn;
-    size_t bytes[LS_SLICES_MAX], V = partition->model->shape.V, slices = (size_t)nn->slices;
+    size_t bytes[LS_SLICES_MAX], V = partition->model->shape.V;
     if (has_head(partition))
         LS_TRY(ls_device_copy_out(partition->device, partition->host + nn->own.first_id, row,
                                   nn->own.vocabulary * sizeof(float)));
     for (int t = 0; t < nn->tp_size; t++)
-        bytes[t] = (ls_slice_begin(V, nn->S, (int)((size_t)(t + 1) * slices)) -
-                    ls_slice_begin(V, nn->S, (int)((size_t)t * slices))) *
+        bytes[t] = (ls_shape_first_id(nn->shape, nn->S, (t + 1) * nn->slices) -
+                    ls_shape_first_id(nn->shape, nn->S, t * nn->slices)) *
                    sizeof(float);
     if (has_head(partition) && partition->tp)
         LS_TRY(ls_comm_all_gather(partition->tp, partition->host + nn->own.first_id, partition->host, bytes));
@@ -130,7 +130,7 @@ static ls_status extend_anew(ls_partition *partition, size_t rows, const int32_t
     LS_TRY(ls_partition_set_tokens(partition, partition->host_ids, NULL));
     LS_TRY(forward_chunks(partition, NULL, 0, 1, true));
     const float *all = partition->nn.scratch.logits;
-    return share_logits(partition, has_head(partition) ? all + (rows - 1) * partition->nn.own.vocabulary : NULL,
+    return share_logits(partition, has_head(partition) ? all + (rows - 1) * partition->nn.own.logits : NULL,
                         logits);
 }
 

@@ -3,7 +3,7 @@
  * A thread takes one token slice and a piece of the columns, and goes through all sequences: so slices, not columns,
  * are what is mainly divided, and a thread reads long stretches of whole rows. Its partial sums lie in its scratch:
  *
- *     | sum | chain | right operands of the tree, one for each level |      each of sums × piece numbers */
+ *     | sum | chain | block | right operands of the tree, one for each level |      each of sums × piece numbers */
 #include "device/cpu/ops/token_sums.h"
 
 #include <assert.h>
@@ -49,7 +49,7 @@ typedef struct chain_job {
 typedef struct chain_task {
     const chain_job *job;
     size_t token_begin, token_end, column, n;
-    float *chain;
+    float *chain, *block;
 } chain_task;
 
 static void fill_negative_zero(float *to, size_t n) {
@@ -81,6 +81,19 @@ static void chain_rows(const chain_task *t, float *to, size_t row, size_t rows) 
     }
 }
 
+/* The chain of a sequence, or the sum of those of its blocks. */
+static void chain_sequence(const chain_task *t, float *to, size_t sequence, size_t elems) {
+    const ls_token_groups *g = t->job->chains->groups;
+    size_t row = sequence * g->T + t->token_begin, end = sequence * g->T + t->token_end;
+    for (size_t step = g->block ? g->block : end - row, first = row, rows; row < end; row += rows) {
+        float *sums = row == first ? to : t->block;
+        rows = end - row < step ? end - row : step;
+        memset(sums, 0, elems * sizeof *sums);
+        chain_rows(t, sums, row, rows);
+        if (row != first) t->job->kernels->add.add_f32(to, to, sums, elems);
+    }
+}
+
 static void chain_leaf(const void *ctx, int group, float *out) {
     const chain_task *t = ctx;
     const ls_cpu_chains *c = t->job->chains;
@@ -90,8 +103,7 @@ static void chain_leaf(const void *ctx, int group, float *out) {
     if (begin == end && !going_on) fill_negative_zero(out, elems);
     for (size_t sequence = begin; sequence < end; sequence++) {
         float *to = going_on ? t->chain : out;
-        memset(to, 0, elems * sizeof *to);
-        chain_rows(t, to, sequence * g->T + t->token_begin, t->token_end - t->token_begin);
+        chain_sequence(t, to, sequence, elems);
         if (going_on) t->job->kernels->add.add_f32(out, out, to, elems);
         going_on = true;
     }
@@ -109,14 +121,15 @@ static void chain_run(void *ctx, size_t task, int thread) {
     size_t slice = task / job->pieces, column = task % job->pieces * job->piece;
     size_t left = c->columns - column, n = left < job->piece ? left : job->piece, at = slice * c->columns + column;
     float *sum = job->scratch + (size_t)thread * job->scratch_elems, *chain = sum + n * (size_t)c->sums;
-    chain_task t = {job, token_of(g, slice), token_of(g, slice + 1), column, n, chain};
+    float *block = chain + n * (size_t)c->sums;
+    chain_task t = {job, token_of(g, slice), token_of(g, slice + 1), column, n, chain, block};
     if (t.token_begin == t.token_end) {
         for (int i = 0; i < c->sums && !g->accumulate; i++) fill_negative_zero(c->out[i] + at, n);
         return;
     }
     for (int i = 0; i < c->sums && g->accumulate; i++) memcpy(sum + (size_t)i * n, c->out[i] + at, n * sizeof *sum);
     ls_cpu_leaves leaves = {job->kernels, chain_leaf, &t, n * (size_t)c->sums};
-    ls_cpu_sum_groups(&leaves, 0, g->groups, sum, chain + leaves.elems);
+    ls_cpu_sum_groups(&leaves, 0, g->groups, sum, block + leaves.elems);
     for (int i = 0; i < c->sums; i++) memcpy(c->out[i] + at, sum + (size_t)i * n, n * sizeof *sum);
 }
 
@@ -137,7 +150,7 @@ ls_status ls_cpu_run_chains(ls_cpu_device *cpu, const ls_cpu_chains *chains) {
     chain_job job = {.chains = chains, .kernels = cpu->kernels};
     job.piece = piece_of(chains->columns, slices, threads);
     job.pieces = (chains->columns + job.piece - 1) / job.piece;
-    job.scratch_elems = job.piece * (size_t)chains->sums * (2 + ls_cpu_sum_levels(g->groups));
+    job.scratch_elems = job.piece * (size_t)chains->sums * (3 + ls_cpu_sum_levels(g->groups));
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, job.scratch_elems * threads * sizeof(float), &scratch));
     job.scratch = scratch;

@@ -5,19 +5,19 @@
 #include "device/cuda/common/types.h"
 
 enum {
-    LS_CUDA_NORM_ROWS = 8, /* of a block */
-    LS_CUDA_NORM_THREADS = 16 * LS_CUDA_NORM_ROWS,
-    LS_CUDA_NORM_CHUNK = 8, /* numbers of each of the sixteen lanes */
-    LS_CUDA_NORM_SHORT = 6, /* chunks of a row that stays in registers */
-    LS_CUDA_NORM_LONG = 8,
+    LS_CUDA_NORM_ROWS = 8,      /* of a block, at most */
+    LS_CUDA_NORM_THREADS = 256, /* of a block, at most */
 };
 
+/* As ls_norm_call. */
 typedef struct ls_cuda_norm {
     size_t rows, C;
     int rms, act, add;
     float eps;
     const float *x;
     size_t x_stride;
+    const void *branch; /* NULL: x is normalised, else x + branch */
+    float *sum;         /* NULL: nobody wants it */
     const float *w, *b;
     void *y;
     size_t y_stride;
@@ -26,6 +26,10 @@ typedef struct ls_cuda_norm {
     size_t dy_stride;
     float *dx;
     size_t dx_stride;
+    void *dx_copy; /* NULL: none */
+    int together;  /* rows of a block: their numbers lie in shared memory; 0: one row, which is too long for it */
+    int pitch;     /* numbers from one of them to the next */
+    int aligned;   /* rows of all tensors begin with packs of four and end with them */
 } ls_cuda_norm;
 
 #endif

@@ -1,13 +1,21 @@
-/* peak.h: what the kernel of peak.cu is started with. */
+/* peak.h: what the kernels of peak.cu are started with. */
 #ifndef LS_DEVICE_CUDA_ARGS_PEAK_H
 #define LS_DEVICE_CUDA_ARGS_PEAK_H
 
 #include "device/cuda/common/types.h"
 
 enum { LS_CUDA_PEAK_THREADS = 256, LS_CUDA_PEAK_CHAINS = 16 };
+/* A block of peak_hgmma makes so many products of this size a step. */
+enum {
+    LS_CUDA_PEAK_HGMMA_THREADS = 128,
+    LS_CUDA_PEAK_HGMMA_M = 64,
+    LS_CUDA_PEAK_HGMMA_N = 256,
+    LS_CUDA_PEAK_HGMMA_K = 16,
+    LS_CUDA_PEAK_HGMMA_TOGETHER = 4
+};
 
 typedef struct ls_cuda_peak {
-    size_t steps; /* of each chain of a thread */
+    size_t steps; /* of each chain of a thread, or of a block */
     float factor;
     float *out; /* written only if a sum is a number that cannot come */
 } ls_cuda_peak;

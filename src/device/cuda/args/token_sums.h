@@ -19,6 +19,7 @@ typedef struct ls_cuda_slices {
 typedef struct ls_cuda_chains {
     ls_cuda_rows rows;
     ls_cuda_slices slices;
+    size_t block; /* tokens of a chain; the chains of a slice are added ascending */
     int act;
     const void *dy;
     size_t dy_stride;

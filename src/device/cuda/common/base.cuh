@@ -67,6 +67,8 @@ LS_DEVICE float from_f16(uint16_t half) {
     return __uint_as_float(sign | __float_as_uint((float)rest * 0x1p-24f));
 }
 
+LS_DEVICE float plain_from_f16(uint16_t half) { return from_f16(half); }
+
 LS_DEVICE uint16_t to_f16(float x) {
     uint32_t bits = __float_as_uint(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
     if (rest > 0x7F800000u) return 0x7E00u;
@@ -76,9 +78,14 @@ LS_DEVICE uint16_t to_f16(float x) {
     return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
 }
 #else
-LS_DEVICE float from_f16(uint16_t half) {
+LS_DEVICE float plain_from_f16(uint16_t half) {
     float x;
     asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(half));
+    return x;
+}
+
+LS_DEVICE float from_f16(uint16_t half) {
+    float x = plain_from_f16(half);
     return x != x ? __uint_as_float(LS_NAN_BITS) : x;
 }
 
@@ -118,6 +125,15 @@ LS_DEVICE void copy_async_commit() {}
 template <int N> LS_DEVICE void copy_async_wait() {}
 #endif
 
+/* Brings the 128 bytes around an address nearer: into the cache that all multiprocessors share. */
+LS_DEVICE void prefetch(const void *global) {
+#ifndef LS_CUDA_ON_CPU_H
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
+#else
+    (void)global;
+#endif
+}
+
 /* ---- sums over a row ----------------------------------------------------------------------------------------------- */
 
 /* The end of a sum16: thread j of sixteen neighbours has lane j; all of them get the sum. */
@@ -137,6 +153,20 @@ struct bf16 {
 struct f16 {
     uint16_t bits;
 };
+
+#ifndef LS_CUDA_ON_CPU_H
+/* Two numbers, neither of which is NaN: rounded, the first in the low half. */
+LS_DEVICE uint32_t rounded_two(bf16, float low, float high) {
+    uint32_t two;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+LS_DEVICE uint32_t rounded_two(f16, float low, float high) {
+    uint32_t two;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+#endif
 
 /* Exact. */
 LS_DEVICE float load(const float *p) { return *p; }

@@ -11,9 +11,17 @@ template <int W> struct pack { float v[W]; };
 
 /* Plain widening: a NaN stays one, which is all that arithmetic needs. */
 LS_DEVICE float wide_of(bf16, uint32_t bits) { return __uint_as_float(bits << 16); }
-LS_DEVICE float wide_of(f16, uint32_t bits) { return from_f16((uint16_t)bits); }
+LS_DEVICE float wide_of(f16, uint32_t bits) { return plain_from_f16((uint16_t)bits); }
 LS_DEVICE uint32_t bits_of(bf16, float x) { return to_bf16(x); }
 LS_DEVICE uint32_t bits_of(f16, float x) { return to_f16(x); }
+
+/* Two neighbours. One instruction rounds both; of a NaN it makes another NaN than the contract's. */
+template <class T> LS_DEVICE uint32_t bits_of_two(T type, float low, float high) {
+#ifndef LS_CUDA_ON_CPU_H
+    if (low == low && high == high) return rounded_two(type, low, high);
+#endif
+    return bits_of(type, low) | bits_of(type, high) << 16;
+}
 
 template <int W> struct packed;
 
@@ -36,8 +44,7 @@ template <> struct packed<4> {
         *(float4 *)p = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
     }
     template <class T> LS_DEVICE static void store(T *p, const pack<4> &x) {
-        *(uint2 *)p = make_uint2(bits_of(T(), x.v[0]) | bits_of(T(), x.v[1]) << 16,
-                                 bits_of(T(), x.v[2]) | bits_of(T(), x.v[3]) << 16);
+        *(uint2 *)p = make_uint2(bits_of_two(T(), x.v[0], x.v[1]), bits_of_two(T(), x.v[2], x.v[3]));
     }
 };
 
@@ -51,7 +58,7 @@ template <> struct packed<8> {
     template <class T> LS_DEVICE static void store(T *p, const pack<8> &x) {
         uint32_t b[4];
 #pragma unroll
-        for (int i = 0; i < 4; i++) b[i] = bits_of(T(), x.v[2 * i]) | bits_of(T(), x.v[2 * i + 1]) << 16;
+        for (int i = 0; i < 4; i++) b[i] = bits_of_two(T(), x.v[2 * i], x.v[2 * i + 1]);
         *(uint4 *)p = make_uint4(b[0], b[1], b[2], b[3]);
     }
 };

@@ -5,13 +5,16 @@
  * slice while the others raise the next:
  *
  *     first warps         | add stretch 0 | add stretch 1 | …
- *     others   | exp of 0 | exp of 1      | exp of 2      | … */
+ *     others   | exp of 0 | exp of 1      | exp of 2      | …
+ *
+ * A multiprocessor has room for one long row, and nothing is read while it computes: so a block asks for the row that
+ * comes after its own, which waits in the GPU's cache then. */
 #include "device/cuda/args/loss.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/tree.cuh"
 
-enum { AT_ONCE = 4, RUN = 128 }; /* RUN: elements that a warp raises at a time */
+enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2 }; /* of a thread */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -84,21 +87,14 @@ LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
     for (size_t i = threadIdx.x; i <= a.slices; i += blockDim.x) ends[i] = (uint32_t)(size_at(a.bounds, i) - a.first);
 }
 
-/* Exponentials of `runs` runs of every slice, from element `begin` on, by the warps number `first` and up. */
-LS_DEVICE void raise_stretch(float *row, const uint32_t *ends, unsigned slices, float m, unsigned begin, unsigned runs,
-                             unsigned first) {
-    const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
-    for (unsigned unit = threadIdx.x / 32 - first; unit < slices * runs; unit += warps - first) {
-        const unsigned slice = unit / runs, i = begin + unit % runs * RUN + lane, at = ends[slice],
-                       n = ends[slice + 1] - at;
-        float x[RUN / 32];
-#pragma unroll
-        for (unsigned k = 0; k < RUN / 32; k++) x[k] = i + 32 * k < n ? row[at + i + 32 * k] : m;
-#pragma unroll
-        for (unsigned k = 0; k < RUN / 32; k++) x[k] = exp_below(x[k] - m);
-#pragma unroll
-        for (unsigned k = 0; k < RUN / 32; k++)
-            if (i + 32 * k < n) row[at + i + 32 * k] = x[k];
+/* e^x for x ≤ 0. */
+LS_DEVICE float exp_number(float x) { return x < -0x1.5d589ep+6f ? 0.0f : exp_core(x); }
+
+/* Exponentials of packs begin … end − 1 of the row, by `threads` threads of which this is number `thread`. */
+LS_DEVICE void raise(float *row, float m, unsigned begin, unsigned end, unsigned thread, unsigned threads) {
+    for (unsigned p = begin + thread; p < end; p += threads) {
+        float *at = row + 4 * p;
+        store_pack<4>(at, map(load_pack<4>((const float *)at), [=](float x) { return exp_number(x - m); }));
     }
 }
 
@@ -107,44 +103,60 @@ LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice
                             float sum) {
     enum { LOADS = 16 };
     const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
-    for (unsigned i = begin + threadIdx.x % 16; i < to; i += 16 * LOADS) {
-        float x[LOADS];
+    unsigned i = begin + threadIdx.x % 16;
+    if (i + 16 * (LOADS - 1) < to) {
+        /* Numbers of the next turn are on their way while those of this one are added. */
+        float x[LOADS], next[LOADS];
 #pragma unroll
-        for (unsigned k = 0; k < LOADS; k++)
-            if (i + 16 * k < to) x[k] = row[at + i + 16 * k];
+        for (unsigned k = 0; k < LOADS; k++) x[k] = row[at + i + 16 * k];
+        for (i += 16 * LOADS; i + 16 * (LOADS - 1) < to; i += 16 * LOADS) {
 #pragma unroll
-        for (unsigned k = 0; k < LOADS; k++)
-            if (i + 16 * k < to) sum = sum + x[k];
+            for (unsigned k = 0; k < LOADS; k++) next[k] = row[at + i + 16 * k];
+#pragma unroll
+            for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
+#pragma unroll
+            for (unsigned k = 0; k < LOADS; k++) x[k] = next[k];
+        }
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
     }
+    for (; i < to; i += 16) sum = sum + row[at + i];
     return sum;
 }
 
-/* The exponentials of a row in shared memory, and their sums by slices. */
+/* The exponentials of a row in shared memory, and their sums by slices. A slice raises the packs from that of its first
+ * element on; the one in which it ends, the next slice raises first of all. */
 LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
     const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32,
-                   warps = blockDim.x / 32;
-    unsigned longest = 0;
-    for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
+                   warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
     if (4 * adders > warps) {
-        raise_stretch(row, ends, slices, m, 0, (longest + RUN - 1) / RUN, 0);
+        raise(row, m, 0, packs, threadIdx.x, blockDim.x);
         __syncthreads();
         for (unsigned first = 0; first < chains; first += blockDim.x) {
             const unsigned slice = (first + threadIdx.x) / 16;
-            float sum = slice < slices ? add_stretch(row, ends, slice, 0, longest, 0.0f) : 0.0f;
+            float sum = slice < slices ? add_stretch(row, ends, slice, 0, ~0u, 0.0f) : 0.0f;
             sum = join16(sum);
             if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
         }
         __syncthreads();
         return;
     }
-    /* A stretch gives every raising warp two runs, so that none waits long for another. */
-    const unsigned runs = 2 * (warps - adders) / slices, stretch = runs * RUN, slice = threadIdx.x / 16;
+    unsigned longest = 0;
+    for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
+    /* A stretch gives every raising warp some packs, so that none waits long for another. Sums stay sixteen elements
+     * behind: a slice need not begin with a pack. */
+    const unsigned raisers = (warps - adders) * 32, each = raisers / slices / 4 * 4, stretch = 4 * PACKS_OF_A_STRETCH * each,
+                   slice = threadIdx.x / 16, number = threadIdx.x - 32 * adders;
     float sum = 0.0f;
-    for (unsigned begin = 0; begin < longest + stretch; begin += stretch) {
-        if (threadIdx.x >= 32 * adders)
-            raise_stretch(row, ends, slices, m, begin, runs, adders);
-        else if (slice < slices && begin > 0)
-            sum = add_stretch(row, ends, slice, begin - stretch, begin, sum);
+    for (unsigned begin = 0; begin < longest + stretch + 16; begin += stretch) {
+        if (threadIdx.x >= 32 * adders) {
+            const unsigned s = number / each, first = s < slices ? ends[s] / 4 : 0,
+                           last = s + 1 < slices ? ends[s + 1] / 4 : packs,
+                           from = first + begin / 4, to = from + stretch / 4 < last ? from + stretch / 4 : last;
+            if (s < slices) raise(row, m, from, to, number % each, each);
+        } else if (slice < slices && begin > 0) {
+            sum = add_stretch(row, ends, slice, begin > stretch ? begin - stretch - 16 : 0, begin - 16, sum);
+        }
         __syncthreads();
     }
     if (threadIdx.x < 32 * adders) {
@@ -154,13 +166,37 @@ LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, 
     __syncthreads();
 }
 
+/* e / l of a row, with `inverse`, 1 / l as it is rounded. With a quotient that is one of the two neighbours of the true
+ * one, a step with the exact remainder gives the rounded one (Markstein); the remainder is exact where e is not tiny. */
+LS_DEVICE float quotient_of(float e, float l, float inverse) {
+    float q = e * inverse;
+    q = __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
+    return __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
+}
+
 template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *row, T *dz, float l, int64_t target) {
+    const float inverse = __frcp_rn(l);
     visit_row<1>(a, row, [&](auto w, size_t i, const auto &e) {
         pack<w.n> d;
+        float least = e.v[0];
 #pragma unroll
-        for (int k = 0; k < w.n; k++) d.v[k] = dz_of(e.v[k], l, a.g, (int64_t)(i + k) == target);
+        for (int k = 1; k < w.n; k++) least = e.v[k] < least ? e.v[k] : least;
+        if (least >= 0x1p-90f) {
+#pragma unroll
+            for (int k = 0; k < w.n; k++) d.v[k] = quotient_of(e.v[k], l, inverse) * a.g;
+        } else {
+#pragma unroll
+            for (int k = 0; k < w.n; k++) d.v[k] = __fdiv_rn(e.v[k], l) * a.g;
+        }
         store_pack<w.n>(dz + i, d);
     });
+    __syncthreads();
+    if (threadIdx.x == 0) store(dz + target, dz_of(row[target], l, a.g, true));
+}
+
+/* Where the largest logit is not finite, nothing is: it is itself, or the difference to it. */
+template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float value) {
+    for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) store(dz + i, value);
 }
 
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
@@ -179,20 +215,30 @@ LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
         m = most_of(m, x);
     });
     m = row_max(a, row, m, space); /* waits for the row too */
-    sum_row(a, row, m, sums, ends);
+    if (r + a.ahead < a.rows)
+        for (size_t i = (size_t)threadIdx.x * 32; i < a.columns; i += (size_t)blockDim.x * 32)
+            prefetch(z + a.ahead * a.z_stride + i);
+    const bool is_finite = abs_of(m) < __uint_as_float(0x7F800000u);
+    if (is_finite) sum_row(a, row, m, sums, ends);
     if (threadIdx.x == 0) {
         tree<1> t;
         t.begin();
-        for (size_t i = 0; i < a.slices; i++) t.push((int)i, pack<1>{{sums[i]}});
+        for (size_t i = 0; i < a.slices && is_finite; i++) t.push((int)i, pack<1>{{sums[i]}});
         t.end();
-        sum = t.sum.v[0];
+        sum = is_finite ? t.sum.v[0] : __uint_as_float(LS_NAN_BITS);
         a.loss[r] = value_of(z_target, m, sum);
         if (a.m) a.m[r] = m;
         if (a.l) a.l[r] = sum;
     }
     if (!a.dz) return;
     __syncthreads();
-    LS_BY_TYPE(a.dz_dtype, T, { grad_row(a, row, (T *)a.dz + r * a.dz_stride + a.first, sum, target); });
+    LS_BY_TYPE(a.dz_dtype, T, {
+        T *dz = (T *)a.dz + r * a.dz_stride + a.first;
+        if (is_finite)
+            grad_row(a, row, dz, sum, target);
+        else
+            fill_row(a, dz, sum);
+    });
 }
 
 /* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */

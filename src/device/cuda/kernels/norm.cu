@@ -1,145 +1,251 @@
-/* norm.cu: layer norm and RMS norm (docs/arithmetic.md, "Norms"). Half a warp has a row: thread j of sixteen is lane j of
- * sum16, so a sum is a chain of C / 16 additions and four exchanges.
+/* norm.cu: layer norm and RMS norm (docs/arithmetic.md, "Norms"). A block has some rows, and three phases:
  *
- * A lane's numbers come in chunks. A row of up to N chunks is read once and stays in registers, all its loads under way
- * together; N 0: every pass reads a longer one again, chunk by chunk. In a chunk all loads come before the first store,
- * with which the compiler may not exchange them. */
-#include "device/cuda/common/base.cuh"
+ *     take    all threads: rows from memory into shared memory; backward makes g and h of them
+ *     sum     half a warp for a row: thread j of sixteen is lane j of sum16
+ *     put     all threads: results from what lies in shared memory
+ *
+ * So memory is read once, by wide loads, whatever the length of a row. The chains of a sum are long and few; blocks
+ * that wait for theirs leave the memory to the others of the multiprocessor. A row that is longer than shared memory is
+ * read again in each phase. */
 #include "device/cuda/args/norm.h"
+#include "device/cuda/common/pack.cuh"
 
-enum { CHUNK = LS_CUDA_NORM_CHUNK, SHORT = LS_CUDA_NORM_SHORT, LONG = LS_CUDA_NORM_LONG };
+enum { AT_ONCE = 4, STEPS = 16 }; /* rows that a thread has under way; numbers that a lane has */
 
-/* One of the numbers of lane j in a chunk: its column. */
-LS_DEVICE size_t column_of(size_t chunk, int k, int j) { return (chunk * CHUNK + k) * 16 + j; }
-
-/* A lane's numbers of a row. */
-template <int N, class T> struct lane_numbers {
-    const T *row;
-    size_t C;
-    int j;
-    float held[N ? N : 1][CHUNK];
-
-    LS_DEVICE void read(int to, size_t chunk) {
-        LS_UNROLL for (int k = 0; k < CHUNK; k++)
-            held[to][k] = column_of(chunk, k, j) < C ? load(row + column_of(chunk, k, j)) : 0.0f;
-    }
-    LS_DEVICE void open(const T *begin, size_t columns, int lane) {
-        row = begin, C = columns, j = lane;
-        LS_UNROLL for (int s = 0; s < N; s++) read(s, s);
-    }
-    LS_DEVICE const float *chunk(size_t s) {
-        if (!N) read(0, s);
-        return held[N ? s : 0];
+struct norm_block {
+    size_t first, rows; /* rows that are there */
+    LS_DEVICE explicit norm_block(const ls_cuda_norm &a) {
+        const size_t together = a.together ? (size_t)a.together : 1;
+        first = blockIdx.x * together;
+        rows = a.rows - first < together ? a.rows - first : together;
     }
 };
 
-/* All chunks s; the numbers k of one that are there, and their columns. */
-#define EACH_CHUNK(s) LS_UNROLL for (size_t s = 0; s < (N ? (size_t)N : (C + 16 * CHUNK - 1) / (16 * CHUNK)); s++)
-#define EACH_NUMBER(s, k, c)                          \
-    LS_UNROLL for (int k = 0; k < CHUNK; k++)         \
-        if (const size_t c = column_of(s, k, j); c < C)
+/* Each pack of columns and each row of the block: before(column) is what all rows share there. */
+template <int W, class B, class L, class F>
+LS_DEVICE void each_pack(const ls_cuda_norm &a, const norm_block &at, const B &before, const L &load, const F &finish) {
+    for (size_t c = (size_t)threadIdx.x * W; c < a.C; c += (size_t)blockDim.x * W) {
+        const auto shared = before(c);
+        for (size_t first = 0; first < at.rows; first += AT_ONCE) {
+            decltype(load((size_t)0, c)) in[AT_ONCE];
+            LS_UNROLL for (int k = 0; k < AT_ONCE; k++) if (first + k < at.rows) in[k] = load(first + k, c);
+            LS_UNROLL for (int k = 0; k < AT_ONCE; k++) if (first + k < at.rows) finish(first + k, c, shared, in[k]);
+        }
+    }
+}
 
-struct norm_place {
+/* use(number of a lane) for all of them in their order, several loads before the first use. */
+template <class L, class F> LS_DEVICE void each_step(size_t C, const L &load, const F &use) {
+    size_t i = threadIdx.x % 16;
+    for (; i + 16 * (STEPS - 1) < C; i += 16 * STEPS) {
+        decltype(load(i)) in[STEPS];
+        LS_UNROLL for (int k = 0; k < STEPS; k++) in[k] = load(i + 16 * k);
+        LS_UNROLL for (int k = 0; k < STEPS; k++) use(in[k]);
+    }
+    for (; i < C; i += 16) use(load(i));
+}
+
+/* The row of this thread's half warp, for whole warps: an exchange needs all lanes, so one without a row takes that of
+ * another and writes nothing. */
+LS_DEVICE bool sums(const norm_block &at, size_t &row, bool &is_in) {
+    if (threadIdx.x / 32 * 2 >= at.rows) return false;
+    row = threadIdx.x / 16;
+    is_in = row < at.rows;
+    if (!is_in) row = 0;
+    return true;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+/* What is normalised. */
+template <int W, class T> LS_DEVICE pack<W> input(const ls_cuda_norm &a, size_t row, size_t c) {
+    pack<W> x = load_pack<W>(a.x + row * a.x_stride + c);
+    return a.branch ? add(x, load_pack<W>((const T *)a.branch + row * a.C + c)) : x;
+}
+
+template <int W> struct weights { pack<W> w, b; };
+
+template <bool RMS, class T, int W, bool HELD> LS_DEVICE void forward_rows(const ls_cuda_norm &a) {
+    __shared__ float means[LS_CUDA_NORM_ROWS], rstds[LS_CUDA_NORM_ROWS];
+    LS_SHARED(float, held);
+    const norm_block at(a);
+    const size_t pitch = (size_t)a.pitch;
+    if (HELD && !a.branch) {
+        each_pack<W>(
+            a, at, [](size_t) { return 0; }, [](size_t, size_t) { return 0; },
+            [&](size_t r, size_t c, int, int) {
+                const float *from = a.x + (at.first + r) * a.x_stride + c;
+                W == 4 ? copy16_async(held + r * pitch + c, from) : copy4_async(held + r * pitch + c, from);
+            });
+        copy_async_commit();
+        copy_async_wait<0>();
+    } else if (HELD) {
+        each_pack<W>(
+            a, at, [](size_t) { return 0; }, [&](size_t r, size_t c) { return input<W, T>(a, at.first + r, c); },
+            [&](size_t r, size_t c, int, const pack<W> &x) { store_pack<W>(held + r * pitch + c, x); });
+    }
+    if (HELD) __syncthreads();
+
     size_t row;
     bool is_in;
-    LS_DEVICE explicit norm_place(const ls_cuda_norm &a) {
-        row = (size_t)blockIdx.x * LS_CUDA_NORM_ROWS + threadIdx.x / 16;
-        is_in = row < a.rows;
-        if (!is_in) row = a.rows - 1; /* does the same again and writes nothing: an exchange needs all lanes */
+    if (sums(at, row, is_in)) {
+        const float n = (float)a.C;
+        float sum = 0.0f, mean = 0.0f, squares = 0.0f;
+        auto number = [&](size_t i) { return HELD ? held[row * pitch + i] : input<1, T>(a, at.first + row, i).v[0]; };
+        if (!RMS) {
+            each_step(a.C, number, [&](float x) { sum = sum + x; });
+            mean = __fdiv_rn(join16(sum), n);
+        }
+        each_step(a.C, number, [&](float x) {
+            float d = RMS ? x : x - mean;
+            squares = __fmaf_rn(d, d, squares);
+        });
+        const float rstd = __fdiv_rn(1.0f, __fsqrt_rn(__fdiv_rn(join16(squares), n) + a.eps));
+        if (is_in && threadIdx.x % 16 == 0) {
+            means[row] = mean, rstds[row] = rstd;
+            a.rstd[at.first + row] = rstd;
+            if (!RMS) a.mean[at.first + row] = mean;
+        }
+    }
+    __syncthreads();
+
+    each_pack<W>(
+        a, at,
+        [&](size_t c) {
+            weights<W> w = {load_pack<W>(a.w + c), {}};
+            if (!RMS) w.b = load_pack<W>(a.b + c);
+            return w;
+        },
+        [&](size_t r, size_t c) {
+            return HELD ? load_pack<W>((const float *)held + r * pitch + c) : input<W, T>(a, at.first + r, c);
+        },
+        [&](size_t r, size_t c, const weights<W> &w, const pack<W> &x) {
+            const float mean = means[r], rstd = rstds[r];
+            pack<W> y;
+            LS_UNROLL for (int k = 0; k < W; k++)
+                y.v[k] = RMS ? (x.v[k] * rstd) * w.w.v[k] : __fmaf_rn((x.v[k] - mean) * rstd, w.w.v[k], w.b.v[k]);
+            if (a.sum) store_pack<W>(a.sum + (at.first + r) * a.C + c, x);
+            store_pack<W>((T *)a.y + (at.first + r) * a.y_stride + c, y);
+        });
+}
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* g = dy·w and h, the normalised x. */
+template <int W> struct factors { pack<W> g, h; };
+
+template <bool RMS, class T, int W> struct raw_packs {
+    pack<W> dy, x;
+    float mean, rstd;
+
+    LS_DEVICE raw_packs() {}
+    LS_DEVICE raw_packs(const ls_cuda_norm &a, size_t row, size_t c) {
+        dy = load_pack<W>((const T *)a.dy + row * a.dy_stride + c);
+        x = load_pack<W>(a.x + row * a.x_stride + c);
+        rstd = a.rstd[row], mean = RMS ? 0.0f : a.mean[row];
+    }
+    LS_DEVICE factors<W> factors_with(const pack<W> &w) const {
+        factors<W> f;
+        LS_UNROLL for (int k = 0; k < W; k++) {
+            f.g.v[k] = dy.v[k] * w.v[k];
+            f.h.v[k] = (RMS ? x.v[k] : x.v[k] - mean) * rstd;
+        }
+        return f;
     }
 };
 
-template <bool RMS, class T, int N> LS_DEVICE void forward_row(const ls_cuda_norm &a) {
-    const size_t C = a.C;
-    const float n = (float)C;
-    const int j = threadIdx.x % 16;
-    const norm_place at(a);
-    lane_numbers<N, float> x;
-    x.open(a.x + at.row * a.x_stride, C, j);
-    float sum = 0.0f, mean = 0.0f, squares = 0.0f;
-    if (!RMS) {
-        EACH_CHUNK(s) {
-            const float *v = x.chunk(s);
-            EACH_NUMBER(s, k, c) sum = sum + v[k];
-        }
-        mean = __fdiv_rn(join16(sum), n);
+template <int W> struct grad_packs {
+    factors<W> f;
+    pack<W> old;
+};
+
+template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(const ls_cuda_norm &a) {
+    __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
+    LS_SHARED(float, gs);
+    const norm_block at(a);
+    const size_t pitch = (size_t)a.pitch;
+    float *hs = gs + (size_t)a.together * pitch;
+    auto weight = [&](size_t c) { return load_pack<W>(a.w + c); };
+    if (HELD) {
+        each_pack<W>(
+            a, at, weight,
+            [&](size_t r, size_t c) {
+                /* What the gradient is added to is needed later; until then it may come nearer. */
+                if (a.add && c % 32 < W) prefetch(a.dx + (at.first + r) * a.dx_stride + c);
+                return raw_packs<RMS, T, W>(a, at.first + r, c);
+            },
+            [&](size_t r, size_t c, const pack<W> &w, const raw_packs<RMS, T, W> &in) {
+                const factors<W> f = in.factors_with(w);
+                store_pack<W>(gs + r * pitch + c, f.g);
+                store_pack<W>(hs + r * pitch + c, f.h);
+            });
+        __syncthreads();
     }
-    EACH_CHUNK(s) {
-        const float *v = x.chunk(s);
-        EACH_NUMBER(s, k, c) {
-            float d = RMS ? v[k] : v[k] - mean;
-            squares = __fmaf_rn(d, d, squares);
-        }
+
+    size_t row;
+    bool is_in;
+    if (sums(at, row, is_in)) {
+        const float n = (float)a.C;
+        float sum = 0.0f, dot = 0.0f;
+        each_step(
+            a.C,
+            [&](size_t i) {
+                return HELD ? factors<1>{{{gs[row * pitch + i]}}, {{hs[row * pitch + i]}}}
+                            : raw_packs<RMS, T, 1>(a, at.first + row, i).factors_with(load_pack<1>(a.w + i));
+            },
+            [&](const factors<1> &f) {
+                dot = __fmaf_rn(f.g.v[0], f.h.v[0], dot);
+                if (!RMS) sum = sum + f.g.v[0];
+            });
+        const float t = __fdiv_rn(join16(dot), n), mean = RMS ? 0.0f : __fdiv_rn(join16(sum), n);
+        if (is_in && threadIdx.x % 16 == 0) ts[row] = t, means[row] = mean;
     }
-    float rstd = __fdiv_rn(1.0f, __fsqrt_rn(__fdiv_rn(join16(squares), n) + a.eps));
-    if (!at.is_in) return;
-    T *y = (T *)a.y + at.row * a.y_stride;
-    EACH_CHUNK(s) {
-        const float *v = x.chunk(s);
-        float w[CHUNK], b[CHUNK];
-        EACH_NUMBER(s, k, c) w[k] = a.w[c];
-        if (!RMS) EACH_NUMBER(s, k, c) b[k] = a.b[c];
-        EACH_NUMBER(s, k, c) store(y + c, RMS ? (v[k] * rstd) * w[k] : __fmaf_rn((v[k] - mean) * rstd, w[k], b[k]));
-    }
-    if (j == 0) {
-        a.rstd[at.row] = rstd;
-        if (!RMS) a.mean[at.row] = mean;
-    }
+    __syncthreads();
+
+    each_pack<W>(
+        a, at, weight,
+        [&](size_t r, size_t c) {
+            grad_packs<W> in;
+            if (HELD)
+                in.f = {load_pack<W>((const float *)gs + r * pitch + c), load_pack<W>((const float *)hs + r * pitch + c)};
+            else
+                in.f = raw_packs<RMS, T, W>(a, at.first + r, c).factors_with(weight(c));
+            if (a.add) in.old = load_pack<W>((const float *)a.dx + (at.first + r) * a.dx_stride + c);
+            return in;
+        },
+        [&](size_t r, size_t c, const pack<W> &, const grad_packs<W> &in) {
+            const float t = ts[r], mean = means[r], rstd = a.rstd[at.first + r];
+            pack<W> dx;
+            LS_UNROLL for (int k = 0; k < W; k++) {
+                const float g = in.f.g.v[k], z = rstd * __fmaf_rn(-in.f.h.v[k], t, RMS ? g : g - mean);
+                dx.v[k] = a.add ? in.old.v[k] + z : z;
+            }
+            store_pack<W>(a.dx + (at.first + r) * a.dx_stride + c, dx);
+            if (a.dx_copy) store_pack<W>((T *)a.dx_copy + (at.first + r) * a.C + c, dx);
+        });
 }
 
-template <bool RMS, class T, int N> LS_DEVICE void backward_row(const ls_cuda_norm &a) {
-    const size_t C = a.C;
-    const float n = (float)C;
-    const int j = threadIdx.x % 16;
-    const norm_place at(a);
-    lane_numbers<N, float> x;
-    lane_numbers<N, T> dy;
-    x.open(a.x + at.row * a.x_stride, C, j);
-    dy.open((const T *)a.dy + at.row * a.dy_stride, C, j);
-    const float mean = RMS ? 0.0f : a.mean[at.row], rstd = a.rstd[at.row];
-    float gs = 0.0f, ghs = 0.0f;
-    EACH_CHUNK(s) {
-        const float *v = x.chunk(s), *d = dy.chunk(s);
-        EACH_NUMBER(s, k, c) {
-            float g = d[k] * a.w[c], h = (RMS ? v[k] : v[k] - mean) * rstd;
-            ghs = __fmaf_rn(g, h, ghs);
-            if (!RMS) gs = gs + g;
-        }
-    }
-    float t = __fdiv_rn(join16(ghs), n), mean_g = RMS ? 0.0f : __fdiv_rn(join16(gs), n);
-    if (!at.is_in) return;
-    float *dx = a.dx + at.row * a.dx_stride;
-    EACH_CHUNK(s) {
-        const float *v = x.chunk(s), *d = dy.chunk(s);
-        float w[CHUNK], old[CHUNK];
-        EACH_NUMBER(s, k, c) w[k] = a.w[c];
-        if (a.add) EACH_NUMBER(s, k, c) old[k] = dx[c];
-        EACH_NUMBER(s, k, c) {
-            float g = d[k] * w[k], h = (RMS ? v[k] : v[k] - mean) * rstd;
-            float z = rstd * __fmaf_rn(-h, t, RMS ? g : g - mean_g);
-            dx[c] = a.add ? old[k] + z : z;
-        }
-    }
-}
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
-LS_KERNEL(norm_forward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
-    LS_BY_TYPE(a.act, T, {
-        if (a.C <= LONG * CHUNK * 16)
-            a.rms ? forward_row<true, T, LONG>(a) : forward_row<false, T, LONG>(a);
-        else
-            a.rms ? forward_row<true, T, 0>(a) : forward_row<false, T, 0>(a);
-    });
-}
+#define BY_SHAPE(rows, RMS, T)               \
+    do {                                     \
+        if (!a.together)                     \
+            rows<RMS, T, 1, false>(a);       \
+        else if (a.aligned)                  \
+            rows<RMS, T, 4, true>(a);        \
+        else                                 \
+            rows<RMS, T, 1, true>(a);        \
+    } while (0)
 
-/* More numbers in registers leave room for fewer rows, so long rows have a kernel of their own. */
-LS_KERNEL(norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
-    LS_BY_TYPE(a.act, T, {
-        if (a.C <= SHORT * CHUNK * 16)
-            a.rms ? backward_row<true, T, SHORT>(a) : backward_row<false, T, SHORT>(a);
-        else
-            a.rms ? backward_row<true, T, 0>(a) : backward_row<false, T, 0>(a);
-    });
+LS_KERNEL(layer_norm_forward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+    LS_BY_TYPE(a.act, T, { BY_SHAPE(forward_rows, false, T); });
 }
-LS_KERNEL(norm_backward_long, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
-    LS_BY_TYPE(a.act, T, { a.rms ? backward_row<true, T, LONG>(a) : backward_row<false, T, LONG>(a); });
+LS_KERNEL(rms_norm_forward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+    LS_BY_TYPE(a.act, T, { BY_SHAPE(forward_rows, true, T); });
+}
+LS_KERNEL(layer_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+    LS_BY_TYPE(a.act, T, { BY_SHAPE(backward_rows, false, T); });
+}
+LS_KERNEL(rms_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+    LS_BY_TYPE(a.act, T, { BY_SHAPE(backward_rows, true, T); });
 }

@@ -36,10 +36,9 @@ template <int KIND, int W> LS_DEVICE void add_token(chain_sums<W> &sums, const c
     }
 }
 
-template <int KIND, int W, int U, class T> LS_DEVICE void chain(const ls_cuda_chains &a, size_t number, size_t c) {
-    const size_t sequence = number / a.slices.slices, slice = number % a.slices.slices;
-    size_t row = sequence * a.slices.T + token_of(a.slices, slice);
-    const size_t end = sequence * a.slices.T + token_of(a.slices, slice + 1);
+/* The chain over rows row … end − 1. */
+template <int KIND, int W, int U, class T>
+LS_DEVICE chain_sums<W> chain_block(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
     chain_sums<W> sums = {};
     for (; row < end; row += U) {
         chain_packs<W> in[U];
@@ -49,6 +48,21 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chain(const ls_cuda_ch
 #pragma unroll
         for (int u = 0; u < U; u++)
             if (row + u < end) add_token<KIND>(sums, in[u]);
+    }
+    return sums;
+}
+
+template <int KIND, int W, int U, class T> LS_DEVICE void chain(const ls_cuda_chains &a, size_t number, size_t c) {
+    const size_t sequence = number / a.slices.slices, slice = number % a.slices.slices;
+    size_t row = sequence * a.slices.T + token_of(a.slices, slice);
+    const size_t end = sequence * a.slices.T + token_of(a.slices, slice + 1);
+    chain_sums<W> sums = {};
+    for (bool is_first = true; row < end; is_first = false) {
+        const size_t block_end = end - row < a.block ? end : row + a.block;
+        chain_sums<W> block = chain_block<KIND, W, U, T>(a, row, block_end, c);
+        sums.w = is_first ? block.w : add(sums.w, block.w);
+        sums.b = is_first ? block.b : add(sums.b, block.b);
+        row = block_end;
     }
     size_t at = number * a.rows.columns + c;
     store_pack<W>(a.out[0] + at, KIND == LS_CUDA_CHAIN_BIAS ? sums.b : sums.w);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "device/cuda/ops/ops.h"
+#include "device/cuda/ops/attention.h"
 
 enum {
     T_MAX = 1 << 30,
@@ -23,26 +23,21 @@ typedef struct pass {
 /* By the size of heads: 64, 128, any up to 128, any up to 256. */
 enum { SIZES = 4 };
 static const pass forward_passes[SIZES] = {{LS_CUDA_attention_forward_64, 64, 128, 64},
-                                           {LS_CUDA_attention_forward_128, 128, 64, 48},
-                                           {LS_CUDA_attention_forward_any, 128, 64, 48},
-                                           {LS_CUDA_attention_forward_wide, 256, 64, 64}};
-static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 64},
-                                           {LS_CUDA_attention_queries_128, 128, 64, 64},
-                                           {LS_CUDA_attention_queries_any, 128, 64, 64},
+                                           {LS_CUDA_attention_forward_128, 128, 64, 64},
+                                           {LS_CUDA_attention_forward_any, 128, 64, 64},
+                                           {LS_CUDA_attention_forward_wide, 256, 64, 32}};
+static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 32},
+                                           {LS_CUDA_attention_queries_128, 128, 64, 32},
+                                           {LS_CUDA_attention_queries_any, 128, 64, 32},
                                            {LS_CUDA_attention_queries_wide, 256, 32, 32}};
-static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 64},
-                                        {LS_CUDA_attention_keys_128, 128, 64, 64},
-                                        {LS_CUDA_attention_keys_any, 128, 64, 64},
+static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 32},
+                                        {LS_CUDA_attention_keys_128, 128, 64, 32},
+                                        {LS_CUDA_attention_keys_any, 128, 64, 32},
                                         {LS_CUDA_attention_keys_wide, 256, 32, 32}};
 
 static int size_index(size_t head_size) { return head_size == 64 ? 0 : head_size == 128 ? 1 : head_size < 128 ? 2 : 3; }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
-
-typedef struct attention_job {
-    ls_cuda_attention args;
-    size_t B, heads, kv_heads, queries;
-} attention_job;
 
 static ls_cuda_heads heads_of(const void *at, size_t row_stride, size_t head_stride, size_t rows) {
     ls_cuda_heads h = {.row_stride = row_stride, .head_stride = head_stride, .sequence_stride = rows * row_stride};
@@ -105,13 +100,14 @@ static ls_status check(const ls_attention_call *call) {
     return LS_OK;
 }
 
-static ls_status open_job(ls_device *device, const ls_attention_call *call, bool backward, attention_job *job) {
+ls_status ls_cuda_attention_open(ls_device *device, const ls_attention_call *call, bool backward,
+                                 ls_cuda_attention_job *job) {
     assert(call->nparts >= 1);
     LS_TRY(check(call));
     const ls_attention *first = &call->parts[0];
     ls_cuda_attention_part parts[PARTS_MAX];
     bool is_vector = first->head_size % 4 == 0;
-    *job = (attention_job){.B = call->B, .queries = first->T - first->first_query};
+    *job = (ls_cuda_attention_job){.B = call->B, .queries = first->T - first->first_query};
     for (int p = 0; p < call->nparts; p++) {
         const ls_attention *a = &call->parts[p];
         assert(a->heads % a->kv_heads == 0 && a->first_query <= a->T && a->scale > 0);
@@ -138,40 +134,46 @@ static ls_status open_job(ls_device *device, const ls_attention_call *call, bool
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-static ls_status run_pass(ls_device *device, const attention_job *job, const pass *p, size_t rows, size_t heads,
+static ls_status run_pass(ls_device *device, const ls_cuda_attention_job *job, const pass *p, size_t rows, size_t heads,
                           unsigned threads, size_t elems) {
     if (!job->B) return LS_OK;
     ls_cuda_grid grid = {ls_cuda_divide_up(rows, p->own), heads, job->B};
     return ls_cuda_launch(device, p->kernel, grid, threads, elems * sizeof(float), &job->args);
 }
 
-static ls_status run_few(ls_device *device, const attention_job *job, size_t bytes) {
+static ls_status run_few(ls_device *device, const ls_cuda_attention_job *job, size_t bytes) {
     ls_cuda_grid grid = {job->queries, job->heads, job->B};
     return ls_cuda_launch(device, LS_CUDA_attention_few, grid, LS_CUDA_ATTENTION_FEW_THREADS, bytes, &job->args);
 }
 
+static bool is_hgmma(const ls_attention_call *call) {
+    return call->parts[0].act != LS_F32 && call->parts[0].unit == LS_UNIT_HGMMA;
+}
+
 ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_call *call) {
-    attention_job job;
-    LS_TRY(open_job(device, call, false, &job));
+    ls_cuda_attention_job job;
+    LS_TRY(ls_cuda_attention_open(device, call, false, &job));
+    if (is_hgmma(call)) return ls_cuda_attention_hgmma_forward(device, call, &job);
     size_t few_bytes =
         (LS_CUDA_ATTENTION_HEAD_MAX + LS_CUDA_ATTENTION_FEW_THREADS / 32 + (size_t)job.args.T) * sizeof(float);
     if (job.B && job.queries <= FEW_QUERIES && few_bytes <= ls_cuda_shared_max(device))
         return run_few(device, &job, few_bytes);
     const pass *p = &forward_passes[size_index(call->parts[0].head_size)];
-    return run_pass(device, &job, p, job.queries, job.heads, LS_CUDA_ATTENTION_FORWARD_THREADS,
+    return run_pass(device, &job, p, job.queries, job.heads, LS_CUDA_ATTENTION_THREADS,
                     LS_CUDA_ATTENTION_FORWARD_ELEMS(p->size, p->own, p->other));
 }
 
 ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_call *call) {
     assert(call->parts[0].first_query == 0);
-    attention_job job;
-    LS_TRY(open_job(device, call, true, &job));
+    ls_cuda_attention_job job;
+    LS_TRY(ls_cuda_attention_open(device, call, true, &job));
+    if (is_hgmma(call)) return ls_cuda_attention_hgmma_backward(device, call, &job);
     int size = size_index(call->parts[0].head_size);
     const pass dots = {LS_CUDA_attention_dots, 0, LS_CUDA_ATTENTION_DOTS_ROWS, 0}, *q = &queries_passes[size],
                *k = &keys_passes[size];
     LS_TRY(run_pass(device, &job, &dots, job.queries, job.heads, 16 * LS_CUDA_ATTENTION_DOTS_ROWS, 0));
-    LS_TRY(run_pass(device, &job, q, job.queries, job.heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
+    LS_TRY(run_pass(device, &job, q, job.queries, job.heads, LS_CUDA_ATTENTION_THREADS,
                     LS_CUDA_ATTENTION_QUERIES_ELEMS(q->size, q->own, q->other)));
-    return run_pass(device, &job, k, job.queries, job.kv_heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
+    return run_pass(device, &job, k, job.queries, job.kv_heads, LS_CUDA_ATTENTION_THREADS,
                     LS_CUDA_ATTENTION_KEYS_ELEMS(k->size, k->own, k->other));
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "device/cuda/ops/hgmma.h"
 #include "device/cuda/ops/ops.h"
 
 /* The most that scratch for slices apart and for sums that wait may be. */
@@ -79,9 +80,9 @@ static const kernel_set odd_gather_kernels = {
 };
 
 static const kernel_set hgmma_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn},
-    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt},
-    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn},
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL},
 };
 
 static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *args, bool gathers) {
@@ -386,6 +387,11 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
+    if (g->unit == LS_UNIT_HGMMA && ls_cuda_hgmma_takes(device, g)) {
+        bool is_done;
+        LS_TRY(ls_cuda_hgmma_run(device, g, &args.g, &is_done));
+        if (is_done) return LS_OK;
+    }
     if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
     const ls_cuda_windows *windows =
@@ -422,8 +428,7 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
 }
 
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
-    if (call->unit != LS_UNIT_CHAIN && call->unit != LS_UNIT_HGMMA)
-        return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(call->unit));
+    LS_TRY(ls_cuda_check_unit(device, call->unit));
     LS_TRY(ls_gemm_check(call));
     return run(device, call);
 }

@@ -28,7 +28,8 @@ static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss 
                           .dz_dtype = (int)c->dz_dtype,
                           .dz_stride = c->dz_stride,
                           .g = c->g,
-                          .over = c->dz && (const void *)c->z == c->dz && c->dz_dtype != LS_F32};
+                          .over = c->dz && (const void *)c->z == c->dz && c->dz_dtype != LS_F32,
+                          .ahead = ls_cuda_processors(device)};
     LS_TRY(ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1));
     bool dz_fits = !c->dz || ls_cuda_fits((const char *)c->dz + first * ls_dtype_bytes(c->dz_dtype), c->dz_dtype,
                                           c->dz_stride, WIDTH);

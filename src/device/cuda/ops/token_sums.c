@@ -29,6 +29,7 @@ static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_ch
            elems = sequences * slices * columns;
     void *scratch = NULL;
     args->slices = (ls_cuda_slices){.T = groups->T, .slices = slices, .are_listed = groups->tokens != NULL};
+    args->block = groups->block ? groups->block : SIZE_MAX;
     if (groups->tokens) LS_TRY(ls_cuda_sizes_set(device, &args->slices.tokens, groups->tokens, slices + 1));
     LS_TRY(ls_cuda_scratch(device, ((size_t)sums * (elems + WIDTH)) * sizeof(float), &scratch));
     args->out[0] = scratch;

@@ -1,0 +1,135 @@
+/* gpu_products.c: rates of 16-bit products of the unit hgmma on a GPU, at the sizes of GPT-2 124M (64 sequences of 1024
+ * tokens), GPT-2 1.5B (8 of 1024) and a Llama of 1B (8 of 4096), in TFLOP/s: forward, gradients of inputs (in two
+ * slices where a layer is cut so) and of weights (in groups of sequences).
+ *
+ *     gpu_products [--json] [GPU]
+ *
+ * --json: an object a line: {"kernel", "time_us", "flops_per_s"}. Each figure is the least of some rounds; a round
+ * enqueues a product several times and waits once. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "device/cuda/cuda.h"
+#include "device/ops.h"
+
+enum { ROUNDS = 4, AT_ONCE = 4, RANDOM_ELEMS = 1 << 24 };
+
+typedef struct bench {
+    ls_device *device;
+    bool is_json;
+    void *a, *b, *c;
+} bench;
+
+/* Numbers as models have them: zeros would need less power, and so run faster. */
+static ls_status fill(ls_device *device, void *to, size_t elems) {
+    static uint16_t *numbers;
+    if (!numbers) {
+        numbers = malloc(RANDOM_ELEMS * sizeof *numbers);
+        if (!numbers) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+        for (uint64_t i = 0; i < RANDOM_ELEMS; i++) {
+            uint64_t bits = ls_rng_u64(ls_rng_key_make(1, 1, 0), i);
+            numbers[i] = (uint16_t)((bits & 0x8000) | (120 + (bits >> 16) % 8) << 7 | (bits & 127));
+        }
+    }
+    for (size_t at = 0; at < elems; at += RANDOM_ELEMS) {
+        size_t n = elems - at < RANDOM_ELEMS ? elems - at : RANDOM_ELEMS;
+        LS_TRY(ls_device_copy_in(device, (uint16_t *)to + at, numbers, n * sizeof *numbers));
+    }
+    return LS_OK;
+}
+
+static ls_status report(bench *b, const char *name, const ls_gemm *g) {
+    double least = 0, flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    for (int round = 0; round <= ROUNDS; round++) {
+        double begin = ls_clock_seconds();
+        for (int i = 0; i < AT_ONCE; i++) LS_TRY(b->device->ops->gemm(b->device, g));
+        LS_TRY(ls_device_finish(b->device));
+        double seconds = (ls_clock_seconds() - begin) / AT_ONCE;
+        if (round == 1 || (round > 1 && seconds < least)) least = seconds; /* the first round loads the kernel */
+    }
+    if (b->is_json)
+        printf("{\"kernel\": \"%s\", \"time_us\": %.2f, \"flops_per_s\": %.4g}\n", name, 1e6 * least, flops / least);
+    else
+        printf("%-44s %10.1f us %9.1f TFLOP/s\n", name, 1e6 * least, flops / least * 1e-12);
+    fflush(stdout);
+    return LS_OK;
+}
+
+static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
+    static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
+    size_t bounds[LS_GEMM_SLICES_MAX + 1];
+    for (int s = 0; s <= slices; s++) bounds[s] = (size_t)s * k / (size_t)slices;
+    ls_gemm g = {.form = form,
+                 .dtype = LS_BF16,
+                 .unit = LS_UNIT_HGMMA,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .a = b->a,
+                 .b = b->b,
+                 .lda = form == LS_GEMM_TN ? m : k,
+                 .ldb = form == LS_GEMM_NT ? k : n,
+                 .c = b->c,
+                 .c_dtype = form == LS_GEMM_TN ? LS_F32 : LS_BF16,
+                 .ldc = n,
+                 .slices = slices,
+                 .bounds = slices > 1 ? bounds : NULL};
+    char name[96];
+    snprintf(name, sizeof name, "hgmma/%s/%s/%zux%zux%zu/slices=%d", what, forms[form], m, n, k, slices);
+    return report(b, name, &g);
+}
+
+/* A layer of `in` to `out` numbers: W is [out][in] where its rows are cut between workers, and [in][out] where its
+ * columns are. */
+typedef struct layer {
+    const char *name;
+    size_t rows, in, out;
+} layer;
+
+static ls_status measure_layer(bench *b, const layer *l, int groups) {
+    size_t rows = l->rows;
+    LS_TRY(measure(b, l->name, LS_GEMM_NT, rows, l->out, l->in, 1));
+    LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 1));
+    LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 2));
+    LS_TRY(measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, 1));
+    return measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, groups);
+}
+
+static ls_status run(bench *b) {
+    static const layer layers[] = {
+        {"124M-qkv", 65536, 768, 2304},   {"124M-out", 65536, 768, 768},    {"124M-in", 65536, 768, 3072},
+        {"124M-head", 8192, 768, 50304},  {"1.5B-qkv", 8192, 1600, 4800},   {"1.5B-out", 8192, 1600, 1600},
+        {"1.5B-in", 8192, 1600, 6400},    {"llama-qkv", 32768, 2048, 3072}, {"llama-out", 32768, 2048, 2048},
+        {"llama-in", 32768, 2048, 16384},
+    };
+    enum { GROUPS = 8, LAYERS = sizeof layers / sizeof *layers };
+    void **tensors[] = {&b->a, &b->b, &b->c};
+    const size_t elems = (size_t)1 << 30;
+    for (int i = 0; i < 3; i++) LS_TRY(ls_device_alloc(b->device, elems * sizeof(uint16_t), tensors[i]));
+    LS_TRY(fill(b->device, b->a, elems));
+    LS_TRY(fill(b->device, b->b, elems));
+    for (size_t i = 0; i < LAYERS; i++) LS_TRY(measure_layer(b, &layers[i], GROUPS));
+    for (int i = 0; i < 3; i++) ls_device_free(b->device, *tensors[i]);
+    return LS_OK;
+}
+
+int main(int argc, char **argv) {
+    bench b = {0};
+    int gpu = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            b.is_json = true;
+        else
+            gpu = atoi(argv[i]);
+    }
+    ls_status status = ls_device_open_cuda(gpu, &b.device);
+    if (status == LS_OK) status = run(&b);
+    if (status != LS_OK) fprintf(stderr, "gpu_products: %s\n", ls_status_message());
+    ls_device_destroy(b.device);
+    return status == LS_OK ? 0 : 1;
+}

@@ -1,0 +1,58 @@
+/* attention_hgmma.h: what the kernels of attention_hgmma.cu and attention_hgmma_any.cu are started with. */
+#ifndef LS_DEVICE_CUDA_ARGS_ATTENTION_HGMMA_H
+#define LS_DEVICE_CUDA_ARGS_ATTENTION_HGMMA_H
+
+#include "device/cuda/args/attention.h"
+
+enum {
+    LS_CUDA_HGMMA_KEYS = 128,       /* of a block of the running maximum: the contract's */
+    LS_CUDA_HGMMA_ANY_QUERIES = 64, /* rows of a tile of attention_hgmma_any.cu */
+    LS_CUDA_HGMMA_ANY_KEYS = 64,    /* of a tile of its backward */
+    LS_CUDA_HGMMA_ANY_FORWARD_THREADS = 128,
+    LS_CUDA_HGMMA_ANY_BACKWARD_THREADS = 256,
+    LS_CUDA_HGMMA_STATS_ROWS = 16,
+    LS_CUDA_HGMMA_STAT_STEP = 128, /* rows of statistics are filled up to a multiple */
+    LS_CUDA_HGMMA_PARTS = 7,       /* of one launch with tensor maps */
+};
+
+/* Numbers of 16 bits in shared memory; rows have 8 more than they need, against bank conflicts. */
+#define LS_CUDA_HGMMA_ANY_FORWARD_ELEMS(d)                                                                             \
+    ((LS_CUDA_HGMMA_ANY_QUERIES + 2 * LS_CUDA_HGMMA_KEYS) * ((d) + 8) +                                                \
+     LS_CUDA_HGMMA_ANY_QUERIES * (LS_CUDA_HGMMA_KEYS + 8))
+#define LS_CUDA_HGMMA_ANY_BACKWARD_ELEMS(d)                                                                            \
+    (2 * (LS_CUDA_HGMMA_ANY_QUERIES + LS_CUDA_HGMMA_ANY_KEYS) * ((d) + 8) +                                            \
+     2 * LS_CUDA_HGMMA_ANY_QUERIES * (LS_CUDA_HGMMA_ANY_KEYS + 8))
+
+/* Tiles of attention_hgmma.cu: warp groups that compute, rows, bytes of shared memory. */
+enum {
+    LS_CUDA_HGMMA_FORWARD_GROUPS_64 = 3,
+    LS_CUDA_HGMMA_FORWARD_GROUPS_128 = 2,
+    LS_CUDA_HGMMA_BACKWARD_GROUPS = 2,
+    LS_CUDA_HGMMA_SHARED = 224 << 10, /* all that there is: a multiprocessor has one block */
+};
+
+/* a.parts are those of this launch. stats has, for each sequence and head of the call, stat_rows numbers L and as many
+ * D; rows that are no queries have L = +∞ and D = 0, so that their weights are +0. */
+typedef struct ls_cuda_attention_hgmma {
+    ls_cuda_attention a;
+    float *stats;
+    size_t stat_rows;
+    uint32_t B, heads, kv_heads;
+    uint32_t all_heads, head0; /* heads of the call; the number of this launch's first one */
+} ls_cuda_attention_hgmma;
+
+/* Coordinates are element, head, row, sequence. */
+typedef struct ls_cuda_attention_maps {
+    ls_cuda_tensor_map q, k, v, dout;
+} ls_cuda_attention_maps;
+
+/* Blocks stay and take one tile after another: tiles of `together` heads, the longest first, then those of the next
+ * heads, so that keys and values are still in the cache when the next tile needs them. */
+typedef struct ls_cuda_attention_tiles {
+    ls_cuda_attention_hgmma h;
+    uint32_t rows; /* tiles of a head */
+    uint32_t together;
+    ls_cuda_attention_maps maps[LS_CUDA_HGMMA_PARTS];
+} ls_cuda_attention_tiles;
+
+#endif

@@ -1,0 +1,538 @@
+/* attention_hgmma.cu: attention with the unit hgmma (docs/arithmetic.md, "With hgmma") on tensor cores of compute
+ * capability 9.0: tiles come by the tensor memory accelerator, products are those of warp groups.
+ *
+ *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by
+ *     keys       a tile is 128 keys, 64 for each warp group; the queries of all heads of the kv head pass by, 64 at a
+ *                time: dK and dV
+ *     queries    a tile is 128 queries; keys pass by, 64 at a time: dQ
+ *
+ * One more warp group only copies. Blocks stay, and take one tile after another (ls_cuda_attention_tiles). Heads have
+ * 64 or 128 numbers here, smaller ones are filled up with zeros by the copies, as are rows behind the end. A thread has
+ * rows lane / 4 and that + 8 of its warp's sixteen, and columns 2·(lane mod 4) and the next of each eight. */
+#ifndef LS_CUDA_ON_CPU_H
+#include "device/cuda/kernels/attention_hgmma.cuh"
+#include "device/cuda/kernels/wgmma_attention.cuh"
+
+/* Elsewhere these kernels are never started. */
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
+#define LS_ON_HOPPER(...) __VA_ARGS__
+#else
+#define LS_ON_HOPPER(...)
+#endif
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+struct tile_place {
+    int row; /* counted in tiles */
+    int part;
+    uint32_t sequence, head; /* the head in its part */
+    uint32_t first;          /* the number of the part's first query head */
+};
+
+/* `heads` are those of the launch, of queries or of keys. LAST_FIRST: tiles with larger numbers are longer. */
+template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
+    const uint32_t heads = OF_KEYS ? t.h.kv_heads : t.h.heads, all = heads * t.h.B, group = t.together * t.rows;
+    const uint32_t first = number / group * t.together, count = min(t.together, all - first), rest = number % group;
+    const uint32_t head = first + rest % count, row = rest / count;
+    tile_place p = {(int)(LAST_FIRST ? t.rows - 1 - row : row), 0, head / heads, head % heads, 0};
+    for (;; p.part++) {
+        const ls_cuda_attention_part &part = t.h.a.parts[p.part];
+        const uint32_t here = OF_KEYS ? part.kv_heads : part.heads;
+        if (p.head < here) return p;
+        p.head -= here;
+        p.first += part.heads;
+    }
+}
+
+LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
+    return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
+}
+
+/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
+LS_DEVICE uint32_t anew(uint32_t number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
+LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
+
+/* A warp group's 64 rows of a result, each number times `factor[0]` or, 8 rows down, `factor[1]`. Lanes exchange
+ * numbers, so that each writes 16 bytes. */
+template <bool IS_F16, int D>
+LS_DEVICE void store_tile(const ls_cuda_heads &to, uint32_t sequence, uint32_t head, int row, int rows, int head_size,
+                          const float (&x)[D / 2], float factor0, float factor1, int lane) {
+    uint16_t *at = (uint16_t *)to.at + head_at(to, sequence, head);
+    const int t = lane % 4;
+    LS_UNROLL for (int half = 0; half < 2; half++) {
+        const int r = row + lane / 4 + 8 * half;
+        const float factor = half ? factor1 : factor0;
+        LS_UNROLL for (int i = 0; i < D / 8; i += 4) {
+            uint32_t mine[4], theirs[4];
+            LS_UNROLL for (int j = 0; j < 4; j++)
+                mine[j] = rounded_pair<IS_F16>(x[(i + j) * 4 + 2 * half] * factor, x[(i + j) * 4 + 2 * half + 1] * factor);
+            /* Lane t gets the pairs of eight columns i + t from lanes 0 … 3. */
+            LS_UNROLL for (int step = 0; step < 4; step++) {
+                const int from = t ^ step;
+                const uint32_t give = from == 0 ? mine[0] : from == 1 ? mine[1] : from == 2 ? mine[2] : mine[3];
+                const uint32_t got = step ? __shfl_xor_sync(~0u, give, step) : give;
+                theirs[0] = from == 0 ? got : theirs[0];
+                theirs[1] = from == 1 ? got : theirs[1];
+                theirs[2] = from == 2 ? got : theirs[2];
+                theirs[3] = from == 3 ? got : theirs[3];
+            }
+            const int column = (i + t) * 8;
+            if (r < rows && column < head_size)
+                *(uint4 *)(at + (size_t)r * to.row_stride + column) =
+                    make_uint4(theirs[0], theirs[1], theirs[2], theirs[3]);
+        }
+    }
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+enum { KEYS = LS_CUDA_HGMMA_KEYS };
+
+template <int D, int GROUPS> struct forward_shared {
+    static constexpr int STAGES = D == 64 ? 3 : 2, QUERIES = 64 * GROUPS;
+    uint16_t q[2][QUERIES * D], k[STAGES][KEYS * D], v[STAGES][KEYS * D];
+    uint64_t q_full[2], q_empty[2], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+};
+
+template <class T> LS_DEVICE T &shared_at_1024() {
+    static_assert(sizeof(T) + 1024 <= LS_CUDA_HGMMA_SHARED);
+    extern __shared__ float4 ls_shared_memory[];
+    return *(T *)(((size_t)ls_shared_memory + 1023) & ~(size_t)1023);
+}
+
+template <int D, int GROUPS, int REGISTERS, bool IN_TURN, bool IS_F16>
+LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
+    using memory = forward_shared<D, GROUPS>;
+    constexpr int STAGES = memory::STAGES, QUERIES = memory::QUERIES;
+    auto &s = shared_at_1024<memory>();
+    const ls_cuda_attention &a = t.h.a;
+    const int group = threadIdx.x / 128, thread = threadIdx.x % 128, rows = a.T - a.first_query;
+    const uint32_t tiles = tiles_of(t, false);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) barrier_init(&s.q_full[i], 1), barrier_init(&s.q_empty[i], GROUPS);
+        for (int i = 0; i < STAGES; i++) {
+            barrier_init(&s.k_full[i], 1), barrier_init(&s.k_empty[i], GROUPS);
+            barrier_init(&s.v_full[i], 1), barrier_init(&s.v_empty[i], GROUPS);
+        }
+        barriers_are_made();
+    }
+    __syncthreads();
+    ring<STAGES> keys;
+    ring<2> queries;
+    if (group == 0) {
+        give_registers<32>();
+        if (thread != 0) return;
+        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, queries.next()) {
+            const tile_place p = tile_at<true, false>(t, number);
+            const ls_cuda_attention_part &part = a.parts[p.part];
+            const ls_cuda_attention_maps &maps = t.maps[p.part];
+            const int kv = (int)(p.head / (part.heads / part.kv_heads)), head = (int)p.head, b = (int)p.sequence;
+            const int end = min(a.T, a.first_query + (p.row + 1) * QUERIES);
+            barrier_wait(&s.q_empty[queries.at], queries.turn ^ 1);
+            barrier_expect(&s.q_full[queries.at], QUERIES * D * 2);
+            load_tile<D, QUERIES>(s.q[queries.at], &maps.q, &s.q_full[queries.at], head, p.row * QUERIES, b);
+            for (int key = 0; key < end; key += KEYS, keys.next()) {
+                barrier_wait(&s.k_empty[keys.at], keys.turn ^ 1);
+                barrier_expect(&s.k_full[keys.at], KEYS * D * 2);
+                load_tile<D, KEYS>(s.k[keys.at], &maps.k, &s.k_full[keys.at], kv, key, b);
+                barrier_wait(&s.v_empty[keys.at], keys.turn ^ 1);
+                barrier_expect(&s.v_full[keys.at], KEYS * D * 2);
+                load_tile<D, KEYS>(s.v[keys.at], &maps.v, &s.v_full[keys.at], kv, key, b);
+            }
+        }
+        return;
+    }
+    take_registers<REGISTERS>();
+    const int w = group - 1, lane = thread % 32, warp = thread / 32;
+    if (IN_TURN && w == 1) asm volatile("bar.arrive 1, 256;" ::: "memory");
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, queries.next()) {
+        const tile_place p = tile_at<true, false>(t, number);
+        const ls_cuda_attention_part &part = a.parts[p.part];
+        const float c = scale2_of(part);
+        const int tile_end = min(a.T, a.first_query + (p.row + 1) * QUERIES), blocks = (tile_end + KEYS - 1) / KEYS;
+        const int first = a.first_query + p.row * QUERIES + w * 64;
+        /* Blocks of which this warp group sees something; all of them wait for the others. */
+        const int mine = IN_TURN ? blocks : min(blocks, (first + 63) / KEYS + 1);
+        float o[D / 2], m0 = -LS_INFINITY, m1 = -LS_INFINITY, l0 = 0.0f, l1 = 0.0f, alpha0, alpha1, S[KEYS / 2];
+        uint32_t weights[KEYS / 4];
+        LS_UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0.0f;
+        barrier_wait(&s.q_full[queries.at], queries.turn);
+        const auto scores = [&] {
+            products_begin();
+            LS_UNROLL for (int k = 0; k < D / 16; k++)
+                product<IS_F16, 0>(S, along<QUERIES>(s.q[queries.at], w * 64, k), along<KEYS>(s.k[keys.at], 0, k), k > 0);
+            products_commit();
+        };
+        const auto weigh = [&](int block) {
+            if (block * KEYS + KEYS - 1 > first) {
+                const int seen = first + warp * 16 + lane / 4 - block * KEYS - lane % 4 * 2;
+                LS_UNROLL for (int i = 0; i < KEYS / 8; i++) {
+                    if (i * 8 > seen) S[i * 4] = -LS_INFINITY;
+                    if (i * 8 + 1 > seen) S[i * 4 + 1] = -LS_INFINITY;
+                    if (i * 8 > seen + 8) S[i * 4 + 2] = -LS_INFINITY;
+                    if (i * 8 + 1 > seen + 8) S[i * 4 + 3] = -LS_INFINITY;
+                }
+            }
+            float n0 = m0, n1 = m1;
+            LS_UNROLL for (int i = 0; i < KEYS / 8; i++) {
+                n0 = larger(n0, larger(S[i * 4], S[i * 4 + 1]));
+                n1 = larger(n1, larger(S[i * 4 + 2], S[i * 4 + 3]));
+            }
+            LS_UNROLL for (int x = 1; x < 4; x *= 2) {
+                n0 = larger(n0, __shfl_xor_sync(~0u, n0, x));
+                n1 = larger(n1, __shfl_xor_sync(~0u, n1, x));
+            }
+            alpha0 = exp2_of((m0 - n0) * c), alpha1 = exp2_of((m1 - n1) * c);
+            m0 = n0, m1 = n1;
+            l0 = l0 * alpha0, l1 = l1 * alpha1;
+            const float shift0 = -(n0 * c), shift1 = -(n1 * c);
+            LS_UNROLL for (int i = 0; i < KEYS / 8; i++) {
+                S[i * 4] = exp2_of(__fmaf_rn(S[i * 4], c, shift0));
+                S[i * 4 + 1] = exp2_of(__fmaf_rn(S[i * 4 + 1], c, shift0));
+                S[i * 4 + 2] = exp2_of(__fmaf_rn(S[i * 4 + 2], c, shift1));
+                S[i * 4 + 3] = exp2_of(__fmaf_rn(S[i * 4 + 3], c, shift1));
+                l0 = l0 + (S[i * 4] + S[i * 4 + 1]);
+                l1 = l1 + (S[i * 4 + 2] + S[i * 4 + 3]);
+            }
+        };
+        const auto round_weights = [&] {
+            LS_UNROLL for (int i = 0; i < KEYS / 4; i++) weights[i] = rounded_pair<IS_F16>(S[i * 2], S[i * 2 + 1]);
+        };
+        const auto add_values = [&] { /* of the block before the one whose turn it is */
+            const ring<STAGES> values = keys.before();
+            barrier_wait(&s.v_full[values.at], values.turn);
+            products_begin();
+            LS_UNROLL for (int k = 0; k < KEYS / 16; k++)
+                product<IS_F16, 1>(o, &weights[k * 4], across<KEYS>(s.v[values.at], k), 1);
+            products_commit();
+        };
+        if (IN_TURN) asm volatile("bar.sync %0, 256;" ::"r"(1 + w) : "memory");
+        barrier_wait(&s.k_full[keys.at], keys.turn);
+        scores();
+        if (IN_TURN) asm volatile("bar.arrive %0, 256;" ::"r"(2 - w) : "memory");
+        products_wait<0>();
+        if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
+        keys.next();
+        weigh(0);
+        round_weights();
+        for (int block = 1; block < mine; block++) {
+            if (IN_TURN) asm volatile("bar.sync %0, 256;" ::"r"(1 + w) : "memory");
+            barrier_wait(&s.k_full[keys.at], keys.turn);
+            scores();
+            add_values();
+            if (IN_TURN) asm volatile("bar.arrive %0, 256;" ::"r"(2 - w) : "memory");
+            products_wait<1>();
+            if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
+            weigh(block);
+            products_wait<0>();
+            if (thread == 0) barrier_arrive(&s.v_empty[keys.before().at]);
+            keys.next();
+            LS_UNROLL for (int i = 0; i < D / 8; i++) {
+                o[i * 4] = o[i * 4] * alpha0, o[i * 4 + 1] = o[i * 4 + 1] * alpha0;
+                o[i * 4 + 2] = o[i * 4 + 2] * alpha1, o[i * 4 + 3] = o[i * 4 + 3] * alpha1;
+            }
+            round_weights();
+        }
+        add_values();
+        products_wait<0>();
+        if (thread == 0) {
+            barrier_arrive(&s.v_empty[keys.before().at]);
+            barrier_arrive(&s.q_empty[queries.at]);
+        }
+        for (int block = mine; block < blocks; block++, keys.next())
+            if (thread == 0) {
+                barrier_wait(&s.k_full[keys.at], keys.turn);
+                barrier_arrive(&s.k_empty[keys.at]);
+                barrier_wait(&s.v_full[keys.at], keys.turn);
+                barrier_arrive(&s.v_empty[keys.at]);
+            }
+        LS_UNROLL for (int x = 1; x < 4; x *= 2) {
+            l0 = l0 + __shfl_xor_sync(~0u, l0, x);
+            l1 = l1 + __shfl_xor_sync(~0u, l1, x);
+        }
+        const tile_place to = tile_at<true, false>(t, anew(number));
+        const ls_cuda_attention_part &out = a.parts[to.part];
+        const int row = to.row * QUERIES + w * 64 + warp * 16, r = row + lane / 4;
+        const size_t stat = to.sequence * a.stat_elems + to.head * out.stat_stride;
+        if (lane % 4 == 0 && r < rows) out.m[stat + r] = m0, out.l[stat + r] = l0;
+        if (lane % 4 == 0 && r + 8 < rows) out.m[stat + r + 8] = m1, out.l[stat + r + 8] = l1;
+        /* A sum of the unit is never −0: nothing has to be added. */
+        store_tile<IS_F16, D>(out.o, to.sequence, to.head, row, rows, a.head_size, o, __frcp_rn(l0), __frcp_rn(l1), lane);
+    }
+    if (IN_TURN && w == 0) asm volatile("bar.sync 1, 256;" ::: "memory");
+}
+
+/* A kernel for each type: one for both has no registers left. */
+#define LS_FORWARD(name, d, groups, registers, in_turn)                                                                \
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                      \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, false>(a));)                                        \
+    }                                                                                                                  \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                       \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, true>(a));)                                         \
+    }
+LS_FORWARD(attention_hgmma_forward_64, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64, 160, false)
+LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, false)
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* 64 rows of a, held or in a tile of 128, with 64 of b: all dots. */
+template <bool IS_F16, int D, bool HELD>
+LS_DEVICE void dots_of(float (&s)[32], const uint32_t (&held)[D / 4], const uint16_t *a, int row, const uint16_t *b) {
+    LS_UNROLL for (int k = 0; k < D / 16; k++) {
+        if constexpr (HELD)
+            product<IS_F16, 0>(s, &held[k * 4], along<64>(b, 0, k), k > 0);
+        else
+            product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
+    }
+}
+
+template <int D> struct keys_shared {
+    static constexpr int STAGES = D == 64 ? 4 : 2;
+    uint16_t k[128 * D], v[128 * D], q[STAGES][64 * D], g[STAGES][64 * D];
+    float L[STAGES][64], dots[STAGES][64];
+    uint64_t k_full, k_empty, q_full[STAGES], q_empty[STAGES];
+};
+
+template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
+    using memory = keys_shared<D>;
+    constexpr int STAGES = memory::STAGES;
+    constexpr bool HELD = D == 64;
+    auto &s = shared_at_1024<memory>();
+    const ls_cuda_attention &a = t.h.a;
+    const int group = threadIdx.x / 128, thread = threadIdx.x % 128, queries = (a.T + 63) / 64;
+    const uint32_t tiles = tiles_of(t, true);
+    if (threadIdx.x == 0) {
+        barrier_init(&s.k_full, 1), barrier_init(&s.k_empty, 2);
+        for (int i = 0; i < STAGES; i++) barrier_init(&s.q_full[i], 1), barrier_init(&s.q_empty[i], 2);
+        barriers_are_made();
+    }
+    __syncthreads();
+    ring<STAGES> at;
+    uint32_t turn = 0;
+    if (group == 0) {
+        give_registers<32>();
+        if (thread != 0) return;
+        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const tile_place p = tile_at<false, true>(t, number);
+            const ls_cuda_attention_part &part = a.parts[p.part];
+            const ls_cuda_attention_maps &maps = t.maps[p.part];
+            const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head, b = (int)p.sequence;
+            barrier_wait(&s.k_empty, turn ^ 1);
+            turn ^= 1;
+            barrier_expect(&s.k_full, 128 * D * 4);
+            load_tile<D, 128>(s.k, &maps.k, &s.k_full, kv, p.row * 128, b);
+            load_tile<D, 128>(s.v, &maps.v, &s.k_full, kv, p.row * 128, b);
+            for (int head = kv * heads; head < (kv + 1) * heads; head++) {
+                const float *L = stats_of(t.h, p.sequence, p.first + (uint32_t)head);
+                for (int j = 2 * p.row; j < queries; j++, at.next()) {
+                    uint64_t *full = &s.q_full[at.at];
+                    barrier_wait(&s.q_empty[at.at], at.turn ^ 1);
+                    barrier_expect(full, 64 * D * 4 + 512);
+                    load_tile<D, 64>(s.q[at.at], &maps.q, full, head, j * 64, b);
+                    load_tile<D, 64>(s.g[at.at], &maps.dout, full, head, j * 64, b);
+                    load_numbers(s.L[at.at], L + j * 64, 256, full);
+                    load_numbers(s.dots[at.at], L + t.h.stat_rows + j * 64, 256, full);
+                }
+            }
+        }
+        return;
+    }
+    take_registers<240>();
+    const int w = group - 1, lane = thread % 32, warp = thread / 32;
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const tile_place p = tile_at<false, true>(t, number);
+        const ls_cuda_attention_part &part = a.parts[p.part];
+        const float c = scale2_of(part);
+        float dk[D / 2], dv[D / 2];
+        uint32_t held_k[D / 4], held_v[D / 4], weights[16], ds[16];
+        LS_UNROLL for (int i = 0; i < D / 2; i++) dk[i] = dv[i] = 0.0f;
+        barrier_wait(&s.k_full, turn);
+        turn ^= 1;
+        if constexpr (HELD) {
+            hold_rows<D, 128>(held_k, s.k, w * 64, lane, warp);
+            hold_rows<D, 128>(held_v, s.v, w * 64, lane, warp);
+        }
+        /* Products of a step may be under way until the next. */
+        const int first = 2 * p.row, steps = (int)(part.heads / part.kv_heads) * (queries - first);
+        for (int step = 0, j = first; step < steps; step++, at.next(), j = j + 1 < queries ? j + 1 : first) {
+                barrier_wait(&s.q_full[at.at], at.turn);
+                if (j < first + w) { /* queries before all of its keys */
+                    products_wait<0>();
+                    if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
+                    continue;
+                }
+                float S[32], dp[32];
+                products_begin();
+                dots_of<IS_F16, D, HELD>(S, held_k, s.k, w * 64, s.q[at.at]);
+                products_commit();
+                dots_of<IS_F16, D, HELD>(dp, held_v, s.v, w * 64, s.g[at.at]);
+                products_commit();
+                products_wait<1>();
+                if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
+                const int key = warp * 16 + lane / 4 - lane % 4 * 2;
+                const bool diagonal = j == first + w;
+                LS_UNROLL for (int i = 0; i < 8; i++) {
+                    const float2 L = *(const float2 *)&s.L[at.at][i * 8 + lane % 4 * 2];
+                    S[i * 4] = exp2_of(__fmaf_rn(S[i * 4], c, -L.x));
+                    S[i * 4 + 1] = exp2_of(__fmaf_rn(S[i * 4 + 1], c, -L.y));
+                    S[i * 4 + 2] = exp2_of(__fmaf_rn(S[i * 4 + 2], c, -L.x));
+                    S[i * 4 + 3] = exp2_of(__fmaf_rn(S[i * 4 + 3], c, -L.y));
+                    if (diagonal) {
+                        if (i * 8 < key) S[i * 4] = 0.0f;
+                        if (i * 8 + 1 < key) S[i * 4 + 1] = 0.0f;
+                        if (i * 8 < key + 8) S[i * 4 + 2] = 0.0f;
+                        if (i * 8 + 1 < key + 8) S[i * 4 + 3] = 0.0f;
+                    }
+                    weights[i * 2] = rounded_pair<IS_F16>(S[i * 4], S[i * 4 + 1]);
+                    weights[i * 2 + 1] = rounded_pair<IS_F16>(S[i * 4 + 2], S[i * 4 + 3]);
+                }
+                products_begin();
+                LS_UNROLL for (int k = 0; k < 4; k++)
+                    product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
+                products_commit();
+                products_wait<HELD ? 1 : 0>(); /* larger heads leave no registers for dS while weights are read */
+                LS_UNROLL for (int i = 0; i < 8; i++) {
+                    const float2 D_ = *(const float2 *)&s.dots[at.at][i * 8 + lane % 4 * 2];
+                    ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - D_.x), S[i * 4 + 1] * (dp[i * 4 + 1] - D_.y));
+                    ds[i * 2 + 1] =
+                        rounded_pair<IS_F16>(S[i * 4 + 2] * (dp[i * 4 + 2] - D_.x), S[i * 4 + 3] * (dp[i * 4 + 3] - D_.y));
+                }
+                products_begin();
+                LS_UNROLL for (int k = 0; k < 4; k++)
+                    product<IS_F16, 1>(dk, &ds[k * 4], across<64>(s.q[at.at], k), 1);
+                products_commit();
+            }
+        products_wait<0>();
+        if (thread == 0) {
+            barrier_arrive(&s.q_empty[at.before().at]);
+            barrier_arrive(&s.k_empty);
+        }
+        const tile_place to = tile_at<false, true>(t, anew(number));
+        const ls_cuda_attention_part &out = a.parts[to.part];
+        const int row = to.row * 128 + w * 64 + warp * 16;
+        store_tile<IS_F16, D>(out.dk, to.sequence, to.head, row, a.T, a.head_size, dk, out.scale, out.scale, lane);
+        store_tile<IS_F16, D>(out.dv, to.sequence, to.head, row, a.T, a.head_size, dv, 1.0f, 1.0f, lane);
+    }
+}
+
+template <int D> struct queries_shared {
+    static constexpr int STAGES = D == 64 ? 4 : 2;
+    uint16_t q[128 * D], g[128 * D], k[STAGES][64 * D], v[STAGES][64 * D];
+    uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES];
+};
+
+template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
+    using memory = queries_shared<D>;
+    constexpr int STAGES = memory::STAGES;
+    constexpr bool HELD = D == 64;
+    auto &s = shared_at_1024<memory>();
+    const ls_cuda_attention &a = t.h.a;
+    const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
+    const uint32_t tiles = tiles_of(t, false);
+    if (threadIdx.x == 0) {
+        barrier_init(&s.q_full, 1), barrier_init(&s.q_empty, 2);
+        for (int i = 0; i < STAGES; i++) barrier_init(&s.k_full[i], 1), barrier_init(&s.k_empty[i], 2);
+        barriers_are_made();
+    }
+    __syncthreads();
+    ring<STAGES> at;
+    uint32_t turn = 0;
+    if (group == 0) {
+        give_registers<32>();
+        if (thread != 0) return;
+        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const tile_place p = tile_at<true, false>(t, number);
+            const ls_cuda_attention_part &part = a.parts[p.part];
+            const ls_cuda_attention_maps &maps = t.maps[p.part];
+            const int kv = (int)(p.head / (part.heads / part.kv_heads)), head = (int)p.head, b = (int)p.sequence;
+            barrier_wait(&s.q_empty, turn ^ 1);
+            turn ^= 1;
+            barrier_expect(&s.q_full, 128 * D * 4);
+            load_tile<D, 128>(s.q, &maps.q, &s.q_full, head, p.row * 128, b);
+            load_tile<D, 128>(s.g, &maps.dout, &s.q_full, head, p.row * 128, b);
+            for (int j = 0; j < 2 * p.row + 2; j++, at.next()) {
+                uint64_t *full = &s.k_full[at.at];
+                barrier_wait(&s.k_empty[at.at], at.turn ^ 1);
+                barrier_expect(full, 64 * D * 4);
+                load_tile<D, 64>(s.k[at.at], &maps.k, full, kv, j * 64, b);
+                load_tile<D, 64>(s.v[at.at], &maps.v, full, kv, j * 64, b);
+            }
+        }
+        return;
+    }
+    take_registers<240>();
+    const int w = group - 1, lane = thread % 32, warp = thread / 32;
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const tile_place p = tile_at<true, false>(t, number);
+        const ls_cuda_attention_part &part = a.parts[p.part];
+        const float c = scale2_of(part);
+        const int row = p.row * 128 + w * 64 + warp * 16, last = 2 * p.row + w;
+        float dq[D / 2];
+        uint32_t held_q[D / 4], held_g[D / 4], ds[16];
+        LS_UNROLL for (int i = 0; i < D / 2; i++) dq[i] = 0.0f;
+        const float *L = stats_of(t.h, p.sequence, p.first + p.head) + row + lane / 4;
+        const float L0 = L[0], L1 = L[8], D0 = L[t.h.stat_rows], D1 = L[t.h.stat_rows + 8];
+        barrier_wait(&s.q_full, turn);
+        turn ^= 1;
+        if constexpr (HELD) {
+            hold_rows<D, 128>(held_q, s.q, w * 64, lane, warp);
+            hold_rows<D, 128>(held_g, s.g, w * 64, lane, warp);
+        }
+        for (int j = 0; j < 2 * p.row + 2; j++, at.next()) {
+            barrier_wait(&s.k_full[at.at], at.turn);
+            if (j > last) {
+                products_wait<0>();
+                if (thread == 0) barrier_arrive(&s.k_empty[at.before().at]);
+                continue;
+            }
+            float S[32], dp[32];
+            products_begin();
+            dots_of<IS_F16, D, HELD>(S, held_q, s.q, w * 64, s.k[at.at]);
+            products_commit();
+            dots_of<IS_F16, D, HELD>(dp, held_g, s.g, w * 64, s.v[at.at]);
+            products_commit();
+            products_wait<1>();
+            if (j > 0 && thread == 0) barrier_arrive(&s.k_empty[at.before().at]);
+            const int seen = warp * 16 + lane / 4 - lane % 4 * 2;
+            LS_UNROLL for (int i = 0; i < 8; i++) {
+                S[i * 4] = exp2_of(__fmaf_rn(S[i * 4], c, -L0));
+                S[i * 4 + 1] = exp2_of(__fmaf_rn(S[i * 4 + 1], c, -L0));
+                S[i * 4 + 2] = exp2_of(__fmaf_rn(S[i * 4 + 2], c, -L1));
+                S[i * 4 + 3] = exp2_of(__fmaf_rn(S[i * 4 + 3], c, -L1));
+                if (j == last) {
+                    if (i * 8 > seen) S[i * 4] = 0.0f;
+                    if (i * 8 + 1 > seen) S[i * 4 + 1] = 0.0f;
+                    if (i * 8 > seen + 8) S[i * 4 + 2] = 0.0f;
+                    if (i * 8 + 1 > seen + 8) S[i * 4 + 3] = 0.0f;
+                }
+            }
+            products_wait<0>();
+            LS_UNROLL for (int i = 0; i < 8; i++) {
+                ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - D0), S[i * 4 + 1] * (dp[i * 4 + 1] - D0));
+                ds[i * 2 + 1] = rounded_pair<IS_F16>(S[i * 4 + 2] * (dp[i * 4 + 2] - D1), S[i * 4 + 3] * (dp[i * 4 + 3] - D1));
+            }
+            products_begin();
+            LS_UNROLL for (int k = 0; k < 4; k++) product<IS_F16, 1>(dq, &ds[k * 4], across<64>(s.k[at.at], k), 1);
+            products_commit();
+        }
+        products_wait<0>();
+        if (thread == 0) {
+            barrier_arrive(&s.k_empty[at.before().at]);
+            barrier_arrive(&s.q_empty);
+        }
+        store_tile<IS_F16, D>(part.dq, p.sequence, p.head, row, a.T, a.head_size, dq, part.scale, part.scale, lane);
+    }
+}
+
+#define LS_BACKWARD(name, body, d)                                                                                     \
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, false>(a));) }                  \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, true>(a));) }
+LS_BACKWARD(attention_hgmma_keys_64, keys_tiles, 64)
+LS_BACKWARD(attention_hgmma_keys_128, keys_tiles, 128)
+LS_BACKWARD(attention_hgmma_queries_64, queries_tiles, 64)
+LS_BACKWARD(attention_hgmma_queries_128, queries_tiles, 128)
+#endif

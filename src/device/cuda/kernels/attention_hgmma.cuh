@@ -1,0 +1,73 @@
+/* attention_hgmma.cuh: what both kinds of kernels of attention with the unit hgmma share. */
+#pragma once
+#include "device/cuda/args/attention_hgmma.h"
+#include "device/cuda/common/base.cuh"
+#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/philox.cuh"
+
+#ifdef LS_CUDA_ON_CPU_H
+#include "device/cpu/portable/exp2.h"
+#endif
+
+#define LS_INFINITY __uint_as_float(0x7F800000u)
+
+/* docs/elementary.md, "exp2 of a GPU". */
+LS_DEVICE float exp2_of(float x) {
+#ifdef LS_CUDA_ON_CPU_H
+    prepare_exp2();
+    return unit_exp2(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+/* Two neighbours, rounded to the type. */
+template <bool IS_F16> LS_DEVICE uint32_t rounded_pair(float low, float high) {
+#ifdef LS_CUDA_ON_CPU_H
+    return IS_F16 ? to_f16(low) | (uint32_t)to_f16(high) << 16 : to_bf16(low) | (uint32_t)to_bf16(high) << 16;
+#else
+    uint32_t pair;
+    if (IS_F16)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+#endif
+}
+
+/* The scale of scores inside exp2. */
+LS_DEVICE float scale2_of(const ls_cuda_attention_part &part) { return (float)((double)part.scale * 0x1.71547652b82fep+0); }
+
+/* Element 0 of row 0 of a head. */
+LS_DEVICE size_t head_at(const ls_cuda_heads &x, uint32_t sequence, uint32_t head) {
+    return sequence * x.sequence_stride + head * x.head_stride;
+}
+
+/* L of a head's queries; D is stat_rows further. */
+LS_DEVICE float *stats_of(const ls_cuda_attention_hgmma &h, uint32_t sequence, uint32_t head) {
+    return h.stats + ((size_t)sequence * h.all_heads + h.head0 + head) * 2 * h.stat_rows;
+}
+
+/* Whether the weight of a pair of query and key is kept, as its factor. */
+struct dropout_rule {
+    uint64_t first; /* the pair of query 0 and key 0 */
+    uint64_t T;
+    uint32_t threshold;
+    float scale;
+    ls_cuda_rng key;
+    LS_DEVICE void open(const ls_cuda_attention &a, const ls_cuda_attention_part &part, uint32_t sequence, uint32_t head) {
+        T = (uint64_t)a.T;
+        first = (part.drop_head0 + sequence * part.drop_heads + head) * T * T;
+        threshold = part.drop_threshold;
+        scale = part.drop_scale;
+        key = part.drop_key;
+    }
+    LS_DEVICE float factor(int query, int k) const {
+        const uint64_t index = first + (uint64_t)query * T + (uint64_t)k;
+        const uint4 words = philox_block(key, index / 4);
+        const uint32_t low = index & 1 ? words.y : words.x, high = index & 1 ? words.w : words.z;
+        return (index & 2 ? high : low) < threshold ? 0.0f : scale;
+    }
+};

@@ -1,0 +1,461 @@
+/* hgmma.cu: matrix products with the unit hgmma (docs/arithmetic.md, "Matrix units") at the speed of the tensor cores of
+ * compute capability 9.0, for operands that its copy engine can read; hgmma_any.cu has the rest.
+ *
+ * A block stays on its multiprocessor and makes tiles of 128 × BN. One warpgroup brings steps of 64 k into shared memory,
+ * some steps ahead; two multiply, 64 rows of the tile each:
+ *
+ *     shared memory | steps of A | steps of B | numbers of C on their way out | barriers |
+ *
+ * A step holds k of one slice and one sequence. What it lacks at the end of a sequence, or of k, the copy engine fills with +0;
+ * a granule of +0 alone changes no sum, as none is −0 once it has a granule. Where a sum waits for its neighbour in the tree over
+ * slices, it does so in registers (two slices, BN < 256) or in memory. */
+#include "device/cuda/args/hgmma.h"
+#include "device/cuda/kernels/gemm.cuh"
+#include "device/cuda/kernels/wgmma.cuh"
+
+enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
+
+#ifdef LS_HAS_WGMMA
+
+template <int BN> struct hgmma_shared {
+    enum { STAGES = LS_CUDA_HGMMA_STAGES(BN) };
+    uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
+    uint8_t staged[CONSUMERS][2][LS_CUDA_HGMMA_STAGED_BYTES];
+    uint64_t full[STAGES], empty[STAGES];
+};
+
+/* A number that is the same in all threads of a warp, known as such to the compiler: it keeps products in flight only where it
+ * sees that all threads go the same way. */
+LS_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(~0u, x, 0); }
+
+/* ---- work ---------------------------------------------------------------------------------------------------------- */
+
+/* Steps `begin` … `end`−1 of a unit. */
+struct hgmma_piece {
+    uint32_t unit, begin, end;
+};
+
+/* The pieces of a block, in the order in which it makes them. */
+struct hgmma_schedule {
+    const ls_cuda_hgmma &a;
+    uint32_t self, next_whole, next_cut;
+    uint32_t at, end; /* this block's part of the line of cut units */
+    LS_DEVICE hgmma_schedule(const ls_cuda_hgmma &args) : a(args) {
+        self = gridDim.x - 1 - blockIdx.x; /* who begins a unit is started before who ends it */
+        next_whole = self;
+        next_cut = 0;
+        at = self * a.line_each + min(self, a.line_rest);
+        end = at + a.line_each + (self < a.line_rest);
+    }
+    LS_DEVICE bool take_cut(hgmma_piece &p) {
+        if (at >= end) return false;
+        const uint32_t unit = at / a.steps, from = at % a.steps, to = min(a.steps, end - unit * a.steps);
+        p = {a.whole + unit, a.steps - to, a.steps - from}; /* the later part of the line comes first */
+        at += to - from;
+        return true;
+    }
+    LS_DEVICE bool take(hgmma_piece &p) {
+        if (!next_cut++ && at < end && at % a.steps && take_cut(p)) return true;
+        if (next_whole < a.whole) {
+            p = {next_whole, 0, ~0u};
+            next_whole += gridDim.x;
+            return true;
+        }
+        return take_cut(p);
+    }
+};
+
+/* A unit: where its tile is, and its slices. */
+struct hgmma_unit {
+    uint32_t m0, n0;
+    int first, last, part;
+    LS_DEVICE hgmma_unit(const ls_cuda_gemm &g, uint32_t unit, int bn) {
+        const uint32_t tiles = g.tiles_m * g.tiles_n, tile = unit % tiles, band_tiles = LS_CUDA_HGMMA_BAND * g.tiles_n;
+        const uint32_t band = tile / band_tiles, at = tile % band_tiles, top = band * LS_CUDA_HGMMA_BAND;
+        const uint32_t rows = min((uint32_t)LS_CUDA_HGMMA_BAND, g.tiles_m - top);
+        m0 = (top + at % rows) * BM;
+        n0 = at / rows * bn;
+        part = (int)(unit / tiles);
+        first = g.parts ? part : 0;
+        last = g.parts ? part + 1 : g.slices;
+    }
+};
+
+/* The walk over the steps of a unit. */
+struct hgmma_walk {
+    const ls_cuda_hgmma &a;
+    int slice;
+    uint32_t sequence, k, left; /* k in the sequence; steps of the slice that are left, this one too */
+    LS_DEVICE uint32_t steps_of(int s) const {
+        const uint32_t length = (uint32_t)(a.g.bounds[s + 1] - a.g.bounds[s]), period = (uint32_t)a.g.period;
+        return a.is_periodic ? length / period * ((period + BK - 1) / BK) : (length + BK - 1) / BK;
+    }
+    LS_DEVICE hgmma_walk(const ls_cuda_hgmma &args, int first, uint32_t skip) : a(args), slice(first) {
+        uint32_t steps = steps_of(slice);
+        while (skip >= steps) {
+            skip -= steps;
+            steps = steps_of(++slice);
+        }
+        enter();
+        left = steps - skip;
+        if (a.is_periodic) {
+            const uint32_t each = ((uint32_t)a.g.period + BK - 1) / BK;
+            sequence += skip / each;
+            k = skip % each * BK;
+        } else {
+            k += skip * BK;
+        }
+    }
+    LS_DEVICE void enter() {
+        sequence = a.is_periodic ? (uint32_t)(a.g.bounds[slice] / a.g.period) : 0;
+        k = a.is_periodic ? 0 : (uint32_t)a.g.bounds[slice];
+    }
+    /* Not behind the last step of the last slice. */
+    LS_DEVICE void advance(int last) {
+        k += BK;
+        if (--left == 0) {
+            if (++slice == last) return;
+            left = steps_of(slice);
+            enter();
+        } else if (a.is_periodic && k >= a.g.period) {
+            k = 0;
+            sequence++;
+        }
+    }
+    /* Steps of this slice. */
+    LS_DEVICE void skip(uint32_t steps, int last) {
+        left -= steps;
+        if (left == 0 && ++slice < last) left = steps_of(slice);
+    }
+    LS_DEVICE uint32_t total(int first, int last) const {
+        uint32_t sum = 0;
+        for (int s = first; s < last; s++) sum += steps_of(s);
+        return sum;
+    }
+};
+
+/* ---- who brings ---------------------------------------------------------------------------------------------------- */
+
+template <int BN, int TA, int TB> LS_DEVICE void bring(const ls_cuda_hgmma &a, hgmma_shared<BN> &s) {
+    enum { STAGES = hgmma_shared<BN>::STAGES };
+    int stage = 0;
+    uint32_t phase = 0;
+    hgmma_schedule schedule(a);
+    hgmma_piece p;
+    while (schedule.take(p)) {
+        const hgmma_unit u(a.g, p.unit, BN);
+        hgmma_walk walk(a, u.first, p.begin);
+        const uint32_t end = min(p.end, walk.total(u.first, u.last));
+        for (uint32_t i = p.begin; i < end; i++) {
+            barrier_wait(&s.empty[stage], phase ^ 1);
+            barrier_expect(&s.full[stage], (BM + BN) * BK * 2);
+            const int k = (int)walk.k, sequence = (int)walk.sequence;
+            if (TA)
+                for (int c = 0; c < BM / 64; c++)
+                    tile_load(s.a[stage] + c * 64 * BK, a.a, &s.full[stage], (int)u.m0 + c * 64, k, sequence);
+            else
+                tile_load(s.a[stage], a.a, &s.full[stage], k, (int)u.m0, sequence);
+            if (TB)
+                for (int c = 0; c < BN / 64; c++)
+                    tile_load(s.b[stage] + c * 64 * BK, a.b, &s.full[stage], (int)u.n0 + c * 64, k, sequence);
+            else
+                tile_load(s.b[stage], a.b, &s.full[stage], k, (int)u.n0, sequence);
+            if (++stage == STAGES) stage = 0, phase ^= 1;
+            walk.advance(u.last);
+        }
+    }
+}
+
+/* ---- who multiplies ------------------------------------------------------------------------------------------------ */
+
+/* A thread's numbers of a warpgroup's 64 × BN: pair i of quad j is row warp·16 + lane / 4 + 8·i, columns 8·j + lane mod 4 · 2
+ * and the next. */
+template <int BN> struct hgmma_part {
+    enum { COUNT = BN / 2, QUADS = BN / 8, HAS_SECOND = BN < 256, SECOND = HAS_SECOND ? COUNT : 4, THREADS = 256 };
+    typedef float sums[COUNT], waiting[SECOND]; /* waiting: those at the lowest level of the tree */
+    const ls_cuda_hgmma &a;
+    int warpgroup, thread; /* of those that multiply */
+    uint32_t row, column;  /* the first of this thread */
+
+    LS_DEVICE hgmma_part(const ls_cuda_hgmma &args) : a(args) {
+        warpgroup = threadIdx.x / 128 - 1;
+        thread = threadIdx.x % 128;
+    }
+    LS_DEVICE void place(const hgmma_unit &u) {
+        row = u.m0 + warpgroup * 64 + thread / 32 * 16 + thread % 32 / 4;
+        column = u.n0 + thread % 4 * 2;
+    }
+
+    /* A set of sums in memory, that only this thread reads and writes, or the same thread of another block. */
+    LS_DEVICE float4 *set_at(float *sets, size_t number) const {
+        return (float4 *)(sets + number * (BM * BN)) + warpgroup * 128 + thread;
+    }
+    template <int N> LS_DEVICE void write_set(float4 *to, const float (&x)[N]) const {
+        LS_UNROLL for (int q = 0; q < N / 4; q++) to[q * THREADS] = make_float4(x[4 * q], x[4 * q + 1], x[4 * q + 2], x[4 * q + 3]);
+    }
+    template <int N> LS_DEVICE void read_set(const float4 *from, float (&x)[N]) const {
+        LS_UNROLL for (int q = 0; q < N / 4; q++) {
+            const float4 v = __ldcg(from + q * THREADS);
+            x[4 * q] = v.x, x[4 * q + 1] = v.y, x[4 * q + 2] = v.z, x[4 * q + 3] = v.w;
+        }
+    }
+
+    /* Nobody reads these any more: they need no registers. */
+    LS_DEVICE static void forget(waiting &second) {
+        LS_UNROLL for (int i = 0; i < SECOND; i++) asm volatile("" : "=f"(second[i]));
+    }
+    /* As waiting_sums::end_slice. With registers for sums that wait there are two slices at most. */
+    LS_DEVICE void end_slice(sums &d, waiting &second, int s, int slices) const {
+        if (HAS_SECOND) {
+            if (s) LS_UNROLL for (int i = 0; i < SECOND; i++) d[i] = second[i] + d[i];
+            else if (slices > 1) LS_UNROLL for (int i = 0; i < SECOND; i++) second[i] = d[i];
+            return;
+        }
+        float *sets = a.g.far + (size_t)blockIdx.x * a.g.far_levels * (BM * BN);
+        unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
+        for (; complete; complete &= complete - 1) {
+            const float4 *from = set_at(sets, __ffs((int)complete) - 1);
+            LS_UNROLL for (int q = 0; q < COUNT / 4; q++) {
+                if (q % 4 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
+                const float4 v = from[q * THREADS];
+                d[4 * q] = v.x + d[4 * q], d[4 * q + 1] = v.y + d[4 * q + 1];
+                d[4 * q + 2] = v.z + d[4 * q + 2], d[4 * q + 3] = v.w + d[4 * q + 3];
+            }
+        }
+        if (s + 1 < slices) write_set(set_at(sets, __ffs(~s) - 1), d);
+    }
+
+    /* A unit that another block ends, or has begun. `whole` slices are behind it: one waits. */
+    LS_DEVICE void hand_over(const sums &d, const waiting &second, uint32_t self, bool waits) const {
+        write_set(set_at(a.begun, 2 * self), d);
+        if (HAS_SECOND && waits) write_set(set_at(a.begun, 2 * self + 1), second);
+        __threadfence();
+        warpgroup_sync(warpgroup + 1);
+        if (thread == 0) {
+            uint32_t *flag = a.is_begun + self * CONSUMERS + warpgroup;
+            asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+        }
+    }
+    LS_DEVICE void take_over(sums &d, waiting &second, uint32_t from, bool waits) const {
+        if (thread == 0) {
+            uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup, is_begun;
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_begun) : "l"(flag) : "memory");
+            while (!is_begun);
+            *flag = 0;
+        }
+        warpgroup_sync(warpgroup + 1);
+        read_set(set_at(a.begun, 2 * from), d);
+        if (HAS_SECOND && waits) read_set(set_at(a.begun, 2 * from + 1), second);
+    }
+
+    /* Calls visit(x, y, row, column, count) for neighbours x, y of a row, of which `count` are in C. */
+    template <class F> LS_DEVICE void each_pair(sums &d, F visit) const {
+        LS_UNROLL for (int i = 0; i < 2; i++) {
+            const uint32_t r = row + 8 * i;
+            if (r >= a.g.m) continue;
+            LS_UNROLL for (int j = 0; j < QUADS; j++) {
+                const uint32_t c = column + 8 * j;
+                if (j % 8 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
+                if (c < a.g.n) visit(d[4 * j + 2 * i], d[4 * j + 2 * i + 1], r, c, a.g.n - c > 1 ? 2 : 1);
+            }
+        }
+    }
+    LS_DEVICE void continue_from_c(sums &d) const {
+        LS_UNROLL for (int i = 0; i < COUNT; i++) d[i] = 0;
+        each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t c, int count) {
+            const float *from = (const float *)a.g.c + r * a.g.ldc + c;
+            x = from[0];
+            if (count > 1) y = from[1];
+        });
+    }
+    LS_DEVICE void add_siblings(sums &d) const {
+        for (int s = 0; s < a.g.siblings; s++)
+            each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t c, int count) {
+                const float *left = a.g.sibling[s] + r * a.g.ldsibling + c;
+                x = left[0] + x;
+                if (count > 1) y = left[1] + y;
+            });
+    }
+    LS_DEVICE void add_bias(sums &d) const {
+        LS_UNROLL for (int j = 0; j < QUADS; j++) {
+            const uint32_t c = column + 8 * j;
+            const float x = c < a.g.n ? a.g.bias[c] : 0, y = c + 1 < a.g.n ? a.g.bias[c + 1] : 0;
+            d[4 * j] = d[4 * j] + x, d[4 * j + 1] = d[4 * j + 1] + y;
+            d[4 * j + 2] = d[4 * j + 2] + x, d[4 * j + 3] = d[4 * j + 3] + y;
+        }
+    }
+
+    /* To C, or to the part of a slice apart, in pieces of 64 rows of 128 bytes through shared memory. */
+    LS_DEVICE uint8_t *stage(uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], int number) {
+        if (thread == 0) stores_read<1>();
+        warpgroup_sync(warpgroup + 1);
+        return staged[number % 2];
+    }
+    LS_DEVICE void send(const uint8_t *from, const hgmma_unit &u, int columns) {
+        shared_is_written();
+        warpgroup_sync(warpgroup + 1);
+        if (thread == 0) tile_store(a.c, from, (int)u.n0 + columns, (int)u.m0 + warpgroup * 64, a.g.parts ? u.part : 0);
+    }
+    LS_DEVICE void store_f32(const sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
+        const int r = thread / 32 * 16 + thread % 32 / 4, c = thread % 4;
+        LS_UNROLL for (int q = 0; q < BN / 32; q++) {
+            uint8_t *to = stage(staged, q);
+            LS_UNROLL for (int j = 0; j < 4; j++) {
+                const float *x = d + (q * 4 + j) * 4;
+                const int piece = ((2 * j + c / 2) ^ (r & 7)) * 16 + c % 2 * 8;
+                *(float2 *)(to + r * 128 + piece) = make_float2(x[0], x[1]);
+                *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
+            }
+            send(to, u, q * 32);
+        }
+    }
+    template <bool TO_F16> LS_DEVICE void store_16(const sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
+        const int r = thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
+        LS_UNROLL for (int q = 0; q < BN / 64; q++) {
+            uint8_t *to = stage(staged, q);
+            LS_UNROLL for (int j = 0; j < 4; j++) {
+                const float *x = d + (q * 8 + j * 2) * 4;
+                matrices_store(shared_at(to) + r * 128 + ((2 * j + c) ^ (r & 7)) * 16, pair_of<TO_F16>(x[0], x[1]),
+                               pair_of<TO_F16>(x[2], x[3]), pair_of<TO_F16>(x[4], x[5]), pair_of<TO_F16>(x[6], x[7]));
+            }
+            send(to, u, q * 64);
+        }
+    }
+    LS_DEVICE void finish(sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
+        if (!a.g.parts) {
+            if (a.g.siblings) add_siblings(d);
+            if (a.g.bias) add_bias(d);
+        }
+        const int dtype = a.g.parts ? (int)LS_CUDA_F32 : a.g.c_dtype;
+        if (a.c_is_staged) {
+            if (dtype == LS_CUDA_F32)
+                store_f32(d, staged, u);
+            else if (dtype == LS_CUDA_BF16)
+                store_16<false>(d, staged, u);
+            else
+                store_16<true>(d, staged, u);
+            return;
+        }
+        void *c = a.g.parts ? (void *)(a.g.parts + u.part * (a.g.m * a.g.n)) : a.g.c;
+        const size_t ld = a.g.parts ? a.g.n : a.g.ldc;
+        if (dtype == LS_CUDA_F32) {
+            each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t column0, int count) {
+                float *to = (float *)c + r * ld + column0;
+                to[0] = x;
+                if (count > 1) to[1] = y;
+            });
+            return;
+        }
+        each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t column0, int count) {
+            const uint32_t pair = dtype == LS_CUDA_BF16 ? pair_of<false>(x, y) : pair_of<true>(x, y);
+            uint16_t *to = (uint16_t *)c + r * ld + column0;
+            to[0] = (uint16_t)pair;
+            if (count > 1) to[1] = (uint16_t)(pair >> 16);
+        });
+    }
+};
+
+/* A step more in d, or instead of it (keep 0). */
+template <bool IS_F16, int TA, int TB, int N> LS_DEVICE void multiply_step(float (&d)[N], uint32_t a, uint32_t b, int keep) {
+    wgmma_begin();
+    LS_UNROLL for (int g = 0; g < BK / GRANULE_K; g++)
+        wgmma_granule<IS_F16, TA, TB>(d, wgmma_tile(a + g * (TA ? 2048 : 32), CHUNK_BYTES),
+                                      wgmma_tile(b + g * (TB ? 2048 : 32), CHUNK_BYTES), keep | g);
+    wgmma_commit();
+}
+
+template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(const ls_cuda_hgmma &a, hgmma_shared<BN> &s) {
+    enum { STAGES = hgmma_shared<BN>::STAGES };
+    hgmma_part<BN> part(a);
+    typename hgmma_part<BN>::sums d;
+    typename hgmma_part<BN>::waiting second;
+    int stage = 0;
+    uint32_t phase = 0;
+    hgmma_schedule schedule(a);
+    hgmma_piece p;
+    while (schedule.take(p)) {
+        const hgmma_unit u(a.g, p.unit, BN);
+        part.place(u);
+        hgmma_walk walk(a, u.first, p.begin);
+        const uint32_t total = walk.total(u.first, u.last), end = min(p.end, total);
+        int keep = 0;
+        part.forget(second);
+        if (p.begin) {
+            part.take_over(d, second, schedule.self + 1, walk.slice > u.first);
+            keep = walk.left < walk.steps_of(walk.slice);
+        } else if (a.g.accumulate) {
+            part.continue_from_c(d);
+            keep = 1;
+        }
+        for (uint32_t left = end - p.begin; left;) {
+            const uint32_t count = uniform(min(left, walk.left));
+            const bool ends = count == walk.left;
+            const int slice = walk.slice;
+            barrier_wait(&s.full[stage], phase);
+            multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + part.warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), keep);
+            int before = stage; /* whose place is free once its products are done */
+            if (++stage == STAGES) stage = 0, phase ^= 1;
+            for (uint32_t i = 1; i < count; i++) {
+                barrier_wait(&s.full[stage], phase);
+                multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + part.warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), 1);
+                wgmma_wait<1>();
+                if (part.thread == 0) barrier_arrive(&s.empty[before]);
+                before = stage;
+                if (++stage == STAGES) stage = 0, phase ^= 1;
+            }
+            wgmma_wait<0>();
+            if (part.thread == 0) barrier_arrive(&s.empty[before]);
+            left -= count;
+            walk.skip(count, u.last);
+            if (ends) {
+                part.end_slice(d, second, slice - u.first, u.last - u.first);
+            }
+            keep = 0;
+        }
+        if (end < total)
+            part.hand_over(d, second, schedule.self, walk.slice > u.first);
+        else
+            part.finish(d, s.staged[part.warpgroup], u);
+    }
+    if (part.thread == 0) stores_done();
+}
+
+template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &a) {
+    LS_SHARED(uint8_t, memory);
+    static_assert(sizeof(hgmma_shared<BN>) + 1024 <= LS_CUDA_HGMMA_SHARED(BN), "what the host asks for");
+    hgmma_shared<BN> &s = *(hgmma_shared<BN> *)(memory + (1024 - shared_at(memory) % 1024) % 1024);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < hgmma_shared<BN>::STAGES; i++) {
+            barrier_open(&s.full[i], 1);
+            barrier_open(&s.empty[i], CONSUMERS);
+        }
+        barriers_are_open();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        give_registers<40>();
+        if (threadIdx.x == 0) bring<BN, TA, TB>(a, s);
+        return;
+    }
+    take_registers<232>();
+    if (a.g.dtype == LS_CUDA_F16)
+        multiply_tiles<BN, TA, TB, true>(a, s);
+    else
+        multiply_tiles<BN, TA, TB, false>(a, s);
+}
+
+#else
+
+template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &) {} /* never started on other GPUs */
+
+#endif
+
+LS_KERNEL_ALONE(hgmma_nn_256, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<256, 0, 1>(a); }
+LS_KERNEL_ALONE(hgmma_nn_192, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<192, 0, 1>(a); }
+LS_KERNEL_ALONE(hgmma_nn_128, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<128, 0, 1>(a); }
+LS_KERNEL_ALONE(hgmma_nt_256, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<256, 0, 0>(a); }
+LS_KERNEL_ALONE(hgmma_nt_192, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<192, 0, 0>(a); }
+LS_KERNEL_ALONE(hgmma_nt_128, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<128, 0, 0>(a); }
+LS_KERNEL_ALONE(hgmma_tn_256, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<256, 1, 1>(a); }
+LS_KERNEL_ALONE(hgmma_tn_192, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<192, 1, 1>(a); }
+LS_KERNEL_ALONE(hgmma_tn_128, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma<128, 1, 1>(a); }

@@ -1,0 +1,169 @@
+/* wgmma_attention.cuh: the instructions of compute capability 9.0 that attention is made of: products of a warp group
+ * (wgmma), copies of tiles by the tensor memory accelerator, and the barriers that count their bytes.
+ *
+ * Tiles lie in shared memory as [column block of 64][row][64], rows of 128 bytes swizzled by the accelerator, at
+ * multiples of 1024 bytes. */
+#pragma once
+#include "device/cuda/args/attention_hgmma.h"
+#include "device/cuda/common/base.cuh"
+
+LS_DEVICE uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+
+/* ---- barriers ---------------------------------------------------------------------------------------------------- */
+
+LS_DEVICE void barrier_init(uint64_t *b, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(count));
+}
+LS_DEVICE void barriers_are_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+LS_DEVICE void barrier_expect(uint64_t *b, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(b)), "r"(bytes)
+                 : "memory");
+}
+LS_DEVICE void barrier_arrive(uint64_t *b) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+}
+LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
+    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra "
+                 "AGAIN;\nDONE:\n}" ::"r"(shared_address(b)),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* A place in a ring of STAGES buffers, and which turn it is. */
+template <int STAGES> struct ring {
+    int at = 0;
+    uint32_t turn = 0;
+    LS_DEVICE void next() {
+        if (++at == STAGES) at = 0, turn ^= 1;
+    }
+    LS_DEVICE ring before() const {
+        ring r = {at - 1, turn};
+        if (at == 0) r.at = STAGES - 1, r.turn ^= 1;
+        return r;
+    }
+};
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* 64 rows of 64 elements, from this element, head, row and sequence on; zeros where there are none. */
+LS_DEVICE void load_box(void *to, const ls_cuda_tensor_map *map, uint64_t *barrier, int element, int head, int row,
+                        int sequence) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+                 "%6}], [%2];" ::"r"(shared_address(to)),
+                 "l"(map), "r"(shared_address(barrier)), "r"(element), "r"(head), "r"(row), "r"(sequence)
+                 : "memory");
+}
+
+/* ROWS rows of a head of at most D elements. */
+template <int D, int ROWS>
+LS_DEVICE void load_tile(uint16_t *to, const ls_cuda_tensor_map *map, uint64_t *barrier, int head, int row,
+                         int sequence) {
+    LS_UNROLL for (int c = 0; c < D / 64; c++)
+        LS_UNROLL for (int r = 0; r < ROWS; r += 64)
+            load_box(to + (c * ROWS + r) * 64, map, barrier, c * 64, head, row + r, sequence);
+}
+
+LS_DEVICE void load_numbers(float *to, const float *from, int bytes, uint64_t *barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+
+/* ---- registers --------------------------------------------------------------------------------------------------- */
+
+template <int N> LS_DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N> LS_DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+LS_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+LS_DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> LS_DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+
+/* Where a swizzled operand is: `step` bytes from one block of 64 columns to the next, for one that is read across. */
+LS_DEVICE uint64_t operand_at(const uint16_t *tile, int bytes, int step) {
+    const uint32_t address = shared_address(tile) + bytes;
+    return ((uint64_t)(address & 0x3FFFF) >> 4) | ((uint64_t)(step >> 4) << 16) | ((uint64_t)(1024 >> 4) << 32) |
+           (1ull << 62);
+}
+/* k 16·k … of rows row …, of a tile with ROWS rows. */
+template <int ROWS> LS_DEVICE uint64_t along(const uint16_t *tile, int row, int k) {
+    return operand_at(tile, (k / 4) * ROWS * 128 + row * 128 + (k % 4) * 32, 16);
+}
+/* All columns, k being rows 16·k …. */
+template <int ROWS> LS_DEVICE uint64_t across(const uint16_t *tile, int k) { return operand_at(tile, k * 2048, ROWS * 128); }
+
+#define LS_F4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define LS_F16(d, i) LS_F4(d, i), LS_F4(d, i + 4), LS_F4(d, i + 8), LS_F4(d, i + 12)
+#define LS_T32                                                                                                         \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "   \
+    "%24, %25, %26, %27, %28, %29, %30, %31"
+#define LS_T64                                                                                                         \
+    LS_T32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "    \
+           "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+/* d = a·b, or d + a·b where `goes_on`: 64 rows, 64 or 128 columns, a granule. a lies along in shared memory, or in
+ * registers as mma.sync has it; b lies along or, ACROSS, across. */
+#define LS_WGMMA_SHARED(n, type, numbers, a_at, b_at, flag, t)                                                         \
+    "{\n.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type      \
+    " {" numbers "}, " a_at ", " b_at ", p, 1, 1, 0, " t ";\n}\n"
+#define LS_WGMMA_HELD(n, type, numbers, a0, a1, a2, a3, b_at, flag, t)                                                 \
+    "{\n.reg .pred p;\nsetp.ne.b32 p, " flag ", 0;\nwgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type      \
+    " {" numbers "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b_at ", p, 1, 1, " t ";\n}\n"
+
+template <bool IS_F16, int ACROSS> LS_DEVICE void product(float (&d)[32], uint64_t a, uint64_t b, int goes_on) {
+    if constexpr (IS_F16)
+        asm volatile(LS_WGMMA_SHARED("64", "f16", LS_T32, "%32", "%33", "%34", "%35")
+                     : LS_F16(d, 0), LS_F16(d, 16)
+                     : "l"(a), "l"(b), "r"(goes_on), "n"(ACROSS));
+    else
+        asm volatile(LS_WGMMA_SHARED("64", "bf16", LS_T32, "%32", "%33", "%34", "%35")
+                     : LS_F16(d, 0), LS_F16(d, 16)
+                     : "l"(a), "l"(b), "r"(goes_on), "n"(ACROSS));
+}
+template <bool IS_F16, int ACROSS> LS_DEVICE void product(float (&d)[64], uint64_t a, uint64_t b, int goes_on) {
+    if constexpr (IS_F16)
+        asm volatile(LS_WGMMA_SHARED("128", "f16", LS_T64, "%64", "%65", "%66", "%67")
+                     : LS_F16(d, 0), LS_F16(d, 16), LS_F16(d, 32), LS_F16(d, 48)
+                     : "l"(a), "l"(b), "r"(goes_on), "n"(ACROSS));
+    else
+        asm volatile(LS_WGMMA_SHARED("128", "bf16", LS_T64, "%64", "%65", "%66", "%67")
+                     : LS_F16(d, 0), LS_F16(d, 16), LS_F16(d, 32), LS_F16(d, 48)
+                     : "l"(a), "l"(b), "r"(goes_on), "n"(ACROSS));
+}
+template <bool IS_F16, int ACROSS>
+LS_DEVICE void product(float (&d)[32], const uint32_t *a, uint64_t b, int goes_on) {
+    if constexpr (IS_F16)
+        asm volatile(LS_WGMMA_HELD("64", "f16", LS_T32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+                     : LS_F16(d, 0), LS_F16(d, 16)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(goes_on), "n"(ACROSS));
+    else
+        asm volatile(LS_WGMMA_HELD("64", "bf16", LS_T32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+                     : LS_F16(d, 0), LS_F16(d, 16)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(goes_on), "n"(ACROSS));
+}
+template <bool IS_F16, int ACROSS>
+LS_DEVICE void product(float (&d)[64], const uint32_t *a, uint64_t b, int goes_on) {
+    if constexpr (IS_F16)
+        asm volatile(LS_WGMMA_HELD("128", "f16", LS_T64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+                     : LS_F16(d, 0), LS_F16(d, 16), LS_F16(d, 32), LS_F16(d, 48)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(goes_on), "n"(ACROSS));
+    else
+        asm volatile(LS_WGMMA_HELD("128", "bf16", LS_T64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+                     : LS_F16(d, 0), LS_F16(d, 16), LS_F16(d, 32), LS_F16(d, 48)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(goes_on), "n"(ACROSS));
+}
+
+/* Rows row + 16·warp … of a tile as the a of products, a granule after another. */
+template <int D, int ROWS>
+LS_DEVICE void hold_rows(uint32_t (&held)[D / 4], const uint16_t *tile, int row, int lane, int warp) {
+    const int r = row + warp * 16 + (lane & 15), half = lane >> 4;
+    LS_UNROLL for (int k = 0; k < D / 16; k++) {
+        const int chunk = (k % 4) * 2 + half;
+        const uint32_t at = shared_address(tile) + (k / 4) * ROWS * 128 + r * 128 + ((chunk ^ (r & 7)) << 4);
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(held[k * 4]), "=r"(held[k * 4 + 1]), "=r"(held[k * 4 + 2]), "=r"(held[k * 4 + 3])
+                     : "r"(at));
+    }
+}

@@ -1,0 +1,185 @@
+/* attention_hgmma.c: attention with the unit hgmma: by the kernels of attention_hgmma.cu where the GPU, the shapes and
+ * the alignment allow it, else by those of attention_hgmma_any.cu. The bits are the same. */
+#include "device/cuda/args/attention_hgmma.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "device/cuda/ops/attention.h"
+
+enum {
+    FEW_QUERIES = 64, /* so many and fewer do not fill a tile */
+    TILE_HEAD_MAX = 128,
+    TILE_ROWS = 64, /* of what the copy engine brings at once */
+};
+
+/* Keys and values that stay in the second cache while tiles of their heads pass by. */
+#define CACHED_BYTES ((size_t)16 << 20)
+
+/* One pass: rows of a tile, and bytes of shared memory. By head sizes, up to 64, 128 and 256, then by type. */
+typedef struct pass {
+    ls_cuda_kernel kernel;
+    size_t rows;
+    unsigned threads;
+    size_t shared;
+} pass;
+
+enum { SIZES = 3, TILE_SIZES = 2 };
+
+#define ANY_FORWARD(d)                                                                                                 \
+    {LS_CUDA_attention_hgmma_any_forward_##d, LS_CUDA_HGMMA_ANY_QUERIES, LS_CUDA_HGMMA_ANY_FORWARD_THREADS,            \
+     LS_CUDA_HGMMA_ANY_FORWARD_ELEMS(d) * sizeof(uint16_t)}
+#define ANY_BACKWARD(pass, d)                                                                                          \
+    {LS_CUDA_attention_hgmma_any_##pass##_##d, LS_CUDA_HGMMA_ANY_QUERIES, LS_CUDA_HGMMA_ANY_BACKWARD_THREADS,          \
+     LS_CUDA_HGMMA_ANY_BACKWARD_ELEMS(d) * sizeof(uint16_t)}
+static const pass any_forward[SIZES] = {ANY_FORWARD(64), ANY_FORWARD(128), ANY_FORWARD(256)};
+static const pass any_queries[SIZES] = {ANY_BACKWARD(queries, 64), ANY_BACKWARD(queries, 128),
+                                        ANY_BACKWARD(queries, 256)};
+static const pass any_keys[SIZES] = {ANY_BACKWARD(keys, 64), ANY_BACKWARD(keys, 128), ANY_BACKWARD(keys, 256)};
+
+#define TILES(name, groups)                                                                                            \
+    {{LS_CUDA_attention_hgmma_##name##_bf16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED},               \
+     {LS_CUDA_attention_hgmma_##name##_f16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED}}
+static const pass tile_forward[TILE_SIZES][2] = {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64),
+                                                 TILES(forward_128, LS_CUDA_HGMMA_FORWARD_GROUPS_128)};
+static const pass tile_queries[TILE_SIZES][2] = {TILES(queries_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
+                                                 TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
+static const pass tile_keys[TILE_SIZES][2] = {TILES(keys_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
+                                              TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
+
+static int size_index(size_t head_size) { return head_size <= 64 ? 0 : head_size <= 128 ? 1 : 2; }
+
+static ls_cuda_attention_hgmma args_of(const ls_cuda_attention_job *job) {
+    return (ls_cuda_attention_hgmma){
+        .a = job->args,
+        .stat_rows = ls_cuda_divide_up((size_t)job->args.T, LS_CUDA_HGMMA_STAT_STEP) * LS_CUDA_HGMMA_STAT_STEP,
+        .B = (uint32_t)job->B,
+        .heads = (uint32_t)job->heads,
+        .kv_heads = (uint32_t)job->kv_heads,
+        .all_heads = (uint32_t)job->heads,
+    };
+}
+
+static ls_status run_any(ls_device *device, const ls_cuda_attention_hgmma *args, const pass *p, size_t rows,
+                         size_t heads) {
+    ls_cuda_grid grid = {ls_cuda_divide_up(rows, p->rows), heads, args->B};
+    if (!args->B) return LS_OK;
+    return ls_cuda_launch(device, p->kernel, grid, p->threads, p->shared, args);
+}
+
+/* ---- tiles of the copy engine ------------------------------------------------------------------------------------ */
+
+/* 16 bytes at a time. */
+static bool is_aligned(const void *at, size_t row_stride, size_t head_stride) {
+    return (uintptr_t)at % 16 == 0 && row_stride % 8 == 0 && head_stride % 8 == 0;
+}
+
+static bool map_of(ls_device *device, const ls_attention_call *call, ls_attention_in x, size_t heads, size_t rows,
+                   size_t rows_apart, ls_cuda_tensor_map *out) {
+    const size_t counts[4] = {call->parts[0].head_size, heads, rows, call->B};
+    const size_t strides[3] = {2 * x.head_stride, 2 * x.row_stride, 2 * x.row_stride * rows_apart};
+    return ls_cuda_heads_map(device, x.at, counts, strides, TILE_ROWS, out);
+}
+
+static bool maps_of(ls_device *device, const ls_attention_call *call, const ls_attention *a, bool backward,
+                    ls_cuda_attention_maps *out) {
+    size_t queries = a->T - a->first_query, apart = call->query_rows;
+    bool is_made = map_of(device, call, a->q, a->heads, queries, apart, &out->q) &&
+                   map_of(device, call, a->k, a->kv_heads, a->T, call->key_rows, &out->k) &&
+                   map_of(device, call, a->v, a->kv_heads, a->T, call->key_rows, &out->v);
+    if (!backward) return is_made && is_aligned(a->o.at, a->o.row_stride, a->o.head_stride);
+    return is_made && map_of(device, call, a->dout, a->heads, queries, apart, &out->dout) &&
+           is_aligned(a->dq.at, a->dq.row_stride, a->dq.head_stride) &&
+           is_aligned(a->dk.at, a->dk.row_stride, a->dk.head_stride) &&
+           is_aligned(a->dv.at, a->dv.row_stride, a->dv.head_stride);
+}
+
+/* Maps of LS_CUDA_HGMMA_PARTS parts from `first` on. False: one of them is not for the copy engine. */
+static bool fill_maps(ls_device *device, const ls_attention_call *call, int first, bool backward,
+                      ls_cuda_attention_tiles *tiles) {
+    for (int p = first; p < call->nparts && p < first + LS_CUDA_HGMMA_PARTS; p++)
+        if (!maps_of(device, call, &call->parts[p], backward, &tiles->maps[p - first])) return false;
+    return true;
+}
+
+static bool takes_tiles(ls_device *device, const ls_attention_call *call, bool backward,
+                        ls_cuda_attention_tiles *space) {
+    const ls_attention *a = &call->parts[0];
+    if (a->head_size > TILE_HEAD_MAX || a->head_size % 8 || a->T - a->first_query <= FEW_QUERIES || !call->B ||
+        ls_cuda_computes_otherwise(device))
+        return false;
+    for (int p = 0; p < call->nparts; p++)
+        if (call->parts[p].drop.scale > 0) return false;
+    for (int first = 0; first < call->nparts; first += LS_CUDA_HGMMA_PARTS)
+        if (!fill_maps(device, call, first, backward, space)) return false;
+    return true;
+}
+
+static ls_status run_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
+                           size_t heads) {
+    ls_cuda_attention_tiles args = *tiles;
+    size_t size = size_index((size_t)args.h.a.head_size) ? 128 : 64;
+    size_t together = CACHED_BYTES / (4 * size * (size_t)args.h.a.T), all = heads * args.h.B;
+    args.rows = (uint32_t)ls_cuda_divide_up(rows, p->rows);
+    args.together = (uint32_t)(together < 4 ? 4 : together < all ? together : all);
+    size_t blocks = ls_cuda_processors(device);
+    if (all * args.rows > UINT32_MAX)
+        return ls_fail(LS_ERR_INPUT, "attention of %zu heads of %zu positions: use a smaller micro-batch", all, rows);
+    ls_cuda_grid grid = {blocks < all * args.rows ? blocks : all * args.rows, 1, 1};
+    return ls_cuda_launch(device, p->kernel, grid, p->threads, p->shared, &args);
+}
+
+/* Calls `run` for parts that go in one launch. */
+static ls_status each_launch(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *all,
+                             bool backward,
+                             ls_status (*run)(ls_device *device, const ls_cuda_attention_tiles *tiles)) {
+    ls_cuda_attention_tiles tiles = {.h = *all};
+    for (int first = 0; first < call->nparts; first += LS_CUDA_HGMMA_PARTS) {
+        tiles.h.heads = tiles.h.kv_heads = 0;
+        for (int p = first; p < call->nparts && p < first + LS_CUDA_HGMMA_PARTS; p++) {
+            tiles.h.heads += (uint32_t)call->parts[p].heads;
+            tiles.h.kv_heads += (uint32_t)call->parts[p].kv_heads;
+        }
+        (void)fill_maps(device, call, first, backward, &tiles);
+        LS_TRY(run(device, &tiles));
+        tiles.h.a.parts += LS_CUDA_HGMMA_PARTS;
+        tiles.h.head0 += tiles.h.heads;
+    }
+    return LS_OK;
+}
+
+/* ---- operations -------------------------------------------------------------------------------------------------- */
+
+static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
+    const pass *p = &tile_forward[size_index((size_t)tiles->h.a.head_size)][tiles->h.a.act == LS_CUDA_F16];
+    return run_tiles(device, tiles, p, (size_t)(tiles->h.a.T - tiles->h.a.first_query), tiles->h.heads);
+}
+
+static ls_status backward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
+    int size = size_index((size_t)tiles->h.a.head_size), type = tiles->h.a.act == LS_CUDA_F16;
+    LS_TRY(run_tiles(device, tiles, &tile_queries[size][type], (size_t)tiles->h.a.T, tiles->h.heads));
+    return run_tiles(device, tiles, &tile_keys[size][type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
+}
+
+ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_call *call,
+                                          const ls_cuda_attention_job *job) {
+    ls_cuda_attention_hgmma args = args_of(job);
+    ls_cuda_attention_tiles space;
+    if (takes_tiles(device, call, false, &space)) return each_launch(device, call, &args, false, forward_tiles);
+    return run_any(device, &args, &any_forward[size_index(call->parts[0].head_size)], job->queries, job->heads);
+}
+
+ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention_call *call,
+                                           const ls_cuda_attention_job *job) {
+    const pass stats = {LS_CUDA_attention_hgmma_stats, LS_CUDA_HGMMA_STATS_ROWS, 16 * LS_CUDA_HGMMA_STATS_ROWS, 0};
+    ls_cuda_attention_hgmma args = args_of(job);
+    ls_cuda_attention_tiles space;
+    void *memory;
+    LS_TRY(ls_cuda_scratch(device, job->B * job->heads * 2 * args.stat_rows * sizeof(float), &memory));
+    args.stats = memory;
+    LS_TRY(run_any(device, &args, &stats, args.stat_rows, job->heads));
+    if (takes_tiles(device, call, true, &space)) return each_launch(device, call, &args, true, backward_tiles);
+    int size = size_index(call->parts[0].head_size);
+    LS_TRY(run_any(device, &args, &any_queries[size], job->queries, job->heads));
+    return run_any(device, &args, &any_keys[size], job->queries, job->kv_heads);
+}

@@ -1,0 +1,235 @@
+/* hgmma.c: products of the unit hgmma by the kernels of hgmma.cu: which tile, whether slices are made apart, and
+ * whether the last tiles are cut, by an estimate of what ends first. */
+#include "device/cuda/ops/hgmma.h"
+
+enum {
+    BM = LS_CUDA_HGMMA_M,
+    BK = LS_CUDA_HGMMA_K,
+    ROW_BYTES = 128,  /* of a tile in shared memory */
+    ALIGN_BYTES = 16, /* of what the copy engine moves */
+    TILES = 3,
+    COORDINATE_MAX = 0x7FFFFF00,
+    BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
+};
+
+/* The most that scratch may be. */
+#define SCRATCH_MAX ((size_t)1 << 30)
+
+/* Cycles of a multiprocessor (measured: build/bench/gpu_kernels, rows hgmma). Only their ratios matter. */
+#define EDGE_CYCLES 1500.0  /* to begin and to end a tile, */
+#define EDGE_PER_BYTE 0.014 /* and for each byte of it that goes to C */
+#define SET_PER_BYTE 0.025  /* sums that go to memory or come back */
+#define MEMORY_PER_BYTE 0.06
+#define LAUNCH_CYCLES 4000.0
+
+typedef struct tile_kind {
+    size_t n;
+    double step_cycles;
+    bool has_second; /* registers for the sums of a first slice; then there are two at most */
+} tile_kind;
+
+static const tile_kind tiles[TILES] = {{256, 1080, false}, {192, 850, true}, {128, 640, true}};
+
+static const ls_cuda_kernel kernels[3][TILES] = {
+    [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128},
+    [LS_GEMM_NT] = {LS_CUDA_hgmma_nt_256, LS_CUDA_hgmma_nt_192, LS_CUDA_hgmma_nt_128},
+    [LS_GEMM_TN] = {LS_CUDA_hgmma_tn_256, LS_CUDA_hgmma_tn_192, LS_CUDA_hgmma_tn_128},
+};
+
+/* ---- what the copy engine reads ---------------------------------------------------------------------------------- */
+
+static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
+static size_t length_of(const ls_gemm *g, int s) { return g->slices > 1 ? g->bounds[s + 1] - g->bounds[s] : g->k; }
+
+static bool is_aligned(const void *p, ls_dtype dtype, size_t stride) {
+    return (uintptr_t)p % ALIGN_BYTES == 0 && stride * ls_dtype_bytes(dtype) % ALIGN_BYTES == 0;
+}
+
+/* k is sequences of so many, each filled up with +0 to whole steps. k: nothing is filled up but the end. 0: neither. */
+static size_t period_of(const ls_gemm *g) {
+    int slices = slices_of(g);
+    bool are_steps = true, are_alike = true, are_along = g->form != LS_GEMM_TN;
+    for (int s = 0; s < slices; s++) {
+        if (!length_of(g, s)) return 0;
+        are_alike = are_alike && length_of(g, s) == length_of(g, 0);
+        are_steps = are_steps && (length_of(g, s) % BK == 0 || s + 1 == slices);
+    }
+    size_t period = g->period && g->period % BK ? g->period : are_steps ? g->k : are_alike ? length_of(g, 0) : 0;
+    if (period && period < g->k && are_along && period * ls_dtype_bytes(g->dtype) % ALIGN_BYTES) return 0;
+    return period;
+}
+
+bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g) {
+    return ls_cuda_has_wgmma(device) && g->k && g->m <= COORDINATE_MAX && g->n <= COORDINATE_MAX &&
+           g->k <= COORDINATE_MAX && is_aligned(g->a, g->dtype, g->lda) && is_aligned(g->b, g->dtype, g->ldb) &&
+           period_of(g);
+}
+
+/* ---- the estimate ------------------------------------------------------------------------------------------------ */
+
+/* A way to make a product. */
+typedef struct hgmma_plan {
+    int tile;
+    bool are_apart, is_cut;
+    size_t tiles_m, tiles_n, units, blocks, whole;
+    size_t steps; /* of a unit; of the longest slice where they are apart */
+    int far_levels;
+    size_t scratch;
+} hgmma_plan;
+
+static size_t steps_of(const ls_gemm *g, size_t period, size_t length) {
+    return period < g->k ? length / period * ls_cuda_divide_up(period, BK) : ls_cuda_divide_up(length, BK);
+}
+
+static size_t scratch_max(ls_device *device) {
+    size_t limit = ls_cuda_scratch_limit(device);
+    return limit < SCRATCH_MAX ? limit : SCRATCH_MAX;
+}
+
+static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, bool are_apart, bool is_cut,
+                    hgmma_plan *out) {
+    int slices = slices_of(g), levels = 0;
+    size_t set = BM * tiles[tile].n * sizeof(float), processors = ls_cuda_processors(device);
+    hgmma_plan p = {.tile = tile, .are_apart = are_apart, .is_cut = is_cut};
+    bool are_alike = true;
+    for (int s = 0; s < slices; s++) {
+        size_t steps = steps_of(g, period, length_of(g, s));
+        are_alike = are_alike && steps == steps_of(g, period, length_of(g, 0));
+        p.steps = are_apart ? (steps > p.steps ? steps : p.steps) : p.steps + steps;
+    }
+    p.tiles_m = ls_cuda_divide_up(g->m, BM);
+    p.tiles_n = ls_cuda_divide_up(g->n, tiles[tile].n);
+    p.units = p.tiles_m * p.tiles_n * (are_apart ? (size_t)slices : 1);
+    p.blocks = p.units < processors ? p.units : processors;
+    p.whole = p.units;
+    if (p.units > UINT32_MAX || p.steps > UINT32_MAX) return false;
+    while (!are_apart && (1 << levels) < slices) levels++;
+    if (tiles[tile].has_second && levels > 1) return false;
+    p.far_levels = tiles[tile].has_second ? 0 : levels;
+    if (is_cut) {
+        /* One wave less than there are is made of whole tiles, the rest is cut. */
+        if (p.units <= processors || p.units % processors == 0 || p.far_levels || (are_apart && !are_alike) ||
+            !ls_cuda_flags(device) || processors > BLOCKS_MAX)
+            return false;
+        p.whole = (p.units / processors - 1) * processors;
+        if ((p.units - p.whole) * p.steps > UINT32_MAX) return false;
+        p.scratch = 2 * p.blocks * set;
+    }
+    if (are_apart) {
+        size_t bytes;
+        if (__builtin_mul_overflow(g->m, g->n, &bytes) ||
+            __builtin_mul_overflow(bytes, (size_t)slices * sizeof(float), &bytes))
+            return false;
+        p.scratch += bytes;
+    }
+    p.scratch += p.blocks * (size_t)p.far_levels * set;
+    *out = p;
+    return p.scratch <= scratch_max(device);
+}
+
+static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) {
+    const tile_kind *t = &tiles[p->tile];
+    int slices = slices_of(g);
+    double elems = (double)(BM * t->n), set = elems * sizeof(float), all = (double)g->m * (double)g->n;
+    double c_bytes = p->are_apart ? set : elems * (double)ls_dtype_bytes(g->c_dtype);
+    double unit = (double)p->steps * t->step_cycles + EDGE_CYCLES + c_bytes * EDGE_PER_BYTE;
+    if (!p->are_apart && g->accumulate) unit += set * SET_PER_BYTE;
+    if (!p->are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
+    if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(slices - 1);
+    double cost = p->is_cut ? (double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES
+                            : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
+    if (p->are_apart)
+        cost += LAUNCH_CYCLES + all * sizeof(float) * (2 * slices + 1 + g->siblings) * MEMORY_PER_BYTE /
+                                    (double)ls_cuda_processors(device);
+    return cost;
+}
+
+/* The way that ends first, without the tile `but`. False: there is none. */
+static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, int but, hgmma_plan *best) {
+    double least = -1;
+    for (int way = 0; way < 4 * TILES; way++) {
+        int tile = way / 4;
+        bool are_apart = way / 2 % 2, is_cut = way % 2;
+        hgmma_plan plan;
+        if (tile == but || (are_apart && slices_of(g) == 1)) continue;
+        if (!plan_of(device, g, period, tile, are_apart, is_cut, &plan)) continue;
+        double cost = cost_of(device, g, &plan);
+        if (least >= 0 && cost >= least) continue;
+        least = cost;
+        *best = plan;
+    }
+    return least >= 0;
+}
+
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
+
+/* Lines of k numbers: a line is a row, or goes from row to row. */
+static ls_status map_operand(ls_device *device, const ls_gemm *g, size_t period, const void *at, size_t ld,
+                             bool is_along, size_t lines, size_t tile_lines, ls_cuda_tensor_map *out) {
+    ls_cuda_tiled tiled = {.at = at, .dtype = g->dtype, .sizes = {period, lines, g->k / period}};
+    tiled.strides[0] = ld;
+    tiled.strides[1] = tiled.sizes[2] == 1 ? ld : is_along ? period : period * ld; /* of one alone: any */
+    tiled.box[0] = BK;
+    tiled.box[1] = (uint32_t)tile_lines;
+    if (!is_along) {
+        tiled.sizes[0] = lines;
+        tiled.sizes[1] = period;
+        tiled.box[1] = BK;
+    }
+    return ls_cuda_tensor_map_of(device, &tiled, out);
+}
+
+static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args) {
+    bool are_apart = args->g.parts != NULL;
+    ls_cuda_tiled tiled = {.at = are_apart ? args->g.parts : g->c, .dtype = are_apart ? LS_F32 : g->c_dtype};
+    size_t ld = are_apart ? g->n : g->ldc;
+    if (!is_aligned(tiled.at, tiled.dtype, ld)) return LS_OK;
+    args->c_is_staged = 1;
+    tiled.sizes[0] = g->n;
+    tiled.sizes[1] = g->m;
+    tiled.sizes[2] = are_apart ? (size_t)args->g.slices : 1;
+    tiled.strides[0] = ld;
+    tiled.strides[1] = are_apart ? g->m * g->n : ld;
+    tiled.box[0] = ROW_BYTES / (uint32_t)ls_dtype_bytes(tiled.dtype);
+    tiled.box[1] = BM / 2;
+    return ls_cuda_tensor_map_of(device, &tiled, &args->c);
+}
+
+ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, bool *is_done) {
+    size_t period = period_of(g);
+    hgmma_plan plan = {0};
+    *is_done = false;
+    if (!choose_plan(device, g, period, -1, &plan)) return LS_OK;
+    if (ls_cuda_computes_otherwise(device)) (void)choose_plan(device, g, period, plan.tile, &plan);
+    *is_done = true;
+    const tile_kind *t = &tiles[plan.tile];
+    ls_cuda_hgmma args = {.g = *call, .units = (uint32_t)plan.units, .whole = (uint32_t)plan.whole};
+    args.is_periodic = period < g->k;
+    args.g.period = period;
+    args.g.tiles_m = (uint32_t)plan.tiles_m;
+    args.g.tiles_n = (uint32_t)plan.tiles_n;
+    args.g.far_levels = plan.far_levels;
+    char *scratch = NULL;
+    if (plan.scratch) {
+        void *memory;
+        LS_TRY(ls_cuda_scratch(device, plan.scratch, &memory));
+        scratch = memory;
+    }
+    if (plan.is_cut) {
+        size_t line = (plan.units - plan.whole) * plan.steps;
+        args.steps = (uint32_t)plan.steps;
+        args.line_each = (uint32_t)(line / plan.blocks);
+        args.line_rest = (uint32_t)(line % plan.blocks);
+        args.begun = (float *)(void *)scratch;
+        args.is_begun = ls_cuda_flags(device);
+        scratch += 2 * plan.blocks * BM * t->n * sizeof(float);
+    }
+    if (plan.are_apart) args.g.parts = (float *)(void *)scratch;
+    if (plan.far_levels) args.g.far = (float *)(void *)scratch;
+    LS_TRY(map_operand(device, g, period, g->a, g->lda, g->form != LS_GEMM_TN, g->m, BM, &args.a));
+    LS_TRY(map_operand(device, g, period, g->b, g->ldb, g->form == LS_GEMM_NT, g->n, t->n, &args.b));
+    LS_TRY(map_c(device, g, &args));
+    LS_TRY(ls_cuda_launch(device, kernels[g->form][plan.tile], (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
+                          LS_CUDA_HGMMA_SHARED(t->n), &args));
+    return plan.are_apart ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# hgmma.sh: training with the matrix unit of Hopper GPUs, by its formula on a CPU: the weights are those of the constants below in every layout, and a
+# GPU has the same (TEST_DEVICE=cuda). What users are told of the unit.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+
+# Weights after the runs below: docs/arithmetic.md fixes them.
+declare -A golden=(
+    [gpt2-bf16]=5b3a93cafde9fa61f847bd0b889128f2
+    [gpt2-fp16]=56bd7bc7d37b4233514777de0e07cb62
+    [llama-bf16]=69c23671d97693aa502cdd5df442754e
+    [llama-fp16]=e368f232d83d14580dca4622e63661ca
+)
+
+# Vocabularies that are no multiple of 64, rows of 16-bit numbers that are no multiple of 16 bytes; tied and not, grouped heads; sequences longer than a
+# block of keys and than a block of tokens.
+echo '{"arch": "gpt2", "vocab": 333, "width": 36, "layers": 2, "heads": 3, "hidden": 50, "positions": 24}' >"$gpt2"
+echo '{"arch": "llama", "vocab": 300, "width": 24, "layers": 1, "heads": 4, "kv-heads": 2, "head-size": 8, "hidden": 28, "positions": 160}' >"$llama"
+
+# A model with another vocabulary than bytes has no tokenizer of its own.
+mkdir "$scratch/tokens"
+"$LOCKSTEP" tokenize --tokenizer bytes --data "$text" --out "$scratch/tokens/t" >"$scratch/out" 2>"$scratch/err" || fail "tokenize failed"
+
+n=0
+# same NAME FLAGS…: a run of the experiment NAME with flags that must not matter.
+same() {
+    local name=$1
+    shift
+    n=$((n + 1))
+    case_begin "$name $*"
+    [ "${name#*-}" = bf16 ] || set -- "$@" --loss-scale-initial 1024
+    train "${experiment[@]}" --precision "${name#*-}" --matrix-unit hgmma --data "$scratch/tokens" --lr 0.01 --out "$scratch/run-$n" "$@"
+    expect_weights "${golden[$name]}"
+}
+
+for type in bf16 fp16; do
+    experiment=(--model "$gpt2" --steps 2 --seq 13 --global-batch 7 --dropout 0.1)
+    same gpt2-$type
+    same gpt2-$type --dp 2 --zero 3 --micro-batch 1
+    same gpt2-$type --tp 2 --sequence-parallel --micro-batch 3
+    same gpt2-$type --pp 2 --recompute full
+    experiment=(--model "$llama" --steps 1 --seq 150 --global-batch 2)
+    same llama-$type --micro-batch 1
+    same llama-$type --dp 2 --tp 2
+done
+finished
