@@ -1,4 +1,4 @@
-/* gemm.h: what the products of gemm.c share with the gradients of conv_grad.c. */
+/* gemm.h: what gemm.c, hgmma.c and conv_grad.c have of each other. */
 #ifndef LS_DEVICE_CUDA_OPS_GEMM_H
 #define LS_DEVICE_CUDA_OPS_GEMM_H
 
