@@ -31,12 +31,9 @@ typedef struct ls_cuda_hgmma {
     uint32_t whole;                /* of them, those that are not cut */
     uint32_t steps;                /* of a unit that is cut */
     uint32_t line_each, line_rest; /* steps of the line for each block, and blocks with one more */
-    /* The second warpgroup begins a unit so many steps behind the first: while one writes its numbers, the other still
-     * multiplies. */
-    uint32_t lag;
-    float *begun;       /* sums of units that another block ends: two sets for each block */
-    uint32_t *is_begun; /* for each warpgroup of each block; 0 when a kernel begins and when it ends */
-    int c_is_staged;    /* C, or parts, goes through the copy engine */
+    float *begun;                  /* sums of units that another block ends: two sets for each block */
+    uint32_t *is_begun;            /* for each warpgroup of each block; 0 when a kernel begins and when it ends */
+    int c_is_staged;               /* C, or parts, goes through the copy engine */
 } ls_cuda_hgmma;
 
 #endif

@@ -13,7 +13,7 @@
 #include "device/cuda/kernels/gemm.cuh"
 #include "device/cuda/kernels/wgmma.cuh"
 
-enum { LAG_BARRIER = 3, BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
+enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
 
 #ifdef LS_HAS_WGMMA
 
@@ -387,8 +387,6 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             hgmma_part<BN>(a).continue_from_c(d, u);
             keep = 1;
         }
-        uint32_t lag = BN == 256 ? uniform(min(walk.left, end - p.begin) > a.lag ? a.lag : 0) : 0;
-        if (lag && part.warpgroup == 1) barrier_join(LAG_BARRIER);
         for (uint32_t left = end - p.begin; left;) {
             const uint32_t count = uniform(min(left, walk.left));
             const bool ends = count == walk.left;
@@ -398,7 +396,6 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             int before = stage; /* whose place is free once its products are done */
             if (++stage == STAGES) stage = 0, phase ^= 1;
             for (uint32_t i = 1; i < count; i++) {
-                if (i == lag && part.warpgroup == 0) barrier_pass(LAG_BARRIER);
                 barrier_wait(&s.full[stage], phase);
                 multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + part.warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), 1);
                 wgmma_wait<1>();
@@ -411,7 +408,7 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             left -= count;
             walk.skip(count, u.last);
             if (ends) hgmma_part<BN>(a).end_slice(d, second, slice - u.first, u.last - u.first);
-            keep = lag = 0;
+            keep = 0;
         }
         if (end < total)
             hgmma_part<BN>(a).hand_over(d, second, block_number(), walk.slice > u.first);

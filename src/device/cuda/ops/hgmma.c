@@ -8,7 +8,6 @@ enum {
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
     TILES = 3,
-    LAG = 2, /* steps: half of those that fit into shared memory */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
@@ -206,7 +205,6 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     const tile_kind *t = &tiles[plan.tile];
     ls_cuda_hgmma args = {.g = *call, .units = (uint32_t)plan.units, .whole = (uint32_t)plan.whole};
     args.is_periodic = period < g->k;
-    args.lag = LAG;
     args.g.period = period;
     args.g.tiles_m = (uint32_t)plan.tiles_m;
     args.g.tiles_n = (uint32_t)plan.tiles_n;
