@@ -46,12 +46,10 @@ typedef struct ls_cuda_attention_maps {
     ls_cuda_tensor_map q, k, v, dout;
 } ls_cuda_attention_maps;
 
-/* Blocks stay and take one tile after another: tiles of `together` heads, the longest first, then those of the next
- * heads, so that keys and values are still in the cache when the next tile needs them. */
+/* Blocks stay and take one tile after another, the longest of all heads first. */
 typedef struct ls_cuda_attention_tiles {
     ls_cuda_attention_hgmma h;
     uint32_t rows; /* tiles of a head */
-    uint32_t together;
     ls_cuda_attention_maps maps[LS_CUDA_HGMMA_PARTS];
 } ls_cuda_attention_tiles;
 

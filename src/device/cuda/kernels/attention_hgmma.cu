@@ -31,9 +31,7 @@ struct tile_place {
 
 /* `heads` are those of the launch, of queries or of keys. LAST_FIRST: tiles with larger numbers are longer. */
 template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
-    const uint32_t heads = OF_KEYS ? t.h.kv_heads : t.h.heads, all = heads * t.h.B, group = t.together * t.rows;
-    const uint32_t first = number / group * t.together, count = min(t.together, all - first), rest = number % group;
-    const uint32_t head = first + rest % count, row = rest / count;
+    const uint32_t heads = OF_KEYS ? t.h.kv_heads : t.h.heads, all = heads * t.h.B, head = number % all, row = number / all;
     tile_place p = {(int)(LAST_FIRST ? t.rows - 1 - row : row), 0, head / heads, head % heads, 0};
     for (;; p.part++) {
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
@@ -287,19 +285,14 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, true>(a));)                                         \
     }
 LS_FORWARD(attention_hgmma_forward_64, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64, 160, false)
-LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, false)
+LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, true)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* 64 rows of a, held or in a tile of 128, with 64 of b: all dots. */
-template <bool IS_F16, int D, bool HELD>
-LS_DEVICE void dots_of(float (&s)[32], const uint32_t (&held)[D / 4], const uint16_t *a, int row, const uint16_t *b) {
-    LS_UNROLL for (int k = 0; k < D / 16; k++) {
-        if constexpr (HELD)
-            product<IS_F16, 0>(s, &held[k * 4], along<64>(b, 0, k), k > 0);
-        else
-            product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
-    }
+/* 64 rows of a tile of 128, from `row` on, with 64 of b: all dots. Both are read from shared memory: rows that are held
+ * in registers over a loop are overwritten there by the compiler of CUDA 13.0. */
+template <bool IS_F16, int D> LS_DEVICE void dots_of(float (&s)[32], const uint16_t *a, int row, const uint16_t *b) {
+    LS_UNROLL for (int k = 0; k < D / 16; k++) product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
 }
 
 template <int D> struct keys_shared {
@@ -312,7 +305,6 @@ template <int D> struct keys_shared {
 template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
     using memory = keys_shared<D>;
     constexpr int STAGES = memory::STAGES;
-    constexpr bool HELD = D == 64;
     auto &s = shared_at_1024<memory>();
     const ls_cuda_attention &a = t.h.a;
     const int group = threadIdx.x / 128, thread = threadIdx.x % 128, queries = (a.T + 63) / 64;
@@ -360,14 +352,10 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         float dk[D / 2], dv[D / 2];
-        uint32_t held_k[D / 4], held_v[D / 4], weights[16], ds[16];
+        uint32_t weights[16], ds[16];
         LS_UNROLL for (int i = 0; i < D / 2; i++) dk[i] = dv[i] = 0.0f;
         barrier_wait(&s.k_full, turn);
         turn ^= 1;
-        if constexpr (HELD) {
-            hold_rows<D, 128>(held_k, s.k, w * 64, lane, warp);
-            hold_rows<D, 128>(held_v, s.v, w * 64, lane, warp);
-        }
         /* Products of a step may be under way until the next. */
         const int first = 2 * p.row, steps = (int)(part.heads / part.kv_heads) * (queries - first);
         for (int step = 0, j = first; step < steps; step++, at.next(), j = j + 1 < queries ? j + 1 : first) {
@@ -379,9 +367,9 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
                 }
                 float S[32], dp[32];
                 products_begin();
-                dots_of<IS_F16, D, HELD>(S, held_k, s.k, w * 64, s.q[at.at]);
+                dots_of<IS_F16, D>(S, s.k, w * 64, s.q[at.at]);
                 products_commit();
-                dots_of<IS_F16, D, HELD>(dp, held_v, s.v, w * 64, s.g[at.at]);
+                dots_of<IS_F16, D>(dp, s.v, w * 64, s.g[at.at]);
                 products_commit();
                 products_wait<1>();
                 if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
@@ -406,7 +394,7 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
                 LS_UNROLL for (int k = 0; k < 4; k++)
                     product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
                 products_commit();
-                products_wait<HELD ? 1 : 0>(); /* larger heads leave no registers for dS while weights are read */
+                products_wait<D == 64 ? 1 : 0>(); /* larger heads leave no registers for dS while weights are read */
                 LS_UNROLL for (int i = 0; i < 8; i++) {
                     const float2 D_ = *(const float2 *)&s.dots[at.at][i * 8 + lane % 4 * 2];
                     ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - D_.x), S[i * 4 + 1] * (dp[i * 4 + 1] - D_.y));
@@ -440,7 +428,6 @@ template <int D> struct queries_shared {
 template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
     using memory = queries_shared<D>;
     constexpr int STAGES = memory::STAGES;
-    constexpr bool HELD = D == 64;
     auto &s = shared_at_1024<memory>();
     const ls_cuda_attention &a = t.h.a;
     const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
@@ -484,16 +471,12 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
         const float c = scale2_of(part);
         const int row = p.row * 128 + w * 64 + warp * 16, last = 2 * p.row + w;
         float dq[D / 2];
-        uint32_t held_q[D / 4], held_g[D / 4], ds[16];
+        uint32_t ds[16];
         LS_UNROLL for (int i = 0; i < D / 2; i++) dq[i] = 0.0f;
         const float *L = stats_of(t.h, p.sequence, p.first + p.head) + row + lane / 4;
         const float L0 = L[0], L1 = L[8], D0 = L[t.h.stat_rows], D1 = L[t.h.stat_rows + 8];
         barrier_wait(&s.q_full, turn);
         turn ^= 1;
-        if constexpr (HELD) {
-            hold_rows<D, 128>(held_q, s.q, w * 64, lane, warp);
-            hold_rows<D, 128>(held_g, s.g, w * 64, lane, warp);
-        }
         for (int j = 0; j < 2 * p.row + 2; j++, at.next()) {
             barrier_wait(&s.k_full[at.at], at.turn);
             if (j > last) {
@@ -503,9 +486,9 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
             }
             float S[32], dp[32];
             products_begin();
-            dots_of<IS_F16, D, HELD>(S, held_q, s.q, w * 64, s.k[at.at]);
+            dots_of<IS_F16, D>(S, s.q, w * 64, s.k[at.at]);
             products_commit();
-            dots_of<IS_F16, D, HELD>(dp, held_g, s.g, w * 64, s.v[at.at]);
+            dots_of<IS_F16, D>(dp, s.g, w * 64, s.v[at.at]);
             products_commit();
             products_wait<1>();
             if (j > 0 && thread == 0) barrier_arrive(&s.k_empty[at.before().at]);

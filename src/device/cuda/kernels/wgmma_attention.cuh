@@ -154,16 +154,3 @@ LS_DEVICE void product(float (&d)[64], const uint32_t *a, uint64_t b, int goes_o
                      : LS_F16(d, 0), LS_F16(d, 16), LS_F16(d, 32), LS_F16(d, 48)
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(goes_on), "n"(ACROSS));
 }
-
-/* Rows row + 16·warp … of a tile as the a of products, a granule after another. */
-template <int D, int ROWS>
-LS_DEVICE void hold_rows(uint32_t (&held)[D / 4], const uint16_t *tile, int row, int lane, int warp) {
-    const int r = row + warp * 16 + (lane & 15), half = lane >> 4;
-    LS_UNROLL for (int k = 0; k < D / 16; k++) {
-        const int chunk = (k % 4) * 2 + half;
-        const uint32_t at = shared_address(tile) + (k / 4) * ROWS * 128 + r * 128 + ((chunk ^ (r & 7)) << 4);
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                     : "=r"(held[k * 4]), "=r"(held[k * 4 + 1]), "=r"(held[k * 4 + 2]), "=r"(held[k * 4 + 3])
-                     : "r"(at));
-    }
-}

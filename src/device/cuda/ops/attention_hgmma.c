@@ -13,9 +13,6 @@ enum {
     TILE_ROWS = 64, /* of what the copy engine brings at once */
 };
 
-/* Keys and values that stay in the second cache while tiles of their heads pass by. */
-#define CACHED_BYTES ((size_t)16 << 20)
-
 /* One pass: rows of a tile, and bytes of shared memory. By head sizes, up to 64, 128 and 256, then by type. */
 typedef struct pass {
     ls_cuda_kernel kernel;
@@ -126,11 +123,8 @@ static bool takes_tiles(ls_device *device, const ls_attention_call *call, bool b
 static ls_status run_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
                            size_t heads) {
     ls_cuda_attention_tiles args = *tiles;
-    size_t size = size_index((size_t)args.h.a.head_size) ? 128 : 64;
-    size_t together = CACHED_BYTES / (4 * size * (size_t)args.h.a.T), all = heads * args.h.B;
+    size_t all = heads * args.h.B, blocks = ls_cuda_processors(device);
     args.rows = (uint32_t)ls_cuda_divide_up(rows, p->rows);
-    args.together = (uint32_t)(together < 4 ? 4 : together < all ? together : all);
-    size_t blocks = ls_cuda_processors(device);
     if (all * args.rows > UINT32_MAX)
         return ls_fail(LS_ERR_INPUT, "attention of %zu heads of %zu positions: use a smaller micro-batch", all, rows);
     ls_cuda_grid grid = {blocks < all * args.rows ? blocks : all * args.rows, 1, 1};
