@@ -112,9 +112,8 @@ static bool takes_tiles(ls_device *device, const ls_attention_call *call, bool b
     if (a->head_size > TILE_HEAD_MAX || a->head_size % 8 || a->T - a->first_query <= FEW_QUERIES || !call->B ||
         ls_cuda_computes_otherwise(device))
         return false;
-    /* Heads that share keys go by the other kernels: with tiles they had other bits on an H200. */
     for (int p = 0; p < call->nparts; p++)
-        if (call->parts[p].drop.scale > 0 || call->parts[p].heads != call->parts[p].kv_heads) return false;
+        if (call->parts[p].drop.scale > 0) return false;
     for (int first = 0; first < call->nparts; first += LS_CUDA_HGMMA_PARTS)
         if (!fill_maps(device, call, first, backward, space)) return false;
     return true;
