@@ -20,8 +20,7 @@ static void check_sum_and_norm(size_t rows, size_t C, bool rms, ls_dtype type) {
     twin x = make(rows * C), w = make(C), b = make(C), wide = make(rows * C), branch = make(rows * C), sum[2], y[2],
          mean[2], rstd[2];
     make_two(sum, rows * C), make_two(y, rows * C), make_two(mean, rows), make_two(rstd, rows);
-    if (type != LS_F32)
-        ok(ops->convert(device, &(ls_convert_call){branch.dev, type, wide.dev, LS_F32, rows * C}));
+    if (type != LS_F32) ok(ops->convert(device, &(ls_convert_call){branch.dev, type, wide.dev, LS_F32, rows * C}));
     ok(ls_device_copy_out(device, branch.ref, branch.dev, rows * C * sizeof(float)));
     for (int way = 0; way < 2; way++) {
         ls_norm_call call = {.rows = rows, .C = C, .rms = rms, .act = type, .eps = 1e-5f, .x = x.dev, .x_stride = C};
@@ -30,7 +29,8 @@ static void check_sum_and_norm(size_t rows, size_t C, bool rms, ls_dtype type) {
         if (way == FIRST)
             call.branch = branch.dev, call.sum = sum[way].dev;
         else
-            ok(ops->add(device, &(ls_add_call){sum[way].dev, x.dev, branch.dev, type, rows * C})), call.x = sum[way].dev;
+            ok(ops->add(device, &(ls_add_call){sum[way].dev, x.dev, branch.dev, type, rows * C})),
+                call.x = sum[way].dev;
         ok(ops->norm_forward(device, &call));
     }
     expect_second(sum[FIRST], sum[SECOND]), expect_second(y[FIRST], y[SECOND]);

@@ -6,8 +6,8 @@
 #include "device/cuda/common/types.h"
 
 enum {
-    LS_CUDA_ATTENTION_HEAD_MAX = 256,         /* of a head's size */
-    LS_CUDA_ATTENTION_THREADS = 128,          /* of the passes over tiles */
+    LS_CUDA_ATTENTION_HEAD_MAX = 256, /* of a head's size */
+    LS_CUDA_ATTENTION_THREADS = 128,  /* of the passes over tiles */
     LS_CUDA_ATTENTION_DOTS_ROWS = 16,
     LS_CUDA_ATTENTION_FEW_THREADS = 256,
 };

@@ -15,7 +15,8 @@ typedef unsigned long long uint64_t;
 #    include <stdint.h>
 #endif
 
-/* How a matrix in memory is cut into tiles for the copy engine of a GPU; the driver makes it (ls_cuda_tensor_map_of). */
+/* How a matrix in memory is cut into tiles for the copy engine of a GPU; the driver makes it (ls_cuda_tensor_map_of).
+ */
 typedef struct ls_cuda_tensor_map {
     uint64_t words[16];
 } __attribute__((aligned(64))) ls_cuda_tensor_map;

@@ -31,8 +31,8 @@ static ls_cuda_norm args_of(const ls_norm_call *call) {
 }
 
 static bool are_aligned(const ls_norm_call *c, bool backward) {
-    bool both = c->C % WIDTH == 0 && ls_cuda_fits(c->x, LS_F32, c->x_stride, WIDTH) &&
-                ls_cuda_fits(c->w, LS_F32, 0, WIDTH);
+    bool both =
+        c->C % WIDTH == 0 && ls_cuda_fits(c->x, LS_F32, c->x_stride, WIDTH) && ls_cuda_fits(c->w, LS_F32, 0, WIDTH);
     if (backward)
         return both && ls_cuda_fits(c->dy, c->act, c->dy_stride, WIDTH) &&
                ls_cuda_fits(c->dx, LS_F32, c->dx_stride, WIDTH) && ls_cuda_fits(c->dx_copy, c->act, 0, WIDTH);
@@ -58,7 +58,8 @@ static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_ca
         args.branch = call->branch, args.sum = call->sum;
     args.aligned = are_aligned(call, backward);
     /* Two rows beside each other are read at once: by different banks. */
-    size_t pitch = ls_cuda_divide_up(call->C, BANKS) * BANKS + BANKS / 2, row = pitch * sizeof(float) * (backward ? 2 : 1);
+    size_t pitch = ls_cuda_divide_up(call->C, BANKS) * BANKS + BANKS / 2,
+           row = pitch * sizeof(float) * (backward ? 2 : 1);
     size_t most = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
     args.together = LS_CUDA_NORM_ROWS;
     while (args.together > 1 && ((size_t)args.together * row > SHARED_OF_BLOCK ||
