@@ -87,7 +87,7 @@ static void hints_are_for_bf16_by_chain(void **state) {
     assert_false(ls_unit_hint_is_of_use(&(ls_policy){.act = LS_F32, .unit = LS_UNIT_CHAIN}));
     assert_false(ls_unit_hint_is_of_use(&(ls_policy){.act = LS_F16, .unit = LS_UNIT_CHAIN}));
     ls_unit_hint_count(having);
-    for (int u = 0; u < LS_UNITS; u++) assert_int_equal(having[u], ls_unit_is_here((ls_unit)u));
+    for (int u = 0; u < LS_UNITS; u++) assert_int_equal(having[u], ls_unit_is_fast_here((ls_unit)u));
 }
 
 int main(void) {
