@@ -84,8 +84,7 @@ static void strokes_are_where_they_belong(void **state) {
             assert_int_equal(raster.points[i], is_in);
             expected[i / 112 / 4 * 28 + i % 112 / 4] += is_in;
         }
-        for (size_t i = 0; i < sizeof cover; i++)
-            assert_int_equal(i >= begin && i < end ? cover[i] : 0, expected[i]);
+        for (size_t i = 0; i < sizeof cover; i++) assert_int_equal(i >= begin && i < end ? cover[i] : 0, expected[i]);
     }
 }
 

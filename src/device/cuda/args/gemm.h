@@ -76,9 +76,9 @@ typedef struct ls_cuda_gemm_gather {
 enum { LS_CUDA_CONV_GRAD_THREADS = 128, LS_CUDA_CONV_GRAD_AHEAD = 3 };
 #define LS_CUDA_CONV_GRAD_ROWS(width) ((width) > 16 ? 1 : (width) > 8 ? 2 : 4)
 #define LS_CUDA_CONV_GRAD_ROW(width, stride) (((width) * (stride) + ((stride) == 1)) * 32)
-#define LS_CUDA_CONV_GRAD_RING(width, stride)              \
-    ((stride) * (LS_CUDA_CONV_GRAD_ROWS(width) - 1) + 3 + \
-     LS_CUDA_CONV_GRAD_AHEAD * ((stride) * LS_CUDA_CONV_GRAD_ROWS(width) + 1))
+#define LS_CUDA_CONV_GRAD_RING(width, stride)                                                                          \
+    ((stride) * (LS_CUDA_CONV_GRAD_ROWS(width) - 1) + 3 +                                                              \
+     LS_CUDA_CONV_GRAD_AHEAD * ((stride)*LS_CUDA_CONV_GRAD_ROWS(width) + 1))
 #define LS_CUDA_CONV_GRAD_OUT(width) ((width) > 16 ? 2 : 4)
 /* Of few channels, and of one width: */
 enum {
@@ -93,7 +93,7 @@ enum { LS_CUDA_CONV_GRAD_POINTS = 32, LS_CUDA_CONV_GRAD_POINT_OUTS = 16 }; /* of
 typedef struct ls_cuda_conv_grad {
     ls_cuda_gemm g;
     ls_cuda_patches patches; /* of windows of one pixel */
-    uint32_t height; /* of the images */
+    uint32_t height;         /* of the images */
     size_t channels;
 } ls_cuda_conv_grad;
 
