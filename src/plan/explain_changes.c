@@ -24,7 +24,6 @@ __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, co
     ls_plan_change *c = &all->out[all->count];
     *c = (ls_plan_change){.hardware = hardware, .to.layout = *layout};
     LS_TRY(ls_plan_predict(task, layout, &c->to.prediction));
-    c->to.prediction.capacity_bytes = all->from->prediction.capacity_bytes;
     if (!ls_prediction_fits(&c->to.prediction)) return LS_OK;
     c->gain = 1 - c->to.prediction.seconds / work / all->from->prediction.seconds;
     va_list args;
@@ -190,15 +189,14 @@ static ls_status try_more_memory(changes *all) {
     ls_plan_task task = *all->task;
     ls_layout_request request = ls_layout_request_none();
     double now = all->from->prediction.capacity_bytes;
-    ls_plan_found found;
+    ls_plan_choice best;
     if (all->count == LS_PLAN_CHANGES_MAX) return LS_OK;
     for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chip.memory_bytes *= 2;
-    request.memory_bytes = 2 * now;
     ls_knob_give(&request, LS_KNOB_type, all->from->layout.type);
-    ls_status status = ls_plan_search(&task, &request, &found);
-    if (status == LS_OK && found.fitting > 0) {
+    ls_status status = ls_plan_fastest(&task, &request, 0, &best);
+    if (status == LS_OK && best.prediction.seconds > 0) {
         ls_plan_change *c = &all->out[all->count++];
-        *c = (ls_plan_change){.hardware = true, .to = found.fits[0]};
+        *c = (ls_plan_change){.hardware = true, .to = best};
         c->gain = 1 - c->to.prediction.seconds / all->from->prediction.seconds;
         snprintf(c->what, sizeof c->what, "%.4g GiB of memory instead of %.4g, with a new layout", 2 * now / GIB,
                  now / GIB);

@@ -9,6 +9,9 @@ typedef struct ls_plan_case {
     const ls_plan_task *task;
     const ls_knobs *layout;
     const ls_site *site; /* whose chips are the slowest here */
+    const ls_site *far;  /* two unlike sites with divided stages: that of the stages from near_stages on; NULL: none */
+    int near_stages;
+    bool even_layers;    /* as many layers for unlike stages: what they send takes longer than what they compute */
     double tokens;       /* of a micro-batch on a chip */
     double t;            /* tensor-parallel ways */
     double C, hidden;    /* columns of the residual stream and of the MLP */
@@ -41,6 +44,23 @@ static inline double ls_pass_sum(const ls_pass_time *p) { return p->matmuls + p-
 ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout);
+
+/* sites.c: two sites whose chips or links differ. */
+bool ls_plan_sites_differ(const ls_cluster *cluster);
+/* The case as it is at a stage; and at a site, whose replicas have so many micro-batches. */
+ls_plan_case ls_plan_case_at_stage(const ls_plan_case *c, int stage);
+ls_plan_case ls_plan_case_at_site(const ls_plan_case *c, const ls_site *site, int micros);
+static inline const ls_site *ls_plan_site_of_stage(const ls_plan_case *c, int stage) {
+    return c->far && stage >= c->near_stages ? c->far : c->site;
+}
+/* Replicas of a site; and micro-batches for each of them so that both sites end together: `each` seconds of one of them
+ * and `once` beside them, by site. */
+int ls_plan_site_replicas(const ls_plan_case *c, int site);
+void ls_plan_site_micros(const ls_plan_case *c, const double *each, const double *once, int *micros);
+/* As LS_DIVIDE_LAYERS, but a layer takes cost[0][1] seconds at the near stages and cost[1][1] at the far ones, and no
+ * stage of a site has more than most[] layers while others may have more. */
+void ls_plan_divide_unlike(const ls_plan_case *c, double cost[2][3], const int *most, int *first);
+
 /* Of weights as they are read, and of activations. */
 static inline double ls_plan_elem_bytes(const ls_knobs *layout) { return layout->type == LS_PLAN_FP32 ? 4 : 2; }
 
@@ -79,6 +99,8 @@ double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double 
 bool ls_plan_stays_whole(const ls_plan_case *c);
 /* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
+/* Layers that a stage may have so that its chip holds them; the number it has where that is fewer. */
+int ls_plan_layers_held(const ls_plan_case *c, int stage, const int *layers);
 
 /* pipeline.c: what a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in
  * programs that wait for that; it is in the chunks' times. */
