@@ -85,7 +85,7 @@ static ls_status answer(ls_plan *plan) {
     if (plan->is_native)
         ls_plan_report_native(plan);
     else
-        ls_plan_report(&plan->answer);
+        ls_plan_report(&plan->answer, o->robust);
     return LS_OK;
 }
 
@@ -93,6 +93,7 @@ ls_status ls_cmd_plan(const ls_options *options) {
     ls_plan *plan = NULL;
     if (options->validate) return ls_cmd_plan_validate(options);
     if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate requires --validate FILE");
+    if (options->compare) return ls_cmd_plan_compare(options);
     if (print_list(options)) return LS_OK;
     if (options->out) LS_TRY(ls_file_can_write(options->out));
     LS_TRY(ls_plan_make(options, &plan));
