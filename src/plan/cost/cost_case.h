@@ -97,6 +97,8 @@ double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double 
 
 /* memory.c: ZeRO 2 and 3, but gathered weights and unreduced gradients stay from one micro-batch to the next. */
 bool ls_plan_stays_whole(const ls_plan_case *c);
+/* Micro-batches times chunks that a stage holds at once. */
+double ls_plan_in_flight(const ls_plan_case *c, int stage);
 /* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
 /* Layers that a stage may have so that its chip holds them; the number it has where that is fewer. */

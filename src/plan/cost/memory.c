@@ -82,8 +82,7 @@ static double loss_bytes(const ls_plan_case *c) {
     return each * c->tokens * c->vocabulary / c->t + 2 * whole_bytes(c);
 }
 
-/* Micro-batches times chunks that a stage holds at once. */
-static double in_flight(const ls_plan_case *c, int stage) {
+double ls_plan_in_flight(const ls_plan_case *c, int stage) {
     const ls_knobs *l = c->layout;
     double m = c->micros, v = l->virtual_stages, most = m * v, held;
     switch (l->schedule) {
@@ -99,7 +98,7 @@ static double in_flight(const ls_plan_case *c, int stage) {
 
 static double activation_bytes(const ls_plan_case *c, int stage, double layers) {
     const ls_stack *stack = &c->task->stack;
-    double v = c->layout->virtual_stages, held = in_flight(c, stage), each = kept_bytes(c) * layers / v;
+    double v = c->layout->virtual_stages, held = ls_plan_in_flight(c, stage), each = kept_bytes(c) * layers / v;
     bool sends = c->layout->pp > 1 && (stage < c->layout->pp - 1 || v > 1);
     if (sends && stack->keeps_outputs) each += stream_bytes(c);
     double bytes = each * held;

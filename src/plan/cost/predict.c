@@ -289,6 +289,21 @@ static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_p
     return most * m;
 }
 
+/* A stage holds no more micro-batches, of each of its chunks, than its memory is for, and holds each of them until its
+ * gradient has come back from the last stage: where links are slow, that sets the pace. With 1f1b the next begins when
+ * the first of those held has come back. */
+static double least_rounds(const ls_plan_case *c, const ls_plan_chunks *chunks, int stage) {
+    const ls_knobs *l = c->layout;
+    int last = l->pp * l->virtual_stages - 1;
+    double held = ls_plan_in_flight(c, stage), back = l->schedule == LS_SCHEDULE_ZERO_BUBBLE ? .5 : 1, trips = 0, trip = 0;
+    for (int g = last; g >= stage; g--) {
+        trip += chunks->forward[g] + back * chunks->backward[g] + (g < last ? 2 * chunks->send[g % l->pp] : 0);
+        if (g % l->pp == stage) trips += trip;
+    }
+    if (l->schedule == LS_SCHEDULE_1F1B) return ((c->micros - 1) / (int)held + 1) * trips;
+    return c->micros * trips / held;
+}
+
 /* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
  * last one. */
 static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) {
@@ -297,8 +312,10 @@ static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) 
     for (int s = 0; s < pp; s++) {
         double busy = 0;
         for (int k = 0; k < v; k++) busy += chunks->forward[k * pp + s] + chunks->backward[k * pp + s];
-        double course = ahead + c->micros * busy;
+        double course = ahead + c->micros * busy, rounds = least_rounds(c, chunks, s);
+        if (c->layout->schedule == LS_SCHEDULE_1F1B) rounds += ahead;
         if (course > least) least = course;
+        if (rounds > least) least = rounds;
         ahead += chunks->forward[s] + chunks->send[s] + back * (chunks->backward[s] + chunks->send[s]);
     }
     return least;
