@@ -77,10 +77,9 @@ static ls_status print_json(ls_plan *plan) {
 
 static ls_status answer(ls_plan *plan) {
     const ls_options *o = plan->options;
-    const ls_plan_question *q = &plan->question;
     if (o->out && ls_plan_count(plan) > 0) LS_TRY(write_layout(plan));
     if (o->memo && !plan->is_native)
-        LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->request, &plan->answer.found, q->tokens, q->price));
+        LS_TRY(ls_plan_memo_write(o->memo, &plan->answer));
     if (o->json) return print_json(plan);
     if (plan->is_native)
         ls_plan_report_native(plan);

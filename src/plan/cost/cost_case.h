@@ -81,6 +81,12 @@ typedef enum ls_collective { LS_ALL_REDUCE, LS_REDUCE_SCATTER, LS_ALL_GATHER } l
 double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int size, int inner, double bytes);
 /* In one ring over all chips, through one adapter of each node. */
 double ls_plan_ring_seconds(const ls_plan_case *c, ls_collective kind, int size, double bytes);
+/* Which algorithm is assumed for one, in words. */
+typedef struct ls_algorithm {
+    char text[128];
+} ls_algorithm;
+ls_algorithm ls_plan_collective_algorithm(const ls_plan_case *c, int size, int inner);
+ls_algorithm ls_plan_ring_algorithm(const ls_plan_case *c, int size);
 /* Sites have one link between them, which all chips share: `bytes` of every one of the chips that send over it. */
 double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips);
 /* From a stage to the next; from the last one, to the first. */

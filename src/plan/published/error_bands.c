@@ -8,7 +8,7 @@ static const ls_error_band rows[] = {
     {"Megatron-LM 2020", "V100-32GB-SXM", 4, .021, -.008},
     {"Megatron-LM 2020", "A100-40GB-SXM", 8, .026, .020},
     {"MosaicML", "A100-40GB-SXM", 44, .057, -.049},
-    {"Narayanan et al. 2021", "A100-80GB-SXM", 22, .027, -.012},
+    {"Megatron-LM 2021 (SC21)", "A100-80GB-SXM", 22, .027, -.012},
     {"BLOOM", "A100-80GB-SXM", 52, .043, -.009},
     {"MosaicML", "A100-80GB-SXM", 22, .067, -.055},
     {"llm.c", "A100-80GB-SXM", 3, .087, .087},
