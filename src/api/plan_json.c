@@ -46,8 +46,7 @@ static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *tas
 
 static json_t *choices_to_json(const ls_plan_answer *a, const ls_plan_choice *list, int first, int count) {
     json_t *array = json_array();
-    for (int i = first; i < count; i++)
-        json_array_append_new(array, choice_to_json(a->question, &a->task, &list[i]));
+    for (int i = first; i < count; i++) json_array_append_new(array, choice_to_json(a->question, &a->task, &list[i]));
     return array;
 }
 
@@ -117,15 +116,16 @@ static void add_reasons(const ls_plan_answer *a, json_t *out) {
 static json_t *size_to_json(const ls_plan_answer *a, const ls_plan_size *size) {
     ls_plan_task task = ls_plan_task_of_size(&a->question->task, size);
     json_t *chips = json_array();
-    for (int i = 0; i < a->question->task.cluster.sites; i++) json_array_append_new(chips, json_integer(size->chips[i]));
+    for (int i = 0; i < a->question->task.cluster.sites; i++)
+        json_array_append_new(chips, json_integer(size->chips[i]));
     return json_pack("{s:o, s:f, s:f, s:o}", "chips", chips, "seconds", size->best.prediction.seconds,
                      "tokens_per_second", size->tokens_per_second, "layout", layout_to_json(&task, &size->best.layout));
 }
 
 static void add_use(const ls_plan_answer *a, json_t *out) {
-    json_t *object = json_pack("{s:i, s:b, s:o, s:o}", "sizes", a->use.sizes, "fewer_are_faster",
-                               ls_plan_use_is_fewer(&a->use), "all", size_to_json(a, &a->use.all), "fastest",
-                               size_to_json(a, &a->use.fastest));
+    json_t *object =
+        json_pack("{s:i, s:b, s:o, s:o}", "sizes", a->use.sizes, "fewer_are_faster", ls_plan_use_is_fewer(&a->use),
+                  "all", size_to_json(a, &a->use.all), "fastest", size_to_json(a, &a->use.fastest));
     if (object && ls_plan_use_has_nearly(&a->use))
         json_object_set_new(object, "nearly_as_fast", size_to_json(a, &a->use.nearly));
     json_object_set_new(out, "use", object);
@@ -138,13 +138,12 @@ static json_t *brief_to_json(const ls_plan_answer *a, const ls_plan_choice *c) {
 
 static void add_sensitivity(const ls_plan_answer *a, json_t *out) {
     const ls_plan_sensitivity *s = &a->sensitivity;
-    json_object_set_new(
-        out, "sensitivity",
-        json_pack("{s:{s:s, s:f, s:f, s:o}, s:{s:f, s:i}, s:{s:f, s:b, s:o}}", "half_bandwidth", "where", s->where,
-                  "bandwidth_share", LS_PLAN_LINK_SHARE, "seconds", s->slow.seconds, "best",
-                  brief_to_json(a, &s->link_best), "error_band", "share", a->error, "layouts_within", s->near,
-                  "less_memory", "memory_share", LS_PLAN_MEMORY_SHARE, "fits", s->fits_less, "best",
-                  brief_to_json(a, &s->memory_best)));
+    json_object_set_new(out, "sensitivity",
+                        json_pack("{s:{s:s, s:f, s:f, s:o}, s:{s:f, s:i}, s:{s:f, s:b, s:o}}", "half_bandwidth",
+                                  "where", s->where, "bandwidth_share", LS_PLAN_LINK_SHARE, "seconds", s->slow.seconds,
+                                  "best", brief_to_json(a, &s->link_best), "error_band", "share", a->error,
+                                  "layouts_within", s->near, "less_memory", "memory_share", LS_PLAN_MEMORY_SHARE,
+                                  "fits", s->fits_less, "best", brief_to_json(a, &s->memory_best)));
     if (!(s->robust.prediction.seconds > 0)) return;
     json_t *robust = choice_to_json(a->question, &a->task, &s->robust);
     if (robust) json_object_set_new(robust, "half_bandwidth_seconds", json_real(s->robust_link_seconds));

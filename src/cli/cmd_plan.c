@@ -78,8 +78,7 @@ static ls_status print_json(ls_plan *plan) {
 static ls_status answer(ls_plan *plan) {
     const ls_options *o = plan->options;
     if (o->out && ls_plan_count(plan) > 0) LS_TRY(write_layout(plan));
-    if (o->memo && !plan->is_native)
-        LS_TRY(ls_plan_memo_write(o->memo, &plan->answer));
+    if (o->memo && !plan->is_native) LS_TRY(ls_plan_memo_write(o->memo, &plan->answer));
     if (o->json) return print_json(plan);
     if (plan->is_native)
         ls_plan_report_native(plan);

@@ -18,7 +18,7 @@ enum { FLAG_MAX = 64, SHOWN = 80 };
 typedef struct flag {
     ls_option_id id;
     const char *text;
-    int more; /* values that still follow */
+    int more;         /* values that still follow */
     bool had_operand; /* this one, or one before it, came without its name */
 } flag;
 

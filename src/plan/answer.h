@@ -32,7 +32,7 @@ typedef struct ls_plan_answer {
     ls_plan_found found;
     const ls_plan_choice *best; /* NULL: nothing fits */
     ls_plan_remedy remedy;      /* where nothing fits */
-    double error; /* of predicted times, as a share, with these chips */
+    double error;               /* of predicted times, as a share, with these chips */
     ls_plan_sensitivity sensitivity;
     ls_plan_bottleneck bottleneck;
     ls_plan_losses losses;

@@ -34,8 +34,8 @@ typedef struct ls_plan_point {
     double ideal_tokens_per_second; /* the highest rate of a chip at any of the sizes, times the chips */
 } ls_plan_point;
 enum { LS_PLAN_POINTS_MAX = 24 };
-/* The task on so many chips, the batch as it is (strong) or in proportion; sites keep their proportion. False: it cannot
- * be divided so. */
+/* The task on so many chips, the batch as it is (strong) or in proportion; sites keep their proportion. False: it
+ * cannot be divided so. */
 bool ls_plan_resize(const ls_plan_task *task, int chips, bool strong, ls_plan_task *out);
 /* Sizes from the least node count that fits up to `most` chips, doubling, with the cluster's own size among them. */
 ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,

@@ -72,7 +72,8 @@ ls_status ls_plan_bottleneck_find(const ls_plan_task *task, const ls_plan_point 
     out->is_there = true;
     out->growth = cost(&out->to) / cost(&out->from) - 1;
     for (int k = 0; k < LS_TIME_KINDS; k++) {
-        out->more[k] = out->to.chips * out->to.best.prediction.time[k] - out->from.chips * out->from.best.prediction.time[k];
+        out->more[k] =
+            out->to.chips * out->to.best.prediction.time[k] - out->from.chips * out->from.best.prediction.time[k];
         if (out->more[k] > out->more[out->kind]) out->kind = (ls_time_kind)k;
     }
     ls_plan_task resized;

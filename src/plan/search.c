@@ -110,7 +110,8 @@ static void sort(ls_plan_found *out) {
     for (int i = 1; i < out->fitting; i++) {
         ls_plan_choice one = out->fits[i];
         int at = i;
-        for (; at > 0 && better(&one.prediction, &out->fits[at - 1].prediction); at--) out->fits[at] = out->fits[at - 1];
+        for (; at > 0 && better(&one.prediction, &out->fits[at - 1].prediction); at--)
+            out->fits[at] = out->fits[at - 1];
         out->fits[at] = one;
     }
 }

@@ -1,4 +1,5 @@
-/* sensitivity.c: the choice priced again with half the bandwidth and with less memory, and what would be chosen then. */
+/* sensitivity.c: the choice priced again with half the bandwidth and with less memory, and what would be chosen then.
+ */
 #include "plan/sensitivity.h"
 
 #include <stdlib.h>
@@ -20,7 +21,9 @@ static ls_plan_task with_slow_links(const ls_plan_task *task, ls_plan_sensitivit
     cluster->across.bandwidth *= LS_PLAN_LINK_SHARE;
     const ls_cluster *was = &task->cluster;
     out->link = was->sites > 1 ? was->across : nodes ? was->site[0].between : was->site[0].inside;
-    out->where = was->sites > 1 ? nodes ? "between sites and nodes" : "between the sites" : nodes ? "between nodes" : "in the node";
+    out->where = was->sites > 1 ? nodes ? "between sites and nodes" : "between the sites"
+                 : nodes        ? "between nodes"
+                                : "in the node";
     return slow;
 }
 

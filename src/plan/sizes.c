@@ -1,7 +1,7 @@
 /* sizes.c: the same step on fewer devices.
  *
- * A size is searched only if the model's matmuls at the rate of its chips alone would take less than what is known to be
- * possible, and no layout is simulated whose bound is above that. Sizes that are powers of two come first: they tell
+ * A size is searched only if the model's matmuls at the rate of its chips alone would take less than what is known to
+ * be possible, and no layout is simulated whose bound is above that. Sizes that are powers of two come first: they tell
  * early where the best is. */
 #include "plan/sizes.h"
 

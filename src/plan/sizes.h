@@ -16,8 +16,9 @@ typedef struct ls_plan_size {
 typedef struct ls_plan_use {
     ls_plan_size all;     /* every device */
     ls_plan_size fastest; /* may be the same */
-    ls_plan_size nearly;  /* fewest devices within LS_PLAN_SIZE_NEARLY of the fastest; the fastest, where none are fewer */
-    int sizes;            /* that there are; not all have to be searched to know that they are slower */
+    ls_plan_size
+        nearly; /* fewest devices within LS_PLAN_SIZE_NEARLY of the fastest; the fastest, where none are fewer */
+    int sizes;  /* that there are; not all have to be searched to know that they are slower */
 } ls_plan_use;
 
 static inline int ls_plan_size_chips(const ls_plan_size *size) { return size->chips[0] + size->chips[1]; }

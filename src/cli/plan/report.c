@@ -85,8 +85,8 @@ static void print_kinds(const ls_prediction *p) {
 static void print_times(const ls_prediction *p) {
     print_kinds(p);
     if (p->link_dp > 0)
-        printf("  of %s of gradient and weight traffic between replicas, %s overlap with compute\n", LS_TIME(p->link_dp),
-               LS_TIME(p->hidden_dp));
+        printf("  of %s of gradient and weight traffic between replicas, %s overlap with compute\n",
+               LS_TIME(p->link_dp), LS_TIME(p->hidden_dp));
 }
 
 static void print_memory(const ls_prediction *p, int stages) {
@@ -213,7 +213,10 @@ static void print_robust(const ls_plan_answer *a, bool is_asked) {
     const ls_prediction *p = &a->best->prediction;
     char text[TEXT_MAX];
     if (!(s->robust.prediction.seconds > 0)) {
-        if (is_asked) printf("robust   the fastest: half the bandwidth costs it no more than %.0f %%, or no layout within %.0f %% does better\n", 100 * LS_PLAN_COLLAPSE, 100 * LS_PLAN_ROBUST_WITHIN);
+        if (is_asked)
+            printf("robust   the fastest: half the bandwidth costs it no more than %.0f %%, or no layout within %.0f "
+                   "%% does better\n",
+                   100 * LS_PLAN_COLLAPSE, 100 * LS_PLAN_ROBUST_WITHIN);
         return;
     }
     int worst = 0;
@@ -221,10 +224,11 @@ static void print_robust(const ls_plan_answer *a, bool is_asked) {
         if (s->slow.time[k] - p->time[k] > s->slow.time[worst] - p->time[worst]) worst = k;
     ls_knobs_text(&s->robust.layout, LS_WORDS_PLAN, NULL, NULL, text, sizeof text);
     printf("robust   %s\n", text);
-    printf("         %s (+%.1f %%), with half the bandwidth %s, where the fastest takes %s: its %s grows from %s to %s\n",
-           LS_TIME(s->robust.prediction.seconds), 100 * (s->robust.prediction.seconds / p->seconds - 1),
-           LS_TIME(s->robust_link_seconds), LS_TIME(s->slow.seconds), ls_time_kind_label((ls_time_kind)worst),
-           LS_TIME(p->time[worst]), LS_TIME(s->slow.time[worst]));
+    printf(
+        "         %s (+%.1f %%), with half the bandwidth %s, where the fastest takes %s: its %s grows from %s to %s\n",
+        LS_TIME(s->robust.prediction.seconds), 100 * (s->robust.prediction.seconds / p->seconds - 1),
+        LS_TIME(s->robust_link_seconds), LS_TIME(s->slow.seconds), ls_time_kind_label((ls_time_kind)worst),
+        LS_TIME(p->time[worst]), LS_TIME(s->slow.time[worst]));
 }
 
 /* ---- others ------------------------------------------------------------------------------------------------------ */
@@ -260,7 +264,8 @@ static void print_misfits(const ls_plan_answer *a) {
     for (int i = 0; i < a->found.missing && shown < MISFITS; i++) {
         const ls_plan_choice *c = &a->found.lacks[i];
         if (a->best && c->prediction.seconds >= limit) continue;
-        if (shown++ == 0) printf("\n%-42s %10s %8s\n", a->best ? "faster, but do not fit" : "nearest", unit.name, "GiB");
+        if (shown++ == 0)
+            printf("\n%-42s %10s %8s\n", a->best ? "faster, but do not fit" : "nearest", unit.name, "GiB");
         print_row(c, unit);
         printf("lacks %.1f GiB", (c->prediction.memory_bytes - c->prediction.capacity_bytes) / GIB);
         if (a->best) printf("; −%.1f %% time", 100 * (1 - c->prediction.seconds / limit));
@@ -282,7 +287,8 @@ static void print_remedy(const ls_plan_answer *a) {
                r->with.prediction.memory_bytes / GIB, LS_TIME(r->with.prediction.seconds));
     if (r->chip.name[0])
         printf("  as many %s, with %s: %.1f of %.1f GiB, %s per step\n", r->chip.name, brief(&r->other, text),
-               r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB, LS_TIME(r->other.prediction.seconds));
+               r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB,
+               LS_TIME(r->other.prediction.seconds));
     if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
         printf("  nothing that was tried: omit some of the given options\n");
 }
@@ -325,8 +331,8 @@ static void print_bottleneck(const ls_plan_answer *a) {
         return;
     }
     double from = b->from.chips * b->from.best.prediction.seconds;
-    printf("  from %d to %d chips a step costs %.1f %% more chip-seconds; most of that is %s: %s%.1f %%\n", b->from.chips,
-           b->to.chips, 100 * b->growth, ls_time_kind_label(b->kind), sign(b->more[b->kind]),
+    printf("  from %d to %d chips a step costs %.1f %% more chip-seconds; most of that is %s: %s%.1f %%\n",
+           b->from.chips, b->to.chips, 100 * b->growth, ls_time_kind_label(b->kind), sign(b->more[b->kind]),
            100 * size(b->more[b->kind]) / from);
     if (b->is_treated)
         printf("  on %d chips that is treated by %s: %.1f %% less time\n", b->to.chips, b->treatment.what,

@@ -11,16 +11,16 @@ typedef struct ls_plan_case {
     const ls_site *site; /* whose chips are the slowest here */
     const ls_site *far;  /* two unlike sites with divided stages: that of the stages from near_stages on; NULL: none */
     int near_stages;
-    bool even_layers;    /* as many layers for unlike stages: what they send takes longer than what they compute */
-    double tokens;       /* of a micro-batch on a chip */
-    double t;            /* tensor-parallel ways */
-    double C, hidden;    /* columns of the residual stream and of the MLP */
-    bool gated;          /* the MLP */
-    double elem;         /* bytes of weights as they are read, and of activations */
-    double width, keys;  /* columns of the query heads and of the key heads, with copies where ways share one */
-    double vocabulary;   /* as padded for the ways */
-    double table;        /* parameters of a table of tokens on a chip */
-    int micros;          /* of a replica and step */
+    bool even_layers;   /* as many layers for unlike stages: what they send takes longer than what they compute */
+    double tokens;      /* of a micro-batch on a chip */
+    double t;           /* tensor-parallel ways */
+    double C, hidden;   /* columns of the residual stream and of the MLP */
+    bool gated;         /* the MLP */
+    double elem;        /* bytes of weights as they are read, and of activations */
+    double width, keys; /* columns of the query heads and of the key heads, with copies where ways share one */
+    double vocabulary;  /* as padded for the ways */
+    double table;       /* parameters of a table of tokens on a chip */
+    int micros;         /* of a replica and step */
     int tp_inner, dp_inner;
 } ls_plan_case;
 

@@ -191,7 +191,9 @@ static int layers_of(const ls_plan_case *c, int stage, const int *chunk_layers) 
     return layers;
 }
 
-static double capacity_of(const ls_plan_case *c, int stage) { return ls_plan_site_of_stage(c, stage)->chip.memory_bytes; }
+static double capacity_of(const ls_plan_case *c, int stage) {
+    return ls_plan_site_of_stage(c, stage)->chip.memory_bytes;
+}
 
 /* The heaviest is the one with least room: chips may be unlike. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out) {

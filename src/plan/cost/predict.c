@@ -192,8 +192,7 @@ static void fill_parts(const ls_plan_case *c, int i, site_parts *out) {
 
 static void count_layers(const ls_plan_case *c, ls_plan_chunks *out) {
     int chunks = c->layout->pp * c->layout->virtual_stages;
-    for (int g = 0; g < chunks; g++)
-        out->layers[g] = out->first[g + 1] - out->first[g] - (g == 0) - (g == chunks - 1);
+    for (int g = 0; g < chunks; g++) out->layers[g] = out->first[g + 1] - out->first[g] - (g == 0) - (g == chunks - 1);
 }
 
 /* As even in time as the memory of the faster chips allows. */
@@ -295,7 +294,8 @@ static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_p
 static double least_rounds(const ls_plan_case *c, const ls_plan_chunks *chunks, int stage) {
     const ls_knobs *l = c->layout;
     int last = l->pp * l->virtual_stages - 1;
-    double held = ls_plan_in_flight(c, stage), back = l->schedule == LS_SCHEDULE_ZERO_BUBBLE ? .5 : 1, trips = 0, trip = 0;
+    double held = ls_plan_in_flight(c, stage), back = l->schedule == LS_SCHEDULE_ZERO_BUBBLE ? .5 : 1, trips = 0,
+           trip = 0;
     for (int g = last; g >= stage; g--) {
         trip += chunks->forward[g] + back * chunks->backward[g] + (g < last ? 2 * chunks->send[g % l->pp] : 0);
         if (g % l->pp == stage) trips += trip;

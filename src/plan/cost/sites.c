@@ -5,10 +5,12 @@
 bool ls_plan_sites_differ(const ls_cluster *cluster) {
     if (cluster->sites < 2) return false;
     const ls_site *a = &cluster->site[0], *b = &cluster->site[1];
-    bool differ = a->node != b->node || a->chip.memory_bytes != b->chip.memory_bytes ||
-                  a->chip.memory_bandwidth * a->chip.bandwidth_share != b->chip.memory_bandwidth * b->chip.bandwidth_share;
+    bool differ =
+        a->node != b->node || a->chip.memory_bytes != b->chip.memory_bytes ||
+        a->chip.memory_bandwidth * a->chip.bandwidth_share != b->chip.memory_bandwidth * b->chip.bandwidth_share;
     for (int type = 0; type < LS_PLAN_TYPES; type++)
-        differ = differ || a->chip.peak_flops[type] * a->chip.share[type] != b->chip.peak_flops[type] * b->chip.share[type];
+        differ =
+            differ || a->chip.peak_flops[type] * a->chip.share[type] != b->chip.peak_flops[type] * b->chip.share[type];
     return differ || ls_plan_link_rate(&a->inside) != ls_plan_link_rate(&b->inside) ||
            ls_plan_link_rate(&a->between) != ls_plan_link_rate(&b->between);
 }
@@ -74,7 +76,8 @@ void ls_plan_divide_unlike(const ls_plan_case *c, double cost[2][3], const int *
             int far = s >= c->near_stages;
             bool full = layers[s] >= most[far];
             double then = load[s] + cost[far][1];
-            if (best >= 0 && (full != best_full ? full : then >= load[best] + cost[best >= c->near_stages][1])) continue;
+            if (best >= 0 && (full != best_full ? full : then >= load[best] + cost[best >= c->near_stages][1]))
+                continue;
             best = s;
             best_full = full;
         }

@@ -6,7 +6,8 @@
 #include "plan/answer.h"
 
 /* Writes memo.md with its drawings (*.svg) and memo.html, which needs no other file, into `dir`, which is made where it
- * is not there. Where nothing fits the memo is about the nearest layout and what would fit. Each file is put in place whole; after a failure some may be old. */
+ * is not there. Where nothing fits the memo is about the nearest layout and what would fit. Each file is put in place
+ * whole; after a failure some may be old. */
 ls_status ls_plan_memo_write(const char *dir, const ls_plan_answer *answer);
 
 #endif

@@ -97,14 +97,15 @@ void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
 
 static void put_flows(ls_page *doc, const ls_memo_facts *f) {
-    ls_page_add_table(doc, "llllrrrr", "traffic\twhen\tlink\talgorithm assumed\tsent per %s\tbetween nodes\tlink busy\texposed",
+    ls_page_add_table(doc, "llllrrrr",
+                      "traffic\twhen\tlink\talgorithm assumed\tsent per %s\tbetween nodes\tlink busy\texposed",
                       f->chip);
     for (int i = 0; i < LS_MEMO_FLOWS; i++) {
         const ls_memo_flow *flow = &f->flow[i];
         if (flow->bytes <= 0) continue;
         ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", flow->what, flow->when, flow->link->name, flow->how,
-                    LS_GB(flow->bytes),
-                    flow->outside_bytes > 0 ? LS_GB(flow->outside_bytes) : "–", LS_SECONDS(flow->link_seconds),
+                    LS_GB(flow->bytes), flow->outside_bytes > 0 ? LS_GB(flow->outside_bytes) : "–",
+                    LS_SECONDS(flow->link_seconds),
                     flow->seen < 0 ? "included in the rows above" : LS_SECONDS(flow->seen));
     }
 }

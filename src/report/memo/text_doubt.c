@@ -1,5 +1,5 @@
-/* text_doubt.c: sentences about what else might be right: fewer devices, a robust layout, a larger cluster where nothing
- * fits; and about how sure all of it is. */
+/* text_doubt.c: sentences about what else might be right: fewer devices, a robust layout, a larger cluster where
+ * nothing fits; and about how sure all of it is. */
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
@@ -46,13 +46,14 @@ static void put_robust(ls_page *doc, const ls_memo_facts *f) {
     if (!(s->robust.prediction.seconds > 0)) return;
     for (int k = 1; k < LS_TIME_KINDS; k++)
         if (s->slow.time[k] - p->time[k] > s->slow.time[worst] - p->time[worst]) worst = k;
-    LS_TEXT(doc,
-            "\1The robust choice is %s\2: %s per step, %s more than the fastest, but %s where the bandwidth %s is half. "
-            "The fastest collapses there: %s takes %s instead of %s. Where that link is shared or unproven, use it "
-            "(--robust writes it to the layout file).",
-            LS_LAYOUT(&s->robust.layout), LS_SECONDS(s->robust.prediction.seconds),
-            LS_PERCENT(s->robust.prediction.seconds / p->seconds - 1), LS_SECONDS(s->robust_link_seconds), s->where,
-            ls_memo_time_phrase((ls_time_kind)worst), LS_SECONDS(s->slow.time[worst]), LS_SECONDS(p->time[worst]));
+    LS_TEXT(
+        doc,
+        "\1The robust choice is %s\2: %s per step, %s more than the fastest, but %s where the bandwidth %s is half. "
+        "The fastest collapses there: %s takes %s instead of %s. Where that link is shared or unproven, use it "
+        "(--robust writes it to the layout file).",
+        LS_LAYOUT(&s->robust.layout), LS_SECONDS(s->robust.prediction.seconds),
+        LS_PERCENT(s->robust.prediction.seconds / p->seconds - 1), LS_SECONDS(s->robust_link_seconds), s->where,
+        ls_memo_time_phrase((ls_time_kind)worst), LS_SECONDS(s->slow.time[worst]), LS_SECONDS(p->time[worst]));
 }
 
 void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *f) {
@@ -69,8 +70,8 @@ void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *f) {
             ls_page_put(doc, "; then %s would be the best, %s. ", LS_LAYOUT(&s->link_best.layout),
                         LS_SECONDS(s->link_best.prediction.seconds));
     }
-    ls_page_put(doc, "Within the error band of ±%.0f %% it is %s to %s, and %d of the runners-up may be as fast. ", 100 * e,
-                LS_SECONDS(p->seconds * (1 - e)), LS_SECONDS(p->seconds * (1 + e)), s->near);
+    ls_page_put(doc, "Within the error band of ±%.0f %% it is %s to %s, and %d of the runners-up may be as fast. ",
+                100 * e, LS_SECONDS(p->seconds * (1 - e)), LS_SECONDS(p->seconds * (1 + e)), s->near);
     if (s->fits_less)
         ls_page_put(doc, "With 5 %% less memory it still fits.");
     else if (s->memory_best.prediction.seconds > 0)

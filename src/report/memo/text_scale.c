@@ -112,10 +112,11 @@ static void put_limit(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_bottleneck *b = &f->answer->bottleneck;
     int own = ls_cluster_chips(&f->task->cluster);
     if (!b->is_there) {
-        LS_TEXT(doc,
-                "\1Nothing limits it at the sizes above\2: a step of the same batch costs no more %s-seconds on more of "
-                "them. What follows slows every %s equally, at any size.",
-                f->chip, f->chip);
+        LS_TEXT(
+            doc,
+            "\1Nothing limits it at the sizes above\2: a step of the same batch costs no more %s-seconds on more of "
+            "them. What follows slows every %s equally, at any size.",
+            f->chip, f->chip);
         return;
     }
     double from = b->from.chips * b->from.best.prediction.seconds;
@@ -176,8 +177,9 @@ static void put_treatment(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_change *c = &b->treatment;
     if (!b->is_there) return;
     if (!b->is_treated) {
-        LS_TEXT(doc, "Against %s, which limits scaling, no single change helps: neither a neighbouring layout nor faster "
-                     "links.",
+        LS_TEXT(doc,
+                "Against %s, which limits scaling, no single change helps: neither a neighbouring layout nor faster "
+                "links.",
                 ls_memo_time_phrase(b->kind));
         return;
     }
