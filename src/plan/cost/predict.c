@@ -162,8 +162,9 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 static void fill_sends(const ls_plan_case *c, double *send) {
     double bytes = c->elem * c->tokens * c->C / c->t;
     double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
+    ls_plan_case at = ls_plan_case_at_stage(c, 0);
     for (int s = 0; s < c->layout->pp; s++) {
-        ls_plan_case at = ls_plan_case_at_stage(c, s);
+        if (c->far && s == c->near_stages) at = ls_plan_case_at_stage(c, s);
         send[s] = c->layout->pp > 1 ? ls_plan_send_seconds(&at, s, bytes) + pause : 0;
     }
 }
@@ -288,32 +289,30 @@ static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_p
     return most * m;
 }
 
-/* A stage holds no more micro-batches, of each of its chunks, than its memory is for, and holds each of them until its
- * gradient has come back from the last stage: where links are slow, that sets the pace. With 1f1b the next begins when
- * the first of those held has come back. */
-static double least_rounds(const ls_plan_case *c, const ls_plan_chunks *chunks, int stage) {
+/* Seconds that micro-batches, one of each chunk of a stage, are on their way to the last stage and back, by stage. */
+static void fill_trips(const ls_plan_case *c, const ls_plan_chunks *chunks, double *trips) {
     const ls_knobs *l = c->layout;
     int last = l->pp * l->virtual_stages - 1;
-    double held = ls_plan_in_flight(c, stage), back = l->schedule == LS_SCHEDULE_ZERO_BUBBLE ? .5 : 1, trips = 0,
-           trip = 0;
-    for (int g = last; g >= stage; g--) {
+    double back = l->schedule == LS_SCHEDULE_ZERO_BUBBLE ? .5 : 1, trip = 0;
+    for (int s = 0; s < l->pp; s++) trips[s] = 0;
+    for (int g = last; g >= 0; g--) {
         trip += chunks->forward[g] + back * chunks->backward[g] + (g < last ? 2 * chunks->send[g % l->pp] : 0);
-        if (g % l->pp == stage) trips += trip;
+        trips[g % l->pp] += trip;
     }
-    if (l->schedule == LS_SCHEDULE_1F1B) return ((c->micros - 1) / (int)held + 1) * trips;
-    return c->micros * trips / held;
 }
 
 /* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
- * last one. */
+ * last one. And it holds no more of them than its memory is for, each until its gradient has come back from the last
+ * stage: where links are slow, that sets the pace. With 1f1b the next begins when the first of those held is back. */
 static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) {
     int pp = c->layout->pp, v = c->layout->virtual_stages;
-    double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1;
+    double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1, trips[LS_CHUNKS_MAX];
+    fill_trips(c, chunks, trips);
     for (int s = 0; s < pp; s++) {
-        double busy = 0;
+        double busy = 0, held = ls_plan_in_flight(c, s);
         for (int k = 0; k < v; k++) busy += chunks->forward[k * pp + s] + chunks->backward[k * pp + s];
-        double course = ahead + c->micros * busy, rounds = least_rounds(c, chunks, s);
-        if (c->layout->schedule == LS_SCHEDULE_1F1B) rounds += ahead;
+        double course = ahead + c->micros * busy, rounds = c->micros * trips[s] / held;
+        if (c->layout->schedule == LS_SCHEDULE_1F1B) rounds = ahead + ((c->micros - 1) / (int)held + 1) * trips[s];
         if (course > least) least = course;
         if (rounds > least) least = rounds;
         ahead += chunks->forward[s] + chunks->send[s] + back * (chunks->backward[s] + chunks->send[s]);

@@ -26,6 +26,7 @@ ls_plan_case ls_plan_case_at_site(const ls_plan_case *c, const ls_site *site, in
 }
 
 ls_plan_case ls_plan_case_at_stage(const ls_plan_case *c, int stage) {
+    if (!c->far) return *c;
     return ls_plan_case_at_site(c, ls_plan_site_of_stage(c, stage), c->micros);
 }
 
