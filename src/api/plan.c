@@ -140,7 +140,9 @@ double ls_plan_number(ls_plan *plan, int index, const char *name) {
 
 json_t *ls_plan_layout_json(const ls_plan *plan, int index) {
     if (plan->is_native) return ls_layout_to_json(&plan->found.fits[index].layout);
-    return ls_plan_to_json(&plan->question.task, &plan->answer.found.fits[index].layout, 0);
+    const ls_plan_choice *robust = &plan->answer.sensitivity.robust;
+    bool is_robust = index == 0 && plan->options->robust && robust->prediction.seconds > 0;
+    return ls_plan_to_json(&plan->answer.task, is_robust ? &robust->layout : &plan->answer.found.fits[index].layout, 0);
 }
 
 /* A member of a layout is an option of train, by the same name; what other programs have and this one does not is

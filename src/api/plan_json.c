@@ -25,18 +25,18 @@ static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
     return ls_knobs_to_json(l, NULL, NULL, members_of_task(task));
 }
 
-static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c) {
+static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *c) {
     const ls_prediction *p = &c->prediction;
-    double rate = ls_plan_tokens_per_second(&q->task, p), lacks = p->memory_bytes - p->capacity_bytes;
+    double rate = ls_plan_tokens_per_second(task, p), lacks = p->memory_bytes - p->capacity_bytes;
     json_t *object = json_pack(
         "{s:o, s:b, s:f, s:f, s:f, s:i, s:f, s:o, s:f, s:f, s:f, s:i, s:o, s:f, s:f}", "layout",
-        ls_plan_to_json(&q->task, &c->layout, members_of_task(&q->task)), "fits", lacks <= 0, "seconds", p->seconds,
-        "tokens_per_second", rate, "mfu", ls_plan_mfu(&q->task, c), "micro_batches", p->micros, "model_flops",
+        ls_plan_to_json(task, &c->layout, members_of_task(task)), "fits", lacks <= 0, "seconds", p->seconds,
+        "tokens_per_second", rate, "mfu", ls_plan_mfu(task, c), "micro_batches", p->micros, "model_flops",
         p->model_flops, "time_seconds", times_to_json(p->time), "memory_bytes", p->memory_bytes, "capacity_bytes",
         p->capacity_bytes, "lacks_bytes", lacks > 0 ? lacks : 0.0, "heaviest_stage", p->heaviest_stage, "memory",
         memory_to_json(p->memory), "dp_link_seconds", p->link_dp, "dp_hidden_seconds", p->hidden_dp);
     if (object && q->tokens > 0) {
-        double days = q->tokens / rate / 86400, hours = days * 24 * ls_cluster_chips(&q->task.cluster);
+        double days = q->tokens / rate / 86400, hours = days * 24 * ls_cluster_chips(&task->cluster);
         json_object_set_new(object, "days", json_real(days));
         json_object_set_new(object, "gpu_hours", json_real(hours));
         if (q->price > 0) json_object_set_new(object, "cost", json_real(hours * q->price));
@@ -44,9 +44,9 @@ static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_choice *c
     return object;
 }
 
-static json_t *choices_to_json(const ls_plan_question *q, const ls_plan_choice *list, int first, int count) {
+static json_t *choices_to_json(const ls_plan_answer *a, const ls_plan_choice *list, int first, int count) {
     json_t *array = json_array();
-    for (int i = first; i < count; i++) json_array_append_new(array, choice_to_json(q, &list[i]));
+    for (int i = first; i < count; i++) json_array_append_new(array, choice_to_json(a->question, &a->task, &list[i]));
     return array;
 }
 
@@ -68,7 +68,7 @@ static json_t *changes_to_json(const ls_plan_answer *a) {
         const ls_plan_change *c = &a->change[i];
         json_array_append_new(array, json_pack("{s:s, s:b, s:f, s:f, s:o}", "what", c->what, "hardware", c->hardware,
                                                "gain", c->gain, "seconds", c->to.prediction.seconds, "layout",
-                                               layout_to_json(&a->question->task, &c->to.layout)));
+                                               layout_to_json(&a->task, &c->to.layout)));
     }
     return array;
 }
@@ -78,7 +78,7 @@ static json_t *points_to_json(const ls_plan_answer *a, const ls_plan_point *list
     for (int i = 0; i < count; i++) {
         const ls_plan_point *p = &list[i];
         bool fits = p->best.prediction.seconds > 0;
-        json_t *layout = fits ? layout_to_json(&a->question->task, &p->best.layout) : json_null();
+        json_t *layout = fits ? layout_to_json(&a->task, &p->best.layout) : json_null();
         json_array_append_new(array,
                               json_pack("{s:i, s:f, s:f, s:f, s:f, s:o}", "chips", p->chips, "tokens_per_second",
                                         p->tokens_per_second, "held_tokens_per_second", p->held_tokens_per_second,
@@ -105,12 +105,66 @@ static void add_reasons(const ls_plan_answer *a, json_t *out) {
                         json_pack("{s:o, s:o}", "batch_grows", points_to_json(a, a->weak, a->weak_points),
                                   "batch_stays", points_to_json(a, a->strong, a->strong_points)));
     json_object_set_new(out, "ladder", ladder_to_json(a));
-    if (a->question->task.cluster.sites > 1)
+    if (a->task.cluster.sites > 1)
         json_object_set_new(out, "cut",
                             json_pack("{s:s, s:f, s:f, s:f}", "divided",
                                       a->best->layout.stages_across ? "stages" : "replicas", "bytes_each_way",
                                       a->across_bytes, "seconds", a->across_seconds, "other_way_seconds",
                                       a->not_cut.prediction.seconds));
+}
+
+static json_t *size_to_json(const ls_plan_answer *a, const ls_plan_size *size) {
+    ls_plan_task task = ls_plan_task_of_size(&a->question->task, size);
+    json_t *chips = json_array();
+    for (int i = 0; i < a->question->task.cluster.sites; i++)
+        json_array_append_new(chips, json_integer(size->chips[i]));
+    return json_pack("{s:o, s:f, s:f, s:o}", "chips", chips, "seconds", size->best.prediction.seconds,
+                     "tokens_per_second", size->tokens_per_second, "layout", layout_to_json(&task, &size->best.layout));
+}
+
+static void add_use(const ls_plan_answer *a, json_t *out) {
+    json_t *object =
+        json_pack("{s:i, s:b, s:o, s:o}", "sizes", a->use.sizes, "fewer_are_faster", ls_plan_use_is_fewer(&a->use),
+                  "all", size_to_json(a, &a->use.all), "fastest", size_to_json(a, &a->use.fastest));
+    if (object && ls_plan_use_has_nearly(&a->use))
+        json_object_set_new(object, "nearly_as_fast", size_to_json(a, &a->use.nearly));
+    json_object_set_new(out, "use", object);
+}
+
+static json_t *brief_to_json(const ls_plan_answer *a, const ls_plan_choice *c) {
+    if (!(c->prediction.seconds > 0)) return json_null();
+    return json_pack("{s:f, s:o}", "seconds", c->prediction.seconds, "layout", layout_to_json(&a->task, &c->layout));
+}
+
+static void add_sensitivity(const ls_plan_answer *a, json_t *out) {
+    const ls_plan_sensitivity *s = &a->sensitivity;
+    json_object_set_new(out, "sensitivity",
+                        json_pack("{s:{s:s, s:f, s:f, s:o}, s:{s:f, s:i}, s:{s:f, s:b, s:o}}", "half_bandwidth",
+                                  "where", s->where, "bandwidth_share", LS_PLAN_LINK_SHARE, "seconds", s->slow.seconds,
+                                  "best", brief_to_json(a, &s->link_best), "error_band", "share", a->error,
+                                  "layouts_within", s->near, "less_memory", "memory_share", LS_PLAN_MEMORY_SHARE,
+                                  "fits", s->fits_less, "best", brief_to_json(a, &s->memory_best)));
+    if (!(s->robust.prediction.seconds > 0)) return;
+    json_t *robust = choice_to_json(a->question, &a->task, &s->robust);
+    if (robust) json_object_set_new(robust, "half_bandwidth_seconds", json_real(s->robust_link_seconds));
+    json_object_set_new(out, "robust", robust);
+}
+
+static void add_bottleneck(const ls_plan_answer *a, json_t *out) {
+    const ls_plan_bottleneck *b = &a->bottleneck;
+    if (!b->is_there) {
+        json_object_set_new(out, "scaling_bottleneck", json_null());
+        return;
+    }
+    json_t *object =
+        json_pack("{s:s, s:i, s:i, s:f, s:o}", "kind", ls_time_kind_name(b->kind), "from_chips", b->from.chips,
+                  "to_chips", b->to.chips, "growth", b->growth, "chip_seconds_more", times_to_json(b->more));
+    if (object && b->is_treated)
+        json_object_set_new(object, "treatment",
+                            json_pack("{s:s, s:b, s:f, s:f}", "what", b->treatment.what, "hardware",
+                                      b->treatment.hardware, "gain", b->treatment.gain, "seconds_of_kind_saved",
+                                      b->treated_seconds));
+    json_object_set_new(out, "scaling_bottleneck", object);
 }
 
 static void add_remedy(const ls_plan_answer *a, json_t *out) {
@@ -135,15 +189,20 @@ static void add_remedy(const ls_plan_answer *a, json_t *out) {
 static json_t *answer_to_json(const ls_plan_answer *a) {
     const ls_plan_question *q = a->question;
     const ls_plan_task *task = &q->task;
-    json_t *best = a->best ? choice_to_json(q, a->best) : json_null();
+    json_t *best = a->best ? choice_to_json(q, &a->task, a->best) : json_null();
     json_t *out = json_pack("{s:{s:s, s:f, s:I}, s:o, s:I, s:I, s:s, s:I, s:I, s:o, s:o, s:o}", "model", "name",
                             task->shape.name, "parameters", ls_plan_params(&task->shape), "layers",
                             (json_int_t)task->shape.L, "cluster", cluster_to_json(&task->cluster), "seq",
                             (json_int_t)task->seq, "global_batch", (json_int_t)task->global_batch, "program",
                             task->stack.name, "tried", (json_int_t)a->found.tried, "fit", (json_int_t)a->found.fit,
-                            "best", best, "runners_up", choices_to_json(q, a->found.fits, 1, a->found.fitting),
-                            "misfits", choices_to_json(q, a->found.lacks, 0, a->found.missing));
-    if (out && a->best) add_reasons(a, out);
+                            "best", best, "runners_up", choices_to_json(a, a->found.fits, 1, a->found.fitting),
+                            "misfits", choices_to_json(a, a->found.lacks, 0, a->found.missing));
+    if (out && a->best) {
+        add_use(a, out);
+        add_sensitivity(a, out);
+        add_bottleneck(a, out);
+        add_reasons(a, out);
+    }
     if (out && !a->best) add_remedy(a, out);
     return out;
 }

@@ -33,6 +33,7 @@ static ls_status read_link(const ls_options *o, ls_option_id id, const char *tex
     if (status != LS_OK) return ls_fail_at(status, "--%s: ", ls_option_info_get(id)->name);
     if (shared) {
         out->bandwidth /= node;
+        out->shared_by = node;
         snprintf(out->name, sizeof out->name, "%s", text);
     }
     return LS_OK;
@@ -104,6 +105,7 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t *
     if (cluster->sites < 2 && o->link)
         return ls_options_fail(o, LS_OPT_link, "applies to two clusters only; the link between nodes is --network");
     if (o->link) LS_TRY(read_link(o, LS_OPT_link, o->link, 1, &cluster->across));
+    cluster->across.shared_by = 1;
     return ls_cluster_check(cluster);
 }
 

@@ -77,15 +77,13 @@ static ls_status print_json(ls_plan *plan) {
 
 static ls_status answer(ls_plan *plan) {
     const ls_options *o = plan->options;
-    const ls_plan_question *q = &plan->question;
     if (o->out && ls_plan_count(plan) > 0) LS_TRY(write_layout(plan));
-    if (o->memo && !plan->is_native)
-        LS_TRY(ls_plan_memo_write(o->memo, &q->task, &q->request, &plan->answer.found, q->tokens, q->price));
+    if (o->memo && !plan->is_native) LS_TRY(ls_plan_memo_write(o->memo, &plan->answer));
     if (o->json) return print_json(plan);
     if (plan->is_native)
         ls_plan_report_native(plan);
     else
-        ls_plan_report(&plan->answer);
+        ls_plan_report(&plan->answer, o->robust);
     return LS_OK;
 }
 
@@ -93,6 +91,7 @@ ls_status ls_cmd_plan(const ls_options *options) {
     ls_plan *plan = NULL;
     if (options->validate) return ls_cmd_plan_validate(options);
     if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate requires --validate FILE");
+    if (options->compare) return ls_cmd_plan_compare(options);
     if (print_list(options)) return LS_OK;
     if (options->out) LS_TRY(ls_file_can_write(options->out));
     LS_TRY(ls_plan_make(options, &plan));

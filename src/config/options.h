@@ -162,6 +162,7 @@ typedef struct ls_option_info {
     unsigned common;   /* those of its commands whose --help shows it; --help-all always does */
     unsigned commands; /* LS_CMD_* */
     bool joins;        /* given more than once as a flag, its values are joined with commas */
+    int words;         /* of a flag that joins: so many values follow it; 0: one */
     ls_option_identity identity;
     ls_option_with with; /* where the option has an effect */
     unsigned operand;    /* those of them to which the value may be given without the flag in front */

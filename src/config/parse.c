@@ -18,6 +18,7 @@ enum { FLAG_MAX = 64, SHOWN = 80 };
 typedef struct flag {
     ls_option_id id;
     const char *text;
+    int more;         /* values that still follow */
     bool had_operand; /* this one, or one before it, came without its name */
 } flag;
 
@@ -89,8 +90,14 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     char name[FLAG_MAX];
     bool negated;
     ls_option_id operand = ls_option_operand(command);
-    if (word[0] != '-' && operand < LS_OPTION_COUNT && !out->had_operand) {
+    if (word[0] != '-' && operand < LS_OPTION_COUNT && !out->had_operand && out->more == 0) {
         *out = (flag){.id = operand, .text = word, .had_operand = true};
+        (*at)++;
+        return LS_OK;
+    }
+    if (out->more > 0 && strncmp(word, "--", 2) != 0) {
+        out->text = word;
+        out->more--;
         (*at)++;
         return LS_OK;
     }
@@ -107,6 +114,7 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     if (negated && equals)
         return ls_fail(LS_ERR_INPUT, "--%s takes no value; write --%s=false or --%s", name, info->name, name);
     (*at)++;
+    out->more = info->words > 1 ? info->words - 1 : 0;
     if (equals) {
         out->text = equals + 1;
     } else if (info->kind == LS_OPTION_BOOL) {

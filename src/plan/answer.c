@@ -2,7 +2,10 @@
  * same kind, or larger ones. */
 #include "plan/answer.h"
 
+#include <string.h>
+
 #include "plan/cost/cost_case.h"
+#include "plan/published/error_bands.h"
 
 /* How far beyond the cluster the scaling is shown. */
 enum { SCALING_FACTOR = 4 };
@@ -27,7 +30,7 @@ double ls_plan_mfu(const ls_plan_task *task, const ls_plan_choice *choice) {
 
 /* What the link between two sites costs, and what cutting the other way would. */
 static ls_status weigh_cut(ls_plan_answer *a) {
-    ls_plan_task task = a->question->task;
+    ls_plan_task task = a->task;
     const ls_plan_choice *best = a->best;
     const ls_shape *shape = &task.shape;
     ls_prediction p;
@@ -49,16 +52,47 @@ static ls_status weigh_cut(ls_plan_answer *a) {
     return LS_OK;
 }
 
+/* The cluster that was asked about, if it is not a part of its sites that should be used. */
+static ls_plan_task scaled_task(const ls_plan_answer *a) {
+    ls_plan_task task = a->task;
+    const ls_cluster *asked = &a->question->task.cluster;
+    for (int i = 0; i < asked->sites && task.cluster.sites == asked->sites; i++)
+        task.cluster.site[i].chips = asked->site[i].chips;
+    return task;
+}
+
 static ls_status explain(ls_plan_answer *a) {
     const ls_plan_question *q = a->question;
-    long long most = (long long)SCALING_FACTOR * ls_cluster_chips(&q->task.cluster);
+    ls_plan_task scaled = scaled_task(a);
+    long long most = (long long)SCALING_FACTOR * ls_cluster_chips(&scaled.cluster);
     if (most > LS_CHIPS_MAX) most = LS_CHIPS_MAX;
-    ls_plan_losses_of(&q->task, a->best, &a->losses);
-    LS_TRY(ls_plan_changes(&q->task, a->best, a->change, &a->changes));
-    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, false, a->weak, &a->weak_points));
-    LS_TRY(ls_plan_scaling(&q->task, &q->request, a->best, (int)most, true, a->strong, &a->strong_points));
-    LS_TRY(ls_plan_ladder(&q->task, &a->best->layout, a->rung, &a->rungs));
+    ls_plan_losses_of(&a->task, a->best, &a->losses);
+    LS_TRY(ls_plan_changes(&a->task, a->best, a->change, &a->changes));
+    LS_TRY(ls_plan_scaling(&scaled, &q->request, a->best, (int)most, false, a->weak, &a->weak_points));
+    LS_TRY(ls_plan_scaling(&scaled, &q->request, a->best, (int)most, true, a->strong, &a->strong_points));
+    LS_TRY(ls_plan_bottleneck_find(&scaled, a->strong, a->strong_points, &a->bottleneck));
+    LS_TRY(ls_plan_ladder(&a->task, &a->best->layout, a->rung, &a->rungs));
+    LS_TRY(ls_plan_sensitivity_find(&a->task, &q->request, &a->found, a->error, &a->sensitivity));
     return weigh_cut(a);
+}
+
+/* The chip about which least is known. */
+static double error_of(const ls_cluster *cluster) {
+    double most = 0;
+    for (int i = 0, rows; i < cluster->sites; i++) {
+        double error = ls_error_band_of(cluster->site[i].chip.name, &rows);
+        if (error > most) most = error;
+    }
+    return most;
+}
+
+/* Whether fewer devices would do better; then the answer is about them. */
+static ls_status weigh_sizes(ls_plan_answer *a) {
+    const ls_layout_request *request = &a->question->request;
+    LS_TRY(ls_plan_sizes(&a->task, request, &a->found.fits[0], &a->use));
+    if (!ls_plan_use_is_fewer(&a->use)) return LS_OK;
+    a->task = ls_plan_task_of_size(&a->task, &a->use.fastest);
+    return ls_plan_search(&a->task, request, &a->found);
 }
 
 /* ---- where nothing fits ------------------------------------------------------------------------------------------ */
@@ -69,15 +103,13 @@ enum { NODES_TRIED = 32 };
 /* The best on a changed cluster, if something fits. */
 static ls_status best_of(const ls_plan_question *q, const ls_plan_task *task, bool *fits, ls_plan_choice *out) {
     ls_layout_request request = q->request;
-    ls_plan_found found;
     double now = q->task.cluster.site[0].chip.memory_bytes, then = task->cluster.site[0].chip.memory_bytes;
     ls_knob_leave_open(&request, LS_KNOB_dp);
     request.memory_bytes *= then / now;
     *fits = false;
-    ls_status status = ls_plan_search(task, &request, &found);
+    ls_status status = ls_plan_fastest(task, &request, 0, out);
     if (status == LS_ERR_INPUT) return LS_OK;
-    *fits = status == LS_OK && found.fitting > 0;
-    if (*fits) *out = found.fits[0];
+    *fits = status == LS_OK && out->prediction.seconds > 0;
     return status;
 }
 
@@ -139,14 +171,17 @@ static ls_status larger_chip(const ls_plan_question *q, ls_plan_remedy *out) {
 }
 
 ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out) {
+    memset(out, 0, sizeof *out);
     out->question = question;
-    LS_TRY(ls_plan_search(&question->task, &question->request, &out->found));
-    out->remedy = (ls_plan_remedy){0};
+    out->task = ls_plan_usable(&question->task, &question->request);
+    out->error = error_of(&question->task.cluster);
+    LS_TRY(ls_plan_search(&out->task, &question->request, &out->found));
     if (out->found.fitting == 0) {
         LS_TRY(other_knobs(question, &out->remedy));
         LS_TRY(more_chips(question, &out->remedy));
         return larger_chip(question, &out->remedy);
     }
+    LS_TRY(weigh_sizes(out));
     out->best = &out->found.fits[0];
     return explain(out);
 }

@@ -4,6 +4,8 @@
 #define LS_PLAN_ANSWER_H
 
 #include "plan/explain.h"
+#include "plan/sensitivity.h"
+#include "plan/sizes.h"
 
 /* What is asked. */
 typedef struct ls_plan_question {
@@ -24,9 +26,15 @@ typedef struct ls_plan_remedy {
 
 typedef struct ls_plan_answer {
     const ls_plan_question *question;
+    ls_plan_task task; /* what the answer is about: the question's on the devices that should be used, with the memory
+                          that may be */
+    ls_plan_use use;
     ls_plan_found found;
     const ls_plan_choice *best; /* NULL: nothing fits */
     ls_plan_remedy remedy;      /* where nothing fits */
+    double error;               /* of predicted times, as a share, with these chips */
+    ls_plan_sensitivity sensitivity;
+    ls_plan_bottleneck bottleneck;
     ls_plan_losses losses;
     ls_plan_change change[LS_PLAN_CHANGES_MAX];
     ls_plan_point weak[LS_PLAN_POINTS_MAX], strong[LS_PLAN_POINTS_MAX];

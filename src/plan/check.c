@@ -75,10 +75,27 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *l) {
     return check_units(task, l);
 }
 
+/* Groups of a step for each replica, in the sites' order, as few as keep their proportion. */
+static const char *shares_text(const ls_plan_task *task, const ls_knobs *layout, char *text, size_t room) {
+    int replicas[2], micros[2], share[LS_CHUNKS_MAX];
+    if (layout->dp > LS_CHUNKS_MAX || !ls_plan_shares(task, layout, replicas, micros) || micros[0] == micros[1])
+        return NULL;
+    int a = micros[0], b = micros[1];
+    while (b != 0) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    for (int d = 0; d < layout->dp; d++) share[d] = micros[d >= replicas[0]] / a;
+    ls_layout_list_text(share, layout->dp, text, room);
+    return text;
+}
+
 json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also) {
     int chunk_first[LS_CHUNKS_MAX + 1];
-    char stages[LS_LAYOUT_LIST_MAX];
+    char stages[LS_LAYOUT_LIST_MAX], shares[LS_LAYOUT_LIST_MAX];
     ls_plan_blocks(task, layout, chunk_first);
     ls_layout_blocks_text(chunk_first, layout->pp * layout->virtual_stages, stages, sizeof stages);
-    return ls_knobs_to_json(layout, NULL, layout->pp > 1 ? stages : NULL, also);
+    return ls_knobs_to_json(layout, shares_text(task, layout, shares, sizeof shares), layout->pp > 1 ? stages : NULL,
+                            also);
 }

@@ -26,6 +26,11 @@ static const unsigned avoidable = 1u << LS_TIME_SMALL | 1u << LS_TIME_RECOMPUTE 
 void ls_plan_losses_of(const ls_plan_task *task, const ls_plan_choice *choice, ls_plan_losses *out) {
     ls_plan_case c = ls_plan_case_of(task, &choice->layout);
     double rate = ls_plan_rate(&c.site->chip, choice->layout.type) * ls_plan_chips(&choice->layout);
+    if (ls_plan_sites_differ(&task->cluster)) {
+        rate = 0;
+        for (int i = 0; i < task->cluster.sites; i++)
+            rate += ls_plan_rate(&task->cluster.site[i].chip, choice->layout.type) * task->cluster.site[i].chips;
+    }
     double n = (double)task->seq * (double)task->global_batch;
     double head = 6 * n * (double)task->shape.V * (double)task->shape.C / rate,
            attention = attention_flops(task) / rate;
@@ -140,8 +145,7 @@ static int sizes_of(const ls_cluster *cluster, int most, int *sizes) {
     return count;
 }
 
-/* The task on so many chips; sites keep their proportion. False: it cannot be divided so. */
-static bool resize(const ls_plan_task *task, int chips, bool strong, ls_plan_task *out) {
+bool ls_plan_resize(const ls_plan_task *task, int chips, bool strong, ls_plan_task *out) {
     long long own = ls_cluster_chips(&task->cluster);
     *out = *task;
     for (int i = 0; i < task->cluster.sites; i++) {
@@ -169,7 +173,6 @@ static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls
     out->layout.dp = chips / row;
     if (ls_plan_check(task, &out->layout) != LS_OK) return LS_OK;
     LS_TRY(ls_plan_predict(task, &out->layout, &out->prediction));
-    out->prediction.capacity_bytes = choice->prediction.capacity_bytes;
     if (!ls_prediction_fits(&out->prediction)) out->prediction.seconds = 0;
     return LS_OK;
 }
@@ -177,17 +180,14 @@ static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls
 /* Knobs that are given stay, but for dp, of which there are more with more chips. */
 static ls_status choose(const ls_plan_task *task, const ls_layout_request *request, ls_plan_choice *out) {
     ls_layout_request open = *request;
-    ls_plan_found found;
     ls_knob_leave_open(&open, LS_KNOB_dp);
-    memset(out, 0, sizeof *out);
-    ls_status status = ls_plan_search(task, &open, &found);
-    if (status == LS_ERR_INPUT) return LS_OK; /* nothing is possible at this size */
-    if (status == LS_OK && found.fitting > 0) *out = found.fits[0];
-    return status;
+    ls_status status = ls_plan_fastest(task, &open, 0, out);
+    return status == LS_ERR_INPUT ? LS_OK : status; /* nothing is possible at this size */
 }
 
 ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,
                           int most, bool strong, ls_plan_point *out, int *count) {
+    ls_plan_task usable = ls_plan_usable(task, request);
     int sizes[LS_PLAN_POINTS_MAX + 1], n = sizes_of(&task->cluster, most, sizes);
     double most_each = 0;
     *count = 0;
@@ -195,7 +195,7 @@ ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *req
         ls_plan_task resized;
         ls_plan_point *point = &out[*count];
         *point = (ls_plan_point){.chips = sizes[i]};
-        if (!resize(task, sizes[i], strong, &resized)) continue;
+        if (!ls_plan_resize(&usable, sizes[i], strong, &resized)) continue;
         LS_TRY(choose(&resized, request, &point->best));
         LS_TRY(hold(&resized, choice, &point->held));
         if (*count == 0 && point->best.prediction.seconds <= 0) continue; /* too few */

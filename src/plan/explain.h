@@ -34,9 +34,27 @@ typedef struct ls_plan_point {
     double ideal_tokens_per_second; /* the highest rate of a chip at any of the sizes, times the chips */
 } ls_plan_point;
 enum { LS_PLAN_POINTS_MAX = 24 };
+/* The task on so many chips, the batch as it is (strong) or in proportion; sites keep their proportion. False: it
+ * cannot be divided so. */
+bool ls_plan_resize(const ls_plan_task *task, int chips, bool strong, ls_plan_task *out);
 /* Sizes from the least node count that fits up to `most` chips, doubling, with the cluster's own size among them. */
 ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *request, const ls_plan_choice *choice,
                           int most, bool strong, ls_plan_point *out, int *count);
+
+/* What stops scaling: the kind of time that grows most with the devices, the batch as it is. */
+typedef struct ls_plan_bottleneck {
+    bool is_there;              /* false: a step costs no more chip-seconds at any size */
+    ls_plan_point from, to;     /* sizes: where a step costs least, and the cluster's own, or beyond it the largest */
+    double growth;              /* of a step's chip-seconds, as a share */
+    double more[LS_TIME_KINDS]; /* chip-seconds; they add up to the growth */
+    ls_time_kind kind;          /* the largest of them */
+    bool is_treated;            /* some single change saves mostly this kind of time, at the larger size: */
+    ls_plan_change treatment;
+    double treated_seconds; /* of that kind, that it saves */
+} ls_plan_bottleneck;
+/* points: of ls_plan_scaling(), strong. */
+ls_status ls_plan_bottleneck_find(const ls_plan_task *task, const ls_plan_point *points, int count,
+                                  ls_plan_bottleneck *out);
 
 /* How out-of-memory is resolved: one chip with everything, then technique by technique as the layout uses them. */
 typedef struct ls_plan_rung {

@@ -24,7 +24,6 @@ __attribute__((format(printf, 6, 7))) static ls_status consider(changes *all, co
     ls_plan_change *c = &all->out[all->count];
     *c = (ls_plan_change){.hardware = hardware, .to.layout = *layout};
     LS_TRY(ls_plan_predict(task, layout, &c->to.prediction));
-    c->to.prediction.capacity_bytes = all->from->prediction.capacity_bytes;
     if (!ls_prediction_fits(&c->to.prediction)) return LS_OK;
     c->gain = 1 - c->to.prediction.seconds / work / all->from->prediction.seconds;
     va_list args;
@@ -165,24 +164,24 @@ static ls_status try_program(changes *all) {
 static ls_status try_links(changes *all) {
     ls_plan_task task = *all->task;
     const ls_knobs *l = &all->from->layout;
-    double inside = task.cluster.site[0].inside.bandwidth, between = task.cluster.site[0].between.bandwidth;
+    const ls_link *inside = &all->task->cluster.site[0].inside, *between = &all->task->cluster.site[0].between;
     if (task.cluster.site[0].node > 1 && ls_cluster_chips(&task.cluster) > 1) {
         for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].inside.bandwidth *= 2;
-        LS_TRY(
-            consider(all, &task, l, true, 1, "%.4g GB/s inside nodes instead of %.4g", 2 * inside / 1e9, inside / 1e9));
+        LS_TRY(consider(all, &task, l, true, 1, "%s inside nodes instead of %s", ls_link_rate_text(inside, 2).text,
+                        ls_link_rate_text(inside, 1).text));
     }
     task = *all->task;
     if (task.cluster.site[0].chips > task.cluster.site[0].node) {
         for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].between.bandwidth *= 2;
-        LS_TRY(consider(all, &task, l, true, 1, "%.4g Gb/s per chip between nodes instead of %.4g", 16 * between / 1e9,
-                        8 * between / 1e9));
+        LS_TRY(consider(all, &task, l, true, 1, "%s between nodes instead of %s", ls_link_rate_text(between, 2).text,
+                        ls_link_rate_text(between, 1).text));
     }
     task = *all->task;
     if (task.cluster.sites < 2) return LS_OK;
-    double across = task.cluster.across.bandwidth;
+    const ls_link *across = &all->task->cluster.across;
     task.cluster.across.bandwidth *= 4;
-    return consider(all, &task, l, true, 1, "%.4g Gb/s between the sites instead of %.4g", 32 * across / 1e9,
-                    8 * across / 1e9);
+    return consider(all, &task, l, true, 1, "%s between the sites instead of %s", ls_link_rate_text(across, 4).text,
+                    ls_link_rate_text(across, 1).text);
 }
 
 /* With twice the memory another layout may be best. */
@@ -190,15 +189,14 @@ static ls_status try_more_memory(changes *all) {
     ls_plan_task task = *all->task;
     ls_layout_request request = ls_layout_request_none();
     double now = all->from->prediction.capacity_bytes;
-    ls_plan_found found;
+    ls_plan_choice best;
     if (all->count == LS_PLAN_CHANGES_MAX) return LS_OK;
     for (int i = 0; i < task.cluster.sites; i++) task.cluster.site[i].chip.memory_bytes *= 2;
-    request.memory_bytes = 2 * now;
     ls_knob_give(&request, LS_KNOB_type, all->from->layout.type);
-    ls_status status = ls_plan_search(&task, &request, &found);
-    if (status == LS_OK && found.fitting > 0) {
+    ls_status status = ls_plan_fastest(&task, &request, 0, &best);
+    if (status == LS_OK && best.prediction.seconds > 0) {
         ls_plan_change *c = &all->out[all->count++];
-        *c = (ls_plan_change){.hardware = true, .to = found.fits[0]};
+        *c = (ls_plan_change){.hardware = true, .to = best};
         c->gain = 1 - c->to.prediction.seconds / all->from->prediction.seconds;
         snprintf(c->what, sizeof c->what, "%.4g GiB of memory instead of %.4g, with a new layout", 2 * now / GIB,
                  now / GIB);

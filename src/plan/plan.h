@@ -75,6 +75,9 @@ ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_p
 
 /* The blocks that the prediction has in each chunk, as in ls_layout; chunk_first is [LS_CHUNKS_MAX + 1]. */
 void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first);
+/* Two unlike sites with replicas at both: how many each has, and the micro-batches of one of them in a step. False:
+ * all replicas have as many. */
+bool ls_plan_shares(const ls_plan_task *task, const ls_knobs *layout, int *replicas, int *micros);
 /* A file for train --layout: it runs the stages that were predicted. `also` as in ls_knobs_to_json(). NULL: no
  * memory. */
 json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also);

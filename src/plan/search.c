@@ -5,6 +5,7 @@
  * not been simulated could not have entered the list. */
 #include "plan/search.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,25 +21,33 @@ typedef struct candidate {
 
 typedef struct candidates {
     const ls_plan_task *task;
-    double capacity;
+    bool first_alone; /* what cannot be the first is left out, */
+    double limit;     /* and what takes longer; 0: nothing is */
     candidate *item;
     size_t count;
+    long long fit;
 } candidates;
 
-static double capacity_of(const ls_plan_task *task, const ls_layout_request *request) {
-    double least = task->cluster.site[0].chip.memory_bytes;
-    if (task->cluster.sites > 1 && task->cluster.site[1].chip.memory_bytes < least)
-        least = task->cluster.site[1].chip.memory_bytes;
-    return request->memory_bytes > 0 && request->memory_bytes < least ? request->memory_bytes : least;
+ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *request) {
+    ls_plan_task out = *task;
+    ls_site *site = out.cluster.site;
+    int two = out.cluster.sites > 1, least = two && site[1].chip.memory_bytes < site[0].chip.memory_bytes;
+    double all = site[least].chip.memory_bytes, usable = request->memory_bytes;
+    if (!(usable > 0) || usable >= all) return out;
+    if (two) site[!least].chip.memory_bytes *= usable / all;
+    site[least].chip.memory_bytes = usable;
+    return out;
 }
 
 static ls_status add(void *state, const ls_knobs *layout) {
     candidates *all = state;
     ls_prediction bound;
-    LS_TRY(ls_array_grow(&all->item, all->count, sizeof *all->item, "layouts"));
     LS_TRY(ls_plan_bound(all->task, layout, &bound));
-    all->item[all->count] = (candidate){
-        .layout = *layout, .seconds = bound.seconds, .lacks = bound.memory_bytes - all->capacity, .order = all->count};
+    double lacks = bound.memory_bytes - bound.capacity_bytes;
+    if (all->first_alone && (lacks > 0 || (all->limit > 0 && bound.seconds > all->limit))) return LS_OK;
+    LS_TRY(ls_array_grow(&all->item, all->count, sizeof *all->item, "layouts"));
+    all->item[all->count] =
+        (candidate){.layout = *layout, .seconds = bound.seconds, .lacks = lacks, .order = all->count};
     all->count++;
     return LS_OK;
 }
@@ -96,17 +105,32 @@ static void keep(ls_plan_found *out, const ls_plan_choice *choice, int same) {
     out->fitting++;
 }
 
+/* Fastest first; equal ones stay in order. */
+static void sort(ls_plan_found *out) {
+    for (int i = 1; i < out->fitting; i++) {
+        ls_plan_choice one = out->fits[i];
+        int at = i;
+        for (; at > 0 && better(&one.prediction, &out->fits[at - 1].prediction); at--)
+            out->fits[at] = out->fits[at - 1];
+        out->fits[at] = one;
+    }
+}
+
 static ls_status predict(const candidates *all, const ls_knobs *layout, ls_plan_choice *out) {
     out->layout = *layout;
-    LS_TRY(ls_plan_predict(all->task, layout, &out->prediction));
-    out->prediction.capacity_bytes = all->capacity;
-    return LS_OK;
+    return ls_plan_predict(all->task, layout, &out->prediction);
+}
+
+/* A bound above it is of no layout that is kept. */
+static double worst_kept(const candidates *all, const ls_plan_found *out) {
+    if (all->first_alone && out->fitting > 0) return out->fits[0].prediction.seconds * (1 + LS_PLAN_NEARLY);
+    return out->fitting == LS_PLAN_KEPT ? out->fits[LS_PLAN_KEPT - 1].prediction.seconds : (double)INFINITY;
 }
 
 static ls_status choose(const candidates *all, ls_plan_found *out) {
     for (size_t i = 0; i < (size_t)out->fit; i++) {
         const candidate *c = &all->item[i];
-        if (out->fitting == LS_PLAN_KEPT && c->seconds > out->fits[LS_PLAN_KEPT - 1].prediction.seconds) break;
+        if (c->seconds > worst_kept(all, out)) break;
         int same = find_kind(out->fits, out->fitting, &c->layout);
         if (same >= 0 && c->seconds > out->fits[same].prediction.seconds) continue;
         ls_plan_choice choice;
@@ -119,6 +143,9 @@ static ls_status choose(const candidates *all, ls_plan_found *out) {
 /* Of layouts that differ in virtual stages alone, the one with fewest that is nearly as fast: every further one is more
  * messages and harder to follow, and predictions are not that exact. */
 static ls_status simplify(const candidates *all, ls_plan_found *out) {
+    /* Of the first alone, those whose simpler forms may be the first. */
+    for (int k = 0; k < out->fitting; k++)
+        if (out->fits[k].prediction.seconds > worst_kept(all, out)) out->fitting = k;
     for (int k = 0; k < out->fitting; k++) {
         double most = out->fits[k].prediction.seconds * (1 + LS_PLAN_NEARLY);
         for (size_t i = 0; i < (size_t)out->fit; i++) {
@@ -133,6 +160,7 @@ static ls_status simplify(const candidates *all, ls_plan_found *out) {
             if (choice.prediction.seconds <= most) out->fits[k] = choice;
         }
     }
+    sort(out);
     return LS_OK;
 }
 
@@ -150,17 +178,42 @@ static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
     return LS_OK;
 }
 
+/* Candidates in order: those that fit, fastest bound first. */
+static ls_status gather(const ls_layout_request *request, candidates *all) {
+    LS_TRY(ls_plan_space(all->task, request, add, all));
+    if (all->count > 0) qsort(all->item, all->count, sizeof *all->item, by_seconds);
+    while ((size_t)all->fit < all->count && all->item[all->fit].lacks <= 0) all->fit++;
+    return LS_OK;
+}
+
 ls_status ls_plan_search(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *out) {
-    candidates all = {.task = task, .capacity = capacity_of(task, request)};
+    ls_plan_task usable = ls_plan_usable(task, request);
+    candidates all = {.task = &usable};
     ls_status status;
     memset(out, 0, sizeof *out);
-    LS_TRY_OUT(ls_plan_space(task, request, add, &all));
-    qsort(all.item, all.count, sizeof *all.item, by_seconds);
+    LS_TRY_OUT(gather(request, &all));
     out->tried = (long long)all.count;
-    for (size_t i = 0; i < all.count && all.item[i].lacks <= 0; i++) out->fit++;
+    out->fit = all.fit;
     LS_TRY_OUT(choose(&all, out));
     LS_TRY_OUT(simplify(&all, out));
     LS_TRY_OUT(choose_nearest(&all, out));
+out:
+    free(all.item);
+    return status;
+}
+
+ls_status ls_plan_fastest(const ls_plan_task *task, const ls_layout_request *request, double limit,
+                          ls_plan_choice *out) {
+    ls_plan_task usable = ls_plan_usable(task, request);
+    candidates all = {.task = &usable, .first_alone = true, .limit = limit};
+    ls_plan_found found = {0};
+    ls_status status;
+    memset(out, 0, sizeof *out);
+    LS_TRY_OUT(gather(request, &all));
+    found.fit = all.fit;
+    LS_TRY_OUT(choose(&all, &found));
+    LS_TRY_OUT(simplify(&all, &found));
+    if (found.fitting > 0 && !(limit > 0 && found.fits[0].prediction.seconds > limit)) *out = found.fits[0];
 out:
     free(all.item);
     return status;

@@ -14,9 +14,10 @@ enum { LS_PLAN_KEPT = 16 };
 #define LS_PLAN_NEARLY .01
 
 typedef struct ls_plan_found {
-    int fitting, missing;               /* how many are kept below */
-    ls_plan_choice fits[LS_PLAN_KEPT];  /* fastest first, but for LS_PLAN_NEARLY; they differ in dp, tp, pp, zero or
-                                           recomputation */
+    int fitting, missing; /* how many are kept below */
+    ls_plan_choice
+        fits[LS_PLAN_KEPT];             /* fastest first; they differ in dp, tp, pp, zero or recomputation; with fewer
+                                           virtual stages where that is within LS_PLAN_NEARLY of the fastest of the kind */
     ls_plan_choice lacks[LS_PLAN_KEPT]; /* faster than the best that fits first; of those that lack least first */
     long long tried, fit;               /* layouts in all, and those that fit */
 } ls_plan_found;
@@ -24,6 +25,14 @@ typedef struct ls_plan_found {
 /* LS_ERR_INPUT where no layout is possible at all; that none fits is no error: `fitting` is 0. The same input gives the
  * same answer. 175 billion parameters on 1,024 chips take less than 2 s. */
 ls_status ls_plan_search(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *out);
+
+/* The first that the search would find, alone and sooner; seconds 0: nothing fits that takes at most `limit` (0: any
+ * time). Errors as above. */
+ls_status ls_plan_fastest(const ls_plan_task *task, const ls_layout_request *request, double limit,
+                          ls_plan_choice *out);
+/* The task with as much memory for each chip as the request allows; chips of two sites keep the same share of theirs.
+ */
+ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *request);
 
 /* space.c: every layout that a task and the given knobs leave open, one after the other, always in the same order.
  *

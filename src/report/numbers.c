@@ -37,11 +37,40 @@ ls_number ls_number_gb(double bytes) {
     return with_unit(bytes / 1e9, " GB");
 }
 
+static const ls_time_unit units[] = {{"µs", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}, {"days", 86400}};
+
+ls_time_unit ls_time_unit_for(double seconds) {
+    if (seconds == 0) return units[2];
+    return units[seconds < 1e-3     ? 0
+                 : seconds < 1      ? 1
+                 : seconds < 600    ? 2
+                 : seconds < 3600   ? 3
+                 : seconds < 172800 ? 4
+                                    : 5];
+}
+
 ls_number ls_number_seconds(double value) {
-    if (value == 0) return with_unit(0, " s");
-    if (value < 1e-3) return with_unit(value * 1e6, " µs");
-    if (value < 1) return with_unit(value * 1e3, " ms");
-    return with_unit(value, " s");
+    ls_time_unit unit = ls_time_unit_for(value);
+    char name[8];
+    snprintf(name, sizeof name, " %s", unit.name);
+    return with_unit(value / unit.seconds, name);
+}
+
+ls_number ls_number_plain(double value) {
+    ls_number out;
+    double size = value < 0 ? -value : value;
+    if (size >= 9999.5) return ls_number_whole(value);
+    int digits = size >= 999.95 ? 0 : size >= 99.995 ? 1 : size >= 9.9995 ? 2 : size >= .99995 ? 3 : 4;
+    snprintf(out.text, sizeof out.text, "%.*f", digits, value);
+    return out;
+}
+
+ls_number ls_number_time(double value) {
+    ls_time_unit unit = ls_time_unit_for(value);
+    ls_number out = ls_number_plain(value / unit.seconds);
+    size_t used = strlen(out.text);
+    snprintf(out.text + used, sizeof out.text - used, " %s", unit.name);
+    return out;
 }
 
 ls_number ls_number_tick(double seconds) {

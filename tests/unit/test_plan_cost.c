@@ -108,8 +108,8 @@ static ls_plan_task round_task(const ls_knobs *layout, int node) {
     site->chip = round_chip();
     site->chips = ls_plan_chips(layout);
     site->node = node;
-    site->inside = (ls_link){"inside", "", 1e11, .5, 10e-6, 1e-6};
-    site->between = (ls_link){"between", "", 1e10, .8, 20e-6, 3e-6};
+    site->inside = (ls_link){"inside", "", 1e11, .5, 10e-6, 1e-6, 0};
+    site->between = (ls_link){"between", "", 1e10, .8, 20e-6, 3e-6, 0};
     if (ls_stack_find("megatron", &task.stack) != LS_OK) fail_msg("%s", ls_status_message());
     return task;
 }
@@ -300,7 +300,7 @@ static void test_bubble(void **state) {
     ls_plan_task task = round_task(&layout, 8);
     task.shape.V = 128;
     task.global_batch = 6;
-    task.cluster.site[0].inside = (ls_link){"", "", 1e18, 1, 0, 0};
+    task.cluster.site[0].inside = (ls_link){"", "", 1e18, 1, 0, 0, 0};
     for (int i = 0; i < 2; i++) {
         ls_prediction p;
         if (i == 1) layout.schedule = LS_SCHEDULE_NAIVE;

@@ -158,6 +158,7 @@ static double course_error(const drawn_case *c, const ls_prediction *p) {
     if (c->layout.pp == 1) return 0;
     bool even = c->task.shape.L % (size_t)(c->layout.pp * c->layout.virtual_stages) == 0;
     double stage = !even ? .02 : c->layout.dp * c->layout.context > 1 ? 1e-3 : 0;
+    if (ls_plan_sites_differ(&c->task.cluster)) stage += .1; /* whole layers go to the faster one, or stay */
     if (p->micros <= 4 * c->layout.pp || c->layout.schedule == LS_SCHEDULE_NAIVE ||
         c->layout.schedule == LS_SCHEDULE_GPIPE)
         return stage;
@@ -289,7 +290,8 @@ static void check_hardware(const drawn_case *c, const ls_prediction *p) {
         improve(&better.task.cluster, (part)i, chance(&d, 50) ? real(&d, 1, 1.2) : real(&d, 1, 8));
         ls_prediction q = predicted(&better);
         at_most(c, part_names[i], q.seconds, p->seconds * (1 + course_error(c, p)));
-        if (q.memory_bytes > p->memory_bytes * 1.0000001 && c->task.shape.L % (size_t)c->layout.pp == 0)
+        bool moves = c->task.shape.L % (size_t)c->layout.pp != 0 || ls_plan_sites_differ(&c->task.cluster);
+        if (q.memory_bytes > p->memory_bytes * 1.0000001 && !moves)
             broken(c, "memory of better hardware", q.memory_bytes, p->memory_bytes);
     }
 }
@@ -356,6 +358,7 @@ static void check_memory(const drawn_case *c, const ls_prediction *p) {
 static void check_micro(const drawn_case *c, const ls_prediction *p) {
     drawn_case more = *c;
     if (c->task.shape.L % (size_t)(c->layout.pp * c->layout.virtual_stages) != 0) return; /* stages may change */
+    if (ls_plan_sites_differ(&c->task.cluster)) return;                                   /* and so may shares */
     more.layout.micro = 2 * c->layout.micro;
     if ((size_t)more.layout.dp * more.layout.micro <= more.task.global_batch) {
         ls_prediction q = predicted(&more);
@@ -424,8 +427,10 @@ static void check_more_work(const drawn_case *c, const ls_prediction *p) {
     drawn_case more = *c;
     more.task.global_batch = c->task.global_batch + (size_t)c->layout.dp * c->layout.micro * (size_t)c->layout.pp;
     ls_prediction q = predicted(&more);
-    if (!(q.seconds > p->seconds)) broken(c, "a step with more to do", q.seconds, p->seconds);
-    if (c->layout.schedule == LS_SCHEDULE_1F1B)
+    bool unlike = ls_plan_sites_differ(&c->task.cluster); /* then the faster one may take what is more */
+    if (unlike ? q.seconds < p->seconds * (1 - 1e-9) : !(q.seconds > p->seconds))
+        broken(c, "a step with more to do", q.seconds, p->seconds);
+    if (c->layout.schedule == LS_SCHEDULE_1F1B && !unlike)
         at_most(c, "share of the bubble with more micro-batches", q.time[LS_TIME_BUBBLE] / q.seconds,
                 p->time[LS_TIME_BUBBLE] / p->seconds);
 }
@@ -435,10 +440,46 @@ static void test_more_work(void **state) {
     for_all(check_more_work);
 }
 
+/* ---- unlike sites ------------------------------------------------------------------------------------------------ */
+
+/* Two sites, one of them faster: no slower than two of the slower one, no faster than two of the faster one. */
+static void check_unlike(const drawn_case *c, const ls_prediction *p) {
+    (void)p;
+    drawn_case slow = *c, mixed = *c, fast = *c;
+    draw d = {ls_rng_key_make(5, PURPOSE, c->number), 0};
+    const ls_knobs *l = &c->layout;
+    if ((l->stages_across ? l->pp : l->dp) % 2 != 0 || c->number % 3 != 0) return; /* some are enough */
+    slow.task.shape.V = 256; /* the ends cost nothing: unlike stages are balanced with them, like ones are not */
+    slow.task.cluster.sites = 2;
+    slow.task.cluster.site[0].chips = ls_plan_chips(l) / 2;
+    slow.task.cluster.site[0].chip.memory_bytes *= 1e3; /* or the slower one may have to take more */
+    slow.task.cluster.site[1] = slow.task.cluster.site[0];
+    draw_link(&d, &slow.task.cluster.across);
+    fast = mixed = slow;
+    double by = real(&d, 1, 4);
+    int which = chance(&d, 50);
+    for (int i = 0; i < 2; i++) {
+        for (int t = 0; t < LS_PLAN_TYPES; t++) fast.task.cluster.site[i].chip.peak_flops[t] *= by;
+        fast.task.cluster.site[i].chip.memory_bandwidth *= by;
+    }
+    mixed.task.cluster.site[which] = fast.task.cluster.site[which];
+    ls_prediction a = predicted(&slow), b = predicted(&mixed), f = predicted(&fast);
+    double error = course_error(c, &a) + (l->pp > 1 ? .01 * l->virtual_stages : 0);
+    at_most(&mixed, "unlike sites, two of the slower", b.seconds, a.seconds * (1 + error));
+    if (c->task.shape.L % (size_t)(l->pp * l->virtual_stages) != 0) return; /* whose turn a layer left over is */
+    at_most(&mixed, "two of the faster site, unlike ones", f.seconds, b.seconds * (1 + error));
+}
+
+static void test_unlike(void **state) {
+    (void)state;
+    for_all(check_unlike);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_single), cmocka_unit_test(test_hardware), cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_memory), cmocka_unit_test(test_virtual),  cmocka_unit_test(test_more_work),
+        cmocka_unit_test(test_unlike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

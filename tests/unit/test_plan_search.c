@@ -151,28 +151,34 @@ static void test_search_finds_what_trying_everything_finds(void **state) {
 
 static void test_no_prediction_is_below_its_bound(void **state) {
     (void)state;
-    ls_plan_task task = make_task("llama-8b", "H100", 64, 4096, 256, "fsdp");
+    static const char *const networks[] = {"ndr", "25gbe", "1gbe"};
     int checked = 0;
-    for (int pp = 1; pp <= 32; pp *= 2)
-        for (int tp = 1; tp <= 8; tp *= 2)
-            for (int v = 1; v <= 32 / pp; v *= 2)
-                for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++) {
-                    ls_knobs l = {.dp = 64 / tp / pp,
-                                  .tp = tp,
-                                  .pp = pp,
-                                  .virtual_stages = v,
-                                  .context = 1,
-                                  .micro = 1,
-                                  .schedule = (ls_schedule_kind)kind,
-                                  .type = LS_PLAN_BF16};
-                    ls_prediction bound, real;
-                    if (ls_plan_check(&task, &l) != LS_OK) continue;
-                    assert_int_equal(ls_plan_bound(&task, &l, &bound), LS_OK);
-                    assert_int_equal(ls_plan_predict(&task, &l, &real), LS_OK);
-                    assert_true(bound.seconds <= real.seconds * (1 + 1e-9));
-                    assert_true(bound.memory_bytes == real.memory_bytes);
-                    checked++;
-                }
+    for (int network = 0; network < 3; network++)
+        for (int batch = 64; batch <= 512; batch *= 8)
+            for (int pp = 1; pp <= 32; pp *= 2)
+                for (int tp = 1; tp <= 8; tp *= 2)
+                    for (int v = 1; v <= 32 / pp; v *= 2)
+                        for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++) {
+                            ls_knobs l = {.dp = 64 / tp / pp,
+                                          .tp = tp,
+                                          .pp = pp,
+                                          .virtual_stages = v,
+                                          .context = 1,
+                                          .micro = 1,
+                                          .schedule = (ls_schedule_kind)kind,
+                                          .type = LS_PLAN_BF16};
+                            ls_plan_task task = make_task("llama-8b", "H100", 64, 4096, (size_t)batch, "fsdp");
+                            ls_prediction bound, real;
+                            assert_int_equal(ls_link_find(networks[network], &task.cluster.site[0].between), LS_OK);
+                            if (ls_plan_check(&task, &l) != LS_OK) continue;
+                            assert_int_equal(ls_plan_bound(&task, &l, &bound), LS_OK);
+                            assert_int_equal(ls_plan_predict(&task, &l, &real), LS_OK);
+                            if (!(bound.seconds <= real.seconds * (1 + 1e-9)))
+                                fail_msg("%s, batch %d, tp %d pp %d v %d schedule %d: bound %.17g, prediction %.17g",
+                                         networks[network], batch, tp, pp, v, kind, bound.seconds, real.seconds);
+                            assert_true(bound.memory_bytes == real.memory_bytes);
+                            checked++;
+                        }
     assert_true(checked > 60);
 }
 

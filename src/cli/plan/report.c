@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/plan/report.h"
+#include "plan/cost/cost_case.h"
 #include "report/numbers.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -15,10 +16,14 @@ enum { BAR_MAX = 40, RUNNERS = 5, MISFITS = 3, CHANGES = 3, LOSSES = 4, TEXT_MAX
 static void print_part(const char *label, double value, double share) {
     int full = (int)(share * BAR_MAX + .5);
     if (value <= 0) return;
-    printf("  %-20s %10.4g %6.1f %%  ", label, value, 100 * share);
+    printf("  %-20s %10s %6.1f %%  ", label, ls_number_plain(value).text, 100 * share);
     for (int i = 0; i < full && i < BAR_MAX; i++) fputs("█", stdout);
     putchar('\n');
 }
+
+/* "+1.6", "−0.3": a share in percent. */
+static const char *sign(double value) { return value < 0 ? "−" : "+"; }
+static double size(double value) { return value < 0 ? -value : value; }
 
 static const char *brief(const ls_plan_choice *c, char text[TEXT_MAX]) {
     ls_knobs_text(&c->layout, LS_WORDS_BRIEF, NULL, NULL, text, TEXT_MAX);
@@ -64,19 +69,24 @@ static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     const ls_plan_question *q = a->question;
     if (!(q->tokens > 0)) return;
     double days = q->tokens / rate / 86400, hours = days * 24 * chips;
-    printf("         %.4g B tokens: %.1f days, %s GPU-hours", q->tokens / 1e9, days, ls_number_whole(hours).text);
+    printf("         %s tokens: %.1f days, %s GPU-hours", LS_SHORT(q->tokens), days, ls_number_whole(hours).text);
     if (q->price > 0) printf(", %s at %.4g per hour", ls_number_whole(hours * q->price).text, q->price);
     printf("\n");
 }
 
-static void print_times(const ls_prediction *p) {
-    printf("\n%-22s %10s %8s\n", "time of a step", "s", "");
+static void print_kinds(const ls_prediction *p) {
+    ls_time_unit unit = ls_time_unit_for(p->seconds);
+    printf("\n%-22s %10s %8s\n", "time of a step", unit.name, "");
     for (int k = 0; k < LS_TIME_KINDS; k++)
-        print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
-    printf("  %-20s %10.4g\n", "sum", p->seconds);
+        print_part(ls_time_kind_label((ls_time_kind)k), p->time[k] / unit.seconds, p->time[k] / p->seconds);
+    printf("  %-20s %10s\n", "sum", ls_number_plain(p->seconds / unit.seconds).text);
+}
+
+static void print_times(const ls_prediction *p) {
+    print_kinds(p);
     if (p->link_dp > 0)
-        printf("  of %.4g s of gradient and weight traffic between replicas, %.4g s overlap with compute\n", p->link_dp,
-               p->hidden_dp);
+        printf("  of %s of gradient and weight traffic between replicas, %s overlap with compute\n",
+               LS_TIME(p->link_dp), LS_TIME(p->hidden_dp));
 }
 
 static void print_memory(const ls_prediction *p, int stages) {
@@ -88,52 +98,161 @@ static void print_memory(const ls_prediction *p, int stages) {
     printf("\n");
 }
 
+/* Devices of a size: "8 of your 16 A100-80GB-SXM", "the 32 H100-80GB-SXM without the other site". */
+static void print_devices(const ls_plan_answer *a, const ls_plan_size *use) {
+    const ls_cluster *cluster = &a->question->task.cluster;
+    if (cluster->sites == 1) {
+        printf("%d of your %d %s", use->chips[0], cluster->site[0].chips, cluster->site[0].chip.name);
+        return;
+    }
+    int i = use->chips[0] == 0;
+    const ls_site *site = &cluster->site[i];
+    if (use->chips[0] > 0 && use->chips[1] > 0)
+        printf("both sites");
+    else if (use->chips[i] == site->chips)
+        printf("the %d %s of site %d alone", site->chips, site->chip.name, i + 1);
+    else
+        printf("%d of the %d %s of site %d alone", use->chips[i], site->chips, site->chip.name, i + 1);
+}
+
+/* Said first: whether all devices should be used. */
+static void print_use(const ls_plan_answer *a) {
+    const ls_plan_use *use = &a->use;
+    bool fewer = ls_plan_use_is_fewer(use), nearly = ls_plan_use_has_nearly(use);
+    const char *all = a->question->task.cluster.sites > 1 ? "both sites" : "all";
+    if (!fewer && !nearly) return;
+    printf("\nuse      ");
+    if (fewer) {
+        print_devices(a, &use->fastest);
+        printf(": %s tokens/s against %s with %s\n", LS_WHOLE(use->fastest.tokens_per_second),
+               LS_WHOLE(use->all.tokens_per_second), all);
+        if (nearly) printf("         ");
+    }
+    if (!nearly) return;
+    print_devices(a, &use->nearly);
+    double less = 1 - use->nearly.tokens_per_second / use->fastest.tokens_per_second;
+    printf(" are nearly as fast: %s tokens/s against %s (−%.1f %%)\n", LS_WHOLE(use->nearly.tokens_per_second),
+           LS_WHOLE(use->fastest.tokens_per_second), 100 * less);
+}
+
+/* Unlike sites: what each of them does. */
+static void print_uneven(const ls_plan_answer *a) {
+    const ls_cluster *cluster = &a->task.cluster;
+    int replicas[2], micros[2], first[LS_CHUNKS_MAX + 1];
+    const ls_knobs *l = &a->best->layout;
+    if (!ls_plan_sites_differ(cluster)) return;
+    if (ls_plan_shares(&a->task, l, replicas, micros)) {
+        printf("         uneven: a replica on %s takes %d micro-batches of a step, one on %s %d\n",
+               cluster->site[0].chip.name, micros[0], cluster->site[1].chip.name, micros[1]);
+        return;
+    }
+    int near = cluster->site[0].chips / (l->tp * l->context * l->dp), layers = 0;
+    ls_plan_blocks(&a->task, l, first);
+    for (int g = 0; g < l->pp * l->virtual_stages; g++)
+        if (g % l->pp < near) layers += first[g + 1] - first[g] - (g == 0);
+    printf("         uneven: %d of the %zu layers are on %s, %zu on %s\n", layers, a->task.shape.L,
+           cluster->site[0].chip.name, a->task.shape.L - (size_t)layers, cluster->site[1].chip.name);
+}
+
+static void print_cut(const ls_plan_answer *a) {
+    const char *how = a->best->layout.stages_across ? "the pipeline stages are divided between the sites"
+                                                    : "the replicas are divided between the sites";
+    if (a->task.cluster.sites < 2) return;
+    printf("cut      %s: %s cross the link each way and cost %s of the step\n", how, LS_GB(a->across_bytes),
+           LS_TIME(a->across_seconds));
+    if (a->not_cut.prediction.seconds > 0)
+        printf("         with the other cut (%s), this layout takes %s\n",
+               a->best->layout.stages_across ? "replicas" : "stages", LS_TIME(a->not_cut.prediction.seconds));
+    print_uneven(a);
+}
+
 static void print_best(const ls_plan_answer *a) {
-    const ls_plan_task *task = &a->question->task;
+    const ls_plan_task *task = &a->task;
     const ls_prediction *p = &a->best->prediction;
     char text[TEXT_MAX];
     int chips = ls_cluster_chips(&task->cluster);
     double rate = ls_plan_tokens_per_second(task, p);
     ls_knobs_text(&a->best->layout, LS_WORDS_PLAN, NULL, NULL, text, sizeof text);
     printf("\nbest     %s\n", text);
-    printf("         %d micro-batch%s; a step takes %.4g s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
-           p->micros > 1 ? "es" : "", p->seconds, ls_number_whole(rate).text, ls_number_whole(rate / chips).text,
-           100 * ls_plan_mfu(task, a->best));
+    printf("         %d micro-batch%s; a step takes %s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
+           p->micros > 1 ? "es" : "", LS_TIME(p->seconds), ls_number_whole(rate).text,
+           ls_number_whole(rate / chips).text, 100 * ls_plan_mfu(task, a->best));
     print_cost(a, rate, chips);
-    if (task->cluster.sites > 1) {
-        const char *how = a->best->layout.stages_across ? "the pipeline stages are divided between the sites"
-                                                        : "the replicas are divided between the sites";
-        printf("cut      %s: %.4g GB cross the link each way and cost %.4g s of the step\n", how, a->across_bytes / 1e9,
-               a->across_seconds);
-        if (a->not_cut.prediction.seconds > 0)
-            printf("         with the other cut (%s), this layout takes %.4g s\n",
-                   a->best->layout.stages_across ? "replicas" : "stages", a->not_cut.prediction.seconds);
+    print_cut(a);
+}
+
+/* What becomes of it where the world is not as assumed. */
+static void print_sensitivity(const ls_plan_answer *a) {
+    const ls_plan_sensitivity *s = &a->sensitivity;
+    const ls_prediction *p = &a->best->prediction;
+    char text[TEXT_MAX];
+    if (ls_cluster_chips(&a->task.cluster) > 1) {
+        printf("if       bandwidth %s is half (%s): %s", s->where, ls_link_rate_text(&s->link, LS_PLAN_LINK_SHARE).text,
+               LS_TIME(s->slow.seconds));
+        if (ls_knobs_equal(&s->link_best.layout, &a->best->layout))
+            printf(", still the best\n");
+        else
+            printf("; best then: %s, %s\n", brief(&s->link_best, text), LS_TIME(s->link_best.prediction.seconds));
     }
-    print_times(p);
-    print_memory(p, a->best->layout.pp);
+    printf("%s the model is %.0f %% wrong: %s to %s", ls_cluster_chips(&a->task.cluster) > 1 ? "        " : "if      ",
+           100 * a->error, LS_TIME(p->seconds * (1 - a->error)), LS_TIME(p->seconds * (1 + a->error)));
+    printf(s->near > 0 ? "; %d other layout%s within that\n" : "; no other layout is within that\n", s->near,
+           s->near > 1 ? "s are" : " is");
+    printf("         memory is 5 %% less (%.1f GiB): ", LS_PLAN_MEMORY_SHARE * p->capacity_bytes / GIB);
+    if (s->fits_less)
+        printf("it fits\n");
+    else if (s->memory_best.prediction.seconds > 0)
+        printf("does not fit; best then: %s, %s\n", brief(&s->memory_best, text),
+               LS_TIME(s->memory_best.prediction.seconds));
+    else
+        printf("nothing fits\n");
+}
+
+static void print_robust(const ls_plan_answer *a, bool is_asked) {
+    const ls_plan_sensitivity *s = &a->sensitivity;
+    const ls_prediction *p = &a->best->prediction;
+    char text[TEXT_MAX];
+    if (!(s->robust.prediction.seconds > 0)) {
+        if (is_asked)
+            printf("robust   the fastest: half the bandwidth costs it no more than %.0f %%, or no layout within %.0f "
+                   "%% does better\n",
+                   100 * LS_PLAN_COLLAPSE, 100 * LS_PLAN_ROBUST_WITHIN);
+        return;
+    }
+    int worst = 0;
+    for (int k = 1; k < LS_TIME_KINDS; k++)
+        if (s->slow.time[k] - p->time[k] > s->slow.time[worst] - p->time[worst]) worst = k;
+    ls_knobs_text(&s->robust.layout, LS_WORDS_PLAN, NULL, NULL, text, sizeof text);
+    printf("robust   %s\n", text);
+    printf(
+        "         %s (+%.1f %%), with half the bandwidth %s, where the fastest takes %s: its %s grows from %s to %s\n",
+        LS_TIME(s->robust.prediction.seconds), 100 * (s->robust.prediction.seconds / p->seconds - 1),
+        LS_TIME(s->robust_link_seconds), LS_TIME(s->slow.seconds), ls_time_kind_label((ls_time_kind)worst),
+        LS_TIME(p->time[worst]), LS_TIME(s->slow.time[worst]));
 }
 
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
-static void print_row(const ls_plan_choice *c) {
+static void print_row(const ls_plan_choice *c, ls_time_unit unit) {
     char text[TEXT_MAX];
     int wide = 0;
     brief(c, text);
     for (const char *at = text; *at; at++) wide += (*at & 0xc0) != 0x80;
-    printf("  %s%*s %10.4g %8.1f  ", text, wide < 40 ? 40 - wide : 0, "", c->prediction.seconds,
-           c->prediction.memory_bytes / GIB);
+    printf("  %s%*s %10s %8.1f  ", text, wide < 40 ? 40 - wide : 0, "",
+           ls_number_plain(c->prediction.seconds / unit.seconds).text, c->prediction.memory_bytes / GIB);
 }
 
 static void print_runners(const ls_plan_answer *a) {
     const ls_prediction *best = &a->best->prediction;
     if (a->found.fitting < 2) return;
-    printf("\n%-42s %10s %8s  %s\n", "runners-up", "s", "GiB", "compared with the best");
+    ls_time_unit unit = ls_time_unit_for(best->seconds);
+    printf("\n%-42s %10s %8s  %s\n", "runners-up", unit.name, "GiB", "compared with the best");
     for (int i = 1; i < a->found.fitting && i <= RUNNERS; i++) {
         const ls_plan_choice *c = &a->found.fits[i];
         double memory = (c->prediction.memory_bytes - best->memory_bytes) / GIB;
-        print_row(c);
-        printf("+%.1f %% time, %s%.1f GiB\n", 100 * (c->prediction.seconds / best->seconds - 1), memory < 0 ? "−" : "+",
-               memory < 0 ? -memory : memory);
+        double time = 100 * (c->prediction.seconds / best->seconds - 1);
+        print_row(c, unit);
+        printf("%s%.1f %% time, %s%.1f GiB\n", sign(time), size(time), sign(memory), size(memory));
     }
 }
 
@@ -141,11 +260,13 @@ static void print_runners(const ls_plan_answer *a) {
 static void print_misfits(const ls_plan_answer *a) {
     double limit = a->best ? a->best->prediction.seconds : 0;
     int shown = 0;
+    ls_time_unit unit = ls_time_unit_for(a->best ? limit : a->found.lacks[0].prediction.seconds);
     for (int i = 0; i < a->found.missing && shown < MISFITS; i++) {
         const ls_plan_choice *c = &a->found.lacks[i];
         if (a->best && c->prediction.seconds >= limit) continue;
-        if (shown++ == 0) printf("\n%-42s %10s %8s\n", a->best ? "faster, but do not fit" : "nearest", "s", "GiB");
-        print_row(c);
+        if (shown++ == 0)
+            printf("\n%-42s %10s %8s\n", a->best ? "faster, but do not fit" : "nearest", unit.name, "GiB");
+        print_row(c, unit);
         printf("lacks %.1f GiB", (c->prediction.memory_bytes - c->prediction.capacity_bytes) / GIB);
         if (a->best) printf("; −%.1f %% time", 100 * (1 - c->prediction.seconds / limit));
         printf("\n");
@@ -158,15 +279,16 @@ static void print_remedy(const ls_plan_answer *a) {
     char text[TEXT_MAX];
     printf("\nnothing fits. These would:\n");
     if (r->is_freed)
-        printf("  other options: %s: %.1f GiB, %.4g s per step\n", brief(&r->freed, text),
-               r->freed.prediction.memory_bytes / GIB, r->freed.prediction.seconds);
+        printf("  other options: %s: %.1f GiB, %s per step\n", brief(&r->freed, text),
+               r->freed.prediction.memory_bytes / GIB, LS_TIME(r->freed.prediction.seconds));
     if (r->chips > 0)
-        printf("  %d chips of this kind%s, with %s: %.1f GiB, %.4g s per step\n", r->chips,
+        printf("  %d chips of this kind%s, with %s: %.1f GiB, %s per step\n", r->chips,
                a->question->task.cluster.sites > 1 ? " at each site" : "", brief(&r->with, text),
-               r->with.prediction.memory_bytes / GIB, r->with.prediction.seconds);
+               r->with.prediction.memory_bytes / GIB, LS_TIME(r->with.prediction.seconds));
     if (r->chip.name[0])
-        printf("  as many %s, with %s: %.1f of %.1f GiB, %.4g s per step\n", r->chip.name, brief(&r->other, text),
-               r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB, r->other.prediction.seconds);
+        printf("  as many %s, with %s: %.1f of %.1f GiB, %s per step\n", r->chip.name, brief(&r->other, text),
+               r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB,
+               LS_TIME(r->other.prediction.seconds));
     if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
         printf("  nothing that was tried: omit some of the given options\n");
 }
@@ -200,6 +322,25 @@ static void print_losses(const ls_plan_answer *a) {
     printf("  largest loss apart from matmuls and attention: %s\n", ls_time_kind_label(a->losses.worst));
 }
 
+/* What grows with the devices, and what treats exactly that. */
+static void print_bottleneck(const ls_plan_answer *a) {
+    const ls_plan_bottleneck *b = &a->bottleneck;
+    printf("\nwhat limits scaling (the batch as it is)\n");
+    if (!b->is_there) {
+        printf("  nothing: a step costs no more chip-seconds at any of the sizes below\n");
+        return;
+    }
+    double from = b->from.chips * b->from.best.prediction.seconds;
+    printf("  from %d to %d chips a step costs %.1f %% more chip-seconds; most of that is %s: %s%.1f %%\n",
+           b->from.chips, b->to.chips, 100 * b->growth, ls_time_kind_label(b->kind), sign(b->more[b->kind]),
+           100 * size(b->more[b->kind]) / from);
+    if (b->is_treated)
+        printf("  on %d chips that is treated by %s: %.1f %% less time\n", b->to.chips, b->treatment.what,
+               100 * b->treatment.gain);
+    else
+        printf("  no single change treats it\n");
+}
+
 static void print_changes(const ls_plan_answer *a) {
     int shown = 0;
     for (int i = 0; i < a->changes && shown < CHANGES; i++) {
@@ -230,7 +371,7 @@ static void print_scaling(const ls_plan_answer *a) {
     printf("%8s %14s %9s %9s %9s\n", "chips", "tokens/s", "", "layout", "stays");
     for (int i = 0; i < a->weak_points; i++) {
         const ls_plan_point *w = &a->weak[i], *s = point_of(a->strong, a->strong_points, w->chips);
-        printf("%8d %14.0f", w->chips, w->tokens_per_second);
+        printf("%8d %14s", w->chips, LS_WHOLE(w->tokens_per_second));
         print_share(w->tokens_per_second, w->ideal_tokens_per_second);
         print_share(w->held_tokens_per_second, w->ideal_tokens_per_second);
         print_share(s ? s->tokens_per_second : 0, s ? s->ideal_tokens_per_second : 1);
@@ -238,7 +379,7 @@ static void print_scaling(const ls_plan_answer *a) {
     }
 }
 
-void ls_plan_report(const ls_plan_answer *a) {
+void ls_plan_report(const ls_plan_answer *a, bool is_robust) {
     print_question(a);
     if (!a->best) {
         print_remedy(a);
@@ -246,11 +387,17 @@ void ls_plan_report(const ls_plan_answer *a) {
         if (a->found.missing > 0) print_memory(&a->found.lacks[0].prediction, a->found.lacks[0].layout.pp);
         return;
     }
+    print_use(a);
     print_best(a);
+    print_sensitivity(a);
+    print_robust(a, is_robust);
+    print_times(&a->best->prediction);
+    print_memory(&a->best->prediction, a->best->layout.pp);
     print_runners(a);
     print_misfits(a);
     print_ladder(a);
     print_losses(a);
+    print_bottleneck(a);
     print_changes(a);
     print_scaling(a);
 }
@@ -258,13 +405,11 @@ void ls_plan_report(const ls_plan_answer *a) {
 /* ---- this program on a machine that lockstep probe measured: memory as train --dry-run has it -------------------- */
 
 static void print_parts(const ls_prediction *p) {
-    printf("\n%-22s %10s\n", "time of a step", "s");
-    for (int k = 0; k < LS_TIME_KINDS; k++)
-        print_part(ls_time_kind_label((ls_time_kind)k), p->time[k], p->time[k] / p->seconds);
-    printf("  %-20s %10.4g\n\n%-22s %10s\n", "sum", p->seconds, "memory per worker", "MiB");
+    print_kinds(p);
+    printf("\n%-22s %10s\n", "memory per worker", "MiB");
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
         print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / MIB, p->memory[k] / p->memory_bytes);
-    printf("  %-20s %10.4g\n", "sum", p->memory_bytes / MIB);
+    printf("  %-20s %10s\n", "sum", ls_number_plain(p->memory_bytes / MIB).text);
 }
 
 static void print_native_misfit(const ls_plan *plan) {
@@ -283,8 +428,9 @@ static void print_others(const ls_plan *plan) {
     for (int i = 1; i < plan->found.fitting; i++) {
         const ls_prediction *p = &plan->found.fits[i].prediction;
         ls_layout_text(&plan->found.fits[i].layout, text, sizeof text);
-        printf("  %10.4g s  %+6.1f %%  %+9.1f MiB  %s\n", p->seconds, 100 * (p->seconds / best->seconds - 1),
-               (p->memory_bytes - best->memory_bytes) / MIB, text);
+        double time = 100 * (p->seconds / best->seconds - 1), memory = (p->memory_bytes - best->memory_bytes) / MIB;
+        printf("  %10s  %s%.1f %% time, %s%.1f MiB  %s\n", LS_TIME(p->seconds), sign(time), size(time), sign(memory),
+               size(memory), text);
     }
 }
 
@@ -299,8 +445,8 @@ void ls_plan_report_native(const ls_plan *plan) {
     if (plan->found.fitting > 0) {
         const ls_prediction *p = &plan->found.fits[0].prediction;
         ls_layout_text(&plan->found.fits[0].layout, text, sizeof text);
-        printf("\nbest     %s\n         a step takes %.4g s: %.0f tokens/s\n", text, p->seconds,
-               (double)s->B * (double)s->T / p->seconds);
+        printf("\nbest     %s\n         a step takes %s: %s tokens/s\n", text, LS_TIME(p->seconds),
+               LS_WHOLE((double)s->B * (double)s->T / p->seconds));
         print_parts(p);
         print_others(plan);
     }

@@ -4,7 +4,8 @@
 
 #include "api/plan.h"
 
-void ls_plan_report(const ls_plan_answer *answer);
+/* is_robust: the robust layout was asked for. */
+void ls_plan_report(const ls_plan_answer *answer, bool is_robust);
 /* For this program on a machine that was measured. */
 void ls_plan_report_native(const ls_plan *plan);
 

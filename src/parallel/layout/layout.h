@@ -104,6 +104,8 @@ static inline int ls_layout_rank(const ls_layout *layout, ls_place_in_layout pla
 void ls_layout_text(const ls_layout *layout, char *text, size_t room);
 /* The blocks of each chunk, "5,4,4", cut off where there is no more room. */
 void ls_layout_blocks_text(const int *chunk_first, int chunks, char *text, size_t room);
+/* "3,2,2", cut off like that. */
+void ls_layout_list_text(const int *numbers, int count, char *text, size_t room);
 /* For --layout FILE (YAML or JSON with the names of the flags) and for the run directory. From JSON to the request that
  * gives it; unknown members are refused. Strings in the request point into `json`. */
 json_t *ls_layout_to_json(const ls_layout *layout); /* NULL: no memory */

@@ -23,7 +23,6 @@ void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share)
 
 /* "5,4,4", cut off where there is no more room; and back: 1 … max numbers ≥ 1. Messages
  * say `flag` and what is `wanted` behind "must be". */
-void ls_layout_list_text(const int *numbers, int count, char *text, size_t room);
 ls_status ls_layout_list_parse(const char *flag, const char *text, const char *wanted, int max, int *numbers,
                                int *count);
 

@@ -9,6 +9,9 @@
  *
  *     node 0: stage 0 (0 1 | 2 3)  stage 1 (4 5 | 6 7)      0 → 1 inside, 1 → 2 between nodes, 2 → 3 inside,
  *     node 1: stage 2 (0 1 | 2 3)  stage 3 (4 5 | 6 7)      3 → 0, with virtual stages, between nodes */
+#include <stdio.h>
+#include <string.h>
+
 #include "plan/cost/cost_case.h"
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -83,4 +86,30 @@ double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes) {
     bool leaves = ls_plan_border_leaves(c, stage);
     const ls_link *link = leaves ? &c->site->between : &c->site->inside;
     return link->start_seconds + bytes / ls_plan_link_rate(link) * (leaves ? 1 : 2);
+}
+
+/* ---- in words ---------------------------------------------------------------------------------------------------- */
+
+ls_algorithm ls_plan_collective_algorithm(const ls_plan_case *c, int size, int inner) {
+    ls_algorithm out;
+    const ls_link *inside = &c->site->inside;
+    int nodes = (size + inner - 1) / inner;
+    const char *many = nodes >= RING_NODES_MAX ? "trees" : nodes == 1 && size >= RING_NODES_MAX ? "tree" : NULL;
+    if (nodes == 1 && inside->source && strstr(inside->source, "in the switch"))
+        snprintf(out.text, sizeof out.text, "reduced in the switch of the node, %d chips", size);
+    else if (nodes == 1)
+        snprintf(out.text, sizeof out.text, "%s over %d chips of a node", many ? many : "ring", size);
+    else if (inner == 1)
+        snprintf(out.text, sizeof out.text, "%s over %d nodes, one chip in each", many ? many : "ring", nodes);
+    else
+        snprintf(out.text, sizeof out.text, "hierarchical: %d %s over %d nodes, each through its own adapter", inner,
+                 many ? many : "rings", nodes);
+    return out;
+}
+
+ls_algorithm ls_plan_ring_algorithm(const ls_plan_case *c, int size) {
+    ls_algorithm out;
+    if (size <= c->site->node) return ls_plan_collective_algorithm(c, size, size);
+    snprintf(out.text, sizeof out.text, "one ring over all %d chips, through one adapter of each node", size);
+    return out;
 }

@@ -9,15 +9,18 @@ typedef struct ls_plan_case {
     const ls_plan_task *task;
     const ls_knobs *layout;
     const ls_site *site; /* whose chips are the slowest here */
-    double tokens;       /* of a micro-batch on a chip */
-    double t;            /* tensor-parallel ways */
-    double C, hidden;    /* columns of the residual stream and of the MLP */
-    bool gated;          /* the MLP */
-    double elem;         /* bytes of weights as they are read, and of activations */
-    double width, keys;  /* columns of the query heads and of the key heads, with copies where ways share one */
-    double vocabulary;   /* as padded for the ways */
-    double table;        /* parameters of a table of tokens on a chip */
-    int micros;          /* of a replica and step */
+    const ls_site *far;  /* two unlike sites with divided stages: that of the stages from near_stages on; NULL: none */
+    int near_stages;
+    bool even_layers;   /* as many layers for unlike stages: what they send takes longer than what they compute */
+    double tokens;      /* of a micro-batch on a chip */
+    double t;           /* tensor-parallel ways */
+    double C, hidden;   /* columns of the residual stream and of the MLP */
+    bool gated;         /* the MLP */
+    double elem;        /* bytes of weights as they are read, and of activations */
+    double width, keys; /* columns of the query heads and of the key heads, with copies where ways share one */
+    double vocabulary;  /* as padded for the ways */
+    double table;       /* parameters of a table of tokens on a chip */
+    int micros;         /* of a replica and step */
     int tp_inner, dp_inner;
 } ls_plan_case;
 
@@ -41,6 +44,23 @@ static inline double ls_pass_sum(const ls_pass_time *p) { return p->matmuls + p-
 ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout);
+
+/* sites.c: two sites whose chips or links differ. */
+bool ls_plan_sites_differ(const ls_cluster *cluster);
+/* The case as it is at a stage; and at a site, whose replicas have so many micro-batches. */
+ls_plan_case ls_plan_case_at_stage(const ls_plan_case *c, int stage);
+ls_plan_case ls_plan_case_at_site(const ls_plan_case *c, const ls_site *site, int micros);
+static inline const ls_site *ls_plan_site_of_stage(const ls_plan_case *c, int stage) {
+    return c->far && stage >= c->near_stages ? c->far : c->site;
+}
+/* Replicas of a site; and micro-batches for each of them so that both sites end together: `each` seconds of one of them
+ * and `once` beside them, by site. */
+int ls_plan_site_replicas(const ls_plan_case *c, int site);
+void ls_plan_site_micros(const ls_plan_case *c, const double *each, const double *once, int *micros);
+/* As LS_DIVIDE_LAYERS, but a layer takes cost[0][1] seconds at the near stages and cost[1][1] at the far ones, and no
+ * stage of a site has more than most[] layers while others may have more. */
+void ls_plan_divide_unlike(const ls_plan_case *c, double cost[2][3], const int *most, int *first);
+
 /* Of weights as they are read, and of activations. */
 static inline double ls_plan_elem_bytes(const ls_knobs *layout) { return layout->type == LS_PLAN_FP32 ? 4 : 2; }
 
@@ -61,6 +81,12 @@ typedef enum ls_collective { LS_ALL_REDUCE, LS_REDUCE_SCATTER, LS_ALL_GATHER } l
 double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int size, int inner, double bytes);
 /* In one ring over all chips, through one adapter of each node. */
 double ls_plan_ring_seconds(const ls_plan_case *c, ls_collective kind, int size, double bytes);
+/* Which algorithm is assumed for one, in words. */
+typedef struct ls_algorithm {
+    char text[128];
+} ls_algorithm;
+ls_algorithm ls_plan_collective_algorithm(const ls_plan_case *c, int size, int inner);
+ls_algorithm ls_plan_ring_algorithm(const ls_plan_case *c, int size);
 /* Sites have one link between them, which all chips share: `bytes` of every one of the chips that send over it. */
 double ls_plan_across_seconds(const ls_plan_case *c, double bytes, double chips);
 /* From a stage to the next; from the last one, to the first. */
@@ -77,8 +103,12 @@ double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double 
 
 /* memory.c: ZeRO 2 and 3, but gathered weights and unreduced gradients stay from one micro-batch to the next. */
 bool ls_plan_stays_whole(const ls_plan_case *c);
+/* Micro-batches times chunks that a stage holds at once. */
+double ls_plan_in_flight(const ls_plan_case *c, int stage);
 /* Fills in memory, memory_bytes, capacity_bytes and heaviest_stage. layers: by chunk, as in pipeline.c. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out);
+/* Layers that a stage may have so that its chip holds them; the number it has where that is fewer. */
+int ls_plan_layers_held(const ls_plan_case *c, int stage, const int *layers);
 
 /* pipeline.c: what a stage waits for while the result of chunk g goes to the next one, or its gradient comes back, in
  * programs that wait for that; it is in the chunks' times. */

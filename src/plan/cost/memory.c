@@ -82,8 +82,7 @@ static double loss_bytes(const ls_plan_case *c) {
     return each * c->tokens * c->vocabulary / c->t + 2 * whole_bytes(c);
 }
 
-/* Micro-batches times chunks that a stage holds at once. */
-static double in_flight(const ls_plan_case *c, int stage) {
+double ls_plan_in_flight(const ls_plan_case *c, int stage) {
     const ls_knobs *l = c->layout;
     double m = c->micros, v = l->virtual_stages, most = m * v, held;
     switch (l->schedule) {
@@ -99,7 +98,7 @@ static double in_flight(const ls_plan_case *c, int stage) {
 
 static double activation_bytes(const ls_plan_case *c, int stage, double layers) {
     const ls_stack *stack = &c->task->stack;
-    double v = c->layout->virtual_stages, held = in_flight(c, stage), each = kept_bytes(c) * layers / v;
+    double v = c->layout->virtual_stages, held = ls_plan_in_flight(c, stage), each = kept_bytes(c) * layers / v;
     bool sends = c->layout->pp > 1 && (stage < c->layout->pp - 1 || v > 1);
     if (sends && stack->keeps_outputs) each += stream_bytes(c);
     double bytes = each * held;
@@ -161,18 +160,18 @@ static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
 }
 
 /* Groups of chips: replicas, tensor-parallel rows, pipelines, and pairs of stages. */
-static double reserved_bytes(const ls_plan_case *c) {
+static double reserved_bytes(const ls_plan_case *c, int stage) {
     const ls_knobs *l = c->layout;
+    const ls_chip *chip = &ls_plan_site_of_stage(c, stage)->chip;
     int groups = (l->dp * l->context > 1) + (l->tp > 1) + 2 * (l->pp > 1);
-    return c->site->chip.reserved_bytes + groups * c->site->chip.group_bytes;
+    return chip->reserved_bytes + groups * chip->group_bytes;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static stage_memory of_stage(const ls_plan_case *c, int stage, const int *chunk_layers) {
+static stage_memory of_layers(const ls_plan_case *c, int stage, int layers) {
     stage_memory out = {0};
-    int pp = c->layout->pp, layers = 0;
-    for (int k = 0; k < c->layout->virtual_stages; k++) layers += chunk_layers[k * pp + stage];
+    int pp = c->layout->pp;
     double params = params_of(c, stage, layers);
     states(c, params, &out);
     out.kind[LS_MEMORY_ACTIVATIONS] = activation_bytes(c, stage, layers);
@@ -181,19 +180,39 @@ static stage_memory of_stage(const ls_plan_case *c, int stage, const int *chunk_
     out.kind[LS_MEMORY_BUFFERS] = buffer_bytes(c, stage, params);
     out.kind[LS_MEMORY_WASTE] =
         c->task->stack.fragment_share * (out.kind[LS_MEMORY_ACTIVATIONS] + out.kind[LS_MEMORY_WORK]);
-    out.kind[LS_MEMORY_RESERVED] = reserved_bytes(c);
+    out.kind[LS_MEMORY_RESERVED] = reserved_bytes(c, stage);
     for (int k = 0; k < LS_MEMORY_KINDS; k++) out.sum += out.kind[k];
     return out;
 }
 
+static int layers_of(const ls_plan_case *c, int stage, const int *chunk_layers) {
+    int pp = c->layout->pp, layers = 0;
+    for (int k = 0; k < c->layout->virtual_stages; k++) layers += chunk_layers[k * pp + stage];
+    return layers;
+}
+
+static double capacity_of(const ls_plan_case *c, int stage) {
+    return ls_plan_site_of_stage(c, stage)->chip.memory_bytes;
+}
+
+/* The heaviest is the one with least room: chips may be unlike. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out) {
     out->memory_bytes = -1;
-    out->capacity_bytes = c->site->chip.memory_bytes;
     for (int stage = 0; stage < c->layout->pp; stage++) {
-        stage_memory memory = of_stage(c, stage, layers);
-        if (memory.sum <= out->memory_bytes) continue;
+        stage_memory memory = of_layers(c, stage, layers_of(c, stage, layers));
+        double capacity = capacity_of(c, stage);
+        if (stage > 0 && memory.sum - capacity <= out->memory_bytes - out->capacity_bytes) continue;
         out->memory_bytes = memory.sum;
+        out->capacity_bytes = capacity;
         out->heaviest_stage = stage;
         for (int k = 0; k < LS_MEMORY_KINDS; k++) out->memory[k] = memory.kind[k];
     }
+}
+
+int ls_plan_layers_held(const ls_plan_case *c, int stage, const int *layers) {
+    int has = layers_of(c, stage, layers);
+    double now = of_layers(c, stage, has).sum, each = now - of_layers(c, stage, has - 1).sum;
+    double room = capacity_of(c, stage) - now;
+    while (room < 0 && has > 1) room += each, has--;
+    return has;
 }

@@ -35,6 +35,8 @@ double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
     return 6 * n * (layer * (double)shape->L + V * C) + 12 * n * seq * q * (double)shape->L;
 }
 
+static bool is_better_even(const ls_plan_case *c);
+
 ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout) {
     const ls_cluster *cluster = &task->cluster;
     const ls_site *site = &cluster->site[0];
@@ -58,6 +60,12 @@ ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout) {
     c.micros = (int)((task->global_batch + whole - 1) / whole);
     c.tp_inner = ls_plan_inner(site->node, 1, layout->tp);
     c.dp_inner = ls_plan_inner(site->node, layout->tp, layout->context * layout->dp);
+    if (layout->stages_across && ls_plan_sites_differ(cluster)) {
+        c.site = &cluster->site[0];
+        c.far = &cluster->site[1];
+        c.near_stages = c.site->chips / (layout->tp * layout->context * layout->dp);
+        c.even_layers = is_better_even(&c);
+    }
     return c;
 }
 
@@ -154,7 +162,11 @@ static double optimizer_seconds(const ls_plan_case *c, double params) {
 static void fill_sends(const ls_plan_case *c, double *send) {
     double bytes = c->elem * c->tokens * c->C / c->t;
     double pause = c->layout->virtual_stages > 1 ? c->task->stack.chunk_pause_seconds : 0;
-    for (int s = 0; s < c->layout->pp; s++) send[s] = c->layout->pp > 1 ? ls_plan_send_seconds(c, s, bytes) + pause : 0;
+    ls_plan_case at = ls_plan_case_at_stage(c, 0);
+    for (int s = 0; s < c->layout->pp; s++) {
+        if (c->far && s == c->near_stages) at = ls_plan_case_at_stage(c, s);
+        send[s] = c->layout->pp > 1 ? ls_plan_send_seconds(&at, s, bytes) + pause : 0;
+    }
 }
 
 /* Times of a micro-batch. */
@@ -164,44 +176,89 @@ typedef struct part_times {
     ls_ends_time ends;
 } part_times;
 
-static part_times fill_chunks(const ls_plan_case *c, ls_plan_chunks *out) {
-    part_times parts = {.layer = ls_plan_layer(c), .ends = ls_plan_ends(c)};
-    parts.gather = gathering(c, &parts.layer);
-    const ls_layer_time *layer = &parts.layer;
-    const ls_ends_time *ends = &parts.ends;
+/* Of the near stages and of the far ones, where sites are unlike. */
+typedef struct site_parts {
+    part_times at[2];
+    double forward[2], backward[2]; /* of a layer */
+} site_parts;
+
+static void fill_parts(const ls_plan_case *c, int i, site_parts *out) {
+    part_times *parts = &out->at[i];
+    parts->layer = ls_plan_layer(c);
+    parts->ends = ls_plan_ends(c);
+    parts->gather = gathering(c, &parts->layer);
+    out->forward[i] = ls_pass_sum(&parts->layer.forward) + parts->gather.forward;
+    out->backward[i] = ls_pass_sum(&parts->layer.backward) + parts->layer.recompute + parts->gather.backward;
+}
+
+static void count_layers(const ls_plan_case *c, ls_plan_chunks *out) {
     int chunks = c->layout->pp * c->layout->virtual_stages;
-    fill_sends(c, out->send);
-    double forward = ls_pass_sum(&layer->forward) + parts.gather.forward;
-    double backward = ls_pass_sum(&layer->backward) + layer->recompute + parts.gather.backward;
-    const double costs[] = {ends->embed_forward + ends->embed_backward, forward + backward,
-                            ends->head_forward + ends->head_backward};
-    (void)ls_layout_divide(LS_DIVIDE_LAYERS, costs, (int)c->task->shape.L + 2, chunks, out->first);
-    for (int g = 0; g < chunks; g++) {
-        out->layers[g] = out->first[g + 1] - out->first[g] - (g == 0) - (g == chunks - 1);
-        out->forward[g] = out->layers[g] * forward + ls_plan_blocked_seconds(c, out->send, g);
-        out->backward[g] = out->layers[g] * backward + ls_plan_blocked_seconds(c, out->send, g - 1);
+    for (int g = 0; g < chunks; g++) out->layers[g] = out->first[g + 1] - out->first[g] - (g == 0) - (g == chunks - 1);
+}
+
+/* As even in time as the memory of the faster chips allows. */
+static void divide(const ls_plan_case *c, const site_parts *parts, ls_plan_chunks *out) {
+    int L = (int)c->task->shape.L, most[2] = {L, L};
+    double cost[2][3];
+    for (int i = 0; i < 2; i++) {
+        const ls_ends_time *ends = &parts->at[i].ends;
+        cost[i][0] = ends->embed_forward + ends->embed_backward;
+        cost[i][1] = parts->forward[i] + parts->backward[i];
+        cost[i][2] = ends->head_forward + ends->head_backward;
     }
-    out->forward[0] += ends->embed_forward + parts.gather.first;
-    out->backward[0] += ends->embed_backward;
-    out->forward[chunks - 1] += ends->head_forward;
-    out->backward[chunks - 1] += ends->head_backward;
+    if (!c->far || c->even_layers) {
+        (void)ls_layout_divide(LS_DIVIDE_LAYERS, cost[0], L + 2, c->layout->pp * c->layout->virtual_stages, out->first);
+        count_layers(c, out);
+        return;
+    }
+    for (bool again = true; again;) {
+        again = false;
+        ls_plan_divide_unlike(c, cost, most, out->first);
+        count_layers(c, out);
+        for (int s = 0; s < c->layout->pp; s++) {
+            int far = s >= c->near_stages, held = ls_plan_layers_held(c, s, out->layers), has = 0;
+            for (int g = s; g < c->layout->pp * c->layout->virtual_stages; g += c->layout->pp) has += out->layers[g];
+            again = again || (held < has && held < most[far]);
+            if (held < has && held < most[far]) most[far] = held;
+        }
+    }
+}
+
+static void fill_chunks(const ls_plan_case *c, ls_plan_chunks *out, site_parts *parts) {
+    int pp = c->layout->pp, chunks = pp * c->layout->virtual_stages;
+    ls_plan_case near = ls_plan_case_at_stage(c, 0);
+    fill_parts(&near, 0, parts);
+    parts->at[1] = parts->at[0];
+    parts->forward[1] = parts->forward[0];
+    parts->backward[1] = parts->backward[0];
+    if (c->far) {
+        ls_plan_case far = ls_plan_case_at_stage(c, pp - 1);
+        fill_parts(&far, 1, parts);
+    }
+    fill_sends(c, out->send);
+    divide(c, parts, out);
+    for (int g = 0; g < chunks; g++) {
+        int far = c->far && g % pp >= c->near_stages;
+        out->forward[g] = out->layers[g] * parts->forward[far] + ls_plan_blocked_seconds(c, out->send, g);
+        out->backward[g] = out->layers[g] * parts->backward[far] + ls_plan_blocked_seconds(c, out->send, g - 1);
+    }
+    out->forward[0] += parts->at[0].ends.embed_forward + parts->at[0].gather.first;
+    out->backward[0] += parts->at[0].ends.embed_backward;
+    out->forward[chunks - 1] += parts->at[1].ends.head_forward;
+    out->backward[chunks - 1] += parts->at[1].ends.head_backward;
     out->most_layers = 0;
-    for (int s = 0; s < c->layout->pp; s++) {
+    for (int s = 0; s < pp; s++) {
         int own = 0;
-        for (int g = s; g < chunks; g += c->layout->pp) own += out->layers[g];
+        for (int g = s; g < chunks; g += pp) own += out->layers[g];
         if (own > out->most_layers) out->most_layers = own;
     }
-    int tables = c->layout->pp == 1 && !c->task->shape.tied ? 2 : 1;
+    int tables = pp == 1 && !c->task->shape.tied ? 2 : 1;
     out->params = out->most_layers * ls_plan_layer_params(c) + c->table * tables;
-    return parts;
 }
 
 /* Of the stage that has most to do, times all micro-batches, by kind. */
-static double busiest(const ls_plan_case *c, const part_times *parts, const ls_plan_chunks *chunks, ls_prediction *out,
+static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_plan_chunks *chunks, ls_prediction *out,
                       double *forward, double *backward) {
-    const ls_layer_time *layer = &parts->layer;
-    const gather_time *gather = &parts->gather;
-    const ls_ends_time *ends = &parts->ends;
     int pp = c->layout->pp, v = c->layout->virtual_stages, at = 0, own = 0;
     double most = -1;
     for (int s = 0; s < pp; s++) {
@@ -209,6 +266,10 @@ static double busiest(const ls_plan_case *c, const part_times *parts, const ls_p
         for (int k = 0; k < v; k++) f += chunks->forward[k * pp + s], b += chunks->backward[k * pp + s];
         if (f + b > most) most = f + b, at = s, *forward = f, *backward = b;
     }
+    const part_times *own_parts = &parts->at[c->far && at >= c->near_stages];
+    const ls_layer_time *layer = &own_parts->layer;
+    const gather_time *gather = &own_parts->gather;
+    const ls_ends_time *ends = &own_parts->ends;
     double waits = 0;
     for (int k = 0; k < v; k++) {
         int g = k * pp + at;
@@ -228,25 +289,59 @@ static double busiest(const ls_plan_case *c, const part_times *parts, const ls_p
     return most * m;
 }
 
+/* Seconds that micro-batches, one of each chunk of a stage, are on their way to the last stage and back, by stage. */
+static void fill_trips(const ls_plan_case *c, const ls_plan_chunks *chunks, double *trips) {
+    const ls_knobs *l = c->layout;
+    int last = l->pp * l->virtual_stages - 1;
+    double back = l->schedule == LS_SCHEDULE_ZERO_BUBBLE ? .5 : 1, trip = 0;
+    for (int s = 0; s < l->pp; s++) trips[s] = 0;
+    for (int g = last; g >= 0; g--) {
+        trip += chunks->forward[g] + back * chunks->backward[g] + (g < last ? 2 * chunks->send[g % l->pp] : 0);
+        trips[g % l->pp] += trip;
+    }
+}
+
 /* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
- * last one. */
+ * last one. And it holds no more of them than its memory is for, each until its gradient has come back from the last
+ * stage: where links are slow, that sets the pace. With 1f1b the next begins when the first of those held is back. */
 static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) {
     int pp = c->layout->pp, v = c->layout->virtual_stages;
-    double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1;
+    double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1, trips[LS_CHUNKS_MAX];
+    fill_trips(c, chunks, trips);
     for (int s = 0; s < pp; s++) {
-        double busy = 0;
+        double busy = 0, held = ls_plan_in_flight(c, s);
         for (int k = 0; k < v; k++) busy += chunks->forward[k * pp + s] + chunks->backward[k * pp + s];
-        double course = ahead + c->micros * busy;
+        double course = ahead + c->micros * busy, rounds = c->micros * trips[s] / held;
+        if (c->layout->schedule == LS_SCHEDULE_1F1B) rounds = ahead + ((c->micros - 1) / (int)held + 1) * trips[s];
         if (course > least) least = course;
+        if (rounds > least) least = rounds;
         ahead += chunks->forward[s] + chunks->send[s] + back * (chunks->backward[s] + chunks->send[s]);
     }
     return least;
 }
 
+/* Sums between replicas and the update, at the end of the step: of unlike sites the slower one counts. */
+static void finish(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
+    ls_plan_case near = ls_plan_case_at_stage(c, 0);
+    replicas(&near, params, backward, forward, out);
+    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(&near, params);
+    if (!c->far) return;
+    ls_plan_case far = ls_plan_case_at_stage(c, c->layout->pp - 1);
+    ls_prediction other = {0};
+    replicas(&far, params, backward, forward, &other);
+    double update = optimizer_seconds(&far, params);
+    if (update > out->time[LS_TIME_OPTIMIZER]) out->time[LS_TIME_OPTIMIZER] = update;
+    if (other.time[LS_TIME_DP] <= out->time[LS_TIME_DP]) return;
+    out->time[LS_TIME_DP] = other.time[LS_TIME_DP];
+    out->link_dp = other.link_dp;
+    out->hidden_dp = other.hidden_dp;
+}
+
 static ls_status predict(const ls_plan_case *c, bool is_bound, ls_prediction *out) {
     ls_plan_chunks chunks;
+    site_parts parts;
     double forward = 0, backward = 0, course, bubble = 0;
-    part_times parts = fill_chunks(c, &chunks);
+    fill_chunks(c, &chunks, &parts);
     double busy = busiest(c, &parts, &chunks, out, &forward, &backward);
     if (is_bound)
         course = least_course(c, &chunks);
@@ -261,17 +356,70 @@ static ls_status predict(const ls_plan_case *c, bool is_bound, ls_prediction *ou
     double idle = course > busy ? course - busy : 0;
     out->time[LS_TIME_BUBBLE] = bubble < idle ? bubble : idle;
     out->time[LS_TIME_P2P] += idle - out->time[LS_TIME_BUBBLE];
-    replicas(c, chunks.params, backward, forward, out);
-    out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(c, chunks.params);
+    finish(c, chunks.params, backward, forward, out);
     out->time[LS_TIME_OTHER] = c->task->stack.step_seconds;
     for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
     ls_plan_memory(c, chunks.layers, out);
     return LS_OK;
 }
 
+/* With fewer layers at the slower site, the faster one holds and reduces more. */
+static bool is_better_even(const ls_plan_case *c) {
+    ls_plan_case even = *c;
+    ls_prediction p[2];
+    memset(p, 0, sizeof p);
+    even.even_layers = true;
+    if (predict(c, true, &p[0]) != LS_OK || predict(&even, true, &p[1]) != LS_OK) return false;
+    bool fits[2] = {ls_prediction_fits(&p[0]), ls_prediction_fits(&p[1])};
+    return fits[0] == fits[1] ? p[1].seconds < p[0].seconds : fits[1];
+}
+
+/* Replicas of unlike sites: each works at its own pace on its own share, and the step is that of the slower one. A step
+ * takes so many seconds for each micro-batch and so many beside them. */
+static ls_status share_micros(const ls_plan_case *c, ls_plan_case at[2]) {
+    double each[2], once[2];
+    int micros[2];
+    bool is_bound = c->layout->schedule != LS_SCHEDULE_NAIVE; /* which needs no simulation */
+    for (int i = 0; i < 2; i++) {
+        ls_prediction few = {0}, many = {0};
+        at[i] = ls_plan_case_at_site(c, &c->task->cluster.site[i], c->micros);
+        LS_TRY(predict(&at[i], is_bound, &few));
+        at[i].micros = 2 * c->micros;
+        LS_TRY(predict(&at[i], is_bound, &many));
+        each[i] = (many.seconds - few.seconds) / c->micros;
+        once[i] = few.seconds - each[i] * c->micros;
+    }
+    ls_plan_site_micros(c, each, once, micros);
+    for (int i = 0; i < 2; i++) at[i].micros = micros[i];
+    return LS_OK;
+}
+
+static bool has_unlike_replicas(const ls_plan_task *task, const ls_knobs *layout) {
+    return !layout->stages_across && layout->dp > 1 && ls_plan_sites_differ(&task->cluster);
+}
+
+static ls_status predict_unlike(const ls_plan_case *c, bool is_bound, double flops, ls_prediction *out) {
+    ls_plan_case at[2];
+    ls_prediction p[2];
+    LS_TRY(share_micros(c, at));
+    for (int i = 0; i < 2; i++) {
+        p[i] = (ls_prediction){.micros = at[i].micros, .model_flops = flops};
+        LS_TRY(predict(&at[i], is_bound, &p[i]));
+    }
+    int slower = p[1].seconds > p[0].seconds;
+    const ls_prediction *full = &p[p[1].memory_bytes - p[1].capacity_bytes > p[0].memory_bytes - p[0].capacity_bytes];
+    *out = p[slower];
+    memcpy(out->memory, full->memory, sizeof out->memory);
+    out->memory_bytes = full->memory_bytes;
+    out->capacity_bytes = full->capacity_bytes;
+    out->heaviest_stage = full->heaviest_stage;
+    return LS_OK;
+}
+
 static ls_status predict_case(const ls_plan_task *task, const ls_knobs *layout, bool is_bound, ls_prediction *out) {
     ls_plan_case c = ls_plan_case_of(task, layout);
     double flops = ls_plan_model_flops(&task->shape, (double)task->seq, (double)task->global_batch);
+    if (has_unlike_replicas(task, layout)) return predict_unlike(&c, is_bound, flops, out);
     *out = (ls_prediction){.micros = c.micros, .model_flops = flops};
     return predict(&c, is_bound, out);
 }
@@ -284,11 +432,25 @@ ls_status ls_plan_bound(const ls_plan_task *task, const ls_knobs *layout, ls_pre
     return predict_case(task, layout, true, out);
 }
 
-void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) { (void)fill_chunks(c, out); }
+void ls_plan_chunks_of(const ls_plan_case *c, ls_plan_chunks *out) {
+    site_parts parts;
+    fill_chunks(c, out, &parts);
+}
 
 void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first) {
     ls_plan_case c = ls_plan_case_of(task, layout);
     ls_plan_chunks chunks;
     ls_plan_chunks_of(&c, &chunks);
     memcpy(chunk_first, chunks.first, sizeof chunks.first);
+}
+
+bool ls_plan_shares(const ls_plan_task *task, const ls_knobs *layout, int *replicas, int *micros) {
+    if (!has_unlike_replicas(task, layout)) return false;
+    ls_plan_case c = ls_plan_case_of(task, layout), at[2];
+    (void)share_micros(&c, at); /* bounds need no memory */
+    for (int i = 0; i < 2; i++) {
+        replicas[i] = ls_plan_site_replicas(&c, i);
+        micros[i] = at[i].micros;
+    }
+    return true;
 }

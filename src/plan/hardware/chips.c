@@ -150,15 +150,23 @@ ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) 
 
 /* ---- clusters that cannot be ------------------------------------------------------------------------------------- */
 
+static int node_that_divides(int chips, int most) {
+    while (chips % most != 0) most--;
+    return most;
+}
+
 static ls_status check_site(const ls_site *site) {
     if (site->chips < 1 || site->chips > LS_CHIPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a cluster of %d chips is not possible; use 1 to %d", site->chips, LS_CHIPS_MAX);
     if (site->node < 1) return ls_fail(LS_ERR_INPUT, "a node of %d chips is not possible; use 1 or more", site->node);
     if (site->chips > site->node && site->chips % site->node != 0) {
         int whole = site->chips / site->node * site->node;
-        return ls_fail(LS_ERR_INPUT,
-                       "%d chips in nodes of %d make %.4g nodes; use %d or %d chips, or another node size", site->chips,
-                       site->node, (double)site->chips / site->node, whole, whole + site->node);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "%d chips in nodes of %d make %.4g nodes; use %d or %d chips, or say how many are in a node with "
+            "--gpus-per-node (%d would do)",
+            site->chips, site->node, (double)site->chips / site->node, whole, whole + site->node,
+            node_that_divides(site->chips, site->node));
     }
     return LS_OK;
 }

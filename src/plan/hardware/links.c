@@ -9,34 +9,34 @@
 #include "plan/hardware/machine.h"
 
 static const ls_link rows[] = {
-    {"nvlink2", "NVIDIA V100: six links of 25 GB/s", 150e9, .73, 20e-6, 4e-6},
+    {"nvlink2", "NVIDIA V100: six links of 25 GB/s", 150e9, .73, 20e-6, 4e-6, 0},
     {"nvlink3",
      "NVIDIA A100: twelve links of 25 GB/s; all-reduce measured: 46 us + 193 GB/s (2), 54 + 218 (4), 79 + 227 (8)",
-     300e9, .77, 35e-6, 5.5e-6},
-    {"nvlink4", "NVIDIA H100: 18 links of 25 GB/s; reductions in the switch", 450e9, 1.0, 20e-6, 3e-6},
-    {"nvlink5", "NVIDIA B200: 18 links of 50 GB/s; reductions in the switch", 900e9, .95, 20e-6, 3e-6},
+     300e9, .77, 35e-6, 5.5e-6, 0},
+    {"nvlink4", "NVIDIA H100: 18 links of 25 GB/s; reductions in the switch", 450e9, 1.0, 20e-6, 3e-6, 0},
+    {"nvlink5", "NVIDIA B200: 18 links of 50 GB/s; reductions in the switch", 900e9, .95, 20e-6, 3e-6, 0},
     {"nvlink3-no-switch",
      "HPE Apollo 6500: four links of 25 GB/s to each neighbour, no switch; start and hop latency as nvlink3", 100e9,
-     .72, 35e-6, 5.5e-6},
-    {"infinity-fabric", "AMD MI300X: seven links of 64 GB/s", 448e9, .70, 25e-6, 4e-6},
-    {"pcie3", "16 lanes of 1 GB/s", 15.75e9, .75, 25e-6, 6e-6},
-    {"pcie4", "16 lanes of 2 GB/s", 31.5e9, .75, 25e-6, 6e-6},
-    {"pcie5", "16 lanes of 4 GB/s", 63e9, .75, 25e-6, 6e-6},
-    {"edr", "InfiniBand EDR, 100 Gb/s", 12.5e9, .83, 25e-6, 5e-6},
-    {"hdr100", "InfiniBand HDR100, 100 Gb/s", 12.5e9, .83, 25e-6, 5e-6},
-    {"hdr", "InfiniBand HDR, 200 Gb/s", 25e9, .83, 25e-6, 5e-6},
-    {"ndr", "InfiniBand NDR, 400 Gb/s", 50e9, .83, 25e-6, 5e-6},
-    {"xdr", "InfiniBand XDR, 800 Gb/s", 100e9, .83, 25e-6, 5e-6},
-    {"omni-path", "Omni-Path 100, 100 Gb/s", 12.5e9, .83, 25e-6, 6e-6},
-    {"1gbe", "1 Gb/s", .125e9, .80, 60e-6, 30e-6},
-    {"10gbe", "10 Gb/s", 1.25e9, .80, 50e-6, 25e-6},
-    {"25gbe", "25 Gb/s", 3.125e9, .80, 40e-6, 15e-6},
-    {"50gbe", "50 Gb/s", 6.25e9, .80, 40e-6, 15e-6},
-    {"100gbe", "100 Gb/s", 12.5e9, .80, 35e-6, 10e-6},
-    {"200gbe", "200 Gb/s, RoCE", 25e9, .80, 30e-6, 8e-6},
-    {"400gbe", "400 Gb/s, RoCE", 50e9, .80, 30e-6, 8e-6},
-    {"800gbe", "800 Gb/s, RoCE", 100e9, .80, 30e-6, 8e-6},
-    {"shm", "shared memory between worker processes of one machine", 6e9, .80, 5e-6, 1e-6},
+     .72, 35e-6, 5.5e-6, 0},
+    {"infinity-fabric", "AMD MI300X: seven links of 64 GB/s", 448e9, .70, 25e-6, 4e-6, 0},
+    {"pcie3", "16 lanes of 1 GB/s", 15.75e9, .75, 25e-6, 6e-6, 0},
+    {"pcie4", "16 lanes of 2 GB/s", 31.5e9, .75, 25e-6, 6e-6, 0},
+    {"pcie5", "16 lanes of 4 GB/s", 63e9, .75, 25e-6, 6e-6, 0},
+    {"edr", "InfiniBand EDR, 100 Gb/s", 12.5e9, .83, 25e-6, 5e-6, 0},
+    {"hdr100", "InfiniBand HDR100, 100 Gb/s", 12.5e9, .83, 25e-6, 5e-6, 0},
+    {"hdr", "InfiniBand HDR, 200 Gb/s", 25e9, .83, 25e-6, 5e-6, 0},
+    {"ndr", "InfiniBand NDR, 400 Gb/s", 50e9, .83, 25e-6, 5e-6, 0},
+    {"xdr", "InfiniBand XDR, 800 Gb/s", 100e9, .83, 25e-6, 5e-6, 0},
+    {"omni-path", "Omni-Path 100, 100 Gb/s", 12.5e9, .83, 25e-6, 6e-6, 0},
+    {"1gbe", "1 Gb/s", .125e9, .80, 60e-6, 30e-6, 0},
+    {"10gbe", "10 Gb/s", 1.25e9, .80, 50e-6, 25e-6, 0},
+    {"25gbe", "25 Gb/s", 3.125e9, .80, 40e-6, 15e-6, 0},
+    {"50gbe", "50 Gb/s", 6.25e9, .80, 40e-6, 15e-6, 0},
+    {"100gbe", "100 Gb/s", 12.5e9, .80, 35e-6, 10e-6, 0},
+    {"200gbe", "200 Gb/s, RoCE", 25e9, .80, 30e-6, 8e-6, 0},
+    {"400gbe", "400 Gb/s, RoCE", 50e9, .80, 30e-6, 8e-6, 0},
+    {"800gbe", "800 Gb/s, RoCE", 100e9, .80, 30e-6, 8e-6, 0},
+    {"shm", "shared memory between worker processes of one machine", 6e9, .80, 5e-6, 1e-6, 0},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -70,4 +70,14 @@ ls_status ls_link_find(const char *name, ls_link *out) {
     char list[768] = "";
     for (int i = 0; i < ROWS; i++) ls_names_add(list, sizeof list, rows[i].name);
     return ls_fail(LS_ERR_INPUT, "unknown link \"%s\"; choose one of: %s; several in parallel: 4x100gbe", name, list);
+}
+
+/* Networks are known by bits, links inside nodes by bytes; a cluster file has bytes. */
+ls_link_text ls_link_rate_text(const ls_link *link, double times) {
+    ls_link_text out;
+    bool bits = link->source && strstr(link->source, "Gb/s");
+    double each = times * link->bandwidth * (link->shared_by > 0 ? link->shared_by : 1) * (bits ? 8 : 1) / 1e9;
+    const char *per = link->shared_by > 1 ? " per node" : bits && link->shared_by == 0 ? " per chip" : "";
+    snprintf(out.text, sizeof out.text, "%.4g %s/s%s", each, bits ? "Gb" : "GB", per);
+    return out;
 }

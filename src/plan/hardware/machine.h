@@ -39,7 +39,15 @@ typedef struct ls_link {
     double share;           /* of it, that large collectives reach */
     double start_seconds;   /* of a collective, whatever its size */
     double latency_seconds; /* of a hop */
+    int shared_by;          /* chips of a node that have one together, of which `bandwidth` is the part of each; 1: all
+                               have it together (between sites); 0: each has its own */
 } ls_link;
+
+/* "400 Gb/s per node", "100 Gb/s per chip", "300 GB/s": a bandwidth of that many times the link's, as it was given. */
+typedef struct ls_link_text {
+    char text[32];
+} ls_link_text;
+ls_link_text ls_link_rate_text(const ls_link *link, double times);
 
 /* Equal chips in equal nodes. */
 typedef struct ls_site {

@@ -66,11 +66,25 @@ static ls_status add_row(ls_csv *csv, char **fields, size_t count, size_t line) 
     return LS_OK;
 }
 
+/* Spreadsheets of some languages write other separators. */
+static ls_status check_separator(const ls_csv *csv) {
+    static const struct {
+        char is;
+        const char *name;
+    } others[] = {{';', "semicolons"}, {'\t', "tabs"}, {'|', "vertical bars"}};
+    for (size_t i = 0; csv->columns == 1 && i < sizeof others / sizeof others[0]; i++)
+        if (strchr(csv->field[0], others[i].is))
+            return ls_fail(LS_ERR_INPUT, "%s: its columns are separated by %s; separate them by commas", csv->name,
+                           others[i].name);
+    return LS_OK;
+}
+
 static ls_status read_rows(reader *r, ls_csv *out) {
     char *fields[COLUMNS_MAX];
     size_t count;
     LS_TRY(next_row(r, fields, COLUMNS_MAX, &out->columns));
     LS_TRY(add_row(out, fields, out->columns, 1));
+    LS_TRY(check_separator(out));
     while (*r->at) {
         size_t line = ++r->line;
         LS_TRY(next_row(r, fields, out->columns, &count));

@@ -1,16 +1,15 @@
 /* facts.c: asking the model everything that a memo tells. */
 #include "report/memo/facts.h"
 
-#include "plan/answer.h"
+#include <string.h>
+
 #include "plan/cost/cost_case.h"
 
 /* Predicts a changed layout; leaves seconds 0 where it cannot be. */
 static ls_status try_variant(const ls_memo_facts *f, const ls_knobs *layout, ls_plan_choice *out) {
     *out = (ls_plan_choice){.layout = *layout};
     if (ls_plan_check(f->task, layout) != LS_OK) return LS_OK;
-    LS_TRY(ls_plan_predict(f->task, layout, &out->prediction));
-    out->prediction.capacity_bytes = f->choice.prediction.capacity_bytes; /* may be less than a chip has */
-    return LS_OK;
+    return ls_plan_predict(f->task, layout, &out->prediction);
 }
 
 /* Tensor parallelism over two nodes, with what is left of the pipeline and the replicas. */
@@ -45,6 +44,32 @@ static ls_status find_variants(ls_memo_facts *f) {
     return LS_OK;
 }
 
+/* The answer has them. */
+static ls_status copy_reasons(ls_memo_facts *f) {
+    const ls_plan_answer *a = f->answer;
+    f->losses = a->losses;
+    f->changes = a->changes;
+    f->strongs = a->strong_points;
+    f->weaks = a->weak_points;
+    f->rungs = a->rungs;
+    memcpy(f->change, a->change, sizeof f->change);
+    memcpy(f->strong, a->strong, sizeof f->strong);
+    memcpy(f->weak, a->weak, sizeof f->weak);
+    memcpy(f->rung, a->rung, sizeof f->rung);
+    return LS_OK;
+}
+
+/* Nothing fits: of the nearest layout. */
+static ls_status find_reasons(ls_memo_facts *f) {
+    ls_plan_losses_of(f->task, &f->choice, &f->losses);
+    LS_TRY(ls_plan_changes(f->task, &f->choice, f->change, &f->changes));
+    LS_TRY(ls_plan_ladder(f->task, &f->choice.layout, f->rung, &f->rungs));
+    long long four = 4LL * ls_cluster_chips(&f->task->cluster);
+    int most = four < LS_CHIPS_MAX ? (int)four : LS_CHIPS_MAX;
+    LS_TRY(ls_plan_scaling(f->task, f->request, &f->choice, most, true, f->strong, &f->strongs));
+    return ls_plan_scaling(f->task, f->request, &f->choice, most, false, f->weak, &f->weaks);
+}
+
 ls_status ls_memo_facts_find(ls_memo_facts *f) {
     f->fits = f->found->fitting > 0;
     if (!f->fits && f->found->missing == 0)
@@ -69,11 +94,5 @@ ls_status ls_memo_facts_find(ls_memo_facts *f) {
     LS_TRY(find_variants(f));
     ls_memo_flows_find(f);
     LS_TRY(ls_memo_pipe_find(f));
-    ls_plan_losses_of(f->task, &f->choice, &f->losses);
-    LS_TRY(ls_plan_changes(f->task, &f->choice, f->change, &f->changes));
-    LS_TRY(ls_plan_ladder(f->task, &f->choice.layout, f->rung, &f->rungs));
-    long long four = 4LL * ls_cluster_chips(&f->task->cluster);
-    int most = four < LS_CHIPS_MAX ? (int)four : LS_CHIPS_MAX;
-    LS_TRY(ls_plan_scaling(f->task, f->request, &f->choice, most, true, f->strong, &f->strongs));
-    return ls_plan_scaling(f->task, f->request, &f->choice, most, false, f->weak, &f->weaks);
+    return f->fits ? copy_reasons(f) : find_reasons(f);
 }

@@ -2,7 +2,6 @@
 #ifndef LS_REPORT_MEMO_FACTS_H
 #define LS_REPORT_MEMO_FACTS_H
 
-#include "plan/explain.h"
 #include "report/memo/memo.h"
 #include "report/numbers.h"
 #include "report/page.h"
@@ -12,6 +11,7 @@ typedef struct ls_memo_flow {
     const char *what, *when;
     const ls_link *link;       /* the slowest that it passes */
     const char *where;         /* "inside a node", … */
+    char how[128];             /* the algorithm that is assumed */
     double bytes;              /* a chip sends */
     double outside_bytes;      /* of them, that leave the node by its own adapter */
     double link_seconds, seen; /* if nothing hid it, and what the step waits for; −1: in other rows */
@@ -28,6 +28,7 @@ typedef struct ls_memo_pipe {
 } ls_memo_pipe;
 
 typedef struct ls_memo_facts {
+    const ls_plan_answer *answer;
     const ls_plan_task *task;
     const ls_layout_request *request;
     const ls_plan_found *found;
@@ -64,6 +65,11 @@ ls_status ls_memo_pipe_find(ls_memo_facts *facts);
 
 /* Sections, in text*.c; charts, in charts.c and pipe.c. */
 void ls_memo_recommend(ls_page *doc, const ls_memo_facts *facts);
+/* text_doubt.c: which devices to use, said first; what becomes of the choice where the world is not as assumed; where
+ * nothing fits, what would; how far to trust all of it. */
+void ls_memo_use(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *facts);
+void ls_memo_remedy(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_memory(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_traffic(ls_page *doc, const ls_memo_facts *facts);
 ls_status ls_memo_utilisation(ls_page *doc, const ls_memo_facts *facts);

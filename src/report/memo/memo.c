@@ -84,9 +84,13 @@ out:
     return status;
 }
 
-ls_status ls_plan_memo_write(const char *dir, const ls_plan_task *task, const ls_layout_request *request,
-                             const ls_plan_found *found, double tokens, double price) {
-    ls_memo_facts facts = {.task = task, .request = request, .found = found, .tokens = tokens, .price = price};
+ls_status ls_plan_memo_write(const char *dir, const ls_plan_answer *answer) {
+    ls_memo_facts facts = {.answer = answer,
+                           .task = &answer->task,
+                           .request = &answer->question->request,
+                           .found = &answer->found,
+                           .tokens = answer->question->tokens,
+                           .price = answer->question->price};
     ls_page doc = {0};
     LS_TRY(ls_memo_facts_find(&facts));
     ls_status status = put_sections(&doc, &facts);

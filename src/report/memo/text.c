@@ -149,7 +149,7 @@ static void why_recompute(ls_page *doc, const ls_memo_facts *f) {
 
 static void put_facts(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
-    ls_page_add(doc, LS_PAGE_FACTS, "%s ± %.0f %%\ttime per step\n", LS_SECONDS(p->seconds), 100 * LS_PLAN_ERROR_SHARE);
+    ls_page_add(doc, LS_PAGE_FACTS, "%s ± %.0f %%\ttime per step\n", LS_SECONDS(p->seconds), 100 * f->answer->error);
     ls_page_put(doc, "%s\ttokens per second\n", LS_WHOLE(f->tokens_per_second));
     ls_page_put(doc, "%s\tmodel FLOPs utilization (MFU)\n", LS_PERCENT(f->mfu));
     ls_page_put(doc, "%s\tof %s used on the most loaded %s\n", LS_GIB(p->memory_bytes), LS_GIB(p->capacity_bytes),
@@ -194,40 +194,19 @@ static void put_others(ls_page *doc, const ls_memo_facts *f) {
     }
 }
 
-/* Where nothing fits: by how much, and what would. */
-static void put_refusal(ls_page *doc, const ls_memo_facts *f) {
-    const ls_prediction *p = &f->choice.prediction;
-    LS_TEXT(doc,
-            "\1Nothing fits.\2 Of the %s layouts possible on this cluster, the one that needs least, %s, needs %s on "
-            "its most loaded %s. There are %s: it lacks %s.",
-            LS_WHOLE((double)f->found->tried), LS_LAYOUT(&f->choice.layout), LS_GIB(p->memory_bytes), f->chip,
-            LS_GIB(p->capacity_bytes), LS_GIB(p->memory_bytes - p->capacity_bytes));
-    const ls_plan_point *first = NULL;
-    for (int i = 0; i < f->weaks && !first; i++)
-        if (f->weak[i].best.prediction.seconds > 0) first = &f->weak[i];
-    if (first)
-        LS_TEXT(doc, "It fits on \1%d %s of this kind\2 as %s: %s of %s.", first->chips, f->chips,
-                LS_LAYOUT(&first->best.layout), LS_GIB(first->best.prediction.memory_bytes),
-                LS_GIB(first->best.prediction.capacity_bytes));
-    else
-        LS_TEXT(doc, "Four times as many %s of this kind are not enough either: use larger ones, or a smaller model.",
-                f->chips);
-    for (int i = 0; i < f->changes && i < 3; i++)
-        LS_ITEM(doc, "It would fit with %s: %s of %s.", f->change[i].what,
-                LS_GIB(f->change[i].to.prediction.memory_bytes), LS_GIB(f->change[i].to.prediction.capacity_bytes));
-}
-
 void ls_memo_recommend(ls_page *doc, const ls_memo_facts *f) {
     LS_HEADING(doc, "Recommendation");
     if (!f->fits) {
-        put_refusal(doc, f);
+        ls_memo_remedy(doc, f);
         put_others(doc, f);
         return;
     }
+    ls_memo_use(doc, f);
     LS_TEXT(doc, "Use \1%s\2. Of %s layouts tried %s fit, and this is the fastest: %s per step of %s tokens.",
             LS_LAYOUT(&f->choice.layout), LS_WHOLE((double)f->found->tried), LS_WHOLE((double)f->found->fit),
             LS_SECONDS(f->choice.prediction.seconds), LS_SHORT(f->step_tokens));
     put_facts(doc, f);
+    ls_memo_sensitivity(doc, f);
     why_tensor(doc, f);
     why_pipeline(doc, f);
     why_replicas(doc, f);

@@ -1,4 +1,6 @@
 /* text_cost.c: sentences about memory, traffic, utilisation, precision and the step. */
+#include <string.h>
+
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
 
@@ -54,11 +56,19 @@ static int best_rung(const ls_memo_facts *f) {
     return best;
 }
 
+/* Of the chip, of which the task has what may be used. */
+static double whole_memory(const ls_memo_facts *f) {
+    const ls_cluster *asked = &f->answer->question->task.cluster;
+    for (int i = 0; i < asked->sites; i++)
+        if (strcmp(asked->site[i].chip.name, f->site->chip.name) == 0) return asked->site[i].chip.memory_bytes;
+    return f->site->chip.memory_bytes;
+}
+
 void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     LS_HEADING(doc, f->fits ? "How it fits in memory" : "Why it does not fit in memory");
     if (f->rungs > 0) {
-        double first = f->rung[0].bytes, capacity = p->capacity_bytes, all = f->site->chip.memory_bytes;
+        double first = f->rung[0].bytes, capacity = p->capacity_bytes, all = whole_memory(f);
         LS_TEXT(doc, "%s", "");
         if (capacity < .999 * all)
             ls_page_put(doc, "A %s has %s, of which %s are kept free. ", f->chip, LS_GIB(all), LS_GIB(all - capacity));
@@ -87,12 +97,15 @@ void ls_memo_memory(ls_page *doc, const ls_memo_facts *f) {
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
 
 static void put_flows(ls_page *doc, const ls_memo_facts *f) {
-    ls_page_add_table(doc, "lllrrrr", "traffic\twhen\tlink\tsent per %s\tbetween nodes\tlink busy\texposed", f->chip);
+    ls_page_add_table(doc, "llllrrrr",
+                      "traffic\twhen\tlink\talgorithm assumed\tsent per %s\tbetween nodes\tlink busy\texposed",
+                      f->chip);
     for (int i = 0; i < LS_MEMO_FLOWS; i++) {
         const ls_memo_flow *flow = &f->flow[i];
         if (flow->bytes <= 0) continue;
-        ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s\t%s\t%s", flow->what, flow->when, flow->link->name, LS_GB(flow->bytes),
-                    flow->outside_bytes > 0 ? LS_GB(flow->outside_bytes) : "–", LS_SECONDS(flow->link_seconds),
+        ls_page_put(doc, "\n%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", flow->what, flow->when, flow->link->name, flow->how,
+                    LS_GB(flow->bytes), flow->outside_bytes > 0 ? LS_GB(flow->outside_bytes) : "–",
+                    LS_SECONDS(flow->link_seconds),
                     flow->seen < 0 ? "included in the rows above" : LS_SECONDS(flow->seen));
     }
 }

@@ -95,40 +95,38 @@ static const char *const reasons[LS_TIME_KINDS] = {
     [LS_TIME_OTHER] = "launching a step costs the same however short it is",
 };
 
-/* Chip-seconds that a token costs more at one size than at another, by kind: they add up to what scaling lost. */
-static void put_growth_kinds(ls_page *doc, const ls_memo_facts *f) {
-    const ls_plan_point *a, *b;
-    if (!ends_of(f->strong, f->strongs, &a, &b)) return;
-    for (const ls_plan_point *p = a; p <= b; p++) /* where a chip does most */
-        if (p->tokens_per_second / p->chips > a->tokens_per_second / a->chips) a = p;
-    const ls_prediction *pa = &a->best.prediction, *pb = &b->best.prediction;
-    double per_a = a->chips, per_b = b->chips; /* the same tokens in a step */
-    double whole = per_b * pb->seconds - per_a * pa->seconds, best = 0;
-    int at = -1;
-    if (whole < .005 * per_a * pa->seconds) {
-        LS_TEXT(doc,
-                "Up to %d %s a step costs no more %s-seconds: the losses are the same at every size, and nothing else "
-                "limits the scaling yet.",
-                b->chips, f->chips, f->chip);
-        return;
-    }
+/* Chip-seconds of a step, by kind: what they have grown by is what scaling lost. */
+static void put_growth_kinds(ls_page *doc, const ls_plan_bottleneck *b, const char *chip) {
+    const ls_prediction *from = &b->from.best.prediction, *to = &b->to.best.prediction;
+    LS_TEXT(doc, "%s-seconds of a step, by kind:", chip);
+    ls_page_add_table(doc, "lrrr", "kind\ton %d\ton %d\tgrowth", b->from.chips, b->to.chips);
     for (int k = 0; k < LS_TIME_KINDS; k++) {
-        double more = per_b * pb->time[k] - per_a * pa->time[k];
-        if (more > best) best = more, at = k;
-    }
-    if (at < 0) return;
-    LS_TEXT(doc,
-            "The throughput per %s is highest in a cluster of %d. From there to %d with the same batch, a step costs "
-            "%s more %s-seconds. Most of that is \1%s\2: %s. %s-seconds of a step, by kind:",
-            f->chip, a->chips, b->chips, LS_PERCENT(whole / (per_a * pa->seconds)), f->chip,
-            ls_memo_time_phrase((ls_time_kind)at), reasons[at], f->chip);
-    ls_page_add_table(doc, "lrrr", "kind\ton %d\ton %d\tgrowth", a->chips, b->chips);
-    for (int k = 0; k < LS_TIME_KINDS; k++) {
-        double x = per_a * pa->time[k], y = per_b * pb->time[k], more = y - x;
-        if (x < 1e-3 * per_a * pa->seconds && y < 1e-3 * per_b * pb->seconds) continue;
+        double x = b->from.chips * from->time[k], y = b->to.chips * to->time[k], more = b->more[k];
+        if (x < 1e-3 * b->from.chips * from->seconds && y < 1e-3 * b->to.chips * to->seconds) continue;
         ls_page_put(doc, "\n%s\t%s\t%s\t%s%s", ls_time_kind_label((ls_time_kind)k), LS_SECONDS(x), LS_SECONDS(y),
                     more < 0 ? "−" : "+", LS_SECONDS(more < 0 ? -more : more));
     }
+}
+
+static void put_limit(ls_page *doc, const ls_memo_facts *f) {
+    const ls_plan_bottleneck *b = &f->answer->bottleneck;
+    int own = ls_cluster_chips(&f->task->cluster);
+    if (!b->is_there) {
+        LS_TEXT(
+            doc,
+            "\1Nothing limits it at the sizes above\2: a step of the same batch costs no more %s-seconds on more of "
+            "them. What follows slows every %s equally, at any size.",
+            f->chip, f->chip);
+        return;
+    }
+    double from = b->from.chips * b->from.best.prediction.seconds;
+    LS_TEXT(doc,
+            "A step of the same batch costs least on %d %s. On %d, %s, it costs \1%s more %s-seconds\2. Most of that, "
+            "%s, is \1%s\2: %s.",
+            b->from.chips, f->chips, b->to.chips, b->to.chips > own ? "beyond this cluster" : "this cluster",
+            LS_PERCENT(b->growth), f->chip, LS_PERCENT(b->more[b->kind] / from), ls_memo_time_phrase(b->kind),
+            reasons[b->kind]);
+    put_growth_kinds(doc, b, f->chip);
 }
 
 void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *f) {
@@ -136,15 +134,15 @@ void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *f) {
     ls_time_kind worst = f->losses.worst;
     int chips = ls_cluster_chips(&f->task->cluster);
     LS_HEADING(doc, "What limits scaling");
+    put_limit(doc, f);
     LS_TEXT(doc,
-            "If all %d %s ran the model's FLOPs at the rate of large matmuls and did nothing else, a step would take "
-            "%s. It takes %s: they do the work of \1%.1f\2 at peak. The largest loss apart from the matmuls themselves "
-            "is \1%s\2, %s or %s of the step: %s.",
+            "At any size: if all %d %s ran the model's FLOPs at the rate of large matmuls and did nothing else, a step "
+            "would take %s. It takes %s: they do the work of \1%.1f\2 at peak. The largest loss apart from the matmuls "
+            "themselves is %s, %s or %s of the step.",
             chips, f->chips, LS_SECONDS(f->losses.useful), LS_SECONDS(p->seconds),
             chips * f->losses.useful / p->seconds, ls_memo_time_phrase(worst), LS_SECONDS(f->losses.lost[worst]),
-            LS_PERCENT(f->losses.lost[worst] / p->seconds), reasons[worst]);
+            LS_PERCENT(f->losses.lost[worst] / p->seconds));
     ls_memo_loss_chart(doc, f);
-    put_growth_kinds(doc, f);
 }
 
 /* ---- what to try ------------------------------------------------------------------------------------------------- */
@@ -173,9 +171,34 @@ static void put_change(ls_page *doc, const ls_memo_facts *f, const ls_plan_chang
         ls_memo_time_phrase(most), LS_SECONDS(per * to->time[most]), LS_SECONDS(from->time[most]));
 }
 
+/* The change that treats what limits scaling, at the size where it does. */
+static void put_treatment(ls_page *doc, const ls_memo_facts *f) {
+    const ls_plan_bottleneck *b = &f->answer->bottleneck;
+    const ls_plan_change *c = &b->treatment;
+    if (!b->is_there) return;
+    if (!b->is_treated) {
+        LS_TEXT(doc,
+                "Against %s, which limits scaling, no single change helps: neither a neighbouring layout nor faster "
+                "links.",
+                ls_memo_time_phrase(b->kind));
+        return;
+    }
+    const ls_prediction *now = &b->to.best.prediction, *to = &c->to.prediction;
+    double per = to->model_flops > 0 ? now->model_flops / to->model_flops : 1;
+    LS_TEXT(doc,
+            "Against %s, which limits scaling: \1%s\2. On %d %s a step then takes %s instead of %s, \1%s less\2; %s of "
+            "what it saves is exactly that: %s instead of %s.",
+            ls_memo_time_phrase(b->kind), c->what, b->to.chips, f->chips, LS_SECONDS(per * to->seconds),
+            LS_SECONDS(now->seconds), LS_PERCENT(c->gain),
+            LS_PERCENT(b->treated_seconds > c->gain * now->seconds ? 1 : b->treated_seconds / (c->gain * now->seconds)),
+            LS_SECONDS(per * to->time[b->kind]), LS_SECONDS(now->time[b->kind]));
+}
+
 void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_change *knob = first_change(f, false), *hardware = first_change(f, true);
     LS_HEADING(doc, "What to try first");
+    put_treatment(doc, f);
+    if (f->answer->bottleneck.is_there) LS_TEXT(doc, "To make a step of this cluster faster, whatever its size:");
     if (knob) put_change(doc, f, knob, "First, on the same hardware: ");
     if (!knob)
         LS_TEXT(doc, "No single change of the layout makes it faster: the search tried all neighbouring layouts, and "
@@ -193,35 +216,4 @@ void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *f) {
                     c->gain < -5e-4 ? "−" : "", LS_PERCENT(c->gain < 0 ? -c->gain : c->gain),
                     LS_GIB(c->to.prediction.memory_bytes));
     }
-}
-
-/* ---- how sure ---------------------------------------------------------------------------------------------------- */
-
-static void put_source(ls_page *doc, const char *name, const char *source) {
-    LS_ITEM(doc, "%s: %s.", name, source && *source ? source : "as the cluster file says");
-}
-
-void ls_memo_trust(ls_page *doc, const ls_memo_facts *f) {
-    const double e = LS_PLAN_ERROR_SHARE, s = f->choice.prediction.seconds;
-    int near = 0;
-    for (int i = 1; i < f->found->fitting; i++) near += f->found->fits[i].prediction.seconds < s * (1 + e);
-    LS_HEADING(doc, "How far to trust this");
-    LS_TEXT(doc,
-            "This is a prediction; nothing was run. Compared with published runs the predicted step times are off by "
-            "%.0f %% on average (lockstep plan --validate prints the table).",
-            100 * e);
-    if (f->fits)
-        ls_page_put(doc, " So expect \1%s to %s\2 per step, %s to %s tokens per second.", LS_SECONDS(s * (1 - e)),
-                    LS_SECONDS(s * (1 + e)), LS_WHOLE(f->tokens_per_second / (1 + e)),
-                    LS_WHOLE(f->tokens_per_second / (1 - e)));
-    if (near > 0)
-        LS_TEXT(doc,
-                "%d of the runners-up %s within this margin of the best. Errors of similar layouts are correlated, so "
-                "the ranking is more reliable than the times, but measure the first two before a long run.",
-                near, near == 1 ? "is" : "are");
-    put_source(doc, f->site->chip.name, f->site->chip.source);
-    if (ls_cluster_chips(&f->task->cluster) > 1) put_source(doc, f->site->inside.name, f->site->inside.source);
-    if (f->nodes > 1) put_source(doc, f->site->between.name, f->site->between.source);
-    put_source(doc, f->task->stack.name, f->task->stack.what);
-    LS_TEXT(doc, "Memory is in GiB (2^30 bytes), traffic in GB (10^9).");
 }

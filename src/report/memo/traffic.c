@@ -13,6 +13,10 @@ static void set_link(const ls_memo_facts *f, ls_memo_flow *flow, int size, int i
     flow->outside_bytes = leaves ? flow->bytes / inner : 0; /* as many adapters of a node take part */
 }
 
+static void set_how(ls_memo_flow *flow, const char *collective, const char *algorithm) {
+    snprintf(flow->how, sizeof flow->how, "%s: %.80s", collective, algorithm);
+}
+
 static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     if (l->tp < 2) return;
@@ -31,6 +35,8 @@ static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
     flow->link_seconds = times * sums * one;
     flow->seen = f->choice.prediction.time[LS_TIME_TP] * sums / (forward + backward);
     set_link(f, flow, l->tp, c->tp_inner);
+    set_how(flow, l->sequence_parallel ? "all-gather and reduce-scatter" : "all-reduce",
+            ls_plan_collective_algorithm(c, l->tp, c->tp_inner).text);
 }
 
 static double slowest_send(const ls_knobs *l, const ls_plan_chunks *chunks) {
@@ -54,6 +60,7 @@ static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_p
     for (int s = 0; s < l->pp - 1; s++) leaving += ls_plan_border_leaves(c, s);
     set_link(f, flow, leaving > 0 ? 2 : 1, 1);
     if (leaving > 0 && leaving < l->pp - 1) flow->where = "inside nodes and between them";
+    set_how(flow, "send and receive", "point to point");
 }
 
 static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
@@ -72,6 +79,9 @@ static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params,
     flow->link_seconds = f->choice.prediction.link_dp;
     flow->seen = f->choice.prediction.link_dp - f->choice.prediction.hidden_dp;
     set_link(f, flow, D, c->dp_inner);
+    bool whole = l->zero == 0 || stack->reduce_whole;
+    set_how(flow, whole ? l->zero > 0 ? "all-reduce and all-gather" : "all-reduce" : "reduce-scatter and all-gather",
+            ls_plan_collective_algorithm(c, D, c->dp_inner).text);
 }
 
 static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
@@ -88,6 +98,9 @@ static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
                                   ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, params * grad));
     flow->seen = f->choice.prediction.time[LS_TIME_GATHER];
     set_link(f, flow, D, c->task->stack.flat_gather && D > f->site->node ? 1 : c->dp_inner);
+    set_how(flow, "all-gather and reduce-scatter",
+            c->task->stack.flat_gather ? ls_plan_ring_algorithm(c, D).text
+                                       : ls_plan_collective_algorithm(c, D, c->dp_inner).text);
 }
 
 /* One link that all share: what crosses it in a step, of all chips together. */
@@ -105,6 +118,7 @@ static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double para
         double ways = 2 * l->virtual_stages - 1; /* each way, with several chunks to and fro */
         flow->bytes = 2 * ways * bytes * c->micros;
         flow->link_seconds = ways * c->micros * ls_plan_across_seconds(c, bytes, 1);
+        set_how(flow, "send and receive", "point to point, all over the one link");
         return;
     }
     double grad = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.reduce_bytes;
@@ -112,6 +126,7 @@ static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double para
     flow->when = "once per step";
     flow->bytes = params * grad * chips / D;
     flow->link_seconds = ls_plan_across_seconds(c, params * grad, chips / D);
+    set_how(flow, "all-reduce", "each site on its own, then one exchange of the sums");
 }
 
 void ls_memo_flows_find(ls_memo_facts *f) {
