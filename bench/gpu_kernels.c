@@ -1,11 +1,12 @@
-/* gpu_kernels.c: rates of a GPU's kernels at the sizes of GPT-2 124M (16 sequences of 1024 tokens): products in TFLOP/s,
- * plain and in slices, everything else (gpu_memory.c) in GB/s of what must be read and written once, beside a copy.
+/* gpu_kernels.c: rates of a GPU's kernels at the sizes of GPT-2 124M (16 sequences of 1024 tokens): products in
+ * TFLOP/s, plain and in slices, everything else (gpu_memory.c) in GB/s of what must be read and written once, beside a
+ * copy.
  *
  *     gpu_kernels [--json] [--once] [--only products|memory|NAME] [GPU]
  *
- * --once: every kernel runs once, for a profiler. --only NAME: memory-bound kernels whose names begin so. --json: an object a line: {"kernel", "time_us", "flops_per_s"}
- * or {"kernel", "time_us", "bytes_per_s", "of_copy"}. Each figure is the least of some rounds; a round enqueues a kernel
- * several times and waits once. */
+ * --once: every kernel runs once, for a profiler. --only NAME: memory-bound kernels whose names begin so. --json: an
+ * object a line: {"kernel", "time_us", "flops_per_s"} or {"kernel", "time_us", "bytes_per_s", "of_copy"}. Each figure
+ * is the least of some rounds; a round enqueues a kernel several times and waits once. */
 #include "gpu_kernels.h"
 
 #include <stdio.h>
@@ -32,12 +33,13 @@ ls_status report(bench *b, const char *name, double work, bool is_flops, body ru
     if (b->is_json && is_flops)
         printf("{\"kernel\": \"%s\", \"time_us\": %.2f, \"flops_per_s\": %.4g}\n", name, 1e6 * least, rate);
     else if (b->is_json)
-        printf("{\"kernel\": \"%s\", \"time_us\": %.2f, \"bytes_per_s\": %.4g, \"of_copy\": %.3f}\n", name, 1e6 * least, rate,
-               rate / b->copy_s);
+        printf("{\"kernel\": \"%s\", \"time_us\": %.2f, \"bytes_per_s\": %.4g, \"of_copy\": %.3f}\n", name, 1e6 * least,
+               rate, rate / b->copy_s);
     else if (is_flops)
         printf("%-40s %10.1f us %9.1f TFLOP/s\n", name, 1e6 * least, 1e-12 * rate);
     else
-        printf("%-40s %10.1f us %9.1f GB/s %5.0f %% of a copy\n", name, 1e6 * least, 1e-9 * rate, 100 * rate / b->copy_s);
+        printf("%-40s %10.1f us %9.1f GB/s %5.0f %% of a copy\n", name, 1e6 * least, 1e-9 * rate,
+               100 * rate / b->copy_s);
     fflush(stdout);
     return LS_OK;
 }
@@ -89,7 +91,9 @@ static ls_status measure_products(bench *b) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-static ls_status run_attention(bench *b, const void *call) { return b->device->ops->attention_forward(b->device, call); }
+static ls_status run_attention(bench *b, const void *call) {
+    return b->device->ops->attention_forward(b->device, call);
+}
 static ls_status run_attention_backward(bench *b, const void *call) {
     return b->device->ops->attention_backward(b->device, call);
 }

@@ -16,15 +16,16 @@ static ls_status row(bench *b, const char *name, double bytes, size_t n, body ru
     return is_wanted(name) ? report(b, name, bytes * (double)n, false, run, call) : LS_OK;
 }
 
-#define RUN(op) \
+#define RUN(op)                                                                                                        \
     static ls_status run_##op(bench *b, const void *call) { return b->device->ops->op(b->device, call); }
-RUN(scale) RUN(set) RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(square_sums) RUN(update) RUN(count)
-RUN(act_forward) RUN(act_backward) RUN(gated_forward) RUN(gated_backward) RUN(bias_gelu_forward) RUN(bias_add)
-RUN(bias_grad) RUN(dropout_add) RUN(embed_forward) RUN(embed_token_grad) RUN(embed_position_grad) RUN(rope_forward)
-RUN(norm_forward) RUN(norm_backward) RUN(norm_params) RUN(loss_rows)
+RUN(scale)
+RUN(set) RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(square_sums) RUN(update) RUN(count) RUN(act_forward)
+    RUN(act_backward) RUN(gated_forward) RUN(gated_backward) RUN(bias_gelu_forward) RUN(bias_add) RUN(bias_grad)
+        RUN(dropout_add) RUN(embed_forward) RUN(embed_token_grad) RUN(embed_position_grad) RUN(rope_forward)
+            RUN(norm_forward) RUN(norm_backward) RUN(norm_params) RUN(loss_rows)
 #undef RUN
 
-static ls_status run_copy(bench *b, const void *call) {
+                static ls_status run_copy(bench *b, const void *call) {
     (void)call;
     return ls_device_copy(b->device, b->c, b->a, (size_t)ELEMS * sizeof(float));
 }
@@ -197,7 +198,8 @@ static ls_status loss_row(bench *b, size_t columns, size_t stride, size_t slices
     call.dz = b->c, call.dz_dtype = type, call.dz_stride = stride * F / (type == LS_F32 ? F : H), call.g = 0x1p-14f;
     LS_TRY(ls_device_copy_in(b->device, b->d, ids, sizeof ids));
     char name[80];
-    snprintf(name, sizeof name, "loss/%zu+%zu/slices=%zu/%s", columns, stride - columns, slices, type == LS_F32 ? "f32" : "bf16");
+    snprintf(name, sizeof name, "loss/%zu+%zu/slices=%zu/%s", columns, stride - columns, slices,
+             type == LS_F32 ? "f32" : "bf16");
     return row(b, name, F + (type == LS_F32 ? F : H), (size_t)ROWS * columns, run_loss_rows, &call);
 }
 

@@ -132,8 +132,8 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     (void)x;
     const void *branch = block->kept.half[0].branch;
     if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(ls_nn_residual_backward(nn, d, LS_F32, 0, false, phase == LS_BACKWARD_BOTH ? NULL : block->kept.half[0].branch,
-                                       &branch));
+        LS_TRY(ls_nn_residual_backward(nn, d, LS_F32, 0, false,
+                                       phase == LS_BACKWARD_BOTH ? NULL : block->kept.half[0].branch, &branch));
     return phase == LS_BACKWARD_INPUT ? LS_OK : weights(block, nn, branch);
 }
 

@@ -186,8 +186,9 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
         LS_TRY(ls_half_branch(block, nn, &attention, norm));
     }
     if (!(parts & LS_SAVE_WIDE))
-        return parts & LS_SAVE_ATTENTION ? ls_nn_residual(nn, middle, x, attention.branch, nn->policy.act, attention.place)
-                                         : remake_middle(nn, &attention, x);
+        return parts & LS_SAVE_ATTENTION
+                   ? ls_nn_residual(nn, middle, x, attention.branch, nn->policy.act, attention.place)
+                   : remake_middle(nn, &attention, x);
     /* In fp32 the stream between the halves is kept. */
     if (parts & LS_SAVE_ATTENTION || ls_policy_is_16(&nn->policy))
         LS_TRY(ls_half_sum_norm(nn, &mlp, &attention, x, middle, &norm));

@@ -25,8 +25,8 @@ typedef struct ls_cuda_loss {
     int dz_dtype;
     size_t dz_stride;
     float g;
-    int aligned; /* rows of z and dz begin with packs of four */
-    int over;    /* a 16-bit dz lies over z */
+    int aligned;  /* rows of z and dz begin with packs of four */
+    int over;     /* a 16-bit dz lies over z */
     size_t ahead; /* rows that are on the GPU together: loss_rows asks for the next */
 } ls_cuda_loss;
 
