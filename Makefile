@@ -202,6 +202,11 @@ $(LIBNVRTC): tests/cuda/libnvrtc.c
 $(LIBCUDA): $(CU_ON_CPU)
 	$(call say,LD,$@)
 	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 -pthread $^ -o $@
+# A libnccl between such GPUs; and one that lacks a call.
+LIBNCCL := $(BUILD)/tests/nccl/libnccl.so.2 $(BUILD)/tests/nccl/without/libnccl.so.2
+$(LIBNCCL): tests/nccl/libnccl.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -O1 -fPIC -shared -Wall -Wextra $(if $(findstring without,$@),-DWITHOUT_RECV) -Wl,-soname,libnccl.so.2 $< -ldl -lrt -o $@
 
 # The program with somebody in it who spoils numbers, as LS_SPOIL says: for tests alone.
 $(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
@@ -248,7 +253,7 @@ verify-all-run: all
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
 # The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
-programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC))
+programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC) $(LIBNCCL))
 
 test:
 	@tools/setup test

@@ -17,7 +17,7 @@
 #include "device/cuda/cuda.h"
 #include "device/ops.h"
 
-enum { ROUNDS = 4, AT_ONCE = 4, RANDOM_ELEMS = 1 << 24 };
+enum { ROUNDS = 4, AT_ONCE = 10, RANDOM_ELEMS = 1 << 22 };
 
 typedef struct bench {
     ls_device *device;
@@ -26,21 +26,18 @@ typedef struct bench {
 } bench;
 
 /* Numbers as models have them: zeros would need less power, and so run faster. */
-static ls_status fill(ls_device *device, void *to, size_t elems) {
-    static uint16_t *numbers;
-    if (!numbers) {
-        numbers = malloc(RANDOM_ELEMS * sizeof *numbers);
-        if (!numbers) return ls_fail(LS_ERR_RESOURCE, "out of memory");
-        for (uint64_t i = 0; i < RANDOM_ELEMS; i++) {
-            uint64_t bits = ls_rng_u64(ls_rng_key_make(1, 1, 0), i);
-            numbers[i] = (uint16_t)((bits & 0x8000) | (120 + (bits >> 16) % 8) << 7 | (bits & 127));
-        }
+static ls_status fill(ls_device *device, uint16_t *to, size_t elems) {
+    uint16_t *numbers = malloc(RANDOM_ELEMS * sizeof *numbers);
+    if (!numbers) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+    for (uint64_t i = 0; i < RANDOM_ELEMS; i++) {
+        uint64_t bits = ls_rng_u64(ls_rng_key_make(1, 1, 0), i);
+        numbers[i] = (uint16_t)((bits & 0x8000) | (120 + (bits >> 16) % 8) << 7 | (bits & 127));
     }
-    for (size_t at = 0; at < elems; at += RANDOM_ELEMS) {
-        size_t n = elems - at < RANDOM_ELEMS ? elems - at : RANDOM_ELEMS;
-        LS_TRY(ls_device_copy_in(device, (uint16_t *)to + at, numbers, n * sizeof *numbers));
-    }
-    return LS_OK;
+    ls_status status = ls_device_copy_in(device, to, numbers, RANDOM_ELEMS * sizeof *numbers);
+    free(numbers);
+    for (size_t had = RANDOM_ELEMS; status == LS_OK && had < elems; had *= 2)
+        status = ls_device_copy(device, to + had, to, (had < elems - had ? had : elems - had) * sizeof *to);
+    return status;
 }
 
 static ls_status report(bench *b, const char *name, const ls_gemm *g) {
@@ -89,31 +86,32 @@ static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m
 typedef struct layer {
     const char *name;
     size_t rows, in, out;
+    int groups; /* of sequences, as many as a run has by default */
 } layer;
 
-static ls_status measure_layer(bench *b, const layer *l, int groups) {
+static ls_status measure_layer(bench *b, const layer *l) {
     size_t rows = l->rows;
     LS_TRY(measure(b, l->name, LS_GEMM_NT, rows, l->out, l->in, 1));
     LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 1));
     LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 2));
     LS_TRY(measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, 1));
-    return measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, groups);
+    return measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, l->groups);
 }
 
 static ls_status run(bench *b) {
     static const layer layers[] = {
-        {"124M-qkv", 65536, 768, 2304},   {"124M-out", 65536, 768, 768},    {"124M-in", 65536, 768, 3072},
-        {"124M-head", 8192, 768, 50304},  {"1.5B-qkv", 8192, 1600, 4800},   {"1.5B-out", 8192, 1600, 1600},
-        {"1.5B-in", 8192, 1600, 6400},    {"llama-qkv", 32768, 2048, 3072}, {"llama-out", 32768, 2048, 2048},
-        {"llama-in", 32768, 2048, 16384},
+        {"124M-qkv", 65536, 768, 2304, 8},   {"124M-out", 65536, 768, 768, 8},    {"124M-in", 65536, 768, 3072, 8},
+        {"124M-head", 8192, 768, 50304, 2},  {"1.5B-qkv", 8192, 1600, 4800, 2},   {"1.5B-out", 8192, 1600, 1600, 2},
+        {"1.5B-in", 8192, 1600, 6400, 2},    {"llama-qkv", 32768, 2048, 3072, 4}, {"llama-out", 32768, 2048, 2048, 4},
+        {"llama-in", 32768, 2048, 16384, 4},
     };
-    enum { GROUPS = 8, LAYERS = sizeof layers / sizeof *layers };
+    enum { LAYERS = sizeof layers / sizeof *layers };
     void **tensors[] = {&b->a, &b->b, &b->c};
     const size_t elems = (size_t)1 << 30;
     for (int i = 0; i < 3; i++) LS_TRY(ls_device_alloc(b->device, elems * sizeof(uint16_t), tensors[i]));
     LS_TRY(fill(b->device, b->a, elems));
     LS_TRY(fill(b->device, b->b, elems));
-    for (size_t i = 0; i < LAYERS; i++) LS_TRY(measure_layer(b, &layers[i], GROUPS));
+    for (size_t i = 0; i < LAYERS; i++) LS_TRY(measure_layer(b, &layers[i]));
     for (int i = 0; i < 3; i++) ls_device_free(b->device, *tensors[i]);
     return LS_OK;
 }

@@ -14,6 +14,7 @@
 #include "device/unit_check.h"
 #include "model/model.h"
 #include "numerics/elementary.h"
+#include "run/dry_run.h"
 #include "run/folder/save.h"
 #include "run/inputs/inputs.h"
 #include "run/settings.h"
@@ -135,6 +136,7 @@ ls_status ls_run_load(ls_run *r) {
     ls_layout_task task = {.model = l->model, .B = l->micro, .T = l->T, .G = 1};
     ls_partition_setup setup = {
         .policy = l->policy, .B = l->micro, .T = l->T, .G = 1, .layout = ls_layout_one(&task, l->micro)};
+    LS_TRY(ls_dry_reserve_forward(&r->start.shape, slices, r->chosen.name, o->command == LS_COMMAND_GENERATE, &setup));
     LS_TRY(ls_partition_create(l->model, l->device, &setup, &l->partition));
     LS_TRY(ls_weights_load_partition(r->start.weights, l->partition));
     return o->command == LS_COMMAND_GENERATE ? ls_image_option_refuse(&r->start.shape, "generate") : LS_OK;

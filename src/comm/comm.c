@@ -1,6 +1,7 @@
 /* comm.c: making, splitting and ending communicators. */
 #include "comm/comm.h"
 
+#include "comm/links/links.h"
 #include "comm/peers/peers.h"
 
 #include <assert.h>
@@ -105,6 +106,7 @@ out:
 
 typedef struct seat {
     int color, key;
+    bool links;       /* its device has links */
     bool shares;      /* this worker's device shares its memory; then, that all members' of its machine were found */
     uint64_t control; /* offset of the control block, from the first member on each machine */
 } seat;
@@ -129,6 +131,12 @@ static ls_status gather_seats(ls_comm *parent, seat mine, seat *seats, size_t *s
     return ls_comm_all_gather(parent, &mine, seats, sizes);
 }
 
+static bool all_link(const ls_comm *parent, const seat *seats) {
+    for (int r = 0; r < parent->size; r++)
+        if (!seats[r].links) return false;
+    return parent->machines > 1;
+}
+
 static bool all_share(const ls_comm *parent, const seat *seats) {
     for (int r = 0; r < parent->size; r++)
         if (!seats[r].shares) return false;
@@ -136,6 +144,11 @@ static bool all_share(const ls_comm *parent, const seat *seats) {
 }
 
 ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
+    return ls_comm_split_linked(parent, color, key, LS_QUEUE_COMM + LS_AXIS_COUNT,
+                                LS_LINKS_COLLECTIVES | LS_LINKS_MESSAGES, out);
+}
+
+ls_status ls_comm_split_linked(ls_comm *parent, int color, int key, int queue, unsigned links, ls_comm **out) {
     *out = NULL;
     ls_world *world = parent->world;
     ls_comm *comm = NULL;
@@ -150,11 +163,13 @@ ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
         goto out;
     }
     seat mine = {.color = color, .key = key, .shares = world->peers != NULL};
+    mine.links = world->device && ls_device_links(world->device);
     LS_TRY_OUT(gather_seats(parent, mine, seats, sizes));
     if (color >= 0) {
         int size = choose_members(parent, seats, members);
         for (int i = 0; i < size; i++) members[i] = parent->world_rank[members[i]];
         LS_TRY_OUT(make(world, members, size, &comm));
+        comm->queue = queue;
         if (comm->local_size > 1 && comm->local == 0) {
             void *block;
             LS_TRY_OUT(ls_heap_alloc(&world->heap, ls_comm_control_bytes(comm->local_size), false, &block));
@@ -171,11 +186,13 @@ ls_status ls_comm_split(ls_comm *parent, int color, int key, ls_comm **out) {
     }
     if (comm) LS_TRY_OUT(ls_mail_open(comm));
     if (world->transport->comm_open) LS_TRY_OUT(world->transport->comm_open(parent, comm, color, key));
+    bool has_links = all_link(parent, seats);
     if (all_share(parent, seats)) {
         mine.shares = !comm || ls_peers_meet(comm);
         LS_TRY_OUT(gather_seats(parent, mine, seats, sizes));
         if (comm) comm->peers = all_share(parent, seats);
     }
+    if (has_links) LS_TRY_OUT(ls_links_meet(parent, comm, links));
     *out = comm;
 out:
     if (status != LS_OK) ls_comm_close(comm);
@@ -185,6 +202,7 @@ out:
 
 void ls_comm_close(ls_comm *comm) {
     if (!comm) return;
+    ls_links_close(comm);
     if (comm->net) comm->world->transport->comm_close(comm);
     ls_mail_close(comm);
     if (comm->owns_control) ls_heap_free(&comm->world->heap, comm->control);
@@ -208,6 +226,8 @@ void ls_comm_destroy(ls_comm *comm) {
     /* The control block holds the barrier's own stages, so its owner leaves last. A failure is the world's by now:
      * whatever comes next reports it. */
     ls_request *r = NULL;
+    /* After the barrier nothing of anybody is under way on a link. */
+    if (comm->links && !comm->world->failed) (void)ls_device_finish(comm->links->device);
     if (!comm->world->failed && ls_comm_barrier(comm) == LS_OK && comm->owns_control &&
         ls_request_make(comm, LS_TRAFFIC_KINDS, wait_for_leavers, &r) == LS_OK && ls_request_launch(r, &r) == LS_OK)
         (void)ls_request_wait(r);

@@ -70,10 +70,11 @@ struct ls_comm {
 
     ls_reduce_plan *plan; /* of the last reduction: training repeats one */
     ls_mail *mail;
-    void *net;        /* the transport's */
-    const char *axis; /* of the mesh, in a trace; NULL: none */
-    int queue;        /* of devices that move its tensors */
-    bool peers;       /* its local members' devices read each other's memory: peers/peers.h */
+    void *net;              /* the transport's */
+    const char *axis;       /* of the mesh, in a trace; NULL: none */
+    int queue;              /* of devices that move its tensors */
+    bool peers;             /* its local members' devices read each other's memory: peers/peers.h */
+    struct ls_links *links; /* between its members' devices on several machines: links/links.h */
     ls_traffic traffic[LS_TRAFFIC_KINDS];
 };
 
@@ -94,10 +95,14 @@ typedef struct ls_staging {
     void *buffer[LS_TREE_COVER_MAX + 1]; /* of the host, given back at the end */
 
     uint64_t ready; /* this worker's counter, when its tensors may be read and written by others */
+    uint64_t asked; /* for a message over a link: bytes that the receiver expects */
     ls_event event; /* this worker's part is done */
     int counts;     /* of readers and writers of this worker's tensors: what comes after the end waits for them */
     ls_counted counted[];
 } ls_staging;
+
+/* At least so many bytes of the device, until the next call for the same queue and kind (tensors.c). */
+ls_status ls_comm_scratch(const ls_comm *comm, ls_scratch_kind kind, size_t bytes, void **out);
 
 /* What the end of a request does with tensors (tensors.c). */
 ls_status ls_staging_end(const ls_staging *staging);
@@ -149,6 +154,9 @@ size_t ls_comm_control_bytes(int local_size);
 /* The communicator of the world; `control` is the segment's own block. */
 ls_status ls_comm_open_world(ls_world *world, ls_comm **out);
 void ls_comm_close(ls_comm *comm);
+/* ls_comm_split() with the queue of devices that its tensors take, and what its members on several machines have links
+ * for (links/links.h). */
+ls_status ls_comm_split_linked(ls_comm *parent, int color, int key, int queue, unsigned links, ls_comm **out);
 
 static inline int ls_comm_local_rank(const ls_comm *comm, int local) {
     return comm->machine_ranks[comm->machine_first[comm->machine] + local];

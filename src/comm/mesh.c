@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "comm/comm.h"
+#include "comm/links/links.h"
 
 struct ls_mesh {
     int size[LS_AXIS_COUNT], index[LS_AXIS_COUNT];
@@ -50,13 +50,14 @@ ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out)
     for (int axis = 0; axis < LS_AXIS_COUNT; axis++) {
         /* The row's first member names it. */
         int color = rank - mesh->index[axis] * stride[axis];
-        ls_status status = ls_comm_split(world->comm, color, mesh->index[axis], &mesh->comm[axis]);
+        unsigned links = axis == LS_AXIS_PP ? LS_LINKS_MESSAGES : LS_LINKS_COLLECTIVES;
+        ls_status status =
+            ls_comm_split_linked(world->comm, color, mesh->index[axis], LS_QUEUE_COMM + axis, links, &mesh->comm[axis]);
         if (status != LS_OK) {
             ls_mesh_destroy(mesh);
             return status;
         }
         mesh->comm[axis]->axis = ls_mesh_axis_name((ls_axis)axis);
-        mesh->comm[axis]->queue = LS_QUEUE_COMM + axis;
     }
     *out = mesh;
     return LS_OK;

@@ -40,6 +40,7 @@ static bool allocate(ls_reduce_plan *p, int machines) {
     p->part_first = ls_region_take(&p->memory, size + 1, sizeof *p->part_first);
     p->parts = ls_region_take(&p->memory, groups, sizeof *p->parts);
     p->sources = ls_region_take(&p->memory, groups, sizeof *p->sources);
+    p->members = ls_region_take(&p->memory, groups, sizeof *p->members);
     p->local_sources = ls_region_take(&p->memory, groups, sizeof *p->local_sources);
     p->cover_first = ls_region_take(&p->memory, (size_t)machines + 1, sizeof *p->cover_first);
     p->covers = ls_region_take(&p->memory, groups, sizeof *p->covers);
@@ -93,6 +94,10 @@ static void list_sources(ls_reduce_plan *p, const ls_comm *comm) {
             p->sources[p->n_sources++] = (ls_reduce_source){-1, m, i - p->cover_first[m], p->covers[i]};
     }
     qsort(p->sources, (size_t)p->n_sources, sizeof *p->sources, by_first);
+    for (int r = 0; comm->links && r < comm->size; r++)
+        for (int i = p->part_first[r]; i < p->part_first[r + 1]; i++)
+            p->members[p->n_members++] = (ls_reduce_source){r, comm->machine_of[r], i - p->part_first[r], p->parts[i]};
+    qsort(p->members, (size_t)p->n_members, sizeof *p->members, by_first);
 }
 
 static ls_status make_programs(ls_reduce_plan *p, const ls_comm *comm) {
@@ -101,6 +106,10 @@ static ls_status make_programs(ls_reduce_plan *p, const ls_comm *comm) {
     ls_status status;
     for (int i = 0; i < p->n_sources; i++) nodes[i] = p->sources[i].node;
     LS_TRY_OUT(ls_tree_program_make((ls_tree_node){0, p->groups}, nodes, p->n_sources, &p->whole));
+    if (comm->links) {
+        for (int i = 0; i < p->n_members; i++) nodes[i] = p->members[i].node;
+        LS_TRY_OUT(ls_tree_program_make((ls_tree_node){0, p->groups}, nodes, p->n_members, &p->flat));
+    }
     if (comm->machines > 1) {
         for (int i = 0; i < p->n_local; i++) nodes[i] = p->local_sources[i].node;
         int first = p->cover_first[comm->machine], covers = p->cover_first[comm->machine + 1] - first;
@@ -142,6 +151,7 @@ out:
 void ls_reduce_plan_release(ls_reduce_plan *plan) {
     if (!plan || --plan->references > 0) return;
     ls_tree_program_free(&plan->whole);
+    ls_tree_program_free(&plan->flat);
     for (int i = 0; plan->partials && i < plan->groups; i++) ls_tree_program_free(&plan->partials[i]);
     ls_region_free(&plan->memory);
     free(plan);

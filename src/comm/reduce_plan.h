@@ -30,6 +30,10 @@ typedef struct ls_reduce_plan {
     ls_reduce_source *sources;
     ls_tree_program whole;
 
+    int n_members; /* parts of all members, where links bring them: `local` is a rank */
+    ls_reduce_source *members;
+    ls_tree_program flat;
+
     int n_local; /* the parts on this machine */
     ls_reduce_source *local_sources;
     int *cover_first;          /* machines + 1: a machine's maximal subtrees are covers[cover_first[m]] … */

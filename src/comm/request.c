@@ -33,6 +33,7 @@ const char *ls_request_trace_name(const ls_request *r) { return kinds[r->kind].t
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out) {
     ls_world *world = comm->world;
     *out = NULL;
+    if (world->failed && world->cause) return ls_fail(world->cause, "%s", world->cause_text);
     if (world->failed)
         return ls_fail(LS_ERR_PEER, "%s called after a failure: the communicator can no longer be used",
                        ls_traffic_kind_name(kind));

@@ -1,13 +1,65 @@
 /* tensors.c: collectives on memory of a device: as the host's where it is the host's, by peers where devices share it,
- * else through memory of the host. */
+ * by links where they are on several machines, else through memory of the host. */
 #include "comm/tensors.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "comm/links/links.h"
 #include "comm/peers/peers.h"
 #include "device/choose.h"
 
 /* ---- devices of workers ------------------------------------------------------------------------------------------ */
+
+static ls_world *world_of(ls_device_guest *guest) {
+    return (ls_world *)(void *)((char *)guest - offsetof(ls_world, guest));
+}
+
+/* A worker that failed or is gone is known to the segment. One that is stopped is looked for when the wait has lasted
+ * as long as a collective may; pauses of this very worker do not count. */
+static ls_status watch(ls_device_guest *guest) {
+    enum { SLICE_NS = 100000000, LINKS_NS = 10000000 };
+    ls_world *world = world_of(guest);
+    LS_TRY(ls_world_check(world));
+    uint64_t now = ls_clock_ns(), since = now - world->watched_ns;
+    if (world->links && since < LINKS_NS) return LS_OK;
+    if (since > (uint64_t)10 * SLICE_NS) world->stood_ns = 0;
+    if (since >= SLICE_NS) since = 0;
+    world->watched_ns = now;
+    world->stood_ns += since;
+    if (world->transport->poke) world->transport->poke();
+    LS_TRY(ls_links_watch(world, since));
+    if ((double)world->stood_ns * 1e-9 < world->timeout_s) return LS_OK;
+    world->stood_ns = 0;
+    ls_status status = ls_world_check_stopped(world, world->timeout_s);
+    if (status != LS_OK) ls_world_fail(world, status);
+    return status;
+}
+
+static ls_status note_allocation(ls_device_guest *guest, void *memory, size_t bytes) {
+    ls_peers *peers = world_of(guest)->peers;
+    return peers ? ls_peers_note(peers, memory, bytes) : LS_OK;
+}
+
+static void forget_allocation(ls_device_guest *guest, void *memory) {
+    ls_peers *peers = world_of(guest)->peers;
+    if (peers) ls_peers_forget(peers, memory);
+}
+
+static void leave(ls_device_guest *guest) {
+    ls_world *world = world_of(guest);
+    ls_links_leave(world);
+    for (int kind = 0; kind < LS_SCRATCH_KINDS; kind++)
+        for (int q = 0; q < LS_QUEUES; q++) {
+            ls_scratch_piece *s = &world->scratch[kind][q];
+            if (!s->lent) ls_device_free(world->device, s->memory);
+            *s = (ls_scratch_piece){0};
+        }
+    if (world->peers) ls_peers_leave(world->peers);
+    world->device->guest = NULL;
+    world->device = NULL;
+}
 
 static ls_status alloc(void *world, size_t bytes, void **memory) { return ls_world_alloc(world, bytes, memory); }
 static void release(void *world, void *memory) { ls_world_free(world, memory); }
@@ -15,8 +67,43 @@ static void release(void *world, void *memory) { ls_world_free(world, memory); }
 ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out) {
     ls_memory_source shared = {.alloc = alloc, .release = release, .ctx = world};
     LS_TRY(ls_device_open_named(name, world->local, out));
-    if (*out) return (*out)->is_host ? LS_OK : ls_peers_open(world, *out);
-    return ls_device_open_cpu_pool(world->pool, kernels, world->size > 1 ? &shared : NULL, out);
+    if (!*out) return ls_device_open_cpu_pool(world->pool, kernels, world->size > 1 ? &shared : NULL, out);
+    if ((*out)->is_host || world->size < 2 || world->device) return LS_OK;
+    world->guest = (ls_device_guest){watch, note_allocation, forget_allocation, leave};
+    world->device = *out;
+    world->device->guest = &world->guest;
+    return ls_peers_open(world, *out);
+}
+
+/* ---- scratch ----------------------------------------------------------------------------------------------------- */
+
+ls_status ls_comm_scratch(const ls_comm *comm, ls_scratch_kind kind, size_t bytes, void **out) {
+    ls_device *device = comm->world->device;
+    ls_scratch_piece *s = &comm->world->scratch[kind][comm->queue];
+    if (s->bytes < bytes) {
+        if (!s->lent) {
+            ls_device_free(device, s->memory);
+            device->shared_bytes -= s->bytes;
+        }
+        *s = (ls_scratch_piece){0};
+        LS_TRY(ls_device_alloc(device, bytes, &s->memory));
+        s->bytes = bytes;
+        device->shared_bytes += bytes;
+    }
+    *out = s->memory;
+    return LS_OK;
+}
+
+void ls_tensor_lend(ls_device *device, ls_comm *comm, void *memory, size_t bytes) {
+    if (device != comm->world->device) return;
+    ls_scratch_piece *s = &comm->world->scratch[LS_SCRATCH_SUMS][comm->queue];
+    if (!s->memory) *s = (ls_scratch_piece){memory, bytes, true};
+}
+
+void ls_tensor_take_back(ls_device *device, ls_comm *comm, const void *memory) {
+    if (device != comm->world->device) return;
+    ls_scratch_piece *s = &comm->world->scratch[LS_SCRATCH_SUMS][comm->queue];
+    if (s->memory == memory) *s = (ls_scratch_piece){0};
 }
 
 /* ---- staging ----------------------------------------------------------------------------------------------------- */
@@ -62,6 +149,7 @@ ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const voi
                                      const size_t *bytes, ls_request **out) {
     if (device->is_host) return ls_comm_all_gather_start(comm, in, out_buffer, bytes, out);
     if (ls_peers_reach_all(device, comm)) return ls_peers_all_gather_start(device, comm, in, out_buffer, bytes, out);
+    if (ls_links_reach_all(device, comm)) return ls_links_all_gather_start(device, comm, in, out_buffer, bytes, out);
     size_t all = 0, own = 0;
     for (int r = 0; r < comm->size; r++) {
         if (r == comm->rank) own = all;
@@ -81,6 +169,7 @@ ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag
                                ls_request **out) {
     if (device->is_host) return ls_comm_send_start(comm, to, tag, buffer, bytes, out);
     if (ls_peers_reach(device, comm, to)) return ls_peers_send_start(device, comm, to, tag, buffer, bytes, out);
+    if (ls_links_to(device, comm, to)) return ls_links_send_start(device, comm, to, tag, buffer, bytes, out);
     ls_staging staging = {.device = device};
     void *host = NULL;
     *out = NULL;
@@ -93,6 +182,7 @@ static ls_status receive_start(ls_device *device, ls_comm *comm, int from, int t
                                ls_request **out) {
     if (device->is_host) return ls_comm_recv_start(comm, from, tag, buffer, bytes, out);
     if (ls_peers_reach(device, comm, from)) return ls_peers_recv_start(device, comm, from, tag, buffer, bytes, out);
+    if (ls_links_from(device, comm, from)) return ls_links_recv_start(device, comm, from, tag, buffer, bytes, out);
     ls_staging staging = {.device = device, .to = buffer, .bytes = bytes};
     void *host = NULL;
     *out = NULL;
@@ -128,6 +218,8 @@ ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_
     if (device->is_host) return ls_comm_all_reduce_start(comm, runs, dtype, parts, out_buffer, elems, out);
     if (ls_peers_reach_all(device, comm) && dtype != LS_I64) /* devices add up floating-point numbers alone */
         return ls_peers_all_reduce_start(device, comm, runs, dtype, parts, out_buffer, elems, out);
+    if (ls_links_reach_all(device, comm) && dtype != LS_I64)
+        return ls_links_all_reduce_start(device, comm, runs, dtype, parts, out_buffer, elems, out);
     ls_staging staging = {.device = device, .to = out_buffer, .bytes = elems * sum_bytes(dtype)};
     const void *host[LS_TREE_COVER_MAX];
     void *sum = NULL;
@@ -145,6 +237,8 @@ ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const
     if (device->is_host) return ls_comm_reduce_scatter_start(comm, runs, dtype, parts, out_buffer, shards, elems, out);
     if (ls_peers_reach_all(device, comm) && dtype != LS_I64)
         return ls_peers_reduce_scatter_start(device, comm, runs, dtype, parts, out_buffer, shards, elems, out);
+    if (ls_links_reach_all(device, comm) && dtype != LS_I64)
+        return ls_links_reduce_scatter_start(device, comm, runs, dtype, parts, out_buffer, shards, elems, out);
     size_t own = shards[comm->rank + 1] - shards[comm->rank];
     ls_staging staging = {.device = device, .to = out_buffer, .bytes = own * sum_bytes(dtype)};
     const void *host[LS_TREE_COVER_MAX];

@@ -128,6 +128,10 @@ static void relax(void) {
 /* ---- failure ----------------------------------------------------------------------------------------------------- */
 
 void ls_world_fail(ls_world *world, ls_status status) {
+    if (!world->failed && status != LS_ERR_PEER) {
+        world->cause = status;
+        (void)snprintf(world->cause_text, sizeof world->cause_text, "%s", ls_status_message());
+    }
     world->failed = true;
     if (world->segment.base && status != LS_ERR_PEER)
         ls_segment_fail(&world->segment, world->rank, status, ls_status_message());

@@ -10,6 +10,15 @@
 #include "comm/shm/heap.h"
 #include "comm/transports/transport.h"
 #include "comm/wire.h"
+#include "device/device.h"
+
+/* Memory of the device for collectives on a queue. */
+typedef enum ls_scratch_kind { LS_SCRATCH_SUMS, LS_SCRATCH_ARRIVALS, LS_SCRATCH_KINDS } ls_scratch_kind;
+typedef struct ls_scratch_piece {
+    void *memory;
+    size_t bytes;
+    bool lent; /* in somebody's arena */
+} ls_scratch_piece;
 
 struct ls_world {
     int rank, size, threads;
@@ -25,7 +34,13 @@ struct ls_world {
     ls_wire wire;
 
     ls_pool *pool;
-    struct ls_peers *peers; /* of this worker's device; NULL: it shares no memory, or is the host */
+    ls_device *device; /* of this worker, whose guest the world is; NULL: none, or the host */
+    ls_device_guest guest;
+    uint64_t watched_ns, stood_ns; /* while the host waits for it */
+    ls_scratch_piece scratch[LS_SCRATCH_KINDS][LS_QUEUES];
+    struct ls_peers *peers; /* of the device; NULL: it shares no memory */
+    struct ls_links *links; /* of all communicators that have some */
+    bool links_told;        /* why there are none */
     ls_comm *comm;
     ls_request *flight_first, *flight_last; /* requests that have not ended, in the order of their start */
     ls_request *spare;                      /* ended requests, to be used again */
@@ -33,6 +48,8 @@ struct ls_world {
     int net_pending;                        /* messages between machines under way: these ring no bell */
     uint64_t waited_ns;                     /* in all, for requests that were not done */
     bool failed;                            /* a collective failed: none can be trusted any more */
+    ls_status cause;                        /* of that, where it was this worker's */
+    char cause_text[LS_MESSAGE_MAX];
 };
 
 /* What ls_workers_run and the transports need to bring a world up and down. The caller has set rank, size, machine_of,

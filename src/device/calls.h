@@ -80,7 +80,7 @@ typedef struct ls_gemm {
     size_t lda, ldb; /* elements from one row to the next, as stored */
     void *c;
     ls_dtype c_dtype; /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */
-    size_t ldc;
+    size_t ldc;       /* behind a row that ends inside 16 bytes, a GPU may write zeros to their end, if ldc has them */
 
     int slices;           /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */
     const size_t *bounds; /* slices + 1 ascending positions from 0 to k; NULL with one slice */

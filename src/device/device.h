@@ -33,8 +33,9 @@ struct ls_pool;
 
 typedef struct ls_device ls_device;
 
-/* Queues: one computes, the others move tensors between the workers that share an axis of the layout. */
-enum { LS_QUEUE_COMPUTE, LS_QUEUE_COMM, LS_QUEUES = LS_QUEUE_COMM + 4 };
+/* Queues: one computes, four move tensors between the workers that share an axis of the layout, and one takes tensors
+ * of other machines. */
+enum { LS_QUEUE_COMPUTE, LS_QUEUE_COMM, LS_QUEUE_RECEIVE = LS_QUEUE_COMM + 4, LS_QUEUES };
 
 /* A place in a queue of one device. A plain value; it needs no release. */
 typedef struct ls_event {
@@ -47,6 +48,21 @@ typedef struct ls_memory_handle {
     unsigned char bytes[64];
 } ls_memory_handle;
 
+/* A link joins devices of several machines, so that bytes go from one to another past the hosts. Its members have
+ * numbers from 0; they find each other by an id, which one of them makes and the others are told. */
+typedef struct ls_link ls_link;
+typedef struct ls_link_id {
+    unsigned char bytes[128];
+} ls_link_id;
+
+/* What goes to or comes from a member. */
+typedef struct ls_link_piece {
+    void *memory;
+    size_t bytes;
+    int member;
+    bool sends;
+} ls_link_piece;
+
 /* What a device holds of its own kind of memory, beside what was allocated on it. */
 typedef struct ls_device_usage {
     unsigned char id[16]; /* of the hardware: workers with the same share its memory */
@@ -56,6 +72,8 @@ typedef struct ls_device_usage {
     size_t lists;         /* for lists of kernels' arguments */
     size_t scratch;       /* that operations needed beyond what was lent to them */
     size_t pinned;        /* memory of the host, for copies */
+    size_t shared;        /* for collectives, beside arenas: counters, and scratch that was not lent */
+    size_t links;         /* between machines, as the driver's count of free memory tells */
 } ls_device_usage;
 
 /* What a device is made of; the contracts are with the functions below. */
@@ -78,6 +96,13 @@ typedef struct ls_device_calls {
     void (*close)(ls_device *device, void *memory);
     ls_status (*signal)(ls_device *device, uint64_t *counter, uint64_t value);
     ls_status (*await)(ls_device *device, const uint64_t *counter, uint64_t value);
+    /* NULL, all six: there are no links. */
+    ls_status (*passed)(ls_device *device, ls_event event, bool *out);
+    ls_status (*link_id)(ls_device *device, ls_link_id *out);
+    ls_status (*link_open)(ls_device *device, const ls_link_id *id, int member, int members, ls_link **out);
+    ls_status (*link_settled)(ls_device *device, ls_link *link, bool *out);
+    ls_status (*link_move)(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count);
+    void (*link_close)(ls_device *device, ls_link *link);
     /* NULL, all three: memory is the host's, and operations find their own scratch. */
     void (*lend)(ls_device *device, void *memory, size_t bytes);
     void (*take_back)(ls_device *device, const void *memory);
@@ -98,13 +123,15 @@ struct ls_device_guest {
 struct ls_device {
     const char *name;
     const char *about; /* which hardware it is, "GPU 0, NVIDIA H200,"; NULL: none of its own */
-    int queue;      /* where calls go */
-    bool is_host;   /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
-    size_t align;   /* of pieces of an arena in its memory; 0: the least */
-    uint64_t reads; /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
+    int queue;         /* where calls go */
+    bool is_host;      /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
+    size_t align;      /* of pieces of an arena in its memory; 0: the least */
+    uint64_t reads;    /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
     ls_device_guest *guest; /* NULL: nobody */
+    size_t linked_bytes;    /* of its memory that links took */
+    size_t shared_bytes;    /* that was allocated for collectives beside arenas */
 };
 
 /* The CPU. `threads` and `cpus` are those of ls_pool_create(): the calling thread is the first and may be pinned.
@@ -227,6 +254,43 @@ static inline ls_status ls_device_signal(ls_device *device, uint64_t *counter, u
 /* What follows in the queue waits until the counter is at least `value`. */
 static inline ls_status ls_device_await(ls_device *device, const uint64_t *counter, uint64_t value) {
     return device->calls->await(device, counter, value);
+}
+
+/* ---- memory of other machines ------------------------------------------------------------------------------------ */
+
+static inline bool ls_device_links(const ls_device *device) { return device->calls->link_open != NULL; }
+
+/* Whether everything before the event is done; nobody waits. */
+static inline ls_status ls_device_passed(ls_device *device, ls_event event, bool *out) {
+    return device->calls->passed(device, event, out);
+}
+
+/* LS_ERR_INPUT where this machine lacks what links need. */
+static inline ls_status ls_device_link_id(ls_device *device, ls_link_id *out) {
+    return device->calls->link_id(device, out);
+}
+
+/* Begins to make this device a member; all members call it. None of these calls waits for another member: the link is
+ * there, and what was moved is in the queue, when ls_device_link_settled() says so. On failure *out is NULL. */
+static inline ls_status ls_device_link_open(ls_device *device, const ls_link_id *id, int member, int members,
+                                            ls_link **out) {
+    return device->calls->link_open(device, id, member, members, out);
+}
+
+/* Whether the last call is done with; fails where the link has failed since. */
+static inline ls_status ls_device_link_settled(ls_device *device, ls_link *link, bool *out) {
+    return device->calls->link_settled(device, link, out);
+}
+
+/* Sends and receives the pieces, all at a time, in the queue. What one member sends to another comes in the order in
+ * which it was sent, in pieces of the same sizes; the queue stands still until both have come to it. */
+static inline ls_status ls_device_link_move(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count) {
+    return device->calls->link_move(device, link, pieces, count);
+}
+
+/* What is under way is given up. NULL does nothing. */
+static inline void ls_device_link_close(ls_device *device, ls_link *link) {
+    if (link) device->calls->link_close(device, link);
 }
 
 #endif

@@ -8,8 +8,7 @@
 
 size_t ls_unit_granule(ls_unit unit) {
     static const size_t granules[LS_UNITS] = {
-        [LS_UNIT_CHAIN] = 1, [LS_UNIT_BFMMLA] = 4, [LS_UNIT_AVX512_BF16] = 2, [LS_UNIT_AMX] = 32,
-        [LS_UNIT_HGMMA] = 16};
+        [LS_UNIT_CHAIN] = 1, [LS_UNIT_BFMMLA] = 4, [LS_UNIT_AVX512_BF16] = 2, [LS_UNIT_AMX] = 32, [LS_UNIT_HGMMA] = 16};
     return (unsigned)unit < LS_UNITS ? granules[unit] : 1;
 }
 

@@ -41,10 +41,10 @@ static uint16_t number_of(ls_dtype dtype, size_t line, size_t k, uint32_t random
 
 static uint32_t c_of(size_t kind, uint32_t random) {
     switch (kind % C_KINDS) {
-    case 0: return random & 0x80000000u;                                             /* a zero */
-    case 1: return (random & 0x807FFFFFu) | (127 - 4 + (random >> 24) % 8) << 23;    /* as large as the products */
-    case 2: return random & 0x807FFFFFu;                                             /* subnormal */
-    case 3: return (random & 0x807FFFFFu) | (127 + 16 + (random >> 24) % 16) << 23;  /* they are cut off beside it */
+    case 0: return random & 0x80000000u;                                            /* a zero */
+    case 1: return (random & 0x807FFFFFu) | (127 - 4 + (random >> 24) % 8) << 23;   /* as large as the products */
+    case 2: return random & 0x807FFFFFu;                                            /* subnormal */
+    case 3: return (random & 0x807FFFFFu) | (127 + 16 + (random >> 24) % 16) << 23; /* they are cut off beside it */
     default: return random;
     }
 }
@@ -84,12 +84,14 @@ static bool is_nan(uint32_t bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
 
 static ls_status compare(ls_device *device, ls_unit unit, check_size size, const numbers *got, const numbers *right) {
     for (size_t i = 0; i < LINES_MAX * LINES_MAX; i++) {
-        if (got->c[i] == right->c[i] || (is_nan(got->c[i]) && is_nan(right->c[i]))) continue;
-        return ls_fail_here(LS_ERR_INPUT,
-                            "the tensor cores of %s do not compute by the formula of %s: element %zu, %zu of a "
-                            "product of %zu × %zu × %zu is %08x, not %08x: use --precision fp32, or --matrix-unit chain",
-                            device->about ? device->about : device->name, ls_unit_name(unit), i / LINES_MAX,
-                            i % LINES_MAX, size.m, size.n, size.k, got->c[i], right->c[i]);
+        bool is_result = i / LINES_MAX < size.m && i % LINES_MAX < size.n;
+        if (!is_result || got->c[i] == right->c[i] || (is_nan(got->c[i]) && is_nan(right->c[i]))) continue;
+        return ls_fail_here(
+            LS_ERR_INPUT,
+            "the tensor cores of %s do not compute by the formula of %s: element %zu, %zu of a "
+            "product of %zu × %zu × %zu is %08x, not %08x: use --precision fp32, or --matrix-unit chain",
+            device->about ? device->about : device->name, ls_unit_name(unit), i / LINES_MAX, i % LINES_MAX, size.m,
+            size.n, size.k, got->c[i], right->c[i]);
     }
     return LS_OK;
 }

@@ -69,24 +69,60 @@ static ls_status hash_weights(const ls_model *model, ls_device *device) {
     return LS_OK;
 }
 
-ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup) {
+/* What a partition does, on a device without hardware. */
+typedef struct dry_work {
+    const ls_settings *settings; /* of a step; NULL: it evaluates, or generates */
+    bool generates;
+} dry_work;
+
+static ls_status run_step(const dry_work *work, ls_partition *partition, ls_device *device) {
+    LS_TRY(run_actions(partition, ls_partition_setup_of(partition)->place.pp));
+    LS_TRY(ls_dry_update(work->settings, partition, device));
+    return hash_weights(ls_partition_model(partition), device);
+}
+
+/* As many rows as there are, and one. */
+static ls_status run_extend(ls_partition *partition) {
+    size_t T = ls_partition_setup_of(partition)->T, V = ls_partition_model(partition)->shape.V;
+    int32_t *ids = calloc(T, sizeof *ids);
+    float *logits = calloc(V, sizeof *logits);
+    ls_status status = ids && logits ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %zu tokens", T);
+    if (status == LS_OK) status = ls_partition_extend(partition, 0, T, ids, logits);
+    if (status == LS_OK && T > 1 && ls_partition_keeps_keys(partition))
+        status = ls_partition_extend(partition, T - 1, 1, ids, logits);
+    free(ids);
+    free(logits);
+    return status;
+}
+
+static ls_status run_evaluate(ls_partition *partition) {
+    const ls_partition_setup *setup = ls_partition_setup_of(partition);
+    const ls_partition_feed feed = ls_dry_feed();
+    bool images = ls_shape_sees_images(&ls_partition_model(partition)->shape);
+    ls_loss_sum loss = {0};
+    int64_t right = 0;
+    return ls_partition_evaluate(partition, setup->B, images ? 1 : setup->T, &feed, &loss, images ? &right : NULL);
+}
+
+static ls_status reserve(const ls_shape *shape, int slices, const char *name, const dry_work *work,
+                         ls_partition_setup *setup) {
     enum { LEAST_BYTES = 1 << 10 }; /* for operations outside a step, on a few numbers */
     ls_model *model = NULL;
     ls_partition *partition = NULL;
     ls_device *device;
     ls_device_usage usage = {0};
     ls_status status = LS_OK;
-    LS_TRY(ls_device_open_dry(settings->options.device, &setup->align, &device));
+    LS_TRY(ls_device_open_dry(name, &setup->align, &device));
     if (!device) return LS_OK;
     setup->apart = true;
     ls_partition_setup alone = *setup;
     alone.world = NULL;
     alone.mesh = NULL;
-    LS_TRY_OUT(ls_model_create(&settings->shape, settings->slices, &model));
+    LS_TRY_OUT(ls_model_create(shape, slices, &model));
     LS_TRY_OUT(ls_partition_create(model, device, &alone, &partition));
-    LS_TRY_OUT(run_actions(partition, setup->place.pp));
-    LS_TRY_OUT(ls_dry_update(settings, partition, device));
-    LS_TRY_OUT(hash_weights(model, device));
+    LS_TRY_OUT(work->settings    ? run_step(work, partition, device)
+               : work->generates ? run_extend(partition)
+                                 : run_evaluate(partition));
     LS_TRY_OUT(ls_device_get_usage(device, &usage));
     setup->scratch_bytes = usage.scratch > LEAST_BYTES ? usage.scratch : LEAST_BYTES;
 out:
@@ -94,6 +130,16 @@ out:
     ls_model_destroy(model);
     ls_device_destroy(device);
     return status;
+}
+
+ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup) {
+    return reserve(&settings->shape, settings->slices, settings->options.device, &(dry_work){.settings = settings},
+                   setup);
+}
+
+ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *device, bool generates,
+                                 ls_partition_setup *setup) {
+    return reserve(shape, slices, device, &(dry_work){.generates = generates}, setup);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */

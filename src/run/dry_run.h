@@ -36,6 +36,9 @@ extern const char *const ls_dry_kind_names[LS_DRY_KINDS];
  * step, from a step on a device without hardware. The device is that of the settings' options, chosen: "auto" counts as
  * the CPU. */
 ls_status ls_dry_reserve(const ls_settings *settings, ls_partition_setup *setup);
+/* The same for a partition without training that evaluates setup->B sequences at a time, or generates. */
+ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *device, bool generates,
+                                 ls_partition_setup *setup);
 /* Actions of a step without data, and what follows the last of them until the weights are new, on a device that
  * computes nothing. */
 ls_partition_feed ls_dry_feed(void);

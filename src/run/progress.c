@@ -338,8 +338,10 @@ bool ls_unit_hint_is_of_use(const ls_policy *policy) { return policy->act == LS_
 void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT_HINT_MAX]) {
     const char *hint = "";
     if (ls_policy_is_16(policy) && policy->unit == LS_UNIT_HGMMA)
-        hint = is_gpu ? "matrix unit hgmma: the GPU's tensor cores; chain has the bits of every CPU and is much slower"
-                      : "matrix unit hgmma on a CPU: by its formula, slowly, with the bits of a GPU, to check a run of one";
+        hint =
+            is_gpu
+                ? "matrix unit hgmma: the GPU's tensor cores; chain has the bits of every CPU and is much slower"
+                : "matrix unit hgmma on a CPU: by its formula, slowly, with the bits of a GPU, to check a run of one";
     else if (ls_policy_is_16(policy) && is_gpu)
         hint = "matrix unit chain: without tensor cores, so no faster than fp32; hgmma needs compute capability 9.0";
     snprintf(text, LS_UNIT_HINT_MAX, "%s", hint);

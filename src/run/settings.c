@@ -96,9 +96,10 @@ ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
     if (is_open) out->unit = ls_policy_is_16(out) ? ls_device_default_unit(o->device) : LS_UNIT_CHAIN;
     if (is_auto && out->unit == LS_UNIT_CHAIN && out->act == LS_BF16) out->unit = best_unit();
     if (!ls_unit_takes(out->unit, out->act))
-        return ls_options_fail(o, LS_OPT_matrix_unit, out->unit == LS_UNIT_HGMMA
-                                                          ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
-                                                          : "hardware units multiply bf16: use --precision bf16, or chain");
+        return ls_options_fail(o, LS_OPT_matrix_unit,
+                               out->unit == LS_UNIT_HGMMA
+                                   ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
+                                   : "hardware units multiply bf16: use --precision bf16, or chain");
     return ls_unit_check(out->unit);
 }
 

@@ -3,7 +3,8 @@
  *
  * Defaults of identity fields come from identity fields alone, never from this machine (docs/arithmetic.md): else two
  * machines would run two experiments. The matrix unit is the exception: on a GPU that has it, it is hgmma; the banner
- * says so, and a run that goes on keeps the unit that it has. Defaults of layout, like the micro-batch, may look at memory. */
+ * says so, and a run that goes on keeps the unit that it has. Defaults of layout, like the micro-batch, may look at
+ * memory. */
 #ifndef LS_RUN_SETTINGS_H
 #define LS_RUN_SETTINGS_H
 

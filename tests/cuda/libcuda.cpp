@@ -6,6 +6,7 @@
  * returns, -2 crashes. LS_CUDA_GPU=N: only on that GPU.
  * LS_CUDA_VERSION=11080 plays an old driver, LS_CUDA_MISSING=CALL one without that call, LS_CUDA_GPUS=N their number,
  * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end.
+ * LS_CUDA_ORPHAN=1: memory of another process that ends takes the GPU with it.
  * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process. */
 #include <atomic>
 #include <condition_variable>
@@ -214,8 +215,25 @@ static std::atomic<CUresult> broken; /* an error of a stream stays, as a GPU's d
 
 static size_t memory_total() { return (size_t)setting("LS_CUDA_MEMORY", 1L << 30); }
 
+/* Whether a process whose memory was opened here is gone, or about to be. */
+static std::vector<long> owners;
+static bool is_orphan() {
+    for (long pid : owners) {
+        char path[64], text[256] = "";
+        snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+        FILE *file = fopen(path, "r");
+        size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        if (file) fclose(file);
+        const char *state = n ? strrchr(text, ')') : nullptr;
+        if (!state || state[2] == 'Z' || state[2] == 'X') return true;
+    }
+    return false;
+}
+
 #define CHECK(call)                                                            \
     do {                                                                       \
+        static const bool orphans = getenv("LS_CUDA_ORPHAN");                  \
+        if (orphans && is_orphan()) broken = 700;                              \
         if (CUresult e = fault(call)) return e;                                \
         if (CUresult e = broken.load()) return e;                              \
     } while (0)
@@ -422,6 +440,10 @@ API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, uns
     s->add([=] { on_cpu::launch(k->run, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
     return SUCCESS;
 }
+API cuLaunchHostFunc(stream *s, void (*fn)(void *), void *arg) {
+    s->add([=] { fn(arg); });
+    return SUCCESS;
+}
 API cuIpcGetMemHandle(handle *out, uint64_t at) {
     CHECK("cuIpcGetMemHandle");
     std::lock_guard<std::mutex> hold(memory_lock);
@@ -441,6 +463,7 @@ API cuIpcOpenMemHandle(uint64_t *out, handle h, unsigned) {
     if (at == MAP_FAILED) return OUT_OF_MEMORY;
     std::lock_guard<std::mutex> hold(memory_lock);
     memory[(uint64_t)at] = {-1, h.bytes};
+    owners.push_back(h.pid);
     *out = (uint64_t)at;
     return SUCCESS;
 }

@@ -62,6 +62,24 @@ other 1 "GPU 1 failed: .*illegal memory access" LS_CUDA_FAULT=cuLaunchKernel:700
 other 5 "GPU 1 is out of memory .cuMemAlloc.: use a smaller micro-batch" LS_CUDA_FAULT=cuMemAlloc:2:2
 other 1 "GPU 1 has not finished its work for 1 seconds" LS_CUDA_HANG=1 LS_CUDA_WAIT_S=1
 
+# A worker is killed while GPUs compute: it is named, and not the GPU of another, which has lost the memory that it read (LS_CUDA_ORPHAN).
+for rank in 0 1; do
+    case_begin "worker $rank is killed"
+    # shellcheck disable=SC2030,SC2031 # for the child alone
+    LS_CUDA_ORPHAN=1 LD_LIBRARY_PATH=$stub start --model "$gpt2" --data "$text" --steps 500 --seq 4 --global-batch 2 --groups 2 --dp 2 --device cuda \
+        --out "$scratch/killed"
+    await_steps "$scratch/killed" 1
+    read -r -a pids <"/proc/$child/task/$child/children"
+    begin=$(now_ms)
+    kill -KILL "${pids[rank]}"
+    reap
+    expect_status 3
+    expect_said "error: worker $rank \(process ${pids[rank]}\) was killed by signal 9, SIGKILL"
+    ! grep -q 'GPU [0-9]* failed' "$scratch/err" || fail "it blames a GPU"
+    [ $(($(now_ms) - begin)) -lt 10000 ] || fail "it took $(($(now_ms) - begin)) ms"
+    rm -rf "$scratch/killed"
+done
+
 # A result of one of two replicas is wrong: both compute it again with other kernels, and it is known whose it was.
 for rank in 0 1; do
     case_begin "worker $rank computes wrongly"

@@ -104,6 +104,14 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | 
         grep -q "^device    $how" "$scratch/out" || fail "no line of the device: $how"
         rm -rf "$scratch/mpi"
     done
+    # Of two replicas one may be on the CPU: they agree on every gradient of every group, with tensor cores too.
+    case_begin "a CPU audits a GPU"
+    flags=("$LOCKSTEP" train "${tiny[@]}" --dp 2 --audit 1 --precision bf16 --matrix-unit hgmma --out "$scratch/mpi")
+    "${mpi[@]}" -n 1 -x LD_LIBRARY_PATH="$stub" "${flags[@]}" --device cuda : -n 1 "${flags[@]}" --device cpu >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+    expect_status 0
+    grep -q '"audited":2' "$scratch/mpi/metrics.jsonl" || fail "nothing was audited"
+    rm -rf "$scratch/mpi"
 fi
 
 # version LINE VARIABLES…

@@ -16,7 +16,7 @@ numbers() { grep -o "\"$1\":[0-9]*" | sed 's/.*://'; }
 # same MODEL FLAGS…
 same() {
     case_begin "as the dry run says: ${*:2}"
-    local model=$1 all
+    local model=$1 all lists counters=
     shift
     # No GPU is needed to know.
     "$LOCKSTEP" train --model "$model" --data "$text" "${tiny[@]}" "$@" --dry-run >"$scratch/out" 2>"$scratch/err" || fail "exit status $?"
@@ -29,16 +29,33 @@ same() {
     [ -s "$scratch/said" ] || fail "the dry run says nothing"
     cmp -s "$scratch/said" "$scratch/took" || fail "said $(tr '\n' ' ' <"$scratch/said"), took $(tr '\n' ' ' <"$scratch/took")"
     [ "$(numbers scratch_outside_arena_bytes <"$scratch/out" | sort -u)" = 0 ] || fail "scratch beside the arena: $(numbers scratch_outside_arena_bytes <"$scratch/out")"
-    [ "$(wc -l <"$scratch/took")" = 1 ] || return
-    all=$(($(cat "$scratch/took") + $(numbers lists_bytes <"$scratch/out")))
-    [ "$(cat "$scratch/count")" = "$all" ] || fail "the driver was asked for $(cat "$scratch/count") bytes, not $all"
+    # Beside it: lists, and for each of several workers 1 KiB of counters.
+    [ "$(wc -l <"$scratch/took")" = 1 ] || counters=1024
+    [ "$(numbers collectives_bytes <"$scratch/out" | sort -u)" = "${counters:=0}" ] || fail "not $counters bytes: $(numbers collectives_bytes <"$scratch/out")"
+    lists=$(numbers lists_bytes <"$scratch/out" | head -n 1)
+    while read -r all; do echo $((all + lists + counters)); done <"$scratch/took" | sort >"$scratch/all"
+    sort "$scratch/count" | cmp -s - "$scratch/all" || fail "the driver was asked for $(tr '\n' ' ' <"$scratch/count")bytes, not $(tr '\n' ' ' <"$scratch/all")"
 }
 
 same "$gpt2"
 same "$gpt2" --micro-batch 1 --recompute full
 same "$gpt2" --dp 2 --zero 3 --precision bf16
+same "$gpt2" --dp 3 --precision bf16 --reduce-dtype bf16 # sums of two types need scratch
+same "$gpt2" --dp 3 --zero 2
 same "$llama" --tp 2 --pp 2 --dropout 0.1
 same "$llama" --micro-batch 2 --audit 0.5 --numerics 1
+
+# once COMMAND FLAGS…: two pieces of memory are asked for, the block and that for lists: a third would fail. The same is printed as on the CPU.
+once() {
+    case_begin "one block of memory: $1"
+    "$LOCKSTEP" "$@" --device cpu >"$scratch/right" 2>"$scratch/err" </dev/null || fail "exit status $?"
+    LS_CUDA_FAULT=cuMemAlloc:2:3 LD_LIBRARY_PATH=$stub "$LOCKSTEP" "$@" --device cuda >"$scratch/out" 2>"$scratch/err" </dev/null || fail "exit status $?"
+    diff <(sed "s/ scored in.*//" "$scratch/right") <(sed "s/ scored in.*//" "$scratch/out") >/dev/null || fail "it is not that of the CPU"
+}
+train --model "$gpt2" --data "$text" --steps 1 --seq 19 --global-batch 1 --groups 1 --out "$scratch/small"
+head -n 3 "$text" >"$scratch/few.txt"
+once eval --model "$scratch/small" --data "$scratch/few.txt" --seq 19
+once generate --model "$scratch/small" --prompt 'line' --max-tokens 4 --temperature 0
 
 # refused TEXT MEMORY FLAGS…
 refused() {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ typedef struct told {
     int64_t step;
     double loss, evaluation;
     int workers, events;
+    atomic_int reads; /* of images */
 } told;
 
 static told *shared;
@@ -270,7 +272,7 @@ static void a_run_does_it_all_and_is_silent(void **state) {
 
 /* A bar whose place is the class, over a noise that the number gives. */
 static ls_status bars(void *ctx, uint64_t index, uint8_t *pixels, int32_t *label) {
-    (void)ctx;
+    if (ctx) atomic_fetch_add(&shared->reads, 1);
     *label = (int32_t)(index % 10);
     for (uint64_t i = 0; i < 28 * 28; i++) {
         bool inside_bar = (int32_t)(i % 28 / 3) == *label;
@@ -288,7 +290,7 @@ static ls_status images_to_the_end(ls_run *run, void *arg) {
 }
 
 static void own_images_on_any_layout(void **state) {
-    static const ls_source source = {.identity = "bars 1", .count = 200, .image = bars};
+    const ls_source source = {.identity = "bars 1", .count = 200, .image = bars, .ctx = shared};
     static const ls_source held = {.identity = "bars, held back", .count = 40, .image = bars};
     const char *const settings[][2] = {{"model", "lenet"},  {"steps", "8"},  {"global-batch", "16"}, {"groups", "4"},
                                        {"eval-every", "0"}, {"warmup", "0"}, {"threads", "1"},       {"pin", "false"},
@@ -302,7 +304,8 @@ static void own_images_on_any_layout(void **state) {
         ls_run_setup setup = {.options = o, .data = &source, .validation = &held};
         if (run_all(&setup, images_to_the_end) != LS_OK) fail_msg("%s", ls_status_message());
         assert_int_equal(shared->workers, dp);
-        assert_true(shared->evaluation > 0.5); /* it has seen where the bars are */
+        assert_int_equal(shared->reads, 8 * 16); /* each once, and none behind the last step */
+        assert_true(shared->evaluation > 0.5);   /* it has seen where the bars are */
         if (dp == 1) memcpy(one, shared->hash, sizeof one);
         assert_string_equal(shared->hash, one);
         set(o, "resume", "true");

@@ -4,15 +4,14 @@
  */
 #include "attention_sequence.h"
 #include "device/cpu/kernels.h"
+#include "device/cuda/launch.h"
 #include "device/ops.h"
 
 static ls_dtype act;
 static ls_unit unit;
 
 /* hgmma is slow on a CPU, and the way is the same for both types: each takes every other case. */
-static bool is_other_types(size_t number) {
-    return unit == LS_UNIT_HGMMA && number % 2 == (act == LS_F16);
-}
+static bool is_other_types(size_t number) { return unit == LS_UNIT_HGMMA && number % 2 == (act == LS_F16); }
 
 static void check_shape(const ls_attention_kernels *k, sequence s, size_t n, double p) {
     if (p > 0) set_dropout(&s, p);
@@ -48,8 +47,9 @@ static void check_blocks(const ls_attention_kernels *k) {
     bool slow = unit == LS_UNIT_HGMMA;
     for (size_t i = 0; i < 4; i++)
         if (!slow || i / 2 == (act == LS_F16))
-            check_shape(k, make_half(slow ? few[i] : shapes[i].T, slow ? 1 : shapes[i].heads, 1, slow && i > 1 ? 33 : shapes[i].d,
-                                     shapes[i].gap, 1),
+            check_shape(k,
+                        make_half(slow ? few[i] : shapes[i].T, slow ? 1 : shapes[i].heads, 1,
+                                  slow && i > 1 ? 33 : shapes[i].d, shapes[i].gap, 1),
                         shapes[i].n, shapes[i].p);
 }
 
@@ -172,19 +172,18 @@ static void run_on_threads(int threads, const ls_kernels *table, const ls_attent
 }
 
 /* The device's operations over two sequences in two parts, on some threads, against the kernel over each of them. */
-static void check_threads(const ls_attention_kernels *k) {
-    enum { B = 2, T = 131, KV = 3 };
+static void check_batch(const ls_attention_kernels *k, size_t T, size_t d, size_t gap, double drop) {
+    enum { B = 2, KV = 3 };
     bool on_gpu = !k;
     ls_kernels table;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     if (on_gpu) k = unit == LS_UNIT_HGMMA ? &table.attention_hgmma : &table.attention;
-    *(unit == LS_UNIT_CHAIN    ? &table.attention
+    *(unit == LS_UNIT_CHAIN   ? &table.attention
       : unit == LS_UNIT_HGMMA ? &table.attention_hgmma
                               : &table.attention_bfmmla) = *k;
-    if (is_other_types(1)) return;
     for (int threads = unit == LS_UNIT_HGMMA ? 3 : 1; threads <= (unit == LS_UNIT_HGMMA ? 3 : 5); threads += 2) {
-        sequence direct = make_half(B * T, 2 * KV, KV, 20, 1, 1), device = make_half(B * T, 2 * KV, KV, 20, 1, 1);
-        set_dropout(&direct, 0.1);
+        sequence direct = make_half(B * T, 2 * KV, KV, d, gap, 1), device = make_half(B * T, 2 * KV, KV, d, gap, 1);
+        if (drop > 0) set_dropout(&direct, drop);
         direct.a.T = device.a.T = T;
         device.a.drop = direct.a.drop;
         for (size_t b = 0; b < B; b++) {
@@ -207,19 +206,36 @@ static void check_threads(const ls_attention_kernels *k) {
     }
 }
 
+static void check_threads(const ls_attention_kernels *k) {
+    if (!is_other_types(1)) check_batch(k, 131, 20, 1, 0.1);
+    if (!k && unit == LS_UNIT_HGMMA) check_batch(k, 132, 64, 0, 0); /* tiles of the copy engine */
+}
+
+static bool has_copy_engine(void) {
+    static const size_t counts[4] = {64, 1, 64, 1}, strides[3] = {128, 128, 128};
+    ls_cuda_tensor_map map;
+    void *memory;
+    assert_int_equal(ls_device_alloc(gpu(), 64 * 128, &memory), LS_OK);
+    bool is_here = ls_cuda_heads_map(gpu(), memory, counts, strides, 64, &map);
+    ls_device_free(gpu(), memory);
+    return is_here;
+}
+
 /* A GPU against the kernels of this CPU: shapes and strides that its copy engine takes, larger than a tile and with an
  * end inside one. */
 static void check_tiles(const ls_attention_kernels *k) {
     static const struct {
         size_t T, heads, kv_heads, d, gap, first;
-    } cases[] = {{130, 4, 2, 64, 0, 0},   {72, 1, 1, 128, 8, 0},  {200, 2, 1, 128, 0, 0}, {390, 3, 1, 64, 8, 0},
-                 {258, 2, 2, 96, 0, 0},   {150, 1, 1, 40, 8, 0},  {300, 2, 1, 64, 0, 100}, {300, 2, 1, 128, 0, 30},
-                 {1030, 1, 1, 64, 0, 0},  {520, 1, 1, 128, 0, 0}};
+    } cases[] = {{130, 4, 2, 64, 0, 0},  {72, 1, 1, 128, 8, 0}, {200, 2, 1, 128, 0, 0},  {390, 3, 1, 64, 8, 0},
+                 {258, 2, 2, 96, 0, 0},  {150, 1, 1, 40, 8, 0}, {300, 2, 1, 64, 0, 100}, {300, 2, 1, 128, 0, 30},
+                 {1030, 1, 1, 64, 0, 0}, {520, 1, 1, 128, 0, 0}};
+    enum { ON_FIBERS = 2 }; /* of the cases, where there is no such engine */
     ls_kernels table;
     if (k || unit != LS_UNIT_HGMMA) return;
+    size_t count = has_copy_engine() ? sizeof cases / sizeof *cases : ON_FIBERS;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     k = &table.attention_hgmma;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t T = cases[i].T, first = cases[i].first, d = cases[i].d;
         sequence here = make_half(T, cases[i].heads, cases[i].kv_heads, d, cases[i].gap, 2);
         sequence there = make_half(T, cases[i].heads, cases[i].kv_heads, d, cases[i].gap, 2);
@@ -234,7 +250,7 @@ static void check_tiles(const ls_attention_kernels *k) {
             for (size_t kv = 0; kv < here.a.kv_heads; kv++) k->backward(&here.a, kv, here.scratch);
         }
         run_on_gpu(&there, first == 0);
-        print_message("T %zu d %zu first %zu\n", T, d, first);
+        print_message("%zu positions from %zu on, heads of %zu\n", T, first, d);
         assert_memory_equal(there.a_stats, here.a_stats, here.stat_elems * sizeof *here.a_stats);
         assert_memory_equal(there.a_out, here.a_out, here.out_elems * ls_dtype_bytes(act));
         release(&here);
@@ -317,10 +333,10 @@ TEST_TYPES(threads)
 TEST_TYPES(tiles)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_blocks),  cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_generation), cmocka_unit_test(test_long),    cmocka_unit_test(test_near),
-        cmocka_unit_test(test_mask),       cmocka_unit_test(test_threads), cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles),      cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_blocks),     cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_generation), cmocka_unit_test(test_long),
+                                       cmocka_unit_test(test_near),       cmocka_unit_test(test_mask),
+                                       cmocka_unit_test(test_threads),    cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

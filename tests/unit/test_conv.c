@@ -228,8 +228,8 @@ static void group_shapes(void) {
     }
     check_groups(&longer, 4);
     if (thread_count > 1) return;
-    /* Channels that fill warps, widths and strides for which a GPU has kernels of its own (conv_grad.cu), and those next
-     * to them, for which it has none. */
+    /* Channels that fill warps, widths and strides for which a GPU has kernels of its own (conv_grad.cu), and those
+     * next to them, for which it has none. */
     static const size_t sides[][3] = {{32, 3, 1}, {16, 4, 1}, {8, 8, 1}, {4, 4, 1},  {32, 4, 2}, {16, 8, 2},
                                       {8, 8, 2},  {8, 6, 1},  {4, 8, 1}, {64, 2, 2}, {15, 4, 2}};
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {

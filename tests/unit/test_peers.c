@@ -1,7 +1,7 @@
 /* test_peers.c: collectives of devices that read each other's memory have the bytes of the host's, for 2 to 8 workers,
  * any sizes, types, runs and shards, several under way at once, on tensors that change before and after. Some workers
  * are late: what should have waited for them then shows. The fake device; a GPU, or what plays one, with LS_TEST_CUDA.
- */
+ * As workers of mpirun, LS_TEST_NODE_SIZE of them a machine, they have links between machines (tests/comm/links.sh). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "comm/links/links.h"
 #include "comm/peers/peers.h"
 #include "comm/tensors.h"
 #include "device/ops.h"
@@ -25,6 +26,7 @@ typedef struct task {
     int rounds;
     bool large;     /* one sum alone, of more than a piece of scratch */
     bool unopened;  /* the second worker cannot open memory of others */
+    bool launched;  /* by mpirun, in several machines */
     bool abandoned; /* the last worker goes before its device has done what it told of */
 } task;
 
@@ -298,7 +300,10 @@ static ls_status work_on(worker *w, const task *t, const ls_device_calls *broken
     LS_TRY(ls_comm_split(ls_world_comm(w->world), 0, w->size - w->rank, &w->comm)); /* ranks are the other way round */
     w->rank = ls_comm_rank(w->comm);
     ls_status status = LS_OK;
-    if (w->comm->peers == t->unopened) status = ls_fail(LS_ERR_FAILED, "peers: %d", w->comm->peers);
+    bool linked = w->comm->links != NULL;
+    if (t->launched && linked != (getenv("LS_TEST_LINKS") != NULL))
+        status = ls_fail(LS_ERR_FAILED, "links: %d", linked);
+    if (!t->launched && w->comm->peers == t->unopened) status = ls_fail(LS_ERR_FAILED, "peers: %d", w->comm->peers);
     if (status == LS_OK && t->abandoned) status = abandon(w);
     for (int i = 0; status == LS_OK && i < t->rounds; i++) status = one_round(w, t->large ? LARGE : 0);
     if (status == LS_OK) ls_comm_destroy(w->comm);
@@ -324,6 +329,13 @@ static ls_status work(ls_world *world, void *arg) {
 static ls_status run(int workers, task t) {
     ls_workers_options options = {.workers = workers, .threads = 1, .no_pin = 1, .timeout_s = 60};
     return ls_workers_run(&options, work, &t);
+}
+
+/* As one of several processes, each of which runs this. */
+static ls_status run_launched(int rounds) {
+    ls_workers_options options = {.threads = 1, .timeout_s = 60, .node_size = atoi(getenv("LS_TEST_NODE_SIZE"))};
+    LS_TRY(ls_workers_run(&options, work, &(task){.rounds = rounds, .launched = true}));
+    return LS_OK;
 }
 
 static void ok(ls_status status) {
@@ -360,6 +372,7 @@ static void test_lost_worker(void **state) {
 
 int main(void) {
     ls_log_set_level(LS_LOG_ERROR); /* more workers than cores are meant */
+    if (getenv("LS_TEST_NODE_SIZE")) return run_launched(ROUNDS / 4) == LS_OK ? 0 : 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_collectives),
         cmocka_unit_test(test_large),

@@ -440,7 +440,8 @@ static void defaults_of_hgmma(void **state) {
     static const struct {
         const char *batch, *seq;
         int groups;
-    } cases[] = {{"1", "64", 1}, {"4", "64", 2}, {"32", "256", 2}, {"32", "1024", 4}, {"64", "1024", 8}, {"512", "1024", 8}};
+    } cases[] = {{"1", "64", 1},    {"4", "64", 2},    {"32", "256", 2},
+                 {"32", "1024", 4}, {"64", "1024", 8}, {"512", "1024", 8}};
     ls_shape gpt2 = shape_of("gpt2-124m"), llama = shape_of("llama-8b");
     ls_settings s;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -453,7 +454,8 @@ static void defaults_of_hgmma(void **state) {
     assert_int_equal(ls_shape_first_id(&s.shape, 2, 1), 393 * 64);
     assert_int_equal(ls_shape_first_id(&s.shape, 2, 2), 50257);
     assert_int_equal(ls_shape_first_id(&gpt2, 2, 1), 25128);
-    assert_int_equal(RESOLVE(&llama, &s, "precision", "fp16", "matrix-unit", "hgmma", "slices", "8", "groups", "1"), LS_OK);
+    assert_int_equal(RESOLVE(&llama, &s, "precision", "fp16", "matrix-unit", "hgmma", "slices", "8", "groups", "1"),
+                     LS_OK);
     assert_int_equal(s.slices, 8);
     assert_int_equal(s.groups, 1);
     /* With a GPU's name it is the default: which GPU it is, is looked at later where there is none here. */

@@ -1,5 +1,5 @@
-/* The comparison of a device's matrix unit with its formula: equal where nothing is wrong, and a single wrong bit of any
- * kind of number is found and told. */
+/* The comparison of a device's matrix unit with its formula: equal where nothing is wrong, and a single wrong bit of
+ * any kind of number is found and told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,8 @@ static void check_device(ls_device *device) {
             assert_int_equal(wrong.calls, i + 1);
             assert_true(ls_fail_is_here());
             const char *said = ls_status_message();
-            if (!strstr(said, "do not compute by the formula of hgmma: element 1, 2 of a product of")) fail_msg("%s", said);
+            if (!strstr(said, "do not compute by the formula of hgmma: element 1, 2 of a product of"))
+                fail_msg("%s", said);
             if (!strstr(said, device->about ? device->about : device->name)) fail_msg("%s", said);
         }
     }

@@ -6,9 +6,11 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "cli/print.h"
+#include "plan/hardware/machine.h"
 #include "run/settings.h"
 
 enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
@@ -181,10 +183,39 @@ static ls_status gather_usage(const ls_trainer *trainer, ls_device_usage all[LS_
 
 static json_t *usage_json(const void *all, int rank) {
     const ls_device_usage *u = (const ls_device_usage *)all + rank;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)u->total, "context_and_others_bytes",
-                     (json_int_t)u->others, "kernels_bytes", (json_int_t)u->modules, "lists_bytes",
-                     (json_int_t)u->lists, "scratch_outside_arena_bytes", (json_int_t)u->scratch, "pinned_host_bytes",
-                     (json_int_t)u->pinned);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)u->total,
+                     "context_and_others_bytes", (json_int_t)u->others, "kernels_bytes", (json_int_t)u->modules,
+                     "lists_bytes", (json_int_t)u->lists, "scratch_outside_arena_bytes", (json_int_t)u->scratch,
+                     "pinned_host_bytes", (json_int_t)u->pinned, "collectives_bytes", (json_int_t)u->shared,
+                     "links_bytes", (json_int_t)u->links);
+}
+
+/* What the makers of these GPUs say that they reach with numbers of this type; 0: not known. Workers may share one. */
+static double datasheet_flops_s(const ls_trainer *trainer, const ls_device_usage *all) {
+    static const char maker[] = "NVIDIA ";
+    const char *about = trainer->device->about, *model = about ? strstr(about, maker) : NULL;
+    char name[LS_MACHINE_NAME_MAX];
+    ls_chip chip;
+    int gpus = 0;
+    if (!model) return 0;
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(model + strlen(maker), ","), model + strlen(maker));
+    if (ls_chip_find(name, &chip) != LS_OK) return 0;
+    for (int r = 0; r < trainer->room.workers; r++) {
+        int first = 0;
+        while (memcmp(all[first].id, all[r].id, sizeof all[r].id) != 0) first++;
+        gpus += first == r;
+    }
+    return gpus * chip.peak_flops[ls_policy_is_16(&trainer->settings.policy) ? LS_PLAN_BF16 : LS_PLAN_FP32];
+}
+
+/* Over all steps: of what was measured, and of the data sheet. */
+static void add_mfu(json_t *object, const ls_run *run, const ls_device_usage *all) {
+    const ls_run_summary *summary = &run->loop.summary;
+    double rate = summary->step_s > 0 ? run->loop.flops * (double)summary->steps / summary->step_s : 0;
+    double sheet = datasheet_flops_s(run->trainer, all);
+    if (run->loop.peak_flops_s > 0 && rate > 0)
+        json_object_set_new(object, "mfu", json_real(rate / run->loop.peak_flops_s));
+    if (sheet > 0 && rate > 0) json_object_set_new(object, "mfu_of_datasheet", json_real(rate / sheet));
 }
 
 ls_status ls_train_print_done(const ls_run *run) {
@@ -210,5 +241,6 @@ ls_status ls_train_print_done(const ls_run *run) {
                                ls_cli_json_list(ls_layout_workers(&trainer->layout), arena_json, arenas));
     if (trainer->room.known)
         json_object_set_new(object, "gpu", ls_cli_json_list(ls_layout_workers(&trainer->layout), usage_json, usages));
+    if (trainer->room.known) add_mfu(object, run, usages);
     return ls_cli_print_json(object);
 }

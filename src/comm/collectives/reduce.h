@@ -28,8 +28,11 @@ ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype
                                     ls_status (*how)(ls_request *), ls_request **out);
 
 /* In a sum of bf16 only single groups are 16 bits wide. */
+static inline ls_dtype ls_reduce_dtype(ls_dtype dtype, ls_tree_node node) {
+    return dtype == LS_BF16 && node.count > 1 ? LS_F32 : dtype;
+}
 static inline ls_dtype ls_reduce_node_dtype(const ls_request *r, ls_tree_node node) {
-    return r->dtype == LS_BF16 && node.count > 1 ? LS_F32 : r->dtype;
+    return ls_reduce_dtype(r->dtype, node);
 }
 
 /* Bytes of this worker's parts outside its own shard of `shard_elems`. */

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "comm/peers/peers.h"
 
-enum { TABLE = 1024, OFFSET_BITS = 44, COUNTER_WORDS = 16, COUNTERS = (LS_QUEUES - LS_QUEUE_COMM) * 2 };
+enum { TABLE = 1024, OFFSET_BITS = 44, COUNTER_WORDS = 16, COUNTERS = (LS_QUEUE_RECEIVE - LS_QUEUE_COMM) * 2 };
+enum { COUNTER_BYTES = COUNTERS * COUNTER_WORDS * 8 };
 
 static const uint64_t number_mask = ((uint64_t)1 << (64 - OFFSET_BITS)) - 1,
                       offset_mask = ((uint64_t)1 << OFFSET_BITS) - 1;
@@ -43,13 +43,7 @@ typedef struct peer {
     const uint64_t *counters;
 } peer;
 
-typedef struct scratch {
-    void *memory;
-    size_t bytes;
-} scratch;
-
 struct ls_peers {
-    ls_device_guest guest; /* the first: the device knows the address */
     ls_world *world;
     ls_device *device;
     allocation *allocations;
@@ -57,34 +51,12 @@ struct ls_peers {
     table *table;
     uint64_t *counters; /* this worker's, on its device */
     uint64_t counted[COUNTERS];
-    scratch scratch[LS_QUEUES];
-    uint64_t watched_ns, waited_ns;
     peer peer[]; /* by local number in the world */
 };
 
-static ls_peers *peers_of(ls_device_guest *guest) { return (ls_peers *)(void *)guest; }
+/* ---- allocations ------------------------------------------------------------------------------------------------- */
 
-/* ---- the device's guest ------------------------------------------------------------------------------------------ */
-
-/* A worker that failed or is gone is known to the segment. One that is stopped is looked for when the wait has lasted
- * as long as a collective may; pauses of this very worker do not count. */
-static ls_status watch(ls_device_guest *guest) {
-    enum { SLICE_NS = 100000000 };
-    ls_peers *peers = peers_of(guest);
-    LS_TRY(ls_world_check(peers->world));
-    uint64_t now = ls_clock_ns(), since = now - peers->watched_ns;
-    if (since > (uint64_t)10 * SLICE_NS) peers->waited_ns = 0;
-    peers->watched_ns = now;
-    peers->waited_ns += since < SLICE_NS ? since : 0;
-    if ((double)peers->waited_ns * 1e-9 < peers->world->timeout_s) return LS_OK;
-    peers->waited_ns = 0;
-    ls_status status = ls_world_check_stopped(peers->world, peers->world->timeout_s);
-    if (status != LS_OK) ls_world_fail(peers->world, status);
-    return status;
-}
-
-static ls_status note_allocation(ls_device_guest *guest, void *memory, size_t bytes) {
-    ls_peers *peers = peers_of(guest);
+ls_status ls_peers_note(ls_peers *peers, void *memory, size_t bytes) {
     allocation *a = malloc(sizeof *a);
     if (!a) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors' memory");
     if (++peers->numbered > number_mask) peers->numbered = 1;
@@ -93,8 +65,7 @@ static ls_status note_allocation(ls_device_guest *guest, void *memory, size_t by
     return LS_OK;
 }
 
-static void forget_allocation(ls_device_guest *guest, void *memory) {
-    ls_peers *peers = peers_of(guest);
+void ls_peers_forget(ls_peers *peers, const void *memory) {
     for (allocation **at = &peers->allocations; *at; at = &(*at)->next) {
         allocation *a = *at;
         if (a->memory != memory) continue;
@@ -106,8 +77,7 @@ static void forget_allocation(ls_device_guest *guest, void *memory) {
     }
 }
 
-static void leave(ls_device_guest *guest) {
-    ls_peers *peers = peers_of(guest);
+void ls_peers_leave(ls_peers *peers) {
     ls_world *world = peers->world;
     for (int l = 0; l < world->local_size; l++)
         for (opened *o = peers->peer[l].opened, *next; o; o = next) {
@@ -115,11 +85,9 @@ static void leave(ls_device_guest *guest) {
             ls_device_close(peers->device, o->memory);
             free(o);
         }
-    for (int q = 0; q < LS_QUEUES; q++) ls_device_free(peers->device, peers->scratch[q].memory);
     ls_device_free(peers->device, peers->counters);
     if (peers->table) ls_heap_free(&world->heap, peers->table);
     world->segment.header->workers[world->local].peers = 0;
-    peers->device->guest = NULL;
     world->peers = NULL;
     for (allocation *a = peers->allocations, *next; a; a = next) {
         next = a->next;
@@ -140,8 +108,9 @@ static ls_status prepare(ls_peers *peers) {
     void *memory;
     LS_TRY(ls_heap_alloc(&world->heap, sizeof *peers->table, false, &memory));
     peers->table = memory;
-    LS_TRY(ls_device_alloc(peers->device, (size_t)COUNTERS * COUNTER_WORDS * sizeof(uint64_t), &memory));
+    LS_TRY(ls_device_alloc(peers->device, COUNTER_BYTES, &memory));
     peers->counters = memory;
+    peers->device->shared_bytes += COUNTER_BYTES;
     LS_TRY(ls_device_finish(peers->device)); /* they are zero before anybody looks */
     LS_TRY(ls_peers_place(peers, memory, 1, &peers->table->counters));
     world->segment.header->workers[world->local].peers = ls_segment_offset(&world->segment, peers->table);
@@ -156,14 +125,12 @@ ls_status ls_peers_open(ls_world *world, ls_device *device) {
     }
     ls_peers *peers = calloc(1, sizeof *peers + sizeof(peer) * (size_t)world->local_size);
     if (!peers) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->local_size);
-    peers->guest = (ls_device_guest){watch, note_allocation, forget_allocation, leave};
     peers->world = world;
     peers->device = device;
     world->peers = peers;
-    device->guest = &peers->guest;
     if (prepare(peers) != LS_OK) {
         tell_staging(world, ls_status_message());
-        leave(&peers->guest);
+        ls_peers_leave(peers);
     }
     return LS_OK;
 }
@@ -274,17 +241,4 @@ ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *va
 
 const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind) {
     return comm->world->peers->peer[worker_of(comm, local)].counters + counter_number(comm, kind) * COUNTER_WORDS;
-}
-
-ls_status ls_peers_scratch(const ls_comm *comm, size_t bytes, void **out) {
-    ls_peers *peers = comm->world->peers;
-    scratch *s = &peers->scratch[comm->queue];
-    if (s->bytes < bytes) {
-        ls_device_free(peers->device, s->memory);
-        *s = (scratch){0};
-        LS_TRY(ls_device_alloc(peers->device, bytes, &s->memory));
-        s->bytes = bytes;
-    }
-    *out = s->memory;
-    return LS_OK;
 }

@@ -15,7 +15,7 @@
  *   2. Nobody's tensor is touched before its `ready`, and its owner does not touch it again before all readers' and
  *      writers' `done`.
  *   3. A worker that is gone does not signal. Hosts that wait for their device therefore look after the others
- *      meanwhile (ls_device_guest).
+ *      meanwhile (ls_device_guest: tensors.c).
  *
  * Sums have the order of the tree (reduce_plan.h), so they have the bits of all other ways to compute them. */
 #ifndef LS_COMM_PEERS_PEERS_H
@@ -30,15 +30,19 @@ typedef struct ls_peers ls_peers;
 /* Lets the other workers of this machine find the device's memory, from now until it is destroyed; says so where it
  * cannot, and tensors then go through the host. Communicators that are made after it may use it. */
 ls_status ls_peers_open(ls_world *world, ls_device *device);
+/* What the device allocated, and is about to free; and that it goes. */
+ls_status ls_peers_note(ls_peers *peers, void *memory, size_t bytes);
+void ls_peers_forget(ls_peers *peers, const void *memory);
+void ls_peers_leave(ls_peers *peers);
 /* Finds the counters of the local members; false, said once, where one of them cannot be reached. */
 bool ls_peers_meet(ls_comm *comm);
 
 /* Whether tensors of this device move between the members, or to and from the one, by their devices. */
 static inline bool ls_peers_reach_all(const ls_device *device, const ls_comm *comm) {
-    return comm->peers && device->guest && comm->machines == 1 && comm->size > 1;
+    return comm->peers && device == comm->world->device && comm->machines == 1 && comm->size > 1;
 }
 static inline bool ls_peers_reach(const ls_device *device, const ls_comm *comm, int rank) {
-    return comm->peers && device->guest && rank >= 0 && rank < comm->size && rank != comm->rank &&
+    return comm->peers && device == comm->world->device && rank >= 0 && rank < comm->size && rank != comm->rank &&
            comm->machine_of[rank] == comm->machine;
 }
 
@@ -53,8 +57,6 @@ typedef enum ls_peers_count { LS_PEERS_READY, LS_PEERS_DONE } ls_peers_count;
 ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *value);
 /* A local member's counter. */
 const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind);
-/* Memory of the device for partial sums on the communicator's queue. */
-ls_status ls_peers_scratch(const ls_comm *comm, size_t bytes, void **out);
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */
 
@@ -77,7 +79,9 @@ ls_status ls_peers_launch(ls_device *device, ls_request *request, ls_request **o
 
 /* ---- sum.c ------------------------------------------------------------------------------------------------------- */
 
-/* Enqueues the sum of the plan over `elems` elements of its sources. `out` may be one of the fp32 sources. */
-ls_status ls_peers_sum(const ls_request *request, const void *const *sources, void *out, size_t elems);
+/* Enqueues the sum of a program of the request's plan over `elems` elements of its sources, which lie at `sources`.
+ * `out` may be one of the fp32 sources. */
+ls_status ls_peers_sum(const ls_request *request, const ls_tree_program *program, const ls_reduce_source *of, int count,
+                       const void *const *sources, void *out, size_t elems);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "comm/collectives/reduce.h"
 #include "comm/peers/peers.h"
+#include "comm/tensors.h"
 #include "device/ops.h"
 
 enum { PIECE_ELEMS = 1 << 18 };
@@ -22,7 +23,11 @@ typedef struct part {
 
 typedef struct sum {
     ls_device *device;
-    const part *parts;
+    const ls_reduce_source *of;
+    int count; /* of sources */
+    ls_dtype dtype;
+    part *parts; /* the last one is the whole */
+    int whole;
     const void **sources; /* of the piece */
     char *scratch;
     size_t elems;
@@ -32,14 +37,16 @@ static int most(int a, int b) { return a > b ? a : b; }
 
 static bool is_read_in_place(const part *p) { return p->left < 0 && p->dtype == LS_F32; }
 
-/* The parts of the plan's program; the last one is the whole. */
-static int list_parts(const ls_request *r, part *parts, int *stack) {
-    const ls_tree_program *program = &r->plan->whole;
+static ls_dtype dtype_of(const sum *s, int source) { return ls_reduce_dtype(s->dtype, s->of[source].node); }
+
+/* The parts of the program. */
+static void list_parts(sum *s, const ls_tree_program *program, int *stack) {
+    part *parts = s->parts;
     int n = 0, depth = 0;
     for (int i = 0; i < program->length; i++) {
         int source = program->steps[i];
         if (source >= 0) {
-            parts[n] = (part){-1, -1, source, 1, true, ls_reduce_node_dtype(r, r->plan->sources[source].node), 0};
+            parts[n] = (part){-1, -1, source, 1, true, dtype_of(s, source), 0};
         } else {
             int left = stack[depth - 2], right = stack[depth - 1];
             const part *a = &parts[left], *b = &parts[right];
@@ -53,7 +60,11 @@ static int list_parts(const ls_request *r, part *parts, int *stack) {
         }
         stack[depth++] = n++;
     }
-    return n;
+    s->whole = n - 1;
+}
+
+static size_t needed_bytes(const sum *s) {
+    return s->parts[s->whole].plain ? 0 : (size_t)s->parts[s->whole].needs * PIECE_ELEMS * sizeof(float);
 }
 
 static ls_status tree(const sum *s, const void *const *sources, ls_dtype dtype, int count, float *out) {
@@ -75,38 +86,69 @@ static ls_status add_up(const sum *s, int number, int at, float *out) {
     return tree(s, both, LS_F32, 2, out);
 }
 
-static ls_status add_pieces(sum *s, const ls_request *r, int whole, const void *const *sources, float *out,
-                            size_t elems) {
-    size_t piece = s->parts[whole].plain ? elems : PIECE_ELEMS;
+static ls_status add_pieces(sum *s, const void *const *sources, float *out, size_t elems) {
+    size_t piece = s->parts[s->whole].plain ? elems : PIECE_ELEMS;
     for (size_t at = 0; at < elems; at += piece) {
         s->elems = elems - at < piece ? elems - at : piece;
-        for (int i = 0; i < r->plan->n_sources; i++)
-            s->sources[i] =
-                (const char *)sources[i] + at * ls_dtype_bytes(ls_reduce_node_dtype(r, r->plan->sources[i].node));
-        LS_TRY(add_up(s, whole, 0, out + at));
+        for (int i = 0; i < s->count; i++)
+            s->sources[i] = (const char *)sources[i] + at * ls_dtype_bytes(dtype_of(s, i));
+        LS_TRY(add_up(s, s->whole, 0, out + at));
     }
     return LS_OK;
 }
 
-ls_status ls_peers_sum(const ls_request *r, const void *const *sources, void *out, size_t elems) {
+static ls_status prepare(sum *s, ls_region *lists, const ls_tree_program *program) {
+    s->parts = ls_region_take(lists, (size_t)program->length, sizeof *s->parts);
+    int *stack = ls_region_take(lists, (size_t)program->length, sizeof *stack);
+    s->sources = ls_region_take(lists, (size_t)s->count, sizeof *s->sources);
+    if (lists->is_short) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", s->count);
+    list_parts(s, program, stack);
+    return LS_OK;
+}
+
+ls_status ls_peers_sum(const ls_request *r, const ls_tree_program *program, const ls_reduce_source *of, int count,
+                       const void *const *sources, void *out, size_t elems) {
     if (elems == 0) return LS_OK;
-    size_t length = (size_t)r->plan->whole.length;
+    sum s = {.device = r->tensors->device, .of = of, .count = count, .dtype = r->dtype};
     ls_region lists = {0};
-    part *parts = ls_region_take(&lists, length, sizeof *parts);
-    int *stack = ls_region_take(&lists, length, sizeof *stack);
-    const void **piece = ls_region_take(&lists, (size_t)r->plan->n_sources, sizeof *piece);
+    void *scratch = NULL;
+    ls_status status;
+    LS_TRY_OUT(prepare(&s, &lists, program));
+    if (needed_bytes(&s)) LS_TRY_OUT(ls_comm_scratch(r->comm, LS_SCRATCH_SUMS, needed_bytes(&s), &scratch));
+    s.scratch = scratch;
+    LS_TRY_OUT(add_pieces(&s, sources, out, elems));
+out:
+    ls_region_free(&lists);
+    return status;
+}
+
+/* ---- how much scratch -------------------------------------------------------------------------------------------- */
+
+ls_status ls_tensor_sum_bytes(int size, const ls_runs *runs, ls_dtype dtype, size_t *bytes) {
+    int groups = runs ? runs->groups : size;
+    sum s = {.dtype = dtype};
+    ls_region lists = {0};
+    ls_tree_program program = {0};
     ls_status status = LS_OK;
+    ls_reduce_source *of = ls_region_take(&lists, (size_t)groups, sizeof *of);
+    ls_tree_node *nodes = ls_region_take(&lists, (size_t)groups, sizeof *nodes);
+    *bytes = 0;
     if (lists.is_short) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", r->plan->n_sources);
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d groups", groups);
         goto out;
     }
-    int whole = list_parts(r, parts, stack) - 1;
-    void *scratch = NULL;
-    if (!parts[whole].plain)
-        LS_TRY_OUT(ls_peers_scratch(r->comm, (size_t)parts[whole].needs * PIECE_ELEMS * sizeof(float), &scratch));
-    sum s = {.device = r->tensors->device, .parts = parts, .sources = piece, .scratch = scratch};
-    LS_TRY_OUT(add_pieces(&s, r, whole, sources, out, elems));
+    for (int r = 0; r < size; r++) {
+        int first = runs && runs->bounds ? runs->bounds[r] : (int)((int64_t)groups * r / size);
+        int end = runs && runs->bounds ? runs->bounds[r + 1] : (int)((int64_t)groups * (r + 1) / size);
+        s.count += ls_tree_cover(groups, first, end, nodes + s.count);
+    }
+    for (int i = 0; i < s.count; i++) of[i].node = nodes[i];
+    s.of = of;
+    LS_TRY_OUT(ls_tree_program_make((ls_tree_node){0, groups}, nodes, s.count, &program));
+    LS_TRY_OUT(prepare(&s, &lists, &program));
+    *bytes = needed_bytes(&s);
 out:
+    ls_tree_program_free(&program);
     ls_region_free(&lists);
     return status;
 }

@@ -34,26 +34,26 @@ static ls_status check_mpi(int code, const char *what) {
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 typedef struct lanes {
-    MPI_Comm lane[2]; /* by ls_net_lane */
+    MPI_Comm lane[LS_NET_LANES];
 } lanes;
 
 static ls_status comm_open(ls_comm *parent, ls_comm *comm, int color, int key) {
     MPI_Comm from = parent ? ((lanes *)parent->net)->lane[LS_NET_COLLECTIVE] : MPI_COMM_WORLD;
-    MPI_Comm made[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+    MPI_Comm made[LS_NET_LANES];
     LS_TRY(check_mpi(MPI_Comm_split(from, comm ? color : MPI_UNDEFINED, key, &made[0]), "MPI_Comm_split"));
     if (!comm) return LS_OK;
-    LS_TRY(check_mpi(MPI_Comm_dup(made[0], &made[1]), "MPI_Comm_dup"));
+    for (int i = 1; i < LS_NET_LANES; i++) LS_TRY(check_mpi(MPI_Comm_dup(made[0], &made[i]), "MPI_Comm_dup"));
     lanes *l = malloc(sizeof *l);
     if (!l) return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
     memcpy(l->lane, made, sizeof made);
-    for (int i = 0; i < 2; i++) MPI_Comm_set_errhandler(l->lane[i], MPI_ERRORS_RETURN);
+    for (int i = 0; i < LS_NET_LANES; i++) MPI_Comm_set_errhandler(l->lane[i], MPI_ERRORS_RETURN);
     comm->net = l;
     return LS_OK;
 }
 
 static void comm_close(ls_comm *comm) {
     lanes *l = comm->net;
-    for (int i = 0; i < 2; i++) MPI_Comm_free(&l->lane[i]);
+    for (int i = 0; i < LS_NET_LANES; i++) MPI_Comm_free(&l->lane[i]);
     free(l);
     comm->net = NULL;
 }
@@ -111,6 +111,11 @@ static ls_status net_test(ls_net_request *request, bool *done) {
     }
     *done = request->pieces == 0;
     return LS_OK;
+}
+
+static void net_poke(void) {
+    int there;
+    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
 }
 
 /* ---- the world --------------------------------------------------------------------------------------------------- */
@@ -285,7 +290,8 @@ const ls_transport ls_transport_mpi = {.name = "mpi",
                                        .comm_close = comm_close,
                                        .send = net_send,
                                        .recv = net_recv,
-                                       .test = net_test};
+                                       .test = net_test,
+                                       .poke = net_poke};
 #else
 typedef int ls_transport_mpi_is_not_built; /* a file must hold something */
 #endif

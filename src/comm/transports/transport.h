@@ -23,7 +23,13 @@ typedef struct ls_net_request {
 } ls_net_request;
 
 /* Collectives and messages of users must not be mistaken for each other. */
-typedef enum ls_net_lane { LS_NET_COLLECTIVE, LS_NET_MESSAGE } ls_net_lane;
+typedef enum ls_net_lane {
+    LS_NET_COLLECTIVE,
+    LS_NET_MESSAGE,
+    LS_NET_ASKED, /* for tensors that links move: a receiver is ready, and a sender has sent (links/messages.c) */
+    LS_NET_SENT,
+    LS_NET_LANES
+} ls_net_lane;
 
 typedef struct ls_transport {
     const char *name;
@@ -39,6 +45,8 @@ typedef struct ls_transport {
     ls_status (*recv)(ls_comm *comm, ls_net_lane lane, int from, int tag, void *data, size_t bytes,
                       ls_net_request *out);
     ls_status (*test)(ls_net_request *request, bool *done);
+    /* Lets messages under way come on while nobody asks for them. */
+    void (*poke)(void);
 } ls_transport;
 
 extern const ls_transport ls_transport_self, ls_transport_shm;

@@ -55,8 +55,7 @@ static void paint(canvas *c, const int32_t contrast[3]) {
     size_t begin, end;
     ls_raster_cover(&c->raster, c->cover, &begin, &end);
     for (uint32_t channel = 0; channel < c->channels; channel++)
-        for (size_t i = begin; i < end; i++)
-            c->level[channel][i] += contrast[channel] * c->cover[i] / LS_RASTER_FULL;
+        for (size_t i = begin; i < end; i++) c->level[channel][i] += contrast[channel] * c->cover[i] / LS_RASTER_FULL;
 }
 
 static void draw_contrast(const canvas *c, pen *p, int32_t low, int32_t high, int32_t contrast[3]) {

@@ -12,15 +12,16 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/modules.h"
+#include "device/cuda/nccl.h"
 #include "device/dry.h"
 #include "device/dtype.h"
 
 enum {
     EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
-    PIECES = 4,
-    LISTS_EACH = 16, /* of a queue */
-    LISTS = LISTS_EACH * LS_QUEUES,
+    PIECES = 8,
+    LISTS_EACH = 16,                       /* of a queue */
+    LISTS = LISTS_EACH * LS_QUEUE_RECEIVE, /* no kernel runs on the last queue */
     LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
     FLAGS_BYTES = LS_CUDA_FLAGS * (int)sizeof(uint32_t),
     PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
@@ -64,6 +65,7 @@ typedef struct cuda_device {
     unsigned next_piece, next_list[LS_QUEUES];
     void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
     char name[32], about[128];
+    bool blamed; /* others were looked for after a failure */
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
@@ -76,8 +78,28 @@ static void *const nowhere = (void *)(uintptr_t)4096;
 
 static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)memory; }
 
-#define CALL(cuda, name, ...)                                                                                          \
+#define ASK(cuda, name, ...)                                                                                           \
     LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
+#define CALL(cuda, name, ...)                                                                                          \
+    LS_TRY(blame(cuda, ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu)))
+
+/* When another worker is gone its memory is gone from under kernels that read it, so it is to blame for what a GPU says
+ * then. A moment passes until it is known to be gone. */
+static ls_status blame(cuda_device *cuda, ls_status status) {
+    enum { TRIES = 500, TRY_US = 1000 };
+    ls_device_guest *guest = cuda->base.guest;
+    if (status != LS_ERR_FAILED || !guest || cuda->blamed) return status;
+    cuda->blamed = true;
+    for (int i = 0; i < TRIES; i++) {
+        ls_status other = guest->watch(guest);
+        if (other != LS_OK) {
+            cuda->lost = true;
+            return other;
+        }
+        ls_clock_sleep_us(TRY_US);
+    }
+    return status;
+}
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
@@ -87,7 +109,7 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
         CUresult result = ask(cuda, event);
         if (result != CUDA_ERROR_NOT_READY) {
             cuda->lost = result != CUDA_SUCCESS;
-            return ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu);
+            return blame(cuda, ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu));
         }
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
@@ -149,6 +171,13 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
     return wait_until(cuda, ask_event, cuda->events[event.queue][event.number % EVENTS]);
+}
+
+static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
+    cuda_device *cuda = cuda_of(device);
+    LS_TRY(check_event(cuda, event));
+    *out = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]) == CUDA_SUCCESS;
+    return LS_OK; /* a GPU that failed says so to those who wait for it */
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -298,6 +327,8 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     CALL(cuda, cuDeviceGetUuid, out->id, cuda->handle);
     CALL(cuda, cuMemGetInfo, &out->free, &out->total);
     out->modules = ls_cuda_modules_bytes(cuda->modules);
+    out->links = device->linked_bytes;
+    out->shared = device->shared_bytes;
     out->lists = LISTS_BYTES + FLAGS_BYTES;
     out->pinned = PINNED_BYTES;
     return LS_OK;
@@ -308,7 +339,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
 static ls_status share_memory(ls_device *device, void *memory, ls_memory_handle *out) {
     cuda_device *cuda = cuda_of(device);
     CUipcMemHandle handle;
-    CALL(cuda, cuIpcGetMemHandle, &handle, address(memory));
+    ASK(cuda, cuIpcGetMemHandle, &handle, address(memory));
     memcpy(out->bytes, handle.reserved, sizeof out->bytes);
     return LS_OK;
 }
@@ -319,7 +350,7 @@ static ls_status open_memory(ls_device *device, const ls_memory_handle *handle, 
     CUdeviceptr memory = 0;
     memcpy(ipc.reserved, handle->bytes, sizeof ipc.reserved);
     *out = NULL;
-    CALL(cuda, cuIpcOpenMemHandle, &memory, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    ASK(cuda, cuIpcOpenMemHandle, &memory, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     *out = (void *)(uintptr_t)memory;
     return LS_OK;
 }
@@ -341,6 +372,30 @@ static ls_status await_counter(ls_device *device, const uint64_t *counter, uint6
     return LS_OK;
 }
 
+/* ---- devices of other machines ----------------------------------------------------------------------------------- */
+
+static ls_status make_link_id(ls_device *device, ls_link_id *out) {
+    (void)device;
+    return ls_nccl_id(out);
+}
+
+static ls_status open_link(ls_device *device, const ls_link_id *id, int member, int members, ls_link **out) {
+    (void)device;
+    return ls_nccl_open(id, member, members, out);
+}
+
+static ls_status link_settled(ls_device *device, ls_link *link, bool *out) {
+    (void)device;
+    return ls_nccl_settled(link, out);
+}
+
+static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count) {
+    return ls_nccl_move(link, pieces, count, stream_of(cuda_of(device)));
+}
+
+/* Where the GPU itself is at fault NCCL could wait for it for ever. */
+static void close_link(ls_device *device, ls_link *link) { ls_nccl_close(link, cuda_of(device)->lost); }
+
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
@@ -361,7 +416,7 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     memcpy(parameters, &args, sizeof args);
     CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z,
                                                    threads, 1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
-    return ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu);
+    return blame(cuda, ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu));
 }
 
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out) {
@@ -387,7 +442,7 @@ ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *m, ls_cu
     static const int types[] = {[LS_F32] = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                                 [LS_BF16] = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                                 [LS_F16] = CU_TENSOR_MAP_DATA_TYPE_FLOAT16};
-    const cuda_device *cuda = cuda_of(device);
+    cuda_device *cuda = cuda_of(device);
     const uint64_t sizes[3] = {m->sizes[0], m->sizes[1], m->sizes[2]}, bytes = ls_dtype_bytes(m->dtype);
     const uint64_t strides[2] = {m->strides[0] * bytes, m->strides[1] * bytes};
     const uint32_t box[3] = {m->box[0], m->box[1], 1}, steps[3] = {1, 1, 1};
@@ -416,7 +471,8 @@ size_t ls_cuda_blocks(ls_device *device, size_t n) {
 
 ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit) {
     const cuda_device *cuda = cuda_of(device);
-    if (unit == LS_UNIT_CHAIN || (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
+    if (unit == LS_UNIT_CHAIN ||
+        (unit == LS_UNIT_HGMMA && (is_dry(cuda) || cuda->capability == LS_CUDA_HGMMA_CAPABILITY)))
         return LS_OK;
     if (unit != LS_UNIT_HGMMA)
         return ls_fail(LS_ERR_INPUT, "matrix unit %s is not on a GPU; use hgmma or chain", ls_unit_name(unit));
@@ -485,6 +541,12 @@ static const ls_device_calls cuda_calls = {
     .close = close_memory,
     .signal = signal_counter,
     .await = await_counter,
+    .passed = has_passed,
+    .link_id = make_link_id,
+    .link_open = open_link,
+    .link_settled = link_settled,
+    .link_move = move_pieces,
+    .link_close = close_link,
     .lend = lend_memory,
     .take_back = take_back_memory,
     .usage = get_usage,
@@ -539,7 +601,8 @@ ls_status ls_device_open_cuda(int gpu, ls_device **out) {
     cuda->gpu = gpu;
     cuda->patience_s = ls_cuda_patience_s(WAIT_LIMIT_S);
     (void)snprintf(cuda->name, sizeof cuda->name, "cuda:%d", gpu);
-    cuda->base = (ls_device){.name = cuda->name, .about = cuda->about, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
+    cuda->base = (ls_device){
+        .name = cuda->name, .about = cuda->about, .align = ALIGN_BYTES, .calls = &cuda_calls, .ops = &ls_cuda_ops};
     ls_status status = open_gpu(cuda);
     if (status != LS_OK) {
         destroy_cuda(&cuda->base);

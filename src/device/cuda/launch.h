@@ -31,9 +31,9 @@ ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);
 /* What an operation may ask for at most where it can do with less. */
 size_t ls_cuda_scratch_limit(ls_device *device);
 
-/* How the copy engine finds tiles of heads, 16-bit numbers: coordinates are element, head, row and sequence, counts[] of
- * each; strides[] of the last three are in bytes; a tile has 64 elements and `rows` rows, +0 where there are none. False
- * where the GPU has no such engine, or it does not take these strides. */
+/* How the copy engine finds tiles of heads, 16-bit numbers: coordinates are element, head, row and sequence, counts[]
+ * of each; strides[] of the last three are in bytes; a tile has 64 elements and `rows` rows, +0 where there are none.
+ * False where the GPU has no such engine, or it does not take these strides. */
 bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
                        ls_cuda_tensor_map *out);
 

@@ -130,8 +130,7 @@ static ls_status extend_anew(ls_partition *partition, size_t rows, const int32_t
     LS_TRY(ls_partition_set_tokens(partition, partition->host_ids, NULL));
     LS_TRY(forward_chunks(partition, NULL, 0, 1, true));
     const float *all = partition->nn.scratch.logits;
-    return share_logits(partition, has_head(partition) ? all + (rows - 1) * partition->nn.own.logits : NULL,
-                        logits);
+    return share_logits(partition, has_head(partition) ? all + (rows - 1) * partition->nn.own.logits : NULL, logits);
 }
 
 ls_status ls_partition_extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits) {

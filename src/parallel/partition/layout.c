@@ -229,6 +229,28 @@ static void lay_scratch(ls_partition *partition, ls_arena *arena) {
         }
 }
 
+static ls_status more_for(const ls_partition *partition, const ls_runs *runs, size_t *most) {
+    size_t bytes;
+    LS_TRY(ls_tensor_sum_bytes(partition->setup.layout.dp, runs, ls_partition_wire(partition), &bytes));
+    if (bytes > *most) *most = bytes;
+    return LS_OK;
+}
+
+/* What a device needs to add up gradients of several workers, where it gets scratch at all. */
+static ls_status lay_sums(ls_partition *partition, ls_arena *arena) {
+    const ls_partition_setup *setup = &partition->setup;
+    const ls_rounds *rounds = &partition->rounds;
+    size_t bytes = 0;
+    if (!setup->scratch_bytes || !setup->train || setup->layout.dp < 2) return LS_OK;
+    if (!ls_partition_rounds(partition))
+        LS_TRY(more_for(partition, &(ls_runs){setup->G, partition->group_bounds}, &bytes));
+    for (int i = 0; ls_partition_rounds(partition) && i < rounds->first[rounds->rounds]; i++)
+        LS_TRY(more_for(partition, &(ls_runs){rounds->nodes[i].node.count, rounds->nodes[i].bounds}, &bytes));
+    partition->lent_sums_bytes = bytes;
+    partition->lent_sums = bytes ? ls_arena_take(arena, "communication", bytes) : NULL;
+    return LS_OK;
+}
+
 ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
     ls_partition *partition = ctx;
     const ls_partition_setup *setup = &partition->setup;
@@ -258,6 +280,7 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
     partition->sums = ls_arena_take_array(arena, "scratch", ls_partition_sum_words(partition), sizeof(int64_t));
     partition->hashes = ls_arena_take_array(arena, "scratch", partition->hash_room, sizeof *partition->hashes);
     if (setup->scratch_bytes) partition->lent = ls_arena_take(arena, "scratch", setup->scratch_bytes);
+    LS_TRY(lay_sums(partition, arena));
     lay_scratch(partition, arena); /* last: its phases give their place up */
     return LS_OK;
 }

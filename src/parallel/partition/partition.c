@@ -311,6 +311,8 @@ ls_status ls_partition_create(ls_model *model, ls_device *device, const ls_parti
     ls_memory_source source = {.alloc = alloc, .release = release, .ctx = device, .align = device->align};
     LS_TRY_OUT(ls_arena_build(ls_partition_layout, partition, &source, &partition->arena));
     if (partition->lent) ls_device_lend(device, partition->lent, setup->scratch_bytes);
+    if (partition->dp && partition->lent_sums)
+        ls_tensor_lend(device, partition->dp, partition->lent_sums, partition->lent_sums_bytes);
     LS_TRY_OUT(fill_rope(partition));
     *out = partition;
     return LS_OK;
@@ -322,6 +324,8 @@ out:
 void ls_partition_destroy(ls_partition *partition) {
     if (!partition) return;
     if (partition->lent) ls_device_take_back(partition->device, partition->lent);
+    if (partition->dp && partition->lent_sums)
+        ls_tensor_take_back(partition->device, partition->dp, partition->lent_sums);
     if (partition->arena.memory) release(partition->device, partition->arena.memory);
     free_lists(partition);
     free(partition);

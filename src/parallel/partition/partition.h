@@ -120,7 +120,7 @@ void ls_partition_leave_out(ls_partition *partition, const bool *absent);
  * until ls_partition_square_norm(), or ls_partition_losses(), brings them. */
 ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
 /* While the device works on a step of this feed: reads the images with which this worker begins the next one, those of
- * sequences B … of the batch. A step whose batch has that number finds them, unless something else was read since. */
+ * sequences B … of the batch, and has them copied when the device has come so far. A step whose batch has that number finds them, unless something else was read since. */
 ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed);
 /* Adds the losses of the step that this worker reports. */
 ls_status ls_partition_losses(ls_partition *partition, ls_loss_sum *loss);

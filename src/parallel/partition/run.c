@@ -47,9 +47,9 @@ static ls_status read_images(ls_partition *partition, const ls_chunk *chunk, con
 }
 
 static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
-                             size_t begin, size_t end) {
+                             size_t begin, size_t end, size_t ahead) {
     size_t elems = (end - begin) * ls_extent_elems(partition->model->blocks[0].image.in);
-    LS_TRY(read_images(partition, chunk, feed, begin, end, 0));
+    LS_TRY(read_images(partition, chunk, feed, begin, end, ahead));
     partition->nn.images = partition->pixels;
     partition->nn.targets = partition->targets;
     if (partition->fed.on_device) return LS_OK;
@@ -58,9 +58,11 @@ static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, con
     LS_TRY(ls_device_copy_in(partition->device, partition->targets, partition->host_targets,
                              (end - begin) * sizeof(int32_t)));
     partition->fed.on_device = true;
+    partition->fed.is_ahead = ahead > 0;
     return LS_OK;
 }
 
+/* Whatever reads the images of this step has been enqueued in front of the copy. */
 ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed) {
     int number = partition->setup.place.pp;
     for (int i = 0; partition->pixels && feed->batch && i < partition->schedule.count[number]; i++) {
@@ -68,7 +70,7 @@ ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed 
         const ls_chunk *chunk = &partition->chunks[action->chunk];
         const ls_micro *micro = &partition->micros.micro[action->micro];
         if (micro->begin < micro->end && (chunk->has_embedding || chunk->has_head))
-            return read_images(partition, chunk, feed, micro->begin, micro->end, partition->setup.B);
+            return feed_images(partition, chunk, feed, micro->begin, micro->end, partition->setup.B);
     }
     return LS_OK;
 }
@@ -77,7 +79,7 @@ ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed 
 ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                                    size_t begin, size_t end) {
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
-    if (partition->pixels) return feed_images(partition, chunk, feed, begin, end);
+    if (partition->pixels) return feed_images(partition, chunk, feed, begin, end, 0);
     LS_TRY(feed->read(feed->ctx, begin, end, partition->host_ids, partition->host_targets));
     return ls_partition_set_tokens(partition, partition->host_ids, partition->host_targets);
 }
@@ -311,7 +313,9 @@ ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float s
     partition->nn.loss_scale = start;
     partition->nn.dropout.seed = partition->setup.seed;
     partition->nn.dropout.step = step;
-    partition->fed.on_device = false; /* a pass that is made again takes nothing from the one before */
+    /* A pass that is made again takes nothing from the one before. */
+    partition->fed.on_device = partition->fed.on_device && partition->fed.is_ahead;
+    partition->fed.is_ahead = false;
     for (int i = 0; i < partition->schedule.count[number]; i++)
         LS_TRY(ls_partition_run_action(partition, &partition->schedule.actions[number][i], feed));
     return ls_partition_drain(partition);

@@ -40,6 +40,7 @@ typedef struct ls_fed_images {
     uint64_t batch; /* 0: one without number, or none */
     size_t begin, end;
     bool with_pixels, on_device;
+    bool is_ahead; /* of its step */
 } ls_fed_images;
 
 /* Buffers on their way to another stage, used in turn. */
@@ -76,7 +77,9 @@ struct ls_partition {
     ls_model *model;
     ls_device *device;
     ls_partition_setup setup;
-    void *lent; /* piece of the arena that the device uses, or NULL */
+    void *lent;      /* piece of the arena that the device uses, or NULL */
+    void *lent_sums; /* that sums of gradients over workers use, or NULL */
+    size_t lent_sums_bytes;
     ls_arena arena;
     ls_nn nn;
     ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */

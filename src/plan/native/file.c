@@ -10,8 +10,8 @@
 
 static const char *const form_names[3] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
 static const char *const op_names[LS_NATIVE_OPS] = {"all-reduce", "reduce-scatter", "all-gather", "send"};
-static const char *const type_names[LS_NATIVE_TYPES] = {"fp32", "bf16", "bf16/bfmmla", "bf16/avx512-bf16", "bf16/amx",
-                                                          "bf16/hgmma"};
+static const char *const type_names[LS_NATIVE_TYPES] = {"fp32",     "bf16",      "bf16/bfmmla", "bf16/avx512-bf16",
+                                                        "bf16/amx", "bf16/hgmma"};
 static const char *const pass_types[2] = {"fp32", "bf16"};
 static const char *const directions[2] = {"forward", "backward"};
 

@@ -1,5 +1,5 @@
-/* attention_hgmma.c: attention with the matrix unit of Hopper GPUs, on any CPU; docs/arithmetic.md, "Attention", has the
- * formulas.
+/* attention_hgmma.c: attention with the matrix unit of Hopper GPUs, on any CPU; docs/arithmetic.md, "Attention", has
+ * the formulas.
  *
  * Eight queries (or keys) are worked on together, as many as a tile of the unit's sums has rows. What lies behind the
  * last of them, or behind the end of a granule, is +0, and no result of it is kept. Numbers of all types are 16 bits
@@ -127,7 +127,8 @@ static void forward_block(const ls_attention *a, size_t head, size_t query, size
         granules weights = {{{0}}};
         for (size_t r = 0; r < count; r++)
             for (size_t j = 0; j < GRANULE; j++) {
-                float factor = first_key + key + j <= query + r ? drop_factor(a, head, query + r, first_key + key + j) : 1;
+                float factor =
+                    first_key + key + j <= query + r ? drop_factor(a, head, query + r, first_key + key + j) : 1;
                 weights.row[r][j] = rounded(scores[r][key + j] * factor, a->act);
             }
         add_rows(sums, stride, &weights, v, first_key + key, a->head_size, a->act);
@@ -173,7 +174,8 @@ static void weights_of(const ls_attention *a, size_t head, size_t query, size_t 
         float log2_l = v16_first(v16_log(v16_set1(a->l[stat]))) * 0x1.715476p+0f;
         float all = fmaf(a->m[stat], scale2, log2_l);
         for (size_t j = 0; j < TILE && key + j <= query + r; j++) {
-            float weight = unit_exp2(fmaf(scores[r][j], scale2, -all)), factor = drop_factor(a, head, query + r, key + j);
+            float weight = unit_exp2(fmaf(scores[r][j], scale2, -all)),
+                  factor = drop_factor(a, head, query + r, key + j);
             p[r][j] = rounded(weight * factor, a->act);
             ds[r][j] = rounded(weight * (dp[r][j] * factor - a->dots[stat]), a->act);
         }

@@ -1,5 +1,5 @@
-/* exp2.h: 2^x of the special function unit of Hopper GPUs by its formula (docs/elementary.md, "exp2 of a GPU"), in whole
- * numbers, so that any CPU has its bits. */
+/* exp2.h: 2^x of the special function unit of Hopper GPUs by its formula (docs/elementary.md, "exp2 of a GPU"), in
+ * whole numbers, so that any CPU has its bits. */
 #ifndef LS_DEVICE_CPU_PORTABLE_EXP2_H
 #define LS_DEVICE_CPU_PORTABLE_EXP2_H
 
@@ -13,7 +13,8 @@
 static const struct {
     uint32_t value, slope, curve;
 } exp2_parts[64] = {
-#define P(value, slope, curve) {value, slope, curve}
+#define P(value, slope, curve)                                                                                         \
+    { value, slope, curve }
     P(33554435, 22713, 494), P(33919818, 22960, 501), P(34289182, 23210, 506), P(34662565, 23463, 511),
     P(35040018, 23718, 518), P(35421577, 23977, 521), P(35807292, 24238, 527), P(36197209, 24502, 532),
     P(36591372, 24768, 541), P(36989825, 25038, 546), P(37392616, 25311, 551), P(37799797, 25586, 559),

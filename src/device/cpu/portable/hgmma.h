@@ -1,5 +1,5 @@
-/* hgmma.h: the matrix unit of Hopper GPUs by its formula (docs/arithmetic.md, "Matrix units"), in whole numbers, so that
- * any CPU has its bits. Shared by matmuls (hgmma.c) and attention (attention_hgmma.c).
+/* hgmma.h: the matrix unit of Hopper GPUs by its formula (docs/arithmetic.md, "Matrix units"), in whole numbers, so
+ * that any CPU has its bits. Shared by matmuls (hgmma.c) and attention (attention_hgmma.c).
  *
  * A number is significand · 2^exponent, and 17 of them are added at once: 16 products, not normalised, and c. All are
  * shifted to the largest exponent, where bits behind the 25th behind the point are cut off; the sum is exact. */
@@ -61,14 +61,14 @@ static inline __attribute__((always_inline)) void take_line(line *to, const uint
 
 /* Infinities and NaN: what any order of addition gives. */
 static inline float add_special(const line *a, const line *b, format f, float c) {
-    double sum = c;
+    double sum = (double)c;
     for (int i = 0; i < GRANULE; i++) {
         double x[2];
         const line *lines[2] = {a, b};
         for (int j = 0; j < 2; j++) {
             int32_t size = lines[j]->size[i];
             int is_special = lines[j]->exponent[i] == f.special - f.bias;
-            double value = !is_special ? ldexp(size, lines[j]->exponent[i] - f.fraction)
+            double value = !is_special               ? ldexp(size, lines[j]->exponent[i] - f.fraction)
                            : size == 1 << f.fraction ? (double)INFINITY
                                                      : (double)NAN;
             x[j] = lines[j]->sign[i] ? -value : value;

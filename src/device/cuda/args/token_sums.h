@@ -36,7 +36,8 @@ typedef struct ls_cuda_token_join {
     ls_cuda_slices slices;         /* a row for each; one without tokens has no sum */
     size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
     const float *in[2];
-    float *out[2]; /* without gaps */
+    float *out[2];  /* without gaps */
+    int are_tokens; /* sequences of one token, whose chain +0 + x is made here */
     int accumulate, groups;
     ls_cuda_sizes bounds;
 } ls_cuda_token_join;

@@ -17,9 +17,6 @@
 /* One that may use so many registers that a multiprocessor has room for one block. */
 #define LS_KERNEL_ALONE(name, type, threads) \
     extern "C" __global__ void __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)
-/* One of which a multiprocessor must have room for so many blocks. */
-#define LS_KERNEL_TOGETHER(name, type, threads, blocks) \
-    extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
 /* One of which a multiprocessor should have room for so many blocks. */
 #define LS_KERNEL_MANY(name, type, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
@@ -36,7 +33,6 @@
 #else
 #define LS_KERNEL_ALONE(name, type, threads) LS_KERNEL(name, type, threads)
 #define LS_KERNEL_MANY(name, type, threads, blocks) LS_KERNEL(name, type, threads)
-#define LS_KERNEL_TOGETHER(name, type, threads, blocks) LS_KERNEL(name, type, threads)
 #define LS_UNROLL
 #define LS_UNROLL_2
 #define LS_UNROLL_4

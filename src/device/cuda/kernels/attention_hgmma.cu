@@ -122,19 +122,19 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     }
     __syncthreads();
     ring<STAGES> keys;
-    ring<2> queries;
+    uint32_t turn = 0; /* of queries: one buffer of two, then the other */
     if (group == 0) {
-        give_registers<32>();
+        give_registers<(GROUPS == 3 ? 32 : 24)>(); /* a block has 512 or 504 for a thread of each of its warp groups */
         if (thread != 0) return;
-        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, queries.next()) {
+        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, turn++) {
             const tile_place p = tile_at<true, false>(t, number);
             const ls_cuda_attention_part &part = a.parts[p.part];
             const ls_cuda_attention_maps &maps = t.maps[p.part];
             const int kv = (int)(p.head / (part.heads / part.kv_heads)), head = (int)p.head, b = (int)p.sequence;
             const int end = min(a.T, a.first_query + (p.row + 1) * QUERIES);
-            barrier_wait(&s.q_empty[queries.at], queries.turn ^ 1);
-            barrier_expect(&s.q_full[queries.at], QUERIES * D * 2);
-            load_tile<D, QUERIES>(s.q[queries.at], &maps.q, &s.q_full[queries.at], head, p.row * QUERIES, b);
+            barrier_wait(&s.q_empty[turn % 2], turn / 2 % 2 ^ 1);
+            barrier_expect(&s.q_full[turn % 2], QUERIES * D * 2);
+            load_tile<D, QUERIES>(s.q[turn % 2], &maps.q, &s.q_full[turn % 2], head, p.row * QUERIES, b);
             for (int key = 0; key < end; key += KEYS, keys.next()) {
                 barrier_wait(&s.k_empty[keys.at], keys.turn ^ 1);
                 barrier_expect(&s.k_full[keys.at], KEYS * D * 2);
@@ -149,22 +149,40 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     take_registers<REGISTERS>();
     const int w = group - 1, lane = thread % 32, warp = thread / 32;
     if (IN_TURN && w == 1) asm volatile("bar.arrive 1, 256;" ::: "memory");
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, queries.next()) {
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, turn++) {
         const tile_place p = tile_at<true, false>(t, number);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
-        const int tile_end = min(a.T, a.first_query + (p.row + 1) * QUERIES), blocks = (tile_end + KEYS - 1) / KEYS;
+        const auto blocks_of = [&](int row) {
+            return (min(a.T, a.first_query + (row + 1) * QUERIES) + KEYS - 1) / KEYS;
+        };
+        const int blocks = blocks_of(p.row);
         const int first = a.first_query + p.row * QUERIES + w * 64;
         /* Blocks of which this warp group sees something; all of them wait for the others. */
-        const int mine = IN_TURN ? blocks : min(blocks, (first + 63) / KEYS + 1);
+        const int mine = IN_TURN ? blocks : first >= a.T ? 0 : min(blocks, (first + 63) / KEYS + 1);
+        const auto leave = [&](int block) {
+            const int end = blocks_of(tile_at<true, false>(t, anew(number)).row);
+            for (; block < end; block++, keys.next())
+                if (thread == 0) {
+                    barrier_wait(&s.k_full[keys.at], keys.turn);
+                    barrier_arrive(&s.k_empty[keys.at]);
+                    barrier_wait(&s.v_full[keys.at], keys.turn);
+                    barrier_arrive(&s.v_empty[keys.at]);
+                }
+        };
         float o[D / 2], m0 = -LS_INFINITY, m1 = -LS_INFINITY, l0 = 0.0f, l1 = 0.0f, alpha0, alpha1, S[KEYS / 2];
         uint32_t weights[KEYS / 4];
         LS_UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0.0f;
-        barrier_wait(&s.q_full[queries.at], queries.turn);
+        barrier_wait(&s.q_full[turn % 2], turn / 2 % 2);
+        if (mine == 0) {
+            leave(0);
+            if (thread == 0) barrier_arrive(&s.q_empty[turn % 2]);
+            continue;
+        }
         const auto scores = [&] {
             products_begin();
             LS_UNROLL for (int k = 0; k < D / 16; k++)
-                product<IS_F16, 0>(S, along<QUERIES>(s.q[queries.at], w * 64, k), along<KEYS>(s.k[keys.at], 0, k), k > 0);
+                product<IS_F16, 0>(S, along<QUERIES>(s.q[turn % 2], w * 64, k), along<KEYS>(s.k[keys.at], 0, k), k > 0);
             products_commit();
         };
         const auto weigh = [&](int block) {
@@ -241,15 +259,9 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         products_wait<0>();
         if (thread == 0) {
             barrier_arrive(&s.v_empty[keys.before().at]);
-            barrier_arrive(&s.q_empty[queries.at]);
+            barrier_arrive(&s.q_empty[turn % 2]);
         }
-        for (int block = mine; block < blocks; block++, keys.next())
-            if (thread == 0) {
-                barrier_wait(&s.k_full[keys.at], keys.turn);
-                barrier_arrive(&s.k_empty[keys.at]);
-                barrier_wait(&s.v_full[keys.at], keys.turn);
-                barrier_arrive(&s.v_empty[keys.at]);
-            }
+        leave(mine);
         LS_UNROLL for (int x = 1; x < 4; x *= 2) {
             l0 = l0 + __shfl_xor_sync(~0u, l0, x);
             l1 = l1 + __shfl_xor_sync(~0u, l1, x);
@@ -314,7 +326,7 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
     ring<STAGES> at;
     uint32_t turn = 0;
     if (group == 0) {
-        give_registers<32>();
+        give_registers<24>();
         if (thread != 0) return;
         for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const tile_place p = tile_at<false, true>(t, number);
@@ -442,7 +454,7 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
     ring<STAGES> at;
     uint32_t turn = 0;
     if (group == 0) {
-        give_registers<32>();
+        give_registers<24>();
         if (thread != 0) return;
         for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const tile_place p = tile_at<true, false>(t, number);

@@ -247,7 +247,7 @@ template <int D, bool IS_F16> struct weights_tile {
         const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp % 4 * 16, column = warp / 4 * 32;
         const float c = scale2_of(part);
         const bool drops = part.drop_scale != 0.0f;
-        LS_UNROLL for (int i = 0; i < N; i++) {
+        LS_NO_UNROLL for (int i = 0; i < N; i++) {
             const int k8 = column + i * 8;
             float s[4], dp[4];
             clear(s);

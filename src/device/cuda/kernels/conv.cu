@@ -9,53 +9,44 @@
  * where a tap ends. */
 template <int LINES, int THREADS, bool VECTOR> struct patches_along_k : held_along_k<LINES, THREADS> {
     using base = held_along_k<LINES, THREADS>;
-    const float *from, *pixel[base::COUNT]; /* NULL: outside */
-    patch_row row[base::COUNT];
-    int channel, tap_x, y, x; /* of the next k: the channel may be behind the tap's last; how far the tap is */
+    const float *image[base::COUNT], *pixel[base::COUNT]; /* of each line; pixel NULL: outside */
+    int y[base::COUNT], x[base::COUNT];
+    uint32_t tap, channel; /* of the next k: the channel may be behind the tap's last */
     const ls_cuda_patches *patches;
 
     LS_DEVICE void find_pixels() {
+        while (channel >= patches->channels.divisor) {
+            channel -= patches->channels.divisor;
+            tap++;
+        }
+        const uint32_t line = divide(tap, patches->taps_x);
+        const int tap_y = (int)line * patches->tap_y, tap_x = (int)(tap - line * patches->taps_x.divisor) * patches->tap_x;
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-            const int at_y = row[i].y + y, at_x = row[i].x + x;
-            pixel[i] =
-                is_inside(*patches, at_y, at_x) ? from + row[i].image + pixel_at(*patches, at_y, at_x) : nullptr;
+            const int at_y = y[i] + tap_y, at_x = x[i] + tap_x;
+            pixel[i] = is_inside(*patches, at_y, at_x) ? image[i] + pixel_at(*patches, at_y, at_x) : nullptr;
         }
     }
     LS_DEVICE void open(const ls_cuda_gemm &g, const ls_cuda_patches &p, const void *images, size_t line0, size_t lines) {
-        from = (const float *)images;
         patches = &p;
         base::clear();
         LS_UNROLL for (int i = 0; i < base::COUNT; i++) {
-            size_t line = line0 + base::line(i);
-            row[i].find(p, (uint32_t)(line < lines ? line : lines - 1));
+            const size_t line = line0 + base::line(i);
+            patch_row row;
+            row.find(p, (uint32_t)(line < lines ? line : lines - 1));
+            image[i] = (const float *)images + row.image;
+            y[i] = row.y;
+            x[i] = row.x;
         }
-        patch_column c;
-        const uint32_t k = (uint32_t)first_k(g) + base::k4() * 4, tap = divide(k, p.channels);
-        c.find(p, k);
-        channel = (int)c.channel;
-        tap_x = (int)(tap - divide(tap, p.taps_x) * p.taps_x.divisor);
-        y = c.y;
-        x = c.x;
-        find_pixels();
-    }
-    LS_DEVICE void find_tap() {
-        while (channel >= (int)patches->channels.divisor) {
-            channel -= (int)patches->channels.divisor;
-            x += patches->tap_x;
-            if (++tap_x == (int)patches->taps_x.divisor) {
-                tap_x = 0;
-                x = 0;
-                y += patches->tap_y;
-            }
-        }
+        tap = 0;
+        channel = (uint32_t)first_k(g) + base::k4() * 4;
         find_pixels();
     }
     template <bool ALL> LS_DEVICE void fetch(size_t, int count, float *) {
-        if (channel >= (int)patches->channels.divisor) find_tap();
+        if (channel >= patches->channels.divisor) find_pixels();
         if (ALL || base::k4() * 4 < count)
             LS_UNROLL for (int i = 0; i < base::COUNT; i++)
                 base::held[i] = pixel[i] ? load4(pixel[i] + channel) : make_float4(0, 0, 0, 0);
-        channel += ALL ? (int)GEMM_K : count;
+        channel += ALL ? (uint32_t)GEMM_K : (uint32_t)count;
     }
 };
 
@@ -206,10 +197,10 @@ template <class S, bool VECTOR = true> LS_DEVICE void conv_tn(const ls_cuda_gemm
 
 LS_KERNEL_ALONE(conv_nn_large, ls_cuda_gemm_gather, large::THREADS) { conv_nn<large>(a); }
 LS_KERNEL_ALONE(conv_nn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nn<narrow>(a); }
-LS_KERNEL_TOGETHER(conv_nn_small, ls_cuda_gemm_gather, small::THREADS, 4) { conv_nn<small>(a); }
+LS_KERNEL_ALONE(conv_nn_small, ls_cuda_gemm_gather, small::THREADS) { conv_nn<small>(a); }
 LS_KERNEL_ALONE(conv_nt_large, ls_cuda_gemm_gather, large::THREADS) { conv_nt<large>(a); }
 LS_KERNEL_ALONE(conv_nt_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_nt<narrow>(a); }
-LS_KERNEL_TOGETHER(conv_nt_small, ls_cuda_gemm_gather, small::THREADS, 4) { conv_nt<small>(a); }
+LS_KERNEL_ALONE(conv_nt_small, ls_cuda_gemm_gather, small::THREADS) { conv_nt<small>(a); }
 LS_KERNEL_ALONE(conv_tn_large, ls_cuda_gemm_gather, large::THREADS) { conv_tn<large>(a); }
 LS_KERNEL_ALONE(conv_tn_narrow, ls_cuda_gemm_gather, narrow::THREADS) { conv_tn<narrow>(a); }
 LS_KERNEL_ALONE(conv_tn_small, ls_cuda_gemm_gather, small::THREADS) { conv_tn<small>(a); }

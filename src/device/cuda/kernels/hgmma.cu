@@ -13,20 +13,26 @@
 #include "device/cuda/kernels/gemm.cuh"
 #include "device/cuda/kernels/wgmma.cuh"
 
-enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
+enum { LAG_BARRIER = 3, BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
 
 #ifdef LS_HAS_WGMMA
 
 template <int BN> struct hgmma_shared {
     enum { STAGES = LS_CUDA_HGMMA_STAGES(BN) };
     uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
-    uint8_t staged[CONSUMERS][2][LS_CUDA_HGMMA_STAGED_BYTES];
+    uint8_t staged[CONSUMERS * 4][2][LS_CUDA_HGMMA_STAGED_BYTES];
     uint64_t full[STAGES], empty[STAGES];
 };
 
 /* A number that is the same in all threads of a warp, known as such to the compiler: it keeps products in flight only where it
  * sees that all threads go the same way. */
 LS_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(~0u, x, 0); }
+
+/* What follows from it is found again, and needs no registers meanwhile. */
+LS_DEVICE uint32_t found_again(uint32_t x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
 
 /* ---- work ---------------------------------------------------------------------------------------------------------- */
 
@@ -35,35 +41,23 @@ struct hgmma_piece {
     uint32_t unit, begin, end;
 };
 
-/* The pieces of a block, in the order in which it makes them. */
-struct hgmma_schedule {
-    const ls_cuda_hgmma &a;
-    uint32_t self, next_whole, next_cut;
-    uint32_t at, end; /* this block's part of the line of cut units */
-    LS_DEVICE hgmma_schedule(const ls_cuda_hgmma &args) : a(args) {
-        self = gridDim.x - 1 - blockIdx.x; /* who begins a unit is started before who ends it */
-        next_whole = self;
-        next_cut = 0;
-        at = self * a.line_each + min(self, a.line_rest);
-        end = at + a.line_each + (self < a.line_rest);
-    }
-    LS_DEVICE bool take_cut(hgmma_piece &p) {
-        if (at >= end) return false;
-        const uint32_t unit = at / a.steps, from = at % a.steps, to = min(a.steps, end - unit * a.steps);
-        p = {a.whole + unit, a.steps - to, a.steps - from}; /* the later part of the line comes first */
-        at += to - from;
+LS_DEVICE uint32_t block_number() { return gridDim.x - 1 - blockIdx.x; } /* who begins a unit is started before who ends it */
+
+/* Piece `turn` of this block. False: it has no more. */
+LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p) {
+    const uint32_t self = block_number(), blocks = gridDim.x, whole = self < a.whole ? (a.whole - self + blocks - 1) / blocks : 0;
+    if (turn < whole) {
+        p = {self + turn * blocks, 0, ~0u};
         return true;
     }
-    LS_DEVICE bool take(hgmma_piece &p) {
-        if (!next_cut++ && at < end && at % a.steps && take_cut(p)) return true;
-        if (next_whole < a.whole) {
-            p = {next_whole, 0, ~0u};
-            next_whole += gridDim.x;
-            return true;
-        }
-        return take_cut(p);
-    }
-};
+    if (!a.steps) return false;
+    /* This block's part of the line. */
+    const uint32_t at = self * a.line_each + min(self, a.line_rest), end = at + a.line_each + (self < a.line_rest);
+    const uint32_t unit = at / a.steps + turn - whole, from = turn == whole ? at % a.steps : 0;
+    if (unit * a.steps + from >= end) return false;
+    p = {a.whole + unit, a.steps - min(a.steps, end - unit * a.steps), a.steps - from}; /* the later part comes first */
+    return true;
+}
 
 /* A unit: where its tile is, and its slices. */
 struct hgmma_unit {
@@ -140,9 +134,8 @@ template <int BN, int TA, int TB> LS_DEVICE void bring(const ls_cuda_hgmma &a, h
     enum { STAGES = hgmma_shared<BN>::STAGES };
     int stage = 0;
     uint32_t phase = 0;
-    hgmma_schedule schedule(a);
     hgmma_piece p;
-    while (schedule.take(p)) {
+    for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
         const hgmma_unit u(a.g, p.unit, BN);
         hgmma_walk walk(a, u.first, p.begin);
         const uint32_t end = min(p.end, walk.total(u.first, u.last));
@@ -178,8 +171,9 @@ template <int BN> struct hgmma_part {
     uint32_t row, column;  /* the first of this thread */
 
     LS_DEVICE hgmma_part(const ls_cuda_hgmma &args) : a(args) {
-        warpgroup = threadIdx.x / 128 - 1;
-        thread = threadIdx.x % 128;
+        const uint32_t number = found_again(threadIdx.x);
+        warpgroup = number / 128 - 1;
+        thread = number % 128;
     }
     LS_DEVICE void place(const hgmma_unit &u) {
         row = u.m0 + warpgroup * 64 + thread / 32 * 16 + thread % 32 / 4;
@@ -260,7 +254,8 @@ template <int BN> struct hgmma_part {
             }
         }
     }
-    LS_DEVICE void continue_from_c(sums &d) const {
+    LS_DEVICE void continue_from_c(sums &d, const hgmma_unit &u) {
+        place(u);
         LS_UNROLL for (int i = 0; i < COUNT; i++) d[i] = 0;
         each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t c, int count) {
             const float *from = (const float *)a.g.c + r * a.g.ldc + c;
@@ -285,34 +280,40 @@ template <int BN> struct hgmma_part {
         }
     }
 
-    /* To C, or to the part of a slice apart, in pieces of 64 rows of 128 bytes through shared memory. */
-    LS_DEVICE uint8_t *stage(uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], int number) {
-        if (thread == 0) stores_read<1>();
-        warpgroup_sync(warpgroup + 1);
-        return staged[number % 2];
+    /* To C, or to the part of a slice apart, in pieces of 16 rows of 128 bytes through shared memory: each warp by itself. */
+    LS_DEVICE uint8_t *stage(hgmma_shared<BN> &s, int number) const {
+        if (thread % 32 == 0) {
+            if (number)
+                stores_read<1>();
+            else
+                stores_read<0>();
+        }
+        __syncwarp();
+        return s.staged[warpgroup * 4 + thread / 32][number % 2];
     }
-    LS_DEVICE void send(const uint8_t *from, const hgmma_unit &u, int columns) {
+    LS_DEVICE void send(const uint8_t *from, const hgmma_unit &u, int columns) const {
         shared_is_written();
-        warpgroup_sync(warpgroup + 1);
-        if (thread == 0) tile_store(a.c, from, (int)u.n0 + columns, (int)u.m0 + warpgroup * 64, a.g.parts ? u.part : 0);
+        __syncwarp();
+        if (thread % 32 == 0)
+            tile_store(a.c, from, (int)u.n0 + columns, (int)u.m0 + warpgroup * 64 + thread / 32 * 16, a.g.parts ? u.part : 0);
     }
-    LS_DEVICE void store_f32(const sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
-        const int r = thread / 32 * 16 + thread % 32 / 4, c = thread % 4;
+    LS_DEVICE void store_f32(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+        const int r = thread % 32 / 4, c = thread % 4;
         LS_UNROLL for (int q = 0; q < BN / 32; q++) {
-            uint8_t *to = stage(staged, q);
+            uint8_t *to = stage(s, q);
             LS_UNROLL for (int j = 0; j < 4; j++) {
                 const float *x = d + (q * 4 + j) * 4;
-                const int piece = ((2 * j + c / 2) ^ (r & 7)) * 16 + c % 2 * 8;
+                const int piece = ((2 * j + c / 2) ^ r) * 16 + c % 2 * 8;
                 *(float2 *)(to + r * 128 + piece) = make_float2(x[0], x[1]);
                 *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
             }
             send(to, u, q * 32);
         }
     }
-    template <bool TO_F16> LS_DEVICE void store_16(const sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
-        const int r = thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
+    template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+        const int r = thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int q = 0; q < BN / 64; q++) {
-            uint8_t *to = stage(staged, q);
+            uint8_t *to = stage(s, q);
             LS_UNROLL for (int j = 0; j < 4; j++) {
                 const float *x = d + (q * 8 + j * 2) * 4;
                 matrices_store(shared_at(to) + r * 128 + ((2 * j + c) ^ (r & 7)) * 16, pair_of<TO_F16>(x[0], x[1]),
@@ -321,7 +322,8 @@ template <int BN> struct hgmma_part {
             send(to, u, q * 64);
         }
     }
-    LS_DEVICE void finish(sums &d, uint8_t (*staged)[LS_CUDA_HGMMA_STAGED_BYTES], const hgmma_unit &u) {
+    LS_DEVICE void finish(sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) {
+        place(u);
         if (!a.g.parts) {
             if (a.g.siblings) add_siblings(d);
             if (a.g.bias) add_bias(d);
@@ -329,11 +331,11 @@ template <int BN> struct hgmma_part {
         const int dtype = a.g.parts ? (int)LS_CUDA_F32 : a.g.c_dtype;
         if (a.c_is_staged) {
             if (dtype == LS_CUDA_F32)
-                store_f32(d, staged, u);
+                store_f32(d, s, u);
             else if (dtype == LS_CUDA_BF16)
-                store_16<false>(d, staged, u);
+                store_16<false>(d, s, u);
             else
-                store_16<true>(d, staged, u);
+                store_16<true>(d, s, u);
             return;
         }
         void *c = a.g.parts ? (void *)(a.g.parts + u.part * (a.g.m * a.g.n)) : a.g.c;
@@ -371,22 +373,22 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
     typename hgmma_part<BN>::waiting second;
     int stage = 0;
     uint32_t phase = 0;
-    hgmma_schedule schedule(a);
     hgmma_piece p;
-    while (schedule.take(p)) {
+    for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
         const hgmma_unit u(a.g, p.unit, BN);
-        part.place(u);
         hgmma_walk walk(a, u.first, p.begin);
         const uint32_t total = walk.total(u.first, u.last), end = min(p.end, total);
         int keep = 0;
         part.forget(second);
         if (p.begin) {
-            part.take_over(d, second, schedule.self + 1, walk.slice > u.first);
+            hgmma_part<BN>(a).take_over(d, second, block_number() + 1, walk.slice > u.first);
             keep = walk.left < walk.steps_of(walk.slice);
         } else if (a.g.accumulate) {
-            part.continue_from_c(d);
+            hgmma_part<BN>(a).continue_from_c(d, u);
             keep = 1;
         }
+        uint32_t lag = BN == 256 ? uniform(min(walk.left, end - p.begin) > a.lag ? a.lag : 0) : 0;
+        if (lag && part.warpgroup == 1) barrier_join(LAG_BARRIER);
         for (uint32_t left = end - p.begin; left;) {
             const uint32_t count = uniform(min(left, walk.left));
             const bool ends = count == walk.left;
@@ -396,6 +398,7 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             int before = stage; /* whose place is free once its products are done */
             if (++stage == STAGES) stage = 0, phase ^= 1;
             for (uint32_t i = 1; i < count; i++) {
+                if (i == lag && part.warpgroup == 0) barrier_pass(LAG_BARRIER);
                 barrier_wait(&s.full[stage], phase);
                 multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + part.warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), 1);
                 wgmma_wait<1>();
@@ -407,17 +410,15 @@ template <int BN, int TA, int TB, bool IS_F16> LS_DEVICE void multiply_tiles(con
             if (part.thread == 0) barrier_arrive(&s.empty[before]);
             left -= count;
             walk.skip(count, u.last);
-            if (ends) {
-                part.end_slice(d, second, slice - u.first, u.last - u.first);
-            }
-            keep = 0;
+            if (ends) hgmma_part<BN>(a).end_slice(d, second, slice - u.first, u.last - u.first);
+            keep = lag = 0;
         }
         if (end < total)
-            part.hand_over(d, second, schedule.self, walk.slice > u.first);
+            hgmma_part<BN>(a).hand_over(d, second, block_number(), walk.slice > u.first);
         else
-            part.finish(d, s.staged[part.warpgroup], u);
+            hgmma_part<BN>(a).finish(d, s, hgmma_unit(a.g, found_again(p.unit), BN));
     }
-    if (part.thread == 0) stores_done();
+    if (part.thread % 32 == 0) stores_done();
 }
 
 template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &a) {

@@ -97,13 +97,18 @@ LS_KERNEL(rms_chains, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {
 
 /* Sequences begin … end − 1 of a group, from what is in sum: −0, which leaves the first as it is, or the sum of an
  * earlier call. */
-template <int W> LS_DEVICE pack<W> join_group(const float *in, size_t step, size_t begin, size_t end, pack<W> sum) {
+template <int W>
+LS_DEVICE pack<W> join_group(const ls_cuda_token_join &a, const float *in, size_t begin, size_t end, pack<W> sum) {
     enum { AT_ONCE = 8 };
     for (size_t s = begin; s < end; s += AT_ONCE) {
         pack<W> x[AT_ONCE];
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
-            if (s + k < end) x[k] = load_pack<W>(in + (s + k) * step);
+            if (s + k < end) x[k] = load_pack<W>(in + (s + k) * a.in_sequence);
+        if (a.are_tokens) {
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) x[k] = map(x[k], [](float x) { return 0.0f + x; });
+        }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)
             if (s + k < end) sum = add(sum, x[k]);
@@ -121,12 +126,12 @@ template <int W> LS_DEVICE void join(const ls_cuda_token_join &a, const float *f
             pack<W> sum = map(pack<W>(), [](float) { return -0.0f; });
             if (a.accumulate) sum = load_pack<W>(out);
             if (!is_empty && a.groups == 1)
-                sum = join_group(in, a.in_sequence, size_at(a.bounds, 0), size_at(a.bounds, 1), sum);
+                sum = join_group(a, in, size_at(a.bounds, 0), size_at(a.bounds, 1), sum);
             if (!is_empty && a.groups > 1) {
                 tree<W> t;
                 t.begin();
                 for (int g = 0; g < a.groups; g++)
-                    t.push(g, join_group(in, a.in_sequence, size_at(a.bounds, g), size_at(a.bounds, g + 1), sum));
+                    t.push(g, join_group(a, in, size_at(a.bounds, g), size_at(a.bounds, g + 1), sum));
                 t.end();
                 sum = t.sum;
             }

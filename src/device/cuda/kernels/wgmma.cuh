@@ -36,6 +36,10 @@ LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
 /* Of the 128 threads of a warpgroup; number 0 is __syncthreads(). */
 LS_DEVICE void warpgroup_sync(int number) { asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory"); }
 
+/* Of two warpgroups: one says that it has come by, the other waits for that. */
+LS_DEVICE void barrier_pass(int number) { asm volatile("bar.arrive %0, 256;" ::"r"(number) : "memory"); }
+LS_DEVICE void barrier_join(int number) { asm volatile("bar.sync %0, 256;" ::"r"(number) : "memory"); }
+
 /* ---- the copy engine ----------------------------------------------------------------------------------------------- */
 
 LS_DEVICE void tile_load(void *to, const ls_cuda_tensor_map &map, uint64_t *barrier, int x, int y, int z) {

@@ -27,19 +27,26 @@ typedef struct pass {
 enum { SIZES = 3, TILE_SIZES = 2 };
 
 #define ANY_FORWARD(d)                                                                                                 \
-    {LS_CUDA_attention_hgmma_any_forward_##d, LS_CUDA_HGMMA_ANY_QUERIES, LS_CUDA_HGMMA_ANY_FORWARD_THREADS,            \
-     LS_CUDA_HGMMA_ANY_FORWARD_ELEMS(d) * sizeof(uint16_t)}
+    {                                                                                                                  \
+        LS_CUDA_attention_hgmma_any_forward_##d, LS_CUDA_HGMMA_ANY_QUERIES, LS_CUDA_HGMMA_ANY_FORWARD_THREADS,         \
+            LS_CUDA_HGMMA_ANY_FORWARD_ELEMS(d) * sizeof(uint16_t)                                                      \
+    }
 #define ANY_BACKWARD(pass, d)                                                                                          \
-    {LS_CUDA_attention_hgmma_any_##pass##_##d, LS_CUDA_HGMMA_ANY_QUERIES, LS_CUDA_HGMMA_ANY_BACKWARD_THREADS,          \
-     LS_CUDA_HGMMA_ANY_BACKWARD_ELEMS(d) * sizeof(uint16_t)}
+    {                                                                                                                  \
+        LS_CUDA_attention_hgmma_any_##pass##_##d, LS_CUDA_HGMMA_ANY_QUERIES, LS_CUDA_HGMMA_ANY_BACKWARD_THREADS,       \
+            LS_CUDA_HGMMA_ANY_BACKWARD_ELEMS(d) * sizeof(uint16_t)                                                     \
+    }
 static const pass any_forward[SIZES] = {ANY_FORWARD(64), ANY_FORWARD(128), ANY_FORWARD(256)};
 static const pass any_queries[SIZES] = {ANY_BACKWARD(queries, 64), ANY_BACKWARD(queries, 128),
                                         ANY_BACKWARD(queries, 256)};
 static const pass any_keys[SIZES] = {ANY_BACKWARD(keys, 64), ANY_BACKWARD(keys, 128), ANY_BACKWARD(keys, 256)};
 
 #define TILES(name, groups)                                                                                            \
-    {{LS_CUDA_attention_hgmma_##name##_bf16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED},               \
-     {LS_CUDA_attention_hgmma_##name##_f16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED}}
+    {                                                                                                                  \
+        {LS_CUDA_attention_hgmma_##name##_bf16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED}, {          \
+            LS_CUDA_attention_hgmma_##name##_f16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED            \
+        }                                                                                                              \
+    }
 static const pass tile_forward[TILE_SIZES][2] = {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64),
                                                  TILES(forward_128, LS_CUDA_HGMMA_FORWARD_GROUPS_128)};
 static const pass tile_queries[TILE_SIZES][2] = {TILES(queries_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
@@ -131,8 +138,7 @@ static ls_status run_tiles(ls_device *device, const ls_cuda_attention_tiles *til
 
 /* Calls `run` for parts that go in one launch. */
 static ls_status each_launch(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *all,
-                             bool backward,
-                             ls_status (*run)(ls_device *device, const ls_cuda_attention_tiles *tiles)) {
+                             bool backward, ls_status (*run)(ls_device *device, const ls_cuda_attention_tiles *tiles)) {
     ls_cuda_attention_tiles tiles = {.h = *all};
     for (int first = 0; first < call->nparts; first += LS_CUDA_HGMMA_PARTS) {
         tiles.h.heads = tiles.h.kv_heads = 0;

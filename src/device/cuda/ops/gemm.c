@@ -1,5 +1,5 @@
 /* gemm.c: matrix products: which tile, and whether slices are made apart, by an estimate of what ends first. */
-#include "device/cuda/args/gemm.h"
+#include "device/cuda/ops/gemm.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -15,9 +15,6 @@
 
 /* Numbers of a gather have 31 bits (ls_cuda_divider). */
 #define GATHER_MAX ((size_t)INT32_MAX)
-
-/* Of the gradient of windows of one pixel (conv_grad.cu). */
-#define POINT_CHAINS_MAX ((size_t)1 << 18)
 
 enum { TILES = 4 };
 
@@ -365,106 +362,6 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
-/* ---- gradients of weights of 3 × 3 windows ----------------------------------------------------------------------- */
-
-/* Of images of so many pixels beside each other, in so many windows. A block has `outs` channels of dy and `ins` of the
- * images. */
-typedef struct window_kernel {
-    size_t width, stride;
-    ls_cuda_kernel kernel;
-    unsigned threads;
-    size_t outs, ins, rows; /* rows: of a turn */
-    size_t shared;          /* numbers, but for those of thin rows */
-} window_kernel;
-
-#define WINDOWS(width, stride, name)                                                                                   \
-    {width,                                                                                                            \
-     stride,                                                                                                           \
-     LS_CUDA_conv_grad_##name,                                                                                         \
-     LS_CUDA_CONV_GRAD_THREADS,                                                                                        \
-     LS_CUDA_CONV_GRAD_THREADS / 32 * LS_CUDA_CONV_GRAD_OUT(width),                                                    \
-     32,                                                                                                               \
-     LS_CUDA_CONV_GRAD_ROWS(width),                                                                                    \
-     LS_CUDA_CONV_GRAD_RING(width, stride) * LS_CUDA_CONV_GRAD_ROW(width, stride)}
-
-static const window_kernel window_kernels[] = {
-    WINDOWS(32, 1, 32),      WINDOWS(16, 1, 16),    WINDOWS(8, 1, 8),      WINDOWS(4, 1, 4),
-    WINDOWS(16, 2, 16_by_2), WINDOWS(8, 2, 8_by_2), WINDOWS(4, 2, 4_by_2),
-};
-static const window_kernel thin_windows = {LS_CUDA_CONV_GRAD_THIN_WIDTH,
-                                           1,
-                                           LS_CUDA_conv_grad_thin,
-                                           LS_CUDA_CONV_GRAD_THIN_THREADS,
-                                           32,
-                                           1,
-                                           LS_CUDA_CONV_GRAD_THIN_ROWS,
-                                           LS_CUDA_CONV_GRAD_THIN_RING * LS_CUDA_CONV_GRAD_THIN_WIDTH *
-                                               LS_CUDA_CONV_GRAD_THIN_CHANNELS};
-
-/* Of any width. */
-static const window_kernel point_windows = {1,
-                                            1,
-                                            LS_CUDA_conv_grad_point,
-                                            LS_CUDA_CONV_GRAD_THREADS,
-                                            LS_CUDA_CONV_GRAD_POINT_OUTS,
-                                            32,
-                                            LS_CUDA_CONV_GRAD_POINTS,
-                                            (LS_CUDA_CONV_GRAD_AHEAD + 1) * LS_CUDA_CONV_GRAD_POINTS * 32};
-
-static size_t window_shared(const window_kernel *k) {
-    return (k->shared + (LS_CUDA_CONV_GRAD_AHEAD + 1) * k->rows * k->width * k->outs) * sizeof(float);
-}
-
-static bool slices_are_images(const ls_gemm *g) {
-    size_t positions = g->patches->rows_y * g->patches->rows_x;
-    if (g->slices <= 1) return g->k % positions == 0;
-    for (int s = 0; s <= g->slices; s++)
-        if (g->bounds[s] % positions) return false;
-    return true;
-}
-
-static bool suits_windows(const ls_gemm *g, const window_kernel *k) {
-    const ls_gemm_patches *p = g->patches;
-    return p->rows_x == k->width && (size_t)p->step_x == k->stride && p->width == k->stride * k->width &&
-           p->height == k->stride * p->rows_y && p->rows_y % k->rows == 0 && p->channels % k->ins == 0 &&
-           g->m % k->outs == 0;
-}
-
-/* More weights than that make enough tiles. */
-static bool suits_points(const ls_gemm *g) {
-    const ls_gemm_patches *p = g->patches;
-    return p->taps_y == 1 && p->taps_x == 1 && p->first_y == 0 && p->first_x == 0 &&
-           p->channels % point_windows.ins == 0 && g->m % point_windows.outs == 0 &&
-           g->m * g->n * (size_t)slices_of(g) <= POINT_CHAINS_MAX;
-}
-
-/* NULL: there is none for this product. */
-static const window_kernel *window_kernel_of(const ls_gemm *g, const ls_cuda_gemm *args) {
-    const ls_gemm_patches *p = g->patches;
-    if (g->form != LS_GEMM_TN || !p || g->lda != g->m || !args->a_is_vector || (uintptr_t)g->b % 16) return NULL;
-    if (suits_points(g)) return &point_windows;
-    if (p->taps_y != 3 || p->taps_x != 3 || p->first_y != -1 || p->first_x != -1 ||
-        p->tap_y != 1 || p->tap_x != 1 || p->step_y != p->step_x || !slices_are_images(g))
-        return NULL;
-    if (p->channels <= LS_CUDA_CONV_GRAD_THIN_CHANNELS) return suits_windows(g, &thin_windows) ? &thin_windows : NULL;
-    for (size_t i = 0; i < sizeof window_kernels / sizeof *window_kernels; i++)
-        if (suits_windows(g, &window_kernels[i])) return &window_kernels[i];
-    return NULL;
-}
-
-static ls_status run_windows(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_gather *args,
-                             const window_kernel *k) {
-    ls_cuda_conv_grad grad = {.g = args->g,
-                              .patches = args->patches,
-                              .height = (uint32_t)g->patches->height,
-                              .channels = g->patches->channels};
-    size_t slices = (size_t)args->g.slices;
-    if (slices > 1) LS_TRY(get_scratch(device, slices * g->m * g->n * sizeof(float), &grad.g.parts));
-    ls_cuda_grid grid = {g->patches->channels / k->ins * (g->m / k->outs), 1, slices};
-    LS_TRY(ls_cuda_launch(device, k->kernel, grid, k->threads, window_shared(k), &grad));
-    return slices > 1 ? ls_cuda_gemm_join_parts(device, &grad.g) : LS_OK;
-}
-
 static ls_status run(ls_device *device, const ls_gemm *g);
 
 /* Rows of C are made by themselves: half of them needs half the scratch. */
@@ -497,10 +394,10 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     }
     if (!gathers && !ls_cuda_computes_otherwise(device) && is_thin(g, &args.g)) return run_thin(device, g, &args.g);
     if (gathers) gather_args_of(g, &args);
-    const window_kernel *windows =
-        gathers && !ls_cuda_computes_otherwise(device) ? window_kernel_of(g, &args.g) : NULL;
+    const ls_cuda_windows *windows =
+        g->patches && !ls_cuda_computes_otherwise(device) ? ls_cuda_windows_of(g, &args.g) : NULL;
     if (windows && (size_t)args.g.slices * g->m * g->n * sizeof(float) <= scratch_max(device))
-        return run_windows(device, g, &args, windows);
+        return ls_cuda_windows_run(device, g, &args, windows);
     size_t unfolded = gathers ? unfold_bytes(g, &args.g) : 0;
     if (unfolded) args.g.b_is_vector = true;
     const ls_cuda_kernel *kernels = kernels_of(g, &args.g, gathers && !unfolded);

@@ -8,6 +8,7 @@ enum {
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
     TILES = 3,
+    LAG = 2, /* steps: half of those that fit into shared memory */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
@@ -191,7 +192,7 @@ static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args)
     tiled.strides[0] = ld;
     tiled.strides[1] = are_apart ? g->m * g->n : ld;
     tiled.box[0] = ROW_BYTES / (uint32_t)ls_dtype_bytes(tiled.dtype);
-    tiled.box[1] = BM / 2;
+    tiled.box[1] = LS_CUDA_HGMMA_STAGED_ROWS;
     return ls_cuda_tensor_map_of(device, &tiled, &args->c);
 }
 
@@ -205,6 +206,7 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     const tile_kind *t = &tiles[plan.tile];
     ls_cuda_hgmma args = {.g = *call, .units = (uint32_t)plan.units, .whole = (uint32_t)plan.whole};
     args.is_periodic = period < g->k;
+    args.lag = LAG;
     args.g.period = period;
     args.g.tiles_m = (uint32_t)plan.tiles_m;
     args.g.tiles_n = (uint32_t)plan.tiles_n;

@@ -3,14 +3,11 @@
 #define LS_DEVICE_CUDA_OPS_HGMMA_H
 
 #include "device/cuda/args/hgmma.h"
-#include "device/cuda/launch.h"
+#include "device/cuda/ops/gemm.h"
 
 /* Whether the copy engine reads operands that lie so, and the GPU has one. */
 bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g);
 /* `args` is the call as hgmma_any.cu takes it. *is_done false: there is not enough scratch. */
 ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, bool *is_done);
-
-/* gemm.c: the tree over slices that were made apart, and what comes behind it. */
-ls_status ls_cuda_gemm_join_parts(ls_device *device, const ls_cuda_gemm *args);
 
 #endif

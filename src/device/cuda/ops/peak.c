@@ -12,10 +12,11 @@ typedef struct peak_way {
     unsigned threads;
     double each;
 } peak_way;
-static const peak_way chain_way = {LS_CUDA_peak, LS_CUDA_PEAK_THREADS, (double)LS_CUDA_PEAK_CHAINS *LS_CUDA_PEAK_THREADS};
-static const peak_way hgmma_way = {LS_CUDA_peak_hgmma, LS_CUDA_PEAK_HGMMA_THREADS,
-                                   (double)LS_CUDA_PEAK_HGMMA_TOGETHER *LS_CUDA_PEAK_HGMMA_M *LS_CUDA_PEAK_HGMMA_N
-                                       *LS_CUDA_PEAK_HGMMA_K};
+static const peak_way chain_way = {LS_CUDA_peak, LS_CUDA_PEAK_THREADS,
+                                   (double)LS_CUDA_PEAK_CHAINS *LS_CUDA_PEAK_THREADS};
+static const peak_way hgmma_way = {
+    LS_CUDA_peak_hgmma, LS_CUDA_PEAK_HGMMA_THREADS,
+    (double)LS_CUDA_PEAK_HGMMA_TOGETHER *LS_CUDA_PEAK_HGMMA_M *LS_CUDA_PEAK_HGMMA_N *LS_CUDA_PEAK_HGMMA_K};
 
 static ls_status run_steps(ls_device *device, const peak_way *way, size_t blocks, size_t steps, double *seconds) {
     void *memory;

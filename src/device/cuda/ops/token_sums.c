@@ -78,6 +78,16 @@ ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
 ls_status ls_cuda_op_bias_grad(ls_device *device, const ls_bias_grad_call *c) {
     LS_TRY(ls_check_float("the gradient of a bias", c->act));
     LS_TRY(ls_token_groups_check(c->groups));
+    if (c->groups->T == 1 && c->groups->slices == 1 && !c->groups->tokens && c->act == LS_F32) {
+        ls_cuda_token_join joins = {.rows = {.rows = 1, .columns = c->columns},
+                                    .slices = {.T = 1, .slices = 1},
+                                    .in_stride = c->columns,
+                                    .in_sequence = c->dy_stride,
+                                    .in = {c->dy},
+                                    .out = {c->db},
+                                    .are_tokens = true};
+        return ls_cuda_join_tokens(device, &joins, 1, c->groups);
+    }
     ls_cuda_chains args = {.act = (int)c->act, .dy = c->dy, .dy_stride = c->dy_stride};
     return run_chains(device, LS_CUDA_bias_chains, &args, c->columns, (float *const[2]){c->db, NULL}, 1, c->groups);
 }

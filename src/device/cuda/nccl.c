@@ -1,0 +1,145 @@
+/* nccl.c: NCCL's sends and receives.
+ *
+ * Communicators are made not to block: a call that would wait for another process returns at once and is asked about
+ * until it is done. So who waits can look after the other workers meanwhile, and give up. */
+#include "device/cuda/nccl.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Our own declarations of NCCL's interface. */
+typedef int ncclResult_t;
+typedef struct ncclComm *ncclComm_t;
+typedef struct ncclConfig {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+} ncclConfig;
+
+enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_UINT8 = 1, NCCL_VERSION_MIN = 21400 };
+static const unsigned config_magic = 0xcafebeef;
+
+/* name, parameters */
+#define NCCL_CALLS(X)                                                                                                  \
+    X(ncclGetVersion, (int *version))                                                                                  \
+    X(ncclGetUniqueId, (ls_link_id * id))                                                                              \
+    X(ncclCommInitRankConfig, (ncclComm_t * comm, int ranks, ls_link_id id, int rank, ncclConfig *config))             \
+    X(ncclCommGetAsyncError, (ncclComm_t comm, ncclResult_t * state))                                                  \
+    X(ncclCommAbort, (ncclComm_t comm))                                                                                \
+    X(ncclGroupStart, (void))                                                                                          \
+    X(ncclGroupEnd, (void))                                                                                            \
+    X(ncclSend, (const void *memory, size_t count, int type, int peer, ncclComm_t comm, CUstream stream))              \
+    X(ncclRecv, (void *memory, size_t count, int type, int peer, ncclComm_t comm, CUstream stream))
+
+static struct {
+    void *library;
+    int version;
+#define MEMBER(name, parameters) ncclResult_t(*name) parameters;
+    NCCL_CALLS(MEMBER)
+#undef MEMBER
+    const char *(*ncclGetErrorString)(ncclResult_t result);
+    const char *(*ncclGetLastError)(ncclComm_t comm);
+} nccl;
+
+struct ls_link {
+    ncclComm_t comm;
+    ncclResult_t failed; /* the first failure; it stays */
+};
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+static ls_status find(const char *name, void *out) {
+    void *symbol = dlsym(nccl.library, name);
+    if (!symbol) return ls_fail_here(LS_ERR_INPUT, "libnccl.so.2 has no %s; NCCL 2.14 or newer is needed", name);
+    memcpy(out, &symbol, sizeof symbol);
+    return LS_OK;
+}
+
+static ls_status load(void) {
+    nccl.library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!nccl.library) return ls_fail_here(LS_ERR_INPUT, "NCCL is not here (%s)", dlerror());
+#define LOAD(name, parameters) LS_TRY(find(#name, &nccl.name));
+    NCCL_CALLS(LOAD)
+#undef LOAD
+    LS_TRY(find("ncclGetErrorString", &nccl.ncclGetErrorString));
+    LS_TRY(find("ncclGetLastError", &nccl.ncclGetLastError));
+    int version = 0;
+    if (nccl.ncclGetVersion(&version) != NCCL_SUCCESS || version < NCCL_VERSION_MIN)
+        return ls_fail_here(LS_ERR_INPUT, "NCCL has version %d.%d.%d, and 2.14 is needed",
+                            version / (version < 10000 ? 1000 : 10000), version / 100 % (version < 10000 ? 10 : 100),
+                            version % 100);
+    nccl.version = version;
+    return LS_OK;
+}
+
+static ls_status load_once(void) {
+    if (nccl.version) return LS_OK;
+    ls_status status = load();
+    if (status != LS_OK && nccl.library) {
+        (void)dlclose(nccl.library);
+        nccl.library = NULL;
+    }
+    return status;
+}
+
+/* ---- links ------------------------------------------------------------------------------------------------------- */
+
+static ls_status told(ls_link *link, ncclResult_t result, const char *call) {
+    if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) return LS_OK;
+    if (link) link->failed = result;
+    const char *more = nccl.ncclGetLastError(link ? link->comm : NULL);
+    return ls_fail(LS_ERR_FAILED, "NCCL %d.%d.%d failed: %s: %s%s%.200s", nccl.version / 10000,
+                   nccl.version / 100 % 100, nccl.version % 100, call, nccl.ncclGetErrorString(result),
+                   more && *more ? "; " : "", more ? more : "");
+}
+
+ls_status ls_nccl_id(ls_link_id *out) {
+    LS_TRY(load_once());
+    return told(NULL, nccl.ncclGetUniqueId(out), "ncclGetUniqueId");
+}
+
+ls_status ls_nccl_open(const ls_link_id *id, int member, int members, ls_link **out) {
+    *out = NULL;
+    LS_TRY(load_once());
+    ls_link *link = calloc(1, sizeof *link);
+    if (!link) return ls_fail(LS_ERR_RESOURCE, "out of memory for a link");
+    /* What is not named here newer versions have their own values for. */
+    ncclConfig config = {.size = sizeof config, .magic = config_magic, .version = NCCL_VERSION_MIN, .blocking = 0};
+    ncclResult_t result = nccl.ncclCommInitRankConfig(&link->comm, members, *id, member, &config);
+    ls_status status = told(link, result, "ncclCommInitRankConfig");
+    if (status == LS_OK)
+        *out = link;
+    else
+        ls_nccl_close(link, false);
+    return status;
+}
+
+ls_status ls_nccl_settled(ls_link *link, bool *out) {
+    ncclResult_t state = link->failed;
+    *out = false;
+    if (!state) LS_TRY(told(link, nccl.ncclCommGetAsyncError(link->comm, &state), "ncclCommGetAsyncError"));
+    LS_TRY(told(link, state, "between machines"));
+    *out = state == NCCL_SUCCESS;
+    return LS_OK;
+}
+
+ls_status ls_nccl_move(ls_link *link, const ls_link_piece *pieces, int count, CUstream stream) {
+    LS_TRY(told(link, nccl.ncclGroupStart(), "ncclGroupStart"));
+    ncclResult_t result = NCCL_SUCCESS;
+    for (int i = 0; i < count && (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS); i++) {
+        const ls_link_piece *p = &pieces[i];
+        if (!p->bytes) continue;
+        result = p->sends ? nccl.ncclSend(p->memory, p->bytes, NCCL_UINT8, p->member, link->comm, stream)
+                          : nccl.ncclRecv(p->memory, p->bytes, NCCL_UINT8, p->member, link->comm, stream);
+    }
+    ncclResult_t ended = nccl.ncclGroupEnd();
+    LS_TRY(told(link, result, "ncclSend and ncclRecv"));
+    return told(link, ended, "ncclGroupEnd");
+}
+
+void ls_nccl_close(ls_link *link, bool left) {
+    if (link->comm && !left) (void)nccl.ncclCommAbort(link->comm);
+    free(link);
+}
