@@ -204,8 +204,8 @@ ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
 
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 
-/* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd,
- * writes dx; params reads dy, x, mean and rstd, writes dw and db. */
+/* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd
+ * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. */
 typedef struct ls_norm_call {
     size_t rows, C;
     bool rms;     /* RMS norm: without b, db and mean; else layer norm */
@@ -225,6 +225,7 @@ typedef struct ls_norm_call {
     size_t dx_stride;
     void *dx_copy;  /* backward: [rows][C] of a 16-bit act, as dx: gets dx, rounded; NULL: none */
     bool add;       /* backward: dx = dx + the gradient, with one addition */
+    bool remake;    /* backward: y once more too */
     float *dw, *db; /* [slices][C] */
     const ls_token_groups *groups;
 } ls_norm_call;

@@ -122,7 +122,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     LS_TRY(ls_nn_grad_matrix(nn, table, scratch->logits, nn->own.vocabulary, dz_stride(nn), norm, nn->shape->C));
     LS_TRY(ls_nn_project_vocabulary(nn, scratch->dnorm, scratch->logits, dz_stride(nn), table));
     LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
-    return ls_nn_norm_backward(nn, y, false, NULL, scratch->dnorm, scratch->stats, x, norm_w);
+    return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, NULL);
 }
 
 const ls_block_kind ls_block_head = {

@@ -264,14 +264,20 @@ ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const
     return LS_OK;
 }
 
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, void *copy, const void *dy, float *stats,
-                              const float *x, const ls_param *w) {
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x,
+                              const ls_param *w, const ls_nn_norm_more *more) {
     ls_norm_call call = norm_call(nn, x, stats, w);
     call.dy = dy;
     call.dy_stride = call.C;
     call.dx = dx;
     call.dx_stride = call.C;
-    call.dx_copy = copy;
-    call.add = add;
+    if (more) {
+        call.add = true;
+        call.dx_copy = more->copy;
+        call.remake = more->y != NULL;
+        call.y = more->y;
+        call.y_stride = call.C;
+        call.b = more->b ? more->b->w : NULL;
+    }
     return nn->ops->norm_backward(nn->device, &call);
 }

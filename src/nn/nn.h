@@ -241,10 +241,14 @@ ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, con
 /* The same of sum = x + branch, in one pass over memory. */
 ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch, float *sum,
                          const ls_param *w, const ls_param *b);
-/* dx from dy; `add`: added to what is in dx. dx is neither dy nor x. `copy`: gets dx, rounded to the policy's 16-bit
- * type; NULL: none. */
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, bool add, void *copy, const void *dy, float *stats,
-                              const float *x, const ls_param *w);
+/* dx from dy; dx is neither dy nor x. With `more`: dx is added to, and more. */
+typedef struct ls_nn_norm_more {
+    void *copy; /* dx, rounded to the policy's 16-bit type; NULL: none */
+    void *y;    /* what the norm gave, once more; NULL: not needed */
+    const ls_param *b;
+} ls_nn_norm_more;
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x,
+                              const ls_param *w, const ls_nn_norm_more *more);
 /* The gradients of w and b. */
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);
 

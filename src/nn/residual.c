@@ -87,14 +87,18 @@ typedef struct half_grads {
     void *dwide, *dnorm;
 } half_grads;
 
-static ls_status weights(ls_block *block, const ls_nn *nn, const ls_half *half, const half_grads *g, const float *x) {
-    const void *norm;
+/* Of what follows the body, and of the bias in front of it. */
+static ls_status outer_weights(ls_block *block, const ls_nn *nn, const ls_half *half, const half_grads *g) {
     if (half->out_b) LS_TRY(ls_nn_grad_stream_bias(nn, half->out_b, g->branch));
     if (half->remake) LS_TRY(half->remake(nn, block->saved.wide, half->inner));
     LS_TRY(
         ls_nn_grad_matrix(nn, half->out_w, half->inner, half->inner_width, half->inner_width, g->rows, nn->shape->C));
-    if (half->in_b) LS_TRY(ls_nn_grad_bias(nn, half->in_b, g->dwide));
-    LS_TRY(ls_half_norm(nn, half, x, &norm));
+    return half->in_b ? ls_nn_grad_bias(nn, half->in_b, g->dwide) : LS_OK;
+}
+
+/* Of the norm, and of the projection behind it, which reads `norm`. */
+static ls_status inner_weights(const ls_nn *nn, const ls_half *half, const half_grads *g, const float *x,
+                               const void *norm) {
     LS_TRY(ls_nn_grad_matrix(nn, half->in_w, g->dwide, half->in_width, half->in_width, norm, nn->shape->C));
     return ls_nn_norm_params(nn, g->dnorm, half->stats, x, half->norm_w, half->norm_b);
 }
@@ -102,6 +106,7 @@ static ls_status weights(ls_block *block, const ls_nn *nn, const ls_half *half, 
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_backward_phase phase) {
     bool both = phase == LS_BACKWARD_BOTH;
+    const void *norm;
     half_grads g = {.branch = half->kept->branch,
                     .dwide = both ? half->dwide : half->kept->dwide,
                     .dnorm = both ? nn->scratch.dnorm : half->kept->dnorm};
@@ -113,12 +118,20 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_h
         LS_TRY(half->backward(block, nn, half, g.rows, g.dwide));
         LS_TRY(ls_nn_project_sliced(nn, g.dnorm, g.dwide, half->in_w, NULL));
     }
-    if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, half, &g, x));
-    if (phase == LS_BACKWARD_WEIGHTS) return LS_OK;
-    void *copy = NULL;
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(outer_weights(block, nn, half, &g));
+    if (phase == LS_BACKWARD_WEIGHTS) {
+        LS_TRY(ls_half_norm(nn, half, x, &norm));
+        return inner_weights(nn, half, &g, x, norm);
+    }
+    /* The gradient of the branch is not needed any more: d changes, and that of the half before may lie in its place.
+     * What the norm gave is made again in the same pass. */
+    ls_nn_norm_more more = {.y = both ? nn->scratch.norm : NULL, .b = half->norm_b};
     if (before && ls_policy_is_16(&nn->policy) && nn->dropout.p == 0) {
-        copy = both ? nn->scratch.branch : before->kept->branch; /* this half's own is not needed any more */
+        more.copy = both ? nn->scratch.branch : before->kept->branch;
         before->is_rounded = true;
     }
-    return ls_nn_norm_backward(nn, d, true, copy, g.dnorm, half->stats, x, half->norm_w);
+    LS_TRY(ls_nn_norm_backward(nn, d, g.dnorm, half->stats, x, half->norm_w, &more));
+    if (!both) return LS_OK;
+    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, &norm));
+    return inner_weights(nn, half, &g, x, norm);
 }

@@ -1,5 +1,5 @@
 /* test_ops_fused.c: what an operation may do beside its own work has the bits of the operations one after another, on
- * every device: a residual in front of a norm, a rounded copy behind its gradient. */
+ * every device: a residual in front of a norm; behind its gradient a rounded copy, and what it gave. */
 #include "halves.h"
 
 enum { FIRST = 0, SECOND = 1 }; /* the ways to compute the same */
@@ -39,21 +39,27 @@ static void check_sum_and_norm(size_t rows, size_t C, bool rms, ls_dtype type) {
 }
 
 static void check_gradient_and_copy(size_t rows, size_t C, bool rms, ls_dtype type) {
-    twin x = make(rows * C), w = make(C), wide = make(rows * C), dy = make(rows * C), mean = make(rows),
-         rstd = make(rows), dx[2], copy[2];
-    make_two(dx, rows * C), make_two(copy, rows * C);
+    twin x = make(rows * C), w = make(C), b = make(C), wide = make(rows * C), dy = make(rows * C), mean = make(rows),
+         rstd = make(rows), dx[2], copy[2], y[2];
+    make_two(dx, rows * C), make_two(copy, rows * C), make_two(y, rows * C);
     ok(ops->convert(device, &(ls_convert_call){dy.dev, type, wide.dev, LS_F32, rows * C}));
     ok(ls_device_copy_out(device, dy.ref, dy.dev, rows * C * sizeof(float)));
     for (int way = 0; way < 2; way++) {
         ls_norm_call call = {.rows = rows, .C = C, .rms = rms, .act = type, .x = x.dev, .x_stride = C, .add = true};
         call.w = w.dev, call.mean = rms ? NULL : mean.dev, call.rstd = rstd.dev, call.dy = dy.dev, call.dy_stride = C;
         call.dx = dx[way].dev, call.dx_stride = C;
-        if (way == FIRST) call.dx_copy = copy[way].dev;
+        call.y = y[way].dev, call.y_stride = C, call.b = rms ? NULL : b.dev, call.eps = 1e-5f;
+        if (way == FIRST) ok(ops->norm_forward(device, &call)); /* makes the statistics */
+        if (way == FIRST) ok(ls_device_fill(device, y[way].dev, 0, rows * C * ls_dtype_bytes(type)));
+        if (way == FIRST) call.dx_copy = copy[way].dev, call.remake = true;
+        if (way == SECOND) ok(ops->norm_forward(device, &call));
         ok(ops->norm_backward(device, &call));
         if (way == SECOND)
             ok(ops->convert(device, &(ls_convert_call){copy[way].dev, type, dx[way].dev, LS_F32, rows * C}));
     }
-    expect_second(dx[FIRST], dx[SECOND]), expect_second(copy[FIRST], copy[SECOND]);
+    expect_second(dx[FIRST], dx[SECOND]), expect_second(copy[FIRST], copy[SECOND]), expect_second(y[FIRST], y[SECOND]);
+    ok(ls_device_copy_out(device, mean.ref, mean.dev, rows * sizeof(float)));
+    ok(ls_device_copy_out(device, rstd.ref, rstd.dev, rows * sizeof(float)));
     check("the gradient of a norm and its copy", rows, C);
 }
 

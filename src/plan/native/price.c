@@ -74,6 +74,7 @@ static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
 }
 
 static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
+    if (c->remake) LS_TRY(pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS : LS_PASS_NORM, c->act, c->rows, c->C));
     if (c->dx_copy) LS_TRY(pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->rows * c->C, 1));
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_BACK : LS_PASS_NORM_BACK, c->act, c->rows, c->C);
 }

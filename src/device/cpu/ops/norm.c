@@ -100,6 +100,7 @@ ls_status ls_cpu_op_norm_forward(ls_device *device, const ls_norm_call *call) {
 }
 
 ls_status ls_cpu_op_norm_backward(ls_device *device, const ls_norm_call *call) {
+    if (call->remake) LS_TRY(run_rows(device, call, false));
     LS_TRY(run_rows(device, call, true));
     if (!call->dx_copy) return LS_OK;
     return device->ops->convert(device,

@@ -19,7 +19,7 @@ typedef struct ls_cuda_norm {
     const void *branch; /* NULL: x is normalised, else x + branch */
     float *sum;         /* NULL: nobody wants it */
     const float *w, *b;
-    void *y;
+    void *y; /* backward: NULL, where it is not made again */
     size_t y_stride;
     float *mean, *rstd;
     const void *dy;

@@ -5,7 +5,7 @@
 #include "device/cuda/common/list.h"
 #include "device/cuda/common/pack.h"
 
-enum { LS_CUDA_SUM_PACKS = 4 }; /* that a thread has under way */
+enum { LS_CUDA_SUM_PACKS = 4, LS_CUDA_TREE_PACKS = 2, LS_CUDA_FEW_LEAVES = 4 }; /* packs that a thread has under way */
 
 /* y = a + b */
 typedef struct ls_cuda_add {

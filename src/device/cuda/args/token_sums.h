@@ -5,6 +5,7 @@
 #include "device/cuda/common/list.h"
 #include "device/cuda/common/pack.h"
 
+enum { LS_CUDA_CHAIN_THREADS = 64 };
 enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
 
 /* Where the slices of a sequence end. */

@@ -17,6 +17,9 @@
 /* One that may use so many registers that a multiprocessor has room for one block. */
 #define LS_KERNEL_ALONE(name, type, threads) \
     extern "C" __global__ void __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)
+/* One of which a multiprocessor should have room for so many blocks. */
+#define LS_KERNEL_MANY(name, type, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
 /* Shared memory whose size the launch gives. */
 #define LS_SHARED(type, name)                 \
     extern __shared__ float4 ls_shared_memory[]; \
@@ -29,6 +32,7 @@
 #define LS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define LS_KERNEL_ALONE(name, type, threads) LS_KERNEL(name, type, threads)
+#define LS_KERNEL_MANY(name, type, threads, blocks) LS_KERNEL(name, type, threads)
 #define LS_UNROLL
 #define LS_UNROLL_2
 #define LS_UNROLL_4

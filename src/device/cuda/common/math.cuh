@@ -50,7 +50,8 @@ LS_DEVICE float sigmoid_of(float x) {
     float a = x < 0.0f ? e : 1.0f, q = __fdiv_rn(e, 1.0f + e);
     return quiet(__fmaf_rn(-a, q, a), x != x);
 }
-LS_DEVICE float tanh_of(float x) {
+/* Of a NaN anything. */
+LS_DEVICE float tanh_number(float x) {
     float u = abs_of(x);
     u = u < 10.0f ? u : 10.0f;
     /* 2 / x is 2·(1 / x), and twice a number is exact. */
@@ -60,8 +61,9 @@ LS_DEVICE float tanh_of(float x) {
     p = __fmaf_rn(p, s, 0x1.110c72p-3f);
     p = __fmaf_rn(p, s, -0x1.555548p-2f);
     float y = u < 0.5625f ? __fmaf_rn(u * s, p, u) : large;
-    return quiet(with_sign(y, x), x != x);
+    return with_sign(y, x);
 }
+LS_DEVICE float tanh_of(float x) { return quiet(tanh_number(x), x != x); }
 LS_DEVICE float log_of(float x) {
     bool tiny = x < 0x1p-126f;
     uint32_t bits = __float_as_uint(tiny ? x * 0x1p23f : x);

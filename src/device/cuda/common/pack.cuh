@@ -15,12 +15,20 @@ LS_DEVICE float wide_of(f16, uint32_t bits) { return plain_from_f16((uint16_t)bi
 LS_DEVICE uint32_t bits_of(bf16, float x) { return to_bf16(x); }
 LS_DEVICE uint32_t bits_of(f16, float x) { return to_f16(x); }
 
-/* Two neighbours. One instruction rounds both; of a NaN it makes another NaN than the contract's. */
-template <class T> LS_DEVICE uint32_t bits_of_two(T type, float low, float high) {
+/* Neighbours by twos. One instruction rounds two; of a NaN it makes another NaN than the contract's. */
+template <class T, int W> LS_DEVICE void bits_of_all(T type, const pack<W> &x, uint32_t *two) {
 #ifndef LS_CUDA_ON_CPU_H
-    if (low == low && high == high) return rounded_two(type, low, high);
+    bool are_numbers = true;
+#pragma unroll
+    for (int i = 0; i < W; i++) are_numbers = are_numbers & (x.v[i] == x.v[i]);
+    if (are_numbers) {
+#pragma unroll
+        for (int i = 0; i < W / 2; i++) two[i] = rounded_two(type, x.v[2 * i], x.v[2 * i + 1]);
+        return;
+    }
 #endif
-    return bits_of(type, low) | bits_of(type, high) << 16;
+#pragma unroll
+    for (int i = 0; i < W / 2; i++) two[i] = bits_of(type, x.v[2 * i]) | bits_of(type, x.v[2 * i + 1]) << 16;
 }
 
 template <int W> struct packed;
@@ -44,7 +52,9 @@ template <> struct packed<4> {
         *(float4 *)p = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
     }
     template <class T> LS_DEVICE static void store(T *p, const pack<4> &x) {
-        *(uint2 *)p = make_uint2(bits_of_two(T(), x.v[0], x.v[1]), bits_of_two(T(), x.v[2], x.v[3]));
+        uint32_t b[2];
+        bits_of_all(T(), x, b);
+        *(uint2 *)p = make_uint2(b[0], b[1]);
     }
 };
 
@@ -57,8 +67,7 @@ template <> struct packed<8> {
     }
     template <class T> LS_DEVICE static void store(T *p, const pack<8> &x) {
         uint32_t b[4];
-#pragma unroll
-        for (int i = 0; i < 4; i++) b[i] = bits_of_two(T(), x.v[2 * i], x.v[2 * i + 1]);
+        bits_of_all(T(), x, b);
         *(uint4 *)p = make_uint4(b[0], b[1], b[2], b[3]);
     }
 };
@@ -102,12 +111,16 @@ LS_DEVICE void walk(size_t begin, size_t end, const L &load, const F &finish) {
     const size_t packs = (end - begin) / W, tile = (size_t)blockDim.x * U;
     for (size_t first = blockIdx.x * tile + threadIdx.x; first < packs; first += gridDim.x * tile) {
         decltype(load(width<W>(), (size_t)0)) in[U];
+        /* Behind a condition the compiler would wait for a load, where it has to be widened, before it starts the next. */
+        if (first + (U - 1) * blockDim.x < packs) {
 #pragma unroll
-        for (int u = 0; u < U; u++)
-            if (first + u * blockDim.x < packs) in[u] = load(width<W>(), begin + (first + u * blockDim.x) * W);
+            for (int u = 0; u < U; u++) in[u] = load(width<W>(), begin + (first + u * blockDim.x) * W);
 #pragma unroll
-        for (int u = 0; u < U; u++)
-            if (first + u * blockDim.x < packs) finish(width<W>(), begin + (first + u * blockDim.x) * W, in[u]);
+            for (int u = 0; u < U; u++) finish(width<W>(), begin + (first + u * blockDim.x) * W, in[u]);
+        } else {
+            for (size_t p = first; p < packs; p += blockDim.x)
+                finish(width<W>(), begin + p * W, load(width<W>(), begin + p * W));
+        }
     }
 }
 
@@ -130,12 +143,15 @@ LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) 
     for (size_t p = blockIdx.y * lanes + lane; p < packs; p += gridDim.y * lanes)
         for (size_t row = blockIdx.x * tile + place; row < g.rows; row += gridDim.x * tile) {
             decltype(load(width<W>(), (size_t)0, (size_t)0)) in[U];
+            if (row + (U - 1) * together < g.rows) {
 #pragma unroll
-            for (int u = 0; u < U; u++)
-                if (row + u * together < g.rows) in[u] = load(width<W>(), row + u * together, p * W);
+                for (int u = 0; u < U; u++) in[u] = load(width<W>(), row + u * together, p * W);
 #pragma unroll
-            for (int u = 0; u < U; u++)
-                if (row + u * together < g.rows) finish(width<W>(), row + u * together, p * W, in[u]);
+                for (int u = 0; u < U; u++) finish(width<W>(), row + u * together, p * W, in[u]);
+            } else {
+                for (size_t r = row; r < g.rows; r += together)
+                    finish(width<W>(), r, p * W, load(width<W>(), r, p * W));
+            }
         }
 }
 

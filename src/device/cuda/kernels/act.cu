@@ -7,7 +7,8 @@
 #define GELU_C1 0x1.2444f2p-5f
 #define GELU_C3 0x1.b6676cp-4f
 
-LS_DEVICE float gelu_tanh(float x, float q) { return tanh_of(x * __fmaf_rn(GELU_C1, q, GELU_C0)); }
+/* A NaN comes through beside it. */
+LS_DEVICE float gelu_tanh(float x, float q) { return tanh_number(x * __fmaf_rn(GELU_C1, q, GELU_C0)); }
 
 LS_DEVICE float gelu(float x) {
     float t = gelu_tanh(x, x * x), h = 0.5f * x;

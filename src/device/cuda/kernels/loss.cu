@@ -35,24 +35,24 @@ LS_DEVICE float block_max(float most, float *space) {
 
 /* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
 template <int W, int LOADS, class F>
-LS_DEVICE void visit_packs(const float *z, size_t begin, size_t end, const F &visit) {
-    const size_t step = (size_t)blockDim.x * W;
-    for (size_t i = begin + threadIdx.x * W; i < end; i += LOADS * step) {
+LS_DEVICE void visit_packs(const float *z, uint32_t begin, uint32_t end, const F &visit) {
+    const uint32_t step = blockDim.x * W;
+    uint32_t i = begin + threadIdx.x * W;
+    for (; i + (LOADS - 1) * step < end; i += LOADS * step) {
         pack<W> x[LOADS];
 #pragma unroll
-        for (int k = 0; k < LOADS; k++)
-            if (i + k * step < end) x[k] = load_pack<W>(z + i + k * step);
+        for (int k = 0; k < LOADS; k++) x[k] = load_pack<W>(z + (i + k * step));
 #pragma unroll
-        for (int k = 0; k < LOADS; k++)
-            if (i + k * step < end) visit(width<W>(), i + k * step, x[k]);
+        for (int k = 0; k < LOADS; k++) visit(width<W>(), i + k * step, x[k]);
     }
+    for (; i < end; i += step) visit(width<W>(), i, load_pack<W>(z + i));
 }
 
 /* LOADS packs of four, or twice as many single numbers, are under way at a time. */
 template <int LOADS, class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
-    size_t whole = a.aligned ? a.columns / 4 * 4 : 0;
+    const uint32_t columns = (uint32_t)a.columns, whole = a.aligned ? columns / 4 * 4 : 0; /* ids have 32 bits */
     visit_packs<4, LOADS>(z, 0, whole, visit);
-    visit_packs<1, 2 * LOADS>(z, whole, a.columns, visit);
+    visit_packs<1, 2 * LOADS>(z, whole, columns, visit);
 }
 
 template <int W> LS_DEVICE float most_of(float most, const pack<W> &x) {
@@ -176,12 +176,12 @@ LS_DEVICE float quotient_of(float e, float l, float inverse) {
 
 template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *row, T *dz, float l, int64_t target) {
     const float inverse = __frcp_rn(l);
-    visit_row<1>(a, row, [&](auto w, size_t i, const auto &e) {
+    visit_row<2>(a, row, [&](auto w, uint32_t i, const auto &e) {
         pack<w.n> d;
-        float least = e.v[0];
+        uint32_t least = __float_as_uint(e.v[0]); /* numbers from 0 on are in the order of their bits */
 #pragma unroll
-        for (int k = 1; k < w.n; k++) least = e.v[k] < least ? e.v[k] : least;
-        if (least >= 0x1p-90f) {
+        for (int k = 1; k < w.n; k++) least = __float_as_uint(e.v[k]) < least ? __float_as_uint(e.v[k]) : least;
+        if (least >= __float_as_uint(0x1p-90f)) {
 #pragma unroll
             for (int k = 0; k < w.n; k++) d.v[k] = quotient_of(e.v[k], l, inverse) * a.g;
         } else {

@@ -10,7 +10,7 @@
 #include "device/cuda/args/norm.h"
 #include "device/cuda/common/pack.cuh"
 
-enum { AT_ONCE = 4, STEPS = 16 }; /* rows that a thread has under way; numbers that a lane has */
+enum { FORWARD_AT_ONCE = 4, BACKWARD_AT_ONCE = 2, STEPS = 16 }; /* packs that a thread has under way; numbers that a lane has */
 
 struct norm_block {
     size_t first, rows; /* rows that are there */
@@ -21,16 +21,32 @@ struct norm_block {
     }
 };
 
-/* Each pack of columns and each row of the block: before(column) is what all rows share there. */
-template <int W, class B, class L, class F>
+/* Each pack of columns and each row of the block: before(column) is what all rows share there. Several loads are under
+ * way together: of rows, or, where there are few, of columns. */
+template <int W, int AT_ONCE, class B, class L, class F>
 LS_DEVICE void each_pack(const ls_cuda_norm &a, const norm_block &at, const B &before, const L &load, const F &finish) {
-    for (size_t c = (size_t)threadIdx.x * W; c < a.C; c += (size_t)blockDim.x * W) {
-        const auto shared = before(c);
-        for (size_t first = 0; first < at.rows; first += AT_ONCE) {
-            decltype(load((size_t)0, c)) in[AT_ONCE];
-            LS_UNROLL for (int k = 0; k < AT_ONCE; k++) if (first + k < at.rows) in[k] = load(first + k, c);
-            LS_UNROLL for (int k = 0; k < AT_ONCE; k++) if (first + k < at.rows) finish(first + k, c, shared, in[k]);
+    const size_t step = (size_t)blockDim.x * W;
+    decltype(load((size_t)0, (size_t)0)) in[AT_ONCE];
+    if (at.rows >= AT_ONCE) {
+        for (size_t c = (size_t)threadIdx.x * W; c < a.C; c += step) {
+            const auto shared = before(c);
+            size_t r = 0;
+            for (; r + AT_ONCE <= at.rows; r += AT_ONCE) {
+                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) in[k] = load(r + k, c);
+                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) finish(r + k, c, shared, in[k]);
+            }
+            for (; r < at.rows; r++) finish(r, c, shared, load(r, c));
         }
+        return;
+    }
+    for (size_t r = 0; r < at.rows; r++) {
+        size_t c = (size_t)threadIdx.x * W;
+        for (; c + (AT_ONCE - 1) * step < a.C; c += AT_ONCE * step) {
+            decltype(before(c)) shared[AT_ONCE];
+            LS_UNROLL for (int k = 0; k < AT_ONCE; k++) in[k] = load(r, c + k * step), shared[k] = before(c + k * step);
+            LS_UNROLL for (int k = 0; k < AT_ONCE; k++) finish(r, c + k * step, shared[k], in[k]);
+        }
+        for (; c < a.C; c += step) finish(r, c, before(c), load(r, c));
     }
 }
 
@@ -71,7 +87,7 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void forward_rows(const
     const norm_block at(a);
     const size_t pitch = (size_t)a.pitch;
     if (HELD && !a.branch) {
-        each_pack<W>(
+        each_pack<W, FORWARD_AT_ONCE>(
             a, at, [](size_t) { return 0; }, [](size_t, size_t) { return 0; },
             [&](size_t r, size_t c, int, int) {
                 const float *from = a.x + (at.first + r) * a.x_stride + c;
@@ -80,7 +96,7 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void forward_rows(const
         copy_async_commit();
         copy_async_wait<0>();
     } else if (HELD) {
-        each_pack<W>(
+        each_pack<W, FORWARD_AT_ONCE>(
             a, at, [](size_t) { return 0; }, [&](size_t r, size_t c) { return input<W, T>(a, at.first + r, c); },
             [&](size_t r, size_t c, int, const pack<W> &x) { store_pack<W>(held + r * pitch + c, x); });
     }
@@ -109,7 +125,7 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void forward_rows(const
     }
     __syncthreads();
 
-    each_pack<W>(
+    each_pack<W, FORWARD_AT_ONCE>(
         a, at,
         [&](size_t c) {
             weights<W> w = {load_pack<W>(a.w + c), {}};
@@ -167,7 +183,7 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(cons
     float *hs = gs + (size_t)a.together * pitch;
     auto weight = [&](size_t c) { return load_pack<W>(a.w + c); };
     if (HELD) {
-        each_pack<W>(
+        each_pack<W, BACKWARD_AT_ONCE>(
             a, at, weight,
             [&](size_t r, size_t c) {
                 /* What the gradient is added to is needed later; until then it may come nearer. */
@@ -202,8 +218,14 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(cons
     }
     __syncthreads();
 
-    each_pack<W>(
-        a, at, weight,
+    each_pack<W, BACKWARD_AT_ONCE>(
+        a, at,
+        [&](size_t c) {
+            weights<W> w = {};
+            if (a.y) w.w = weight(c);
+            if (a.y && !RMS) w.b = load_pack<W>(a.b + c);
+            return w;
+        },
         [&](size_t r, size_t c) {
             grad_packs<W> in;
             if (HELD)
@@ -213,7 +235,7 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(cons
             if (a.add) in.old = load_pack<W>((const float *)a.dx + (at.first + r) * a.dx_stride + c);
             return in;
         },
-        [&](size_t r, size_t c, const pack<W> &, const grad_packs<W> &in) {
+        [&](size_t r, size_t c, const weights<W> &w, const grad_packs<W> &in) {
             const float t = ts[r], mean = means[r], rstd = a.rstd[at.first + r];
             pack<W> dx;
             LS_UNROLL for (int k = 0; k < W; k++) {
@@ -222,6 +244,13 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(cons
             }
             store_pack<W>(a.dx + (at.first + r) * a.dx_stride + c, dx);
             if (a.dx_copy) store_pack<W>((T *)a.dx_copy + (at.first + r) * a.C + c, dx);
+            if (!a.y) return;
+            pack<W> y;
+            LS_UNROLL for (int k = 0; k < W; k++) {
+                const float h = in.f.h.v[k];
+                y.v[k] = RMS ? h * w.w.v[k] : __fmaf_rn(h, w.w.v[k], w.b.v[k]);
+            }
+            store_pack<W>((T *)a.y + (at.first + r) * a.y_stride + c, y);
         });
 }
 
@@ -237,15 +266,16 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(cons
             rows<RMS, T, 1, true>(a);        \
     } while (0)
 
-LS_KERNEL(layer_norm_forward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+/* Blocks of long rows are few because of shared memory; registers shall not make them fewer. */
+LS_KERNEL_MANY(layer_norm_forward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 4) {
     LS_BY_TYPE(a.act, T, { BY_SHAPE(forward_rows, false, T); });
 }
-LS_KERNEL(rms_norm_forward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+LS_KERNEL_MANY(rms_norm_forward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 4) {
     LS_BY_TYPE(a.act, T, { BY_SHAPE(forward_rows, true, T); });
 }
-LS_KERNEL(layer_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+LS_KERNEL_MANY(layer_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 3) {
     LS_BY_TYPE(a.act, T, { BY_SHAPE(backward_rows, false, T); });
 }
-LS_KERNEL(rms_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS) {
+LS_KERNEL_MANY(rms_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 3) {
     LS_BY_TYPE(a.act, T, { BY_SHAPE(backward_rows, true, T); });
 }

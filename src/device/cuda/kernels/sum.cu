@@ -39,18 +39,48 @@ LS_KERNEL(set, ls_cuda_scale, LS_CUDA_PACK_THREADS) {
 
 enum { EIGHT = 8 };
 
+template <int LEAVES, int W> struct leaf_packs { pack<W> x[LEAVES]; };
+
 /* The tree over leaves first … first + count − 1, at most eight: all of them are under way together. */
 template <int W, class T> LS_DEVICE pack<W> sum_eight(const ls_cuda_join &a, size_t i, int first, int count) {
     pack<W> x[EIGHT];
 #pragma unroll
     for (int k = 0; k < EIGHT; k++)
-        if (k < count) x[k] = load_pack<W>((const T *)pointer_at(a.inputs, first + k) + i);
+        x[k] = load_pack<W>((const T *)pointer_at(a.inputs, first + (k < count ? k : 0)) + i);
 #pragma unroll
     for (int step = 1; step < EIGHT; step *= 2)
 #pragma unroll
         for (int k = 0; k < EIGHT; k += 2 * step)
             if (k + step < count) x[k] = add(x[k], x[k + step]);
     return x[0];
+}
+
+/* A tree of at most LEAVES leaves, U packs of each under way together. */
+template <int LEAVES, int U, class T> LS_DEVICE void tree_few(const ls_cuda_join &a) {
+    const T *from[LEAVES];
+#pragma unroll
+    for (int k = 0; k < LEAVES; k++) from[k] = (const T *)pointer_at(a.inputs, k < a.count ? k : 0);
+    each_elem<4, U>(
+        a.flat,
+        [&](auto w, size_t i) {
+            leaf_packs<LEAVES, w.n> in;
+#pragma unroll
+            for (int k = 0; k < LEAVES; k++) in.x[k] = load_pack<w.n>(from[k] + i);
+            return in;
+        },
+        [&](auto w, size_t i, auto in) {
+#pragma unroll
+            for (int step = 1; step < LEAVES; step *= 2)
+#pragma unroll
+                for (int k = 0; k + step < LEAVES; k += 2 * step)
+                    if (k + step < a.count) in.x[k] = add(in.x[k], in.x[k + step]);
+            store_pack<w.n>(a.out + i, in.x[0]);
+        });
+}
+
+/* Of one leaf, of two, of three or four. */
+LS_KERNEL(tree_sum_few, ls_cuda_join, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.dtype, T, { a.count <= 2 ? tree_few<2, LS_CUDA_TREE_PACKS, T>(a) : tree_few<4, LS_CUDA_TREE_PACKS, T>(a); });
 }
 
 template <class T> LS_DEVICE void tree_elems(const ls_cuda_join &a) {

@@ -40,15 +40,14 @@ template <int KIND, int W> LS_DEVICE void add_token(chain_sums<W> &sums, const c
 template <int KIND, int W, int U, class T>
 LS_DEVICE chain_sums<W> chain_block(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
     chain_sums<W> sums = {};
-    for (; row < end; row += U) {
+    for (; row + U <= end; row += U) {
         chain_packs<W> in[U];
 #pragma unroll
-        for (int u = 0; u < U; u++)
-            if (row + u < end) in[u] = load_token<KIND, W, T>(a, row + u, c);
+        for (int u = 0; u < U; u++) in[u] = load_token<KIND, W, T>(a, row + u, c);
 #pragma unroll
-        for (int u = 0; u < U; u++)
-            if (row + u < end) add_token<KIND>(sums, in[u]);
+        for (int u = 0; u < U; u++) add_token<KIND>(sums, in[u]);
     }
+    for (; row < end; row++) add_token<KIND>(sums, load_token<KIND, W, T>(a, row, c));
     return sums;
 }
 
@@ -78,18 +77,18 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_c
             chain<KIND, W, U, T>(a, number, p * W);
 }
 
-LS_KERNEL(bias_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
+LS_KERNEL(bias_chains, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {
     LS_BY_TYPE(a.act, T,
                { a.rows.aligned ? chains<LS_CUDA_CHAIN_BIAS, 4, 16, T>(a) : chains<LS_CUDA_CHAIN_BIAS, 1, 32, T>(a); });
 }
 
-LS_KERNEL(layer_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
+LS_KERNEL(layer_chains, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {
     LS_BY_TYPE(a.act, T, {
         a.rows.aligned ? chains<LS_CUDA_CHAIN_LAYER, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_LAYER, 1, 16, T>(a);
     });
 }
 
-LS_KERNEL(rms_chains, ls_cuda_chains, LS_CUDA_PACK_THREADS) {
+LS_KERNEL(rms_chains, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {
     LS_BY_TYPE(a.act, T,
                { a.rows.aligned ? chains<LS_CUDA_CHAIN_RMS, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_RMS, 1, 16, T>(a); });
 }

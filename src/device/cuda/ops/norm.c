@@ -31,13 +31,14 @@ static ls_cuda_norm args_of(const ls_norm_call *call) {
 }
 
 static bool are_aligned(const ls_norm_call *c, bool backward) {
-    bool both =
-        c->C % WIDTH == 0 && ls_cuda_fits(c->x, LS_F32, c->x_stride, WIDTH) && ls_cuda_fits(c->w, LS_F32, 0, WIDTH);
+    bool makes_y = !backward || c->remake;
+    bool both = c->C % WIDTH == 0 && ls_cuda_fits(c->x, LS_F32, c->x_stride, WIDTH) &&
+                ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && (c->rms || ls_cuda_fits(c->b, LS_F32, 0, WIDTH)) &&
+                (!makes_y || ls_cuda_fits(c->y, c->act, c->y_stride, WIDTH));
     if (backward)
         return both && ls_cuda_fits(c->dy, c->act, c->dy_stride, WIDTH) &&
                ls_cuda_fits(c->dx, LS_F32, c->dx_stride, WIDTH) && ls_cuda_fits(c->dx_copy, c->act, 0, WIDTH);
-    return both && (c->rms || ls_cuda_fits(c->b, LS_F32, 0, WIDTH)) && ls_cuda_fits(c->y, c->act, c->y_stride, WIDTH) &&
-           ls_cuda_fits(c->branch, c->act, 0, WIDTH) && ls_cuda_fits(c->sum, LS_F32, 0, WIDTH);
+    return both && ls_cuda_fits(c->branch, c->act, 0, WIDTH) && ls_cuda_fits(c->sum, LS_F32, 0, WIDTH);
 }
 
 /* Threads that find equally many packs of a row, and half a warp for each row. */
@@ -53,7 +54,7 @@ static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_ca
     if (call->rows == 0 || call->C == 0) return LS_OK;
     ls_cuda_norm args = args_of(call);
     if (backward)
-        args.dx_copy = call->dx_copy;
+        args.dx_copy = call->dx_copy, args.y = call->remake ? call->y : NULL;
     else
         args.branch = call->branch, args.sum = call->sum;
     args.aligned = are_aligned(call, backward);

@@ -18,7 +18,7 @@ ls_status ls_cuda_op_add(ls_device *device, const ls_add_call *c) {
 
 /* Of `count` tensors. */
 static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, const void *const *inputs, ls_dtype dtype,
-                      int count, size_t n) {
+                      int count, size_t n, size_t packs) {
     ls_cuda_join args = {.flat = {.n = n, .aligned = ls_cuda_fits(out, LS_F32, 0, WIDTH)},
                          .dtype = (int)dtype,
                          .count = count,
@@ -26,20 +26,22 @@ static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, cons
     for (int i = 0; i < count; i++) args.flat.aligned = args.flat.aligned && ls_cuda_fits(inputs[i], dtype, 0, WIDTH);
     if (n == 0) return LS_OK;
     LS_TRY(ls_cuda_pointers_set(device, &args.inputs, inputs, (size_t)count));
-    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
+    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, packs), LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 ls_status ls_cuda_op_tree_sum(ls_device *device, const ls_tree_sum_call *c) {
     if (c->leaves < 1 || c->leaves > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", c->leaves, LS_GROUPS_MAX);
     LS_TRY(ls_check_float("a sum", c->dtype));
-    return join(device, LS_CUDA_tree_sum, c->out, c->contributions, c->dtype, c->leaves, c->elems);
+    bool is_few = c->leaves <= LS_CUDA_FEW_LEAVES;
+    return join(device, is_few ? LS_CUDA_tree_sum_few : LS_CUDA_tree_sum, c->out, c->contributions, c->dtype, c->leaves,
+                c->elems, is_few ? LS_CUDA_TREE_PACKS : 1);
 }
 
 ls_status ls_cuda_op_max(ls_device *device, const ls_max_call *c) {
     if (c->count < 1 || c->count > LS_WORKERS_MAX)
         return ls_fail(LS_ERR_INPUT, "a maximum of %d tensors: must be between 1 and %d", c->count, LS_WORKERS_MAX);
-    return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems);
+    return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems, 1);
 }
 
 static ls_status scale_or_set(ls_device *device, ls_cuda_kernel kernel, float *y, const float *x, float factor,

@@ -22,6 +22,18 @@ ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int s
     return ls_cuda_launch(device, LS_CUDA_token_join, grid, LS_CUDA_PACK_THREADS, 0, args);
 }
 
+/* Small blocks: there are few chains, each of them long, and a multiprocessor shall not have twice as many as another.
+ */
+static ls_cuda_grid chains_grid(ls_cuda_rows *rows) {
+    enum { LANES_LOG2_MAX = 6, BLOCKS_Y_MAX = 1 << 15 };
+    size_t packs = rows->aligned ? rows->columns / WIDTH : rows->columns;
+    rows->lanes_log2 = 0;
+    while ((size_t)1 << rows->lanes_log2 < packs && rows->lanes_log2 < LANES_LOG2_MAX) rows->lanes_log2++;
+    size_t x = ls_cuda_divide_up(rows->rows, (size_t)LS_CUDA_CHAIN_THREADS >> rows->lanes_log2);
+    size_t y = ls_cuda_divide_up(packs, (size_t)1 << rows->lanes_log2);
+    return (ls_cuda_grid){y ? x : 0, y < BLOCKS_Y_MAX ? (y ? y : 1) : BLOCKS_Y_MAX, 1};
+}
+
 /* `args` says what the chains read; out[i] is [slices][columns]. */
 static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_chains *args, size_t columns,
                             float *const out[2], int sums, const ls_token_groups *groups) {
@@ -38,7 +50,7 @@ static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_ch
     /* Narrow loads where wide ones would leave too few threads to keep the memory busy. */
     args->rows.aligned = columns % WIDTH == 0 && ls_cuda_fits(args->dy, (ls_dtype)args->act, args->dy_stride, WIDTH) &&
                          ls_cuda_fits(args->x, LS_F32, args->x_stride, WIDTH) && elems / WIDTH >= THREADS_ENOUGH;
-    LS_TRY(ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args->rows, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, args));
+    LS_TRY(ls_cuda_launch(device, kernel, chains_grid(&args->rows), LS_CUDA_CHAIN_THREADS, 0, args));
     ls_cuda_token_join joins = {.rows = {.rows = slices, .columns = columns},
                                 .slices = args->slices,
                                 .in_stride = columns,
