@@ -20,10 +20,13 @@ static ls_status row(bench *b, const char *name, double bytes, size_t n, body ru
     static ls_status run_##op(bench *b, const void *call) { return b->device->ops->op(b->device, call); }
 RUN(scale)
 RUN(set)
-RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(square_sums) RUN(update) RUN(count) RUN(act_forward)
-    RUN(act_backward) RUN(gated_forward) RUN(gated_backward) RUN(bias_gelu_forward) RUN(bias_add) RUN(bias_grad)
-        RUN(dropout_add) RUN(embed_forward) RUN(embed_token_grad) RUN(embed_position_grad) RUN(rope_forward)
-            RUN(norm_forward) RUN(norm_backward) RUN(norm_params) RUN(loss_rows)
+/* clang-format off */
+RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(square_sums) RUN(update) RUN(count)
+RUN(act_forward) RUN(act_backward) RUN(gated_forward) RUN(gated_backward) RUN(bias_gelu_forward)
+RUN(bias_add) RUN(bias_grad) RUN(dropout_add) RUN(embed_forward) RUN(embed_token_grad)
+RUN(embed_position_grad) RUN(rope_forward) RUN(norm_forward) RUN(norm_backward) RUN(norm_params)
+RUN(loss_rows)
+/* clang-format on */
 #undef RUN
 
                 static ls_status run_copy(bench *b, const void *call) {
