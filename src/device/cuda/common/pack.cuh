@@ -118,7 +118,7 @@ LS_DEVICE void walk(size_t begin, size_t end, const L &load, const F &finish) {
 #pragma unroll
             for (int u = 0; u < U; u++) finish(width<W>(), begin + (first + u * blockDim.x) * W, in[u]);
         } else {
-            for (size_t p = first; p < packs; p += blockDim.x)
+            LS_NO_UNROLL for (size_t p = first; p < packs; p += blockDim.x)
                 finish(width<W>(), begin + p * W, load(width<W>(), begin + p * W));
         }
     }
@@ -149,7 +149,7 @@ LS_DEVICE void walk_rows(const ls_cuda_rows &g, const L &load, const F &finish) 
 #pragma unroll
                 for (int u = 0; u < U; u++) finish(width<W>(), row + u * together, p * W, in[u]);
             } else {
-                for (size_t r = row; r < g.rows; r += together)
+                LS_NO_UNROLL for (size_t r = row; r < g.rows; r += together)
                     finish(width<W>(), r, p * W, load(width<W>(), r, p * W));
             }
         }

@@ -141,6 +141,6 @@ template <bool GELU, bool BIAS, class T> LS_DEVICE void bias_rows(const ls_cuda_
 
 LS_KERNEL(bias_gelu_forward, ls_cuda_bias, LS_CUDA_PACK_THREADS) { bias_rows<true, true, float>(a); }
 
-LS_KERNEL(bias_add, ls_cuda_bias, LS_CUDA_PACK_THREADS) {
+LS_KERNEL_MANY(bias_add, ls_cuda_bias, LS_CUDA_PACK_THREADS, 4) {
     LS_BY_TYPE(a.act, T, { a.bias ? bias_rows<false, true, T>(a) : bias_rows<false, false, T>(a); });
 }
