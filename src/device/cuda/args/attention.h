@@ -6,16 +6,20 @@
 #include "device/cuda/common/types.h"
 
 enum {
-    LS_CUDA_ATTENTION_HEAD_MAX = 256, /* of a head's size */
-    LS_CUDA_ATTENTION_THREADS = 128,  /* of the passes over tiles */
+    LS_CUDA_ATTENTION_HEAD_MAX = 256,         /* of a head's size */
+    LS_CUDA_ATTENTION_FORWARD_THREADS = 128,  /* 8 across the keys, 16 down the queries */
+    LS_CUDA_ATTENTION_BACKWARD_THREADS = 256, /* 16 × 16 */
     LS_CUDA_ATTENTION_DOTS_ROWS = 16,
     LS_CUDA_ATTENTION_FEW_THREADS = 256,
 };
 
-/* Numbers in shared memory, by the rows of the tile that a block keeps and of the one that passes by. */
-#define LS_CUDA_ATTENTION_FORWARD_ELEMS(d, own, other) (((own) + 2 * (other)) * (d) + (own) * (other))
-#define LS_CUDA_ATTENTION_QUERIES_ELEMS(d, own, other) (2 * ((own) + (other)) * (d) + (own) * (other))
-#define LS_CUDA_ATTENTION_KEYS_ELEMS(d, own, other) (2 * ((own) + (other)) * (d) + (own) * (other) + 3 * (other))
+/* Rows of the tile that a block keeps, and of the one that passes by; numbers in shared memory. A row has 4 more
+ * numbers than it needs, one of weights 8 more, against bank conflicts. */
+#define LS_CUDA_ATTENTION_FORWARD_ELEMS(d, own, other)                                                                 \
+    (((own) + (other)) * ((d) + 4) + (other) * (d) + (own) * ((other) + 8))
+#define LS_CUDA_ATTENTION_QUERIES_ELEMS(d, own, other) (2 * ((own) + (other)) * ((d) + 4) + (own) * ((other) + 8))
+#define LS_CUDA_ATTENTION_KEYS_ELEMS(d, own, other)                                                                    \
+    (2 * ((own) + (other)) * ((d) + 4) + 2 * (own) * ((other) + 8) + 3 * (other))
 
 /* Element i of a head's row of a sequence is at[sequence·sequence_stride + row·row_stride + head·head_stride + i]. */
 typedef struct ls_cuda_heads {

@@ -23,16 +23,16 @@ typedef struct pass {
 /* By the size of heads: 64, 128, any up to 128, any up to 256. */
 enum { SIZES = 4 };
 static const pass forward_passes[SIZES] = {{LS_CUDA_attention_forward_64, 64, 128, 64},
-                                           {LS_CUDA_attention_forward_128, 128, 64, 64},
-                                           {LS_CUDA_attention_forward_any, 128, 64, 64},
-                                           {LS_CUDA_attention_forward_wide, 256, 64, 32}};
-static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 32},
-                                           {LS_CUDA_attention_queries_128, 128, 64, 32},
-                                           {LS_CUDA_attention_queries_any, 128, 64, 32},
+                                           {LS_CUDA_attention_forward_128, 128, 64, 48},
+                                           {LS_CUDA_attention_forward_any, 128, 64, 48},
+                                           {LS_CUDA_attention_forward_wide, 256, 64, 64}};
+static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 64},
+                                           {LS_CUDA_attention_queries_128, 128, 64, 64},
+                                           {LS_CUDA_attention_queries_any, 128, 64, 64},
                                            {LS_CUDA_attention_queries_wide, 256, 32, 32}};
-static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 32},
-                                        {LS_CUDA_attention_keys_128, 128, 64, 32},
-                                        {LS_CUDA_attention_keys_any, 128, 64, 32},
+static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 64},
+                                        {LS_CUDA_attention_keys_128, 128, 64, 64},
+                                        {LS_CUDA_attention_keys_any, 128, 64, 64},
                                         {LS_CUDA_attention_keys_wide, 256, 32, 32}};
 
 static int size_index(size_t head_size) { return head_size == 64 ? 0 : head_size == 128 ? 1 : head_size < 128 ? 2 : 3; }
@@ -159,7 +159,7 @@ ls_status ls_cuda_op_attention_forward(ls_device *device, const ls_attention_cal
     if (job.B && job.queries <= FEW_QUERIES && few_bytes <= ls_cuda_shared_max(device))
         return run_few(device, &job, few_bytes);
     const pass *p = &forward_passes[size_index(call->parts[0].head_size)];
-    return run_pass(device, &job, p, job.queries, job.heads, LS_CUDA_ATTENTION_THREADS,
+    return run_pass(device, &job, p, job.queries, job.heads, LS_CUDA_ATTENTION_FORWARD_THREADS,
                     LS_CUDA_ATTENTION_FORWARD_ELEMS(p->size, p->own, p->other));
 }
 
@@ -172,8 +172,8 @@ ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_ca
     const pass dots = {LS_CUDA_attention_dots, 0, LS_CUDA_ATTENTION_DOTS_ROWS, 0}, *q = &queries_passes[size],
                *k = &keys_passes[size];
     LS_TRY(run_pass(device, &job, &dots, job.queries, job.heads, 16 * LS_CUDA_ATTENTION_DOTS_ROWS, 0));
-    LS_TRY(run_pass(device, &job, q, job.queries, job.heads, LS_CUDA_ATTENTION_THREADS,
+    LS_TRY(run_pass(device, &job, q, job.queries, job.heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
                     LS_CUDA_ATTENTION_QUERIES_ELEMS(q->size, q->own, q->other)));
-    return run_pass(device, &job, k, job.queries, job.kv_heads, LS_CUDA_ATTENTION_THREADS,
+    return run_pass(device, &job, k, job.queries, job.kv_heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
                     LS_CUDA_ATTENTION_KEYS_ELEMS(k->size, k->own, k->other));
 }
