@@ -9,6 +9,7 @@
 #endif
 enum {
     LS_CUDA_LOSS_THREADS = LOSS_THREADS,
+    LS_CUDA_LOSS_GRAD = 512,
     LS_CUDA_LOSS_VALUES = 256,
     LS_CUDA_LOSS_SUMS = 16
 }; /* the last: rows' slices of a block */

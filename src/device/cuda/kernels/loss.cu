@@ -22,7 +22,7 @@
 #ifndef LOSS_PACKS
 #define LOSS_PACKS 2
 #endif
-enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = LOSS_PACKS }; /* of a thread */
+enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = LOSS_PACKS, GRAD_PACKS = 2 }; /* of a thread */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -85,6 +85,7 @@ LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float
     return block_max(has_plus ? 1.0f : 0.0f, space) == 1.0f ? 0.0f : -0.0f;
 }
 
+LS_DEVICE bool is_finite(float x) { return abs_of(x) < __uint_as_float(0x7F800000u); }
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 /* e: the exponential. p − 0 is p, as no exponential is −0. */
 LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
@@ -313,7 +314,7 @@ LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uin
         if (r >= step && r - step < a.rows) {
             const float *z = a.z + (r - step) * a.z_stride + a.first;
             if (threadIdx.x == 0) *z_target = z[row_target(a, r - step)]; /* before dz lies over it */
-            if (abs_of(m) < __uint_as_float(0x7F800000u)) t.next = z;
+            if (is_finite(m)) t.next = z;
         }
         if (a.dz && r >= 2 * step && r - 2 * step < a.rows) {
             T *dz = (T *)a.dz + (r - 2 * step) * a.dz_stride + a.first;
@@ -362,24 +363,31 @@ LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     a.z_target[r] = is_held(a, target) ? z[target] : __uint_as_float(0xFF800000u);
 }
 
-/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
-LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+/* Goes on with a lane over the logits from i on: their exponentials are added. */
+template <class F> LS_DEVICE float sum_lane(const float *z, size_t i, size_t end, const F &exp) {
     enum { LOADS = 16 };
-    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
-    const bool is_in = unit < a.rows * a.slices;
-    if (!is_in) unit = 0;
-    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
-    const float *z = a.z + r * a.z_stride, m = a.m[r];
-    size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
     float sum = 0.0f;
     for (; i + 16 * (LOADS - 1) < end; i += 16 * LOADS) {
         float x[LOADS];
 #pragma unroll
         for (int k = 0; k < LOADS; k++) x[k] = z[i + 16 * k];
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) sum = sum + exp_of(x[k] - m);
+        for (int k = 0; k < LOADS; k++) sum = sum + exp(x[k]);
     }
-    for (; i < end; i += 16) sum = sum + exp_of(z[i] - m);
+    for (; i < end; i += 16) sum = sum + exp(z[i]);
+    return sum;
+}
+
+/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
+LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
+    const bool is_in = unit < a.rows * a.slices;
+    if (!is_in) unit = 0;
+    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
+    const float *z = a.z + r * a.z_stride, m = a.m[r];
+    const size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
+    float sum = is_finite(m) ? sum_lane(z, i, end, [=](float x) { return exp_number(x - m); })
+                             : sum_lane(z, i, end, [=](float x) { return exp_of(x - m); });
     sum = join16(sum);
     if (is_in && threadIdx.x % 16 == 0) a.sums[slice * a.rows + r] = sum;
 }
@@ -389,9 +397,33 @@ LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
     if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
 }
 
-/* A 16-bit dz over z: its elements are half as wide, so the block reads a stretch whole before it writes it. */
+/* A 16-bit dz may lie over z. Its elements are half as wide, so what a stretch writes has been read where all threads have
+ * read the stretch. */
+template <class T> LS_DEVICE void grad_numbers(const ls_cuda_loss &a, const loss_turn &t) {
+    const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
+    pack<4> x[GRAD_PACKS], ahead[GRAD_PACKS];
+    auto load = [&](uint32_t first, pack<4> *to) {
+#pragma unroll
+        for (int k = 0; k < GRAD_PACKS; k++)
+            if (first + k * step < packs) to[k] = load_four(a, t.next, 4 * (first + k * step));
+    };
+    load(threadIdx.x, x);
+    for (uint32_t begin = 0; begin < packs; begin += GRAD_PACKS * step) {
+        const uint32_t first = begin + threadIdx.x;
+        load(first + GRAD_PACKS * step, ahead);
+        if (a.over) __syncthreads();
+#pragma unroll
+        for (int k = 0; k < GRAD_PACKS; k++) {
+            if (first + k * step < packs)
+                grad_four<T>(a, t, 4 * (first + k * step), map(x[k], [&](float z) { return exp_number(z - t.m); }));
+            x[k] = ahead[k];
+        }
+    }
+}
+
+/* With numbers that are not finite among them. */
 template <class T>
-LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
+LS_DEVICE void grad_any(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
     for (size_t first = 0; first < a.columns; first += AT_ONCE * (size_t)blockDim.x) {
         float x[AT_ONCE];
 #pragma unroll
@@ -405,23 +437,21 @@ LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, 
             size_t i = first + k * blockDim.x + threadIdx.x;
             if (i < a.columns) store(dz + i, dz_of(exp_of(x[k] - m), l, a.g, (int64_t)i == target));
         }
-        __syncthreads();
     }
 }
 
-LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_GRAD) {
     const size_t r = blockIdx.x;
-    const float *z = a.z + r * a.z_stride + a.first, m = a.m[r], l = a.l[r];
+    const float m = a.m[r], l = a.l[r];
     const int64_t target = target_of(a, r) - (int64_t)a.first;
+    loss_turn t = {};
+    t.next = a.z + r * a.z_stride + a.first, t.m = m, t.l = l, t.inverse = __frcp_rn(l), t.target = (uint32_t)target;
     LS_BY_TYPE(a.dz_dtype, T, {
         T *dz = (T *)a.dz + r * a.dz_stride + a.first;
-        if (a.over)
-            grad_over(a, z, dz, m, l, target);
+        t.dz = dz;
+        if (is_finite(m) && l >= 1.0f && l < 0x1p32f)
+            grad_numbers<T>(a, t);
         else
-            visit_row<2>(a, z, [&](auto w, size_t i, const auto &x) {
-                pack<w.n> d;
-                for (int k = 0; k < w.n; k++) d.v[k] = dz_of(exp_of(x.v[k] - m), l, a.g, (int64_t)(i + k) == target);
-                store_pack<w.n>(dz + i, d);
-            });
+            grad_any(a, t.next, dz, m, l, target);
     });
 }
