@@ -5,7 +5,7 @@
 #include "device/cuda/common/list.h"
 
 #ifndef LOSS_THREADS
-#define LOSS_THREADS 768
+#define LOSS_THREADS 1024
 #endif
 enum {
     LS_CUDA_LOSS_THREADS = LOSS_THREADS,
