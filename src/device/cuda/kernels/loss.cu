@@ -18,6 +18,9 @@
 #ifndef LOSS_LOADS
 #define LOSS_LOADS 8
 #endif
+#ifndef LOSS_LATER
+#define LOSS_LATER 4
+#endif
 #ifndef LOSS_PACKS
 #define LOSS_PACKS 2
 #endif
@@ -196,7 +199,7 @@ LS_DEVICE void copy_four_async(const ls_cuda_loss &a, float *row, const float *z
  * the largest number of z that this thread saw: each looks at what it copied, a few packs later. */
 template <class T>
 LS_DEVICE float exchange_rows(const ls_cuda_loss &a, const loss_row &t, float *row, T *dz, const float *z) {
-    enum { LATER = 4 };
+    enum { LATER = LOSS_LATER };
     const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
     float most = __uint_as_float(0xFF800000u);
     uint32_t seen = threadIdx.x;
