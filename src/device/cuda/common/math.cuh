@@ -6,6 +6,17 @@ LS_DEVICE float quiet(float y, bool nan) { return nan ? __uint_as_float(0x7FC000
 LS_DEVICE float with_sign(float y, float x) { return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u)); }
 LS_DEVICE float abs_of(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu); }
 
+/* 0 where x < least, else y: by a choice, where the compiler would rather branch around how y is made. */
+LS_DEVICE float zero_if_below(float y, float x, float least) {
+#ifdef LS_CUDA_ON_CPU_H
+    return x < least ? 0.0f : y;
+#else
+    float z;
+    asm("{ .reg .pred p; setp.lt.f32 p, %2, %3; selp.f32 %0, 0f00000000, %1, p; }" : "=f"(z) : "f"(y), "f"(x), "f"(least));
+    return z;
+#endif
+}
+
 /* NaN wins, +0 > −0. */
 LS_DEVICE float max_of(float a, float b) {
     float most = a > b ? a : b;
@@ -21,17 +32,6 @@ LS_DEVICE float max_of_any_zero(float a, float b) {
     float most;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
     return most;
-#endif
-}
-
-/* 0 where x < least, else y: by a choice, where the compiler would rather branch around how y is made. */
-LS_DEVICE float zero_if_below(float y, float x, float least) {
-#ifdef LS_CUDA_ON_CPU_H
-    return x < least ? 0.0f : y;
-#else
-    float z;
-    asm("{ .reg .pred p; setp.lt.f32 p, %2, %3; selp.f32 %0, 0f00000000, %1, p; }" : "=f"(z) : "f"(y), "f"(x), "f"(least));
-    return z;
 #endif
 }
 
