@@ -12,7 +12,7 @@ enum {
     LS_CUDA_SORT_TILE = LS_CUDA_SORT_THREADS * LS_CUDA_SORT_ROUNDS,
     LS_CUDA_SCAN_THREADS = 1024,
     LS_CUDA_TOKEN_GRAD_THREADS = 128,
-    LS_CUDA_FEW_LEVELS = 4, /* of the tree over 16 groups */
+    LS_CUDA_FEW_LEVELS = 4,  /* of the tree over 16 groups */
     LS_CUDA_TOKEN_MANY = 64, /* rows of an id from which on a block takes it */
     LS_CUDA_TOKEN_LONG_WARPS = 8,
 };

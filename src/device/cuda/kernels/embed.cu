@@ -33,24 +33,27 @@ LS_KERNEL(embed_forward, ls_cuda_embed, LS_CUDA_PACK_THREADS) {
 
 /* Both halves of a pair are loaded before either is stored, so y may be x. −(b·sin) is b·(−sin). */
 template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
-    const uint32_t packs = (uint32_t)a.half / W, units = (uint32_t)a.heads * packs; /* the host checks that they fit */
-    for (size_t base = (size_t)blockIdx.x * blockDim.x;; base += (size_t)gridDim.x * blockDim.x) {
-        size_t row = base / units;
-        uint32_t unit = (uint32_t)(base % units) + threadIdx.x;
-        row += unit / units, unit %= units;
-        if (row >= a.rows) return;
-        const size_t head = unit / packs, i = (size_t)(unit % packs) * W,
-                     at = (a.position0 + row) % a.period * a.half + i;
+    const uint32_t count = (uint32_t)a.rows * a.units.divisor; /* the host sees to it that they are few */
+    for (uint32_t n = blockIdx.x * blockDim.x + threadIdx.x; n < count; n += gridDim.x * blockDim.x) {
+        const uint32_t row = divide(n, a.units), unit = n - row * a.units.divisor, head = divide(unit, a.packs),
+                       i = (unit - head * a.packs.divisor) * W, place = a.position0 + row,
+                       at = place - divide(place, a.period) * a.period.divisor;
         const T *x = (const T *)a.x + row * a.x_row_stride + head * a.x_head_stride + i;
         T *y = (T *)a.y + row * a.y_row_stride + head * a.y_head_stride + i;
-        pack<W> first = load_pack<W>(x), second = load_pack<W>(x + a.half), cos = load_pack<W>(a.cos + at),
-                sin = load_pack<W>(a.sin + at);
-        if (a.back) sin = map(sin, [](float s) { return -s; });
-        pack<W> y0, y1;
+        const size_t from = (size_t)at * a.half + i;
+        pack<W> first = load_pack<W>(x), second = load_pack<W>(x + a.half), y0, y1;
 #pragma unroll
-        for (int k = 0; k < W; k++) {
-            y0.v[k] = __fmaf_rn(first.v[k], cos.v[k], second.v[k] * -sin.v[k]);
-            y1.v[k] = __fmaf_rn(second.v[k], cos.v[k], first.v[k] * sin.v[k]);
+        for (int part = 0; part < W; part += W < 4 ? W : 4) { /* of the table's numbers, which are fp32 */
+            enum { N = W < 4 ? W : 4 };
+            const pack<N> cos = load_pack<N>(a.cos + from + part);
+            pack<N> sin = load_pack<N>(a.sin + from + part);
+            if (a.back) sin = map(sin, [](float s) { return -s; });
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                const float p = first.v[part + k], q = second.v[part + k];
+                y0.v[part + k] = __fmaf_rn(p, cos.v[k], q * -sin.v[k]);
+                y1.v[part + k] = __fmaf_rn(q, cos.v[k], p * sin.v[k]);
+            }
         }
         store_pack<W>(y, y0);
         store_pack<W>(y + a.half, y1);
@@ -58,5 +61,5 @@ template <int W, class T> LS_DEVICE void rotate(const ls_cuda_rope &a) {
 }
 
 LS_KERNEL(rope, ls_cuda_rope, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { a.aligned ? rotate<4, T>(a) : rotate<1, T>(a); });
+    LS_BY_TYPE(a.act, T, { a.aligned ? rotate<widest<T>::n, T>(a) : rotate<1, T>(a); });
 }

@@ -5,7 +5,7 @@
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum { WIDTH = 4 };
+enum { WIDTH = 4, COUNT_MAX = INT32_MAX - (1 << 20) }; /* the latter: of what 31 bits count, with a grid behind it */
 
 ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
@@ -36,27 +36,40 @@ static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     if (c->heads > 0 && c->d > INT32_MAX / c->heads)
         return ls_fail(LS_ERR_INPUT, "a rotation of %zu heads of %zu numbers: must be below 2^31 in all", c->heads,
                        c->d);
-    ls_cuda_rope args = {.act = (int)c->act,
-                         .back = back,
-                         .rows = c->rows,
-                         .heads = c->heads,
-                         .half = c->d / 2,
-                         .y = c->y,
-                         .y_row_stride = c->y_row_stride,
-                         .y_head_stride = c->y_head_stride,
-                         .x = c->x,
-                         .x_row_stride = c->x_row_stride,
-                         .x_head_stride = c->x_head_stride,
-                         .cos = c->cos,
-                         .sin = c->sin,
-                         .position0 = c->position0,
-                         .period = c->period};
-    args.aligned = args.half % WIDTH == 0 && ls_cuda_fits(c->y, c->act, c->y_row_stride, WIDTH) &&
-                   c->y_head_stride % WIDTH == 0 && ls_cuda_fits(c->x, c->act, c->x_row_stride, WIDTH) &&
-                   c->x_head_stride % WIDTH == 0 && ls_cuda_fits(c->cos, LS_F32, 0, WIDTH) &&
+    if (c->period > COUNT_MAX / 2)
+        return ls_fail(LS_ERR_INPUT, "a rotation by %zu positions: must be at most %d", c->period, COUNT_MAX / 2);
+    if (c->rows == 0 || c->heads == 0 || c->d == 0) return LS_OK;
+    const size_t half = c->d / 2, width = ls_cuda_widest(c->act), bytes = ls_dtype_bytes(c->act);
+    bool aligned = half % width == 0 && ls_cuda_fits(c->y, c->act, c->y_row_stride, width) &&
+                   c->y_head_stride % width == 0 && ls_cuda_fits(c->x, c->act, c->x_row_stride, width) &&
+                   c->x_head_stride % width == 0 && ls_cuda_fits(c->cos, LS_F32, 0, WIDTH) &&
                    ls_cuda_fits(c->sin, LS_F32, 0, WIDTH);
-    ls_cuda_flat units = {.n = c->rows * c->heads * args.half, .aligned = args.aligned};
-    return ls_cuda_launch(device, LS_CUDA_rope, ls_cuda_flat_grid(&units, WIDTH, 1), LS_CUDA_PACK_THREADS, 0, &args);
+    const size_t packs = aligned ? half / width : half, units = c->heads * packs;
+    /* As many rows at a time as are counted in 31 bits, their positions too. */
+    size_t most = COUNT_MAX / (units > 2 ? units : 2);
+    for (size_t first = 0; first < c->rows; first += most) {
+        size_t rows = c->rows - first < most ? c->rows - first : most;
+        ls_cuda_rope args = {.act = (int)c->act,
+                             .back = back,
+                             .aligned = aligned,
+                             .rows = rows,
+                             .half = half,
+                             .units = ls_cuda_divider_of(units),
+                             .packs = ls_cuda_divider_of(packs),
+                             .period = ls_cuda_divider_of(c->period),
+                             .y = (char *)c->y + first * c->y_row_stride * bytes,
+                             .y_row_stride = c->y_row_stride,
+                             .y_head_stride = c->y_head_stride,
+                             .x = (const char *)c->x + first * c->x_row_stride * bytes,
+                             .x_row_stride = c->x_row_stride,
+                             .x_head_stride = c->x_head_stride,
+                             .cos = c->cos,
+                             .sin = c->sin,
+                             .position0 = (uint32_t)((c->position0 + first) % c->period)};
+        ls_cuda_flat flat = {.n = rows * units};
+        LS_TRY(ls_cuda_launch(device, LS_CUDA_rope, ls_cuda_flat_grid(&flat, 1, 1), LS_CUDA_PACK_THREADS, 0, &args));
+    }
+    return LS_OK;
 }
 
 ls_status ls_cuda_op_rope_forward(ls_device *device, const ls_rope_call *call) { return rotate(device, call, false); }
