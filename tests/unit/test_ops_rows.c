@@ -142,6 +142,15 @@ static void check_loss(size_t rows, size_t V) {
                       .dz_stride = s,
                       .g = 0.25f};
     ok(ops->loss_rows(device, &c));
+    /* A single slice: few chains. */
+    const size_t ends[2] = {0, V};
+    twin single = make(rows);
+    ls_loss_call one = c;
+    one.bounds = ends, one.slices = 1, one.m = one.l = NULL, one.dz = NULL, one.loss = single.dev;
+    ok(ops->loss_rows(device, &one));
+    for (size_t r = 0; r < rows; r++)
+        single.ref[r] =
+            portable.loss.row(dz.ref + r * s, z.ref + r * s, ends, 1, (size_t)ids_of(ids.ref)[r], 0.25f).loss;
     c.m = c.l = NULL, c.dz = NULL, c.loss = alone.dev;
     ok(ops->loss_rows(device, &c));
     for (size_t r = 0; r < rows; r++) {

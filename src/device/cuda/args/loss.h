@@ -4,11 +4,8 @@
 
 #include "device/cuda/common/list.h"
 
-#ifndef LOSS_THREADS
-#define LOSS_THREADS 1024
-#endif
 enum {
-    LS_CUDA_LOSS_THREADS = LOSS_THREADS,
+    LS_CUDA_LOSS_THREADS = 1024,
     LS_CUDA_LOSS_GRAD = 512,
     LS_CUDA_LOSS_VALUES = 256,
     LS_CUDA_LOSS_SUMS = 16

@@ -15,16 +15,7 @@
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/tree.cuh"
 
-#ifndef LOSS_LOADS
-#define LOSS_LOADS 8
-#endif
-#ifndef LOSS_LATER
-#define LOSS_LATER 4
-#endif
-#ifndef LOSS_PACKS
-#define LOSS_PACKS 2
-#endif
-enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = LOSS_PACKS, GRAD_PACKS = 2 }; /* of a thread */
+enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2, GRAD_PACKS = 2 }; /* of a thread */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -199,7 +190,7 @@ LS_DEVICE void copy_four_async(const ls_cuda_loss &a, float *row, const float *z
  * the largest number of z that this thread saw: each looks at what it copied, a few packs later. */
 template <class T>
 LS_DEVICE float exchange_rows(const ls_cuda_loss &a, const loss_row &t, float *row, T *dz, const float *z) {
-    enum { LATER = LOSS_LATER };
+    enum { LATER = 4 };
     const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
     float most = __uint_as_float(0xFF800000u);
     uint32_t seen = threadIdx.x;
@@ -230,7 +221,7 @@ LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned ste
 /* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
 LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
                             float sum) {
-    enum { LOADS = LOSS_LOADS };
+    enum { LOADS = 16 };
     const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
     unsigned i = begin + threadIdx.x % 16;
     if (i + 16 * (LOADS - 1) < to) {
@@ -259,19 +250,23 @@ LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, 
     const unsigned slices = (unsigned)a.slices, chains = 16 * slices, warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
     /* With many slices all threads are at the packs first, and add then. */
     const bool are_many = (chains + 31) / 32 * 4 > warps;
-    const unsigned adders = are_many ? 0 : (chains + 31) / 32 * 32, others = blockDim.x - adders;
+    /* A lonely warp that adds shall not wait for its turn among others: those of its scheduler, every fourth, rest. */
+    const bool is_lonely = !are_many && chains <= 32 && warps % 4 == 0;
+    const unsigned adders = are_many ? 0 : (chains + 31) / 32 * 32, warp = threadIdx.x / 32,
+                   others = is_lonely ? blockDim.x / 4 * 3 : blockDim.x - adders;
     unsigned longest = are_many ? ends[slices] : 0;
     for (unsigned s = 0; s < slices && !are_many; s++)
         longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
     /* A stretch gives every warp some packs, so that none waits long for another. Sums stay sixteen elements behind: a
      * slice need not begin with a pack. */
     const unsigned each = are_many ? others : others / slices / 4 * 4, stretch = are_many ? longest / 4 * 4 + 4 : 4 * PACKS_OF_A_STRETCH * each,
-                   number = threadIdx.x - adders, s = number / each, slice = threadIdx.x / 16;
+                   number = is_lonely ? 32 * (warp - warp / 4 - 1) + threadIdx.x % 32 : threadIdx.x - adders,
+                   s = number / each, slice = threadIdx.x / 16;
     const bool adds = threadIdx.x < adders;
     unsigned from = 0, last = 0;
     if (are_many)
         from = number, last = packs;
-    else if (!adds && s < slices)
+    else if (!adds && s < slices && !(is_lonely && warp % 4 == 0))
         from = ends[s] / 4 + number % each, last = s + 1 < slices ? ends[s + 1] / 4 : packs;
     float sum = 0.0f;
     for (unsigned begin = 0; begin < longest + (are_many ? 1 : stretch + 16); begin += stretch, from += stretch / 4) {
