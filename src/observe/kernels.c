@@ -110,6 +110,7 @@ static size_t join_rows(ls_kernel_row *row, size_t count) {
     return last + 1;
 }
 
+/* What a queue between workers waits for is no part of a step: it has nothing to do. */
 static ls_status add_rows(ls_kernels *out) {
     size_t count = 0;
     for (size_t i = 0; i < out->lanes; i++) count += out->lane[i].count;
@@ -119,6 +120,7 @@ static ls_status add_rows(ls_kernels *out) {
         for (size_t j = 0; j < out->lane[i].count; j++) {
             const ls_trace_kernel *k = &out->lane[i].kernel[j];
             double us = k->end_us - k->begin_us;
+            if (k->kind == LS_KERNEL_WAITING && !is_compute(&out->lane[i])) continue;
             out->us[k->kind] += us / out->workers;
             out->launches[k->kind] += 1.0 / out->workers;
             out->row[out->rows++] = (ls_kernel_row){k->name, k->of, k->kind, 1, us, us};

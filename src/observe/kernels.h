@@ -6,7 +6,7 @@
 
 #include "observe/trace_read.h"
 
-/* One kernel for one operation, all its launches of all workers. */
+/* One kernel for one operation, all its launches of all workers; waits are those of compute queues. */
 typedef struct ls_kernel_row {
     const char *name, *of;
     ls_kernel_kind kind;
@@ -33,7 +33,7 @@ typedef struct ls_kernels {
     size_t lanes, rows;
     ls_kernel_lane *lane;             /* by worker; the one that computes first */
     ls_kernel_row *row;               /* the slowest first */
-    double us[LS_KERNEL_KINDS];       /* mean of the workers */
+    double us[LS_KERNEL_KINDS];       /* mean of the workers; waiting: of compute queues */
     double launches[LS_KERNEL_KINDS]; /* the same */
 } ls_kernels;
 
