@@ -69,6 +69,14 @@ typedef struct ls_gemm_grid {
     size_t step0, step1, step2;
 } ls_gemm_grid;
 
+/* What follows element by element from C as it is rounded, where ops->gemm_ends() says that a device does so; y and pre
+ * lie as C does. The numbers are those of act_forward() and act_backward(). */
+typedef enum ls_gemm_end {
+    LS_GEMM_END_NONE,
+    LS_GEMM_GELU,     /* y = gelu(C), too */
+    LS_GEMM_GELU_GRAD /* C becomes its product with the slope of GELU at pre; y, unless it is NULL, gelu(pre) */
+} ls_gemm_end;
+
 typedef struct ls_gemm {
     ls_gemm_form form;
     ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
@@ -90,6 +98,9 @@ typedef struct ls_gemm {
     const float *sibling[LS_GEMM_SIBLINGS_MAX];
     size_t ldsibling;
     const float *bias; /* [n], added last, or NULL */
+    ls_gemm_end end;
+    void *y;
+    const void *pre;
 
     /* For convolutions: fp32 with chains alone. NULL: as stored. */
     const ls_gemm_patches *patches; /* host: A is a matrix of patches, in form TN B is; a or b is the first image */
