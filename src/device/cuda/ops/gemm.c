@@ -116,7 +116,9 @@ typedef struct gemm_plan {
     size_t blocks;   /* without those of slices apart */
 } gemm_plan;
 
-static size_t steps_bytes(const tile_kind *t) { return 2 * LS_CUDA_GEMM_K * (t->m + t->n) * sizeof(float); }
+static size_t steps_bytes(const tile_kind *t) {
+    return 2 * (LS_CUDA_GEMM_STEP(t->m) + LS_CUDA_GEMM_STEP(t->n)) * sizeof(float);
+}
 static size_t tile_bytes(const tile_kind *t) { return t->m * t->n * sizeof(float); }
 
 static size_t shared_bytes(const gemm_plan *plan) {
