@@ -84,6 +84,17 @@ ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const vo
     return nn->ops->act_forward(nn->device, &(ls_act_call){LS_ACT_GELU, y, NULL, pre, nn->policy.act, elems});
 }
 
+ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
+                                   const ls_param *w, bool *is_done) {
+    ls_gemm call = projection(nn, dpre, 2 * w->local_rows, nn->policy.act, x, w, NULL);
+    call.end = LS_GEMM_GATED_GRAD;
+    call.y = y;
+    call.pre = pre;
+    call.gate = gate;
+    *is_done = ends_at_once(nn, &call);
+    return *is_done ? nn->ops->gemm(nn->device, &call) : LS_OK;
+}
+
 ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table) {
     return project(nn, y, nn->own.logits, LS_F32, x, table, NULL);
 }

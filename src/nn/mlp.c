@@ -50,6 +50,12 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
 static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner) {
     const void *pre = block->saved.wide;
     if (!ls_shape_family(nn->shape)->gated) return ls_nn_project_gelu_grad(nn, dwide, inner, pre, rows, half->out_w);
+    /* Slices are alike, but where their number does not divide the width. */
+    bool is_done = false;
+    if (nn->shape->hidden % (size_t)nn->S == 0)
+        LS_TRY(ls_nn_project_gated_grad(nn, dwide, inner, pre, nn->shape->hidden / (size_t)nn->S, rows, half->out_w,
+                                        &is_done));
+    if (is_done) return LS_OK;
     LS_TRY(ls_nn_project(nn, nn->scratch.dact, rows, half->out_w, NULL));
     LS_TRY(gated(nn, pre, NULL, nn->scratch.dact, dwide));
     return inner ? activate(nn, pre, inner) : LS_OK;

@@ -70,38 +70,58 @@ typedef struct end_case {
     ls_dtype dtype;
     ls_gemm_end end;
     bool has_bias, has_y;
+    size_t gate;
 } end_case;
 
+/* What follows g, whose result is at `made`, by itself: to c and y. */
+static void run_apart(const ls_gemm *g, const end_case *c, void *made, void *to, void *y) {
+    ls_act_call act = {.fn = LS_ACT_GELU, .act = c->dtype, .n = c->m * c->n};
+    act.y = y, act.x = c->end == LS_GEMM_GELU ? made : g->pre;
+    for (size_t at = 0; c->gate && at < c->n; at += c->gate) {
+        ls_gated_call call = {.rows = c->m, .columns = c->gate, .act = c->dtype, .in_stride = 2 * c->n};
+        call.gate = (const uint16_t *)g->pre + 2 * at, call.up = (const uint16_t *)call.gate + c->gate;
+        call.dy = (const uint16_t *)made + at, call.dy_stride = c->n;
+        call.dgate = (uint16_t *)to + 2 * at, call.dup = (uint16_t *)call.dgate + c->gate, call.din_stride = 2 * c->n;
+        call.y = (uint16_t *)y + at, call.y_stride = c->n;
+        ok(device->ops->gated_backward(device, &call));
+        if (c->has_y) ok(device->ops->gated_forward(device, &call));
+    }
+    if (c->gate) return;
+    if (c->has_y) ok(device->ops->act_forward(device, &act));
+    if (c->end == LS_GEMM_GELU_GRAD) {
+        act.y = to, act.dy = made;
+        ok(device->ops->act_backward(device, &act));
+    } else {
+        ok(ls_device_copy(device, to, made, c->m * c->n * sizeof(uint16_t)));
+    }
+}
+
 static void check_case(size_t number, const end_case *c) {
-    size_t elems = c->m * c->n;
+    size_t elems = c->m * c->n, wide = c->gate ? 2 * elems : elems;
     ls_gemm g = {.form = LS_GEMM_NT, .dtype = c->dtype, .c_dtype = c->dtype, .unit = LS_UNIT_HGMMA};
     void *a = some_halves(c->dtype, c->m * c->k, 1, false), *b = some_halves(c->dtype, c->n * c->k, 2, false);
-    void *pre = some_halves(c->dtype, elems, 3, true);
-    void *made[2], *y[2];
+    void *pre = some_halves(c->dtype, wide, 3, true), *made = some_halves(c->dtype, elems, 6, false);
+    void *to[2], *y[2];
     for (int i = 0; i < 2; i++) {
-        made[i] = some_halves(c->dtype, elems, 4, false);
+        to[i] = some_halves(c->dtype, wide, 4, false);
         y[i] = some_halves(c->dtype, elems, 5, false);
     }
     float *bias = some_floats(c->n);
     g.m = c->m, g.n = g.ldc = c->n, g.k = g.lda = g.ldb = c->k;
-    g.a = a, g.b = b, g.c = made[1];
+    g.a = a, g.b = b, g.c = made;
     g.bias = c->has_bias ? bias : NULL;
+    g.pre = c->end == LS_GEMM_GELU ? NULL : pre;
     ok(device->ops->gemm(device, &g));
-    ls_act_call act = {.fn = LS_ACT_GELU, .act = c->dtype, .n = elems};
-    act.y = y[1], act.x = c->end == LS_GEMM_GELU ? made[1] : pre;
-    if (c->has_y) ok(device->ops->act_forward(device, &act));
-    if (c->end == LS_GEMM_GELU_GRAD) {
-        act.y = made[1], act.dy = made[1];
-        ok(device->ops->act_backward(device, &act));
-    }
-    g.end = c->end, g.c = made[0], g.y = c->has_y ? y[0] : NULL, g.pre = c->end == LS_GEMM_GELU ? NULL : pre;
+    run_apart(&g, c, made, to[1], y[1]);
+    g.end = c->end, g.c = to[0], g.y = c->has_y ? y[0] : NULL, g.gate = c->gate;
+    if (c->gate) g.ldc = 2 * c->n;
     assert_true(device->ops->gemm_ends(device, &g));
     for (int turn = 0; turn < 3; turn++) { /* a race may show in one of them */
         ok(device->ops->gemm(device, &g));
-        same("C", number, made[0], made[1], elems);
+        same("C", number, to[0], to[1], wide);
         same("y", number, y[0], y[1], elems);
     }
-    void *all[] = {a, b, pre, made[0], made[1], y[0], y[1], bias};
+    void *all[] = {a, b, pre, made, to[0], to[1], y[0], y[1], bias};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) ls_device_free(device, all[i]);
 }
 
@@ -109,14 +129,17 @@ static void check_case(size_t number, const end_case *c) {
 static void test_at_once(void **state) {
     (void)state;
     static const end_case cases[] = {
-        {4096, 3072, 768, LS_BF16, LS_GEMM_GELU, true, true},
-        {2048, 1600, 1608, LS_BF16, LS_GEMM_GELU, true, true},
-        {1999, 3000, 64, LS_BF16, LS_GEMM_GELU, false, true},
-        {8448, 384, 200, LS_F16, LS_GEMM_GELU, true, true},
-        {4096, 3072, 768, LS_BF16, LS_GEMM_GELU_GRAD, false, true},
-        {2048, 1600, 72, LS_BF16, LS_GEMM_GELU_GRAD, false, true},
-        {2111, 2408, 320, LS_F16, LS_GEMM_GELU_GRAD, true, true},
-        {2500, 3080, 1024, LS_BF16, LS_GEMM_GELU_GRAD, false, false},
+        {4096, 3072, 768, LS_BF16, LS_GEMM_GELU, true, true, 0},
+        {2048, 1600, 1608, LS_BF16, LS_GEMM_GELU, true, true, 0},
+        {1999, 3000, 64, LS_BF16, LS_GEMM_GELU, false, true, 0},
+        {8448, 384, 200, LS_F16, LS_GEMM_GELU, true, true, 0},
+        {4096, 3072, 768, LS_BF16, LS_GEMM_GELU_GRAD, false, true, 0},
+        {2048, 1600, 72, LS_BF16, LS_GEMM_GELU_GRAD, false, true, 0},
+        {2111, 2408, 320, LS_F16, LS_GEMM_GELU_GRAD, true, true, 0},
+        {2500, 3080, 1024, LS_BF16, LS_GEMM_GELU_GRAD, false, false, 0},
+        {2048, 2048, 512, LS_BF16, LS_GEMM_GATED_GRAD, false, true, 1024},
+        {2007, 3008, 136, LS_F16, LS_GEMM_GATED_GRAD, false, true, 376},
+        {1500, 2720, 64, LS_BF16, LS_GEMM_GATED_GRAD, false, false, 2720},
     };
     ls_gemm g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .c_dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .end = LS_GEMM_GELU};
     if (!getenv("LS_TEST_CUDA")) skip();

@@ -20,6 +20,9 @@ enum {
     (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
      8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
+/* The numbers of ls_gemm_end. */
+enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD };
+
 /* hgmma_act.cu: tiles of 128 × 192, all of whose numbers wait in shared memory for another warpgroup. */
 enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_ACT_THREADS = 512 };
 #define LS_CUDA_HGMMA_ACT_SHARED                                                                                       \
@@ -45,6 +48,7 @@ typedef struct ls_cuda_hgmma {
     /* hgmma_act.cu: C, y and pre have the operands' type, n and ldc are multiples of 8, all is aligned to 16 bytes. */
     void *y;
     const void *pre;
+    ls_cuda_divider gate; /* columns of gates, and behind them as many of what they let through */
 } ls_cuda_hgmma;
 
 #endif

@@ -1,9 +1,7 @@
 /* act.cu: activations and bias (docs/arithmetic.md, "Activations"), element by element. */
 #include "device/cuda/args/act.h"
-#include "device/cuda/common/gelu.cuh"
+#include "device/cuda/common/act.cuh"
 #include "device/cuda/common/pack.cuh"
-
-LS_DEVICE float silu_slope(float x, float s) { return s * __fmaf_rn(x, 1.0f - s, 1.0f); }
 
 template <int FN> LS_DEVICE float act_of(float x) {
     if (FN == LS_CUDA_GELU) return gelu(x);

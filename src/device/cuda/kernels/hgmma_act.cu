@@ -1,11 +1,11 @@
-/* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU, or is multiplied with its slope, before it
- * leaves (ls_gemm_end).
+/* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU, or through the gradient of GELU or of a gate,
+ * before it leaves (ls_gemm_end).
  *
  *     shared memory | steps of A | steps of B | a tile of rounded results | barriers |
  *
  * GELU takes almost as long as the product of a tile with k = 768. So a third warpgroup has it: those that multiply leave
  * their rounded results in shared memory and go on with the next tile. */
-#include "device/cuda/common/gelu.cuh"
+#include "device/cuda/common/act.cuh"
 #include "device/cuda/kernels/hgmma.cuh"
 
 #ifdef LS_HAS_WGMMA
@@ -64,50 +64,78 @@ template <bool IS_F16> LS_DEVICE uint4 rounded(const float (&x)[8]) {
 }
 
 /* A thread has eight neighbours of a row at a time: turns of 128 such pieces, neighbours in neighbouring threads. */
-template <bool IS_F16, bool IS_GRAD> struct act_end {
+template <bool IS_F16, int END> struct act_end {
     const ls_cuda_hgmma &a;
     act_shared &s;
     const int thread;
 
     struct place {
         int half, row, piece; /* row: of the half */
-        size_t at;
+        size_t y, at, up;     /* elements; at: in C and pre, with a gate that of the gate */
         bool is_in;
     };
+    struct numbers {
+        uint4 pre, up;
+    };
+
     LS_DEVICE place place_of(const hgmma_unit &u, int turn) const {
         place p;
         const int number = turn % HALF_TURNS * 128 + thread;
         p.half = turn / HALF_TURNS, p.row = number / PIECES, p.piece = number % PIECES;
         const uint32_t row = u.m0 + p.half * HALF_ROWS + p.row, column = u.n0 + p.piece * 8;
         p.at = row * a.g.ldc + column;
+        p.y = p.up = p.at;
         p.is_in = row < a.g.m && column < a.g.n;
+        if (END == LS_CUDA_HGMMA_GATED_GRAD) {
+            p.y = row * a.g.n + column;
+            p.at += divide(column, a.gate) * a.gate.divisor;
+            p.up = p.at + a.gate.divisor;
+        }
         return p;
     }
-    LS_DEVICE uint4 load(const hgmma_unit &u, int turn) const {
-        if (!IS_GRAD || turn >= TURNS) return make_uint4(0, 0, 0, 0);
+    LS_DEVICE uint4 read(const place &p, size_t at) const {
+        return p.is_in ? __ldcs((const uint4 *)((const uint16_t *)a.pre + at)) : make_uint4(0, 0, 0, 0);
+    }
+    LS_DEVICE numbers load(const hgmma_unit &u, int turn) const {
+        numbers x = {};
+        if (END == LS_CUDA_HGMMA_GELU || turn >= TURNS) return x;
         const place p = place_of(u, turn);
-        return p.is_in ? __ldcs((const uint4 *)((const uint16_t *)a.pre + p.at)) : make_uint4(0, 0, 0, 0);
+        x.pre = read(p, p.at);
+        if (END == LS_CUDA_HGMMA_GATED_GRAD) x.up = read(p, p.up);
+        return x;
     }
-    LS_DEVICE void store(void *to, const place &p, uint4 x) const {
-        if (p.is_in) __stcs((uint4 *)((uint16_t *)to + p.at), x);
+    LS_DEVICE void store(const place &p, void *to, size_t at, const float (&x)[8]) const {
+        if (p.is_in) __stcs((uint4 *)((uint16_t *)to + at), rounded<IS_F16>(x));
     }
-    LS_DEVICE void end_piece(const place &p, uint4 pre) const {
+    LS_DEVICE void end_piece(const place &p, const numbers &in) const {
         const uint4 made = *(const uint4 *)piece_at(s, p.half, p.row, p.piece);
-        float c[8], x[8];
+        float c[8], x[8], up[8];
         widen<IS_F16>(made, c);
-        if (!IS_GRAD) {
+        if (END == LS_CUDA_HGMMA_GELU) {
             LS_UNROLL for (int k = 0; k < 8; k++) x[k] = gelu(c[k]);
-            store(a.g.c, p, made);
-            store(a.y, p, rounded<IS_F16>(x));
+            if (p.is_in) __stcs((uint4 *)((uint16_t *)a.g.c + p.at), made);
+            store(p, a.y, p.y, x);
             return;
         }
-        widen<IS_F16>(pre, x);
-        LS_UNROLL for (int k = 0; k < 8; k++) {
-            const gelu_both g(x[k]);
-            c[k] = c[k] * g.slope, x[k] = g.y;
+        widen<IS_F16>(in.pre, x);
+        if (END == LS_CUDA_HGMMA_GELU_GRAD) {
+            LS_UNROLL for (int k = 0; k < 8; k++) {
+                const gelu_both g(x[k]);
+                c[k] = c[k] * g.slope, x[k] = g.y;
+            }
+        } else {
+            float dup[8];
+            widen<IS_F16>(in.up, up);
+            LS_UNROLL for (int k = 0; k < 8; k++) {
+                const float g = sigmoid_of(x[k]), silu = x[k] * g;
+                dup[k] = c[k] * silu;
+                c[k] = (c[k] * up[k]) * silu_slope(x[k], g);
+                x[k] = silu * up[k];
+            }
+            store(p, a.g.c, p.up, dup);
         }
-        store(a.g.c, p, rounded<IS_F16>(c));
-        if (a.y) store(a.y, p, rounded<IS_F16>(x));
+        store(p, a.g.c, p.at, c);
+        if (a.y) store(p, a.y, p.y, x);
     }
     LS_DEVICE void run() const {
         hgmma_piece p;
@@ -115,9 +143,9 @@ template <bool IS_F16, bool IS_GRAD> struct act_end {
         for (uint32_t unit = 0; find_piece(a, unit, p); unit++) {
             if (p.end < a.steps) continue; /* another block ends it */
             const hgmma_unit u(a, p.unit, BN);
-            uint4 now = load(u, 0), next = load(u, 1), then = load(u, 2);
+            numbers now = load(u, 0), next = load(u, 1), then = load(u, 2);
             LS_NO_UNROLL for (int turn = 0; turn < TURNS; turn++) {
-                const uint4 last = load(u, turn + 3);
+                const numbers last = load(u, turn + 3);
                 if (turn % HALF_TURNS == 0) barrier_wait(&s.is_made[turn / HALF_TURNS], phase);
                 end_piece(place_of(u, turn), now);
                 now = next, next = then, then = last;
@@ -130,11 +158,7 @@ template <bool IS_F16, bool IS_GRAD> struct act_end {
     }
 };
 
-template <bool IS_F16, bool IS_GRAD> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a, act_shared &s) {
-    act_end<IS_F16, IS_GRAD>{a, s, (int)threadIdx.x % 128}.run();
-}
-
-template <bool IS_F16, bool IS_GRAD> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a) {
+template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
     static_assert(sizeof(act_shared) + 1024 <= LS_CUDA_HGMMA_ACT_SHARED, "what the host asks for");
     act_shared &s = *(act_shared *)(memory + (1024 - shared_at(memory) % 1024) % 1024);
@@ -158,17 +182,19 @@ template <bool IS_F16, bool IS_GRAD> LS_DEVICE void hgmma_act(const ls_cuda_hgmm
         multiply_tiles<act_part, BN, 0, 0, IS_F16>(a, s);
     } else {
         take_registers<136>();
-        end_tiles<IS_F16, IS_GRAD>(a, s);
+        act_end<IS_F16, END>{a, s, (int)threadIdx.x % 128}.run();
     }
 }
 
 #else
 
-template <bool IS_F16, bool IS_GRAD> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &) {} /* never started on other GPUs */
+template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &) {} /* never started on other GPUs */
 
 #endif
 
-LS_KERNEL_ALONE(hgmma_gelu_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, false>(a); }
-LS_KERNEL_ALONE(hgmma_gelu_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, false>(a); }
-LS_KERNEL_ALONE(hgmma_gelu_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, true>(a); }
-LS_KERNEL_ALONE(hgmma_gelu_grad_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, true>(a); }
+LS_KERNEL_ALONE(hgmma_gelu_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GELU>(a); }
+LS_KERNEL_ALONE(hgmma_gelu_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GELU>(a); }
+LS_KERNEL_ALONE(hgmma_gelu_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GELU_GRAD>(a); }
+LS_KERNEL_ALONE(hgmma_gelu_grad_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GELU_GRAD>(a); }
+LS_KERNEL_ALONE(hgmma_gated_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GATED_GRAD>(a); }
+LS_KERNEL_ALONE(hgmma_gated_grad_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GATED_GRAD>(a); }

@@ -32,6 +32,9 @@ typedef struct tile_kind {
 static const tile_kind tiles[TILES] = {{256, 1080, false}, {192, 850, true}, {128, 640, true}};
 
 _Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
+_Static_assert((int)LS_GEMM_GELU == LS_CUDA_HGMMA_GELU && (int)LS_GEMM_GELU_GRAD == LS_CUDA_HGMMA_GELU_GRAD &&
+                   (int)LS_GEMM_GATED_GRAD == LS_CUDA_HGMMA_GATED_GRAD,
+               "kernels know ends by the numbers of ls_gemm_end");
 
 static const ls_cuda_kernel kernels[3][TILES] = {
     [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128},
@@ -258,25 +261,36 @@ static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *bes
     return true;
 }
 
+/* Pieces of 16 bytes that belong together. */
+static bool is_in_pieces(const ls_gemm *g) {
+    const size_t piece = ALIGN_BYTES / sizeof(uint16_t);
+    if (!is_aligned(g->c, g->dtype, g->ldc) || !is_aligned(g->y, g->dtype, 0) || !is_aligned(g->pre, g->dtype, 0))
+        return false;
+    return g->n % piece == 0 &&
+           (g->end != LS_GEMM_GATED_GRAD || (g->gate && g->gate % piece == 0 && g->n % g->gate == 0));
+}
+
 bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g) {
     hgmma_plan plan;
     return !ls_cuda_computes_otherwise(device) && g->form == LS_GEMM_NT && slices_of(g) == 1 && !g->accumulate &&
-           !g->siblings && g->c_dtype == g->dtype && g->n % (ALIGN_BYTES / sizeof(uint16_t)) == 0 &&
-           is_aligned(g->c, g->dtype, g->ldc) && is_aligned(g->y, g->dtype, 0) && is_aligned(g->pre, g->dtype, 0) &&
+           !g->siblings && g->c_dtype == g->dtype && is_in_pieces(g) &&
            (double)g->m * (double)g->n >= (double)ls_cuda_processors(device) * (double)(BM * tiles[END_TILE].n) &&
            ls_cuda_hgmma_takes(device, g) && period_of(g) == g->k && choose_end_plan(device, g, &plan);
 }
 
 ls_status ls_cuda_hgmma_run_end(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call) {
-    static const ls_cuda_kernel ends[2][2] = {{LS_CUDA_hgmma_gelu_bf16, LS_CUDA_hgmma_gelu_f16},
-                                              {LS_CUDA_hgmma_gelu_grad_bf16, LS_CUDA_hgmma_gelu_grad_f16}};
+    static const ls_cuda_kernel ends[][2] = {
+        [LS_GEMM_GELU] = {LS_CUDA_hgmma_gelu_bf16, LS_CUDA_hgmma_gelu_f16},
+        [LS_GEMM_GELU_GRAD] = {LS_CUDA_hgmma_gelu_grad_bf16, LS_CUDA_hgmma_gelu_grad_f16},
+        [LS_GEMM_GATED_GRAD] = {LS_CUDA_hgmma_gated_grad_bf16, LS_CUDA_hgmma_gated_grad_f16},
+    };
     hgmma_plan plan = {0};
     ls_cuda_hgmma args;
     if (!choose_end_plan(device, g, &plan)) return ls_fail(LS_ERR_FAILED, "a matmul that was taken has no plan");
     LS_TRY(args_of(device, g, call, g->k, &plan, &args));
     args.y = g->y;
     args.pre = g->pre;
-    return ls_cuda_launch(device, ends[g->end == LS_GEMM_GELU_GRAD][g->dtype == LS_F16],
-                          (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_ACT_THREADS, LS_CUDA_HGMMA_ACT_SHARED,
-                          &args);
+    args.gate = ls_cuda_divider_of(g->gate);
+    return ls_cuda_launch(device, ends[g->end][g->dtype == LS_F16], (ls_cuda_grid){plan.blocks, 1, 1},
+                          LS_CUDA_HGMMA_ACT_THREADS, LS_CUDA_HGMMA_ACT_SHARED, &args);
 }

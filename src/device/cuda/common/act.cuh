@@ -1,4 +1,4 @@
-/* gelu.cuh: GELU and its slope (docs/arithmetic.md, "Activations"). */
+/* act.cuh: GELU, SiLU and their slopes (docs/arithmetic.md, "Activations"). */
 #pragma once
 #include "device/cuda/common/math.cuh"
 
@@ -20,3 +20,6 @@ struct gelu_both {
 
 LS_DEVICE float gelu(float x) { return gelu_both(x).y; }
 LS_DEVICE float gelu_slope(float x) { return gelu_both(x).slope; }
+
+/* s: the sigmoid of x. */
+LS_DEVICE float silu_slope(float x, float s) { return s * __fmaf_rn(x, 1.0f - s, 1.0f); }
