@@ -71,13 +71,13 @@ same --dp 2 --tp 1 --pp 2 --zero 1 --schedule 1f1b --micro-batch 2 --precision b
 device=cuda
 if [ $gpu = cuda ]; then
     same --dp 1 --tp 1 --pp 1 --micro-batch 8
-    same --dp 1 --tp 2 --pp 1 --micro-batch 4 --recompute full --precision bf16
+    same --dp 1 --tp 2 --pp 1 --no-sequence-parallel --micro-batch 4 --recompute full --precision bf16
     case_begin "plan takes the GPUs of the file"
-    run plan --model "$model" --cluster "$machine" --seq 32 --global-batch 8 --precision bf16 --json
+    run plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8 --precision bf16 --json
     expect_status 0
     grep -q '"device": *"cuda"' "$scratch/out" || fail "it is not for GPUs"
     grep -q '"matrix_unit": *"hgmma"' "$scratch/out" || fail "it has another matrix unit"
-    run plan --model "$model" --cluster "$machine" --seq 32 --global-batch 8
+    run plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8
     grep -q '^machine *1 × a CPU that plays a GPU, .*fp32, matrix unit chain' "$scratch/out" || fail "it does not say which machine"
 fi
 case_begin "plan for a GPU that was not measured"
@@ -85,7 +85,7 @@ sed '/"gpu": {/,$s/"rates"/"was"/' "$machine" >"$scratch/before.json" # a file o
 run plan --model "$model" --cluster "$scratch/before.json" --device cuda --seq 32 --global-batch 8
 expect_status 2
 grep -q 'lockstep probe' "$scratch/err" || fail "it does not say what to do"
-run plan --model "$model" --cluster "$scratch/before.json" --seq 32 --global-batch 8
+run plan --model "$model" --cluster "$scratch/before.json" --device auto --seq 32 --global-batch 8
 expect_status 0
 run plan --model "$model" --cluster "$machine" --device gpu0 --seq 32 --global-batch 8
 expect_status 2
@@ -129,7 +129,7 @@ if [ $gpu = cuda ]; then
     run doctor "$scratch/on-gpu" --json
     grep -q '"host_waits": *0*\.*[0-9]' "$scratch/out" || fail "--json does not tell who waited"
     case_begin "the same folder on a CPU"
-    train --out "$scratch/on-gpu" --resume --steps 4 --device cpu
+    train --out "$scratch/on-gpu" --resume --no-auto-layout --device cpu
     expect_status 0
     run doctor "$scratch/on-gpu"
     grep -q '^device:' "$scratch/out" && fail "doctor speaks of a GPU"

@@ -70,17 +70,18 @@ static size_t smaller(const ls_probe_gpu_bench *b, size_t size, size_t by) {
 
 /* Slices as models have them by default: 8, of the unit 2. */
 static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
-    const int slices = type > 1 ? 2 : 8;
+    const int slices = type > 1 ? 2 : 8, most = b->is_slow ? 2 : LAYERS;
     matmul p = {.b = b};
     p.call.dtype = type > 0 ? LS_BF16 : LS_F32;
     p.call.unit = type > 0 ? (ls_unit)(type - 1) : LS_UNIT_CHAIN;
     p.call.a = type > 0 ? b->at[2] : b->at[0];
     p.call.b = type > 0 ? b->at[3] : b->at[1];
     p.call.c = b->at[4];
-    for (int i = 0; i < LAYERS; i++) {
+    for (int i = 0, done = 0; i < LAYERS && done < most; i++) {
         const layer *l = &layers[i];
         size_t tokens = smaller(b, l->tokens, 256), out = smaller(b, l->out, 64), in = smaller(b, l->in, 64);
         if (!(l->types & bit)) continue;
+        done++;
         p.call.c_dtype = l->is_head ? LS_F32 : p.call.dtype;
         LS_TRY(measure_matmul(&p, type, LS_GEMM_NT, tokens, out, in, 1));
         p.call.c_dtype = p.call.dtype;

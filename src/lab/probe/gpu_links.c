@@ -20,10 +20,13 @@ typedef struct worker {
     ls_device *device;
     ls_link_vector v;
     ls_native_gpu *out; /* the worker's own */
+    bool is_slow;       /* a CPU plays the GPU */
 } worker;
 
 static const size_t sizes[LS_NATIVE_LINK_SIZES] = {64 << 10, 1 << 20, 16 << 20, 128 << 20},
                     slow_sizes[LS_NATIVE_LINK_SIZES] = {1 << 10, 2 << 10, 4 << 10, 8 << 10};
+
+static bool is_slow(const ls_native_gpu *gpu) { return gpu->rates.sizes.pass[1] < (1 << 16); }
 
 static ls_status ping_pong(const worker *w) {
     const ls_link_vector *v = &w->v;
@@ -48,16 +51,16 @@ static ls_status call(const worker *w) {
 
 /* By the first worker's clock: the best of some rounds. */
 static ls_status measure_size(worker *w, double *seconds) {
-    enum { ROUNDS = 3, CALLS = 4 };
+    const int rounds = w->is_slow ? 1 : 3, calls = w->is_slow ? 1 : 4;
     ls_comm *all = ls_world_comm(w->world);
     double share = w->v.op == LS_NATIVE_SEND ? .5 : 1;
-    for (int round = 0; round <= ROUNDS; round++) {
+    for (int round = 0; round <= rounds; round++) {
         LS_TRY(ls_device_finish(w->device));
         LS_TRY(ls_comm_barrier(all));
         double begin = ls_clock_seconds();
-        for (int i = 0; i < CALLS; i++) LS_TRY(call(w));
+        for (int i = 0; i < calls; i++) LS_TRY(call(w));
         LS_TRY(ls_device_finish(w->device));
-        double took = (ls_clock_seconds() - begin) / CALLS * share;
+        double took = (ls_clock_seconds() - begin) / calls * share;
         if (round <= 1 || took < *seconds) *seconds = took; /* the first opens the others' memory */
     }
     if (*seconds < 1e-9) *seconds = 1e-9;
@@ -109,6 +112,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     worker w = {.world = world, .out = &own};
     ls_fpenv_set();
     own = *j->out;
+    w.is_slow = is_slow(&own);
     LS_TRY(ls_world_open_device(world, j->device, NULL, &w.device));
     ls_status status = measure_groups(&w);
     if (status == LS_OK && ls_world_rank(world) == 0) *j->out = own;
@@ -119,11 +123,10 @@ static ls_status worker_main(ls_world *world, void *arg) {
 
 /* As many workers as there are GPUs, and two where they share one. */
 ls_status ls_probe_gpu_links(const char *device, ls_native_gpu *out) {
-    const bool is_slow = out->rates.sizes.pass[1] < (1 << 16);
     ls_native_gpu *shared = ls_trial_alloc(1, sizeof *shared);
     if (!shared) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the figures of a GPU");
     *shared = *out;
-    memcpy(shared->link_bytes, is_slow ? slow_sizes : sizes, sizeof shared->link_bytes);
+    memcpy(shared->link_bytes, is_slow(out) ? slow_sizes : sizes, sizeof shared->link_bytes);
     job j = {.device = device, .out = shared};
     ls_status status = LS_OK;
     for (int n = 2; n <= (out->count > 2 ? out->count : 2); n *= 2) {

@@ -333,7 +333,7 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
     ls_model *model = NULL;
     LS_TRY(ls_model_create(&s->shape, s->slices, &model));
     ls_layout_task of = ls_trainer_task(s, model);
-    *out = (ls_prediction){.model_flops = ls_plan_model_flops(&s->shape, (double)s->T, (double)s->B)};
+    *out = (ls_prediction){.model_flops = ls_model_step_flops(model, s->B, s->T)}; /* as training counts its MFU */
     ls_status status = fill_memory(&st, out);
     if (status == LS_OK) status = make_step(&st, &of, out);
     if (status == LS_OK) add_up(&st, out);
