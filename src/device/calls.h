@@ -579,12 +579,18 @@ typedef struct ls_max_call {
  *
  * Their results are few numbers of memory of the device, where they wait until the host reads many of them at once. */
 
-/* Adds Σ x² of each block of LS_SQUARE_BLOCK elements, in double, to the exact sum whose LS_EXACT_WORDS words are at
- * `words` (numerics/exact_sum.h). Carries are not passed on: at most 2^29 blocks until somebody settles the sum. */
-typedef struct ls_square_sums_call {
-    int64_t *words;
+typedef struct ls_square_piece {
     const float *x;
     size_t n;
+} ls_square_piece;
+
+/* Adds Σ x² of each block of LS_SQUARE_BLOCK elements of each piece, in double, to the exact sum whose LS_EXACT_WORDS
+ * words are at `words` (numerics/exact_sum.h). Carries are not passed on: at most 2^29 blocks until somebody settles
+ * the sum. A model has hundreds of pieces, most of them small: one call for all is one launch. */
+typedef struct ls_square_sums_call {
+    int64_t *words;
+    const ls_square_piece *pieces;
+    int count;
 } ls_square_sums_call;
 
 /* Adds the losses of sequences of T tokens, without the first `context` of each. */

@@ -171,7 +171,9 @@ static ls_status update(ls_device *d, const ls_update_call *c) {
 }
 
 static ls_status square_sums(ls_device *d, const ls_square_sums_call *c) {
-    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, c->n, 1);
+    size_t n = 0;
+    for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
+    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
 }
 
 static ls_status add_losses(ls_device *d, const ls_add_losses_call *c) {
