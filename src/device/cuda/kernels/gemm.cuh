@@ -505,5 +505,6 @@ template <class S, class A, class B> LS_DEVICE void gemm(const ls_cuda_gemm &g) 
 
 typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
 typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
+typedef tile_shape<LS_CUDA_GEMM_FLAT> flat;
 typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
 typedef tile_shape<LS_CUDA_GEMM_TINY> tiny;
