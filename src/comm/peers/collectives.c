@@ -120,9 +120,11 @@ static ls_status enqueue(ls_request *r) {
 }
 
 static ls_status run(ls_request *r) {
+    ls_span span = ls_span_begin("comm", "enqueue");
     int before = ls_device_use(r->tensors->device, r->comm->queue);
     ls_status status = enqueue(r);
     (void)ls_device_use(r->tensors->device, before);
+    ls_span_end(span, (int64_t)r->number);
     return status;
 }
 
@@ -142,6 +144,7 @@ static ls_status step(ls_request *r) {
         LS_TRY(ls_peers_reached(r, r->tensors->begun));
         LS_TRY(expose(r));
         ls_request_publish(r, 1);
+        ls_span_end(ls_span_begin("comm", "expose"), (int64_t)r->number);
         r->phase = RUN;
         break;
     case RUN:

@@ -115,6 +115,7 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
             cuda->lost = result != CUDA_SUCCESS;
             return blame(cuda, ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu));
         }
+        if (cuda->times && ls_cuda_times_read_one(cuda->times)) continue;
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
         if (begin == 0) begin = now;
@@ -158,6 +159,7 @@ static ls_status read_times(ls_device *device) {
     CUevent anchor = cuda->times ? ls_cuda_times_anchor(cuda->times) : NULL;
     if (!anchor) return LS_OK;
     LS_TRY(wait_until(cuda, ask_compute, NULL));
+    ls_cuda_times_read(cuda->times, 0);
     CALL(cuda, cuEventRecord, anchor, cuda->streams[LS_QUEUE_COMPUTE]);
     LS_TRY(wait_until(cuda, ask_event, anchor));
     ls_cuda_times_read(cuda->times, ls_clock_ns());

@@ -132,11 +132,18 @@ static void read_pair(ls_cuda_times *times, const ls_cuda_pair *pair) {
     ls_events_add(times->lanes[pair->queue], span, end_ns > begin_ns ? (uint64_t)(end_ns - begin_ns) : 0, pair->n);
 }
 
+bool ls_cuda_times_read_one(ls_cuda_times *times) {
+    const ls_cuda_pair *pair = &times->pair[times->first % PAIRS];
+    if (times->first == times->next ||
+        (pair->is_over && times->driver->cuEventQuery(pair->end) == CUDA_ERROR_NOT_READY))
+        return false;
+    read_pair(times, pair);
+    times->first++;
+    return true;
+}
+
 void ls_cuda_times_read(ls_cuda_times *times, uint64_t anchor_ns) {
-    for (; times->first < times->next; times->first++) {
-        const ls_cuda_pair *pair = &times->pair[times->first % PAIRS];
-        if (pair->is_over && times->driver->cuEventQuery(pair->end) == CUDA_ERROR_NOT_READY) break;
-        read_pair(times, pair);
+    while (ls_cuda_times_read_one(times)) {
     }
     if (!anchor_ns) return;
     CUevent next = times->anchors[1];

@@ -3,7 +3,7 @@
  *     stream   ─ begin ─[ kernel ]─ end ─ begin ─[ kernel ]─ end ─ …       an event before and one after each
  *
  * The pairs are a ring of bounded size. They are read in the order in which they were begun, when their work is over:
- * at the end of each step, and when the ring is full. Each becomes a span of its queue's lane:
+ * while the host waits for the device, at the end of each step, and when the ring is full. Each becomes a span of its queue's lane:
  *
  *     category   "gpu " and the kind: products, attention, norms, loss, optimizer, elementwise, conversion,
  *                communication, copies, waiting
@@ -43,6 +43,8 @@ void ls_cuda_times_end(ls_cuda_times *times, ls_cuda_pair *pair, CUstream stream
 
 /* An event to record on an idle stream; when it has passed, ls_cuda_times_read() is told the host's time. */
 CUevent ls_cuda_times_anchor(ls_cuda_times *times);
+/* Adds the oldest pair to the trace, if its work is over; whether it was. */
+bool ls_cuda_times_read_one(ls_cuda_times *times);
 /* Adds all pairs whose work is over to the trace, and takes the anchor for those that come; 0: there is no new one. */
 void ls_cuda_times_read(ls_cuda_times *times, uint64_t anchor_ns);
 
