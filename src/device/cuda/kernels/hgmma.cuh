@@ -63,7 +63,7 @@ struct hgmma_unit {
     uint32_t m0, n0;
     int first, last, part;
     LS_DEVICE hgmma_unit(const ls_cuda_hgmma &a, uint32_t unit, int bn) {
-        part = a.g.parts ? (int)divide(unit, a.tiles) : 0;
+        part = (int)divide(unit, a.tiles); /* 0 where slices are not apart */
         const uint32_t tile = unit - part * a.tiles.divisor, band = divide(tile, a.band);
         const uint32_t at = tile - band * a.band.divisor, top = band * LS_CUDA_HGMMA_BAND;
         uint32_t row = at % LS_CUDA_HGMMA_BAND, column = at / LS_CUDA_HGMMA_BAND;
@@ -367,10 +367,12 @@ template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
     S &s;
     const int warpgroup;
     const bool is_first; /* thread of its warpgroup */
-    int stage = 0, before = 0; /* before: whose place is free once its products are done */
+    int stage = 0;
     uint32_t phase = 0;
 
+    /* The place of the step before this one, whose products are done. */
     LS_DEVICE void release() {
+        const int before = (stage ? stage : S::STAGES) - 1;
         if (is_first) barrier_arrive(&s.empty[before]);
     }
     template <int N> LS_DEVICE void step(float (&d)[N], int keep) {
@@ -378,7 +380,6 @@ template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
         multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), keep);
     }
     LS_DEVICE void advance() {
-        before = stage;
         if (++stage == S::STAGES) stage = 0, phase ^= 1;
     }
     /* `count` steps more in d, or instead of it (keep 0). The last is still under way then, as that of a run that this one
@@ -440,8 +441,6 @@ template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE vo
                 steps.end();
                 if (end == total) LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
             }
-            if (count) walk.skip(count, u.last);
-            if (more) walk.skip(more, u.last);
         } else {
             while (left) {
                 const uint32_t count = uniform(min(left, walk.left));
@@ -456,7 +455,7 @@ template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE vo
             }
         }
         if (end < total)
-            PART(a).hand_over(d, second, block_number(), walk.slice > u.first);
+            PART(a).hand_over(d, second, block_number(), u.last - u.first > 1 && end >= walk.steps_of(u.first));
         else
             PART(a).finish(d, s, hgmma_unit(a, found_again(p.unit), BN), ended++);
     }

@@ -3,14 +3,15 @@
  *
  *     shared memory | steps of A | steps of B | a tile of rounded results | barriers |
  *
- * GELU takes almost as long as the product of a tile with k = 768. So a third warpgroup has it: those that multiply leave
- * their rounded results in shared memory and go on with the next tile. */
+ * GELU takes almost as long as the product of a tile with k = 768. So others have it, the warps of a third warpgroup and those
+ * beside the one that brings: those that multiply leave their rounded results in shared memory and go on with the next tile. */
 #include "device/cuda/common/act.cuh"
 #include "device/cuda/kernels/hgmma.cuh"
 
 #ifdef LS_HAS_WGMMA
 
-enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS, PIECES = BN / 8, HALF_TURNS = HALF_ROWS * PIECES / 128, TURNS = CONSUMERS * HALF_TURNS };
+enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS, PIECES = BN / 8, HALF_PIECES = HALF_ROWS * PIECES };
+enum { ENDERS = 7, HALF_TURNS = (HALF_PIECES + ENDERS * 32 - 1) / (ENDERS * 32), TURNS = CONSUMERS * HALF_TURNS }; /* ENDERS: warps */
 
 struct act_shared {
     enum { STAGES = LS_CUDA_HGMMA_ACT_STAGES };
@@ -63,7 +64,7 @@ template <bool IS_F16> LS_DEVICE uint4 rounded(const float (&x)[8]) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
 }
 
-/* A thread has eight neighbours of a row at a time: turns of 128 such pieces, neighbours in neighbouring threads. */
+/* A thread has eight neighbours of a row at a time: a piece in each turn, neighbours in neighbouring threads. */
 template <bool IS_F16, int END> struct act_end {
     const ls_cuda_hgmma &a;
     act_shared &s;
@@ -80,12 +81,12 @@ template <bool IS_F16, int END> struct act_end {
 
     LS_DEVICE place place_of(const hgmma_unit &u, int turn) const {
         place p;
-        const int number = turn % HALF_TURNS * 128 + thread;
+        const int number = turn % HALF_TURNS * (ENDERS * 32) + thread;
         p.half = turn / HALF_TURNS, p.row = number / PIECES, p.piece = number % PIECES;
         const uint32_t row = u.m0 + p.half * HALF_ROWS + p.row, column = u.n0 + p.piece * 8;
         p.at = row * a.g.ldc + column;
         p.y = p.up = p.at;
-        p.is_in = row < a.g.m && column < a.g.n;
+        p.is_in = row < a.g.m && column < a.g.n && number < HALF_PIECES;
         if (END == LS_CUDA_HGMMA_GATED_GRAD) {
             p.y = row * a.g.n + column;
             p.at += divide(column, a.gate) * a.gate.divisor;
@@ -108,7 +109,7 @@ template <bool IS_F16, int END> struct act_end {
         if (p.is_in) __stcs((uint4 *)((uint16_t *)to + at), rounded<IS_F16>(x));
     }
     LS_DEVICE void end_piece(const place &p, const numbers &in) const {
-        const uint4 made = *(const uint4 *)piece_at(s, p.half, p.row, p.piece);
+        const uint4 made = *(const uint4 *)piece_at(s, p.half, p.row < HALF_ROWS ? p.row : 0, p.piece);
         float c[8], x[8], up[8];
         widen<IS_F16>(made, c);
         if (END == LS_CUDA_HGMMA_GELU) {
@@ -169,20 +170,23 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a)
         }
         for (int i = 0; i < CONSUMERS; i++) {
             barrier_open(&s.is_made[i], 4);
-            barrier_open(&s.is_taken[i], 4);
+            barrier_open(&s.is_taken[i], ENDERS);
         }
         barriers_are_open();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
-        give_registers<40>();
-        if (threadIdx.x == 0) bring<BN, 0, 0>(a, s);
+        give_registers<104>();
+        if (threadIdx.x == 0)
+            bring<BN, 0, 0>(a, s);
+        else if (threadIdx.x >= 32)
+            act_end<IS_F16, END>{a, s, (int)threadIdx.x - 32}.run();
     } else if (threadIdx.x < 384) {
-        take_registers<168>();
+        take_registers<152>();
         multiply_tiles<act_part, BN, 0, 0, IS_F16>(a, s);
     } else {
-        take_registers<136>();
-        act_end<IS_F16, END>{a, s, (int)threadIdx.x % 128}.run();
+        give_registers<104>();
+        act_end<IS_F16, END>{a, s, (int)threadIdx.x - 384 + 96}.run();
     }
 }
 
