@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/child.h"
+#include "base/stats.h"
 #include "device/choose.h"
 #include "device/cuda/cuda.h"
 #include "lab/calls.h"
@@ -62,20 +63,23 @@ static ls_status time_largest(sized *s, ls_status (*call)(const sized *), size_t
 
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds) {
     enum { ROUNDS = 3, CALLS_MAX = 200 };
-    const double round_s = b->is_slow ? 0 : 2e-3, long_s = .03;
-    double begin = 0, took = 0;
-    int calls = 1;
+    const double round_s = 3e-3, long_s = .03;
+    double took[ROUNDS] = {0};
+    int calls = 1, rounds = ROUNDS;
     LS_TRY(call(ctx)); /* loads the kernel */
-    for (int round = 0; round <= ROUNDS; round++) {
+    for (int round = -1; round < rounds; round++) {
+        double *one = &took[round < 0 ? 0 : round];
         LS_TRY(ls_device_finish(b->device));
-        begin = ls_clock_seconds();
+        double begin = ls_clock_seconds();
         for (int i = 0; i < calls; i++) LS_TRY(call(ctx));
         LS_TRY(ls_device_finish(b->device));
-        took = (ls_clock_seconds() - begin) / calls;
-        if (round <= 1 || took < *seconds) *seconds = took; /* the first tells how many calls a round has */
-        if (round == 0 && (took > long_s || b->is_slow)) break;
-        if (round == 0 && took > 0) calls = took * CALLS_MAX < round_s ? CALLS_MAX : 1 + (int)(round_s / took);
+        *one = (ls_clock_seconds() - begin) / calls;
+        if (round >= 0) continue;
+        /* The first tells how many calls a round has. */
+        if (*one > long_s || b->is_slow) rounds = 0;
+        calls = *one * CALLS_MAX < round_s ? CALLS_MAX : 1 + (int)(round_s / *one);
     }
+    *seconds = rounds == 0 ? took[0] : ls_median(took, (size_t)rounds);
     if (*seconds < 1e-9) *seconds = 1e-9;
     return LS_OK;
 }
