@@ -168,6 +168,9 @@ static ls_status measure_all(ls_probe_gpu_bench *b) {
     return ls_probe_gpu_kernels(b);
 }
 
+/* "cuda:1" is 1, "cuda" the first. */
+static int number_of(const char *device) { return strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0; }
+
 typedef struct subject {
     const char *device;
     bool has_unit;
@@ -189,7 +192,7 @@ static ls_status measure(void *ctx, void *result) {
 ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     ls_gpu_survey survey;
     char name[16];
-    int number = strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0;
+    int number = number_of(device);
     *out = (ls_native_gpu){0};
     LS_TRY(ls_cuda_survey(0, &survey));
     const ls_gpu *gpu = &survey.gpu[number < LS_GPUS_LISTED ? number : 0];
@@ -201,6 +204,17 @@ ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     out->capability = gpu->capability;
     out->memory_bytes = (double)gpu->bytes;
     return alone ? LS_OK : ls_probe_gpu_links(device, out);
+}
+
+ls_status ls_probe_gpu_check(const char *device) {
+    ls_gpu_survey survey;
+    int number = number_of(device);
+    ls_status status = ls_cuda_survey(0, &survey);
+    if (status == LS_ERR_INPUT && !ls_cuda_is_installed())
+        return ls_fail(LS_ERR_INPUT, "this machine has no NVIDIA driver (libcuda.so.1): use --device cpu");
+    LS_TRY(status);
+    if (number < survey.count) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "there is no GPU %d: the driver sees %d, numbered from 0", number, survey.count);
 }
 
 /* ---- as it is now ------------------------------------------------------------------------------------------------ */
@@ -225,7 +239,7 @@ ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu) {
 
 bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu) {
     ls_gpu_survey survey;
-    int number = strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0;
+    int number = number_of(device);
     if (gpu->count == 0 || gpu->rates.workers == 0 || ls_cuda_survey(0, &survey) != LS_OK) return false;
     return number < LS_GPUS_LISTED && number < survey.count && strcmp(survey.gpu[number].name, gpu->name) == 0 &&
            gpu->count == (strchr(device, ':') ? 1 : survey.count);
