@@ -5,7 +5,7 @@
 
 #include "gpu_kernels.h"
 
-enum { ELEMS = 1 << 27, TOKENS = 1024, F = 4, H = 2 }; /* the last: bytes of a number */
+enum { ELEMS = 1 << 27, TOKENS = 1024, HGMMA_TOKENS = 64, F = 4, H = 2 }; /* the last: bytes of a number */
 
 static const char *wanted; /* names begin so; NULL: all */
 
@@ -66,6 +66,12 @@ static ls_status flat_rows(bench *b) {
     return row(b, "sgd/f32", 5 * F, n, run_update, &update);
 }
 
+/* All sequences in one group; 16 bits are those of the unit hgmma, whose chains are short. */
+static ls_token_groups groups_of(const size_t *bounds, ls_dtype type) {
+    return (ls_token_groups){
+        .T = TOKENS, .slices = 2, .groups = 1, .bounds = bounds, .block = type == LS_F32 ? 0 : HGMMA_TOKENS};
+}
+
 /* ---- activations ------------------------------------------------------------------------------------------------- */
 
 static ls_status act_rows(bench *b, ls_dtype type) {
@@ -101,7 +107,7 @@ static ls_status act_rows(bench *b, ls_dtype type) {
         LS_TRY(row(b, "bias_gelu_forward/f32", 3 * F, m, run_bias_gelu_forward, &both));
     }
     const size_t sequences = m / WIDE / TOKENS, bounds[] = {0, sequences};
-    const ls_token_groups groups = {.T = TOKENS, .slices = 2, .groups = 1, .bounds = bounds};
+    const ls_token_groups groups = groups_of(bounds, type);
     ls_bias_grad_call grad = {b->d, dy, type, WIDE, WIDE, &groups};
     snprintf(name, sizeof name, "bias_grad/%s", t);
     return row(b, name, e, sequences * TOKENS * WIDE, run_bias_grad, &grad);
@@ -146,7 +152,7 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
     const double e = is_half ? H : F;
     const size_t sequences = ELEMS / columns / TOKENS, rows = sequences * TOKENS, n = rows * columns;
     const size_t bounds[] = {0, sequences};
-    const ls_token_groups groups = {.T = TOKENS, .slices = 2, .groups = 1, .bounds = bounds};
+    const ls_token_groups groups = groups_of(bounds, type);
     ls_norm_call call = {.rows = rows,
                          .C = columns,
                          .rms = rms,

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/events.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -108,6 +109,7 @@ typedef struct ls_device_calls {
     void (*lend)(ls_device *device, void *memory, size_t bytes);
     void (*take_back)(ls_device *device, const void *memory);
     ls_status (*usage)(ls_device *device, ls_device_usage *out);
+    ls_status (*read_times)(ls_device *device); /* NULL: what it does is done when its calls return */
 } ls_device_calls;
 
 /* Who has to know what happens to a device: the workers that read each other's memory (comm/peers). */
@@ -233,6 +235,12 @@ static inline ls_status ls_device_wait(ls_device *device, ls_event event) { retu
 
 /* The host waits until everything on all queues is done. */
 static inline ls_status ls_device_finish(ls_device *device) { return device->calls->finish(device); }
+
+/* While a trace is recorded (base/events.h) a device notes when its queues do what they are asked for. This adds what
+ * was done to the trace, and waits for LS_QUEUE_COMPUTE. Nothing without a trace. */
+static inline ls_status ls_device_read_times(ls_device *device) {
+    return ls_events_are_on() && device->calls->read_times ? device->calls->read_times(device) : LS_OK;
+}
 
 /* ---- memory of other workers ------------------------------------------------------------------------------------- */
 

@@ -510,6 +510,7 @@ ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
     LS_TRY(ls_trainer_gradients(t, stop, result));
     LS_TRY(ls_trainer_update(t, result));
     ls_worker_time_end(&t->time);
+    LS_TRY(ls_device_read_times(t->device));
     ls_span_end(span, t->step);
     return LS_OK;
 }

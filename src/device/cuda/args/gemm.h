@@ -18,6 +18,11 @@ enum {
     LS_CUDA_GEMM_THIN_STEPS = 6, /* of which so many are in shared memory or on their way */
 };
 
+/* Numbers of a step of so many lines, [k][line]: behind each fourth k there is a gap, so that an operand whose k are
+ * neighbours in memory is turned without bank conflicts. */
+enum { LS_CUDA_GEMM_GAP = 8 };
+#define LS_CUDA_GEMM_STEP(lines) (LS_CUDA_GEMM_K * (lines) + LS_CUDA_GEMM_K / 4 * LS_CUDA_GEMM_GAP)
+
 /* Rows and columns of a block's tile, and of a thread's part of it. */
 #define LS_CUDA_GEMM_LARGE 128, 128, 8, 8
 #define LS_CUDA_GEMM_NARROW 128, 64, 8, 8

@@ -1,20 +1,28 @@
-/* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy"). A block has a row.
+/* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy").
  *
- * loss_rows keeps the row in shared memory, so that z is read once: logits, then their exponentials. The chains of
- * sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one stretch of every
- * slice while the others raise the next:
+ * loss_rows: a block keeps the exponentials of a row in shared memory and works at three rows in turn, so that memory
+ * and arithmetic are busy together: it writes the gradient of one, and where that one's numbers lay puts the
+ * exponentials of the next, and looks for the largest logit of the one after it. So z comes from memory once, for its
+ * largest number, and a turn later from the GPU's cache.
  *
- *     first warps         | add stretch 0 | add stretch 1 | …
- *     others   | exp of 0 | exp of 1      | exp of 2      | …
+ * The chains of sum16 are few, sixteen for each slice; the first warps of a block add up one stretch of every slice
+ * while the others are at the next:
  *
- * A multiprocessor has room for one long row, and nothing is read while it computes: so a block asks for the row that
- * comes after its own, which waits in the GPU's cache then. */
+ *     first warps           | add stretch 0 | add stretch 1 | …
+ *     others   | stretch 0  | stretch 1     | stretch 2     | …
+ */
 #include "device/cuda/args/loss.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/tree.cuh"
 
-enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2 }; /* of a thread */
+#ifndef LOSS_LOADS
+#define LOSS_LOADS 8
+#endif
+#ifndef LOSS_PACKS
+#define LOSS_PACKS 2
+#endif
+enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = LOSS_PACKS }; /* of a thread */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -22,15 +30,20 @@ LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
     return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
 }
 
+/* The largest number of 32 lanes, for all of them; of two zeros any. */
+LS_DEVICE float warp_max(float most) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) most = max_of_any_zero(most, __shfl_xor_sync(~0u, most, mask));
+    return most;
+}
+
 /* The largest number of the block, for all of its threads; `space` has one for each warp. */
 LS_DEVICE float block_max(float most, float *space) {
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) most = max_of(most, __shfl_xor_sync(~0u, most, mask));
+    most = warp_max(most);
     if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
     __syncthreads();
-    most = space[0];
-    for (unsigned w = 1; w < blockDim.x / 32; w++) most = max_of(most, space[w]);
-    return most;
+    most = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? space[threadIdx.x % 32] : __uint_as_float(0xFF800000u));
+    return quiet(most, most != most);
 }
 
 /* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
@@ -50,7 +63,7 @@ LS_DEVICE void visit_packs(const float *z, uint32_t begin, uint32_t end, const F
 
 /* LOADS packs of four, or twice as many single numbers, are under way at a time. */
 template <int LOADS, class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
-    const uint32_t columns = (uint32_t)a.columns, whole = a.aligned ? columns / 4 * 4 : 0; /* ids have 32 bits */
+    const uint32_t columns = (uint32_t)a.columns, whole = (uint32_t)a.whole; /* ids have 32 bits */
     visit_packs<4, LOADS>(z, 0, whole, visit);
     visit_packs<1, 2 * LOADS>(z, whole, columns, visit);
 }
@@ -66,10 +79,10 @@ template <int W> LS_DEVICE float most_of(float most, const pack<W> &x) {
 LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float *space) {
     most = block_max(most, space);
     if (most != 0.0f) return most;
-    most = -0.0f;
-    for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) most = __float_as_uint(z[i]) == 0 ? 0.0f : most;
+    bool has_plus = false;
+    for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) has_plus = has_plus || __float_as_uint(z[i]) == 0;
     __syncthreads();
-    return block_max(most, space);
+    return block_max(has_plus ? 1.0f : 0.0f, space) == 1.0f ? 0.0f : -0.0f;
 }
 
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
@@ -90,18 +103,115 @@ LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
 /* e^x for x ≤ 0. */
 LS_DEVICE float exp_number(float x) { return x < -0x1.5d589ep+6f ? 0.0f : exp_core(x); }
 
-/* Exponentials of packs begin … end − 1 of the row, by `threads` threads of which this is number `thread`. */
-LS_DEVICE void raise(float *row, float m, unsigned begin, unsigned end, unsigned thread, unsigned threads) {
-    for (unsigned p = begin + thread; p < end; p += threads) {
-        float *at = row + 4 * p;
-        store_pack<4>(at, map(load_pack<4>((const float *)at), [=](float x) { return exp_number(x - m); }));
+#define TINY 0x1p-90f
+
+/* What a block does in a turn; a pointer to what there is nothing to do with is NULL. */
+struct loss_turn {
+    const float *after;   /* logits whose largest number is looked for */
+    const float *next;    /* logits whose exponentials come into shared memory; m is their largest */
+    float m;
+    void *dz;             /* gradient of the row whose exponentials are in shared memory; l is their sum */
+    float l, inverse;     /* 1 / l as it is rounded */
+    uint32_t target;      /* of that row */
+};
+
+/* Four logits from column i on; behind the last one −∞, whose exponential is 0. */
+LS_DEVICE pack<4> load_four(const ls_cuda_loss &a, const float *z, uint32_t i) {
+    if (i < (uint32_t)a.whole) return load_pack<4>(z + i);
+    pack<4> x;
+#pragma unroll
+    for (int k = 0; k < 4; k++) x.v[k] = i + k < (uint32_t)a.columns ? z[i + k] : __uint_as_float(0xFF800000u);
+    return x;
+}
+
+/* e / l of a row, with `inverse`, 1 / l as it is rounded. With a quotient that is one of the two neighbours of the true
+ * one, a step with the exact remainder gives the rounded one (Markstein); the remainder is exact where e is not tiny. */
+LS_DEVICE float quotient_of(float e, float l, float inverse) {
+    float q = e * inverse;
+    q = __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
+    return __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
+}
+
+/* The same for an e below TINY, digit by digit: it is rare, and a division would take registers. */
+LS_DEVICE float quotient_of_tiny(float e, float l) {
+    const uint32_t by = (__float_as_uint(l) & 0x7FFFFFu) | 0x800000u;
+    uint32_t rest = (__float_as_uint(e) & 0x7FFFFFu) | 0x800000u, q = 0;
+    int exponent = (int)(__float_as_uint(e) >> 23) - (int)(__float_as_uint(l) >> 23) + 127;
+    if (e == 0.0f) return 0.0f;
+    if (rest < by) rest *= 2, exponent--;
+    const int digits = exponent > 0 ? 24 : 23 + exponent; /* of a subnormal number fewer */
+    if (digits < 0) return 0.0f;
+    LS_NO_UNROLL for (int i = 0; i < digits; i++) {
+        const bool is_one = rest >= by;
+        q = 2 * q + is_one;
+        rest = 2 * (is_one ? rest - by : rest);
+    }
+    q += rest > by || (rest == by && q % 2 == 1); /* half of the last digit; a tie to the even one */
+    return __uint_as_float(q + ((uint32_t)(exponent > 0 ? exponent - 1 : 0) << 23));
+}
+
+/* The gradient of four columns from i on, whose exponentials these are. */
+template <class T>
+LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_turn &t, uint32_t i, const pack<4> &e) {
+    T *dz = (T *)t.dz + i;
+    pack<4> d;
+    uint32_t least = __float_as_uint(e.v[0]); /* numbers from 0 on are in the order of their bits */
+#pragma unroll
+    for (int k = 1; k < 4; k++) least = __float_as_uint(e.v[k]) < least ? __float_as_uint(e.v[k]) : least;
+#pragma unroll
+    for (int k = 0; k < 4; k++) d.v[k] = quotient_of(e.v[k], t.l, t.inverse);
+    if (least < __float_as_uint(TINY)) {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (e.v[k] < TINY) d.v[k] = quotient_of_tiny(e.v[k], t.l);
+    }
+    if (t.target - i < 4) {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (t.target == i + k) d.v[k] = d.v[k] - 1.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) d.v[k] = d.v[k] * a.g;
+    if (i < (uint32_t)a.whole) {
+        store_numbers(dz, d);
+    } else {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (i + k < (uint32_t)a.columns) store(dz + k, d.v[k]);
+    }
+}
+
+/* The turn for packs p, p + step … below `end`. All loads come first: those from memory are needed last. */
+template <class T>
+LS_DEVICE void do_packs(const ls_cuda_loss &a, const loss_turn &t, float *row, unsigned p, unsigned end, unsigned step,
+                        float &most) {
+    enum { N = PACKS_OF_A_STRETCH };
+    for (; p < end; p += N * step) {
+        pack<4> next[N], after[N];
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (t.next && p + k * step < end) next[k] = load_four(a, t.next, 4 * (p + k * step));
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (t.after && p + k * step < end) after[k] = load_four(a, t.after, 4 * (p + k * step));
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (t.dz && p + k * step < end)
+                grad_four<T>(a, t, 4 * (p + k * step), load_pack<4>((const float *)row + 4 * (p + k * step)));
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (t.next && p + k * step < end)
+                store_pack<4>(row + 4 * (p + k * step), map(next[k], [&](float x) { return exp_number(x - t.m); }));
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (t.after && p + k * step < end) most = most_of(most, after[k]);
     }
 }
 
 /* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
 LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
                             float sum) {
-    enum { LOADS = 16 };
+    enum { LOADS = LOSS_LOADS };
     const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
     unsigned i = begin + threadIdx.x % 16;
     if (i + 16 * (LOADS - 1) < to) {
@@ -124,74 +234,63 @@ LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice
     return sum;
 }
 
-/* The exponentials of a row in shared memory, and their sums by slices. A slice raises the packs from that of its first
- * element on; the one in which it ends, the next slice raises first of all. */
-LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
-    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32,
-                   warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
-    if (4 * adders > warps) {
-        raise(row, m, 0, packs, threadIdx.x, blockDim.x);
-        __syncthreads();
-        for (unsigned first = 0; first < chains; first += blockDim.x) {
-            const unsigned slice = (first + threadIdx.x) / 16;
-            float sum = slice < slices ? add_stretch(row, ends, slice, 0, ~0u, 0.0f) : 0.0f;
-            sum = join16(sum);
-            if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
-        }
-        __syncthreads();
-        return;
-    }
-    unsigned longest = 0;
-    for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
-    /* A stretch gives every raising warp some packs, so that none waits long for another. Sums stay sixteen elements
-     * behind: a slice need not begin with a pack. */
-    const unsigned raisers = (warps - adders) * 32, each = raisers / slices / 4 * 4, stretch = 4 * PACKS_OF_A_STRETCH * each,
-                   slice = threadIdx.x / 16, number = threadIdx.x - 32 * adders;
-    float sum = 0.0f;
-    for (unsigned begin = 0; begin < longest + stretch + 16; begin += stretch) {
-        if (threadIdx.x >= 32 * adders) {
-            const unsigned s = number / each, first = s < slices ? ends[s] / 4 : 0,
-                           last = s + 1 < slices ? ends[s + 1] / 4 : packs,
-                           from = first + begin / 4, to = from + stretch / 4 < last ? from + stretch / 4 : last;
-            if (s < slices) raise(row, m, from, to, number % each, each);
-        } else if (slice < slices && begin > 0) {
+/* A turn: the sums of the exponentials of t.next by slices, and the largest number of t.after that this thread saw. The
+ * caller waits for the former. A slice has the packs from that of its first element on; the one in which it ends, the
+ * next slice does first of all. */
+template <class T>
+LS_DEVICE float do_row(const ls_cuda_loss &a, const loss_turn &t, float *row, float *sums, const uint32_t *ends) {
+    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
+    /* With many slices all threads are at the packs first, and add then. */
+    const bool are_many = (chains + 31) / 32 * 4 > warps;
+    const unsigned adders = are_many ? 0 : (chains + 31) / 32 * 32, others = blockDim.x - adders;
+    unsigned longest = are_many ? ends[slices] : 0;
+    for (unsigned s = 0; s < slices && !are_many; s++)
+        longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
+    /* A stretch gives every warp some packs, so that none waits long for another. Sums stay sixteen elements behind: a
+     * slice need not begin with a pack. */
+    const unsigned each = are_many ? others : others / slices / 4 * 4, stretch = are_many ? longest / 4 * 4 + 4 : 4 * PACKS_OF_A_STRETCH * each,
+                   number = threadIdx.x - adders, s = number / each, slice = threadIdx.x / 16;
+    const bool adds = threadIdx.x < adders;
+    unsigned from = 0, last = 0;
+    if (are_many)
+        from = number, last = packs;
+    else if (!adds && s < slices)
+        from = ends[s] / 4 + number % each, last = s + 1 < slices ? ends[s + 1] / 4 : packs;
+    float most = __uint_as_float(0xFF800000u), sum = 0.0f;
+    for (unsigned begin = 0; begin < longest + (are_many ? 1 : stretch + 16); begin += stretch, from += stretch / 4) {
+        if (!adds)
+            do_packs<T>(a, t, row, from, from + stretch / 4 < last ? from + stretch / 4 : last, each, most);
+        else if (t.next && slice < slices && begin > 0)
             sum = add_stretch(row, ends, slice, begin > stretch ? begin - stretch - 16 : 0, begin - 16, sum);
-        }
         __syncthreads();
     }
-    if (threadIdx.x < 32 * adders) {
+    for (unsigned first = 0; first < chains; first += adders ? adders : blockDim.x) {
+        const unsigned of = (first + threadIdx.x) / 16;
+        if (adders && !adds) break;
+        if (are_many) sum = t.next && of < slices ? add_stretch(row, ends, of, 0, ~0u, 0.0f) : 0.0f;
         sum = join16(sum);
-        if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+        if (of < slices && threadIdx.x % 16 == 0) sums[of] = sum;
     }
-    __syncthreads();
+    return most;
 }
 
-/* e / l of a row, with `inverse`, 1 / l as it is rounded. With a quotient that is one of the two neighbours of the true
- * one, a step with the exact remainder gives the rounded one (Markstein); the remainder is exact where e is not tiny. */
-LS_DEVICE float quotient_of(float e, float l, float inverse) {
-    float q = e * inverse;
-    q = __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
-    return __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
-}
-
-template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *row, T *dz, float l, int64_t target) {
-    const float inverse = __frcp_rn(l);
-    visit_row<2>(a, row, [&](auto w, uint32_t i, const auto &e) {
-        pack<w.n> d;
-        uint32_t least = __float_as_uint(e.v[0]); /* numbers from 0 on are in the order of their bits */
-#pragma unroll
-        for (int k = 1; k < w.n; k++) least = __float_as_uint(e.v[k]) < least ? __float_as_uint(e.v[k]) : least;
-        if (least >= __float_as_uint(0x1p-90f)) {
-#pragma unroll
-            for (int k = 0; k < w.n; k++) d.v[k] = quotient_of(e.v[k], l, inverse) * a.g;
-        } else {
-#pragma unroll
-            for (int k = 0; k < w.n; k++) d.v[k] = __fdiv_rn(e.v[k], l) * a.g;
+/* The tree over slices, for all threads of the block. */
+LS_DEVICE float join_slices(float *sums, unsigned slices) {
+    if (slices <= 32) {
+        const unsigned lane = threadIdx.x % 32;
+        float sum = lane < slices ? sums[lane] : 0.0f;
+        for (unsigned step = 1; step < slices; step *= 2) {
+            const float other = __shfl_down_sync(~0u, sum, step);
+            if (lane % (2 * step) == 0 && lane + step < slices) sum = sum + other;
         }
-        store_pack<w.n>(dz + i, d);
-    });
-    __syncthreads();
-    if (threadIdx.x == 0) store(dz + target, dz_of(row[target], l, a.g, true));
+        return __shfl_sync(~0u, sum, 0);
+    }
+    for (unsigned step = 1; step < slices; step *= 2) {
+        for (unsigned i = 2 * step * threadIdx.x; i + step < slices; i += 2 * step * blockDim.x)
+            sums[i] = sums[i] + sums[i + step];
+        __syncthreads();
+    }
+    return sums[0];
 }
 
 /* Where the largest logit is not finite, nothing is: it is itself, or the difference to it. */
@@ -199,46 +298,53 @@ template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float v
     for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) store(dz + i, value);
 }
 
+/* The column of a target, which is one of the row, counted from the first. */
+LS_DEVICE uint32_t row_target(const ls_cuda_loss &a, size_t r) { return (uint32_t)(target_of(a, r) - (int64_t)a.first); }
+
+/* What lives through a turn is kept in few registers: the loops need them. */
+template <class T>
+LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space, float *z_target) {
+    const size_t step = gridDim.x;
+    float m = 0.0f, l = 0.0f; /* of the row whose exponentials come next; of the one before it */
+    for (size_t r = blockIdx.x; r < a.rows + (a.dz ? 2 : 1) * step; r += step) {
+        loss_turn t = {};
+        t.m = m, t.l = l, t.inverse = __frcp_rn(l);
+        if (r < a.rows) t.after = a.z + r * a.z_stride + a.first;
+        if (r >= step && r - step < a.rows) {
+            const float *z = a.z + (r - step) * a.z_stride + a.first;
+            if (threadIdx.x == 0) *z_target = z[row_target(a, r - step)]; /* before dz lies over it */
+            if (abs_of(m) < __uint_as_float(0x7F800000u)) t.next = z;
+        }
+        if (a.dz && r >= 2 * step && r - 2 * step < a.rows) {
+            T *dz = (T *)a.dz + (r - 2 * step) * a.dz_stride + a.first;
+            t.target = row_target(a, r - 2 * step);
+            if (l == l)
+                t.dz = dz;
+            else
+                fill_row(a, dz, l);
+        }
+        const float most = do_row<T>(a, t, row, sums, ends);
+        if (r < a.rows)
+            m = row_max(a, t.after, most, space); /* waits for the sums too */
+        else
+            __syncthreads();
+        if (r < step || r - step >= a.rows) continue;
+        l = t.next ? join_slices(sums, (unsigned)a.slices) : __uint_as_float(LS_NAN_BITS);
+        if (threadIdx.x > 0) continue;
+        a.loss[r - step] = value_of(*z_target, t.m, l);
+        if (a.m) a.m[r - step] = t.m;
+        if (a.l) a.l[r - step] = l;
+    }
+}
+
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
-    __shared__ float space[LS_CUDA_LOSS_THREADS / 32], sum;
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32], z_target;
     LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
     float *sums = row + (a.columns + 3) / 4 * 4;
     uint32_t *ends = (uint32_t *)(sums + a.slices);
-    const size_t r = blockIdx.x;
-    const float *z = a.z + r * a.z_stride + a.first;
-    const int64_t target = target_of(a, r) - (int64_t)a.first; /* all lie in the columns */
-    const float z_target = z[target];
-    float m = __uint_as_float(0xFF800000u);
     copy_bounds(a, ends);
-    visit_row<4>(a, z, [&](auto w, size_t i, const auto &x) {
-        store_pack<w.n>(row + i, x);
-        m = most_of(m, x);
-    });
-    m = row_max(a, row, m, space); /* waits for the row too */
-    if (r + a.ahead < a.rows)
-        for (size_t i = (size_t)threadIdx.x * 32; i < a.columns; i += (size_t)blockDim.x * 32)
-            prefetch(z + a.ahead * a.z_stride + i);
-    const bool is_finite = abs_of(m) < __uint_as_float(0x7F800000u);
-    if (is_finite) sum_row(a, row, m, sums, ends);
-    if (threadIdx.x == 0) {
-        tree<1> t;
-        t.begin();
-        for (size_t i = 0; i < a.slices && is_finite; i++) t.push((int)i, pack<1>{{sums[i]}});
-        t.end();
-        sum = is_finite ? t.sum.v[0] : __uint_as_float(LS_NAN_BITS);
-        a.loss[r] = value_of(z_target, m, sum);
-        if (a.m) a.m[r] = m;
-        if (a.l) a.l[r] = sum;
-    }
-    if (!a.dz) return;
     __syncthreads();
-    LS_BY_TYPE(a.dz_dtype, T, {
-        T *dz = (T *)a.dz + r * a.dz_stride + a.first;
-        if (is_finite)
-            grad_row(a, row, dz, sum, target);
-        else
-            fill_row(a, dz, sum);
-    });
+    LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space, &z_target); });
 }
 
 /* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */

@@ -116,7 +116,9 @@ typedef struct gemm_plan {
     size_t blocks;   /* without those of slices apart */
 } gemm_plan;
 
-static size_t steps_bytes(const tile_kind *t) { return 2 * LS_CUDA_GEMM_K * (t->m + t->n) * sizeof(float); }
+static size_t steps_bytes(const tile_kind *t) {
+    return 2 * (LS_CUDA_GEMM_STEP(t->m) + LS_CUDA_GEMM_STEP(t->n)) * sizeof(float);
+}
 static size_t tile_bytes(const tile_kind *t) { return t->m * t->n * sizeof(float); }
 
 static size_t shared_bytes(const gemm_plan *plan) {
@@ -430,5 +432,13 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
     LS_TRY(ls_cuda_check_unit(device, call->unit));
     LS_TRY(ls_gemm_check(call));
-    return run(device, call);
+    if (!call->end) return run(device, call);
+    if (!ls_cuda_gemm_ends(device, call))
+        return ls_fail(LS_ERR_INPUT, "a GPU has no such matmul that ends with an activation; call them apart");
+    ls_cuda_gemm args = args_of(call);
+    return ls_cuda_hgmma_run_end(device, call, &args);
+}
+
+bool ls_cuda_gemm_ends(ls_device *device, const ls_gemm *call) {
+    return call->m && call->n && call->unit == LS_UNIT_HGMMA && ls_cuda_hgmma_ends(device, call);
 }
