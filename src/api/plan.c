@@ -77,6 +77,7 @@ ls_status ls_plan_complete(const ls_options *options, const ls_settings *setting
     plan->options = options;
     plan->is_native = true;
     plan->settings = *settings;
+    if (ls_device_is_gpu(device)) LS_TRY(ls_options_blame(options, LS_OPT_device, ls_probe_gpu_check(device)));
     LS_TRY(get_machine(plan, say, ctx));
     if (ls_device_is_gpu(device)) {
         if (!plan->measured_now) LS_TRY(ls_probe_gpu_refresh(device, &plan->machine.gpu));
@@ -98,6 +99,7 @@ ls_status ls_plan_probe(const ls_options *o, ls_plan_say say, char path[PATH_MAX
     ls_device_choice chosen;
     LS_TRY(ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, 1, LS_UNIT_CHAIN, &chosen)));
     probe.device = chosen.name;
+    if (ls_device_is_gpu(chosen.name)) LS_TRY(ls_options_blame(o, LS_OPT_device, ls_probe_gpu_check(chosen.name)));
     LS_TRY(ls_probe_run(&probe, machine, first));
     return *first ? ls_probe_file_write(path, machine) : LS_OK;
 }
@@ -119,8 +121,13 @@ static ls_status find(ls_plan *plan) {
     json_t *measured = NULL;
     LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));
     plan->is_native = measured && plan->question.task.cluster.sites == 1 && !plan->options->stack;
-    ls_status status =
-        plan->is_native ? search_native(plan, measured) : ls_plan_answer_find(&plan->question, &plan->answer);
+    bool names_device = plan->options->source[LS_OPT_device].origin == LS_ORIGIN_FLAG;
+    ls_status status = !plan->is_native && names_device
+                           ? ls_options_fail(plan->options, LS_OPT_device,
+                                             "applies only to a file of lockstep probe, which says what a "
+                                             "machine has; leave it out")
+                       : plan->is_native ? search_native(plan, measured)
+                                         : ls_plan_answer_find(&plan->question, &plan->answer);
     json_decref(measured);
     return status;
 }

@@ -34,6 +34,13 @@ done
 grep -q '[:[ ]-[0-9]' "$machine" && fail "a figure is negative"
 grep -qi 'nan\|inf' "$machine" && fail "a figure is no number"
 
+if [ $gpu = cuda ]; then
+    case_begin "probe of a GPU that is not there"
+    LD_LIBRARY_PATH=$stub run probe --quick --device cuda:3 --out "$scratch/never.json"
+    expect_status 2
+    grep -q 'there is no GPU 3' "$scratch/err" || fail "it does not say which"
+fi
+
 case_begin "probe cannot write"
 run probe --quick --out "$scratch/nowhere/machine.json"
 expect_status 2

@@ -261,10 +261,14 @@ static void test_room(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_file_gives_it_back),     cmocka_unit_test(test_passes_are_lines),
-        cmocka_unit_test(test_fused_passes),           cmocka_unit_test(test_workers_share_a_gpu),
-        cmocka_unit_test(test_search_takes_the_gpus),  cmocka_unit_test(test_peak),
-        cmocka_unit_test(test_memory_is_that_of_a_dry_run), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_file_gives_it_back),
+        cmocka_unit_test(test_passes_are_lines),
+        cmocka_unit_test(test_fused_passes),
+        cmocka_unit_test(test_workers_share_a_gpu),
+        cmocka_unit_test(test_search_takes_the_gpus),
+        cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_memory_is_that_of_a_dry_run),
+        cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/child.h"
+#include "base/stats.h"
 #include "device/choose.h"
 #include "device/cuda/cuda.h"
 #include "lab/calls.h"
@@ -62,20 +63,23 @@ static ls_status time_largest(sized *s, ls_status (*call)(const sized *), size_t
 
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds) {
     enum { ROUNDS = 3, CALLS_MAX = 200 };
-    const double round_s = b->is_slow ? 0 : 2e-3, long_s = .03;
-    double begin = 0, took = 0;
-    int calls = 1;
+    const double round_s = 3e-3, long_s = .03;
+    double took[ROUNDS] = {0};
+    int calls = 1, rounds = ROUNDS;
     LS_TRY(call(ctx)); /* loads the kernel */
-    for (int round = 0; round <= ROUNDS; round++) {
+    for (int round = -1; round < rounds; round++) {
+        double *one = &took[round < 0 ? 0 : round];
         LS_TRY(ls_device_finish(b->device));
-        begin = ls_clock_seconds();
+        double begin = ls_clock_seconds();
         for (int i = 0; i < calls; i++) LS_TRY(call(ctx));
         LS_TRY(ls_device_finish(b->device));
-        took = (ls_clock_seconds() - begin) / calls;
-        if (round <= 1 || took < *seconds) *seconds = took; /* the first tells how many calls a round has */
-        if (round == 0 && (took > long_s || b->is_slow)) break;
-        if (round == 0 && took > 0) calls = took * CALLS_MAX < round_s ? CALLS_MAX : 1 + (int)(round_s / took);
+        *one = (ls_clock_seconds() - begin) / calls;
+        if (round >= 0) continue;
+        /* The first tells how many calls a round has. */
+        if (*one > long_s || b->is_slow) rounds = 0;
+        calls = *one * CALLS_MAX < round_s ? CALLS_MAX : 1 + (int)(round_s / *one);
     }
+    *seconds = rounds == 0 ? took[0] : ls_median(took, (size_t)rounds);
     if (*seconds < 1e-9) *seconds = 1e-9;
     return LS_OK;
 }
@@ -164,6 +168,9 @@ static ls_status measure_all(ls_probe_gpu_bench *b) {
     return ls_probe_gpu_kernels(b);
 }
 
+/* "cuda:1" is 1, "cuda" the first. */
+static int number_of(const char *device) { return strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0; }
+
 typedef struct subject {
     const char *device;
     bool has_unit;
@@ -185,7 +192,7 @@ static ls_status measure(void *ctx, void *result) {
 ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     ls_gpu_survey survey;
     char name[16];
-    int number = strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0;
+    int number = number_of(device);
     *out = (ls_native_gpu){0};
     LS_TRY(ls_cuda_survey(0, &survey));
     const ls_gpu *gpu = &survey.gpu[number < LS_GPUS_LISTED ? number : 0];
@@ -197,6 +204,17 @@ ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     out->capability = gpu->capability;
     out->memory_bytes = (double)gpu->bytes;
     return alone ? LS_OK : ls_probe_gpu_links(device, out);
+}
+
+ls_status ls_probe_gpu_check(const char *device) {
+    ls_gpu_survey survey;
+    int number = number_of(device);
+    ls_status status = ls_cuda_survey(0, &survey);
+    if (status == LS_ERR_INPUT && !ls_cuda_is_installed())
+        return ls_fail(LS_ERR_INPUT, "this machine has no NVIDIA driver (libcuda.so.1): use --device cpu");
+    LS_TRY(status);
+    if (number < survey.count) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "there is no GPU %d: the driver sees %d, numbered from 0", number, survey.count);
 }
 
 /* ---- as it is now ------------------------------------------------------------------------------------------------ */
@@ -221,7 +239,7 @@ ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu) {
 
 bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu) {
     ls_gpu_survey survey;
-    int number = strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0;
+    int number = number_of(device);
     if (gpu->count == 0 || gpu->rates.workers == 0 || ls_cuda_survey(0, &survey) != LS_OK) return false;
     return number < LS_GPUS_LISTED && number < survey.count && strcmp(survey.gpu[number].name, gpu->name) == 0 &&
            gpu->count == (strchr(device, ':') ? 1 : survey.count);

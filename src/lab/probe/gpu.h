@@ -18,7 +18,7 @@ typedef struct ls_probe_gpu_bench {
 } ls_probe_gpu_bench;
 
 /* Seconds of a call among many of its kind, as in a step: they are enqueued one behind another and waited for once. The
- * best of some rounds. */
+ * median of some rounds. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds);
 
 /* gpu_kernels.c: b->out->rates, with its sizes. The arrays hold random numbers at first, and anything after. */

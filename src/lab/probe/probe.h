@@ -25,6 +25,8 @@ typedef struct ls_probe_options {
 ls_status ls_probe_run(const ls_probe_options *options, ls_native_machine *out, bool *first);
 /* GPU `device`, "cuda" or "cuda:1", in a process of its own, and then, unless it is to be `alone`, workers on it. */
 ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out);
+/* Before anything is measured. LS_ERR_INPUT: there is no driver, or no such GPU. */
+ls_status ls_probe_gpu_check(const char *device);
 /* Memory that is free now. */
 ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu);
 /* Whether `gpu` was measured whole, and is what this machine has. */
