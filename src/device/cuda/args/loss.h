@@ -5,10 +5,11 @@
 #include "device/cuda/common/list.h"
 
 #ifndef LOSS_THREADS
-#define LOSS_THREADS 768
+#define LOSS_THREADS 1024
 #endif
 enum {
     LS_CUDA_LOSS_THREADS = LOSS_THREADS,
+    LS_CUDA_LOSS_GRAD = 512,
     LS_CUDA_LOSS_VALUES = 256,
     LS_CUDA_LOSS_SUMS = 16
 }; /* the last: rows' slices of a block */

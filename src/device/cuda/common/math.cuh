@@ -45,6 +45,17 @@ LS_DEVICE float plain_quotient(float x, float y) {
 #endif
 }
 
+/* 0 where x < least, else y: by a choice, where the compiler would rather branch around how y is made. */
+LS_DEVICE float zero_if_below(float y, float x, float least) {
+#ifdef LS_CUDA_ON_CPU_H
+    return x < least ? 0.0f : y;
+#else
+    float z;
+    asm("{ .reg .pred p; setp.lt.f32 p, %2, %3; selp.f32 %0, 0f00000000, %1, p; }" : "=f"(z) : "f"(y), "f"(x), "f"(least));
+    return z;
+#endif
+}
+
 /* e^x where the result is a normal number; elsewhere anything. */
 LS_DEVICE float exp_core(float x) {
     float z = __fmaf_rn(x, 0x1.715476p+0f, 0x1.8p23f), n = z - 0x1.8p23f;

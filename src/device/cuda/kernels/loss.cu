@@ -1,15 +1,14 @@
 /* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy").
  *
- * loss_rows: a block keeps the exponentials of a row in shared memory and works at three rows in turn, so that memory
- * and arithmetic are busy together: it writes the gradient of one, and where that one's numbers lay puts the
- * exponentials of the next, and looks for the largest logit of the one after it. So z comes from memory once, for its
- * largest number, and a turn later from the GPU's cache.
+ * loss_rows: a block has rows, one after another, and keeps one in shared memory, so that z is read once: its logits, then
+ * their exponentials. While the gradient of a row is written, the logits of the next come to where its numbers lay; and
+ * while there is nothing to be read, the row after that comes into the GPU's cache.
  *
- * The chains of sum16 are few, sixteen for each slice; the first warps of a block add up one stretch of every slice
- * while the others are at the next:
+ * The chains of sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one
+ * stretch of every slice while the others raise the next:
  *
- *     first warps           | add stretch 0 | add stretch 1 | …
- *     others   | stretch 0  | stretch 1     | stretch 2     | …
+ *     first warps         | add stretch 0 | add stretch 1 | …
+ *     others   | exp of 0 | exp of 1      | exp of 2      | …
  */
 #include "device/cuda/args/loss.h"
 #include "device/cuda/common/list.cuh"
@@ -19,10 +18,13 @@
 #ifndef LOSS_LOADS
 #define LOSS_LOADS 8
 #endif
+#ifndef LOSS_LATER
+#define LOSS_LATER 4
+#endif
 #ifndef LOSS_PACKS
 #define LOSS_PACKS 2
 #endif
-enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = LOSS_PACKS }; /* of a thread */
+enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = LOSS_PACKS, GRAD_PACKS = 2 }; /* of a thread */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -85,6 +87,7 @@ LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float
     return block_max(has_plus ? 1.0f : 0.0f, space) == 1.0f ? 0.0f : -0.0f;
 }
 
+LS_DEVICE bool is_finite(float x) { return abs_of(x) < __uint_as_float(0x7F800000u); }
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 /* e: the exponential. p − 0 is p, as no exponential is −0. */
 LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
@@ -101,18 +104,14 @@ LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
 }
 
 /* e^x for x ≤ 0. */
-LS_DEVICE float exp_number(float x) { return x < -0x1.5d589ep+6f ? 0.0f : exp_core(x); }
+LS_DEVICE float exp_number(float x) { return zero_if_below(exp_core(x), x, -0x1.5d589ep+6f); }
 
 #define TINY 0x1p-90f
 
-/* What a block does in a turn; a pointer to what there is nothing to do with is NULL. */
-struct loss_turn {
-    const float *after;   /* logits whose largest number is looked for */
-    const float *next;    /* logits whose exponentials come into shared memory; m is their largest */
-    float m;
-    void *dz;             /* gradient of the row whose exponentials are in shared memory; l is their sum */
-    float l, inverse;     /* 1 / l as it is rounded */
-    uint32_t target;      /* of that row */
+/* A row of which exponentials and sums are known. */
+struct loss_row {
+    float m, l, inverse; /* the largest logit, the sum of exponentials, and 1 / l as it is rounded */
+    uint32_t target;     /* its column */
 };
 
 /* Four logits from column i on; behind the last one −∞, whose exponential is 0. */
@@ -152,8 +151,8 @@ LS_DEVICE float quotient_of_tiny(float e, float l) {
 
 /* The gradient of four columns from i on, whose exponentials these are. */
 template <class T>
-LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_turn &t, uint32_t i, const pack<4> &e) {
-    T *dz = (T *)t.dz + i;
+LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_row &t, T *dz, uint32_t i, const pack<4> &e) {
+    dz += i;
     pack<4> d;
     uint32_t least = __float_as_uint(e.v[0]); /* numbers from 0 on are in the order of their bits */
 #pragma unroll
@@ -181,30 +180,50 @@ LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_turn &t, uint32_t i, 
     }
 }
 
-/* The turn for packs p, p + step … below `end`. All loads come first: those from memory are needed last. */
+/* Logits on their way to the same place of a row in shared memory. */
+LS_DEVICE void copy_four_async(const ls_cuda_loss &a, float *row, const float *z, uint32_t i) {
+    if (i < (uint32_t)a.whole) {
+        copy16_async(row + i, z + i);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        if (i + k < (uint32_t)a.columns)
+            copy4_async(row + i + k, z + i + k);
+        else
+            row[i + k] = __uint_as_float(0xFF800000u); /* whose exponential is 0 */
+    }
+}
+
+/* The gradient of the row in shared memory is written to dz, and the row at z takes its place; either may be NULL. Gives
+ * the largest number of z that this thread saw: each looks at what it copied, a few packs later. */
 template <class T>
-LS_DEVICE void do_packs(const ls_cuda_loss &a, const loss_turn &t, float *row, unsigned p, unsigned end, unsigned step,
-                        float &most) {
-    enum { N = PACKS_OF_A_STRETCH };
-    for (; p < end; p += N * step) {
-        pack<4> next[N], after[N];
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (t.next && p + k * step < end) next[k] = load_four(a, t.next, 4 * (p + k * step));
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (t.after && p + k * step < end) after[k] = load_four(a, t.after, 4 * (p + k * step));
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (t.dz && p + k * step < end)
-                grad_four<T>(a, t, 4 * (p + k * step), load_pack<4>((const float *)row + 4 * (p + k * step)));
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (t.next && p + k * step < end)
-                store_pack<4>(row + 4 * (p + k * step), map(next[k], [&](float x) { return exp_number(x - t.m); }));
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (t.after && p + k * step < end) most = most_of(most, after[k]);
+LS_DEVICE float exchange_rows(const ls_cuda_loss &a, const loss_row &t, float *row, T *dz, const float *z) {
+    enum { LATER = LOSS_LATER };
+    const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
+    float most = __uint_as_float(0xFF800000u);
+    uint32_t seen = threadIdx.x;
+    for (uint32_t p = threadIdx.x; p < packs; p += step) {
+        if (dz) grad_four<T>(a, t, dz, 4 * p, load_pack<4>((const float *)row + 4 * p));
+        if (!z) continue;
+        copy_four_async(a, row, z, 4 * p);
+        copy_async_commit();
+        if (p < threadIdx.x + LATER * step) continue;
+        copy_async_wait<LATER>();
+        most = most_of(most, load_pack<4>((const float *)row + 4 * seen));
+        seen += step;
+    }
+    if (!z) return most;
+    copy_async_wait<0>();
+    for (; seen < packs; seen += step) most = most_of(most, load_pack<4>((const float *)row + 4 * seen));
+    return most;
+}
+
+/* Exponentials of packs p, p + step … below `end` of the row. */
+LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned step) {
+    for (; p < end; p += step) {
+        float *at = row + 4 * p;
+        store_pack<4>(at, map(load_pack<4>((const float *)at), [=](float x) { return exp_number(x - m); }));
     }
 }
 
@@ -234,11 +253,9 @@ LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice
     return sum;
 }
 
-/* A turn: the sums of the exponentials of t.next by slices, and the largest number of t.after that this thread saw. The
- * caller waits for the former. A slice has the packs from that of its first element on; the one in which it ends, the
- * next slice does first of all. */
-template <class T>
-LS_DEVICE float do_row(const ls_cuda_loss &a, const loss_turn &t, float *row, float *sums, const uint32_t *ends) {
+/* The exponentials of the row in shared memory, whose largest number is m, and their sums by slices. A slice has the
+ * packs from that of its first element on; the one in which it ends, the next slice raises first of all. */
+LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
     const unsigned slices = (unsigned)a.slices, chains = 16 * slices, warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
     /* With many slices all threads are at the packs first, and add then. */
     const bool are_many = (chains + 31) / 32 * 4 > warps;
@@ -256,22 +273,22 @@ LS_DEVICE float do_row(const ls_cuda_loss &a, const loss_turn &t, float *row, fl
         from = number, last = packs;
     else if (!adds && s < slices)
         from = ends[s] / 4 + number % each, last = s + 1 < slices ? ends[s + 1] / 4 : packs;
-    float most = __uint_as_float(0xFF800000u), sum = 0.0f;
+    float sum = 0.0f;
     for (unsigned begin = 0; begin < longest + (are_many ? 1 : stretch + 16); begin += stretch, from += stretch / 4) {
         if (!adds)
-            do_packs<T>(a, t, row, from, from + stretch / 4 < last ? from + stretch / 4 : last, each, most);
-        else if (t.next && slice < slices && begin > 0)
+            raise(row, m, from, from + stretch / 4 < last ? from + stretch / 4 : last, each);
+        else if (slice < slices && begin > 0)
             sum = add_stretch(row, ends, slice, begin > stretch ? begin - stretch - 16 : 0, begin - 16, sum);
         __syncthreads();
     }
     for (unsigned first = 0; first < chains; first += adders ? adders : blockDim.x) {
         const unsigned of = (first + threadIdx.x) / 16;
         if (adders && !adds) break;
-        if (are_many) sum = t.next && of < slices ? add_stretch(row, ends, of, 0, ~0u, 0.0f) : 0.0f;
+        if (are_many) sum = of < slices ? add_stretch(row, ends, of, 0, ~0u, 0.0f) : 0.0f;
         sum = join16(sum);
         if (of < slices && threadIdx.x % 16 == 0) sums[of] = sum;
     }
-    return most;
+    __syncthreads();
 }
 
 /* The tree over slices, for all threads of the block. */
@@ -298,53 +315,51 @@ template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float v
     for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) store(dz + i, value);
 }
 
-/* The column of a target, which is one of the row, counted from the first. */
-LS_DEVICE uint32_t row_target(const ls_cuda_loss &a, size_t r) { return (uint32_t)(target_of(a, r) - (int64_t)a.first); }
+/* Row r of the logits, counted from the first column. */
+LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return a.z + r * a.z_stride + a.first; }
 
-/* What lives through a turn is kept in few registers: the loops need them. */
 template <class T>
-LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space, float *z_target) {
-    const size_t step = gridDim.x;
-    float m = 0.0f, l = 0.0f; /* of the row whose exponentials come next; of the one before it */
-    for (size_t r = blockIdx.x; r < a.rows + (a.dz ? 2 : 1) * step; r += step) {
-        loss_turn t = {};
-        t.m = m, t.l = l, t.inverse = __frcp_rn(l);
-        if (r < a.rows) t.after = a.z + r * a.z_stride + a.first;
-        if (r >= step && r - step < a.rows) {
-            const float *z = a.z + (r - step) * a.z_stride + a.first;
-            if (threadIdx.x == 0) *z_target = z[row_target(a, r - step)]; /* before dz lies over it */
-            if (abs_of(m) < __uint_as_float(0x7F800000u)) t.next = z;
+LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space) {
+    loss_row t = {};
+    T *dz = nullptr; /* of the row in shared memory */
+    for (size_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
+        const float *z = logits_of(a, r);
+        const uint32_t target = (uint32_t)(target_of(a, r) - (int64_t)a.first); /* all lie in the columns */
+        const float z_target = threadIdx.x == 0 ? z[target] : 0.0f;
+        const float m = row_max(a, z, exchange_rows(a, t, row, dz, z), space); /* waits for the row too */
+        if (r + gridDim.x < a.rows) {
+            const float *later = logits_of(a, r + gridDim.x);
+            for (uint32_t i = 32 * threadIdx.x; i < (uint32_t)a.columns; i += 32 * blockDim.x) prefetch(later + i);
         }
-        if (a.dz && r >= 2 * step && r - 2 * step < a.rows) {
-            T *dz = (T *)a.dz + (r - 2 * step) * a.dz_stride + a.first;
-            t.target = row_target(a, r - 2 * step);
-            if (l == l)
-                t.dz = dz;
-            else
-                fill_row(a, dz, l);
+        t.m = m, t.l = __uint_as_float(LS_NAN_BITS), t.target = target;
+        if (is_finite(m)) {
+            sum_row(a, row, m, sums, ends);
+            t.l = join_slices(sums, (unsigned)a.slices);
+            t.inverse = __frcp_rn(t.l);
+        } else {
+            __syncthreads(); /* all have seen what is in `space` */
         }
-        const float most = do_row<T>(a, t, row, sums, ends);
-        if (r < a.rows)
-            m = row_max(a, t.after, most, space); /* waits for the sums too */
-        else
-            __syncthreads();
-        if (r < step || r - step >= a.rows) continue;
-        l = t.next ? join_slices(sums, (unsigned)a.slices) : __uint_as_float(LS_NAN_BITS);
+        dz = a.dz ? (T *)a.dz + r * a.dz_stride + a.first : nullptr;
+        if (dz && !is_finite(m)) {
+            fill_row(a, dz, t.l);
+            dz = nullptr;
+        }
         if (threadIdx.x > 0) continue;
-        a.loss[r - step] = value_of(*z_target, t.m, l);
-        if (a.m) a.m[r - step] = t.m;
-        if (a.l) a.l[r - step] = l;
+        a.loss[r] = value_of(z_target, m, t.l);
+        if (a.m) a.m[r] = m;
+        if (a.l) a.l[r] = t.l;
     }
+    if (dz) exchange_rows<T>(a, t, row, dz, nullptr);
 }
 
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
-    __shared__ float space[LS_CUDA_LOSS_THREADS / 32], z_target;
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
     float *sums = row + (a.columns + 3) / 4 * 4;
     uint32_t *ends = (uint32_t *)(sums + a.slices);
     copy_bounds(a, ends);
     __syncthreads();
-    LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space, &z_target); });
+    LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space); });
 }
 
 /* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */
@@ -362,24 +377,31 @@ LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     a.z_target[r] = is_held(a, target) ? z[target] : __uint_as_float(0xFF800000u);
 }
 
-/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
-LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+/* Goes on with a lane over the logits from i on: their exponentials are added. */
+template <class F> LS_DEVICE float sum_lane(const float *z, size_t i, size_t end, const F &exp) {
     enum { LOADS = 16 };
-    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
-    const bool is_in = unit < a.rows * a.slices;
-    if (!is_in) unit = 0;
-    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
-    const float *z = a.z + r * a.z_stride, m = a.m[r];
-    size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
     float sum = 0.0f;
     for (; i + 16 * (LOADS - 1) < end; i += 16 * LOADS) {
         float x[LOADS];
 #pragma unroll
         for (int k = 0; k < LOADS; k++) x[k] = z[i + 16 * k];
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) sum = sum + exp_of(x[k] - m);
+        for (int k = 0; k < LOADS; k++) sum = sum + exp(x[k]);
     }
-    for (; i < end; i += 16) sum = sum + exp_of(z[i] - m);
+    for (; i < end; i += 16) sum = sum + exp(z[i]);
+    return sum;
+}
+
+/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
+LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
+    const bool is_in = unit < a.rows * a.slices;
+    if (!is_in) unit = 0;
+    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
+    const float *z = a.z + r * a.z_stride, m = a.m[r];
+    const size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
+    float sum = is_finite(m) ? sum_lane(z, i, end, [=](float x) { return exp_number(x - m); })
+                             : sum_lane(z, i, end, [=](float x) { return exp_of(x - m); });
     sum = join16(sum);
     if (is_in && threadIdx.x % 16 == 0) a.sums[slice * a.rows + r] = sum;
 }
@@ -389,9 +411,33 @@ LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
     if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
 }
 
-/* A 16-bit dz over z: its elements are half as wide, so the block reads a stretch whole before it writes it. */
+/* A 16-bit dz may lie over z. Its elements are half as wide, so what a stretch writes has been read where all threads have
+ * read the stretch. */
+template <class T> LS_DEVICE void grad_numbers(const ls_cuda_loss &a, const loss_row &t, const float *z, T *dz) {
+    const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
+    pack<4> x[GRAD_PACKS], ahead[GRAD_PACKS];
+    auto load = [&](uint32_t first, pack<4> *to) {
+#pragma unroll
+        for (int k = 0; k < GRAD_PACKS; k++)
+            if (first + k * step < packs) to[k] = load_four(a, z, 4 * (first + k * step));
+    };
+    load(threadIdx.x, x);
+    for (uint32_t begin = 0; begin < packs; begin += GRAD_PACKS * step) {
+        const uint32_t first = begin + threadIdx.x;
+        load(first + GRAD_PACKS * step, ahead);
+        if (a.over) __syncthreads();
+#pragma unroll
+        for (int k = 0; k < GRAD_PACKS; k++) {
+            if (first + k * step < packs)
+                grad_four<T>(a, t, dz, 4 * (first + k * step), map(x[k], [&](float x) { return exp_number(x - t.m); }));
+            x[k] = ahead[k];
+        }
+    }
+}
+
+/* With numbers that are not finite among them. */
 template <class T>
-LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
+LS_DEVICE void grad_any(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
     for (size_t first = 0; first < a.columns; first += AT_ONCE * (size_t)blockDim.x) {
         float x[AT_ONCE];
 #pragma unroll
@@ -405,23 +451,19 @@ LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, 
             size_t i = first + k * blockDim.x + threadIdx.x;
             if (i < a.columns) store(dz + i, dz_of(exp_of(x[k] - m), l, a.g, (int64_t)i == target));
         }
-        __syncthreads();
     }
 }
 
-LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_GRAD) {
     const size_t r = blockIdx.x;
-    const float *z = a.z + r * a.z_stride + a.first, m = a.m[r], l = a.l[r];
+    const float m = a.m[r], l = a.l[r], *z = logits_of(a, r);
     const int64_t target = target_of(a, r) - (int64_t)a.first;
+    const loss_row t = {m, l, __frcp_rn(l), (uint32_t)target};
     LS_BY_TYPE(a.dz_dtype, T, {
         T *dz = (T *)a.dz + r * a.dz_stride + a.first;
-        if (a.over)
-            grad_over(a, z, dz, m, l, target);
+        if (is_finite(m) && l >= 1.0f && l < 0x1p32f)
+            grad_numbers<T>(a, t, z, dz);
         else
-            visit_row<2>(a, z, [&](auto w, size_t i, const auto &x) {
-                pack<w.n> d;
-                for (int k = 0; k < w.n; k++) d.v[k] = dz_of(exp_of(x.v[k] - m), l, a.g, (int64_t)(i + k) == target);
-                store_pack<w.n>(dz + i, d);
-            });
+            grad_any(a, z, dz, m, l, target);
     });
 }

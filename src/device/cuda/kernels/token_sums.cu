@@ -19,7 +19,15 @@ template <int W> struct chain_packs {
     float mean, rstd;
 };
 
-/* Where a thread's columns are, row after row: an address that goes on needs fewer registers than one made anew. */
+template <int KIND, int W, class T> LS_DEVICE chain_packs<W> load_token(const ls_cuda_chains &a, size_t row, size_t c) {
+    chain_packs<W> in = {};
+    in.dy = load_pack<W>((const T *)a.dy + row * a.dy_stride + c);
+    if (KIND != LS_CUDA_CHAIN_BIAS) in.x = load_pack<W>(a.x + row * a.x_stride + c), in.rstd = a.rstd[row];
+    if (KIND == LS_CUDA_CHAIN_LAYER) in.mean = a.mean[row];
+    return in;
+}
+
+/* The same, row after row: an address that goes on needs fewer registers than one made anew. */
 template <int KIND, int W, class T> struct chain_rows {
     const T *dy;
     const float *x, *mean, *rstd;
@@ -50,7 +58,22 @@ template <int KIND, int W> LS_DEVICE void add_token(chain_sums<W> &sums, const c
 
 /* The chain over rows row … end − 1. */
 template <int KIND, int W, int U, class T>
-LS_DEVICE chain_sums<W> chain_block(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
+LS_DEVICE chain_sums<W> chain_of(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
+    chain_sums<W> sums = {};
+    for (; row + U <= end; row += U) {
+        chain_packs<W> in[U];
+#pragma unroll
+        for (int u = 0; u < U; u++) in[u] = load_token<KIND, W, T>(a, row + u, c);
+#pragma unroll
+        for (int u = 0; u < U; u++) add_token<KIND>(sums, in[u]);
+    }
+    for (; row < end; row++) add_token<KIND>(sums, load_token<KIND, W, T>(a, row, c));
+    return sums;
+}
+
+/* The same for a warp of many, which has fewer registers. */
+template <int KIND, int W, int U, class T>
+LS_DEVICE chain_sums<W> chain_of_block(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
     chain_sums<W> sums = {};
     chain_rows<KIND, W, T> rows(a, row, c);
     for (; row + U <= end; row += U) {
@@ -86,7 +109,7 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_c
              number += gridDim.x * together) {
             size_t row, end;
             rows_of(a, number, row, end);
-            store_chain<KIND, W>(a, number, p * W, chain_block<KIND, W, U, T>(a, row, end, p * W));
+            store_chain<KIND, W>(a, number, p * W, chain_of<KIND, W, U, T>(a, row, end, p * W));
         }
 }
 
@@ -104,7 +127,8 @@ template <int KIND, int W, int U, class T> LS_DEVICE void block_chains(const ls_
         for (bool is_first = true; row < end; row += LS_CUDA_CHAIN_WARPS * a.block) {
             const size_t begin = row + warp * a.block;
             if (is_in && begin < end)
-                parts[warp][lane] = chain_block<KIND, W, U, T>(a, begin, end - begin < a.block ? end : begin + a.block, c);
+                parts[warp][lane] =
+                    chain_of_block<KIND, W, U, T>(a, begin, end - begin < a.block ? end : begin + a.block, c);
             __syncthreads();
             for (size_t w = 0; warp == 0 && w < LS_CUDA_CHAIN_WARPS && row + w * a.block < end; w++) {
                 const chain_sums<W> part = parts[w][lane];
@@ -120,7 +144,7 @@ template <int KIND, int W, int U, class T> LS_DEVICE void block_chains(const ls_
 
 /* U: rows that a thread loads at a time. Where warps are many they need fewer. */
 #define CHAIN_KERNELS(name, blocks, KIND, U, N)                                                                           \
-    LS_KERNEL(name, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {                                                           \
+    LS_KERNEL_MANY(name, ls_cuda_chains, LS_CUDA_CHAIN_THREADS, 8) {                                                      \
         LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<KIND, 4, U, T>(a) : chains<KIND, 1, 2 * U, T>(a); });           \
     }                                                                                                                  \
     LS_KERNEL_MANY(blocks, ls_cuda_chains, 32 * LS_CUDA_CHAIN_WARPS, N) {                                              \

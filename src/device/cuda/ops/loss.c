@@ -72,7 +72,7 @@ ls_status ls_cuda_op_loss_values(ls_device *device, const ls_loss_call *c) {
 
 ls_status ls_cuda_op_loss_grad(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
-    return run_rows(device, LS_CUDA_loss_grad, c, THREADS_OF_A_PASS);
+    return run_rows(device, LS_CUDA_loss_grad, c, LS_CUDA_LOSS_GRAD);
 }
 
 /* Rows that shared memory does not hold: one pass after another, the numbers between them in scratch. */
