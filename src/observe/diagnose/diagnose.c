@@ -17,7 +17,11 @@ static const char *const names[LS_CAUSES] = {
     [LS_CAUSE_BAD_DATA] = "bad data",         [LS_CAUSE_OUTLIER] = "outlier group",
     [LS_CAUSE_LOST_UPDATES] = "lost updates", [LS_CAUSE_UNDERFLOW] = "underflow",
     [LS_CAUSE_LR] = "learning rate too high", [LS_CAUSE_UNKNOWN] = "unknown",
-    [LS_CAUSE_SLOW_WORKER] = "slow worker",
+    [LS_CAUSE_ENDED] = "ended early",         [LS_CAUSE_SLOW_WORKER] = "slow worker",
+    [LS_CAUSE_NETWORK] = "slow network",      [LS_CAUSE_BUBBLE] = "pipeline bubble",
+    [LS_CAUSE_IMBALANCE] = "imbalance",       [LS_CAUSE_INPUT] = "slow input",
+    [LS_CAUSE_CHECKPOINTS] = "checkpoints",   [LS_CAUSE_EVALUATION] = "evaluation",
+    [LS_CAUSE_CORES] = "too few cores",
 };
 
 const char *ls_cause_name(ls_cause cause) { return names[cause]; }
@@ -81,11 +85,12 @@ bool ls_case_is_fp16(const ls_case *c) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static int rank_of(const ls_finding *f) { return f->is_note ? 2 : f->cause == LS_CAUSE_SLOW_WORKER; }
+static int rank_of(const ls_finding *f) { return f->is_note ? 2 : ls_cause_is_of_time(f->cause); }
 
 static int compare(const void *a, const void *b) {
     const ls_finding *x = a, *y = b;
     if (rank_of(x) != rank_of(y)) return rank_of(x) - rank_of(y);
+    if (rank_of(x) == 1 && x->share != y->share) return x->share > y->share ? -1 : 1;
     if (x->onset != y->onset) return x->onset < y->onset ? -1 : 1;
     return (int)x->cause - (int)y->cause;
 }
@@ -163,7 +168,8 @@ static void follow_events(ls_case *c, long long from) {
         const ls_run_log_event *e = &run->events[i];
         if (e->step < from) continue;
         if (e->kind == LS_EVENT_FLOOR) FOLLOW(c->out, e->step, "the loss scale is at its minimum");
-        if (e->kind == LS_EVENT_STOPPED) FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
+        if (e->kind == LS_EVENT_STOPPED && c->out->finding[0].cause != LS_CAUSE_ENDED)
+            FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
     }
 }
 
@@ -172,9 +178,9 @@ static void tell_what_followed(ls_case *c) {
     long long from = d->finding[0].onset;
     for (int i = 1; i < d->finding_count; i++) {
         const ls_finding *f = &d->finding[i];
-        if (f->cause != LS_CAUSE_SLOW_WORKER && (!f->is_note || f->step >= from)) FOLLOW(d, f->step, "%s", f->title);
+        if (!ls_cause_is_of_time(f->cause) && (!f->is_note || f->step >= from)) FOLLOW(d, f->step, "%s", f->title);
     }
-    if (d->finding[0].cause != LS_CAUSE_SLOW_WORKER) {
+    if (!ls_cause_is_of_time(d->finding[0].cause) && d->finding[0].cause != LS_CAUSE_ENDED) {
         follow_loss(c, from);
         follow_skips(c, from);
         follow_validation(c, from);
@@ -246,9 +252,11 @@ static ls_status examine(ls_case *c) {
     ls_diagnose_underflow(c);
     ls_diagnose_lost(c);
     LS_TRY(ls_diagnose_usage(c));
+    ls_diagnose_time(c);
     ls_diagnose_data(c);
     LS_TRY(ls_diagnose_lr(c));
     ls_diagnose_unknown(c);
+    ls_diagnose_ending(c);
     conclude(c);
     return LS_OK;
 }

@@ -270,7 +270,7 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
 static void set_onset(const ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *other = &c->out->finding[i];
-        if (other->is_note || other == f || other->cause == LS_CAUSE_SLOW_WORKER) continue;
+        if (other->is_note || other == f || ls_cause_is_of_time(other->cause)) continue;
         if (other->onset <= f->step + EARLIER && f->onset <= other->onset) f->onset = other->onset + 1;
     }
 }
@@ -382,7 +382,7 @@ void ls_diagnose_unknown(ls_case *c) {
     size_t at;
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *f = &c->out->finding[i];
-        if (!f->is_note && f->cause != LS_CAUSE_SLOW_WORKER) return;
+        if (!f->is_note && !ls_cause_is_of_time(f->cause)) return;
     }
     if (s->first_bad == LS_RUN_NONE) return;
     double late = ls_series_find(s, s->first_bad, &at) ? norm_near(s, at) : (double)NAN;
