@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/doctor/compare.h"
 #include "cli/doctor/price.h"
 #include "cli/doctor/report.h"
 #include "cli/doctor/times.h"
@@ -40,6 +41,21 @@ static ls_status diagnose(const ls_options *options, const ls_run_log *run) {
     return status;
 }
 
+static ls_status compare(const ls_options *options) {
+    const char *const name[2] = {options->run, options->against};
+    static ls_run_log run[2];
+    static ls_diagnosis diagnosis[2];
+    ls_status status = LS_OK;
+    int opened = 0, made = 0;
+    for (; status == LS_OK && opened < 2; opened += status == LS_OK)
+        status = ls_run_log_open(name[opened], &run[opened]);
+    for (; status == LS_OK && made < 2; made += status == LS_OK) status = ls_diagnose(&run[made], &diagnosis[made]);
+    if (status == LS_OK) status = ls_doctor_compare(name, run, diagnosis, options->json);
+    while (made > 0) ls_diagnosis_free(&diagnosis[--made]);
+    while (opened > 0) ls_run_log_free(&run[--opened]);
+    return status;
+}
+
 ls_status ls_cmd_doctor(const ls_options *options) {
     bool numerics = options->show == LS_DOCTOR_NUMERICS;
     ls_run_log run;
@@ -49,6 +65,9 @@ ls_status ls_cmd_doctor(const ls_options *options) {
     if (options->step > 0 && !numerics)
         return ls_options_fail(options, LS_OPT_step,
                                "the verdict covers the whole run: add --show numerics to see one step");
+    if (options->against && numerics)
+        return ls_options_fail(options, LS_OPT_against, "two runs are compared as a whole: leave out --show numerics");
+    if (options->against) return compare(options);
     LS_TRY(ls_run_log_open(options->run, &run));
     ls_status status =
         numerics ? ls_doctor_print_numerics(options->run, &run, options->step, options->json) : diagnose(options, &run);

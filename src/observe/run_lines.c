@@ -174,7 +174,8 @@ static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
     ls_run_log_start *s = &run->start;
     *s = (ls_run_log_start){.step = step,
                             .threads = (int)whole(line, "threads", 1, INT_MAX, 0),
-                            .crowded = json_is_true(json_object_get(line, "crowded"))};
+                            .crowded = json_is_true(json_object_get(line, "crowded")),
+                            .unigram = number(line, "unigram_nats")};
     text(line, "version", s->version, sizeof s->version);
     text(line, "cpu", s->cpu, sizeof s->cpu);
     text(line, "device", s->device, sizeof s->device);

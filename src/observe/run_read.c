@@ -22,7 +22,7 @@ enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 void ls_run_log_init(ls_run_log *run) {
-    *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}, .start = {.step = LS_RUN_NONE}};
+    *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}, .start = {.step = LS_RUN_NONE, .unigram = (double)NAN}};
 }
 
 void ls_run_log_free(ls_run_log *run) {

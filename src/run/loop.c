@@ -41,6 +41,28 @@ static void tell_lost(const ls_loop *l) {
                     l->lost, l->lost == 1 ? "" : "s", l->from, l->to);
 }
 
+/* Entropy of single tokens, of some that are spread over the data: what a model must beat to have learned anything.
+ * NaN: not known, as for images. */
+static double unigram_nats(const ls_trainer *t) {
+    enum { PIECES = 64, PIECE = 1024 };
+    const ls_corpus *corpus = t->data.corpus;
+    uint64_t all = corpus ? ls_corpus_count(corpus) : 0, counted = 0;
+    size_t V = t->settings.shape.V;
+    int32_t *ids = malloc(PIECE * sizeof *ids);
+    uint32_t *count = calloc(V, sizeof *count);
+    double sum = 0;
+    for (uint64_t i = 0; ids && count && all > PIECE && i < PIECES; i++) {
+        if (ls_corpus_read(corpus, (all - PIECE) / PIECES * i, PIECE, ids) != LS_OK) break;
+        for (int k = 0; k < PIECE; k++)
+            if (ids[k] >= 0 && (size_t)ids[k] < V) count[ids[k]]++, counted++;
+    }
+    for (size_t v = 0; counted > 0 && v < V; v++)
+        if (count[v] > 0) sum -= (double)count[v] * ls_log_f64((double)count[v] / (double)counted);
+    free(count);
+    free(ids);
+    return counted > 0 ? sum / (double)counted : (double)NAN;
+}
+
 /* The machine on which the steps behind this line were made; with the first of them, so that a start that makes none
  * leaves nothing behind. */
 static void record_start(ls_loop *l) {
@@ -53,6 +75,8 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_text(l->metrics, "device", t->device->name);
     ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());
     ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
+    double unigram = unigram_nats(t);
+    if (isfinite(unigram)) ls_metrics_add_f64(l->metrics, "unigram_nats", unigram);
     wrote(l, ls_metrics_end(l->metrics));
     l->told_start = true;
 }

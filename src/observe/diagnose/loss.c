@@ -159,9 +159,9 @@ static ls_status measure_ratio(const ls_case *c, plateau *p, double *median) {
     return LS_OK;
 }
 
-static bool is_adamw(const ls_run_log *run) {
+bool ls_case_is_adamw(const ls_case *c) {
     int optimizer;
-    return ls_run_option_choice(run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
+    return ls_run_option_choice(c->run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
 }
 
 static ls_status find_plateau(const ls_case *c, plateau *out) {
@@ -176,7 +176,7 @@ static ls_status find_plateau(const ls_case *c, plateau *out) {
     LS_TRY(measure_ratio(c, &p, &median));
     bool is_long = p.ratio >= PLATEAU_RATIO && median >= PLATEAU_RATIO_MID;
     bool is_wild =
-        isnan(p.ratio) && is_adamw(c->run) && s->peak_lr >= ADAMW_LR && p.loss >= PLATEAU_HIGH * s->at[0].loss;
+        isnan(p.ratio) && ls_case_is_adamw(c) && s->peak_lr >= ADAMW_LR && p.loss >= PLATEAU_HIGH * s->at[0].loss;
     if (is_long || is_wild) *out = p;
     return LS_OK;
 }
