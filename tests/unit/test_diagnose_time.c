@@ -141,7 +141,7 @@ static void losses(double lr, double (*loss)(int)) {
              lr);
 }
 
-static double worse(int s) { return s < 3 ? 5.6 : 79 + sin(s); }
+static double worse(int s) { return s < 2 ? 5.6 : 79 + sin(s); }
 static double blown(int s) { return s < 4 ? 5.6 : 5.6 + 1000 * exp(-s / 2.0) - .1 * (s > 20); }
 static double still(int s) { return 5.6 + .01 * sin(7.0 * s); }
 

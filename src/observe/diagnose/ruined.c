@@ -23,6 +23,8 @@ typedef struct course {
 
 static course look(const ls_series *s) {
     course c = {.first = ls_series_before(s, FIRST - 1, FIRST), .end = ls_series_before(s, s->count - 1, END)};
+    /* The second step may be beyond all bounds already. */
+    if (s->at[0].loss < c.first) c.first = s->at[0].loss;
     c.top = c.first;
     c.top_step = c.up_step = s->at[0].step;
     bool up = false;
