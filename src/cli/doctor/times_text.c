@@ -135,6 +135,24 @@ static double work(const ls_times *t, const ls_times_row *row) {
     return t->has_batch ? (double)row->batch / (double)t->row[0].batch : 1;
 }
 
+/* Whether any term of these rows could have shown it. */
+static bool is_tested(const ls_times_case *c, ls_loss loss) {
+    const ls_times_basis *b = &c->basis;
+    if (c->answer.explanation[0].share[loss] != 0 || c->answer.high[loss] > 0) return true;
+    for (int t = 0; t < LS_TERMS; t++)
+        if (b->terms >> t & 1 && ls_times_term_loss((ls_times_term)t) == loss) return true;
+    for (int i = 0; i < c->times.count; i++)
+        if ((loss == LS_LOSS_BUBBLE && b->bubble[i] > 0) || (loss == LS_LOSS_IMBALANCE && b->imbalance[i] > 0))
+            return true;
+    return false;
+}
+
+static const char *not_tested_why(ls_loss loss) {
+    return loss == LS_LOSS_BUBBLE      ? "needs rows with pp above 1"
+           : loss == LS_LOSS_IMBALANCE ? "needs 5 rows without --model, or a layout that divides unevenly"
+                                       : "needs rows of other sizes";
+}
+
 static void print_table(const ls_times_case *c) {
     const ls_times *t = &c->times;
     const ls_times_row *base = &t->row[0];
@@ -151,7 +169,7 @@ static void print_table(const ls_times_case *c) {
                100 * speed * base->chips / row->chips);
         ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);
         for (int k = 0; k < LS_LOSSES; k++) {
-            if (c->basis.fit.weight[i] > 0)
+            if (c->basis.fit.weight[i] > 0 && is_tested(c, (ls_loss)k))
                 printf(" %*.1f %%", k == LS_LOSS_SYNC ? 13 : 9, clean(100 * part[k] / row->time));
             else
                 printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, "-");
@@ -183,24 +201,6 @@ static void print_verdict(const ls_times_case *c) {
     if (a->misfit > 3)
         printf("  the model does not fit these times well (%.1f %% error): some of the time is unexplained\n",
                100 * a->explanation[0].error);
-}
-
-/* Whether any term of these rows could have shown it. */
-static bool is_tested(const ls_times_case *c, ls_loss loss) {
-    const ls_times_basis *b = &c->basis;
-    if (c->answer.explanation[0].share[loss] != 0 || c->answer.high[loss] > 0) return true;
-    for (int t = 0; t < LS_TERMS; t++)
-        if (b->terms >> t & 1 && ls_times_term_loss((ls_times_term)t) == loss) return true;
-    for (int i = 0; i < c->times.count; i++)
-        if ((loss == LS_LOSS_BUBBLE && b->bubble[i] > 0) || (loss == LS_LOSS_IMBALANCE && b->imbalance[i] > 0))
-            return true;
-    return false;
-}
-
-static const char *not_tested_why(ls_loss loss) {
-    return loss == LS_LOSS_BUBBLE      ? "needs rows with pp above 1"
-           : loss == LS_LOSS_IMBALANCE ? "needs 5 rows without --model, or a layout that divides unevenly"
-                                       : "needs rows of other sizes";
 }
 
 static void print_shares(const ls_times_case *c) {
