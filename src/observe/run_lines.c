@@ -185,11 +185,9 @@ static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
 static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "event"));
     int kind = 0;
-    if (name && strcmp(name, "started") == 0) return add_start(run, step, line);
-    if (name && strcmp(name, event_names[LS_EVENT_STOPPED]) == 0) {
-        run->stopped = true;
-        text(line, "reason", run->stop, sizeof run->stop);
-    }
+    /* A line "stopped" is an event to those who read it, and its value the reason. */
+    bool is_stop = json_is_string(json_object_get(line, "stopped"));
+    if (is_stop) name = event_names[LS_EVENT_STOPPED];
     while (kind < LS_EVENT_KINDS && (!name || strcmp(name, event_names[kind]) != 0)) kind++;
     if (kind == LS_EVENT_KINDS) {
         run->unknown_lines++;
@@ -200,6 +198,11 @@ static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     ls_run_log_event *event = &run->events[run->event_count++];
     *event = (ls_run_log_event){.step = step, .kind = (ls_run_log_event_kind)kind};
     read_event(line, event);
+    if (is_stop) {
+        text(line, "stopped", event->what, sizeof event->what);
+        memcpy(run->stop, event->what, sizeof run->stop);
+        run->stopped = true;
+    }
     return LS_OK;
 }
 
@@ -294,7 +297,9 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
         run->unknown_lines++;
         return LS_OK;
     }
-    if (json_object_get(line, "event")) return add_event(run, step, line);
+    if (json_object_get(line, "event") || json_is_string(json_object_get(line, "stopped")))
+        return add_event(run, step, line);
+    if (json_is_true(json_object_get(line, "started"))) return add_start(run, step, line);
     if (json_is_string(json_object_get(line, "numerics"))) return add_numerics(run, step, line);
     if (json_object_get(line, "loss")) return add_step(run, step, line);
     if (json_object_get(line, "val_loss")) return add_validation(run, step, line);

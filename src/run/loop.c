@@ -69,7 +69,7 @@ static void record_start(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", t->step);
-    ls_metrics_add_text(l->metrics, "event", "started");
+    ls_metrics_add_bool(l->metrics, "started", true);
     ls_metrics_add_text(l->metrics, "version", LS_VERSION);
     ls_metrics_add_text(l->metrics, "cpu", ls_cpu_detect()->model);
     ls_metrics_add_text(l->metrics, "device", t->device->name);
@@ -87,8 +87,7 @@ static void record_stop(ls_loop *l, const char *reason) {
     if (!l->reports || !l->told_start || t->step >= t->settings.options.steps) return;
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", t->step);
-    ls_metrics_add_text(l->metrics, "event", "stopped");
-    ls_metrics_add_text(l->metrics, "reason", reason);
+    ls_metrics_add_text(l->metrics, "stopped", reason);
     wrote(l, ls_metrics_end(l->metrics));
 }
 

@@ -74,7 +74,7 @@ static void test_cores(void **state) {
     end(NULL);
     begin(NULL);
     layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
-    line("{\"step\":1,\"event\":\"started\",\"threads\":4,\"crowded\":true}");
+    line("{\"step\":1,\"started\":true,\"threads\":4,\"crowded\":true}");
     steps_of(t);
     diagnose();
     first_is(LS_CAUSE_CORES);
@@ -108,7 +108,7 @@ static void test_between(void **state) {
 
 static void some_steps(const char *last) {
     options("{\"steps\":\"100\"}");
-    line("{\"step\":1,\"event\":\"started\",\"threads\":1}");
+    line("{\"step\":1,\"started\":true,\"threads\":1}");
     steps(1, 30);
     line("{\"step\":30,\"saved\":true}");
     steps(31, 37);
@@ -122,10 +122,10 @@ static void test_ending(void **state) {
     assert_non_null(strstr(first_is(LS_CAUSE_ENDED)->title, "killed after step 37 of 100"));
     assert_non_null(strstr(d.finding[0].evidence[1], "of step 30: 7 steps, 0.7 s"));
     end(NULL), begin(NULL);
-    some_steps("{\"step\":37,\"event\":\"stopped\",\"reason\":\"another worker failed\"}");
+    some_steps("{\"step\":37,\"stopped\":\"another worker failed\"}");
     assert_non_null(strstr(first_is(LS_CAUSE_ENDED)->title, "at step 37 of 100: another worker failed"));
     end(NULL), begin(NULL);
-    some_steps("{\"step\":37,\"event\":\"stopped\",\"reason\":\"interrupted\"}");
+    some_steps("{\"step\":37,\"stopped\":\"interrupted\"}");
     assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding[0].is_note);
     end(NULL), begin(NULL);
     run.is_open = true;
@@ -154,7 +154,7 @@ static void test_ruined(void **state) {
     assert_non_null(strstr(d.finding[0].action, "--lr 0.001 instead of 0.5"));
     end(NULL), begin(NULL);
     /* It came down again, but only to where guessing frequencies begins. */
-    line("{\"step\":1,\"event\":\"started\",\"unigram_nats\":3.3}");
+    line("{\"step\":1,\"started\":true,\"unigram_nats\":3.3}");
     losses(3, blown);
     diagnose();
     first_is(LS_CAUSE_LR);

@@ -152,11 +152,11 @@ static void test_parts(void **state) {
     ls_run_log run;
     read_text(
         &run,
-        "{\"step\":1,\"event\":\"started\",\"version\":\"1\",\"cpu\":\"c\",\"threads\":2,\"crowded\":true}\n"
+        "{\"step\":1,\"started\":true,\"version\":\"1\",\"cpu\":\"c\",\"threads\":2,\"crowded\":true}\n"
         "{\"step\":1,\"loss\":5,\"ms\":12,\"busy_ms\":[10,9],\"wait_ms\":[1,2],\"net_ms\":[0.5,1],\"queued_ms\":[3]}\n"
         "{\"step\":2,\"loss\":5,\"ms\":12,\"input_ms\":[4],\"queued_ms\":[1]}\n"
         "{\"step\":2,\"val_loss\":5,\"ms\":7}\n{\"step\":2,\"saved\":true,\"ms\":8}\n{\"step\":2,\"saved\":true}\n"
-        "{\"step\":2,\"event\":\"stopped\",\"reason\":\"why\"}\n");
+        "{\"step\":2,\"stopped\":\"why\"}\n");
     const ls_run_log_usage *u = run.usage;
     assert_int_equal(run.usage_count, 2);
     assert_true(ls_run_log_times(&run, &u[0], LS_USAGE_NET)[1] == 1 &&
