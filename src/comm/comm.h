@@ -31,7 +31,7 @@ enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
 typedef struct ls_slot {
     _Alignas(128) _Atomic uint64_t stage;
     uint64_t fingerprint;         /* of the collective and its sizes: all members must agree */
-    _Atomic uint64_t ready_ns[2]; /* over a slow link, or measured: when stage 1, and the last one, were reached */
+    _Atomic uint64_t ready_ns[2]; /* when stage 1, and the last one, were reached */
     uint64_t out;                 /* offsets in the segment */
     uint64_t parts[LS_TREE_COVER_MAX];
 } ls_slot;
@@ -119,7 +119,7 @@ struct ls_request {
     int phase;
     int blocked_on;      /* rank of the member it waits for, −1: none known */
     uint64_t arrives_ns; /* over a slow link: when what it waits for is there; 0: not under way */
-    uint64_t ready_ns;   /* while somebody measures: when the last of the others had come to it */
+    uint64_t ready_ns;   /* when the last of the others had come to it; 0: not known */
     uint64_t traffic_bytes;
     ls_span span; /* from its start to its end */
 

@@ -93,9 +93,10 @@ ls_option_id ls_option_find_of(ls_command command, const char *name) {
     return ls_option_find(name);
 }
 
-ls_option_id ls_option_operand(ls_command command) {
+ls_option_id ls_option_operand(ls_command command, int n) {
     ls_option_id id = 0;
-    while (id < LS_OPTION_COUNT && !(table[id].operand & (1u << command))) id++;
+    for (; id < LS_OPTION_COUNT; id++)
+        if (table[id].operand & (1u << command) && n-- == 0) break;
     return id;
 }
 

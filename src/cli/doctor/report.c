@@ -143,6 +143,16 @@ static void print_workers(const ls_usage *u) {
     printf("\n");
 }
 
+/* Parts below a thousandth are left out. */
+static void print_use(const ls_utilisation *u) {
+    if (u->steps == 0) return;
+    printf("\nwhere the time went, mean of %zu step%s of %.1f ms%s\n", u->steps, u->steps == 1 ? "" : "s", u->step_ms,
+           u->workers > 1 && !u->net_is_known ? " (network as far as it can be told from waiting)" : "");
+    for (int k = 0; k < LS_USES; k++)
+        if (k == LS_USE_COMPUTING || u->share[k] >= .001)
+            printf("  %-26s %5.1f %%\n", ls_use_name((ls_use)k), 100 * u->share[k]);
+}
+
 static void print_actions(const ls_diagnosis *d) {
     bool any = false;
     for (int i = 0; i < d->cause_count; i++) {
@@ -176,6 +186,7 @@ void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis
     print_verdict(d);
     print_followed(d);
     print_workers(&d->usage);
+    print_use(&d->use);
     print_actions(d);
     print_notes(run, d);
     print_missing(d);
@@ -215,6 +226,16 @@ static json_t *usage_json(const ls_usage *u) {
                      ls_cli_json_number(u->busy), "workers", ls_cli_json_list(u->workers, worker_json, u));
 }
 
+static json_t *use_json(const ls_utilisation *u) {
+    json_t *out = u->steps > 0 ? json_object() : json_null();
+    for (int k = 0; u->steps > 0 && out && k < LS_USES; k++)
+        if (json_object_set_new(out, ls_use_name((ls_use)k), ls_cli_json_number(u->share[k])) != 0) {
+            json_decref(out);
+            return NULL;
+        }
+    return out;
+}
+
 static json_t *missing_json(const void *diagnosis, int i) {
     return json_string(((const ls_diagnosis *)diagnosis)->missing[i]);
 }
@@ -238,12 +259,12 @@ ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls
         [LS_VERDICT_CLEAN] = "clean", [LS_VERDICT_CAUSE] = "cause", [LS_VERDICT_NOT_ENOUGH] = "not enough"};
     json_t *cause = d->verdict == LS_VERDICT_CAUSE ? json_string(ls_cause_name(d->finding[0].cause)) : json_null();
     json_t *object =
-        json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "run", ls_cli_json_path(name), "verdict",
-                  verdicts[d->verdict], "cause", cause, "steps", (json_int_t)d->steps, "first_step",
+        json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "run", ls_cli_json_path(name),
+                  "verdict", verdicts[d->verdict], "cause", cause, "steps", (json_int_t)d->steps, "first_step",
                   step_json(d->first_step), "last_step", step_json(d->last_step), "damaged_lines",
                   (json_int_t)run->damaged_lines, "findings", ls_cli_json_list(d->finding_count, finding_json, d),
                   "followed", ls_cli_json_list(d->followed_count, followed_json, d), "workers", usage_json(&d->usage),
-                  "missing", ls_cli_json_list(d->missing_count, missing_json, d));
+                  "missing", ls_cli_json_list(d->missing_count, missing_json, d), "time", use_json(&d->use));
     if (object && run->device.is_gpu) json_object_set_new(object, "device", device_json(&run->device, &d->gpu));
     return ls_cli_print_json(object);
 }
