@@ -15,12 +15,12 @@ The figure of a round is the median of its steps, the first two aside; that of a
 peer's. Memory is what PyTorch has reserved on the GPU, and lockstep's bytes of a dry run. Where there is no GPU or no PyTorch, it says so and
 ends with 0.
 
---kinds: also the milliseconds of a step by kind of kernel: PyTorch's from its profiler, lockstep's from ncu (a run of 2 steps less one of 1).
+--kinds: also the milliseconds of a step by kind of kernel: PyTorch's from its profiler, lockstep's from the times of streams in a traced run
+(`lockstep timeline --kernels`; its fourth step).
 
 Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--kinds] [--lockstep PATH] [--kernels PATH] [--json FILE]
 """
 import argparse
-import csv
 import json
 import os
 import re
@@ -43,9 +43,9 @@ TRAINING = {
     "llama-1b-bf16": dict(model={"preset": "llama-1b", "tied": False}, batch=8, seq=4096, flags=BF16, modes=["eager", "compiled"], bar=1.0),
 }
 ROWS = ["gpt2", "resnet18", "gemm", "memory", "gpt2-bf16", "gpt2-1.5b-bf16", "llama-1b-bf16"]
-# Kinds of kernels by their names, the first that fits; PyTorch's and ours.
-KINDS = [("attention", r"attention|flash|fmha|sdpa"), ("products", r"gemm|any_[nt]|nvjet|cutlass|xmma|wgrad|dgrad|conv|hgmma"),
-         ("optimizer", r"adam|sgd|multi_tensor|square_sums|lpnorm"), ("rest", r"")]
+# Kinds of PyTorch's kernels by their names, the first that fits.
+KINDS = [("attention", r"attention|flash|fmha|sdpa"), ("products", r"gemm|nvjet|cutlass|xmma|wgrad|dgrad|conv"),
+         ("optimizer", r"adam|sgd|multi_tensor|lpnorm"), ("rest", r"")]
 
 
 def missing(lockstep):
@@ -154,25 +154,15 @@ def by_kind(times):
     return kinds
 
 
-def profiled(args, row, inputs, steps, folder):
-    """Milliseconds of each kernel of a run. ncu sees no forked worker, so a launcher starts the one that is measured."""
-    ncu = ["ncu", "--clock-control", "none", "--target-processes", "all", "--csv", "--metrics", "gpu__time_duration.sum", "mpirun",
-           "--allow-run-as-root", "-np", "1"]
-    done = subprocess.run(ncu + lockstep_words(args, row, inputs, steps, tempfile.mkdtemp(dir=folder) + "/run"), capture_output=True, text=True,
-                          check=False)
-    times = {}
-    for found in csv.DictReader(line for line in done.stdout.splitlines() if line.startswith('"')):
-        scale = {"nsecond": 1e-6, "ns": 1e-6, "usecond": 1e-3, "us": 1e-3, "msecond": 1, "ms": 1}[found["Metric Unit"]]
-        name = found["Kernel Name"]
-        times[name] = times.get(name, 0) + scale * float(found["Metric Value"].replace(",", ""))
-    return times
-
-
 def lockstep_kinds(args, row, inputs, folder):
-    if not shutil.which("ncu") or not shutil.which("mpirun"):
-        return None
-    one, two = (profiled(args, row, inputs, steps, folder) for steps in (1, 2))
-    return by_kind({name: ms - one.get(name, 0) for name, ms in two.items()}) if two else None
+    """Milliseconds of a step by kind, the slowest first, as the streams of a traced run tell."""
+    run = os.path.join(tempfile.mkdtemp(dir=folder), "run")
+    for words in (lockstep_words(args, row, inputs, 4, run) + ["--trace", "run"], [args.lockstep, "timeline", run, "--step", "4", "--kernels", "--json"]):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit("lockstep failed: " + done.stderr)
+    shutil.rmtree(run)
+    return dict(sorted(json.loads(done.stdout)["gpu"]["kinds_ms"].items(), key=lambda kind: -kind[1]))
 
 
 def train_row(args, row):

@@ -21,14 +21,16 @@ typedef struct event {
     ls_event_end end;
 } event;
 
-typedef struct ring {
+/* Of a thread, or of a lane, which has a name. */
+typedef struct ls_lane {
     pthread_mutex_t lock;
-    struct ring *next;
+    struct ls_lane *next;
+    const char *name;
     int thread;
     event *events; /* NULL until the thread's first event since enable */
     size_t capacity;
     uint64_t recorded; /* since enable; the newest is at (recorded − 1) mod capacity */
-    uint64_t lost;     /* for want of memory */
+    uint64_t lost;     /* for want of memory, or by who knew them */
 } ring;
 
 atomic_bool ls_events_on;
@@ -41,40 +43,72 @@ static _Thread_local ring *own_ring;
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
-static ring *make_own_ring(void) {
+static ring *make_ring(const char *name) {
     ring *r = calloc(1, sizeof *r);
     if (!r) return NULL;
     if (pthread_mutex_init(&r->lock, NULL) != 0) {
         free(r);
         return NULL;
     }
+    r->name = name;
     pthread_mutex_lock(&registry_lock);
     r->thread = registry_threads++;
     r->next = registry;
     registry = r;
     pthread_mutex_unlock(&registry_lock);
-    own_ring = r;
     return r;
 }
 
-void ls_events_record(ls_span span, ls_event_end end) {
-    if (!atomic_load_explicit(&ls_events_on, memory_order_relaxed)) return;
-    uint64_t end_ns = ls_clock_ns();
-    ring *r = own_ring ? own_ring : make_own_ring();
-    if (!r) return; /* a trace with a hole is better than a run that stops for its trace */
+static void put(ring *r, const event *e) {
     pthread_mutex_lock(&r->lock);
     if (!r->events) {
         r->capacity = atomic_load_explicit(&ring_capacity, memory_order_relaxed);
         r->events = calloc(r->capacity, sizeof *r->events);
     }
     if (r->events) {
-        r->events[r->recorded % r->capacity] =
-            (event){.span = span, .duration_ns = end_ns - span.start_ns, .number = r->recorded, .end = end};
-        r->recorded++;
+        event *place = &r->events[r->recorded % r->capacity];
+        *place = *e;
+        place->number = r->recorded++;
     } else {
         r->lost++;
     }
     pthread_mutex_unlock(&r->lock);
+}
+
+void ls_events_record(ls_span span, ls_event_end end) {
+    if (!ls_events_are_on()) return;
+    uint64_t end_ns = ls_clock_ns();
+    if (!own_ring) own_ring = make_ring(NULL);
+    if (!own_ring) return; /* a trace with a hole is better than a run that stops for its trace */
+    put(own_ring, &(event){.span = span, .duration_ns = end_ns - span.start_ns, .end = end});
+}
+
+ls_lane *ls_events_lane(const char *name) { return make_ring(name); }
+
+void ls_events_add(ls_lane *lane, ls_span span, uint64_t duration_ns, int64_t n) {
+    if (ls_events_are_on()) put(lane, &(event){.span = span, .duration_ns = duration_ns, .end = {.n = n}});
+}
+
+const char *ls_events_word(const char *text) {
+    enum { WORDS = 1 << 10 };
+    static char words[WORDS][LS_EVENTS_WORD_BYTES];
+    static int count;
+    const char *found = NULL;
+    pthread_mutex_lock(&registry_lock);
+    for (int i = 0; i < count && !found; i++)
+        if (strncmp(words[i], text, LS_EVENTS_WORD_BYTES - 1) == 0) found = words[i];
+    if (!found && count < WORDS) {
+        (void)snprintf(words[count], sizeof *words, "%s", text);
+        found = words[count++];
+    }
+    pthread_mutex_unlock(&registry_lock);
+    return found;
+}
+
+void ls_events_lose(ls_lane *lane, uint64_t count) {
+    pthread_mutex_lock(&lane->lock);
+    lane->lost += count;
+    pthread_mutex_unlock(&lane->lock);
 }
 
 ls_status ls_events_enable(size_t events_per_thread) {
@@ -169,6 +203,12 @@ static ls_status print_ring(FILE *out, int worker, ring *r) {
     pthread_mutex_unlock(&r->lock);
     if (count > 0 && !copy) return ls_fail(LS_ERR_RESOURCE, "out of memory to write %zu trace events", count);
     if (count > 0) qsort(copy, count, sizeof *copy, compare_events);
+    if (r->name && (count > 0 || dropped > 0)) {
+        fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", worker,
+                r->thread);
+        print_text(out, r->name);
+        fputs("}}", out);
+    }
     for (size_t i = 0; i < count; i++) print_event(out, worker, r->thread, &copy[i]);
     free(copy);
     if (count > 0 || dropped > 0)

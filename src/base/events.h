@@ -39,11 +39,13 @@ void ls_events_disable(void);
  * microseconds of ls_clock_ns(), args.n is the argument of ls_span_end(), args.micro the micro-batch and args.of what
  * the span is about, each only where given. A span is one object of type X; an overlapping one is two, of types b and
  * e, the second right behind the first, with an id of their own. Each thread's events are in order of their start, an
- * outer span before the ones inside it. One "dropped_events" object of type M tells args.dropped for each thread. The
+ * outer span before the ones inside it. A lane is a thread with a "thread_name" of type M in front of its events. One
+ * "dropped_events" object of type M tells args.dropped for each thread, behind its events. The
  * caller frees *text; it has a NUL behind its `*bytes` bytes. */
 ls_status ls_events_json(int worker, char **text, size_t *bytes);
 
 extern atomic_bool ls_events_on;
+static inline bool ls_events_are_on(void) { return atomic_load_explicit(&ls_events_on, memory_order_relaxed); }
 
 /* What of an event is not in its span. */
 typedef struct ls_event_end {
@@ -54,7 +56,7 @@ void ls_events_record(ls_span span, ls_event_end end);
 
 static inline ls_span ls_span_begin(const char *category, const char *name) {
     ls_span span = {.category = category, .name = name};
-    if (atomic_load_explicit(&ls_events_on, memory_order_relaxed)) span.start_ns = ls_clock_ns();
+    if (ls_events_are_on()) span.start_ns = ls_clock_ns();
     return span;
 }
 
@@ -69,5 +71,20 @@ static inline void ls_span_end2(ls_span span, int64_t n, int64_t micro) {
 static inline void ls_span_end_overlapping(ls_span span, int64_t n) {
     if (span.start_ns != 0) ls_events_record(span, (ls_event_end){.n = n, .overlapping = true});
 }
+
+/* ---- what no thread did ------------------------------------------------------------------------------------------ */
+
+/* A line of the timeline for a queue of a device, with a ring like that of a thread: whoever learns when something ran
+ * there adds it, from one thread at a time. It stays for the life of the process; `name` is kept. NULL: no memory. */
+typedef struct ls_lane ls_lane;
+ls_lane *ls_events_lane(const char *name);
+/* The same text, kept for the life of the process, for spans whose words are no literals; cut to so many bytes. NULL:
+ * there are too many different ones. */
+enum { LS_EVENTS_WORD_BYTES = 48 };
+const char *ls_events_word(const char *text);
+/* A span that is over. Nothing where recording is off. */
+void ls_events_add(ls_lane *lane, ls_span span, uint64_t duration_ns, int64_t n);
+/* So many could not be added. */
+void ls_events_lose(ls_lane *lane, uint64_t count);
 
 #endif

@@ -2,6 +2,8 @@
  *
  *     LS_FAULT_SLOW=RANK:PERCENT    how much longer its work takes: 1:300 makes worker 1 four times slower
  *
+ *     LS_FAULT_INPUT=MS             reading a micro-batch takes so many milliseconds longer, on every worker
+ *
  * What is slowed down is put between begin and end, which cost one look at a number while the switch is off. The number
  * is set once, by each worker, before it works. */
 #ifndef LS_BASE_FAULT_H
@@ -18,6 +20,8 @@ struct ls_device;
 
 /* 3.0 for 300 %; 0: off. Only ls_fault_read() writes it. */
 extern double ls_fault_slow;
+
+extern double ls_fault_input_ms; /* 0: off; likewise */
 
 /* Looks at the environment for the worker of this rank. */
 ls_status ls_fault_read(int rank);
@@ -65,5 +69,10 @@ static inline void ls_fault_at(struct ls_device *device, ls_fault_place place, c
 static inline double ls_fault_slow_begin(void) { return ls_fault_slow > 0 ? ls_clock_seconds() : 0; }
 /* Stays busy for as long as the work since `begin` makes it. */
 void ls_fault_slow_end(double begin);
+/* Sleeps, as one who waits for a disk does. */
+void ls_fault_input_wait(void);
+static inline void ls_fault_slow_input(void) {
+    if (ls_fault_input_ms > 0) ls_fault_input_wait();
+}
 
 #endif

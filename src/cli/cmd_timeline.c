@@ -15,7 +15,7 @@
 #include "report/charts.h"
 #include "report/svg.h"
 
-enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512 };
+enum { SHOWN = 160, LAYOUT_BYTES_MAX = 1 << 20, TITLE_MAX = 512, KERNELS_SHOWN = 12 };
 
 typedef struct timeline {
     const ls_options *opts;
@@ -87,7 +87,7 @@ static ls_status find_files(timeline *t) {
     if (t->opts->out) LS_TRY(join(t->svg_path, t->opts->out, (int)strlen(t->opts->out), ""));
     if (strcmp(t->svg_path, t->trace_path) == 0)
         return ls_options_fail(t->opts, LS_OPT_out, "this is the trace itself; choose another name");
-    return ls_file_can_write(t->svg_path);
+    return t->opts->kernels ? LS_OK : ls_file_can_write(t->svg_path);
 }
 
 /* ---- what is drawn ----------------------------------------------------------------------------------------------- */
@@ -220,6 +220,51 @@ static void print_reductions(const ls_timeline *t) {
     print_reduction("total", &sum);
 }
 
+/* ---- GPUs -------------------------------------------------------------------------------------------------------- */
+
+static void print_lanes(const ls_timeline *t) {
+    printf("\n%-22s %10s %10s %10s %12s %10s %9s\n", "GPU queues", "launches", "busy, ms", "waiting", "gaps, ms",
+           "≤ 10 us", "hidden");
+    for (size_t i = 0; i < t->kernels.lanes; i++) {
+        const ls_kernel_lane *l = &t->kernels.lane[i];
+        printf("%4d: %-16s %10zu %10.3f %10.3f %12.3f %10.3f %7.1f %%\n", l->worker, l->name, l->count,
+               l->busy_us / 1e3, l->us[LS_KERNEL_WAITING] / 1e3, l->gaps_us / 1e3, l->small_gaps_us / 1e3,
+               l->busy_us > 0 ? 100 * l->hidden_us / l->busy_us : 0);
+    }
+}
+
+static double mean_step_us(const ls_timeline *t) { return mean(t, 0, t->workers).end_us; }
+
+/* Of a worker, where there are several in the mean. */
+static void print_kinds(const ls_timeline *t) {
+    printf("\n%-22s %10s %10s %9s\n", "kind", "launches", "ms", "of step");
+    for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++)
+        if (t->kernels.launches[kind] > 0)
+            printf("%-22s %10.1f %10.3f %7.1f %%\n", ls_kernel_kind_name(kind), t->kernels.launches[kind],
+                   t->kernels.us[kind] / 1e3, 100 * t->kernels.us[kind] / mean_step_us(t));
+}
+
+static void print_kernels(const ls_timeline *t, size_t most) {
+    const ls_kernels *k = &t->kernels;
+    printf("\n%10s %9s %9s %11s %11s  %-14s %-34s %s\n", "ms", "of step", "launches", "mean, us", "longest, us", "kind",
+           "kernel", "for");
+    for (size_t i = 0; i < k->rows && i < most; i++) {
+        const ls_kernel_row *r = &k->row[i];
+        double us = r->us / k->workers;
+        printf("%10.3f %7.1f %% %9.1f %11.1f %11.1f  %-14s %-34s %s\n", us / 1e3, 100 * us / mean_step_us(t),
+               (double)r->count / k->workers, r->us / (double)r->count, r->longest_us, ls_kernel_kind_name(r->kind),
+               r->name, r->of);
+    }
+    if (k->rows > most) printf("%10s and %zu more: lockstep timeline --kernels\n", "", k->rows - most);
+}
+
+static void print_gpus(const ls_timeline *t, size_t most) {
+    if (t->kernels.lanes == 0) return;
+    print_lanes(t);
+    print_kinds(t);
+    print_kernels(t, most);
+}
+
 static void print_text(const ls_timeline *t, const char *title, const char *drawing) {
     double work_us = t->work_end_us - t->work_begin_us, predicted_us = ls_timeline_predicted_us(t);
     printf("%s\n", title);
@@ -232,6 +277,7 @@ static void print_text(const ls_timeline *t, const char *title, const char *draw
         printf(", predicted %.3f ms\n", predicted_us / 1e3);
     print_workers(t);
     print_reductions(t);
+    print_gpus(t, KERNELS_SHOWN);
     printf("\ndrawn in %s\n", drawing);
 }
 
@@ -252,15 +298,47 @@ static json_t *worker_json(const void *line, int rank) {
                      reductions);
 }
 
+static json_t *kinds_json(const double us[LS_KERNEL_KINDS]) {
+    json_t *object = json_object();
+    for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++)
+        if (us[kind] > 0) (void)json_object_set_new(object, ls_kernel_kind_name(kind), json_real(us[kind] / 1e3));
+    return object;
+}
+
+static json_t *lane_json(const void *kernels, int i) {
+    const ls_kernel_lane *l = &((const ls_kernels *)kernels)->lane[i];
+    return json_pack("{s:i, s:s, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:I, s:o}", "worker", l->worker, "queue", l->name,
+                     "launches", (json_int_t)l->count, "busy_ms", l->busy_us / 1e3, "waiting_ms",
+                     l->us[LS_KERNEL_WAITING] / 1e3, "hidden_ms", l->hidden_us / 1e3, "gaps_ms", l->gaps_us / 1e3,
+                     "gaps", (json_int_t)l->gaps, "small_gaps_ms", l->small_gaps_us / 1e3, "small_gaps",
+                     (json_int_t)l->small_gaps, "kinds_ms", kinds_json(l->us));
+}
+
+static json_t *row_json(const void *kernels, int i) {
+    const ls_kernels *k = kernels;
+    const ls_kernel_row *r = &k->row[i];
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "kernel", r->name, "for", r->of, "kind",
+                     ls_kernel_kind_name(r->kind), "ms", r->us / 1e3 / k->workers, "launches",
+                     (double)r->count / k->workers, "longest_us", r->longest_us);
+}
+
+/* NULL without GPUs. */
+static json_t *gpus_json(const ls_kernels *k) {
+    if (k->lanes == 0) return NULL;
+    return json_pack("{s:o, s:o, s:o}", "kinds_ms", kinds_json(k->us), "queues",
+                     ls_cli_json_list((int)k->lanes, lane_json, k), "kernels",
+                     ls_cli_json_list((int)k->rows, row_json, k));
+}
+
 static ls_status print_json(const ls_timeline *t, const char *title, const char *drawing) {
     ls_timeline_reductions sum = total(t);
     return ls_cli_print_json(json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:o, s:f, s:o, s:s}", "title", title, "step", (json_int_t)t->step,
+        "{s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:o, s:f, s:o, s:s*, s:o*}", "title", title, "step", (json_int_t)t->step,
         "first_step", (json_int_t)t->first_step, "last_step", (json_int_t)t->last_step, "dropped_events",
         (json_int_t)t->dropped_events, "stages", t->stages, "work_ms", (t->work_end_us - t->work_begin_us) / 1e3,
         "predicted_ms", ls_cli_json_number(ls_timeline_predicted_us(t) / 1e3), "hidden",
         sum.under_way > 0 ? sum.in_backward / sum.under_way : 0, "workers",
-        ls_cli_json_list(t->workers, worker_json, t), "drawing", drawing));
+        ls_cli_json_list(t->workers, worker_json, t), "drawing", drawing, "gpu", gpus_json(&t->kernels)));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -270,8 +348,17 @@ static ls_status run(timeline *t) {
     LS_TRY(ls_trace_open(t->trace_path, &t->trace));
     LS_TRY(ls_timeline_make(&t->trace, t->trace_path, t->opts->step, &t->line));
     LS_TRY(read_layout(t));
-    LS_TRY(ls_svg_write(t->svg_path, draw, t));
-    if (t->opts->json) return print_json(&t->line, t->title, t->svg_path);
+    if (t->opts->kernels && t->line.kernels.lanes == 0)
+        return ls_options_fail(t->opts, LS_OPT_kernels,
+                               "%.*s has no times of a GPU: it was not trained with --device cuda", SHOWN,
+                               t->trace_path);
+    if (!t->opts->kernels) LS_TRY(ls_svg_write(t->svg_path, draw, t));
+    if (t->opts->json) return print_json(&t->line, t->title, t->opts->kernels ? NULL : t->svg_path);
+    if (t->opts->kernels) {
+        printf("%s, %.3f ms\n", t->title, mean_step_us(&t->line) / 1e3);
+        print_gpus(&t->line, SIZE_MAX);
+        return LS_OK;
+    }
     print_text(&t->line, t->title, t->svg_path);
     return LS_OK;
 }

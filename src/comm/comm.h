@@ -31,7 +31,7 @@ enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
 typedef struct ls_slot {
     _Alignas(128) _Atomic uint64_t stage;
     uint64_t fingerprint;         /* of the collective and its sizes: all members must agree */
-    _Atomic uint64_t ready_ns[2]; /* over a slow link, or measured: when stage 1, and the last one, were reached */
+    _Atomic uint64_t ready_ns[2]; /* when stage 1, and the last one, were reached */
     uint64_t out;                 /* offsets in the segment */
     uint64_t parts[LS_TREE_COVER_MAX];
 } ls_slot;
@@ -73,6 +73,7 @@ struct ls_comm {
     void *net;              /* the transport's */
     const char *axis;       /* of the mesh, in a trace; NULL: none */
     int queue;              /* of devices that move its tensors */
+    bool takes_turns;       /* some of them share a GPU: peers/peers.h */
     bool peers;             /* its local members' devices read each other's memory: peers/peers.h */
     struct ls_links *links; /* between its members' devices on several machines: links/links.h */
     ls_traffic traffic[LS_TRAFFIC_KINDS];
@@ -96,6 +97,7 @@ typedef struct ls_staging {
 
     uint64_t ready; /* this worker's counter, when its tensors may be read and written by others */
     uint64_t asked; /* for a message over a link: bytes that the receiver expects */
+    ls_event begun; /* after the signal of it */
     ls_event event; /* this worker's part is done */
     int counts;     /* of readers and writers of this worker's tensors: what comes after the end waits for them */
     ls_counted counted[];
@@ -117,7 +119,7 @@ struct ls_request {
     int phase;
     int blocked_on;      /* rank of the member it waits for, −1: none known */
     uint64_t arrives_ns; /* over a slow link: when what it waits for is there; 0: not under way */
-    uint64_t ready_ns;   /* while somebody measures: when the last of the others had come to it */
+    uint64_t ready_ns;   /* when the last of the others had come to it; 0: not known */
     uint64_t traffic_bytes;
     ls_span span; /* from its start to its end */
 
@@ -259,7 +261,7 @@ typedef struct ls_mail_note {
 } ls_mail_note;
 
 /* All three return LS_REQUEST_WAITS where they cannot go on. The receiver's `read` looks at the note and writes `done`
- * into it; LS_REQUEST_WAITS is not for it. */
+ * into it; where it returns LS_REQUEST_WAITS the note is not taken, and it is asked again. */
 ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note);
 ls_status ls_mail_await_note(ls_request *r, ls_mail_note *note);
 ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_mail_note *note));

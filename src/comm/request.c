@@ -135,6 +135,14 @@ static ls_status end(ls_request *r, ls_status status) {
     return status;
 }
 
+/* The part of a wait in which bytes were under way: from when the last of the others had come to it. Where that is not
+ * known it may be all of it; a sender that waits until its message is taken waits for the receiver. */
+static uint64_t net_part(const ls_request *r, uint64_t begin_ns, uint64_t end_ns) {
+    if (r->kind == LS_TRAFFIC_SEND) return 0;
+    if (r->ready_ns <= begin_ns) return end_ns - begin_ns;
+    return r->ready_ns < end_ns ? end_ns - r->ready_ns : 0;
+}
+
 ls_status ls_request_wait(ls_request *r) {
     if (!r) return LS_OK;
     if (r->done) return end(r, LS_OK);
@@ -146,6 +154,7 @@ ls_status ls_request_wait(ls_request *r) {
     ls_meter_mark mark = ls_meter_begin();
     ls_status status = ls_world_wait(world, r);
     ls_meter_communicated(mark, (int)r->kind, r->ready_ns);
+    world->net_ns += net_part(r, begin_ns, ls_clock_ns());
     status = end(r, status);
     world->waited_ns += ls_clock_ns() - begin_ns;
     ls_span_end(span, bytes);
@@ -162,8 +171,7 @@ ls_status ls_request_test(ls_request *r, int *done) {
 
 ls_status ls_request_complete(ls_request *r) {
     ls_comm *comm = r->comm;
-    if (ls_meter_now.on && r->number && comm->control && r->kind != LS_TRAFFIC_BROADCAST)
-        r->ready_ns = ls_wire_published_ns(r, 1, -1);
+    if (r->number && comm->control && r->kind != LS_TRAFFIC_BROADCAST) r->ready_ns = ls_wire_published_ns(r, 1, -1);
     if (r->user_out) ls_world_copy(comm->world, r->user_out, r->out, r->user_out_bytes, false);
     r->done = true;
     ls_span_end_overlapping(r->span, (int64_t)r->traffic_bytes);
@@ -214,8 +222,7 @@ void ls_request_publish(ls_request *r, uint64_t stage) {
     if (!comm->control) return;
     ls_slot *mine = ls_comm_slot(comm, r, comm->local);
     mine->fingerprint = r->fingerprint;
-    if (comm->world->wire.slow || ls_meter_now.on)
-        atomic_store_explicit(&mine->ready_ns[stage > 1], ls_clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&mine->ready_ns[stage > 1], ls_clock_ns(), memory_order_relaxed);
     atomic_store_explicit(&mine->stage, r->number << LS_STAGE_BITS | stage, memory_order_release);
     ls_world_ring(comm);
 }

@@ -47,6 +47,7 @@ struct ls_world {
     uint64_t moves;                         /* grows with each step that gets anywhere */
     int net_pending;                        /* messages between machines under way: these ring no bell */
     uint64_t waited_ns;                     /* in all, for requests that were not done */
+    uint64_t net_ns;                        /* of it: after the last of the others had come, or not known */
     bool failed;                            /* a collective failed: none can be trusted any more */
     ls_status cause;                        /* of that, where it was this worker's */
     char cause_text[LS_MESSAGE_MAX];
@@ -80,5 +81,8 @@ enum { LS_STREAM_BYTES = 16 << 20 };
 /* Copies with all of this worker's threads when it is worth it; `stream`: past the caches, for what is too large for
  * them. */
 void ls_world_copy(ls_world *world, void *to, const void *from, size_t bytes, bool stream);
+
+/* More threads than cores: workers take turns. */
+static inline bool ls_world_is_crowded(const ls_world *world) { return world->spin_ns == 0; }
 
 #endif

@@ -148,7 +148,7 @@ void ls_help_command(FILE *out, ls_command command, bool all, bool colour) {
     const ls_command_info *about = ls_command_info_get(command);
     fprintf(out, "lockstep %s: %s\n", about->name, about->summary);
     heading(out, colour, "Usage");
-    ls_option_id operand = ls_option_operand(command);
+    ls_option_id operand = ls_option_operand(command, 0);
     bool has_operand = operand < LS_OPTION_COUNT;
     fprintf(out, "  lockstep %s %s%s[options]\n", about->name, has_operand ? ls_option_info_get(operand)->metavar : "",
             has_operand ? " " : "");

@@ -186,8 +186,8 @@ ls_option_words ls_option_words_of(ls_option_id id, ls_command command);
 ls_option_id ls_option_find(const char *name);
 /* The same for a command: of two options that share a name, its own. */
 ls_option_id ls_option_find_of(ls_command command, const char *name);
-/* The option of `command` whose flag may be left out; LS_OPTION_COUNT: none. */
-ls_option_id ls_option_operand(ls_command command);
+/* The option of `command` whose flag may be left out before value `n`, from 0; LS_OPTION_COUNT: none. */
+ls_option_id ls_option_operand(ls_command command, int n);
 /* The name among the options of `command` nearest to `word`; NULL: none is near. */
 const char *ls_option_nearest(ls_command command, const char *word);
 

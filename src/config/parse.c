@@ -18,8 +18,8 @@ enum { FLAG_MAX = 64, SHOWN = 80 };
 typedef struct flag {
     ls_option_id id;
     const char *text;
-    int more;         /* values that still follow */
-    bool had_operand; /* this one, or one before it, came without its name */
+    int more;     /* values that still follow */
+    int operands; /* this one, and those before it, that came without their names */
 } flag;
 
 static ls_status fail_unknown(ls_command command, const char *name) {
@@ -63,9 +63,10 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
     if (name)
         return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s; write --%s or --no-%s", SHOWN, word, before, name,
                        name);
-    ls_option_id operand = ls_option_operand(command);
+    ls_option_id operand = ls_option_operand(command, 0);
     if (operand < LS_OPTION_COUNT)
-        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s': '%s' takes one %s", SHOWN, word, own,
+        return ls_fail(LS_ERR_INPUT, "unexpected '%.*s': '%s' takes %s %s", SHOWN, word, own,
+                       ls_option_operand(command, 1) < LS_OPTION_COUNT ? "at most two of" : "one",
                        ls_option_info_get(operand)->name);
     return ls_fail(LS_ERR_INPUT,
                    "unexpected '%.*s' for '%s', which takes flags only (lockstep %s --help-all lists them)", SHOWN,
@@ -89,9 +90,9 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     const char *word = argv[*at], *equals = strchr(word, '=');
     char name[FLAG_MAX];
     bool negated;
-    ls_option_id operand = ls_option_operand(command);
-    if (word[0] != '-' && operand < LS_OPTION_COUNT && !out->had_operand && out->more == 0) {
-        *out = (flag){.id = operand, .text = word, .had_operand = true};
+    ls_option_id operand = ls_option_operand(command, out->operands);
+    if (word[0] != '-' && operand < LS_OPTION_COUNT && out->more == 0) {
+        *out = (flag){.id = operand, .text = word, .operands = out->operands + 1};
         (*at)++;
         return LS_OK;
     }

@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+#include "base/events.h"
 #include "base/memory.h"
 #include "base/status.h"
 
@@ -107,6 +109,7 @@ typedef struct ls_device_calls {
     void (*lend)(ls_device *device, void *memory, size_t bytes);
     void (*take_back)(ls_device *device, const void *memory);
     ls_status (*usage)(ls_device *device, ls_device_usage *out);
+    ls_status (*read_times)(ls_device *device); /* NULL: what it does is done when its calls return */
 } ls_device_calls;
 
 /* Who has to know what happens to a device: the workers that read each other's memory (comm/peers). */
@@ -127,6 +130,7 @@ struct ls_device {
     bool is_host;      /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
     size_t align;      /* of pieces of an arena in its memory; 0: the least */
     uint64_t reads;    /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
+    uint64_t read_ns;  /* that the host spent on them: work that was still to be done when it had no more to enqueue */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
     ls_device_guest *guest; /* NULL: nobody */
@@ -170,8 +174,11 @@ static inline ls_status ls_device_copy_in(ls_device *device, void *to, const voi
 
 /* Device to host. Waits for what was enqueued before; when this returns the bytes are there. */
 static inline ls_status ls_device_copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
+    uint64_t begin = ls_clock_ns();
+    ls_status status = device->calls->copy_out(device, host, from, bytes);
     device->reads++;
-    return device->calls->copy_out(device, host, from, bytes);
+    device->read_ns += ls_clock_ns() - begin;
+    return status;
 }
 
 /* Inside the device; the two places do not overlap. */
@@ -228,6 +235,12 @@ static inline ls_status ls_device_wait(ls_device *device, ls_event event) { retu
 
 /* The host waits until everything on all queues is done. */
 static inline ls_status ls_device_finish(ls_device *device) { return device->calls->finish(device); }
+
+/* While a trace is recorded (base/events.h) a device notes when its queues do what they are asked for. This adds what
+ * was done to the trace, and waits for LS_QUEUE_COMPUTE. Nothing without a trace. */
+static inline ls_status ls_device_read_times(ls_device *device) {
+    return ls_events_are_on() && device->calls->read_times ? device->calls->read_times(device) : LS_OK;
+}
 
 /* ---- memory of other workers ------------------------------------------------------------------------------------- */
 

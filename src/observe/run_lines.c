@@ -170,9 +170,24 @@ static void read_event(const json_t *line, ls_run_log_event *event) {
     read_suspects(line, event);
 }
 
+static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
+    ls_run_log_start *s = &run->start;
+    *s = (ls_run_log_start){.step = step,
+                            .threads = (int)whole(line, "threads", 1, INT_MAX, 0),
+                            .crowded = json_is_true(json_object_get(line, "crowded")),
+                            .unigram = number(line, "unigram_nats")};
+    text(line, "version", s->version, sizeof s->version);
+    text(line, "cpu", s->cpu, sizeof s->cpu);
+    text(line, "device", s->device, sizeof s->device);
+    return LS_OK;
+}
+
 static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "event"));
     int kind = 0;
+    /* A line "stopped" is an event to those who read it, and its value the reason. */
+    bool is_stop = json_is_string(json_object_get(line, "stopped"));
+    if (is_stop) name = event_names[LS_EVENT_STOPPED];
     while (kind < LS_EVENT_KINDS && (!name || strcmp(name, event_names[kind]) != 0)) kind++;
     if (kind == LS_EVENT_KINDS) {
         run->unknown_lines++;
@@ -183,6 +198,11 @@ static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     ls_run_log_event *event = &run->events[run->event_count++];
     *event = (ls_run_log_event){.step = step, .kind = (ls_run_log_event_kind)kind};
     read_event(line, event);
+    if (is_stop) {
+        text(line, "stopped", event->what, sizeof event->what);
+        memcpy(run->stop, event->what, sizeof run->stop);
+        run->stopped = true;
+    }
     return LS_OK;
 }
 
@@ -199,12 +219,22 @@ static size_t read_list(const json_t *line, const char *key, float out[LS_WORKER
     return count;
 }
 
-static ls_status read_usage(ls_run_log *run, int64_t step, const json_t *line) {
-    float busy[LS_WORKERS_MAX], wait[LS_WORKERS_MAX];
-    size_t count = read_list(line, "busy_ms", busy), waits = read_list(line, "wait_ms", wait);
+/* One worker alone tells parts of its busy time, which is its step. */
+static ls_status read_usage(ls_run_log *run, int64_t step, const json_t *line, double step_ms) {
+    static const char *const names[LS_USAGE_KINDS] = {"busy_ms",  "wait_ms",   "net_ms",
+                                                      "input_ms", "queued_ms", "cpu_ms"};
+    float ms[LS_USAGE_KINDS][LS_WORKERS_MAX];
+    const float *list[LS_USAGE_KINDS] = {NULL};
+    size_t count = read_list(line, names[LS_USAGE_BUSY], ms[LS_USAGE_BUSY]);
+    if (count == 0 && step_ms >= 0 && read_list(line, names[LS_USAGE_INPUT], ms[LS_USAGE_INPUT]) == 1) {
+        count = 1;
+        ms[LS_USAGE_BUSY][0] = (float)step_ms;
+    }
     if (count == 0) return LS_OK;
-    for (size_t i = waits == count ? count : 0; i < count; i++) wait[i] = NAN;
-    return ls_run_log_add_usage(run, step, (int)count, busy, wait);
+    list[LS_USAGE_BUSY] = ms[LS_USAGE_BUSY];
+    for (int k = LS_USAGE_WAIT; k < LS_USAGE_KINDS; k++)
+        if (read_list(line, names[k], ms[k]) == count) list[k] = ms[k];
+    return ls_run_log_add_usage(run, step, (int)count, list);
 }
 
 /* The run goes on with `step`: what was told of it and of later steps is dropped. Numerics, events and validations of
@@ -216,6 +246,7 @@ static void cut_back(ls_run_log *run, int64_t step) {
         run->usage_ms_count = run->usage[--run->usage_count].at;
     while (run->validation_count > 0 && run->validations[run->validation_count - 1].step > step)
         run->validation_count--;
+    while (run->save_count > 0 && run->saves[run->save_count - 1].step >= step) run->save_count--;
     while (run->numerics_count > 0 && run->numerics[run->numerics_count - 1].step > step) run->numerics_count--;
     while (run->noise_count > 0 && run->noises[run->noise_count - 1].step > step) run->noise_count--;
     while (run->event_count > 0 && run->events[run->event_count - 1].step > step)
@@ -224,6 +255,7 @@ static void cut_back(ls_run_log *run, int64_t step) {
 
 static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
     cut_back(run, step);
+    run->stopped = false;
     LS_TRY(ls_run_log_grow(&run->steps, run->step_count, sizeof *run->steps));
     run->steps[run->step_count++] = (ls_run_log_step){
         .step = step,
@@ -232,16 +264,25 @@ static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
         .has_norm = json_object_get(line, "norm") != NULL,
         .lr = number(line, "lr"),
         .ms = number(line, "ms"),
+        .mfu = number(line, "mfu"),
+        .gpu_wait_ms = number(line, "gpu_wait_ms"),
         .scale = scale(line, "scale"),
         .dropped = (int)json_array_size(json_object_get(line, "dropped")),
         .skipped = json_is_true(json_object_get(line, "skipped")),
     };
-    return read_usage(run, step, line);
+    return read_usage(run, step, line, number(line, "ms"));
 }
 
 static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
     LS_TRY(ls_run_log_grow(&run->validations, run->validation_count, sizeof *run->validations));
-    run->validations[run->validation_count++] = (ls_run_log_validation){step, number(line, "val_loss")};
+    run->validations[run->validation_count++] =
+        (ls_run_log_validation){step, number(line, "val_loss"), number(line, "ms")};
+    return LS_OK;
+}
+
+static ls_status add_save(ls_run_log *run, int64_t step, const json_t *line) {
+    LS_TRY(ls_run_log_grow(&run->saves, run->save_count, sizeof *run->saves));
+    run->saves[run->save_count++] = (ls_run_log_save){step, number(line, "ms")};
     return LS_OK;
 }
 
@@ -258,12 +299,14 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
         run->unknown_lines++;
         return LS_OK;
     }
-    if (json_object_get(line, "event")) return add_event(run, step, line);
+    if (json_object_get(line, "event") || json_is_string(json_object_get(line, "stopped")))
+        return add_event(run, step, line);
+    if (json_is_true(json_object_get(line, "started"))) return add_start(run, step, line);
     if (json_is_string(json_object_get(line, "numerics"))) return add_numerics(run, step, line);
     if (json_object_get(line, "loss")) return add_step(run, step, line);
     if (json_object_get(line, "val_loss")) return add_validation(run, step, line);
     if (json_is_true(json_object_get(line, "noise"))) return add_noise(run, step, line);
-    if (json_object_get(line, "saved")) return LS_OK; /* a checkpoint was made */
+    if (json_object_get(line, "saved")) return add_save(run, step, line);
     run->unknown_lines++;
     return LS_OK;
 }

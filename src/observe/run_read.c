@@ -2,12 +2,15 @@
 #include "observe/run_read.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -18,12 +21,15 @@ enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-void ls_run_log_init(ls_run_log *run) { *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}}; }
+void ls_run_log_init(ls_run_log *run) {
+    *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}, .start = {.step = LS_RUN_NONE, .unigram = (double)NAN}};
+}
 
 void ls_run_log_free(ls_run_log *run) {
     if (!run) return;
     free(run->steps);
     free(run->validations);
+    free(run->saves);
     free(run->numerics);
     free(run->blocks);
     free(run->noises);
@@ -34,13 +40,13 @@ void ls_run_log_free(ls_run_log *run) {
     ls_run_log_init(run);
 }
 
-ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *busy, const float *wait) {
+ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *const ms[LS_USAGE_KINDS]) {
     LS_TRY(ls_run_log_grow(&run->usage, run->usage_count, sizeof *run->usage));
     run->usage[run->usage_count] = (ls_run_log_usage){step, workers, run->usage_ms_count};
-    for (int half = 0; half < 2; half++)
+    for (int k = 0; k < LS_USAGE_KINDS; k++)
         for (int w = 0; w < workers; w++) {
             LS_TRY(ls_run_log_grow(&run->usage_ms, run->usage_ms_count, sizeof *run->usage_ms));
-            run->usage_ms[run->usage_ms_count++] = half == 0 ? busy[w] : wait[w];
+            run->usage_ms[run->usage_ms_count++] = ms[k] ? ms[k][w] : NAN;
         }
     run->usage_count++;
     return LS_OK;
@@ -103,6 +109,17 @@ static ls_status check_folder(const char *path) {
                    SHOWN, path);
 }
 
+/* A process that works in the folder holds its lock (run/folder/run_lock.h). Asking for a share of it, for a moment,
+ * is refused while it does. */
+static bool is_open(const char *folder) {
+    char path[PATH_MAX];
+    if (join(path, folder, "lock") != LS_OK) return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (fd >= 0) (void)close(fd);
+    return held;
+}
+
 ls_status ls_run_log_open(const char *path, ls_run_log *out) {
     char metrics[PATH_MAX];
     ls_status status;
@@ -112,8 +129,10 @@ ls_status ls_run_log_open(const char *path, ls_run_log *out) {
     LS_TRY_OUT(read_text(out, path, "config.json", ls_run_log_add_options));
     LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_log_add_options));
     LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_log_add_layout));
+    LS_TRY_OUT(read_text(out, path, "device.json", ls_run_log_add_device));
     LS_TRY_OUT(ls_run_log_read_metrics(out, metrics));
     LS_TRY_OUT(read_trace(out, path));
+    out->is_open = is_open(path);
     return LS_OK;
 out:
     ls_run_log_free(out);
@@ -225,8 +244,36 @@ ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes)
         run->dp = (int)dp;
         run->tp = (int)tp;
         run->pp = (int)pp;
+        run->micro = (int)count_of(json, ls_option_info_get(LS_OPT_micro_batch)->name);
+        const char *schedule = json_string_value(json_object_get(json, ls_option_info_get(LS_OPT_schedule)->name));
+        ls_run_log_copy_text(run->schedule, sizeof run->schedule, schedule ? schedule : "");
         read_shares(run, json_string_value(json_object_get(json, "shares")));
     }
+    json_decref(json);
+    return LS_OK;
+}
+
+/* ---- device ------------------------------------------------------------------------------------------------------ */
+
+static void copy_member(const json_t *json, const char *key, char out[LS_RUN_NAME_MAX]) {
+    const char *text = json_string_value(json_object_get(json, key));
+    ls_run_log_copy_text(out, LS_RUN_NAME_MAX, text ? text : "");
+}
+
+ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes) {
+    ls_run_log_device *device = &run->device;
+    json_t *json;
+    char name[LS_RUN_NAME_MAX];
+    LS_TRY(load(text, bytes, &json));
+    *device = (ls_run_log_device){0};
+    copy_member(json, "device", name);
+    device->is_gpu = strncmp(name, "cuda", 4) == 0;
+    copy_member(json, "gpu", device->gpu);
+    copy_member(json, "matrix_unit", device->unit);
+    copy_member(json, "precision", device->precision);
+    device->gpus = (int)count_of(json, "gpus");
+    double peak = json_number_value(json_object_get(json, "peak_flops_per_second"));
+    device->peak_flops_s = peak > 0 && isfinite(peak) ? peak : 0;
     json_decref(json);
     return LS_OK;
 }
@@ -254,7 +301,7 @@ static ls_status add_step(ls_run_log *run, const ls_timeline *line) {
         busy[r] = (float)(w->busy * work_us / 1e3);
         wait[r] = (float)(((w->waiting + w->bubble) * work_us + finish_us(line, w)) / 1e3);
     }
-    return ls_run_log_add_usage(run, line->step, line->workers, busy, wait);
+    return ls_run_log_add_usage(run, line->step, line->workers, (const float *[LS_USAGE_KINDS]){busy, wait});
 }
 
 ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace) {

@@ -26,16 +26,32 @@ enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = 192, LS_RUN_BLO
 typedef struct ls_run_log_step {
     long long step;
     double loss, norm, lr, ms;
-    int scale;    /* exponent of the loss scale of fp16; INT_MIN: none */
-    int dropped;  /* gradient groups that were left out */
-    bool skipped; /* no update: overflow */
+    double mfu, gpu_wait_ms; /* NaN: not recorded; that the host waited for its GPU */
+    int scale;               /* exponent of the loss scale of fp16; INT_MIN: none */
+    int dropped;             /* gradient groups that were left out */
+    bool skipped;            /* no update: overflow */
     bool has_norm;
 } ls_run_log_step;
 
 typedef struct ls_run_log_validation {
     long long step;
-    double loss;
+    double loss, ms; /* ms: how long it took; NaN: not told */
 } ls_run_log_validation;
+
+/* A checkpoint. */
+typedef struct ls_run_log_save {
+    long long step;
+    double ms; /* NaN: not told */
+} ls_run_log_save;
+
+/* A process that made steps of the run: where, and how it ended. */
+typedef struct ls_run_log_start {
+    long long step; /* its first; LS_RUN_NONE: the run did not record it */
+    int threads;    /* of a worker; 0: not told */
+    bool crowded;   /* more threads than cores */
+    double unigram; /* entropy of single tokens of the data, nats; NaN: not told */
+    char version[32], cpu[LS_RUN_NAME_MAX], device[LS_RUN_NAME_MAX];
+} ls_run_log_start;
 
 /* One block of the model, every --numerics steps. Shares are between 0 and 1. */
 typedef struct ls_run_log_numerics {
@@ -80,13 +96,30 @@ typedef struct ls_run_log_event {
     char value[8];              /* of non-finite: "nan" or "inf" */
 } ls_run_log_event;
 
-/* Computing and waiting of all workers in one step: busy_ms and wait_ms of a line of the metrics, or a step of the
- * trace. */
+/* How all workers spent one step: lists of a line of the metrics, or a step of the trace, which has the first two. */
+typedef enum ls_usage_kind {
+    LS_USAGE_BUSY,
+    LS_USAGE_WAIT,
+    LS_USAGE_NET,    /* of waiting: bytes were under way */
+    LS_USAGE_INPUT,  /* of busy: reading the batch */
+    LS_USAGE_QUEUED, /* without a core to run on */
+    LS_USAGE_CPU,    /* on a core */
+    LS_USAGE_KINDS
+} ls_usage_kind;
+
 typedef struct ls_run_log_usage {
     long long step;
     int workers;
-    size_t at; /* ls_run_log.usage_ms[at …]: `workers` times busy, then as often waiting (NaN: not told) */
+    size_t at; /* ls_run_log.usage_ms[at …]: `workers` times each kind (NaN: not told) */
 } ls_run_log_usage;
+
+/* device.json: what the run computed on last. */
+typedef struct ls_run_log_device {
+    bool is_gpu; /* false: a CPU, or nothing is said */
+    char gpu[LS_RUN_NAME_MAX], unit[LS_RUN_NAME_MAX], precision[LS_RUN_NAME_MAX];
+    int gpus;            /* 0: not known */
+    double peak_flops_s; /* that the unit reached on all of them; 0: not known */
+} ls_run_log_device;
 
 typedef struct ls_run_log_option {
     char name[LS_RUN_NAME_MAX], value[LS_RUN_TEXT_MAX];
@@ -97,6 +130,12 @@ typedef struct ls_run_log {
     size_t step_count;
     ls_run_log_validation *validations;
     size_t validation_count;
+    ls_run_log_save *saves;
+    size_t save_count;
+    ls_run_log_start start; /* of the last process */
+    bool is_open;           /* a process is at work in the folder */
+    bool stopped;           /* the last process told why it ended before the last step: `stop` */
+    char stop[LS_RUN_TEXT_MAX];
     ls_run_log_numerics *numerics;
     size_t numerics_count;
     char (*blocks)[LS_RUN_NAME_MAX];
@@ -115,8 +154,11 @@ typedef struct ls_run_log {
     /* options as resolved (config.json), then fields of the identity that are not among them */
     ls_run_log_option *options;
     size_t option_count;
+    ls_run_log_device device;
     int dp, tp, pp;            /* 0: not known */
     int share[LS_WORKERS_MAX]; /* groups of each replica (dp); 0: not known */
+    int micro;                 /* sequences of a micro-batch; 0: not known */
+    char schedule[32];
     /* lines of the metrics */
     long long lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */
@@ -138,9 +180,11 @@ ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path);
 /* config.json, identity.json or layout.json; what is none of them has no effect. */
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
+ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes);
 /* Some steps of a trace, where the metrics tell nothing of the workers. `source` names it. */
 ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace);
-ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *busy, const float *wait);
+/* ms: by kind, a list of the workers each; NULL: not told. */
+ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *const ms[LS_USAGE_KINDS]);
 
 /* Space for one more record of an array of the run. */
 static inline ls_status ls_run_log_grow(void *array, size_t count, size_t record_bytes) {
@@ -155,11 +199,14 @@ const char *ls_run_log_option_get(const ls_run_log *run, const char *name);
 bool ls_run_option_choice(const ls_run_log *run, ls_option_id id, int *value);
 double ls_run_log_option_number(const ls_run_log *run, const char *name);
 
+static inline const float *ls_run_log_times(const ls_run_log *run, const ls_run_log_usage *u, ls_usage_kind kind) {
+    return run->usage_ms + u->at + (size_t)kind * (size_t)u->workers;
+}
 static inline const float *ls_run_log_busy(const ls_run_log *run, const ls_run_log_usage *u) {
-    return run->usage_ms + u->at;
+    return ls_run_log_times(run, u, LS_USAGE_BUSY);
 }
 static inline const float *ls_run_log_wait(const ls_run_log *run, const ls_run_log_usage *u) {
-    return run->usage_ms + u->at + u->workers;
+    return ls_run_log_times(run, u, LS_USAGE_WAIT);
 }
 
 #endif

@@ -292,6 +292,7 @@ ls_status ls_timeline_make(const ls_trace *trace, const char *source, int64_t st
     LS_TRY_OUT(measure(out, source));
     for (int r = 0; r < out->workers; r++) LS_TRY_OUT(measure_reductions(&out->worker[r]));
     LS_TRY_OUT(ls_timeline_predict(out));
+    LS_TRY_OUT(ls_kernels_make(trace, out, &out->kernels));
     return LS_OK;
 out:
     ls_timeline_free(out);
@@ -307,6 +308,7 @@ void ls_timeline_free(ls_timeline *timeline) {
     free(timeline->schedule);
     free(timeline->prediction);
     free(timeline->worker);
+    ls_kernels_free(&timeline->kernels);
     *timeline = (ls_timeline){0};
 }
 

@@ -19,6 +19,7 @@
 #ifndef LS_OBSERVE_TIMELINE_H
 #define LS_OBSERVE_TIMELINE_H
 
+#include "observe/kernels.h"
 #include "observe/trace_read.h"
 #include "parallel/schedule/simulate.h"
 
@@ -54,6 +55,7 @@ typedef struct ls_timeline {
     ls_schedule *schedule;
     ls_simulation *prediction;
     char no_prediction[LS_MESSAGE_MAX];
+    ls_kernels kernels; /* without lanes where no device told of its queues */
 } ls_timeline;
 
 /* Step `step` of the trace, or the middle one of those that are whole (0). The trace must outlive the timeline.

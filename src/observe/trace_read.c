@@ -2,6 +2,7 @@
 #include "observe/trace_read.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ typedef struct reader {
     size_t bytes, at;
     size_t event_at; /* of the event being read */
     ls_trace *trace;
+    double *ring_from; /* by worker: the first end since the last count of what was lost */
     /* The first half of a pair, which its second half follows at once. */
     bool has_open, open_is_wanted;
     char open_id[64];
@@ -91,6 +93,85 @@ static bool is_reduction(const json_t *event) {
            strcmp(text_field(json_object_get(event, "args"), "of"), "dp") == 0;
 }
 
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+/* A run has some hundred; of a file with more the rest is one. */
+enum { WORDS = 1 << 12, WORD_SLOTS = 2 * WORDS };
+
+struct ls_trace_words {
+    size_t count;
+    char *word[WORD_SLOTS]; /* at the hash of the text, or behind it */
+};
+
+static ls_status find_word(const reader *r, const char *text, const char **out) {
+    struct ls_trace_words *words = r->trace->words;
+    uint32_t hash = 2166136261u;
+    for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
+    size_t at = hash % WORD_SLOTS;
+    while (words->word[at] && strcmp(words->word[at], text) != 0) at = (at + 1) % WORD_SLOTS;
+    *out = words->word[at] ? words->word[at] : "…";
+    if (words->word[at] || words->count == WORDS) return LS_OK;
+    words->word[at] = strdup(text);
+    if (!words->word[at]) return ls_fail(LS_ERR_RESOURCE, "out of memory for the words of a trace");
+    words->count++;
+    *out = words->word[at];
+    return LS_OK;
+}
+
+static void free_words(struct ls_trace_words *words) {
+    for (size_t i = 0; words && i < WORD_SLOTS; i++) free(words->word[i]);
+    free(words);
+}
+
+/* ---- queues of GPUs ---------------------------------------------------------------------------------------------- */
+
+static const char *const kind_names[] = {
+#define KIND_NAME(id, name) name,
+    LS_KERNEL_KIND_NAMES(KIND_NAME)
+#undef KIND_NAME
+};
+
+const char *ls_kernel_kind_name(ls_kernel_kind kind) { return kind_names[kind]; }
+
+/* LS_KERNEL_KINDS: it is not on a GPU. */
+static ls_kernel_kind kernel_kind_of(const json_t *event) {
+    const char *category = text_field(event, "cat");
+    ls_kernel_kind kind = LS_KERNEL_KINDS;
+    if (strncmp(category, "gpu ", 4) != 0) return kind;
+    for (kind = 0; kind < LS_KERNEL_KINDS && strcmp(category + 4, kind_names[kind]) != 0;) kind++;
+    return kind;
+}
+
+/* Threads have no names, so a name is that of a queue. */
+static ls_status read_lane(const reader *r, const json_t *event, int worker) {
+    ls_trace *t = r->trace;
+    ls_trace_lane lane = {.worker = worker};
+    LS_TRY(whole_field(r, event, "tid", &lane.thread));
+    LS_TRY(find_word(r, text_field(json_object_get(event, "args"), "name"), &lane.name));
+    if (t->lanes >= (size_t)INT_MAX) return refuse(r, "is one lane too many");
+    LS_TRY(ls_array_grow(&t->lane, t->lanes, sizeof *t->lane, "queues of a trace"));
+    t->lane[t->lanes++] = lane;
+    return LS_OK;
+}
+
+/* What stands behind the name of its lane. */
+static ls_status read_kernel(const reader *r, const json_t *event, ls_kernel_kind kind, const ls_trace_span *span) {
+    ls_trace *t = r->trace;
+    const json_t *args = json_object_get(event, "args");
+    ls_trace_kernel k = {.begin_us = span->begin_us, .end_us = span->end_us, .worker = span->worker, .kind = kind};
+    int64_t thread;
+    LS_TRY(whole_field(r, event, "tid", &thread));
+    if (t->lanes == 0 || t->lane[t->lanes - 1].worker != k.worker || t->lane[t->lanes - 1].thread != thread)
+        return refuse(r, "is on a queue that has no name");
+    k.lane = (int)t->lanes - 1;
+    LS_TRY(whole_field(r, args, "n", &k.n));
+    LS_TRY(find_word(r, text_field(event, "name"), &k.name));
+    LS_TRY(find_word(r, text_field(args, "of"), &k.of));
+    LS_TRY(ls_array_grow(&t->kernel, t->kernels, sizeof *t->kernel, "kernels of a trace"));
+    t->kernel[t->kernels++] = k;
+    return LS_OK;
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static ls_status keep(reader *r, const ls_trace_span *span) {
@@ -100,9 +181,10 @@ static ls_status keep(reader *r, const ls_trace_span *span) {
     return LS_OK;
 }
 
-/* An event is recorded when it ends, and the oldest go first: what is left is whole from the first end on. */
-static void note_end(reader *r, int worker, double end_us) {
-    double *from = &r->trace->complete_from[worker];
+/* An event is recorded when it ends, and the oldest go first: what is left of a thread or lane is whole from its first
+ * end on. */
+static void note_end(const reader *r, int worker, double end_us) {
+    double *from = &r->ring_from[worker];
     if (end_us < *from) *from = end_us;
 }
 
@@ -123,6 +205,8 @@ static ls_status read_span(reader *r, const json_t *event) {
     LS_TRY(time_field(r, event, "dur", &dur));
     span.end_us = span.begin_us + dur;
     note_end(r, span.worker, span.end_us);
+    ls_kernel_kind kind = kernel_kind_of(event);
+    if (kind < LS_KERNEL_KINDS) return read_kernel(r, event, kind, &span);
     if (span.mark == LS_MARK_KINDS) return LS_OK;
     const json_t *args = json_object_get(event, "args");
     LS_TRY(whole_field(r, args, "n", &span.n));
@@ -163,6 +247,7 @@ static ls_status read_meta(reader *r, const json_t *event) {
     int worker = 0;
     int64_t dropped;
     LS_TRY(worker_field(r, event, &worker));
+    if (strcmp(text_field(event, "name"), "thread_name") == 0) return read_lane(r, event, worker);
     if (strcmp(text_field(event, "name"), "dropped_events") != 0) return LS_OK;
     LS_TRY(whole_field(r, json_object_get(event, "args"), "dropped", &dropped));
     if (dropped < 0 || dropped > INT64_MAX / LS_WORKERS_MAX)
@@ -170,6 +255,9 @@ static ls_status read_meta(reader *r, const json_t *event) {
     if (__builtin_add_overflow(r->trace->dropped[worker], (uint64_t)dropped, &r->trace->dropped[worker]) ||
         __builtin_add_overflow(r->trace->dropped_events, (uint64_t)dropped, &r->trace->dropped_events))
         return refuse(r, "has an impossible number of lost events");
+    double *from = &r->trace->complete_from[worker];
+    if (dropped > 0 && r->ring_from[worker] > *from) *from = r->ring_from[worker];
+    r->ring_from[worker] = HUGE_VAL;
     return LS_OK;
 }
 
@@ -235,6 +323,13 @@ static int compare(const void *a, const void *b) {
     return (x->mark < y->mark) - (x->mark > y->mark);
 }
 
+static int compare_kernels(const void *a, const void *b) {
+    const ls_trace_kernel *x = a, *y = b;
+    if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
+    if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+    return (x->begin_us > y->begin_us) - (x->begin_us < y->begin_us);
+}
+
 static void sort(ls_trace *t) {
     if (t->count > 0) qsort(t->spans, t->count, sizeof *t->spans, compare);
     size_t at = 0;
@@ -242,8 +337,7 @@ static void sort(ls_trace *t) {
         while (at < t->count && t->spans[at].worker < w) at++;
         t->first[w] = at;
     }
-    for (int w = 0; w < t->workers; w++)
-        if (t->dropped[w] == 0) t->complete_from[w] = -HUGE_VAL;
+    if (t->kernels > 0) qsort(t->kernel, t->kernels, sizeof *t->kernel, compare_kernels);
 }
 
 ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_trace *out) {
@@ -251,16 +345,20 @@ ls_status ls_trace_parse(const char *source, const char *text, size_t bytes, ls_
     ls_status status;
     *out = (ls_trace){.first = calloc(LS_WORKERS_MAX + 1, sizeof *out->first),
                       .dropped = calloc(LS_WORKERS_MAX, sizeof *out->dropped),
-                      .complete_from = malloc(LS_WORKERS_MAX * sizeof *out->complete_from)};
-    if (!out->first || !out->dropped || !out->complete_from) {
+                      .complete_from = malloc(LS_WORKERS_MAX * sizeof *out->complete_from),
+                      .words = calloc(1, sizeof *out->words)};
+    r.ring_from = malloc(LS_WORKERS_MAX * sizeof *r.ring_from);
+    if (!out->first || !out->dropped || !out->complete_from || !out->words || !r.ring_from) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a trace");
         goto out;
     }
-    for (int w = 0; w < LS_WORKERS_MAX; w++) out->complete_from[w] = HUGE_VAL;
+    for (int w = 0; w < LS_WORKERS_MAX; w++) out->complete_from[w] = -HUGE_VAL, r.ring_from[w] = HUGE_VAL;
     LS_TRY_OUT(parse_array(&r));
     sort(out);
+    free(r.ring_from);
     return LS_OK;
 out:
+    free(r.ring_from);
     ls_trace_free(out);
     return status;
 }
@@ -281,5 +379,8 @@ void ls_trace_free(ls_trace *trace) {
     free(trace->first);
     free(trace->dropped);
     free(trace->complete_from);
+    free(trace->kernel);
+    free(trace->lane);
+    free_words(trace->words);
     *trace = (ls_trace){0};
 }

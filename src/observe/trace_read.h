@@ -35,6 +35,44 @@ typedef struct ls_trace_span {
     bool for_sum; /* a wait for a sum of any kind */
 } ls_trace_span;
 
+/* What a queue of a GPU does, in the words that follow "gpu " in a span's category. */
+#define LS_KERNEL_KIND_NAMES(X)                                                                                        \
+    X(PRODUCTS, "products")                                                                                            \
+    X(ATTENTION, "attention")                                                                                          \
+    X(NORMS, "norms")                                                                                                  \
+    X(LOSS, "loss")                                                                                                    \
+    X(OPTIMIZER, "optimizer")                                                                                          \
+    X(ELEMENTWISE, "elementwise")                                                                                      \
+    X(CONVERSION, "conversion")                                                                                        \
+    X(COMMUNICATION, "communication")                                                                                  \
+    X(COPIES, "copies")                                                                                                \
+    X(WAITING, "waiting") /* for another queue, or for another worker */
+
+typedef enum ls_kernel_kind {
+#define LS_KERNEL_KIND(id, name) LS_KERNEL_##id,
+    LS_KERNEL_KIND_NAMES(LS_KERNEL_KIND)
+#undef LS_KERNEL_KIND
+        LS_KERNEL_KINDS
+} ls_kernel_kind;
+
+const char *ls_kernel_kind_name(ls_kernel_kind kind);
+
+/* A kernel, copy or wait on a queue. The words belong to the trace: equal ones have one address. */
+typedef struct ls_trace_kernel {
+    double begin_us, end_us;
+    const char *name, *of; /* of: the operation that asked for it; "": nobody */
+    int64_t n;             /* bytes of a copy, else blocks */
+    int worker, lane;      /* lane: of ls_trace.lane */
+    ls_kernel_kind kind;
+} ls_trace_kernel;
+
+/* A queue of a worker. */
+typedef struct ls_trace_lane {
+    int worker;
+    int64_t thread;
+    const char *name;
+} ls_trace_lane;
+
 static inline bool ls_mark_is_action(ls_mark mark) { return (int)mark < LS_ACTION_KINDS; }
 
 /* Spans in the order of workers, then of time, an outer one before those inside it. */
@@ -46,6 +84,11 @@ typedef struct ls_trace {
     uint64_t *dropped;       /* by worker: events that its memory did not hold */
     double *complete_from;   /* by worker, us: nothing that began later is missing */
     uint64_t dropped_events; /* of all workers */
+    /* In the order of workers, lanes and time. */
+    size_t kernels, lanes;
+    ls_trace_kernel *kernel;
+    ls_trace_lane *lane;
+    struct ls_trace_words *words;
 } ls_trace;
 
 /* `source` names the text in messages. LS_ERR_INPUT for what is no trace. After a failure there is nothing to free. */

@@ -23,13 +23,15 @@ const char ls_svg_style[] =
     "svg .g{stroke:#d8dee4;fill:none}svg .x{stroke:#59636e;fill:none}svg .k{stroke:#b42318;fill:none;stroke-width:2}"
     "svg .kt,svg .v{fill:#b42318}"
     "svg .u,svg .s{fill:#2f6fb3}svg .i{fill:#c3cad1}svg .m,svg .b{fill:#d0722a}svg .r{fill:#7a5cb0}"
-    "svg .a{fill:#3c8c5a}svg .o{fill:#98a2ad}svg .y{fill:#b98900}svg .h{fill:#cf5f4d}svg .z{fill:#eef1f4}"
+    "svg .a{fill:#3c8c5a}svg .o{fill:#98a2ad}svg .y{fill:#b98900}svg .h{fill:#cf5f4d}svg .p{fill:#1b8a8f}svg "
+    ".z{fill:#eef1f4}"
     "svg .l1{stroke:#2f6fb3;fill:none;stroke-width:2.5}svg .l2{stroke:#d0722a;fill:none;stroke-width:2;"
     "stroke-dasharray:7 3}svg .l3{stroke:#59636e;fill:none;stroke-width:1;stroke-dasharray:2 3}"
     "@media screen and (prefers-color-scheme:dark){svg text{fill:#e6edf3}svg .q{fill:#9aa4af}svg .w{fill:#0d1117}"
     "svg .g{stroke:#30363d}svg .x{stroke:#9aa4af}svg .k{stroke:#ff8a7d}svg .kt,svg .v{fill:#ff8a7d}"
     "svg .u,svg .s{fill:#6ea8e0}svg .i{fill:#454d56}svg .m,svg .b{fill:#e8a15a}svg .r{fill:#ab92dd}"
-    "svg .a{fill:#6cc08b}svg .o{fill:#7d8792}svg .y{fill:#d9b44a}svg .h{fill:#e58a7b}svg .z{fill:#20262e}"
+    "svg .a{fill:#6cc08b}svg .o{fill:#7d8792}svg .y{fill:#d9b44a}svg .h{fill:#e58a7b}svg .p{fill:#5cc4c9}svg "
+    ".z{fill:#20262e}"
     "svg .l1{stroke:#6ea8e0}svg .l2{stroke:#e8a15a}svg .l3{stroke:#9aa4af}}";
 
 void ls_svg_begin(FILE *out, int width, int height) {

@@ -7,7 +7,7 @@
  *     text    e right-aligned   c centred   q quiet   n small   t bold   w in a box   kt as the limit
  *     areas   u useful work, forward   b backward, y of inputs alone, a of weights alone, activations   s states
  *             m communication   h finishing reductions   v in flight   r repeated, optimizer   i idle   z empty lane
- *             o anything else
+ *             p copies   o anything else
  *     lines   g grid   x axis   k limit   l1 solid   l2 dashed   l3 dotted
  *
  * A line may also have a colour of its own: "#2a7". */

@@ -5,11 +5,13 @@
  *                 stage 1 |  ▇▇▇▇▇   |
  *     measured    stage 0 |▇▇▇▇   ▇▇ |  busy, bubble      a lane for each worker: boxes for what it did, waits behind
  *                 stage 1 |  ▇▇▇▇▇   |                    them, and below them a line while reductions are under way
+ *                 compute |▇▇▇▇▇▇▇   |                    below it one for each queue of its GPU, kernels by kind
  *                         0 … time
  *     legend
  *
  * Both parts have the same scale, and their first actions begin at the same place. Of waits and reductions, which can
- * be many thousands, those that a line on a screen could not tell apart are drawn as one. */
+ * be many thousands, those that a line on a screen could not tell apart are drawn as one; of kernels a point shows the
+ * kind that took most of its time. */
 #include <math.h>
 
 #include "report/charts.h"
@@ -23,9 +25,13 @@ enum {
     LANE = 26,    /* from one to the next */
     BOX = 18,     /* height of a box in it */
     LINE = 3,     /* height of the line for reductions */
-    GROUP = 8,    /* between stages that have several workers */
-    CAPTION = 22, /* above the lanes of a part */
-    LEGEND = 30
+    QUEUE = 16,   /* from the lane of a queue to the next */
+    QUEUE_BOX = 12,
+    POINTS = 2 * (RIGHT - LEFT), /* of a lane of kernels: two a pixel */
+    GROUP = 8,                   /* between stages that have several workers */
+    CAPTION = 22,                /* above the lanes of a part */
+    LEGEND = 30,
+    KEYS = 20 /* from one row of a legend to the next */
 };
 
 typedef struct drawing {
@@ -44,6 +50,13 @@ static const ls_svg_named looks[LS_MARK_KINDS] = {
     [LS_MARK_PUBLISH] = {"o", "weight update"},
     [LS_MARK_WAIT] = {"i", "waiting"},
     [LS_MARK_REDUCTION] = {"v", "reductions in flight"},
+};
+
+static const char *const kind_looks[LS_KERNEL_KINDS] = {
+    [LS_KERNEL_PRODUCTS] = "u",   [LS_KERNEL_ATTENTION] = "b",     [LS_KERNEL_NORMS] = "a",
+    [LS_KERNEL_LOSS] = "y",       [LS_KERNEL_OPTIMIZER] = "r",     [LS_KERNEL_ELEMENTWISE] = "o",
+    [LS_KERNEL_CONVERSION] = "h", [LS_KERNEL_COMMUNICATION] = "v", [LS_KERNEL_COPIES] = "p",
+    [LS_KERNEL_WAITING] = "i",
 };
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
@@ -130,6 +143,54 @@ static void measured_lane(const drawing *d, int rank) {
     strip(d, w, LS_MARK_REDUCTION, d->y + BOX + 1, LINE);
 }
 
+/* The part of each point that each kind took. */
+static void add_points(const ls_kernel_lane *lane, double begin_us, double us, double points[POINTS][LS_KERNEL_KINDS]) {
+    for (size_t i = 0; i < lane->count; i++) {
+        const ls_trace_kernel *k = &lane->kernel[i];
+        double from = (k->begin_us - begin_us) / us * POINTS, to = (k->end_us - begin_us) / us * POINTS;
+        if (from < 0) from = 0;
+        if (to > POINTS) to = POINTS;
+        for (int p = (int)from; p < to; p++) {
+            double a = from > p ? from : p, b = to < p + 1 ? to : p + 1;
+            points[p][k->kind] += b - a;
+        }
+    }
+}
+
+/* LS_KERNEL_KINDS: it idled. */
+static ls_kernel_kind most_of(const double point[LS_KERNEL_KINDS]) {
+    ls_kernel_kind most = 0;
+    double sum = 0;
+    for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++) {
+        sum += point[kind];
+        if (point[kind] > point[most]) most = kind;
+    }
+    return sum < 0.5 ? LS_KERNEL_KINDS : most;
+}
+
+static void queue_lane(const drawing *d, const ls_kernel_lane *lane) {
+    double points[POINTS][LS_KERNEL_KINDS] = {{0}}, begin_us = d->plot.x_first * 1e6;
+    double us = (d->plot.x_last - d->plot.x_first) * 1e6;
+    add_points(lane, begin_us, us, points);
+    ls_svg_text(d->plot.out, LEFT - 8, d->y + 10, "e n q", "%s", lane->name);
+    ls_svg_text(d->plot.out, RIGHT + 8, d->y + 10, "n q", "%.3f ms", lane->busy_us / 1e3);
+    for (int p = 0, end; p < POINTS; p = end) {
+        ls_kernel_kind kind = most_of(points[p]);
+        for (end = p + 1; end < POINTS && most_of(points[end]) == kind;) end++;
+        if (kind < LS_KERNEL_KINDS)
+            ls_svg_rect(d->plot.out, LEFT + p / 2.0, d->y, (end - p) / 2.0, QUEUE_BOX, kind_looks[kind]);
+    }
+}
+
+static void queue_lanes(drawing *d, int rank) {
+    const ls_kernels *k = &d->t->kernels;
+    for (size_t i = 0; i < k->lanes; i++) {
+        if (k->lane[i].worker != rank) continue;
+        queue_lane(d, &k->lane[i]);
+        d->y += QUEUE;
+    }
+}
+
 /* ---- around them ------------------------------------------------------------------------------------------------- */
 
 static bool is_seen(const ls_timeline *t, ls_mark mark) {
@@ -142,12 +203,16 @@ static void legend(const drawing *d) {
     double x = LEFT;
     for (ls_mark mark = 0; mark < LS_MARK_STEP; mark++)
         if (is_seen(d->t, mark)) x = ls_svg_key(d->plot.out, x, d->y + 4, looks[mark].look, looks[mark].name);
+    x = LEFT;
+    for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++)
+        if (d->t->kernels.launches[kind] > 0)
+            x = ls_svg_key(d->plot.out, x, d->y + 4 + KEYS, kind_looks[kind], ls_kernel_kind_name(kind));
 }
 
 static int lanes_height(const ls_timeline *t) {
     int gaps = t->pipelines > 1 ? (t->stages - 1) * GROUP : 0;
     int predicted = t->prediction ? CAPTION + t->stages * LANE : 0;
-    return predicted + CAPTION + t->workers * LANE + gaps;
+    return predicted + CAPTION + t->workers * LANE + gaps + (int)t->kernels.lanes * QUEUE;
 }
 
 void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
@@ -159,15 +224,17 @@ void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
         .plot = {.out = out, .left = LEFT, .width = RIGHT - LEFT, .x_first = t->begin_us / 1e6, .x_last = end_us / 1e6},
         .y = TOP};
     int bottom = TOP + lanes_height(t);
-    ls_svg_begin(out, WIDTH, bottom + CAPTION + LEGEND);
+    ls_svg_begin(out, WIDTH, bottom + CAPTION + LEGEND + (t->kernels.lanes > 0 ? KEYS : 0));
     ls_svg_text(out, 8, 20, "t", "%s", title);
     ls_svg_time_axis(&d.plot, bottom + .5, bottom - TOP);
     if (t->prediction) caption(&d, "predicted", t->prediction[0].seconds * 1e6);
     for (int s = 0; t->prediction && s < t->stages; s++, d.y += LANE) predicted_lane(&d, s);
     caption(&d, "measured", t->work_end_us - t->work_begin_us);
-    for (int r = 0; r < t->workers; r++, d.y += LANE) {
+    for (int r = 0; r < t->workers; r++) {
         if (r > 0 && t->pipelines > 1 && r % t->pipelines == 0) d.y += GROUP;
         measured_lane(&d, r);
+        d.y += LANE;
+        queue_lanes(&d, r);
     }
     d.y = bottom + CAPTION;
     legend(&d);

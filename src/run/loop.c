@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cpu.h"
 #include "base/log.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
@@ -40,6 +41,56 @@ static void tell_lost(const ls_loop *l) {
                     l->lost, l->lost == 1 ? "" : "s", l->from, l->to);
 }
 
+/* Entropy of single tokens, of some that are spread over the data: what a model must beat to have learned anything.
+ * NaN: not known, as for images. */
+static double unigram_nats(const ls_trainer *t) {
+    enum { PIECES = 64, PIECE = 1024 };
+    const ls_corpus *corpus = t->data.corpus;
+    uint64_t all = corpus ? ls_corpus_count(corpus) : 0, counted = 0;
+    size_t V = t->settings.shape.V;
+    int32_t *ids = malloc(PIECE * sizeof *ids);
+    uint32_t *count = calloc(V, sizeof *count);
+    double sum = 0;
+    for (uint64_t i = 0; ids && count && all > PIECE && i < PIECES; i++) {
+        if (ls_corpus_read(corpus, (all - PIECE) / PIECES * i, PIECE, ids) != LS_OK) break;
+        for (int k = 0; k < PIECE; k++)
+            if (ids[k] >= 0 && (size_t)ids[k] < V) count[ids[k]]++, counted++;
+    }
+    for (size_t v = 0; counted > 0 && v < V; v++)
+        if (count[v] > 0) sum -= (double)count[v] * ls_log_f64((double)count[v] / (double)counted);
+    free(count);
+    free(ids);
+    return counted > 0 ? sum / (double)counted : (double)NAN;
+}
+
+/* The machine on which the steps behind this line were made; with the first of them, so that a start that makes none
+ * leaves nothing behind. */
+static void record_start(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    ls_metrics_begin(l->metrics);
+    ls_metrics_add_i64(l->metrics, "step", t->step);
+    ls_metrics_add_bool(l->metrics, "started", true);
+    ls_metrics_add_text(l->metrics, "version", LS_VERSION);
+    ls_metrics_add_text(l->metrics, "cpu", ls_cpu_detect()->model);
+    ls_metrics_add_text(l->metrics, "device", t->device->name);
+    ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());
+    ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
+    double unigram = unigram_nats(t);
+    if (isfinite(unigram)) ls_metrics_add_f64(l->metrics, "unigram_nats", unigram);
+    wrote(l, ls_metrics_end(l->metrics));
+    l->told_start = true;
+}
+
+/* Why there is no further step, where steps were left to do. */
+static void record_stop(ls_loop *l, const char *reason) {
+    const ls_trainer *t = l->trainer;
+    if (!l->reports || !l->told_start || t->step >= t->settings.options.steps) return;
+    ls_metrics_begin(l->metrics);
+    ls_metrics_add_i64(l->metrics, "step", t->step);
+    ls_metrics_add_text(l->metrics, "stopped", reason);
+    wrote(l, ls_metrics_end(l->metrics));
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static ls_status tell(const ls_loop *l, ls_run_event event) {
@@ -56,12 +107,13 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     LS_TRY(ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy));
     ls_validation_add(&t->validation, t->step, out->loss);
     if (!l->reports) return LS_OK;
+    out->seconds = ls_clock_seconds() - start;
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", t->step);
     ls_metrics_add_hex(l->metrics, "val_loss", out->loss);
     if (out->accuracy >= 0) ls_metrics_add_f64(l->metrics, "val_accuracy", out->accuracy);
+    ls_metrics_add_f64(l->metrics, "ms", out->seconds * 1e3);
     wrote(l, ls_metrics_end(l->metrics));
-    out->seconds = ls_clock_seconds() - start;
     if (out->accuracy >= 0)
         snprintf(note, sizeof note, "step %lld | validation loss %.4f | accuracy %.2f %% | %.1f s", (long long)t->step,
                  out->loss, 100 * out->accuracy, out->seconds);
@@ -110,10 +162,11 @@ out:
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* That there was a checkpoint, for a run that goes on and finds none. */
-static void record_save(ls_loop *l) {
+static void record_save(ls_loop *l, double seconds) {
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", l->trainer->step);
     ls_metrics_add_bool(l->metrics, "saved", true);
+    ls_metrics_add_f64(l->metrics, "ms", seconds * 1e3);
     wrote(l, ls_metrics_end(l->metrics));
 }
 
@@ -131,9 +184,9 @@ ls_status ls_loop_save(ls_loop *l) {
     l->saved_step = t->step;
     l->saved_s = ls_clock_seconds();
     if (!l->reports) return LS_OK;
-    record_save(l);
-    snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)t->step,
-             ls_clock_seconds() - start);
+    double seconds = ls_clock_seconds() - start;
+    record_save(l, seconds);
+    snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)t->step, seconds);
     return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = note});
 }
 
@@ -176,7 +229,8 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
-static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step) {
+static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step,
+                             double gpu_wait_ms) {
     ls_metrics_begin(m);
     ls_metrics_add_i64(m, "step", t->step);
     ls_metrics_add_hex(m, "loss", result->loss);
@@ -185,9 +239,11 @@ static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_r
     ls_metrics_add_f64(m, "ms", step->seconds * 1e3);
     ls_metrics_add_f64(m, "tokens_per_s", step->samples / step->seconds);
     if (step->mfu > 0) ls_metrics_add_f64(m, "mfu", step->mfu);
+    if (gpu_wait_ms >= 0) ls_metrics_add_f64(m, "gpu_wait_ms", gpu_wait_ms);
     if (t->time.due) {
-        ls_metrics_add_ms_list(m, "busy_ms", t->time.busy_ms, t->time.workers);
-        ls_metrics_add_ms_list(m, "wait_ms", t->time.wait_ms, t->time.workers);
+        /* One worker alone waits for nobody, and its busy time is its step. */
+        for (int k = t->time.world ? 0 : LS_WORKER_INPUT; k < LS_WORKER_TIMES; k++)
+            ls_metrics_add_ms_list(m, ls_worker_time_name((ls_worker_time_kind)k), t->time.ms[k], t->time.workers);
     }
     if (t->settings.policy.act == LS_F16) ls_metrics_add_i64(m, "scale", result->scale);
     if (result->skipped) ls_metrics_add_bool(m, "skipped", true);
@@ -244,7 +300,8 @@ static ls_status record_numerics(ls_metrics *m, const ls_trainer *t) {
 
 static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step *step) {
     const ls_trainer *t = l->trainer;
-    wrote(l, record_step(l->metrics, t, result, step));
+    if (!l->told_start) record_start(l);
+    wrote(l, record_step(l->metrics, t, result, step, l->gpu_wait_ms));
     l->summary.steps++;
     l->summary.step_s += step->seconds;
     l->summary.samples += step->samples;
@@ -263,6 +320,7 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     ls_trainer *t = l->trainer;
     ls_step_result result;
     double start = ls_clock_seconds();
+    uint64_t read_ns = t->device->read_ns;
     l->in_step = true;
     LS_TRY(ls_trainer_step(t, ls_stop_signal() | requests_of(l, start), &result));
     l->in_step = false;
@@ -278,6 +336,7 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
                      .is_images = t->data.images != NULL,
                      .audited = result.audited,
                      .skipped = result.skipped};
+    l->gpu_wait_ms = t->room.known ? (double)(t->device->read_ns - read_ns) / 1e6 : -1;
     if (l->peak_flops_s > 0) out->mfu = l->flops / out->seconds / l->peak_flops_s;
     return l->reports ? record(l, &result, out) : LS_OK;
 }
@@ -339,7 +398,10 @@ static ls_status run(ls_loop *l) {
         LS_TRY(ls_loop_step(l, &step));
         LS_TRY(after_step(l));
     }
-    if (is_over(l)) LS_TRY(tell_early_stop(l));
+    if (is_over(l)) {
+        LS_TRY(tell_early_stop(l));
+        record_stop(l, "early stop");
+    }
     LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
     LS_TRY(ls_loop_save(l));
     l->summary.wall_s = ls_clock_seconds() - begin;
@@ -351,6 +413,7 @@ ls_status ls_loop_run(ls_loop *l) {
     ls_status status = run(l);
     if (status == LS_OK) return LS_OK;
     snprintf(message, sizeof message, "%s", ls_status_message());
+    record_stop(l, message);
     if (l->stop == 0 && may_save(l) && save_last(l) != LS_OK)
         ls_log_warn("the last step could not be saved: %s", ls_status_message());
     (void)tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED});

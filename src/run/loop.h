@@ -34,9 +34,11 @@ typedef struct ls_loop {
     ls_run_summary summary; /* filled, on the first worker */
     /* private */
     double flops;       /* of a step */
+    double gpu_wait_ms; /* of the last step: that the host waited for its GPU; below 0: there is none */
     int64_t saved_step; /* last; −1: none */
     double saved_s;     /* when, or when the run began; by the clock of this worker */
     bool reports;       /* the first worker */
+    bool told_start;    /* the metrics have the line that begins what this process adds */
     int stop;           /* signal upon which all workers stop */
     int requests;       /* of the first worker's clock, known to all */
     bool in_step;       /* what fails is a step */

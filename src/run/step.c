@@ -37,7 +37,7 @@ static int64_t give_stop(bool is_asked, bool requests) { return (int64_t)is_aske
 static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
 static bool take_request(int64_t stop) { return stop >> WISH_SHIFT > 0; }
 
-size_t ls_trainer_sums(const ls_trainer *t) { return (size_t)(TOTALS + t->time.workers); }
+size_t ls_trainer_sums(const ls_trainer *t) { return TOTALS + ls_worker_time_words(&t->time); }
 
 static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
     ls_exact_sum_settle(squares);
@@ -510,6 +510,7 @@ ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
     LS_TRY(ls_trainer_gradients(t, stop, result));
     LS_TRY(ls_trainer_update(t, result));
     ls_worker_time_end(&t->time);
+    LS_TRY(ls_device_read_times(t->device));
     ls_span_end(span, t->step);
     return LS_OK;
 }

@@ -50,22 +50,29 @@ static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t st
 
 static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     ls_trainer *t = ctx;
+    uint64_t begin_ns = ls_clock_ns();
     for (size_t i = begin; i < end; i++) {
         uint64_t sample = ls_trainer_samples(t) + i;
         LS_TRY(read_window(t, t->data.corpus, ls_sampler_start(&t->sampler, sample), i - begin, ids, targets));
         ls_fault_at(NULL, LS_FAULT_TOKENS, NULL, (int)i, ids + (i - begin) * t->settings.T, t->settings.T, sizeof *ids);
     }
+    ls_fault_slow_input();
+    ls_worker_time_read(&t->time, begin_ns);
     return LS_OK;
 }
 
 /* From B on, those of the next step. */
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     ls_trainer *t = ctx;
-    uint64_t first = ls_trainer_samples(t);
+    uint64_t first = ls_trainer_samples(t), begin_ns = ls_clock_ns();
     for (size_t i = begin; i < end; i++) t->index[i - begin] = ls_sampler_start(&t->sampler, first + i);
     t->data.augment.seed = t->settings.options.seed;
     t->data.augment.step = (uint64_t)t->step + begin / t->settings.B;
-    return ls_images_fill(t->data.images, t->index, end - begin, &t->data.augment, LS_IMAGES_NHWC, pixels, classes);
+    ls_status status =
+        ls_images_fill(t->data.images, t->index, end - begin, &t->data.augment, LS_IMAGES_NHWC, pixels, classes);
+    ls_fault_slow_input();
+    ls_worker_time_read(&t->time, begin_ns);
+    return status;
 }
 
 ls_partition_feed ls_trainer_feed(ls_trainer *t) {

@@ -1,71 +1,115 @@
-/* worker_time.c: a worker's word has busy time in its upper half and waiting in its lower one, in microseconds. Others
- * add 0 to it. */
+/* worker_time.c: a word has one time in its upper half and another in its lower one, in microseconds. Others add 0 to
+ * it. */
 #include "run/worker_time.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
 enum { EVERY_STEP_WORKERS = 16 };           /* up to so many workers every step is told */
 static const uint64_t half_max = INT32_MAX; /* more than half an hour */
 
+static const char *const names[LS_WORKER_TIMES] = {
+    [LS_WORKER_BUSY] = "busy_ms",   [LS_WORKER_WAIT] = "wait_ms",     [LS_WORKER_NET] = "net_ms",
+    [LS_WORKER_INPUT] = "input_ms", [LS_WORKER_QUEUED] = "queued_ms", [LS_WORKER_CPU] = "cpu_ms"};
+
+const char *ls_worker_time_name(ls_worker_time_kind kind) { return names[kind]; }
+
 ls_status ls_worker_time_open(ls_worker_time *time, const ls_world *world) {
-    *time = (ls_worker_time){.world = world, .workers = world ? ls_world_size(world) : 0};
-    if (time->workers == 0) return LS_OK;
+    *time = (ls_worker_time){.world = world, .workers = world ? ls_world_size(world) : 1, .queue_fd = -1};
     time->every = (time->workers + EVERY_STEP_WORKERS - 1) / EVERY_STEP_WORKERS;
-    time->busy_ms = calloc(2 * (size_t)time->workers, sizeof *time->busy_ms);
-    if (!time->busy_ms) return ls_fail(LS_ERR_RESOURCE, "out of memory for the times of %d workers", time->workers);
-    time->wait_ms = time->busy_ms + time->workers;
+    double *ms = calloc(LS_WORKER_TIMES * (size_t)time->workers, sizeof *ms);
+    if (!ms) return ls_fail(LS_ERR_RESOURCE, "out of memory for the times of %d workers", time->workers);
+    for (int k = 0; k < LS_WORKER_TIMES; k++) time->ms[k] = ms + k * time->workers;
+    time->queue_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     return LS_OK;
 }
 
 void ls_worker_time_close(ls_worker_time *time) {
-    free(time->busy_ms);
-    *time = (ls_worker_time){0};
+    if (time->workers > 0 && time->queue_fd >= 0) (void)close(time->queue_fd);
+    free(time->ms[0]);
+    *time = (ls_worker_time){.queue_fd = -1};
+}
+
+/* The second number of the file. */
+static uint64_t queued_ns(int fd) {
+    char text[96], *second;
+    ssize_t bytes = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+    if (bytes <= 0) return 0;
+    text[bytes] = '\0';
+    second = strchr(text, ' ');
+    return second ? strtoull(second + 1, NULL, 10) : 0;
+}
+
+static uint64_t cpu_ns(void) {
+    struct timespec t;
+    return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec : 0;
+}
+
+static void look(const ls_worker_time *time, uint64_t out[LS_WORKER_TIMES]) {
+    out[LS_WORKER_BUSY] = 0;
+    out[LS_WORKER_WAIT] = time->world ? time->world->waited_ns : 0;
+    out[LS_WORKER_NET] = time->world ? time->world->net_ns : 0;
+    out[LS_WORKER_INPUT] = time->input_ns;
+    out[LS_WORKER_QUEUED] = queued_ns(time->queue_fd);
+    out[LS_WORKER_CPU] = cpu_ns();
+}
+
+static void start(ls_worker_time *time) {
+    time->since_ns = ls_clock_ns();
+    look(time, time->at_since);
 }
 
 /* What has passed since the last call goes to what is to be told. */
-static void count(ls_worker_time *time, uint64_t now_ns) {
-    uint64_t all = now_ns - time->since_ns, waited = time->world->waited_ns - time->waited_ns;
-    time->wait_left_ns += waited;
-    time->busy_left_ns += all > waited ? all - waited : 0;
-    time->since_ns = now_ns;
-    time->waited_ns = time->world->waited_ns;
+static void count(ls_worker_time *time) {
+    uint64_t now[LS_WORKER_TIMES], since_ns = time->since_ns, before[LS_WORKER_TIMES];
+    memcpy(before, time->at_since, sizeof before);
+    start(time);
+    memcpy(now, time->at_since, sizeof now);
+    for (int k = LS_WORKER_WAIT; k < LS_WORKER_TIMES; k++) time->left_ns[k] += now[k] - before[k];
+    uint64_t all = time->since_ns - since_ns, waited = now[LS_WORKER_WAIT] - before[LS_WORKER_WAIT];
+    time->left_ns[LS_WORKER_BUSY] += all > waited ? all - waited : 0;
 }
 
 void ls_worker_time_begin(ls_worker_time *time) {
-    if (!time->world) return;
-    time->since_ns = ls_clock_ns();
-    time->waited_ns = time->world->waited_ns;
+    start(time);
     if (!time->due) return;
-    memset(time->busy_ms, 0, 2 * (size_t)time->workers * sizeof *time->busy_ms);
+    memset(time->ms[0], 0, LS_WORKER_TIMES * (size_t)time->workers * sizeof *time->ms[0]);
     time->steps = 0;
     time->due = false;
 }
 
 void ls_worker_time_end(ls_worker_time *time) {
     if (time->since_ns == 0) return;
-    count(time, ls_clock_ns());
+    count(time);
     time->since_ns = 0;
+    if (!time->world) {
+        for (int k = 0; k < LS_WORKER_TIMES; k++) time->ms[k][0] += (double)time->left_ns[k] / 1e6;
+        memset(time->left_ns, 0, sizeof time->left_ns);
+    }
     time->due = ++time->steps == time->every;
-    for (int i = 0; time->due && i < 2 * time->workers; i++) time->busy_ms[i] /= time->steps;
+    for (int i = 0; time->due && i < LS_WORKER_TIMES * time->workers; i++) time->ms[0][i] /= time->steps;
 }
 
 static int64_t in_us(uint64_t ns) { return (int64_t)(ns / 1000 < half_max ? ns / 1000 : half_max); }
 
 void ls_worker_time_give(ls_worker_time *time, int64_t *words) {
-    if (!time->world) return;
-    memset(words, 0, (size_t)time->workers * sizeof *words);
-    if (time->since_ns == 0) return;
-    count(time, ls_clock_ns());
-    words[ls_world_rank(time->world)] = in_us(time->busy_left_ns) << 32 | in_us(time->wait_left_ns);
-    time->busy_left_ns = time->wait_left_ns = 0;
+    memset(words, 0, ls_worker_time_words(time) * sizeof *words);
+    if (!time->world || time->since_ns == 0) return;
+    count(time);
+    int64_t *mine = words + ls_world_rank(time->world) * LS_TRAFFIC_TIME_NUMBERS;
+    for (int k = 0; k < LS_WORKER_TIMES; k++) mine[k / 2] |= in_us(time->left_ns[k]) << (k % 2 ? 0 : 32);
+    memset(time->left_ns, 0, sizeof time->left_ns);
 }
 
 void ls_worker_time_take(ls_worker_time *time, const int64_t *words) {
-    for (int r = 0; r < time->workers; r++) {
-        time->busy_ms[r] += (double)(words[r] >> 32) / 1e3;
-        time->wait_ms[r] += (double)(words[r] & UINT32_MAX) / 1e3;
-    }
+    for (int r = 0; time->world && r < time->workers; r++)
+        for (int k = 0; k < LS_WORKER_TIMES; k++) {
+            int64_t word = words[r * LS_TRAFFIC_TIME_NUMBERS + k / 2];
+            time->ms[k][r] += (double)(k % 2 ? word & UINT32_MAX : word >> 32) / 1e3;
+        }
 }

@@ -1,23 +1,45 @@
-/* worker_time.h: how long each worker computes and how long it waits for others, step by step.
+/* worker_time.h: how each worker spends a step: computing, waiting for others, and parts of these, step by step.
  *
- * Measured always: two looks at the clock for a wait that has to wait. What a worker has measured travels with the sum
- * that ends a backward pass (step.c), so no message is added. That sum comes before the update: a step is told with the
- * update of the step before, which is as long. Time between steps (evaluation, checkpoints) is nobody's.
+ * Measured always: a few looks at the clock for a wait that has to wait, for a batch that is read, and one small read
+ * of the system a step. What a worker has measured travels with the sum that ends a backward pass (step.c), so no
+ * message is added. That sum comes before the update: a step is told with the update of the step before, which is as
+ * long. Time between steps (evaluation, checkpoints) is nobody's.
  *
  * With many workers it is the mean over some steps that is told, so that metrics stay small. */
 #ifndef LS_RUN_WORKER_TIME_H
 #define LS_RUN_WORKER_TIME_H
 
 #include "comm/world.h"
+#include "parallel/traffic/traffic.h"
+
+/* The first two are a worker's step; the others are parts of them. */
+typedef enum ls_worker_time_kind {
+    LS_WORKER_BUSY,   /* all but waiting */
+    LS_WORKER_WAIT,   /* for requests that were not done */
+    LS_WORKER_NET,    /* of waiting: the others had come, bytes were under way; or who had come is not known */
+    LS_WORKER_INPUT,  /* of busy: reading the batch */
+    LS_WORKER_QUEUED, /* ready to run without a core to run on; the thread that leads the worker, as the next */
+    LS_WORKER_CPU,    /* on a core */
+    LS_WORKER_TIMES
+} ls_worker_time_kind;
+
+/* Two travel in a word. */
+_Static_assert((LS_WORKER_TIMES + 1) / 2 == LS_TRAFFIC_TIME_NUMBERS, "traffic.c counts them");
+
+/* The member of a line of metrics: "busy_ms". */
+const char *ls_worker_time_name(ls_worker_time_kind kind);
 
 typedef struct ls_worker_time {
-    const ls_world *world; /* borrowed; NULL: one worker alone, of whom nothing is told */
+    const ls_world *world; /* borrowed; NULL: one worker alone, of whom only parts of busy are told */
     int workers;
-    uint64_t since_ns, waited_ns; /* when what is not told yet began; 0: outside a step. World's waiting by then */
-    uint64_t busy_left_ns, wait_left_ns; /* of the last step, not told yet */
-    int every, steps;                    /* how many steps are told together, and how many have been added up */
-    double *busy_ms, *wait_ms;           /* by worker: the sum; once `due`, the mean */
-    bool due;                            /* the step that ended was the last of those */
+    int queue_fd;                       /* where the system tells of LS_WORKER_QUEUED; −1: it does not */
+    uint64_t since_ns;                  /* when what is not told yet began; 0: outside a step */
+    uint64_t at_since[LS_WORKER_TIMES]; /* counters by then */
+    uint64_t input_ns;                  /* counter: see ls_worker_time_read() */
+    uint64_t left_ns[LS_WORKER_TIMES];  /* of the last step, not told yet */
+    int every, steps;                   /* how many steps are told together, and how many have been added up */
+    double *ms[LS_WORKER_TIMES];        /* by worker: the sum; once `due`, the mean */
+    bool due;                           /* the step that ended was the last of those */
 } ls_worker_time;
 
 ls_status ls_worker_time_open(ls_worker_time *time, const ls_world *world);
@@ -27,7 +49,16 @@ void ls_worker_time_close(ls_worker_time *time);
 void ls_worker_time_begin(ls_worker_time *time);
 void ls_worker_time_end(ls_worker_time *time);
 
-/* Before the sum over all workers: fills `words`, one for each worker; after it, takes the sum. */
+/* What reading a part of the batch took. */
+static inline void ls_worker_time_read(ls_worker_time *time, uint64_t begin_ns) {
+    time->input_ns += ls_clock_ns() - begin_ns;
+}
+
+/* Words of all workers; 0: one alone. */
+static inline size_t ls_worker_time_words(const ls_worker_time *time) {
+    return time->world ? (size_t)time->workers * LS_TRAFFIC_TIME_NUMBERS : 0;
+}
+/* Before the sum over all workers: fills `words`; after it, takes the sum. */
 void ls_worker_time_give(ls_worker_time *time, int64_t *words);
 void ls_worker_time_take(ls_worker_time *time, const int64_t *words);
 

@@ -193,8 +193,14 @@ struct stream {
 };
 
 struct event {
-    std::atomic<uint64_t> asked{0}, done{0};
+    std::atomic<uint64_t> asked{0}, done{0}, ns{0}; /* ns: when it was done last */
 };
+
+static uint64_t clock_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 struct block_of_memory {
     int fd;
@@ -405,12 +411,21 @@ API cuEventDestroy(event *e) {
 API cuEventRecord(event *e, stream *s) {
     CHECK("cuEventRecord");
     uint64_t number = ++e->asked;
-    s->add([=] { e->done = number; });
+    s->add([=] {
+        e->ns = clock_ns();
+        e->done = number;
+    });
     return SUCCESS;
 }
 API cuEventQuery(event *e) {
     CHECK("cuEventQuery");
     return e->done >= e->asked ? SUCCESS : NOT_READY;
+}
+API cuEventElapsedTime(float *ms, event *from, event *to) {
+    CHECK("cuEventElapsedTime");
+    if (from->done < from->asked || to->done < to->asked) return NOT_READY;
+    *ms = (float)((double)(int64_t)(to->ns - from->ns) / 1e6);
+    return SUCCESS;
 }
 API cuModuleLoadData(const void **out, const void *image) {
     CHECK("cuModuleLoadData");
@@ -484,7 +499,7 @@ API cuGetProcAddress_v2(const char *name, void **out, int, uint64_t, int *) {
         NAMED(cuCtxSetCurrent), NAMED(cuMemGetInfo), NAMED(cuMemAlloc), NAMED(cuMemFree), NAMED(cuMemHostAlloc), NAMED(cuMemFreeHost),
         NAMED(cuMemcpyHtoDAsync), NAMED(cuMemcpyDtoHAsync), NAMED(cuMemcpyDtoDAsync), NAMED(cuMemsetD8Async), NAMED(cuStreamCreate),
         NAMED(cuStreamDestroy), NAMED(cuStreamQuery), NAMED(cuStreamWaitEvent), NAMED(cuStreamWriteValue64), NAMED(cuStreamWaitValue64),
-        NAMED(cuEventCreate), NAMED(cuEventDestroy), NAMED(cuEventRecord), NAMED(cuEventQuery), NAMED(cuModuleLoadData), NAMED(cuModuleUnload),
+        NAMED(cuEventCreate), NAMED(cuEventDestroy), NAMED(cuEventRecord), NAMED(cuEventQuery), NAMED(cuEventElapsedTime), NAMED(cuModuleLoadData), NAMED(cuModuleUnload),
         NAMED(cuModuleGetFunction), NAMED(cuFuncSetAttribute), NAMED(cuLaunchKernel), NAMED(cuIpcGetMemHandle), NAMED(cuIpcOpenMemHandle),
         NAMED(cuIpcCloseMemHandle)};
 #undef NAMED

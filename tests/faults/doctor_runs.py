@@ -10,7 +10,14 @@ cause must be first in at least 95 % of the runs, and healthy runs must have non
   outlier group  what the head passes back for one group of one worker is ten times as long, every so many steps
   bad data       a part of the text is random bytes
   lr too high    30 (GPT-2) or 100 to 1000 times the healthy one: the loss rises, stays where it is for long, or falls less than it could
+  rate 0         --lr 0
   slow worker    one of two or four takes two to four times as long (--trace)
+  slow network   workers behind a link of 5 to 50 Mbit/s
+  bubble         a pipeline without overlap, or with a single micro-batch
+  slow input     reading a micro-batch takes as long as several of them
+  checkpoints    one after every step or two
+  too few cores  several times as many workers as cores
+  ended early    a worker, or the whole run, is killed
 
 Usage: tests/faults/doctor_runs.py [--each N] [--seed N] [--only KIND,KIND] [--jobs N] [--build FOLDER] [--verbose]
 """
@@ -81,6 +88,43 @@ def lr_too_high(draw, text):
     return spread_over(draw) + ["--lr", str(draw.choice(rates)), "--numerics", "10"], {}
 
 
+def ruined(draw, _):
+    """From the first steps on: no progress that a rise could be told from."""
+    forms = (["--lr", "3", "--clip", "0", "--warmup", "0"], ["--lr", "0.5", "--warmup", "0", "--lr-schedule", "constant"],
+             ["--lr", "900", "--precision", "fp16"])
+    return spread_over(draw) + draw.choice(forms) + ["--steps", "80"], {}
+
+
+def rate_0(draw, _):
+    return spread_over(draw) + ["--lr", "0", "--steps", "60"], {}
+
+
+def slow_network(draw, _):
+    link = draw.choice(("1ms,50Mbit", "20Mbit", "5Mbit", "2ms,10Mbit"))
+    return draw.choice((["--dp", "2"], ["--dp", "2", "--zero", "2"], ["--tp", "2"])) + ["--slow-link", link, "--steps", "40"], {}
+
+
+def bubble(draw, _):
+    form = draw.choice((["--schedule", "naive", "--micro-batch", "4"], ["--micro-batch", "16"], ["--schedule", "naive", "--micro-batch", "2"]))
+    return ["--pp", "2", "--steps", "40", *form], {}
+
+
+def slow_input(draw, _):
+    return draw.choice(([], ["--dp", "2"])) + ["--steps", "40", "--micro-batch", "8"], {"LS_FAULT_INPUT": str(draw.choice((30, 60, 100)))}
+
+
+def checkpoints(draw, _):
+    return draw.choice(([], ["--dp", "2"])) + ["--steps", "40", "--eval-every", "0", "--save-every", draw.choice("12")], {}
+
+
+def too_few_cores(draw, _):
+    return ["--dp", "8", "--threads", str(draw.choice((1, 2)) * max(1, (os.cpu_count() or 1) // 2)), "--steps", "40"], {}
+
+
+def ended_early(draw, _):
+    return draw.choice((["--dp", "2"], ["--pp", "2"])) + ["--save-every", "10"], {"KILL": (draw.randint(12, 30), draw.choice((0, 1, -1)))}
+
+
 def slow_worker(draw, _):
     dp = draw.choice((2, 2, 4))
     return ["--dp", str(dp), "--trace", "run"], {"LS_FAULT_SLOW": f"{draw.randrange(dp)}:{draw.choice((150, 200, 300))}"}
@@ -99,7 +143,15 @@ KINDS = {
     "outlier group": outlier_group,
     "bad data": bad_data,
     "learning rate too high": lr_too_high,
+    "learning rate too high, from the start": ruined,
+    "learning rate is 0": rate_0,
     "slow worker": slow_worker,
+    "slow network": slow_network,
+    "pipeline bubble": bubble,
+    "slow input": slow_input,
+    "checkpoints": checkpoints,
+    "too few cores": too_few_cores,
+    "ended early": ended_early,
     "healthy": healthy,
 }
 
@@ -113,7 +165,8 @@ def one(program, folder, kind, seed):
         text = write_prose(place, seed)
         options, environment = KINDS[kind](draw, text)
         options = ["--model", model, "--data", text, "--seed", str(seed), *HEALTHY, *options]
-        run = Run(program, os.path.join(place, "run"), options, environment)
+        kill_at = environment.pop("KILL", None)
+        run = Run(program, os.path.join(place, "run"), options, environment, kill_at=kill_at)
         told = diagnose(program, run.folder)
         return run, told, " ".join(options[4:]) + " " + str(environment)
     finally:
@@ -133,20 +186,20 @@ def main():
     folder = tempfile.mkdtemp(prefix="lockstep-doctor.")
     runs = right = false_alarms = 0
     try:
-        print(f"{'failure':24} {'runs':>5} {'named first':>12}")
+        print(f"{'failure':38} {'runs':>5} {'named first':>12}")
         for kind in [k for k in KINDS if not args.only or any(k.startswith(o) for o in args.only.split(","))]:
             good = 0
             with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
                 jobs = [pool.submit(one, program, folder, kind, args.seed + i) for i in range(args.each)]
                 for job in jobs:
                     run, told, how = job.result()
-                    is_right = told["cause"] == (None if kind == "healthy" else kind)
+                    is_right = told["cause"] == (None if kind == "healthy" else kind.split(",")[0])
                     good += is_right
                     if args.verbose or not is_right:
                         found = [(f["cause"], f["onset"], f["title"]) for f in told["findings"] if not f["note"]]
                         print(f"  {'ok  ' if is_right else 'MISS'} {how}\n       status {run.status}, {len(run.steps)} steps, "
                               f"loss {run.steps[-1]['loss'] if run.steps else '-'}, {len(run.events)} events; {told['verdict']}: {found}")
-            print(f"{kind:24} {args.each:5} {good if kind != 'healthy' else f'none in {good}':>12}", flush=True)
+            print(f"{kind:38} {args.each:5} {good if kind != 'healthy' else f'none in {good}':>12}", flush=True)
             if kind == "healthy":
                 false_alarms = args.each - good
             else:

@@ -3,7 +3,9 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
+import time
 
 MODEL = {"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}
 
@@ -28,13 +30,41 @@ def write_text(folder, lines):
     return path
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def kill_worker(pid, metrics, steps, worker, limit_s=120):
+    """Workers are children of the run, in the order of their ranks."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if os.path.exists(metrics):
+            with open(metrics) as file:
+                if sum('"loss"' in line for line in file) >= steps:
+                    break
+        time.sleep(0.02)
+    victims = children(pid)
+    for victim in victims if worker < 0 else victims[worker:worker + 1]:
+        os.kill(victim, signal.SIGKILL)
+
+
 class Run:
     """A run that has ended: its status, what it said, and the lines of its metrics."""
 
-    def __init__(self, program, folder, options, environment, limit_s=240):
+    def __init__(self, program, folder, options, environment, limit_s=240, kill_at=None):
+        """kill_at: (steps, worker): SIGKILL for that worker, or for all of them (−1), once so many steps are recorded."""
         env = {**clean_environment(), "XDG_CACHE_HOME": os.path.join(os.path.dirname(folder), "cache"), **environment}
-        done = subprocess.run([program, "train", "--out", folder, *options], env=env, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=limit_s, check=False)
+        command = [program, "train", "--out", folder, *options]
+        with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                if kill_at:
+                    kill_worker(process.pid, os.path.join(folder, "metrics.jsonl"), *kill_at)
+                stdout, stderr = process.communicate(timeout=limit_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        done = subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
         self.folder = folder
         self.status = done.returncode
         self.said = done.stderr

@@ -114,6 +114,18 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | 
     rm -rf "$scratch/mpi"
 fi
 
+# Times of queues change no bit, and tell what ran where; a wait of the sums of gradients is behind them.
+case_begin "a traced run"
+LD_LIBRARY_PATH="$stub" train "${tiny[@]}" --device cuda --dp 2 --trace run --eval-every 0 --out "$scratch/traced"
+expect_weights "$right"
+"$LOCKSTEP" timeline "$scratch/traced" --kernels >"$scratch/out" 2>"$scratch/err" || fail "exit status $?"
+for line in '^ +0: compute +[1-9]' '^ +1: dp +[1-9]' '^products ' '^attention ' '^norms ' '^loss ' '^optimizer ' '^communication ' '  products +gemm[a-z_]* +N[NT] ' \
+    '  optimizer +adamw +update$'; do
+    grep -Eq -- "$line" "$scratch/out" || fail "no line $line"
+done
+[ ! -e "$scratch/traced/timeline.svg" ] || fail "it was drawn"
+rm -rf "$scratch/traced"
+
 # version LINE VARIABLES…
 version() {
     local line=$1

@@ -3,10 +3,13 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "base/events.h"
 #include "device/cuda/cuda.h"
 #include "device/fake/fake.h"
 #include "device/ops.h"
@@ -100,12 +103,68 @@ static void test_fake(void **state) {
     ls_device_destroy(second);
 }
 
+/* While a trace is recorded every launch, copy and wait is in it, on its queue, one after the other and inside the
+ * host's time; else nothing. */
+static void check_times(ls_device *device) {
+    float *x = memory_of(device, N);
+    ls_event event;
+    char *trace = NULL;
+    size_t bytes = 0;
+    ok(ls_device_read_times(device));
+    ok(ls_events_enable(100));
+    uint64_t begin_ns = ls_clock_ns();
+    ok(ls_device_fill(device, x, 0, N * sizeof *x));
+    for (int i = 0; i < 5; i++) scale(device, x, x, 2);
+    ok(ls_device_record(device, &event));
+    (void)ls_device_use(device, LS_QUEUE_COMM);
+    ok(ls_device_follow(device, event));
+    scale(device, x, x, 2);
+    ok(ls_device_record(device, &event));
+    (void)ls_device_use(device, LS_QUEUE_COMPUTE);
+    ok(ls_device_wait(device, event));
+    ok(ls_device_read_times(device));
+    ok(ls_device_read_times(device)); /* nothing is there twice */
+    uint64_t end_ns = ls_clock_ns();
+    ls_events_disable();
+    scale(device, x, x, 2);
+    ok(ls_device_finish(device));
+    ok(ls_events_json(0, &trace, &bytes));
+    int found[2] = {0}, queue = 0;
+    double last[2] = {0};
+    for (char *next, *at = strtok_r(trace, "\n", &next); at; at = strtok_r(NULL, "\n", &next)) {
+        char category[32], name[32];
+        double from, dur;
+        if (strstr(at, "thread_name")) queue = strstr(at, "\"dp\"") != NULL;
+        if (sscanf(
+                at,
+                "{\"ph\":\"X\",\"cat\":\"%31[^\"]\",\"name\":\"%31[^\"]\",\"pid\":0,\"tid\":%*d,\"ts\":%lf,\"dur\":%lf",
+                category, name, &from, &dur) != 4)
+            continue;
+        static const char *const wanted[2][6] = {{"gpu copies", "gpu elementwise", "gpu elementwise", "gpu elementwise",
+                                                  "gpu elementwise", "gpu elementwise"},
+                                                 {"gpu waiting", "gpu communication"}};
+        assert_true(found[queue] < (queue ? 2 : 6));
+        assert_string_equal(category, wanted[queue][found[queue]]);
+        if (strstr(category, "elementwise")) assert_non_null(strstr(at, "\"of\":\"scale\""));
+        assert_true(from >= last[queue] - 1);
+        last[queue] = from + dur;
+        /* The clocks were compared at both ends; a GPU's own has a resolution of half a microsecond. */
+        assert_true(from >= (double)begin_ns / 1e3 - 100 && last[queue] <= (double)end_ns / 1e3 + 100);
+        found[queue]++;
+    }
+    free(trace);
+    assert_int_equal(found[0], 6);
+    assert_int_equal(found[1], 2);
+    ls_device_free(device, x);
+}
+
 /* A GPU does not open its own process's handles, so only its queues. */
 static void test_gpu(void **state) {
     (void)state;
     if (!getenv("LS_TEST_CUDA")) skip();
     ok(ls_device_open_cuda(0, &first));
     check_follow(first);
+    check_times(first);
     ls_device_destroy(first);
 }
 

@@ -128,6 +128,41 @@ static void spans_carry_what_is_given(void **state) {
     json_decref(array);
 }
 
+/* A lane has a name, its spans are those that it was given, and what was lost is counted with it. */
+static void lanes_stand_beside_threads(void **state) {
+    (void)state;
+    ls_lane *lane = ls_events_lane("queue");
+    assert_non_null(lane);
+    ls_events_add(lane, (ls_span){.category = "gpu", .name = "early", .start_ns = 1}, 1, 1);
+    assert_int_equal(ls_events_enable(10), LS_OK);
+    ls_span_end(ls_span_begin("test", "host"), 0);
+    ls_span second = {.category = "gpu norms", .name = "second", .of = ls_events_word("2x3"), .start_ns = 7000};
+    ls_span first = {.category = "gpu loss", .name = "first", .start_ns = 2000};
+    assert_ptr_equal(second.of, ls_events_word("2x3"));
+    assert_ptr_not_equal(second.of, ls_events_word("2x34"));
+    ls_events_add(lane, second, 500, 3);
+    ls_events_add(lane, first, 1500, 4);
+    ls_events_lose(lane, 5);
+    ls_events_disable();
+    ls_events_add(lane, first, 1, 1);
+    json_t *array = events_now(2);
+    json_t *name = pick(array, "M", "thread_name", 0), *f = pick(array, "X", "first", 0);
+    json_t *s = pick(array, "X", "second", 0);
+    assert_null(pick(array, "X", "first", 1));
+    assert_null(pick(array, "X", "early", 0));
+    assert_string_equal(text_of(json_object_get(name, "args"), "name"), "queue");
+    assert_true(number_of(name, "tid") == number_of(f, "tid"));
+    assert_true(number_of(f, "tid") == number_of(s, "tid"));
+    assert_true(number_of(f, "tid") != number_of(pick(array, "X", "host", 0), "tid"));
+    assert_true(number_of(f, "ts") == 2.0 && number_of(f, "dur") == 1.5 && arg_of(f, "n") == 4);
+    assert_string_equal(text_of(json_object_get(s, "args"), "of"), "2x3");
+    int64_t lost = 0;
+    for (size_t i = 0; pick(array, "M", "dropped_events", i); i++)
+        lost += arg_of(pick(array, "M", "dropped_events", i), "dropped");
+    assert_int_equal(lost, 5);
+    json_decref(array);
+}
+
 /* Pairs: the same id, one behind the other, from the start of the one to its end whatever lies between. */
 static void overlapping_spans_are_pairs(void **state) {
     (void)state;
@@ -212,11 +247,9 @@ static void threads_have_their_own_rings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(off_records_nothing),
-        cmocka_unit_test(spans_nest_in_order),
-        cmocka_unit_test(spans_carry_what_is_given),
-        cmocka_unit_test(overlapping_spans_are_pairs),
-        cmocka_unit_test(oldest_are_dropped_and_counted),
+        cmocka_unit_test(off_records_nothing),          cmocka_unit_test(spans_nest_in_order),
+        cmocka_unit_test(spans_carry_what_is_given),    cmocka_unit_test(overlapping_spans_are_pairs),
+        cmocka_unit_test(lanes_stand_beside_threads),   cmocka_unit_test(oldest_are_dropped_and_counted),
         cmocka_unit_test(threads_have_their_own_rings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,6 +146,32 @@ static void test_usage(void **state) {
     ls_run_log_free(&run);
 }
 
+/* Parts of busy and of waiting; one worker alone tells parts of its step. */
+static void test_parts(void **state) {
+    (void)state;
+    ls_run_log run;
+    read_text(
+        &run,
+        "{\"step\":1,\"started\":true,\"version\":\"1\",\"cpu\":\"c\",\"threads\":2,\"crowded\":true}\n"
+        "{\"step\":1,\"loss\":5,\"ms\":12,\"busy_ms\":[10,9],\"wait_ms\":[1,2],\"net_ms\":[0.5,1],\"queued_ms\":[3]}\n"
+        "{\"step\":2,\"loss\":5,\"ms\":12,\"input_ms\":[4],\"queued_ms\":[1]}\n"
+        "{\"step\":2,\"val_loss\":5,\"ms\":7}\n{\"step\":2,\"saved\":true,\"ms\":8}\n{\"step\":2,\"saved\":true}\n"
+        "{\"step\":2,\"stopped\":\"why\"}\n");
+    const ls_run_log_usage *u = run.usage;
+    assert_int_equal(run.usage_count, 2);
+    assert_true(ls_run_log_times(&run, &u[0], LS_USAGE_NET)[1] == 1 &&
+                isnan(ls_run_log_times(&run, &u[0], LS_USAGE_QUEUED)[0]));
+    assert_true(u[1].workers == 1 && ls_run_log_busy(&run, &u[1])[0] == 12 &&
+                ls_run_log_times(&run, &u[1], LS_USAGE_INPUT)[0] == 4);
+    assert_true(run.validations[0].ms == 7 && run.save_count == 2 && run.saves[0].ms == 8 && isnan(run.saves[1].ms));
+    assert_true(run.start.step == 1 && run.start.crowded && run.start.threads == 2 && run.unknown_lines == 0);
+    assert_true(run.stopped);
+    assert_string_equal(run.stop, "why");
+    assert_int_equal(ls_run_log_add_line(&run, "{\"step\":3,\"loss\":5}", 19), LS_OK); /* it went on */
+    assert_false(run.stopped);
+    ls_run_log_free(&run);
+}
+
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
 
 static void test_damage(void **state) {
@@ -192,7 +218,8 @@ static void test_goes_back(void **state) {
                     "{\"step\":2,\"loss\":9,\"busy_ms\":[7,8]}\n");
     assert_int_equal(run.step_count, 2);
     assert_true(run.steps[1].step == 2 && run.steps[1].loss == 9);
-    assert_true(run.usage_count == 2 && run.usage_ms_count == 8 && ls_run_log_busy(&run, &run.usage[1])[0] == 7);
+    assert_true(run.usage_count == 2 && run.usage_ms_count == 2 * 2 * LS_USAGE_KINDS &&
+                ls_run_log_busy(&run, &run.usage[1])[0] == 7);
     assert_true(run.event_count == 0 && run.of_kind[LS_EVENT_STOPPED] == 0 && run.numerics_count == 0 &&
                 run.validation_count == 0);
     ls_run_log_free(&run);
@@ -357,11 +384,11 @@ static void test_folders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_steps),     cmocka_unit_test(test_as_written), cmocka_unit_test(test_numerics),
-        cmocka_unit_test(test_events),    cmocka_unit_test(test_usage),      cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_long_line), cmocka_unit_test(test_goes_back),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_options),   cmocka_unit_test(test_layout),     cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_steps),  cmocka_unit_test(test_as_written), cmocka_unit_test(test_numerics),
+        cmocka_unit_test(test_events), cmocka_unit_test(test_usage),      cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_damage), cmocka_unit_test(test_long_line),  cmocka_unit_test(test_goes_back),
+        cmocka_unit_test(test_many),   cmocka_unit_test(test_options),    cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_trace),  cmocka_unit_test(test_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,6 +75,18 @@ static void dropped(int worker, long long count) {
         count);
 }
 
+/* A queue of a GPU, and what it did. */
+static void queue(int worker, int thread, const char *name) {
+    put(",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", worker, thread,
+        name);
+}
+
+static void kernel(int worker, int thread, const char *kind, const char *name, const char *of, double from, double to) {
+    put(",\n{\"ph\":\"X\",\"cat\":\"gpu %s\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,"
+        "\"args\":{\"n\":1%s%s%s}}",
+        kind, name, worker, thread, from, to - from, *of ? ",\"of\":\"" : "", of, *of ? "\"" : "");
+}
+
 /* What the test is about: set up empty, freed behind it. */
 static ls_trace trace;
 static ls_timeline line;
@@ -284,6 +296,83 @@ static void test_steps_that_are_not_whole_are_left_out(void **state) {
     assert_int_equal(line.dropped_events, 12);
 }
 
+/* ---- queues of GPUs ---------------------------------------------------------------------------------------------- */
+
+/*  0: compute  [product 10–30][product 33–43][wait 50–80][norm 80–90]     a kernel of the next step at 120
+ *  0: dp               [copy 20–55]                [sum 70–100]
+ *  1: compute  [product 10–50]                                            */
+static void put_queues(void) {
+    for (int r = 0; r < 2; r++) step(r, 1, 0, 110);
+    for (int r = 0; r < 2; r++) act(r, "forward", 0, 0, 1, 20);
+    queue(0, 4, "dp");
+    kernel(0, 4, "communication", "copy", "", 20, 55);
+    kernel(0, 4, "communication", "tree_sum", "tree_sum", 70, 100);
+    queue(0, 3, "compute");
+    kernel(0, 3, "products", "gemm", "NN 1x2x3", 10, 30);
+    kernel(0, 3, "products", "gemm", "NN 1x2x3", 33, 43);
+    kernel(0, 3, "waiting", "wait", "dp", 50, 80);
+    kernel(0, 3, "norms", "norm", "norm_forward", 80, 90);
+    kernel(0, 3, "norms", "norm", "norm_forward", 120, 190);
+    queue(1, 3, "compute");
+    kernel(1, 3, "products", "gemm", "NT 1x2x3", 10, 50);
+}
+
+static void test_queues_of_gpus(void **state) {
+    (void)state;
+    put_queues();
+    make(1);
+    const ls_kernels *k = &line.kernels;
+    assert_int_equal(k->workers, 2);
+    assert_int_equal(k->lanes, 3);
+    const ls_kernel_lane *compute = &k->lane[0], *dp = &k->lane[1];
+    assert_string_equal(compute->name, "compute");
+    assert_string_equal(dp->name, "dp");
+    assert_int_equal(k->lane[2].worker, 1);
+    assert_int_equal(compute->count, 4);
+    assert_near(compute->busy_us, 40);
+    assert_near(compute->us[LS_KERNEL_WAITING], 30);
+    assert_near(compute->us[LS_KERNEL_PRODUCTS], 30);
+    assert_int_equal(compute->gaps, 2);
+    assert_near(compute->gaps_us, 10);
+    assert_int_equal(compute->small_gaps, 2);
+    assert_near(compute->hidden_us, 0);
+    assert_near(dp->busy_us, 65);
+    assert_near(dp->hidden_us, 10 + 10 + 10); /* behind two products and the norm, not behind the wait */
+    assert_near(dp->gaps_us, 15);
+    assert_int_equal(dp->small_gaps, 0);
+    assert_near(k->us[LS_KERNEL_PRODUCTS], 35); /* of a worker */
+    assert_near(k->launches[LS_KERNEL_PRODUCTS], 1.5);
+    assert_near(k->us[LS_KERNEL_NORMS], 5);
+    assert_int_equal(k->rows, 6);
+    assert_string_equal(k->row[0].of, "NT 1x2x3");
+    assert_near(k->row[0].us, 40);
+    for (size_t i = 1; i < k->rows; i++) assert_true(k->row[i].us <= k->row[i - 1].us);
+    for (size_t i = 0; i < k->rows; i++)
+        if (strcmp(k->row[i].of, "NN 1x2x3") == 0) {
+            assert_int_equal(k->row[i].count, 2);
+            assert_near(k->row[i].us, 30);
+            assert_near(k->row[i].longest_us, 20);
+        }
+}
+
+/* What a lane lost takes away the steps that it began before; one that lost nothing does not give them back. */
+static void test_a_lane_that_lost_spans(void **state) {
+    (void)state;
+    put_pipeline(1, 0);
+    put_pipeline(2, 2000);
+    dropped(0, 0);
+    queue(0, 7, "compute");
+    kernel(0, 7, "loss", "k", "", 2500, 2600);
+    dropped(0, 3);
+    queue(0, 8, "dp");
+    kernel(0, 8, "loss", "k", "", 100, 200);
+    dropped(0, 0);
+    put_pipeline(3, 4000);
+    make(0);
+    assert_int_equal(line.first_step, 3);
+    assert_int_equal(line.dropped_events, 3);
+}
+
 /* ---- what is no trace -------------------------------------------------------------------------------------------- */
 
 static void assert_refused(const char *what) {
@@ -329,6 +418,9 @@ static void test_wrong_events_are_named(void **state) {
     refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":6,\"id\":\"2\"}", "ends a pair that was not begun");
     refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":0,\"ts\":4,\"id\":\"1\"}", "ends before it begins");
     refuse_event(BEGIN ",{\"ph\":\"e\",\"pid\":1,\"ts\":6,\"id\":\"1\"}", "ends before it begins");
+    refuse_event(
+        "{\"ph\":\"X\",\"cat\":\"gpu loss\",\"name\":\"k\",\"pid\":0,\"tid\":1,\"ts\":1,\"dur\":1,\"args\":{}}",
+        "is on a queue that has no name");
     refuse_event("{\"ph\":\"M\",\"name\":\"dropped_events\",\"pid\":0,\"args\":{\"dropped\":-1}}",
                  "has an impossible number of lost events");
 }
@@ -442,6 +534,26 @@ static void test_the_drawing(void **state) {
     free(svg);
 }
 
+/* A lane for each queue, below its worker's; a legend of the kinds that are there. */
+static void test_the_drawing_of_queues(void **state) {
+    (void)state;
+    char *svg = NULL;
+    size_t bytes = 0;
+    put_queues();
+    make(1);
+    FILE *out = open_memstream(&svg, &bytes);
+    assert_non_null(out);
+    ls_timeline_svg(&line, "gpus", out);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(occurrences(svg, ">compute</text>"), 2);
+    assert_int_equal(occurrences(svg, ">dp</text>"), 1);
+    assert_int_equal(occurrences(svg, ">products</text>"), 1);
+    assert_int_equal(occurrences(svg, ">attention</text>"), 0);
+    assert_int_equal(occurrences(svg, "class=\"a\""), 2); /* the norm, and its sample */
+    assert_int_equal(occurrences(svg, "class=\"v\""), 3);
+    free(svg);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_pipeline, start, drop),
@@ -452,6 +564,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_reductions, start, drop),
         cmocka_unit_test_setup_teardown(test_the_middle_step_or_the_one_asked_for, start, drop),
         cmocka_unit_test_setup_teardown(test_steps_that_are_not_whole_are_left_out, start, drop),
+        cmocka_unit_test_setup_teardown(test_queues_of_gpus, start, drop),
+        cmocka_unit_test_setup_teardown(test_a_lane_that_lost_spans, start, drop),
+        cmocka_unit_test_setup_teardown(test_the_drawing_of_queues, start, drop),
         cmocka_unit_test_setup_teardown(test_wrong_events_are_named, start, drop),
         cmocka_unit_test_setup_teardown(test_what_is_no_array_of_events, start, drop),
         cmocka_unit_test_setup_teardown(test_a_file_cut_anywhere_is_refused, start, drop),

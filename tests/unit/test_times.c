@@ -345,11 +345,104 @@ static void test_predicted(void **state) {
     free(w);
 }
 
+/* Times that the planner makes itself with one thing changed: the thing is named first, and its share is right. */
+typedef enum changed { LINK, CHIP, BUBBLE, STRAGGLER, SERIAL, CHANGES } changed;
+
+static void base_model(ls_times_model *m, bool large) {
+    *m = (ls_times_model){.layout = {.zero = 1, .type = LS_PLAN_BF16}};
+    m->task.shape = (ls_shape){.arch = LS_ARCH_GPT2,
+                               .L = large ? 48 : 24,
+                               .C = large ? 4096 : 2048,
+                               .H = 16,
+                               .V = 50304,
+                               .kv_heads = 16,
+                               .head_size = large ? 256 : 128,
+                               .hidden = large ? 16384 : 8192};
+    m->task.seq = 1024;
+    must(ls_cluster_of(large ? "H100" : "A100", 8, 8, &m->task.cluster));
+    must(ls_link_find(large ? "100gbe" : "25gbe", &m->task.cluster.site[0].between));
+    must(ls_stack_find("megatron", &m->task.stack));
+}
+
+/* Made times; returns the share that the change has of the largest row. */
+static double make_changed(work *w, const ls_times_model *model, changed what, uint64_t seed, ls_times_thing *thing) {
+    static const ls_times_thing things[CHANGES] = {LS_THING_LINK, LS_THING_CHIP, LS_THING_BUBBLE, LS_THING_STRAGGLER,
+                                                   LS_THING_SERIAL};
+    ls_times_model other = *model;
+    double by = uniform(seed, 1, .3, .6), share = 0;
+    *thing = things[what];
+    if (what == LINK) other.task.cluster.site[0].between.bandwidth *= by;
+    memset(w, 0, sizeof *w);
+    for (int i = 0; i < 6; i++) {
+        int pp = i < 3 ? 1 : 4;
+        ls_times_row *row = add(&w->times, 4 << i % 3, 1, pp, 1, 128);
+        ls_prediction now, was;
+        must(ls_times_predict_row(row, model, &was));
+        must(ls_times_predict_row(row, &other, &now));
+        double sync = was.time[LS_TIME_TP] + was.time[LS_TIME_GATHER] + was.time[LS_TIME_P2P] + was.time[LS_TIME_DP];
+        double bubble = was.time[LS_TIME_BUBBLE], computing = was.seconds - sync - bubble;
+        row->time = now.seconds;
+        if (what == CHIP) row->time += (computing + bubble) * by;
+        if (what == BUBBLE) row->time += bubble * (2 + 4 * by);
+        if (what == STRAGGLER) row->time += computing * by / 4 * (2 + i % 3 + (pp == 4 ? 2 : 0));
+        if (what == SERIAL) row->time += by * .2;
+        row->time *= 1 + .005 * normal(seed, (uint64_t)i);
+        row->measured = row->time;
+        if (i == 5) share = 1 - was.seconds / row->time;
+    }
+    return share;
+}
+
+static void test_deviations(void **state) {
+    (void)state;
+    work *w = malloc(sizeof *w);
+    ls_times_model *model = malloc(sizeof *model);
+    ls_times_deviations d;
+    int right = 0, near = 0, cases = 0;
+    assert_true(w && model);
+    for (uint64_t seed = 0; seed < 4; seed++)
+        for (int what = 0; what < CHANGES; what++, cases++) {
+            ls_times_thing thing;
+            base_model(model, seed % 2);
+            double share = make_changed(w, model, (changed)what, 100 + 10 * seed + (uint64_t)what, &thing);
+            must(ls_times_deviate(&w->times, model, &d));
+            right += d.thing[0].thing == thing;
+            near += d.thing[0].thing == thing && fabs(d.thing[0].share - share) <= .1;
+            if (d.thing[0].thing != thing || fabs(d.thing[0].share - share) > .1)
+                print_message("  seed %d: %s instead of %s, share %.3f instead of %.3f\n", (int)seed,
+                              ls_times_thing_name(d.thing[0].thing), ls_times_thing_name(thing), d.thing[0].share,
+                              share);
+        }
+    print_message("one thing changed: %d of %d named first, %d with its share\n", right, cases, near);
+    assert_true(cases == 20 && right >= 19 && near >= 19);
+    /* As predicted: nothing is named. No chip is above its peak, whatever was measured. */
+    for (int i = 0; i < w->times.count; i++) {
+        ls_prediction p;
+        must(ls_times_predict_row(&w->times.row[i], model, &p));
+        w->times.row[i].time = p.seconds;
+    }
+    must(ls_times_deviate(&w->times, model, &d));
+    assert_int_equal(d.thing[0].thing, LS_THING_NONE);
+    for (int i = 0; i < w->times.count; i++) w->times.row[i].time /= 50;
+    must(ls_times_deviate(&w->times, model, &d));
+    for (int i = 0; i < LS_THINGS; i++)
+        if (d.thing[i].thing == LS_THING_CHIP) assert_true(d.thing[i].factor > .2);
+    /* Without stages there is no bubble to be tested, and with one size nothing that grows. */
+    w->times.count = 2;
+    w->times.row[1] = w->times.row[0];
+    must(ls_times_deviate(&w->times, model, &d));
+    for (int i = 0; i < LS_THINGS; i++)
+        if (d.thing[i].thing == LS_THING_BUBBLE || d.thing[i].thing == LS_THING_SERIAL)
+            assert_true(!d.thing[i].tested && d.thing[i].why_not);
+    free(model);
+    free(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fit),       cmocka_unit_test(test_known_terms), cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_imbalance), cmocka_unit_test(test_two_rows),    cmocka_unit_test(test_moved),
-        cmocka_unit_test(test_tables),    cmocka_unit_test(test_predicted),
+        cmocka_unit_test(test_tables),    cmocka_unit_test(test_predicted),   cmocka_unit_test(test_deviations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

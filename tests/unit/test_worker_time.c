@@ -27,20 +27,22 @@ static void test_step(void **state) {
     (void)state;
     ls_world world = {.rank = 1, .size = 3};
     ls_worker_time time;
-    int64_t words[3];
+    int64_t words[3 * LS_TRAFFIC_TIME_NUMBERS];
     assert_int_equal(ls_worker_time_open(&time, &world), LS_OK);
     ls_worker_time_begin(&time);
     spend(&world, 4, 8);
     ls_worker_time_give(&time, words);
-    assert_true(words[0] == 0 && words[1] != 0 && words[2] == 0);
-    words[2] = INT64_C(7000) << 32 | 9000; /* that of another worker */
+    assert_true(words[0] == 0 && words[3] != 0 && words[6] == 0);
+    words[7] = INT64_C(5000) << 32 | 2000; /* network, and input */
+    words[6] = INT64_C(7000) << 32 | 9000; /* that of another worker */
     ls_worker_time_take(&time, words);
     spend(&world, 16, 2);
     ls_worker_time_end(&time);
     assert_true(time.due);
-    about(time.busy_ms[1], 4);
-    assert_true(time.wait_ms[0] == 0 && time.busy_ms[0] == 0);
-    assert_true(time.wait_ms[1] == 8 && time.busy_ms[2] == 7 && time.wait_ms[2] == 9);
+    about(time.ms[LS_WORKER_BUSY][1], 4);
+    assert_true(time.ms[LS_WORKER_WAIT][0] == 0 && time.ms[LS_WORKER_BUSY][0] == 0);
+    assert_true(time.ms[LS_WORKER_WAIT][1] == 8 && time.ms[LS_WORKER_BUSY][2] == 7 && time.ms[LS_WORKER_WAIT][2] == 9);
+    assert_true(time.ms[LS_WORKER_NET][2] == 5 && time.ms[LS_WORKER_INPUT][2] == 2 && time.ms[LS_WORKER_NET][1] == 0);
 
     spend(&world, 600, 600); /* an evaluation */
     ls_worker_time_begin(&time);
@@ -51,8 +53,8 @@ static void test_step(void **state) {
     ls_worker_time_give(&time, words); /* a step that is made again has two sums */
     ls_worker_time_take(&time, words);
     ls_worker_time_end(&time);
-    about(time.busy_ms[1], 16);
-    assert_true(time.wait_ms[1] == 3 && time.busy_ms[2] == 0);
+    about(time.ms[LS_WORKER_BUSY][1], 16);
+    assert_true(time.ms[LS_WORKER_WAIT][1] == 3 && time.ms[LS_WORKER_BUSY][2] == 0);
     ls_worker_time_close(&time);
 }
 
@@ -60,16 +62,16 @@ static void test_mean(void **state) {
     (void)state;
     ls_world world = {.rank = 0, .size = WORKERS_MAX};
     ls_worker_time time;
-    int64_t words[WORKERS_MAX];
+    int64_t words[WORKERS_MAX * LS_TRAFFIC_TIME_NUMBERS];
     assert_int_equal(ls_worker_time_open(&time, &world), LS_OK);
     for (int step = 1; step <= 6; step++) {
         ls_worker_time_begin(&time);
         ls_worker_time_give(&time, words);
-        words[39] = INT64_C(1000) * step << 32 | 500;
+        words[39 * LS_TRAFFIC_TIME_NUMBERS] = INT64_C(1000) * step << 32 | 500;
         ls_worker_time_take(&time, words);
         ls_worker_time_end(&time);
         assert_int_equal(time.due, step % 3 == 0);
-        if (time.due) assert_true(time.busy_ms[39] == step - 1 && time.wait_ms[39] == 0.5);
+        if (time.due) assert_true(time.ms[LS_WORKER_BUSY][39] == step - 1 && time.ms[LS_WORKER_WAIT][39] == 0.5);
     }
     ls_worker_time_close(&time);
 }
@@ -79,7 +81,7 @@ static void test_long(void **state) {
     (void)state;
     ls_world world = {.rank = 0, .size = 2};
     ls_worker_time time;
-    int64_t words[2];
+    int64_t words[2 * LS_TRAFFIC_TIME_NUMBERS];
     assert_int_equal(ls_worker_time_open(&time, &world), LS_OK);
     ls_worker_time_begin(&time);
     world.waited_ns = UINT64_C(36000) * 1000000000;
@@ -96,7 +98,9 @@ static void test_alone(void **state) {
     ls_worker_time_give(&time, NULL);
     ls_worker_time_take(&time, NULL);
     ls_worker_time_end(&time);
-    assert_true(!time.due && time.workers == 0);
+    assert_true(time.due && time.workers == 1 && time.ms[LS_WORKER_WAIT][0] == 0);
+    about(time.ms[LS_WORKER_BUSY][0], 0);
+    assert_int_equal(ls_worker_time_words(&time), 0);
     ls_worker_time_close(&time);
 }
 

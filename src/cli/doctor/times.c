@@ -49,7 +49,8 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
         return ls_fail(LS_ERR_INPUT, "--model and --cluster must be given together: predictions need both");
     static ls_times_model model;
     LS_TRY(read_model(options, &model, c->model, sizeof c->model));
-    return ls_times_basis_predict(&c->times, &model, &c->basis);
+    LS_TRY(ls_times_basis_predict(&c->times, &model, &c->basis));
+    return ls_times_deviate(&c->times, &model, &c->deviations);
 }
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
@@ -106,17 +107,44 @@ static json_t *comparison_json(const ls_times_case *c) {
                      ls_cli_json_list(m->count, move_json, c));
 }
 
+static json_t *deviation_json(const void *ctx, int i) {
+    const ls_times_deviation *d = &((const ls_times_case *)ctx)->deviations.thing[i];
+    if (!d->tested) return json_pack("{s:s, s:s}", "thing", ls_times_thing_name(d->thing), "not_tested", d->why_not);
+    return json_pack("{s:s, s:f, s:f, s:f}", "thing", ls_times_thing_name(d->thing), "factor", d->factor, "error",
+                     d->error, "share", d->share);
+}
+
 static ls_status print_json(const char *path, const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     char advice[512];
     ls_doctor_times_advice(c, advice, sizeof advice);
     return ls_cli_print_json(json_pack(
-        "{s:o, s:s, s:b, s:i, s:s, s:b, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "times", ls_cli_json_path(path),
-        "metric", c->times.column, "predicted", c->basis.predicted, "gpus", c->times.row[a->largest].chips, "worst",
-        ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter, "scatter_assumed", a->scatter_assumed,
-        "shares", losses_json(a->explanation[0].share), "low", losses_json(a->low), "high", losses_json(a->high),
-        "rows", ls_cli_json_list(c->times.count, row_json, c), "explanations",
-        ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c), "change_first", advice));
+        "{s:o, s:s, s:b, s:i, s:s, s:b, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "times",
+        ls_cli_json_path(path), "metric", c->times.column, "predicted", c->basis.predicted, "gpus",
+        c->times.row[a->largest].chips, "worst", ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter,
+        "scatter_assumed", a->scatter_assumed, "shares", losses_json(a->explanation[0].share), "low",
+        losses_json(a->low), "high", losses_json(a->high), "rows", ls_cli_json_list(c->times.count, row_json, c),
+        "explanations", ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c),
+        "change_first", advice, "against_prediction",
+        c->model[0] ? ls_cli_json_list(LS_THINGS, deviation_json, c) : json_null()));
+}
+
+/* Predictions that meet the times clearly worse than plain terms do say less than these: then the shares are those of
+ * the plain terms. */
+static ls_status prefer_plain(ls_times_case *c) {
+    static const double CLEARLY = 2, ERROR_LEAST = .01;
+    static ls_times_basis basis;
+    static ls_times_answer answer;
+    const ls_times_explanation *with = &c->answer.explanation[0];
+    ls_times_basis_make(&c->times, c->basis.node, &basis);
+    memcpy(basis.fit.weight, c->basis.fit.weight, sizeof basis.fit.weight);
+    if (ls_times_explain(&c->times, &basis, &answer) != LS_OK) return LS_OK;
+    if (with->error < ERROR_LEAST || with->error < CLEARLY * answer.explanation[0].error) return LS_OK;
+    c->without_error = answer.explanation[0].error;
+    basis.predicted = false;
+    c->basis = basis;
+    c->answer = answer;
+    return LS_OK;
 }
 
 ls_status ls_doctor_times(const ls_options *options) {
@@ -133,6 +161,8 @@ ls_status ls_doctor_times(const ls_options *options) {
             if (c->times.row[i].label == 0) c->basis.fit.weight[i] = 0;
     }
     LS_TRY(ls_times_explain(&c->times, &c->basis, &c->answer));
+    c->with_error = c->answer.explanation[0].error;
+    if (c->basis.predicted) LS_TRY(prefer_plain(c));
     if (options->json) return print_json(options->times, c);
     ls_doctor_times_print(options->times, c);
     return LS_OK;

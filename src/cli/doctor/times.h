@@ -11,6 +11,9 @@ typedef struct ls_times_case {
     ls_times_basis basis;
     ls_times_answer answer;
     ls_times_comparison comparison; /* where there are two labels */
+    ls_times_deviations deviations; /* where predictions were made */
+    double with_error;              /* of the best explanation by predictions */
+    double without_error;           /* of the best explanation without predictions, where they were given up for it */
     bool node_assumed;
     char model[96]; /* what predictions were made for; empty: none */
 } ls_times_case;

@@ -135,6 +135,24 @@ static double work(const ls_times *t, const ls_times_row *row) {
     return t->has_batch ? (double)row->batch / (double)t->row[0].batch : 1;
 }
 
+/* Whether any term of these rows could have shown it. */
+static bool is_tested(const ls_times_case *c, ls_loss loss) {
+    const ls_times_basis *b = &c->basis;
+    if (c->answer.explanation[0].share[loss] != 0 || c->answer.high[loss] > 0) return true;
+    for (int t = 0; t < LS_TERMS; t++)
+        if (b->terms >> t & 1 && ls_times_term_loss((ls_times_term)t) == loss) return true;
+    for (int i = 0; i < c->times.count; i++)
+        if ((loss == LS_LOSS_BUBBLE && b->bubble[i] > 0) || (loss == LS_LOSS_IMBALANCE && b->imbalance[i] > 0))
+            return true;
+    return false;
+}
+
+static const char *not_tested_why(ls_loss loss) {
+    return loss == LS_LOSS_BUBBLE      ? "needs rows with pp above 1"
+           : loss == LS_LOSS_IMBALANCE ? "needs 5 rows without --model, or a layout that divides unevenly"
+                                       : "needs rows of other sizes";
+}
+
 static void print_table(const ls_times_case *c) {
     const ls_times *t = &c->times;
     const ls_times_row *base = &t->row[0];
@@ -151,7 +169,7 @@ static void print_table(const ls_times_case *c) {
                100 * speed * base->chips / row->chips);
         ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);
         for (int k = 0; k < LS_LOSSES; k++) {
-            if (c->basis.fit.weight[i] > 0)
+            if (c->basis.fit.weight[i] > 0 && is_tested(c, (ls_loss)k))
                 printf(" %*.1f %%", k == LS_LOSS_SYNC ? 13 : 9, clean(100 * part[k] / row->time));
             else
                 printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, "-");
@@ -192,6 +210,10 @@ static void print_shares(const ls_times_case *c) {
         if (k == LS_LOSS_UNEXPLAINED) {
             printf("  %-18s %6.1f %%   ± %.1f %% of the time is noise%s\n", ls_loss_name((ls_loss)k),
                    clean(100 * a->explanation[0].share[k]), 100 * a->scatter, a->scatter_assumed ? ", as assumed" : "");
+            continue;
+        }
+        if (!is_tested(c, (ls_loss)k)) {
+            printf("  %-18s %8s   not tested: %s\n", ls_loss_name((ls_loss)k), "-", not_tested_why((ls_loss)k));
             continue;
         }
         printf("  %-18s %6.1f %%   %.0f to %.0f %%%s\n", ls_loss_name((ls_loss)k), 100 * a->explanation[0].share[k],
@@ -251,15 +273,44 @@ static void print_unknown(const ls_times_case *c) {
                2 * largest(c)->chips, largest(c)->time / high, largest(c)->time / low, largest(c)->chips);
 }
 
+/* "1.40 times as long", "0.50 of the bandwidth". */
+static void print_factor(const ls_times_deviation *d) {
+    switch (d->thing) {
+    case LS_THING_LINK: printf(" has %.2f of the bandwidth", d->factor); break;
+    case LS_THING_STRAGGLER: printf(": each doubling of the GPUs adds %.1f %% to computing", 100 * d->factor); break;
+    case LS_THING_SERIAL: printf(": %.4g s of every step", d->factor); break;
+    default: printf(" takes %.2f times as long", d->factor);
+    }
+}
+
 static void print_predicted(const ls_times_case *c) {
-    const ls_times_explanation *best = &c->answer.explanation[0];
-    if (!c->basis.predicted) return;
-    printf("\ncompared with the prediction\n  - compute takes %.2f times as long\n",
-           best->coefficient[LS_TERM_COMPUTE]);
-    if (best->coefficient[LS_TERM_PREDICTED] > 0)
-        printf("  - synchronisation takes %.2f times as long\n", best->coefficient[LS_TERM_PREDICTED]);
-    if (best->coefficient[LS_TERM_SERIAL] > 0)
-        printf("  - %.4g s of a step are not predicted at all\n", best->coefficient[LS_TERM_SERIAL]);
+    const ls_times_deviations *all = &c->deviations;
+    const ls_times_deviation *first = &all->thing[0];
+    if (!c->model[0]) return;
+    printf("\ncompared with the prediction\n");
+    if (first->thing == LS_THING_NONE) {
+        printf("  - the times are as predicted, within %.1f %%; no single change explains the rest\n",
+               100 * first->error);
+    } else {
+        printf("  - %s: %s", all->decided ? "one thing explains it" : "one thing that would explain it, likeliest",
+               ls_times_thing_name(first->thing));
+        print_factor(first);
+        printf(", %+.0f %% of the time at %d GPUs\n    then the times are matched within %.1f %%; as predicted: ",
+               100 * first->share, c->times.row[all->largest].chips, 100 * first->error);
+        for (int i = 0; i < LS_THINGS; i++)
+            if (all->thing[i].thing == LS_THING_NONE) printf("%.1f %%\n", 100 * all->thing[i].error);
+    }
+    for (int i = 1; i < LS_THINGS; i++) {
+        const ls_times_deviation *d = &all->thing[i];
+        if (d->thing == LS_THING_NONE) continue;
+        if (d->tested)
+            printf("  - were it %s: %.1f %%\n", ls_times_thing_name(d->thing), 100 * d->error);
+        else
+            printf("  - not tested: %s, which %s\n", ls_times_thing_name(d->thing), d->why_not);
+    }
+    if (c->without_error > 0)
+        printf("  - the shares above are without the model: they match the times within %.1f %%, with it %.1f %%\n",
+               100 * c->without_error, 100 * c->with_error);
 }
 
 static const char *move_name(int term) {

@@ -9,7 +9,7 @@
 #include "comm/collectives/reduce.h"
 #include "comm/peers/peers.h"
 
-enum { EXPOSE, RUN, LEAVE };
+enum { EXPOSE, RUN, TELL, LEAVE };
 
 /* What a member tells the others; it lies where small collectives of the host have their data. */
 typedef struct entry {
@@ -120,9 +120,11 @@ static ls_status enqueue(ls_request *r) {
 }
 
 static ls_status run(ls_request *r) {
+    ls_span span = ls_span_begin("comm", "enqueue");
     int before = ls_device_use(r->tensors->device, r->comm->queue);
     ls_status status = enqueue(r);
     (void)ls_device_use(r->tensors->device, before);
+    ls_span_end(span, (int64_t)r->number);
     return status;
 }
 
@@ -139,13 +141,19 @@ static void note_readers(ls_request *r) {
 static ls_status step(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
+        LS_TRY(ls_peers_reached(r, r->tensors->begun));
         LS_TRY(expose(r));
         ls_request_publish(r, 1);
+        ls_span_end(ls_span_begin("comm", "expose"), (int64_t)r->number);
         r->phase = RUN;
         break;
     case RUN:
         LS_TRY(ls_request_meet(r, NULL));
         LS_TRY(run(r));
+        r->phase = TELL;
+        break;
+    case TELL:
+        LS_TRY(ls_peers_reached(r, r->tensors->event));
         ls_request_publish(r, 2);
         r->phase = LEAVE;
         break;
@@ -165,6 +173,7 @@ static ls_status begin(ls_device *device, const ls_comm *comm, ls_staging *t) {
     int before = ls_device_use(device, comm->queue);
     ls_status status = ls_device_follow(device, event);
     if (status == LS_OK) status = ls_peers_signal(comm, LS_PEERS_READY, &t->ready);
+    if (status == LS_OK) status = ls_device_record(device, &t->begun);
     (void)ls_device_use(device, before);
     return status;
 }

@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/events.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/modules.h"
 #include "device/cuda/nccl.h"
+#include "device/cuda/times.h"
 #include "device/dry.h"
 #include "device/dtype.h"
 
@@ -63,7 +65,9 @@ typedef struct cuda_device {
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list[LS_QUEUES];
-    void *lists; /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
+    void *lists;          /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
+    ls_cuda_times *times; /* NULL until something is traced */
+    ls_cuda_asked asked;
     char name[32], about[128];
     bool blamed; /* others were looked for after a failure */
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
@@ -111,6 +115,7 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
             cuda->lost = result != CUDA_SUCCESS;
             return blame(cuda, ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu));
         }
+        if (cuda->times && ls_cuda_times_read_one(cuda->times)) continue;
         if (turn < 1000) continue; /* most waits end within microseconds */
         double now = ls_clock_seconds();
         if (begin == 0) begin = now;
@@ -141,6 +146,55 @@ static CUresult ask_streams(cuda_device *cuda, CUevent event) {
 
 static ls_status finish_queues(ls_device *device) { return wait_until(cuda_of(device), ask_streams, NULL); }
 
+/* ---- times ------------------------------------------------------------------------------------------------------- */
+
+static CUresult ask_compute(cuda_device *cuda, CUevent event) {
+    (void)event;
+    return cuda->driver->cuStreamQuery(cuda->streams[LS_QUEUE_COMPUTE]);
+}
+
+/* The compute queue is idle then, so the host sees at once that the anchor has passed. */
+static ls_status read_times(ls_device *device) {
+    cuda_device *cuda = cuda_of(device);
+    CUevent anchor = cuda->times ? ls_cuda_times_anchor(cuda->times) : NULL;
+    if (!anchor) return LS_OK;
+    LS_TRY(wait_until(cuda, ask_compute, NULL));
+    ls_cuda_times_read(cuda->times, 0);
+    CALL(cuda, cuEventRecord, anchor, cuda->streams[LS_QUEUE_COMPUTE]);
+    LS_TRY(wait_until(cuda, ask_event, anchor));
+    ls_cuda_times_read(cuda->times, ls_clock_ns());
+    return LS_OK;
+}
+
+/* Whether what is enqueued is traced: one load where it is not. */
+static bool is_traced(cuda_device *cuda) {
+    if (!ls_events_are_on() || is_dry(cuda)) return false;
+    if (cuda->times) return true;
+    cuda->times = ls_cuda_times_open(cuda->driver);
+    return cuda->times && read_times(&cuda->base) == LS_OK;
+}
+
+static ls_cuda_pair *begin_copy(cuda_device *cuda, const char *what, size_t bytes) {
+    return is_traced(cuda) ? ls_cuda_times_copy(cuda->times, stream_of(cuda), cuda->base.queue, what, bytes) : NULL;
+}
+
+static ls_cuda_pair *begin_wait(cuda_device *cuda, int other) {
+    return is_traced(cuda) ? ls_cuda_times_wait(cuda->times, stream_of(cuda), cuda->base.queue, other) : NULL;
+}
+
+static void end_times(cuda_device *cuda, ls_cuda_pair *pair) {
+    if (pair) ls_cuda_times_end(cuda->times, pair, stream_of(cuda));
+}
+
+bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *product) {
+    cuda_device *cuda = cuda_of(device);
+    if (operation && cuda->asked.operation) return false;
+    cuda->asked = (ls_cuda_asked){operation, product};
+    return true;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
 static ls_status record_event(ls_device *device, ls_event *out) {
     cuda_device *cuda = cuda_of(device);
     int queue = device->queue;
@@ -163,7 +217,9 @@ static ls_status follow_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
     if (event.queue == device->queue) return LS_OK;
+    ls_cuda_pair *pair = begin_wait(cuda, event.queue);
     CALL(cuda, cuStreamWaitEvent, stream_of(cuda), cuda->events[event.queue][event.number % EVENTS], 0);
+    end_times(cuda, pair);
     return LS_OK;
 }
 
@@ -176,15 +232,21 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
 static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
-    *out = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]) == CUDA_SUCCESS;
-    return LS_OK; /* a GPU that failed says so to those who wait for it */
+    CUresult result = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]);
+    *out = result == CUDA_SUCCESS;
+    if (*out || result == CUDA_ERROR_NOT_READY) return LS_OK;
+    cuda->lost = true;
+    return blame(cuda, ls_cuda_result(cuda->driver, result, "looking after it", cuda->gpu));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
-    if (bytes) CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, stream_of(cuda));
+    if (!bytes) return LS_OK;
+    ls_cuda_pair *pair = begin_copy(cuda, "fill", bytes);
+    CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, stream_of(cuda));
+    end_times(cuda, pair);
     return LS_OK;
 }
 
@@ -204,7 +266,10 @@ static void free_memory(ls_device *device, void *memory) {
 
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
-    if (bytes) CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, stream_of(cuda));
+    if (!bytes) return LS_OK;
+    ls_cuda_pair *pair = begin_copy(cuda, "copy", bytes);
+    CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, stream_of(cuda));
+    end_times(cuda, pair);
     return LS_OK;
 }
 
@@ -224,7 +289,9 @@ static ls_status copy_in(ls_device *device, void *to, const void *host, size_t b
         LS_TRY(next_piece(cuda, &at));
         unsigned char *piece = cuda->pinned + (size_t)at * PIECE_BYTES;
         memcpy(piece, (const unsigned char *)host + begin, n);
+        ls_cuda_pair *pair = begin_copy(cuda, "copy in", n);
         CALL(cuda, cuMemcpyHtoDAsync, address(to) + begin, piece, n, stream_of(cuda));
+        end_times(cuda, pair);
         CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
     }
     return LS_OK;
@@ -240,8 +307,10 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
             size_t n = bytes - asked < PIECE_BYTES ? bytes - asked : PIECE_BYTES;
             unsigned at;
             LS_TRY(next_piece(cuda, &at));
+            ls_cuda_pair *pair = begin_copy(cuda, "copy out", n);
             CALL(cuda, cuMemcpyDtoHAsync, cuda->pinned + (size_t)at * PIECE_BYTES, address(from) + asked, n,
                  stream_of(cuda));
+            end_times(cuda, pair);
             CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
             asked += n;
         }
@@ -368,7 +437,9 @@ static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t v
 
 static ls_status await_counter(ls_device *device, const uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
+    ls_cuda_pair *pair = begin_wait(cuda, -1);
     CALL(cuda, cuStreamWaitValue64, stream_of(cuda), address(counter), value, CU_STREAM_WAIT_VALUE_GEQ);
+    end_times(cuda, pair);
     return LS_OK;
 }
 
@@ -390,7 +461,13 @@ static ls_status link_settled(ls_device *device, ls_link *link, bool *out) {
 }
 
 static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_piece *pieces, int count) {
-    return ls_nccl_move(link, pieces, count, stream_of(cuda_of(device)));
+    cuda_device *cuda = cuda_of(device);
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++) bytes += pieces[i].bytes;
+    ls_cuda_pair *pair = begin_copy(cuda, "link", bytes);
+    LS_TRY(ls_nccl_move(link, pieces, count, stream_of(cuda)));
+    end_times(cuda, pair);
+    return LS_OK;
 }
 
 /* Where the GPU itself is at fault NCCL could wait for it for ever. */
@@ -414,8 +491,13 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     }
     void *parameters[1];
     memcpy(parameters, &args, sizeof args);
+    ls_cuda_pair *pair = NULL;
+    if (is_traced(cuda))
+        pair = ls_cuda_times_kernel(cuda->times, stream_of(cuda), device->queue, ls_cuda_kernel_name(kernel),
+                                    grid.x * grid.y * grid.z, &cuda->asked);
     CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z,
                                                    threads, 1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
+    end_times(cuda, pair);
     return blame(cuda, ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu));
 }
 
@@ -432,7 +514,11 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     size_t offset = (size_t)at * LS_CUDA_LIST_BYTES;
     unsigned char *pinned = cuda->pinned + (size_t)PIECES * PIECE_BYTES + offset;
     memcpy(pinned, host, bytes);
-    if (bytes) CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + offset, pinned, bytes, stream_of(cuda));
+    if (bytes) {
+        ls_cuda_pair *pair = begin_copy(cuda, "list", bytes);
+        CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + offset, pinned, bytes, stream_of(cuda));
+        end_times(cuda, pair);
+    }
     CALL(cuda, cuEventRecord, cuda->list_done[at], stream_of(cuda));
     *out = (const unsigned char *)cuda->lists + offset;
     return LS_OK;
@@ -505,6 +591,7 @@ static void destroy_cuda(ls_device *device) {
         free(cuda);
         return;
     }
+    ls_cuda_times_close(cuda->times);
     ls_cuda_modules_close(cuda->modules);
     if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
     if (cuda->pinned) (void)driver->cuMemFreeHost(cuda->pinned);
@@ -550,6 +637,7 @@ static const ls_device_calls cuda_calls = {
     .lend = lend_memory,
     .take_back = take_back_memory,
     .usage = get_usage,
+    .read_times = read_times,
 };
 
 static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {

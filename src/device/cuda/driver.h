@@ -86,6 +86,7 @@ enum {
     X(cuEventDestroy, (CUevent event))                                                                                 \
     X(cuEventRecord, (CUevent event, CUstream stream))                                                                 \
     X(cuEventQuery, (CUevent event))                                                                                   \
+    X(cuEventElapsedTime, (float *ms, CUevent from, CUevent to))                                                       \
     X(cuModuleLoadData, (CUmodule * out, const void *image))                                                           \
     X(cuModuleUnload, (CUmodule module))                                                                               \
     X(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name))                                      \

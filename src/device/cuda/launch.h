@@ -24,6 +24,10 @@ typedef struct ls_cuda_grid {
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args);
 
+/* Says which operation the kernels that come are for, in a trace: its name and, of a product, its call. What runs
+ * inside another one is that one's: false then, and nothing changes. NULL: it is over. */
+bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *product);
+
 /* Memory of the device for intermediate results of one operation; the next operation may use the same. Its size follows
  * from shapes and types alone, or is within ls_cuda_scratch_limit(). */
 ls_status ls_cuda_scratch(ls_device *device, size_t bytes, void **out);

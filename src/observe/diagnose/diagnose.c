@@ -13,11 +13,15 @@
 enum { RISE_STEPS = 10, RISE_STEPS_BROKEN = 3, FEW_STEPS = 10, LOOK = 9 };
 
 static const char *const names[LS_CAUSES] = {
-    [LS_CAUSE_FAULT] = "faulty worker",       [LS_CAUSE_OVERFLOW] = "overflow",
-    [LS_CAUSE_BAD_DATA] = "bad data",         [LS_CAUSE_OUTLIER] = "outlier group",
-    [LS_CAUSE_LOST_UPDATES] = "lost updates", [LS_CAUSE_UNDERFLOW] = "underflow",
-    [LS_CAUSE_LR] = "learning rate too high", [LS_CAUSE_UNKNOWN] = "unknown",
-    [LS_CAUSE_SLOW_WORKER] = "slow worker",
+    [LS_CAUSE_FAULT] = "faulty worker",        [LS_CAUSE_OVERFLOW] = "overflow",
+    [LS_CAUSE_BAD_DATA] = "bad data",          [LS_CAUSE_OUTLIER] = "outlier group",
+    [LS_CAUSE_LOST_UPDATES] = "lost updates",  [LS_CAUSE_UNDERFLOW] = "underflow",
+    [LS_CAUSE_LR] = "learning rate too high",  [LS_CAUSE_UNKNOWN] = "unknown",
+    [LS_CAUSE_LR_ZERO] = "learning rate is 0", [LS_CAUSE_ENDED] = "ended early",
+    [LS_CAUSE_SLOW_WORKER] = "slow worker",    [LS_CAUSE_NETWORK] = "slow network",
+    [LS_CAUSE_BUBBLE] = "pipeline bubble",     [LS_CAUSE_IMBALANCE] = "imbalance",
+    [LS_CAUSE_INPUT] = "slow input",           [LS_CAUSE_CHECKPOINTS] = "checkpoints",
+    [LS_CAUSE_EVALUATION] = "evaluation",      [LS_CAUSE_CORES] = "too few cores",
 };
 
 const char *ls_cause_name(ls_cause cause) { return names[cause]; }
@@ -81,11 +85,12 @@ bool ls_case_is_fp16(const ls_case *c) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static int rank_of(const ls_finding *f) { return f->is_note ? 2 : f->cause == LS_CAUSE_SLOW_WORKER; }
+static int rank_of(const ls_finding *f) { return f->is_note ? 2 : ls_cause_is_of_time(f->cause); }
 
 static int compare(const void *a, const void *b) {
     const ls_finding *x = a, *y = b;
     if (rank_of(x) != rank_of(y)) return rank_of(x) - rank_of(y);
+    if (rank_of(x) == 1 && x->share != y->share) return x->share > y->share ? -1 : 1;
     if (x->onset != y->onset) return x->onset < y->onset ? -1 : 1;
     return (int)x->cause - (int)y->cause;
 }
@@ -163,7 +168,8 @@ static void follow_events(ls_case *c, long long from) {
         const ls_run_log_event *e = &run->events[i];
         if (e->step < from) continue;
         if (e->kind == LS_EVENT_FLOOR) FOLLOW(c->out, e->step, "the loss scale is at its minimum");
-        if (e->kind == LS_EVENT_STOPPED) FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
+        if (e->kind == LS_EVENT_STOPPED && c->out->finding[0].cause != LS_CAUSE_ENDED)
+            FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
     }
 }
 
@@ -172,9 +178,9 @@ static void tell_what_followed(ls_case *c) {
     long long from = d->finding[0].onset;
     for (int i = 1; i < d->finding_count; i++) {
         const ls_finding *f = &d->finding[i];
-        if (f->cause != LS_CAUSE_SLOW_WORKER && (!f->is_note || f->step >= from)) FOLLOW(d, f->step, "%s", f->title);
+        if (!ls_cause_is_of_time(f->cause) && (!f->is_note || f->step >= from)) FOLLOW(d, f->step, "%s", f->title);
     }
-    if (d->finding[0].cause != LS_CAUSE_SLOW_WORKER) {
+    if (!ls_cause_is_of_time(d->finding[0].cause) && d->finding[0].cause != LS_CAUSE_ENDED) {
         follow_loss(c, from);
         follow_skips(c, from);
         follow_validation(c, from);
@@ -190,6 +196,23 @@ static void tell_what_followed(ls_case *c) {
 
 static bool is_off(const char *value) {
     return !value || !*value || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
+}
+
+/* Nothing was found, by the guards that were on. */
+static void list_guards(ls_case *c) {
+    static const struct {
+        const char *option, *looks_for;
+    } guards[] = {{"on-outlier", "gradient groups that stand out: --on-outlier warn"},
+                  {"check", "replicas that drift apart: --check replicas"},
+                  {"audit", "workers that compute wrongly: --audit 0.02"}};
+    char text[LS_DIAGNOSE_LINE_MAX] = "";
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
+        const char *value = ls_run_log_option_get(c->run, guards[i].option);
+        size_t used = strlen(text);
+        if (value && is_off(value))
+            snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "", guards[i].looks_for);
+    }
+    if (text[0]) MISS(c->out, "by guards that were off: %s", text);
 }
 
 static void list_missing(ls_case *c) {
@@ -209,6 +232,7 @@ static void list_missing(ls_case *c) {
         else
             MISS(d, "compute and wait times per worker: add --trace run");
     }
+    if (d->verdict == LS_VERDICT_CLEAN) list_guards(c);
     ls_cause cause = d->cause_count > 0 ? d->finding[0].cause : LS_CAUSES;
     bool suspicious = cause == LS_CAUSE_OUTLIER || cause == LS_CAUSE_LR || cause == LS_CAUSE_UNKNOWN;
     if (suspicious && run->dp > 1 && is_off(ls_run_log_option_get(run, "audit")) && run->of_kind[LS_EVENT_AUDIT] == 0)
@@ -246,9 +270,13 @@ static ls_status examine(ls_case *c) {
     ls_diagnose_underflow(c);
     ls_diagnose_lost(c);
     LS_TRY(ls_diagnose_usage(c));
+    ls_diagnose_gpu(c);
+    ls_diagnose_time(c);
     ls_diagnose_data(c);
     LS_TRY(ls_diagnose_lr(c));
+    ls_diagnose_ruined(c);
     ls_diagnose_unknown(c);
+    ls_diagnose_ending(c);
     conclude(c);
     return LS_OK;
 }

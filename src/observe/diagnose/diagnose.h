@@ -2,7 +2,8 @@
  *
  * Rules look at a run (run_read.h) and leave findings. A finding is a cause or a note: something seen that is normal,
  * or that had no consequence. Causes are ordered by their first sign, so that the first one is what the others may have
- * come from; a slow worker harms no number and comes last. The figures behind the rules are in docs/doctor.md.
+ * come from; what only costs time harms no number and comes last, the largest loss first. The figures behind the rules
+ * are in docs/doctor.md.
  *
  * Pure: the same run gives the same diagnosis. All texts are in the diagnosis itself. */
 #ifndef LS_OBSERVE_DIAGNOSE_DIAGNOSE_H
@@ -19,13 +20,24 @@ typedef enum ls_cause {
     LS_CAUSE_LOST_UPDATES,
     LS_CAUSE_UNDERFLOW,
     LS_CAUSE_LR,      /* a learning rate that is too high */
+    LS_CAUSE_LR_ZERO,
     LS_CAUSE_UNKNOWN, /* the run broke, and what was recorded does not tell why */
+    LS_CAUSE_ENDED,   /* before its last step, by no fault of its numbers */
+    /* from here on: what only costs time */
     LS_CAUSE_SLOW_WORKER,
+    LS_CAUSE_NETWORK,
+    LS_CAUSE_BUBBLE,
+    LS_CAUSE_IMBALANCE,
+    LS_CAUSE_INPUT,
+    LS_CAUSE_CHECKPOINTS,
+    LS_CAUSE_EVALUATION,
+    LS_CAUSE_CORES,
     LS_CAUSES
 } ls_cause;
 
 /* "overflow", "bad data", "learning rate too high", … */
 const char *ls_cause_name(ls_cause cause);
+static inline bool ls_cause_is_of_time(ls_cause cause) { return cause >= LS_CAUSE_SLOW_WORKER; }
 
 enum {
     LS_FINDINGS_MAX = 16,
@@ -42,6 +54,7 @@ typedef struct ls_finding {
     long long step, last_step; /* of the first event itself, and of the last */
     int worker, group;         /* LS_RUN_NONE: none in particular */
     double size;               /* the figure that decided: a share, a ratio, a number of events */
+    double share;              /* of a cause of time: of the run's time that it takes; otherwise 0 */
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char title[LS_DIAGNOSE_LINE_MAX];
     char evidence[LS_EVIDENCE_MAX + 1][LS_DIAGNOSE_LINE_MAX]; /* the last is for what is too much */
@@ -71,6 +84,40 @@ typedef struct ls_usage {
     ls_usage_worker *worker;
 } ls_usage;
 
+/* How a GPU was used: means over the steps that tell it, without the first. NaN: none does. */
+typedef struct ls_gpu_usage {
+    size_t steps;
+    double mfu;      /* of the rate that the unit reached when it was measured */
+    double waits;    /* share of a step in which the host had nothing more to start, and waited for the GPU */
+    bool lacks_work; /* the host hardly ever waits: starting kernels takes as long as the kernels */
+    char action[LS_DIAGNOSE_LINE_MAX]; /* "": none */
+} ls_gpu_usage;
+
+/* What the time of a run went to, in all its workers together. */
+typedef enum ls_use {
+    LS_USE_COMPUTING,
+    LS_USE_NETWORK,
+    LS_USE_BUBBLE,
+    LS_USE_IMBALANCE,
+    LS_USE_INPUT,
+    LS_USE_CHECKPOINTS,
+    LS_USE_EVALUATION,
+    LS_USE_HOST, /* no core to run on, and what is between steps */
+    LS_USES
+} ls_use;
+
+const char *ls_use_name(ls_use use);
+
+typedef struct ls_utilisation {
+    size_t steps; /* measured; 0: too little was recorded to say */
+    int workers;
+    double step_ms;        /* mean of a step, without what is between them */
+    double share[LS_USES]; /* of all time; they add up to 1 */
+    bool net_is_known;     /* otherwise waiting that is nothing else counts as network, or as bubble in a pipeline */
+    size_t saves, evals;
+    double save_ms, eval_ms; /* mean of one */
+} ls_utilisation;
+
 typedef enum ls_verdict {
     LS_VERDICT_CLEAN,     /* nothing that went wrong is in what was recorded */
     LS_VERDICT_CAUSE,     /* finding[0] */
@@ -86,6 +133,8 @@ typedef struct ls_diagnosis {
     char missing[LS_MISSING_MAX][LS_DIAGNOSE_LINE_MAX]; /* what was not recorded, and which option records it */
     int missing_count;
     ls_usage usage;
+    ls_gpu_usage gpu;                               /* steps 0: not a run on GPUs, or nothing was recorded */
+    ls_utilisation use;
     long long first_step, last_step, planned_steps; /* LS_RUN_NONE: not known */
     size_t steps;
 } ls_diagnosis;

@@ -159,9 +159,9 @@ static ls_status measure_ratio(const ls_case *c, plateau *p, double *median) {
     return LS_OK;
 }
 
-static bool is_adamw(const ls_run_log *run) {
+bool ls_case_is_adamw(const ls_case *c) {
     int optimizer;
-    return ls_run_option_choice(run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
+    return ls_run_option_choice(c->run, LS_OPT_optimizer, &optimizer) && optimizer == LS_OPTIMIZER_ADAMW;
 }
 
 static ls_status find_plateau(const ls_case *c, plateau *out) {
@@ -176,7 +176,7 @@ static ls_status find_plateau(const ls_case *c, plateau *out) {
     LS_TRY(measure_ratio(c, &p, &median));
     bool is_long = p.ratio >= PLATEAU_RATIO && median >= PLATEAU_RATIO_MID;
     bool is_wild =
-        isnan(p.ratio) && is_adamw(c->run) && s->peak_lr >= ADAMW_LR && p.loss >= PLATEAU_HIGH * s->at[0].loss;
+        isnan(p.ratio) && ls_case_is_adamw(c) && s->peak_lr >= ADAMW_LR && p.loss >= PLATEAU_HIGH * s->at[0].loss;
     if (is_long || is_wild) *out = p;
     return LS_OK;
 }
@@ -270,7 +270,7 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
 static void set_onset(const ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *other = &c->out->finding[i];
-        if (other->is_note || other == f || other->cause == LS_CAUSE_SLOW_WORKER) continue;
+        if (other->is_note || other == f || ls_cause_is_of_time(other->cause)) continue;
         if (other->onset <= f->step + EARLIER && f->onset <= other->onset) f->onset = other->onset + 1;
     }
 }
@@ -382,7 +382,7 @@ void ls_diagnose_unknown(ls_case *c) {
     size_t at;
     for (int i = 0; i < c->out->finding_count; i++) {
         const ls_finding *f = &c->out->finding[i];
-        if (!f->is_note && f->cause != LS_CAUSE_SLOW_WORKER) return;
+        if (!f->is_note && !ls_cause_is_of_time(f->cause)) return;
     }
     if (s->first_bad == LS_RUN_NONE) return;
     double late = ls_series_find(s, s->first_bad, &at) ? norm_near(s, at) : (double)NAN;

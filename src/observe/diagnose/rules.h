@@ -112,10 +112,15 @@ void ls_diagnose_overflow(ls_case *c);      /* overflow.c */
 void ls_diagnose_underflow(ls_case *c);     /* numerics.c */
 void ls_diagnose_lost(ls_case *c);          /* numerics.c */
 ls_status ls_diagnose_usage(ls_case *c);    /* slow.c */
+void ls_diagnose_gpu(ls_case *c);           /* slow.c */
+void ls_diagnose_time(ls_case *c);          /* utilisation.c: what the time went to; after slow.c */
 /* Whether the loss alone, by its jumps, tells of bad data. */
 bool ls_loss_tells_data(const ls_case *c);
 void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */
 ls_status ls_diagnose_lr(ls_case *c); /* loss.c */
+void ls_diagnose_ruined(ls_case *c);  /* ruined.c: a loss that ends above where it began, or where it was */
+bool ls_case_is_adamw(const ls_case *c);
 void ls_diagnose_unknown(ls_case *c); /* loss.c: the run broke, and nothing above says why */
+void ls_diagnose_ending(ls_case *c);  /* ending.c: it ended before its last step */
 
 #endif

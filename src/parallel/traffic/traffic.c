@@ -10,7 +10,7 @@
 #include "parallel/partition/check.h"
 
 /* Numbers that all workers add up once a step: of the loss, requests to stop by two signals, the sum of squares;
- * and one of each worker, how long it computed. */
+ * and those of each worker: how it spent its time. */
 enum { LOSS_NUMBERS = 3, STOP_NUMBERS = 2, STEP_NUMBERS = LOSS_NUMBERS + STOP_NUMBERS + LS_EXACT_WORDS };
 
 typedef struct traffic_job {
@@ -404,8 +404,9 @@ static void count_world(const traffic_job *job) {
     int W = ls_layout_workers(layout);
     int rank = job->place.tp + layout->tp * (job->place.dp + layout->dp * job->place.pp);
     if (W == 1) return;
+    size_t numbers = STEP_NUMBERS + (size_t)W * LS_TRAFFIC_TIME_NUMBERS;
     count(job, LS_TRAFFIC_WORLD, LS_TRAFFIC_ALL_REDUCE, 1,
-          all_reduce_bytes(1, sizeof(int64_t), STEP_NUMBERS + (size_t)W, W, rank, sizeof(int64_t)));
+          all_reduce_bytes(1, sizeof(int64_t), numbers, W, rank, sizeof(int64_t)));
     if (!job->task->checks_replicas || layout->dp * layout->tp == 1) return;
     /* One hash of all parameters goes to the other holders, and all agree on what was found. */
     if (layout->dp > 1) count_hash(job, LS_AXIS_DP, layout->dp);

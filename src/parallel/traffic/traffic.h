@@ -12,6 +12,8 @@
 
 /* The communicators of a worker: those of the mesh, LS_AXIS_*, and that of all workers. */
 enum { LS_TRAFFIC_WORLD = LS_AXIS_COUNT, LS_TRAFFIC_AXES };
+/* Numbers with which each worker tells all others how it spent its time, once a step (run/worker_time.h). */
+enum { LS_TRAFFIC_TIME_NUMBERS = 3 };
 
 typedef struct ls_step_traffic {
     ls_traffic of[LS_TRAFFIC_AXES][LS_TRAFFIC_KINDS];

@@ -141,8 +141,7 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
 
 /* ---- as the planner predicts ------------------------------------------------------------------------------------- */
 
-static ls_status predict_row(const ls_times *times, const ls_times_model *model, int i, ls_prediction *out) {
-    const ls_times_row *row = &times->row[i];
+ls_status ls_times_predict_row(const ls_times_row *row, const ls_times_model *model, ls_prediction *out) {
     ls_plan_task task = model->task;
     ls_knobs layout = model->layout;
     layout.dp = row->dp ? row->dp : row->chips;
@@ -170,7 +169,7 @@ ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *mo
     out->terms = 1u << LS_TERM_COMPUTE | 1u << LS_TERM_PREDICTED | 1u << LS_TERM_SERIAL;
     for (int i = 0; i < times->count; i++) {
         ls_prediction p;
-        LS_TRY(predict_row(times, model, i, &p));
+        LS_TRY(ls_times_predict_row(&times->row[i], model, &p));
         double sync = p.time[LS_TIME_TP] + p.time[LS_TIME_GATHER] + p.time[LS_TIME_P2P] + p.time[LS_TIME_DP];
         double compute = p.seconds - sync - p.time[LS_TIME_BUBBLE];
         out->fit.x[i][LS_TERM_COMPUTE] = compute + p.time[LS_TIME_BUBBLE];

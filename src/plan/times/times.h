@@ -91,6 +91,7 @@ typedef struct ls_times_basis {
 
 /* node: chips of one. */
 void ls_times_basis_make(const ls_times *times, int node, ls_times_basis *out);
+ls_status ls_times_predict_row(const ls_times_row *row, const ls_times_model *model, ls_prediction *out);
 /* From predictions of each row. LS_ERR_INPUT where a row cannot be predicted. */
 ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *model, ls_times_basis *out);
 /* As the first, for one row that was not measured: the layout of `like` with more or fewer replicas. */
@@ -126,6 +127,39 @@ typedef struct ls_times_answer {
 
 /* LS_ERR_INPUT where no sum of terms fits at all. */
 ls_status ls_times_explain(const ls_times *times, const ls_times_basis *basis, ls_times_answer *out);
+
+/* ---- against the prediction -------------------------------------------------------------------------------------- */
+
+/* Which one thing, other than the planner assumes it, turns its predictions into the times that were measured. */
+typedef enum ls_times_thing {
+    LS_THING_NONE, /* nothing: they are as predicted */
+    LS_THING_CHIP, /* all computing, by a factor; no rate above the chip's peak */
+    LS_THING_LINK, /* the bandwidth between nodes, or inside the node where there is one, at most that of the wire */
+    LS_THING_BUBBLE,
+    LS_THING_STRAGGLER, /* the slowest of n chips: computing · log2(n) */
+    LS_THING_SERIAL,    /* the same seconds in every step */
+    LS_THINGS
+} ls_times_thing;
+
+const char *ls_times_thing_name(ls_times_thing thing);
+
+typedef struct ls_times_deviation {
+    ls_times_thing thing;
+    double factor; /* of its predicted time, of bandwidth for the link, seconds of a step for the serial part; of a
+                      straggler: what each doubling of the chips adds to computing */
+    double error;  /* that remains: root of the mean square, relative */
+    double share;  /* of the time of the largest row, more than was predicted; below 0: less */
+    bool tested;
+    const char *why_not; /* what the rows would have to have */
+} ls_times_deviation;
+
+typedef struct ls_times_deviations {
+    int largest;                         /* row that shares are of */
+    ls_times_deviation thing[LS_THINGS]; /* best first; those that were not tested behind them */
+    bool decided;                        /* the second leaves clearly more */
+} ls_times_deviations;
+
+ls_status ls_times_deviate(const ls_times *times, const ls_times_model *model, ls_times_deviations *out);
 
 /* Two labels: which one term, changed, turns the times before into those after. */
 typedef struct ls_times_move {

@@ -13,9 +13,27 @@ ls_status ls_cuda_op_conv_weight_grad(ls_device *device, const ls_conv_call *cal
     return ls_conv_weight_grad(device, call);
 }
 
+/* Each under its name, for traces. */
+static const ls_gemm *product_of(const void *call) { return call; }
+static const ls_gemm *no_product(const void *call) {
+    (void)call;
+    return NULL;
+}
+#define PRODUCT_OF(call) _Generic((call), const ls_gemm * : product_of, default : no_product)(call)
+#define LS_CUDA_OP(name, call_type)                                                                                    \
+    static ls_status run_##name(ls_device *device, const call_type *call) {                                            \
+        bool is_asked = ls_cuda_ask(device, #name, PRODUCT_OF(call));                                                  \
+        ls_status status = ls_cuda_op_##name(device, call);                                                            \
+        if (is_asked) (void)ls_cuda_ask(device, NULL, NULL);                                                           \
+        return status;                                                                                                 \
+    }
+LS_OPS(LS_CUDA_OP)
+#undef LS_CUDA_OP
+
 const ls_ops ls_cuda_ops = {
-#define LS_CUDA_OP(name, call_type) .name = ls_cuda_op_##name,
+#define LS_CUDA_OP(name, call_type) .name = run_##name,
     LS_OPS(LS_CUDA_OP)
 #undef LS_CUDA_OP
+        .gemm_ends = ls_cuda_gemm_ends,
         .peak_flops_s = ls_cuda_peak_flops_s,
 };

@@ -1,0 +1,218 @@
+/* compare.c: `lockstep doctor A B`: what is different in run B, and which of it explains the difference in time.
+ *
+ * Times are compared by what they went to. The kind whose time changed most in the direction of the whole explains it,
+ * and of what was changed in options, layout and machine, what acts on that kind comes first. */
+#include "cli/doctor/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/print.h"
+
+enum { CHANGES_MAX = 64, SHOWN = 60 };
+
+typedef struct change {
+    const char *name, *from, *to;
+} change;
+
+typedef struct comparison {
+    const ls_run_log *run[2];
+    const ls_diagnosis *diagnosis[2];
+    change changed[CHANGES_MAX];
+    int count;
+    double ms[2][LS_USES]; /* of a step, with its part of what is between steps */
+    double all[2];
+    ls_use most; /* that explains the difference; LS_USES: there is none to explain */
+    char numbers[4][16];
+} comparison;
+
+/* ---- what changed ------------------------------------------------------------------------------------------------ */
+
+/* Names of a run, not of what it does. */
+static bool is_of_no_account(const char *name) {
+    static const char *const names[] = {"out", "resume", "fork", "trace", "log-level", "run", "config", "hash", NULL};
+    for (int i = 0; names[i]; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+static void add(comparison *c, const char *name, const char *from, const char *to) {
+    if (strcmp(from, to) != 0 && c->count < CHANGES_MAX) c->changed[c->count++] = (change){name, from, to};
+}
+
+static void find_changes(comparison *c) {
+    const ls_run_log *a = c->run[0], *b = c->run[1];
+    add(c, "cpu", a->start.cpu, b->start.cpu);
+    add(c, "device", a->start.device, b->start.device);
+    add(c, "version", a->start.version, b->start.version);
+    for (int i = 0; i < 2; i++) {
+        snprintf(c->numbers[i], sizeof c->numbers[i], "%d", c->run[i]->start.threads);
+        snprintf(c->numbers[2 + i], sizeof c->numbers[2 + i], "%d", c->diagnosis[i]->use.workers);
+    }
+    add(c, "threads of a worker", c->numbers[0], c->numbers[1]);
+    add(c, "workers", c->numbers[2], c->numbers[3]);
+    for (size_t i = 0; i < a->option_count; i++) {
+        const char *to = ls_run_log_option_get(b, a->options[i].name);
+        if (!is_of_no_account(a->options[i].name)) add(c, a->options[i].name, a->options[i].value, to ? to : "not set");
+    }
+    for (size_t i = 0; i < b->option_count; i++)
+        if (!is_of_no_account(b->options[i].name) && !ls_run_log_option_get(a, b->options[i].name))
+            add(c, b->options[i].name, "not set", b->options[i].value);
+}
+
+/* ---- what explains it -------------------------------------------------------------------------------------------- */
+
+static bool acts_on(const char *name, ls_use use) {
+    static const char *const of[LS_USES] = {
+        [LS_USE_COMPUTING] = " cpu device threads of a worker workers dp tp pp model preset seq global-batch precision "
+                             "matrix-unit recompute numerics audit check on-outlier threads version ",
+        [LS_USE_NETWORK] = " slow-link dp tp zero workers global-batch transport node-size sequence-parallel ",
+        [LS_USE_BUBBLE] = " pp schedule micro-batch virtual-stages stages global-batch ",
+        [LS_USE_IMBALANCE] = " shares stages dp pp workers pin ",
+        [LS_USE_INPUT] = " data augment seq global-batch ",
+        [LS_USE_CHECKPOINTS] = " save-every keep ",
+        [LS_USE_EVALUATION] = " eval-every eval-batches val-data ",
+        [LS_USE_HOST] = " workers threads of a worker threads dp tp pp pin cpu "};
+    char word[SHOWN];
+    snprintf(word, sizeof word, " %s ", name);
+    return strstr(of[use], word) != NULL;
+}
+
+/* What is between steps is a part of each. */
+static void divide(comparison *c) {
+    for (int i = 0; i < 2; i++) {
+        const ls_utilisation *u = &c->diagnosis[i]->use;
+        double steps = 1 - u->share[LS_USE_CHECKPOINTS] - u->share[LS_USE_EVALUATION];
+        c->all[i] = u->steps > 0 ? u->step_ms / steps : (double)NAN;
+        for (int k = 0; k < LS_USES; k++) c->ms[i][k] = c->all[i] * u->share[k];
+    }
+    double whole = c->all[1] - c->all[0], most = 0;
+    c->most = LS_USES;
+    if (!(fabs(whole) > .03 * c->all[0])) return;
+    for (int k = 0; k < LS_USES; k++) {
+        double part = (c->ms[1][k] - c->ms[0][k]) / whole;
+        if (part > most) most = part, c->most = (ls_use)k;
+    }
+}
+
+/* ---- the loss ---------------------------------------------------------------------------------------------------- */
+
+/* Index of the first step that both have with different losses, and of the last that both have; −1: none. */
+static void compare_losses(const comparison *c, long long *first, long long *last, double loss[2]) {
+    const ls_run_log *a = c->run[0], *b = c->run[1];
+    *first = *last = LS_RUN_NONE;
+    for (size_t i = 0, k = 0; i < a->step_count && k < b->step_count;) {
+        const ls_run_log_step *x = &a->steps[i], *y = &b->steps[k];
+        if (x->step != y->step) {
+            (x->step < y->step ? &i : &k)[0]++;
+            continue;
+        }
+        if (*first == LS_RUN_NONE && x->loss != y->loss) *first = x->step;
+        *last = x->step;
+        loss[0] = x->loss, loss[1] = y->loss;
+        i++, k++;
+    }
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+static void print_changes(const comparison *c) {
+    printf("what changed\n");
+    if (c->count == 0) printf("  nothing that was recorded: the same options, layout and machine\n");
+    for (int i = 0; i < c->count; i++)
+        printf("  %-22s %.*s -> %.*s\n", c->changed[i].name, SHOWN,
+               c->changed[i].from[0] ? c->changed[i].from : "not recorded", SHOWN,
+               c->changed[i].to[0] ? c->changed[i].to : "not recorded");
+}
+
+static void print_time(const comparison *c) {
+    printf("\ntime of a step, ms\n");
+    if (!(c->all[0] > 0) || !(c->all[1] > 0)) {
+        printf("  one of the runs did not record enough to compare\n");
+        return;
+    }
+    printf("  %-28s %10s %10s %10s\n", "", "first", "second", "change");
+    for (int k = 0; k < LS_USES; k++)
+        if (c->ms[0][k] > .001 * c->all[0] || c->ms[1][k] > .001 * c->all[1])
+            printf("  %-28s %10.1f %10.1f %+10.1f\n", ls_use_name((ls_use)k), c->ms[0][k], c->ms[1][k],
+                   c->ms[1][k] - c->ms[0][k]);
+    printf("  %-28s %10.1f %10.1f %+10.1f\n", "all", c->all[0], c->all[1], c->all[1] - c->all[0]);
+}
+
+static void print_loss(const comparison *c) {
+    long long first, last;
+    double loss[2];
+    compare_losses(c, &first, &last, loss);
+    printf("\nloss\n");
+    if (last == LS_RUN_NONE)
+        printf("  the runs have no step in common\n");
+    else if (first == LS_RUN_NONE)
+        printf("  the same bits in all steps that both have, up to step %lld: %.4f\n", last, loss[0]);
+    else
+        printf("  different from step %lld on; at step %lld %.4f and %.4f\n", first, last, loss[0], loss[1]);
+    for (int i = 0; i < 2; i++)
+        if (c->diagnosis[i]->cause_count > 0)
+            printf("  the %s run by itself: %s\n", i == 0 ? "first" : "second", c->diagnosis[i]->finding[0].title);
+}
+
+static void print_verdict(const comparison *c) {
+    double whole = c->all[1] - c->all[0];
+    printf("verdict: ");
+    if (c->most == LS_USES) {
+        printf("%s\n\n", c->all[0] > 0 && c->all[1] > 0 ? "both take the same time for a step, within 3 %"
+                                                        : "the times of these runs cannot be compared");
+        return;
+    }
+    printf("the second takes %.2f times as long for a step; %.0f %% of the difference is %s\n", c->all[1] / c->all[0],
+           100 * (c->ms[1][c->most] - c->ms[0][c->most]) / whole, ls_use_name(c->most));
+    bool any = false;
+    for (int i = 0; i < c->count; i++) {
+        if (!acts_on(c->changed[i].name, c->most)) continue;
+        printf("%s%s %.*s -> %.*s", any ? ", " : "  what was changed and acts on it: ", c->changed[i].name, SHOWN,
+               c->changed[i].from, SHOWN, c->changed[i].to);
+        any = true;
+    }
+    printf("%s\n\n", any ? "" : "  nothing that was changed acts on it: look at the machine and what else ran there");
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *change_json(const void *ctx, int i) {
+    const comparison *c = ctx;
+    return json_pack("{s:s, s:s, s:s, s:b}", "name", c->changed[i].name, "from", c->changed[i].from, "to",
+                     c->changed[i].to, "explains", c->most < LS_USES && acts_on(c->changed[i].name, c->most));
+}
+
+static json_t *use_json(const void *ctx, int k) {
+    const comparison *c = ctx;
+    return json_pack("{s:s, s:o, s:o}", "of", ls_use_name((ls_use)k), "first_ms", ls_cli_json_number(c->ms[0][k]),
+                     "second_ms", ls_cli_json_number(c->ms[1][k]));
+}
+
+static ls_status print_json(const char *first, const char *second, const comparison *c) {
+    long long differs, last;
+    double loss[2];
+    compare_losses(c, &differs, &last, loss);
+    return ls_cli_print_json(json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "first", ls_cli_json_path(first), "second",
+        ls_cli_json_path(second), "first_ms", ls_cli_json_number(c->all[0]), "second_ms", ls_cli_json_number(c->all[1]),
+        "explained_by", c->most < LS_USES ? json_string(ls_use_name(c->most)) : json_null(), "changed",
+        ls_cli_json_list(c->count, change_json, c), "time", ls_cli_json_list(LS_USES, use_json, c),
+        "losses_differ_from", differs == LS_RUN_NONE ? json_null() : json_integer((json_int_t)differs)));
+}
+
+ls_status ls_doctor_compare(const char *const name[2], const ls_run_log run[2], const ls_diagnosis diagnosis[2],
+                            bool json) {
+    static comparison c;
+    c = (comparison){.run = {&run[0], &run[1]}, .diagnosis = {&diagnosis[0], &diagnosis[1]}};
+    find_changes(&c);
+    divide(&c);
+    if (json) return print_json(name[0], name[1], &c);
+    printf("from %s to %s\n\n", name[0], name[1]);
+    print_verdict(&c);
+    print_changes(&c);
+    print_time(&c);
+    print_loss(&c);
+    return LS_OK;
+}

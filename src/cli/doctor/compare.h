@@ -1,0 +1,11 @@
+/* compare.h: `lockstep doctor A B`. */
+#ifndef LS_CLI_DOCTOR_COMPARE_H
+#define LS_CLI_DOCTOR_COMPARE_H
+
+#include "observe/diagnose/diagnose.h"
+
+/* `name`: the runs as the user named them. */
+ls_status ls_doctor_compare(const char *const name[2], const ls_run_log run[2], const ls_diagnosis diagnosis[2],
+                            bool json);
+
+#endif

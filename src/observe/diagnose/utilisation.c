@@ -1,0 +1,289 @@
+/* utilisation.c: what the time of a run went to, and which part of it is too much.
+ *
+ * A worker's step is computing and waiting. Of computing, reading the batch and standing in line for a core are told.
+ * Of waiting, three parts are found, in this order:
+ *
+ *     late       until the worker that computed longest in the step was done; its reason is what that worker did more:
+ *                computing (imbalance), reading (input), standing in line (host)
+ *     network    the others had come, bytes were under way
+ *     rest       in a pipeline the bubble; without one, workers that are late in turns: imbalance, or where they share
+ *                cores, their turns at them
+ *
+ * Between steps are evaluations and checkpoints. All are means over workers, as shares of the run's time.
+ *
+ * Cores that others use are no fault of the run: that is told as a note. A bubble is judged as if that time had not
+ * been: the schedule makes it at any speed, whereas workers that come late for want of a core make the rest longer. */
+#include <math.h>
+#include <string.h>
+
+#include "observe/diagnose/rules.h"
+
+enum { LEAST_STEPS = 5, LEAST_BETWEEN = 3 };
+static const double BUBBLE_LEAST = .15; /* however little is left of the time */
+
+static const struct {
+    const char *name;
+    ls_cause cause;
+    double least; /* share from which on it is a cause */
+} uses[LS_USES] = {
+    [LS_USE_COMPUTING] = {"computing", LS_CAUSES, 0},
+    [LS_USE_NETWORK] = {"waiting for the network", LS_CAUSE_NETWORK, .25},
+    [LS_USE_BUBBLE] = {"pipeline bubble", LS_CAUSE_BUBBLE, .25},
+    [LS_USE_IMBALANCE] = {"imbalance between workers", LS_CAUSE_IMBALANCE, .3},
+    [LS_USE_INPUT] = {"input", LS_CAUSE_INPUT, .15},
+    [LS_USE_CHECKPOINTS] = {"checkpoints", LS_CAUSE_CHECKPOINTS, .15},
+    [LS_USE_EVALUATION] = {"evaluation", LS_CAUSE_EVALUATION, .3},
+    [LS_USE_HOST] = {"host", LS_CAUSE_CORES, .3},
+};
+
+const char *ls_use_name(ls_use use) { return uses[use].name; }
+
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
+
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double above(double x) { return x > 0 ? x : 0; }
+static double told(float ms) { return isfinite(ms) ? (double)ms : 0; }
+
+typedef struct worker_step {
+    double busy, wait, net, input, queued, queued_wait, computing;
+} worker_step;
+
+static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u, int w) {
+    worker_step out = {.busy = told(ls_run_log_times(run, u, LS_USAGE_BUSY)[w]),
+                       .wait = told(ls_run_log_times(run, u, LS_USAGE_WAIT)[w])};
+    float net = ls_run_log_times(run, u, LS_USAGE_NET)[w];
+    out.net = isnan(net) ? out.wait : (double)net;
+    out.input = smaller(told(ls_run_log_times(run, u, LS_USAGE_INPUT)[w]), out.busy);
+    /* Busy without being on a core, it stood in line; the rest of that was while it waited. */
+    double queued = told(ls_run_log_times(run, u, LS_USAGE_QUEUED)[w]), work = out.busy - out.input;
+    float cpu = ls_run_log_times(run, u, LS_USAGE_CPU)[w];
+    out.queued = smaller(queued, isnan(cpu) ? work : above(work - (double)cpu));
+    out.queued_wait = smaller(queued - out.queued, out.wait);
+    out.net *= out.wait > 0 ? 1 - out.queued_wait / out.wait : 1;
+    out.wait -= out.queued_wait;
+    out.computing = out.busy - out.input - out.queued;
+    return out;
+}
+
+/* Adds to `ms` what the step of one worker went to. */
+static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest, double *ms) {
+    const ls_run_log *run = c->run;
+    double late = smaller(w->wait, above(longest->busy - w->busy)), rest = w->wait - late;
+    double computing = above(longest->computing - w->computing), input = above(longest->input - w->input),
+           queued = above(longest->queued - w->queued), more = computing + input + queued;
+    ms[LS_USE_COMPUTING] += w->computing;
+    ms[LS_USE_INPUT] += w->input + (more > 0 ? late * input / more : 0);
+    ms[LS_USE_HOST] += w->queued + w->queued_wait + (more > 0 ? late * queued / more : 0);
+    ms[LS_USE_IMBALANCE] += more > 0 ? late * computing / more : late;
+    double net = net_known || run->pp < 2 ? smaller(w->net, rest) : 0;
+    ms[LS_USE_NETWORK] += net;
+    ms[run->pp > 1 ? LS_USE_BUBBLE : run->start.crowded ? LS_USE_HOST : LS_USE_IMBALANCE] += rest - net;
+}
+
+/* Shares of the time of steps. False: too few were recorded. */
+static bool measure_steps(const ls_case *c, ls_utilisation *out) {
+    const ls_run_log *run = c->run;
+    int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
+    double ms[LS_USES] = {0}, all = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < run->usage_count; i++) {
+        const ls_run_log_usage *u = &run->usage[i];
+        worker_step longest = {0};
+        double mean = 0;
+        /* The first step warms up caches and pages. */
+        if (u->workers != workers || (i == 0 && !run->usage_of_trace)) continue;
+        for (int w = 0; w < workers; w++) {
+            worker_step one = read_worker(run, u, w);
+            if (one.busy > longest.busy) longest = one;
+            mean += (one.busy + one.wait + one.queued_wait) / workers;
+        }
+        out->net_is_known = isfinite(ls_run_log_times(run, u, LS_USAGE_NET)[0]) || workers == 1;
+        for (int w = 0; w < workers; w++) {
+            worker_step one = read_worker(run, u, w);
+            add_worker(c, out->net_is_known, &one, &longest, ms);
+        }
+        while (at + 1 < run->step_count && run->steps[at].step < u->step) at++;
+        double whole = at < run->step_count && run->steps[at].step == u->step ? run->steps[at].ms : (double)NAN;
+        if (!run->usage_of_trace && whole > mean) ms[LS_USE_HOST] += (whole - mean) * workers;
+        out->steps++;
+    }
+    for (int k = 0; k < LS_USES; k++) all += ms[k];
+    if (out->steps < LEAST_STEPS || !(all > 0)) return false;
+    out->workers = workers;
+    out->step_ms = all / workers / (double)out->steps;
+    for (int k = 0; k < LS_USES; k++) out->share[k] = ms[k] / all;
+    return true;
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+/* What is between steps takes its part of the whole. The checkpoint at the end of a run belongs to it, however short it
+ * was. */
+static void add_between(const ls_case *c, ls_utilisation *out) {
+    const ls_run_log *run = c->run;
+    double steps_ms = 0, saves_ms = 0, evals_ms = 0;
+    long long first = run->step_count > 0 ? run->steps[0].step : 0,
+              last = run->step_count > 0 ? run->steps[run->step_count - 1].step : 0;
+    for (size_t i = 1; i < run->step_count; i++)
+        if (run->steps[i].ms > 0) steps_ms += run->steps[i].ms;
+    for (size_t i = 0; i < run->save_count; i++)
+        if (run->saves[i].ms > 0 && run->saves[i].step >= first && run->saves[i].step < last)
+            saves_ms += run->saves[i].ms, out->saves++;
+    for (size_t i = 0; i < run->validation_count; i++)
+        if (run->validations[i].ms > 0 && run->validations[i].step < last)
+            evals_ms += run->validations[i].ms, out->evals++;
+    if (out->saves > 0) out->save_ms = saves_ms / (double)out->saves;
+    if (out->evals > 0) out->eval_ms = evals_ms / (double)out->evals;
+    double all = steps_ms + saves_ms + evals_ms;
+    if (!(all > 0) || !(steps_ms > 0)) return;
+    for (int k = 0; k < LS_USES; k++) out->share[k] *= steps_ms / all;
+    out->share[LS_USE_CHECKPOINTS] = saves_ms / all;
+    out->share[LS_USE_EVALUATION] = evals_ms / all;
+}
+
+/* ---- what is too much -------------------------------------------------------------------------------------------- */
+
+static bool is_too_much(const ls_case *c, ls_use use) {
+    const ls_utilisation *u = &c->out->use;
+    bool is_crowded = c->run->start.crowded;
+    double own = is_crowded || use != LS_USE_BUBBLE ? 1 : 1 - u->share[LS_USE_HOST];
+    if (use == LS_USE_COMPUTING || u->share[use] < uses[use].least * own) return false;
+    if (use == LS_USE_HOST) return is_crowded;
+    if (use == LS_USE_BUBBLE) return u->share[use] >= BUBBLE_LEAST;
+    if (use == LS_USE_CHECKPOINTS) return u->saves >= LEAST_BETWEEN;
+    if (use == LS_USE_EVALUATION) return u->evals >= LEAST_BETWEEN;
+    if (use == LS_USE_IMBALANCE) return !ls_case_find(c, LS_CAUSE_SLOW_WORKER);
+    return true;
+}
+
+/* So that it takes a fiftieth of the time; a number that people write. */
+static long long seldom(const ls_case *c, double one_ms) {
+    double steps = one_ms / c->out->use.step_ms * 50;
+    long long round = 1;
+    while ((double)round * 10 < steps) round *= 10;
+    return (double)round >= steps         ? round
+           : (double)(2 * round) >= steps ? 2 * round
+           : (double)(5 * round) >= steps ? 5 * round
+                                          : 10 * round;
+}
+
+static void describe_network(const ls_case *c, ls_finding *f) {
+    const ls_utilisation *u = &c->out->use;
+    const char *link = ls_run_log_option_get(c->run, "slow-link");
+    LS_TITLE(f, "workers wait for the network %.0f %% of the time", 100 * f->share);
+    if (u->net_is_known)
+        LS_EVIDENCE(f, "of a step of %.1f ms, bytes are under way for %.1f ms with all workers waiting for them",
+                    u->step_ms, u->step_ms * f->share);
+    else
+        LS_EVIDENCE(f,
+                    "of a step of %.1f ms, workers wait for %.1f ms though they compute for about as long: this run "
+                    "did not record whether bytes were under way meanwhile",
+                    u->step_ms, u->step_ms * f->share);
+    if (link && *link) LS_EVIDENCE(f, "the link is --slow-link %s", link);
+    LS_ACTION(f, "fewer workers, a faster link, or a larger --global-batch for each exchange of gradients");
+}
+
+static void describe_bubble(const ls_case *c, ls_finding *f) {
+    const ls_run_log *run = c->run;
+    const char *schedule = ls_run_log_option_get(run, "schedule");
+    double batch = ls_run_log_option_number(run, "global-batch"), micro = ls_run_log_option_number(run, "micro-batch");
+    LS_TITLE(f, "stages of the pipeline stand idle %.0f %% of the time", 100 * f->share);
+    if (run->micro > 0) micro = run->micro;
+    if (batch > 0 && micro > 0 && run->dp > 0)
+        LS_EVIDENCE(f, "%d stages, schedule %s, %.0f micro-batches of %.0f sequences in a step", run->pp,
+                    run->schedule[0] ? run->schedule
+                    : schedule       ? schedule
+                                     : "of the default",
+                    ceil(batch / run->dp / micro), micro);
+    LS_EVIDENCE(f, "of a step of %.1f ms, a worker waits %.1f ms for another stage that is not done",
+                c->out->use.step_ms, c->out->use.step_ms * f->share);
+    LS_ACTION(f, "more micro-batches (a smaller --micro-batch), --schedule 1f1b, or fewer stages (--pp)");
+}
+
+static void describe_imbalance(const ls_case *c, ls_finding *f) {
+    LS_TITLE(f, "workers wait for each other %.0f %% of the time: their work is not equally long", 100 * f->share);
+    LS_EVIDENCE(f, "of a step of %.1f ms, a worker waits %.1f ms until the last one has computed", c->out->use.step_ms,
+                c->out->use.step_ms * f->share);
+    int least = c->run->share[0], most = least;
+    for (int d = 1; d < c->run->dp; d++) {
+        if (c->run->share[d] < least) least = c->run->share[d];
+        if (c->run->share[d] > most) most = c->run->share[d];
+    }
+    if (least < most) LS_EVIDENCE(f, "the replicas have %d to %d gradient groups each (--shares)", least, most);
+    LS_ACTION(f, c->run->pp > 1
+                     ? "divide the blocks differently with --stages (layout.json has the current division)"
+                     : "--shares auto gives faster replicas more gradient groups without changing the result");
+}
+
+static void describe_between(const ls_case *c, ls_finding *f, bool is_save) {
+    const ls_utilisation *u = &c->out->use;
+    size_t count = is_save ? u->saves : u->evals;
+    double ms = is_save ? u->save_ms : u->eval_ms;
+    LS_TITLE(f, "%s take %.0f %% of the time", is_save ? "checkpoints" : "evaluations", 100 * f->share);
+    LS_EVIDENCE(f, "%zu %s of %.1f ms each, beside steps of %.1f ms", count, is_save ? "checkpoints" : "evaluations",
+                ms, u->step_ms);
+    LS_ACTION(f, "--%s %lld, which takes a fiftieth of the time%s", is_save ? "save-every" : "eval-every",
+              seldom(c, ms), is_save ? "" : "; or fewer --eval-batches");
+}
+
+static void describe_input(const ls_case *c, ls_finding *f) {
+    const ls_utilisation *u = &c->out->use;
+    LS_TITLE(f, "workers read input %.0f %% of the time", 100 * f->share);
+    LS_EVIDENCE(f, "of a step of %.1f ms, reading the batch takes %.1f ms", u->step_ms, u->step_ms * f->share);
+    LS_ACTION(f, "put --data on a local disk, or tokenize it once with lockstep tokenize; check what else reads there");
+}
+
+static void describe_cores(const ls_case *c, ls_finding *f) {
+    const ls_run_log_start *s = &c->run->start;
+    int workers = c->out->use.workers;
+    LS_TITLE(f, "workers wait for a core %.0f %% of the time: there are more of them than cores", 100 * f->share);
+    LS_EVIDENCE(f, "%d worker%s of %d thread%s share fewer cores, and take turns", workers, workers == 1 ? "" : "s",
+                s->threads, s->threads == 1 ? "" : "s");
+    LS_EVIDENCE(f,
+                "of a step of %.1f ms, a worker is ready to run but has no core for %.1f ms, or waits for one that has "
+                "none",
+                c->out->use.step_ms, c->out->use.step_ms * f->share);
+    LS_EVIDENCE(f, "the cores themselves are in use: fewer workers save what is exchanged, not what is computed");
+    LS_ACTION(f, "as many workers as there are cores, with --threads 1 each: the cores do the same work with less to "
+                 "exchange");
+}
+
+static void describe(const ls_case *c, ls_finding *f, ls_use use) {
+    switch (use) {
+    case LS_USE_NETWORK: describe_network(c, f); break;
+    case LS_USE_BUBBLE: describe_bubble(c, f); break;
+    case LS_USE_IMBALANCE: describe_imbalance(c, f); break;
+    case LS_USE_INPUT: describe_input(c, f); break;
+    case LS_USE_HOST: describe_cores(c, f); break;
+    default: describe_between(c, f, use == LS_USE_CHECKPOINTS);
+    }
+    if (use != LS_USE_HOST)
+        LS_EVIDENCE(f, "without it the same work would take %.0f %% less time: %.2f times as fast", 100 * f->share,
+                    1 / (1 - f->share));
+}
+
+/* Only the largest is named; the others are in the table of shares. */
+void ls_diagnose_time(ls_case *c) {
+    ls_utilisation *u = &c->out->use;
+    const ls_run_log *run = c->run;
+    ls_use worst = LS_USE_COMPUTING;
+    if (!measure_steps(c, u)) {
+        *u = (ls_utilisation){0};
+        return;
+    }
+    add_between(c, u);
+    for (int i = 0; i < c->out->finding_count; i++)
+        if (c->out->finding[i].cause == LS_CAUSE_SLOW_WORKER) c->out->finding[i].share = u->share[LS_USE_IMBALANCE];
+    for (int k = 0; k < LS_USES; k++)
+        if (is_too_much(c, (ls_use)k) && (worst == LS_USE_COMPUTING || u->share[k] > u->share[worst]))
+            worst = (ls_use)k;
+    if (!run->start.crowded && u->share[LS_USE_HOST] >= uses[LS_USE_HOST].least)
+        LS_TITLE(ls_note_add(c, LS_CAUSE_CORES, run->usage[0].step, run->usage[0].step, u->share[LS_USE_HOST]),
+                 "workers had no core to run on for %.0f %% of the time: something else uses this machine's cores",
+                 100 * u->share[LS_USE_HOST]);
+    if (worst == LS_USE_COMPUTING) return;
+    ls_finding *f = ls_finding_add(c, uses[worst].cause, run->usage[0].step, run->usage[run->usage_count - 1].step,
+                                   u->share[worst]);
+    f->share = u->share[worst];
+    describe(c, f, worst);
+}

@@ -1,0 +1,194 @@
+/* test_diagnose_time.c: what the time of a run went to, how it ended, and runs that are ruined from the start. */
+#include "diagnose_case.h"
+
+/* Steps of two workers, by kind: busy, waiting, network, input, in line, on a core. */
+typedef struct two {
+    double busy[2], wait[2], net[2], input[2], queued[2], cpu[2];
+} two;
+
+static void step_of(int s, const two *t) {
+    line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":%.3f,\"busy_ms\":[%.3f,%.3f],\"wait_ms\":[%.3f,%."
+         "3f],"
+         "\"net_ms\":[%.3f,%.3f],\"input_ms\":[%.3f,%.3f],\"queued_ms\":[%.3f,%.3f],\"cpu_ms\":[%.3f,%.3f]}",
+         s, calm(s), t->busy[0] + t->wait[0], t->busy[0], t->busy[1], t->wait[0], t->wait[1], t->net[0], t->net[1],
+         t->input[0], t->input[1], t->queued[0], t->queued[1], t->cpu[0], t->cpu[1]);
+}
+
+static void steps_of(two t) {
+    for (int s = 1; s <= 40; s++) step_of(s, &t);
+}
+
+static void share_is(ls_use use, double share) { assert_true(fabs(d.use.share[use] - share) < 1e-3); }
+
+static void test_network(void **state) {
+    (void)state;
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+    steps_of((two){.busy = {20, 20}, .wait = {80, 80}, .net = {78, 78}, .cpu = {20, 20}});
+    diagnose();
+    share_is(LS_USE_NETWORK, .78);
+    share_is(LS_USE_COMPUTING, .2);
+    share_is(LS_USE_IMBALANCE, .02);
+    const ls_finding *f = first_is(LS_CAUSE_NETWORK);
+    assert_true(fabs(f->share - .78) < 1e-3);
+}
+
+/* The same waiting, and nothing under way: in a pipeline the bubble, without one workers late in turns. */
+static void test_idle(void **state) {
+    (void)state;
+    layout("{\"dp\":1,\"tp\":1,\"pp\":2,\"shares\":\"8\",\"micro-batch\":4,\"schedule\":\"naive\"}");
+    options("{\"global-batch\":\"16\"}");
+    steps_of((two){.busy = {50, 50}, .wait = {50, 50}, .net = {2, 2}, .cpu = {50, 50}});
+    diagnose();
+    share_is(LS_USE_BUBBLE, .48);
+    assert_non_null(strstr(first_is(LS_CAUSE_BUBBLE)->evidence[0], "schedule naive, 4 micro-batches of 4"));
+    end(NULL);
+    begin(NULL);
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+    steps_of((two){.busy = {50, 50}, .wait = {50, 50}, .net = {2, 2}, .cpu = {50, 50}});
+    diagnose();
+    share_is(LS_USE_IMBALANCE, .48);
+    first_is(LS_CAUSE_IMBALANCE);
+}
+
+static void test_input(void **state) {
+    (void)state;
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+    /* One reads longer, and the other waits for it: that is input as well. */
+    steps_of((two){.busy = {40, 60}, .wait = {20, 0}, .input = {20, 40}, .cpu = {20, 20}});
+    diagnose();
+    share_is(LS_USE_INPUT, 80 / 120.0);
+    share_is(LS_USE_IMBALANCE, 0);
+    first_is(LS_CAUSE_INPUT);
+}
+
+/* Cores that others use are a note; workers that are too many are a cause. */
+static void test_cores(void **state) {
+    (void)state;
+    two t = {.busy = {90, 90}, .wait = {10, 10}, .net = {1, 1}, .queued = {65, 65}, .cpu = {30, 30}};
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+    steps_of(t);
+    diagnose();
+    share_is(LS_USE_HOST, .65);
+    share_is(LS_USE_COMPUTING, .3);
+    assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding_count == 1 && d.finding[0].is_note);
+    end(NULL);
+    begin(NULL);
+    layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+    line("{\"step\":1,\"started\":true,\"threads\":4,\"crowded\":true}");
+    steps_of(t);
+    diagnose();
+    first_is(LS_CAUSE_CORES);
+}
+
+/* Three of ten seconds; the one at the end counts for nothing. */
+static void test_between(void **state) {
+    (void)state;
+    for (int saves = 0; saves < 2; saves++) {
+        for (int s = 1; s <= 101; s++) {
+            line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100,\"input_ms\":[0],\"queued_ms\":[0],"
+                 "\"cpu_ms\":"
+                 "[100]}",
+                 s, calm(s));
+            if (saves && s % 10 == 0) line("{\"step\":%d,\"saved\":true,\"ms\":300}", s);
+            if (s == 101) line("{\"step\":%d,\"saved\":true,\"ms\":90000}", s);
+        }
+        diagnose();
+        if (saves) {
+            share_is(LS_USE_CHECKPOINTS, 3.0 / 13);
+            assert_non_null(strstr(first_is(LS_CAUSE_CHECKPOINTS)->action, "--save-every 200,"));
+        } else {
+            assert_true(d.verdict == LS_VERDICT_CLEAN && d.use.steps == 100);
+        }
+        end(NULL);
+        begin(NULL);
+    }
+}
+
+/* ---- how it ended ------------------------------------------------------------------------------------------------ */
+
+static void some_steps(const char *last) {
+    options("{\"steps\":\"100\"}");
+    line("{\"step\":1,\"started\":true,\"threads\":1}");
+    steps(1, 30);
+    line("{\"step\":30,\"saved\":true}");
+    steps(31, 37);
+    if (last) line("%s", last);
+    diagnose();
+}
+
+static void test_ending(void **state) {
+    (void)state;
+    some_steps(NULL);
+    assert_non_null(strstr(first_is(LS_CAUSE_ENDED)->title, "killed after step 37 of 100"));
+    assert_non_null(strstr(d.finding[0].evidence[1], "of step 30: 7 steps, 0.7 s"));
+    end(NULL), begin(NULL);
+    some_steps("{\"step\":37,\"stopped\":\"another worker failed\"}");
+    assert_non_null(strstr(first_is(LS_CAUSE_ENDED)->title, "at step 37 of 100: another worker failed"));
+    end(NULL), begin(NULL);
+    some_steps("{\"step\":37,\"stopped\":\"interrupted\"}");
+    assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding[0].is_note);
+    end(NULL), begin(NULL);
+    run.is_open = true;
+    some_steps(NULL);
+    assert_true(d.verdict == LS_VERDICT_CLEAN && strstr(d.finding[0].title, "still going"));
+}
+
+/* ---- ruined ------------------------------------------------------------------------------------------------------ */
+
+static void losses(double lr, double (*loss)(int)) {
+    for (int s = 1; s <= 40; s++)
+        line("{\"step\":%d,\"loss\":%.6f,\"norm\":%.3f,\"lr\":%g,\"ms\":100}", s, loss(s), 0.7 + 0.1 * sin(3.3 * s),
+             lr);
+}
+
+static double worse(int s) { return s < 2 ? 5.6 : 79 + sin(s); }
+static double blown(int s) { return s < 4 ? 5.6 : 5.6 + 1000 * exp(-s / 2.0) - .1 * (s > 20); }
+static double still(int s) { return 5.6 + .01 * sin(7.0 * s); }
+
+static void test_ruined(void **state) {
+    (void)state;
+    options("{\"lr\":\"0.5\",\"optimizer\":\"adamw\"}");
+    losses(.5, worse);
+    diagnose();
+    assert_non_null(strstr(first_is(LS_CAUSE_LR)->title, "above the 5.600 that it began with"));
+    assert_non_null(strstr(d.finding[0].action, "--lr 0.001 instead of 0.5"));
+    end(NULL), begin(NULL);
+    /* It came down again, but only to where guessing frequencies begins. */
+    line("{\"step\":1,\"started\":true,\"unigram_nats\":3.3}");
+    losses(3, blown);
+    diagnose();
+    first_is(LS_CAUSE_LR);
+    end(NULL), begin(NULL);
+    losses(0, still);
+    diagnose();
+    first_is(LS_CAUSE_LR_ZERO);
+    end(NULL), begin(NULL);
+    losses(.001, still); /* slow is not ruined */
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+}
+
+/* What overflows at such a rate would in any format. */
+static void test_wild(void **state) {
+    (void)state;
+    options("{\"lr\":\"900\",\"optimizer\":\"adamw\",\"precision\":\"fp16\"}");
+    for (int s = 1; s <= 30; s++) {
+        if (s > 2)
+            line("{\"step\":%d,\"event\":\"overflow\",\"scale\":%d,\"next_scale\":%d,\"tensor\":\"a.w\",\"block\":"
+                 "\"a\"}",
+                 s, 16 - s, 15 - s);
+        line("{\"step\":%d,\"loss\":%s,\"norm\":%s,\"lr\":900,\"ms\":5,\"scale\":%d%s}", s, s > 2 ? "\"nan\"" : "5.6",
+             s > 2 ? "\"inf\"" : "0.7", 16 - s, s > 2 ? ",\"skipped\":true" : "");
+    }
+    diagnose();
+    first_is(LS_CAUSE_LR);
+    assert_null(strstr(d.finding[0].action, "bf16"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_network), TEST(test_idle),   TEST(test_input),  TEST(test_cores),
+        TEST(test_between), TEST(test_ending), TEST(test_ruined), TEST(test_wild),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
