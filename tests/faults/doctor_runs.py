@@ -158,7 +158,7 @@ KINDS = {
 
 def one(program, folder, kind, seed):
     draw = random.Random(f"{seed} {kind}")
-    place = os.path.join(folder, f"{kind.replace(' ', '-')}{seed}")
+    place = os.path.join(folder, f"{kind.replace(' ', '-').replace(',', '')}{seed}")  # a comma would make two files of --data
     os.makedirs(place)
     try:
         model = write_model(place, arch=draw.choice(("llama", "gpt2")), **SHAPE)

@@ -65,8 +65,9 @@ static void find_changes(comparison *c) {
 
 static bool acts_on(const char *name, ls_use use) {
     static const char *const of[LS_USES] = {
-        [LS_USE_COMPUTING] = " cpu device threads of a worker workers dp tp pp model preset seq global-batch precision "
-                             "matrix-unit recompute numerics audit check on-outlier threads version ",
+        [LS_USE_COMPUTING] =
+            (" cpu device threads of a worker workers dp tp pp model preset seq global-batch precision "
+             "matrix-unit recompute numerics audit check on-outlier threads version "),
         [LS_USE_NETWORK] = " slow-link dp tp zero workers global-batch transport node-size sequence-parallel ",
         [LS_USE_BUBBLE] = " pp schedule micro-batch virtual-stages stages global-batch ",
         [LS_USE_IMBALANCE] = " shares stages dp pp workers pin ",

@@ -19,7 +19,7 @@ typedef enum ls_cause {
     LS_CAUSE_OUTLIER, /* gradient groups that stand out */
     LS_CAUSE_LOST_UPDATES,
     LS_CAUSE_UNDERFLOW,
-    LS_CAUSE_LR,      /* a learning rate that is too high */
+    LS_CAUSE_LR, /* a learning rate that is too high */
     LS_CAUSE_LR_ZERO,
     LS_CAUSE_UNKNOWN, /* the run broke, and what was recorded does not tell why */
     LS_CAUSE_ENDED,   /* before its last step, by no fault of its numbers */

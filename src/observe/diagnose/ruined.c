@@ -115,15 +115,17 @@ void ls_diagnose_ruined(ls_case *c) {
     if (s->count < LEAST_STEPS || ls_case_find(c, LS_CAUSE_LR) || ls_case_find(c, LS_CAUSE_FAULT)) return;
     course how = look(s);
     bool worse = how.end > WORSE * how.first && how.end > how.first + WORSE_BY;
-    bool blown = how.top > BLOWN * how.first && how.end > bound(c, how.first);
+    /* A rate that blew it up is too high even where it came down with the rate. */
+    bool is_wild = ls_case_is_adamw(c) && s->peak_lr >= WILD_LR;
+    bool blown = how.top > BLOWN * how.first && (is_wild || how.end > bound(c, how.first));
     if (!worse && !blown) return;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, how.up_step, s->at[s->count - 1].step, how.end / how.first);
     if (worse)
         LS_TITLE(f, "learning rate too high: the loss ends at %.3f, above the %.3f that it began with", how.end,
                  how.first);
     else
-        LS_TITLE(f, "learning rate too high: the loss rose from %.3f to %.3f, and ends at %.3f with nothing learned",
-                 how.first, how.top, how.end);
+        LS_TITLE(f, "learning rate too high: the loss rose from %.3f to %.3f at once, and ends at %.3f%s", how.first,
+                 how.top, how.end, how.end > bound(c, how.first) ? " with nothing learned" : "");
     if (how.top > how.first) LS_EVIDENCE(f, "its highest is %.4g, at step %lld", how.top, how.top_step);
     add_unigram(c, f, how.end);
     if (s->peak_lr > 0) LS_EVIDENCE(f, "the learning rate was up to %.3g", s->peak_lr);

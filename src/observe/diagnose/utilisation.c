@@ -19,7 +19,7 @@
 #include "observe/diagnose/rules.h"
 
 enum { LEAST_STEPS = 5, LEAST_BETWEEN = 3 };
-static const double BUBBLE_LEAST = .15; /* however little is left of the time */
+static const double BUBBLE_LEAST = .12; /* however little is left of the time */
 
 static const struct {
     const char *name;
