@@ -507,6 +507,7 @@ static const ls_ops fake_ops = {
 #define OP(name, call_type) .name = name##_late,
     LS_OPS(OP)
 #undef OP
+        .gemm_ends = ls_gemm_ends_never,
         .peak_flops_s = peak_flops_s,
 };
 
