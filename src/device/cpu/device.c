@@ -172,7 +172,7 @@ static const ls_ops cpu_ops = {
     LS_OPS(LS_CPU_OP)
 #undef LS_CPU_OP
         .gemm_ends = ls_gemm_ends_never,
-        .peak_flops_s = peak_flops_s};
+    .peak_flops_s = peak_flops_s};
 
 ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, const ls_memory_source *memory,
                                   ls_device **out) {

@@ -508,7 +508,7 @@ static const ls_ops fake_ops = {
     LS_OPS(OP)
 #undef OP
         .gemm_ends = ls_gemm_ends_never,
-        .peak_flops_s = peak_flops_s,
+    .peak_flops_s = peak_flops_s,
 };
 
 ls_status ls_device_open_fake(ls_device **out) {
