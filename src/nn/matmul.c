@@ -43,7 +43,7 @@ ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param 
 /* Whether the device makes the whole of it at once. Whoever looks at what a product gives, or spoils it, does so before
  * anything follows. */
 static bool ends_at_once(const ls_nn *nn, const ls_gemm *call) {
-    return !nn->made.take && !ls_fault_spoil && nn->ops->gemm_ends && nn->ops->gemm_ends(nn->device, call);
+    return !nn->made.take && !ls_fault_spoil && nn->ops->gemm_ends(nn->device, call);
 }
 
 ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x, const ls_param *w,

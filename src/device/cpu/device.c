@@ -171,7 +171,8 @@ static const ls_ops cpu_ops = {
 #define LS_CPU_OP(name, call_type) .name = ls_cpu_op_##name,
     LS_OPS(LS_CPU_OP)
 #undef LS_CPU_OP
-        .peak_flops_s = peak_flops_s};
+        .gemm_ends = ls_gemm_ends_never,
+    .peak_flops_s = peak_flops_s};
 
 ls_status ls_device_open_cpu_pool(ls_pool *pool, const ls_kernels *kernels, const ls_memory_source *memory,
                                   ls_device **out) {

@@ -507,7 +507,8 @@ static const ls_ops fake_ops = {
 #define OP(name, call_type) .name = name##_late,
     LS_OPS(OP)
 #undef OP
-        .peak_flops_s = peak_flops_s,
+        .gemm_ends = ls_gemm_ends_never,
+    .peak_flops_s = peak_flops_s,
 };
 
 ls_status ls_device_open_fake(ls_device **out) {

@@ -229,6 +229,7 @@ static ls_status find_bad(ls_device *d, const ls_find_bad_call *c) {
 }
 
 static const ls_ops ops = {.gemm = gemm,
+                           .gemm_ends = ls_gemm_ends_never,
                            .norm_forward = norm_forward,
                            .norm_backward = norm_backward,
                            .norm_params = norm_params,

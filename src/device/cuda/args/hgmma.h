@@ -14,8 +14,8 @@ enum {
 };
 
 /* Steps that lie in shared memory or are on their way, by columns of a tile: beside what waits to be stored. */
-#define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : 4)
-#define LS_CUDA_HGMMA_STAGED(n) ((n) == 192 ? 3 : 2) /* stores of a warp */
+#define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : (n) == 192 ? 4 : 3)
+#define LS_CUDA_HGMMA_STAGED(n) ((n) / 64) /* stores of a warp: all of a tile of 16-bit numbers */
 #define LS_CUDA_HGMMA_SHARED(n)                                                                                        \
     (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
      8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)

@@ -8,7 +8,8 @@ enum {
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
     TILES = 3,
-    END_TILE = 1, /* of hgmma_act.cu */
+    END_TILE = 1,          /* of hgmma_act.cu */
+    END_GELU_K_MIN = 1024, /* with shorter chains a product and GELU apart are as fast (measured) */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
@@ -22,6 +23,8 @@ enum {
 #define SET_PER_BYTE 0.025  /* sums that go to memory or come back */
 #define MEMORY_PER_BYTE 0.06
 #define LAUNCH_CYCLES 4000.0
+#define CUT_FACTOR                                                                                                     \
+    1.04 /* blocks whose tiles are cut are at other k at a time, and the second cache holds less for all */
 
 typedef struct tile_kind {
     size_t n;
@@ -142,8 +145,9 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
     if (!p->are_apart && g->accumulate) unit += set * SET_PER_BYTE;
     if (!p->are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
     if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(slices - 1);
-    double cost = p->is_cut ? (double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES
-                            : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
+    double cost =
+        p->is_cut ? ((double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES) * CUT_FACTOR
+                  : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
     if (p->are_apart)
         cost += LAUNCH_CYCLES + all * sizeof(float) * (2 * slices + 1 + g->siblings) * MEMORY_PER_BYTE /
                                     (double)ls_cuda_processors(device);
@@ -261,19 +265,19 @@ static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *bes
     return true;
 }
 
-/* Pieces of 16 bytes that belong together. */
-static bool is_in_pieces(const ls_gemm *g) {
+/* Pieces of 16 bytes that belong together, and long chains. */
+static bool end_pays(const ls_gemm *g) {
     const size_t piece = ALIGN_BYTES / sizeof(uint16_t);
     if (!is_aligned(g->c, g->dtype, g->ldc) || !is_aligned(g->y, g->dtype, 0) || !is_aligned(g->pre, g->dtype, 0))
         return false;
-    return g->n % piece == 0 &&
+    return g->n % piece == 0 && (g->end != LS_GEMM_GELU || g->k >= END_GELU_K_MIN) &&
            (g->end != LS_GEMM_GATED_GRAD || (g->gate && g->gate % piece == 0 && g->n % g->gate == 0));
 }
 
 bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g) {
     hgmma_plan plan;
     return !ls_cuda_computes_otherwise(device) && g->form == LS_GEMM_NT && slices_of(g) == 1 && !g->accumulate &&
-           !g->siblings && g->c_dtype == g->dtype && is_in_pieces(g) &&
+           !g->siblings && g->c_dtype == g->dtype && end_pays(g) &&
            (double)g->m * (double)g->n >= (double)ls_cuda_processors(device) * (double)(BM * tiles[END_TILE].n) &&
            ls_cuda_hgmma_takes(device, g) && period_of(g) == g->k && choose_end_plan(device, g, &plan);
 }

@@ -35,5 +35,5 @@ const ls_ops ls_cuda_ops = {
     LS_OPS(LS_CUDA_OP)
 #undef LS_CUDA_OP
         .gemm_ends = ls_cuda_gemm_ends,
-        .peak_flops_s = ls_cuda_peak_flops_s,
+    .peak_flops_s = ls_cuda_peak_flops_s,
 };
