@@ -144,7 +144,6 @@ static ls_status step(ls_request *r) {
     case EXPOSE:
         LS_TRY(expose(r));
         ls_request_publish(r, 1);
-        ls_span_end(ls_span_begin("comm", "expose"), (int64_t)r->number);
         r->phase = RUN;
         break;
     case RUN:
