@@ -5,7 +5,7 @@
 
 #include "gpu_kernels.h"
 
-enum { ELEMS = 1 << 27, TOKENS = 1024, F = 4, H = 2 }; /* the last: bytes of a number */
+enum { ELEMS = 1 << 27, TOKENS = 1024, HGMMA_TOKENS = 64, F = 4, H = 2 }; /* the last: bytes of a number */
 
 static const char *wanted; /* names begin so; NULL: all */
 
@@ -53,7 +53,7 @@ static ls_status flat_rows(bench *b) {
     LS_TRY(row(b, "tree_sum/4/bf16", 4 * H + F, n, run_tree_sum, &(ls_tree_sum_call){b->c, half, LS_BF16, 4, n}));
     ls_count_call count = {(int64_t *)(void *)b->d, b->a, 1, LS_BF16, n};
     LS_TRY(row(b, "count/f32", F, n, run_count, &count));
-    LS_TRY(row(b, "square_sums/f32", F, n, run_square_sums, &(ls_square_sums_call){(int64_t *)(void *)b->d, b->a, n}));
+    LS_TRY(row(b, "square_sums/f32", F, n, run_square_sums, &(ls_square_sums_call){(int64_t *)(void *)b->d, &(ls_square_piece){b->a, n}, 1}));
     ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 1, 1e-4f, 0.9f, 0.1f, 0.95f, 0.05f, 1, 1e-8f, 0.999f, 0, 0, false};
     ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 1, .rate = 1e-4f, .momentum = 0.9f};
     ls_update_call update = {.w = b->c, .moment = {b->c + n, b->c + 2 * n}, .g = b->a, .step = &adamw, .n = n};
@@ -64,6 +64,12 @@ static ls_status flat_rows(bench *b) {
     LS_TRY(row(b, "adamw/bf16", 7 * F + H, n, run_update, &update));
     update.step = &sgd, update.copy = NULL, update.moment[1] = NULL;
     return row(b, "sgd/f32", 5 * F, n, run_update, &update);
+}
+
+/* All sequences in one group; 16 bits are those of the unit hgmma, whose chains are short. */
+static ls_token_groups groups_of(const size_t *bounds, ls_dtype type) {
+    return (ls_token_groups){
+        .T = TOKENS, .slices = 2, .groups = 1, .bounds = bounds, .block = type == LS_F32 ? 0 : HGMMA_TOKENS};
 }
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
@@ -101,7 +107,7 @@ static ls_status act_rows(bench *b, ls_dtype type) {
         LS_TRY(row(b, "bias_gelu_forward/f32", 3 * F, m, run_bias_gelu_forward, &both));
     }
     const size_t sequences = m / WIDE / TOKENS, bounds[] = {0, sequences};
-    const ls_token_groups groups = {.T = TOKENS, .slices = 2, .groups = 1, .bounds = bounds};
+    const ls_token_groups groups = groups_of(bounds, type);
     ls_bias_grad_call grad = {b->d, dy, type, WIDE, WIDE, &groups};
     snprintf(name, sizeof name, "bias_grad/%s", t);
     return row(b, name, e, sequences * TOKENS * WIDE, run_bias_grad, &grad);
@@ -146,7 +152,7 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
     const double e = is_half ? H : F;
     const size_t sequences = ELEMS / columns / TOKENS, rows = sequences * TOKENS, n = rows * columns;
     const size_t bounds[] = {0, sequences};
-    const ls_token_groups groups = {.T = TOKENS, .slices = 2, .groups = 1, .bounds = bounds};
+    const ls_token_groups groups = groups_of(bounds, type);
     ls_norm_call call = {.rows = rows,
                          .C = columns,
                          .rms = rms,
@@ -194,17 +200,17 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
 
 static ls_status loss_row(bench *b, size_t columns, size_t stride, size_t slices, ls_dtype type) {
     static int32_t ids[ROWS];
-    size_t bounds[9];
+    size_t bounds[9], fit = (size_t)ROWS * V_PADDED / stride, rows = fit < ROWS ? fit : ROWS;
     for (size_t i = 0; i <= slices; i++) bounds[i] = i * columns / slices;
-    for (size_t i = 0; i < ROWS; i++) ids[i] = (int32_t)(i * 2654435761u % columns);
-    ls_loss_call call = {.rows = ROWS, .z = b->a, .z_stride = stride, .bounds = bounds, .slices = slices};
+    for (size_t i = 0; i < rows; i++) ids[i] = (int32_t)(i * 2654435761u % columns);
+    ls_loss_call call = {.rows = rows, .z = b->a, .z_stride = stride, .bounds = bounds, .slices = slices};
     call.targets = (int32_t *)(void *)b->d, call.loss = b->d + ROWS;
     call.dz = b->c, call.dz_dtype = type, call.dz_stride = stride * F / (type == LS_F32 ? F : H), call.g = 0x1p-14f;
     LS_TRY(ls_device_copy_in(b->device, b->d, ids, sizeof ids));
     char name[80];
     snprintf(name, sizeof name, "loss/%zu+%zu/slices=%zu/%s", columns, stride - columns, slices,
              type == LS_F32 ? "f32" : "bf16");
-    return row(b, name, F + (type == LS_F32 ? F : H), (size_t)ROWS * columns, run_loss_rows, &call);
+    return row(b, name, F + (type == LS_F32 ? F : H), rows * columns, run_loss_rows, &call);
 }
 
 static ls_status loss_rows(bench *b) {
@@ -213,7 +219,8 @@ static ls_status loss_rows(bench *b) {
     LS_TRY(loss_row(b, V, V_PADDED, 1, LS_F32));
     LS_TRY(loss_row(b, V, V, 2, LS_BF16));
     LS_TRY(loss_row(b, V, V_PADDED, 2, LS_BF16));
-    return loss_row(b, 32000, 32000, 2, LS_BF16);
+    LS_TRY(loss_row(b, 32000, 32000, 2, LS_BF16));
+    return loss_row(b, 128256, 128256, 2, LS_BF16);
 }
 
 ls_status measure_memory(bench *b, const char *only) {

@@ -1,6 +1,7 @@
 /* gpu_products.c: rates of 16-bit products of the unit hgmma on a GPU, at the sizes of GPT-2 124M (64 sequences of 1024
  * tokens), GPT-2 1.5B (8 of 1024) and a Llama of 1B (8 of 4096), in TFLOP/s: forward, gradients of inputs (in two
- * slices where a layer is cut so) and of weights (in groups of sequences).
+ * slices where a layer is cut so) and of weights (in groups of sequences); and products that end with GELU, or with its
+ * slope and GELU once more, at once and apart.
  *
  *     gpu_products [--json] [GPU]
  *
@@ -22,7 +23,7 @@ enum { ROUNDS = 4, AT_ONCE = 10, RANDOM_ELEMS = 1 << 22 };
 typedef struct bench {
     ls_device *device;
     bool is_json;
-    void *a, *b, *c;
+    void *a, *b, *c, *y;
 } bench;
 
 /* Numbers as models have them: zeros would need less power, and so run faster. */
@@ -40,11 +41,29 @@ static ls_status fill(ls_device *device, uint16_t *to, size_t elems) {
     return status;
 }
 
-static ls_status report(bench *b, const char *name, const ls_gemm *g) {
-    double least = 0, flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+/* What is measured: a matmul, and with is_apart the activation behind it by itself. */
+typedef struct work {
+    ls_gemm g;
+    bool is_apart;
+} work;
+
+static ls_status run_work(bench *b, const work *w) {
+    ls_gemm g = w->g;
+    if (!w->is_apart) return b->device->ops->gemm(b->device, &g);
+    g.end = LS_GEMM_END_NONE;
+    LS_TRY(b->device->ops->gemm(b->device, &g));
+    ls_act_call act = {.fn = LS_ACT_GELU, .act = g.dtype, .n = g.m * g.n, .y = g.y, .x = g.pre ? g.pre : g.c};
+    LS_TRY(b->device->ops->act_forward(b->device, &act));
+    if (!g.pre) return LS_OK;
+    act.y = g.c, act.dy = g.c;
+    return b->device->ops->act_backward(b->device, &act);
+}
+
+static ls_status report(bench *b, const char *name, const work *w) {
+    double least = 0, flops = 2.0 * (double)w->g.m * (double)w->g.n * (double)w->g.k;
     for (int round = 0; round <= ROUNDS; round++) {
         double begin = ls_clock_seconds();
-        for (int i = 0; i < AT_ONCE; i++) LS_TRY(b->device->ops->gemm(b->device, g));
+        for (int i = 0; i < AT_ONCE; i++) LS_TRY(run_work(b, w));
         LS_TRY(ls_device_finish(b->device));
         double seconds = (ls_clock_seconds() - begin) / AT_ONCE;
         if (round == 1 || (round > 1 && seconds < least)) least = seconds; /* the first round loads the kernel */
@@ -78,7 +97,24 @@ static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m
                  .bounds = slices > 1 ? bounds : NULL};
     char name[96];
     snprintf(name, sizeof name, "hgmma/%s/%s/%zux%zux%zu/slices=%d", what, forms[form], m, n, k, slices);
-    return report(b, name, &g);
+    return report(b, name, &(work){.g = g});
+}
+
+/* A layer's way in, or the gradient of its way out, with what follows: 2 tensors are written, of which pre is one or is
+ * read. */
+static ls_status measure_end(bench *b, const char *what, ls_gemm_end end, size_t m, size_t n, size_t k) {
+    work w = {.g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k}};
+    w.g.a = b->a, w.g.b = b->b, w.g.c = b->c, w.g.y = b->y;
+    w.g.lda = w.g.ldb = k, w.g.ldc = n, w.g.c_dtype = LS_BF16, w.g.end = end;
+    if (end == LS_GEMM_GELU_GRAD) w.g.pre = (const uint16_t *)b->a + m * k;
+    for (int i = 0; i < 2; i++) {
+        char name[96];
+        w.is_apart = i == 1;
+        snprintf(name, sizeof name, "hgmma/%s/NT/%zux%zux%zu/%s%s", what, m, n, k,
+                 end == LS_GEMM_GELU ? "gelu" : "gelu_grad", w.is_apart ? "/apart" : "");
+        if (w.is_apart || b->device->ops->gemm_ends(b->device, &w.g)) LS_TRY(report(b, name, &w));
+    }
+    return LS_OK;
 }
 
 /* A layer of `in` to `out` numbers: W is [out][in] where its rows are cut between workers, and [in][out] where its
@@ -106,13 +142,17 @@ static ls_status run(bench *b) {
         {"llama-in", 32768, 2048, 16384, 4},
     };
     enum { LAYERS = sizeof layers / sizeof *layers };
-    void **tensors[] = {&b->a, &b->b, &b->c};
+    void **tensors[] = {&b->a, &b->b, &b->c, &b->y};
     const size_t elems = (size_t)1 << 30;
-    for (int i = 0; i < 3; i++) LS_TRY(ls_device_alloc(b->device, elems * sizeof(uint16_t), tensors[i]));
+    for (int i = 0; i < 4; i++) LS_TRY(ls_device_alloc(b->device, elems * sizeof(uint16_t), tensors[i]));
     LS_TRY(fill(b->device, b->a, elems));
     LS_TRY(fill(b->device, b->b, elems));
+    for (int end = LS_GEMM_GELU; end <= LS_GEMM_GELU_GRAD; end++) {
+        LS_TRY(measure_end(b, "124M-in", (ls_gemm_end)end, 65536, 3072, 768));
+        LS_TRY(measure_end(b, "1.5B-in", (ls_gemm_end)end, 8192, 6400, 1600));
+    }
     for (size_t i = 0; i < LAYERS; i++) LS_TRY(measure_layer(b, &layers[i]));
-    for (int i = 0; i < 3; i++) ls_device_free(b->device, *tensors[i]);
+    for (int i = 0; i < 4; i++) ls_device_free(b->device, *tensors[i]);
     return LS_OK;
 }
 

@@ -11,12 +11,40 @@
 
 /* ---- a machine that was measured --------------------------------------------------------------------------------- */
 
+/* From here on `machine` is the GPUs of the one that was measured. */
+static ls_status take_gpus(ls_plan *plan) {
+    ls_native_machine *gpus = malloc(sizeof *gpus);
+    if (!gpus) return ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of a machine");
+    ls_status status = ls_native_on_gpus(&plan->machine, gpus);
+    if (status == LS_OK) plan->machine = *gpus;
+    free(gpus);
+    return status;
+}
+
+/* What train would do there: on GPUs where the file has them and --device does not say otherwise, with the matrix unit
+ * of those. */
+static ls_status resolve_there(ls_plan *plan) {
+    ls_options own = *plan->options;
+    ls_device_choice chosen = {0};
+    bool is_auto = strcmp(own.device, "auto") == 0;
+    if (!is_auto)
+        LS_TRY(ls_options_blame(&own, LS_OPT_device, ls_device_choose(own.device, 1, LS_UNIT_CHAIN, &chosen)));
+    bool on_gpus = is_auto ? plan->machine.gpu.rates.workers > 0 : ls_device_is_gpu(own.device);
+    if (on_gpus) LS_TRY(ls_options_blame(&own, LS_OPT_device, take_gpus(plan)));
+    if (on_gpus && !(plan->machine.gpu.unit_flops_per_second > 0)) {
+        own.matrix_unit = LS_UNIT_CHAIN;
+        own.source[LS_OPT_matrix_unit].origin = LS_ORIGIN_FLAG;
+    }
+    own.device = on_gpus ? "cuda" : "cpu";
+    return ls_settings_resolve(&own, &plan->question.task.shape, &plan->settings);
+}
+
 static ls_status search_native(ls_plan *plan, const json_t *measured) {
     const ls_options *o = plan->options;
     ls_layout_request request;
     json_t *file = NULL;
     LS_TRY(ls_native_machine_from_json(o->cluster, measured, &plan->machine));
-    LS_TRY(ls_settings_resolve(o, &plan->question.task.shape, &plan->settings));
+    LS_TRY(resolve_there(plan));
     LS_TRY(ls_layout_request_from_options(o, &file, &request));
     if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
     ls_native_task task = ls_native_task_of(&plan->settings, &plan->machine);
@@ -27,13 +55,15 @@ static ls_status search_native(ls_plan *plan, const json_t *measured) {
 
 /* A launcher's workers can be joined once, which is for training. */
 static ls_status get_machine(ls_plan *plan, ls_plan_say say, void *ctx) {
-    ls_probe_options probe = {.no_pin = !plan->options->pin, .say = say, .ctx = ctx};
+    const char *device = plan->settings.options.device;
+    ls_probe_options probe = {.no_pin = !plan->options->pin, .device = device, .say = say, .ctx = ctx};
+    bool on_gpus = ls_device_is_gpu(device);
     char path[PATH_MAX];
     if (ls_launcher_place().size == 0)
         return ls_probe_file_get(&probe, plan->options->probe_again, &plan->machine, &plan->measured_now);
     LS_TRY(ls_probe_file_path(path));
     if (!ls_file_exists(path) || ls_probe_file_read(path, &plan->machine) != LS_OK ||
-        !ls_probe_is_current(&plan->machine))
+        !ls_probe_is_current(&plan->machine) || (on_gpus && !ls_probe_gpu_is_current(device, &plan->machine.gpu)))
         return ls_fail(LS_ERR_INPUT, "--auto-layout: this machine has not been measured yet; run lockstep probe "
                                      "first, without mpirun or srun");
     return LS_OK;
@@ -42,11 +72,17 @@ static ls_status get_machine(ls_plan *plan, ls_plan_say say, void *ctx) {
 ls_status ls_plan_complete(const ls_options *options, const ls_settings *settings, ls_plan_say say, void *ctx,
                            ls_layout_request *request, ls_plan **out) {
     ls_plan *plan = *out = calloc(1, sizeof *plan);
+    const char *device = settings->options.device;
     if (!plan) return ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of a machine");
     plan->options = options;
     plan->is_native = true;
     plan->settings = *settings;
+    if (ls_device_is_gpu(device)) LS_TRY(ls_options_blame(options, LS_OPT_device, ls_probe_gpu_check(device)));
     LS_TRY(get_machine(plan, say, ctx));
+    if (ls_device_is_gpu(device)) {
+        if (!plan->measured_now) LS_TRY(ls_probe_gpu_refresh(device, &plan->machine.gpu));
+        LS_TRY(take_gpus(plan));
+    }
     return ls_native_complete(&plan->machine, settings, request, &plan->found);
 }
 
@@ -63,6 +99,7 @@ ls_status ls_plan_probe(const ls_options *o, ls_plan_say say, char path[PATH_MAX
     ls_device_choice chosen;
     LS_TRY(ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, 1, LS_UNIT_CHAIN, &chosen)));
     probe.device = chosen.name;
+    if (ls_device_is_gpu(chosen.name)) LS_TRY(ls_options_blame(o, LS_OPT_device, ls_probe_gpu_check(chosen.name)));
     LS_TRY(ls_probe_run(&probe, machine, first));
     return *first ? ls_probe_file_write(path, machine) : LS_OK;
 }
@@ -84,8 +121,13 @@ static ls_status find(ls_plan *plan) {
     json_t *measured = NULL;
     LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));
     plan->is_native = measured && plan->question.task.cluster.sites == 1 && !plan->options->stack;
-    ls_status status =
-        plan->is_native ? search_native(plan, measured) : ls_plan_answer_find(&plan->question, &plan->answer);
+    bool names_device = plan->options->source[LS_OPT_device].origin == LS_ORIGIN_FLAG;
+    ls_status status = !plan->is_native && names_device
+                           ? ls_options_fail(plan->options, LS_OPT_device,
+                                             "applies only to a file of lockstep probe, which says what a "
+                                             "machine has; leave it out")
+                       : plan->is_native ? search_native(plan, measured)
+                                         : ls_plan_answer_find(&plan->question, &plan->answer);
     json_decref(measured);
     return status;
 }

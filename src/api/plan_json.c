@@ -225,13 +225,14 @@ static ls_status native_choice_to_json(const ls_plan *plan, const ls_native_choi
     const ls_prediction *p = &c->prediction;
     json_t *workers = NULL;
     ls_status status = workers_to_json(plan, &c->layout, &workers);
-    double lacks = p->memory_bytes - p->capacity_bytes;
+    double lacks = p->memory_bytes - p->capacity_bytes, peak = ls_native_peak(&plan->machine, &plan->settings.policy);
     *out = json_pack("{s:o, s:o, s:o, s:b, s:f, s:f, s:i, s:f, s:f, s:f, s:o}", "time_seconds", times_to_json(p->time),
                      "memory", memory_to_json(p->memory), "layout", ls_layout_to_json(&c->layout), "fits", lacks <= 0,
                      "seconds", p->seconds, "tokens_per_second",
                      (double)plan->settings.B * (double)plan->settings.T / p->seconds, "micro_batches", p->micros,
                      "memory_bytes", p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes",
                      lacks > 0 ? lacks : 0.0, "workers", workers);
+    if (peak > 0) json_object_set_new(*out, "mfu", json_real(p->model_flops / p->seconds / peak));
     return status;
 }
 
@@ -248,6 +249,13 @@ static ls_status native_to_json(const ls_plan *plan, json_t **out) {
     *out = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:o}", "model", plan->settings.shape.name, "machine",
                      plan->machine.cpu, "program", "lockstep", "cores", plan->machine.cores, "tried", found->tried,
                      "fit", found->tried - found->missing, "layouts", list, "nearest_misfit", misfit);
+    json_object_set_new(*out, "device", json_string(plan->machine.is_gpus ? "cuda" : "cpu"));
+    json_object_set_new(*out, "precision", json_string(ls_dtype_word(plan->settings.policy.act)));
+    json_object_set_new(*out, "matrix_unit", json_string(ls_unit_name(plan->settings.policy.unit)));
+    if (plan->machine.is_gpus) {
+        json_object_set_new(*out, "gpu", json_string(plan->machine.gpu.name));
+        json_object_set_new(*out, "gpus", json_integer(plan->machine.gpu.count));
+    }
     if (status == LS_OK) return LS_OK;
     json_decref(*out);
     *out = NULL;

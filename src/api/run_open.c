@@ -60,10 +60,19 @@ static void say_measured(void *ctx, const char *what) {
     (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_MEASURES, .text = what});
 }
 
-/* --auto-layout. */
+static ls_status choose_device(ls_run *r, int workers) {
+    const ls_options *o = &r->options;
+    LS_TRY(
+        ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, workers, r->settings.policy.unit, &r->chosen)));
+    r->settings.options.device = r->chosen.name;
+    return LS_OK;
+}
+
+/* --auto-layout: that of a device. */
 static ls_status plan_layout(ls_run *r) {
     ls_plan *plan = NULL;
     LS_TRY(ls_image_option_refuse(&r->settings.shape, "--auto-layout"));
+    LS_TRY(choose_device(r, 1));
     ls_status status = ls_plan_complete(&r->options, &r->settings, say_measured, r, &r->request, &plan);
     if (status == LS_OK && ls_launcher_place().rank == 0)
         status = ls_run_tell(r, (ls_run_event){.kind = LS_RUN_PLANNED, .plan = plan});
@@ -102,9 +111,7 @@ static ls_status prepare(ls_run *r) {
     LS_TRY(ls_run_options_pin(o, &r->settings));
     LS_TRY(choose_layout(r));
     int workers = r->launched ? 1 : ls_layout_workers(&r->layout); /* of a launcher each looks for itself */
-    LS_TRY(
-        ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, workers, r->settings.policy.unit, &r->chosen)));
-    r->settings.options.device = r->chosen.name;
+    LS_TRY(choose_device(r, workers));
     return choose_out(r);
 }
 

@@ -1,4 +1,5 @@
 /* run_work.c: what each worker of a run does. The first one has the folder, and reports. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/run.h"
@@ -113,6 +114,36 @@ static ls_status peak_of_all(ls_run *r, double *flops_s) {
     return LS_OK;
 }
 
+/* "GPU 0, NVIDIA H200," → "NVIDIA H200" */
+static void gpu_name(const ls_device *device, char *out, size_t room) {
+    const char *name = device->about ? strstr(device->about, ", ") : NULL;
+    name = name ? name + 2 : "";
+    (void)snprintf(out, room, "%.*s", (int)strcspn(name, ","), name);
+}
+
+/* For doctor. A run that goes on elsewhere has this replaced; one that never had a GPU has no such file. */
+static ls_status write_device(const ls_run *r) {
+    const ls_trainer *t = r->trainer;
+    const ls_policy *policy = &t->settings.policy;
+    char name[96];
+    int gpus = 0;
+    if (!r->dir || t->rank > 0) return LS_OK;
+    if (!ls_device_is_gpu(r->chosen.name)) {
+        if (!ls_run_dir_has_device(r->dir)) return LS_OK;
+        return ls_run_dir_write_device(r->dir, json_pack("{s:s}", "device", r->chosen.name));
+    }
+    gpu_name(r->device, name, sizeof name);
+    for (int a = 0; a < t->room.workers; a++) {
+        int first = 0;
+        while (memcmp(t->room.of[first].id, t->room.of[a].id, sizeof t->room.of[a].id) != 0) first++;
+        gpus += first == a;
+    }
+    return ls_run_dir_write_device(
+        r->dir, json_pack("{s:s, s:s, s:i, s:i, s:s, s:s, s:f}", "device", r->chosen.name, "gpu", name, "gpus", gpus,
+                          "workers", t->room.workers, "precision", ls_dtype_word(policy->act), "matrix_unit",
+                          ls_unit_name(policy->unit), "peak_flops_per_second", r->loop.peak_flops_s));
+}
+
 /* A run that goes on keeps its unit, whatever there is. */
 static ls_status find_hint(ls_run *r) {
     int64_t having[LS_UNITS];
@@ -140,6 +171,7 @@ static ls_status begin_loop(ls_run *r) {
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
     LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    LS_TRY(write_device(r));
     LS_TRY(find_hint(r));
     LS_TRY(ls_identity_hash(r->identity, &hash));
     ls_hash_text(hash, r->identity_hash);

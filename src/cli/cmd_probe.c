@@ -43,15 +43,63 @@ static void print_links(const ls_native_machine *m) {
     }
 }
 
+/* Of a pass over large arrays, in GB/s. */
+static double pass_rate(const ls_native_rates *r, ls_native_pass pass, bool is_16, double bytes) {
+    double elems = (double)r->sizes.pass[1];
+    return 1e-9 * bytes * elems / r->pass[pass][is_16][1];
+}
+
+/* Of attention by the words of its kernels: two products forward, five backward, half of the pairs. */
+static double attention_rate(const ls_native_rates *r, int type, bool backward) {
+    double T = (double)r->sizes.length[1], d = (double)r->sizes.head[0], flops = (backward ? 5 : 2) * T * T * d;
+    return 1e-12 * flops / r->attention[backward][type][0][1];
+}
+
+static void print_gpu_rates(const ls_native_gpu *g) {
+    const ls_native_rates *r = &g->rates;
+    printf("\n%-17s %15s %17s %17s\n", "GPU, one worker", "matmul TFLOP/s", "attention forward", "backward");
+    for (int type = 0; type < LS_NATIVE_TYPES; type++) {
+        if (!r->law[LS_GEMM_NT][type].known) continue;
+        double seconds = ls_native_matmul_seconds(r, LS_GEMM_NT, type, 16384, 3072, 768, 1);
+        printf("%-17s %15.1f %17.1f %17.1f\n", ls_native_type_name(type), 2e-12 * 16384 * 3072 * 768 / seconds,
+               attention_rate(r, type, false), attention_rate(r, type, true));
+    }
+    printf("%-17s GB/s: norm %.0f, GELU %.0f, loss %.0f, AdamW %.0f, of a copy's %.0f\n", "passes, fp32",
+           pass_rate(r, LS_PASS_NORM, false, 8), pass_rate(r, LS_PASS_GELU, false, 8),
+           pass_rate(r, LS_PASS_LOSS, false, 8), pass_rate(r, LS_PASS_ADAMW, false, 28),
+           1e-9 * g->copy_bytes_per_second);
+    printf("%-17s launch %.2f us; a number for the host %.1f us; start %.2f s\n", "times", 1e6 * r->launch_seconds,
+           1e6 * g->read_seconds, g->open_seconds);
+}
+
+static void print_gpu_links(const ls_native_gpu *g) {
+    if (g->links == 0) {
+        printf("no second worker could be started on it: plans have one worker\n");
+        return;
+    }
+    printf("\n%7s %5s  %-14s %-13s %12s %12s\n", "workers", "group", "operation", "on", "latency us", "GB/s");
+    for (int i = 0; i < g->links; i++) {
+        const ls_native_link *l = &g->link[i];
+        printf("%7d %5d  %-14s %-13s %12.1f %12.2f\n", l->workers, l->group, ls_native_op_name(l->op),
+               g->count > 1 ? "several GPUs" : "one GPU", 1e6 * l->seconds[0],
+               1e-9 * (double)g->link_bytes[LARGE] / l->seconds[LARGE]);
+    }
+}
+
 static void print_gpu(const ls_native_gpu *g) {
     if (g->count == 0) return;
-    printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB\n", g->count, g->name, g->capability / 10,
-           g->capability % 10, g->memory_bytes / 0x1p30);
+    printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB, %.1f of it free\n", g->count, g->name,
+           g->capability / 10, g->capability % 10, g->memory_bytes / 0x1p30, g->free_bytes / 0x1p30);
     printf("         one of them, fp32: products %.3g TFLOP/s of %.3g; copies inside %.4g GB/s; from the host %.4g "
            "GB/s, to it "
            "%.4g GB/s\n",
            1e-12 * g->matmul_flops_per_second, 1e-12 * g->peak_flops_per_second, 1e-9 * g->copy_bytes_per_second,
            1e-9 * g->to_bytes_per_second, 1e-9 * g->from_bytes_per_second);
+    if (g->unit_flops_per_second > 0)
+        printf("         matrix unit hgmma, 16 bits: %.3g TFLOP/s at most\n", 1e-12 * g->unit_flops_per_second);
+    if (g->rates.workers == 0) return;
+    print_gpu_rates(g);
+    print_gpu_links(g);
 }
 
 static void print_text(const ls_native_machine *m, const char *path, double seconds) {

@@ -73,6 +73,7 @@ struct ls_comm {
     void *net;              /* the transport's */
     const char *axis;       /* of the mesh, in a trace; NULL: none */
     int queue;              /* of devices that move its tensors */
+    bool takes_turns;       /* some of them share a GPU: peers/peers.h */
     bool peers;             /* its local members' devices read each other's memory: peers/peers.h */
     struct ls_links *links; /* between its members' devices on several machines: links/links.h */
     ls_traffic traffic[LS_TRAFFIC_KINDS];
@@ -96,7 +97,7 @@ typedef struct ls_staging {
 
     uint64_t ready; /* this worker's counter, when its tensors may be read and written by others */
     uint64_t asked; /* for a message over a link: bytes that the receiver expects */
-    ls_event begin; /* its tensors are there: its own part may begin */
+    ls_event begun; /* after the signal of it: its own part may begin */
     ls_event event; /* this worker's part is done */
     int counts;     /* of readers and writers of this worker's tensors: what comes after the end waits for them */
     ls_counted counted[];
@@ -260,7 +261,7 @@ typedef struct ls_mail_note {
 } ls_mail_note;
 
 /* All three return LS_REQUEST_WAITS where they cannot go on. The receiver's `read` looks at the note and writes `done`
- * into it; LS_REQUEST_WAITS is not for it. */
+ * into it; where it returns LS_REQUEST_WAITS the note is not taken, and it is asked again. */
 ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note);
 ls_status ls_mail_await_note(ls_request *r, ls_mail_note *note);
 ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_mail_note *note));

@@ -255,6 +255,8 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
     ls_option_source source = {.origin = origin, .line = line, .text = strdup(text)};
     if (!source.text) return ls_fail_errno(LS_ERR_RESOURCE, "no memory for the value of --%s", table[id].name);
     ls_status status = parse_value(&table[id], source.text, &given);
+    if (status != LS_OK && table[id].kind == LS_OPTION_CHOICE) /* those that this command takes */
+        status = ls_value_parse_choice(source.text, ls_option_words_of(id, options->command).choices, &given.choice);
     if (status == LS_OK) status = check_range(&table[id], &given);
     if (status != LS_OK) {
         char where[LS_OPTION_WHERE_MAX];

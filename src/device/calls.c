@@ -41,6 +41,8 @@ ls_status ls_gemm_check(const ls_gemm *g) {
                        (int)g->form);
     if (g->c_rows && (g->accumulate || g->siblings > 0))
         return ls_fail(LS_ERR_INPUT, "a matmul with strided result rows cannot accumulate; use a contiguous tensor");
+    if (g->end && g->c_dtype == LS_F32)
+        return ls_fail(LS_ERR_INPUT, "a matmul into fp32 cannot end with an activation; call the activation itself");
     if (g->unit == LS_UNIT_CHAIN) return LS_OK;
     if (!ls_unit_takes(g->unit, g->dtype))
         return ls_fail(LS_ERR_INPUT, "matrix unit %s multiplies bf16 only; use bf16, or unit chain",

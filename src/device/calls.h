@@ -69,6 +69,17 @@ typedef struct ls_gemm_grid {
     size_t step0, step1, step2;
 } ls_gemm_grid;
 
+/* What follows element by element from C as it is rounded, where ops->gemm_ends() says that a device does so. The
+ * numbers are those of the activations by themselves. y[m][n] is NULL where it is not wanted. */
+typedef enum ls_gemm_end {
+    LS_GEMM_END_NONE,
+    LS_GEMM_GELU,      /* y = gelu(C), too */
+    LS_GEMM_GELU_GRAD, /* C becomes its product with the slope of GELU at pre, which lies as C does; y = gelu(pre) */
+    /* In place of C its products with the slopes of silu(gate)·up, which is y; gate and up are in pre, their slopes' in
+     * c, both with rows of ldc: `gate` columns of gates, then as many of up, and so on. */
+    LS_GEMM_GATED_GRAD
+} ls_gemm_end;
+
 typedef struct ls_gemm {
     ls_gemm_form form;
     ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
@@ -90,6 +101,10 @@ typedef struct ls_gemm {
     const float *sibling[LS_GEMM_SIBLINGS_MAX];
     size_t ldsibling;
     const float *bias; /* [n], added last, or NULL */
+    ls_gemm_end end;
+    void *y;
+    const void *pre;
+    size_t gate;
 
     /* For convolutions: fp32 with chains alone. NULL: as stored. */
     const ls_gemm_patches *patches; /* host: A is a matrix of patches, in form TN B is; a or b is the first image */
@@ -564,12 +579,18 @@ typedef struct ls_max_call {
  *
  * Their results are few numbers of memory of the device, where they wait until the host reads many of them at once. */
 
-/* Adds Σ x² of each block of LS_SQUARE_BLOCK elements, in double, to the exact sum whose LS_EXACT_WORDS words are at
- * `words` (numerics/exact_sum.h). Carries are not passed on: at most 2^29 blocks until somebody settles the sum. */
-typedef struct ls_square_sums_call {
-    int64_t *words;
+typedef struct ls_square_piece {
     const float *x;
     size_t n;
+} ls_square_piece;
+
+/* Adds Σ x² of each block of LS_SQUARE_BLOCK elements of each piece, in double, to the exact sum whose LS_EXACT_WORDS
+ * words are at `words` (numerics/exact_sum.h). Carries are not passed on: at most 2^29 blocks until somebody settles
+ * the sum. A model has hundreds of pieces, most of them small: one call for all is one launch. */
+typedef struct ls_square_sums_call {
+    int64_t *words;
+    const ls_square_piece *pieces;
+    int count;
 } ls_square_sums_call;
 
 /* Adds the losses of sequences of T tokens, without the first `context` of each. */

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/events.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -129,6 +130,7 @@ struct ls_device {
     bool is_host;      /* its memory is the host's: workers move it as they move any other (comm/tensors.h) */
     size_t align;      /* of pieces of an arena in its memory; 0: the least */
     uint64_t reads;    /* copies to the host so far: each waits for the queue, so a step makes as few as it can */
+    uint64_t read_ns;  /* that the host spent on them: work that was still to be done when it had no more to enqueue */
     const ls_device_calls *calls;
     const struct ls_ops *ops;
     ls_device_guest *guest; /* NULL: nobody */
@@ -172,8 +174,11 @@ static inline ls_status ls_device_copy_in(ls_device *device, void *to, const voi
 
 /* Device to host. Waits for what was enqueued before; when this returns the bytes are there. */
 static inline ls_status ls_device_copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
+    uint64_t begin = ls_clock_ns();
+    ls_status status = device->calls->copy_out(device, host, from, bytes);
     device->reads++;
-    return device->calls->copy_out(device, host, from, bytes);
+    device->read_ns += ls_clock_ns() - begin;
+    return status;
 }
 
 /* Inside the device; the two places do not overlap. */

@@ -84,6 +84,8 @@ typedef struct ls_ops {
 #define LS_OP_MEMBER(name, call_type) ls_status (*name)(ls_device * device, const call_type *call);
     LS_OPS(LS_OP_MEMBER)
 #undef LS_OP_MEMBER
+    /* Whether gemm takes this call with its `end`; NULL: none. */
+    bool (*gemm_ends)(ls_device *device, const ls_gemm *call);
     /* Operations a second that it could reach at best with this unit (LS_UNIT_CHAIN: in fp32), measured now in a few
      * hundredths of a second; 0: not known. */
     double (*peak_flops_s)(ls_device *device, ls_unit unit);

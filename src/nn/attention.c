@@ -119,7 +119,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
     return nn->ops->attention_forward(nn->device, &call);
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dqkv) {
+static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dqkv, void *inner) {
+    (void)inner;
     const ls_shape *shape = nn->shape;
     size_t width = nn->own.qkv, d = shape->head_size;
     ls_attention parts[LS_SLICES_MAX];

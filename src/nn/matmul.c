@@ -8,8 +8,8 @@ static ls_gemm product_of(const ls_nn *nn, ls_gemm_form form) {
     return (ls_gemm){.form = form, .dtype = nn->policy.act, .unit = nn->policy.unit};
 }
 
-static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
-                         const ls_param *bias) {
+static ls_gemm projection(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
+                          const ls_param *bias) {
     ls_gemm call = product_of(nn, LS_GEMM_NT);
     call.m = ls_nn_rows(nn);
     call.n = w->local_rows;
@@ -22,6 +22,12 @@ static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dty
     call.c_dtype = dtype;
     call.ldc = y_stride;
     call.bias = bias ? bias->w : NULL;
+    return call;
+}
+
+static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
+                         const ls_param *bias) {
+    ls_gemm call = projection(nn, y, y_stride, dtype, x, w, bias);
     /* Whoever looks at the result looks at what lies between its rows too. */
     if (nn->made.take && y_stride > call.n)
         LS_TRY(ls_device_fill(nn->device, y, 0, call.m * y_stride * ls_dtype_bytes(dtype)));
@@ -32,6 +38,61 @@ static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dty
 
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias) {
     return project(nn, y, w->local_rows, nn->policy.act, x, w, bias);
+}
+
+/* Whether the device makes the whole of it at once. Whoever looks at what a product gives, or spoils it, does so before
+ * anything follows. */
+static bool ends_at_once(const ls_nn *nn, const ls_gemm *call) {
+    return !nn->made.take && !ls_fault_spoil && nn->ops->gemm_ends && nn->ops->gemm_ends(nn->device, call);
+}
+
+ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x, const ls_param *w,
+                             const ls_param *bias) {
+    size_t rows = ls_nn_rows(nn), n = w->local_rows;
+    ls_gemm call = projection(nn, pre, n, nn->policy.act, x, w, bias);
+    call.end = LS_GEMM_GELU;
+    call.y = y;
+    if (ends_at_once(nn, &call)) return nn->ops->gemm(nn->device, &call);
+    if (!bias || ls_policy_is_16(&nn->policy)) {
+        LS_TRY(ls_nn_project(nn, pre, x, w, bias));
+        return nn->ops->act_forward(nn->device, &(ls_act_call){LS_ACT_GELU, y, NULL, pre, nn->policy.act, rows * n});
+    }
+    /* Bias and GELU in one pass over memory. */
+    LS_TRY(ls_nn_project(nn, pre, x, w, NULL));
+    return nn->ops->bias_gelu_forward(nn->device, &(ls_bias_gelu_call){.rows = rows,
+                                                                       .columns = n,
+                                                                       .c = pre,
+                                                                       .c_stride = n,
+                                                                       .bias = bias->w,
+                                                                       .pre = pre,
+                                                                       .pre_stride = n,
+                                                                       .y = y,
+                                                                       .y_stride = n});
+}
+
+ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, const void *x,
+                                  const ls_param *w) {
+    size_t elems = ls_nn_rows(nn) * w->local_rows;
+    ls_gemm call = projection(nn, dpre, w->local_rows, nn->policy.act, x, w, NULL);
+    call.end = LS_GEMM_GELU_GRAD;
+    call.y = y;
+    call.pre = pre;
+    if (ends_at_once(nn, &call)) return nn->ops->gemm(nn->device, &call);
+    LS_TRY(ls_nn_project(nn, dpre, x, w, NULL));
+    LS_TRY(nn->ops->act_backward(nn->device, &(ls_act_call){LS_ACT_GELU, dpre, dpre, pre, nn->policy.act, elems}));
+    if (!y) return LS_OK;
+    return nn->ops->act_forward(nn->device, &(ls_act_call){LS_ACT_GELU, y, NULL, pre, nn->policy.act, elems});
+}
+
+ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
+                                   const ls_param *w, bool *is_done) {
+    ls_gemm call = projection(nn, dpre, 2 * w->local_rows, nn->policy.act, x, w, NULL);
+    call.end = LS_GEMM_GATED_GRAD;
+    call.y = y;
+    call.pre = pre;
+    call.gate = gate;
+    *is_done = ends_at_once(nn, &call);
+    return *is_done ? nn->ops->gemm(nn->device, &call) : LS_OK;
 }
 
 ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table) {

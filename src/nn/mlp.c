@@ -40,32 +40,25 @@ static ls_status activate(const ls_nn *nn, const void *in, void *out) {
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
-    size_t hidden = nn->own.hidden;
     void *pre = block->saved.wide;
-    if (ls_shape_family(nn->shape)->gated || half->in_b == NULL || ls_policy_is_16(&nn->policy)) {
-        LS_TRY(ls_nn_project(nn, pre, norm, half->in_w, half->in_b));
-        return activate(nn, pre, half->inner);
-    }
-    /* Bias and GELU in one pass over memory. */
-    LS_TRY(ls_nn_project(nn, pre, norm, half->in_w, NULL));
-    ls_bias_gelu_call call = {.rows = ls_nn_rows(nn), .columns = hidden, .c = pre, .c_stride = hidden};
-    call.bias = half->in_b->w;
-    call.pre = pre;
-    call.pre_stride = hidden;
-    call.y = half->inner;
-    call.y_stride = hidden;
-    return nn->ops->bias_gelu_forward(nn->device, &call);
+    if (!ls_shape_family(nn->shape)->gated)
+        return ls_nn_project_gelu(nn, pre, half->inner, norm, half->in_w, half->in_b);
+    LS_TRY(ls_nn_project(nn, pre, norm, half->in_w, half->in_b));
+    return activate(nn, pre, half->inner);
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide) {
+static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner) {
     const void *pre = block->saved.wide;
-    if (ls_shape_family(nn->shape)->gated) {
-        LS_TRY(ls_nn_project(nn, nn->scratch.dact, rows, half->out_w, NULL));
-        return gated(nn, pre, NULL, nn->scratch.dact, dwide);
-    }
-    LS_TRY(ls_nn_project(nn, dwide, rows, half->out_w, NULL));
-    return nn->ops->act_backward(
-        nn->device, &(ls_act_call){LS_ACT_GELU, dwide, dwide, pre, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden});
+    if (!ls_shape_family(nn->shape)->gated) return ls_nn_project_gelu_grad(nn, dwide, inner, pre, rows, half->out_w);
+    /* Slices are alike, but where their number does not divide the width. */
+    bool is_done = false;
+    if (nn->shape->hidden % (size_t)nn->S == 0)
+        LS_TRY(ls_nn_project_gated_grad(nn, dwide, inner, pre, nn->shape->hidden / (size_t)nn->S, rows, half->out_w,
+                                        &is_done));
+    if (is_done) return LS_OK;
+    LS_TRY(ls_nn_project(nn, nn->scratch.dact, rows, half->out_w, NULL));
+    LS_TRY(gated(nn, pre, NULL, nn->scratch.dact, dwide));
+    return inner ? activate(nn, pre, inner) : LS_OK;
 }
 
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn) {

@@ -201,7 +201,17 @@ static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtyp
 
 /* y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias */
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
-/* The same into fp32, without bias. */
+/* pre = that, and y = gelu(pre). */
+ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x, const ls_param *w,
+                             const ls_param *bias);
+/* dpre = x·Wᵀ · the slope of GELU at pre; and y = gelu(pre), unless it is NULL. */
+ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, const void *x,
+                                  const ls_param *w);
+/* The same of silu(gate)·up, with `gate` columns of gates in pre and as many of up behind them, and so on; *is_done
+ * false: this device has it apart, and nothing was done. */
+ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
+                                   const ls_param *w, bool *is_done);
+/* The same as ls_nn_project() into fp32, without bias. */
 ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table);
 /* y[stream][columns] = x[rows][k]·W[k][columns] + bias, where slices cut k at the ends of units of W; over the TP group
  */

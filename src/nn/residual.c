@@ -88,9 +88,8 @@ typedef struct half_grads {
 } half_grads;
 
 /* Of what follows the body, and of the bias in front of it. */
-static ls_status outer_weights(ls_block *block, const ls_nn *nn, const ls_half *half, const half_grads *g) {
+static ls_status outer_weights(const ls_nn *nn, const ls_half *half, const half_grads *g) {
     if (half->out_b) LS_TRY(ls_nn_grad_stream_bias(nn, half->out_b, g->branch));
-    if (half->remake) LS_TRY(half->remake(nn, block->saved.wide, half->inner));
     LS_TRY(
         ls_nn_grad_matrix(nn, half->out_w, half->inner, half->inner_width, half->inner_width, g->rows, nn->shape->C));
     return half->in_b ? ls_nn_grad_bias(nn, half->in_b, g->dwide) : LS_OK;
@@ -115,10 +114,11 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_h
                                        both ? NULL : half->kept->branch, &g.branch));
     LS_TRY(ls_nn_gather(nn, g.branch, nn->policy.act, nn->scratch.rows2, &g.rows));
     if (phase != LS_BACKWARD_WEIGHTS) {
-        LS_TRY(half->backward(block, nn, half, g.rows, g.dwide));
+        LS_TRY(half->backward(block, nn, half, g.rows, g.dwide, both ? half->inner : NULL));
         LS_TRY(ls_nn_project_sliced(nn, g.dnorm, g.dwide, half->in_w, NULL));
     }
-    if (phase != LS_BACKWARD_INPUT) LS_TRY(outer_weights(block, nn, half, &g));
+    if (phase == LS_BACKWARD_WEIGHTS && half->remake) LS_TRY(half->remake(nn, block->saved.wide, half->inner));
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(outer_weights(nn, half, &g));
     if (phase == LS_BACKWARD_WEIGHTS) {
         LS_TRY(ls_half_norm(nn, half, x, &norm));
         return inner_weights(nn, half, &g, x, norm);

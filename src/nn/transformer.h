@@ -27,10 +27,10 @@ struct ls_half {
 
     /* inner from `norm`, what the norm gives for all rows. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
-    /* inner once more in backward; NULL: it is saved. */
+    /* inner once more, for the weights alone; NULL: it is saved. */
     ls_status (*remake)(const ls_nn *nn, const void *wide, void *inner);
-    /* dwide from the gradient of the branch for all rows. */
-    ls_status (*backward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide);
+    /* dwide from the gradient of the branch for all rows; and inner once more, unless it is saved or NULL here. */
+    ls_status (*backward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner);
 };
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);

@@ -232,6 +232,8 @@ static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
         .has_norm = json_object_get(line, "norm") != NULL,
         .lr = number(line, "lr"),
         .ms = number(line, "ms"),
+        .mfu = number(line, "mfu"),
+        .gpu_wait_ms = number(line, "gpu_wait_ms"),
         .scale = scale(line, "scale"),
         .dropped = (int)json_array_size(json_object_get(line, "dropped")),
         .skipped = json_is_true(json_object_get(line, "skipped")),

@@ -112,6 +112,7 @@ ls_status ls_run_log_open(const char *path, ls_run_log *out) {
     LS_TRY_OUT(read_text(out, path, "config.json", ls_run_log_add_options));
     LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_log_add_options));
     LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_log_add_layout));
+    LS_TRY_OUT(read_text(out, path, "device.json", ls_run_log_add_device));
     LS_TRY_OUT(ls_run_log_read_metrics(out, metrics));
     LS_TRY_OUT(read_trace(out, path));
     return LS_OK;
@@ -227,6 +228,31 @@ ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes)
         run->pp = (int)pp;
         read_shares(run, json_string_value(json_object_get(json, "shares")));
     }
+    json_decref(json);
+    return LS_OK;
+}
+
+/* ---- device ------------------------------------------------------------------------------------------------------ */
+
+static void copy_member(const json_t *json, const char *key, char out[LS_RUN_NAME_MAX]) {
+    const char *text = json_string_value(json_object_get(json, key));
+    ls_run_log_copy_text(out, LS_RUN_NAME_MAX, text ? text : "");
+}
+
+ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes) {
+    ls_run_log_device *device = &run->device;
+    json_t *json;
+    char name[LS_RUN_NAME_MAX];
+    LS_TRY(load(text, bytes, &json));
+    *device = (ls_run_log_device){0};
+    copy_member(json, "device", name);
+    device->is_gpu = strncmp(name, "cuda", 4) == 0;
+    copy_member(json, "gpu", device->gpu);
+    copy_member(json, "matrix_unit", device->unit);
+    copy_member(json, "precision", device->precision);
+    device->gpus = (int)count_of(json, "gpus");
+    double peak = json_number_value(json_object_get(json, "peak_flops_per_second"));
+    device->peak_flops_s = peak > 0 && isfinite(peak) ? peak : 0;
     json_decref(json);
     return LS_OK;
 }

@@ -26,9 +26,10 @@ enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = 192, LS_RUN_BLO
 typedef struct ls_run_log_step {
     long long step;
     double loss, norm, lr, ms;
-    int scale;    /* exponent of the loss scale of fp16; INT_MIN: none */
-    int dropped;  /* gradient groups that were left out */
-    bool skipped; /* no update: overflow */
+    double mfu, gpu_wait_ms; /* NaN: not recorded; that the host waited for its GPU */
+    int scale;               /* exponent of the loss scale of fp16; INT_MIN: none */
+    int dropped;             /* gradient groups that were left out */
+    bool skipped;            /* no update: overflow */
     bool has_norm;
 } ls_run_log_step;
 
@@ -88,6 +89,14 @@ typedef struct ls_run_log_usage {
     size_t at; /* ls_run_log.usage_ms[at …]: `workers` times busy, then as often waiting (NaN: not told) */
 } ls_run_log_usage;
 
+/* device.json: what the run computed on last. */
+typedef struct ls_run_log_device {
+    bool is_gpu; /* false: a CPU, or nothing is said */
+    char gpu[LS_RUN_NAME_MAX], unit[LS_RUN_NAME_MAX], precision[LS_RUN_NAME_MAX];
+    int gpus;            /* 0: not known */
+    double peak_flops_s; /* that the unit reached on all of them; 0: not known */
+} ls_run_log_device;
+
 typedef struct ls_run_log_option {
     char name[LS_RUN_NAME_MAX], value[LS_RUN_TEXT_MAX];
 } ls_run_log_option;
@@ -115,6 +124,7 @@ typedef struct ls_run_log {
     /* options as resolved (config.json), then fields of the identity that are not among them */
     ls_run_log_option *options;
     size_t option_count;
+    ls_run_log_device device;
     int dp, tp, pp;            /* 0: not known */
     int share[LS_WORKERS_MAX]; /* groups of each replica (dp); 0: not known */
     /* lines of the metrics */
@@ -138,6 +148,7 @@ ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path);
 /* config.json, identity.json or layout.json; what is none of them has no effect. */
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
+ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes);
 /* Some steps of a trace, where the metrics tell nothing of the workers. `source` names it. */
 ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace);
 ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *busy, const float *wait);

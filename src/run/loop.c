@@ -176,7 +176,8 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
-static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step) {
+static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step,
+                             double gpu_wait_ms) {
     ls_metrics_begin(m);
     ls_metrics_add_i64(m, "step", t->step);
     ls_metrics_add_hex(m, "loss", result->loss);
@@ -185,6 +186,7 @@ static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_r
     ls_metrics_add_f64(m, "ms", step->seconds * 1e3);
     ls_metrics_add_f64(m, "tokens_per_s", step->samples / step->seconds);
     if (step->mfu > 0) ls_metrics_add_f64(m, "mfu", step->mfu);
+    if (gpu_wait_ms >= 0) ls_metrics_add_f64(m, "gpu_wait_ms", gpu_wait_ms);
     if (t->time.due) {
         ls_metrics_add_ms_list(m, "busy_ms", t->time.busy_ms, t->time.workers);
         ls_metrics_add_ms_list(m, "wait_ms", t->time.wait_ms, t->time.workers);
@@ -244,7 +246,7 @@ static ls_status record_numerics(ls_metrics *m, const ls_trainer *t) {
 
 static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step *step) {
     const ls_trainer *t = l->trainer;
-    wrote(l, record_step(l->metrics, t, result, step));
+    wrote(l, record_step(l->metrics, t, result, step, l->gpu_wait_ms));
     l->summary.steps++;
     l->summary.step_s += step->seconds;
     l->summary.samples += step->samples;
@@ -263,6 +265,7 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     ls_trainer *t = l->trainer;
     ls_step_result result;
     double start = ls_clock_seconds();
+    uint64_t read_ns = t->device->read_ns;
     l->in_step = true;
     LS_TRY(ls_trainer_step(t, ls_stop_signal() | requests_of(l, start), &result));
     l->in_step = false;
@@ -278,6 +281,7 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
                      .is_images = t->data.images != NULL,
                      .audited = result.audited,
                      .skipped = result.skipped};
+    l->gpu_wait_ms = t->room.known ? (double)(t->device->read_ns - read_ns) / 1e6 : -1;
     if (l->peak_flops_s > 0) out->mfu = l->flops / out->seconds / l->peak_flops_s;
     return l->reports ? record(l, &result, out) : LS_OK;
 }

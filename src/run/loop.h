@@ -34,6 +34,7 @@ typedef struct ls_loop {
     ls_run_summary summary; /* filled, on the first worker */
     /* private */
     double flops;       /* of a step */
+    double gpu_wait_ms; /* of the last step: that the host waited for its GPU; below 0: there is none */
     int64_t saved_step; /* last; −1: none */
     double saved_s;     /* when, or when the run began; by the clock of this worker */
     bool reports;       /* the first worker */

@@ -100,6 +100,9 @@ ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
                                out->unit == LS_UNIT_HGMMA
                                    ? "it multiplies bf16 and fp16: use --precision bf16, or chain"
                                    : "hardware units multiply bf16: use --precision bf16, or chain");
+    if (ls_device_is_gpu(o->device) && out->unit != LS_UNIT_CHAIN && out->unit != LS_UNIT_HGMMA)
+        return ls_options_fail(o, LS_OPT_matrix_unit,
+                               "it is a CPU's: use hgmma, the tensor cores of Hopper GPUs, or chain");
     return ls_unit_check(out->unit);
 }
 

@@ -19,8 +19,9 @@ if [ -e "$stub/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then gpu=
 begin=$(now_ms)
 LD_LIBRARY_PATH=$stub run probe --quick --workers 2 --json --device $gpu --out "$machine"
 expect_status 0
-for member in name capability matmul_flops_per_second copy_bytes_per_second to_bytes_per_second from_bytes_per_second; do
-    [ $gpu = cpu ] || sed -n '/"gpu": {/,/}/p' "$machine" | grep -q "\"$member\"" || fail "$member of the GPU is not in the file"
+for member in name capability matmul_flops_per_second copy_bytes_per_second to_bytes_per_second from_bytes_per_second \
+    free_bytes unit_flops_per_second open_seconds read_seconds rates pass_elems layer_norm_sum bias_gelu bf16/hgmma link_bytes links; do
+    [ $gpu = cpu ] || sed -n '/"gpu": {/,$p' "$machine" | grep -q "\"$member\"" || fail "$member of the GPU is not in the file"
 done
 [ $(($(now_ms) - begin)) -lt 60000 ] || fail "it took $(($(now_ms) - begin)) ms"
 for member in cpu cores rates links products_seconds passes_seconds launch_seconds; do
@@ -33,12 +34,19 @@ done
 grep -q '[:[ ]-[0-9]' "$machine" && fail "a figure is negative"
 grep -qi 'nan\|inf' "$machine" && fail "a figure is no number"
 
+if [ $gpu = cuda ]; then
+    case_begin "probe of a GPU that is not there"
+    LD_LIBRARY_PATH=$stub run probe --quick --device cuda:3 --out "$scratch/never.json"
+    expect_status 2
+    grep -q 'there is no GPU 3' "$scratch/err" || fail "it does not say which"
+fi
+
 case_begin "probe cannot write"
 run probe --quick --out "$scratch/nowhere/machine.json"
 expect_status 2
 
 case_begin "plan with the file"
-run plan --model "$model" --cluster "$machine" --seq 32 --global-batch 8 --out "$scratch/layout.json"
+run plan --model "$model" --cluster "$machine" --device cpu --seq 32 --global-batch 8 --out "$scratch/layout.json"
 expect_status 0
 grep -q '^best ' "$scratch/out" || fail "there is no best layout"
 train "${base[@]}" --layout "$scratch/layout.json" --dry-run
@@ -50,20 +58,45 @@ bytes_of() { grep -o "\"bytes\": *[0-9]*, *\"$2\"" "$1" | grep -o '[0-9]*'; }
 # same FLAGS…: plan's bytes are those of the dry run.
 same() {
     case_begin "memory of $*"
-    run plan --model "$model" --cluster "$machine" --seq 32 --global-batch 8 --json "$@"
+    run plan --model "$model" --cluster "$machine" --device "$device" --seq 32 --global-batch 8 --json "$@"
     expect_status 0
     bytes_of "$scratch/out" outside_bytes >"$scratch/planned"
-    train "${base[@]}" --json --dry-run "$@"
+    train "${base[@]}" --device "$device" --json --dry-run "$@"
     expect_status 0
     bytes_of "$scratch/out" kinds >"$scratch/dry"
     [ -s "$scratch/dry" ] || fail "the dry run tells no bytes"
     cmp -s "$scratch/planned" "$scratch/dry" || fail "plan says $(tr '\n' ' ' <"$scratch/planned"), the dry run $(tr '\n' ' ' <"$scratch/dry")"
 }
 
+device=cpu
 same --dp 2 --tp 1 --pp 1 --zero 3 --micro-batch 1
 same --dp 1 --tp 2 --pp 1 --no-sequence-parallel --micro-batch 4 --recompute full
 same --dp 1 --tp 1 --pp 2 --schedule zero-bubble --micro-batch 1
 same --dp 2 --tp 1 --pp 2 --zero 1 --schedule 1f1b --micro-batch 2 --precision bf16
+
+# No GPU is needed to plan for those that were measured elsewhere.
+device=cuda
+if [ $gpu = cuda ]; then
+    same --dp 1 --tp 1 --pp 1 --micro-batch 8
+    same --dp 1 --tp 2 --pp 1 --no-sequence-parallel --micro-batch 4 --recompute full --precision bf16
+    case_begin "plan takes the GPUs of the file"
+    run plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8 --precision bf16 --json
+    expect_status 0
+    grep -q '"device": *"cuda"' "$scratch/out" || fail "it is not for GPUs"
+    grep -q '"matrix_unit": *"hgmma"' "$scratch/out" || fail "it has another matrix unit"
+    run plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8
+    grep -q '^machine *1 × a CPU that plays a GPU, .*fp32, matrix unit chain' "$scratch/out" || fail "it does not say which machine"
+fi
+case_begin "plan for a GPU that was not measured"
+sed '/"gpu": {/,$s/"rates"/"was"/' "$machine" >"$scratch/before.json" # a file of before
+run plan --model "$model" --cluster "$scratch/before.json" --device cuda --seq 32 --global-batch 8
+expect_status 2
+grep -q 'lockstep probe' "$scratch/err" || fail "it does not say what to do"
+run plan --model "$model" --cluster "$scratch/before.json" --device auto --seq 32 --global-batch 8
+expect_status 0
+run plan --model "$model" --cluster "$machine" --device gpu0 --seq 32 --global-batch 8
+expect_status 2
+grep -q 'no device is called gpu0' "$scratch/err" || fail "it takes any device"
 
 case_begin "plan with figures that are none"
 sed 's/"launch_seconds": [0-9.e-]*/"launch_seconds": -1/' "$machine" >"$scratch/bad.json"
@@ -86,6 +119,28 @@ case_begin "train --auto keeps what is given"
 train "${base[@]}" --auto --pp 2 --micro-batch 2 --out "$scratch/given"
 expect_weights "$plain"
 grep -q '^auto *dp [0-9]* × tp [0-9]* × pp 2, .*micro-batch 2:' "$scratch/out" || fail "it chose another layout"
+
+if [ $gpu = cuda ]; then
+    case_begin "train --auto on a GPU, and doctor"
+    few=(--model "$model" --data "$text" --tokenizer bytes --steps 3 --seq 4 --global-batch 2 --groups 2 --eval-every 0)
+    train "${few[@]}" --device cpu --out "$scratch/few"
+    plain_few=$(weights)
+    LD_LIBRARY_PATH=$stub train "${few[@]}" --auto --device cuda --out "$scratch/on-gpu"
+    expect_weights "$plain_few"
+    grep -q '^auto *dp 1 × tp 1 × pp 1, ' "$scratch/out" || fail "it chose several workers for one GPU"
+    grep -q 'on 1 × a CPU that plays a GPU as measured before' "$scratch/out" || fail "it did not take the GPU from the cache"
+    run doctor "$scratch/on-gpu"
+    grep -q '^device: 1 × a CPU that plays a GPU, fp32, matrix unit chain$' "$scratch/out" || fail "doctor does not name the GPU"
+    grep -q 'MFU .* TFLOP/s that were measured' "$scratch/out" || fail "doctor tells no MFU"
+    grep -q 'waited for the GPU for [0-9]* % of a step' "$scratch/out" || fail "doctor does not tell who waited"
+    run doctor "$scratch/on-gpu" --json
+    grep -q '"host_waits": *0*\.*[0-9]' "$scratch/out" || fail "--json does not tell who waited"
+    case_begin "the same folder on a CPU"
+    train --out "$scratch/on-gpu" --resume --no-auto-layout --device cpu
+    expect_status 0
+    run doctor "$scratch/on-gpu"
+    grep -q '^device:' "$scratch/out" && fail "doctor speaks of a GPU"
+fi
 
 case_begin "what cannot be"
 train "${base[@]}" --auto --tp 3 --out "$scratch/never"

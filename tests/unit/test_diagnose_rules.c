@@ -373,6 +373,73 @@ static void test_more_workers_than_recorded(void **state) {
     assert_int_equal(d.usage.workers, 0);
 }
 
+/* ---- GPUs -------------------------------------------------------------------------------------------------------- */
+
+static void on_gpu(void) {
+    static const char text[] = "{\"device\":\"cuda\",\"gpu\":\"NVIDIA H200\",\"gpus\":2,\"precision\":\"bf16\","
+                               "\"matrix_unit\":\"hgmma\",\"peak_flops_per_second\":1e15}";
+    assert_int_equal(ls_run_log_add_device(&run, text, strlen(text)), LS_OK);
+}
+
+static void gpu_steps(int last, double wait_ms) {
+    for (int s = 1; s <= last; s++)
+        line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100,\"mfu\":%g,\"gpu_wait_ms\":%g}", s,
+             calm(s), s == 1 ? .01 : .4, s == 1 ? 0. : wait_ms);
+}
+
+/* The first step, which loads kernels, does not count. */
+static void test_gpu(void **state) {
+    (void)state;
+    on_gpu();
+    gpu_steps(40, 90);
+    diagnose();
+    assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+    assert_true(run.device.is_gpu && run.device.gpus == 2 && run.device.peak_flops_s == 1e15);
+    assert_string_equal(run.device.unit, "hgmma");
+    assert_int_equal((int)d.gpu.steps, 39);
+    assert_true(fabs(d.gpu.mfu - .4) < 1e-9 && fabs(d.gpu.waits - .9) < 1e-9);
+    assert_true(!d.gpu.lacks_work && d.gpu.action[0] == '\0');
+}
+
+static void test_gpu_that_waits(void **state) {
+    (void)state;
+    on_gpu();
+    gpu_steps(40, 1);
+    diagnose();
+    assert_true(d.gpu.lacks_work);
+    assert_non_null(strstr(d.gpu.action, "--micro-batch"));
+    assert_null(strstr(d.gpu.action, "thread"));
+}
+
+/* What a CPU recorded, and what a run of before did, is not about a GPU. */
+static void test_no_gpu(void **state) {
+    (void)state;
+    static const char cpu[] = "{\"device\":\"cpu\"}";
+    on_gpu();
+    assert_int_equal(ls_run_log_add_device(&run, cpu, strlen(cpu)), LS_OK);
+    steps(1, 40);
+    diagnose();
+    assert_true(!run.device.is_gpu && d.gpu.steps == 0 && isnan(d.gpu.mfu) && isnan(d.gpu.waits));
+    assert_int_equal(ls_run_log_add_device(&run, "[", 1), LS_OK);
+    assert_false(run.device.is_gpu);
+}
+
+/* Advice for a slow worker is about its GPU, not about cores. */
+static void test_slow_gpu(void **state) {
+    (void)state;
+    on_gpu();
+    layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
+    for (int s = 1; s <= 60; s++)
+        line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100,\"busy_ms\":[50,50,90,50],"
+             "\"wait_ms\":[45,45,5,45]}",
+             s, calm(s));
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_SLOW_WORKER);
+    assert_int_equal(f->worker, 2);
+    assert_non_null(strstr(f->action, "the GPU of worker 2"));
+    assert_null(strstr(f->action, "--pin"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_replica),
@@ -397,6 +464,10 @@ int main(void) {
         TEST(test_few_steps),
         TEST(test_unknown),
         TEST(test_more_workers_than_recorded),
+        TEST(test_gpu),
+        TEST(test_gpu_that_waits),
+        TEST(test_no_gpu),
+        TEST(test_slow_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

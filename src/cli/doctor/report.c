@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/print.h"
+#include "plan/hardware/machine.h"
 
 enum { COLUMNS = 118 };
 
@@ -39,6 +40,33 @@ static void print_text(const char *first, const char *text) {
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
+/* Of what the makers say of these GPUs; 0: not known. */
+static double datasheet_share(const ls_run_log_device *device, const ls_gpu_usage *gpu) {
+    bool is_16 = strcmp(device->precision, "fp32") != 0;
+    double sheet = device->gpus * ls_chip_datasheet_flops(device->gpu, is_16);
+    return sheet > 0 && gpu->mfu > 0 ? gpu->mfu * device->peak_flops_s / sheet : 0;
+}
+
+static void print_device(const ls_run_log *run, const ls_gpu_usage *gpu) {
+    const ls_run_log_device *device = &run->device;
+    double share = datasheet_share(device, gpu);
+    if (!device->is_gpu) return;
+    printf("device: %d × %s, %s, matrix unit %s\n", device->gpus > 0 ? device->gpus : 1,
+           device->gpu[0] ? device->gpu : "GPU", device->precision, device->unit);
+    if (gpu->mfu > 0) {
+        printf("  MFU %.1f %% of the %.4g TFLOP/s that were measured at the start", 100 * gpu->mfu,
+               1e-12 * device->peak_flops_s);
+        if (share > 0) printf(", %.1f %% of the data sheet's", 100 * share);
+        printf("; mean of %zu step%s\n", gpu->steps, gpu->steps == 1 ? "" : "s");
+    }
+    if (isfinite(gpu->waits)) {
+        printf("  the host had started everything and waited for the GPU for %.0f %% of a step\n", 100 * gpu->waits);
+        if (gpu->action[0]) print_text("  ", gpu->action);
+    } else {
+        printf("  whether the GPU waited for the host was not recorded\n");
+    }
+}
+
 static void print_run(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
     const char *precision = ls_run_log_option_get(run, "precision");
     printf("%s: ", name);
@@ -50,7 +78,9 @@ static void print_run(const char *name, const ls_run_log *run, const ls_diagnosi
     }
     if (precision) printf(", %s", precision);
     if (run->dp > 0) printf(", dp %d × tp %d × pp %d", run->dp, run->tp, run->pp);
-    printf("\n\n");
+    printf("\n");
+    print_device(run, &d->gpu);
+    printf("\n");
 }
 
 static void print_place(const ls_finding *f) {
@@ -194,15 +224,26 @@ static json_t *followed_json(const void *diagnosis, int i) {
     return json_pack("{s:I, s:s}", "step", (json_int_t)f->step, "text", f->text);
 }
 
+static json_t *device_json(const ls_run_log_device *device, const ls_gpu_usage *gpu) {
+    double share = datasheet_share(device, gpu);
+    return json_pack("{s:s, s:i, s:s, s:s, s:f, s:o, s:o, s:o, s:o}", "gpu", device->gpu, "gpus", device->gpus,
+                     "precision", device->precision, "matrix_unit", device->unit, "peak_flops_per_second",
+                     device->peak_flops_s, "mfu", ls_cli_json_number(gpu->mfu), "mfu_of_datasheet",
+                     share > 0 ? json_real(share) : json_null(), "host_waits", ls_cli_json_number(gpu->waits), "action",
+                     text_json(gpu->action));
+}
+
 ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
     static const char *const verdicts[] = {
         [LS_VERDICT_CLEAN] = "clean", [LS_VERDICT_CAUSE] = "cause", [LS_VERDICT_NOT_ENOUGH] = "not enough"};
     json_t *cause = d->verdict == LS_VERDICT_CAUSE ? json_string(ls_cause_name(d->finding[0].cause)) : json_null();
-    return ls_cli_print_json(
+    json_t *object =
         json_pack("{s:o, s:s, s:o, s:I, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "run", ls_cli_json_path(name), "verdict",
                   verdicts[d->verdict], "cause", cause, "steps", (json_int_t)d->steps, "first_step",
                   step_json(d->first_step), "last_step", step_json(d->last_step), "damaged_lines",
                   (json_int_t)run->damaged_lines, "findings", ls_cli_json_list(d->finding_count, finding_json, d),
                   "followed", ls_cli_json_list(d->followed_count, followed_json, d), "workers", usage_json(&d->usage),
-                  "missing", ls_cli_json_list(d->missing_count, missing_json, d)));
+                  "missing", ls_cli_json_list(d->missing_count, missing_json, d));
+    if (object && run->device.is_gpu) json_object_set_new(object, "device", device_json(&run->device, &d->gpu));
+    return ls_cli_print_json(object);
 }

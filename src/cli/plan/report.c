@@ -438,15 +438,23 @@ void ls_plan_report_native(const ls_plan *plan) {
     const ls_settings *s = &plan->settings;
     char text[TEXT_MAX];
     printf("model    %s: %.4g M parameters, %zu layers\n", s->shape.name, ls_plan_params(&s->shape) / 1e6, s->shape.L);
-    printf("machine  %s, %d cores, as measured by lockstep probe\n", plan->machine.cpu, plan->machine.cores);
+    const ls_native_gpu *gpu = &plan->machine.gpu;
+    if (plan->machine.is_gpus)
+        printf("machine  %d × %s, %.1f GiB, as measured by lockstep probe; %s, matrix unit %s\n", gpu->count, gpu->name,
+               gpu->memory_bytes / 0x1p30, ls_dtype_word(s->policy.act), ls_unit_name(s->policy.unit));
+    else
+        printf("machine  %s, %d cores, as measured by lockstep probe\n", plan->machine.cpu, plan->machine.cores);
     printf("step     %zu sequences of %zu tokens, %d groups, %d slices; program lockstep\n", s->B, s->T, s->groups,
            s->slices);
     printf("layouts  %d tried, %d fit\n", plan->found.tried, plan->found.tried - plan->found.missing);
     if (plan->found.fitting > 0) {
         const ls_prediction *p = &plan->found.fits[0].prediction;
         ls_layout_text(&plan->found.fits[0].layout, text, sizeof text);
-        printf("\nbest     %s\n         a step takes %s: %s tokens/s\n", text, LS_TIME(p->seconds),
+        double peak = ls_native_peak(&plan->machine, &s->policy);
+        printf("\nbest     %s\n         a step takes %s: %s tokens/s", text, LS_TIME(p->seconds),
                LS_WHOLE((double)s->B * (double)s->T / p->seconds));
+        if (peak > 0) printf(", MFU %.1f %% of the measured peak", 100 * p->model_flops / p->seconds / peak);
+        printf("\n");
         print_parts(p);
         print_others(plan);
     }

@@ -25,8 +25,12 @@ void ls_train_print_plan(const ls_plan *plan) {
     fprintf(out, "auto     %s: %.4g s a step predicted", text, best->prediction.seconds);
     if (found->one_seconds > 0 && ls_layout_workers(&best->layout) > 1)
         fprintf(out, ", %.2f times as fast as one worker", found->one_seconds / best->prediction.seconds);
-    fprintf(out, "\n         best of %d layouts on the machine as %s", found->tried,
-            plan->measured_now ? "measured now" : "measured before");
+    fprintf(out, "\n         best of %d layouts on ", found->tried);
+    if (plan->machine.is_gpus)
+        fprintf(out, "%d × %s", plan->machine.gpu.count, plan->machine.gpu.name);
+    else
+        fprintf(out, "the machine");
+    fprintf(out, " as %s", plan->measured_now ? "measured now" : "measured before");
     for (int i = 1; i < found->fitting && i <= NEXT; i++) {
         const ls_native_choice *c = &found->fits[i];
         fprintf(out, "%s dp %d × tp %d × pp %d, zero %d +%.0f %%", i == 1 ? "; next" : ",", c->layout.dp, c->layout.tp,
@@ -192,20 +196,17 @@ static json_t *usage_json(const void *all, int rank) {
 
 /* What the makers of these GPUs say that they reach with numbers of this type; 0: not known. Workers may share one. */
 static double datasheet_flops_s(const ls_trainer *trainer, const ls_device_usage *all) {
-    static const char maker[] = "NVIDIA ";
-    const char *about = trainer->device->about, *model = about ? strstr(about, maker) : NULL;
+    const char *about = trainer->device->about, *model = about ? strstr(about, ", ") : NULL;
     char name[LS_MACHINE_NAME_MAX];
-    ls_chip chip;
     int gpus = 0;
     if (!model) return 0;
-    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(model + strlen(maker), ","), model + strlen(maker));
-    if (ls_chip_find(name, &chip) != LS_OK) return 0;
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(model + 2, ","), model + 2);
     for (int r = 0; r < trainer->room.workers; r++) {
         int first = 0;
         while (memcmp(all[first].id, all[r].id, sizeof all[r].id) != 0) first++;
         gpus += first == r;
     }
-    return gpus * chip.peak_flops[ls_policy_is_16(&trainer->settings.policy) ? LS_PLAN_BF16 : LS_PLAN_FP32];
+    return gpus * ls_chip_datasheet_flops(name, ls_policy_is_16(&trainer->settings.policy));
 }
 
 /* Over all steps: of what was measured, and of the data sheet. */

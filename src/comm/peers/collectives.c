@@ -9,7 +9,7 @@
 #include "comm/collectives/reduce.h"
 #include "comm/peers/peers.h"
 
-enum { EXPOSE, RUN, LEAVE };
+enum { EXPOSE, RUN, TELL, LEAVE };
 
 /* What a member tells the others; it lies where small collectives of the host have their data. */
 typedef struct entry {
@@ -111,7 +111,7 @@ static ls_status move(const ls_request *r) {
 static ls_status enqueue(ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_staging *t = r->tensors;
-    LS_TRY(ls_device_follow(t->device, t->begin));
+    LS_TRY(ls_device_follow(t->device, t->begun));
     for (int l = 0; l < comm->local_size; l++)
         if (l != comm->local)
             LS_TRY(ls_device_await(t->device, ls_peers_counter(comm, l, LS_PEERS_READY), entry_of(r, l)->ready));
@@ -142,6 +142,7 @@ static void note_readers(ls_request *r) {
 static ls_status step(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
+        LS_TRY(ls_peers_reached(r, r->tensors->begun));
         LS_TRY(expose(r));
         ls_request_publish(r, 1);
         r->phase = RUN;
@@ -149,6 +150,10 @@ static ls_status step(ls_request *r) {
     case RUN:
         LS_TRY(ls_request_meet(r, NULL));
         LS_TRY(run(r));
+        r->phase = TELL;
+        break;
+    case TELL:
+        LS_TRY(ls_peers_reached(r, r->tensors->event));
         ls_request_publish(r, 2);
         r->phase = LEAVE;
         break;
@@ -166,7 +171,7 @@ static ls_status step(ls_request *r) {
  * hold up the parts of earlier collectives, which come when the others' hosts have. */
 static ls_status begin(ls_device *device, const ls_comm *comm, ls_staging *t) {
     LS_TRY(ls_peers_signal(comm, LS_PEERS_READY, &t->ready));
-    return ls_device_record(device, &t->begin);
+    return ls_device_record(device, &t->begun);
 }
 
 ls_status ls_peers_launch(ls_device *device, ls_request *r, ls_request **out) {

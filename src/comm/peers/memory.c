@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/peers/peers.h"
 
@@ -18,6 +19,8 @@ static const uint64_t number_mask = ((uint64_t)1 << (64 - OFFSET_BITS)) - 1,
 /* An entry is used again after TABLE allocations: far more than requests under way can name. */
 typedef struct table {
     uint64_t counters; /* their place */
+    bool has_gpu;
+    unsigned char gpu[16]; /* ls_device_usage.id */
     struct {
         _Atomic uint64_t number; /* 0: none, or it was freed */
         ls_memory_handle handle;
@@ -103,11 +106,21 @@ static void tell_staging(ls_world *world, const char *why) {
         ls_log_warn("tensors go from worker to worker through memory of the host: %s", why);
 }
 
+static ls_status name_gpu(ls_device *device, table *own) {
+    ls_device_usage usage;
+    own->has_gpu = ls_device_has_usage(device) && device->calls->passed;
+    if (!own->has_gpu) return LS_OK;
+    LS_TRY(ls_device_get_usage(device, &usage));
+    memcpy(own->gpu, usage.id, sizeof own->gpu);
+    return LS_OK;
+}
+
 static ls_status prepare(ls_peers *peers) {
     ls_world *world = peers->world;
     void *memory;
     LS_TRY(ls_heap_alloc(&world->heap, sizeof *peers->table, false, &memory));
     peers->table = memory;
+    LS_TRY(name_gpu(peers->device, peers->table));
     LS_TRY(ls_device_alloc(peers->device, COUNTER_BYTES, &memory));
     peers->counters = memory;
     peers->device->shared_bytes += COUNTER_BYTES;
@@ -223,6 +236,11 @@ bool ls_peers_meet(ls_comm *comm) {
         }
         peers->peer[worker].counters = counters;
     }
+    for (int l = 0; l < comm->local_size && peers->table->has_gpu; l++) {
+        const table *theirs = table_of(peers, worker_of(comm, l));
+        if (l != comm->local && theirs->has_gpu && memcmp(theirs->gpu, peers->table->gpu, sizeof theirs->gpu) == 0)
+            comm->takes_turns = true;
+    }
     return true;
 }
 
@@ -241,4 +259,16 @@ ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *va
 
 const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind) {
     return comm->world->peers->peer[worker_of(comm, local)].counters + counter_number(comm, kind) * COUNTER_WORDS;
+}
+
+ls_status ls_peers_reached(const ls_request *r, ls_event event) {
+    enum { LOOK_AGAIN_NS = 50000 };
+    ls_world *world = r->comm->world;
+    bool passed;
+    if (!r->comm->takes_turns) return LS_OK;
+    LS_TRY(ls_device_passed(r->tensors->device, event, &passed));
+    if (passed) return LS_OK;
+    uint64_t again = ls_clock_ns() + LOOK_AGAIN_NS;
+    if (again < world->wire.wake_ns) world->wire.wake_ns = again;
+    return LS_REQUEST_WAITS;
 }

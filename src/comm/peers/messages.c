@@ -2,7 +2,7 @@
  * copies it and counts; the receiver's host tells up to where. */
 #include "comm/peers/peers.h"
 
-enum { BEGIN, POSTED };
+enum { BEGIN, POSTED, READING = POSTED };
 
 static int local_number(const ls_comm *comm, int rank) {
     int l = 0;
@@ -17,6 +17,7 @@ static ls_status step_send(ls_request *r) {
     ls_staging *t = r->tensors;
     ls_mail_note note = {.ready = t->ready};
     if (r->phase == BEGIN) {
+        LS_TRY(ls_peers_reached(r, t->begun));
         LS_TRY(ls_peers_place(comm->world->peers, r->in, r->bytes, &note.place));
         LS_TRY(ls_mail_post_note(r, &note));
         r->phase = POSTED;
@@ -41,7 +42,7 @@ static ls_status enqueue(ls_request *r, ls_mail_note *note) {
     ls_staging *t = r->tensors;
     int from = local_number(comm, r->peer);
     void *tensor;
-    LS_TRY(ls_device_follow(t->device, t->begin)); /* the buffer may still be in use */
+    LS_TRY(ls_device_follow(t->device, t->begun)); /* the buffer may still be in use */
     LS_TRY(ls_device_await(t->device, ls_peers_counter(comm, from, LS_PEERS_READY), note->ready));
     LS_TRY(ls_peers_at(comm, from, note->place, &tensor));
     if (tensor) LS_TRY(ls_device_copy(t->device, r->out, tensor, r->bytes));
@@ -50,10 +51,14 @@ static ls_status enqueue(ls_request *r, ls_mail_note *note) {
 }
 
 static ls_status read_tensor(ls_request *r, ls_mail_note *note) {
-    int before = ls_device_use(r->tensors->device, r->comm->queue);
-    ls_status status = enqueue(r, note);
-    (void)ls_device_use(r->tensors->device, before);
-    return status;
+    if (r->phase == BEGIN) {
+        int before = ls_device_use(r->tensors->device, r->comm->queue);
+        ls_status status = enqueue(r, note);
+        (void)ls_device_use(r->tensors->device, before);
+        LS_TRY(status);
+        r->phase = READING;
+    }
+    return ls_peers_reached(r, r->tensors->event);
 }
 
 static ls_status step_receive(ls_request *r) {

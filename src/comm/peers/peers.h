@@ -15,7 +15,10 @@
  *      for what was enqueued.
  *   2. Nobody's tensor is touched before its `ready`, and its owner does not touch it again before all readers' and
  *      writers' `done`.
- *   3. A worker that is gone does not signal. Hosts that wait for their device therefore look after the others
+ *   3. Members that share a GPU tell of a signal only when it has happened. A GPU goes from process to process in slices
+ *      of time, and a queue that awaits a counter uses up its process's: with eight workers on a GPU a collective took
+ *      some 60 ms. So nothing that is enqueued there waits for another process.
+ *   4. A worker that is gone does not signal. Hosts that wait for their device therefore look after the others
  *      meanwhile (ls_device_guest: tensors.c).
  *
  * Sums have the order of the tree (reduce_plan.h), so they have the bits of all other ways to compute them. */
@@ -58,6 +61,8 @@ typedef enum ls_peers_count { LS_PEERS_READY, LS_PEERS_DONE } ls_peers_count;
 ls_status ls_peers_signal(const ls_comm *comm, ls_peers_count kind, uint64_t *value);
 /* A local member's counter. */
 const uint64_t *ls_peers_counter(const ls_comm *comm, int local, ls_peers_count kind);
+/* LS_REQUEST_WAITS where members share a GPU and it has not come to the event: the others are not told yet. */
+ls_status ls_peers_reached(const ls_request *request, ls_event event);
 
 /* ---- collectives.c, messages.c ----------------------------------------------------------------------------------- */
 

@@ -232,8 +232,11 @@ static ls_status wait_for_event(ls_device *device, ls_event event) {
 static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
-    *out = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]) == CUDA_SUCCESS;
-    return LS_OK; /* a GPU that failed says so to those who wait for it */
+    CUresult result = ask_event(cuda, cuda->events[event.queue][event.number % EVENTS]);
+    *out = result == CUDA_SUCCESS;
+    if (*out || result == CUDA_ERROR_NOT_READY) return LS_OK;
+    cuda->lost = true;
+    return blame(cuda, ls_cuda_result(cuda->driver, result, "looking after it", cuda->gpu));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -245,7 +245,9 @@ static void own_ls_max_call(const ls_fake_copier *c, ls_max_call *call) {
 
 static void own_ls_square_sums_call(const ls_fake_copier *c, ls_square_sums_call *call) {
     TENSOR(words);
-    TENSOR(x);
+    ls_square_piece *own = c->keep(c->keeper, call->pieces, (size_t)call->count * sizeof *own);
+    for (int i = 0; own && i < call->count; i++) own[i].x = c->translate(c->memory, own[i].x);
+    call->pieces = own;
 }
 
 static void own_ls_add_losses_call(const ls_fake_copier *c, ls_add_losses_call *call) {

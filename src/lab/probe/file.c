@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "device/choose.h"
 #include "run/inputs/inputs.h"
 #include "plan/hardware/machine_file.h"
 
@@ -41,13 +42,28 @@ ls_status ls_probe_file_read(const char *path, ls_native_machine *machine) {
     return status;
 }
 
+static bool wants_gpu(const ls_probe_options *options) { return options->device && ls_device_is_gpu(options->device); }
+
+/* Figures of a machine without the GPU that is asked for stay as they are. */
+static ls_status add_gpu(const ls_probe_options *options, ls_native_machine *machine) {
+    if (options->say) options->say(options->ctx, "the GPU");
+    ls_status status = ls_probe_gpu(options->device, false, &machine->gpu);
+    if (options->say) options->say(options->ctx, NULL);
+    if (status == LS_OK) ls_native_rates_fit(&machine->gpu.rates);
+    return status;
+}
+
 ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
     bool first;
     LS_TRY(ls_probe_file_path(path));
     *measured = false;
-    if (!again && ls_file_exists(path) && ls_probe_file_read(path, machine) == LS_OK && ls_probe_is_current(machine))
-        return LS_OK;
+    if (!again && ls_file_exists(path) && ls_probe_file_read(path, machine) == LS_OK && ls_probe_is_current(machine)) {
+        if (!wants_gpu(options) || ls_probe_gpu_is_current(options->device, &machine->gpu)) return LS_OK;
+        *measured = true;
+        LS_TRY(add_gpu(options, machine));
+        return ls_probe_file_write(path, machine);
+    }
     *measured = true;
     LS_TRY(ls_probe_run(options, machine, &first));
     return ls_probe_file_write(path, machine);

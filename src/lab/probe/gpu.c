@@ -1,51 +1,52 @@
 /* gpu.c: what a GPU of this machine does, measured in a process of its own, since the driver may not be started in one
- * that forks workers later. */
-#include "lab/probe/probe.h"
+ * that forks workers later: memory, copies, peaks and start-up; gpu_kernels.c has the kernels. */
+#include "lab/probe/gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/child.h"
 #include "base/clock.h"
+#include "base/child.h"
+#include "base/stats.h"
 #include "device/choose.h"
 #include "device/cuda/cuda.h"
-#include "device/ops.h"
 #include "lab/calls.h"
 
-enum { TRIES = 3, SIDE_FIRST = 64, SIDE_MAX = 4096 };
+enum { TRIES = 3, SIDE_FIRST = 64, SIDE_MAX = 4096, PIECE = 1 << 20 };
 
 static const size_t copy_first = (size_t)1 << 20, copy_most = (size_t)256 << 20;
+static const size_t array_most = (size_t)1 << 30, array_least = (size_t)128 << 20, array_of_slow = (size_t)4 << 20;
 static const double enough_s = 5e-3; /* of one call: what starting it costs does not show any more */
+static const double limit_s = 120;
 
-typedef struct bench {
-    ls_device *device;
-    void *a, *b, *c; /* on the device, as large as the largest */
-    void *host;
-    size_t size; /* bytes, or the side of a matrix */
-} bench;
+/* One call, of a size: bytes, or the side of a matrix. */
+typedef struct sized {
+    const ls_probe_gpu_bench *b;
+    size_t size;
+} sized;
 
-/* ---- one call, of a size ----------------------------------------------------------------------------------------- */
+static ls_status copy_inside(const sized *s) { return ls_device_copy(s->b->device, s->b->at[1], s->b->at[0], s->size); }
+static ls_status copy_in(const sized *s) { return ls_device_copy_in(s->b->device, s->b->at[0], s->b->host, s->size); }
+static ls_status copy_out(const sized *s) { return ls_device_copy_out(s->b->device, s->b->host, s->b->at[0], s->size); }
 
-static ls_status copy_inside(const bench *b) { return ls_device_copy(b->device, b->b, b->a, b->size); }
-static ls_status copy_in(const bench *b) { return ls_device_copy_in(b->device, b->a, b->host, b->size); }
-static ls_status copy_out(const bench *b) { return ls_device_copy_out(b->device, b->host, b->a, b->size); }
-
-static ls_status multiply(const bench *b) {
-    size_t n = b->size;
-    return b->device->ops->gemm(
-        b->device,
-        &(ls_gemm){
-            .form = LS_GEMM_NT, .m = n, .n = n, .k = n, .a = b->a, .lda = n, .b = b->b, .ldb = n, .c = b->c, .ldc = n});
+static ls_status multiply(const sized *s) {
+    const ls_probe_gpu_bench *b = s->b;
+    ls_gemm g = {.form = LS_GEMM_NT, .m = s->size, .n = s->size, .k = s->size};
+    g.lda = g.ldb = g.ldc = s->size;
+    g.a = b->at[0];
+    g.b = b->at[1];
+    g.c = b->at[2];
+    return b->device->ops->gemm(b->device, &g);
 }
 
-/* Best of some. */
-static ls_status time_call(const bench *b, ls_status (*call)(const bench *), double *seconds) {
+/* By itself, and waited for. Best of some. */
+static ls_status time_alone(const sized *s, ls_status (*call)(const sized *), double *seconds) {
     for (int i = 0; i < TRIES; i++) {
-        LS_TRY(ls_device_finish(b->device));
+        LS_TRY(ls_device_finish(s->b->device));
         double begin = ls_clock_seconds();
-        LS_TRY(call(b));
-        LS_TRY(ls_device_finish(b->device));
+        LS_TRY(call(s));
+        LS_TRY(ls_device_finish(s->b->device));
         double took = ls_clock_seconds() - begin;
         if (i == 0 || took < *seconds) *seconds = took;
     }
@@ -53,69 +54,193 @@ static ls_status time_call(const bench *b, ls_status (*call)(const bench *), dou
 }
 
 /* Doubles the size until a call takes long enough. */
-static ls_status time_largest(bench *b, ls_status (*call)(const bench *), size_t first, size_t most, double *seconds) {
-    for (b->size = first;; b->size *= 2) {
-        LS_TRY(time_call(b, call, seconds));
-        if (*seconds >= enough_s || 2 * b->size > most) return LS_OK;
+static ls_status time_largest(sized *s, ls_status (*call)(const sized *), size_t first, size_t most, double *seconds) {
+    for (s->size = first;; s->size *= 2) {
+        LS_TRY(time_alone(s, call, seconds));
+        if (*seconds >= enough_s || 2 * s->size > most) return LS_OK;
     }
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
-
-static ls_status fill(const bench *b) {
-    float *numbers = b->host;
-    for (size_t i = 0; i < (size_t)SIDE_MAX * SIDE_MAX; i++) numbers[i] = ls_operand_value(i);
-    LS_TRY(ls_device_copy_in(b->device, b->a, numbers, (size_t)SIDE_MAX * SIDE_MAX * sizeof *numbers));
-    return ls_device_copy_in(b->device, b->b, numbers, (size_t)SIDE_MAX * SIDE_MAX * sizeof *numbers);
-}
-
-static ls_status measure_all(bench *b, ls_native_gpu *out) {
-    double seconds;
-    LS_TRY(fill(b));
-    LS_TRY(time_largest(b, multiply, SIDE_FIRST, SIDE_MAX, &seconds));
-    out->matmul_flops_per_second = 2.0 * (double)b->size * (double)b->size * (double)b->size / seconds;
-    LS_TRY(time_largest(b, copy_inside, copy_first, copy_most, &seconds));
-    out->copy_bytes_per_second = 2.0 * (double)b->size / seconds;
-    LS_TRY(time_largest(b, copy_in, copy_first, copy_most, &seconds));
-    out->to_bytes_per_second = (double)b->size / seconds;
-    LS_TRY(time_largest(b, copy_out, copy_first, copy_most, &seconds));
-    out->from_bytes_per_second = (double)b->size / seconds;
-    out->peak_flops_per_second = b->device->ops->peak_flops_s(b->device, LS_UNIT_CHAIN);
+ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds) {
+    enum { ROUNDS = 3, CALLS_MAX = 200 };
+    const double round_s = 3e-3, long_s = .03;
+    double took[ROUNDS] = {0};
+    int calls = 1, rounds = ROUNDS;
+    LS_TRY(call(ctx)); /* loads the kernel */
+    for (int round = -1; round < rounds; round++) {
+        double *one = &took[round < 0 ? 0 : round];
+        LS_TRY(ls_device_finish(b->device));
+        double begin = ls_clock_seconds();
+        for (int i = 0; i < calls; i++) LS_TRY(call(ctx));
+        LS_TRY(ls_device_finish(b->device));
+        *one = (ls_clock_seconds() - begin) / calls;
+        if (round >= 0) continue;
+        /* The first tells how many calls a round has. */
+        if (*one > long_s || b->is_slow) rounds = 0;
+        calls = *one * CALLS_MAX < round_s ? CALLS_MAX : 1 + (int)(round_s / *one);
+    }
+    *seconds = rounds == 0 ? took[0] : ls_median(took, (size_t)rounds);
+    if (*seconds < 1e-9) *seconds = 1e-9;
     return LS_OK;
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Random numbers, on zeros a GPU is faster than in life: of both signs in the first two arrays, positive in the others,
+ * where passes have variances and moments. */
+static ls_status fill(const ls_probe_gpu_bench *b) {
+    float *numbers = b->host;
+    size_t piece = PIECE * sizeof *numbers < b->bytes ? PIECE * sizeof *numbers : b->bytes;
+    for (int a = 0; a < LS_PROBE_PASS_ARRAYS; a++) {
+        for (size_t i = 0; a % 2 == 0 && i < PIECE; i++)
+            numbers[i] = a < 2 ? ls_operand_value(i) : ls_operand_value(i) * .25F + 1;
+        LS_TRY(ls_device_copy_in(b->device, b->at[a], numbers, piece));
+        for (size_t done = piece; done < b->bytes; done *= 2) {
+            size_t more = b->bytes - done < done ? b->bytes - done : done;
+            LS_TRY(ls_device_copy(b->device, (char *)b->at[a] + done, b->at[a], more));
+        }
+    }
+    return LS_OK;
+}
+
+/* A GPU that a CPU plays, as the tests have it, needs a second for what others do in a millisecond. */
+static ls_status look_how_fast(ls_probe_gpu_bench *b) {
+    enum { ELEMS = 1 << 18 };
+    const double slow_s = 1e-3;
+    double begin = 0;
+    void *memory;
+    LS_TRY(ls_device_alloc(b->device, ELEMS * sizeof(float), &memory));
+    for (int i = 0; i < 2; i++) {
+        LS_TRY(ls_device_finish(b->device));
+        begin = ls_clock_seconds();
+        LS_TRY(b->device->ops->set(b->device, &(ls_set_call){memory, 1, ELEMS}));
+    }
+    LS_TRY(ls_device_finish(b->device));
+    b->is_slow = ls_clock_seconds() - begin > slow_s;
+    ls_device_free(b->device, memory);
+    return LS_OK;
+}
+
+static ls_status alloc_arrays(ls_probe_gpu_bench *b) {
+    const size_t most = b->is_slow ? array_of_slow : array_most, least = b->is_slow ? array_of_slow : array_least;
+    ls_device_usage usage;
+    LS_TRY(ls_device_get_usage(b->device, &usage));
+    b->out->free_bytes = (double)usage.free;
+    for (b->bytes = most; b->bytes > least && b->bytes > usage.free / 16;) b->bytes /= 2;
+    if (b->bytes > usage.free / 16)
+        return ls_fail(LS_ERR_RESOURCE, "%s has %.1f MiB of memory free, too little to measure it: %.0f MiB are needed",
+                       b->device->name, (double)usage.free / 0x1p20, 16 * (double)least / 0x1p20);
+    b->host = malloc(copy_most);
+    if (!b->host) return ls_fail(LS_ERR_RESOURCE, "out of memory for measuring a GPU");
+    for (int a = 0; a < LS_PROBE_PASS_ARRAYS; a++) LS_TRY(ls_device_alloc(b->device, b->bytes, &b->at[a]));
+    return LS_OK;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static ls_status measure_copies(const ls_probe_gpu_bench *b) {
+    ls_native_gpu *out = b->out;
+    sized s = {.b = b};
+    size_t most = copy_most < b->bytes ? copy_most : b->bytes, side = SIDE_MAX;
+    double seconds;
+    while (side * side * sizeof(float) > b->bytes) side /= 2;
+    LS_TRY(time_largest(&s, multiply, SIDE_FIRST, side, &seconds));
+    out->matmul_flops_per_second = 2.0 * (double)s.size * (double)s.size * (double)s.size / seconds;
+    LS_TRY(time_largest(&s, copy_inside, copy_first, most, &seconds));
+    out->copy_bytes_per_second = 2.0 * (double)s.size / seconds;
+    LS_TRY(time_largest(&s, copy_in, copy_first, most, &seconds));
+    out->to_bytes_per_second = (double)s.size / seconds;
+    LS_TRY(time_largest(&s, copy_out, copy_first, most, &seconds));
+    out->from_bytes_per_second = (double)s.size / seconds;
+    s.size = sizeof(float);
+    return time_alone(&s, copy_out, &out->read_seconds);
+}
+
+static ls_status measure_all(ls_probe_gpu_bench *b) {
+    const ls_ops *ops = b->device->ops;
+    LS_TRY(look_how_fast(b));
+    LS_TRY(alloc_arrays(b));
+    LS_TRY(fill(b));
+    LS_TRY(measure_copies(b));
+    b->out->peak_flops_per_second = ops->peak_flops_s(b->device, LS_UNIT_CHAIN);
+    if (b->has_unit) b->out->unit_flops_per_second = ops->peak_flops_s(b->device, LS_UNIT_HGMMA);
+    LS_TRY(fill(b));
+    return ls_probe_gpu_kernels(b);
+}
+
+/* "cuda:1" is 1, "cuda" the first. */
+static int number_of(const char *device) { return strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0; }
+
+typedef struct subject {
+    const char *device;
+    bool has_unit;
+} subject;
+
 static ls_status measure(void *ctx, void *result) {
-    ls_native_gpu *out = result;
-    bench b = {0};
-    ls_status status = LS_OK;
-    LS_TRY(ls_device_open_named(ctx, 0, &b.device));
-    b.host = malloc(copy_most);
-    if (!b.host) status = ls_fail(LS_ERR_RESOURCE, "out of memory for measuring a GPU");
-    if (status == LS_OK) status = ls_device_alloc(b.device, copy_most, &b.a);
-    if (status == LS_OK) status = ls_device_alloc(b.device, copy_most, &b.b);
-    if (status == LS_OK) status = ls_device_alloc(b.device, (size_t)SIDE_MAX * SIDE_MAX * sizeof(float), &b.c);
-    if (status == LS_OK) status = measure_all(&b, out);
-    ls_device_free(b.device, b.a);
-    ls_device_free(b.device, b.b);
-    ls_device_free(b.device, b.c);
+    const subject *which = ctx;
+    ls_probe_gpu_bench b = {.out = result, .has_unit = which->has_unit};
+    double begin = ls_clock_seconds();
+    LS_TRY(ls_device_open_named(which->device, 0, &b.device));
+    b.out->open_seconds = ls_clock_seconds() - begin;
+    ls_status status = measure_all(&b);
+    for (int a = 0; a < LS_PROBE_PASS_ARRAYS; a++) ls_device_free(b.device, b.at[a]);
     ls_device_destroy(b.device);
     free(b.host);
     return status;
 }
 
-ls_status ls_probe_gpu(const char *device, ls_native_gpu *out) {
-    static const double limit_s = 120;
+ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     ls_gpu_survey survey;
     char name[16];
-    int number = strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0;
+    int number = number_of(device);
     *out = (ls_native_gpu){0};
     LS_TRY(ls_cuda_survey(0, &survey));
-    (void)snprintf(name, sizeof name, "cuda:%d", number);
-    LS_TRY(ls_child_run("the process that measures the GPU", limit_s, measure, name, out, sizeof *out));
     const ls_gpu *gpu = &survey.gpu[number < LS_GPUS_LISTED ? number : 0];
+    subject which = {name, gpu->capability == LS_CUDA_HGMMA_CAPABILITY};
+    (void)snprintf(name, sizeof name, "cuda:%d", number);
+    LS_TRY(ls_child_run("the process that measures the GPU", limit_s, measure, &which, out, sizeof *out));
     (void)snprintf(out->name, sizeof out->name, "%s", gpu->name);
-    out->count = survey.count;
+    out->count = strchr(device, ':') ? 1 : survey.count;
     out->capability = gpu->capability;
     out->memory_bytes = (double)gpu->bytes;
-    return LS_OK;
+    return alone ? LS_OK : ls_probe_gpu_links(device, out);
+}
+
+ls_status ls_probe_gpu_check(const char *device) {
+    ls_gpu_survey survey;
+    int number = number_of(device);
+    ls_status status = ls_cuda_survey(0, &survey);
+    if (status == LS_ERR_INPUT && !ls_cuda_is_installed())
+        return ls_fail(LS_ERR_INPUT, "this machine has no NVIDIA driver (libcuda.so.1): use --device cpu");
+    LS_TRY(status);
+    if (number < survey.count) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "there is no GPU %d: the driver sees %d, numbered from 0", number, survey.count);
+}
+
+/* ---- as it is now ------------------------------------------------------------------------------------------------ */
+
+static ls_status look_at_memory(void *ctx, void *result) {
+    ls_device *device;
+    ls_device_usage usage = {0};
+    double *free_bytes = result;
+    LS_TRY(ls_device_open_named(ctx, 0, &device));
+    ls_status status = ls_device_get_usage(device, &usage);
+    *free_bytes = (double)usage.free;
+    ls_device_destroy(device);
+    return status;
+}
+
+ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "%s", device);
+    return ls_child_run("the process that looks at the GPU's memory", limit_s, look_at_memory, name, &gpu->free_bytes,
+                        sizeof gpu->free_bytes);
+}
+
+bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu) {
+    ls_gpu_survey survey;
+    int number = number_of(device);
+    if (gpu->count == 0 || gpu->rates.workers == 0 || ls_cuda_survey(0, &survey) != LS_OK) return false;
+    return number < LS_GPUS_LISTED && number < survey.count && strcmp(survey.gpu[number].name, gpu->name) == 0 &&
+           gpu->count == (strchr(device, ':') ? 1 : survey.count);
 }

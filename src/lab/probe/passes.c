@@ -1,61 +1,67 @@
 /* passes.c: passes over arrays, in the nearest caches and beyond them, in fp32 and where there is a 16-bit form. */
+#include "lab/probe/passes.h"
+
 #include <string.h>
 
 #include "lab/probe/worker.h"
 
-enum { ARRAYS = 6, SLICES = 8, COLUMNS = 256, HEAD = 64 };
+enum { SLICES = 8, COLUMNS = 256, HEAD = 64 };
 
-typedef struct passes {
-    ls_device *device;
-    ls_native_pass which;
-    ls_dtype act;
-    size_t rows, elems;
-    float *at[ARRAYS]; /* LS_NATIVE_PASS_LARGE elements each */
-    float *vector;     /* COLUMNS·SLICES elements, twice */
-    int32_t *ids;
-} passes;
+typedef ls_probe_pass passes;
 
 static ls_norm_call norm_of(const passes *p) {
     return (ls_norm_call){.rows = p->rows,
-                          .C = COLUMNS,
+                          .C = p->columns,
                           .act = p->act,
                           .eps = 1e-5F,
                           .x = p->at[0],
-                          .x_stride = COLUMNS,
+                          .x_stride = p->columns,
                           .w = p->vector,
-                          .b = p->vector + COLUMNS,
+                          .b = p->vector + p->columns,
                           .y = p->at[1],
-                          .y_stride = COLUMNS,
+                          .y_stride = p->columns,
                           .mean = p->at[4],
                           .rstd = p->at[4] + p->rows,
                           .dy = p->at[2],
-                          .dy_stride = COLUMNS,
+                          .dy_stride = p->columns,
                           .dx = p->at[3],
-                          .dx_stride = COLUMNS,
+                          .dx_stride = p->columns,
                           .add = true,
-                          .dw = p->vector + (size_t)COLUMNS * SLICES,
-                          .db = p->vector + (size_t)2 * COLUMNS * SLICES};
+                          .dw = p->vector + p->columns * (size_t)p->slices,
+                          .db = p->vector + 2 * p->columns * (size_t)p->slices};
 }
 
 static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
     const ls_ops *ops = p->device->ops;
     ls_norm_call c = norm_of(p);
     c.groups = groups;
-    c.rms = p->which == LS_PASS_RMS || p->which == LS_PASS_RMS_BACK || p->which == LS_PASS_RMS_PARAMS;
+    c.rms = p->which == LS_PASS_RMS || p->which == LS_PASS_RMS_BACK || p->which == LS_PASS_RMS_PARAMS ||
+            p->which == LS_PASS_RMS_SUM || p->which == LS_PASS_RMS_BACK_COPY;
+    if (p->which == LS_PASS_NORM_SUM || p->which == LS_PASS_RMS_SUM) {
+        c.branch = p->at[2];
+        c.sum = p->at[3];
+    }
+    if (p->which == LS_PASS_NORM_BACK_COPY || p->which == LS_PASS_RMS_BACK_COPY) c.dx_copy = p->at[5];
     switch (p->which) {
     case LS_PASS_NORM:
-    case LS_PASS_RMS: return ops->norm_forward(p->device, &c);
+    case LS_PASS_RMS:
+    case LS_PASS_NORM_SUM:
+    case LS_PASS_RMS_SUM: return ops->norm_forward(p->device, &c);
     case LS_PASS_NORM_BACK:
-    case LS_PASS_RMS_BACK: return ops->norm_backward(p->device, &c);
+    case LS_PASS_RMS_BACK:
+    case LS_PASS_NORM_BACK_COPY:
+    case LS_PASS_RMS_BACK_COPY: return ops->norm_backward(p->device, &c);
     case LS_PASS_NORM_PARAMS:
     case LS_PASS_RMS_PARAMS: return ops->norm_params(p->device, &c);
-    default: return ops->bias_grad(p->device, &(ls_bias_grad_call){c.dw, p->at[0], p->act, COLUMNS, COLUMNS, groups});
+    default:
+        return ops->bias_grad(p->device, &(ls_bias_grad_call){c.dw, p->at[0], p->act, p->columns, p->columns, groups});
     }
 }
 
 static ls_status run_rope(const passes *p) {
-    ls_rope_call c = {.act = p->act, .y = p->at[0], .x = p->at[0], .rows = p->rows, .heads = COLUMNS / HEAD, .d = HEAD};
-    c.x_row_stride = c.y_row_stride = COLUMNS;
+    ls_rope_call c = {
+        .act = p->act, .y = p->at[0], .x = p->at[0], .rows = p->rows, .heads = p->columns / HEAD, .d = HEAD};
+    c.x_row_stride = c.y_row_stride = p->columns;
     c.x_head_stride = c.y_head_stride = HEAD;
     c.cos = p->at[4];
     c.sin = p->at[5];
@@ -64,8 +70,8 @@ static ls_status run_rope(const passes *p) {
 }
 
 static ls_status run_gated(const passes *p) {
-    ls_gated_call c = {.rows = p->rows, .columns = COLUMNS, .act = p->act, .gate = p->at[0], .up = p->at[1]};
-    c.in_stride = c.y_stride = c.dy_stride = c.din_stride = COLUMNS;
+    ls_gated_call c = {.rows = p->rows, .columns = p->columns, .act = p->act, .gate = p->at[0], .up = p->at[1]};
+    c.in_stride = c.y_stride = c.dy_stride = c.din_stride = p->columns;
     c.y = p->at[2];
     c.dy = p->at[3];
     c.dgate = p->at[4];
@@ -74,11 +80,19 @@ static ls_status run_gated(const passes *p) {
 }
 
 static ls_status run_dropout(const passes *p) {
-    ls_dropout_call c = {.rows = p->rows, .columns = COLUMNS, .x = p->at[0], .x_dtype = p->act, .residual = p->at[1]};
-    c.x_stride = c.residual_stride = c.y_stride = COLUMNS;
+    ls_dropout_call c = {
+        .rows = p->rows, .columns = p->columns, .x = p->at[0], .x_dtype = p->act, .residual = p->at[1]};
+    c.x_stride = c.residual_stride = c.y_stride = p->columns;
     c.y = p->at[2];
     ls_dropout_set_rate(&c, .1);
     return p->device->ops->dropout_add(p->device, &c);
+}
+
+static ls_status run_bias_gelu(const passes *p) {
+    ls_bias_gelu_call c = {.rows = p->rows, .columns = p->columns, .c = p->at[0], .bias = p->vector, .pre = p->at[1]};
+    c.c_stride = c.pre_stride = c.y_stride = p->columns;
+    c.y = p->at[2];
+    return p->device->ops->bias_gelu_forward(p->device, &c);
 }
 
 static ls_status run_activation(const passes *p) {
@@ -92,34 +106,45 @@ static ls_status run_activation(const passes *p) {
     case LS_PASS_GATED:
     case LS_PASS_GATED_BACK: return run_gated(p);
     case LS_PASS_BIAS_ADD:
-        return ops->bias_add(
-            p->device, &(ls_bias_add_call){p->at[1], p->act, COLUMNS, p->at[0], COLUMNS, p->vector, p->rows, COLUMNS});
+        return ops->bias_add(p->device, &(ls_bias_add_call){p->at[1], p->act, p->columns, p->at[0], p->columns,
+                                                            p->vector, p->rows, p->columns});
+    case LS_PASS_BIAS_GELU: return run_bias_gelu(p);
     case LS_PASS_ROPE: return run_rope(p);
     default: return run_dropout(p);
     }
 }
 
-static ls_status run_ends(const passes *p, const ls_token_groups *groups) {
-    const ls_ops *ops = p->device->ops;
-    ls_embed_tokens tokens = {.ids = p->ids, .id_begin = 0, .id_end = COLUMNS, .rows = p->rows, .C = COLUMNS};
-    size_t bounds[2] = {0, COLUMNS};
-    ls_loss_call c = {.rows = p->rows, .z = p->at[0], .z_stride = COLUMNS, .bounds = bounds, .slices = 1};
+/* Rows of logits are longer on a GPU, where their gradient takes their place, as in a step. */
+static ls_loss_call loss_of(const passes *p, size_t bounds[SLICES + 1]) {
+    size_t rows = p->elems / p->vocabulary;
+    for (int i = 0; i <= p->loss_slices; i++) bounds[i] = p->vocabulary * (size_t)i / (size_t)p->loss_slices;
+    ls_loss_call c = {.rows = rows, .z = p->at[0], .z_stride = p->vocabulary, .bounds = bounds};
+    c.slices = (size_t)p->loss_slices;
     c.targets = p->ids;
     c.m = p->at[1];
-    c.l = p->at[1] + p->rows;
-    c.loss = p->at[1] + 2 * p->rows;
-    c.z_target = p->at[1] + 3 * p->rows;
+    c.l = p->at[1] + rows;
+    c.loss = p->at[1] + 2 * rows;
+    c.z_target = p->at[1] + 3 * rows;
     c.sums = p->at[2];
-    c.dz = p->which == LS_PASS_LOSS || p->which == LS_PASS_LOSS_GRAD ? p->at[3] : NULL;
-    c.dz_dtype = LS_F32;
-    c.dz_stride = COLUMNS;
+    c.dz = p->in_place ? p->at[0] : p->at[3];
+    if (p->which != LS_PASS_LOSS && p->which != LS_PASS_LOSS_GRAD) c.dz = NULL;
+    c.dz_dtype = p->act;
+    c.dz_stride = p->vocabulary * (p->in_place ? sizeof(float) / ls_dtype_bytes(p->act) : 1);
     c.g = 1;
+    return c;
+}
+
+static ls_status run_ends(const passes *p, const ls_token_groups *groups) {
+    const ls_ops *ops = p->device->ops;
+    ls_embed_tokens tokens = {.ids = p->ids, .id_begin = 0, .id_end = p->id_end, .rows = p->rows, .C = p->columns};
+    size_t bounds[SLICES + 1];
+    ls_loss_call c = loss_of(p, bounds);
     switch (p->which) {
     case LS_PASS_EMBED:
-        return ops->embed_forward(p->device,
-                                  &(ls_embed_call){p->at[1], COLUMNS, p->at[0], LS_F32, p->at[2], 0, p->rows, &tokens});
+        return ops->embed_forward(
+            p->device, &(ls_embed_call){p->at[1], p->columns, p->at[0], LS_F32, p->at[2], 0, p->rows, &tokens});
     case LS_PASS_EMBED_GRAD:
-        return ops->embed_token_grad(p->device, &(ls_token_grad_call){p->at[5], p->at[0], COLUMNS, &tokens, groups});
+        return ops->embed_token_grad(p->device, &(ls_token_grad_call){p->at[5], p->at[0], p->columns, &tokens, groups});
     case LS_PASS_LOSS: return ops->loss_rows(p->device, &c);
     case LS_PASS_LOSS_MAX: return ops->loss_max(p->device, &c);
     case LS_PASS_LOSS_SUMS: return ops->loss_sums(p->device, &c);
@@ -152,7 +177,8 @@ static ls_status run_flat(const passes *p) {
                                                         .step = is_adamw ? &adamw : &sgd,
                                                         .n = p->elems});
     case LS_PASS_SQUARES:
-        return ops->square_sums(p->device, &(ls_square_sums_call){(int64_t *)(void *)p->at[4], p->at[0], p->elems});
+        return ops->square_sums(p->device, &(ls_square_sums_call){(int64_t *)(void *)p->at[4],
+                                                                  &(ls_square_piece){p->at[0], p->elems}, 1});
     case LS_PASS_ADD: return ops->add(p->device, &(ls_add_call){p->at[2], p->at[0], p->at[1], p->act, p->elems});
     case LS_PASS_SET: return ops->set(p->device, &(ls_set_call){p->at[2], -0.0F, p->elems});
     case LS_PASS_CONVERT:
@@ -163,21 +189,32 @@ static ls_status run_flat(const passes *p) {
     }
 }
 
-static ls_status run(void *ctx) {
+static bool is_norm(ls_native_pass which) {
+    return which <= LS_PASS_RMS_PARAMS || which == LS_PASS_BIAS_GRAD ||
+           (which >= LS_PASS_NORM_SUM && which <= LS_PASS_RMS_BACK_COPY);
+}
+
+ls_status ls_probe_pass_run(void *ctx) {
     const passes *p = ctx;
-    size_t bounds[2] = {0, p->rows < 256 ? 1 : p->rows / 256};
-    ls_token_groups groups = {.T = p->rows / bounds[1], .slices = SLICES, .groups = 1, .bounds = bounds};
-    if (p->which <= LS_PASS_RMS_PARAMS || p->which == LS_PASS_BIAS_GRAD) return run_norm(p, &groups);
-    if (p->which <= LS_PASS_DROPOUT) return run_activation(p);
+    size_t sequences = p->rows < p->T ? 1 : p->rows / p->T, bounds[SLICES + 1];
+    int count = p->groups < (int)sequences ? p->groups : (int)sequences;
+    for (int g = 0; g <= count; g++) bounds[g] = sequences * (size_t)g / (size_t)count;
+    ls_token_groups groups = {.T = p->rows / sequences, .slices = p->slices, .groups = count, .bounds = bounds};
+    groups.block = p->block;
+    if (is_norm(p->which)) return run_norm(p, &groups);
+    if (p->which <= LS_PASS_DROPOUT || p->which == LS_PASS_BIAS_GELU) return run_activation(p);
     if (p->which <= LS_PASS_LOSS_GRAD) return run_ends(p, &groups);
     return run_flat(p);
 }
 
-/* Those whose operands may be 16-bit; the conversion is nothing else. */
-static bool has_type(ls_native_pass which, bool is_16) {
+/* The conversion is nothing but 16-bit; the loss has a 16-bit gradient where that takes the place of the logits. */
+bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu) {
     bool both = which <= LS_PASS_DROPOUT || which == LS_PASS_ADAMW || which == LS_PASS_SGD || which == LS_PASS_ADD;
-    if (which == LS_PASS_CONVERT) return is_16;
-    return both || !is_16;
+    bool of_loss = which == LS_PASS_LOSS || which == LS_PASS_LOSS_GRAD;
+    if (which >= LS_PASS_FUSED && !is_gpu) return false;
+    if (which == LS_PASS_CONVERT || which == LS_PASS_NORM_BACK_COPY || which == LS_PASS_RMS_BACK_COPY) return is_16;
+    if (which == LS_PASS_NORM_SUM || which == LS_PASS_RMS_SUM) return true;
+    return both || (is_gpu && of_loss) || !is_16;
 }
 
 /* Statistics and moments are numbers that the passes can do something with. */
@@ -193,24 +230,31 @@ static ls_status fill(passes *p, const ls_probe_worker *w, ls_native_pass which,
     p->act = is_16 ? LS_BF16 : LS_F32;
     for (int large = 0; large < 2; large++) {
         p->elems = large ? LS_NATIVE_PASS_LARGE : LS_NATIVE_PASS_SMALL;
-        p->rows = p->elems / COLUMNS;
-        LS_TRY(ls_probe_time(w, run, p, &w->rates->pass[which][is_16][large]));
+        p->rows = p->elems / p->columns;
+        LS_TRY(ls_probe_time(w, ls_probe_pass_run, p, &w->rates->pass[which][is_16][large]));
     }
     return LS_OK;
 }
 
 ls_status ls_probe_passes(ls_probe_worker *w) {
-    passes p = {.device = w->device};
+    passes p = {.device = w->device,
+                .columns = COLUMNS,
+                .vocabulary = COLUMNS,
+                .id_end = COLUMNS,
+                .T = 256,
+                .slices = SLICES,
+                .groups = 1,
+                .loss_slices = 1};
     float *ids;
     memset(w->rates->pass, 0, sizeof w->rates->pass);
-    for (int i = 0; i < ARRAYS; i++) LS_TRY(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE, &p.at[i]));
+    for (int i = 0; i < LS_PROBE_PASS_ARRAYS; i++) LS_TRY(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE, &p.at[i]));
     LS_TRY(ls_probe_alloc(w, (size_t)3 * COLUMNS * SLICES, &p.vector));
     LS_TRY(ls_probe_alloc(w, LS_NATIVE_PASS_LARGE / COLUMNS, &ids));
     p.ids = (int32_t *)(void *)ids;
     for (size_t i = 0; i < LS_NATIVE_PASS_LARGE / COLUMNS; i++) p.ids[i] = (int32_t)(i * 7 % COLUMNS);
     for (int which = 0; which < LS_NATIVE_PASSES; which++)
         for (int is_16 = 0; is_16 < 2; is_16++) {
-            if (!has_type((ls_native_pass)which, is_16)) continue;
+            if (!ls_probe_pass_has((ls_native_pass)which, is_16, false)) continue;
             make_sane(&p);
             LS_TRY(fill(&p, w, (ls_native_pass)which, is_16));
         }

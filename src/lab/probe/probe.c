@@ -264,11 +264,12 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
         status = run_counts(o, shared);
     if (status == LS_OK && *first && o->device && ls_device_is_gpu(o->device)) {
         if (o->say) o->say(o->ctx, "the GPU");
-        status = ls_probe_gpu(o->device, &shared->gpu);
+        status = ls_probe_gpu(o->device, launched, &shared->gpu);
     }
     if (o->say) o->say(o->ctx, NULL);
     if (status == LS_OK) *out = *shared;
     for (int i = 0; status == LS_OK && i < out->counts; i++) ls_native_rates_fit(&out->rates[i]);
+    if (status == LS_OK) ls_native_rates_fit(&out->gpu.rates);
     ls_trial_free(shared);
     return status;
 }

@@ -23,8 +23,14 @@ typedef struct ls_probe_options {
 /* Starts workers, so no thread may have been started; under mpirun or srun it measures those that are there, and *first
  * tells whether this process has the result. */
 ls_status ls_probe_run(const ls_probe_options *options, ls_native_machine *out, bool *first);
-/* GPU `device`, "cuda" or "cuda:1", in a process of its own. */
-ls_status ls_probe_gpu(const char *device, ls_native_gpu *out);
+/* GPU `device`, "cuda" or "cuda:1", in a process of its own, and then, unless it is to be `alone`, workers on it. */
+ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out);
+/* Before anything is measured. LS_ERR_INPUT: there is no driver, or no such GPU. */
+ls_status ls_probe_gpu_check(const char *device);
+/* Memory that is free now. */
+ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu);
+/* Whether `gpu` was measured whole, and is what this machine has. */
+bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu);
 /* Whether `machine` was measured by this version of the program on this CPU with as many cores. */
 bool ls_probe_is_current(const ls_native_machine *machine);
 /* The machine as a cluster of one node, a chip for each worker with all cores divided among them. */
@@ -38,8 +44,9 @@ ls_status ls_probe_file_path(char path[PATH_MAX]);
 ls_status ls_probe_file_write(const char *path, const ls_native_machine *machine);
 /* Reads what was measured out of a cluster file; LS_ERR_INPUT where it holds no such figures. */
 ls_status ls_probe_file_read(const char *path, ls_native_machine *machine);
-/* From the cache where that is of this CPU and version, else measured now, which goes to the cache. `again`: measured
- * in any case. *measured tells which it was. Starts workers: no thread may have been started. */
+/* From the cache where that is of this CPU, GPU and version, else measured now, which goes to the cache; a GPU alone
+ * where nothing else is missing. `again`: measured in any case. *measured tells which it was. Starts workers: no thread
+ * may have been started. */
 ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_native_machine *machine, bool *measured);
 
 #endif

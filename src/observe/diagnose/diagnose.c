@@ -246,6 +246,7 @@ static ls_status examine(ls_case *c) {
     ls_diagnose_underflow(c);
     ls_diagnose_lost(c);
     LS_TRY(ls_diagnose_usage(c));
+    ls_diagnose_gpu(c);
     ls_diagnose_data(c);
     LS_TRY(ls_diagnose_lr(c));
     ls_diagnose_unknown(c);

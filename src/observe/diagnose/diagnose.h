@@ -71,6 +71,15 @@ typedef struct ls_usage {
     ls_usage_worker *worker;
 } ls_usage;
 
+/* How a GPU was used: means over the steps that tell it, without the first. NaN: none does. */
+typedef struct ls_gpu_usage {
+    size_t steps;
+    double mfu;      /* of the rate that the unit reached when it was measured */
+    double waits;    /* share of a step in which the host had nothing more to start, and waited for the GPU */
+    bool lacks_work; /* the host hardly ever waits: starting kernels takes as long as the kernels */
+    char action[LS_DIAGNOSE_LINE_MAX]; /* "": none */
+} ls_gpu_usage;
+
 typedef enum ls_verdict {
     LS_VERDICT_CLEAN,     /* nothing that went wrong is in what was recorded */
     LS_VERDICT_CAUSE,     /* finding[0] */
@@ -86,6 +95,7 @@ typedef struct ls_diagnosis {
     char missing[LS_MISSING_MAX][LS_DIAGNOSE_LINE_MAX]; /* what was not recorded, and which option records it */
     int missing_count;
     ls_usage usage;
+    ls_gpu_usage gpu;                               /* steps 0: not a run on GPUs, or nothing was recorded */
     long long first_step, last_step, planned_steps; /* LS_RUN_NONE: not known */
     size_t steps;
 } ls_diagnosis;

@@ -111,7 +111,8 @@ ls_status ls_diagnose_outliers(ls_case *c); /* outliers.c: outlier groups, and b
 void ls_diagnose_overflow(ls_case *c);      /* overflow.c */
 void ls_diagnose_underflow(ls_case *c);     /* numerics.c */
 void ls_diagnose_lost(ls_case *c);          /* numerics.c */
-ls_status ls_diagnose_usage(ls_case *c);    /* slow.c */
+ls_status ls_diagnose_usage(ls_case *c);
+void ls_diagnose_gpu(ls_case *c); /* slow.c */
 /* Whether the loss alone, by its jumps, tells of bad data. */
 bool ls_loss_tells_data(const ls_case *c);
 void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */

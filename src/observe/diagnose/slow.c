@@ -4,6 +4,7 @@
  * stage has one worker only, stages are compared with each other; they are never quite equal, so a slow one has to be
  * slower to be named. A single step says nothing: what counts is a stretch of steps in which most are slow. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "observe/diagnose/rules.h"
@@ -204,18 +205,21 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
 /* ---- the finding ------------------------------------------------------------------------------------------------- */
 
 static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
+    bool on_gpu = c->run->device.is_gpu;
+    const char *where = on_gpu ? "the GPU of" : "the machine of";
+    const char *what = on_gpu ? "clocks, temperature, other processes: nvidia-smi" : "frequency, other jobs, --pin";
     if (s->alone)
         LS_ACTION(f,
                   "divide the blocks differently with --stages (layout.json has the current division), or check what "
-                  "else runs on the machine of worker %d",
-                  f->worker);
+                  "else runs on %s worker %d",
+                  where, f->worker);
     else if (c->run->dp > 1)
         LS_ACTION(f,
-                  "check what else runs on the machine of worker %d (frequency, other jobs, --pin); if it stays slow, "
+                  "check what else runs on %s worker %d (%s); if it stays slow, "
                   "--shares auto gives its replica fewer gradient groups without changing the result",
-                  f->worker);
+                  where, f->worker, what);
     else
-        LS_ACTION(f, "check what else runs on the machine of worker %d (frequency, other jobs, --pin)", f->worker);
+        LS_ACTION(f, "check what else runs on %s worker %d (%s)", where, f->worker, what);
 }
 
 static void add_finding(ls_case *c, watch *w, int rank, double share, double waited_ms) {
@@ -259,4 +263,34 @@ ls_status ls_diagnose_usage(ls_case *c) {
     judge(c, &w);
     free(w.value);
     return LS_OK;
+}
+
+/* ---- a GPU ------------------------------------------------------------------------------------------------------- */
+
+/* The host reads once a step, between backward and the update, and waits there for what it has started. Where it hardly
+ * waits, the GPU was done with everything before the next kernel came. */
+void ls_diagnose_gpu(ls_case *c) {
+    static const double SELDOM = .03;
+    const ls_run_log *run = c->run;
+    ls_gpu_usage *gpu = &c->out->gpu;
+    double mfu = 0, waits = 0;
+    size_t mfus = 0, timed = 0;
+    *gpu = (ls_gpu_usage){.mfu = (double)NAN, .waits = (double)NAN};
+    if (!run->device.is_gpu) return;
+    for (size_t i = run->step_count > 2; i < run->step_count; i++) {
+        const ls_run_log_step *s = &run->steps[i];
+        if (s->mfu > 0) mfu += s->mfu;
+        mfus += s->mfu > 0;
+        if (!(s->gpu_wait_ms >= 0) || !(s->ms > 0)) continue;
+        waits += s->gpu_wait_ms < s->ms ? s->gpu_wait_ms / s->ms : 1;
+        timed++;
+    }
+    gpu->steps = mfus > timed ? mfus : timed;
+    if (mfus > 0) gpu->mfu = mfu / (double)mfus;
+    if (timed > 0) gpu->waits = waits / (double)timed;
+    gpu->lacks_work = gpu->waits < SELDOM;
+    if (gpu->lacks_work)
+        snprintf(gpu->action, sizeof gpu->action,
+                 "the GPU waits for the host to start its kernels: give it more in each, with a larger --micro-batch "
+                 "or --seq, fewer workers on one GPU, or a larger model");
 }

@@ -142,16 +142,35 @@ ls_partition_run ls_partition_run_of(const ls_partition *partition, const ls_par
 }
 
 ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, int64_t *words) {
-    return partition->nn.ops->square_sums(partition->device, &(ls_square_sums_call){words, x, elems});
+    return partition->nn.ops->square_sums(partition->device,
+                                          &(ls_square_sums_call){words, &(ls_square_piece){x, elems}, 1});
 }
 
-static ls_status square_param(ls_partition *partition, const ls_param *param, int64_t *words) {
+/* Squares that are added up together. */
+typedef struct squares {
+    int64_t *words;
+    int count;
+    ls_square_piece pieces[64];
+} squares;
+
+static ls_status add_together(ls_partition *partition, squares *s) {
+    ls_square_sums_call call = {s->words, s->pieces, s->count};
+    s->count = 0;
+    return call.count ? partition->nn.ops->square_sums(partition->device, &call) : LS_OK;
+}
+
+static ls_status put_squares(ls_partition *partition, squares *s, const float *x, size_t elems) {
+    if (s->count == (int)(sizeof s->pieces / sizeof *s->pieces)) LS_TRY(add_together(partition, s));
+    s->pieces[s->count++] = (ls_square_piece){x, elems};
+    return LS_OK;
+}
+
+static ls_status square_param(ls_partition *partition, const ls_param *param, squares *s) {
     int slices = ls_param_slices(param, partition->model->S);
     for (int i = 0; i < slices; i++) {
         ls_partition_run run = ls_partition_run_of(partition, param, i);
         if (run.end <= run.begin) continue;
-        LS_TRY(ls_partition_add_squares(partition, param->own_grad + (run.begin - param->own.begin),
-                                        run.end - run.begin, words));
+        LS_TRY(put_squares(partition, s, param->own_grad + (run.begin - param->own.begin), run.end - run.begin));
     }
     return LS_OK;
 }
@@ -169,14 +188,14 @@ static bool is_measured(const ls_partition *partition, const ls_param *param) {
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part) {
     int S = partition->model->S, slices = ls_param_slices(param, S);
     size_t first = param->first_row, end = first + param->local_rows;
+    squares s = {.words = partition->sums + part_at(partition, part)};
     if (param->kind == LS_PARAM_VECTOR || (!param->split && partition->setup.place.tp > 0)) return LS_OK;
     for (int i = 0; i < slices; i++) {
         size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
         if (row < first || row + rows > end) continue;
-        LS_TRY(ls_partition_add_squares(partition, leaf + (row - first) * param->columns, rows * param->columns,
-                                        partition->sums + part_at(partition, part)));
+        LS_TRY(put_squares(partition, &s, leaf + (row - first) * param->columns, rows * param->columns));
     }
-    return LS_OK;
+    return add_together(partition, &s);
 }
 
 /* What every worker of the TP group has for itself counts once in the norm; that of the others must be finite too. */
@@ -199,14 +218,16 @@ static void take_squares(ls_partition *partition, ls_exact_sum *sum, ls_exact_su
 
 ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
                                    ls_exact_sum *measured) {
+    squares whole = {.words = partition->sums + SQUARES}, apart = {.words = partition->sums + MEASURED};
     LS_TRY(clear(partition, SQUARES, RIGHT));
     for (int i = 0; i < partition->model->nparams; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
         if (param->running) continue; /* running statistics have no gradient */
-        int64_t *words = partition->sums + (measured && is_measured(partition, param) ? MEASURED : SQUARES);
-        LS_TRY(square_param(partition, param, words));
+        LS_TRY(square_param(partition, param, measured && is_measured(partition, param) ? &apart : &whole));
         LS_TRY(look_at_replica(partition, param));
     }
+    LS_TRY(add_together(partition, &whole));
+    LS_TRY(add_together(partition, &apart));
     LS_TRY(read_words(partition, used_words(partition)));
     take_squares(partition, sum, measured);
     if (loss) take_losses(partition, loss);

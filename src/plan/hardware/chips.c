@@ -134,6 +134,12 @@ ls_status ls_chip_find(const char *name, ls_chip *out) {
     return LS_OK;
 }
 
+double ls_chip_datasheet_flops(const char *gpu, bool is_16) {
+    static const char maker[] = "NVIDIA ";
+    const chip_row *row = strncmp(gpu, maker, strlen(maker)) == 0 ? find(gpu + strlen(maker)) : NULL;
+    return row ? row->chip.peak_flops[is_16 ? LS_PLAN_BF16 : LS_PLAN_FP32] : 0;
+}
+
 ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) {
     const chip_row *row = find(chip);
     if (!row) return unknown(chip);

@@ -70,6 +70,9 @@ static inline int ls_cluster_chips(const ls_cluster *cluster) {
 
 /* By name, as people write it: "A100-80GB-SXM", "a100", "H100 PCIe". LS_ERR_INPUT lists what there is. */
 ls_status ls_chip_find(const char *name, ls_chip *out);
+/* Operations a second, dense, that the maker's data sheet says of a GPU by the driver's name, "NVIDIA H200", with
+ * numbers of fp32 or of 16 bits; 0: it is not known. */
+double ls_chip_datasheet_flops(const char *gpu, bool is_16);
 ls_status ls_link_find(const char *name, ls_link *out);
 /* One more name at the end of a list for a message. */
 void ls_names_add(char *list, size_t capacity, const char *name);

@@ -69,6 +69,10 @@ static json_t *passes_json(const ls_native_rates *r) {
         json_t *types = json_object();
         for (int t = 0; t < 2; t++)
             if (r->pass[i][t][0] > 0) json_object_set_new(types, pass_types[t], seconds_list(r->pass[i][t], 2));
+        if (i >= LS_PASS_FUSED && json_object_size(types) == 0) {
+            json_decref(types);
+            continue;
+        }
         json_object_set_new(passes, ls_native_pass_name((ls_native_pass)i), types);
     }
     return passes;
@@ -81,23 +85,46 @@ static json_t *rates_json(const ls_native_rates *r) {
                      passes_json(r));
 }
 
+static json_t *sizes_list(const size_t *sizes, int count) {
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) json_array_append_new(list, json_integer((json_int_t)sizes[i]));
+    return list;
+}
+
+static json_t *link_json(const ls_native_link *l) {
+    return json_pack("{s:i, s:i, s:s, s:o}", "workers", l->workers, "group", l->group, "operation", op_names[l->op],
+                     "seconds", seconds_list(l->seconds, LS_NATIVE_LINK_SIZES));
+}
+
+/* Members of before come first; a file without the others still reads. */
 static json_t *gpu_json(const ls_native_gpu *g) {
-    return json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "name", g->name, "count", g->count, "capability",
-                     g->capability, "memory_bytes", g->memory_bytes, "matmul_flops_per_second",
-                     g->matmul_flops_per_second, "peak_flops_per_second", g->peak_flops_per_second,
-                     "copy_bytes_per_second", g->copy_bytes_per_second, "to_bytes_per_second", g->to_bytes_per_second,
-                     "from_bytes_per_second", g->from_bytes_per_second);
+    const ls_native_sizes *sizes = &g->rates.sizes;
+    json_t *object =
+        json_pack("{s:s, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "name", g->name, "count", g->count, "capability",
+                  g->capability, "memory_bytes", g->memory_bytes, "matmul_flops_per_second", g->matmul_flops_per_second,
+                  "peak_flops_per_second", g->peak_flops_per_second, "copy_bytes_per_second", g->copy_bytes_per_second,
+                  "to_bytes_per_second", g->to_bytes_per_second, "from_bytes_per_second", g->from_bytes_per_second);
+    if (!object || g->rates.workers == 0) return object;
+    json_t *links = json_array(), *rates = rates_json(&g->rates);
+    for (int i = 0; i < g->links; i++) json_array_append_new(links, link_json(&g->link[i]));
+    json_object_set_new(rates, "pass_elems", sizes_list(sizes->pass, 2));
+    json_object_set_new(rates, "head_sizes", sizes_list(sizes->head, LS_NATIVE_HEADS));
+    json_object_set_new(rates, "lengths", sizes_list(sizes->length, LS_NATIVE_LENGTHS));
+    json_object_set_new(object, "free_bytes", json_real(g->free_bytes));
+    if (g->unit_flops_per_second > 0)
+        json_object_set_new(object, "unit_flops_per_second", json_real(g->unit_flops_per_second));
+    json_object_set_new(object, "open_seconds", json_real(g->open_seconds));
+    json_object_set_new(object, "read_seconds", json_real(g->read_seconds));
+    json_object_set_new(object, "rates", rates);
+    json_object_set_new(object, "link_bytes", sizes_list(g->link_bytes, g->links > 0 ? LS_NATIVE_LINK_SIZES : 0));
+    json_object_set_new(object, "links", links);
+    return object;
 }
 
 json_t *ls_native_machine_to_json(const ls_native_machine *m) {
     json_t *rates = json_array(), *links = json_array();
     for (int i = 0; i < m->counts; i++) json_array_append_new(rates, rates_json(&m->rates[i]));
-    for (int i = 0; i < m->links; i++) {
-        const ls_native_link *l = &m->link[i];
-        json_array_append_new(links,
-                              json_pack("{s:i, s:i, s:s, s:o}", "workers", l->workers, "group", l->group, "operation",
-                                        op_names[l->op], "seconds", seconds_list(l->seconds, LS_NATIVE_LINK_SIZES)));
-    }
+    for (int i = 0; i < m->links; i++) json_array_append_new(links, link_json(&m->link[i]));
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:o, s:o, s:o*}", "version", m->version, "cpu", m->cpu, "isa",
                      m->isa, "transport", m->transport, "cores", m->cores, "memory_bytes", m->memory_bytes, "rates",
                      rates, "links", links, "gpu", m->gpu.count > 0 ? gpu_json(&m->gpu) : NULL);
@@ -199,6 +226,7 @@ static ls_status read_passes(const json_t *object, ls_native_rates *out) {
             LS_TRY(read_seconds(list, name, 2, out->pass[i][t]));
             any = true;
         }
+        if (!any && i >= LS_PASS_FUSED) continue;
         if (!any) return ls_fail(LS_ERR_INPUT, "passes_seconds: %s is missing", name);
         for (int k = 0; k < 2; k++)
             if (!(out->pass[i][0][k] > 0)) out->pass[i][0][k] = out->pass[i][1][k];
@@ -254,6 +282,48 @@ static ls_status read_lists(const json_t *object, ls_native_machine *out) {
     return LS_OK;
 }
 
+/* Ascending, and above 0. */
+static ls_status read_sizes(const json_t *object, const char *key, int count, size_t *out) {
+    json_t *list;
+    LS_TRY(ls_json_get_array(object, key, &list));
+    if (json_array_size(list) != (size_t)count)
+        return ls_fail(LS_ERR_INPUT, "%s: must be a list of %d sizes", key, count);
+    for (int i = 0; i < count; i++) {
+        json_int_t size = json_integer_value(json_array_get(list, (size_t)i));
+        if (size < 1 || size > (json_int_t)1 << 48 || (i > 0 && (size_t)size <= out[i - 1]))
+            return ls_fail(LS_ERR_INPUT, "%s: sizes must be above 0, and ascend", key);
+        out[i] = (size_t)size;
+    }
+    return LS_OK;
+}
+
+static ls_status read_gpu_links(const json_t *object, ls_native_gpu *out) {
+    json_t *links;
+    LS_TRY(ls_json_get_array(object, "links", &links));
+    if (json_array_size(links) > LS_NATIVE_GPU_LINKS_MAX)
+        return ls_fail(LS_ERR_INPUT, "links: must have at most %d entries", LS_NATIVE_GPU_LINKS_MAX);
+    out->links = (int)json_array_size(links);
+    if (out->links > 0) LS_TRY(read_sizes(object, "link_bytes", LS_NATIVE_LINK_SIZES, out->link_bytes));
+    for (int i = 0; i < out->links; i++) LS_TRY(read_link(json_array_get(links, (size_t)i), &out->link[i]));
+    return LS_OK;
+}
+
+static ls_status read_gpu_rates(const json_t *object, ls_native_gpu *out) {
+    const json_t *rates = json_object_get(object, "rates");
+    ls_native_sizes *sizes = &out->rates.sizes;
+    if (!rates) return LS_OK; /* a file of before */
+    LS_TRY(read_positive(json_object_get(object, "free_bytes"), "free_bytes", &out->free_bytes));
+    LS_TRY(read_positive(json_object_get(object, "open_seconds"), "open_seconds", &out->open_seconds));
+    LS_TRY(read_positive(json_object_get(object, "read_seconds"), "read_seconds", &out->read_seconds));
+    const json_t *unit = json_object_get(object, "unit_flops_per_second");
+    if (unit) LS_TRY(read_positive(unit, "unit_flops_per_second", &out->unit_flops_per_second));
+    LS_TRY(read_rates(rates, 1, &out->rates));
+    LS_TRY(read_sizes(rates, "pass_elems", 2, sizes->pass));
+    LS_TRY(read_sizes(rates, "head_sizes", LS_NATIVE_HEADS, sizes->head));
+    LS_TRY(read_sizes(rates, "lengths", LS_NATIVE_LENGTHS, sizes->length));
+    return read_gpu_links(object, out);
+}
+
 static ls_status read_gpu(const json_t *object, ls_native_gpu *out) {
     const struct {
         const char *key;
@@ -271,7 +341,8 @@ static ls_status read_gpu(const json_t *object, ls_native_gpu *out) {
     LS_TRY(read_count(object, "capability", CAPABILITY_MAX, &out->capability));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         LS_TRY(read_positive(json_object_get(object, numbers[i].key), numbers[i].key, numbers[i].to));
-    return LS_OK;
+    ls_status status = read_gpu_rates(object, out);
+    return status == LS_OK ? LS_OK : ls_fail_at(status, "gpu: ");
 }
 
 static ls_status read_machine(const json_t *object, ls_native_machine *out) {

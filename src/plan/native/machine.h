@@ -50,13 +50,20 @@ enum {
     X(LS_PASS_ADD, "add")                                                                                              \
     X(LS_PASS_SET, "set")                                                                                              \
     X(LS_PASS_CONVERT, "convert")                                                                                      \
-    X(LS_PASS_HASH, "hash")
+    X(LS_PASS_HASH, "hash")                                                                                            \
+    /* What a GPU does in one pass; a CPU has no figures of these, and pays for the parts. */                          \
+    X(LS_PASS_NORM_SUM, "layer_norm_sum")                                                                              \
+    X(LS_PASS_RMS_SUM, "rms_norm_sum")                                                                                 \
+    X(LS_PASS_NORM_BACK_COPY, "layer_norm_backward_copy")                                                              \
+    X(LS_PASS_RMS_BACK_COPY, "rms_norm_backward_copy")                                                                 \
+    X(LS_PASS_BIAS_GELU, "bias_gelu")
 
 typedef enum ls_native_pass {
 #define LS_NATIVE_PASS_ENUM(id, name) id,
     LS_NATIVE_PASS_LIST(LS_NATIVE_PASS_ENUM)
 #undef LS_NATIVE_PASS_ENUM
-        LS_NATIVE_PASSES
+        LS_NATIVE_PASSES,
+    LS_PASS_FUSED = LS_PASS_NORM_SUM /* from here on: of GPUs alone */
 } ls_native_pass;
 
 /* Elements of the two sizes at which passes are measured: in the nearest caches, and beyond them. */
@@ -76,8 +83,15 @@ typedef struct ls_native_law {
     bool known;
 } ls_native_law;
 
+/* At which passes and attention were measured. */
+typedef struct ls_native_sizes {
+    size_t pass[2]; /* elements; both 0: those of CPUs */
+    size_t head[LS_NATIVE_HEADS], length[LS_NATIVE_LENGTHS];
+} ls_native_sizes;
+
 typedef struct ls_native_rates {
     int workers, threads; /* threads of each */
+    ls_native_sizes sizes;
     int matmuls;
     ls_native_matmul matmul[LS_NATIVE_MATMULS_MAX];
     ls_native_law law[3][LS_NATIVE_TYPES]; /* by form and type; not in the file: ls_native_rates_fit() makes them */
@@ -103,15 +117,26 @@ typedef struct ls_native_link {
     double seconds[LS_NATIVE_LINK_SIZES];
 } ls_native_link;
 
-/* One of the GPUs of the machine, by itself. Rates are bytes or operations a second. */
+enum { LS_NATIVE_GPU_LINKS_MAX = 32 };
+
+/* One of the GPUs of the machine, by itself, and workers that each have one, or that share it. Rates are bytes or
+ * operations a second. */
 typedef struct ls_native_gpu {
     int count; /* of GPUs; 0: none was measured */
     char name[96];
     int capability; /* 90 is 9.0 */
     double memory_bytes;
+    double free_bytes;                                     /* beside the context of one worker, and other programs */
     double matmul_flops_per_second, peak_flops_per_second; /* fp32: of a large product; of multiply-adds alone */
+    double unit_flops_per_second;                          /* of the matrix unit hgmma alone; 0: it has none */
     double copy_bytes_per_second;                          /* inside: read and written bytes */
-    double to_bytes_per_second, from_bytes_per_second;     /* from the host, to the host */
+    double to_bytes_per_second, from_bytes_per_second;     /* from the host, to the host: through pinned memory */
+    double open_seconds;                                   /* until a worker can use it */
+    double read_seconds;                                   /* until the host has a number that was just computed */
+    ls_native_rates rates; /* of one worker: launches, matmuls, attention, passes; workers 0: a file of before */
+    int links;
+    size_t link_bytes[LS_NATIVE_LINK_SIZES];
+    ls_native_link link[LS_NATIVE_GPU_LINKS_MAX];
 } ls_native_gpu;
 
 typedef struct ls_native_machine {
@@ -123,6 +148,9 @@ typedef struct ls_native_machine {
     int links;
     ls_native_link link[LS_NATIVE_LINKS_MAX];
     ls_native_gpu gpu;
+    /* What ls_native_on_gpus() makes: `cores` are GPUs, and memory, rates and links are theirs. */
+    bool is_gpus;
+    size_t link_bytes[LS_NATIVE_LINK_SIZES]; /* 0: those of CPUs */
 } ls_native_machine;
 
 extern const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES]; /* of the whole vector */
@@ -132,8 +160,14 @@ const char *ls_native_op_name(ls_native_op op);
 /* "fp32", "bf16", "bf16/amx" */
 const char *ls_native_type_name(int type);
 static inline int ls_native_type_of(ls_dtype dtype, ls_unit unit) {
-    return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 ? (int)unit : 0);
+    return dtype == LS_F32 ? 0 : 1 + (dtype == LS_BF16 || unit == LS_UNIT_HGMMA ? (int)unit : 0);
 }
+
+/* The machine as its GPUs are one: a worker has a GPU where a worker of a CPU has cores. LS_ERR_INPUT where no GPU was
+ * measured. */
+ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine *out);
+/* Bytes of a GPU for the arenas of so many workers on it: without their contexts, kernels and lists. */
+double ls_native_gpu_room(const ls_native_gpu *gpu, int workers);
 
 /* The member `measured` of a cluster file. New reference; NULL: no memory. */
 json_t *ls_native_machine_to_json(const ls_native_machine *machine);
@@ -150,6 +184,9 @@ double ls_native_matmul_seconds(const ls_native_rates *rates, ls_gemm_form form,
 double ls_native_attention_seconds(const ls_native_rates *rates, bool backward, int type, size_t head_size, size_t T,
                                    double heads);
 double ls_native_pass_seconds(const ls_native_rates *rates, ls_native_pass pass, bool is_16, double elems);
+static inline bool ls_native_has_pass(const ls_native_rates *rates, ls_native_pass pass, bool is_16) {
+    return rates->pass[pass][is_16][0] > 0;
+}
 /* Of a collective of `bytes` in all (of a message, its bytes). */
 double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op, int workers, int group, double bytes);
 /* The rates of a worker of so many; `*slower` is by how much less it has of the cores than the measured one. */

@@ -59,20 +59,44 @@ static void take_kinds(const ls_dry_worker *worker, double *memory) {
     memory[LS_MEMORY_RESERVED] = (double)worker->outside;
 }
 
-static ls_status fill_memory(const step *st, ls_prediction *out) {
-    double all = 0, given = st->task->memory_bytes, room = given > 0 ? given : st->machine->memory_bytes;
+/* Workers take the GPUs in turn, and those of one share its memory; on CPUs all share the machine's. */
+static double room_of(const step *st, int rank, const double *bytes) {
+    const ls_native_machine *machine = st->machine;
+    int workers = ls_layout_workers(st->layout), count = 0, every = machine->is_gpus ? machine->cores : 1;
+    double given = st->task->memory_bytes, room = given > 0 ? given : machine->memory_bytes, all = 0;
+    for (int r = rank % every; r < workers; r += every, count++) all += bytes[r];
+    if (machine->is_gpus && !(given > 0)) room = ls_native_gpu_room(&machine->gpu, count);
+    return all > 0 ? room * bytes[rank] / all : room;
+}
+
+/* The worker that lacks most, or has least left, is the heaviest. A GPU holds arenas alone. */
+static void take_heaviest(const step *st, const ls_dry_worker *worker, const double *bytes, ls_prediction *out) {
+    double left = 0;
     for (int rank = 0; rank < ls_layout_workers(st->layout); rank++) {
-        ls_dry_worker one;
-        LS_TRY(ls_dry_measure(st->task->settings, st->layout, rank, &one));
-        double bytes = (double)one.arena + (double)one.outside;
-        all += bytes;
-        if (bytes <= out->memory_bytes) continue;
-        out->memory_bytes = bytes;
-        out->heaviest_stage = one.place.pp;
-        take_kinds(&one, out->memory);
+        double room = room_of(st, rank, bytes);
+        bool is_heavier = st->machine->is_gpus ? room - bytes[rank] < left : bytes[rank] > out->memory_bytes;
+        if (rank > 0 && !is_heavier) continue;
+        left = room - bytes[rank];
+        out->memory_bytes = bytes[rank];
+        out->capacity_bytes = room;
+        out->heaviest_stage = worker[rank].place.pp;
+        take_kinds(&worker[rank], out->memory);
     }
-    out->capacity_bytes = all > 0 ? room * out->memory_bytes / all : room;
-    return LS_OK;
+}
+
+static ls_status fill_memory(const step *st, ls_prediction *out) {
+    int workers = ls_layout_workers(st->layout);
+    double bytes[LS_WORKERS_MAX];
+    ls_dry_worker *worker = calloc((size_t)workers, sizeof *worker);
+    ls_status status = worker ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", workers);
+    for (int rank = 0; status == LS_OK && rank < workers; rank++) {
+        status = ls_dry_measure(st->task->settings, st->layout, rank, &worker[rank]);
+        if (st->machine->is_gpus) worker[rank].outside = 0;
+        bytes[rank] = (double)worker[rank].arena + (double)worker[rank].outside;
+    }
+    if (status == LS_OK) take_heaviest(st, worker, bytes, out);
+    free(worker);
+    return status;
 }
 
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
@@ -279,7 +303,7 @@ static void add_up(const step *st, ls_prediction *out) {
     out->time[LS_TIME_BUBBLE] = st->end[last] > st->busy[last] ? st->end[last] - st->busy[last] : 0;
     out->time[LS_TIME_DP] = p->moving.reduce + p->moving.publish;
     out->time[LS_TIME_OPTIMIZER] = update * turns;
-    out->time[LS_TIME_OTHER] = p->moving.all;
+    out->time[LS_TIME_OTHER] = p->moving.all + (st->machine->is_gpus ? st->machine->gpu.read_seconds : 0);
     out->link_dp = out->time[LS_TIME_DP];
     for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
 }
@@ -309,7 +333,7 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
     ls_model *model = NULL;
     LS_TRY(ls_model_create(&s->shape, s->slices, &model));
     ls_layout_task of = ls_trainer_task(s, model);
-    *out = (ls_prediction){.model_flops = ls_plan_model_flops(&s->shape, (double)s->T, (double)s->B)};
+    *out = (ls_prediction){.model_flops = ls_model_step_flops(model, s->B, s->T)}; /* as training counts its MFU */
     ls_status status = fill_memory(&st, out);
     if (status == LS_OK) status = make_step(&st, &of, out);
     if (status == LS_OK) add_up(&st, out);
@@ -320,4 +344,11 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
     }
     ls_schedule_free(&st.schedule);
     return status;
+}
+
+double ls_native_peak(const ls_native_machine *machine, const ls_policy *policy) {
+    const ls_native_gpu *gpu = &machine->gpu;
+    bool by_unit = ls_policy_is_16(policy) && policy->unit == LS_UNIT_HGMMA;
+    if (!machine->is_gpus) return 0;
+    return gpu->count * (by_unit ? gpu->unit_flops_per_second : gpu->peak_flops_per_second);
 }

@@ -12,18 +12,22 @@
 
 typedef struct ls_native_task {
     const ls_settings *settings;
-    double memory_bytes; /* for all workers together; 0: all that the machine has */
+    double memory_bytes; /* for all workers together, of a GPU for those on it; 0: all that the machine has */
 } ls_native_task;
 
-/* A run may take nine tenths of the machine's memory. */
+/* A run may take nine tenths of the machine's memory, and all that a GPU has free. On GPUs the settings' device is
+ * one. */
 static inline ls_native_task ls_native_task_of(const ls_settings *settings, const ls_native_machine *machine) {
-    return (ls_native_task){.settings = settings, .memory_bytes = .9 * machine->memory_bytes};
+    return (ls_native_task){.settings = settings, .memory_bytes = machine->is_gpus ? 0 : .9 * machine->memory_bytes};
 }
 
 /* The layout fits the task (ls_layout_make), and its micro is set. capacity_bytes is the part of the machine's memory
  * that falls to the heaviest worker. */
 ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
                             ls_prediction *out);
+
+/* Operations a second of all GPUs, as measured, with the unit that the policy uses; 0: it is a CPU. */
+double ls_native_peak(const ls_native_machine *machine, const ls_policy *policy);
 
 typedef struct ls_native_choice {
     ls_layout layout;

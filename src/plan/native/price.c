@@ -68,15 +68,31 @@ static ls_status attention_backward(ls_device *d, const ls_attention_call *call)
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
+/* Whether the device does this in one pass. */
+static bool is_one(ls_device *device, ls_native_pass which, ls_dtype act) {
+    return ls_native_has_pass(price_of(device)->rates, which, act != LS_F32);
+}
+
 static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
+    ls_native_pass whole = c->rms ? LS_PASS_RMS_SUM : LS_PASS_NORM_SUM;
+    if (c->branch && is_one(d, whole, c->act)) return pass(d, LS_PRICE_PASSES, whole, c->act, c->rows, c->C);
     if (c->branch) LS_TRY(pass(d, LS_PRICE_PASSES, LS_PASS_ADD, c->act, c->rows * c->C, 1));
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS : LS_PASS_NORM, c->act, c->rows, c->C);
 }
 
+/* On a GPU a norm makes y once more while it has the row: that many more bytes to write. */
 static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
+    bool one = is_one(d, c->rms ? LS_PASS_RMS_SUM : LS_PASS_NORM_SUM, c->act);
+    size_t copies = (size_t)c->remake * ls_dtype_bytes(c->act), bytes = 3 * sizeof(float) + ls_dtype_bytes(c->act);
+    ls_native_pass which = c->rms ? LS_PASS_RMS_BACK : LS_PASS_NORM_BACK;
+    if (one && c->dx_copy) {
+        which = c->rms ? LS_PASS_RMS_BACK_COPY : LS_PASS_NORM_BACK_COPY;
+        bytes += ls_dtype_bytes(c->act);
+    }
+    if (one) return pass(d, LS_PRICE_PASSES, which, c->act, c->rows * c->C * (bytes + copies) / bytes, 1);
     if (c->remake) LS_TRY(pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS : LS_PASS_NORM, c->act, c->rows, c->C));
     if (c->dx_copy) LS_TRY(pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->rows * c->C, 1));
-    return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_BACK : LS_PASS_NORM_BACK, c->act, c->rows, c->C);
+    return pass(d, LS_PRICE_PASSES, which, c->act, c->rows, c->C);
 }
 
 static ls_status norm_params(ls_device *d, const ls_norm_call *c) {
@@ -100,7 +116,8 @@ static ls_status gated_backward(ls_device *d, const ls_gated_call *c) {
 }
 
 static ls_status bias_gelu_forward(ls_device *d, const ls_bias_gelu_call *c) {
-    return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, LS_F32, c->rows, c->columns);
+    ls_native_pass which = is_one(d, LS_PASS_BIAS_GELU, LS_F32) ? LS_PASS_BIAS_GELU : LS_PASS_GELU;
+    return pass(d, LS_PRICE_PASSES, which, LS_F32, c->rows, c->columns);
 }
 
 static size_t rows_of(const ls_token_groups *groups) { return groups->bounds[groups->groups] * groups->T; }
@@ -135,7 +152,8 @@ static ls_status embed_position_grad(ls_device *d, const ls_position_grad_call *
 
 #define LOSS(name, which)                                                                                              \
     static ls_status name(ls_device *d, const ls_loss_call *c) {                                                       \
-        return pass(d, LS_PRICE_ENDS, which, LS_F32, c->rows, c->bounds[c->slices] - c->bounds[0]);                    \
+        ls_dtype type = c->dz ? c->dz_dtype : LS_F32;                                                                  \
+        return pass(d, LS_PRICE_ENDS, which, type, c->rows, c->bounds[c->slices] - c->bounds[0]);                      \
     }
 LOSS(loss_rows, LS_PASS_LOSS)
 LOSS(loss_max, LS_PASS_LOSS_MAX)
@@ -153,7 +171,9 @@ static ls_status update(ls_device *d, const ls_update_call *c) {
 }
 
 static ls_status square_sums(ls_device *d, const ls_square_sums_call *c) {
-    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, c->n, 1);
+    size_t n = 0;
+    for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
+    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
 }
 
 static ls_status add_losses(ls_device *d, const ls_add_losses_call *c) {

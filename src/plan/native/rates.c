@@ -3,6 +3,8 @@
  * Matmuls: a law with a term for multiplying, for packing each operand and for storing the result is fitted to the
  * points of a form and type, each counting by its relative error; what the law misses at a point is corrected around
  * that point, the less the farther. Passes and collectives: lines between the measured sizes. */
+#include <string.h>
+
 #include "numerics/elementary.h"
 #include "plan/native/machine.h"
 
@@ -95,27 +97,40 @@ static double between(double x, double x0, double y0, double x1, double y1) {
     return y0 * ls_exp_f64(slope * ls_log_f64(x / x0));
 }
 
-static double by_length(const double *seconds, double T) {
-    int i = T < (double)ls_native_lengths[1] ? 0 : 1;
-    return between(T, (double)ls_native_lengths[i], seconds[i], (double)ls_native_lengths[i + 1], seconds[i + 1]);
+static bool has_sizes(const ls_native_rates *r) { return r->sizes.pass[1] > 0; }
+
+static double by_length(const size_t *length, const double *seconds, double T) {
+    int i = T < (double)length[1] ? 0 : 1;
+    return between(T, (double)length[i], seconds[i], (double)length[i + 1], seconds[i + 1]);
 }
 
 double ls_native_attention_seconds(const ls_native_rates *r, bool backward, int type, size_t head_size, size_t T,
                                    double heads) {
     const double(*table)[LS_NATIVE_LENGTHS] = r->attention[backward][type];
     if (!(table[0][0] > 0)) table = r->attention[backward][type > 1 && r->attention[backward][1][0][0] > 0 ? 1 : 0];
-    double a = by_length(table[0], (double)T), b = by_length(table[1], (double)T);
-    double d = (double)head_size, low = (double)ls_native_heads[0], high = (double)ls_native_heads[1];
+    const size_t *head = has_sizes(r) ? r->sizes.head : ls_native_heads;
+    const size_t *length = has_sizes(r) ? r->sizes.length : ls_native_lengths;
+    double a = by_length(length, table[0], (double)T), b = by_length(length, table[1], (double)T);
+    double d = (double)head_size, low = (double)head[0], high = (double)head[1];
     double each = d <= low ? a : d < high ? between(d, low, a, high, b) : b * d / high;
     return r->launch_seconds + heads * each;
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
+/* On a GPU a pass costs what starting it costs, and then bytes: a line. */
+static double line_seconds(const ls_native_rates *r, const double *t, double elems) {
+    double small = (double)r->sizes.pass[0], large = (double)r->sizes.pass[1];
+    double seconds = t[0] + (t[1] - t[0]) * (elems - small) / (large - small);
+    double least = t[0] < r->launch_seconds ? t[0] : r->launch_seconds;
+    return seconds > least ? seconds : least;
+}
+
 double ls_native_pass_seconds(const ls_native_rates *r, ls_native_pass pass, bool is_16, double elems) {
     const double *t = r->pass[pass][is_16 && r->pass[pass][1][0] > 0];
     double small = LS_NATIVE_PASS_SMALL, large = LS_NATIVE_PASS_LARGE, launch = r->launch_seconds;
     if (elems <= 0) return 0;
+    if (has_sizes(r)) return line_seconds(r, t, elems);
     if (elems <= small) return launch + (t[0] > launch ? t[0] - launch : t[0]) * elems / small;
     if (elems >= large) return t[1] * elems / large;
     return between(elems, small, t[0], large, t[1]);
@@ -143,10 +158,11 @@ static const ls_native_link *nearest(const ls_native_machine *machine, ls_native
 
 double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op, int workers, int group, double bytes) {
     const ls_native_link *l = nearest(machine, op, workers, op == LS_NATIVE_SEND ? 2 : group);
+    const size_t *sizes = machine->link_bytes[0] > 0 ? machine->link_bytes : ls_native_link_bytes;
     int i = 0;
     if (!l) return 0;
-    while (i + 2 < LS_NATIVE_LINK_SIZES && bytes > (double)ls_native_link_bytes[i + 1]) i++;
-    double b0 = (double)ls_native_link_bytes[i], b1 = (double)ls_native_link_bytes[i + 1];
+    while (i + 2 < LS_NATIVE_LINK_SIZES && bytes > (double)sizes[i + 1]) i++;
+    double b0 = (double)sizes[i], b1 = (double)sizes[i + 1];
     double slope = (l->seconds[i + 1] - l->seconds[i]) / (b1 - b0), seconds = l->seconds[i] + slope * (bytes - b0);
     if (bytes > b1) seconds = l->seconds[i + 1] * bytes / b1;
     double least = l->seconds[0];
@@ -155,9 +171,38 @@ double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op,
 
 const ls_native_rates *ls_native_rates_of(const ls_native_machine *machine, int workers, double *slower) {
     const ls_native_rates *r = &machine->rates[0];
+    *slower = 1;
+    if (machine->is_gpus) return r; /* those that share one take turns */
     int side = workers < machine->cores ? workers : machine->cores, threads = machine->cores / side;
     for (int i = 1; i < machine->counts; i++)
         if (machine->rates[i].workers <= side) r = &machine->rates[i];
     *slower = (double)r->threads / threads;
     return r;
+}
+
+/* ---- GPUs -------------------------------------------------------------------------------------------------------- */
+
+ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine *out) {
+    const ls_native_gpu *gpu = &machine->gpu;
+    if (gpu->count == 0 || gpu->rates.workers == 0)
+        return ls_fail(LS_ERR_INPUT, gpu->count == 0 ? "no GPU of this machine was measured: run lockstep probe, on it"
+                                                     : "the figures are of an older lockstep, which did not measure "
+                                                       "the kernels of GPUs: run lockstep probe again");
+    *out = (ls_native_machine){.is_gpus = true, .cores = gpu->count, .counts = 1, .links = gpu->links, .gpu = *gpu};
+    memcpy(out->cpu, machine->cpu, sizeof out->cpu);
+    memcpy(out->version, machine->version, sizeof out->version);
+    memcpy(out->isa, machine->isa, sizeof out->isa);
+    memcpy(out->transport, machine->transport, sizeof out->transport);
+    memcpy(out->link_bytes, gpu->link_bytes, sizeof out->link_bytes);
+    memcpy(out->link, gpu->link, sizeof gpu->link);
+    out->memory_bytes = gpu->count * gpu->free_bytes;
+    out->rates[0] = gpu->rates;
+    return LS_OK;
+}
+
+/* A run that lacks memory is refused, so what a worker takes beside its arena is not counted too small. */
+double ls_native_gpu_room(const ls_native_gpu *gpu, int workers) {
+    static const double kernels_and_lists = 48 * 0x1p20, context = 512 * 0x1p20;
+    double used = gpu->memory_bytes - gpu->free_bytes, each = used < context ? used : context;
+    return gpu->free_bytes - (workers - 1) * each - workers * kernels_and_lists;
 }

@@ -152,6 +152,7 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     ls_model *model = NULL;
     int product = request->knobs.dp * request->knobs.tp * request->knobs.pp;
     if (workers == 0) workers = machine->cores;
+    if (machine->is_gpus && machine->links == 0) workers = 1; /* what they cost together is not known */
     if (workers < product) workers = product;
     if (workers > LS_WORKERS_MAX) workers = LS_WORKERS_MAX;
     *out = (ls_native_found){0};
@@ -163,21 +164,22 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     return status;
 }
 
-static ls_status none_fits(const ls_native_found *found) {
+static ls_status none_fits(const ls_native_found *found, bool on_gpus) {
     char text[TEXT_MAX];
     const ls_prediction *p = &found->lacks.prediction;
     ls_layout_text(&found->lacks.layout, text, sizeof text);
     return ls_fail(LS_ERR_RESOURCE,
-                   "--auto-layout: none of %d layouts fits into the memory of this machine; the nearest, %s, lacks "
+                   "--auto-layout: none of %d layouts fits into the memory of %s; the nearest, %s, lacks "
                    "%.0f MiB on its heaviest worker: use a smaller model, batch or sequence, or --precision bf16",
-                   found->tried, text, (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
+                   found->tried, on_gpus ? "this machine's GPUs" : "this machine", text,
+                   (p->memory_bytes - p->capacity_bytes) / (1024 * 1024));
 }
 
 ls_status ls_native_complete(const ls_native_machine *machine, const ls_settings *settings, ls_layout_request *request,
                              ls_native_found *found) {
     ls_native_task task = ls_native_task_of(settings, machine);
     LS_TRY(ls_native_search(machine, &task, request, 0, found));
-    if (found->fitting == 0) return none_fits(found);
+    if (found->fitting == 0) return none_fits(found, machine->is_gpus);
     request->workers = ls_layout_workers(&found->fits[0].layout);
     request->knobs = found->fits[0].layout.knobs;
     request->given = ~0u;

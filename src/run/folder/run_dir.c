@@ -23,8 +23,8 @@ enum { IDENTITY_BYTES_MAX = 1 << 20, CONFIG_BYTES_MAX = 1 << 20, NUMBER_MAX = 10
 static const char not_utf8[] = "(not UTF-8)";
 
 /* What a run writes here. identity.json first: without it the rest is no run. A trace may be of any run. */
-static const char *const files[] = {"identity.json", "config.json",   "parent.json",
-                                    "layout.json",   "metrics.jsonl", "trace.json"};
+static const char *const files[] = {"identity.json", "config.json",   "parent.json", "layout.json",
+                                    "device.json",   "metrics.jsonl", "trace.json"};
 enum { FILES = sizeof files / sizeof *files, TRACE = FILES - 1 };
 
 struct ls_run_dir {
@@ -433,3 +433,7 @@ ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const l
 }
 
 ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json) { return write_json(dir, "layout.json", json); }
+
+ls_status ls_run_dir_write_device(const ls_run_dir *dir, json_t *json) { return write_json(dir, "device.json", json); }
+
+bool ls_run_dir_has_device(const ls_run_dir *dir) { return has(dir->path, "device.json"); }

@@ -5,6 +5,7 @@
  *     DIR/identity.json   the identity of the run (identity.h)
  *     DIR/config.json     the options as resolved; can be given back with --config
  *     DIR/layout.json     the layout of the workers that ran last (parallel/layout/layout.h)
+ *     DIR/device.json     of a run on GPUs: which they are, and the rate that the matrix unit reached on them
  *     DIR/trace.json      train --trace run: what the workers did when (observe/trace.h)
  *     DIR/metrics.jsonl   observe/metrics.h
  *     DIR/checkpoints/    checkpoint/store.h
@@ -73,6 +74,9 @@ ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const l
 /* layout.json: how the workers of this run are arranged, for --layout and for people; replaced when the run goes on.
  * Takes `json` over; NULL is memory that ran out. */
 ls_status ls_run_dir_write_layout(const ls_run_dir *dir, json_t *json);
+/* device.json: what the run computes on; replaced when the run goes on. Takes `json` over, likewise. */
+ls_status ls_run_dir_write_device(const ls_run_dir *dir, json_t *json);
+bool ls_run_dir_has_device(const ls_run_dir *dir);
 /* The identity that begin() left here. */
 ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out);
 

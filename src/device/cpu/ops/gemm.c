@@ -4,6 +4,7 @@
 
 ls_status ls_cpu_op_gemm(ls_device *device, const ls_gemm *call) {
     LS_TRY(ls_gemm_check(call));
+    if (call->end) return ls_fail(LS_ERR_INPUT, "a CPU has no matmul that ends with an activation; call them apart");
     ls_cpu_device *cpu = ls_cpu_enter(device);
     void *scratch;
     LS_TRY(ls_cpu_scratch(cpu, ls_gemm_scratch_bytes(&cpu->kernels->gemm, call), &scratch));

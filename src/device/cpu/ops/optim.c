@@ -21,6 +21,7 @@ ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
 
 _Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms must be split at block boundaries");
 
+/* A call with one piece. */
 static void square_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     enum { AT_ONCE = 16 };
     const ls_square_sums_call *c = args;
@@ -28,7 +29,7 @@ static void square_range(const ls_kernels *kernels, const void *args, size_t beg
     ls_exact_sum sum = {.unsettled = 0};
     for (size_t i = begin, n; i < end; i += n) {
         n = end - i < AT_ONCE * LS_SQUARE_BLOCK ? end - i : AT_ONCE * LS_SQUARE_BLOCK;
-        kernels->optim.square_sums(blocks, c->x + i, n);
+        kernels->optim.square_sums(blocks, c->pieces->x + i, n);
         ls_exact_sum_add_many(&sum, blocks, (n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK);
     }
     /* Integers: it does not matter which thread adds first. */
@@ -38,7 +39,11 @@ static void square_range(const ls_kernels *kernels, const void *args, size_t beg
 }
 
 ls_status ls_cpu_op_square_sums(ls_device *device, const ls_square_sums_call *call) {
-    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, square_range, call);
+    for (int i = 0; i < call->count; i++) {
+        const ls_square_sums_call one = {call->words, call->pieces + i, 1};
+        LS_TRY(ls_cpu_run(device, one.pieces->n, LS_CPU_GRAIN, square_range, &one));
+    }
+    return LS_OK;
 }
 
 static void scale_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {

@@ -17,9 +17,9 @@ enum {
  * numbers than it needs, one of weights 8 more, against bank conflicts. */
 #define LS_CUDA_ATTENTION_FORWARD_ELEMS(d, own, other)                                                                 \
     (((own) + (other)) * ((d) + 4) + (other) * (d) + (own) * ((other) + 8))
-#define LS_CUDA_ATTENTION_QUERIES_ELEMS(d, own, other) (2 * ((own) + (other)) * ((d) + 4) + (own) * ((other) + 8))
-#define LS_CUDA_ATTENTION_KEYS_ELEMS(d, own, other)                                                                    \
-    (2 * ((own) + (other)) * ((d) + 4) + 2 * (own) * ((other) + 8) + 3 * (other))
+#define LS_CUDA_ATTENTION_QUERIES_ELEMS(d, own, other) ((2 * (own) + 4 * (other)) * ((d) + 4) + (own) * ((other) + 8))
+#define LS_CUDA_ATTENTION_KEYS_ELEMS(d, own, other, tiles)                                                             \
+    (2 * (own) * ((d) + 4) + 2 * (own) * ((other) + 8) + (tiles) * (other) * (2 * ((d) + 4) + 3))
 
 /* Element i of a head's row of a sequence is at[sequence·sequence_stride + row·row_stride + head·head_stride + i]. */
 typedef struct ls_cuda_heads {
@@ -40,7 +40,8 @@ typedef struct ls_cuda_attention_part {
     size_t stat_stride;
 } ls_cuda_attention_part;
 
-/* blockIdx.y is a head (of queries or of keys), counted over the parts; blockIdx.z a sequence. */
+/* blockIdx.x is a head (of queries or of keys), counted over the parts, blockIdx.y a sequence, blockIdx.z a tile: so the
+ * longest tiles of all heads come first. Of dots and few: y, z and x. */
 typedef struct ls_cuda_attention {
     const ls_cuda_attention_part *parts;
     int T, first_query, head_size, act;

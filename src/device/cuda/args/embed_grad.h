@@ -13,6 +13,8 @@ enum {
     LS_CUDA_SCAN_THREADS = 1024,
     LS_CUDA_TOKEN_GRAD_THREADS = 128,
     LS_CUDA_FEW_LEVELS = 4, /* of the tree over 16 groups */
+    LS_CUDA_TOKEN_MANY = 64, /* rows of an id from which on a block takes it */
+    LS_CUDA_TOKEN_LONG_WARPS = 8,
 };
 
 /* One pass of a sort of rows by id: by the digit at `shift` of the id's place in the table. */
@@ -27,10 +29,12 @@ typedef struct ls_cuda_sort {
     const uint32_t *from; /* rows as they are sorted so far; NULL: in their own order */
     uint32_t *to;
     uint32_t *keys; /* places of the rows in `to`, or NULL */
+    uint32_t *list; /* made empty */
 } ls_cuda_sort;
 
 typedef struct ls_cuda_token_grad {
     const uint32_t *order, *keys;
+    uint32_t *list; /* how many ids have many rows, then where in the order each begins */
     uint32_t n, places;
     float *dtoken;
     const float *dy;

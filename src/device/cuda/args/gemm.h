@@ -10,6 +10,7 @@ enum {
     LS_CUDA_GEMM_SLICES = 64, /* as LS_GEMM_SLICES_MAX and LS_GEMM_SIBLINGS_MAX */
     LS_CUDA_GEMM_SIBLINGS = 12,
     LS_CUDA_GEMM_BAND = 8, /* rows of tiles whose blocks run together, for the second cache */
+    LS_CUDA_GEMM_FLAT_TOGETHER = 3, /* flat tiles on a multiprocessor: they hide each other's waits */
     LS_CUDA_GEMM_JOIN_THREADS = 256,
     LS_CUDA_GEMM_UNFOLD_THREADS = 256,
     LS_CUDA_GEMM_THIN_M = 8,     /* rows of C that count as few */
@@ -18,9 +19,15 @@ enum {
     LS_CUDA_GEMM_THIN_STEPS = 6, /* of which so many are in shared memory or on their way */
 };
 
+/* Numbers of a step of so many lines, [k][line]: behind each fourth k there is a gap, so that an operand whose k are
+ * neighbours in memory is turned without bank conflicts. */
+enum { LS_CUDA_GEMM_GAP = 8 };
+#define LS_CUDA_GEMM_STEP(lines) (LS_CUDA_GEMM_K * (lines) + LS_CUDA_GEMM_K / 4 * LS_CUDA_GEMM_GAP)
+
 /* Rows and columns of a block's tile, and of a thread's part of it. */
 #define LS_CUDA_GEMM_LARGE 128, 128, 8, 8
 #define LS_CUDA_GEMM_NARROW 128, 64, 8, 8
+#define LS_CUDA_GEMM_FLAT 64, 128, 8, 8
 #define LS_CUDA_GEMM_SMALL 64, 64, 8, 4
 #define LS_CUDA_GEMM_TINY 32, 32, 4, 4
 

@@ -10,14 +10,24 @@ enum {
     LS_CUDA_HGMMA_THREADS = 384,
     LS_CUDA_HGMMA_BAND = 16, /* rows of tiles that run together, for the second cache */
     LS_CUDA_HGMMA_STAGED_ROWS = 16,
-    LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* what a store of the copy engine takes, of which a warp has two */
+    LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* what a store of the copy engine takes */
 };
 
 /* Steps that lie in shared memory or are on their way, by columns of a tile: beside what waits to be stored. */
 #define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : 4)
+#define LS_CUDA_HGMMA_STAGED(n) ((n) == 192 ? 3 : 2) /* stores of a warp */
 #define LS_CUDA_HGMMA_SHARED(n)                                                                                        \
     (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
-     16 * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
+     8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
+
+/* The numbers of ls_gemm_end. */
+enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD };
+
+/* hgmma_act.cu: tiles of 128 × 192, all of whose numbers wait in shared memory for another warpgroup. */
+enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_ACT_THREADS = 512 };
+#define LS_CUDA_HGMMA_ACT_SHARED                                                                                       \
+    (1024 + LS_CUDA_HGMMA_ACT_STAGES * (LS_CUDA_HGMMA_M + LS_CUDA_HGMMA_ACT_N) * LS_CUDA_HGMMA_K * 2 +                 \
+     LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 1024)
 
 /* A unit of work is a tile of C, or a slice of one where slices are apart. Whole units go to the blocks in turns. What
  * would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each block has an
@@ -26,6 +36,7 @@ enum {
 typedef struct ls_cuda_hgmma {
     ls_cuda_tensor_map a, b, c;
     ls_cuda_gemm g;                /* period is never 0 here: k, where no granule has to end with a sequence */
+    ls_cuda_divider tiles, band;   /* of C, and of a band of it */
     int is_periodic;               /* period is that of sequences */
     uint32_t units;                /* tiles, times slices where they are apart */
     uint32_t whole;                /* of them, those that are not cut */
@@ -34,6 +45,10 @@ typedef struct ls_cuda_hgmma {
     float *begun;                  /* sums of units that another block ends: two sets for each block */
     uint32_t *is_begun;            /* for each warpgroup of each block; 0 when a kernel begins and when it ends */
     int c_is_staged;               /* C, or parts, goes through the copy engine */
+    /* hgmma_act.cu: C, y and pre have the operands' type, n and ldc are multiples of 8, all is aligned to 16 bytes. */
+    void *y;
+    const void *pre;
+    ls_cuda_divider gate; /* columns of gates, and behind them as many of what they let through */
 } ls_cuda_hgmma;
 
 #endif

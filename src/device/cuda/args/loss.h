@@ -4,8 +4,12 @@
 
 #include "device/cuda/common/list.h"
 
+#ifndef LOSS_THREADS
+#define LOSS_THREADS 1024
+#endif
 enum {
-    LS_CUDA_LOSS_THREADS = 1024,
+    LS_CUDA_LOSS_THREADS = LOSS_THREADS,
+    LS_CUDA_LOSS_GRAD = 512,
     LS_CUDA_LOSS_VALUES = 256,
     LS_CUDA_LOSS_SUMS = 16
 }; /* the last: rows' slices of a block */
@@ -25,9 +29,8 @@ typedef struct ls_cuda_loss {
     int dz_dtype;
     size_t dz_stride;
     float g;
-    int aligned;  /* rows of z and dz begin with packs of four */
+    size_t whole; /* columns that are accessed by packs of four: of rows that begin with one, in z and dz */
     int over;     /* a 16-bit dz lies over z */
-    size_t ahead; /* rows that are on the GPU together: loss_rows asks for the next */
 } ls_cuda_loss;
 
 #endif

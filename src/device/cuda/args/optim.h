@@ -30,10 +30,15 @@ typedef struct ls_cuda_sgd {
     const float *g;
 } ls_cuda_sgd;
 
+/* Arguments of a kernel are at most 4 KiB. */
+enum { LS_CUDA_SQUARE_PIECES = 160 };
+
 typedef struct ls_cuda_squares {
-    size_t n;
     unsigned long long *words; /* LS_CUDA_EXACT_WORDS: what is added wraps */
-    const float *x;
+    int count;
+    const float *x[LS_CUDA_SQUARE_PIECES];
+    size_t n[LS_CUDA_SQUARE_PIECES];
+    unsigned first[LS_CUDA_SQUARE_PIECES + 1]; /* turn of a block of threads with which a piece begins */
 } ls_cuda_squares;
 
 #endif

@@ -5,7 +5,7 @@
 #include "device/cuda/common/list.h"
 #include "device/cuda/common/pack.h"
 
-enum { LS_CUDA_CHAIN_THREADS = 64 };
+enum { LS_CUDA_CHAIN_THREADS = 64, LS_CUDA_CHAIN_WARPS = 8 }; /* the latter: of a block where slices are cut */
 enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
 
 /* Where the slices of a sequence end. */
@@ -20,7 +20,7 @@ typedef struct ls_cuda_slices {
 typedef struct ls_cuda_chains {
     ls_cuda_rows rows;
     ls_cuda_slices slices;
-    size_t block; /* tokens of a chain; the chains of a slice are added ascending */
+    size_t block; /* tokens of the chains that a slice is cut into, which are added ascending; 0: it is not */
     int act;
     const void *dy;
     size_t dy_stride;

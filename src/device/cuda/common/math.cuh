@@ -24,6 +24,38 @@ LS_DEVICE float max_of_any_zero(float a, float b) {
 #endif
 }
 
+/* 1 / x and x / y as __frcp_rn() and __fdiv_rn() make them where no number on the way is subnormal: x and y between 2^−60 and
+ * 2^60; of smaller x the quotient is near. Without their branches for other numbers several can be under way at once. */
+LS_DEVICE float plain_reciprocal(float x) {
+#ifdef LS_CUDA_ON_CPU_H
+    return __frcp_rn(x);
+#else
+    float near;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));
+    return __fmaf_rn(near, __fmaf_rn(-x, near, 1.0f), near);
+#endif
+}
+LS_DEVICE float plain_quotient(float x, float y) {
+#ifdef LS_CUDA_ON_CPU_H
+    return __fdiv_rn(x, y);
+#else
+    float r = plain_reciprocal(y), q = x * r;
+    q = __fmaf_rn(r, __fmaf_rn(-y, q, x), q);
+    return __fmaf_rn(r, __fmaf_rn(-y, q, x), q);
+#endif
+}
+
+/* 0 where x < least, else y: by a choice, where the compiler would rather branch around how y is made. */
+LS_DEVICE float zero_if_below(float y, float x, float least) {
+#ifdef LS_CUDA_ON_CPU_H
+    return x < least ? 0.0f : y;
+#else
+    float z;
+    asm("{ .reg .pred p; setp.lt.f32 p, %2, %3; selp.f32 %0, 0f00000000, %1, p; }" : "=f"(z) : "f"(y), "f"(x), "f"(least));
+    return z;
+#endif
+}
+
 /* e^x where the result is a normal number; elsewhere anything. */
 LS_DEVICE float exp_core(float x) {
     float z = __fmaf_rn(x, 0x1.715476p+0f, 0x1.8p23f), n = z - 0x1.8p23f;
@@ -47,7 +79,8 @@ LS_DEVICE float exp_of(float x) {
 LS_DEVICE float exp_below(float x) { return quiet(x < -0x1.5d589ep+6f ? 0.0f : exp_core(x), x != x); }
 LS_DEVICE float sigmoid_of(float x) {
     float u = -abs_of(x), e = u < -0x1.5d589ep+6f ? 0.0f : exp_core(u);
-    float a = x < 0.0f ? e : 1.0f, q = __fdiv_rn(e, 1.0f + e);
+    /* Of an e below 2^−25 the quotient changes nothing. */
+    float a = x < 0.0f ? e : 1.0f, q = plain_quotient(e, 1.0f + e);
     return quiet(__fmaf_rn(-a, q, a), x != x);
 }
 /* Of a NaN anything. */
@@ -55,7 +88,7 @@ LS_DEVICE float tanh_number(float x) {
     float u = abs_of(x);
     u = u < 10.0f ? u : 10.0f;
     /* 2 / x is 2·(1 / x), and twice a number is exact. */
-    float large = __fmaf_rn(-2.0f, __frcp_rn(exp_core(u + u) + 1.0f), 1.0f), s = u * u;
+    float large = __fmaf_rn(-2.0f, plain_reciprocal(exp_core(u + u) + 1.0f), 1.0f), s = u * u;
     float p = __fmaf_rn(-0x1.95001cp-8f, s, 0x1.582fbp-6f);
     p = __fmaf_rn(p, s, -0x1.b90946p-5f);
     p = __fmaf_rn(p, s, 0x1.110c72p-3f);

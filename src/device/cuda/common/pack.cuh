@@ -88,6 +88,16 @@ template <int N> struct width {
 template <int W, class T> LS_DEVICE pack<W> load_pack(const T *p) { return packed<W>::load(p); }
 template <int W, class T> LS_DEVICE void store_pack(T *p, const pack<W> &x) { packed<W>::store(p, x); }
 
+/* Of numbers, none of which is NaN. */
+LS_DEVICE void store_numbers(float *p, const pack<4> &x) { store_pack<4>(p, x); }
+template <class T> LS_DEVICE void store_numbers(T *p, const pack<4> &x) {
+#ifndef LS_CUDA_ON_CPU_H
+    *(uint2 *)p = make_uint2(rounded_two(T(), x.v[0], x.v[1]), rounded_two(T(), x.v[2], x.v[3]));
+#else
+    store_pack<4>(p, x);
+#endif
+}
+
 template <int W, class F> LS_DEVICE pack<W> map(const pack<W> &x, F f) {
     pack<W> y;
 #pragma unroll

@@ -1,26 +1,7 @@
 /* act.cu: activations and bias (docs/arithmetic.md, "Activations"), element by element. */
 #include "device/cuda/args/act.h"
-#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/act.cuh"
 #include "device/cuda/common/pack.cuh"
-
-#define GELU_C0 0x1.988454p-1f
-#define GELU_C1 0x1.2444f2p-5f
-#define GELU_C3 0x1.b6676cp-4f
-
-/* A NaN comes through beside it. */
-LS_DEVICE float gelu_tanh(float x, float q) { return tanh_number(x * __fmaf_rn(GELU_C1, q, GELU_C0)); }
-
-LS_DEVICE float gelu(float x) {
-    float t = gelu_tanh(x, x * x), h = 0.5f * x;
-    return __fmaf_rn(h, t, h);
-}
-
-LS_DEVICE float gelu_slope(float x) {
-    float q = x * x, t = gelu_tanh(x, q), h = 0.5f * x;
-    return __fmaf_rn(h * __fmaf_rn(-t, t, 1.0f), __fmaf_rn(GELU_C3, q, GELU_C0), __fmaf_rn(0.5f, t, 0.5f));
-}
-
-LS_DEVICE float silu_slope(float x, float s) { return s * __fmaf_rn(x, 1.0f - s, 1.0f); }
 
 template <int FN> LS_DEVICE float act_of(float x) {
     if (FN == LS_CUDA_GELU) return gelu(x);

@@ -8,7 +8,8 @@
  *
  * Tiles are fp32 in shared memory whatever the tensors are. A thread makes I × J scores, each a chain along rows, then
  * goes on with the chains of its rows and some columns of the result; weights go from the one to the other through
- * shared memory, inside a warp. A chain has exactly the keys (queries) that are seen: masked ones are left out, not
+ * shared memory, inside a warp. Lane ^ 1 or lane ^ 2 reads the same numbers of a tile, so that a read of 16 bytes by all
+ * takes two passes of shared memory, not four. A chain has exactly the keys (queries) that are seen: masked ones are left out, not
  * weighted with 0. */
 #include "device/cuda/args/attention.h"
 #include "device/cuda/common/base.cuh"
@@ -23,14 +24,14 @@ struct head_place {
     uint32_t head, sequence;
 };
 
-LS_DEVICE head_place find_query_head(const ls_cuda_attention &a) {
-    head_place p = {a.parts, blockIdx.y, blockIdx.z};
+LS_DEVICE head_place find_query_head(const ls_cuda_attention &a, uint32_t head, uint32_t sequence) {
+    head_place p = {a.parts, head, sequence};
     for (; p.head >= p.part->heads; p.part++) p.head -= p.part->heads;
     return p;
 }
 
-LS_DEVICE head_place find_kv_head(const ls_cuda_attention &a) {
-    head_place p = {a.parts, blockIdx.y, blockIdx.z};
+LS_DEVICE head_place find_kv_head(const ls_cuda_attention &a, uint32_t head, uint32_t sequence) {
+    head_place p = {a.parts, head, sequence};
     for (; p.head >= p.part->kv_heads; p.part++) p.head -= p.part->kv_heads;
     return p;
 }
@@ -222,11 +223,12 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_
     enum { THREADS = LS_CUDA_ATTENTION_FORWARD_THREADS, BQ = 16 * I, BK = 8 * J, S = D + 4, SP = BK + 8 };
     LS_SHARED(float, shared);
     float *Q = shared, *K = Q + BQ * S, *V = K + BK * S, *P = V + BK * D;
-    const int tx = threadIdx.x % 8, ty = threadIdx.x / 8, n = EXACT ? D : a.head_size;
-    const int rows = a.T - a.first_query, row0 = (int)(gridDim.x - 1 - blockIdx.x) * BQ; /* the longest first */
+    const int tx = threadIdx.x / 2 % 8, ty = threadIdx.x / 32 * 4 + threadIdx.x / 16 % 2 * 2 + threadIdx.x % 2;
+    const int n = EXACT ? D : a.head_size;
+    const int rows = a.T - a.first_query, row0 = (int)(gridDim.z - 1 - blockIdx.z) * BQ; /* the longest first */
     const int q0 = a.first_query + row0, end = min(a.T, q0 + BQ);
     const int full = (q0 + 1) / BK; /* tiles before it are seen by every query */
-    const head_place p = find_query_head(a);
+    const head_place p = find_query_head(a, blockIdx.x, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t kv = kv_of(p);
     load_rows<D, BQ, S, THREADS>(a, Q, part.q, p.sequence, p.head, row0, rows);
@@ -240,14 +242,14 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_
         dot_rows<D, EXACT, 16, 8>(s, Q + ty * S, K + tx * S, n);
         LS_UNROLL for (int i = 0; i < I; i++)
             LS_UNROLL for (int j = 0; j < J; j++)
-                if (t < full || t * BK + tx + 8 * j <= q0 + ty + 16 * i) most[i] = max_of(most[i], s[i][j]);
+                if (t < full || t * BK + tx + 8 * j <= q0 + ty + 16 * i) most[i] = max_of_any_zero(most[i], s[i][j]);
     }
     float lane[I][2], o[I][D / 8];
     clear(lane);
     clear(o);
     /* The scale is positive: it may come behind the maximum. */
     LS_UNROLL for (int i = 0; i < I; i++) {
-        LS_UNROLL for (int x = 1; x < 8; x *= 2) most[i] = max_of(most[i], __shfl_xor_sync(~0u, most[i], x));
+        LS_UNROLL for (int x = 2; x < 16; x *= 2) most[i] = max_of_any_zero(most[i], __shfl_xor_sync(~0u, most[i], x));
         most[i] = part.scale * most[i];
     }
     const bool drops = part.drop_scale != 0.0f;
@@ -264,7 +266,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_
             first[i] = 0;
             last[i] = q0 + ty + 16 * i - t * BK;
             LS_UNROLL for (int j = 0; j < J; j++) {
-                float *to = &P[(ty + 16 * i) * SP + tx + 8 * j], weight = exp_of(part.scale * s[i][j] - most[i]);
+                float *to = &P[(ty + 16 * i) * SP + tx + 8 * j], weight = exp_below(part.scale * s[i][j] - most[i]);
                 if (t >= full && tx + 8 * j > last[i]) weight = 0.0f;
                 lane[i][j % 2] = lane[i][j % 2] + weight;
                 *to = drops ? weight * *to : weight;
@@ -280,10 +282,10 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void forward_tile(const ls_
     __syncthreads();
     LS_UNROLL for (int i = 0; i < I; i++) {
         float l = lane[i][0] + lane[i][1]; /* lane j += lane j + 8 */
-        l = l + __shfl_down_sync(~0u, l, 4, 8);
-        l = l + __shfl_down_sync(~0u, l, 2, 8);
-        l = l + __shfl_down_sync(~0u, l, 1, 8);
-        l = __shfl_sync(~0u, l, 0, 8);
+        l = l + __shfl_down_sync(~0u, l, 8, 16);
+        l = l + __shfl_down_sync(~0u, l, 4, 16);
+        l = l + __shfl_down_sync(~0u, l, 2, 16);
+        l = __shfl_sync(~0u, l, threadIdx.x % 2, 16);
         int row = row0 + ty + 16 * i;
         if (tx == 0 && row < rows) {
             part.m[stats_at(a, p, p.head) + row] = most[i];
@@ -324,7 +326,7 @@ template <class T> LS_DEVICE float dot_of(const ls_cuda_attention &a, const head
 }
 
 LS_KERNEL(attention_dots, ls_cuda_attention, 16 * LS_CUDA_ATTENTION_DOTS_ROWS) {
-    const head_place p = find_query_head(a);
+    const head_place p = find_query_head(a, blockIdx.y, blockIdx.z);
     int row = (int)blockIdx.x * LS_CUDA_ATTENTION_DOTS_ROWS + (int)threadIdx.x / 16;
     bool is_in = row < a.T;
     float sum = 0.0f;
@@ -343,14 +345,17 @@ LS_DEVICE void put_rows(float *to, const float (&x)[I][C], float factor, int ty,
                 make_float4(factor * x[i][j], factor * x[i][j + 1], factor * x[i][j + 2], factor * x[i][j + 3]);
 }
 
-/* Thread (tx, ty) has queries ty + 16·i, keys tx + 16·j and columns 4·tx + 64·j of dQ. */
+/* Thread (tx, ty) has queries ty + 16·i, keys tx + 16·j and columns 4·tx + 64·j of dQ. A tile comes while the one before
+ * it is worked on. */
 template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BQ = 16 * I, BK = 16 * J, S = D + 4, SP = BK + 8 };
+    enum { OTHER = 2 * BK * S };
     LS_SHARED(float, shared);
-    float *Q = shared, *G = Q + BQ * S, *K = G + BQ * S, *V = K + BK * S, *P = V + BK * S;
-    const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, n = EXACT ? D : a.head_size, T = a.T;
-    const int q0 = (int)(gridDim.x - 1 - blockIdx.x) * BQ, end = min(T, q0 + BQ), full = (q0 + 1) / BK;
-    const head_place p = find_query_head(a);
+    float *Q = shared, *G = Q + BQ * S, *P = G + BQ * S, *others = P + BQ * SP;
+    const int tx = threadIdx.x / 2 % 16, ty = threadIdx.x / 32 * 2 + threadIdx.x % 2;
+    const int n = EXACT ? D : a.head_size, T = a.T;
+    const int q0 = (int)(gridDim.z - 1 - blockIdx.z) * BQ, end = min(T, q0 + BQ), full = (q0 + 1) / BK;
+    const head_place p = find_query_head(a, blockIdx.x, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t kv = kv_of(p);
     const bool drops = part.drop_scale != 0.0f;
@@ -364,13 +369,20 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
         l[i] = part.l[at];
         dots[i] = part.dots[at];
     }
+    load_rows<D, BK, S, THREADS>(a, others, part.k, p.sequence, kv, 0, T);
+    load_rows<D, BK, S, THREADS>(a, others + BK * S, part.v, p.sequence, kv, 0, T);
     for (int t = 0; t * BK < end; t++) {
-        __syncthreads();
-        load_rows<D, BK, S, THREADS>(a, K, part.k, p.sequence, kv, t * BK, T);
-        load_rows<D, BK, S, THREADS>(a, V, part.v, p.sequence, kv, t * BK, T);
-        if (drops) make_factors<BQ, BK, THREADS>(a, p, p.head, q0, t * BK, P, SP, 1);
+        float *K = others + t % 2 * OTHER, *V = K + BK * S, *next = others + (t + 1) % 2 * OTHER;
         wait_rows();
         __syncthreads();
+        if ((t + 1) * BK < end) {
+            load_rows<D, BK, S, THREADS>(a, next, part.k, p.sequence, kv, (t + 1) * BK, T);
+            load_rows<D, BK, S, THREADS>(a, next + BK * S, part.v, p.sequence, kv, (t + 1) * BK, T);
+        }
+        if (drops) {
+            make_factors<BQ, BK, THREADS>(a, p, p.head, q0, t * BK, P, SP, 1);
+            __syncthreads();
+        }
         float s[I][J], dp[I][J];
         dot_rows<D, EXACT, 16, 16>(s, Q + ty * S, K + tx * S, n);
         dot_rows<D, EXACT, 16, 16>(dp, G + ty * S, V + tx * S, n);
@@ -380,7 +392,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void queries_tile(const ls_
             last[i] = q0 + ty + 16 * i - t * BK;
             LS_UNROLL for (int j = 0; j < J; j++) {
                 float *to = &P[(ty + 16 * i) * SP + tx + 16 * j],
-                      weight = __fdiv_rn(exp_of(part.scale * s[i][j] - m[i]), l[i]);
+                      weight = __fdiv_rn(exp_below(part.scale * s[i][j] - m[i]), l[i]);
                 *to = weight * ((drops ? *to * dp[i][j] : dp[i][j]) - dots[i]);
             }
         }
@@ -410,15 +422,30 @@ LS_KERNEL_ALONE(attention_queries_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BAC
     queries_tile<256, false, 2, 2>(a);
 }
 
-/* Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV. */
-template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cuda_attention &a) {
+/* BQ queries of a head and their gradients with what is known of them, S apart. */
+template <int D, int BQ, int S, int THREADS>
+LS_DEVICE void load_queries(const ls_cuda_attention &a, const head_place &p, float *to, uint32_t head, int first) {
+    load_rows<D, BQ, S, THREADS>(a, to, p.part->q, p.sequence, head, first, a.T);
+    load_rows<D, BQ, S, THREADS>(a, to + BQ * S, p.part->dout, p.sequence, head, first, a.T);
+    if (threadIdx.x < BQ) {
+        float *stats = to + 2 * BQ * S + threadIdx.x;
+        size_t at = stats_at(a, p, head) + min(a.T - 1, first + (int)threadIdx.x);
+        stats[0] = p.part->m[at];
+        stats[BQ] = p.part->l[at];
+        stats[2 * BQ] = p.part->dots[at];
+    }
+}
+
+/* Thread (tx, ty) has keys ty + 16·i, queries tx + 16·j and columns 4·tx + 64·j of dK and dV. Where there is room for two
+ * TILES of queries, one comes while the other is worked on. */
+template <int D, bool EXACT, int I, int J, int TILES> LS_DEVICE void keys_tile(const ls_cuda_attention &a) {
     enum { THREADS = LS_CUDA_ATTENTION_BACKWARD_THREADS, BK = 16 * I, BQ = 16 * J, S = D + 4, SP = BQ + 8 };
+    enum { OTHER = BQ * (2 * S + 3) };
     LS_SHARED(float, shared);
-    float *K = shared, *V = K + BK * S, *Q = V + BK * S, *G = Q + BQ * S, *P = G + BQ * S, *DS = P + BK * SP,
-          *stats = DS + BK * SP;
-    const int tx = threadIdx.x % 16, ty = threadIdx.x / 16, n = EXACT ? D : a.head_size, T = a.T,
-              k0 = (int)blockIdx.x * BK;
-    const head_place p = find_kv_head(a);
+    float *K = shared, *V = K + BK * S, *P = V + BK * S, *DS = P + BK * SP, *others = DS + BK * SP;
+    const int tx = threadIdx.x / 2 % 16, ty = threadIdx.x / 32 * 2 + threadIdx.x % 2;
+    const int n = EXACT ? D : a.head_size, T = a.T, k0 = (int)blockIdx.z * BK; /* the longest first */
+    const head_place p = find_kv_head(a, blockIdx.x, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t group = part.heads / part.kv_heads;
     const bool drops = part.drop_scale != 0.0f;
@@ -427,20 +454,28 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
     float dk[I][D / 16], dv[I][D / 16];
     clear(dk);
     clear(dv);
+    const int first_tile = k0 / BQ;
+    int turn = 0;
+    if (TILES == 2) load_queries<D, BQ, S, THREADS>(a, p, others, p.head * group, first_tile * BQ);
     for (uint32_t head = p.head * group; head < (p.head + 1) * group; head++)
-        for (int t = k0 / BQ; t * BQ < T; t++) {
-            __syncthreads();
-            load_rows<D, BQ, S, THREADS>(a, Q, part.q, p.sequence, head, t * BQ, T);
-            load_rows<D, BQ, S, THREADS>(a, G, part.dout, p.sequence, head, t * BQ, T);
-            if (threadIdx.x < BQ) {
-                size_t at = stats_at(a, p, head) + min(T - 1, t * BQ + (int)threadIdx.x);
-                stats[threadIdx.x] = part.m[at];
-                stats[BQ + threadIdx.x] = part.l[at];
-                stats[2 * BQ + threadIdx.x] = part.dots[at];
+        for (int t = first_tile; t * BQ < T; t++, turn ^= TILES - 1) {
+            const float *Q = others + turn * OTHER, *G = Q + BQ * S, *stats = G + BQ * S;
+            if (TILES == 1) {
+                __syncthreads();
+                load_queries<D, BQ, S, THREADS>(a, p, others, head, t * BQ);
             }
-            if (drops) make_factors<BQ, BK, THREADS>(a, p, head, t * BQ, k0, P, 1, SP);
             wait_rows();
             __syncthreads();
+            if (TILES == 2) {
+                const bool goes_on = (t + 1) * BQ < T;
+                if (goes_on || head + 1 < (p.head + 1) * group)
+                    load_queries<D, BQ, S, THREADS>(a, p, others + (turn ^ 1) * OTHER, goes_on ? head : head + 1,
+                                                    (goes_on ? t + 1 : first_tile) * BQ);
+            }
+            if (drops) {
+                make_factors<BQ, BK, THREADS>(a, p, head, t * BQ, k0, P, 1, SP);
+                __syncthreads();
+            }
             float s[I][J], dp[I][J];
             dot_rows<D, EXACT, 16, 16>(s, K + ty * S, Q + tx * S, n);
             dot_rows<D, EXACT, 16, 16>(dp, V + ty * S, G + tx * S, n);
@@ -451,7 +486,7 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
                 last[i] = rows - 1;
                 LS_UNROLL for (int j = 0; j < J; j++) {
                     int q = tx + 16 * j, at = (ty + 16 * i) * SP + q;
-                    float weight = __fdiv_rn(exp_of(part.scale * s[i][j] - stats[q]), stats[BQ + q]),
+                    float weight = __fdiv_rn(exp_below(part.scale * s[i][j] - stats[q]), stats[BQ + q]),
                           factor = drops ? P[at] : 1.0f;
                     DS[at] = weight * ((drops ? factor * dp[i][j] : dp[i][j]) - stats[2 * BQ + q]);
                     P[at] = drops ? weight * factor : weight;
@@ -477,16 +512,16 @@ template <int D, bool EXACT, int I, int J> LS_DEVICE void keys_tile(const ls_cud
 }
 
 LS_KERNEL_ALONE(attention_keys_64, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
-    keys_tile<64, true, 8, 4>(a);
+    keys_tile<64, true, 8, 4, 2>(a);
 }
 LS_KERNEL_ALONE(attention_keys_128, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
-    keys_tile<128, true, 4, 4>(a);
+    keys_tile<128, true, 4, 4, 1>(a);
 }
 LS_KERNEL_ALONE(attention_keys_any, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
-    keys_tile<128, false, 4, 4>(a);
+    keys_tile<128, false, 4, 4, 1>(a);
 }
 LS_KERNEL_ALONE(attention_keys_wide, ls_cuda_attention, LS_CUDA_ATTENTION_BACKWARD_THREADS) {
-    keys_tile<256, false, 2, 2>(a);
+    keys_tile<256, false, 2, 2, 2>(a);
 }
 
 /* ---- few queries ------------------------------------------------------------------------------------------------- */
@@ -521,7 +556,7 @@ template <class T> LS_DEVICE void forward_few(const ls_cuda_attention &a) {
     LS_SHARED(float, shared);
     float *q = shared, *space = q + LS_CUDA_ATTENTION_HEAD_MAX, *weights = space + THREADS / 32;
     const int row = (int)blockIdx.x, keys = a.first_query + row + 1;
-    const head_place p = find_query_head(a);
+    const head_place p = find_query_head(a, blockIdx.y, blockIdx.z);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t kv = kv_of(p);
     const T *q_row = (const T *)part.q.at + head_at(part.q, p.sequence, p.head) + (size_t)row * part.q.row_stride;

@@ -2,8 +2,8 @@
  *
  * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the
  * digits of each tile of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and
- * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row.
- */
+ * number among its equals say. Integers alone, so atomics change nothing. Then a warp takes each id at its first row; an id
+ * with many rows is put on a list, in any order, and the groups of such an id are summed by the warps of a block. */
 #include "device/cuda/args/embed_grad.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
@@ -44,6 +44,7 @@ LS_KERNEL(sort_scan, ls_cuda_sort, LS_CUDA_SCAN_THREADS) {
         __syncthreads();
     }
     uint32_t sum = sums[threadIdx.x] - mine;
+    if (threadIdx.x == 0) *a.list = 0;
     for (uint64_t i = begin; i < end; i++) {
         uint32_t count = a.counts[i];
         a.counts[i] = sum;
@@ -134,9 +135,8 @@ LS_DEVICE next_rows look_ahead(const ls_cuda_token_grad &a, uint32_t i) {
 }
 
 /* Goes on with the sum over the first n rows ahead. */
-template <int W>
+template <int W, int AT_ONCE>
 LS_DEVICE void add_rows(const ls_cuda_token_grad &a, const next_rows &ahead, uint32_t n, size_t c, pack<W> &sum) {
-    enum { AT_ONCE = 8 };
     for (uint32_t first = 0; first < n; first += AT_ONCE) {
         pack<W> x[AT_ONCE];
 #pragma unroll
@@ -167,7 +167,7 @@ LS_DEVICE void add_id(const ls_cuda_token_grad &a, uint32_t i, next_rows ahead, 
         uint32_t n = 32;
         while (n == 32) {
             n = least(ahead.key == key && ahead.row < end ? 32u : threadIdx.x % 32);
-            add_rows<W>(a, ahead, n, c, sum);
+            add_rows<W, 4>(a, ahead, n, c, sum);
             i += n;
             goes_on = n == 32 || __shfl_sync(~0u, ahead.key, (int)n) == key;
             if (goes_on) ahead = look_ahead(a, i);
@@ -185,13 +185,84 @@ template <int LEVELS> LS_DEVICE void sum_ids(const ls_cuda_token_grad &a) {
     const next_rows ahead = look_ahead(a, (uint32_t)i);
     const uint32_t before = i > 0 ? a.keys[i - 1] : a.places, key = __shfl_sync(~0u, ahead.key, 0);
     if (key == a.places || key == before) return;
-    const size_t width = a.aligned ? 4 : 1, step = 32 * width * gridDim.y;
-    for (size_t first = 32 * width * blockIdx.y; first < a.C; first += step) {
+    if (i + LS_CUDA_TOKEN_MANY < a.n && a.keys[i + LS_CUDA_TOKEN_MANY] == key) {
+        if (threadIdx.x % 32 == 0) a.list[1 + atomicAdd(a.list, 1u)] = (uint32_t)i;
+        return;
+    }
+    const size_t width = a.aligned ? 4 : 1;
+    for (size_t first = 0; first < a.C; first += 32 * width) {
         size_t c = first + threadIdx.x % 32 * width;
         a.aligned ? add_id<4, LEVELS>(a, (uint32_t)i, ahead, key, c) : add_id<1, LEVELS>(a, (uint32_t)i, ahead, key, c);
     }
 }
 
 /* Few groups leave registers for more warps. */
-LS_KERNEL(token_grad, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS) { sum_ids<LS_CUDA_FEW_LEVELS>(a); }
+LS_KERNEL_MANY(token_grad, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS, 4) { sum_ids<LS_CUDA_FEW_LEVELS>(a); }
 LS_KERNEL(token_grad_many, ls_cuda_token_grad, LS_CUDA_TOKEN_GRAD_THREADS) { sum_ids<12>(a); }
+
+/* ---- ids with many rows ------------------------------------------------------------------------------------------ */
+
+/* The first place from `low` on, or `high`, whose number is not below a bound. */
+LS_DEVICE uint32_t place_of(const uint32_t *numbers, uint32_t low, uint32_t high, uint64_t bound) {
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (numbers[middle] < bound)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Goes on with the sum over places i … end − 1 of the sorted order; those of the next rows come while these are added. */
+template <int W>
+LS_DEVICE pack<W> add_places(const ls_cuda_token_grad &a, uint32_t i, uint32_t end, size_t c, pack<W> sum) {
+    next_rows ahead = look_ahead(a, i);
+    while (i < end) {
+        const next_rows next = look_ahead(a, i + 32);
+        add_rows<W, 8>(a, ahead, end - i < 32 ? end - i : 32, c, sum);
+        ahead = next;
+        i = end - i < 32 ? end : i + 32;
+    }
+    return sum;
+}
+
+template <int W> LS_DEVICE void sum_long(const ls_cuda_token_grad &a, void *space) {
+    enum { WARPS = LS_CUDA_TOKEN_LONG_WARPS };
+    const pack<W> nothing = map(pack<W>(), [](float) { return -0.0f; });
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    pack<W>(*parts)[32] = (pack<W>(*)[32])space; /* of each warp */
+    __shared__ bool is_there[WARPS];
+    for (uint32_t item = blockIdx.x; item < *a.list; item += gridDim.x) {
+        const uint32_t first = a.list[1 + item], key = a.keys[first], end = place_of(a.keys, first, a.n, (uint64_t)key + 1);
+        for (size_t at = (size_t)32 * W * blockIdx.y; at < a.C; at += (size_t)32 * W * gridDim.y) {
+            const size_t c = at + lane * W;
+            float *to = a.dtoken + (size_t)key * a.C + c;
+            const pack<W> old = c < a.C ? load_pack<W>(to) : nothing;
+            tree<W> t;
+            t.begin();
+            for (int base = 0; base < a.groups; base += WARPS) {
+                const int group = base + (int)warp;
+                uint32_t low = end, high = end;
+                if (group < a.groups) {
+                    low = place_of(a.order, first, end, size_at(a.bounds, group) * a.T);
+                    high = place_of(a.order, low, end, size_at(a.bounds, group + 1) * a.T);
+                }
+                parts[warp][lane] = add_places<W>(a, low, high, c, a.accumulate ? old : nothing);
+                is_there[warp] = low < high;
+                __syncthreads();
+                for (int w = 0; warp == 0 && w < WARPS; w++)
+                    if (is_there[w]) t.push(base + w, parts[w][lane]);
+                __syncthreads();
+            }
+            t.end();
+            if (warp == 0 && c < a.C) store_pack<W>(to, a.accumulate ? t.sum : add(t.sum, old));
+        }
+    }
+}
+
+/* The ids of the list; a warp has a group. */
+LS_KERNEL_MANY(token_grad_long, ls_cuda_token_grad, 32 * LS_CUDA_TOKEN_LONG_WARPS, 2) {
+    __shared__ float4 space[LS_CUDA_TOKEN_LONG_WARPS * 32];
+    a.aligned ? sum_long<4>(a, space) : sum_long<1>(a, space);
+}

@@ -14,18 +14,20 @@ template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_tn(const ls_cuda_ge
 
 LS_KERNEL_ALONE(gemm_nn_large, ls_cuda_gemm, large::THREADS) { gemm_nn<large>(a); }
 LS_KERNEL_ALONE(gemm_nn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nn<narrow>(a); }
+LS_KERNEL_MANY(gemm_nn_flat, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_nn<flat>(a); }
 LS_KERNEL_ALONE(gemm_nn_small, ls_cuda_gemm, small::THREADS) { gemm_nn<small>(a); }
 LS_KERNEL_ALONE(gemm_nt_large, ls_cuda_gemm, large::THREADS) { gemm_nt<large>(a); }
 LS_KERNEL_ALONE(gemm_nt_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nt<narrow>(a); }
 LS_KERNEL_ALONE(gemm_nt_small, ls_cuda_gemm, small::THREADS) { gemm_nt<small>(a); }
 LS_KERNEL_ALONE(gemm_tn_large, ls_cuda_gemm, large::THREADS) { gemm_tn<large>(a); }
 LS_KERNEL_ALONE(gemm_tn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_tn<narrow>(a); }
+LS_KERNEL_MANY(gemm_tn_flat, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_tn<flat>(a); }
 LS_KERNEL_ALONE(gemm_tn_small, ls_cuda_gemm, small::THREADS) { gemm_tn<small>(a); }
 LS_KERNEL(gemm_tn_tiny, ls_cuda_gemm, tiny::THREADS) { gemm_tn<tiny>(a); }
 
 /* Gradients behind a head whose vocabulary is odd: A is that of the logits, of which no row is aligned. */
-LS_KERNEL_ALONE(gemm_nn_odd, ls_cuda_gemm, large::THREADS) { gemm_nn<large, false>(a); }
-LS_KERNEL_ALONE(gemm_tn_odd, ls_cuda_gemm, large::THREADS) { gemm_tn<large, false>(a); }
+LS_KERNEL_MANY(gemm_nn_odd, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_nn<flat, false>(a); }
+LS_KERNEL_MANY(gemm_tn_odd, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_tn<flat, false>(a); }
 
 /* ---- few rows ---------------------------------------------------------------------------------------------------- */
 

@@ -35,17 +35,16 @@ LS_DEVICE size_t first_k(const ls_cuda_gemm &g) { return g.bounds[g.parts ? bloc
 
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
-/* How the lines of an operand along k are exchanged; k4 is k / 4 within the step. Multiples of 32 may be added behind. */
-LS_DEVICE int exchanged(int line, int k4) { return line ^ k4 * 8; }
+/* Where k of a step of so many lines begins. */
+template <int LINES> LS_DEVICE constexpr int k_at(int k) { return k * LINES + k / 4 * LS_CUDA_GEMM_GAP; }
 
 template <int LINES, int THREADS> struct lines_along_k {
-    enum { COUNT = LINES * GEMM_K / 4 / THREADS, IS_ALONG = 1 };
-    static_assert(THREADS / 4 % 32 == 0, "lines of a thread are exchanged alike");
+    enum { COUNT = LINES * GEMM_K / 4 / THREADS };
     /* A thread has numbers 4·k4() … of line(i). */
     LS_DEVICE static int k4() { return threadIdx.x % 4; }
     LS_DEVICE static int line(int i) { return threadIdx.x / 4 + i * (THREADS / 4); }
     LS_DEVICE static float *place(float *to, int i) {
-        return to + k4() * 4 * LINES + exchanged(line(0), k4()) + i * (THREADS / 4);
+        return to + k_at<LINES>(4 * k4()) + line(i);
     }
 };
 
@@ -105,10 +104,11 @@ template <int LINES, int THREADS> struct rows_along_k<LINES, THREADS, false> : l
 
 /* Where a thread's numbers of a step lie when lines are neighbours in memory: lines line … line+3 of k row(i). */
 template <int LINES, int THREADS> struct quads_across_k {
-    enum { COUNT = LINES * GEMM_K / 4 / THREADS, ROWS = THREADS / (LINES / 4), IS_ALONG = 0 };
+    enum { COUNT = LINES * GEMM_K / 4 / THREADS, ROWS = THREADS / (LINES / 4) };
     LS_DEVICE static int line() { return threadIdx.x % (LINES / 4) * 4; }
     LS_DEVICE static int row(int i) { return threadIdx.x / (LINES / 4) + i * ROWS; }
-    LS_DEVICE static float *place(float *to, int i) { return to + row(i) * LINES + line(); }
+    static_assert(ROWS % 4 == 0, "rows of a thread have gaps alike");
+    LS_DEVICE static float *place(float *to, int i) { return to + k_at<LINES>(row(0)) + k_at<LINES>(i * ROWS) + line(); }
     /* How many of the four lines are there. */
     LS_DEVICE static int lines_there(size_t line0, size_t lines) {
         size_t first = line0 + line();
@@ -159,15 +159,16 @@ template <int LINES, int THREADS, bool VECTOR> struct columns_across_k : quads_a
 /* A thread's quads of rows and of columns lie far apart, so that a warp reads neighbours. */
 template <class S> struct chains {
     enum { ROWS_APART = S::BM / (S::TM / 4), COLUMNS_APART = S::BN / (S::TN / 4) };
-    static_assert(ROWS_APART % 32 == 0 && COLUMNS_APART % 32 == 0, "quads of a thread are exchanged alike");
     float sum[S::TM][S::TN];
     int row, column; /* of the first quads */
 
+    /* A warp is eight lanes down and four across, of which lane ^ 1 or lane ^ 2 reads the same: so a read of 16 bytes by
+     * all takes two passes of shared memory, not four. */
     LS_DEVICE void open() {
-        enum { LANES = 4, WARPS = S::BN / S::TN / LANES };
+        enum { WARPS = S::BN / S::TN / 4 };
         int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        column = (warp % WARPS * LANES + lane % LANES) * 4;
-        row = (warp / WARPS * (32 / LANES) + lane / LANES) * 4;
+        column = (warp % WARPS * 4 + lane % 2 + lane / 16 * 2) * 4;
+        row = (warp / WARPS * 8 + lane / 2 % 8) * 4;
     }
     LS_DEVICE int row_of(int i) const { return i / 4 * ROWS_APART + row + i % 4; }
     LS_DEVICE int column_of(int j) const { return j / 4 * COLUMNS_APART + column + j % 4; }
@@ -175,11 +176,10 @@ template <class S> struct chains {
         LS_UNROLL for (int i = 0; i < S::TM; i++)
             LS_UNROLL for (int j = 0; j < S::TN; j++) sum[i][j] = 0.0f;
     }
-    template <class A, class B>
     LS_DEVICE void read(float4 (&x)[S::TM / 4], float4 (&y)[S::TN / 4], const float *a, const float *b, int k) const {
-        const float *from = a + k * S::BM + (A::IS_ALONG ? exchanged(row, k / 4) : row);
+        const float *from = a + row + k_at<S::BM>(k);
         LS_UNROLL for (int i = 0; i < S::TM / 4; i++) x[i] = *(const float4 *)(from + i * ROWS_APART);
-        from = b + k * S::BN + (B::IS_ALONG ? exchanged(column, k / 4) : column);
+        from = b + column + k_at<S::BN>(k);
         LS_UNROLL for (int j = 0; j < S::TN / 4; j++) y[j] = *(const float4 *)(from + j * COLUMNS_APART);
     }
     /* Every second row from right to left: a register is read again while it is still near. */
@@ -423,13 +423,12 @@ template <class A, class B> LS_DEVICE void keep_all(A &a, B &b, float *as, float
 
 /* Fragments of a k are read while those of the k before are multiplied, across the end of a step too: the barrier is in
  * front of its last k, whose fragments have been read by then. Behind the last step what is kept and read is old: it is
- * not multiplied. */
+ * not multiplied. A step that has another full one of its slice behind it asks nothing else. */
 template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm &g, A &a, B &b, size_t m0, size_t n0) {
-    enum { A_STEP = GEMM_K * S::BM, B_STEP = GEMM_K * S::BN, KEEP_AT = GEMM_K - 1 - KEEP_PARTS };
+    enum { A_STEP = LS_CUDA_GEMM_STEP(S::BM), STEP = A_STEP + LS_CUDA_GEMM_STEP(S::BN), KEEP_AT = GEMM_K - 1 - KEEP_PARTS };
     LS_SHARED(float, shared);
-    float *as = shared, *bs = shared + 2 * A_STEP;
     const int first = g.parts ? (int)blockIdx.z : 0, slices = g.parts ? 1 : g.slices, last = first + slices;
-    waiting_sums<S> waiting(g, shared + 2 * (A_STEP + B_STEP));
+    waiting_sums<S> waiting(g, shared + 2 * STEP);
     float4 x[2][S::TM / 4], y[2][S::TN / 4];
     chains<S> c;
     c.open();
@@ -438,23 +437,29 @@ template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm 
     gemm_step at = {first_k(g), 0, 0, first - 1};
     at.settle(g, last);
     if (at.is_there()) {
-        at.fetch(a, b, as, bs);
-        keep_all(a, b, as, bs);
+        at.fetch(a, b, shared, shared + A_STEP);
+        keep_all(a, b, shared, shared + A_STEP);
         copy_async_wait<0>();
         __syncthreads();
-        c.template read<A, B>(x[0], y[0], as, bs, 0);
+        c.read(x[0], y[0], shared, shared + A_STEP, 0);
     }
     int ended = first;
+    for (; ended < at.slice; ended++) waiting.end_slice(c, ended - first, slices); /* without k: +0 */
     for (int turn = 0; at.is_there(); turn ^= 1) {
-        for (; ended < at.slice; ended++) waiting.end_slice(c, ended - first, slices); /* without k: +0 */
-        const gemm_step next = at.next(g, last);
-        const float *as_now = as + turn * A_STEP, *bs_now = bs + turn * B_STEP;
-        float *as_next = as + (turn ^ 1) * A_STEP, *bs_next = bs + (turn ^ 1) * B_STEP;
-        next.fetch(a, b, as_next, bs_next);
+        const float *as_now = shared + turn * STEP, *bs_now = as_now + A_STEP;
+        float *as_next = shared + (turn ^ 1) * STEP, *bs_next = as_next + A_STEP;
+        const bool goes_on = at.full > 1;
+        if (goes_on) {
+            a.template fetch<true>(at.k + GEMM_K, GEMM_K, as_next);
+            b.template fetch<true>(at.k + GEMM_K, GEMM_K, bs_next);
+            copy_async_commit();
+        } else {
+            at.next(g, last).fetch(a, b, as_next, bs_next);
+        }
         if (at.full) {
             LS_UNROLL for (int k = 0; k < GEMM_K; k++) {
                 if (k + 1 < GEMM_K) {
-                    c.template read<A, B>(x[(k + 1) % 2], y[(k + 1) % 2], as_now, bs_now, k + 1);
+                    c.read(x[(k + 1) % 2], y[(k + 1) % 2], as_now, bs_now, k + 1);
                     if (k >= KEEP_AT) {
                         a.keep(as_next, k - KEEP_AT);
                         b.keep(bs_next, k - KEEP_AT);
@@ -462,24 +467,28 @@ template <class S, class A, class B> LS_DEVICE void multiply(const ls_cuda_gemm 
                 } else {
                     copy_async_wait<0>();
                     __syncthreads();
-                    c.template read<A, B>(x[0], y[0], as_next, bs_next, 0);
+                    c.read(x[0], y[0], as_next, bs_next, 0);
                 }
                 c.add(x[k % 2], y[k % 2]);
             }
         } else {
             LS_NO_UNROLL for (int k = 0; k < at.rest; k++) {
-                c.template read<A, B>(x[1], y[1], as_now, bs_now, k);
+                c.read(x[1], y[1], as_now, bs_now, k);
                 c.add(x[1], y[1]);
             }
             keep_all(a, b, as_next, bs_next);
             copy_async_wait<0>();
             __syncthreads();
-            c.template read<A, B>(x[0], y[0], as_next, bs_next, 0);
+            c.read(x[0], y[0], as_next, bs_next, 0);
         }
-        if (next.slice != at.slice) waiting.end_slice(c, ended++ - first, slices);
-        at = next;
+        if (goes_on) {
+            at.k += GEMM_K;
+            at.full--;
+            continue;
+        }
+        at = at.next(g, last);
+        for (; ended < at.slice; ended++) waiting.end_slice(c, ended - first, slices); /* its own, and those without k */
     }
-    for (; ended < last; ended++) waiting.end_slice(c, ended - first, slices);
     write_tile(g, c, (float4 *)shared, m0, n0);
 }
 
@@ -496,5 +505,6 @@ template <class S, class A, class B> LS_DEVICE void gemm(const ls_cuda_gemm &g) 
 
 typedef tile_shape<LS_CUDA_GEMM_LARGE> large;
 typedef tile_shape<LS_CUDA_GEMM_NARROW> narrow;
+typedef tile_shape<LS_CUDA_GEMM_FLAT> flat;
 typedef tile_shape<LS_CUDA_GEMM_SMALL> small;
 typedef tile_shape<LS_CUDA_GEMM_TINY> tiny;

@@ -1,20 +1,30 @@
-/* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy"). A block has a row.
+/* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy").
  *
- * loss_rows keeps the row in shared memory, so that z is read once: logits, then their exponentials. The chains of
- * sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one stretch of every
- * slice while the others raise the next:
+ * loss_rows: a block has rows, one after another, and keeps one in shared memory, so that z is read once: its logits, then
+ * their exponentials. While the gradient of a row is written, the logits of the next come to where its numbers lay; and
+ * while there is nothing to be read, the row after that comes into the GPU's cache.
+ *
+ * The chains of sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one
+ * stretch of every slice while the others raise the next:
  *
  *     first warps         | add stretch 0 | add stretch 1 | …
  *     others   | exp of 0 | exp of 1      | exp of 2      | …
- *
- * A multiprocessor has room for one long row, and nothing is read while it computes: so a block asks for the row that
- * comes after its own, which waits in the GPU's cache then. */
+ */
 #include "device/cuda/args/loss.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/tree.cuh"
 
-enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2 }; /* of a thread */
+#ifndef LOSS_LOADS
+#define LOSS_LOADS 8
+#endif
+#ifndef LOSS_LATER
+#define LOSS_LATER 4
+#endif
+#ifndef LOSS_PACKS
+#define LOSS_PACKS 2
+#endif
+enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = LOSS_PACKS, GRAD_PACKS = 2 }; /* of a thread */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -22,15 +32,20 @@ LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
     return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
 }
 
+/* The largest number of 32 lanes, for all of them; of two zeros any. */
+LS_DEVICE float warp_max(float most) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) most = max_of_any_zero(most, __shfl_xor_sync(~0u, most, mask));
+    return most;
+}
+
 /* The largest number of the block, for all of its threads; `space` has one for each warp. */
 LS_DEVICE float block_max(float most, float *space) {
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) most = max_of(most, __shfl_xor_sync(~0u, most, mask));
+    most = warp_max(most);
     if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
     __syncthreads();
-    most = space[0];
-    for (unsigned w = 1; w < blockDim.x / 32; w++) most = max_of(most, space[w]);
-    return most;
+    most = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? space[threadIdx.x % 32] : __uint_as_float(0xFF800000u));
+    return quiet(most, most != most);
 }
 
 /* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
@@ -50,7 +65,7 @@ LS_DEVICE void visit_packs(const float *z, uint32_t begin, uint32_t end, const F
 
 /* LOADS packs of four, or twice as many single numbers, are under way at a time. */
 template <int LOADS, class F> LS_DEVICE void visit_row(const ls_cuda_loss &a, const float *z, const F &visit) {
-    const uint32_t columns = (uint32_t)a.columns, whole = a.aligned ? columns / 4 * 4 : 0; /* ids have 32 bits */
+    const uint32_t columns = (uint32_t)a.columns, whole = (uint32_t)a.whole; /* ids have 32 bits */
     visit_packs<4, LOADS>(z, 0, whole, visit);
     visit_packs<1, 2 * LOADS>(z, whole, columns, visit);
 }
@@ -66,12 +81,13 @@ template <int W> LS_DEVICE float most_of(float most, const pack<W> &x) {
 LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float *space) {
     most = block_max(most, space);
     if (most != 0.0f) return most;
-    most = -0.0f;
-    for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) most = __float_as_uint(z[i]) == 0 ? 0.0f : most;
+    bool has_plus = false;
+    for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) has_plus = has_plus || __float_as_uint(z[i]) == 0;
     __syncthreads();
-    return block_max(most, space);
+    return block_max(has_plus ? 1.0f : 0.0f, space) == 1.0f ? 0.0f : -0.0f;
 }
 
+LS_DEVICE bool is_finite(float x) { return abs_of(x) < __uint_as_float(0x7F800000u); }
 LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 /* e: the exponential. p − 0 is p, as no exponential is −0. */
 LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
@@ -88,11 +104,124 @@ LS_DEVICE void copy_bounds(const ls_cuda_loss &a, uint32_t *ends) {
 }
 
 /* e^x for x ≤ 0. */
-LS_DEVICE float exp_number(float x) { return x < -0x1.5d589ep+6f ? 0.0f : exp_core(x); }
+LS_DEVICE float exp_number(float x) { return zero_if_below(exp_core(x), x, -0x1.5d589ep+6f); }
 
-/* Exponentials of packs begin … end − 1 of the row, by `threads` threads of which this is number `thread`. */
-LS_DEVICE void raise(float *row, float m, unsigned begin, unsigned end, unsigned thread, unsigned threads) {
-    for (unsigned p = begin + thread; p < end; p += threads) {
+#define TINY 0x1p-90f
+
+/* A row of which exponentials and sums are known. */
+struct loss_row {
+    float m, l, inverse; /* the largest logit, the sum of exponentials, and 1 / l as it is rounded */
+    uint32_t target;     /* its column */
+};
+
+/* Four logits from column i on; behind the last one −∞, whose exponential is 0. */
+LS_DEVICE pack<4> load_four(const ls_cuda_loss &a, const float *z, uint32_t i) {
+    if (i < (uint32_t)a.whole) return load_pack<4>(z + i);
+    pack<4> x;
+#pragma unroll
+    for (int k = 0; k < 4; k++) x.v[k] = i + k < (uint32_t)a.columns ? z[i + k] : __uint_as_float(0xFF800000u);
+    return x;
+}
+
+/* e / l of a row, with `inverse`, 1 / l as it is rounded. With a quotient that is one of the two neighbours of the true
+ * one, a step with the exact remainder gives the rounded one (Markstein); the remainder is exact where e is not tiny. */
+LS_DEVICE float quotient_of(float e, float l, float inverse) {
+    float q = e * inverse;
+    q = __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
+    return __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
+}
+
+/* The same for an e below TINY, digit by digit: it is rare, and a division would take registers. */
+LS_DEVICE float quotient_of_tiny(float e, float l) {
+    const uint32_t by = (__float_as_uint(l) & 0x7FFFFFu) | 0x800000u;
+    uint32_t rest = (__float_as_uint(e) & 0x7FFFFFu) | 0x800000u, q = 0;
+    int exponent = (int)(__float_as_uint(e) >> 23) - (int)(__float_as_uint(l) >> 23) + 127;
+    if (e == 0.0f) return 0.0f;
+    if (rest < by) rest *= 2, exponent--;
+    const int digits = exponent > 0 ? 24 : 23 + exponent; /* of a subnormal number fewer */
+    if (digits < 0) return 0.0f;
+    LS_NO_UNROLL for (int i = 0; i < digits; i++) {
+        const bool is_one = rest >= by;
+        q = 2 * q + is_one;
+        rest = 2 * (is_one ? rest - by : rest);
+    }
+    q += rest > by || (rest == by && q % 2 == 1); /* half of the last digit; a tie to the even one */
+    return __uint_as_float(q + ((uint32_t)(exponent > 0 ? exponent - 1 : 0) << 23));
+}
+
+/* The gradient of four columns from i on, whose exponentials these are. */
+template <class T>
+LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_row &t, T *dz, uint32_t i, const pack<4> &e) {
+    dz += i;
+    pack<4> d;
+    uint32_t least = __float_as_uint(e.v[0]); /* numbers from 0 on are in the order of their bits */
+#pragma unroll
+    for (int k = 1; k < 4; k++) least = __float_as_uint(e.v[k]) < least ? __float_as_uint(e.v[k]) : least;
+#pragma unroll
+    for (int k = 0; k < 4; k++) d.v[k] = quotient_of(e.v[k], t.l, t.inverse);
+    if (least < __float_as_uint(TINY)) {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (e.v[k] < TINY) d.v[k] = quotient_of_tiny(e.v[k], t.l);
+    }
+    if (t.target - i < 4) {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (t.target == i + k) d.v[k] = d.v[k] - 1.0f;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) d.v[k] = d.v[k] * a.g;
+    if (i < (uint32_t)a.whole) {
+        store_numbers(dz, d);
+    } else {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (i + k < (uint32_t)a.columns) store(dz + k, d.v[k]);
+    }
+}
+
+/* Logits on their way to the same place of a row in shared memory. */
+LS_DEVICE void copy_four_async(const ls_cuda_loss &a, float *row, const float *z, uint32_t i) {
+    if (i < (uint32_t)a.whole) {
+        copy16_async(row + i, z + i);
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        if (i + k < (uint32_t)a.columns)
+            copy4_async(row + i + k, z + i + k);
+        else
+            row[i + k] = __uint_as_float(0xFF800000u); /* whose exponential is 0 */
+    }
+}
+
+/* The gradient of the row in shared memory is written to dz, and the row at z takes its place; either may be NULL. Gives
+ * the largest number of z that this thread saw: each looks at what it copied, a few packs later. */
+template <class T>
+LS_DEVICE float exchange_rows(const ls_cuda_loss &a, const loss_row &t, float *row, T *dz, const float *z) {
+    enum { LATER = LOSS_LATER };
+    const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
+    float most = __uint_as_float(0xFF800000u);
+    uint32_t seen = threadIdx.x;
+    for (uint32_t p = threadIdx.x; p < packs; p += step) {
+        if (dz) grad_four<T>(a, t, dz, 4 * p, load_pack<4>((const float *)row + 4 * p));
+        if (!z) continue;
+        copy_four_async(a, row, z, 4 * p);
+        copy_async_commit();
+        if (p < threadIdx.x + LATER * step) continue;
+        copy_async_wait<LATER>();
+        most = most_of(most, load_pack<4>((const float *)row + 4 * seen));
+        seen += step;
+    }
+    if (!z) return most;
+    copy_async_wait<0>();
+    for (; seen < packs; seen += step) most = most_of(most, load_pack<4>((const float *)row + 4 * seen));
+    return most;
+}
+
+/* Exponentials of packs p, p + step … below `end` of the row. */
+LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned step) {
+    for (; p < end; p += step) {
         float *at = row + 4 * p;
         store_pack<4>(at, map(load_pack<4>((const float *)at), [=](float x) { return exp_number(x - m); }));
     }
@@ -101,7 +230,7 @@ LS_DEVICE void raise(float *row, float m, unsigned begin, unsigned end, unsigned
 /* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
 LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
                             float sum) {
-    enum { LOADS = 16 };
+    enum { LOADS = LOSS_LOADS };
     const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
     unsigned i = begin + threadIdx.x % 16;
     if (i + 16 * (LOADS - 1) < to) {
@@ -124,74 +253,61 @@ LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice
     return sum;
 }
 
-/* The exponentials of a row in shared memory, and their sums by slices. A slice raises the packs from that of its first
- * element on; the one in which it ends, the next slice raises first of all. */
+/* The exponentials of the row in shared memory, whose largest number is m, and their sums by slices. A slice has the
+ * packs from that of its first element on; the one in which it ends, the next slice raises first of all. */
 LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
-    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32,
-                   warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
-    if (4 * adders > warps) {
-        raise(row, m, 0, packs, threadIdx.x, blockDim.x);
-        __syncthreads();
-        for (unsigned first = 0; first < chains; first += blockDim.x) {
-            const unsigned slice = (first + threadIdx.x) / 16;
-            float sum = slice < slices ? add_stretch(row, ends, slice, 0, ~0u, 0.0f) : 0.0f;
-            sum = join16(sum);
-            if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
-        }
-        __syncthreads();
-        return;
-    }
-    unsigned longest = 0;
-    for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
-    /* A stretch gives every raising warp some packs, so that none waits long for another. Sums stay sixteen elements
-     * behind: a slice need not begin with a pack. */
-    const unsigned raisers = (warps - adders) * 32, each = raisers / slices / 4 * 4, stretch = 4 * PACKS_OF_A_STRETCH * each,
-                   slice = threadIdx.x / 16, number = threadIdx.x - 32 * adders;
+    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
+    /* With many slices all threads are at the packs first, and add then. */
+    const bool are_many = (chains + 31) / 32 * 4 > warps;
+    const unsigned adders = are_many ? 0 : (chains + 31) / 32 * 32, others = blockDim.x - adders;
+    unsigned longest = are_many ? ends[slices] : 0;
+    for (unsigned s = 0; s < slices && !are_many; s++)
+        longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
+    /* A stretch gives every warp some packs, so that none waits long for another. Sums stay sixteen elements behind: a
+     * slice need not begin with a pack. */
+    const unsigned each = are_many ? others : others / slices / 4 * 4, stretch = are_many ? longest / 4 * 4 + 4 : 4 * PACKS_OF_A_STRETCH * each,
+                   number = threadIdx.x - adders, s = number / each, slice = threadIdx.x / 16;
+    const bool adds = threadIdx.x < adders;
+    unsigned from = 0, last = 0;
+    if (are_many)
+        from = number, last = packs;
+    else if (!adds && s < slices)
+        from = ends[s] / 4 + number % each, last = s + 1 < slices ? ends[s + 1] / 4 : packs;
     float sum = 0.0f;
-    for (unsigned begin = 0; begin < longest + stretch + 16; begin += stretch) {
-        if (threadIdx.x >= 32 * adders) {
-            const unsigned s = number / each, first = s < slices ? ends[s] / 4 : 0,
-                           last = s + 1 < slices ? ends[s + 1] / 4 : packs,
-                           from = first + begin / 4, to = from + stretch / 4 < last ? from + stretch / 4 : last;
-            if (s < slices) raise(row, m, from, to, number % each, each);
-        } else if (slice < slices && begin > 0) {
+    for (unsigned begin = 0; begin < longest + (are_many ? 1 : stretch + 16); begin += stretch, from += stretch / 4) {
+        if (!adds)
+            raise(row, m, from, from + stretch / 4 < last ? from + stretch / 4 : last, each);
+        else if (slice < slices && begin > 0)
             sum = add_stretch(row, ends, slice, begin > stretch ? begin - stretch - 16 : 0, begin - 16, sum);
-        }
         __syncthreads();
     }
-    if (threadIdx.x < 32 * adders) {
+    for (unsigned first = 0; first < chains; first += adders ? adders : blockDim.x) {
+        const unsigned of = (first + threadIdx.x) / 16;
+        if (adders && !adds) break;
+        if (are_many) sum = of < slices ? add_stretch(row, ends, of, 0, ~0u, 0.0f) : 0.0f;
         sum = join16(sum);
-        if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
+        if (of < slices && threadIdx.x % 16 == 0) sums[of] = sum;
     }
     __syncthreads();
 }
 
-/* e / l of a row, with `inverse`, 1 / l as it is rounded. With a quotient that is one of the two neighbours of the true
- * one, a step with the exact remainder gives the rounded one (Markstein); the remainder is exact where e is not tiny. */
-LS_DEVICE float quotient_of(float e, float l, float inverse) {
-    float q = e * inverse;
-    q = __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
-    return __fmaf_rn(__fmaf_rn(-q, l, e), inverse, q);
-}
-
-template <class T> LS_DEVICE void grad_row(const ls_cuda_loss &a, const float *row, T *dz, float l, int64_t target) {
-    const float inverse = __frcp_rn(l);
-    visit_row<2>(a, row, [&](auto w, uint32_t i, const auto &e) {
-        pack<w.n> d;
-        uint32_t least = __float_as_uint(e.v[0]); /* numbers from 0 on are in the order of their bits */
-#pragma unroll
-        for (int k = 1; k < w.n; k++) least = __float_as_uint(e.v[k]) < least ? __float_as_uint(e.v[k]) : least;
-        if (least >= __float_as_uint(0x1p-90f)) {
-#pragma unroll
-            for (int k = 0; k < w.n; k++) d.v[k] = quotient_of(e.v[k], l, inverse) * a.g;
-        } else {
-#pragma unroll
-            for (int k = 0; k < w.n; k++) d.v[k] = __fdiv_rn(e.v[k], l) * a.g;
+/* The tree over slices, for all threads of the block. */
+LS_DEVICE float join_slices(float *sums, unsigned slices) {
+    if (slices <= 32) {
+        const unsigned lane = threadIdx.x % 32;
+        float sum = lane < slices ? sums[lane] : 0.0f;
+        for (unsigned step = 1; step < slices; step *= 2) {
+            const float other = __shfl_down_sync(~0u, sum, step);
+            if (lane % (2 * step) == 0 && lane + step < slices) sum = sum + other;
         }
-        store_pack<w.n>(dz + i, d);
-    });
-    __syncthreads();
-    if (threadIdx.x == 0) store(dz + target, dz_of(row[target], l, a.g, true));
+        return __shfl_sync(~0u, sum, 0);
+    }
+    for (unsigned step = 1; step < slices; step *= 2) {
+        for (unsigned i = 2 * step * threadIdx.x; i + step < slices; i += 2 * step * blockDim.x)
+            sums[i] = sums[i] + sums[i + step];
+        __syncthreads();
+    }
+    return sums[0];
 }
 
 /* Where the largest logit is not finite, nothing is: it is itself, or the difference to it. */
@@ -199,46 +315,51 @@ template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float v
     for (size_t i = threadIdx.x; i < a.columns; i += blockDim.x) store(dz + i, value);
 }
 
+/* Row r of the logits, counted from the first column. */
+LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return a.z + r * a.z_stride + a.first; }
+
+template <class T>
+LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space) {
+    loss_row t = {};
+    T *dz = nullptr; /* of the row in shared memory */
+    for (size_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
+        const float *z = logits_of(a, r);
+        const uint32_t target = (uint32_t)(target_of(a, r) - (int64_t)a.first); /* all lie in the columns */
+        const float z_target = threadIdx.x == 0 ? z[target] : 0.0f;
+        const float m = row_max(a, z, exchange_rows(a, t, row, dz, z), space); /* waits for the row too */
+        if (r + gridDim.x < a.rows) {
+            const float *later = logits_of(a, r + gridDim.x);
+            for (uint32_t i = 32 * threadIdx.x; i < (uint32_t)a.columns; i += 32 * blockDim.x) prefetch(later + i);
+        }
+        t.m = m, t.l = __uint_as_float(LS_NAN_BITS), t.target = target;
+        if (is_finite(m)) {
+            sum_row(a, row, m, sums, ends);
+            t.l = join_slices(sums, (unsigned)a.slices);
+            t.inverse = __frcp_rn(t.l);
+        } else {
+            __syncthreads(); /* all have seen what is in `space` */
+        }
+        dz = a.dz ? (T *)a.dz + r * a.dz_stride + a.first : nullptr;
+        if (dz && !is_finite(m)) {
+            fill_row(a, dz, t.l);
+            dz = nullptr;
+        }
+        if (threadIdx.x > 0) continue;
+        a.loss[r] = value_of(z_target, m, t.l);
+        if (a.m) a.m[r] = m;
+        if (a.l) a.l[r] = t.l;
+    }
+    if (dz) exchange_rows<T>(a, t, row, dz, nullptr);
+}
+
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
-    __shared__ float space[LS_CUDA_LOSS_THREADS / 32], sum;
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
     float *sums = row + (a.columns + 3) / 4 * 4;
     uint32_t *ends = (uint32_t *)(sums + a.slices);
-    const size_t r = blockIdx.x;
-    const float *z = a.z + r * a.z_stride + a.first;
-    const int64_t target = target_of(a, r) - (int64_t)a.first; /* all lie in the columns */
-    const float z_target = z[target];
-    float m = __uint_as_float(0xFF800000u);
     copy_bounds(a, ends);
-    visit_row<4>(a, z, [&](auto w, size_t i, const auto &x) {
-        store_pack<w.n>(row + i, x);
-        m = most_of(m, x);
-    });
-    m = row_max(a, row, m, space); /* waits for the row too */
-    if (r + a.ahead < a.rows)
-        for (size_t i = (size_t)threadIdx.x * 32; i < a.columns; i += (size_t)blockDim.x * 32)
-            prefetch(z + a.ahead * a.z_stride + i);
-    const bool is_finite = abs_of(m) < __uint_as_float(0x7F800000u);
-    if (is_finite) sum_row(a, row, m, sums, ends);
-    if (threadIdx.x == 0) {
-        tree<1> t;
-        t.begin();
-        for (size_t i = 0; i < a.slices && is_finite; i++) t.push((int)i, pack<1>{{sums[i]}});
-        t.end();
-        sum = is_finite ? t.sum.v[0] : __uint_as_float(LS_NAN_BITS);
-        a.loss[r] = value_of(z_target, m, sum);
-        if (a.m) a.m[r] = m;
-        if (a.l) a.l[r] = sum;
-    }
-    if (!a.dz) return;
     __syncthreads();
-    LS_BY_TYPE(a.dz_dtype, T, {
-        T *dz = (T *)a.dz + r * a.dz_stride + a.first;
-        if (is_finite)
-            grad_row(a, row, dz, sum, target);
-        else
-            fill_row(a, dz, sum);
-    });
+    LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space); });
 }
 
 /* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */
@@ -256,24 +377,31 @@ LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     a.z_target[r] = is_held(a, target) ? z[target] : __uint_as_float(0xFF800000u);
 }
 
-/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
-LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+/* Goes on with a lane over the logits from i on: their exponentials are added. */
+template <class F> LS_DEVICE float sum_lane(const float *z, size_t i, size_t end, const F &exp) {
     enum { LOADS = 16 };
-    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
-    const bool is_in = unit < a.rows * a.slices;
-    if (!is_in) unit = 0;
-    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
-    const float *z = a.z + r * a.z_stride, m = a.m[r];
-    size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
     float sum = 0.0f;
     for (; i + 16 * (LOADS - 1) < end; i += 16 * LOADS) {
         float x[LOADS];
 #pragma unroll
         for (int k = 0; k < LOADS; k++) x[k] = z[i + 16 * k];
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) sum = sum + exp_of(x[k] - m);
+        for (int k = 0; k < LOADS; k++) sum = sum + exp(x[k]);
     }
-    for (; i < end; i += 16) sum = sum + exp_of(z[i] - m);
+    for (; i < end; i += 16) sum = sum + exp(z[i]);
+    return sum;
+}
+
+/* Half a warp has a slice of a row: thread j of sixteen is lane j. */
+LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
+    size_t unit = (size_t)blockIdx.x * LS_CUDA_LOSS_SUMS + threadIdx.x / 16;
+    const bool is_in = unit < a.rows * a.slices;
+    if (!is_in) unit = 0;
+    const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
+    const float *z = a.z + r * a.z_stride, m = a.m[r];
+    const size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
+    float sum = is_finite(m) ? sum_lane(z, i, end, [=](float x) { return exp_number(x - m); })
+                             : sum_lane(z, i, end, [=](float x) { return exp_of(x - m); });
     sum = join16(sum);
     if (is_in && threadIdx.x % 16 == 0) a.sums[slice * a.rows + r] = sum;
 }
@@ -283,9 +411,33 @@ LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
     if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
 }
 
-/* A 16-bit dz over z: its elements are half as wide, so the block reads a stretch whole before it writes it. */
+/* A 16-bit dz may lie over z. Its elements are half as wide, so what a stretch writes has been read where all threads have
+ * read the stretch. */
+template <class T> LS_DEVICE void grad_numbers(const ls_cuda_loss &a, const loss_row &t, const float *z, T *dz) {
+    const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
+    pack<4> x[GRAD_PACKS], ahead[GRAD_PACKS];
+    auto load = [&](uint32_t first, pack<4> *to) {
+#pragma unroll
+        for (int k = 0; k < GRAD_PACKS; k++)
+            if (first + k * step < packs) to[k] = load_four(a, z, 4 * (first + k * step));
+    };
+    load(threadIdx.x, x);
+    for (uint32_t begin = 0; begin < packs; begin += GRAD_PACKS * step) {
+        const uint32_t first = begin + threadIdx.x;
+        load(first + GRAD_PACKS * step, ahead);
+        if (a.over) __syncthreads();
+#pragma unroll
+        for (int k = 0; k < GRAD_PACKS; k++) {
+            if (first + k * step < packs)
+                grad_four<T>(a, t, dz, 4 * (first + k * step), map(x[k], [&](float x) { return exp_number(x - t.m); }));
+            x[k] = ahead[k];
+        }
+    }
+}
+
+/* With numbers that are not finite among them. */
 template <class T>
-LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
+LS_DEVICE void grad_any(const ls_cuda_loss &a, const float *z, T *dz, float m, float l, int64_t target) {
     for (size_t first = 0; first < a.columns; first += AT_ONCE * (size_t)blockDim.x) {
         float x[AT_ONCE];
 #pragma unroll
@@ -299,23 +451,19 @@ LS_DEVICE void grad_over(const ls_cuda_loss &a, const float *z, T *dz, float m, 
             size_t i = first + k * blockDim.x + threadIdx.x;
             if (i < a.columns) store(dz + i, dz_of(exp_of(x[k] - m), l, a.g, (int64_t)i == target));
         }
-        __syncthreads();
     }
 }
 
-LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
+LS_KERNEL(loss_grad, ls_cuda_loss, LS_CUDA_LOSS_GRAD) {
     const size_t r = blockIdx.x;
-    const float *z = a.z + r * a.z_stride + a.first, m = a.m[r], l = a.l[r];
+    const float m = a.m[r], l = a.l[r], *z = logits_of(a, r);
     const int64_t target = target_of(a, r) - (int64_t)a.first;
+    const loss_row t = {m, l, __frcp_rn(l), (uint32_t)target};
     LS_BY_TYPE(a.dz_dtype, T, {
         T *dz = (T *)a.dz + r * a.dz_stride + a.first;
-        if (a.over)
-            grad_over(a, z, dz, m, l, target);
+        if (is_finite(m) && l >= 1.0f && l < 0x1p32f)
+            grad_numbers<T>(a, t, z, dz);
         else
-            visit_row<2>(a, z, [&](auto w, size_t i, const auto &x) {
-                pack<w.n> d;
-                for (int k = 0; k < w.n; k++) d.v[k] = dz_of(exp_of(x.v[k] - m), l, a.g, (int64_t)(i + k) == target);
-                store_pack<w.n>(dz + i, d);
-            });
+            grad_any(a, z, dz, m, l, target);
     });
 }

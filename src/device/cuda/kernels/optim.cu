@@ -90,13 +90,13 @@ LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {
     __shared__ unsigned long long words[LS_CUDA_EXACT_WORDS];
     for (unsigned w = threadIdx.x; w < LS_CUDA_EXACT_WORDS; w += blockDim.x) words[w] = 0;
     __syncthreads();
-    const size_t blocks = (a.n + LS_CUDA_SQUARE_BLOCK - 1) / LS_CUDA_SQUARE_BLOCK;
-    for (size_t first = (size_t)blockIdx.x * LS_CUDA_SQUARE_BLOCKS; first < blocks;
-         first += (size_t)gridDim.x * LS_CUDA_SQUARE_BLOCKS) {
-        size_t begin = (first + threadIdx.x / 16) * LS_CUDA_SQUARE_BLOCK;
-        size_t left = begin < a.n ? a.n - begin : 0;
+    for (unsigned turn = blockIdx.x, piece = 0; turn < a.first[a.count]; turn += gridDim.x) {
+        while (turn >= a.first[piece + 1]) piece++;
+        const size_t all = a.n[piece];
+        size_t begin = ((size_t)(turn - a.first[piece]) * LS_CUDA_SQUARE_BLOCKS + threadIdx.x / 16) * LS_CUDA_SQUARE_BLOCK;
+        size_t left = begin < all ? all - begin : 0;
         size_t n = left < LS_CUDA_SQUARE_BLOCK ? left : (size_t)LS_CUDA_SQUARE_BLOCK;
-        const float *x = a.x + begin;
+        const float *x = a.x[piece] + begin;
         double lane = 0.0;
         size_t i = threadIdx.x % 16;
         for (; i + 16 * (AT_ONCE - 1) < n; i += 16 * AT_ONCE) {

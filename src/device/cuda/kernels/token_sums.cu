@@ -27,6 +27,26 @@ template <int KIND, int W, class T> LS_DEVICE chain_packs<W> load_token(const ls
     return in;
 }
 
+/* The same, row after row: an address that goes on needs fewer registers than one made anew. */
+template <int KIND, int W, class T> struct chain_rows {
+    const T *dy;
+    const float *x, *mean, *rstd;
+
+    LS_DEVICE chain_rows(const ls_cuda_chains &a, size_t row, size_t c)
+        : dy((const T *)a.dy + row * a.dy_stride + c),
+          x(KIND == LS_CUDA_CHAIN_BIAS ? nullptr : a.x + row * a.x_stride + c),
+          mean(KIND == LS_CUDA_CHAIN_LAYER ? a.mean + row : nullptr),
+          rstd(KIND == LS_CUDA_CHAIN_BIAS ? nullptr : a.rstd + row) {}
+
+    LS_DEVICE chain_packs<W> load_next(const ls_cuda_chains &a) {
+        chain_packs<W> in = {};
+        in.dy = load_pack<W>(dy), dy += a.dy_stride;
+        if (KIND != LS_CUDA_CHAIN_BIAS) in.x = load_pack<W>(x), x += a.x_stride, in.rstd = *rstd++;
+        if (KIND == LS_CUDA_CHAIN_LAYER) in.mean = *mean++;
+        return in;
+    }
+};
+
 template <int KIND, int W> LS_DEVICE void add_token(chain_sums<W> &sums, const chain_packs<W> &in) {
 #pragma unroll
     for (int k = 0; k < W; k++) {
@@ -38,7 +58,7 @@ template <int KIND, int W> LS_DEVICE void add_token(chain_sums<W> &sums, const c
 
 /* The chain over rows row … end − 1. */
 template <int KIND, int W, int U, class T>
-LS_DEVICE chain_sums<W> chain_block(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
+LS_DEVICE chain_sums<W> chain_of(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
     chain_sums<W> sums = {};
     for (; row + U <= end; row += U) {
         chain_packs<W> in[U];
@@ -51,21 +71,34 @@ LS_DEVICE chain_sums<W> chain_block(const ls_cuda_chains &a, size_t row, size_t 
     return sums;
 }
 
-template <int KIND, int W, int U, class T> LS_DEVICE void chain(const ls_cuda_chains &a, size_t number, size_t c) {
-    const size_t sequence = number / a.slices.slices, slice = number % a.slices.slices;
-    size_t row = sequence * a.slices.T + token_of(a.slices, slice);
-    const size_t end = sequence * a.slices.T + token_of(a.slices, slice + 1);
+/* The same for a warp of many, which has fewer registers. */
+template <int KIND, int W, int U, class T>
+LS_DEVICE chain_sums<W> chain_of_block(const ls_cuda_chains &a, size_t row, size_t end, size_t c) {
     chain_sums<W> sums = {};
-    for (bool is_first = true; row < end; is_first = false) {
-        const size_t block_end = end - row < a.block ? end : row + a.block;
-        chain_sums<W> block = chain_block<KIND, W, U, T>(a, row, block_end, c);
-        sums.w = is_first ? block.w : add(sums.w, block.w);
-        sums.b = is_first ? block.b : add(sums.b, block.b);
-        row = block_end;
+    chain_rows<KIND, W, T> rows(a, row, c);
+    for (; row + U <= end; row += U) {
+        chain_packs<W> in[U];
+#pragma unroll
+        for (int u = 0; u < U; u++) in[u] = rows.load_next(a);
+#pragma unroll
+        for (int u = 0; u < U; u++) add_token<KIND>(sums, in[u]);
     }
-    size_t at = number * a.rows.columns + c;
+    for (; row < end; row++) add_token<KIND>(sums, rows.load_next(a));
+    return sums;
+}
+
+template <int KIND, int W>
+LS_DEVICE void store_chain(const ls_cuda_chains &a, size_t number, size_t c, const chain_sums<W> &sums) {
+    const size_t at = number * a.rows.columns + c;
     store_pack<W>(a.out[0] + at, KIND == LS_CUDA_CHAIN_BIAS ? sums.b : sums.w);
     if (KIND == LS_CUDA_CHAIN_LAYER) store_pack<W>(a.out[1] + at, sums.b);
+}
+
+/* The rows of chain `number`. */
+LS_DEVICE void rows_of(const ls_cuda_chains &a, size_t number, size_t &row, size_t &end) {
+    const size_t sequence = number / a.slices.slices, slice = number % a.slices.slices;
+    row = sequence * a.slices.T + token_of(a.slices, slice);
+    end = sequence * a.slices.T + token_of(a.slices, slice + 1);
 }
 
 template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_chains &a) {
@@ -73,25 +106,57 @@ template <int KIND, int W, int U, class T> LS_DEVICE void chains(const ls_cuda_c
                  together = blockDim.x >> a.rows.lanes_log2;
     for (size_t p = blockIdx.y * lanes + (threadIdx.x & (lanes - 1)); p < packs; p += gridDim.y * lanes)
         for (size_t number = blockIdx.x * together + (threadIdx.x >> a.rows.lanes_log2); number < a.rows.rows;
-             number += gridDim.x * together)
-            chain<KIND, W, U, T>(a, number, p * W);
+             number += gridDim.x * together) {
+            size_t row, end;
+            rows_of(a, number, row, end);
+            store_chain<KIND, W>(a, number, p * W, chain_of<KIND, W, U, T>(a, row, end, p * W));
+        }
 }
 
-LS_KERNEL(bias_chains, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {
-    LS_BY_TYPE(a.act, T,
-               { a.rows.aligned ? chains<LS_CUDA_CHAIN_BIAS, 4, 16, T>(a) : chains<LS_CUDA_CHAIN_BIAS, 1, 32, T>(a); });
+/* Where a slice is cut into blocks of tokens, these are chains of their own: each warp has one at a time, and the first
+ * warp adds them up in their order. */
+template <int KIND, int W, int U, class T> LS_DEVICE void block_chains(const ls_cuda_chains &a, void *space) {
+    chain_sums<W>(*parts)[32] = (chain_sums<W>(*)[32])space; /* of each warp */
+    const size_t packs = a.rows.columns / W, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (size_t first = 32 * (size_t)blockIdx.y; first < packs; first += 32 * (size_t)gridDim.y) {
+        const size_t c = (first + lane) * W;
+        const bool is_in = first + lane < packs;
+        size_t row, end;
+        chain_sums<W> sums = {};
+        rows_of(a, blockIdx.x, row, end);
+        for (bool is_first = true; row < end; row += LS_CUDA_CHAIN_WARPS * a.block) {
+            const size_t begin = row + warp * a.block;
+            if (is_in && begin < end)
+                parts[warp][lane] =
+                    chain_of_block<KIND, W, U, T>(a, begin, end - begin < a.block ? end : begin + a.block, c);
+            __syncthreads();
+            for (size_t w = 0; warp == 0 && w < LS_CUDA_CHAIN_WARPS && row + w * a.block < end; w++) {
+                const chain_sums<W> part = parts[w][lane];
+                sums.w = is_first ? part.w : add(sums.w, part.w);
+                sums.b = is_first ? part.b : add(sums.b, part.b);
+                is_first = false;
+            }
+            __syncthreads();
+        }
+        if (warp == 0 && is_in) store_chain<KIND, W>(a, blockIdx.x, c, sums);
+    }
 }
 
-LS_KERNEL(layer_chains, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {
-    LS_BY_TYPE(a.act, T, {
-        a.rows.aligned ? chains<LS_CUDA_CHAIN_LAYER, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_LAYER, 1, 16, T>(a);
-    });
-}
+/* U: rows that a thread loads at a time. Where warps are many they need fewer. */
+#define CHAIN_KERNELS(name, blocks, KIND, U, N)                                                                           \
+    LS_KERNEL_MANY(name, ls_cuda_chains, LS_CUDA_CHAIN_THREADS, 8) {                                                      \
+        LS_BY_TYPE(a.act, T, { a.rows.aligned ? chains<KIND, 4, U, T>(a) : chains<KIND, 1, 2 * U, T>(a); });           \
+    }                                                                                                                  \
+    LS_KERNEL_MANY(blocks, ls_cuda_chains, 32 * LS_CUDA_CHAIN_WARPS, N) {                                              \
+        __shared__ float4 space[LS_CUDA_CHAIN_WARPS * 32 * 2];                                                         \
+        LS_BY_TYPE(a.act, T, {                                                                                         \
+            a.rows.aligned ? block_chains<KIND, 4, U / 2, T>(a, space) : block_chains<KIND, 1, U, T>(a, space);        \
+        });                                                                                                            \
+    }
 
-LS_KERNEL(rms_chains, ls_cuda_chains, LS_CUDA_CHAIN_THREADS) {
-    LS_BY_TYPE(a.act, T,
-               { a.rows.aligned ? chains<LS_CUDA_CHAIN_RMS, 4, 8, T>(a) : chains<LS_CUDA_CHAIN_RMS, 1, 16, T>(a); });
-}
+CHAIN_KERNELS(bias_chains, bias_blocks, LS_CUDA_CHAIN_BIAS, 16, 4)
+CHAIN_KERNELS(layer_chains, layer_blocks, LS_CUDA_CHAIN_LAYER, 8, 3)
+CHAIN_KERNELS(rms_chains, rms_blocks, LS_CUDA_CHAIN_RMS, 8, 3)
 
 /* ---- joins ------------------------------------------------------------------------------------------------------- */
 

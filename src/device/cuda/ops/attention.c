@@ -10,30 +10,32 @@
 
 enum {
     T_MAX = 1 << 30,
-    FEW_QUERIES = 16, /* so many and fewer have a block each */
+    QUERIES_MAX = 65535 * 32, /* so many tiles of the smallest are a grid's last dimension */
+    FEW_QUERIES = 16,         /* so many and fewer have a block each */
     PARTS_MAX = LS_CUDA_LIST_BYTES / sizeof(ls_cuda_attention_part),
 };
 
-/* One pass: which kernel, with how many rows of its own and of what passes by, for heads of at most `size`. */
+/* One pass: which kernel, with how many rows of its own and of what passes by, for heads of at most `size`; of keys:
+ * how many tiles of what passes by are in shared memory. */
 typedef struct pass {
     ls_cuda_kernel kernel;
-    size_t size, own, other;
+    size_t size, own, other, tiles;
 } pass;
 
 /* By the size of heads: 64, 128, any up to 128, any up to 256. */
 enum { SIZES = 4 };
-static const pass forward_passes[SIZES] = {{LS_CUDA_attention_forward_64, 64, 128, 64},
-                                           {LS_CUDA_attention_forward_128, 128, 64, 48},
-                                           {LS_CUDA_attention_forward_any, 128, 64, 48},
-                                           {LS_CUDA_attention_forward_wide, 256, 64, 64}};
-static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 64},
-                                           {LS_CUDA_attention_queries_128, 128, 64, 64},
-                                           {LS_CUDA_attention_queries_any, 128, 64, 64},
-                                           {LS_CUDA_attention_queries_wide, 256, 32, 32}};
-static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 64},
-                                        {LS_CUDA_attention_keys_128, 128, 64, 64},
-                                        {LS_CUDA_attention_keys_any, 128, 64, 64},
-                                        {LS_CUDA_attention_keys_wide, 256, 32, 32}};
+static const pass forward_passes[SIZES] = {{LS_CUDA_attention_forward_64, 64, 128, 64, 0},
+                                           {LS_CUDA_attention_forward_128, 128, 64, 48, 0},
+                                           {LS_CUDA_attention_forward_any, 128, 64, 48, 0},
+                                           {LS_CUDA_attention_forward_wide, 256, 64, 64, 0}};
+static const pass queries_passes[SIZES] = {{LS_CUDA_attention_queries_64, 64, 128, 64, 0},
+                                           {LS_CUDA_attention_queries_128, 128, 64, 64, 0},
+                                           {LS_CUDA_attention_queries_any, 128, 64, 64, 0},
+                                           {LS_CUDA_attention_queries_wide, 256, 32, 32, 0}};
+static const pass keys_passes[SIZES] = {{LS_CUDA_attention_keys_64, 64, 128, 64, 2},
+                                        {LS_CUDA_attention_keys_128, 128, 64, 64, 1},
+                                        {LS_CUDA_attention_keys_any, 128, 64, 64, 1},
+                                        {LS_CUDA_attention_keys_wide, 256, 32, 32, 2}};
 
 static int size_index(size_t head_size) { return head_size == 64 ? 0 : head_size == 128 ? 1 : head_size < 128 ? 2 : 3; }
 
@@ -92,7 +94,7 @@ static ls_status check(const ls_attention_call *call) {
         return ls_fail(LS_ERR_INPUT,
                        "attention heads of %zu numbers: a GPU takes at most %d; use more heads, or --device cpu",
                        a->head_size, LS_CUDA_ATTENTION_HEAD_MAX);
-    if (a->T > T_MAX)
+    if (a->T > T_MAX || a->T - a->first_query > QUERIES_MAX)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for attention over %zu positions; use shorter sequences", a->T);
     if (call->nparts > PARTS_MAX)
         return ls_fail(LS_ERR_INPUT, "attention in %d parts: a GPU takes at most %d; use fewer slices", call->nparts,
@@ -137,8 +139,14 @@ ls_status ls_cuda_attention_open(ls_device *device, const ls_attention_call *cal
 static ls_status run_pass(ls_device *device, const ls_cuda_attention_job *job, const pass *p, size_t rows, size_t heads,
                           unsigned threads, size_t elems) {
     if (!job->B) return LS_OK;
-    ls_cuda_grid grid = {ls_cuda_divide_up(rows, p->own), heads, job->B};
+    ls_cuda_grid grid = {heads, job->B, ls_cuda_divide_up(rows, p->own)};
     return ls_cuda_launch(device, p->kernel, grid, threads, elems * sizeof(float), &job->args);
+}
+
+static ls_status run_dots(ls_device *device, const ls_cuda_attention_job *job) {
+    if (!job->B) return LS_OK;
+    ls_cuda_grid grid = {ls_cuda_divide_up(job->queries, LS_CUDA_ATTENTION_DOTS_ROWS), job->heads, job->B};
+    return ls_cuda_launch(device, LS_CUDA_attention_dots, grid, 16 * LS_CUDA_ATTENTION_DOTS_ROWS, 0, &job->args);
 }
 
 static ls_status run_few(ls_device *device, const ls_cuda_attention_job *job, size_t bytes) {
@@ -169,11 +177,10 @@ ls_status ls_cuda_op_attention_backward(ls_device *device, const ls_attention_ca
     LS_TRY(ls_cuda_attention_open(device, call, true, &job));
     if (is_hgmma(call)) return ls_cuda_attention_hgmma_backward(device, call, &job);
     int size = size_index(call->parts[0].head_size);
-    const pass dots = {LS_CUDA_attention_dots, 0, LS_CUDA_ATTENTION_DOTS_ROWS, 0}, *q = &queries_passes[size],
-               *k = &keys_passes[size];
-    LS_TRY(run_pass(device, &job, &dots, job.queries, job.heads, 16 * LS_CUDA_ATTENTION_DOTS_ROWS, 0));
+    const pass *q = &queries_passes[size], *k = &keys_passes[size];
+    LS_TRY(run_dots(device, &job));
     LS_TRY(run_pass(device, &job, q, job.queries, job.heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
                     LS_CUDA_ATTENTION_QUERIES_ELEMS(q->size, q->own, q->other)));
     return run_pass(device, &job, k, job.queries, job.kv_heads, LS_CUDA_ATTENTION_BACKWARD_THREADS,
-                    LS_CUDA_ATTENTION_KEYS_ELEMS(k->size, k->own, k->other));
+                    LS_CUDA_ATTENTION_KEYS_ELEMS(k->size, k->own, k->other, k->tiles));
 }

@@ -39,9 +39,9 @@ ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_cal
     if (tokens->rows >= UINT32_MAX)
         return ls_fail(LS_ERR_INPUT, "%zu tokens at once are more than a GPU sorts: use a smaller micro-batch",
                        tokens->rows);
-    size_t n = tokens->rows, tiles = ls_cuda_divide_up(n, LS_CUDA_SORT_TILE);
+    size_t n = tokens->rows, tiles = ls_cuda_divide_up(n, LS_CUDA_SORT_TILE), longs = n / LS_CUDA_TOKEN_MANY;
     void *memory;
-    LS_TRY(ls_cuda_scratch(device, (3 * n + LS_CUDA_SORT_DIGITS * tiles) * sizeof(uint32_t), &memory));
+    LS_TRY(ls_cuda_scratch(device, (3 * n + LS_CUDA_SORT_DIGITS * tiles + 1 + longs) * sizeof(uint32_t), &memory));
     uint32_t *first = memory, *spare = first + n;
     ls_cuda_sort sort = {.ids = tokens->ids,
                          .id_begin = tokens->id_begin,
@@ -49,10 +49,12 @@ ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_cal
                          .n = (uint32_t)n,
                          .tiles = (uint32_t)tiles,
                          .counts = spare + 2 * n,
-                         .keys = spare + n};
+                         .keys = spare + n,
+                         .list = spare + 2 * n + LS_CUDA_SORT_DIGITS * tiles};
     LS_TRY(sort_tokens(device, &sort, first, spare));
     ls_cuda_token_grad args = {.order = sort.to,
                                .keys = sort.keys,
+                               .list = sort.list,
                                .n = sort.n,
                                .places = sort.places,
                                .dtoken = c->dtoken,
@@ -65,12 +67,14 @@ ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_cal
     LS_TRY(ls_cuda_sizes_set(device, &args.bounds, groups->bounds, (size_t)groups->groups + 1));
     args.aligned = tokens->C % WIDTH == 0 && ls_cuda_fits(c->dtoken, LS_F32, 0, WIDTH) &&
                    ls_cuda_fits(c->dy, LS_F32, c->dy_stride, WIDTH);
-    size_t pieces = ls_cuda_divide_up(tokens->C, args.aligned ? 32 * WIDTH : 32);
-    ls_cuda_grid grid = {ls_cuda_divide_up(n, LS_CUDA_TOKEN_GRAD_THREADS / 32),
-                         pieces < BLOCKS_Y_MAX ? pieces : BLOCKS_Y_MAX, 1};
+    ls_cuda_grid grid = {ls_cuda_divide_up(n, LS_CUDA_TOKEN_GRAD_THREADS / 32), 1, 1};
     bool is_few = groups->groups <= 1 << LS_CUDA_FEW_LEVELS;
-    return ls_cuda_launch(device, is_few ? LS_CUDA_token_grad : LS_CUDA_token_grad_many, grid,
-                          LS_CUDA_TOKEN_GRAD_THREADS, 0, &args);
+    LS_TRY(ls_cuda_launch(device, is_few ? LS_CUDA_token_grad : LS_CUDA_token_grad_many, grid,
+                          LS_CUDA_TOKEN_GRAD_THREADS, 0, &args));
+    if (longs == 0) return LS_OK;
+    size_t pieces = ls_cuda_divide_up(tokens->C, args.aligned ? 32 * WIDTH : 32), blocks = ls_cuda_processors(device);
+    grid = (ls_cuda_grid){blocks < longs ? blocks : longs, pieces < BLOCKS_Y_MAX ? pieces : BLOCKS_Y_MAX, 1};
+    return ls_cuda_launch(device, LS_CUDA_token_grad_long, grid, 32 * LS_CUDA_TOKEN_LONG_WARPS, 0, &args);
 }
 
 ls_status ls_cuda_op_embed_position_grad(ls_device *device, const ls_position_grad_call *c) {

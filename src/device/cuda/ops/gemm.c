@@ -16,13 +16,14 @@
 /* Numbers of a gather have 31 bits (ls_cuda_divider). */
 #define GATHER_MAX ((size_t)INT32_MAX)
 
-enum { TILES = 4 };
+enum { TILES = 5 };
 
 /* What tiles make of the 132 multiprocessors of an H200, in TFLOP/s: `full` with as many blocks on each as fit, `alone`
  * with one on each (measured: build/bench/gpu_kernels). Only their ratios matter. */
-#define LARGE_FULL 46.0
-#define NARROW_FULL 43.0
+#define LARGE_FULL 45.0
+#define NARROW_FULL 44.0
 #define NARROW_ALONE 31.0
+#define FLAT_FULL 47.0
 #define SMALL_FULL 35.0
 #define SMALL_ALONE 24.0
 #define TINY_FULL 22.0
@@ -31,6 +32,8 @@ enum { TILES = 4 };
 #define EDGE_K 48.0
 /* Sums that are made apart are written and read: so many multiply-adds pass meanwhile for each byte of them, */
 #define FLOPS_PER_BYTE 14.0
+/* half as many where other blocks go on meanwhile, */
+#define FLOPS_PER_FAR_BYTE 7.0
 /* and another kernel begins and ends, in multiply-adds of one multiprocessor. */
 #define LAUNCH_WORK 400000.0
 
@@ -46,6 +49,7 @@ static const tile_kind tiles[TILES] = {
     {128, 64, 128, 2, NARROW_FULL, NARROW_ALONE},
     {64, 64, 128, 4, SMALL_FULL, SMALL_ALONE},
     {32, 32, 64, 8, TINY_FULL, TINY_ALONE},
+    {64, 128, 128, LS_CUDA_GEMM_FLAT_TOGETHER, FLAT_FULL, NARROW_ALONE},
 };
 
 #define NO_KERNEL LS_CUDA_KERNELS
@@ -53,36 +57,39 @@ static const tile_kind tiles[TILES] = {
 /* By form, then by tile. */
 typedef ls_cuda_kernel kernel_set[3][TILES];
 static const kernel_set aligned_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_large, LS_CUDA_gemm_nn_narrow, LS_CUDA_gemm_nn_small, NO_KERNEL},
-    [LS_GEMM_NT] = {LS_CUDA_gemm_nt_large, LS_CUDA_gemm_nt_narrow, LS_CUDA_gemm_nt_small, NO_KERNEL},
-    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_large, LS_CUDA_gemm_tn_narrow, LS_CUDA_gemm_tn_small, LS_CUDA_gemm_tn_tiny},
+    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_large, LS_CUDA_gemm_nn_narrow, LS_CUDA_gemm_nn_small, NO_KERNEL,
+                    LS_CUDA_gemm_nn_flat},
+    [LS_GEMM_NT] = {LS_CUDA_gemm_nt_large, LS_CUDA_gemm_nt_narrow, LS_CUDA_gemm_nt_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_large, LS_CUDA_gemm_tn_narrow, LS_CUDA_gemm_tn_small, LS_CUDA_gemm_tn_tiny,
+                    LS_CUDA_gemm_tn_flat},
 };
 /* Only B is aligned. */
 static const kernel_set odd_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_gemm_nn_odd, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL},
-    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL},
-    [LS_GEMM_TN] = {LS_CUDA_gemm_tn_odd, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL},
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL, LS_CUDA_gemm_nn_odd},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL, LS_CUDA_gemm_tn_odd},
 };
 static const kernel_set any_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_any_nn_large, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL},
-    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL},
-    [LS_GEMM_TN] = {LS_CUDA_any_tn_large, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL},
+    [LS_GEMM_NN] = {LS_CUDA_any_nn_large, NO_KERNEL, LS_CUDA_any_nn_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_any_nt_large, NO_KERNEL, LS_CUDA_any_nt_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_any_tn_large, NO_KERNEL, LS_CUDA_any_tn_small, NO_KERNEL, NO_KERNEL},
 };
 static const kernel_set gather_kernels = {
-    [LS_GEMM_NN] = {LS_CUDA_conv_nn_large, LS_CUDA_conv_nn_narrow, LS_CUDA_conv_nn_small, NO_KERNEL},
-    [LS_GEMM_NT] = {LS_CUDA_conv_nt_large, LS_CUDA_conv_nt_narrow, LS_CUDA_conv_nt_small, NO_KERNEL},
-    [LS_GEMM_TN] = {LS_CUDA_conv_tn_large, LS_CUDA_conv_tn_narrow, LS_CUDA_conv_tn_small, LS_CUDA_conv_tn_tiny},
+    [LS_GEMM_NN] = {LS_CUDA_conv_nn_large, LS_CUDA_conv_nn_narrow, LS_CUDA_conv_nn_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {LS_CUDA_conv_nt_large, LS_CUDA_conv_nt_narrow, LS_CUDA_conv_nt_small, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {LS_CUDA_conv_tn_large, LS_CUDA_conv_tn_narrow, LS_CUDA_conv_tn_small, LS_CUDA_conv_tn_tiny,
+                    NO_KERNEL},
 };
 static const kernel_set odd_gather_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, LS_CUDA_conv_nn_odd, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_NT] = {NO_KERNEL, LS_CUDA_conv_nt_odd, NO_KERNEL, NO_KERNEL},
-    [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NN] = {NO_KERNEL, LS_CUDA_conv_nn_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, LS_CUDA_conv_nt_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, LS_CUDA_conv_tn_odd, NO_KERNEL, NO_KERNEL, NO_KERNEL},
 };
 
 static const kernel_set hgmma_kernels = {
-    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn, NO_KERNEL},
-    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt, NO_KERNEL},
-    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL},
+    [LS_GEMM_NN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nn, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_NT] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_nt, NO_KERNEL, NO_KERNEL},
+    [LS_GEMM_TN] = {NO_KERNEL, NO_KERNEL, LS_CUDA_hgmma_any_tn, NO_KERNEL, NO_KERNEL},
 };
 
 static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *args, bool gathers) {
@@ -116,7 +123,9 @@ typedef struct gemm_plan {
     size_t blocks;   /* without those of slices apart */
 } gemm_plan;
 
-static size_t steps_bytes(const tile_kind *t) { return 2 * LS_CUDA_GEMM_K * (t->m + t->n) * sizeof(float); }
+static size_t steps_bytes(const tile_kind *t) {
+    return 2 * (LS_CUDA_GEMM_STEP(t->m) + LS_CUDA_GEMM_STEP(t->n)) * sizeof(float);
+}
 static size_t tile_bytes(const tile_kind *t) { return t->m * t->n * sizeof(float); }
 
 static size_t shared_bytes(const gemm_plan *plan) {
@@ -168,6 +177,13 @@ static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apar
     return plan;
 }
 
+/* Bytes that wait in scratch, all in all: level l of the tree comes after each 2^(l+1) slices. */
+static double far_bytes(const ls_gemm *g, const gemm_plan *plan) {
+    int sums = 0;
+    for (int l = plan->near_levels; l < plan->near_levels + plan->far_levels; l++) sums += slices_of(g) >> (l + 1);
+    return (double)sums * (double)g->m * (double)g->n * sizeof(float);
+}
+
 /* In multiply-adds of one multiprocessor at full speed: the blocks that run together end together, the last ones have
  * the multiprocessor to themselves. */
 static double cost_of(ls_device *device, const ls_gemm *g, const gemm_plan *plan) {
@@ -180,6 +196,7 @@ static double cost_of(ls_device *device, const ls_gemm *g, const gemm_plan *plan
     double cost = (double)(rounds * plan->together) * work / full;
     if (rest) cost += (double)rest * work / smaller(full, t->alone * (double)rest);
     cost *= LARGE_FULL;
+    cost += far_bytes(g, plan) * FLOPS_PER_FAR_BYTE / (double)processors;
     if (plan->apart > 1) cost += (double)scratch_bytes(g, plan) * FLOPS_PER_BYTE / (double)processors + LAUNCH_WORK;
     return cost;
 }
@@ -430,5 +447,13 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {
     LS_TRY(ls_cuda_check_unit(device, call->unit));
     LS_TRY(ls_gemm_check(call));
-    return run(device, call);
+    if (!call->end) return run(device, call);
+    if (!ls_cuda_gemm_ends(device, call))
+        return ls_fail(LS_ERR_INPUT, "a GPU has no such matmul that ends with an activation; call them apart");
+    ls_cuda_gemm args = args_of(call);
+    return ls_cuda_hgmma_run_end(device, call, &args);
+}
+
+bool ls_cuda_gemm_ends(ls_device *device, const ls_gemm *call) {
+    return call->m && call->n && call->unit == LS_UNIT_HGMMA && ls_cuda_hgmma_ends(device, call);
 }

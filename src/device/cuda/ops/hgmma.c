@@ -1,5 +1,5 @@
-/* hgmma.c: products of the unit hgmma by the kernels of hgmma.cu: which tile, whether slices are made apart, and
- * whether the last tiles are cut, by an estimate of what ends first. */
+/* hgmma.c: products of the unit hgmma by the kernels of hgmma.cu and hgmma_act.cu: which tile, whether slices are made
+ * apart, and whether the last tiles are cut, by an estimate of what ends first. */
 #include "device/cuda/ops/hgmma.h"
 
 enum {
@@ -8,6 +8,7 @@ enum {
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
     TILES = 3,
+    END_TILE = 1, /* of hgmma_act.cu */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
@@ -29,6 +30,11 @@ typedef struct tile_kind {
 } tile_kind;
 
 static const tile_kind tiles[TILES] = {{256, 1080, false}, {192, 850, true}, {128, 640, true}};
+
+_Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
+_Static_assert((int)LS_GEMM_GELU == LS_CUDA_HGMMA_GELU && (int)LS_GEMM_GELU_GRAD == LS_CUDA_HGMMA_GELU_GRAD &&
+                   (int)LS_GEMM_GATED_GRAD == LS_CUDA_HGMMA_GATED_GRAD,
+               "kernels know ends by the numbers of ls_gemm_end");
 
 static const ls_cuda_kernel kernels[3][TILES] = {
     [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128},
@@ -102,7 +108,7 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
     p.units = p.tiles_m * p.tiles_n * (are_apart ? (size_t)slices : 1);
     p.blocks = p.units < processors ? p.units : processors;
     p.whole = p.units;
-    if (p.units > UINT32_MAX || p.steps > UINT32_MAX) return false;
+    if (p.units > INT32_MAX || p.tiles_n > INT32_MAX / LS_CUDA_HGMMA_BAND || p.steps > UINT32_MAX) return false;
     while (!are_apart && (1 << levels) < slices) levels++;
     if (tiles[tile].has_second && levels > 1) return false;
     p.far_levels = tiles[tile].has_second ? 0 : levels;
@@ -195,6 +201,41 @@ static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args)
     return ls_cuda_tensor_map_of(device, &tiled, &args->c);
 }
 
+/* The kernel's arguments, but for where C goes. */
+static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, size_t period,
+                         const hgmma_plan *plan, ls_cuda_hgmma *out) {
+    const tile_kind *t = &tiles[plan->tile];
+    ls_cuda_hgmma args = {.g = *call, .units = (uint32_t)plan->units, .whole = (uint32_t)plan->whole};
+    args.is_periodic = period < g->k;
+    args.g.period = period;
+    args.g.tiles_m = (uint32_t)plan->tiles_m;
+    args.g.tiles_n = (uint32_t)plan->tiles_n;
+    args.g.far_levels = plan->far_levels;
+    args.tiles = ls_cuda_divider_of(plan->tiles_m * plan->tiles_n);
+    args.band = ls_cuda_divider_of(plan->tiles_n * LS_CUDA_HGMMA_BAND);
+    char *scratch = NULL;
+    if (plan->scratch) {
+        void *memory;
+        LS_TRY(ls_cuda_scratch(device, plan->scratch, &memory));
+        scratch = memory;
+    }
+    if (plan->is_cut) {
+        size_t line = (plan->units - plan->whole) * plan->steps;
+        args.steps = (uint32_t)plan->steps;
+        args.line_each = (uint32_t)(line / plan->blocks);
+        args.line_rest = (uint32_t)(line % plan->blocks);
+        args.begun = (float *)(void *)scratch;
+        args.is_begun = ls_cuda_flags(device);
+        scratch += 2 * plan->blocks * BM * t->n * sizeof(float);
+    }
+    if (plan->are_apart) args.g.parts = (float *)(void *)scratch;
+    if (plan->far_levels) args.g.far = (float *)(void *)scratch;
+    LS_TRY(map_operand(device, g, period, g->a, g->lda, g->form != LS_GEMM_TN, g->m, BM, &args.a));
+    LS_TRY(map_operand(device, g, period, g->b, g->ldb, g->form == LS_GEMM_NT, g->n, t->n, &args.b));
+    *out = args;
+    return LS_OK;
+}
+
 ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, bool *is_done) {
     size_t period = period_of(g);
     hgmma_plan plan = {0};
@@ -202,34 +243,54 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     if (!choose_plan(device, g, period, -1, &plan)) return LS_OK;
     if (ls_cuda_computes_otherwise(device)) (void)choose_plan(device, g, period, plan.tile, &plan);
     *is_done = true;
-    const tile_kind *t = &tiles[plan.tile];
-    ls_cuda_hgmma args = {.g = *call, .units = (uint32_t)plan.units, .whole = (uint32_t)plan.whole};
-    args.is_periodic = period < g->k;
-    args.g.period = period;
-    args.g.tiles_m = (uint32_t)plan.tiles_m;
-    args.g.tiles_n = (uint32_t)plan.tiles_n;
-    args.g.far_levels = plan.far_levels;
-    char *scratch = NULL;
-    if (plan.scratch) {
-        void *memory;
-        LS_TRY(ls_cuda_scratch(device, plan.scratch, &memory));
-        scratch = memory;
-    }
-    if (plan.is_cut) {
-        size_t line = (plan.units - plan.whole) * plan.steps;
-        args.steps = (uint32_t)plan.steps;
-        args.line_each = (uint32_t)(line / plan.blocks);
-        args.line_rest = (uint32_t)(line % plan.blocks);
-        args.begun = (float *)(void *)scratch;
-        args.is_begun = ls_cuda_flags(device);
-        scratch += 2 * plan.blocks * BM * t->n * sizeof(float);
-    }
-    if (plan.are_apart) args.g.parts = (float *)(void *)scratch;
-    if (plan.far_levels) args.g.far = (float *)(void *)scratch;
-    LS_TRY(map_operand(device, g, period, g->a, g->lda, g->form != LS_GEMM_TN, g->m, BM, &args.a));
-    LS_TRY(map_operand(device, g, period, g->b, g->ldb, g->form == LS_GEMM_NT, g->n, t->n, &args.b));
+    ls_cuda_hgmma args;
+    LS_TRY(args_of(device, g, call, period, &plan, &args));
     LS_TRY(map_c(device, g, &args));
     LS_TRY(ls_cuda_launch(device, kernels[g->form][plan.tile], (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
-                          LS_CUDA_HGMMA_SHARED(t->n), &args));
+                          LS_CUDA_HGMMA_SHARED(tiles[plan.tile].n), &args));
     return plan.are_apart ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
+}
+
+/* ---- with an end ------------------------------------------------------------------------------------------------- */
+
+static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *best) {
+    hgmma_plan cut;
+    if (!plan_of(device, g, g->k, END_TILE, false, false, best)) return false;
+    if (plan_of(device, g, g->k, END_TILE, false, true, &cut) && cost_of(device, g, &cut) < cost_of(device, g, best))
+        *best = cut;
+    return true;
+}
+
+/* Pieces of 16 bytes that belong together. */
+static bool is_in_pieces(const ls_gemm *g) {
+    const size_t piece = ALIGN_BYTES / sizeof(uint16_t);
+    if (!is_aligned(g->c, g->dtype, g->ldc) || !is_aligned(g->y, g->dtype, 0) || !is_aligned(g->pre, g->dtype, 0))
+        return false;
+    return g->n % piece == 0 &&
+           (g->end != LS_GEMM_GATED_GRAD || (g->gate && g->gate % piece == 0 && g->n % g->gate == 0));
+}
+
+bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g) {
+    hgmma_plan plan;
+    return !ls_cuda_computes_otherwise(device) && g->form == LS_GEMM_NT && slices_of(g) == 1 && !g->accumulate &&
+           !g->siblings && g->c_dtype == g->dtype && is_in_pieces(g) &&
+           (double)g->m * (double)g->n >= (double)ls_cuda_processors(device) * (double)(BM * tiles[END_TILE].n) &&
+           ls_cuda_hgmma_takes(device, g) && period_of(g) == g->k && choose_end_plan(device, g, &plan);
+}
+
+ls_status ls_cuda_hgmma_run_end(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call) {
+    static const ls_cuda_kernel ends[][2] = {
+        [LS_GEMM_GELU] = {LS_CUDA_hgmma_gelu_bf16, LS_CUDA_hgmma_gelu_f16},
+        [LS_GEMM_GELU_GRAD] = {LS_CUDA_hgmma_gelu_grad_bf16, LS_CUDA_hgmma_gelu_grad_f16},
+        [LS_GEMM_GATED_GRAD] = {LS_CUDA_hgmma_gated_grad_bf16, LS_CUDA_hgmma_gated_grad_f16},
+    };
+    hgmma_plan plan = {0};
+    ls_cuda_hgmma args;
+    if (!choose_end_plan(device, g, &plan)) return ls_fail(LS_ERR_FAILED, "a matmul that was taken has no plan");
+    LS_TRY(args_of(device, g, call, g->k, &plan, &args));
+    args.y = g->y;
+    args.pre = g->pre;
+    args.gate = ls_cuda_divider_of(g->gate);
+    return ls_cuda_launch(device, ends[g->end][g->dtype == LS_F16], (ls_cuda_grid){plan.blocks, 1, 1},
+                          LS_CUDA_HGMMA_ACT_THREADS, LS_CUDA_HGMMA_ACT_SHARED, &args);
 }

@@ -10,4 +10,8 @@ bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g);
 /* `args` is the call as hgmma_any.cu takes it. *is_done false: there is not enough scratch. */
 ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, bool *is_done);
 
+/* The same with an `end`, where it takes that. */
+bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g);
+ls_status ls_cuda_hgmma_run_end(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args);
+
 #endif

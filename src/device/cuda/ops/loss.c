@@ -1,4 +1,4 @@
-/* loss.c: softmax cross-entropy: a block has a row. */
+/* loss.c: softmax cross-entropy: blocks have rows. */
 #include <assert.h>
 
 #include "device/cuda/args/loss.h"
@@ -7,6 +7,8 @@
 #include "device/cuda/ops/pack.h"
 
 enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS = 512, SHARED_OF_KERNEL = 1024 };
+/* What a multiprocessor has room for: threads with their registers, and blocks. */
+enum { THREADS_OF_A_PROCESSOR = LS_CUDA_LOSS_THREADS, BLOCKS_OF_A_PROCESSOR = 32 };
 
 static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss *out) {
     assert(c->slices >= 1 && c->slices <= 4096);
@@ -28,12 +30,11 @@ static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss 
                           .dz_dtype = (int)c->dz_dtype,
                           .dz_stride = c->dz_stride,
                           .g = c->g,
-                          .over = c->dz && (const void *)c->z == c->dz && c->dz_dtype != LS_F32,
-                          .ahead = ls_cuda_processors(device)};
+                          .over = c->dz && (const void *)c->z == c->dz && c->dz_dtype != LS_F32};
     LS_TRY(ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1));
     bool dz_fits = !c->dz || ls_cuda_fits((const char *)c->dz + first * ls_dtype_bytes(c->dz_dtype), c->dz_dtype,
                                           c->dz_stride, WIDTH);
-    out->aligned = ls_cuda_fits(c->z + first, LS_F32, c->z_stride, WIDTH) && dz_fits;
+    if (ls_cuda_fits(c->z + first, LS_F32, c->z_stride, WIDTH) && dz_fits) out->whole = columns / WIDTH * WIDTH;
     return LS_OK;
 }
 
@@ -41,19 +42,18 @@ static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss 
 static unsigned threads_of(const ls_cuda_loss *args, unsigned most) {
     unsigned threads = THREADS_MIN;
     while (threads < most && threads * COLUMNS_OF_A_THREAD < args->columns) threads *= 2;
-    return threads;
+    return threads < most ? threads : most;
 }
 
-static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_loss_call *c, unsigned most,
-                          size_t shared) {
+static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_loss_call *c, unsigned most) {
     ls_cuda_loss args;
     if (c->rows == 0) return LS_OK;
     LS_TRY(args_of(device, c, &args));
-    return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), shared, &args);
+    return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), 0, &args);
 }
 
 ls_status ls_cuda_op_loss_max(ls_device *device, const ls_loss_call *c) {
-    return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS, 0);
+    return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS);
 }
 
 ls_status ls_cuda_op_loss_sums(ls_device *device, const ls_loss_call *c) {
@@ -72,7 +72,7 @@ ls_status ls_cuda_op_loss_values(ls_device *device, const ls_loss_call *c) {
 
 ls_status ls_cuda_op_loss_grad(ls_device *device, const ls_loss_call *c) {
     LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
-    return run_rows(device, LS_CUDA_loss_grad, c, THREADS_OF_A_PASS, 0);
+    return run_rows(device, LS_CUDA_loss_grad, c, LS_CUDA_LOSS_GRAD);
 }
 
 /* Rows that shared memory does not hold: one pass after another, the numbers between them in scratch. */
@@ -99,5 +99,16 @@ ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
     size_t columns = c->bounds[c->slices] - c->bounds[0], room = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
     if (columns > room / sizeof(float)) return long_rows(device, c);
     size_t shared = (columns + WIDTH + 2 * c->slices + 1) * sizeof(float);
-    return shared <= room ? run_rows(device, LS_CUDA_loss_rows, c, LS_CUDA_LOSS_THREADS, shared) : long_rows(device, c);
+    if (shared > room) return long_rows(device, c);
+    ls_cuda_loss args;
+    LS_TRY(args_of(device, c, &args));
+    /* As many blocks as find room together: each takes one row after another. */
+    unsigned threads = threads_of(&args, LS_CUDA_LOSS_THREADS);
+    size_t blocks = room / shared, most = THREADS_OF_A_PROCESSOR / threads;
+    if (blocks > most) blocks = most;
+    if (blocks > BLOCKS_OF_A_PROCESSOR) blocks = BLOCKS_OF_A_PROCESSOR;
+    if (blocks < 1) blocks = 1;
+    blocks *= ls_cuda_processors(device);
+    return ls_cuda_launch(device, LS_CUDA_loss_rows, (ls_cuda_grid){blocks < c->rows ? blocks : c->rows, 1, 1}, threads,
+                          shared, &args);
 }

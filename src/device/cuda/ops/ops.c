@@ -34,5 +34,6 @@ const ls_ops ls_cuda_ops = {
 #define LS_CUDA_OP(name, call_type) .name = run_##name,
     LS_OPS(LS_CUDA_OP)
 #undef LS_CUDA_OP
+        .gemm_ends = ls_cuda_gemm_ends,
         .peak_flops_s = ls_cuda_peak_flops_s,
 };

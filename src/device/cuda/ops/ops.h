@@ -8,6 +8,7 @@
 LS_OPS(LS_CUDA_OP)
 #undef LS_CUDA_OP
 
+bool ls_cuda_gemm_ends(ls_device *device, const ls_gemm *call);
 double ls_cuda_peak_flops_s(ls_device *device, ls_unit unit);
 
 #endif

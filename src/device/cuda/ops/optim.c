@@ -59,9 +59,27 @@ ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
 
 _Static_assert((int)LS_EXACT_WORDS == LS_CUDA_EXACT_WORDS, "kernels add to the words of an exact sum");
 
+static ls_status add_squares(ls_device *device, ls_cuda_squares *args) {
+    size_t turns = args->first[args->count];
+    ls_status status = LS_OK;
+    if (turns > 0)
+        status = ls_cuda_launch(device, LS_CUDA_square_sums, (ls_cuda_grid){ls_cuda_blocks(device, turns), 1, 1},
+                                16 * LS_CUDA_SQUARE_BLOCKS, 0, args);
+    args->count = 0;
+    return status;
+}
+
 ls_status ls_cuda_op_square_sums(ls_device *device, const ls_square_sums_call *c) {
-    ls_cuda_squares args = {.n = c->n, .words = (unsigned long long *)c->words, .x = c->x};
-    size_t pieces = ls_cuda_divide_up(c->n, (size_t)LS_CUDA_SQUARE_BLOCK * LS_CUDA_SQUARE_BLOCKS);
-    return ls_cuda_launch(device, LS_CUDA_square_sums, (ls_cuda_grid){ls_cuda_blocks(device, pieces), 1, 1},
-                          16 * LS_CUDA_SQUARE_BLOCKS, 0, &args);
+    ls_cuda_squares args = {.words = (unsigned long long *)c->words};
+    for (int i = 0; i < c->count; i++) {
+        const ls_square_piece *piece = &c->pieces[i];
+        size_t turns = ls_cuda_divide_up(piece->n, (size_t)LS_CUDA_SQUARE_BLOCK * LS_CUDA_SQUARE_BLOCKS);
+        if (args.count == LS_CUDA_SQUARE_PIECES || (args.count && turns > UINT32_MAX / 2 - args.first[args.count]))
+            LS_TRY(add_squares(device, &args));
+        args.x[args.count] = piece->x;
+        args.n[args.count] = piece->n;
+        args.first[args.count + 1] = args.first[args.count] + (unsigned)turns;
+        args.count++;
+    }
+    return add_squares(device, &args);
 }

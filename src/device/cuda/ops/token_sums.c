@@ -5,7 +5,7 @@
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum { WIDTH = 4, THREADS_ENOUGH = 1 << 14 };
+enum { WIDTH = 4, THREADS_ENOUGH = 1 << 14, BLOCKS_Y_MAX = 1 << 15 };
 
 ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int sums, const ls_token_groups *groups) {
     if (args->rows.rows == 0 || args->rows.columns == 0) return LS_OK;
@@ -25,7 +25,7 @@ ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int s
 /* Small blocks: there are few chains, each of them long, and a multiprocessor shall not have twice as many as another.
  */
 static ls_cuda_grid chains_grid(ls_cuda_rows *rows) {
-    enum { LANES_LOG2_MAX = 6, BLOCKS_Y_MAX = 1 << 15 };
+    enum { LANES_LOG2_MAX = 6 };
     size_t packs = rows->aligned ? rows->columns / WIDTH : rows->columns;
     rows->lanes_log2 = 0;
     while ((size_t)1 << rows->lanes_log2 < packs && rows->lanes_log2 < LANES_LOG2_MAX) rows->lanes_log2++;
@@ -34,14 +34,25 @@ static ls_cuda_grid chains_grid(ls_cuda_rows *rows) {
     return (ls_cuda_grid){y ? x : 0, y < BLOCKS_Y_MAX ? (y ? y : 1) : BLOCKS_Y_MAX, 1};
 }
 
+/* A block of threads for each slice of a sequence and 32 packs of columns. */
+static ls_cuda_grid blocks_grid(const ls_cuda_rows *rows) {
+    size_t y = ls_cuda_divide_up(rows->aligned ? rows->columns / WIDTH : rows->columns, 32);
+    return (ls_cuda_grid){y ? rows->rows : 0, y < BLOCKS_Y_MAX ? (y ? y : 1) : BLOCKS_Y_MAX, 1};
+}
+
+/* Kernels of a kind of sum: for slices that are one chain, and for those that are cut into blocks. */
+typedef struct chain_kernels {
+    ls_cuda_kernel chains, blocks;
+} chain_kernels;
+
 /* `args` says what the chains read; out[i] is [slices][columns]. */
-static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_chains *args, size_t columns,
+static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_chains *args, size_t columns,
                             float *const out[2], int sums, const ls_token_groups *groups) {
     size_t sequences = groups->bounds[groups->groups], slices = (size_t)groups->slices,
            elems = sequences * slices * columns;
     void *scratch = NULL;
     args->slices = (ls_cuda_slices){.T = groups->T, .slices = slices, .are_listed = groups->tokens != NULL};
-    args->block = groups->block ? groups->block : SIZE_MAX;
+    args->block = groups->block;
     if (groups->tokens) LS_TRY(ls_cuda_sizes_set(device, &args->slices.tokens, groups->tokens, slices + 1));
     LS_TRY(ls_cuda_scratch(device, ((size_t)sums * (elems + WIDTH)) * sizeof(float), &scratch));
     args->out[0] = scratch;
@@ -49,8 +60,12 @@ static ls_status run_chains(ls_device *device, ls_cuda_kernel kernel, ls_cuda_ch
     args->rows = (ls_cuda_rows){.rows = sequences * slices, .columns = columns};
     /* Narrow loads where wide ones would leave too few threads to keep the memory busy. */
     args->rows.aligned = columns % WIDTH == 0 && ls_cuda_fits(args->dy, (ls_dtype)args->act, args->dy_stride, WIDTH) &&
-                         ls_cuda_fits(args->x, LS_F32, args->x_stride, WIDTH) && elems / WIDTH >= THREADS_ENOUGH;
-    LS_TRY(ls_cuda_launch(device, kernel, chains_grid(&args->rows), LS_CUDA_CHAIN_THREADS, 0, args));
+                         ls_cuda_fits(args->x, LS_F32, args->x_stride, WIDTH) &&
+                         (args->block || elems / WIDTH >= THREADS_ENOUGH);
+    if (args->block)
+        LS_TRY(ls_cuda_launch(device, kernels.blocks, blocks_grid(&args->rows), 32 * LS_CUDA_CHAIN_WARPS, 0, args));
+    else
+        LS_TRY(ls_cuda_launch(device, kernels.chains, chains_grid(&args->rows), LS_CUDA_CHAIN_THREADS, 0, args));
     ls_cuda_token_join joins = {.rows = {.rows = slices, .columns = columns},
                                 .slices = args->slices,
                                 .in_stride = columns,
@@ -71,8 +86,9 @@ ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
                            .x_stride = c->x_stride,
                            .mean = c->mean,
                            .rstd = c->rstd};
-    return run_chains(device, c->rms ? LS_CUDA_rms_chains : LS_CUDA_layer_chains, &args, c->C,
-                      (float *const[2]){c->dw, c->db}, c->rms ? 1 : 2, groups);
+    chain_kernels kernels = c->rms ? (chain_kernels){LS_CUDA_rms_chains, LS_CUDA_rms_blocks}
+                                   : (chain_kernels){LS_CUDA_layer_chains, LS_CUDA_layer_blocks};
+    return run_chains(device, kernels, &args, c->C, (float *const[2]){c->dw, c->db}, c->rms ? 1 : 2, groups);
 }
 
 ls_status ls_cuda_op_bias_grad(ls_device *device, const ls_bias_grad_call *c) {
@@ -89,5 +105,6 @@ ls_status ls_cuda_op_bias_grad(ls_device *device, const ls_bias_grad_call *c) {
         return ls_cuda_join_tokens(device, &joins, 1, c->groups);
     }
     ls_cuda_chains args = {.act = (int)c->act, .dy = c->dy, .dy_stride = c->dy_stride};
-    return run_chains(device, LS_CUDA_bias_chains, &args, c->columns, (float *const[2]){c->db, NULL}, 1, c->groups);
+    chain_kernels kernels = {LS_CUDA_bias_chains, LS_CUDA_bias_blocks};
+    return run_chains(device, kernels, &args, c->columns, (float *const[2]){c->db, NULL}, 1, c->groups);
 }

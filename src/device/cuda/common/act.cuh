@@ -1,0 +1,25 @@
+/* act.cuh: GELU, SiLU and their slopes (docs/arithmetic.md, "Activations"). */
+#pragma once
+#include "device/cuda/common/math.cuh"
+
+#define GELU_C0 0x1.988454p-1f
+#define GELU_C1 0x1.2444f2p-5f
+#define GELU_C3 0x1.b6676cp-4f
+
+/* A NaN comes through beside it. */
+LS_DEVICE float gelu_tanh(float x, float q) { return tanh_number(x * __fmaf_rn(GELU_C1, q, GELU_C0)); }
+
+struct gelu_both {
+    float y, slope;
+    LS_DEVICE explicit gelu_both(float x) {
+        float q = x * x, t = gelu_tanh(x, q), h = 0.5f * x;
+        y = __fmaf_rn(h, t, h);
+        slope = __fmaf_rn(h * __fmaf_rn(-t, t, 1.0f), __fmaf_rn(GELU_C3, q, GELU_C0), __fmaf_rn(0.5f, t, 0.5f));
+    }
+};
+
+LS_DEVICE float gelu(float x) { return gelu_both(x).y; }
+LS_DEVICE float gelu_slope(float x) { return gelu_both(x).slope; }
+
+/* s: the sigmoid of x. */
+LS_DEVICE float silu_slope(float x, float s) { return s * __fmaf_rn(x, 1.0f - s, 1.0f); }

@@ -1,0 +1,465 @@
+/* hgmma.cuh: what the kernels of hgmma.cu and hgmma_act.cu share: how work is cut, who brings operands, who multiplies.
+ *
+ * A block stays on its multiprocessor and makes tiles of 128 × BN. One warpgroup brings steps of 64 k into shared memory,
+ * some steps ahead; two multiply, 64 rows of the tile each.
+ *
+ * A step holds k of one slice and one sequence. What it lacks at the end of a sequence, or of k, the copy engine fills with +0;
+ * a granule of +0 alone changes no sum, as none is −0 once it has a granule. Where a sum waits for its neighbour in the tree over
+ * slices, it does so in registers (two slices, BN < 256) or in memory. */
+#pragma once
+#include "device/cuda/args/hgmma.h"
+#include "device/cuda/kernels/gemm.cuh"
+#include "device/cuda/kernels/wgmma.cuh"
+
+enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2, CHUNK_BYTES = 64 * BK * 2 };
+
+#ifdef LS_HAS_WGMMA
+
+template <int BN> struct hgmma_shared {
+    enum { STAGES = LS_CUDA_HGMMA_STAGES(BN), STAGED = LS_CUDA_HGMMA_STAGED(BN) };
+    uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
+    uint8_t staged[CONSUMERS * 4][STAGED][LS_CUDA_HGMMA_STAGED_BYTES];
+    uint64_t full[STAGES], empty[STAGES];
+};
+
+/* A number that is the same in all threads of a warp, known as such to the compiler: it keeps products in flight only where it
+ * sees that all threads go the same way. */
+LS_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(~0u, x, 0); }
+
+/* What follows from it is found again, and needs no registers meanwhile. */
+LS_DEVICE uint32_t found_again(uint32_t x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
+/* ---- work ---------------------------------------------------------------------------------------------------------- */
+
+/* Steps `begin` … `end`−1 of a unit. */
+struct hgmma_piece {
+    uint32_t unit, begin, end;
+};
+
+LS_DEVICE uint32_t block_number() { return gridDim.x - 1 - blockIdx.x; } /* who begins a unit is started before who ends it */
+
+/* Piece `turn` of this block. False: it has no more. */
+LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p) {
+    const uint32_t self = block_number(), blocks = gridDim.x;
+    if (self + turn * blocks < a.whole) {
+        p = {self + turn * blocks, 0, ~0u};
+        return true;
+    }
+    if (!a.steps) return false;
+    const uint32_t whole = a.whole / blocks; /* of this block, as of each */
+    /* This block's part of the line. */
+    const uint32_t at = self * a.line_each + min(self, a.line_rest), end = at + a.line_each + (self < a.line_rest);
+    const uint32_t unit = at / a.steps + turn - whole, from = turn == whole ? at % a.steps : 0;
+    if (unit * a.steps + from >= end) return false;
+    p = {a.whole + unit, a.steps - min(a.steps, end - unit * a.steps), a.steps - from}; /* the later part comes first */
+    return true;
+}
+
+/* A unit: where its tile is, and its slices. */
+struct hgmma_unit {
+    uint32_t m0, n0;
+    int first, last, part;
+    LS_DEVICE hgmma_unit(const ls_cuda_hgmma &a, uint32_t unit, int bn) {
+        part = (int)divide(unit, a.tiles); /* 0 where slices are not apart */
+        const uint32_t tile = unit - part * a.tiles.divisor, band = divide(tile, a.band);
+        const uint32_t at = tile - band * a.band.divisor, top = band * LS_CUDA_HGMMA_BAND;
+        uint32_t row = at % LS_CUDA_HGMMA_BAND, column = at / LS_CUDA_HGMMA_BAND;
+        if (a.g.tiles_m - top < LS_CUDA_HGMMA_BAND) {
+            const uint32_t rows = a.g.tiles_m - top;
+            row = at % rows, column = at / rows;
+        }
+        m0 = (top + row) * BM;
+        n0 = column * bn;
+        first = part;
+        last = a.g.parts ? part + 1 : a.g.slices;
+    }
+};
+
+/* The walk over the steps of a unit. */
+struct hgmma_walk {
+    const ls_cuda_hgmma &a;
+    int slice;
+    uint32_t sequence, k, left; /* k in the sequence; steps of the slice that are left, this one too */
+    LS_DEVICE uint32_t steps_of(int s) const {
+        const uint32_t length = (uint32_t)(a.g.bounds[s + 1] - a.g.bounds[s]), period = (uint32_t)a.g.period;
+        return a.is_periodic ? length / period * ((period + BK - 1) / BK) : (length + BK - 1) / BK;
+    }
+    LS_DEVICE hgmma_walk(const ls_cuda_hgmma &args, int first, uint32_t skip) : a(args), slice(first) {
+        uint32_t steps = steps_of(slice);
+        while (skip >= steps) {
+            skip -= steps;
+            steps = steps_of(++slice);
+        }
+        enter();
+        left = steps - skip;
+        if (a.is_periodic) {
+            const uint32_t each = ((uint32_t)a.g.period + BK - 1) / BK;
+            sequence += skip / each;
+            k = skip % each * BK;
+        } else {
+            k += skip * BK;
+        }
+    }
+    LS_DEVICE void enter() {
+        sequence = a.is_periodic ? (uint32_t)(a.g.bounds[slice] / a.g.period) : 0;
+        k = a.is_periodic ? 0 : (uint32_t)a.g.bounds[slice];
+    }
+    /* Not behind the last step of the last slice. */
+    LS_DEVICE void advance(int last) {
+        k += BK;
+        if (--left == 0) {
+            if (++slice == last) return;
+            left = steps_of(slice);
+            enter();
+        } else if (a.is_periodic && k >= a.g.period) {
+            k = 0;
+            sequence++;
+        }
+    }
+    /* Steps of this slice. */
+    LS_DEVICE void skip(uint32_t steps, int last) {
+        left -= steps;
+        if (left == 0 && ++slice < last) left = steps_of(slice);
+    }
+    LS_DEVICE uint32_t total(int first, int last) const {
+        uint32_t sum = 0;
+        for (int s = first; s < last; s++) sum += steps_of(s);
+        return sum;
+    }
+};
+
+/* ---- who brings ---------------------------------------------------------------------------------------------------- */
+
+template <int BN, int TA, int TB, class S> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
+    enum { STAGES = S::STAGES };
+    int stage = 0;
+    uint32_t phase = 0;
+    hgmma_piece p;
+    for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
+        const hgmma_unit u(a, p.unit, BN);
+        hgmma_walk walk(a, u.first, p.begin);
+        const uint32_t end = min(p.end, walk.total(u.first, u.last));
+        for (uint32_t i = p.begin; i < end; i++) {
+            barrier_wait(&s.empty[stage], phase ^ 1);
+            barrier_expect(&s.full[stage], (BM + BN) * BK * 2);
+            const int k = (int)walk.k, sequence = (int)walk.sequence;
+            if (TA)
+                for (int c = 0; c < BM / 64; c++)
+                    tile_load(s.a[stage] + c * 64 * BK, a.a, &s.full[stage], (int)u.m0 + c * 64, k, sequence);
+            else
+                tile_load(s.a[stage], a.a, &s.full[stage], k, (int)u.m0, sequence);
+            if (TB)
+                for (int c = 0; c < BN / 64; c++)
+                    tile_load(s.b[stage] + c * 64 * BK, a.b, &s.full[stage], (int)u.n0 + c * 64, k, sequence);
+            else
+                tile_load(s.b[stage], a.b, &s.full[stage], k, (int)u.n0, sequence);
+            if (++stage == STAGES) stage = 0, phase ^= 1;
+            walk.advance(u.last);
+        }
+    }
+}
+
+/* ---- who multiplies ------------------------------------------------------------------------------------------------ */
+
+/* A thread's numbers of a warpgroup's 64 × BN: pair i of quad j is row warp·16 + lane / 4 + 8·i, columns 8·j + lane mod 4 · 2
+ * and the next. */
+template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
+    enum { COUNT = BN / 2, QUADS = BN / 8, HAS_TWO = HAS_SECOND, SECOND = HAS_SECOND ? COUNT : 4, THREADS = 256 };
+    enum { IN_REGISTERS = HAS_SECOND }; /* all slices */
+    typedef float sums[COUNT], waiting[SECOND]; /* waiting: of the second slice, where there are two at most */
+    const ls_cuda_hgmma &a;
+    int warpgroup, thread; /* of those that multiply */
+    uint32_t row, column;  /* the first of this thread */
+
+    LS_DEVICE hgmma_part(const ls_cuda_hgmma &args) : a(args) {
+        const uint32_t number = found_again(threadIdx.x);
+        warpgroup = number / 128 - 1;
+        thread = number % 128;
+    }
+    LS_DEVICE void place(const hgmma_unit &u) {
+        row = u.m0 + warpgroup * 64 + thread / 32 * 16 + thread % 32 / 4;
+        column = u.n0 + thread % 4 * 2;
+    }
+
+    /* A set of sums in memory, that only this thread reads and writes, or the same thread of another block. */
+    LS_DEVICE float4 *set_at(float *sets, size_t number) const {
+        return (float4 *)(sets + number * (BM * BN)) + warpgroup * 128 + thread;
+    }
+    template <int N> LS_DEVICE void write_set(float4 *to, const float (&x)[N]) const {
+        LS_UNROLL for (int q = 0; q < N / 4; q++) to[q * THREADS] = make_float4(x[4 * q], x[4 * q + 1], x[4 * q + 2], x[4 * q + 3]);
+    }
+    template <int N> LS_DEVICE void read_set(const float4 *from, float (&x)[N]) const {
+        LS_UNROLL for (int q = 0; q < N / 4; q++) {
+            const float4 v = __ldcg(from + q * THREADS);
+            x[4 * q] = v.x, x[4 * q + 1] = v.y, x[4 * q + 2] = v.z, x[4 * q + 3] = v.w;
+        }
+    }
+
+    /* Nobody reads these any more: they need no registers. */
+    LS_DEVICE static void forget(waiting &second) {
+        LS_UNROLL for (int i = 0; i < SECOND; i++) asm volatile("" : "=f"(second[i]));
+    }
+    /* As waiting_sums::end_slice. */
+    LS_DEVICE void end_slice(sums &d, int s, int slices) const {
+        float *sets = a.g.far + (size_t)blockIdx.x * a.g.far_levels * (BM * BN);
+        unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
+        for (; complete; complete &= complete - 1) {
+            const float4 *from = set_at(sets, __ffs((int)complete) - 1);
+            LS_UNROLL for (int q = 0; q < COUNT / 4; q++) {
+                if (q % 4 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
+                const float4 v = from[q * THREADS];
+                d[4 * q] = v.x + d[4 * q], d[4 * q + 1] = v.y + d[4 * q + 1];
+                d[4 * q + 2] = v.z + d[4 * q + 2], d[4 * q + 3] = v.w + d[4 * q + 3];
+            }
+        }
+        if (s + 1 < slices) write_set(set_at(sets, __ffs(~s) - 1), d);
+    }
+
+    /* A unit that another block ends, or has begun; is_second: it has come to its second slice. */
+    LS_DEVICE void hand_over(const sums &d, const waiting &second, uint32_t self, bool is_second) const {
+        write_set(set_at(a.begun, 2 * self), d);
+        if (HAS_SECOND && is_second) write_set(set_at(a.begun, 2 * self + 1), second);
+        __threadfence();
+        warpgroup_sync(warpgroup + 1);
+        if (thread == 0) {
+            uint32_t *flag = a.is_begun + self * CONSUMERS + warpgroup;
+            asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
+        }
+    }
+    LS_DEVICE void take_over(sums &d, waiting &second, uint32_t from, bool is_second) const {
+        if (thread == 0) {
+            uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup, is_begun;
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_begun) : "l"(flag) : "memory");
+            while (!is_begun);
+            *flag = 0;
+        }
+        warpgroup_sync(warpgroup + 1);
+        read_set(set_at(a.begun, 2 * from), d);
+        if (HAS_SECOND && is_second) read_set(set_at(a.begun, 2 * from + 1), second);
+    }
+
+    /* Calls visit(x, y, row, column, count) for neighbours x, y of a row, of which `count` are in C. */
+    template <class F> LS_DEVICE void each_pair(sums &d, F visit) const {
+        LS_UNROLL for (int i = 0; i < 2; i++) {
+            const uint32_t r = row + 8 * i;
+            if (r >= a.g.m) continue;
+            LS_UNROLL for (int j = 0; j < QUADS; j++) {
+                const uint32_t c = column + 8 * j;
+                if (j % 8 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
+                if (c < a.g.n) visit(d[4 * j + 2 * i], d[4 * j + 2 * i + 1], r, c, a.g.n - c > 1 ? 2 : 1);
+            }
+        }
+    }
+    LS_DEVICE void continue_from_c(sums &d, const hgmma_unit &u) {
+        place(u);
+        LS_UNROLL for (int i = 0; i < COUNT; i++) d[i] = 0;
+        each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t c, int count) {
+            const float *from = (const float *)a.g.c + r * a.g.ldc + c;
+            x = from[0];
+            if (count > 1) y = from[1];
+        });
+    }
+    LS_DEVICE void add_siblings(sums &d) const {
+        for (int s = 0; s < a.g.siblings; s++)
+            each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t c, int count) {
+                const float *left = a.g.sibling[s] + r * a.g.ldsibling + c;
+                x = left[0] + x;
+                if (count > 1) y = left[1] + y;
+            });
+    }
+    LS_DEVICE void add_bias(sums &d) const {
+        LS_UNROLL for (int j = 0; j < QUADS; j++) {
+            const uint32_t c = column + 8 * j;
+            const float x = c < a.g.n ? a.g.bias[c] : 0, y = c + 1 < a.g.n ? a.g.bias[c + 1] : 0;
+            d[4 * j] = d[4 * j] + x, d[4 * j + 1] = d[4 * j + 1] + y;
+            d[4 * j + 2] = d[4 * j + 2] + x, d[4 * j + 3] = d[4 * j + 3] + y;
+        }
+    }
+
+    /* To C, or to the part of a slice apart, in pieces of 16 rows of 128 bytes through shared memory: each warp by itself.
+     * Calls write(number, to) for each piece. */
+    template <int PIECES, class F> LS_DEVICE void store_pieces(hgmma_shared<BN> &s, const hgmma_unit &u, F write) const {
+        enum { STAGED = hgmma_shared<BN>::STAGED };
+        static_assert(PIECES % STAGED == 0, "all of them");
+        const int warp = thread / 32;
+        LS_UNROLL for (int first = 0; first < PIECES; first += STAGED) {
+            if (thread % 32 == 0) stores_read<0>();
+            __syncwarp();
+            LS_UNROLL for (int i = 0; i < STAGED; i++) write(first + i, s.staged[warpgroup * 4 + warp][i]);
+            shared_is_written();
+            __syncwarp();
+            if (thread % 32 == 0)
+                LS_UNROLL for (int i = 0; i < STAGED; i++)
+                    tile_store(a.c, s.staged[warpgroup * 4 + warp][i], (int)u.n0 + (first + i) * (BN / PIECES),
+                               (int)u.m0 + warpgroup * 64 + warp * 16, a.g.parts ? u.part : 0);
+        }
+    }
+    LS_DEVICE void store_f32(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+        const int r = thread % 32 / 4, c = thread % 4;
+        store_pieces<BN / 32>(s, u, [&](int q, uint8_t *to) {
+            LS_UNROLL for (int j = 0; j < 4; j++) {
+                const float *x = d + (q * 4 + j) * 4;
+                const int piece = ((2 * j + c / 2) ^ r) * 16 + c % 2 * 8;
+                *(float2 *)(to + r * 128 + piece) = make_float2(x[0], x[1]);
+                *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
+            }
+        });
+    }
+    template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+        const int r = thread % 16, c = thread % 32 / 16;
+        store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) {
+            LS_UNROLL for (int j = 0; j < 4; j++) {
+                const float *x = d + (q * 8 + j * 2) * 4;
+                matrices_store(shared_at(to) + r * 128 + ((2 * j + c) ^ (r & 7)) * 16, pair_of<TO_F16>(x[0], x[1]),
+                               pair_of<TO_F16>(x[2], x[3]), pair_of<TO_F16>(x[4], x[5]), pair_of<TO_F16>(x[6], x[7]));
+            }
+        });
+    }
+    LS_DEVICE void finish(sums &d, hgmma_shared<BN> &s, const hgmma_unit &u, uint32_t) {
+        place(u);
+        if (!a.g.parts) {
+            if (a.g.siblings) add_siblings(d);
+            if (a.g.bias) add_bias(d);
+        }
+        const int dtype = a.g.parts ? (int)LS_CUDA_F32 : a.g.c_dtype;
+        if (a.c_is_staged) {
+            if (dtype == LS_CUDA_F32)
+                store_f32(d, s, u);
+            else if (dtype == LS_CUDA_BF16)
+                store_16<false>(d, s, u);
+            else
+                store_16<true>(d, s, u);
+            return;
+        }
+        void *c = a.g.parts ? (void *)(a.g.parts + u.part * (a.g.m * a.g.n)) : a.g.c;
+        const size_t ld = a.g.parts ? a.g.n : a.g.ldc;
+        if (dtype == LS_CUDA_F32) {
+            each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t column0, int count) {
+                float *to = (float *)c + r * ld + column0;
+                to[0] = x;
+                if (count > 1) to[1] = y;
+            });
+            return;
+        }
+        each_pair(d, [&](float &x, float &y, uint32_t r, uint32_t column0, int count) {
+            const uint32_t pair = dtype == LS_CUDA_BF16 ? pair_of<false>(x, y) : pair_of<true>(x, y);
+            uint16_t *to = (uint16_t *)c + r * ld + column0;
+            to[0] = (uint16_t)pair;
+            if (count > 1) to[1] = (uint16_t)(pair >> 16);
+        });
+    }
+};
+
+/* A step more in d, or instead of it (keep 0). */
+template <bool IS_F16, int TA, int TB, int N> LS_DEVICE void multiply_step(float (&d)[N], uint32_t a, uint32_t b, int keep) {
+    wgmma_begin();
+    LS_UNROLL for (int g = 0; g < BK / GRANULE_K; g++)
+        wgmma_granule<IS_F16, TA, TB>(d, wgmma_tile(a + g * (TA ? 2048 : 32), CHUNK_BYTES),
+                                      wgmma_tile(b + g * (TB ? 2048 : 32), CHUNK_BYTES), keep | g);
+    wgmma_commit();
+}
+
+/* The steps in shared memory, one after the other. */
+template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
+    S &s;
+    const int warpgroup;
+    const bool is_first; /* thread of its warpgroup */
+    int stage = 0;
+    uint32_t phase = 0;
+
+    /* The place of the step before this one, whose products are done. */
+    LS_DEVICE void release() {
+        const int before = (stage ? stage : S::STAGES) - 1;
+        if (is_first) barrier_arrive(&s.empty[before]);
+    }
+    template <int N> LS_DEVICE void step(float (&d)[N], int keep) {
+        barrier_wait(&s.full[stage], phase);
+        multiply_step<IS_F16, TA, TB>(d, shared_at(s.a[stage]) + warpgroup * CHUNK_BYTES, shared_at(s.b[stage]), keep);
+    }
+    LS_DEVICE void advance() {
+        if (++stage == S::STAGES) stage = 0, phase ^= 1;
+    }
+    /* `count` steps more in d, or instead of it (keep 0). The last is still under way then, as that of a run that this one
+     * follows. */
+    template <bool FOLLOWS, int N> LS_DEVICE void run(float (&d)[N], uint32_t count, int keep) {
+        step(d, keep);
+        if (FOLLOWS) {
+            wgmma_wait<1>();
+            release();
+        }
+        advance();
+        for (uint32_t i = 1; i < count; i++) {
+            step(d, 1);
+            wgmma_wait<1>();
+            release();
+            advance();
+        }
+    }
+    LS_DEVICE void end() {
+        wgmma_wait<0>();
+        release();
+    }
+};
+
+template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE void multiply_tiles(const ls_cuda_hgmma &a, S &s) {
+    PART part(a);
+    typename PART::sums d;
+    typename PART::waiting second;
+    hgmma_steps<IS_F16, TA, TB, S> steps{s, part.warpgroup, part.thread == 0};
+    uint32_t ended = 0;
+    hgmma_piece p;
+    for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
+        const hgmma_unit u(a, p.unit, BN);
+        hgmma_walk walk(a, u.first, p.begin);
+        const uint32_t total = walk.total(u.first, u.last), end = min(p.end, total);
+        int keep = 0;
+        part.forget(second);
+        if (p.begin) {
+            PART(a).take_over(d, second, block_number() + 1, walk.slice > u.first);
+            keep = walk.left < walk.steps_of(walk.slice);
+        } else if (a.g.accumulate) {
+            PART(a).continue_from_c(d, u);
+            keep = 1;
+        }
+        uint32_t left = end - p.begin;
+        if constexpr (PART::IN_REGISTERS) {
+            /* The second slice has sums of its own: nothing waits between them. */
+            const uint32_t count = uniform(walk.slice == u.first ? min(left, walk.left) : 0), more = uniform(left - count);
+            if (!PART::HAS_TWO || !more) {
+                steps.template run<false>(d, count, keep);
+                steps.end();
+            } else if constexpr (PART::HAS_TWO) {
+                if (count) {
+                    steps.template run<false>(d, count, keep);
+                    steps.template run<true>(second, more, 0);
+                } else {
+                    steps.template run<false>(second, more, keep);
+                }
+                steps.end();
+                if (end == total) LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
+            }
+        } else {
+            while (left) {
+                const uint32_t count = uniform(min(left, walk.left));
+                const bool ends = count == walk.left;
+                const int slice = walk.slice;
+                steps.template run<false>(d, count, keep);
+                steps.end();
+                left -= count;
+                walk.skip(count, u.last);
+                if (ends) PART(a).end_slice(d, slice - u.first, u.last - u.first);
+                keep = 0;
+            }
+        }
+        if (end < total)
+            PART(a).hand_over(d, second, block_number(), u.last - u.first > 1 && end >= walk.steps_of(u.first));
+        else
+            PART(a).finish(d, s, hgmma_unit(a, found_again(p.unit), BN), ended++);
+    }
+    if (part.thread % 32 == 0) stores_done();
+}
+
+#endif
