@@ -97,7 +97,7 @@ typedef struct ls_staging {
 
     uint64_t ready; /* this worker's counter, when its tensors may be read and written by others */
     uint64_t asked; /* for a message over a link: bytes that the receiver expects */
-    ls_event begun; /* after the signal of it */
+    ls_event begun; /* after the signal of it: its own part may begin */
     ls_event event; /* this worker's part is done */
     int counts;     /* of readers and writers of this worker's tensors: what comes after the end waits for them */
     ls_counted counted[];

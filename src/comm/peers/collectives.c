@@ -111,6 +111,7 @@ static ls_status move(const ls_request *r) {
 static ls_status enqueue(ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_staging *t = r->tensors;
+    LS_TRY(ls_device_follow(t->device, t->begun));
     for (int l = 0; l < comm->local_size; l++)
         if (l != comm->local)
             LS_TRY(ls_device_await(t->device, ls_peers_counter(comm, l, LS_PEERS_READY), entry_of(r, l)->ready));
@@ -144,7 +145,6 @@ static ls_status step(ls_request *r) {
         LS_TRY(ls_peers_reached(r, r->tensors->begun));
         LS_TRY(expose(r));
         ls_request_publish(r, 1);
-        ls_span_end(ls_span_begin("comm", "expose"), (int64_t)r->number);
         r->phase = RUN;
         break;
     case RUN:
@@ -167,15 +167,11 @@ static ls_status step(ls_request *r) {
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
+/* On the queue that computes. The communicator's own gets nothing before its part can go on: what it waits for would
+ * hold up the parts of earlier collectives, which come when the others' hosts have. */
 static ls_status begin(ls_device *device, const ls_comm *comm, ls_staging *t) {
-    ls_event event;
-    LS_TRY(ls_device_record(device, &event));
-    int before = ls_device_use(device, comm->queue);
-    ls_status status = ls_device_follow(device, event);
-    if (status == LS_OK) status = ls_peers_signal(comm, LS_PEERS_READY, &t->ready);
-    if (status == LS_OK) status = ls_device_record(device, &t->begun);
-    (void)ls_device_use(device, before);
-    return status;
+    LS_TRY(ls_peers_signal(comm, LS_PEERS_READY, &t->ready));
+    return ls_device_record(device, &t->begun);
 }
 
 ls_status ls_peers_launch(ls_device *device, ls_request *r, ls_request **out) {

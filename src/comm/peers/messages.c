@@ -42,6 +42,7 @@ static ls_status enqueue(ls_request *r, ls_mail_note *note) {
     ls_staging *t = r->tensors;
     int from = local_number(comm, r->peer);
     void *tensor;
+    LS_TRY(ls_device_follow(t->device, t->begun)); /* the buffer may still be in use */
     LS_TRY(ls_device_await(t->device, ls_peers_counter(comm, from, LS_PEERS_READY), note->ready));
     LS_TRY(ls_peers_at(comm, from, note->place, &tensor));
     if (tensor) LS_TRY(ls_device_copy(t->device, r->out, tensor, r->bytes));

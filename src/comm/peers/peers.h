@@ -2,10 +2,11 @@
  *
  * What a device's queue does is ordered by counters in device memory, which only their owner's queues write; what
  * workers tell each other (where their tensors lie, and up to where their counters will count) goes through slots and
- * mail as in every other collective. A worker, on the queue of the communicator, beside the one that computes:
+ * mail as in every other collective. A worker:
  *
- *     start   follow what computed the tensors → count `ready` → tell the others where they are (stage 1)
- *     run     all have told: await their `ready` → read, add up, write → count `done` → tell (stage 2)
+ *     start   on the queue that computes: count `ready`; tell the others where the tensors are (stage 1)
+ *     run     all have told. On the queue of the communicator: follow the start → await their `ready` → read, add up,
+ *             write → count `done`; tell (stage 2)
  *     end     all have told: what computes next follows this queue, and awaits everybody's `done`
  *
  * Invariants
@@ -78,8 +79,7 @@ ls_status ls_peers_send_start(ls_device *device, ls_comm *comm, int to, int tag,
 ls_status ls_peers_recv_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
                               ls_request **out);
 
-/* Gives the request what its steps need, lets the queue of the communicator follow what the device was asked for until
- * now, and launches it. `request` is released where it fails. */
+/* Gives the request what its steps need, marks what the device was asked for until now, and launches it. `request` is released where it fails. */
 ls_status ls_peers_launch(ls_device *device, ls_request *request, ls_request **out);
 
 /* ---- sum.c ------------------------------------------------------------------------------------------------------- */
