@@ -25,6 +25,18 @@ static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
     return ls_knobs_to_json(l, NULL, NULL, members_of_task(task));
 }
 
+static void add_course(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *choice, json_t *out) {
+    ls_course c = ls_plan_course_of(q, task, choice);
+    if (!(c.mtbf_seconds > 0)) return;
+    double hours = c.seconds / 3600 * ls_cluster_chips(&task->cluster);
+    json_t *object = json_pack("{s:f, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f}", "mtbf_seconds", c.mtbf_seconds,
+                               "checkpoint_bytes", c.checkpoint_bytes, "checkpoint_seconds", c.save_seconds,
+                               "interval_seconds", c.interval_seconds, "ends", c.seconds > 0, "days",
+                               c.seconds / 86400, "goodput", c.goodput, "failures", c.failures, "gpu_hours", hours);
+    if (object && q->price > 0) json_object_set_new(object, "cost", json_real(hours * q->price));
+    json_object_set_new(out, "with_failures", object);
+}
+
 static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *c) {
     const ls_prediction *p = &c->prediction;
     double rate = ls_plan_tokens_per_second(task, p), lacks = p->memory_bytes - p->capacity_bytes;
@@ -40,6 +52,7 @@ static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *tas
         json_object_set_new(object, "days", json_real(days));
         json_object_set_new(object, "gpu_hours", json_real(hours));
         if (q->price > 0) json_object_set_new(object, "cost", json_real(hours * q->price));
+        add_course(q, task, c, object);
     }
     return object;
 }
@@ -198,6 +211,8 @@ static json_t *answer_to_json(const ls_plan_answer *a) {
                             "best", best, "runners_up", choices_to_json(a, a->found.fits, 1, a->found.fitting),
                             "misfits", choices_to_json(a, a->found.lacks, 0, a->found.missing));
     if (out && a->best) {
+        double best_mfu = ls_plan_best_mfu(&a->task, a->best->layout.type);
+        json_object_set_new(out, "best_measured_mfu", best_mfu > 0 ? json_real(best_mfu) : json_null());
         add_use(a, out);
         add_sensitivity(a, out);
         add_bottleneck(a, out);

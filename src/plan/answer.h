@@ -3,15 +3,23 @@
 #ifndef LS_PLAN_ANSWER_H
 #define LS_PLAN_ANSWER_H
 
+#include "plan/course.h"
 #include "plan/explain.h"
 #include "plan/sensitivity.h"
 #include "plan/sizes.h"
 
 /* What is asked. */
+typedef struct ls_plan_failures {
+    double node_seconds;     /* mean time between failures of a node; 0: not asked */
+    double bytes_per_second; /* of the whole cluster, for a checkpoint */
+    double restart_seconds;  /* from a failure until training goes on */
+} ls_plan_failures;
+
 typedef struct ls_plan_question {
     ls_plan_task task;
     ls_layout_request request;
     double tokens, price; /* 0: not given */
+    ls_plan_failures failures;
 } ls_plan_question;
 
 /* What would fit where nothing does. */
@@ -51,5 +59,9 @@ ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *
 /* Tokens of all chips and a second; model FLOPs over what the chips could do at most. */
 double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *prediction);
 double ls_plan_mfu(const ls_plan_task *task, const ls_plan_choice *choice);
+/* The run of all tokens with checkpoints and failures, where both were asked about; else mtbf_seconds is 0. */
+ls_course ls_plan_course_of(const ls_plan_question *question, const ls_plan_task *task, const ls_plan_choice *choice);
+/* The largest that a published run has reached with the chips of a task and that type; 0: there is none. */
+double ls_plan_best_mfu(const ls_plan_task *task, ls_plan_type type);
 
 #endif

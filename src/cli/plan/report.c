@@ -74,6 +74,26 @@ static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     printf("\n");
 }
 
+/* With failures, and what to do about them. */
+static void print_course(const ls_plan_answer *a, int chips) {
+    ls_course c = ls_plan_course_of(a->question, &a->task, a->best);
+    double price = a->question->price, hours = c.seconds / 3600 * chips;
+    if (!(c.mtbf_seconds > 0)) return;
+    printf("failures one every %s; a checkpoint is %s and takes %s\n", LS_TIME(c.mtbf_seconds),
+           LS_GB(c.checkpoint_bytes), LS_TIME(c.save_seconds));
+    if (!(c.seconds > 0)) {
+        printf("         the run never ends: failures come faster than it gets over them; save faster (%s)\n",
+               "--checkpoint-bandwidth");
+        return;
+    }
+    printf("         save every %s of training: goodput %.1f %%, %s failures, %.1f days instead of %.1f\n",
+           LS_TIME(c.interval_seconds), 100 * c.goodput, ls_number_whole(c.failures).text, c.seconds / 86400,
+           c.work_seconds / 86400);
+    if (price > 0)
+        printf("         %s GPU-hours, %s instead of %s at %.4g per hour\n", LS_WHOLE(hours), LS_WHOLE(hours * price),
+               LS_WHOLE(c.work_seconds / 3600 * chips * price), price);
+}
+
 static void print_kinds(const ls_prediction *p) {
     ls_time_unit unit = ls_time_unit_for(p->seconds);
     printf("\n%-22s %10s %8s\n", "time of a step", unit.name, "");
@@ -166,6 +186,19 @@ static void print_cut(const ls_plan_answer *a) {
     print_uneven(a);
 }
 
+/* Where no published run says that such a rate can be. */
+static void print_doubt(const ls_plan_answer *a) {
+    const ls_chip *chip = &a->task.cluster.site[0].chip;
+    const char *type = ls_plan_type_name(a->best->layout.type);
+    double mfu = ls_plan_mfu(&a->task, a->best), best = ls_plan_best_mfu(&a->task, a->best->layout.type);
+    if (chip->is_cpu) return;
+    if (!(best > 0))
+        printf("         no measured run of %s in %s is known: nothing confirms this rate\n", chip->name, type);
+    else if (mfu > best)
+        printf("         the best MFU ever measured on %s in %s is %.1f %%: expect less than predicted\n", chip->name,
+               type, 100 * best);
+}
+
 static void print_best(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->task;
     const ls_prediction *p = &a->best->prediction;
@@ -177,7 +210,9 @@ static void print_best(const ls_plan_answer *a) {
     printf("         %d micro-batch%s; a step takes %s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
            p->micros > 1 ? "es" : "", LS_TIME(p->seconds), ls_number_whole(rate).text,
            ls_number_whole(rate / chips).text, 100 * ls_plan_mfu(task, a->best));
+    print_doubt(a);
     print_cost(a, rate, chips);
+    print_course(a, chips);
     print_cut(a);
 }
 

@@ -137,6 +137,18 @@ static void put_bands(ls_page *doc, const ls_memo_facts *f) {
     }
 }
 
+static void put_best_mfu(ls_page *doc, const ls_memo_facts *f) {
+    const char *type = ls_plan_type_name(f->choice.layout.type);
+    double mfu = ls_plan_mfu(f->task, &f->choice), best = ls_plan_best_mfu(f->task, f->choice.layout.type);
+    if (!(best > 0))
+        LS_TEXT(doc, "No measured run of %s in %s is known: nothing confirms the MFU of %s.", f->site->chip.name, type,
+                LS_PERCENT(mfu));
+    else if (mfu > best)
+        LS_TEXT(doc,
+                "\1The MFU of %s is above the best ever measured\2 on %s in %s, %s: expect less than predicted.",
+                LS_PERCENT(mfu), f->site->chip.name, type, LS_PERCENT(best));
+}
+
 void ls_memo_trust(ls_page *doc, const ls_memo_facts *f) {
     const double e = f->answer->error, s = f->choice.prediction.seconds;
     int near = f->fits ? f->answer->sensitivity.near : 0;
@@ -149,6 +161,7 @@ void ls_memo_trust(ls_page *doc, const ls_memo_facts *f) {
         ls_page_put(doc, " So expect \1%s to %s\2 per step, %s to %s tokens per second.", LS_SECONDS(s * (1 - e)),
                     LS_SECONDS(s * (1 + e)), LS_WHOLE(f->tokens_per_second / (1 + e)),
                     LS_WHOLE(f->tokens_per_second / (1 - e)));
+    if (f->fits) put_best_mfu(doc, f);
     put_bands(doc, f);
     if (near > 0)
         LS_TEXT(doc,
