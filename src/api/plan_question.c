@@ -167,7 +167,7 @@ static ls_status read_shape(const ls_options *o, ls_shape *out) {
     double params;
     LS_TRY(read_count(o, LS_OPT_params, o->params, &params));
     if (params > 0) {
-        if (o->model) return ls_options_fail(o, LS_OPT_params, "and --model exclude each other");
+        if (o->model) return ls_options_fail(o, LS_OPT_params, "give it or --model, not both");
         return ls_options_blame(o, LS_OPT_params, ls_shape_of_size(o->family, params, out));
     }
     ls_start start;
@@ -200,10 +200,10 @@ static ls_status read_failures(const ls_options *o, ls_plan_question *q) {
 
 /* Knobs that other programs have. */
 static ls_status read_others(const ls_options *o, ls_layout_request *out) {
-    if (o->context_parallel > 0) ls_knob_give(out, LS_KNOB_context, (double)o->context_parallel);
-    if (ls_options_is_given(o, LS_OPT_shard_group)) {
-        ls_knob_give(out, LS_KNOB_shard_group, (double)o->shard_group);
-        if (o->shard_group > 0 && !ls_knob_is_given(out, LS_KNOB_zero)) ls_knob_give(out, LS_KNOB_zero, 3);
+    if (o->cp > 0) ls_knob_give(out, LS_KNOB_context, (double)o->cp);
+    if (ls_options_is_given(o, LS_OPT_shard_among)) {
+        ls_knob_give(out, LS_KNOB_shard_group, (double)o->shard_among);
+        if (o->shard_among > 0 && !ls_knob_is_given(out, LS_KNOB_zero)) ls_knob_give(out, LS_KNOB_zero, 3);
     }
     if (o->offload) ls_knob_give(out, LS_KNOB_offload, true);
     if (strcmp(o->optimizer_states, "bf16") == 0)
@@ -267,7 +267,9 @@ ls_status ls_plan_question_read(const ls_options *o, ls_plan_question *out, json
     if (!o->cluster)
         return ls_fail(LS_ERR_INPUT, "plan needs --cluster: a chip such as H100 (--cluster list shows all), or a file");
     if (!o->model && !o->params)
-        return ls_fail(LS_ERR_INPUT, "plan needs --model: a preset such as llama-8b, a shape file, or a config.json; or --params, such as 13B");
+        return ls_fail(
+            LS_ERR_INPUT,
+            "plan needs --model: a preset such as llama-8b, a shape file, or a config.json; or --params, such as 13B");
     *measured = NULL;
     ls_status status = read_all(o, out, measured);
     if (status == LS_OK) return LS_OK;

@@ -35,7 +35,9 @@ static void print_links(void) {
 
 static void print_stacks(void) {
     printf("%-24s %s\n", "program", "description");
-    for (int i = 0; ls_stack_row(i); i++) printf("%-24s %s\n", ls_stack_row(i)->name, ls_stack_row(i)->what);
+    for (int i = 0; ls_stack_row(i); i++)
+        printf("%-24s %s\n%-24s memory: %s\n", ls_stack_row(i)->name, ls_stack_row(i)->what, "",
+               ls_stack_row(i)->memory_source);
 }
 
 static bool is_list(const char *value) { return value && strcmp(value, "list") == 0; }

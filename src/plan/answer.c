@@ -55,9 +55,11 @@ static ls_status weigh_cut(ls_plan_answer *a) {
     ls_prediction p;
     double elem = ls_plan_elem_bytes(&best->layout);
     if (task.cluster.sites < 2) return LS_OK;
-    a->across_bytes = best->layout.stages_across ? (double)task.global_batch * (double)task.seq * (double)shape->C *
-                                                       elem * (2 * best->layout.virtual_stages - 1)
-                                                 : ls_plan_params(shape) * (elem == 4 ? 4 : ls_plan_reduce_bytes(&task.stack, best->layout.type));
+    a->across_bytes =
+        best->layout.stages_across
+            ? (double)task.global_batch * (double)task.seq * (double)shape->C * elem *
+                  (2 * best->layout.virtual_stages - 1)
+            : ls_plan_params(shape) * (elem == 4 ? 4 : ls_plan_reduce_bytes(&task.stack, best->layout.type));
     a->not_cut = *best;
     a->not_cut.layout.stages_across = !best->layout.stages_across;
     a->not_cut.prediction.seconds = 0;
@@ -92,6 +94,7 @@ static ls_status explain(ls_plan_answer *a) {
     LS_TRY(ls_plan_bottleneck_find(&scaled, a->strong, a->strong_points, &a->bottleneck));
     LS_TRY(ls_plan_ladder(&a->task, &a->best->layout, a->rung, &a->rungs));
     LS_TRY(ls_plan_sensitivity_find(&a->task, &q->request, &a->found, a->error, &a->sensitivity));
+    LS_TRY(ls_plan_habits_find(&a->task, &q->request, a->best->prediction.seconds, a->habit, &a->habits));
     return weigh_cut(a);
 }
 
@@ -139,6 +142,14 @@ static ls_status other_knobs(const ls_plan_question *q, ls_plan_remedy *out) {
     if (ls_knob_is_given(&q->request, LS_KNOB_type)) ls_knob_give(&open.request, LS_KNOB_type, q->request.knobs.type);
     open.request.memory_bytes = q->request.memory_bytes;
     return best_of(&open, &q->task, &out->is_freed, &out->freed);
+}
+
+/* The optimizer's states on the host. */
+static ls_status offloaded(const ls_plan_question *q, ls_plan_remedy *out) {
+    ls_plan_question with = *q;
+    ls_knob_give(&with.request, LS_KNOB_offload, true);
+    if (q->request.knobs.offload || q->task.cluster.site[0].chip.is_cpu) return LS_OK;
+    return best_of(&with, &q->task, &out->is_offloaded, &out->offloaded);
 }
 
 static long long next_size(const ls_site *site, long long chips) {
@@ -196,6 +207,8 @@ ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *
     out->error = error_of(&question->task.cluster);
     LS_TRY(ls_plan_search(&out->task, &question->request, &out->found));
     if (out->found.fitting == 0) {
+        LS_TRY(ls_plan_habits_find(&out->task, &question->request, 0, out->habit, &out->habits));
+        LS_TRY(offloaded(question, &out->remedy));
         LS_TRY(other_knobs(question, &out->remedy));
         LS_TRY(more_chips(question, &out->remedy));
         return larger_chip(question, &out->remedy);

@@ -5,6 +5,7 @@
 
 #include "plan/course.h"
 #include "plan/explain.h"
+#include "plan/habits.h"
 #include "plan/sensitivity.h"
 #include "plan/sizes.h"
 
@@ -24,12 +25,14 @@ typedef struct ls_plan_question {
 
 /* What would fit where nothing does. */
 typedef struct ls_plan_remedy {
-    bool is_freed;        /* some of the given knobs were in the way: */
-    ls_plan_choice freed; /* the best without them */
-    int chips;            /* of the same kind, the fewest; 0: none that was tried */
-    ls_plan_choice with;  /* that many */
-    ls_chip chip;         /* the next larger one, as many as there are; an empty name: none */
-    ls_plan_choice other; /* with that chip */
+    bool is_freed;            /* some of the given knobs were in the way: */
+    ls_plan_choice freed;     /* the best without them */
+    bool is_offloaded;        /* the optimizer's states on the host would do: */
+    ls_plan_choice offloaded; /* the best then */
+    int chips;                /* of the same kind, the fewest; 0: none that was tried */
+    ls_plan_choice with;      /* that many */
+    ls_chip chip;             /* the next larger one, as many as there are; an empty name: none */
+    ls_plan_choice other;     /* with that chip */
 } ls_plan_remedy;
 
 typedef struct ls_plan_answer {
@@ -47,7 +50,8 @@ typedef struct ls_plan_answer {
     ls_plan_change change[LS_PLAN_CHANGES_MAX];
     ls_plan_point weak[LS_PLAN_POINTS_MAX], strong[LS_PLAN_POINTS_MAX];
     ls_plan_rung rung[LS_PLAN_RUNGS_MAX];
-    int changes, weak_points, strong_points, rungs;
+    ls_plan_habit habit[LS_PLAN_HABITS]; /* of the program, on which the answer hangs */
+    int changes, weak_points, strong_points, rungs, habits;
     double across_seconds;  /* two sites: of the step, what the link between them costs */
     double across_bytes;    /* of a step, each way */
     ls_plan_choice not_cut; /* two sites: cut the other way; seconds 0: it cannot be */

@@ -12,13 +12,13 @@
 #include <stdbool.h>
 
 typedef struct ls_course {
-    double work_seconds;       /* without failures and checkpoints */
-    double mtbf_seconds;       /* of the cluster */
+    double work_seconds; /* without failures and checkpoints */
+    double mtbf_seconds; /* of the cluster */
     double checkpoint_bytes, save_seconds;
-    double interval_seconds;   /* of work between two checkpoints */
-    double seconds;            /* of the run; 0: it never ends, since failures come faster than it gets over them */
-    double failures;           /* in that time */
-    double goodput;            /* work_seconds / seconds */
+    double interval_seconds; /* of work between two checkpoints */
+    double seconds;          /* of the run; 0: it never ends, since failures come faster than it gets over them */
+    double failures;         /* in that time */
+    double goodput;          /* work_seconds / seconds */
 } ls_course;
 
 /* restart: r; save: d. */

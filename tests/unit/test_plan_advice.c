@@ -60,7 +60,17 @@ static const made cases[] = {
     /* too few micro-batches */
     {"30B, a bubble too large", "llama-30b", {"A100"}, "hdr", NULL, "megatron", {16}, 2048, 16, 8, 16},
     {"7B, one sequence for each replica", "llama-7b", {"A100-40GB"}, "hdr", NULL, "megatron", {16}, 2048, 16, 8, 16},
-    {"6.7B, old program, few micro-batches", "gpt3-6.7b", {"V100"}, "hdr100", NULL, "megatron-2021", {16}, 2048, 16, 8, 16},
+    {"6.7B, old program, few micro-batches",
+     "gpt3-6.7b",
+     {"V100"},
+     "hdr100",
+     NULL,
+     "megatron-2021",
+     {16},
+     2048,
+     16,
+     8,
+     16},
     /* recomputation that is not needed, or is */
     {"1B, room for all activations", "llama-1b", {"H200"}, "ndr", NULL, "megatron", {8}, 4096, 64, 8, 8},
     {"13B, little room", "llama-13b", {"A100-40GB"}, "hdr", NULL, "megatron", {16}, 4096, 32, 16, 16},
@@ -213,10 +223,8 @@ static void test_layers_go_where_they_end_first(void **state) {
         double cost[2][3]; /* embedding, layer, head; of the near site and the far one */
         int most[2], layers[4];
     } rows[] = {
-        {{{0, 2, 0}, {0, 1, 0}}, {30, 30}, {5, 5, 10, 10}},
-        {{{0, 1, 0}, {0, 2, 0}}, {30, 30}, {10, 10, 5, 5}},
-        {{{0, 2, 0}, {0, 1, 6}}, {30, 30}, {6, 6, 12, 6}},
-        {{{4, 2, 0}, {4, 1, 0}}, {30, 30}, {4, 6, 10, 10}},
+        {{{0, 2, 0}, {0, 1, 0}}, {30, 30}, {5, 5, 10, 10}}, {{{0, 1, 0}, {0, 2, 0}}, {30, 30}, {10, 10, 5, 5}},
+        {{{0, 2, 0}, {0, 1, 6}}, {30, 30}, {6, 6, 12, 6}},  {{{4, 2, 0}, {4, 1, 0}}, {30, 30}, {4, 6, 10, 10}},
         {{{0, 2, 0}, {0, 1, 0}}, {30, 8}, {7, 7, 8, 8}}, /* as many as the far chips hold */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -245,8 +253,8 @@ static void test_layers_go_where_they_end_first(void **state) {
 
 /* ---- sensitivity ------------------------------------------------------------------------------------------------- */
 
-/* 70B on 64 H100 with FSDP: ZeRO 3 with copies of the weights on two chips is fastest with 400 Gb/s and collapses with
- * 200; without tensor parallelism it takes a little longer and does not. */
+/* 70B on 64 H100 with FSDP: small micro-batches are fastest with 400 Gb/s and collapse with 200, since all weights are
+ * gathered for each; larger ones, with full recomputation, take a little longer and do not. */
 static void test_the_robust_one_is_named(void **state) {
     (void)state;
     static const made m = {"", "llama-70b", {"H100"}, "ndr", NULL, "fsdp", {64}, 2048, 512, 0, 0};

@@ -91,9 +91,9 @@ static ls_status print_json(const ls_fit *fit, bool left_out) {
         }
         json_array_append_new(groups, one);
     }
-    json_t *all = json_pack("{s:I, s:o, s:f, s:f, s:o}", "rows", (json_int_t)fit->rows, "constants",
-                            constants_json(fit->values), "within", fit->within, "within_groups", fit->groups_within,
-                            "groups", groups);
+    json_t *all =
+        json_pack("{s:I, s:o, s:f, s:f, s:o}", "rows", (json_int_t)fit->rows, "constants", constants_json(fit->values),
+                  "within", fit->within, "within_groups", fit->groups_within, "groups", groups);
     if (left_out) {
         json_object_set_new(all, "left_out", json_real(fit->out));
         json_object_set_new(all, "left_out_groups", json_real(fit->groups_out));

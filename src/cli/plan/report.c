@@ -86,9 +86,8 @@ static void print_course(const ls_plan_answer *a, int chips) {
                "--checkpoint-bandwidth");
         return;
     }
-    printf("         save every %s of training: goodput %.1f %%, %s failures, %.1f days instead of %.1f\n",
-           LS_TIME(c.interval_seconds), 100 * c.goodput, ls_number_whole(c.failures).text, c.seconds / 86400,
-           c.work_seconds / 86400);
+    printf("         save every %s of training: goodput %.1f %%, %.3g failures, %.1f days instead of %.1f\n",
+           LS_TIME(c.interval_seconds), 100 * c.goodput, c.failures, c.seconds / 86400, c.work_seconds / 86400);
     if (price > 0)
         printf("         %s GPU-hours, %s instead of %s at %.4g per hour\n", LS_WHOLE(hours), LS_WHOLE(hours * price),
                LS_WHOLE(c.work_seconds / 3600 * chips * price), price);
@@ -107,6 +106,14 @@ static void print_times(const ls_prediction *p) {
     if (p->link_dp > 0)
         printf("  of %s of gradient and weight traffic between replicas, %s overlap with compute\n",
                LS_TIME(p->link_dp), LS_TIME(p->hidden_dp));
+}
+
+/* Of the optimizer's states, for each chip. */
+static void print_host(const ls_plan_answer *a) {
+    const ls_knobs *l = &a->best->layout;
+    double shards = l->zero >= 1 ? l->zero == 3 && l->shard_group > 0 ? l->shard_group : l->dp * l->context : 1;
+    double bytes = ls_plan_params(&a->task.shape) / (l->tp * l->pp * shards) * (4 + 2 * ls_plan_state_bytes(l));
+    if (l->offload) printf("  %-20s %10.4g GiB for each chip, on the host\n", "optimizer", bytes / GIB);
 }
 
 static void print_memory(const ls_prediction *p, int stages) {
@@ -243,6 +250,25 @@ static void print_sensitivity(const ls_plan_answer *a) {
         printf("nothing fits\n");
 }
 
+/* Where the answer hangs on what the program keeps in memory. */
+static void print_habits(const ls_plan_answer *a) {
+    char text[TEXT_MAX];
+    double now = a->best ? a->best->prediction.seconds : 0;
+    for (int i = 0; i < a->habits; i++) {
+        const ls_plan_habit *h = &a->habit[i];
+        double then = h->best.prediction.seconds;
+        printf("%s%s: ", i == 0 ? "program  " : "         ", h->what);
+        if (!(then > 0))
+            printf("nothing fits\n");
+        else if (now > 0)
+            printf("%s, %s (%s%.1f %%)\n", brief(&h->best, text), LS_TIME(then), sign(then - now),
+                   100 * size(then / now - 1));
+        else
+            printf("%s fits, %s per step\n", brief(&h->best, text), LS_TIME(then));
+    }
+    if (a->habits > 0) printf("         (--stack list says what %s keeps)\n", a->task.stack.name);
+}
+
 static void print_robust(const ls_plan_answer *a, bool is_asked) {
     const ls_plan_sensitivity *s = &a->sensitivity;
     const ls_prediction *p = &a->best->prediction;
@@ -316,6 +342,10 @@ static void print_remedy(const ls_plan_answer *a) {
     if (r->is_freed)
         printf("  other options: %s: %.1f GiB, %s per step\n", brief(&r->freed, text),
                r->freed.prediction.memory_bytes / GIB, LS_TIME(r->freed.prediction.seconds));
+    if (r->is_offloaded)
+        printf("  --offload, optimizer states on the host, with %s: %.1f GiB, %s per step\n",
+               brief(&r->offloaded, text), r->offloaded.prediction.memory_bytes / GIB,
+               LS_TIME(r->offloaded.prediction.seconds));
     if (r->chips > 0)
         printf("  %d chips of this kind%s, with %s: %.1f GiB, %s per step\n", r->chips,
                a->question->task.cluster.sites > 1 ? " at each site" : "", brief(&r->with, text),
@@ -324,8 +354,9 @@ static void print_remedy(const ls_plan_answer *a) {
         printf("  as many %s, with %s: %.1f of %.1f GiB, %s per step\n", r->chip.name, brief(&r->other, text),
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB,
                LS_TIME(r->other.prediction.seconds));
-    if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
+    if (!r->is_freed && !r->is_offloaded && r->chips == 0 && !r->chip.name[0])
         printf("  nothing that was tried: omit some of the given options\n");
+    print_habits(a);
 }
 
 /* ---- why: how it comes to fit, what stops it, what to change, how it scales -------------------------------------- */
@@ -425,9 +456,11 @@ void ls_plan_report(const ls_plan_answer *a, bool is_robust) {
     print_use(a);
     print_best(a);
     print_sensitivity(a);
+    print_habits(a);
     print_robust(a, is_robust);
     print_times(&a->best->prediction);
     print_memory(&a->best->prediction, a->best->layout.pp);
+    print_host(a);
     print_runners(a);
     print_misfits(a);
     print_ladder(a);

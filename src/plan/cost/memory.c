@@ -158,7 +158,9 @@ static double gathered_bytes(const ls_plan_case *c, int stage) {
 static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
-    double D = l->dp * l->context, grad = l->type == LS_PLAN_BF16 && stack->reduce_whole ? 4 : ls_plan_reduce_bytes(&c->task->stack, c->layout->type);
+    double D = l->dp * l->context, grad = l->type == LS_PLAN_BF16 && stack->reduce_whole
+                                              ? 4
+                                              : ls_plan_reduce_bytes(&c->task->stack, c->layout->type);
     double bucket = D > 1 ? min(stack->bucket_elems, params) * grad : 0;
     double flat = l->zero >= 1 && !l->offload && l->type != LS_PLAN_BF16 ? stack->shard_copy_bytes * params / D : 0;
     double passing = l->pp > 1 ? 4 * stream_bytes(c) : 0;

@@ -14,10 +14,10 @@
     .shard_copy_bytes = 6
 #define HABITS_OF_FSDP                                                                                                 \
     .memory_source = "PyTorch FSDP documentation: shards in fp32 alone, gathered in 16 bits; gradients in fp32",       \
-    .hybrid = true, .flash = true, .zero_bubble = true, .sharded_stages = true, .reduce_overlaps = true, .gather_overlaps = true,      \
-    .selective_alternates = true, .micro_per_stage = true, .usual_virtual = 2, .grad_bytes = 4, .reduce_bytes = 4,     \
-    .optimizer_bytes = 28, .step_seconds = .005, .keeps_gathered = true, .keeps_outputs = true, .keeps_logits = true,  \
-    .whole_in_pipeline = true, .logit_bytes = 12, .logit_bytes_split = 16
+    .hybrid = true, .flash = true, .zero_bubble = true, .sharded_stages = true, .reduce_overlaps = true,               \
+    .gather_overlaps = true, .selective_alternates = true, .micro_per_stage = true, .usual_virtual = 2,                \
+    .grad_bytes = 4, .reduce_bytes = 4, .optimizer_bytes = 28, .step_seconds = .005, .keeps_gathered = true,           \
+    .keeps_outputs = true, .keeps_logits = true, .whole_in_pipeline = true, .logit_bytes = 12, .logit_bytes_split = 16
 
 static const ls_stack rows[] = {
     {.name = "megatron",

@@ -21,7 +21,7 @@
  * GiB reserved. */
 #define GPU(chip_name, from, kind, gib, rates, processors, gb_s, watts, most_watts, reserved)                          \
     {                                                                                                                  \
-        .name = chip_name, .source = from, .generation = LS_GENERATION_##kind, .memory_bytes = (gib)*GIB,          \
+        .name = chip_name, .source = from, .generation = LS_GENERATION_##kind, .memory_bytes = (gib)*GIB,              \
         .peak_flops = rates, .units = (processors), .gemm_fill = 64, .memory_bandwidth = (gb_s)*1e9,                   \
         .power_share = (double)(watts) / (most_watts), .launch_seconds = 2e-6, .reserved_bytes = (reserved)*GIB,       \
         .group_bytes = .45 * GIB                                                                                       \
@@ -29,28 +29,28 @@
 /* Of AMD's: no measured run of training is in the tables, so matmuls are as their own measurements say. */
 #define AMD(chip_name, from, gib, rates, processors, gb_s)                                                             \
     {                                                                                                                  \
-        .name = chip_name, .source = from, .memory_bytes = (gib)*GIB, .peak_flops = rates,                         \
+        .name = chip_name, .source = from, .memory_bytes = (gib)*GIB, .peak_flops = rates,                             \
         .share = EACH(.50, .50, .50, .45, .45), .units = (processors), .gemm_fill = 64, .attention_share = .30,        \
         .attention_back_share = .22, .memory_bandwidth = (gb_s)*1e9, .bandwidth_share = .80, .launch_seconds = 3e-6,   \
         .reserved_bytes = 2.5 * GIB, .group_bytes = .45 * GIB                                                          \
     }
 #define CPU(chip_name, from, rates, shares, attention_, back)                                                          \
     {                                                                                                                  \
-        .name = chip_name, .source = from, .memory_bytes = 4 * GIB, .peak_flops = rates, .share = shares,          \
-        .units = 1, .gemm_fill = 8, .attention_share = (attention_), .attention_back_share = (back),                   \
-        .memory_bandwidth = 12e9, .bandwidth_share = .80, .launch_seconds = 2e-6, .reserved_bytes = .02 * GIB,         \
-        .is_cpu = true                                                                                                 \
+        .name = chip_name, .source = from, .memory_bytes = 4 * GIB, .peak_flops = rates, .share = shares, .units = 1,  \
+        .gemm_fill = 8, .attention_share = (attention_), .attention_back_share = (back), .memory_bandwidth = 12e9,     \
+        .bandwidth_share = .80, .launch_seconds = 2e-6, .reserved_bytes = .02 * GIB, .is_cpu = true                    \
     }
 
-/* What a chip has of its host: the link to it, and its part of the memory's bandwidth, at what programs reach of both. */
+/* What a chip has of its host: the link to it, and its part of the memory's bandwidth, at what programs reach of both.
+ */
 typedef enum host_kind { HOST_PCIE3, HOST_PCIE4, HOST_PCIE5, HOST_GRACE, HOST_SELF } host_kind;
 static const struct {
     double link, bandwidth; /* GB/s */
 } hosts[] = {
-    [HOST_PCIE3] = {12, 22},    /* two sockets of 6 × DDR4-2666, 8 chips, 70 % */
-    [HOST_PCIE4] = {24, 36},    /* two of 8 × DDR4-3200 */
-    [HOST_PCIE5] = {48, 54},    /* two of 8 × DDR5-4800 */
-    [HOST_GRACE] = {380, 190},  /* NVLink-C2C; LPDDR5X of a Grace for two chips */
+    [HOST_PCIE3] = {12, 22},   /* two sockets of 6 × DDR4-2666, 8 chips, 70 % */
+    [HOST_PCIE4] = {24, 36},   /* two of 8 × DDR4-3200 */
+    [HOST_PCIE5] = {48, 54},   /* two of 8 × DDR5-4800 */
+    [HOST_GRACE] = {380, 190}, /* NVLink-C2C; LPDDR5X of a Grace for two chips */
     [HOST_SELF] = {10, 10},
 };
 

@@ -24,9 +24,7 @@ ls_row ls_fit_row(const ls_row *row, const double *values) {
     return out;
 }
 
-static bool is_used(const ls_row *row) {
-    return !row->reason[0] && row->value > 0 && row->metric != LS_ROW_MEMORY;
-}
+static bool is_used(const ls_row *row) { return !row->reason[0] && row->value > 0 && row->metric != LS_ROW_MEMORY; }
 
 /* ---- what is least ----------------------------------------------------------------------------------------------- */
 
@@ -72,8 +70,8 @@ typedef struct equations {
     double a[N][N], b[N];
 } equations;
 
-/* d(error of row)/d(relative change of constants), with its layout as it was chosen. Only what a constant changes in the
- * row's task is predicted again. */
+/* d(error of row)/d(relative change of constants), with its layout as it was chosen. Only what a constant changes in
+ * the row's task is predicted again. */
 static ls_status slopes(const fitting *f, size_t i, const double *values, double *out) {
     const ls_row *row = &f->rows->row[i];
     ls_row now = ls_fit_row(row, values);
