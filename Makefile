@@ -21,7 +21,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-plan bench-plan-search validate-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
-        validate-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
+        validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
         verify-all-run test-mutations fuzz fuzz-run fresh install uninstall clean help format \
         check-format check-layers ci
 
@@ -440,7 +440,8 @@ bench-plan-search:
 bench-plan-search-run: all
 	@LOCKSTEP=$(BIN) bench/plan_search
 
-# Predictions beside the measured runs of a file, or of each file of a folder: as they are, and with one number fitted for each cluster.
+# Predictions beside the measured runs of a file, or of each file of a folder: as they are, with one number fitted for each cluster, and
+# with all constants fitted without the group that is judged.
 RUNS ?=
 validate-plan:
 ifeq ($(RUNS),)
@@ -455,6 +456,19 @@ validate-plan-run: all
 	    echo "== $$file: as predicted"; ./lockstep plan --validate "$$file" || exit; \
 	    echo "== $$file: calibrated"; ./lockstep plan --validate "$$file" --calibrate || exit; \
 	done
+	@echo "== $(RUNS): every group left out of the fit in turn"; ./lockstep plan --validate '$(RUNS)' --leave-out
+
+# The constants of the program from the measured runs of a file or a folder, what predictions then miss, and the best MFUs.
+fit-plan:
+ifeq ($(RUNS),)
+	@echo 'fit-plan: skipped: no measured runs; name them: make fit-plan RUNS=runs.csv'
+else
+	@tools/setup build
+	@$(MAKE) fit-plan-run
+endif
+
+fit-plan-run: all
+	@./lockstep plan --validate '$(RUNS)' --fit src/plan/fitted
 
 # The answers in the documents about the planner, as this program gives them.
 docs-plan:
@@ -499,6 +513,7 @@ help:
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
 	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/planner.md says'
+	@echo 'make fit-plan     the constants of the planner again from measured runs: writes src/plan/fitted; RUNS as above'
 	@echo 'make docs-plan    the answers in docs/planner-examples.md and docs/doctor-times.md, again from this program'
 	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'

@@ -43,6 +43,10 @@ static ls_status search_native(ls_plan *plan, const json_t *measured) {
     const ls_options *o = plan->options;
     ls_layout_request request;
     json_t *file = NULL;
+    if (o->robust)
+        return ls_options_fail(o, LS_OPT_robust,
+                               "does not apply to a measured machine: its workers share one memory, and no link can "
+                               "be slower than it was measured");
     LS_TRY(ls_native_machine_from_json(o->cluster, measured, &plan->machine));
     LS_TRY(resolve_there(plan));
     LS_TRY(ls_layout_request_from_options(o, &file, &request));

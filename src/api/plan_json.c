@@ -25,6 +25,18 @@ static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
     return ls_knobs_to_json(l, NULL, NULL, members_of_task(task));
 }
 
+static void add_course(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *choice, json_t *out) {
+    ls_course c = ls_plan_course_of(q, task, choice);
+    if (!(c.mtbf_seconds > 0)) return;
+    double hours = c.seconds / 3600 * ls_cluster_chips(&task->cluster);
+    json_t *object = json_pack("{s:f, s:f, s:f, s:f, s:b, s:f, s:f, s:f, s:f}", "mtbf_seconds", c.mtbf_seconds,
+                               "checkpoint_bytes", c.checkpoint_bytes, "checkpoint_seconds", c.save_seconds,
+                               "interval_seconds", c.interval_seconds, "ends", c.seconds > 0, "days", c.seconds / 86400,
+                               "goodput", c.goodput, "failures", c.failures, "gpu_hours", hours);
+    if (object && q->price > 0) json_object_set_new(object, "cost", json_real(hours * q->price));
+    json_object_set_new(out, "with_failures", object);
+}
+
 static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *c) {
     const ls_prediction *p = &c->prediction;
     double rate = ls_plan_tokens_per_second(task, p), lacks = p->memory_bytes - p->capacity_bytes;
@@ -40,6 +52,7 @@ static json_t *choice_to_json(const ls_plan_question *q, const ls_plan_task *tas
         json_object_set_new(object, "days", json_real(days));
         json_object_set_new(object, "gpu_hours", json_real(hours));
         if (q->price > 0) json_object_set_new(object, "cost", json_real(hours * q->price));
+        add_course(q, task, c, object);
     }
     return object;
 }
@@ -175,6 +188,10 @@ static void add_remedy(const ls_plan_answer *a, json_t *out) {
         json_object_set_new(object, "other_knobs",
                             json_pack("{s:f, s:o}", "seconds", r->freed.prediction.seconds, "layout",
                                       layout_to_json(task, &r->freed.layout)));
+    if (r->is_offloaded)
+        json_object_set_new(object, "offload",
+                            json_pack("{s:f, s:o}", "seconds", r->offloaded.prediction.seconds, "layout",
+                                      layout_to_json(task, &r->offloaded.layout)));
     if (r->chips > 0)
         json_object_set_new(object, "more_chips",
                             json_pack("{s:i, s:f, s:o}", "chips", r->chips, "seconds", r->with.prediction.seconds,
@@ -184,6 +201,15 @@ static void add_remedy(const ls_plan_answer *a, json_t *out) {
                             json_pack("{s:s, s:f, s:o}", "chip", r->chip.name, "seconds", r->other.prediction.seconds,
                                       "layout", layout_to_json(task, &r->other.layout)));
     json_object_set_new(out, "would_fit", object);
+}
+
+static json_t *habits_to_json(const ls_plan_answer *a) {
+    json_t *array = json_array();
+    for (int i = 0; i < a->habits; i++)
+        json_array_append_new(array, json_pack("{s:s, s:b, s:o}", "what", a->habit[i].what, "fits",
+                                               a->habit[i].best.prediction.seconds > 0, "best",
+                                               brief_to_json(a, &a->habit[i].best)));
+    return array;
 }
 
 static json_t *answer_to_json(const ls_plan_answer *a) {
@@ -197,7 +223,10 @@ static json_t *answer_to_json(const ls_plan_answer *a) {
                             task->stack.name, "tried", (json_int_t)a->found.tried, "fit", (json_int_t)a->found.fit,
                             "best", best, "runners_up", choices_to_json(a, a->found.fits, 1, a->found.fitting),
                             "misfits", choices_to_json(a, a->found.lacks, 0, a->found.missing));
+    if (out) json_object_set_new(out, "depends_on_program", habits_to_json(a));
     if (out && a->best) {
+        double best_mfu = ls_plan_best_mfu(&a->task, a->best->layout.type);
+        json_object_set_new(out, "best_measured_mfu", best_mfu > 0 ? json_real(best_mfu) : json_null());
         add_use(a, out);
         add_sensitivity(a, out);
         add_bottleneck(a, out);

@@ -5,6 +5,7 @@
 #include "api/plan.h"
 #include "base/files.h"
 #include "config/value.h"
+#include "model/shape_file.h"
 #include "plan/hardware/machine_file.h"
 #include "plan/search.h"
 #include "run/inputs/inputs.h"
@@ -140,28 +141,79 @@ static ls_status read_stack(const ls_options *o, ls_plan_task *task) {
     return ls_stack_find(cpu ? "native" : "megatron", &task->stack);
 }
 
-/* "300B", "1.5T", "2000000" */
-static ls_status read_tokens(const ls_options *o, double *out) {
+/* "300B", "1.5T", "2000000"; 0: not given. */
+static ls_status read_count(const ls_options *o, ls_option_id id, const char *text, double *out) {
     static const char letters[] = "KMBT";
     static const double factors[] = {1e3, 1e6, 1e9, 1e12};
     char number[32];
-    size_t length = o->tokens ? strlen(o->tokens) : 0;
+    size_t length = text ? strlen(text) : 0;
     *out = 0;
     if (length == 0) return LS_OK;
-    const char *unit = strchr(letters, o->tokens[length - 1]);
+    const char *unit = strchr(letters, text[length - 1]);
     if (unit) length--;
     if (length > 0 && length < sizeof number) {
-        memcpy(number, o->tokens, length);
+        memcpy(number, text, length);
         number[length] = '\0';
         if (ls_value_parse_float(number, out) == LS_OK && *out > 0) {
             if (unit) *out *= factors[unit - letters];
             if (*out >= 1 && *out <= 1e18) return LS_OK;
         }
     }
-    return ls_options_fail(o, LS_OPT_tokens, "must be a number of tokens, e.g. 300B or 1.5T");
+    if (id == LS_OPT_params) return ls_options_fail(o, id, "must be a number of parameters, e.g. 13B or 350M");
+    return ls_options_fail(o, id, "must be a number of tokens, e.g. 300B or 1.5T");
+}
+
+static ls_status read_shape(const ls_options *o, ls_shape *out) {
+    double params;
+    LS_TRY(read_count(o, LS_OPT_params, o->params, &params));
+    if (params > 0) {
+        if (o->model) return ls_options_fail(o, LS_OPT_params, "give it or --model, not both");
+        return ls_options_blame(o, LS_OPT_params, ls_shape_of_size(o->family, params, out));
+    }
+    ls_start start;
+    LS_TRY(ls_start_look(o->model, &start));
+    *out = start.shape;
+    ls_start_close(&start);
+    return LS_OK;
+}
+
+/* Hours and GB/s become seconds and bytes per second. */
+static ls_status read_failures(const ls_options *o, ls_plan_question *q) {
+    int nodes = 0;
+    for (int i = 0; i < q->task.cluster.sites; i++) {
+        const ls_site *site = &q->task.cluster.site[i];
+        nodes += (site->chips + site->node - 1) / site->node;
+    }
+    if (!(o->mtbf > 0)) {
+        if (ls_options_is_given(o, LS_OPT_checkpoint_bandwidth))
+            return ls_options_fail(o, LS_OPT_checkpoint_bandwidth, "requires --mtbf");
+        return LS_OK;
+    }
+    if (!(q->tokens > 0)) return ls_options_fail(o, LS_OPT_mtbf, "requires --tokens N");
+    q->failures.node_seconds = o->mtbf * 3600;
+    q->failures.bytes_per_second = (o->checkpoint_bandwidth > 0 ? o->checkpoint_bandwidth : nodes) * 1e9;
+    q->failures.restart_seconds = o->restart_minutes * 60;
+    return LS_OK;
 }
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
+
+/* Knobs that other programs have. */
+static ls_status read_others(const ls_options *o, ls_layout_request *out) {
+    if (o->cp > 0) ls_knob_give(out, LS_KNOB_context, (double)o->cp);
+    if (ls_options_is_given(o, LS_OPT_shard_among)) {
+        ls_knob_give(out, LS_KNOB_shard_group, (double)o->shard_among);
+        if (o->shard_among > 0 && !ls_knob_is_given(out, LS_KNOB_zero)) ls_knob_give(out, LS_KNOB_zero, 3);
+    }
+    if (o->offload) ls_knob_give(out, LS_KNOB_offload, true);
+    if (strcmp(o->optimizer_states, "bf16") == 0)
+        ls_knob_give(out, LS_KNOB_state_bits, 16);
+    else if (strcmp(o->optimizer_states, "8bit") == 0)
+        ls_knob_give(out, LS_KNOB_state_bits, 8);
+    else if (strcmp(o->optimizer_states, "fp32") != 0)
+        return ls_options_fail(o, LS_OPT_optimizer_states, "must be fp32, bf16 or 8bit");
+    return LS_OK;
+}
 
 static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     json_t *file;
@@ -173,7 +225,7 @@ static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     if (out->workers > 0 && !ls_knob_is_given(out, LS_KNOB_dp) && has_tp && has_pp)
         ls_knob_give(out, LS_KNOB_dp, out->workers / k->tp / k->pp);
     if (ls_options_is_given(o, LS_OPT_precision)) ls_knob_give(out, LS_KNOB_type, o->precision);
-    return LS_OK;
+    return read_others(o, out);
 }
 
 static void read_memory(ls_plan_question *q) {
@@ -184,28 +236,28 @@ static void read_memory(ls_plan_question *q) {
 }
 
 static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
-    if (q->request.knobs.type != LS_PLAN_FP8) return LS_OK;
-    for (int i = 0; i < q->task.cluster.sites; i++)
-        if (q->task.cluster.site[i].chip.peak_flops[LS_PLAN_FP8] <= 0)
-            return ls_options_fail(o, LS_OPT_precision, "%s does not support fp8: use bf16 or fp16",
-                                   q->task.cluster.site[i].chip.name);
+    ls_plan_type type = q->request.knobs.type;
+    for (int i = 0; ls_plan_is_8bit(type) && i < q->task.cluster.sites; i++) {
+        const ls_chip *chip = &q->task.cluster.site[i].chip;
+        if (chip->peak_flops[type] > 0) continue;
+        return ls_options_fail(o, LS_OPT_precision, "%s does not support %s: use %s", chip->name,
+                               ls_plan_type_name(type), chip->peak_flops[LS_PLAN_FP8] > 0 ? "fp8" : "bf16 or fp16");
+    }
     return LS_OK;
 }
 
 static ls_status read_all(const ls_options *o, ls_plan_question *q, json_t **measured) {
-    ls_start start;
-    LS_TRY(ls_start_look(o->model, &start));
-    q->task.shape = start.shape;
-    ls_start_close(&start);
+    LS_TRY(read_shape(o, &q->task.shape));
     LS_TRY(ls_image_option_refuse(&q->task.shape, "plan"));
     LS_TRY(read_request(o, &q->request));
     LS_TRY(read_cluster(o, q, measured));
     LS_TRY(check_type(o, q));
     LS_TRY(read_sizes(o, &q->task));
     LS_TRY(read_stack(o, &q->task));
-    LS_TRY(read_tokens(o, &q->tokens));
+    LS_TRY(read_count(o, LS_OPT_tokens, o->tokens, &q->tokens));
     q->price = o->price;
     if (q->price > 0 && !(q->tokens > 0)) return ls_options_fail(o, LS_OPT_price, "needs --tokens N to compute a cost");
+    LS_TRY(read_failures(o, q));
     read_memory(q);
     return LS_OK;
 }
@@ -214,8 +266,10 @@ ls_status ls_plan_question_read(const ls_options *o, ls_plan_question *out, json
     memset(out, 0, sizeof *out);
     if (!o->cluster)
         return ls_fail(LS_ERR_INPUT, "plan needs --cluster: a chip such as H100 (--cluster list shows all), or a file");
-    if (!o->model)
-        return ls_fail(LS_ERR_INPUT, "plan needs --model: a preset such as llama-8b, a shape file, or a config.json");
+    if (!o->model && !o->params)
+        return ls_fail(
+            LS_ERR_INPUT,
+            "plan needs --model: a preset such as llama-8b, a shape file, or a config.json; or --params, such as 13B");
     *measured = NULL;
     ls_status status = read_all(o, out, measured);
     if (status == LS_OK) return LS_OK;

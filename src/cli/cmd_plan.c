@@ -26,15 +26,18 @@ static void print_chips(void) {
 static void print_links(void) {
     printf("%-24s %9s %7s %9s %9s  %s\n", "link", "GB/s", "share", "start, µs", "hop, µs", "source");
     for (int i = 0; ls_link_row(i); i++) {
-        const ls_link *l = ls_link_row(i);
-        printf("%-24s %9.4g %7.2f %9.0f %8.0f  %s\n", l->name, l->bandwidth / 1e9, l->share, l->start_seconds * 1e6,
-               l->latency_seconds * 1e6, l->source);
+        ls_link l;
+        if (ls_link_find(ls_link_row(i)->name, &l) != LS_OK) continue;
+        printf("%-24s %9.4g %7.2f %9.0f %8.0f  %s\n", l.name, l.bandwidth / 1e9, l.share, l.start_seconds * 1e6,
+               l.latency_seconds * 1e6, l.source);
     }
 }
 
 static void print_stacks(void) {
     printf("%-24s %s\n", "program", "description");
-    for (int i = 0; ls_stack_row(i); i++) printf("%-24s %s\n", ls_stack_row(i)->name, ls_stack_row(i)->what);
+    for (int i = 0; ls_stack_row(i); i++)
+        printf("%-24s %s\n%-24s memory: %s\n", ls_stack_row(i)->name, ls_stack_row(i)->what, "",
+               ls_stack_row(i)->memory_source);
 }
 
 static bool is_list(const char *value) { return value && strcmp(value, "list") == 0; }
@@ -89,7 +92,11 @@ static ls_status answer(ls_plan *plan) {
 
 ls_status ls_cmd_plan(const ls_options *options) {
     ls_plan *plan = NULL;
-    if (options->validate) return ls_cmd_plan_validate(options);
+    bool fits = options->leave_out || options->fit;
+    if (options->validate && fits && options->calibrate)
+        return ls_fail(LS_ERR_INPUT, "--calibrate and %s exclude each other", options->fit ? "--fit" : "--leave-out");
+    if (options->validate) return fits ? ls_cmd_plan_fit(options) : ls_cmd_plan_validate(options);
+    if (fits) return ls_fail(LS_ERR_INPUT, "%s requires --validate FILE", options->fit ? "--fit" : "--leave-out");
     if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate requires --validate FILE");
     if (options->compare) return ls_cmd_plan_compare(options);
     if (print_list(options)) return LS_OK;

@@ -79,10 +79,17 @@ LS_CHOICE_NAME(ls_recompute, ls_recompute_name, LS_RECOMPUTE_LIST)
 #define LS_SUM_DTYPES(X) X(LS_F32, "fp32") X(LS_BF16, "bf16")
 LS_CHOICE_NAME(ls_dtype, ls_dtype_word, LS_DTYPES)
 
-/* Types of the operands of matmuls; this engine has all but fp8. */
-typedef enum ls_plan_type { LS_PLAN_FP32, LS_PLAN_FP16, LS_PLAN_BF16, LS_PLAN_FP8, LS_PLAN_TYPES } ls_plan_type;
+/* Types of the operands of matmuls; this engine has those of 16 bits and more. mxfp8: a scale for every 32 numbers. */
+typedef enum ls_plan_type {
+    LS_PLAN_FP32,
+    LS_PLAN_FP16,
+    LS_PLAN_BF16,
+    LS_PLAN_FP8,
+    LS_PLAN_MXFP8,
+    LS_PLAN_TYPES
+} ls_plan_type;
 #define LS_RUN_TYPES(X) X(LS_PLAN_FP32, "fp32") X(LS_PLAN_BF16, "bf16") X(LS_PLAN_FP16, "fp16")
-#define LS_PLAN_TYPE_LIST(X) LS_RUN_TYPES(X) X(LS_PLAN_FP8, "fp8")
+#define LS_PLAN_TYPE_LIST(X) LS_RUN_TYPES(X) X(LS_PLAN_FP8, "fp8") X(LS_PLAN_MXFP8, "mxfp8")
 LS_CHOICE_NAME(ls_plan_type, ls_plan_type_name, LS_PLAN_TYPE_LIST)
 
 /* Who multiplies matrices of 16-bit numbers (device/unit.h). */

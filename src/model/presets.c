@@ -36,12 +36,19 @@ static const ls_shape presets[] = {
     GPT2("gpt2-355m", 50257, 1024, 24, 16, 1024),
     GPT2("gpt2-774m", 50257, 1280, 36, 20, 1024),
     GPT2("gpt2-1558m", 50257, 1600, 48, 25, 1024),
+    GPT2("gpt3-6.7b", 50257, 4096, 32, 32, 2048),
+    GPT2("gpt3-13b", 50257, 5120, 40, 40, 2048),
     GPT2("gpt3-175b", 50257, 12288, 96, 96, 2048),
     LLAMA("llama-160m", 32000, 768, 12, 12, 12, 2048, 3072, 1e-6, LLAMA_ROPE),
     /* Its head has the table of the embedding. */
     LLAMA("llama-1b", 128256, 2048, 16, 32, 8, 131072, 8192, 1e-5, LLAMA3_ROPE(32), .tied = true),
+    /* Llama 2. */
+    LLAMA("llama-7b", 32000, 4096, 32, 32, 32, 4096, 11008, 1e-5, LLAMA_ROPE),
     LLAMA("llama-8b", 128256, 4096, 32, 32, 8, 131072, 14336, 1e-5, LLAMA3_ROPE(8)),
+    LLAMA("llama-13b", 32000, 5120, 40, 40, 40, 4096, 13824, 1e-5, LLAMA_ROPE),
     LLAMA("llama-30b", 32000, 6656, 60, 52, 52, 2048, 17920, 1e-6, LLAMA_ROPE),
+    /* The sizes of OLMo 2 32B, without its norms of queries and keys. */
+    LLAMA("llama-32b", 100352, 5120, 64, 40, 8, 4096, 27648, 1e-6, {.base = 500000}),
     LLAMA("llama-70b", 128256, 8192, 80, 64, 8, 131072, 28672, 1e-5, LLAMA3_ROPE(8)),
     LLAMA("llama-405b", 128256, 16384, 126, 128, 8, 131072, 53248, 1e-5, LLAMA3_ROPE(8)),
     {IMAGES("lenet", LS_ARCH_LENET, 3, 84), .image = {.channels = 1, .height = 28, .width = 28}},

@@ -11,6 +11,8 @@
 ls_status ls_shape_preset(const char *name, ls_shape *out);
 /* Names of the presets, i = 0, 1, …; NULL behind the last. */
 const char *ls_shape_preset_name(int i);
+/* A shape of about so many parameters, as models of the family have it: "llama" or "gpt3". LS_ERR_INPUT. */
+ls_status ls_shape_of_size(const char *family, double params, ls_shape *out);
 
 /* Whether all numbers are there, in range and agree: heads divide, head size is even where rows are rotated, sizes
  * multiply without overflow. The message says which do not. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "plan/cost/cost_case.h"
+#include "plan/fitted/fitted.h"
 #include "plan/published/error_bands.h"
 
 /* How far beyond the cluster the scaling is shown. */
@@ -14,18 +15,36 @@ double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *
     return (double)task->global_batch * (double)task->seq / p->seconds;
 }
 
-/* A chip without the type computes in the next one that it has. */
-static double peak_of(const ls_chip *chip, ls_plan_type type) {
-    for (int t = (int)type; t > LS_PLAN_FP32; t--)
-        if (chip->peak_flops[t] > 0) return chip->peak_flops[t];
-    return chip->peak_flops[LS_PLAN_FP32];
-}
-
 double ls_plan_mfu(const ls_plan_task *task, const ls_plan_choice *choice) {
     double peak = 0;
     for (int i = 0; i < task->cluster.sites; i++)
-        peak += peak_of(&task->cluster.site[i].chip, choice->layout.type) * task->cluster.site[i].chips;
+        peak += ls_chip_peak(&task->cluster.site[i].chip, choice->layout.type) * task->cluster.site[i].chips;
     return choice->prediction.model_flops / choice->prediction.seconds / peak;
+}
+
+double ls_plan_best_mfu(const ls_plan_task *task, ls_plan_type type) {
+    double best = 0;
+    for (int i = 0; i < task->cluster.sites; i++) {
+        double own = ls_fitted_best_mfu(task->cluster.site[i].chip.name, type);
+        if (!(own > 0)) return 0;
+        if (own > best) best = own;
+    }
+    return best;
+}
+
+/* A checkpoint has the optimizer's states and the weights as matmuls read them. */
+ls_course ls_plan_course_of(const ls_plan_question *q, const ls_plan_task *task, const ls_plan_choice *choice) {
+    const ls_knobs *l = &choice->layout;
+    double nodes = 0, state = 4 + 2 * ls_plan_state_bytes(l) + (l->type == LS_PLAN_FP32 ? 0 : 2);
+    if (l->pure_16bit) state = 6;
+    if (!(q->tokens > 0) || !(q->failures.node_seconds > 0)) return (ls_course){0};
+    for (int i = 0; i < task->cluster.sites; i++) {
+        const ls_site *site = &task->cluster.site[i];
+        nodes += (site->chips + site->node - 1) / site->node;
+    }
+    return ls_course_of(q->tokens / ls_plan_tokens_per_second(task, &choice->prediction),
+                        q->failures.node_seconds / nodes, state * ls_plan_params(&task->shape),
+                        q->failures.bytes_per_second, q->failures.restart_seconds);
 }
 
 /* What the link between two sites costs, and what cutting the other way would. */
@@ -36,9 +55,11 @@ static ls_status weigh_cut(ls_plan_answer *a) {
     ls_prediction p;
     double elem = ls_plan_elem_bytes(&best->layout);
     if (task.cluster.sites < 2) return LS_OK;
-    a->across_bytes = best->layout.stages_across ? (double)task.global_batch * (double)task.seq * (double)shape->C *
-                                                       elem * (2 * best->layout.virtual_stages - 1)
-                                                 : ls_plan_params(shape) * (elem == 4 ? 4 : task.stack.reduce_bytes);
+    a->across_bytes =
+        best->layout.stages_across
+            ? (double)task.global_batch * (double)task.seq * (double)shape->C * elem *
+                  (2 * best->layout.virtual_stages - 1)
+            : ls_plan_params(shape) * (elem == 4 ? 4 : ls_plan_reduce_bytes(&task.stack, best->layout.type));
     a->not_cut = *best;
     a->not_cut.layout.stages_across = !best->layout.stages_across;
     a->not_cut.prediction.seconds = 0;
@@ -73,6 +94,7 @@ static ls_status explain(ls_plan_answer *a) {
     LS_TRY(ls_plan_bottleneck_find(&scaled, a->strong, a->strong_points, &a->bottleneck));
     LS_TRY(ls_plan_ladder(&a->task, &a->best->layout, a->rung, &a->rungs));
     LS_TRY(ls_plan_sensitivity_find(&a->task, &q->request, &a->found, a->error, &a->sensitivity));
+    LS_TRY(ls_plan_habits_find(&a->task, &q->request, a->best->prediction.seconds, a->habit, &a->habits));
     return weigh_cut(a);
 }
 
@@ -122,6 +144,14 @@ static ls_status other_knobs(const ls_plan_question *q, ls_plan_remedy *out) {
     return best_of(&open, &q->task, &out->is_freed, &out->freed);
 }
 
+/* The optimizer's states on the host. */
+static ls_status offloaded(const ls_plan_question *q, ls_plan_remedy *out) {
+    ls_plan_question with = *q;
+    ls_knob_give(&with.request, LS_KNOB_offload, true);
+    if (q->request.knobs.offload || q->task.cluster.site[0].chip.is_cpu) return LS_OK;
+    return best_of(&with, &q->task, &out->is_offloaded, &out->offloaded);
+}
+
 static long long next_size(const ls_site *site, long long chips) {
     long long node = site->node;
     if (chips < node) return 2 * chips < node ? 2 * chips : node;
@@ -160,12 +190,12 @@ static ls_status larger_chip(const ls_plan_question *q, ls_plan_remedy *out) {
         bool fits;
         LS_TRY(ls_cluster_of(next->name, 1, 0, &usual));
         for (int i = 0; i < task.cluster.sites; i++) {
-            task.cluster.site[i].chip = *next;
+            task.cluster.site[i].chip = usual.site[0].chip;
             task.cluster.site[i].inside = usual.site[0].inside;
         }
         LS_TRY(best_of(q, &task, &fits, &out->other));
         if (!fits) continue;
-        out->chip = *next;
+        out->chip = usual.site[0].chip;
         return LS_OK;
     }
 }
@@ -177,6 +207,8 @@ ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *
     out->error = error_of(&question->task.cluster);
     LS_TRY(ls_plan_search(&out->task, &question->request, &out->found));
     if (out->found.fitting == 0) {
+        LS_TRY(ls_plan_habits_find(&out->task, &question->request, 0, out->habit, &out->habits));
+        LS_TRY(offloaded(question, &out->remedy));
         LS_TRY(other_knobs(question, &out->remedy));
         LS_TRY(more_chips(question, &out->remedy));
         return larger_chip(question, &out->remedy);

@@ -12,6 +12,13 @@ static ls_status check_numbers(const ls_knobs *l) {
     if (l->context < 1) return refuse_number("context parallelism", l->context);
     if (l->virtual_stages < 1) return refuse_number("virtual stages", l->virtual_stages);
     if (l->micro < 1) return refuse_number("the micro-batch", 0);
+    if (l->state_bits != 0 && l->state_bits != 8 && l->state_bits != 16)
+        return ls_fail(LS_ERR_INPUT, "optimizer states of %d bits are not possible; use 32, 16 or 8", l->state_bits);
+    if (l->shard_group < 0 || (l->shard_group > 0 && l->zero != 3))
+        return ls_fail(LS_ERR_INPUT, "sharding among %d replicas requires ZeRO 3", l->shard_group);
+    if (l->shard_group > 0 && l->dp * l->context % l->shard_group != 0)
+        return ls_fail(LS_ERR_INPUT, "sharding among %d replicas does not divide the %d there are", l->shard_group,
+                       l->dp * l->context);
     if (l->zero < 0 || l->zero > 3) return ls_fail(LS_ERR_INPUT, "zero is %d; it must be 0, 1, 2 or 3", l->zero);
     return LS_OK;
 }
@@ -31,6 +38,18 @@ static ls_status check_model(const ls_plan_task *task, const ls_knobs *l) {
     if (l->virtual_stages > 1 && l->schedule != LS_SCHEDULE_INTERLEAVED)
         return ls_fail(LS_ERR_INPUT, "%d virtual stages require the interleaved schedule", l->virtual_stages);
     if (l->sequence_parallel && l->tp < 2) return ls_fail(LS_ERR_INPUT, "sequence parallelism requires tp 2 or more");
+    return LS_OK;
+}
+
+static ls_status check_host(const ls_plan_task *task, const ls_knobs *l) {
+    for (int i = 0; l->offload && i < task->cluster.sites; i++) {
+        const ls_chip *chip = &task->cluster.site[i].chip;
+        if (chip->host_link > 0 && chip->host_bandwidth > 0) continue;
+        return ls_fail(LS_ERR_INPUT,
+                       "optimizer states on the host of %s: its link is not known; set \"host_link_bytes_per_second\" "
+                       "and \"host_bandwidth_bytes_per_second\" in the cluster file",
+                       chip->name);
+    }
     return LS_OK;
 }
 
@@ -65,6 +84,7 @@ ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *l) {
     int chips = ls_cluster_chips(&task->cluster);
     LS_TRY(check_numbers(l));
     LS_TRY(check_model(task, l));
+    LS_TRY(check_host(task, l));
     if ((long long)l->dp * l->tp * l->pp * l->context != chips)
         return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d is %lld chips; the cluster has %d", l->dp, l->tp, l->pp,
                        (long long)l->dp * l->tp * l->pp * l->context, chips);

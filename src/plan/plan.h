@@ -19,6 +19,17 @@ typedef struct ls_plan_task {
     ls_stack stack;
 } ls_plan_task;
 
+/* fp8 and mxfp8. */
+static inline bool ls_plan_is_8bit(ls_plan_type type) { return type >= LS_PLAN_FP8; }
+
+/* Bytes of a gradient in 16 or 8-bit training, as it is kept and as it is sent. */
+static inline double ls_plan_grad_bytes(const ls_stack *s, ls_plan_type type) {
+    return ls_plan_is_8bit(type) && s->grad_bytes_8bit > 0 ? s->grad_bytes_8bit : s->grad_bytes;
+}
+static inline double ls_plan_reduce_bytes(const ls_stack *s, ls_plan_type type) {
+    return ls_plan_is_8bit(type) && s->grad_bytes_8bit > 0 ? s->grad_bytes_8bit : s->reduce_bytes;
+}
+
 typedef enum ls_time_kind {
     LS_TIME_MATMUL,    /* matmuls of the layers */
     LS_TIME_ATTENTION, /* scores, softmax, values */

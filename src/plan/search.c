@@ -76,7 +76,8 @@ static int by_lack(const void *left, const void *right) {
 
 static bool same_kind(const ls_knobs *a, const ls_knobs *b) {
     return a->dp == b->dp && a->tp == b->tp && a->pp == b->pp && a->zero == b->zero && a->recompute == b->recompute &&
-           a->stages_across == b->stages_across;
+           a->stages_across == b->stages_across && a->context == b->context &&
+           (a->shard_group > 0) == (b->shard_group > 0);
 }
 
 static int find_kind(const ls_plan_choice *list, int count, const ls_knobs *layout) {

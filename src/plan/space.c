@@ -70,6 +70,12 @@ static ls_status over_zero(walk *w, ls_knobs *l) {
         if (!(ls_knob_is_given(w->request, LS_KNOB_zero) ? allows(w, LS_KNOB_zero, zero) : usual)) continue;
         l->zero = zero;
         LS_TRY(over_recompute(w, l));
+        int group = node_of(&w->task->cluster) / l->tp, D = l->dp * l->context;
+        bool asked = ls_knob_is_given(w->request, LS_KNOB_shard_group);
+        if (zero < 3 || asked || !w->task->stack.hybrid || group < 2 || group >= D || D % group != 0) continue;
+        l->shard_group = group; /* inside a node, with copies between nodes */
+        LS_TRY(over_recompute(w, l));
+        l->shard_group = 0;
     }
     return LS_OK;
 }
@@ -135,12 +141,13 @@ static bool tp_is_fine(const walk *w, int tp) {
     return H % n == 0 && (kv % n == 0 || n % kv == 0) && tp <= node_of(&w->task->cluster);
 }
 
-static ls_status walk_all(walk *w) {
+static ls_status walk_meshes(walk *w, int context) {
     ls_knobs l = w->request->knobs; /* those that are not searched stay as they were given */
-    int all = ls_cluster_chips(&w->task->cluster), chips = all / l.context, L = (int)w->task->shape.L;
+    int all = ls_cluster_chips(&w->task->cluster), chips = all / context, L = (int)w->task->shape.L;
     int widest = w->task->shape.H < (size_t)chips ? (int)w->task->shape.H : chips;
     if (!ls_knob_is_given(w->request, LS_KNOB_type)) l.type = ls_plan_usual_type(&w->task->cluster);
-    if (all % l.context != 0) return LS_OK;
+    if (all % context != 0) return LS_OK;
+    l.context = context;
     for (int tp = 1; tp <= widest; tp++) {
         if (chips % tp != 0 || !tp_is_fine(w, tp)) continue;
         for (int pp = 1; pp <= L && pp <= chips / tp; pp++) {
@@ -151,6 +158,20 @@ static ls_status walk_all(walk *w) {
             LS_TRY(with_mesh(w, &l));
         }
     }
+    return LS_OK;
+}
+
+/* Chips share a sequence where it is long. */
+enum { CONTEXT_TOKENS_LEAST = 4096 };
+
+static ls_status walk_all(walk *w) {
+    const ls_plan_task *task = w->task;
+    if (ls_knob_is_given(w->request, LS_KNOB_context) || w->request->knobs.context > 1 || !task->stack.context_balanced)
+        return walk_meshes(w, w->request->knobs.context);
+    LS_TRY(walk_meshes(w, 1));
+    for (int ways = 2; (size_t)ways * CONTEXT_TOKENS_LEAST <= task->seq && ways <= ls_cluster_chips(&task->cluster);
+         ways *= 2)
+        LS_TRY(walk_meshes(w, ways));
     return LS_OK;
 }
 

@@ -89,7 +89,7 @@ static ls_unit best_unit(void) {
 
 ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
     static const ls_dtype dtypes[] = {[LS_PLAN_FP32] = LS_F32, [LS_PLAN_BF16] = LS_BF16, [LS_PLAN_FP16] = LS_F16};
-    if (o->precision == LS_PLAN_FP8)
+    if (o->precision >= LS_PLAN_FP8)
         return ls_options_fail(o, LS_OPT_precision, "only plan knows it: use bf16, fp16 or fp32");
     *out = (ls_policy){.act = dtypes[o->precision], .unit = o->matrix_unit};
     bool is_auto = o->matrix_unit == LS_UNIT_AUTO, is_open = is_auto || !ls_options_is_given(o, LS_OPT_matrix_unit);

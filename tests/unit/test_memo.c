@@ -98,7 +98,7 @@ static void write_memo(memo *m) {
     check_nesting(m->html);
     const char *const texts[] = {m->md, m->html};
     for (int i = 0; i < 2; i++) {
-        assert_null(strstr(texts[i], "nan"));
+        assert_null(strstr(texts[i], " nan")); /* a source is called narayanan */
         assert_null(strstr(texts[i], "-inf"));
         assert_null(strstr(texts[i], "inf "));
         assert_null(strstr(texts[i], "http"));
@@ -291,7 +291,7 @@ static void test_shared_way_out(void **state) {
     ls_memo_facts *f = facts_of(m);
     const ls_memo_flow *flow = &f->flow[LS_MEMO_DP];
     assert_true(near(flow->outside_bytes, flow->bytes / 8));
-    double wire = flow->outside_bytes / (50e9 * .83);
+    double wire = flow->outside_bytes / (50e9 * f->site->between.share);
     assert_true(flow->link_seconds > wire && flow->link_seconds < wire + 1e-3);
     free(f);
     end(m);
@@ -358,16 +358,18 @@ static void test_doubts(void **state) {
     snprintf(text, sizeof text, "Use %d of the 16 A100-80GB-SXM: %lld,%03lld tokens per second against %lld,%03lld",
              use->fastest.chips[0], fast / 1000, fast % 1000, all / 1000, all % 1000);
     both(m, text);
-    has(m->md, "| vTrain | A100-80GB-SXM | 199 | 9.5 %% | +3.2 %% |");
+    has(m->md, "| vtrain | A100-80GB-SXM | 199 | ");
     end(m);
     m = begin("llama-70b", "H100", 64, "ndr");
-    m->question.task.global_batch = 1024;
+    m->question.task.global_batch = 512;
+    m->question.task.seq = 2048;
+    assert_int_equal(ls_stack_find("fsdp", &m->question.task.stack), LS_OK);
     m->question.request.memory_bytes = .95 * m->question.task.cluster.site[0].chip.memory_bytes;
     write_memo(m);
     both(m, "The robust choice is");
     both(m, "With half the bandwidth between nodes (200 Gb/s per chip) a step takes");
-    has(m->md, "reduced in the switch of the node, 4 chips");
-    has(m->md, "hierarchical: 2 rings over 8 nodes, each through its own adapter");
+    has(m->md, "hierarchical: 8 rings over 8 nodes, each through its own adapter");
+    both(m, "The answer hangs on the program: with gradients kept in 16 bits instead of fp32 the best takes");
     end(m);
     m = begin("llama-8b", "A100", 64, "25gbe");
     m->question.task.global_batch = 1024;
@@ -378,9 +380,9 @@ static void test_doubts(void **state) {
     both(m, text);
     has(m->md, "**%s**", b->treatment.what);
     end(m);
-    m = begin("llama-8b", "B200", 8, "ndr");
+    m = begin("llama-8b", "MI325X", 8, "ndr");
     write_memo(m);
-    both(m, "No measured run of B200-180GB is among them");
+    both(m, "No measured run of MI325X-256GB is among them");
     end(m);
 }
 

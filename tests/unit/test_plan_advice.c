@@ -55,8 +55,36 @@ static const made cases[] = {
     {"70B, slow network, no ZeRO 3", "llama-70b", {"H100"}, "25gbe", NULL, "megatron", {64}, 2048, 128, 64, 64},
     {"8B, ZeRO 3 for want of memory", "llama-8b", {"A100-40GB"}, "hdr", NULL, "fsdp", {16}, 2048, 32, 16, 16},
     {"virtual stages that hardly pay", "llama-70b", {"A100"}, "hdr", NULL, "megatron", {32}, 2048, 64, 32, 32},
+    {"13B, copies between nodes pay", "llama-13b", {"A100"}, "25gbe", NULL, "fsdp", {16}, 2048, 128, 8, 16},
+    {"no ZeRO where it all fits", "gpt2-355m", {"H100"}, "ndr", NULL, "fsdp-compile", {8}, 1024, 64, 8, 8},
+    /* too few micro-batches */
+    {"30B, a bubble too large", "llama-30b", {"A100"}, "hdr", NULL, "megatron", {16}, 2048, 16, 8, 16},
+    {"7B, one sequence for each replica", "llama-7b", {"A100-40GB"}, "hdr", NULL, "megatron", {16}, 2048, 16, 8, 16},
+    {"6.7B, old program, few micro-batches",
+     "gpt3-6.7b",
+     {"V100"},
+     "hdr100",
+     NULL,
+     "megatron-2021",
+     {16},
+     2048,
+     16,
+     8,
+     16},
+    /* recomputation that is not needed, or is */
+    {"1B, room for all activations", "llama-1b", {"H200"}, "ndr", NULL, "megatron", {8}, 4096, 64, 8, 8},
+    {"13B, little room", "llama-13b", {"A100-40GB"}, "hdr", NULL, "megatron", {16}, 4096, 32, 16, 16},
+    /* tensor parallelism too wide, or across slow links inside the node */
+    {"8B over PCIe", "llama-8b", {"A100 PCIe"}, "hdr100", NULL, "megatron", {8}, 2048, 64, 8, 8},
+    {"13B on consumer cards", "gpt3-13b", {"RTX 4090"}, "25gbe", NULL, "megatron", {16}, 2048, 64, 8, 16},
+    /* long sequences */
+    {"8B, 32k tokens", "llama-8b", {"H100"}, "ndr", NULL, "megatron", {8}, 32768, 8, 8, 8},
+    /* other chips */
+    {"32B on B300", "llama-32b", {"B300"}, "xdr", NULL, "megatron", {8}, 4096, 64, 8, 8},
+    {"13B on MI325X", "llama-13b", {"MI325X"}, "ndr", NULL, "fsdp", {8}, 4096, 64, 8, 8},
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
+_Static_assert(CASES == 30, "thirty made cases");
 
 /* ---- pricing everything ------------------------------------------------------------------------------------------ */
 
@@ -188,12 +216,48 @@ static void test_faster_sites_do_more(void **state) {
     free(q);
 }
 
+/* Of four stages two are at a site that is twice as fast: it has twice the layers, less what the head costs there. */
+static void test_layers_go_where_they_end_first(void **state) {
+    (void)state;
+    static const struct {
+        double cost[2][3]; /* embedding, layer, head; of the near site and the far one */
+        int most[2], layers[4];
+    } rows[] = {
+        {{{0, 2, 0}, {0, 1, 0}}, {30, 30}, {5, 5, 10, 10}}, {{{0, 1, 0}, {0, 2, 0}}, {30, 30}, {10, 10, 5, 5}},
+        {{{0, 2, 0}, {0, 1, 6}}, {30, 30}, {6, 6, 12, 6}},  {{{4, 2, 0}, {4, 1, 0}}, {30, 30}, {4, 6, 10, 10}},
+        {{{0, 2, 0}, {0, 1, 0}}, {30, 8}, {7, 7, 8, 8}}, /* as many as the far chips hold */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_plan_task task = {.shape = {.L = 30}};
+        ls_knobs layout = {.pp = 4, .virtual_stages = 1};
+        ls_plan_case c = {.task = &task, .layout = &layout, .near_stages = 2};
+        double cost[2][3];
+        int first[LS_CHUNKS_MAX + 1];
+        memcpy(cost, rows[i].cost, sizeof cost);
+        ls_plan_divide_unlike(&c, cost, rows[i].most, first);
+        double most = 0, expected = 0;
+        int sum = 0;
+        for (int g = 0; g < 4; g++) {
+            int far = g >= 2, layers = first[g + 1] - first[g] - (g == 0) - (g == 3);
+            double ends = (g == 0 ? cost[0][0] : 0) + (g == 3 ? cost[1][2] : 0);
+            double load = layers * cost[far][1] + ends, then = rows[i].layers[g] * cost[far][1] + ends;
+            if (load > most) most = load;
+            if (then > expected) expected = then;
+            assert_true(layers >= 1 && layers <= rows[i].most[far]);
+            sum += layers;
+        }
+        assert_int_equal(sum, 30);
+        if (most > expected) fail_msg("case %zu: a stage takes %g, %g is possible", i, most, expected);
+    }
+}
+
 /* ---- sensitivity ------------------------------------------------------------------------------------------------- */
 
-/* 70B on 64 H100: ZeRO 3 is fastest with 400 Gb/s and collapses with 200; a pipeline takes 5 % longer and does not. */
+/* 70B on 64 H100 with FSDP: small micro-batches are fastest with 400 Gb/s and collapse with 200, since all weights are
+ * gathered for each; larger ones, with full recomputation, take a little longer and do not. */
 static void test_the_robust_one_is_named(void **state) {
     (void)state;
-    static const made m = {"", "llama-70b", {"H100"}, "ndr", NULL, "megatron", {64}, 4096, 1024, 0, 0};
+    static const made m = {"", "llama-70b", {"H100"}, "ndr", NULL, "fsdp", {64}, 2048, 512, 0, 0};
     ls_plan_question *q = malloc(sizeof *q);
     ls_plan_answer *a = malloc(sizeof *a);
     assert_non_null(q);
@@ -220,6 +284,61 @@ static void test_the_robust_one_is_named(void **state) {
     assert_int_equal(ls_link_find("16xndr", &q->task.cluster.site[0].between), LS_OK);
     assert_int_equal(ls_plan_answer_find(q, a), LS_OK);
     assert_true(a->sensitivity.robust.prediction.seconds == 0);
+    free(a);
+    free(q);
+}
+
+/* What is fastest with half the bandwidth, of the layouts that fit in 5 % less memory and take so much longer. */
+typedef struct guarded {
+    const ls_plan_task *task, *slow;
+    double longest, best;
+} guarded;
+
+static ls_status guard(void *state, const ls_knobs *layout) {
+    guarded *g = state;
+    ls_prediction now, then;
+    assert_int_equal(ls_plan_bound(g->task, layout, &now), LS_OK);
+    if (now.seconds > g->longest || now.memory_bytes > .95 * now.capacity_bytes) return LS_OK;
+    assert_int_equal(ls_plan_predict(g->task, layout, &now), LS_OK);
+    if (now.seconds > g->longest) return LS_OK;
+    assert_int_equal(ls_plan_predict(g->slow, layout, &then), LS_OK);
+    if (g->best == 0 || then.seconds < g->best) g->best = then.seconds;
+    return LS_OK;
+}
+
+static double least_when_slow(const ls_plan_answer *a, const ls_plan_task *slow, double within) {
+    ls_layout_request request = ls_layout_request_none();
+    guarded g = {.task = &a->task, .slow = slow, .longest = (1 + within) * a->best->prediction.seconds};
+    assert_int_equal(ls_plan_space(&a->task, &request, guard, &g), LS_OK);
+    return g.best;
+}
+
+/* The limit of 5 % is kept, and used: layouts beyond it would mind slow links less. */
+static void test_the_robust_one_is_the_best_within_its_limit(void **state) {
+    (void)state;
+    static const made rows[] = {
+        {"", "llama-13b", {"H100"}, "hdr", NULL, "megatron", {64}, 2048, 512, 0, 0},
+        {"", "llama-13b", {"H100"}, "100gbe", NULL, "megatron", {64}, 2048, 128, 0, 0},
+    };
+    ls_plan_question *q = malloc(sizeof *q);
+    ls_plan_answer *a = malloc(sizeof *a);
+    int limited = 0;
+    assert_non_null(q);
+    assert_non_null(a);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ask_case(&rows[i], q);
+        q->request.memory_bytes = .95 * q->task.cluster.site[0].chip.memory_bytes;
+        assert_int_equal(ls_plan_answer_find(q, a), LS_OK);
+        const ls_plan_sensitivity *s = &a->sensitivity;
+        ls_plan_task slow = a->task;
+        slow.cluster.site[0].between.bandwidth /= 2;
+        assert_true(s->robust.prediction.seconds > 0);
+        assert_true(s->robust.prediction.seconds <= 1.05 * a->best->prediction.seconds);
+        double least = least_when_slow(a, &slow, .05);
+        assert_true(s->robust_link_seconds >= least && s->robust_link_seconds <= least * (1 + LS_PLAN_NEARLY));
+        limited += least_when_slow(a, &slow, .15) < least * (1 - 2 * LS_PLAN_NEARLY);
+    }
+    assert_true(limited > 0);
     free(a);
     free(q);
 }
@@ -287,7 +406,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_made_cases_are_advised_well),
         cmocka_unit_test(test_faster_sites_do_more),
+        cmocka_unit_test(test_layers_go_where_they_end_first),
         cmocka_unit_test(test_the_robust_one_is_named),
+        cmocka_unit_test(test_the_robust_one_is_the_best_within_its_limit),
         cmocka_unit_test(test_less_memory_is_searched_again),
         cmocka_unit_test(test_the_bottleneck_grows_and_is_treated),
     };

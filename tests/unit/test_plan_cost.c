@@ -108,8 +108,8 @@ static ls_plan_task round_task(const ls_knobs *layout, int node) {
     site->chip = round_chip();
     site->chips = ls_plan_chips(layout);
     site->node = node;
-    site->inside = (ls_link){"inside", "", 1e11, .5, 10e-6, 1e-6, 0};
-    site->between = (ls_link){"between", "", 1e10, .8, 20e-6, 3e-6, 0};
+    site->inside = (ls_link){"inside", "", 1e11, .5, 10e-6, 1e-6, 0, false};
+    site->between = (ls_link){"between", "", 1e10, .8, 20e-6, 3e-6, 0, false};
     if (ls_stack_find("megatron", &task.stack) != LS_OK) fail_msg("%s", ls_status_message());
     return task;
 }
@@ -300,7 +300,7 @@ static void test_bubble(void **state) {
     ls_plan_task task = round_task(&layout, 8);
     task.shape.V = 128;
     task.global_batch = 6;
-    task.cluster.site[0].inside = (ls_link){"", "", 1e18, 1, 0, 0, 0};
+    task.cluster.site[0].inside = (ls_link){"", "", 1e18, 1, 0, 0, 0, false};
     for (int i = 0; i < 2; i++) {
         ls_prediction p;
         if (i == 1) layout.schedule = LS_SCHEDULE_NAIVE;
@@ -334,8 +334,8 @@ static void test_chip_names(void **state) {
     for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
         assert_string_equal(chip_named(spellings[i][0]).name, spellings[i][1]);
     for (int i = 0; ls_chip_row(i); i++) {
-        const ls_chip *row = ls_chip_row(i);
-        assert_string_equal(chip_named(row->name).name, row->name);
+        const ls_chip found = chip_named(ls_chip_row(i)->name), *row = &found;
+        assert_string_equal(row->name, ls_chip_row(i)->name);
         assert_true(row->memory_bytes > 1e9 && row->memory_bandwidth > 1e9 && row->units >= 1 && row->source[0]);
         assert_true(row->reserved_bytes < row->memory_bytes && row->bandwidth_share <= 1);
         for (int t = 0; t < LS_PLAN_TYPES; t++) {
@@ -364,7 +364,7 @@ static void test_link_names(void **state) {
     assert_string_equal(link_named("4X100GbE").name, "4X100GbE");
     near_to("Omni-Path", link_named("OmniPath").bandwidth, 12.5e9, 0);
     for (int i = 0; ls_link_row(i); i++) {
-        const ls_link *row = ls_link_row(i);
+        const ls_link found = link_named(ls_link_row(i)->name), *row = &found;
         near_to(row->name, link_named(row->name).bandwidth, row->bandwidth, 0);
         assert_true(row->share > 0 && row->share <= 1 && row->latency_seconds > 0 && row->source[0]);
     }

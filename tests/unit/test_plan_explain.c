@@ -134,7 +134,10 @@ static void test_sizes_double_and_own_size_is_among_them(void **state) {
             assert_true(fabs(points[i].ideal_tokens_per_second / points[i].chips -
                              points[0].ideal_tokens_per_second / points[0].chips) < 1e-6);
             if (points[i].tokens_per_second >= points[i].ideal_tokens_per_second * (1 - 1e-9)) reached = true;
-            assert_true(points[i].held_tokens_per_second <= points[i].tokens_per_second * (1 + 1e-9));
+            /* The best has equal shares of the batch, and may give up that much to be simpler. */
+            bool even = strong == 0 || 480 % points[i].held.layout.dp == 0;
+            assert_true(!even ||
+                        points[i].held_tokens_per_second <= points[i].tokens_per_second * (1 + LS_PLAN_NEARLY));
             int row = found->fits[0].layout.tp * found->fits[0].layout.pp;
             if (points[i].chips >= 48 && points[i].chips % row == 0) assert_true(points[i].held_tokens_per_second > 0);
         }

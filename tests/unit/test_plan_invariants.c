@@ -60,7 +60,7 @@ static int rows_of_chips(void) {
 static void draw_link(draw *d, ls_link *link) {
     int n = 0;
     while (ls_link_row(n)) n++;
-    *link = *ls_link_row((int)below(d, n));
+    assert_int_equal(ls_link_find(ls_link_row((int)below(d, n))->name, link), LS_OK);
     link->bandwidth *= real(d, .3, 3);
     link->start_seconds *= real(d, 0, 3);
     link->latency_seconds *= real(d, 0, 3);
@@ -68,7 +68,7 @@ static void draw_link(draw *d, ls_link *link) {
 
 static void draw_site(draw *d, ls_site *site) {
     static const int nodes[] = {1, 2, 4, 8, 16, 72};
-    site->chip = *ls_chip_row((int)below(d, rows_of_chips()));
+    assert_int_equal(ls_chip_find(ls_chip_row((int)below(d, rows_of_chips()))->name, &site->chip), LS_OK);
     for (int i = 0; i < LS_PLAN_TYPES; i++) site->chip.peak_flops[i] *= real(d, .3, 3);
     site->chip.memory_bandwidth *= real(d, .3, 3);
     site->node = nodes[below(d, 6)];
@@ -122,7 +122,7 @@ static drawn_case make_case(uint64_t number) {
     }
     if (cluster->sites == 2) draw_link(&d, &cluster->across);
     while (ls_stack_row(stacks)) stacks++;
-    c.task.stack = *ls_stack_row((int)below(&d, stacks));
+    assert_int_equal(ls_stack_find(ls_stack_row((int)below(&d, stacks))->name, &c.task.stack), LS_OK);
     return c;
 }
 

@@ -47,13 +47,24 @@ static void brute_offer(const ls_plan_task *task, const ls_knobs *l, brute *b) {
     b->fit++;
     for (int i = 0; i < b->count; i++) {
         ls_knobs *o = &b->best[i].layout;
-        if (o->dp != l->dp || o->tp != l->tp || o->pp != l->pp || o->zero != l->zero || o->recompute != l->recompute)
+        if (o->dp != l->dp || o->tp != l->tp || o->pp != l->pp || o->zero != l->zero || o->recompute != l->recompute ||
+            o->context != l->context || (o->shard_group > 0) != (l->shard_group > 0))
             continue;
         if (choice.prediction.seconds < b->best[i].prediction.seconds) b->best[i] = choice;
         return;
     }
     assert_true(b->count < BRUTE_MAX);
     b->best[b->count++] = choice;
+}
+
+/* ZeRO 3 among all replicas, and inside a node. */
+static void brute_groups(const ls_plan_task *task, ls_knobs *l, brute *b) {
+    int group = task->cluster.site[0].node / l->tp, D = l->dp * l->context;
+    brute_offer(task, l, b);
+    if (l->zero < 3 || !task->stack.hybrid || group < 2 || group >= D || D % group != 0) return;
+    l->shard_group = group;
+    brute_offer(task, l, b);
+    l->shard_group = 0;
 }
 
 static void brute_inner(const ls_plan_task *task, ls_knobs *l, bool pipelines_shard, brute *b) {
@@ -74,10 +85,10 @@ static void brute_inner(const ls_plan_task *task, ls_knobs *l, bool pipelines_sh
                     l->schedule = v > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
                     l->zero = zero;
                     l->recompute = (ls_recompute)kind;
-                    brute_offer(task, l, b);
+                    brute_groups(task, l, b);
                     if (v > 1 || l->pp == 1 || !task->stack.zero_bubble) continue;
                     l->schedule = LS_SCHEDULE_ZERO_BUBBLE;
-                    brute_offer(task, l, b);
+                    brute_groups(task, l, b);
                 }
             }
         }
@@ -98,14 +109,15 @@ static void compare(const ls_plan_task *task) {
     assert_non_null(b);
     assert_non_null(found);
     b->nearest = 1e30;
-    for (int tp = 1; tp <= task->cluster.site[0].node; tp++)
-        for (int pp = 1; pp <= chips; pp++) {
-            size_t n = (size_t)tp, kv = task->shape.kv_heads;
-            if (chips % (tp * pp) != 0 || (kv % n != 0 && n % kv != 0)) continue;
-            ls_knobs l = {.dp = chips / tp / pp, .tp = tp, .pp = pp, .context = 1, .type = LS_PLAN_BF16};
-            l.sequence_parallel = tp > 1;
-            if (task->global_batch % (size_t)l.dp == 0) brute_inner(task, &l, task->stack.sharded_stages, b);
-        }
+    for (int ways = 1; ways == 1 || (task->stack.context_balanced && (size_t)ways * 4096 <= task->seq); ways *= 2)
+        for (int tp = 1; tp <= task->cluster.site[0].node; tp++)
+            for (int pp = 1; pp <= chips; pp++) {
+                size_t n = (size_t)tp, kv = task->shape.kv_heads;
+                if (chips % (tp * pp * ways) != 0 || (kv % n != 0 && n % kv != 0)) continue;
+                ls_knobs l = {.dp = chips / tp / pp / ways, .tp = tp, .pp = pp, .context = ways, .type = LS_PLAN_BF16};
+                l.sequence_parallel = tp > 1;
+                if (task->global_batch % (size_t)l.dp == 0) brute_inner(task, &l, task->stack.sharded_stages, b);
+            }
     qsort(b->best, (size_t)b->count, sizeof *b->best, faster);
     assert_int_equal(ls_plan_search(task, &request, found), LS_OK);
     assert_int_equal(found->tried, b->tried);

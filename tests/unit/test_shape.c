@@ -32,11 +32,16 @@ static void test_presets_have_the_published_size(void **state) {
         {"gpt2-355m", 354823168},
         {"gpt2-774m", 774030080},
         {"gpt2-1558m", 1557611200},
+        {"gpt3-6.7b", 6658404352},
+        {"gpt3-13b", 12853386240},
         {"gpt3-175b", 174604259328},
         {"llama-160m", 162417408},
         {"llama-1b", 1235814400},
+        {"llama-7b", 6738415616},
         {"llama-8b", 8030261248},
+        {"llama-13b", 13015864320},
         {"llama-30b", 32528943616},
+        {"llama-32b", 32233886720},
         {"llama-70b", 70553706496},
         {"llama-405b", 405853388800},
         {"lenet", 61706},
@@ -85,7 +90,8 @@ static void test_an_unknown_preset_names_the_nearest(void **state) {
     assert_string_equal(
         ls_status_message(),
         "no preset is called 'xxxxxxxx'; choose one of: tiny, gpt2-124m, gpt2-355m, gpt2-774m, gpt2-1558m, "
-        "gpt3-175b, llama-160m, llama-1b, llama-8b, llama-30b, llama-70b, llama-405b, lenet, "
+        "gpt3-6.7b, gpt3-13b, gpt3-175b, llama-160m, llama-1b, llama-7b, llama-8b, llama-13b, llama-30b, llama-32b, "
+        "llama-70b, llama-405b, lenet, "
         "lenet-sigmoid, resnet18, resnet18-imagenet, mlp");
 }
 

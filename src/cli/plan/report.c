@@ -74,6 +74,25 @@ static void print_cost(const ls_plan_answer *a, double rate, int chips) {
     printf("\n");
 }
 
+/* With failures, and what to do about them. */
+static void print_course(const ls_plan_answer *a, int chips) {
+    ls_course c = ls_plan_course_of(a->question, &a->task, a->best);
+    double price = a->question->price, hours = c.seconds / 3600 * chips;
+    if (!(c.mtbf_seconds > 0)) return;
+    printf("failures one every %s; a checkpoint is %s and takes %s\n", LS_TIME(c.mtbf_seconds),
+           LS_GB(c.checkpoint_bytes), LS_TIME(c.save_seconds));
+    if (!(c.seconds > 0)) {
+        printf("         the run never ends: failures come faster than it gets over them; save faster (%s)\n",
+               "--checkpoint-bandwidth");
+        return;
+    }
+    printf("         save every %s of training: goodput %.1f %%, %.3g failures, %.1f days instead of %.1f\n",
+           LS_TIME(c.interval_seconds), 100 * c.goodput, c.failures, c.seconds / 86400, c.work_seconds / 86400);
+    if (price > 0)
+        printf("         %s GPU-hours, %s instead of %s at %.4g per hour\n", LS_WHOLE(hours), LS_WHOLE(hours * price),
+               LS_WHOLE(c.work_seconds / 3600 * chips * price), price);
+}
+
 static void print_kinds(const ls_prediction *p) {
     ls_time_unit unit = ls_time_unit_for(p->seconds);
     printf("\n%-22s %10s %8s\n", "time of a step", unit.name, "");
@@ -87,6 +106,14 @@ static void print_times(const ls_prediction *p) {
     if (p->link_dp > 0)
         printf("  of %s of gradient and weight traffic between replicas, %s overlap with compute\n",
                LS_TIME(p->link_dp), LS_TIME(p->hidden_dp));
+}
+
+/* Of the optimizer's states, for each chip. */
+static void print_host(const ls_plan_answer *a) {
+    const ls_knobs *l = &a->best->layout;
+    double shards = l->zero >= 1 ? l->zero == 3 && l->shard_group > 0 ? l->shard_group : l->dp * l->context : 1;
+    double bytes = ls_plan_params(&a->task.shape) / (l->tp * l->pp * shards) * (4 + 2 * ls_plan_state_bytes(l));
+    if (l->offload) printf("  %-20s %10.4g GiB for each chip, on the host\n", "optimizer", bytes / GIB);
 }
 
 static void print_memory(const ls_prediction *p, int stages) {
@@ -166,6 +193,19 @@ static void print_cut(const ls_plan_answer *a) {
     print_uneven(a);
 }
 
+/* Where no published run says that such a rate can be. */
+static void print_doubt(const ls_plan_answer *a) {
+    const ls_chip *chip = &a->task.cluster.site[0].chip;
+    const char *type = ls_plan_type_name(a->best->layout.type);
+    double mfu = ls_plan_mfu(&a->task, a->best), best = ls_plan_best_mfu(&a->task, a->best->layout.type);
+    if (chip->is_cpu) return;
+    if (!(best > 0))
+        printf("         no measured run of %s in %s is known: nothing confirms this rate\n", chip->name, type);
+    else if (mfu > best)
+        printf("         the best MFU ever measured on %s in %s is %.1f %%: expect less than predicted\n", chip->name,
+               type, 100 * best);
+}
+
 static void print_best(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->task;
     const ls_prediction *p = &a->best->prediction;
@@ -177,7 +217,9 @@ static void print_best(const ls_plan_answer *a) {
     printf("         %d micro-batch%s; a step takes %s: %s tokens/s, %s per chip, MFU %.1f %%\n", p->micros,
            p->micros > 1 ? "es" : "", LS_TIME(p->seconds), ls_number_whole(rate).text,
            ls_number_whole(rate / chips).text, 100 * ls_plan_mfu(task, a->best));
+    print_doubt(a);
     print_cost(a, rate, chips);
+    print_course(a, chips);
     print_cut(a);
 }
 
@@ -206,6 +248,25 @@ static void print_sensitivity(const ls_plan_answer *a) {
                LS_TIME(s->memory_best.prediction.seconds));
     else
         printf("nothing fits\n");
+}
+
+/* Where the answer hangs on what the program keeps in memory. */
+static void print_habits(const ls_plan_answer *a) {
+    char text[TEXT_MAX];
+    double now = a->best ? a->best->prediction.seconds : 0;
+    for (int i = 0; i < a->habits; i++) {
+        const ls_plan_habit *h = &a->habit[i];
+        double then = h->best.prediction.seconds;
+        printf("%s%s: ", i == 0 ? "program  " : "         ", h->what);
+        if (!(then > 0))
+            printf("nothing fits\n");
+        else if (now > 0)
+            printf("%s, %s (%s%.1f %%)\n", brief(&h->best, text), LS_TIME(then), sign(then - now),
+                   100 * size(then / now - 1));
+        else
+            printf("%s fits, %s per step\n", brief(&h->best, text), LS_TIME(then));
+    }
+    if (a->habits > 0) printf("         (--stack list says what %s keeps)\n", a->task.stack.name);
 }
 
 static void print_robust(const ls_plan_answer *a, bool is_asked) {
@@ -281,6 +342,10 @@ static void print_remedy(const ls_plan_answer *a) {
     if (r->is_freed)
         printf("  other options: %s: %.1f GiB, %s per step\n", brief(&r->freed, text),
                r->freed.prediction.memory_bytes / GIB, LS_TIME(r->freed.prediction.seconds));
+    if (r->is_offloaded)
+        printf("  --offload, optimizer states on the host, with %s: %.1f GiB, %s per step\n",
+               brief(&r->offloaded, text), r->offloaded.prediction.memory_bytes / GIB,
+               LS_TIME(r->offloaded.prediction.seconds));
     if (r->chips > 0)
         printf("  %d chips of this kind%s, with %s: %.1f GiB, %s per step\n", r->chips,
                a->question->task.cluster.sites > 1 ? " at each site" : "", brief(&r->with, text),
@@ -289,8 +354,9 @@ static void print_remedy(const ls_plan_answer *a) {
         printf("  as many %s, with %s: %.1f of %.1f GiB, %s per step\n", r->chip.name, brief(&r->other, text),
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB,
                LS_TIME(r->other.prediction.seconds));
-    if (!r->is_freed && r->chips == 0 && !r->chip.name[0])
+    if (!r->is_freed && !r->is_offloaded && r->chips == 0 && !r->chip.name[0])
         printf("  nothing that was tried: omit some of the given options\n");
+    print_habits(a);
 }
 
 /* ---- why: how it comes to fit, what stops it, what to change, how it scales -------------------------------------- */
@@ -390,9 +456,11 @@ void ls_plan_report(const ls_plan_answer *a, bool is_robust) {
     print_use(a);
     print_best(a);
     print_sensitivity(a);
+    print_habits(a);
     print_robust(a, is_robust);
     print_times(&a->best->prediction);
     print_memory(&a->best->prediction, a->best->layout.pp);
+    print_host(a);
     print_runners(a);
     print_misfits(a);
     print_ladder(a);

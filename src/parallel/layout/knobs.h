@@ -32,6 +32,9 @@
  *   tp_overlap          tensor-parallel collectives are cut into pieces that hide behind matmuls
  *   gather_8bit         sharded weights travel in 8 bits
  *   pure_16bit          weights, gradients and moments in 16 bits, without fp32 beside them
+ *   shard_group         ZeRO 3: replicas among which states are divided, with copies between such groups; 0: all
+ *   state_bits          of each moment of the optimizer: 16 or 8; 0: 32
+ *   offload             the optimizer's states and its update are on the host
  *   type_slowdown       of matmuls in that type, above what the chip's share says; 0: none
  *   stages_across       two sites: the stages are divided between them; otherwise the replicas are */
 typedef struct ls_knobs {

@@ -33,6 +33,15 @@ int ls_plan_inner(int node, int stride, int size) {
     return inner < 1 ? 1 : inner < size ? inner : size;
 }
 
+void ls_plan_place(ls_plan_case *c) {
+    const ls_knobs *l = c->layout;
+    int node = c->site->node;
+    c->tp_inner = ls_plan_inner(node, 1, l->tp);
+    c->context_inner = ls_plan_inner(node, l->tp, l->context);
+    c->dp_inner = ls_plan_inner(node, l->tp, l->context * l->dp);
+    c->shard_inner = ls_plan_inner(node, l->tp, ls_plan_shards(c));
+}
+
 bool ls_plan_border_leaves(const ls_plan_case *c, int stage) {
     const ls_knobs *l = c->layout;
     long long chips = (long long)l->tp * l->context * l->dp, node = c->site->node;

@@ -21,7 +21,7 @@ typedef struct ls_plan_case {
     double vocabulary;  /* as padded for the ways */
     double table;       /* parameters of a table of tokens on a chip */
     int micros;         /* of a replica and step */
-    int tp_inner, dp_inner;
+    int tp_inner, dp_inner, shard_inner, context_inner;
 } ls_plan_case;
 
 /* Seconds of a pass over a layer, by what they are for. */
@@ -64,6 +64,14 @@ void ls_plan_divide_unlike(const ls_plan_case *c, double cost[2][3], const int *
 /* Of weights as they are read, and of activations. */
 static inline double ls_plan_elem_bytes(const ls_knobs *layout) { return layout->type == LS_PLAN_FP32 ? 4 : 2; }
 
+/* Replicas among which the optimizer's states are divided. */
+static inline int ls_plan_shards(const ls_plan_case *c) {
+    const ls_knobs *l = c->layout;
+    return l->zero == 3 && l->shard_group > 0 ? l->shard_group : l->dp * l->context;
+}
+/* Of a moment of the optimizer. */
+static inline double ls_plan_state_bytes(const ls_knobs *l) { return l->state_bits > 0 ? l->state_bits / 8.0 : 4; }
+
 /* matmul.c */
 double ls_plan_matmul_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch);
 /* Bytes to and from the chip's memory, streamed. */
@@ -95,6 +103,8 @@ double ls_plan_link_rate(const ls_link *link);
 
 /* Chips of a group that share a node with each other, the fewest there are: `size` chips, `stride` apart. */
 int ls_plan_inner(int node, int stride, int size);
+/* How many chips of each group of a case share a node. */
+void ls_plan_place(ls_plan_case *c);
 /* Whether what a stage sends to the next leaves the node; from the last one, to the first. */
 bool ls_plan_border_leaves(const ls_plan_case *c, int stage);
 

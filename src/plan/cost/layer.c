@@ -14,7 +14,7 @@ static const double CAST_BYTES = 3;
 
 static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
-    if (c->layout->type != LS_PLAN_FP8) return;
+    if (!ls_plan_is_8bit(c->layout->type)) return;
     double in = c->tokens * k, weights = n * k, result = c->tokens * n;
     out->forward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights));
     out->backward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights + result));
@@ -39,6 +39,18 @@ static void matmuls(const ls_plan_case *c, ls_layer_time *out) {
 /* Keys of other chips come round; without balancing, the chip with the last part of the sequence sets the pace. */
 static double causal_share(const ls_plan_case *c) {
     return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
+}
+
+/* Keys and values of all chips that share a sequence come by every one of them while it computes with those it has;
+ * backward they come again, with their gradients. What computing does not hide is seen. */
+static void pass_keys(const ls_plan_case *c, ls_layer_time *out) {
+    int ways = c->layout->context;
+    if (ways < 2) return;
+    double own = 2 * c->elem * c->tokens * c->keys / c->t, seen = c->task->stack.contention;
+    double once = ls_plan_collective_seconds(c, LS_ALL_GATHER, ways, c->context_inner, own * ways);
+    double more = once - out->forward.attention, back = 2 * once - out->backward.attention;
+    out->forward.attention += seen * once + (more > 0 ? more : 0);
+    out->backward.attention += seen * 2 * once + (back > 0 ? back : 0);
 }
 
 /* Without flash, matmuls over heads whose rows are no whole lines of 128 bytes reach less (NVIDIA's performance guide:
@@ -98,7 +110,7 @@ static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     double bytes = c->elem * c->tokens * c->C, seen = 1 - tp_hidden(c);
     if (c->layout->sequence_parallel) {
         /* Inputs of matmuls in 8 bits are gathered as such. */
-        double gathered = c->layout->type == LS_PLAN_FP8 ? bytes / 2 : bytes;
+        double gathered = ls_plan_is_8bit(c->layout->type) ? bytes / 2 : bytes;
         double pair = ls_plan_collective_seconds(c, LS_ALL_GATHER, tp, c->tp_inner, gathered) +
                       ls_plan_collective_seconds(c, LS_REDUCE_SCATTER, tp, c->tp_inner, bytes);
         out->forward.tp = 2 * pair * seen;
@@ -123,7 +135,7 @@ static void wait_for_host(ls_pass_time *pass, double host) {
 static double sum_gradients(const ls_plan_case *c, double params) {
     const ls_knobs *l = c->layout;
     if (l->zero >= 2 && !ls_plan_stays_whole(c)) return 0;
-    double kept = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.grad_bytes, written = c->elem;
+    double kept = l->type == LS_PLAN_FP32 ? 4 : ls_plan_grad_bytes(&c->task->stack, c->layout->type), written = c->elem;
     return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
 }
 
@@ -153,6 +165,7 @@ ls_layer_time ls_plan_layer(const ls_plan_case *c) {
     attention(c, &out);
     passes(c, &out);
     exchanges(c, &out);
+    pass_keys(c, &out);
     out.backward.small += sum_gradients(c, ls_plan_layer_params(c));
     double alternated = alternate(c, &out);
     wait_for_host(&out.forward, c->task->stack.layer_host_seconds);
@@ -164,7 +177,7 @@ ls_layer_time ls_plan_layer(const ls_plan_case *c) {
 ls_ends_time ls_plan_ends(const ls_plan_case *c) {
     const ls_chip *chip = &c->site->chip;
     double C = c->C, n = c->tokens, V = c->vocabulary / c->t, scale = c->elem / 2;
-    ls_plan_type type = c->layout->type == LS_PLAN_FP8 ? LS_PLAN_BF16 : c->layout->type;
+    ls_plan_type type = ls_plan_is_8bit(c->layout->type) ? LS_PLAN_BF16 : c->layout->type;
     ls_ends_time out;
     out.embed_forward = ls_plan_pass_seconds(chip, n * C * 8 * scale);
     out.embed_backward = ls_plan_pass_seconds(chip, n * C * 10 * scale);

@@ -33,14 +33,17 @@ static double hidden_bytes(const ls_plan_case *c) { return c->elem * c->tokens *
 
 /* ---- a layer ----------------------------------------------------------------------------------------------------- */
 
-/* What a layer keeps for backward without recomputation. */
+/* What a layer keeps for backward without recomputation. Where matmuls keep their inputs in 8 bits, those of qkv, up
+ * and down are half as large; that of the heads is beside what attention keeps. */
 static double layer_bytes(const ls_plan_case *c) {
     const ls_stack *stack = &c->task->stack;
-    double inputs = 2 * (stack->keeps_gathered ? whole_bytes(c) : stream_bytes(c));
+    bool small = stack->inputs_8bit && ls_plan_is_8bit(c->layout->type);
+    double inputs = (small ? 1 : 2) * (stack->keeps_gathered ? whole_bytes(c) : stream_bytes(c));
     double masks = stack->dropout ? 2 * stream_bytes(c) / c->elem : 0;
     double heads = c->elem * c->tokens * (2 * c->width + 2 * c->keys) / c->t;
     double scores = stack->flash ? 0 : score_bytes(c, 2.5 * c->elem);
-    return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (c->gated ? 3 : 2);
+    double copies = small ? .5 * (c->elem * c->tokens * c->width / c->t - hidden_bytes(c)) : 0;
+    return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (c->gated ? 3 : 2) + copies;
 }
 
 /* Every other matmul's result is kept, and attention's; the rest is computed again. */
@@ -126,14 +129,17 @@ bool ls_plan_stays_whole(const ls_plan_case *c) {
 /* Weights, gradients and optimizer state for each parameter that a chip computes with. */
 static void states(const ls_plan_case *c, double params, stage_memory *out) {
     const ls_knobs *l = c->layout;
-    double D = l->dp * l->context, weight = c->elem, grad = c->task->stack.grad_bytes, state = 12;
+    const ls_stack *stack = &c->task->stack;
+    double D = ls_plan_shards(c), weight = c->elem, grad = ls_plan_grad_bytes(stack, l->type);
+    double moments = 2 * ls_plan_state_bytes(l), state = 4 + moments;
     bool whole = ls_plan_stays_whole(c);
-    if (l->type == LS_PLAN_FP32) grad = 4, state = 8;
+    if (l->type == LS_PLAN_FP32) grad = 4, state = moments;
     /* The program that keeps 16-bit gradients adds them up in fp32 beside them where bf16 asks for it. */
-    if (l->type == LS_PLAN_BF16 && grad < 4 && c->task->stack.reduce_whole) grad += 4;
+    if (l->type == LS_PLAN_BF16 && grad < 4 && stack->reduce_whole) grad += 4;
     if (l->pure_16bit) grad = 2, state = 4;
-    if (l->zero == 3 && !whole && !l->pure_16bit && l->type != LS_PLAN_FP32)
+    if (l->zero == 3 && !whole && !l->pure_16bit && l->type != LS_PLAN_FP32 && !stack->weights_beside_shards)
         weight = 0; /* the sharded fp32 weights are the only ones */
+    if (l->offload) state = 0;
     out->kind[LS_MEMORY_WEIGHTS] = params * weight / (l->zero == 3 && !whole ? D : 1);
     out->kind[LS_MEMORY_GRADIENTS] = params * grad / (l->zero >= 2 && !whole ? D : 1);
     out->kind[LS_MEMORY_OPTIMIZER] = params * state / (l->zero >= 1 ? D : 1);
@@ -144,7 +150,7 @@ static void states(const ls_plan_case *c, double params, stage_memory *out) {
 static double gathered_bytes(const ls_plan_case *c, int stage) {
     const ls_knobs *l = c->layout;
     if (l->zero < 3 || ls_plan_stays_whole(c)) return 0;
-    double grad = l->pure_16bit ? 2 : c->task->stack.reduce_bytes, pp = l->pp;
+    double grad = l->pure_16bit ? 2 : ls_plan_reduce_bytes(&c->task->stack, c->layout->type), pp = l->pp;
     double tables = (stage == 0) + (stage == pp - 1 && !(c->task->shape.tied && pp < 2));
     return (2 * c->elem + grad) * ls_plan_layer_params(c) + c->elem * c->table * (tables + (stage == pp - 1));
 }
@@ -152,9 +158,11 @@ static double gathered_bytes(const ls_plan_case *c, int stage) {
 static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
-    double D = l->dp * l->context, grad = l->type == LS_PLAN_BF16 && stack->reduce_whole ? 4 : stack->reduce_bytes;
+    double D = l->dp * l->context, grad = l->type == LS_PLAN_BF16 && stack->reduce_whole
+                                              ? 4
+                                              : ls_plan_reduce_bytes(&c->task->stack, c->layout->type);
     double bucket = D > 1 ? min(stack->bucket_elems, params) * grad : 0;
-    double flat = l->zero >= 1 && l->type != LS_PLAN_BF16 ? stack->shard_copy_bytes * params / D : 0;
+    double flat = l->zero >= 1 && !l->offload && l->type != LS_PLAN_BF16 ? stack->shard_copy_bytes * params / D : 0;
     double passing = l->pp > 1 ? 4 * stream_bytes(c) : 0;
     return gathered_bytes(c, stage) + bucket + flat + passing;
 }

@@ -58,8 +58,7 @@ ls_plan_case ls_plan_case_of(const ls_plan_task *task, const ls_knobs *layout) {
     c.keys = (double)(heads * task->shape.head_size);
     size_t whole = (size_t)layout->dp * layout->micro;
     c.micros = (int)((task->global_batch + whole - 1) / whole);
-    c.tp_inner = ls_plan_inner(site->node, 1, layout->tp);
-    c.dp_inner = ls_plan_inner(site->node, layout->tp, layout->context * layout->dp);
+    ls_plan_place(&c);
     if (layout->stages_across && ls_plan_sites_differ(cluster)) {
         c.site = &cluster->site[0];
         c.far = &cluster->site[1];
@@ -84,9 +83,9 @@ static double with_hidden(const ls_plan_case *c, double compute, double fetch) {
 }
 
 double ls_plan_gather_seconds(const ls_plan_case *c, ls_collective kind, double bytes) {
-    int D = c->layout->dp * c->layout->context;
+    int D = ls_plan_shards(c);
     if (c->task->stack.flat_gather) return ls_plan_ring_seconds(c, kind, D, bytes);
-    return ls_plan_collective_seconds(c, kind, D, c->dp_inner, bytes);
+    return ls_plan_collective_seconds(c, kind, D, c->shard_inner, bytes);
 }
 
 static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) {
@@ -95,7 +94,7 @@ static gather_time gathering(const ls_plan_case *c, const ls_layer_time *layer) 
     if (l->zero < 3 || l->dp * l->context < 2 || ls_plan_stays_whole(c)) return out;
     double params = ls_plan_layer_params(c);
     double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
-    double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
+    double grad = l->pure_16bit || ls_plan_reduce_bytes(&c->task->stack, c->layout->type) < 4 ? 2 : 4;
     double fetch = ls_plan_gather_seconds(c, LS_ALL_GATHER, params * elem),
            give = ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, params * grad);
     double backward = ls_pass_sum(&layer->backward) + layer->recompute;
@@ -116,7 +115,7 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
-    double seen = 0, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
+    double seen = 0, grad = l->type == LS_PLAN_FP32 ? 4 : ls_plan_reduce_bytes(&c->task->stack, c->layout->type);
     if (D > 1 && (l->zero < 3 || ls_plan_stays_whole(c))) {
         ls_collective kind = l->zero == 0 || stack->reduce_whole ? LS_ALL_REDUCE : LS_REDUCE_SCATTER;
         double reduce = ls_plan_collective_seconds(c, kind, D, c->dp_inner, params * grad);
@@ -137,6 +136,15 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
         out->link_dp = reduce + spread;
         out->hidden_dp = out->link_dp - seen;
     }
+    int S = ls_plan_shards(c);
+    if (l->zero == 3 && S < D && !ls_plan_stays_whole(c)) { /* copies of the shards add up once, behind backward */
+        int inner = ls_plan_inner(c->site->node, l->tp * S, D / S);
+        double sum = ls_plan_collective_seconds(c, LS_ALL_REDUCE, D / S, inner, params * grad / S);
+        double late = sum - .9 * backward;
+        seen += late < .05 * sum ? .05 * sum : late;
+        out->link_dp += sum;
+        out->hidden_dp += sum - (late < .05 * sum ? .05 * sum : late);
+    }
     if (l->zero == 3 && !ls_plan_stays_whole(c) && crosses_sites(c, false)) { /* shards stay in their site */
         double across = ls_plan_across_seconds(c, params * grad, ls_cluster_chips(&c->task->cluster) / (double)D);
         seen += across;
@@ -150,11 +158,21 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
     out->time[LS_TIME_DP] = seen;
 }
 
+/* States on the host: gradients go there and weights come back, each over the link to the host, and the update passes
+ * over the host's memory; of the three the backward pass hides the first. */
+static double host_seconds(const ls_plan_case *c, double owned, double moved) {
+    const ls_chip *chip = &c->site->chip;
+    return owned * c->elem / chip->host_link + owned * moved / chip->host_bandwidth;
+}
+
+/* Moments in fewer bits are read and written as such. */
 static double optimizer_seconds(const ls_plan_case *c, double params) {
     const ls_chip *chip = &c->site->chip;
-    double owned = params / (c->layout->zero >= 1 ? c->layout->dp * c->layout->context : 1);
-    return (owned * c->task->stack.optimizer_bytes + 6 * owned) / (chip->memory_bandwidth * .7) +
-           (c->layout->zero == 3 ? 0 : 6 * (params - owned) / (chip->memory_bandwidth * .7));
+    double owned = params / (c->layout->zero >= 1 ? ls_plan_shards(c) : 1);
+    double moved = c->task->stack.optimizer_bytes - 4 * (4 - ls_plan_state_bytes(c->layout));
+    double rest = c->layout->zero == 3 ? 0 : 6 * (params - owned) / (chip->memory_bandwidth * .7);
+    if (c->layout->offload) return host_seconds(c, owned, moved) + rest;
+    return (owned * moved + 6 * owned) / (chip->memory_bandwidth * .7) + rest;
 }
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */

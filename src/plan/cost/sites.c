@@ -20,8 +20,7 @@ ls_plan_case ls_plan_case_at_site(const ls_plan_case *c, const ls_site *site, in
     out.site = site;
     out.far = NULL;
     out.micros = micros;
-    out.tp_inner = ls_plan_inner(site->node, 1, c->layout->tp);
-    out.dp_inner = ls_plan_inner(site->node, c->layout->tp, c->layout->context * c->layout->dp);
+    ls_plan_place(&out);
     return out;
 }
 

@@ -10,8 +10,17 @@
 
 #include "base/status.h"
 
+/* Who starts the kernels of a layer. */
+typedef enum ls_host { LS_HOST_OWN, LS_HOST_INTERPRETS, LS_HOST_COMPILES } ls_host;
+
 typedef struct ls_stack {
     const char *name, *what, *source;
+    const char *memory_source; /* of what it keeps */
+    /* What constants decide (plan/fitted): the fields that they fill are not in the table. */
+    ls_host host;              /* layer_host_seconds; LS_HOST_OWN: its own */
+    bool is_eager;             /* pass_factor: kernel by kernel */
+    bool hides_tp;             /* tp_hidden */
+    bool prefetches;           /* gather_hidden */
     bool flash;                /* attention keeps its scores on the chip and leaves out what the mask hides */
     bool dropout;              /* masks are made and kept */
     bool even_stages;          /* layers in equal numbers, where they can be */
@@ -32,24 +41,29 @@ typedef struct ls_stack {
     bool context_balanced;   /* chips that share a sequence have equal parts of the mask's triangle */
     double tp_hidden;        /* share of tensor-parallel collectives behind matmuls */
     double selective_share;  /* of a forward pass that selective recomputation repeats; −1: attention alone */
-    bool selective_alternates; /* selective recomputation repeats every other matmul and all passes instead */
-    bool micro_per_stage;      /* as many micro-batches as stages, unless it is told otherwise */
-    int usual_virtual;         /* virtual stages, unless it is told otherwise; 0: as many as can be */
-    double grad_bytes;         /* of a gradient as kept, in 16-bit training */
-    double reduce_bytes;       /* as sent */
-    bool reduce_whole;         /* all-reduce even where a shard would do (ZeRO 1) */
-    double optimizer_bytes;    /* moved for an element by its update */
-    double step_seconds;       /* of a step, whatever its size */
-    double contention;         /* share of hidden communication that slows matmuls down */
-    double fragment_share;     /* of activations, which the allocator wastes */
-    bool keeps_gathered;       /* with sequence parallelism: gathered inputs of matmuls, whole, for backward */
-    bool keeps_outputs;        /* what a stage sent, until its backward pass */
-    bool keeps_logits;         /* of all micro-batches, on the last of several stages */
-    bool whole_in_pipeline;    /* ZeRO 2 and 3 with several stages: weights and gradients stay whole in a step */
-    double logit_bytes;        /* of a logit with its copies, at the loss's worst moment */
-    double logit_bytes_split;  /* the same with a vocabulary that is divided (tp) */
-    double bucket_elems;       /* gradients that are copied into one message */
-    double shard_copy_bytes;   /* ZeRO 1 and up: of an element of the own shard, copied for its update */
+    bool selective_alternates;    /* selective recomputation repeats every other matmul and all passes instead */
+    bool micro_per_stage;         /* as many micro-batches as stages, unless it is told otherwise */
+    bool usual_sequence_parallel; /* with tensor parallelism, unless it is told otherwise */
+    int usual_virtual;            /* virtual stages, unless it is told otherwise; 0: as many as can be */
+    double grad_bytes;            /* of a gradient as kept, in 16-bit training */
+    double reduce_bytes;          /* as sent */
+    double grad_bytes_8bit;       /* both, where matmuls are in 8 bits; 0: the same */
+    bool inputs_8bit;             /* matmuls in 8 bits keep their inputs as such for backward */
+    bool reduce_whole;            /* all-reduce even where a shard would do (ZeRO 1) */
+    double optimizer_bytes;       /* moved for an element by its update */
+    double step_seconds;          /* of a step, whatever its size */
+    double contention;            /* share of hidden communication that slows matmuls down */
+    double fragment_share;        /* of activations, which the allocator wastes */
+    bool keeps_gathered;          /* with sequence parallelism: gathered inputs of matmuls, whole, for backward */
+    bool keeps_outputs;           /* what a stage sent, until its backward pass */
+    bool keeps_logits;            /* of all micro-batches, on the last of several stages */
+    bool weights_beside_shards;   /* ZeRO 3: shards of the weights in 16 bits too, beside those in fp32 */
+    bool hybrid;                  /* ZeRO 3 may shard among the chips of a node and keep copies between nodes */
+    bool whole_in_pipeline;       /* ZeRO 2 and 3 with several stages: weights and gradients stay whole in a step */
+    double logit_bytes;           /* of a logit with its copies, at the loss's worst moment */
+    double logit_bytes_split;     /* the same with a vocabulary that is divided (tp) */
+    double bucket_elems;          /* gradients that are copied into one message */
+    double shard_copy_bytes;      /* ZeRO 1 and up: of an element of the own shard, copied for its update */
 } ls_stack;
 
 /* "megatron", "megatron-2021", "fsdp", … LS_ERR_INPUT lists them. */

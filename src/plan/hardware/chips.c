@@ -1,79 +1,125 @@
 /* chips.c: accelerators and generic CPU cores, with where the figures come from.
  *
- * Peaks, memory and bandwidth are the makers' data sheets, dense rates. Shares are what large matmuls, passes and
- * attention reach in training; they were set from whole tables of measured runs together (docs/planner.md), one number
- * for a chip. A group of chips costs NCCL's buffers: 24 channels with a ring and a tree, about 5 MB each way. */
+ * Peaks, memory and bandwidth are the makers' data sheets, dense rates. What large matmuls, passes and attention reach
+ * of them in training is the same for all chips of a generation (plan/fitted), less where the power limit is lower; a
+ * chip of another maker has its own shares. A group of chips costs NCCL's buffers: 24 channels with a ring and a tree,
+ * about 5 MB each way. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/hardware/machine.h"
+#include "plan/fitted/fitted.h"
 
 #define GIB (1024.0 * 1024.0 * 1024.0)
 
-/* The fp32, fp16, bf16, fp8 columns; a chip without fp8 runs bf16. */
-#define RATES(f32, h16, f8) EACH((f32)*1e12, (h16)*1e12, (h16)*1e12, (f8)*1e12)
-#define EACH(f32, f16, b16, f8)                                                                                        \
-    { (f32), (f16), (b16), (f8) }
-#define SHARES(s, s8) EACH(s, s, s, s8)
+/* The fp32, fp16, bf16, fp8, mxfp8 columns; a chip without a type runs the one before. */
+#define EACH(f32, f16, b16, f8, m8)                                                                                    \
+    { (f32), (f16), (b16), (f8), (m8) }
+#define RATES(f32, h16, f8, m8) EACH((f32)*1e12, (h16)*1e12, (h16)*1e12, (f8)*1e12, (m8)*1e12)
 
-/* All of an ls_chip, in its order. */
-#define CHIP(...)                                                                                                      \
-    { __VA_ARGS__ }
+/* Of a generation whose shares are fitted: GiB, GB/s, its watts, those of its generation's largest for the same peak,
+ * GiB reserved. */
+#define GPU(chip_name, from, kind, gib, rates, processors, gb_s, watts, most_watts, reserved)                          \
+    {                                                                                                                  \
+        .name = chip_name, .source = from, .generation = LS_GENERATION_##kind, .memory_bytes = (gib)*GIB,              \
+        .peak_flops = rates, .units = (processors), .gemm_fill = 64, .memory_bandwidth = (gb_s)*1e9,                   \
+        .power_share = (double)(watts) / (most_watts), .launch_seconds = 2e-6, .reserved_bytes = (reserved)*GIB,       \
+        .group_bytes = .45 * GIB                                                                                       \
+    }
+/* Of AMD's: no measured run of training is in the tables, so matmuls are as their own measurements say. */
+#define AMD(chip_name, from, gib, rates, processors, gb_s)                                                             \
+    {                                                                                                                  \
+        .name = chip_name, .source = from, .memory_bytes = (gib)*GIB, .peak_flops = rates,                             \
+        .share = EACH(.50, .50, .50, .45, .45), .units = (processors), .gemm_fill = 64, .attention_share = .30,        \
+        .attention_back_share = .22, .memory_bandwidth = (gb_s)*1e9, .bandwidth_share = .80, .launch_seconds = 3e-6,   \
+        .reserved_bytes = 2.5 * GIB, .group_bytes = .45 * GIB                                                          \
+    }
+#define CPU(chip_name, from, rates, shares, attention_, back)                                                          \
+    {                                                                                                                  \
+        .name = chip_name, .source = from, .memory_bytes = 4 * GIB, .peak_flops = rates, .share = shares, .units = 1,  \
+        .gemm_fill = 8, .attention_share = (attention_), .attention_back_share = (back), .memory_bandwidth = 12e9,     \
+        .bandwidth_share = .80, .launch_seconds = 2e-6, .reserved_bytes = .02 * GIB, .is_cpu = true                    \
+    }
+
+/* What a chip has of its host: the link to it, and its part of the memory's bandwidth, at what programs reach of both.
+ */
+typedef enum host_kind { HOST_PCIE3, HOST_PCIE4, HOST_PCIE5, HOST_GRACE, HOST_SELF } host_kind;
+static const struct {
+    double link, bandwidth; /* GB/s */
+} hosts[] = {
+    [HOST_PCIE3] = {12, 22},   /* two sockets of 6 × DDR4-2666, 8 chips, 70 % */
+    [HOST_PCIE4] = {24, 36},   /* two of 8 × DDR4-3200 */
+    [HOST_PCIE5] = {48, 54},   /* two of 8 × DDR5-4800 */
+    [HOST_GRACE] = {380, 190}, /* NVLink-C2C; LPDDR5X of a Grace for two chips */
+    [HOST_SELF] = {10, 10},
+};
 
 typedef struct chip_row {
     const char *aliases; /* names as people write them, without anything but letters and digits */
     const char *inside, *between;
     int node;
+    host_kind host;
     ls_chip chip;
 } chip_row;
 
 static const chip_row rows[] = {
-    {"v100 v10032gb v100sxm v10032gbsxm v100sxm2 v100sxm3", "nvlink2", "hdr100", 8,
-     CHIP("V100-32GB-SXM", "NVIDIA V100 data sheet; DGX-2 user guide", 32 * GIB, EACH(15.7e12, 125e12, 0, 0),
-          EACH(.9, .92, .92, 0), 80, 64, .40, .35, 900e9, .90, 2e-6, 1.0 * GIB, .45 * GIB, false)},
-    {"a100 a10080gb a100sxm a10080gbsxm a10080gbsxm4 a100sxm480gb a10080", "nvlink3", "hdr", 8,
-     CHIP("A100-80GB-SXM", "NVIDIA A100 data sheet", 80 * GIB, RATES(19.5, 312, 0), SHARES(.81, 0), 108, 64, .50, .41,
-          2039e9, .82, 2e-6, 1.5 * GIB, .45 * GIB, false)},
-    {"a10040gb a10040gbsxm a10040gbsxm4 a10040", "nvlink3", "hdr", 8,
-     CHIP("A100-40GB-SXM", "NVIDIA A100 data sheet", 40 * GIB, RATES(19.5, 312, 0), SHARES(.81, 0), 108, 64, .50, .41,
-          1555e9, .82, 2e-6, 1.5 * GIB, .45 * GIB, false)},
-    {"a100pcie a10080gbpcie", "pcie4", "hdr100", 8,
-     CHIP("A100-80GB-PCIe", "NVIDIA A100 data sheet; 300 W instead of 400 W lowers the achieved rates", 80 * GIB,
-          RATES(19.5, 312, 0), SHARES(.68, 0), 108, 64, .43, .36, 1935e9, .82, 2e-6, 1.5 * GIB, .45 * GIB, false)},
-    {"a10040gbpcie", "pcie4", "hdr100", 8,
-     CHIP("A100-40GB-PCIe", "NVIDIA A100 data sheet; 250 W instead of 400 W lowers the achieved rates", 40 * GIB,
-          RATES(19.5, 312, 0), SHARES(.65, 0), 108, 64, .43, .36, 1555e9, .82, 2e-6, 1.5 * GIB, .45 * GIB, false)},
-    {"h100 h10080gb h100sxm h10080gbsxm h10080gbhbm3 h100sxm5", "nvlink4", "ndr", 8,
-     CHIP("H100-80GB-SXM", "NVIDIA H100 data sheet", 79.6 * GIB, RATES(67, 989, 1979), SHARES(.62, .60), 132, 64, .40,
-          .27, 3350e9, .82, 2e-6, 2.0 * GIB, .45 * GIB, false)},
-    {"h100pcie h10080gbpcie", "pcie5", "ndr", 8,
-     CHIP("H100-80GB-PCIe", "NVIDIA H100 data sheet; 350 W", 79.6 * GIB, RATES(51, 756, 1513), SHARES(.54, .52), 114,
-          64, .36, .25, 2000e9, .82, 2e-6, 2.0 * GIB, .45 * GIB, false)},
-    {"h10096gb h10096gbhbm2e h10096gbhbm2e500w", "nvlink4", "ndr", 8,
-     CHIP("H100-96GB-HBM2e-500W",
-          "torchtitan benchmarks: H100 with HBM2e, limited to 500 W; efficiencies fitted to its tables", 95 * GIB,
-          RATES(67, 989, 1979), SHARES(.475, .465), 132, 64, .38, .30, 2400e9, .82, 2e-6, 2.0 * GIB, .45 * GIB, false)},
-    {"h200 h200sxm h200141gb h200141gbsxm", "nvlink4", "ndr", 8,
-     CHIP("H200-141GB-SXM", "NVIDIA H200 data sheet", 140.4 * GIB, RATES(67, 989, 1979), SHARES(.62, .60), 132, 64, .40,
-          .27, 4800e9, .82, 2e-6, 2.0 * GIB, .45 * GIB, false)},
-    {"b200 b200180gb b200192gb b200sxm hgxb200", "nvlink5", "ndr", 8,
-     CHIP("B200-180GB", "NVIDIA HGX B200 data sheet; efficiencies of H100", 179 * GIB, RATES(75, 2250, 4500),
-          SHARES(.62, .60), 148, 64, .40, .27, 7700e9, .82, 2e-6, 2.5 * GIB, .45 * GIB, false)},
-    {"gb200 gb200nvl72 nvl72", "nvlink5", "ndr", 72,
-     CHIP("GB200-NVL72", "NVIDIA GB200 NVL72 data sheet; efficiencies of H100", 184 * GIB, RATES(80, 2500, 5000),
-          SHARES(.62, .60), 148, 64, .40, .27, 8000e9, .82, 2e-6, 2.5 * GIB, .45 * GIB, false)},
-    {"mi300x mi300x192gb mi300", "infinity-fabric", "ndr", 8,
-     CHIP("MI300X-192GB", "AMD MI300X data sheet; efficiency from published GEMM measurements", 191 * GIB,
-          RATES(163, 1307, 2615), SHARES(.50, .45), 304, 64, .30, .22, 5300e9, .80, 3e-6, 2.5 * GIB, .45 * GIB, false)},
-    {"cpuarm64 cpuarm64core arm64 neoverse graviton3 cpu", "shm", "100gbe", 64,
-     CHIP("CPU-ARM64-core", "Neoverse V1 core at 2.6 GHz: two 256-bit FMA units; matmuls measured with lockstep bench",
-          4 * GIB, EACH(83e9, 83e9, 333e9, 0), EACH(.80, .76, .66, 0), 1, 8, .60, .50, 12e9, .80, 2e-6, 0.02 * GIB, 0,
-          true)},
-    {"cpux8664 cpux8664core x8664 avx512 cpux86", "shm", "100gbe", 64,
-     CHIP("CPU-x86-64-core", "AVX-512 core at 2.7 GHz: two 512-bit FMA units; matmuls measured with lockstep bench",
-          4 * GIB, EACH(173e9, 173e9, 173e9, 0), EACH(.75, .70, .70, 0), 1, 8, .55, .45, 12e9, .80, 2e-6, 0.02 * GIB, 0,
-          true)},
+    {"v100 v10032gb v100sxm v10032gbsxm v100sxm2 v100sxm3", "nvlink2", "hdr100", 8, HOST_PCIE3,
+     GPU("V100-32GB-SXM", "NVIDIA V100 data sheet; DGX-2 user guide", VOLTA, 32, EACH(15.7e12, 125e12, 0, 0, 0), 80,
+         900, 300, 300, 1.0)},
+    {"a100 a10080gb a100sxm a10080gbsxm a10080gbsxm4 a100sxm480gb a10080", "nvlink3", "hdr", 8, HOST_PCIE4,
+     GPU("A100-80GB-SXM", "NVIDIA A100 data sheet", AMPERE, 80, RATES(19.5, 312, 0, 0), 108, 2039, 400, 400, 1.5)},
+    {"a10040gb a10040gbsxm a10040gbsxm4 a10040", "nvlink3", "hdr", 8, HOST_PCIE4,
+     GPU("A100-40GB-SXM", "NVIDIA A100 data sheet", AMPERE, 40, RATES(19.5, 312, 0, 0), 108, 1555, 400, 400, 1.5)},
+    {"a100pcie a10080gbpcie", "pcie4", "hdr100", 8, HOST_PCIE4,
+     GPU("A100-80GB-PCIe", "NVIDIA A100 data sheet; 300 W", AMPERE, 80, RATES(19.5, 312, 0, 0), 108, 1935, 300, 400,
+         1.5)},
+    {"a10040gbpcie", "pcie4", "hdr100", 8, HOST_PCIE4,
+     GPU("A100-40GB-PCIe", "NVIDIA A100 data sheet; 250 W", AMPERE, 40, RATES(19.5, 312, 0, 0), 108, 1555, 250, 400,
+         1.5)},
+    {"l40s l40s48gb", "pcie4", "hdr", 8, HOST_PCIE4,
+     GPU("L40S-48GB", "NVIDIA L40S data sheet; shares of Ampere", AMPERE, 44.5, RATES(91.6, 362, 733, 0), 142, 864, 350,
+         350, 1.0)},
+    {"rtx4090 4090 geforcertx4090 rtx409024gb", "pcie4", "25gbe", 8, HOST_PCIE4,
+     GPU("RTX-4090-24GB", "NVIDIA Ada architecture paper: rates with sums in fp32; shares of Ampere; no peer access",
+         AMPERE, 23.6, RATES(82.6, 165.2, 330.3, 0), 128, 1008, 450, 450, 1.0)},
+    {"h100 h10080gb h100sxm h10080gbsxm h10080gbhbm3 h100sxm5", "nvlink4", "ndr", 8, HOST_PCIE5,
+     GPU("H100-80GB-SXM", "NVIDIA H100 data sheet", HOPPER, 79.6, RATES(67, 989, 1979, 0), 132, 3350, 700, 700, 2.0)},
+    {"h100pcie h10080gbpcie", "pcie5", "ndr", 8, HOST_PCIE5,
+     GPU("H100-80GB-PCIe", "NVIDIA H100 data sheet; 350 W, with a lower peak", HOPPER, 79.6, RATES(51, 756, 1513, 0),
+         114, 2000, 350, 535, 2.0)},
+    {"h10096gb h10096gbhbm2e h10096gbhbm2e500w", "nvlink4", "ndr", 8, HOST_PCIE5,
+     GPU("H100-96GB-HBM2e-500W", "torchtitan benchmarks: H100 with HBM2e, limited to 500 W", HOPPER, 95,
+         RATES(67, 989, 1979, 0), 132, 2400, 500, 700, 2.0)},
+    {"h200 h200sxm h200141gb h200141gbsxm", "nvlink4", "ndr", 8, HOST_PCIE5,
+     GPU("H200-141GB-SXM", "NVIDIA H200 data sheet", HOPPER, 140.4, RATES(67, 989, 1979, 0), 132, 4800, 700, 700, 2.0)},
+    {"h20 h2096gb h20sxm", "nvlink4", "ndr", 8, HOST_PCIE5,
+     GPU("H20-96GB", "NVIDIA H20 product brief; its peak is within its power", HOPPER, 95.6, RATES(44, 148, 296, 0), 78,
+         4000, 700, 700, 2.0)},
+    {"b200 b200180gb b200192gb b200sxm hgxb200", "nvlink5", "ndr", 8, HOST_PCIE5,
+     GPU("B200-180GB", "NVIDIA HGX B200 data sheet", BLACKWELL, 179, RATES(75, 2250, 4500, 4500), 148, 7700, 1000, 1260,
+         2.5)},
+    {"gb200 gb200nvl72 nvl72", "nvlink5", "ndr", 72, HOST_GRACE,
+     GPU("GB200-NVL72", "NVIDIA GB200 NVL72 data sheet", BLACKWELL, 184, RATES(80, 2500, 5000, 5000), 148, 8000, 1200,
+         1400, 2.5)},
+    {"b300 b300288gb b300sxm hgxb300", "nvlink5", "xdr", 8, HOST_PCIE5,
+     GPU("B300-288GB", "NVIDIA HGX B300 data sheet", BLACKWELL, 268, RATES(75, 2250, 4500, 4500), 148, 8000, 1100, 1260,
+         2.5)},
+    {"gb300 gb300nvl72", "nvlink5", "xdr", 72, HOST_GRACE,
+     GPU("GB300-NVL72", "NVIDIA GB300 NVL72 data sheet", BLACKWELL, 276, RATES(80, 2500, 5000, 5000), 148, 8000, 1400,
+         1400, 2.5)},
+    {"mi300x mi300x192gb mi300", "infinity-fabric", "ndr", 8, HOST_PCIE5,
+     AMD("MI300X-192GB", "AMD MI300X data sheet; efficiency from published GEMM measurements", 191,
+         RATES(163, 1307, 2615, 0), 304, 5300)},
+    {"mi325x mi325x256gb mi325", "infinity-fabric", "ndr", 8, HOST_PCIE5,
+     AMD("MI325X-256GB", "AMD MI325X data sheet; shares of MI300X", 255, RATES(163, 1307, 2615, 0), 304, 6000)},
+    {"mi355x mi355x288gb mi355", "infinity-fabric4", "ndr", 8, HOST_PCIE5,
+     AMD("MI355X-288GB", "AMD MI355X data sheet; shares of MI300X", 287, RATES(157, 2517, 5033, 5033), 256, 8000)},
+    {"cpuarm64 cpuarm64core arm64 neoverse graviton3 cpu", "shm", "100gbe", 64, HOST_SELF,
+     CPU("CPU-ARM64-core", "Neoverse V1 core at 2.6 GHz: two 256-bit FMA units; matmuls measured with lockstep bench",
+         EACH(83e9, 83e9, 333e9, 0, 0), EACH(.80, .76, .66, 0, 0), .60, .50)},
+    {"cpux8664 cpux8664core x8664 avx512 cpux86", "shm", "100gbe", 64, HOST_SELF,
+     CPU("CPU-x86-64-core", "AVX-512 core at 2.7 GHz: two 512-bit FMA units; matmuls measured with lockstep bench",
+         EACH(173e9, 173e9, 173e9, 0, 0), EACH(.75, .70, .70, 0, 0), .55, .45)},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -127,10 +173,18 @@ static ls_status unknown(const char *name) {
                    name, list);
 }
 
+static ls_chip chip_of(const chip_row *row) {
+    ls_chip chip = row->chip;
+    chip.host_link = hosts[row->host].link * 1e9;
+    chip.host_bandwidth = hosts[row->host].bandwidth * 1e9;
+    ls_fitted_chip(ls_fitted_values(), &chip);
+    return chip;
+}
+
 ls_status ls_chip_find(const char *name, ls_chip *out) {
     const chip_row *row = find(name);
     if (!row) return unknown(name);
-    *out = row->chip;
+    *out = chip_of(row);
     return LS_OK;
 }
 
@@ -147,7 +201,7 @@ ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) 
     out->sites = 1;
     snprintf(out->name, sizeof out->name, "%s", row->chip.name);
     ls_site *site = &out->site[0];
-    site->chip = row->chip;
+    site->chip = chip_of(row);
     site->node = node > 0 ? node : row->node;
     site->chips = chips;
     LS_TRY(ls_link_find(row->inside, &site->inside));

@@ -13,6 +13,15 @@
 
 enum { LS_MACHINE_NAME_MAX = 48, LS_SITES_MAX = 2, LS_CHIPS_MAX = 1 << 20 };
 
+/* Chips of a generation reach the same shares of their peaks (plan/fitted); NONE: the chip has its own. */
+typedef enum ls_generation {
+    LS_GENERATION_NONE,
+    LS_GENERATION_VOLTA,
+    LS_GENERATION_AMPERE,
+    LS_GENERATION_HOPPER,
+    LS_GENERATION_BLACKWELL
+} ls_generation;
+
 typedef struct ls_chip {
     char name[LS_MACHINE_NAME_MAX];
     const char *source;               /* where the constants come from */
@@ -28,8 +37,19 @@ typedef struct ls_chip {
     double launch_seconds;   /* between two kernels on the chip */
     double reserved_bytes;   /* context and libraries: not for the program's arrays */
     double group_bytes;      /* of a group of chips that communicate: buffers of the library */
+    double host_link;        /* bytes per second to the host's memory, one direction, */
+    double host_bandwidth;   /* and of that memory, as its part of the node's */
     bool is_cpu;             /* the workers of this program */
+    ls_generation generation;
+    double power_share; /* of the watts of its generation's largest */
 } ls_chip;
+
+/* A chip without the type computes in the next one that it has. */
+static inline double ls_chip_peak(const ls_chip *chip, ls_plan_type type) {
+    for (int t = (int)type; t > LS_PLAN_FP32; t--)
+        if (chip->peak_flops[t] > 0) return chip->peak_flops[t];
+    return chip->peak_flops[LS_PLAN_FP32];
+}
 
 /* Of one chip, one direction. */
 typedef struct ls_link {
@@ -41,6 +61,7 @@ typedef struct ls_link {
     double latency_seconds; /* of a hop */
     int shared_by;          /* chips of a node that have one together, of which `bandwidth` is the part of each; 1: all
                                have it together (between sites); 0: each has its own */
+    bool is_network;        /* InfiniBand: its share is fitted */
 } ls_link;
 
 /* "400 Gb/s per node", "100 Gb/s per chip", "300 GB/s": a bandwidth of that many times the link's, as it was given. */

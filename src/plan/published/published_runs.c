@@ -1,10 +1,13 @@
 /* published_runs.c: from the fields of a row to a task and a layout. */
 #include "plan/published/published_runs.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "plan/cost/cost_case.h"
 #include "plan/published/csv.h"
 
@@ -237,6 +240,7 @@ static ls_status read_row(const source_row *r, ls_row *row) {
     if (l->dp == 0 || l->tp == 0 || l->pp == 0) reject(row, "its layout is not given");
     if (row->reason[0]) return LS_OK;
     if (row->free_zero) l->zero = l->dp > 1 ? 1 : 0;
+    if (!*text(r, "sequence_parallel")) l->sequence_parallel = l->tp > 1 && row->task.stack.usual_sequence_parallel;
     l->schedule = l->virtual_stages > 1 ? LS_SCHEDULE_INTERLEAVED : LS_SCHEDULE_1F1B;
     if (ls_plan_check(&row->task, l) != LS_OK) reject(row, ls_status_message());
     return LS_OK;
@@ -262,11 +266,49 @@ static ls_status read_rows(ls_csv *csv, ls_rows *out) {
     return status;
 }
 
-ls_status ls_rows_read(const char *path, ls_rows *out) {
+static ls_status read_file(const char *path, ls_rows *out) {
     ls_csv csv;
     *out = (ls_rows){0};
     LS_TRY(ls_csv_read(path, &csv));
     return read_rows(&csv, out);
+}
+
+/* Behind those that are there; takes the rows of `more`. */
+static ls_status join(ls_rows *out, ls_rows *more) {
+    ls_row *all = realloc(out->row, (out->count + more->count) * sizeof *all);
+    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", out->count + more->count);
+    out->row = all;
+    memcpy(all + out->count, more->row, more->count * sizeof *all);
+    out->count += more->count;
+    free(more->row);
+    *more = (ls_rows){0};
+    return LS_OK;
+}
+
+static int is_table(const struct dirent *entry) { return ls_ends_with(entry->d_name, ".csv"); }
+
+static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static ls_status read_folder(const char *path, ls_rows *out) {
+    struct dirent **entry;
+    int count = scandir(path, &entry, is_table, by_name);
+    if (count < 0) return ls_fail(LS_ERR_INPUT, "%s cannot be read: %s", path, strerror(errno));
+    ls_status status = count > 0 ? LS_OK : ls_fail(LS_ERR_INPUT, "%s has no file that ends in .csv", path);
+    for (int i = 0; i < count; i++) {
+        ls_rows more = {0};
+        if (status == LS_OK) status = read_file(ls_path_in(path, entry[i]->d_name).text, &more);
+        if (status == LS_OK) status = join(out, &more);
+        ls_rows_free(&more);
+        free(entry[i]);
+    }
+    free(entry);
+    if (status != LS_OK) ls_rows_free(out);
+    return status;
+}
+
+ls_status ls_rows_read(const char *path, ls_rows *out) {
+    *out = (ls_rows){0};
+    return ls_folder_exists(path) ? read_folder(path, out) : read_file(path, out);
 }
 
 ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out) {
@@ -319,12 +361,17 @@ typedef struct choice {
     ls_prediction best;
 } choice;
 
+/* Predicted memory is off by so much on average: what lacks less than that may have fitted. */
+static const double MEMORY_DOUBT = .08;
+
+static bool may_fit(const ls_prediction *p) { return p->memory_bytes <= (1 + MEMORY_DOUBT) * p->capacity_bytes; }
+
 static ls_status consider(const ls_row *row, const ls_knobs *layout, choice *c) {
     ls_prediction p;
     if (ls_plan_check(&row->task, layout) != LS_OK) return LS_OK;
     if (row->task.global_batch % ((size_t)layout->dp * layout->micro) != 0) return LS_OK;
     LS_TRY(ls_plan_predict(&row->task, layout, &p));
-    bool fits = ls_prediction_fits(&p), had = c->any && ls_prediction_fits(&c->best);
+    bool fits = may_fit(&p), had = c->any && may_fit(&c->best);
     bool better = !c->any || (fits && !had) ||
                   (fits == had && p.seconds < c->best.seconds); /* it has been run, so something did fit */
     if (better) *c = (choice){true, *layout, p};

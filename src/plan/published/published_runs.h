@@ -40,7 +40,8 @@ typedef struct ls_rows {
     ls_row *row;
 } ls_rows;
 
-/* LS_ERR_INPUT names the file, the line and the column. */
+/* A file, or all files of a folder that end in .csv, in the order of their names. LS_ERR_INPUT names the file, the line
+ * and the column. */
 ls_status ls_rows_read(const char *path, ls_rows *out);
 /* The same from memory; `name` is for messages. */
 ls_status ls_rows_parse(const char *name, const char *text, size_t bytes, ls_rows *out);

@@ -248,7 +248,7 @@ static void put_savings(ls_page *doc, const ls_memo_facts *f) {
 static void put_table(ls_page *doc, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
     const char *half = ls_plan_type_name(f->choice.layout.type == LS_PLAN_FP16 ? LS_PLAN_FP16 : LS_PLAN_BF16);
-    bool wide = f->task->stack.grad_bytes >= 4, sharded = f->gathers;
+    bool wide = ls_plan_grad_bytes(&f->task->stack, f->choice.layout.type) >= 4, sharded = f->gathers;
     double state = p->memory[LS_MEMORY_OPTIMIZER];
     ls_page_add_table(doc, "llrl", "data\ttype\ton the most loaded %s\treason", f->chip);
     ls_page_put(doc, "\nmatmuls\t%s\t\t%s of the step; 16-bit or fp8 operands are enough, the sums need fp32",

@@ -137,6 +137,29 @@ static void put_bands(ls_page *doc, const ls_memo_facts *f) {
     }
 }
 
+static void put_best_mfu(ls_page *doc, const ls_memo_facts *f) {
+    const char *type = ls_plan_type_name(f->choice.layout.type);
+    double mfu = ls_plan_mfu(f->task, &f->choice), best = ls_plan_best_mfu(f->task, f->choice.layout.type);
+    if (!(best > 0))
+        LS_TEXT(doc, "No measured run of %s in %s is known: nothing confirms the MFU of %s.", f->site->chip.name, type,
+                LS_PERCENT(mfu));
+    else if (mfu > best)
+        LS_TEXT(doc, "\1The MFU of %s is above the best ever measured\2 on %s in %s, %s: expect less than predicted.",
+                LS_PERCENT(mfu), f->site->chip.name, type, LS_PERCENT(best));
+}
+
+static void put_habits(ls_page *doc, const ls_memo_facts *f) {
+    const ls_plan_answer *a = f->answer;
+    for (int i = 0; i < a->habits; i++) {
+        double then = a->habit[i].best.prediction.seconds;
+        if (then > 0)
+            LS_ITEM(doc, "The answer hangs on the program: %s the best takes %s.", a->habit[i].what, LS_SECONDS(then));
+        else
+            LS_ITEM(doc, "The answer hangs on the program: %s nothing fits.", a->habit[i].what);
+    }
+    if (a->habits > 0) LS_ITEM(doc, "What %s keeps: %s.", f->task->stack.name, f->task->stack.memory_source);
+}
+
 void ls_memo_trust(ls_page *doc, const ls_memo_facts *f) {
     const double e = f->answer->error, s = f->choice.prediction.seconds;
     int near = f->fits ? f->answer->sensitivity.near : 0;
@@ -149,12 +172,14 @@ void ls_memo_trust(ls_page *doc, const ls_memo_facts *f) {
         ls_page_put(doc, " So expect \1%s to %s\2 per step, %s to %s tokens per second.", LS_SECONDS(s * (1 - e)),
                     LS_SECONDS(s * (1 + e)), LS_WHOLE(f->tokens_per_second / (1 + e)),
                     LS_WHOLE(f->tokens_per_second / (1 - e)));
+    if (f->fits) put_best_mfu(doc, f);
     put_bands(doc, f);
     if (near > 0)
         LS_TEXT(doc,
                 "%d of the runners-up %s within this margin of the best. Errors of similar layouts are correlated, so "
                 "the ranking is more reliable than the times, but measure the first two before a long run.",
                 near, near == 1 ? "is" : "are");
+    put_habits(doc, f);
     put_source(doc, f->site->chip.name, f->site->chip.source);
     if (ls_cluster_chips(&f->task->cluster) > 1) put_source(doc, f->site->inside.name, f->site->inside.source);
     if (f->nodes > 1) put_source(doc, f->site->between.name, f->site->between.source);

@@ -24,7 +24,7 @@ static void tensor_flow(const ls_memo_facts *f, const ls_plan_case *c, double la
     double forward = 2, backward = l->sequence_parallel ? 3 : 2, times = layers * c->micros;
     double again = l->recompute == LS_RECOMPUTE_FULL ? forward : 0, sums = forward + backward + again;
     /* Inputs of matmuls in 8 bits are gathered as such. */
-    double gathered = l->type == LS_PLAN_FP8 && l->sequence_parallel ? bytes / 2 : bytes;
+    double gathered = ls_plan_is_8bit(l->type) && l->sequence_parallel ? bytes / 2 : bytes;
     double one = ls_plan_collective_seconds(c, LS_ALL_REDUCE, l->tp, c->tp_inner, bytes);
     if (l->sequence_parallel)
         one = ls_plan_collective_seconds(c, LS_ALL_GATHER, l->tp, c->tp_inner, gathered) +
@@ -63,12 +63,29 @@ static void stage_flow(const ls_memo_facts *f, const ls_plan_case *c, const ls_p
     set_how(flow, "send and receive", "point to point");
 }
 
+/* ZeRO 3 among some of the replicas: the others have copies of each shard, whose gradients add up. */
+static void copies_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
+    const ls_knobs *l = c->layout;
+    int S = ls_plan_shards(c), copies = l->dp * l->context / S, inner = ls_plan_inner(f->site->node, l->tp * S, copies);
+    double grad = l->type == LS_PLAN_FP32 ? 4 : ls_plan_reduce_bytes(&c->task->stack, l->type);
+    if (copies < 2) return;
+    f->reduce_bytes = 2 * params * grad / S * (copies - 1) / copies;
+    flow->what = "hybrid sharding: gradients of shards and their copies";
+    flow->when = "once per step";
+    flow->bytes = f->reduce_bytes;
+    flow->link_seconds = f->choice.prediction.link_dp;
+    flow->seen = f->choice.prediction.link_dp - f->choice.prediction.hidden_dp;
+    set_link(f, flow, copies, inner);
+    set_how(flow, "all-reduce", ls_plan_collective_algorithm(c, copies, inner).text);
+}
+
 static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
     const ls_stack *stack = &c->task->stack;
     int D = l->dp * l->context;
+    if (f->gathers) copies_flow(f, c, params, flow);
     if (D < 2 || f->gathers) return;
-    double part = (D - 1.0) / D, grad = l->type == LS_PLAN_FP32 ? 4 : stack->reduce_bytes;
+    double part = (D - 1.0) / D, grad = l->type == LS_PLAN_FP32 ? 4 : ls_plan_reduce_bytes(stack, l->type);
     f->reduce_bytes = params * grad * part * (l->zero == 0 || stack->reduce_whole ? 2 : 1);
     if (f->reduces_often)
         f->reduce_bytes *= c->micros; /* no worker keeps a whole gradient from one micro-batch to the next */
@@ -86,18 +103,18 @@ static void replica_flow(ls_memo_facts *f, const ls_plan_case *c, double params,
 
 static void gather_flow(const ls_memo_facts *f, const ls_plan_case *c, double layers, ls_memo_flow *flow) {
     const ls_knobs *l = c->layout;
-    int D = l->dp * l->context;
+    int D = ls_plan_shards(c);
     if (D < 2 || !f->gathers) return;
     double params = ls_plan_layer_params(c), part = (D - 1.0) / D, times = layers * c->micros;
     double elem = l->type == LS_PLAN_FP32 ? 4 : l->gather_8bit ? 1 : 2;
-    double grad = l->pure_16bit || c->task->stack.reduce_bytes < 4 ? 2 : 4;
+    double grad = l->pure_16bit || ls_plan_reduce_bytes(&c->task->stack, l->type) < 4 ? 2 : 4;
     flow->what = "ZeRO 3: weights, all-gathered layer by layer, and their gradients";
     flow->when = "in every layer, for every micro-batch";
     flow->bytes = times * part * params * (2 * elem + grad);
     flow->link_seconds = times * (2 * ls_plan_gather_seconds(c, LS_ALL_GATHER, params * elem) +
                                   ls_plan_gather_seconds(c, LS_REDUCE_SCATTER, params * grad));
     flow->seen = f->choice.prediction.time[LS_TIME_GATHER];
-    set_link(f, flow, D, c->task->stack.flat_gather && D > f->site->node ? 1 : c->dp_inner);
+    set_link(f, flow, D, c->task->stack.flat_gather && D > f->site->node ? 1 : c->shard_inner);
     set_how(flow, "all-gather and reduce-scatter",
             c->task->stack.flat_gather ? ls_plan_ring_algorithm(c, D).text
                                        : ls_plan_collective_algorithm(c, D, c->dp_inner).text);
@@ -121,7 +138,7 @@ static void site_flow(const ls_memo_facts *f, const ls_plan_case *c, double para
         set_how(flow, "send and receive", "point to point, all over the one link");
         return;
     }
-    double grad = l->type == LS_PLAN_FP32 ? 4 : c->task->stack.reduce_bytes;
+    double grad = l->type == LS_PLAN_FP32 ? 4 : ls_plan_reduce_bytes(&c->task->stack, l->type);
     flow->what = "reduced gradients of each site, all chips together";
     flow->when = "once per step";
     flow->bytes = params * grad * chips / D;

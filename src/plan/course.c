@@ -1,0 +1,22 @@
+/* course.c: checkpoints and failures. */
+#include "plan/course.h"
+
+#include <math.h>
+
+double ls_course_seconds(const ls_course *c, double interval, double restart) {
+    double lost = ((interval + c->save_seconds) / 2 + restart) / c->mtbf_seconds;
+    return lost < 1 ? c->work_seconds * (1 + c->save_seconds / interval) / (1 - lost) : 0;
+}
+
+ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoint_bytes, double bytes_per_second,
+                       double restart_seconds) {
+    ls_course c = {.work_seconds = work_seconds, .mtbf_seconds = mtbf_seconds, .checkpoint_bytes = checkpoint_bytes};
+    double d = c.save_seconds = checkpoint_bytes / bytes_per_second, left = mtbf_seconds - restart_seconds - d / 2;
+    if (left <= 0) return c;
+    c.interval_seconds = sqrt(d * d + 2 * d * left) - d;
+    if (!(c.interval_seconds > 0)) return c;
+    c.seconds = ls_course_seconds(&c, c.interval_seconds, restart_seconds);
+    c.failures = c.seconds / mtbf_seconds;
+    c.goodput = c.seconds > 0 ? work_seconds / c.seconds : 0;
+    return c;
+}

@@ -1,0 +1,41 @@
+/* fit.h: the constants of plan/fitted from measured runs, and how well they do on runs that they have not seen.
+ *
+ * Least is the sum over groups (source_group: publisher and cluster) of the mean square of predicted/measured − 1, in
+ * units of 10 %, errors beyond that counted by their size and not their square (Huber), plus for each constant the
+ * square of its distance from the usual value, in units of SPREAD of it: a constant that no run speaks of stays where
+ * it was. Steps are Gauss and Newton's; knobs that rows leave open are chosen anew with each step's values. */
+#ifndef LS_PLAN_PUBLISHED_FIT_H
+#define LS_PLAN_PUBLISHED_FIT_H
+
+#include "plan/fitted/fitted.h"
+#include "plan/published/published_runs.h"
+
+enum { LS_FIT_NAME_MAX = 64 };
+
+/* Rows of a source_group, their errors with the constants of all rows, and with those of all others. */
+typedef struct ls_fit_group {
+    char name[LS_FIT_NAME_MAX];
+    size_t rows;
+    double within, out, out_bias; /* mean of |error|; mean of error */
+    double values[LS_FITTED_ALL];
+} ls_fit_group;
+
+typedef struct ls_fit {
+    double values[LS_FITTED_ALL];
+    size_t rows;                  /* with a time to compare with */
+    double within, groups_within; /* mean over rows; mean over groups */
+    double out, groups_out;       /* the same for rows and groups left out; 0 without */
+    int groups;
+    ls_fit_group *group;
+    double *error; /* of each row, of its group left out where that was done; 0: not used */
+} ls_fit;
+
+/* `fixed`: bits (1 << constant) of those that stay at their usual value, beside those that have a source. `leave_out`:
+ * fits once more without each group. LS_ERR_INPUT: no row has a time. */
+ls_status ls_fit_find(const ls_rows *rows, unsigned fixed, bool leave_out, ls_fit *out);
+void ls_fit_free(ls_fit *fit);
+
+/* A row as it is with these constants. */
+ls_row ls_fit_row(const ls_row *row, const double *values);
+
+#endif
