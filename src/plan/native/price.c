@@ -43,13 +43,28 @@ static double matmul_seconds(ls_price *p, ls_native_matmul key) {
     return at->seconds;
 }
 
+static bool gemm_ends(ls_device *device, const ls_gemm *g) {
+    ls_device *dry = price_of(device)->dry;
+    return dry && dry->ops->gemm_ends && dry->ops->gemm_ends(dry, g);
+}
+
+/* What a product does with its result costs the bytes that are read and written for it. */
+static double end_seconds(const ls_native_rates *r, const ls_gemm *g) {
+    double tensors = g->end == LS_GEMM_GELU         ? 1
+                     : g->end == LS_GEMM_GELU_GRAD  ? 2
+                     : g->end == LS_GEMM_GATED_GRAD ? 4
+                                                    : 0;
+    double bytes = tensors * (double)g->m * (double)g->n * (double)ls_dtype_bytes(g->dtype);
+    return bytes / r->copy_bytes_per_second;
+}
+
 static ls_status gemm(ls_device *device, const ls_gemm *g) {
     ls_price *p = price_of(device);
     size_t wide = g->form == LS_GEMM_NT ? g->n : g->form == LS_GEMM_NN ? g->k : g->m;
     bool of_head = p->vocabulary > 0 && wide == p->vocabulary;
     int slices = (g->slices > 1 ? g->slices : 1) + g->siblings + g->accumulate;
     ls_native_matmul key = {g->form, ls_native_type_of(g->dtype, g->unit), g->m, g->n, g->k, slices, 0};
-    p->seconds[of_head ? LS_PRICE_ENDS : LS_PRICE_MATMULS] += matmul_seconds(p, key);
+    p->seconds[of_head ? LS_PRICE_ENDS : LS_PRICE_MATMULS] += matmul_seconds(p, key) + end_seconds(p->rates, g);
     return LS_OK;
 }
 
@@ -227,6 +242,7 @@ static ls_status find_bad(ls_device *d, const ls_find_bad_call *c) {
 }
 
 static const ls_ops ops = {.gemm = gemm,
+                           .gemm_ends = gemm_ends,
                            .norm_forward = norm_forward,
                            .norm_backward = norm_backward,
                            .norm_params = norm_params,
@@ -266,12 +282,13 @@ static const ls_ops ops = {.gemm = gemm,
                            .hash = hash,
                            .find_bad = find_bad};
 
-void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary) {
+void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary, ls_device *dry) {
     *price = (ls_price){.device = {.name = "price", .calls = &price->calls, .ops = &ops}, .rates = rates};
     price->calls = ls_dry_calls;
     price->calls.copy = copy;
     price->calls.fill = fill;
     price->vocabulary = vocabulary;
+    price->dry = dry;
 }
 
 void ls_price_clear(ls_price *price) { memset(price->seconds, 0, sizeof price->seconds); }
