@@ -48,14 +48,18 @@ static bool gemm_ends(ls_device *device, const ls_gemm *g) {
     return dry && dry->ops->gemm_ends && dry->ops->gemm_ends(dry, g);
 }
 
-/* What a product does with its result costs the bytes that are read and written for it. */
+/* What a product does with its result, where that was not measured, costs what it costs by itself. */
 static double end_seconds(const ls_native_rates *r, const ls_gemm *g) {
-    double tensors = g->end == LS_GEMM_GELU         ? 1
-                     : g->end == LS_GEMM_GELU_GRAD  ? 2
-                     : g->end == LS_GEMM_GATED_GRAD ? 4
-                                                    : 0;
-    double bytes = tensors * (double)g->m * (double)g->n * (double)ls_dtype_bytes(g->dtype);
-    return bytes / r->copy_bytes_per_second;
+    double elems = (double)g->m * (double)g->n;
+    bool is_16 = g->dtype != LS_F32;
+    ls_native_pass whole = g->end == LS_GEMM_GELU ? LS_PASS_MATMUL_GELU : LS_PASS_MATMUL_GELU_GRAD;
+    if (g->end == LS_GEMM_END_NONE) return 0;
+    if (g->end != LS_GEMM_GATED_GRAD && ls_native_has_pass(r, whole, is_16))
+        return ls_native_pass_seconds(r, whole, is_16, elems);
+    bool gated = g->end == LS_GEMM_GATED_GRAD, forward = g->end == LS_GEMM_GELU || g->y;
+    double seconds = forward ? ls_native_pass_seconds(r, gated ? LS_PASS_GATED : LS_PASS_GELU, is_16, elems) : 0;
+    if (g->end == LS_GEMM_GELU) return seconds;
+    return seconds + ls_native_pass_seconds(r, gated ? LS_PASS_GATED_BACK : LS_PASS_GELU_BACK, is_16, elems);
 }
 
 static ls_status gemm(ls_device *device, const ls_gemm *g) {
