@@ -301,6 +301,12 @@ static ls_status add_step(ls_run_log *run, const ls_timeline *line) {
         busy[r] = (float)(w->busy * work_us / 1e3);
         wait[r] = (float)(((w->waiting + w->bubble) * work_us + finish_us(line, w)) / 1e3);
     }
+    for (size_t i = 0; i < line->kernels.lanes; i++) {
+        const ls_kernel_lane *lane = &line->kernels.lane[i];
+        if (i > 0 && line->kernels.lane[i - 1].worker == lane->worker) continue; /* the one that computes is first */
+        run->device.idle_us += lane->gaps_us;
+        run->device.traced_us += line->end_us - line->begin_us;
+    }
     return ls_run_log_add_usage(run, line->step, line->workers, (const float *[LS_USAGE_KINDS]){busy, wait});
 }
 

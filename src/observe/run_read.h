@@ -119,6 +119,8 @@ typedef struct ls_run_log_device {
     char gpu[LS_RUN_NAME_MAX], unit[LS_RUN_NAME_MAX], precision[LS_RUN_NAME_MAX];
     int gpus;            /* 0: not known */
     double peak_flops_s; /* that the unit reached on all of them; 0: not known */
+    /* Of the trace: time in which compute queues had nothing to do inside a step, and all time of those steps. */
+    double idle_us, traced_us;
 } ls_run_log_device;
 
 typedef struct ls_run_log_option {

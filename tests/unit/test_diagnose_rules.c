@@ -412,6 +412,25 @@ static void test_gpu_that_waits(void **state) {
     assert_null(strstr(d.gpu.action, "thread"));
 }
 
+/* A trace has the gaps themselves. */
+static void test_gpu_trace(void **state) {
+    (void)state;
+    on_gpu();
+    gpu_steps(40, 1);
+    run.device.traced_us = 1e5;
+    run.device.idle_us = 1e3;
+    diagnose();
+    assert_true(fabs(d.gpu.idle - .01) < 1e-9 && !d.gpu.lacks_work);
+    end(NULL);
+    begin(NULL);
+    on_gpu();
+    gpu_steps(40, 90);
+    run.device.traced_us = 1e5;
+    run.device.idle_us = 5e4;
+    diagnose();
+    assert_true(d.gpu.lacks_work);
+}
+
 /* What a CPU recorded, and what a run of before did, is not about a GPU. */
 static void test_no_gpu(void **state) {
     (void)state;
@@ -467,6 +486,7 @@ int main(void) {
         TEST(test_more_workers_than_recorded),
         TEST(test_gpu),
         TEST(test_gpu_that_waits),
+        TEST(test_gpu_trace),
         TEST(test_no_gpu),
         TEST(test_slow_gpu),
     };

@@ -153,7 +153,7 @@ static void test_fused_passes(void **state) {
     r->pass[LS_PASS_NORM_SUM][1][1] = 7;
     r->pass[LS_PASS_NORM][1][1] = 5;
     r->pass[LS_PASS_ADD][1][1] = 4;
-    ls_price_open(price, r, 0);
+    ls_price_open(price, r, 0, NULL);
     assert_int_equal(price->device.ops->norm_forward(&price->device, &call), LS_OK);
     assert_near(ls_price_sum(price), 7, 1e-9);
     call.branch = NULL;

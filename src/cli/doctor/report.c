@@ -61,10 +61,12 @@ static void print_device(const ls_run_log *run, const ls_gpu_usage *gpu) {
     }
     if (isfinite(gpu->waits)) {
         printf("  the host had started everything and waited for the GPU for %.0f %% of a step\n", 100 * gpu->waits);
-        if (gpu->action[0]) print_text("  ", gpu->action);
     } else {
         printf("  whether the GPU waited for the host was not recorded\n");
     }
+    if (isfinite(gpu->idle))
+        printf("  the GPU had nothing to do between its kernels for %.1f %% of a traced step\n", 100 * gpu->idle);
+    if (gpu->action[0]) print_text("  ", gpu->action);
 }
 
 static void print_run(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
@@ -247,11 +249,11 @@ static json_t *followed_json(const void *diagnosis, int i) {
 
 static json_t *device_json(const ls_run_log_device *device, const ls_gpu_usage *gpu) {
     double share = datasheet_share(device, gpu);
-    return json_pack("{s:s, s:i, s:s, s:s, s:f, s:o, s:o, s:o, s:o}", "gpu", device->gpu, "gpus", device->gpus,
+    return json_pack("{s:s, s:i, s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:o}", "gpu", device->gpu, "gpus", device->gpus,
                      "precision", device->precision, "matrix_unit", device->unit, "peak_flops_per_second",
                      device->peak_flops_s, "mfu", ls_cli_json_number(gpu->mfu), "mfu_of_datasheet",
-                     share > 0 ? json_real(share) : json_null(), "host_waits", ls_cli_json_number(gpu->waits), "action",
-                     text_json(gpu->action));
+                     share > 0 ? json_real(share) : json_null(), "host_waits", ls_cli_json_number(gpu->waits), "idle",
+                     ls_cli_json_number(gpu->idle), "action", text_json(gpu->action));
 }
 
 ls_status ls_doctor_print_json(const char *name, const ls_run_log *run, const ls_diagnosis *d) {

@@ -92,6 +92,38 @@ static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
     return LS_OK;
 }
 
+/* What a product with GELU, or its slope and GELU once more, at its end takes longer than one without; nothing where
+ * the GPU does not take it. */
+static ls_status measure_ends(ls_probe_gpu_bench *b) {
+    enum { K = 1024, N = 2048 };
+    static const ls_native_pass passes[] = {
+        [LS_GEMM_GELU] = LS_PASS_MATMUL_GELU, [LS_GEMM_GELU_GRAD] = LS_PASS_MATMUL_GELU_GRAD};
+    ls_native_rates *r = &b->out->rates;
+    const size_t *elems = r->sizes.pass;
+    matmul p = {.b = b};
+    ls_gemm *g = &p.call;
+    double plain, whole;
+    ls_operand_matmul(g, LS_GEMM_NT, elems[1] / N, N, K, 1, p.bounds);
+    g->dtype = g->c_dtype = LS_BF16;
+    g->unit = LS_UNIT_HGMMA;
+    g->a = b->at[2];
+    g->b = b->at[3];
+    g->c = b->at[4];
+    if (b->is_slow || !b->device->ops->gemm_ends) return LS_OK;
+    LS_TRY(ls_probe_gpu_time(b, multiply, &p, &plain));
+    for (int end = LS_GEMM_GELU; end <= LS_GEMM_GELU_GRAD; end++) {
+        double *seconds = r->pass[passes[end]][1];
+        g->end = (ls_gemm_end)end;
+        g->y = b->at[5];
+        g->pre = end == LS_GEMM_GELU_GRAD ? b->at[0] : NULL;
+        if (!b->device->ops->gemm_ends(b->device, g)) continue;
+        LS_TRY(ls_probe_gpu_time(b, multiply, &p, &whole));
+        seconds[1] = whole - plain > 1e-9 ? whole - plain : 1e-9;
+        seconds[0] = seconds[1] * (double)elems[0] / (double)elems[1];
+    }
+    return LS_OK;
+}
+
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 enum { HEADS = 16, POSITIONS = 1 << 18 }; /* heads of a sequence; tokens times heads of a call */
@@ -215,6 +247,7 @@ ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b) {
     LS_TRY(measure_layers(b, 0, F32));
     LS_TRY(measure_layers(b, 1, CHAIN));
     if (b->has_unit) LS_TRY(measure_layers(b, unit, UNIT));
+    if (b->has_unit) LS_TRY(measure_ends(b));
     LS_TRY(measure_heads(b, 0));
     LS_TRY(measure_heads(b, 1));
     if (b->has_unit) LS_TRY(measure_heads(b, unit));

@@ -211,7 +211,7 @@ ls_status ls_probe_pass_run(void *ctx) {
 bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu) {
     bool both = which <= LS_PASS_DROPOUT || which == LS_PASS_ADAMW || which == LS_PASS_SGD || which == LS_PASS_ADD;
     bool of_loss = which == LS_PASS_LOSS || which == LS_PASS_LOSS_GRAD;
-    if (which >= LS_PASS_FUSED && !is_gpu) return false;
+    if (which >= LS_PASS_MATMUL_GELU || (which >= LS_PASS_FUSED && !is_gpu)) return false;
     if (which == LS_PASS_CONVERT || which == LS_PASS_NORM_BACK_COPY || which == LS_PASS_RMS_BACK_COPY) return is_16;
     if (which == LS_PASS_NORM_SUM || which == LS_PASS_RMS_SUM) return true;
     return both || (is_gpu && of_loss) || !is_16;

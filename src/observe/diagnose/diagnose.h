@@ -89,6 +89,7 @@ typedef struct ls_gpu_usage {
     size_t steps;
     double mfu;      /* of the rate that the unit reached when it was measured */
     double waits;    /* share of a step in which the host had nothing more to start, and waited for the GPU */
+    double idle;     /* of a trace: share of a step in which it had nothing to do, between two kernels */
     bool lacks_work; /* the host hardly ever waits: starting kernels takes as long as the kernels */
     char action[LS_DIAGNOSE_LINE_MAX]; /* "": none */
 } ls_gpu_usage;

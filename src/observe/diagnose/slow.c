@@ -268,14 +268,14 @@ ls_status ls_diagnose_usage(ls_case *c) {
 /* ---- a GPU ------------------------------------------------------------------------------------------------------- */
 
 /* The host reads once a step, between backward and the update, and waits there for what it has started. Where it hardly
- * waits, the GPU was done with everything before the next kernel came. */
+ * waits, the GPU was done with everything before the next kernel came; a trace has the gaps themselves. */
 void ls_diagnose_gpu(ls_case *c) {
-    static const double SELDOM = .03;
+    static const double SELDOM = .03, OFTEN = .2;
     const ls_run_log *run = c->run;
     ls_gpu_usage *gpu = &c->out->gpu;
     double mfu = 0, waits = 0;
     size_t mfus = 0, timed = 0;
-    *gpu = (ls_gpu_usage){.mfu = (double)NAN, .waits = (double)NAN};
+    *gpu = (ls_gpu_usage){.mfu = (double)NAN, .waits = (double)NAN, .idle = (double)NAN};
     if (!run->device.is_gpu) return;
     for (size_t i = run->step_count > 2; i < run->step_count; i++) {
         const ls_run_log_step *s = &run->steps[i];
@@ -288,7 +288,8 @@ void ls_diagnose_gpu(ls_case *c) {
     gpu->steps = mfus > timed ? mfus : timed;
     if (mfus > 0) gpu->mfu = mfu / (double)mfus;
     if (timed > 0) gpu->waits = waits / (double)timed;
-    gpu->lacks_work = gpu->waits < SELDOM;
+    if (run->device.traced_us > 0) gpu->idle = run->device.idle_us / run->device.traced_us;
+    gpu->lacks_work = isfinite(gpu->idle) ? gpu->idle > OFTEN : gpu->waits < SELDOM;
     if (gpu->lacks_work)
         snprintf(gpu->action, sizeof gpu->action,
                  "the GPU waits for the host to start its kernels: give it more in each, with a larger --micro-batch "

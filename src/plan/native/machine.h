@@ -56,7 +56,10 @@ enum {
     X(LS_PASS_RMS_SUM, "rms_norm_sum")                                                                                 \
     X(LS_PASS_NORM_BACK_COPY, "layer_norm_backward_copy")                                                              \
     X(LS_PASS_RMS_BACK_COPY, "rms_norm_backward_copy")                                                                 \
-    X(LS_PASS_BIAS_GELU, "bias_gelu")
+    X(LS_PASS_BIAS_GELU, "bias_gelu")                                                                                  \
+    /* What a matmul that ends so takes longer. */                                                                     \
+    X(LS_PASS_MATMUL_GELU, "matmul_gelu")                                                                              \
+    X(LS_PASS_MATMUL_GELU_GRAD, "matmul_gelu_grad")
 
 typedef enum ls_native_pass {
 #define LS_NATIVE_PASS_ENUM(id, name) id,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/choose.h"
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/traffic/traffic.h"
@@ -188,17 +189,25 @@ static ls_status price_update(const ls_settings *settings, ls_partition *partiti
     return LS_OK;
 }
 
+static ls_status open_dry(const ls_native_machine *machine, ls_device **out) {
+    size_t align;
+    *out = NULL;
+    return machine->is_gpus ? ls_device_open_dry("cuda", &align, out) : LS_OK;
+}
+
 static ls_status price_stage(const step *st, const ls_layout *layout, ls_place_in_layout place, stage_price *out) {
     const ls_settings *settings = st->task->settings;
     ls_model *model = NULL;
     ls_partition *partition = NULL;
     ls_price *price = malloc(sizeof *price);
+    ls_device *dry = NULL;
     ls_status status;
     double slower;
     const ls_native_rates *rates = ls_native_rates_of(st->machine, ls_layout_workers(layout), &slower);
     if (!price) return ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
-    ls_price_open(price, rates, settings->shape.V / (size_t)layout->tp);
     ls_partition_setup setup = ls_trainer_setup(settings, layout, ls_layout_rank(layout, place));
+    LS_TRY_OUT(open_dry(st->machine, &dry));
+    ls_price_open(price, rates, settings->shape.V / (size_t)layout->tp, dry);
     LS_TRY_OUT(ls_model_create(&settings->shape, settings->slices, &model));
     LS_TRY_OUT(ls_partition_create(model, &price->device, &setup, &partition));
     LS_TRY_OUT(price_actions(partition, price, place.pp, slower, out));
@@ -206,6 +215,7 @@ static ls_status price_stage(const step *st, const ls_layout *layout, ls_place_i
 out:
     ls_partition_destroy(partition);
     ls_model_destroy(model);
+    ls_device_destroy(dry);
     free(price);
     return status;
 }

@@ -43,13 +43,32 @@ static double matmul_seconds(ls_price *p, ls_native_matmul key) {
     return at->seconds;
 }
 
+static bool gemm_ends(ls_device *device, const ls_gemm *g) {
+    ls_device *dry = price_of(device)->dry;
+    return dry && dry->ops->gemm_ends && dry->ops->gemm_ends(dry, g);
+}
+
+/* What a product does with its result, where that was not measured, costs what it costs by itself. */
+static double end_seconds(const ls_native_rates *r, const ls_gemm *g) {
+    double elems = (double)g->m * (double)g->n;
+    bool is_16 = g->dtype != LS_F32;
+    ls_native_pass whole = g->end == LS_GEMM_GELU ? LS_PASS_MATMUL_GELU : LS_PASS_MATMUL_GELU_GRAD;
+    if (g->end == LS_GEMM_END_NONE) return 0;
+    if (g->end != LS_GEMM_GATED_GRAD && ls_native_has_pass(r, whole, is_16))
+        return ls_native_pass_seconds(r, whole, is_16, elems);
+    bool gated = g->end == LS_GEMM_GATED_GRAD, forward = g->end == LS_GEMM_GELU || g->y;
+    double seconds = forward ? ls_native_pass_seconds(r, gated ? LS_PASS_GATED : LS_PASS_GELU, is_16, elems) : 0;
+    if (g->end == LS_GEMM_GELU) return seconds;
+    return seconds + ls_native_pass_seconds(r, gated ? LS_PASS_GATED_BACK : LS_PASS_GELU_BACK, is_16, elems);
+}
+
 static ls_status gemm(ls_device *device, const ls_gemm *g) {
     ls_price *p = price_of(device);
     size_t wide = g->form == LS_GEMM_NT ? g->n : g->form == LS_GEMM_NN ? g->k : g->m;
     bool of_head = p->vocabulary > 0 && wide == p->vocabulary;
     int slices = (g->slices > 1 ? g->slices : 1) + g->siblings + g->accumulate;
     ls_native_matmul key = {g->form, ls_native_type_of(g->dtype, g->unit), g->m, g->n, g->k, slices, 0};
-    p->seconds[of_head ? LS_PRICE_ENDS : LS_PRICE_MATMULS] += matmul_seconds(p, key);
+    p->seconds[of_head ? LS_PRICE_ENDS : LS_PRICE_MATMULS] += matmul_seconds(p, key) + end_seconds(p->rates, g);
     return LS_OK;
 }
 
@@ -229,7 +248,7 @@ static ls_status find_bad(ls_device *d, const ls_find_bad_call *c) {
 }
 
 static const ls_ops ops = {.gemm = gemm,
-                           .gemm_ends = ls_gemm_ends_never,
+                           .gemm_ends = gemm_ends,
                            .norm_forward = norm_forward,
                            .norm_backward = norm_backward,
                            .norm_params = norm_params,
@@ -269,12 +288,13 @@ static const ls_ops ops = {.gemm = gemm,
                            .hash = hash,
                            .find_bad = find_bad};
 
-void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary) {
+void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary, ls_device *dry) {
     *price = (ls_price){.device = {.name = "price", .calls = &price->calls, .ops = &ops}, .rates = rates};
     price->calls = ls_dry_calls;
     price->calls.copy = copy;
     price->calls.fill = fill;
     price->vocabulary = vocabulary;
+    price->dry = dry;
 }
 
 void ls_price_clear(ls_price *price) { memset(price->seconds, 0, sizeof price->seconds); }

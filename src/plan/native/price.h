@@ -23,12 +23,13 @@ typedef struct ls_price {
     ls_device device;
     ls_device_calls calls;
     const ls_native_rates *rates;           /* borrowed */
+    ls_device *dry;                         /* borrowed: a GPU without hardware, which knows what kernels do; or NULL */
     size_t vocabulary;                      /* matmuls of this width are those of the head */
     double seconds[LS_PRICE_KINDS];         /* since they were cleared */
     ls_native_matmul cache[LS_PRICE_CACHE]; /* they come again and again; seconds 0: nothing is here */
 } ls_price;
 
-void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary);
+void ls_price_open(ls_price *price, const ls_native_rates *rates, size_t vocabulary, ls_device *dry);
 void ls_price_clear(ls_price *price);
 double ls_price_sum(const ls_price *price);
 
