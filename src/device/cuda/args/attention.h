@@ -40,8 +40,8 @@ typedef struct ls_cuda_attention_part {
     size_t stat_stride;
 } ls_cuda_attention_part;
 
-/* blockIdx.x is a head (of queries or of keys), counted over the parts, blockIdx.y a sequence, blockIdx.z a tile: so the
- * longest tiles of all heads come first. Of dots and few: y, z and x. */
+/* blockIdx.x is a head (of queries or of keys), counted over the parts, blockIdx.y a sequence, blockIdx.z a tile: so
+ * the longest tiles of all heads come first. Of dots and few: y, z and x. */
 typedef struct ls_cuda_attention {
     const ls_cuda_attention_part *parts;
     int T, first_query, head_size, act;

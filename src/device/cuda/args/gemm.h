@@ -9,7 +9,7 @@ enum {
     LS_CUDA_GEMM_K = 16,      /* of a step: two steps of both operands are in shared memory */
     LS_CUDA_GEMM_SLICES = 64, /* as LS_GEMM_SLICES_MAX and LS_GEMM_SIBLINGS_MAX */
     LS_CUDA_GEMM_SIBLINGS = 12,
-    LS_CUDA_GEMM_BAND = 8, /* rows of tiles whose blocks run together, for the second cache */
+    LS_CUDA_GEMM_BAND = 8,          /* rows of tiles whose blocks run together, for the second cache */
     LS_CUDA_GEMM_FLAT_TOGETHER = 3, /* flat tiles on a multiprocessor: they hide each other's waits */
     LS_CUDA_GEMM_JOIN_THREADS = 256,
     LS_CUDA_GEMM_UNFOLD_THREADS = 256,
