@@ -53,7 +53,8 @@ static ls_status flat_rows(bench *b) {
     LS_TRY(row(b, "tree_sum/4/bf16", 4 * H + F, n, run_tree_sum, &(ls_tree_sum_call){b->c, half, LS_BF16, 4, n}));
     ls_count_call count = {(int64_t *)(void *)b->d, b->a, 1, LS_BF16, n};
     LS_TRY(row(b, "count/f32", F, n, run_count, &count));
-    LS_TRY(row(b, "square_sums/f32", F, n, run_square_sums, &(ls_square_sums_call){(int64_t *)(void *)b->d, &(ls_square_piece){b->a, n}, 1}));
+    LS_TRY(row(b, "square_sums/f32", F, n, run_square_sums,
+               &(ls_square_sums_call){(int64_t *)(void *)b->d, &(ls_square_piece){b->a, n}, 1}));
     ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 1, 1e-4f, 0.9f, 0.1f, 0.95f, 0.05f, 1, 1e-8f, 0.999f, 0, 0, false};
     ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 1, .rate = 1e-4f, .momentum = 0.9f};
     ls_update_call update = {.w = b->c, .moment = {b->c + n, b->c + 2 * n}, .g = b->a, .step = &adamw, .n = n};

@@ -15,9 +15,9 @@
  *      for what was enqueued.
  *   2. Nobody's tensor is touched before its `ready`, and its owner does not touch it again before all readers' and
  *      writers' `done`.
- *   3. Members that share a GPU tell of a signal only when it has happened. A GPU goes from process to process in slices
- *      of time, and a queue that awaits a counter uses up its process's: with eight workers on a GPU a collective took
- *      some 60 ms. So nothing that is enqueued there waits for another process.
+ *   3. Members that share a GPU tell of a signal only when it has happened. A GPU goes from process to process in
+ * slices of time, and a queue that awaits a counter uses up its process's: with eight workers on a GPU a collective
+ * took some 60 ms. So nothing that is enqueued there waits for another process.
  *   4. A worker that is gone does not signal. Hosts that wait for their device therefore look after the others
  *      meanwhile (ls_device_guest: tensors.c).
  *
@@ -79,7 +79,8 @@ ls_status ls_peers_send_start(ls_device *device, ls_comm *comm, int to, int tag,
 ls_status ls_peers_recv_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
                               ls_request **out);
 
-/* Gives the request what its steps need, marks what the device was asked for until now, and launches it. `request` is released where it fails. */
+/* Gives the request what its steps need, marks what the device was asked for until now, and launches it. `request` is
+ * released where it fails. */
 ls_status ls_peers_launch(ls_device *device, ls_request *request, ls_request **out);
 
 /* ---- sum.c ------------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
  *     stream   ─ begin ─[ kernel ]─ end ─ begin ─[ kernel ]─ end ─ …       an event before and one after each
  *
  * The pairs are a ring of bounded size. They are read in the order in which they were begun, when their work is over:
- * while the host waits for the device, at the end of each step, and when the ring is full. Each becomes a span of its queue's lane:
+ * while the host waits for the device, at the end of each step, and when the ring is full. Each becomes a span of its
+ * queue's lane:
  *
  *     category   "gpu " and the kind: products, attention, norms, loss, optimizer, elementwise, conversion,
  *                communication, copies, waiting

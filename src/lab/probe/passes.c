@@ -177,8 +177,8 @@ static ls_status run_flat(const passes *p) {
                                                         .step = is_adamw ? &adamw : &sgd,
                                                         .n = p->elems});
     case LS_PASS_SQUARES:
-        return ops->square_sums(p->device, &(ls_square_sums_call){(int64_t *)(void *)p->at[4],
-                                                                  &(ls_square_piece){p->at[0], p->elems}, 1});
+        return ops->square_sums(
+            p->device, &(ls_square_sums_call){(int64_t *)(void *)p->at[4], &(ls_square_piece){p->at[0], p->elems}, 1});
     case LS_PASS_ADD: return ops->add(p->device, &(ls_add_call){p->at[2], p->at[0], p->at[1], p->act, p->elems});
     case LS_PASS_SET: return ops->set(p->device, &(ls_set_call){p->at[2], -0.0F, p->elems});
     case LS_PASS_CONVERT:

@@ -134,7 +134,7 @@ typedef struct ls_diagnosis {
     char missing[LS_MISSING_MAX][LS_DIAGNOSE_LINE_MAX]; /* what was not recorded, and which option records it */
     int missing_count;
     ls_usage usage;
-    ls_gpu_usage gpu;                               /* steps 0: not a run on GPUs, or nothing was recorded */
+    ls_gpu_usage gpu; /* steps 0: not a run on GPUs, or nothing was recorded */
     ls_utilisation use;
     long long first_step, last_step, planned_steps; /* LS_RUN_NONE: not known */
     size_t steps;

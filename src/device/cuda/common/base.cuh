@@ -20,6 +20,8 @@
 /* One of which a multiprocessor should have room for so many blocks. */
 #define LS_KERNEL_MANY(name, type, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
+/* Before Hopper the compiler needs some registers more. */
+#define LS_BEFORE_HOPPER (__CUDA_ARCH__ < 900)
 /* Shared memory whose size the launch gives. */
 #define LS_SHARED(type, name)                 \
     extern __shared__ float4 ls_shared_memory[]; \
@@ -32,6 +34,7 @@
 #define LS_NO_UNROLL _Pragma("unroll 1")
 #else
 #define LS_KERNEL_ALONE(name, type, threads) LS_KERNEL(name, type, threads)
+#define LS_BEFORE_HOPPER 0
 #define LS_KERNEL_MANY(name, type, threads, blocks) LS_KERNEL(name, type, threads)
 #define LS_UNROLL
 #define LS_UNROLL_2

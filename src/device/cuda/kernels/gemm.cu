@@ -14,7 +14,7 @@ template <class S, bool A_VECTOR = true> LS_DEVICE void gemm_tn(const ls_cuda_ge
 
 LS_KERNEL_ALONE(gemm_nn_large, ls_cuda_gemm, large::THREADS) { gemm_nn<large>(a); }
 LS_KERNEL_ALONE(gemm_nn_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nn<narrow>(a); }
-LS_KERNEL_MANY(gemm_nn_flat, ls_cuda_gemm, flat::THREADS, LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_nn<flat>(a); }
+LS_KERNEL_MANY(gemm_nn_flat, ls_cuda_gemm, flat::THREADS, LS_BEFORE_HOPPER ? 2 : LS_CUDA_GEMM_FLAT_TOGETHER) { gemm_nn<flat>(a); }
 LS_KERNEL_ALONE(gemm_nn_small, ls_cuda_gemm, small::THREADS) { gemm_nn<small>(a); }
 LS_KERNEL_ALONE(gemm_nt_large, ls_cuda_gemm, large::THREADS) { gemm_nt<large>(a); }
 LS_KERNEL_ALONE(gemm_nt_narrow, ls_cuda_gemm, narrow::THREADS) { gemm_nt<narrow>(a); }

@@ -221,7 +221,7 @@ LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned ste
 /* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
 LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
                             float sum) {
-    enum { LOADS = 16 };
+    enum { LOADS = LS_BEFORE_HOPPER ? 8 : 16 };
     const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
     unsigned i = begin + threadIdx.x % 16;
     if (i + 16 * (LOADS - 1) < to) {
