@@ -74,7 +74,7 @@ static void test_defaults_are_of_the_command(void **state) {
     assert_string_equal(ls_option_words_of(LS_OPT_tp, LS_COMMAND_PLAN).without, "searched");
     assert_string_equal(ls_option_words_of(LS_OPT_precision, LS_COMMAND_TRAIN).without, "fp32");
     assert_choices(LS_OPT_precision, LS_COMMAND_TRAIN, "fp32, bf16 or fp16");
-    assert_choices(LS_OPT_precision, LS_COMMAND_PLAN, "fp32, bf16, fp16 or fp8");
+    assert_choices(LS_OPT_precision, LS_COMMAND_PLAN, "fp32, bf16, fp16, fp8 or mxfp8");
     assert_string_equal(ls_option_words_of(LS_OPT_steps, LS_COMMAND_VERIFY).without,
                         "10; 3 with --quick, 40 with --order");
     assert_string_equal(ls_option_words_of(LS_OPT_log_level, LS_COMMAND_DEMO).without, "error");
