@@ -477,7 +477,9 @@ static void test_round_trip(void **state) {
         char *text = json_dumps(json, JSON_COMPACT);
         assert_non_null(text);
         ls_layout back = make(text);
-        assert_memory_equal(&back, &layout, sizeof layout);
+        assert_true(ls_knobs_equal(&back.knobs, &layout.knobs)); /* there are bytes between knobs */
+        assert_memory_equal(back.share, layout.share, sizeof layout.share);
+        assert_memory_equal(back.chunk_first, layout.chunk_first, sizeof layout.chunk_first);
         free(text);
         json_decref(json);
     }
