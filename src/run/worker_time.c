@@ -98,8 +98,9 @@ void ls_worker_time_end(ls_worker_time *time) {
 static int64_t in_us(uint64_t ns) { return (int64_t)(ns / 1000 < half_max ? ns / 1000 : half_max); }
 
 void ls_worker_time_give(ls_worker_time *time, int64_t *words) {
+    if (!time->world) return; /* there are no words */
     memset(words, 0, ls_worker_time_words(time) * sizeof *words);
-    if (!time->world || time->since_ns == 0) return;
+    if (time->since_ns == 0) return;
     count(time);
     int64_t *mine = words + ls_world_rank(time->world) * LS_TRAFFIC_TIME_NUMBERS;
     for (int k = 0; k < LS_WORKER_TIMES; k++) mine[k / 2] |= in_us(time->left_ns[k]) << (k % 2 ? 0 : 32);
