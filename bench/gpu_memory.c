@@ -184,6 +184,13 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
     LS_TRY(row(b, name, 3 * F + e, n, run_norm_backward, &call));
     snprintf(name, sizeof name, "%s_norm_params/%s", kind, end);
     LS_TRY(row(b, name, F + e, n, run_norm_params, &call));
+    if (is_half) {
+        call.params = call.remake = true, call.branch = call.dy, call.sum = b->c;
+        call.dx_copy = b->h + 2 * n, call.dx_sums = call.dw + 4 * columns, call.y = b->h + 3 * n;
+        snprintf(name, sizeof name, "%s_norm_backward_whole/%s", kind, end);
+        LS_TRY(row(b, name, 3 * F + 4 * e, n, run_norm_backward, &call));
+        call.params = call.remake = false, call.branch = NULL, call.dx_copy = NULL, call.y = b->c;
+    }
     if (columns != C) return LS_OK;
     call.add = false;
     snprintf(name, sizeof name, "%s_norm_backward/%s", kind, end);

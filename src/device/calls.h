@@ -220,7 +220,8 @@ ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 
 /* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd
- * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. */
+ * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. Backward does more
+ * where it is told to, with the bits of one operation after another. */
 typedef struct ls_norm_call {
     size_t rows, C;
     bool rms;     /* RMS norm: without b, db and mean; else layer norm */
@@ -228,8 +229,8 @@ typedef struct ls_norm_call {
     float eps;
     const float *x;
     size_t x_stride;
-    const void *branch; /* forward: [rows][C] of type act, as x: sum = x + branch is normalised; NULL: x is */
-    float *sum;         /* [rows][C], with a branch */
+    const void *branch; /* [rows][C] of type act, as x: sum = x + branch is normalised; NULL: x is; not in params */
+    float *sum;         /* [rows][C], with a branch; of backward: room for it, whatever is left there */
     const float *w, *b;
     void *y;
     size_t y_stride;
@@ -241,6 +242,8 @@ typedef struct ls_norm_call {
     void *dx_copy;  /* backward: [rows][C] of a 16-bit act, as dx: gets dx, rounded; NULL: none */
     bool add;       /* backward: dx = dx + the gradient, with one addition */
     bool remake;    /* backward: y once more too */
+    bool params;    /* backward: what params makes, too */
+    float *dx_sums; /* with params and dx_copy: [slices][C] the gradient of a bias whose dy is dx_copy; NULL: none */
     float *dw, *db; /* [slices][C] */
     const ls_token_groups *groups;
 } ls_norm_call;

@@ -121,8 +121,9 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     if (nn->nsteps == 0) return LS_OK;
     LS_TRY(ls_nn_grad_matrix(nn, table, scratch->logits, nn->own.vocabulary, dz_stride(nn), norm, nn->shape->C));
     LS_TRY(ls_nn_project_vocabulary(nn, scratch->dnorm, scratch->logits, dz_stride(nn), table));
-    LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
-    return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, NULL);
+    ls_nn_norm_more more = {.b = norm_b, .params = ls_nn_norm_is_whole(nn)};
+    if (!more.params) LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
+    return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, &more);
 }
 
 const ls_block_kind ls_block_head = {

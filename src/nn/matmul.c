@@ -325,20 +325,47 @@ ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const
     return LS_OK;
 }
 
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x,
-                              const ls_param *w, const ls_nn_norm_more *more) {
+/* The rows of a step, and its gradients of parameters. */
+static ls_status norm_backward_step(const ls_nn *nn, const ls_grad_step *step, ls_norm_call call, ls_param *w,
+                                    const ls_nn_norm_more *more) {
+    ls_param *const params[] = {w, more->b, more->bias};
+    float **const grads[] = {&call.dw, &call.db, &call.dx_sums};
+    size_t first = step->first * nn->stream_T, at = first * call.C;
+    stream_sums sums;
+    stream_sums_of(nn, step, &sums);
+    call.rows = (step->end - step->first) * nn->stream_T;
+    call.x += at;
+    call.mean += first;
+    call.rstd += first;
+    call.dx += at;
+    call.dy = ls_nn_from(nn, call.dy, at);
+    if (call.branch) call.branch = ls_nn_from(nn, call.branch, at), call.sum += at;
+    if (call.dx_copy) call.dx_copy = ls_nn_at(nn, call.dx_copy, at);
+    if (call.y) call.y = ls_nn_at(nn, call.y, at);
+    call.params = true;
+    call.groups = &sums.groups;
+    for (int i = 0; i < 3; i++)
+        if (params[i]) *grads[i] = params[i]->grad.slot[step->at] + sums.first_row * call.C;
+    LS_TRY(nn->ops->norm_backward(nn->device, &call));
+    for (int i = 0; i < 3; i++)
+        if (params[i]) LS_TRY(ls_nn_grad_end(nn, params[i], &params[i]->grad, step, (size_t)nn->S * call.C));
+    return LS_OK;
+}
+
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x, ls_param *w,
+                              const ls_nn_norm_more *more) {
     ls_norm_call call = norm_call(nn, x, stats, w);
     call.dy = dy;
-    call.dy_stride = call.C;
     call.dx = dx;
-    call.dx_stride = call.C;
-    if (more) {
-        call.add = true;
-        call.dx_copy = more->copy;
-        call.remake = more->y != NULL;
-        call.y = more->y;
-        call.y_stride = call.C;
-        call.b = more->b ? more->b->w : NULL;
-    }
-    return nn->ops->norm_backward(nn->device, &call);
+    call.dy_stride = call.dx_stride = call.y_stride = call.C;
+    call.add = more->add;
+    call.dx_copy = more->copy;
+    call.remake = more->y != NULL;
+    call.y = more->y;
+    call.b = more->b ? more->b->w : NULL;
+    if (!more->params) return nn->ops->norm_backward(nn->device, &call);
+    call.branch = more->branch;
+    call.sum = more->sum;
+    for (int i = 0; i < nn->nsteps; i++) LS_TRY(norm_backward_step(nn, &nn->steps[i], call, w, more));
+    return LS_OK;
 }

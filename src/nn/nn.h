@@ -251,14 +251,23 @@ ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, con
 /* The same of sum = x + branch, in one pass over memory. */
 ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch, float *sum,
                          const ls_param *w, const ls_param *b);
-/* dx from dy; dx is neither dy nor x. With `more`: dx is added to, and more. */
+/* dx from dy; dx is neither dy nor x. With `add`: dx is added to. And more, in one pass where the device has it. */
 typedef struct ls_nn_norm_more {
+    bool add;
     void *copy; /* dx, rounded to the policy's 16-bit type; NULL: none */
     void *y;    /* what the norm gave, once more; NULL: not needed */
-    const ls_param *b;
+    ls_param *b;
+    bool params; /* the gradients of w and b */
+    /* With params: what was normalised is x + branch, `sum` is room for it; and the gradient of a bias of the stream,
+     * from copy. NULL: none. */
+    const void *branch;
+    float *sum;
+    ls_param *bias;
 } ls_nn_norm_more;
-ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x,
-                              const ls_param *w, const ls_nn_norm_more *more);
+ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x, ls_param *w,
+                              const ls_nn_norm_more *more);
+/* Whether backward of a norm should make the gradients of its parameters, too: their chains are short. */
+static inline bool ls_nn_norm_is_whole(const ls_nn *nn) { return nn->policy.unit == LS_UNIT_HGMMA; }
 /* The gradients of w and b. */
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);
 

@@ -89,17 +89,17 @@ typedef struct half_grads {
 
 /* Of what follows the body, and of the bias in front of it. */
 static ls_status outer_weights(const ls_nn *nn, const ls_half *half, const half_grads *g) {
-    if (half->out_b) LS_TRY(ls_nn_grad_stream_bias(nn, half->out_b, g->branch));
+    if (half->out_b && !half->has_bias) LS_TRY(ls_nn_grad_stream_bias(nn, half->out_b, g->branch));
     LS_TRY(
         ls_nn_grad_matrix(nn, half->out_w, half->inner, half->inner_width, half->inner_width, g->rows, nn->shape->C));
     return half->in_b ? ls_nn_grad_bias(nn, half->in_b, g->dwide) : LS_OK;
 }
 
-/* Of the norm, and of the projection behind it, which reads `norm`. */
+/* Of the projection behind the norm, which reads `norm`; and of the norm, unless its backward has made them. */
 static ls_status inner_weights(const ls_nn *nn, const ls_half *half, const half_grads *g, const float *x,
-                               const void *norm) {
+                               const void *norm, bool is_whole) {
     LS_TRY(ls_nn_grad_matrix(nn, half->in_w, g->dwide, half->in_width, half->in_width, norm, nn->shape->C));
-    return ls_nn_norm_params(nn, g->dnorm, half->stats, x, half->norm_w, half->norm_b);
+    return is_whole ? LS_OK : ls_nn_norm_params(nn, g->dnorm, half->stats, x, half->norm_w, half->norm_b);
 }
 
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
@@ -121,17 +121,21 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_h
     if (phase != LS_BACKWARD_INPUT) LS_TRY(outer_weights(nn, half, &g));
     if (phase == LS_BACKWARD_WEIGHTS) {
         LS_TRY(ls_half_norm(nn, half, x, &norm));
-        return inner_weights(nn, half, &g, x, norm);
+        return inner_weights(nn, half, &g, x, norm, false);
     }
     /* The gradient of the branch is not needed any more: d changes, and that of the half before may lie in its place.
      * What the norm gave is made again in the same pass. */
-    ls_nn_norm_more more = {.y = both ? nn->scratch.norm : NULL, .b = half->norm_b};
+    bool whole = both && ls_nn_norm_is_whole(nn);
+    ls_nn_norm_more more = {.add = true, .y = both ? nn->scratch.norm : NULL, .b = half->norm_b, .params = whole};
+    if (half->start) more.branch = before->branch, more.sum = nn->scratch.middle;
     if (before && ls_policy_is_16(&nn->policy) && nn->dropout.p == 0) {
         more.copy = both ? nn->scratch.branch : before->kept->branch;
+        more.bias = whole ? before->out_b : NULL;
         before->is_rounded = true;
+        before->has_bias = whole;
     }
-    LS_TRY(ls_nn_norm_backward(nn, d, g.dnorm, half->stats, x, half->norm_w, &more));
+    LS_TRY(ls_nn_norm_backward(nn, d, g.dnorm, half->stats, half->start ? half->start : x, half->norm_w, &more));
     if (!both) return LS_OK;
     LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, &norm));
-    return inner_weights(nn, half, &g, x, norm);
+    return inner_weights(nn, half, &g, x, norm, whole);
 }

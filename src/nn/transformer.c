@@ -199,7 +199,10 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
-    LS_TRY(remake_middle(nn, &attention, x));
+    if (phase == LS_BACKWARD_BOTH && ls_nn_norm_is_whole(nn) && nn->dropout.p == 0)
+        mlp.start = x;
+    else
+        LS_TRY(remake_middle(nn, &attention, x));
     LS_TRY(ls_half_backward(block, nn, &mlp, &attention, middle_of(block, nn), d, phase));
     return ls_half_backward(block, nn, &attention, NULL, x, d, phase);
 }

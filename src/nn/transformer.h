@@ -21,9 +21,13 @@ struct ls_half {
     void *inner;     /* [rows][inner_width] what the second projection reads */
     size_t inner_width;
     void *branch; /* [stream][C] what it gives, to be added to the stream */
-    void *dwide;  /* gradient of what the first projection gives */
+    /* Backward: what it reads is this and, on top of it, what the half before it gave, to be added up on the way; NULL:
+     * that has been done. */
+    const float *start;
+    void *dwide; /* gradient of what the first projection gives */
     const ls_kept_half *kept;
-    bool is_rounded; /* backward: the gradient of the branch lies rounded where it belongs */
+    bool is_rounded; /* backward: the gradient of the branch lies rounded where it belongs … */
+    bool has_bias;   /* … and that of out_b is made from it */
 
     /* inner from `norm`, what the norm gives for all rows. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);

@@ -1,5 +1,6 @@
 /* test_ops_fused.c: what an operation may do beside its own work has the bits of the operations one after another, on
- * every device: a residual in front of a norm; behind its gradient a rounded copy, and what it gave. */
+ * every device: a residual in front of a norm; behind its gradient a rounded copy, what it gave, and the gradients of
+ * its parameters and of a bias. */
 #include "halves.h"
 
 enum { FIRST = 0, SECOND = 1 }; /* the ways to compute the same */
@@ -74,9 +75,95 @@ static void all_norms(void) {
         }
 }
 
+/* ---- with the gradients of parameters ---------------------------------------------------------------------------- */
+
+typedef struct whole_case {
+    size_t sequences, T, C, block;
+    int slices;
+    bool rms, accumulate, has_all; /* the latter: residual, copy, output and bias, too */
+    size_t shift;                  /* of dx, from where wide accesses could be used */
+} whole_case;
+
+static void check_whole(const whole_case *w, ls_dtype type) {
+    const size_t rows = w->sequences * w->T, C = w->C, n = rows * C, sums = (size_t)w->slices * C;
+    const size_t one[2] = {0, w->sequences}, three[4] = {0, w->sequences / 2, w->sequences - 1, w->sequences};
+    /* Slices that differ from each other, the second without tokens. */
+    const size_t tokens[4] = {0, w->T / 3, w->T / 3, w->T};
+    ls_token_groups groups = {.T = w->T, .slices = w->slices, .block = w->block, .accumulate = w->accumulate};
+    groups.groups = w->accumulate ? 1 : 3, groups.bounds = w->accumulate ? one : three;
+    if (w->slices == 3) groups.tokens = tokens;
+    twin x = make(n), weight = make(C), bias = make(C), wide = make(n), dy = make(n), branch = make(n),
+         mean = make(rows), rstd = make(rows), sum = make(n), room = make(n), dx[2], copy[2], y[2], dw[2], db[2],
+         dbias[2];
+    dx[FIRST] = make_shifted(n, w->shift), dx[SECOND] = make(n);
+    ok(ls_device_copy_in(device, dx[SECOND].dev, dx[FIRST].ref, n * sizeof(float)));
+    make_two(copy, n), make_two(y, n), make_two(dw, sums), make_two(db, sums), make_two(dbias, sums);
+    ok(ops->convert(device, &(ls_convert_call){dy.dev, type, wide.dev, LS_F32, n}));
+    ok(ls_device_copy_in(device, wide.dev, x.ref, n * sizeof(float)));
+    ok(ops->convert(device, &(ls_convert_call){branch.dev, type, wide.dev, LS_F32, n}));
+    if (w->has_all) ok(ops->add(device, &(ls_add_call){sum.dev, x.dev, branch.dev, type, n}));
+    for (int way = SECOND; way >= FIRST; way--) {
+        ls_norm_call call = {
+            .rows = rows, .C = C, .rms = w->rms, .act = type, .eps = 1e-5f, .x_stride = C, .add = true};
+        call.x = w->has_all ? sum.dev : x.dev;
+        call.w = weight.dev, call.b = w->rms ? NULL : bias.dev, call.y = y[way].dev, call.y_stride = C;
+        call.mean = w->rms ? NULL : mean.dev, call.rstd = rstd.dev, call.dy = dy.dev, call.dy_stride = C;
+        call.dx = dx[way].dev, call.dx_stride = C, call.groups = &groups, call.dw = dw[way].dev;
+        call.db = w->rms ? NULL : db[way].dev;
+        if (way == SECOND) {
+            ok(ops->norm_forward(device, &call)); /* makes the statistics, too */
+            if (!w->has_all) ok(ls_device_copy_in(device, y[SECOND].dev, y[FIRST].ref, n * sizeof(float)));
+            ok(ops->norm_backward(device, &call));
+            ok(ops->norm_params(device, &call));
+            if (!w->has_all) continue;
+            ok(ops->convert(device, &(ls_convert_call){copy[way].dev, type, call.dx, LS_F32, n}));
+            ok(ops->bias_grad(device, &(ls_bias_grad_call){dbias[way].dev, copy[way].dev, type, C, C, &groups}));
+            continue;
+        }
+        call.params = true;
+        if (w->has_all) {
+            call.x = x.dev, call.branch = branch.dev, call.sum = room.dev, call.remake = true;
+            call.dx_copy = copy[way].dev, call.dx_sums = dbias[way].dev;
+        }
+        ok(ops->norm_backward(device, &call));
+    }
+    for (size_t i = 0; i < sizeof((twin[]){dy, branch, mean, rstd, sum, room, wide}) / sizeof(twin); i++) {
+        twin t = ((twin[]){dy, branch, mean, rstd, sum, room, wide})[i];
+        ok(ls_device_copy_out(device, t.ref, t.dev, t.elems * sizeof(float)));
+    }
+    ok(ls_device_copy_out(device, dx[FIRST].ref, dx[SECOND].dev, n * sizeof(float)));
+    ok(ls_device_copy_out(device, dx[SECOND].ref, dx[SECOND].dev, n * sizeof(float)));
+    expect_second(copy[FIRST], copy[SECOND]), expect_second(y[FIRST], y[SECOND]), expect_second(dw[FIRST], dw[SECOND]);
+    expect_second(db[FIRST], db[SECOND]), expect_second(dbias[FIRST], dbias[SECOND]);
+    check("backward of a norm with the gradients of parameters", rows, C);
+}
+
+static void all_whole_norms(void) {
+    static const whole_case cases[] = {
+        {3, 70, 68, 64, 1, false, false, true, 0},  /* a chain of six tokens at the end */
+        {4, 41, 132, 8, 2, false, false, true, 0},  /* slices of 20 and 21 tokens */
+        {4, 37, 36, 8, 3, true, true, true, 0},     /* a slice without tokens; sums go on */
+        {4, 24, 40, 8, 2, true, false, false, 0},   /* nothing but the sums */
+        {4, 24, 44, 8, 2, false, true, false, 0},   /* the same */
+        {4, 20, 37, 8, 2, false, false, true, 0},   /* rows that no wide access fits */
+        {4, 20, 36, 8, 2, false, false, true, 1},   /* a tensor that no wide access fits */
+        {4, 20, 24, 0, 2, true, false, true, 0},    /* one chain for a slice */
+        {4, 10, 2056, 4, 1, false, false, true, 0}, /* rows of more packs than a block has threads */
+        {1, 4, 64, 8, 1, false, true, true, 0},     /* one chain */
+        /* As many chains as the largest GPU has multiprocessors. */
+        {4, 165, 36, 5, 1, false, false, true, 0},
+        {4, 66, 36, 2, 1, true, false, false, 0},
+        {4, 66, 2056, 2, 1, false, true, true, 0},
+    };
+    enum { CASES = sizeof cases / sizeof *cases, FOR_GPU = 3 };
+    bool on_gpu = strcmp(table.isa, "cuda") == 0;
+    for (int i = 0; i < CASES - (on_gpu ? 0 : FOR_GPU); i++) check_whole(&cases[i], half_types[i % 2]);
+}
+
 ON_EVERY_DEVICE(norms)
+ON_EVERY_DEVICE(whole_norms)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms), cmocka_unit_test(test_whole_norms)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,6 +95,7 @@ static void own_ls_norm_call(const ls_fake_copier *c, ls_norm_call *call) {
     TENSOR(branch);
     TENSOR(sum);
     TENSOR(dx_copy);
+    TENSOR(dx_sums);
     TENSOR(w);
     TENSOR(b);
     TENSOR(y);

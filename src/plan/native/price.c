@@ -100,7 +100,7 @@ static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
 }
 
 /* On a GPU a norm makes y once more while it has the row: that many more bytes to write. */
-static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
+static ls_status gradient_of_norm(ls_device *d, const ls_norm_call *c) {
     bool one = is_one(d, c->rms ? LS_PASS_RMS_SUM : LS_PASS_NORM_SUM, c->act);
     size_t copies = (size_t)c->remake * ls_dtype_bytes(c->act), bytes = 3 * sizeof(float) + ls_dtype_bytes(c->act);
     ls_native_pass which = c->rms ? LS_PASS_RMS_BACK : LS_PASS_NORM_BACK;
@@ -116,6 +116,15 @@ static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
 
 static ls_status norm_params(ls_device *d, const ls_norm_call *c) {
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_PARAMS : LS_PASS_NORM_PARAMS, c->act, c->rows, c->C);
+}
+
+/* What is done beside it is priced as if it were done apart. */
+static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
+    if (c->branch) LS_TRY(pass(d, LS_PRICE_PASSES, LS_PASS_ADD, c->act, c->rows * c->C, 1));
+    LS_TRY(gradient_of_norm(d, c));
+    if (!c->params) return LS_OK;
+    LS_TRY(norm_params(d, c));
+    return c->dx_sums ? pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_GRAD, c->act, c->rows, c->C) : LS_OK;
 }
 
 static ls_status act_forward(ls_device *d, const ls_act_call *c) {

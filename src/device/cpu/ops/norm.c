@@ -99,14 +99,6 @@ ls_status ls_cpu_op_norm_forward(ls_device *device, const ls_norm_call *call) {
     return run_rows(device, &summed, false);
 }
 
-ls_status ls_cpu_op_norm_backward(ls_device *device, const ls_norm_call *call) {
-    if (call->remake) LS_TRY(run_rows(device, call, false));
-    LS_TRY(run_rows(device, call, true));
-    if (!call->dx_copy) return LS_OK;
-    return device->ops->convert(device,
-                                &(ls_convert_call){call->dx_copy, call->act, call->dx, LS_F32, call->rows * call->C});
-}
-
 static void chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *t) {
     ls_norm_call part = rows_of(args, t->row, t->rows);
     part.C = t->columns;
@@ -130,4 +122,23 @@ ls_status ls_cpu_op_norm_params(ls_device *device, const ls_norm_call *call) {
                                                                     .out = {call->dw, call->db},
                                                                     .chain = chain,
                                                                     .args = call});
+}
+
+ls_status ls_cpu_op_norm_backward(ls_device *device, const ls_norm_call *call) {
+    const ls_ops *ops = device->ops;
+    ls_norm_call own = *call;
+    size_t elems = call->rows * call->C;
+    if (call->branch) {
+        LS_TRY(ops->add(device, &(ls_add_call){call->sum, call->x, call->branch, call->act, elems}));
+        own.x = call->sum;
+    }
+    if (call->remake) LS_TRY(run_rows(device, &own, false));
+    LS_TRY(run_rows(device, &own, true));
+    if (call->dx_copy)
+        LS_TRY(ops->convert(device, &(ls_convert_call){call->dx_copy, call->act, call->dx, LS_F32, elems}));
+    if (!call->params) return LS_OK;
+    LS_TRY(ls_cpu_op_norm_params(device, &own));
+    if (!call->dx_sums) return LS_OK;
+    return ops->bias_grad(
+        device, &(ls_bias_grad_call){call->dx_sums, call->dx_copy, call->act, call->C, call->C, call->groups});
 }

@@ -2,11 +2,14 @@
 #ifndef LS_DEVICE_CUDA_ARGS_NORM_H
 #define LS_DEVICE_CUDA_ARGS_NORM_H
 
-#include "device/cuda/common/types.h"
+#include "device/cuda/common/list.h"
 
 enum {
     LS_CUDA_NORM_ROWS = 8,      /* of a block, at most */
     LS_CUDA_NORM_THREADS = 256, /* of a block, at most */
+    /* The same where a block has a chain of tokens, and packs of four columns that a thread has then in long rows. */
+    LS_CUDA_NORM_CHAIN_THREADS = 512,
+    LS_CUDA_NORM_LONG_PACKS = 4,
 };
 
 /* As ls_norm_call. */
@@ -31,5 +34,14 @@ typedef struct ls_cuda_norm {
     int pitch;     /* numbers from one of them to the next */
     int aligned;   /* rows of all tensors begin with packs of four and end with them */
 } ls_cuda_norm;
+
+/* Backward with the sums over tokens: a block of threads for each block of `block` tokens that a token slice of a
+ * sequence is cut into, of which there are `most` in a slice at most. Rows and columns are aligned. */
+typedef struct ls_cuda_norm_chains {
+    ls_cuda_norm norm;
+    ls_cuda_slices slices;
+    size_t block, most;
+    float *dw, *db, *dx_sums; /* [sequence][slice][number][column]; NULL: not wanted */
+} ls_cuda_norm_chains;
 
 #endif

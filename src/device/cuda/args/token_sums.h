@@ -6,15 +6,8 @@
 #include "device/cuda/common/pack.h"
 
 enum { LS_CUDA_CHAIN_THREADS = 64, LS_CUDA_CHAIN_WARPS = 8 }; /* the latter: of a block where slices are cut */
+enum { LS_CUDA_TOKEN_SUMS = 3 };                              /* of one operation, at most */
 enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
-
-/* Where the slices of a sequence end. */
-typedef struct ls_cuda_slices {
-    size_t T;
-    size_t slices;  /* 0: there are none */
-    int are_listed; /* in tokens; else slice i begins at ⌊iT/slices⌋ */
-    ls_cuda_sizes tokens;
-} ls_cuda_slices;
 
 /* The chains over the tokens of each (sequence, slice): row number sequence·slices + slice of `rows`. */
 typedef struct ls_cuda_chains {
@@ -30,14 +23,23 @@ typedef struct ls_cuda_chains {
     float *out[2]; /* [sequence][slice][column], of dw or a bias and of db */
 } ls_cuda_chains;
 
+/* Chains [sequence][slice][number][column] of the blocks that slices are cut into, `most` of a slice at most: each
+ * slice's are added up in their order, in the place of the first. */
+typedef struct ls_cuda_token_blocks {
+    ls_cuda_rows rows; /* a row for each sequence and slice */
+    ls_cuda_slices slices;
+    size_t block, most; /* tokens of one */
+    float *at[LS_CUDA_TOKEN_SUMS];
+} ls_cuda_token_blocks;
+
 /* Sums of what sequences contribute to each of `rows`, in their order by groups, then the tree over groups. */
 typedef struct ls_cuda_token_join {
     ls_cuda_rows rows;
     ls_cuda_slices slices;         /* a row for each; one without tokens has no sum */
     size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
-    const float *in[2];
-    float *out[2];  /* without gaps */
-    int are_tokens; /* sequences of one token, whose chain +0 + x is made here */
+    const float *in[LS_CUDA_TOKEN_SUMS];
+    float *out[LS_CUDA_TOKEN_SUMS]; /* without gaps */
+    int are_tokens;                 /* sequences of one token, whose chain +0 + x is made here */
     int accumulate, groups;
     ls_cuda_sizes bounds;
 } ls_cuda_token_join;

@@ -1,4 +1,4 @@
-/* list.h: short lists that kernels take by value, long ones in memory of the device. */
+/* list.h: short lists that kernels take by value, long ones in memory of the device; the slices of a sequence. */
 #ifndef LS_DEVICE_CUDA_COMMON_LIST_H
 #define LS_DEVICE_CUDA_COMMON_LIST_H
 
@@ -10,6 +10,14 @@ typedef struct ls_cuda_sizes {
     const size_t *many; /* on the device; NULL: they are in few */
     size_t few[LS_CUDA_FEW];
 } ls_cuda_sizes;
+
+/* Where the token slices of a sequence end. */
+typedef struct ls_cuda_slices {
+    size_t T;
+    size_t slices;  /* 0: there are none */
+    int are_listed; /* in tokens; else slice i begins at ⌊iT/slices⌋ */
+    ls_cuda_sizes tokens;
+} ls_cuda_slices;
 
 typedef struct ls_cuda_pointers {
     const void *const *many;

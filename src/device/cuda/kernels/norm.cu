@@ -6,8 +6,12 @@
  *
  * So memory is read once, by wide loads, whatever the length of a row. The chains of a sum are long and few; blocks
  * that wait for theirs leave the memory to the others of the multiprocessor. A row that is longer than shared memory is
- * read again in each phase. */
+ * read again in each phase.
+ *
+ * Where gradients of parameters are wanted too and their chains are short, a block has the tokens of a chain, some rows
+ * at a time, and the phases for each of them; a thread has the same columns in all, and their sums in registers. */
 #include "device/cuda/args/norm.h"
+#include "device/cuda/common/list.cuh"
 #include "device/cuda/common/pack.cuh"
 
 enum { FORWARD_AT_ONCE = 4, BACKWARD_AT_ONCE = 2, STEPS = 16 }; /* packs that a thread has under way; numbers that a lane has */
@@ -19,6 +23,7 @@ struct norm_block {
         first = blockIdx.x * together;
         rows = a.rows - first < together ? a.rows - first : together;
     }
+    LS_DEVICE norm_block(size_t first, size_t rows) : first(first), rows(rows) {}
 };
 
 /* Each pack of columns and each row of the block: before(column) is what all rows share there. Several loads are under
@@ -175,6 +180,41 @@ template <int W> struct grad_packs {
     pack<W> old;
 };
 
+/* The two means over each row, from load(row, column). */
+template <bool RMS, class L>
+LS_DEVICE void gradient_sums(size_t C, const norm_block &at, const L &load, float *ts, float *means) {
+    size_t row;
+    bool is_in;
+    if (!sums(at, row, is_in)) return;
+    const float n = (float)C;
+    float sum = 0.0f, dot = 0.0f;
+    each_step(
+        C, [&](size_t i) { return load(row, i); },
+        [&](const factors<1> &f) {
+            dot = __fmaf_rn(f.g.v[0], f.h.v[0], dot);
+            if (!RMS) sum = sum + f.g.v[0];
+        });
+    const float t = __fdiv_rn(join16(dot), n), mean = RMS ? 0.0f : __fdiv_rn(join16(sum), n);
+    if (is_in && threadIdx.x % 16 == 0) ts[row] = t, means[row] = mean;
+}
+
+template <bool RMS, int W>
+LS_DEVICE pack<W> gradient(const ls_cuda_norm &a, const grad_packs<W> &in, float t, float mean, float rstd) {
+    pack<W> dx;
+    LS_UNROLL for (int k = 0; k < W; k++) {
+        const float g = in.f.g.v[k], z = rstd * __fmaf_rn(-in.f.h.v[k], t, RMS ? g : g - mean);
+        dx.v[k] = a.add ? in.old.v[k] + z : z;
+    }
+    return dx;
+}
+
+/* What the norm gave, from the normalised x. */
+template <bool RMS, int W> LS_DEVICE pack<W> output(const pack<W> &h, const weights<W> &w) {
+    pack<W> y;
+    LS_UNROLL for (int k = 0; k < W; k++) y.v[k] = RMS ? h.v[k] * w.w.v[k] : __fmaf_rn(h.v[k], w.w.v[k], w.b.v[k]);
+    return y;
+}
+
 template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(const ls_cuda_norm &a) {
     __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
     LS_SHARED(float, gs);
@@ -198,24 +238,13 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(cons
         __syncthreads();
     }
 
-    size_t row;
-    bool is_in;
-    if (sums(at, row, is_in)) {
-        const float n = (float)a.C;
-        float sum = 0.0f, dot = 0.0f;
-        each_step(
-            a.C,
-            [&](size_t i) {
-                return HELD ? factors<1>{{{gs[row * pitch + i]}}, {{hs[row * pitch + i]}}}
-                            : raw_packs<RMS, T, 1>(a, at.first + row, i).factors_with(load_pack<1>(a.w + i));
-            },
-            [&](const factors<1> &f) {
-                dot = __fmaf_rn(f.g.v[0], f.h.v[0], dot);
-                if (!RMS) sum = sum + f.g.v[0];
-            });
-        const float t = __fdiv_rn(join16(dot), n), mean = RMS ? 0.0f : __fdiv_rn(join16(sum), n);
-        if (is_in && threadIdx.x % 16 == 0) ts[row] = t, means[row] = mean;
-    }
+    gradient_sums<RMS>(
+        a.C, at,
+        [&](size_t row, size_t i) {
+            return HELD ? factors<1>{{{gs[row * pitch + i]}}, {{hs[row * pitch + i]}}}
+                        : raw_packs<RMS, T, 1>(a, at.first + row, i).factors_with(load_pack<1>(a.w + i));
+        },
+        ts, means);
     __syncthreads();
 
     each_pack<W, BACKWARD_AT_ONCE>(
@@ -236,22 +265,120 @@ template <bool RMS, class T, int W, bool HELD> LS_DEVICE void backward_rows(cons
             return in;
         },
         [&](size_t r, size_t c, const weights<W> &w, const grad_packs<W> &in) {
-            const float t = ts[r], mean = means[r], rstd = a.rstd[at.first + r];
-            pack<W> dx;
-            LS_UNROLL for (int k = 0; k < W; k++) {
-                const float g = in.f.g.v[k], z = rstd * __fmaf_rn(-in.f.h.v[k], t, RMS ? g : g - mean);
-                dx.v[k] = a.add ? in.old.v[k] + z : z;
-            }
+            const pack<W> dx = gradient<RMS>(a, in, ts[r], means[r], a.rstd[at.first + r]);
             store_pack<W>(a.dx + (at.first + r) * a.dx_stride + c, dx);
             if (a.dx_copy) store_pack<W>((T *)a.dx_copy + (at.first + r) * a.C + c, dx);
-            if (!a.y) return;
-            pack<W> y;
-            LS_UNROLL for (int k = 0; k < W; k++) {
-                const float h = in.f.h.v[k];
-                y.v[k] = RMS ? h * w.w.v[k] : __fmaf_rn(h, w.w.v[k], w.b.v[k]);
-            }
-            store_pack<W>((T *)a.y + (at.first + r) * a.y_stride + c, y);
+            if (a.y) store_pack<W>((T *)a.y + (at.first + r) * a.y_stride + c, output<RMS>(in.f.h, w));
         });
+}
+
+/* ---- backward, with the gradients of parameters ------------------------------------------------------------------ */
+
+/* Sums over the tokens of a chain. */
+struct token_sums { pack<4> w, b, dx; };
+
+/* Packs as they lie in memory, until they are needed. */
+template <bool RMS, class T> struct chain_packs {
+    pack<4> x;
+    uint2 dy, branch;
+    float mean, rstd;
+
+    LS_DEVICE chain_packs() {}
+    LS_DEVICE chain_packs(const ls_cuda_norm &a, size_t row, size_t c) {
+        x = load_pack<4>(a.x + row * a.x_stride + c);
+        dy = *(const uint2 *)((const T *)a.dy + row * a.dy_stride + c);
+        branch = a.branch ? *(const uint2 *)((const T *)a.branch + row * a.C + c) : make_uint2(0, 0);
+        rstd = a.rstd[row], mean = RMS ? 0.0f : a.mean[row];
+    }
+};
+
+LS_DEVICE void bring_nearer(const ls_cuda_norm &a, size_t row, size_t c, size_t bytes) {
+    if (c % 32 == 0) prefetch(a.x + row * a.x_stride + c);
+    if (c % 64 == 0) prefetch((const char *)a.dy + (row * a.dy_stride + c) * bytes);
+    if (c % 64 == 0 && a.branch) prefetch((const char *)a.branch + (row * a.C + c) * bytes);
+    if (c % 32 == 0 && a.add) prefetch(a.dx + row * a.dx_stride + c);
+}
+
+/* A thread has PACKS packs of columns. */
+template <bool RMS, class T, int PACKS> LS_DEVICE void chain_rows(const ls_cuda_norm_chains &chains) {
+    enum { W = 4, AT_ONCE = 2 };
+    __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
+    LS_SHARED(float, gs);
+    const ls_cuda_norm &a = chains.norm;
+    const size_t number = blockIdx.x / chains.most, sequence = number / chains.slices.slices,
+                 slice = number % chains.slices.slices, pitch = (size_t)a.pitch, together = (size_t)a.together;
+    const size_t limit = sequence * chains.slices.T + token_of(chains.slices, slice + 1);
+    size_t row = sequence * chains.slices.T + token_of(chains.slices, slice) + blockIdx.x % chains.most * chains.block;
+    if (row >= limit) return;
+    const size_t end = limit - row < chains.block ? limit : row + chains.block;
+    float *hs = gs + together * pitch;
+    token_sums sums[PACKS] = {};
+    LS_NO_UNROLL for (size_t rows; row < end; row += rows) {
+        rows = end - row < together ? end - row : together;
+        auto take = [&](token_sums &sum, size_t r, size_t c, const pack<W> &w, const chain_packs<RMS, T> &in) {
+            const pack<W> dy = load_pack<W>((const T *)&in.dy);
+            pack<W> x = in.x;
+            factors<W> f;
+            if (a.branch) x = add(x, load_pack<W>((const T *)&in.branch));
+            LS_UNROLL for (int k = 0; k < W; k++) {
+                f.g.v[k] = dy.v[k] * w.v[k];
+                f.h.v[k] = (RMS ? x.v[k] : x.v[k] - in.mean) * in.rstd;
+                sum.w.v[k] = __fmaf_rn(dy.v[k], f.h.v[k], sum.w.v[k]);
+                if (!RMS) sum.b.v[k] = sum.b.v[k] + dy.v[k];
+            }
+            store_pack<W>(gs + r * pitch + c, f.g);
+            store_pack<W>(hs + r * pitch + c, f.h);
+        };
+        LS_UNROLL for (int p = 0; p < PACKS; p++) {
+            const size_t c = ((size_t)threadIdx.x + (size_t)p * blockDim.x) * W;
+            if (c >= a.C) break;
+            const pack<W> w = load_pack<W>(a.w + c);
+            size_t r = 0;
+            LS_NO_UNROLL for (; r + AT_ONCE <= rows; r += AT_ONCE) {
+                chain_packs<RMS, T> in[AT_ONCE];
+                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) in[k] = chain_packs<RMS, T>(a, row + r + k, c);
+                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) take(sums[p], r + k, c, w, in[k]);
+            }
+            LS_NO_UNROLL for (; r < rows; r++) take(sums[p], r, c, w, chain_packs<RMS, T>(a, row + r, c));
+            /* The rows that come next, while this block waits for its sums. */
+            LS_NO_UNROLL for (r = row + rows; r < row + rows + together && r < end; r++)
+                bring_nearer(a, r, c, sizeof(T));
+        }
+        __syncthreads();
+        gradient_sums<RMS>(
+            a.C, norm_block(row, rows),
+            [&](size_t r, size_t i) { return factors<1>{{{gs[r * pitch + i]}}, {{hs[r * pitch + i]}}}; }, ts, means);
+        __syncthreads();
+        LS_UNROLL for (int p = 0; p < PACKS; p++) {
+            const size_t c = ((size_t)threadIdx.x + (size_t)p * blockDim.x) * W;
+            if (c >= a.C) break;
+            weights<W> w = {};
+            if (a.y) w.w = load_pack<W>(a.w + c);
+            if (a.y && !RMS) w.b = load_pack<W>(a.b + c);
+            LS_UNROLL_2 for (size_t r = 0; r < rows; r++) {
+                grad_packs<W> in;
+                in.f = {load_pack<W>((const float *)gs + r * pitch + c), load_pack<W>((const float *)hs + r * pitch + c)};
+                if (a.add) in.old = load_pack<W>((const float *)a.dx + (row + r) * a.dx_stride + c);
+                const pack<W> dx = gradient<RMS>(a, in, ts[r], means[r], a.rstd[row + r]);
+                store_pack<W>(a.dx + (row + r) * a.dx_stride + c, dx);
+                if (a.dx_copy) {
+                    uint32_t two[2];
+                    bits_of_all(T(), dx, two);
+                    const uint2 rounded = make_uint2(two[0], two[1]);
+                    *(uint2 *)((T *)a.dx_copy + (row + r) * a.C + c) = rounded;
+                    if (chains.dx_sums) sums[p].dx = add(sums[p].dx, load_pack<W>((const T *)&rounded));
+                }
+                if (a.y) store_pack<W>((T *)a.y + (row + r) * a.y_stride + c, output<RMS>(in.f.h, w));
+            }
+        }
+    }
+    LS_UNROLL for (int p = 0; p < PACKS; p++) {
+        const size_t c = ((size_t)threadIdx.x + (size_t)p * blockDim.x) * W, at = (size_t)blockIdx.x * a.C + c;
+        if (c >= a.C) break;
+        store_pack<W>(chains.dw + at, sums[p].w);
+        if (!RMS) store_pack<W>(chains.db + at, sums[p].b);
+        if (chains.dx_sums) store_pack<W>(chains.dx_sums + at, sums[p].dx);
+    }
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -278,4 +405,16 @@ LS_KERNEL_MANY(layer_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 3) {
 }
 LS_KERNEL_MANY(rms_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 3) {
     LS_BY_TYPE(a.act, T, { BY_SHAPE(backward_rows, true, T); });
+}
+
+/* Chains are of 16-bit gradients. */
+#define CHAINS(RMS, PACKS) a.norm.act == LS_CUDA_BF16 ? chain_rows<RMS, bf16, PACKS>(a) : chain_rows<RMS, f16, PACKS>(a)
+
+LS_KERNEL_MANY(layer_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(false, 1); }
+LS_KERNEL_MANY(rms_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(true, 1); }
+LS_KERNEL_ALONE(layer_norm_long_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS) {
+    CHAINS(false, LS_CUDA_NORM_LONG_PACKS);
+}
+LS_KERNEL_ALONE(rms_norm_long_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS) {
+    CHAINS(true, LS_CUDA_NORM_LONG_PACKS);
 }

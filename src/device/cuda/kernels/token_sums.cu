@@ -6,10 +6,6 @@
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/tree.cuh"
 
-LS_DEVICE size_t token_of(const ls_cuda_slices &s, size_t i) {
-    return s.are_listed ? size_at(s.tokens, i) : i * s.T / s.slices;
-}
-
 /* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 template <int W> struct chain_sums { pack<W> w, b; };
@@ -159,6 +155,33 @@ CHAIN_KERNELS(layer_chains, layer_blocks, LS_CUDA_CHAIN_LAYER, 8, 3)
 CHAIN_KERNELS(rms_chains, rms_blocks, LS_CUDA_CHAIN_RMS, 8, 3)
 
 /* ---- joins ------------------------------------------------------------------------------------------------------- */
+
+template <int W> LS_DEVICE void join_blocks(const ls_cuda_token_blocks &a, float *chains) {
+    walk_rows<W, 1>(
+        a.rows, [&](auto, size_t, size_t) { return 0; },
+        [&](auto, size_t number, size_t c, int) {
+            enum { AT_ONCE = 8 };
+            const size_t slice = number % a.slices.slices,
+                         tokens = token_of(a.slices, slice + 1) - token_of(a.slices, slice);
+            float *at = chains + number * a.most * a.rows.columns + c;
+            if (tokens <= a.block) return;
+            pack<W> sum = load_pack<W>((const float *)at);
+            for (size_t k = 1, count = (tokens - 1) / a.block + 1; k < count; k += AT_ONCE) {
+                pack<W> x[AT_ONCE];
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; i++)
+                    if (k + i < count) x[i] = load_pack<W>((const float *)at + (k + i) * a.rows.columns);
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; i++)
+                    if (k + i < count) sum = add(sum, x[i]);
+            }
+            store_pack<W>(at, sum);
+        });
+}
+
+LS_KERNEL(token_blocks, ls_cuda_token_blocks, LS_CUDA_PACK_THREADS) {
+    a.rows.aligned ? join_blocks<4>(a, a.at[blockIdx.z]) : join_blocks<1>(a, a.at[blockIdx.z]);
+}
 
 /* Sequences begin … end − 1 of a group, from what is in sum: −0, which leaves the first as it is, or the sum of an
  * earlier call. */

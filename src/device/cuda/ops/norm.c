@@ -3,6 +3,7 @@
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
+#include "device/cuda/ops/token_sums.h"
 
 /* A third of a multiprocessor's shared memory; numbers that shared memory has in its banks. */
 enum { WIDTH = 4, SHARED_OF_BLOCK = 72 << 10, BANKS = 32, SHARED_OF_KERNEL = 1024 };
@@ -30,6 +31,13 @@ static ls_cuda_norm args_of(const ls_norm_call *call) {
     };
 }
 
+static ls_cuda_norm backward_args_of(const ls_norm_call *call) {
+    ls_cuda_norm args = args_of(call);
+    args.dx_copy = call->dx_copy;
+    if (!call->remake) args.y = NULL;
+    return args;
+}
+
 static bool are_aligned(const ls_norm_call *c, bool backward) {
     bool makes_y = !backward || c->remake;
     bool both = c->C % WIDTH == 0 && ls_cuda_fits(c->x, LS_F32, c->x_stride, WIDTH) &&
@@ -49,18 +57,16 @@ static unsigned threads_of(size_t packs, int together) {
     return (unsigned)(threads > least ? threads : least);
 }
 
+/* Two rows beside each other are read at once: by different banks. */
+static size_t pitch_of(size_t C) { return ls_cuda_divide_up(C, BANKS) * BANKS + BANKS / 2; }
+
 static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_call *call, bool backward) {
     LS_TRY(ls_check_float("a norm", call->act));
     if (call->rows == 0 || call->C == 0) return LS_OK;
-    ls_cuda_norm args = args_of(call);
-    if (backward)
-        args.dx_copy = call->dx_copy, args.y = call->remake ? call->y : NULL;
-    else
-        args.branch = call->branch, args.sum = call->sum;
+    ls_cuda_norm args = backward ? backward_args_of(call) : args_of(call);
+    if (!backward) args.branch = call->branch, args.sum = call->sum;
     args.aligned = are_aligned(call, backward);
-    /* Two rows beside each other are read at once: by different banks. */
-    size_t pitch = ls_cuda_divide_up(call->C, BANKS) * BANKS + BANKS / 2,
-           row = pitch * sizeof(float) * (backward ? 2 : 1);
+    size_t pitch = pitch_of(call->C), row = pitch * sizeof(float) * (backward ? 2 : 1);
     size_t most = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
     args.together = LS_CUDA_NORM_ROWS;
     while (args.together > 1 && ((size_t)args.together * row > SHARED_OF_BLOCK ||
@@ -77,6 +83,101 @@ static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_ca
 ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) {
     return norm(device, call->rms ? LS_CUDA_rms_norm_forward : LS_CUDA_layer_norm_forward, call, false);
 }
-ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) {
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+static ls_status backward(ls_device *device, const ls_norm_call *call) {
     return norm(device, call->rms ? LS_CUDA_rms_norm_backward : LS_CUDA_layer_norm_backward, call, true);
+}
+
+/* One operation after another. */
+static ls_status backward_apart(ls_device *device, const ls_norm_call *call) {
+    ls_norm_call own = *call;
+    if (call->branch) {
+        ls_add_call add = {call->sum, call->x, call->branch, call->act, call->rows * call->C};
+        LS_TRY(ls_cuda_op_add(device, &add));
+        own.x = call->sum;
+    }
+    LS_TRY(backward(device, &own));
+    if (!call->params) return LS_OK;
+    LS_TRY(ls_cuda_op_norm_params(device, &own));
+    if (!call->dx_sums) return LS_OK;
+    return ls_cuda_op_bias_grad(
+        device, &(ls_bias_grad_call){call->dx_sums, call->dx_copy, call->act, call->C, call->C, call->groups});
+}
+
+/* How many chains of tokens a slice has at most, and all slices together. */
+typedef struct chain_counts {
+    size_t of_slice, all;
+} chain_counts;
+
+static chain_counts count_chains(const ls_token_groups *g) {
+    size_t most = 0, sequences = g->bounds[g->groups];
+    for (int i = 0; i < g->slices; i++) {
+        size_t begin = g->tokens ? g->tokens[i] : (size_t)i * g->T / (size_t)g->slices,
+               end = g->tokens ? g->tokens[i + 1] : (size_t)(i + 1) * g->T / (size_t)g->slices,
+               chains = ls_cuda_divide_up(end - begin, g->block);
+        if (chains > most) most = chains;
+    }
+    return (chain_counts){most, most * sequences * (size_t)g->slices};
+}
+
+/* Whether blocks with a chain each keep the GPU busy, and have room. */
+static bool chains_fit(ls_device *device, const ls_norm_call *call, chain_counts counts) {
+    enum { PACKS_MAX = LS_CUDA_NORM_CHAIN_THREADS * LS_CUDA_NORM_LONG_PACKS, BLOCKS_MAX = 1 << 30 };
+    return call->act != LS_F32 && are_aligned(call, true) && ls_cuda_fits(call->branch, call->act, 0, WIDTH) &&
+           call->C / WIDTH <= PACKS_MAX && counts.all * 8 >= ls_cuda_processors(device) * 7 &&
+           counts.all <= BLOCKS_MAX && !ls_cuda_computes_otherwise(device) &&
+           pitch_of(call->C) * 2 * sizeof(float) <= ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
+}
+
+/* Rows that a block has at a time: as many as there is room for beside the blocks that a multiprocessor gets. */
+static int rows_together(ls_device *device, size_t chains, unsigned threads, size_t row) {
+    enum { BLOCKS_MAX = 4, THREADS_MAX = 2 * LS_CUDA_NORM_CHAIN_THREADS };
+    size_t blocks = chains / ls_cuda_processors(device), room = THREADS_MAX / threads;
+    if (blocks > room) blocks = room;
+    if (blocks > BLOCKS_MAX) blocks = BLOCKS_MAX;
+    if (blocks == 0) blocks = 1;
+    size_t rows = (ls_cuda_shared_max(device) / blocks - SHARED_OF_KERNEL) / row;
+    return rows < 1 ? 1 : rows < LS_CUDA_NORM_ROWS ? (int)rows : LS_CUDA_NORM_ROWS;
+}
+
+static ls_status backward_chains(ls_device *device, const ls_norm_call *call, chain_counts counts, float *scratch) {
+    const size_t C = call->C, packs = C / WIDTH, pitch = pitch_of(C), row = pitch * 2 * sizeof(float);
+    const bool is_long = packs > LS_CUDA_NORM_CHAIN_THREADS;
+    ls_cuda_norm_chains args = {.norm = backward_args_of(call), .block = call->groups->block, .most = counts.of_slice};
+    ls_cuda_token_blocks joins = {.rows = {.columns = C}, .block = args.block, .most = args.most};
+    float *out[LS_CUDA_TOKEN_SUMS];
+    int sums = 0;
+    args.norm.branch = call->branch;
+    LS_TRY(ls_cuda_slices_set(device, &args.slices, call->groups));
+    joins.slices = args.slices;
+    args.dw = joins.at[sums] = scratch, out[sums++] = call->dw;
+    if (!call->rms) args.db = joins.at[sums] = scratch + (size_t)sums * counts.all * C, out[sums++] = call->db;
+    if (call->dx_sums)
+        args.dx_sums = joins.at[sums] = scratch + (size_t)sums * counts.all * C, out[sums++] = call->dx_sums;
+    size_t threads = is_long ? LS_CUDA_NORM_CHAIN_THREADS : ls_cuda_divide_up(packs, 32) * 32;
+    args.norm.together = rows_together(device, counts.all, (unsigned)threads, row);
+    args.norm.pitch = (int)pitch;
+    /* Half a warp for each row. */
+    while (threads < (size_t)args.norm.together * 16) threads += 32;
+    ls_cuda_kernel kernel = is_long ? (call->rms ? LS_CUDA_rms_norm_long_chains : LS_CUDA_layer_norm_long_chains)
+                                    : (call->rms ? LS_CUDA_rms_norm_chains : LS_CUDA_layer_norm_chains);
+    LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){counts.all, 1, 1}, (unsigned)threads,
+                          (size_t)args.norm.together * row, &args));
+    return ls_cuda_join_blocks(device, &joins, out, sums, call->groups);
+}
+
+ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) {
+    LS_TRY(ls_check_float("a norm", call->act));
+    if (!call->params) return backward_apart(device, call);
+    LS_TRY(ls_token_groups_check_rows(call->groups, call->rows));
+    if (call->rows == 0 || call->C == 0 || call->groups->block == 0) return backward_apart(device, call);
+    /* Room for all sums, by whichever kernels: it shall follow from the shapes alone. */
+    chain_counts counts = count_chains(call->groups);
+    size_t sums = (call->rms ? 1 : 2) + (call->dx_sums != NULL);
+    void *scratch = NULL;
+    LS_TRY(ls_cuda_scratch(device, sums * counts.all * call->C * sizeof(float), &scratch));
+    return chains_fit(device, call, counts) ? backward_chains(device, call, counts, scratch)
+                                            : backward_apart(device, call);
 }

@@ -40,6 +40,32 @@ static ls_cuda_grid blocks_grid(const ls_cuda_rows *rows) {
     return (ls_cuda_grid){y ? rows->rows : 0, y < BLOCKS_Y_MAX ? (y ? y : 1) : BLOCKS_Y_MAX, 1};
 }
 
+ls_status ls_cuda_slices_set(ls_device *device, ls_cuda_slices *slices, const ls_token_groups *groups) {
+    slices->T = groups->T;
+    slices->slices = (size_t)groups->slices;
+    slices->are_listed = groups->tokens != NULL;
+    return groups->tokens ? ls_cuda_sizes_set(device, &slices->tokens, groups->tokens, slices->slices + 1) : LS_OK;
+}
+
+ls_status ls_cuda_join_blocks(ls_device *device, ls_cuda_token_blocks *args, float *const out[], int sums,
+                              const ls_token_groups *groups) {
+    size_t columns = args->rows.columns, slices = args->slices.slices;
+    args->rows.rows = groups->bounds[groups->groups] * slices;
+    args->rows.aligned = columns % WIDTH == 0;
+    ls_cuda_token_join joins = {.rows = {.rows = slices, .columns = columns},
+                                .slices = args->slices,
+                                .in_stride = args->most * columns,
+                                .in_sequence = slices * args->most * columns};
+    for (int i = 0; i < sums; i++) {
+        args->rows.aligned = args->rows.aligned && ls_cuda_fits(args->at[i], LS_F32, 0, WIDTH);
+        joins.in[i] = args->at[i], joins.out[i] = out[i];
+    }
+    ls_cuda_grid grid = ls_cuda_rows_grid(&args->rows, WIDTH, 1);
+    grid.z = (size_t)sums;
+    LS_TRY(ls_cuda_launch(device, LS_CUDA_token_blocks, grid, LS_CUDA_PACK_THREADS, 0, args));
+    return ls_cuda_join_tokens(device, &joins, sums, groups);
+}
+
 /* Kernels of a kind of sum: for slices that are one chain, and for those that are cut into blocks. */
 typedef struct chain_kernels {
     ls_cuda_kernel chains, blocks;
@@ -51,9 +77,8 @@ static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_ch
     size_t sequences = groups->bounds[groups->groups], slices = (size_t)groups->slices,
            elems = sequences * slices * columns;
     void *scratch = NULL;
-    args->slices = (ls_cuda_slices){.T = groups->T, .slices = slices, .are_listed = groups->tokens != NULL};
+    LS_TRY(ls_cuda_slices_set(device, &args->slices, groups));
     args->block = groups->block;
-    if (groups->tokens) LS_TRY(ls_cuda_sizes_set(device, &args->slices.tokens, groups->tokens, slices + 1));
     LS_TRY(ls_cuda_scratch(device, ((size_t)sums * (elems + WIDTH)) * sizeof(float), &scratch));
     args->out[0] = scratch;
     args->out[1] = (float *)scratch + elems / WIDTH * WIDTH + WIDTH;
