@@ -199,6 +199,11 @@ LIBNVRTC := $(BUILD)/tests/cuda/libnvrtc.so.13
 $(LIBNVRTC): tests/cuda/libnvrtc.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -O1 -fPIC -shared -Wall -Wextra -Wl,-soname,libnvrtc.so.13 $< -o $@
+# A libcublasLt for such a GPU; and one that lacks a call.
+LIBCUBLASLT := $(BUILD)/tests/cuda/libcublasLt.so.13 $(BUILD)/tests/cuda/without/libcublasLt.so.13
+$(LIBCUBLASLT): tests/cuda/libcublaslt.c src/device/cpu/portable/hgmma.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -fPIC -shared -Wall -Wextra -Isrc $(if $(findstring without,$@),-DWITHOUT_CHECK) -Wl,-soname,libcublasLt.so.13 $< -ldl -lm -o $@
 $(LIBCUDA): $(CU_ON_CPU)
 	$(call say,LD,$@)
 	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 -pthread $^ -o $@
@@ -253,7 +258,7 @@ verify-all-run: all
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
 # The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
-programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC) $(LIBNCCL))
+programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC) $(LIBNCCL) $(LIBCUBLASLT))
 
 test:
 	@tools/setup test

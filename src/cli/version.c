@@ -85,6 +85,7 @@ static void write_gpus(FILE *out) {
                 gpu->capability % 10, (double)gpu->bytes / 0x1p30, kernels[gpu->kernels],
                 gpu->kernels == LS_GPU_KERNELS_NONE ? ", sm_" : " for sm_", gpu->capability);
     }
+    fprintf(out, "cuBLASLt   %s\n", ls_cuda_cublaslt());
 }
 
 void ls_cli_write_version(FILE *out) {

@@ -267,7 +267,7 @@ static void *run_problem(const ls_gemm_kernels *kernels, problem *p, ls_pool *po
     return c;
 }
 
-static void check_problem(const ls_gemm_kernels *kernels, problem *p, ls_pool *pool) {
+static inline void check_problem(const ls_gemm_kernels *kernels, problem *p, ls_pool *pool) {
     void *c = run_problem(kernels, p, pool);
     bool equal = p->c16 ? memcmp(c, p->expected16, p->c_elems * 2) == 0 : same(c, p->expected, p->c_elems);
     if (!equal)
@@ -283,7 +283,7 @@ static void check_problem(const ls_gemm_kernels *kernels, problem *p, ls_pool *p
 
 static ls_device *cuda; /* NULL: there is none */
 
-static int open_cuda(void) { return getenv("LS_TEST_CUDA") && ls_device_open_cuda(0, &cuda) != LS_OK ? -1 : 0; }
+static inline int open_cuda(void) { return getenv("LS_TEST_CUDA") && ls_device_open_cuda(0, &cuda) != LS_OK ? -1 : 0; }
 
 /* A copy on the GPU that begins `shift` elements behind a boundary; *base is to be freed. */
 static void *on_cuda(const void *host, size_t elems, size_t elem_bytes, size_t shift, void **base) {

@@ -47,6 +47,9 @@ typedef struct ls_gpu_survey {
 /* The GPUs that kernels were built in for, "sm_90"; or "none (…)", and what becomes of that. */
 const char *ls_cuda_built_in(void);
 
+/* The version of cuBLASLt, by which some products go (ops/library.c), "13.0.2"; or why there is none. Loads it. */
+const char *ls_cuda_cublaslt(void);
+
 /* Asks the driver, in a child process: this one stays free to fork. The first `opens` GPUs are also tried. On failure
  * *out has what was found out before. LS_ERR_INPUT: there is no driver, no GPU, or one that lacks something; others:
  * the driver or a GPU fails, crashes or does not answer. */

@@ -56,6 +56,7 @@ typedef struct cuda_device {
     size_t shared_max;
     size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
     ls_cuda_modules *modules;
+    ls_cuda_library *library;
     void *lent; /* scratch of the compute queue, in somebody's arena */
     size_t lent_bytes;
     void *scratch[LS_QUEUES]; /* where that is not enough */
@@ -68,7 +69,7 @@ typedef struct cuda_device {
     void *lists;          /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
     ls_cuda_times *times; /* NULL until something is traced */
     ls_cuda_asked asked;
-    char name[32], about[128];
+    char name[32], model[96], about[128];
     bool blamed; /* others were looked for after a failure */
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
@@ -501,6 +502,27 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     return blame(cuda, ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu));
 }
 
+ls_status ls_cuda_enqueue(ls_device *device, const char *name, ls_status (*enqueue)(void *ctx, CUstream stream),
+                          void *ctx) {
+    cuda_device *cuda = cuda_of(device);
+    ls_cuda_pair *pair = NULL;
+    if (is_traced(cuda))
+        pair = ls_cuda_times_kernel(cuda->times, stream_of(cuda), device->queue, name, 1, &cuda->asked);
+    ls_status status = enqueue(ctx, stream_of(cuda));
+    end_times(cuda, pair);
+    return status;
+}
+
+ls_cuda_library **ls_cuda_library_of(ls_device *device) {
+    cuda_device *cuda = cuda_of(device);
+    return is_dry(cuda) ? NULL : &cuda->library;
+}
+
+const char *ls_cuda_model(ls_device *device, int *driver) {
+    *driver = cuda_of(device)->driver->version;
+    return cuda_of(device)->model;
+}
+
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out) {
     cuda_device *cuda = cuda_of(device);
     if (bytes > LS_CUDA_LIST_BYTES)
@@ -591,6 +613,7 @@ static void destroy_cuda(ls_device *device) {
         free(cuda);
         return;
     }
+    ls_cuda_library_close(cuda->library);
     ls_cuda_times_close(cuda->times);
     ls_cuda_modules_close(cuda->modules);
     if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
@@ -652,9 +675,8 @@ static ls_status open_gpu(cuda_device *cuda) {
         return ls_fail_here(LS_ERR_INPUT, "there is no GPU %d: this process sees %d, numbered from 0", cuda->gpu,
                             count);
     CALL(cuda, cuDeviceGet, &cuda->handle, cuda->gpu);
-    char model[96] = "";
-    CALL(cuda, cuDeviceGetName, model, sizeof model, cuda->handle);
-    (void)snprintf(cuda->about, sizeof cuda->about, "GPU %d, %s,", cuda->gpu, model);
+    CALL(cuda, cuDeviceGetName, cuda->model, sizeof cuda->model, cuda->handle);
+    (void)snprintf(cuda->about, sizeof cuda->about, "GPU %d, %s,", cuda->gpu, cuda->model);
     LS_TRY(ls_cuda_capability(cuda->driver, cuda->gpu, cuda->handle, &cuda->capability));
     CALL(cuda, cuDeviceGetAttribute, &value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->handle);
     cuda->processors = value;

@@ -24,6 +24,19 @@ typedef struct ls_cuda_grid {
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args);
 
+/* What is no kernel of ours goes to the queue the same way: `enqueue` gets its stream. In a trace it has this name. */
+struct CUstream_st;
+ls_status ls_cuda_enqueue(ls_device *device, const char *name,
+                          ls_status (*enqueue)(void *ctx, struct CUstream_st *stream), void *ctx);
+
+/* What products by a library (ops/library.c) keep with a device: made when first asked for, closed with it. NULL: on
+ * this device there are none. */
+typedef struct ls_cuda_library ls_cuda_library;
+ls_cuda_library **ls_cuda_library_of(ls_device *device);
+void ls_cuda_library_close(ls_cuda_library *library);
+/* The GPU's model, and the driver's version. */
+const char *ls_cuda_model(ls_device *device, int *driver);
+
 /* Says which operation the kernels that come are for, in a trace: its name and, of a product, its call. What runs
  * inside another one is that one's: false then, and nothing changes. NULL: it is over. */
 bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *product);

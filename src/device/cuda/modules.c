@@ -93,16 +93,20 @@ static ls_status compile_program(const nvrtc *rtc, nvrtcProgram program, const c
     return ls_fail(LS_ERR_FAILED, "NVRTC gave no cubin for %s", family);
 }
 
+bool ls_cuda_cache_folder(char *folder, size_t capacity) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = cache && *cache ? snprintf(folder, capacity, "%s/lockstep/cuda", cache)
+                 : home && *home ? snprintf(folder, capacity, "%s/.cache/lockstep/cuda", home)
+                                 : -1;
+    return length >= 0 && (size_t)length < capacity && ls_dir_make(folder) == LS_OK;
+}
+
 /* The file of the cache, or "" where there is no place for one. */
 static void cache_path(const nvrtc *rtc, const ls_cuda_image *text, const char *const flags[FLAGS], char *path,
                        size_t capacity) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char folder[768];
-    int length = cache && *cache ? snprintf(folder, sizeof folder, "%s/lockstep/cuda", cache)
-                 : home && *home ? snprintf(folder, sizeof folder, "%s/.cache/lockstep/cuda", home)
-                                 : -1;
     *path = '\0';
-    if (length < 0 || (size_t)length >= sizeof folder || ls_dir_make(folder) != LS_OK) return;
+    if (!ls_cuda_cache_folder(folder, sizeof folder)) return;
     int version[2] = {0, 0};
     (void)rtc->nvrtcVersion(&version[0], &version[1]);
     ls_hash128 parts[FLAGS + 2] = {ls_hash_bytes(text->bytes, (size_t)(text->end - text->bytes)),
@@ -149,6 +153,11 @@ const char *ls_cuda_built_in(void) {
             used +=
                 (size_t)snprintf(text + used, sizeof text - used, "%ssm_%d", used ? ", " : "", ls_cuda_images[i].sm);
     return used ? text : "none (NVRTC compiles kernels on first use)";
+}
+
+ls_hash128 ls_cuda_family_hash(const char *family) {
+    const ls_cuda_image *text = find_image(family, 0);
+    return text ? ls_hash_bytes(text->bytes, (size_t)(text->end - text->bytes)) : (ls_hash128){0};
 }
 
 ls_gpu_kernels ls_cuda_modules_find(int sm) {

@@ -2,6 +2,7 @@
 #ifndef LS_DEVICE_CUDA_MODULES_H
 #define LS_DEVICE_CUDA_MODULES_H
 
+#include "base/hash.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/launch.h"
@@ -18,6 +19,11 @@ size_t ls_cuda_modules_bytes(const ls_cuda_modules *modules);
 /* Where the kernels for GPUs of this compute capability come from; and the error where they come from nowhere. */
 ls_gpu_kernels ls_cuda_modules_find(int capability);
 ls_status ls_cuda_modules_missing(void);
+
+/* Where what was made or found out for a GPU is kept between runs. False: there is no place for it. */
+bool ls_cuda_cache_folder(char *folder, size_t capacity);
+/* Of the source of a family of kernels. */
+ls_hash128 ls_cuda_family_hash(const char *family);
 
 /* "norm_forward" */
 const char *ls_cuda_kernel_name(ls_cuda_kernel kernel);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/cuda/ops/hgmma.h"
+#include "device/cuda/ops/library.h"
 #include "device/cuda/ops/ops.h"
 
 /* The most that scratch for slices apart and for sums that wait may be. */
@@ -379,7 +380,7 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
-static ls_status run(ls_device *device, const ls_gemm *g);
+static ls_status run_own(ls_device *device, const ls_gemm *g);
 
 /* Rows of C are made by themselves: half of them needs half the scratch. */
 static ls_status run_halves(ls_device *device, const ls_gemm *g) {
@@ -395,12 +396,11 @@ static ls_status run_halves(ls_device *device, const ls_gemm *g) {
     lower.a = (const char *)g->a + upper.m * (g->form == LS_GEMM_TN ? 1 : g->lda) * ls_dtype_bytes(g->dtype);
     lower.c = (char *)g->c + upper.m * g->ldc * ls_dtype_bytes(g->c_dtype);
     for (int s = 0; s < g->siblings; s++) lower.sibling[s] = g->sibling[s] + upper.m * g->ldsibling;
-    LS_TRY(run(device, &upper));
-    return run(device, &lower);
+    LS_TRY(run_own(device, &upper));
+    return run_own(device, &lower);
 }
 
-static ls_status run(ls_device *device, const ls_gemm *g) {
-    if (!g->m || !g->n) return LS_OK;
+static ls_status run_own(ls_device *device, const ls_gemm *g) {
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
@@ -442,6 +442,17 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     ls_cuda_grid grid = {plan.blocks, 1, (size_t)plan.apart};
     LS_TRY(ls_cuda_launch(device, kernels[plan.tile], grid, t->threads, shared_bytes(&plan), &args));
     return plan.apart > 1 ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
+}
+
+static ls_status run(ls_device *device, const ls_gemm *g) {
+    if (!g->m || !g->n) return LS_OK;
+    if (g->unit == LS_UNIT_HGMMA) {
+        ls_cuda_gemm args = args_of(g);
+        bool is_done;
+        LS_TRY(ls_cuda_library_run(device, g, &args, run_own, &is_done));
+        if (is_done) return LS_OK;
+    }
+    return run_own(device, g);
 }
 
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {

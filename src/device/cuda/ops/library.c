@@ -1,0 +1,491 @@
+/* library.c: products of the unit hgmma by cuBLASLt where that is faster than our own kernels and has their bits.
+ *
+ * When a large product comes for the second time, both are tried out with made-up numbers in memory that is given back
+ * at once: our own kernels make C; each algorithm that the library guesses makes it too, and is out unless every byte
+ * of it is the same; of those left the fastest is taken if it is faster by GAIN. What was found is kept in a file
+ * (choices.h). Where there is no room for such a trial, our own kernels it is, for this run. */
+#include "device/cuda/ops/library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "device/cuda/args/compare.h"
+#include "device/cuda/choices.h"
+#include "device/cuda/modules.h"
+
+enum {
+    GUESSES = 8, /* of each way */
+    ROUNDS = 3,
+    REPEATS_MAX = 16,
+    ALIGN_MAX = 256,
+    GRANULE = 16,
+    NUMBERS = 1048573, /* random ones; a prime, so that rows begin at others */
+    EXPONENTS = 14,    /* of them: four decades */
+};
+
+/* The most that slices side by side may need. */
+#define PARTS_MAX ((size_t)1 << 30)
+/* A trial takes so long for each algorithm and round at least. */
+#define ROUND_S 0.002
+#define GAIN 1.02
+/* Smaller products are not worth a trial. */
+#define FLOPS_MIN 1e10
+
+/* A product that came at least once; `choice` is good where it was tried out, now or before. */
+typedef struct known {
+    ls_cuda_choice choice;
+    bool is_chosen;
+    ls_lt_product *product; /* as the choice has it; NULL: not opened yet */
+} known;
+
+struct ls_cuda_library {
+    ls_cublaslt *lt; /* NULL: our own kernels alone */
+    bool takes_small, takes_slow; /* LS_CUBLASLT=any, always: for tests */
+    char path[1024]; /* of the file of choices, or "" */
+    ls_cuda_choices kept;
+    known *list;
+    size_t count, capacity;
+};
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static void find_file(ls_device *device, size_t version, ls_cuda_library *library) {
+    char folder[768], name[LS_HASH_TEXT_BYTES];
+    int driver;
+    if (!ls_cuda_cache_folder(folder, sizeof folder)) return;
+    const char *model = ls_cuda_model(device, &driver);
+    const size_t numbers[] = {version, (size_t)driver, ls_cuda_processors(device), sizeof(ls_cuda_choice),
+                              library->takes_slow};
+    const ls_hash128 parts[] = {ls_hash_bytes(model, strlen(model)), ls_hash_bytes(numbers, sizeof numbers),
+                                ls_cuda_family_hash("hgmma")};
+    ls_hash_text(ls_hash_combine(parts, sizeof parts / sizeof *parts), name);
+    (void)snprintf(library->path, sizeof library->path, "%s/products-%s", folder, name);
+}
+
+static ls_cuda_library *library_of(ls_device *device) {
+    ls_cuda_library **slot = ls_cuda_library_of(device);
+    if (!slot || *slot) return slot ? *slot : NULL;
+    ls_cuda_library *library = calloc(1, sizeof *library);
+    if (!library) return NULL;
+    *slot = library;
+    const char *asked = getenv("LS_CUBLASLT");
+    size_t version;
+    if (asked && strcmp(asked, "no") == 0) return library;
+    library->takes_slow = asked && strcmp(asked, "always") == 0;
+    library->takes_small = library->takes_slow || (asked && strcmp(asked, "any") == 0);
+    if (ls_cublaslt_version(&version) != LS_OK || ls_cublaslt_open(&library->lt) != LS_OK) {
+        ls_log_debug("products by our own kernels: %s", ls_status_message());
+        return library;
+    }
+    find_file(device, version, library);
+    if (*library->path) ls_cuda_choices_read(&library->kept, library->path);
+    return library;
+}
+
+void ls_cuda_library_close(ls_cuda_library *library) {
+    if (!library) return;
+    for (size_t i = 0; i < library->count; i++) ls_lt_product_close(library->list[i].product);
+    ls_cublaslt_close(library->lt);
+    ls_cuda_choices_clear(&library->kept);
+    free(library->list);
+    free(library);
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
+
+static unsigned align_of(const void *p) {
+    uintptr_t at = (uintptr_t)p, align = at & (~at + 1);
+    return !at || align > ALIGN_MAX ? ALIGN_MAX : (unsigned)align;
+}
+
+static size_t parts_bytes(const ls_gemm *g) {
+    size_t bytes;
+    if (__builtin_mul_overflow(g->m, g->n, &bytes) ||
+        __builtin_mul_overflow(bytes, (size_t)slices_of(g) * sizeof(float), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+/* Chains from +0 that all have the same length, and nothing behind them that another kernel could not do. */
+static bool is_plain(const ls_gemm *g) {
+    int slices = slices_of(g);
+    if (g->accumulate || g->end || g->dtype == LS_F32 || (g->period && g->period % GRANULE)) return false;
+    for (int s = 0; g->slices > 1 && s < slices; s++)
+        if (g->bounds[s + 1] - g->bounds[s] != g->bounds[1]) return false;
+    if (slices > 1) return g->bounds[1] > 0;
+    return !g->bias && g->siblings <= 1 && g->k;
+}
+
+static bool is_large(const ls_gemm *g) { return 2.0 * (double)g->m * (double)g->n * (double)g->k >= FLOPS_MIN; }
+
+static ls_cuda_product_key key_of(ls_device *device, const ls_gemm *g) {
+    ls_cuda_product_key key = {
+        .m = g->m,
+        .n = g->n,
+        .k = g->k,
+        .lda = g->lda,
+        .ldb = g->ldb,
+        .ldc = g->ldc,
+        .ldadded = g->siblings ? g->ldsibling : 0,
+        .form = (uint32_t)g->form,
+        .dtype = (uint32_t)g->dtype,
+        .c_dtype = (uint32_t)g->c_dtype,
+        .slices = (uint32_t)slices_of(g),
+        .siblings = (uint32_t)g->siblings,
+        .has_bias = g->bias != NULL,
+        .align_a = align_of(g->a),
+        .align_b = align_of(g->b),
+        .align_c = align_of(g->c),
+        .align_added = ALIGN_MAX,
+    };
+    for (int s = 0; s < g->siblings; s++) {
+        unsigned align = align_of(g->sibling[s]);
+        if (align < key.align_added) key.align_added = align;
+        if ((const void *)g->sibling[s] == g->c) key.is_in_place = 1;
+    }
+    key.has_scratch = parts_bytes(g) <= PARTS_MAX && parts_bytes(g) <= ls_cuda_scratch_limit(device);
+    return key;
+}
+
+/* Whether a product may be made this way, and what the library is asked for then. */
+static bool shape_of(const ls_gemm *g, const ls_cuda_product_key *key, ls_cuda_way way, ls_lt_shape *out) {
+    int slices = slices_of(g);
+    bool is_apart = way == LS_CUDA_LIBRARY_APART;
+    size_t k = slices > 1 ? g->bounds[1] : g->k;
+    if ((way == LS_CUDA_LIBRARY) != (slices == 1) || (is_apart && !key->has_scratch) ||
+        (way == LS_CUDA_LIBRARY_IN_TURN && (slices != 2 || g->c_dtype != LS_F32 || g->siblings || g->bias)))
+        return false;
+    *out = (ls_lt_shape){
+        .form = g->form,
+        .dtype = g->dtype,
+        .c_dtype = is_apart ? LS_F32 : g->c_dtype,
+        .m = g->m,
+        .n = g->n,
+        .k = k,
+        .lda = g->lda,
+        .ldb = g->ldb,
+        .ldc = is_apart ? g->n : g->ldc,
+        .batch = is_apart ? (size_t)slices : 1,
+        .a_step = g->form == LS_GEMM_TN ? k * g->lda : k,
+        .b_step = g->form == LS_GEMM_NT ? k : k * g->ldb,
+        .c_step = g->m * g->n,
+        .align_a = key->align_a,
+        .align_b = key->align_b,
+        .align_c = is_apart ? ALIGN_MAX : key->align_c,
+    };
+    out->ldadded = way == LS_CUDA_LIBRARY && g->siblings ? g->ldsibling : out->ldc;
+    out->align_added = way == LS_CUDA_LIBRARY && g->siblings ? key->align_added : out->align_c;
+    return true;
+}
+
+typedef struct enqueued {
+    ls_lt_product *product;
+    const ls_lt_algorithm *algorithm;
+    ls_lt_operands operands;
+} enqueued;
+
+static ls_status enqueue(void *ctx, struct CUstream_st *stream) {
+    const enqueued *e = ctx;
+    return ls_lt_product_run(e->product, e->algorithm, &e->operands, stream);
+}
+
+static ls_status run_library(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_way way,
+                             ls_lt_product *product, const ls_lt_algorithm *algorithm) {
+    enqueued e = {product, algorithm, {g->a, g->b, g->siblings ? g->sibling[0] : NULL, g->c}};
+    if (way == LS_CUDA_LIBRARY) return ls_cuda_enqueue(device, "cublaslt", enqueue, &e);
+    e.operands.added = NULL;
+    if (way == LS_CUDA_LIBRARY_APART) {
+        ls_cuda_gemm join = *args;
+        void *parts;
+        LS_TRY(ls_cuda_scratch(device, parts_bytes(g), &parts));
+        e.operands.c = join.parts = parts;
+        LS_TRY(ls_cuda_enqueue(device, "cublaslt", enqueue, &e));
+        return ls_cuda_gemm_join_parts(device, &join);
+    }
+    size_t bytes = g->bounds[1] * ls_dtype_bytes(g->dtype);
+    LS_TRY(ls_cuda_enqueue(device, "cublaslt", enqueue, &e));
+    e.operands.a = (const char *)g->a + bytes * (g->form == LS_GEMM_TN ? g->lda : 1);
+    e.operands.b = (const char *)g->b + bytes * (g->form == LS_GEMM_NT ? 1 : g->ldb);
+    e.operands.added = g->c;
+    return ls_cuda_enqueue(device, "cublaslt", enqueue, &e);
+}
+
+/* ---- a trial ----------------------------------------------------------------------------------------------------- */
+
+/* Where operands with made-up numbers lie. Behind and before each there is room, so that they begin no better than the
+ * real ones. */
+typedef struct trial {
+    ls_device *device;
+    ls_cuda_own own;
+    ls_gemm g;         /* with C for our own kernels */
+    ls_cuda_gemm args; /* the same */
+    char *memory;
+    size_t a, b, added, own_c, c, differ, all; /* where they begin; added: bias too */
+    size_t c_bytes;                            /* of each C, with the room around it */
+} trial;
+
+typedef struct contender {
+    ls_cuda_way way;
+    ls_lt_product *product; /* shared by those of a way */
+    ls_lt_algorithm algorithm;
+    double seconds;
+} contender;
+
+static size_t take(size_t *at, size_t rows, size_t ld, size_t elem) {
+    size_t begin = *at;
+    *at += (rows * ld * elem + ALIGN_MAX - 1) / ALIGN_MAX * ALIGN_MAX + 2 * ALIGN_MAX;
+    return begin;
+}
+
+static void *behind(char *memory, unsigned align) { return memory + ALIGN_MAX + (align < ALIGN_MAX ? align : 0); }
+
+static void place(trial *t, const ls_gemm *g) {
+    size_t elem = ls_dtype_bytes(g->dtype), at = 0;
+    size_t ldadded = g->siblings && g->ldsibling > g->n ? g->ldsibling : g->n;
+    t->a = take(&at, g->form == LS_GEMM_TN ? g->k : g->m, g->lda, elem);
+    t->b = take(&at, g->form == LS_GEMM_NT ? g->n : g->k, g->ldb, elem);
+    t->added = take(&at, g->siblings ? g->m : 1, ldadded, sizeof(float));
+    t->own_c = take(&at, g->m, g->ldc, ls_dtype_bytes(g->c_dtype));
+    t->c_bytes = at - t->own_c;
+    t->c = at;
+    t->differ = at + t->c_bytes;
+    t->all = t->differ + ALIGN_MAX;
+}
+
+/* The same call with the trial's memory; `c` is where its C begins. */
+static void move_call(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key, size_t c, ls_gemm *out,
+                      ls_cuda_gemm *args) {
+    const float *added = behind(t->memory + t->added, key->align_added);
+    out->a = args->a = behind(t->memory + t->a, key->align_a);
+    out->b = args->b = behind(t->memory + t->b, key->align_b);
+    out->c = args->c = behind(t->memory + c, key->align_c);
+    for (int s = 0; s < g->siblings; s++)
+        out->sibling[s] = args->sibling[s] = (const void *)g->sibling[s] == g->c ? out->c : added;
+    if (g->bias) out->bias = args->bias = added;
+}
+
+/* Numbers of all signs over four decades, everywhere but in C. */
+static ls_status make_numbers(const trial *t) {
+    const size_t bytes = t->own_c, count = bytes / sizeof(uint16_t) < NUMBERS ? bytes / sizeof(uint16_t) : NUMBERS;
+    uint16_t *numbers = malloc(count * sizeof *numbers);
+    if (!numbers) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+    const ls_rng_key key = ls_rng_key_make(1, 1, 0);
+    int digits = t->g.dtype == LS_F16 ? 10 : 7, one = t->g.dtype == LS_F16 ? 15 : 127;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bits = ls_rng_u64(key, i);
+        unsigned exponent = (unsigned)one - (unsigned)(bits >> 16) % EXPONENTS;
+        numbers[i] = (uint16_t)((bits & 0x8000) | exponent << digits | (bits & ((1U << digits) - 1)));
+    }
+    size_t had = count * sizeof *numbers;
+    ls_status status = ls_device_copy_in(t->device, t->memory, numbers, had);
+    free(numbers);
+    for (; status == LS_OK && had < bytes; had *= 2)
+        status = ls_device_copy(t->device, t->memory + had, t->memory, had < bytes - had ? had : bytes - had);
+    return status;
+}
+
+/* C before a product: what is added to, where that is C itself. */
+static ls_status begin_c(const trial *t, const ls_cuda_product_key *key, size_t c) {
+    LS_TRY(ls_device_fill(t->device, t->memory + c, 0, t->c_bytes));
+    if (!key->is_in_place) return LS_OK;
+    size_t bytes = t->c_bytes - 2 * ALIGN_MAX, added = t->own_c - t->added - 2 * ALIGN_MAX;
+    return ls_device_copy(t->device, t->memory + c + ALIGN_MAX, t->memory + t->added, bytes < added ? bytes : added);
+}
+
+static ls_status run_once(const trial *t, const contender *x, const ls_gemm *g, const ls_cuda_gemm *args) {
+    return x->way == LS_CUDA_OWN ? t->own(t->device, g)
+                                 : run_library(t->device, g, args, x->way, x->product, &x->algorithm);
+}
+
+static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda_product_key *key, const ls_gemm *g,
+                               const ls_cuda_gemm *args, bool *out) {
+    uint32_t differ = 0;
+    ls_cuda_compare call = {t->memory + t->own_c, t->memory + t->c, t->c_bytes / LS_CUDA_COMPARE_BYTES,
+                            (uint32_t *)(void *)(t->memory + t->differ)};
+    *out = false;
+    LS_TRY(begin_c(t, key, t->c));
+    if (run_once(t, x, g, args) != LS_OK) return LS_OK; /* it does not take this product after all */
+    LS_TRY(ls_device_fill(t->device, call.differ, 0, sizeof differ));
+    ls_cuda_grid grid = {ls_cuda_blocks(t->device, ls_cuda_divide_up(call.n, LS_CUDA_COMPARE_THREADS)), 1, 1};
+    LS_TRY(ls_cuda_launch(t->device, LS_CUDA_compare, grid, LS_CUDA_COMPARE_THREADS, 0, &call));
+    LS_TRY(t->device->calls->copy_out(t->device, &differ, call.differ, sizeof differ)); /* no read of a step */
+    *out = !differ;
+    return LS_OK;
+}
+
+static ls_status time_once(const trial *t, const contender *x, const ls_gemm *g, const ls_cuda_gemm *args, int repeats,
+                           double *seconds) {
+    LS_TRY(ls_device_finish(t->device));
+    double begin = ls_clock_seconds();
+    for (int i = 0; i < repeats; i++) LS_TRY(run_once(t, x, g, args));
+    LS_TRY(ls_device_finish(t->device));
+    *seconds = (ls_clock_seconds() - begin) / repeats;
+    return LS_OK;
+}
+
+/* In turns, since a GPU's clock goes up and down: the least of some rounds for each. The first is our own. */
+static ls_status time_all(const trial *t, contender *list, int count, const ls_gemm *g, const ls_cuda_gemm *args) {
+    double once;
+    LS_TRY(time_once(t, &list[0], g, args, 1, &once));
+    int repeats = once > 0 && ROUND_S / once < REPEATS_MAX ? (int)(ROUND_S / once) + 1 : REPEATS_MAX;
+    for (int round = 0; round < ROUNDS; round++)
+        for (int i = 0; i < count; i++) {
+            double seconds;
+            LS_TRY(time_once(t, &list[i], g, args, repeats, &seconds));
+            if (round == 0 || seconds < list[i].seconds) list[i].seconds = seconds;
+        }
+    return LS_OK;
+}
+
+/* Our own kernels, then all algorithms with their bytes. */
+static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key, ls_cublaslt *lt,
+                                 const ls_gemm *moved, const ls_cuda_gemm *args, ls_lt_product **products,
+                                 contender *list, int *count) {
+    list[(*count)++] = (contender){.way = LS_CUDA_OWN};
+    for (ls_cuda_way way = LS_CUDA_LIBRARY; way < LS_CUDA_WAYS; way++) {
+        ls_lt_shape shape;
+        ls_lt_algorithm guesses[GUESSES];
+        if (!shape_of(g, key, way, &shape) || ls_lt_product_open(lt, &shape, &products[way]) != LS_OK) continue;
+        int found = ls_lt_product_guess(products[way], guesses, GUESSES), equal = 0;
+        for (int i = 0; i < found; i++) {
+            bool is_equal;
+            contender x = {.way = way, .product = products[way], .algorithm = guesses[i]};
+            LS_TRY(has_our_bytes(t, &x, key, moved, args, &is_equal));
+            if (is_equal) list[(*count)++] = x;
+            equal += is_equal;
+        }
+        ls_log_debug("a product of %zu × %zu × %zu, way %d: cuBLASLt has %d algorithms, %d with our bits", g->m, g->n,
+                     g->k, (int)way, found, equal);
+    }
+    return LS_OK;
+}
+
+static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *key, const ls_cuda_library *library,
+                         ls_cuda_choice *out) {
+    ls_lt_product *products[LS_CUDA_WAYS] = {0};
+    contender list[1 + LS_CUDA_WAYS * GUESSES];
+    int count = 0, best = 0;
+    ls_gemm moved = t->g;
+    ls_cuda_gemm args = t->args;
+    LS_TRY(make_numbers(t));
+    LS_TRY(begin_c(t, key, t->own_c));
+    move_call(t, g, key, t->own_c, &t->g, &t->args);
+    LS_TRY(t->own(t->device, &t->g));
+    move_call(t, g, key, t->c, &moved, &args);
+    ls_status status = find_contenders(t, g, key, library->lt, &moved, &args, products, list, &count);
+    if (status == LS_OK && count > 1 && !library->takes_slow) status = time_all(t, list, count, &moved, &args);
+    for (int i = 1; status == LS_OK && i < count; i++)
+        if (!best || list[i].seconds < list[best].seconds) best = i;
+    if (status == LS_OK && best) {
+        out->own_us = (float)(1e6 * list[0].seconds);
+        out->library_us = (float)(1e6 * list[best].seconds);
+        if (library->takes_slow || list[best].seconds * GAIN < list[0].seconds) {
+            out->way = list[best].way;
+            out->algorithm = list[best].algorithm;
+        }
+    }
+    for (int way = 0; way < LS_CUDA_WAYS; way++) ls_lt_product_close(products[way]);
+    return status;
+}
+
+/* *is_tried false: there is no room now. */
+static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, const ls_cuda_product_key *key,
+                         const ls_cuda_library *library, ls_cuda_own own, ls_cuda_choice *out, bool *is_tried) {
+    trial t = {.device = device, .own = own, .g = *g, .args = *args};
+    void *memory;
+    *is_tried = false;
+    place(&t, g);
+    LS_TRY(ls_device_finish(device));
+    /* Nobody else is told of memory that is given back at once. */
+    ls_status status = device->calls->alloc(device, t.all, &memory);
+    if (status == LS_ERR_RESOURCE) return LS_OK;
+    LS_TRY(status);
+    t.memory = memory;
+    status = compete(&t, g, key, library, out);
+    device->calls->free(device, memory);
+    *is_tried = status == LS_OK;
+    static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
+    if (status == LS_OK)
+        ls_log_debug("a product %s of %zu × %zu × %zu, %d slices: %.1f µs by our own kernels, %.1f by cuBLASLt: %s",
+                     forms[g->form], g->m, g->n, g->k, slices_of(g), (double)out->own_us, (double)out->library_us,
+                     out->way == LS_CUDA_OWN ? "ours" : "cuBLASLt's");
+    return status;
+}
+
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
+
+static known *find_known(ls_cuda_library *library, const ls_cuda_product_key *key) {
+    for (size_t i = 0; i < library->count; i++)
+        if (memcmp(&library->list[i].choice.key, key, sizeof *key) == 0) return &library->list[i];
+    return NULL;
+}
+
+/* Opens what the choice names. An algorithm that the library does not have any more is none. */
+static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k) {
+    ls_lt_shape shape;
+    ls_cuda_way way = (ls_cuda_way)k->choice.way;
+    k->is_chosen = true;
+    if (way == LS_CUDA_OWN) return;
+    if (shape_of(g, &k->choice.key, way, &shape) && ls_lt_product_open(library->lt, &shape, &k->product) == LS_OK &&
+        ls_lt_product_takes(k->product, &k->choice.algorithm))
+        return;
+    ls_lt_product_close(k->product);
+    k->product = NULL;
+    k->choice.way = LS_CUDA_OWN;
+}
+
+/* A new one: as the file has it, or to be tried out when it comes again. */
+static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_cuda_product_key *key) {
+    if (library->count == library->capacity) {
+        size_t capacity = library->capacity ? 2 * library->capacity : 32;
+        known *list = realloc(library->list, capacity * sizeof *list);
+        if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory");
+        library->list = list;
+        library->capacity = capacity;
+    }
+    const ls_cuda_choice *kept = ls_cuda_choices_find(&library->kept, key);
+    known *k = &library->list[library->count++];
+    *k = (known){.choice = {.key = *key}};
+    if (kept) k->choice = *kept;
+    if (kept) open_choice(library, g, k);
+    return LS_OK;
+}
+
+static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_gemm *g, const ls_cuda_gemm *args,
+                        ls_cuda_own own, known *k) {
+    bool is_tried;
+    LS_TRY(try_out(device, g, args, &k->choice.key, library, own, &k->choice, &is_tried));
+    if (is_tried) {
+        LS_TRY(ls_cuda_choices_add(&library->kept, &k->choice));
+        if (*library->path) ls_cuda_choices_write(&library->kept, library->path);
+    }
+    open_choice(library, g, k);
+    return LS_OK;
+}
+
+ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_own own,
+                              bool *is_done) {
+    *is_done = false;
+    if (ls_cuda_computes_otherwise(device) || device->queue != LS_QUEUE_COMPUTE ||
+        !is_plain(g))
+        return LS_OK;
+    ls_cuda_library *library = library_of(device);
+    if (!library || !library->lt || (!is_large(g) && !library->takes_small)) return LS_OK;
+    ls_cuda_product_key key = key_of(device, g);
+    known *k = find_known(library, &key);
+    if (!k) {
+        LS_TRY(add_known(library, g, &key));
+        k = &library->list[library->count - 1];
+    } else if (!k->is_chosen) {
+        LS_TRY(choose(device, library, g, args, own, k));
+    }
+    if (!k->product) return LS_OK;
+    *is_done = true;
+    return run_library(device, g, args, (ls_cuda_way)k->choice.way, k->product, &k->choice.algorithm);
+}
