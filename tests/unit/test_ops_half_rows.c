@@ -341,6 +341,7 @@ static void all_losses(void) {
         check_loss(1, 9, i / 2 % 2, i / 4);
         check_loss(3, 5009, i / 2 % 2, i / 4);
         check_loss(521, 35, i / 2 % 2, i / 4);
+        check_loss(2, 30014, i / 2 % 2, i / 4); /* by two blocks of a GPU */
     }
 }
 

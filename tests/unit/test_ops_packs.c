@@ -315,6 +315,14 @@ static void check_many_slices(size_t slices, size_t V, float special) {
     check("many slices", slices, V);
 }
 
+/* Rows that a GPU cuts into 2, 4 and 8 parts: between slices, inside of them, several in one; and where it cannot. */
+static void all_parts(void) {
+    for (int i = 0; i < 7; i++)
+        check_many_slices((size_t[]){2, 1, 8, 2, 5, 12, 3}[i],
+                          (size_t[]){30016, 60003, 30000, 120000, 120000, 57600, 30001}[i],
+                          (float[]){0.0f, -0.0f, 1.0f, 0.0f, NAN, 2.0f, 0.0f}[i]);
+}
+
 static void all_many(void) {
     for (int i = 0; i < 4; i++) {
         check_many_groups((int[]){64, 65, 100, 4096}[i], (size_t[]){3, 68, 5, 4}[i]);
@@ -333,6 +341,12 @@ static void test_many(void **state) {
     on_every_device(all_many);
 }
 
+static void test_parts(void **state) {
+    (void)state;
+    ls_kernels_fill(&portable, 1u << LS_ISA_PORTABLE);
+    on_cuda(all_parts);
+}
+
 static void check_peak(void) {
     assert_true(ops->peak_flops_s(device, LS_UNIT_CHAIN) > 0);
     assert_true(ops->peak_flops_s(device, LS_UNIT_AMX) == 0);
@@ -345,6 +359,6 @@ static void test_peak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_packs), cmocka_unit_test(test_peak),
-                                       cmocka_unit_test(test_many)};
+                                       cmocka_unit_test(test_many), cmocka_unit_test(test_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

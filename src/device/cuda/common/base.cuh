@@ -20,6 +20,15 @@
 /* One of which a multiprocessor should have room for so many blocks. */
 #define LS_KERNEL_MANY(name, type, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
+/* The same, and blocks come in clusters, so many neighbours in x, which reach each other's shared memory. Before Hopper
+ * there are none, and nobody starts it. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define LS_CLUSTER(together) __cluster_dims__(together, 1, 1)
+#else
+#define LS_CLUSTER(together)
+#endif
+#define LS_KERNEL_CLUSTER(name, type, threads, blocks, together) \
+    extern "C" __global__ void LS_CLUSTER(together) __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
 /* Before Hopper the compiler needs some registers more. */
 #define LS_BEFORE_HOPPER (__CUDA_ARCH__ < 900)
 /* Shared memory whose size the launch gives. */
@@ -138,6 +147,50 @@ LS_DEVICE void prefetch(const void *global) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 #else
     (void)global;
+#endif
+}
+
+/* ---- threads that wait for others ---------------------------------------------------------------------------------- */
+
+/* All threads of the cluster, and what they wrote to each other's shared memory. */
+LS_DEVICE void cluster_sync() {
+#ifdef LS_CUDA_ON_CPU_H
+    on_cpu::sync_cluster();
+#elif LS_BEFORE_HOPPER
+    __syncthreads();
+#else
+    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+/* *shared = x, in the shared memory of block `rank` of the cluster. */
+LS_DEVICE void store_at(float *shared, unsigned rank, float x) {
+#ifdef LS_CUDA_ON_CPU_H
+    *(float *)(on_cpu::shared[rank] + ((unsigned char *)shared - on_cpu::shared[on_cpu::rank()])) = x;
+#elif LS_BEFORE_HOPPER
+    *shared = x;
+#else
+    asm volatile("{ .reg .u32 at; mapa.shared::cluster.u32 at, %0, %1; st.shared::cluster.f32 [at], %2; }" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(shared)),
+                 "r"(rank), "f"(x)
+                 : "memory");
+#endif
+}
+
+/* Barriers 1 … 15 of a block, each used once: who has written arrives and goes on, who reads waits until `threads` have
+ * come, themselves among them. Whole warps. */
+LS_DEVICE void barrier_arrive(unsigned number, unsigned threads) {
+#ifdef LS_CUDA_ON_CPU_H
+    (void)threads, on_cpu::arrive_named(number);
+#else
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+#endif
+}
+LS_DEVICE void barrier_wait(unsigned number, unsigned threads) {
+#ifdef LS_CUDA_ON_CPU_H
+    on_cpu::wait_named(number, threads);
+#else
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 #endif
 }
 
