@@ -13,6 +13,7 @@ enum {
     LS_CUDA_HGMMA_STATS_ROWS = 16,
     LS_CUDA_HGMMA_STAT_STEP = 128, /* rows of statistics are filled up to a multiple */
     LS_CUDA_HGMMA_PARTS = 7,       /* of one launch with tensor maps */
+    LS_CUDA_HGMMA_SUMS = 64 * 64,  /* gradients of 64 queries */
 };
 
 /* Numbers of 16 bits in shared memory; rows have 8 more than they need, against bank conflicts. */
@@ -39,6 +40,8 @@ typedef struct ls_cuda_attention_hgmma {
     size_t stat_rows;
     uint32_t B, heads, kv_heads;
     uint32_t all_heads, head0; /* heads of the call; the number of this launch's first one */
+    float *sums;               /* of attention_hgmma_once.cu, for each head of the call and 64 queries: LS_CUDA_HGMMA_SUMS, */
+    uint32_t *turns;           /* and tiles of keys that they have passed, zeroed with the statistics; NULL: none */
 } ls_cuda_attention_hgmma;
 
 /* Coordinates are element, head, row, sequence. */

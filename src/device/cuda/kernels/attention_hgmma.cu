@@ -10,81 +10,7 @@
  * 64 or 128 numbers here, smaller ones are filled up with zeros by the copies, as are rows behind the end. A thread has
  * rows lane / 4 and that + 8 of its warp's sixteen, and columns 2·(lane mod 4) and the next of each eight. */
 #ifndef LS_CUDA_ON_CPU_H
-#include "device/cuda/kernels/attention_hgmma.cuh"
-#include "device/cuda/kernels/wgmma_attention.cuh"
-
-/* Elsewhere these kernels are never started. */
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
-#define LS_ON_HOPPER(...) __VA_ARGS__
-#else
-#define LS_ON_HOPPER(...)
-#endif
-
-/* ---- tiles ------------------------------------------------------------------------------------------------------- */
-
-struct tile_place {
-    int row; /* counted in tiles */
-    int part;
-    uint32_t sequence, head; /* the head in its part */
-    uint32_t first;          /* the number of the part's first query head */
-};
-
-/* `heads` are those of the launch, of queries or of keys. LAST_FIRST: tiles with larger numbers are longer. */
-template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
-    const uint32_t heads = OF_KEYS ? t.h.kv_heads : t.h.heads, all = heads * t.h.B, head = number % all, row = number / all;
-    tile_place p = {(int)(LAST_FIRST ? t.rows - 1 - row : row), 0, head / heads, head % heads, 0};
-    for (;; p.part++) {
-        const ls_cuda_attention_part &part = t.h.a.parts[p.part];
-        const uint32_t here = OF_KEYS ? part.kv_heads : part.heads;
-        if (p.head < here) return p;
-        p.head -= here;
-        p.first += part.heads;
-    }
-}
-
-LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
-    return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
-}
-
-/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
-LS_DEVICE uint32_t anew(uint32_t number) {
-    asm volatile("" : "+r"(number));
-    return number;
-}
-
-LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
-
-/* A warp group's 64 rows of a result, each number times `factor[0]` or, 8 rows down, `factor[1]`. Lanes exchange
- * numbers, so that each writes 16 bytes. */
-template <bool IS_F16, int D>
-LS_DEVICE void store_tile(const ls_cuda_heads &to, uint32_t sequence, uint32_t head, int row, int rows, int head_size,
-                          const float (&x)[D / 2], float factor0, float factor1, int lane) {
-    uint16_t *at = (uint16_t *)to.at + head_at(to, sequence, head);
-    const int t = lane % 4;
-    LS_UNROLL for (int half = 0; half < 2; half++) {
-        const int r = row + lane / 4 + 8 * half;
-        const float factor = half ? factor1 : factor0;
-        LS_UNROLL for (int i = 0; i < D / 8; i += 4) {
-            uint32_t mine[4], theirs[4];
-            LS_UNROLL for (int j = 0; j < 4; j++)
-                mine[j] = rounded_pair<IS_F16>(x[(i + j) * 4 + 2 * half] * factor, x[(i + j) * 4 + 2 * half + 1] * factor);
-            /* Lane t gets the pairs of eight columns i + t from lanes 0 … 3. */
-            LS_UNROLL for (int step = 0; step < 4; step++) {
-                const int from = t ^ step;
-                const uint32_t give = from == 0 ? mine[0] : from == 1 ? mine[1] : from == 2 ? mine[2] : mine[3];
-                const uint32_t got = step ? __shfl_xor_sync(~0u, give, step) : give;
-                theirs[0] = from == 0 ? got : theirs[0];
-                theirs[1] = from == 1 ? got : theirs[1];
-                theirs[2] = from == 2 ? got : theirs[2];
-                theirs[3] = from == 3 ? got : theirs[3];
-            }
-            const int column = (i + t) * 8;
-            if (r < rows && column < head_size)
-                *(uint4 *)(at + (size_t)r * to.row_stride + column) =
-                    make_uint4(theirs[0], theirs[1], theirs[2], theirs[3]);
-        }
-    }
-}
+#include "device/cuda/kernels/attention_hgmma_tiles.cuh"
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
@@ -95,12 +21,6 @@ template <int D, int GROUPS> struct forward_shared {
     uint16_t q[2][QUERIES * D], k[STAGES][KEYS * D], v[STAGES][KEYS * D];
     uint64_t q_full[2], q_empty[2], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
 };
-
-template <class T> LS_DEVICE T &shared_at_1024() {
-    static_assert(sizeof(T) + 1024 <= LS_CUDA_HGMMA_SHARED);
-    extern __shared__ float4 ls_shared_memory[];
-    return *(T *)(((size_t)ls_shared_memory + 1023) & ~(size_t)1023);
-}
 
 template <int D, int GROUPS, int REGISTERS, bool IN_TURN, bool IS_F16>
 LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
@@ -288,12 +208,6 @@ LS_FORWARD(attention_hgmma_forward_64, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64, 160,
 LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, true)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
-
-/* 64 rows of a tile of 128, from `row` on, with 64 of b: all dots. Both are read from shared memory: rows that are held
- * in registers over a loop are overwritten there by the compiler of CUDA 13.0. */
-template <bool IS_F16, int D> LS_DEVICE void dots_of(float (&s)[32], const uint16_t *a, int row, const uint16_t *b) {
-    LS_UNROLL for (int k = 0; k < D / 16; k++) product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
-}
 
 template <int D> struct keys_shared {
     static constexpr int STAGES = D == 64 ? 4 : 2;

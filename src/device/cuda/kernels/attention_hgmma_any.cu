@@ -228,6 +228,8 @@ LS_KERNEL(attention_hgmma_stats, ls_cuda_attention_hgmma, 16 * LS_CUDA_HGMMA_STA
     if (threadIdx.x % 16) return;
     float *L = stats_of(a, p.sequence, p.first + p.head) + row;
     const size_t stat = p.sequence * a.a.stat_elems + p.head * part.stat_stride + row;
+    if (a.turns && row % 64 == 0)
+        a.turns[((size_t)p.sequence * a.all_heads + a.head0 + p.first + p.head) * (a.stat_rows / 64) + row / 64] = 0;
     if (is_query) part.dots[stat] = sum;
     L[a.stat_rows] = is_query ? sum : 0.0f;
     L[0] = is_query ? __fmaf_rn(part.m[stat], scale2_of(part), log_of(part.l[stat]) * 0x1.715476p+0f) : LS_INFINITY;

@@ -51,6 +51,12 @@ static const pass tile_queries[TILE_SIZES][2] = {TILES(queries_64, LS_CUDA_HGMMA
 static const pass tile_keys[TILE_SIZES][2] = {TILES(keys_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
                                               TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
 
+/* Both, for heads of up to 64: rows are keys. */
+static const pass tile_once[2] = {
+    {LS_CUDA_attention_hgmma_once_bf16, 128, 512, LS_CUDA_HGMMA_SHARED},
+    {LS_CUDA_attention_hgmma_once_f16, 128, 512, LS_CUDA_HGMMA_SHARED},
+};
+
 static int size_index(size_t head_size) { return head_size <= 64 ? 0 : head_size <= 128 ? 1 : 2; }
 
 static ls_cuda_attention_hgmma args_of(const ls_cuda_attention_job *job) {
@@ -157,6 +163,8 @@ static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles 
 
 static ls_status backward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     int size = size_index((size_t)tiles->h.a.head_size), type = tiles->h.a.act == LS_CUDA_F16;
+    if (tiles->h.turns)
+        return run_tiles(device, tiles, &tile_once[type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
     LS_TRY(run_tiles(device, tiles, &tile_queries[size][type], (size_t)tiles->h.a.T, tiles->h.heads));
     return run_tiles(device, tiles, &tile_keys[size][type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
 }
@@ -174,11 +182,19 @@ ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention
     const pass stats = {LS_CUDA_attention_hgmma_stats, LS_CUDA_HGMMA_STATS_ROWS, 16 * LS_CUDA_HGMMA_STATS_ROWS, 0};
     ls_cuda_attention_hgmma args = args_of(job);
     ls_cuda_attention_tiles space;
+    bool by_tiles = takes_tiles(device, call, true, &space);
+    size_t rows = job->B * job->heads * args.stat_rows, pieces = rows / 64;
+    bool once = by_tiles && size_index(call->parts[0].head_size) == 0;
     void *memory;
-    LS_TRY(ls_cuda_scratch(device, job->B * job->heads * 2 * args.stat_rows * sizeof(float), &memory));
+    LS_TRY(ls_cuda_scratch(
+        device, (2 * rows + (once ? pieces * (LS_CUDA_HGMMA_SUMS + 1) : 0)) * sizeof(float), &memory));
     args.stats = memory;
+    if (once) {
+        args.sums = args.stats + 2 * rows;
+        args.turns = (uint32_t *)(args.sums + pieces * LS_CUDA_HGMMA_SUMS);
+    }
     LS_TRY(run_any(device, &args, &stats, args.stat_rows, job->heads));
-    if (takes_tiles(device, call, true, &space)) return each_launch(device, call, &args, true, backward_tiles);
+    if (by_tiles) return each_launch(device, call, &args, true, backward_tiles);
     int size = size_index(call->parts[0].head_size);
     LS_TRY(run_any(device, &args, &any_queries[size], job->queries, job->heads));
     return run_any(device, &args, &any_keys[size], job->queries, job->kv_heads);

@@ -1,0 +1,330 @@
+/* attention_hgmma_once.cu: the whole backward pass of attention with the unit hgmma in one kernel, for heads of up to 64
+ * numbers: scores and weights are made once, where attention_hgmma.cu makes them once for the keys and once for the
+ * queries.
+ *
+ * A tile is 128 keys of a head, 64 for each of two warp groups, who make dK and dV while the queries of all heads of the
+ * kv head pass by, 64 at a time. They also leave the gradient of the scores in shared memory for a third warp group,
+ * which multiplies it with the keys. A gradient of 64 queries is one chain over all keys in their order, so it goes from
+ * tile to tile: its sums wait in memory (`sums`), and a number (`turns`) says how many tiles of keys they have passed. A
+ * tile takes them when it is its turn, and adds its keys. Tiles are taken in an order in which those that are waited for
+ * come first, by blocks that are all there at once.
+ *
+ * Of the first warp group one thread copies tiles, and another one fetches sums. */
+#ifndef LS_CUDA_ON_CPU_H
+#include "device/cuda/kernels/attention_hgmma_tiles.cuh"
+
+enum { D = 64, QUERIES = 64, TILE_KEYS = 128, STAGES = 4, SCORES = 2, SUMS = 3 };
+
+struct once_shared {
+    uint16_t k[2][TILE_KEYS * D], v[2][TILE_KEYS * D], q[STAGES][QUERIES * D], g[STAGES][QUERIES * D];
+    uint16_t ds[SCORES][TILE_KEYS * QUERIES]; /* a row is a key */
+    uint16_t zeros[16 * 64];                  /* a granule that adds nothing */
+    float sums[SUMS][QUERIES * D];            /* as a thread holds them: float4 number i of thread t at 128·i + t */
+    float L[STAGES][QUERIES], dots[STAGES][QUERIES];
+    uint64_t k_full[2], k_empty[2], q_full[STAGES], q_empty[STAGES];
+    uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_empty[SUMS];
+};
+
+/* Blocks share out as many heads as there are blocks, row by row, then the next ones: so the sums of few heads are in
+ * use at a time, and mostly one block has all tiles of a head. */
+LS_DEVICE tile_place once_at(const ls_cuda_attention_tiles &t, uint32_t number) {
+    const uint32_t all = t.h.kv_heads * t.h.B, chunk = min(all, gridDim.x), first = number / (chunk * t.rows) * chunk;
+    const uint32_t heads = min(chunk, all - first), in = number - first * t.rows;
+    return place_of<true>(t, first + in % heads, in / heads);
+}
+
+/* Which of the call's pieces of 64 queries. */
+LS_DEVICE size_t piece_of(const ls_cuda_attention_hgmma &h, const tile_place &p, int head, int j) {
+    return ((size_t)p.sequence * h.all_heads + h.head0 + p.first + (uint32_t)head) * (h.stat_rows / QUERIES) + (size_t)j;
+}
+
+LS_DEVICE void async_proxy_fence() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+LS_DEVICE void await_turn(const uint32_t *turn, uint32_t tiles) {
+    uint32_t passed;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(passed) : "l"(turn) : "memory");
+    while (passed < tiles);
+}
+LS_DEVICE void give_turn(uint32_t *turn, uint32_t tiles) {
+    async_proxy_fence();
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(tiles) : "memory");
+}
+
+/* The copy engine writes them; what it does is counted in groups. */
+LS_DEVICE void write_sums(float *to, const float *from) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+                 "n"(QUERIES * D * 4)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+template <int N> LS_DEVICE void writes_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory"); }
+
+LS_DEVICE void group_sync() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
+
+/* Four 8 × 8 matrices of a warp; each lane has the place of one of their rows. */
+LS_DEVICE void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
+                 "r"(d)
+                 : "memory");
+}
+
+/* d + a·b, both read across. */
+template <bool IS_F16> LS_DEVICE void product_across(float (&d)[32], uint64_t a, uint64_t b) {
+    if constexpr (IS_F16)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" LS_T32 "}, %32, %33, 1, 1, 1, 1, 1;\n"
+                     : LS_F16(d, 0), LS_F16(d, 16)
+                     : "l"(a), "l"(b));
+    else
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" LS_T32 "}, %32, %33, 1, 1, 1, 1, 1;\n"
+                     : LS_F16(d, 0), LS_F16(d, 16)
+                     : "l"(a), "l"(b));
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
+    ring<STAGES> at;
+    ring<2> keys;
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, keys.next()) {
+        const tile_place p = once_at(t, number);
+        const ls_cuda_attention_part &part = t.h.a.parts[p.part];
+        const ls_cuda_attention_maps &maps = t.maps[p.part];
+        const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head, b = (int)p.sequence;
+        barrier_wait(&s.k_empty[keys.at], keys.turn ^ 1);
+        barrier_expect(&s.k_full[keys.at], TILE_KEYS * D * 4);
+        load_tile<D, TILE_KEYS>(s.k[keys.at], &maps.k, &s.k_full[keys.at], kv, p.row * TILE_KEYS, b);
+        load_tile<D, TILE_KEYS>(s.v[keys.at], &maps.v, &s.k_full[keys.at], kv, p.row * TILE_KEYS, b);
+        for (int head = kv * heads; head < (kv + 1) * heads; head++) {
+            const float *L = stats_of(t.h, p.sequence, p.first + (uint32_t)head);
+            LS_NO_UNROLL for (int j = 2 * p.row; j < queries; j++, at.next()) {
+                uint64_t *full = &s.q_full[at.at];
+                barrier_wait(&s.q_empty[at.at], at.turn ^ 1);
+                barrier_expect(full, QUERIES * D * 4 + 2 * QUERIES * 4);
+                load_tile<D, QUERIES>(s.q[at.at], &maps.q, full, head, j * QUERIES, b);
+                load_tile<D, QUERIES>(s.g[at.at], &maps.dout, full, head, j * QUERIES, b);
+                load_numbers(s.L[at.at], L + j * QUERIES, QUERIES * 4, full);
+                load_numbers(s.dots[at.at], L + t.h.stat_rows + j * QUERIES, QUERIES * 4, full);
+            }
+        }
+    }
+}
+
+LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
+    ring<SUMS> at;
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const tile_place p = once_at(t, number);
+        const ls_cuda_attention_part &part = t.h.a.parts[p.part];
+        const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
+        for (int head = kv * heads; head < (kv + 1) * heads; head++)
+            LS_NO_UNROLL for (int j = 2 * p.row; j < queries; j++, at.next()) {
+                barrier_wait(&s.sums_empty[at.at], at.turn ^ 1);
+                if (p.row == 0) { /* nothing was added yet */
+                    barrier_arrive(&s.sums_full[at.at]);
+                    continue;
+                }
+                const size_t piece = piece_of(t.h, p, head, j);
+                await_turn(t.h.turns + piece, (uint32_t)p.row);
+                async_proxy_fence();
+                barrier_expect(&s.sums_full[at.at], QUERIES * D * 4);
+                load_numbers(s.sums[at.at], t.h.sums + piece * (QUERIES * D), QUERIES * D * 4, &s.sums_full[at.at]);
+            }
+    }
+}
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+template <bool IS_F16>
+LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries, int w) {
+    const ls_cuda_attention &a = t.h.a;
+    const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+    ring<STAGES> at;
+    ring<2> keys;
+    ring<SCORES> to;
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, keys.next()) {
+        const tile_place p = once_at(t, number);
+        const ls_cuda_attention_part &part = a.parts[p.part];
+        const float c = scale2_of(part);
+        const uint16_t *k = s.k[keys.at], *v = s.v[keys.at];
+        float dk[32], dv[32];
+        uint32_t weights[16], ds[16];
+        LS_UNROLL for (int i = 0; i < 32; i++) dk[i] = dv[i] = 0.0f;
+        barrier_wait(&s.k_full[keys.at], keys.turn);
+        const int first = 2 * p.row, steps = (int)(part.heads / part.kv_heads) * (queries - first);
+        for (int step = 0, j = first; step < steps; step++, at.next(), to.next(), j = j + 1 < queries ? j + 1 : first) {
+            barrier_wait(&s.q_full[at.at], at.turn);
+            if (j < first + w) { /* queries before all of its keys */
+                products_wait<0>();
+                if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
+                if (lane == 0) barrier_arrive(&s.ds_full[to.at]);
+                continue;
+            }
+            float S[32], dp[32];
+            products_begin();
+            dots_of<IS_F16, D>(S, k, w * 64, s.q[at.at]);
+            products_commit();
+            dots_of<IS_F16, D>(dp, v, w * 64, s.g[at.at]);
+            products_commit();
+            products_wait<1>();
+            if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
+            const int key = warp * 16 + lane / 4 - lane % 4 * 2;
+            const bool diagonal = j == first + w;
+            LS_UNROLL for (int i = 0; i < 8; i++) {
+                const float2 L = *(const float2 *)&s.L[at.at][i * 8 + lane % 4 * 2];
+                S[i * 4] = exp2_of(__fmaf_rn(S[i * 4], c, -L.x));
+                S[i * 4 + 1] = exp2_of(__fmaf_rn(S[i * 4 + 1], c, -L.y));
+                S[i * 4 + 2] = exp2_of(__fmaf_rn(S[i * 4 + 2], c, -L.x));
+                S[i * 4 + 3] = exp2_of(__fmaf_rn(S[i * 4 + 3], c, -L.y));
+                if (diagonal) {
+                    if (i * 8 < key) S[i * 4] = 0.0f;
+                    if (i * 8 + 1 < key) S[i * 4 + 1] = 0.0f;
+                    if (i * 8 < key + 8) S[i * 4 + 2] = 0.0f;
+                    if (i * 8 + 1 < key + 8) S[i * 4 + 3] = 0.0f;
+                }
+                weights[i * 2] = rounded_pair<IS_F16>(S[i * 4], S[i * 4 + 1]);
+                weights[i * 2 + 1] = rounded_pair<IS_F16>(S[i * 4 + 2], S[i * 4 + 3]);
+            }
+            products_begin();
+            LS_UNROLL for (int i = 0; i < 4; i++)
+                product<IS_F16, 1>(dv, &weights[i * 4], across<64>(s.g[at.at], i), 1);
+            products_commit();
+            products_wait<1>();
+            LS_UNROLL for (int i = 0; i < 8; i++) {
+                const float2 dot = *(const float2 *)&s.dots[at.at][i * 8 + lane % 4 * 2];
+                ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - dot.x), S[i * 4 + 1] * (dp[i * 4 + 1] - dot.y));
+                ds[i * 2 + 1] =
+                    rounded_pair<IS_F16>(S[i * 4 + 2] * (dp[i * 4 + 2] - dot.x), S[i * 4 + 3] * (dp[i * 4 + 3] - dot.y));
+            }
+            products_begin();
+            LS_UNROLL for (int i = 0; i < 4; i++)
+                product<IS_F16, 1>(dk, &ds[i * 4], across<64>(s.q[at.at], i), 1);
+            products_commit();
+            barrier_wait(&s.ds_empty[to.at], to.turn ^ 1);
+            const uint32_t row = shared_address(s.ds[to.at]) + (uint32_t)(w * 64 + warp * 16 + lane % 16) * 128;
+            LS_UNROLL for (int i = 0; i < 8; i += 2)
+                store_matrices(row + (uint32_t)(((i + lane / 16) ^ lane % 8) * 16), ds[i * 2], ds[i * 2 + 1],
+                               ds[i * 2 + 2], ds[i * 2 + 3]);
+            async_proxy_fence();
+            __syncwarp();
+            if (lane == 0) barrier_arrive(&s.ds_full[to.at]);
+        }
+        products_wait<0>();
+        if (thread == 0) {
+            barrier_arrive(&s.q_empty[at.before().at]);
+            barrier_arrive(&s.k_empty[keys.at]);
+        }
+        const tile_place out = once_at(t, anew(number));
+        const ls_cuda_attention_part &of = a.parts[out.part];
+        const int row = out.row * TILE_KEYS + w * 64 + warp * 16;
+        store_tile<IS_F16, D>(of.dk, out.sequence, out.head, row, a.T, a.head_size, dk, of.scale, of.scale, lane);
+        store_tile<IS_F16, D>(of.dv, out.sequence, out.head, row, a.T, a.head_size, dv, 1.0f, 1.0f, lane);
+    }
+}
+
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
+
+/* Sums on their way to memory: their place and turn are given away when they are there. */
+struct sums_written {
+    uint32_t *turn;
+    int at; /* −1: none */
+    template <int LEFT> LS_DEVICE void end(once_shared &s, uint32_t tiles) {
+        if (at < 0) return;
+        writes_wait<LEFT>();
+        give_turn(turn, tiles);
+        barrier_arrive(&s.sums_empty[at]);
+        at = -1;
+    }
+};
+
+template <bool IS_F16>
+LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
+    const ls_cuda_attention &a = t.h.a;
+    const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
+    ring<2> keys;
+    ring<SCORES> from;
+    ring<SUMS> at;
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, keys.next()) {
+        const tile_place p = once_at(t, number);
+        const ls_cuda_attention_part &part = a.parts[p.part];
+        const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
+        sums_written before = {NULL, -1};
+        barrier_wait(&s.k_full[keys.at], keys.turn);
+        for (int head = kv * heads; head < (kv + 1) * heads; head++)
+            LS_NO_UNROLL for (int j = first; j < queries; j++, from.next(), at.next()) {
+                float dq[32];
+                float4 *place = (float4 *)s.sums[at.at] + thread;
+                barrier_wait(&s.sums_full[at.at], at.turn);
+                LS_UNROLL for (int i = 0; i < 8; i++) {
+                    const float4 x = p.row ? place[i * 128] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                    dq[i * 4] = x.x, dq[i * 4 + 1] = x.y, dq[i * 4 + 2] = x.z, dq[i * 4 + 3] = x.w;
+                }
+                barrier_wait(&s.ds_full[from.at], from.turn);
+                products_begin();
+                const bool sees_all = j != first; /* else the queries are before the other 64 keys */
+                LS_UNROLL for (int i = 0; i < 8; i++) {
+                    const bool sees = i < 4 || sees_all;
+                    product_across<IS_F16>(dq, across<128>(sees ? s.ds[from.at] : s.zeros - i * 1024, i),
+                                           across<128>(sees ? s.k[keys.at] : s.zeros - i * 1024, i));
+                }
+                products_commit();
+                products_wait<0>();
+                const bool is_last = j < first + 2; /* no key behind these is seen */
+                if (!is_last) {
+                    LS_UNROLL for (int i = 0; i < 8; i++)
+                        place[i * 128] = make_float4(dq[i * 4], dq[i * 4 + 1], dq[i * 4 + 2], dq[i * 4 + 3]);
+                    async_proxy_fence();
+                }
+                group_sync();
+                if (thread == 0) {
+                    barrier_arrive(&s.ds_empty[from.at]);
+                    if (is_last) {
+                        before.end<0>(s, (uint32_t)p.row + 1);
+                        barrier_arrive(&s.sums_empty[at.at]);
+                    } else {
+                        const size_t piece = piece_of(t.h, p, head, j);
+                        write_sums(t.h.sums + piece * (QUERIES * D), s.sums[at.at]);
+                        before.end<1>(s, (uint32_t)p.row + 1);
+                        before.turn = t.h.turns + piece;
+                        before.at = at.at;
+                    }
+                }
+                if (is_last)
+                    store_tile<IS_F16, D>(part.dq, p.sequence, (uint32_t)head, j * QUERIES + warp * 16, a.T, a.head_size, dq,
+                                          part.scale, part.scale, lane);
+            }
+        if (thread == 0) {
+            before.end<0>(s, (uint32_t)p.row + 1);
+            barrier_arrive(&s.k_empty[keys.at]);
+        }
+    }
+}
+
+template <bool IS_F16> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
+    auto &s = shared_at_1024<once_shared>();
+    const int group = threadIdx.x / 128, queries = (t.h.a.T + QUERIES - 1) / QUERIES;
+    const uint32_t tiles = tiles_of(t, true);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) barrier_init(&s.k_full[i], 1), barrier_init(&s.k_empty[i], 3);
+        for (int i = 0; i < STAGES; i++) barrier_init(&s.q_full[i], 1), barrier_init(&s.q_empty[i], 2);
+        for (int i = 0; i < SCORES; i++) barrier_init(&s.ds_full[i], 8), barrier_init(&s.ds_empty[i], 1);
+        for (int i = 0; i < SUMS; i++) barrier_init(&s.sums_full[i], 1), barrier_init(&s.sums_empty[i], 1);
+        barriers_are_made();
+    }
+    for (int i = (int)threadIdx.x; i < 16 * 64; i += 512) s.zeros[i] = 0;
+    async_proxy_fence();
+    __syncthreads();
+    if (group == 0) {
+        give_registers<40>();
+        if (threadIdx.x == 0) copy_tiles(t, s, tiles, queries);
+        if (threadIdx.x == 32) fetch_sums(t, s, tiles, queries);
+    } else if (group == 3) {
+        give_registers<88>();
+        add_queries<IS_F16>(t, s, tiles, queries);
+    } else {
+        take_registers<192>();
+        add_keys<IS_F16>(t, s, tiles, queries, group - 1);
+    }
+}
+
+LS_KERNEL_ALONE(attention_hgmma_once_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER(once<false>(a);) }
+LS_KERNEL_ALONE(attention_hgmma_once_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER(once<true>(a);) }
+#endif

@@ -1,0 +1,96 @@
+/* attention_hgmma_tiles.cuh: what the kernels of attention on warp groups share: where tiles are, and how they are
+ * written. */
+#pragma once
+#include "device/cuda/kernels/attention_hgmma.cuh"
+#include "device/cuda/kernels/wgmma_attention.cuh"
+
+/* Elsewhere these kernels are never started. */
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)
+#define LS_ON_HOPPER(...) __VA_ARGS__
+#else
+#define LS_ON_HOPPER(...)
+#endif
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+struct tile_place {
+    int row; /* counted in tiles */
+    int part;
+    uint32_t sequence, head; /* the head in its part */
+    uint32_t first;          /* the number of the part's first query head */
+};
+
+/* `number` counts the heads of all sequences. */
+template <bool OF_KEYS> LS_DEVICE tile_place place_of(const ls_cuda_attention_tiles &t, uint32_t number, uint32_t row) {
+    const uint32_t heads = OF_KEYS ? t.h.kv_heads : t.h.heads;
+    tile_place p = {(int)row, 0, number / heads, number % heads, 0};
+    for (;; p.part++) {
+        const ls_cuda_attention_part &part = t.h.a.parts[p.part];
+        const uint32_t here = OF_KEYS ? part.kv_heads : part.heads;
+        if (p.head < here) return p;
+        p.head -= here;
+        p.first += part.heads;
+    }
+}
+
+/* A row of all heads after another. LAST_FIRST: tiles with larger numbers are longer. */
+template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
+    const uint32_t all = (OF_KEYS ? t.h.kv_heads : t.h.heads) * t.h.B, head = number % all, row = number / all;
+    return place_of<OF_KEYS>(t, head, LAST_FIRST ? t.rows - 1 - row : row);
+}
+
+LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
+    return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
+}
+
+/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
+LS_DEVICE uint32_t anew(uint32_t number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
+LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
+
+/* A warp group's 64 rows of a result, each number times `factor[0]` or, 8 rows down, `factor[1]`. Lanes exchange
+ * numbers, so that each writes 16 bytes. */
+template <bool IS_F16, int D>
+LS_DEVICE void store_tile(const ls_cuda_heads &to, uint32_t sequence, uint32_t head, int row, int rows, int head_size,
+                          const float (&x)[D / 2], float factor0, float factor1, int lane) {
+    uint16_t *at = (uint16_t *)to.at + head_at(to, sequence, head);
+    const int t = lane % 4;
+    LS_UNROLL for (int half = 0; half < 2; half++) {
+        const int r = row + lane / 4 + 8 * half;
+        const float factor = half ? factor1 : factor0;
+        LS_UNROLL for (int i = 0; i < D / 8; i += 4) {
+            uint32_t mine[4], theirs[4];
+            LS_UNROLL for (int j = 0; j < 4; j++)
+                mine[j] = rounded_pair<IS_F16>(x[(i + j) * 4 + 2 * half] * factor, x[(i + j) * 4 + 2 * half + 1] * factor);
+            /* Lane t gets the pairs of eight columns i + t from lanes 0 … 3. */
+            LS_UNROLL for (int step = 0; step < 4; step++) {
+                const int from = t ^ step;
+                const uint32_t give = from == 0 ? mine[0] : from == 1 ? mine[1] : from == 2 ? mine[2] : mine[3];
+                const uint32_t got = step ? __shfl_xor_sync(~0u, give, step) : give;
+                theirs[0] = from == 0 ? got : theirs[0];
+                theirs[1] = from == 1 ? got : theirs[1];
+                theirs[2] = from == 2 ? got : theirs[2];
+                theirs[3] = from == 3 ? got : theirs[3];
+            }
+            const int column = (i + t) * 8;
+            if (r < rows && column < head_size)
+                *(uint4 *)(at + (size_t)r * to.row_stride + column) =
+                    make_uint4(theirs[0], theirs[1], theirs[2], theirs[3]);
+        }
+    }
+}
+
+template <class T> LS_DEVICE T &shared_at_1024() {
+    static_assert(sizeof(T) + 1024 <= LS_CUDA_HGMMA_SHARED);
+    extern __shared__ float4 ls_shared_memory[];
+    return *(T *)(((size_t)ls_shared_memory + 1023) & ~(size_t)1023);
+}
+
+/* 64 rows of a tile of 128, from `row` on, with 64 of b: all dots. Both are read from shared memory: rows that are held
+ * in registers over a loop are overwritten there by the compiler of CUDA 13.0. */
+template <bool IS_F16, int D> LS_DEVICE void dots_of(float (&s)[32], const uint16_t *a, int row, const uint16_t *b) {
+    LS_UNROLL for (int k = 0; k < D / 16; k++) product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
+}
