@@ -151,7 +151,7 @@ static void all_whole_norms(void) {
         {4, 10, 2056, 4, 1, false, false, true, 0}, /* rows of more packs than a block has threads */
         {1, 4, 64, 8, 1, false, true, true, 0},     /* one chain */
         /* As many chains as the largest GPU has multiprocessors. */
-        {4, 165, 36, 5, 1, false, false, true, 0},
+        {4, 594, 132, 18, 1, false, false, true, 0}, /* and more rows than a block has at a time */
         {4, 66, 36, 2, 1, true, false, false, 0},
         {4, 66, 2056, 2, 1, false, true, true, 0},
     };
