@@ -3,9 +3,10 @@
  * slices where a layer is cut so) and of weights (in groups of sequences); and products that end with GELU, or with its
  * slope and GELU once more, at once and apart.
  *
- *     gpu_products [--json] [GPU]
+ *     gpu_products [--json] [--only TEXT] [GPU]
  *
- * --json: an object a line: {"kernel", "time_us", "flops_per_s"}. Each figure is the least of some rounds; a round
+ * --only: what has TEXT in its name. Products that cuBLASLt does faster go by it, as in training, unless LS_CUBLASLT is
+ * `no`. --json: an object a line: {"kernel", "time_us", "flops_per_s"}. Each figure is the least of some rounds; a round
  * enqueues a product several times and waits once. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ enum { ROUNDS = 4, AT_ONCE = 10, RANDOM_ELEMS = 1 << 22 };
 typedef struct bench {
     ls_device *device;
     bool is_json;
+    const char *only; /* NULL: all */
     void *a, *b, *c, *y;
 } bench;
 
@@ -60,6 +62,7 @@ static ls_status run_work(bench *b, const work *w) {
 }
 
 static ls_status report(bench *b, const char *name, const work *w) {
+    if (b->only && !strstr(name, b->only)) return LS_OK;
     double least = 0, flops = 2.0 * (double)w->g.m * (double)w->g.n * (double)w->g.k;
     for (int round = 0; round <= ROUNDS; round++) {
         double begin = ls_clock_seconds();
@@ -76,7 +79,8 @@ static ls_status report(bench *b, const char *name, const work *w) {
     return LS_OK;
 }
 
-static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
+static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m, size_t n, size_t k, int slices,
+                         bool has_bias) {
     static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
     for (int s = 0; s <= slices; s++) bounds[s] = (size_t)s * k / (size_t)slices;
@@ -94,9 +98,11 @@ static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m
                  .c_dtype = form == LS_GEMM_TN ? LS_F32 : LS_BF16,
                  .ldc = n,
                  .slices = slices,
-                 .bounds = slices > 1 ? bounds : NULL};
+                 .bounds = slices > 1 ? bounds : NULL,
+                 .bias = has_bias ? b->y : NULL};
     char name[96];
-    snprintf(name, sizeof name, "hgmma/%s/%s/%zux%zux%zu/slices=%d", what, forms[form], m, n, k, slices);
+    snprintf(name, sizeof name, "hgmma/%s/%s/%zux%zux%zu/slices=%d%s", what, forms[form], m, n, k, slices,
+             has_bias ? "/bias" : "");
     return report(b, name, &(work){.g = g});
 }
 
@@ -123,23 +129,26 @@ typedef struct layer {
     const char *name;
     size_t rows, in, out;
     int groups; /* of sequences, as many as a run has by default */
+    bool has_bias;
 } layer;
 
 static ls_status measure_layer(bench *b, const layer *l) {
     size_t rows = l->rows;
-    LS_TRY(measure(b, l->name, LS_GEMM_NT, rows, l->out, l->in, 1));
-    LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 1));
-    LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 2));
-    LS_TRY(measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, 1));
-    return measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, l->groups);
+    LS_TRY(measure(b, l->name, LS_GEMM_NT, rows, l->out, l->in, 1, false));
+    if (l->has_bias) LS_TRY(measure(b, l->name, LS_GEMM_NT, rows, l->out, l->in, 1, true));
+    LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 1, false));
+    LS_TRY(measure(b, l->name, LS_GEMM_NN, rows, l->in, l->out, 2, false));
+    LS_TRY(measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, 1, false));
+    return measure(b, l->name, LS_GEMM_TN, l->out, l->in, rows, l->groups, false);
 }
 
 static ls_status run(bench *b) {
     static const layer layers[] = {
-        {"124M-qkv", 65536, 768, 2304, 8},   {"124M-out", 65536, 768, 768, 8},    {"124M-in", 65536, 768, 3072, 8},
-        {"124M-head", 8192, 768, 50304, 2},  {"1.5B-qkv", 8192, 1600, 4800, 2},   {"1.5B-out", 8192, 1600, 1600, 2},
-        {"1.5B-in", 8192, 1600, 6400, 2},    {"llama-qkv", 32768, 2048, 3072, 4}, {"llama-out", 32768, 2048, 2048, 4},
-        {"llama-in", 32768, 2048, 16384, 4},
+        {"124M-qkv", 65536, 768, 2304, 8, true},    {"124M-out", 65536, 768, 768, 8, true},
+        {"124M-in", 65536, 768, 3072, 8, true},     {"124M-head", 8192, 768, 50304, 2, false},
+        {"1.5B-qkv", 8192, 1600, 4800, 2, true},    {"1.5B-out", 8192, 1600, 1600, 2, true},
+        {"1.5B-in", 8192, 1600, 6400, 2, true},     {"llama-qkv", 32768, 2048, 3072, 4, false},
+        {"llama-out", 32768, 2048, 2048, 4, false}, {"llama-in", 32768, 2048, 16384, 4, false},
     };
     enum { LAYERS = sizeof layers / sizeof *layers };
     void **tensors[] = {&b->a, &b->b, &b->c, &b->y};
@@ -162,6 +171,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             b.is_json = true;
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            b.only = argv[++i];
         else
             gpu = atoi(argv[i]);
     }

@@ -227,7 +227,8 @@ int cublasLtMatmul(void *handle, desc *d, const float *alpha, const void *a, lay
     if (*alpha != 1.0f || bytes || (*beta != 0 && (lto->type != R_32F || *beta != 1.0f))) return FAILED;
     ls_lt_played[algo->words[0] - 1000]++;
     int (*host)(void *stream, void (*fn)(void *), void *ctx);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *symbol = driver ? dlsym(driver, "cuLaunchHostFunc") : NULL;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD),
+         *symbol = driver ? dlsym(driver, "cuLaunchHostFunc") : NULL;
     if (!symbol) return FAILED;
     memcpy(&host, &symbol, sizeof host);
     job *j = malloc(sizeof *j);

@@ -2,8 +2,9 @@
  * bit differs, where it is slower, where the product is not plain, in audits, or where it is told not to; what was
  * found out is kept in a file, and a damaged one is made anew. The result is the model's in all cases.
  *
- * LS_TEST_LT=plays: with the library of the tests (tests/cuda/libcublaslt.c) on a GPU that a CPU plays; LS_TEST_LT=none:
- * there is none that works. Else, with LS_TEST_CUDA, on a GPU with its own library, whatever that is good for. */
+ * LS_TEST_LT=plays: with the library of the tests (tests/cuda/libcublaslt.c) on a GPU that a CPU plays;
+ * LS_TEST_LT=none: there is none that works. Else, with LS_TEST_CUDA, on a GPU with its own library, whatever that is
+ * good for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,16 +96,12 @@ static void test_taken(void **state) {
     int all;
     if (!plays()) skip();
     for (int form = LS_GEMM_NN; form <= LS_GEMM_TN; form++) {
-        assert_int_equal(
-            chosen("equal", (ls_gemm_form)form, 9, 13, 40, 1, OPERANDS_BF16 | C_BF16, &all), 1);
+        assert_int_equal(chosen("equal", (ls_gemm_form)form, 9, 13, 40, 1, OPERANDS_BF16 | C_BF16, &all), 1);
         assert_int_equal(chosen("equal", (ls_gemm_form)form, 7, 8, 33, 1, OPERANDS_F16 | C_F16, &all), 1);
         /* To C, and to another. */
-        assert_int_equal(
-            chosen("equal", (ls_gemm_form)form, 5, 16, 16, 1, OPERANDS_BF16, &all), 1);
-        assert_int_not_equal(
-            chosen("equal", (ls_gemm_form)form, 6, 9, 48, 2, OPERANDS_BF16, &all), 0);
-        assert_int_equal(
-            chosen("equal", (ls_gemm_form)form, 6, 9, 48, 3, OPERANDS_BF16 | BIAS | C_BF16, &all), 1);
+        assert_int_equal(chosen("equal", (ls_gemm_form)form, 5, 16, 16, 1, OPERANDS_BF16, &all), 1);
+        assert_int_not_equal(chosen("equal", (ls_gemm_form)form, 6, 9, 48, 2, OPERANDS_BF16, &all), 0);
+        assert_int_equal(chosen("equal", (ls_gemm_form)form, 6, 9, 48, 3, OPERANDS_BF16 | BIAS | C_BF16, &all), 1);
     }
 }
 
@@ -116,8 +113,7 @@ static void test_siblings(void **state) {
         problem p;
         forget();
         set("LS_LT_PLAYS", "equal");
-        open_unit_problem(&p, LS_UNIT_HGMMA, 0, LS_GEMM_TN, 9, 8, 32, 1,
-                          OPERANDS_BF16 | SIBLINGS | (i % 2 ? OWN : 0));
+        open_unit_problem(&p, LS_UNIT_HGMMA, 0, LS_GEMM_TN, 9, 8, 32, 1, OPERANDS_BF16 | SIBLINGS | (i % 2 ? OWN : 0));
         int last = products_of(&p, 3, NULL);
         assert_int_equal(last, p.g.siblings == 1);
         taken += last;
@@ -242,10 +238,14 @@ static void test_here(void **state) {
         int slices;
         unsigned options;
     } cases[] = {
-        {LS_GEMM_NT, 264, 328, 512, 1, C_BF16},     {LS_GEMM_NN, 256, 200, 1000, 1, C_BF16},
-        {LS_GEMM_TN, 264, 136, 2048, 1, 0},         {LS_GEMM_TN, 128, 136, 4096, 2, 0},
-        {LS_GEMM_TN, 128, 136, 4096, 8, 0},         {LS_GEMM_NN, 256, 200, 1024, 2, C_BF16},
-        {LS_GEMM_TN, 136, 264, 1024, 1, SIBLINGS},  {LS_GEMM_NT, 129, 257, 513, 1, 0},
+        {LS_GEMM_NT, 264, 328, 512, 1, C_BF16},
+        {LS_GEMM_NN, 256, 200, 1000, 1, C_BF16},
+        {LS_GEMM_TN, 264, 136, 2048, 1, 0},
+        {LS_GEMM_TN, 128, 136, 4096, 2, 0},
+        {LS_GEMM_TN, 128, 136, 4096, 8, 0},
+        {LS_GEMM_NN, 256, 200, 1024, 2, C_BF16},
+        {LS_GEMM_TN, 136, 264, 1024, 1, SIBLINGS},
+        {LS_GEMM_NT, 129, 257, 513, 1, 0},
         {LS_GEMM_TN, 136, 264, 1024, 1, SIBLINGS | OWN},
     };
     if (!getenv("LS_TEST_CUDA") || getenv("LS_TEST_LT")) skip();
@@ -266,8 +266,8 @@ static void test_here(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_taken), cmocka_unit_test(test_siblings), cmocka_unit_test(test_not_taken),
-        cmocka_unit_test(test_not_plain), cmocka_unit_test(test_file), cmocka_unit_test(test_none),
+        cmocka_unit_test(test_taken),     cmocka_unit_test(test_siblings), cmocka_unit_test(test_not_taken),
+        cmocka_unit_test(test_not_plain), cmocka_unit_test(test_file),     cmocka_unit_test(test_none),
         cmocka_unit_test(test_here),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

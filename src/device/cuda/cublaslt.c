@@ -61,16 +61,15 @@ enum {
     X(cublasLtMatmulAlgoGetHeuristic,                                                                                  \
       (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,         \
        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int most,            \
-       cublasLtMatmulHeuristicResult * out, int *count))                                                               \
-    X(cublasLtMatmulAlgoCheck,                                                                                         \
-      (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,         \
-       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, const ls_lt_algorithm *algorithm,                           \
-       cublasLtMatmulHeuristicResult *out))                                                                            \
-    X(cublasLtMatmul, (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,           \
-                       cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,                \
-                       const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,                      \
-                       cublasLtMatrixLayout_t d_layout, const ls_lt_algorithm *algorithm, void *workspace,             \
-                       size_t workspace_bytes, CUstream stream))
+       cublasLtMatmulHeuristicResult *out, int *count))                                                                \
+    X(cublasLtMatmulAlgoCheck, (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,          \
+                                cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,          \
+                                const ls_lt_algorithm *algorithm, cublasLtMatmulHeuristicResult *out))                 \
+    X(cublasLtMatmul,                                                                                                  \
+      (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,                           \
+       cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,              \
+       const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,                       \
+       const ls_lt_algorithm *algorithm, void *workspace, size_t workspace_bytes, CUstream stream))
 
 static struct {
     void *library;
@@ -166,9 +165,7 @@ void ls_cublaslt_close(ls_cublaslt *lt) {
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-static int type_of(ls_dtype dtype) {
-    return dtype == LS_F32 ? CUDA_R_32F : dtype == LS_F16 ? CUDA_R_16F : CUDA_R_16BF;
-}
+static int type_of(ls_dtype dtype) { return dtype == LS_F32 ? CUDA_R_32F : dtype == LS_F16 ? CUDA_R_16F : CUDA_R_16BF; }
 
 /* `rows` rows of `columns` elements as we have them. */
 static ls_status layout_of(ls_dtype dtype, size_t rows, size_t columns, size_t ld, size_t batch, size_t step,

@@ -10,16 +10,7 @@
 
 template <int BN, int TA, int TB> LS_DEVICE void hgmma(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
-    static_assert(sizeof(hgmma_shared<BN>) + 1024 <= LS_CUDA_HGMMA_SHARED(BN), "what the host asks for");
-    hgmma_shared<BN> &s = *(hgmma_shared<BN> *)(memory + (1024 - shared_at(memory) % 1024) % 1024);
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < hgmma_shared<BN>::STAGES; i++) {
-            barrier_open(&s.full[i], 1);
-            barrier_open(&s.empty[i], CONSUMERS);
-        }
-        barriers_are_open();
-    }
-    __syncthreads();
+    hgmma_shared<BN> &s = hgmma_open<BN>(memory);
     if (threadIdx.x < 128) {
         give_registers<40>();
         if (threadIdx.x == 0) bring<BN, TA, TB>(a, s);

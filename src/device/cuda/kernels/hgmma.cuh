@@ -22,6 +22,21 @@ template <int BN> struct hgmma_shared {
     uint64_t full[STAGES], empty[STAGES];
 };
 
+/* Where it lies in a block's memory, with its barriers. */
+template <int BN> LS_DEVICE hgmma_shared<BN> &hgmma_open(uint8_t *memory) {
+    static_assert(sizeof(hgmma_shared<BN>) + 1024 <= LS_CUDA_HGMMA_SHARED(BN), "what the host asks for");
+    hgmma_shared<BN> &s = *(hgmma_shared<BN> *)(memory + (1024 - shared_at(memory) % 1024) % 1024);
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < hgmma_shared<BN>::STAGES; i++) {
+            barrier_open(&s.full[i], 1);
+            barrier_open(&s.empty[i], CONSUMERS);
+        }
+        barriers_are_open();
+    }
+    __syncthreads();
+    return s;
+}
+
 /* A number that is the same in all threads of a warp, known as such to the compiler: it keeps products in flight only where it
  * sees that all threads go the same way. */
 LS_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(~0u, x, 0); }
@@ -270,6 +285,11 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                 if (count > 1) y = left[1] + y;
             });
     }
+    LS_DEVICE float2 bias_at(int quad) const {
+        const uint32_t c = column + 8 * quad;
+        if (((uintptr_t)a.g.bias & 7) == 0 && c + 1 < a.g.n) return *(const float2 *)(a.g.bias + c);
+        return make_float2(c < a.g.n ? a.g.bias[c] : 0, c + 1 < a.g.n ? a.g.bias[c + 1] : 0);
+    }
     LS_DEVICE void add_bias(sums &d) const {
         LS_UNROLL for (int j = 0; j < QUADS; j++) {
             const uint32_t c = column + 8 * j;
@@ -297,26 +317,68 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                                (int)u.m0 + warpgroup * 64 + warp * 16, a.g.parts ? u.part : 0);
         }
     }
-    LS_DEVICE void store_f32(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+    /* 4 quads, 8 of 16-bit numbers. */
+    LS_DEVICE void write_f32(const float *d, uint8_t *to) const {
         const int r = thread % 32 / 4, c = thread % 4;
-        store_pieces<BN / 32>(s, u, [&](int q, uint8_t *to) {
-            LS_UNROLL for (int j = 0; j < 4; j++) {
-                const float *x = d + (q * 4 + j) * 4;
-                const int piece = ((2 * j + c / 2) ^ r) * 16 + c % 2 * 8;
-                *(float2 *)(to + r * 128 + piece) = make_float2(x[0], x[1]);
-                *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
-            }
-        });
+        LS_UNROLL for (int j = 0; j < 4; j++) {
+            const float *x = d + j * 4;
+            const int piece = ((2 * j + c / 2) ^ r) * 16 + c % 2 * 8;
+            *(float2 *)(to + r * 128 + piece) = make_float2(x[0], x[1]);
+            *(float2 *)(to + (r + 8) * 128 + piece) = make_float2(x[2], x[3]);
+        }
+    }
+    template <bool TO_F16> LS_DEVICE void write_16(const float *d, uint8_t *to) const {
+        const int r = thread % 16, c = thread % 32 / 16;
+        LS_UNROLL for (int j = 0; j < 4; j++) {
+            const float *x = d + j * 8;
+            matrices_store(shared_at(to) + r * 128 + ((2 * j + c) ^ (r & 7)) * 16, pair_of<TO_F16>(x[0], x[1]),
+                           pair_of<TO_F16>(x[2], x[3]), pair_of<TO_F16>(x[4], x[5]), pair_of<TO_F16>(x[6], x[7]));
+        }
+    }
+    LS_DEVICE void store_f32(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
+        store_pieces<BN / 32>(s, u, [&](int q, uint8_t *to) { write_f32(d + q * 16, to); });
     }
     template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
-        const int r = thread % 16, c = thread % 32 / 16;
-        store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) {
-            LS_UNROLL for (int j = 0; j < 4; j++) {
-                const float *x = d + (q * 8 + j * 2) * 4;
-                matrices_store(shared_at(to) + r * 128 + ((2 * j + c) ^ (r & 7)) * 16, pair_of<TO_F16>(x[0], x[1]),
-                               pair_of<TO_F16>(x[2], x[3]), pair_of<TO_F16>(x[4], x[5]), pair_of<TO_F16>(x[6], x[7]));
-            }
-        });
+        store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) { write_16<TO_F16>(d + q * 32, to); });
+    }
+    /* Quads of a piece, with their bias; the sums stay as they are, since the compiler lets nobody touch them while others are
+     * multiplied. */
+    template <int N> LS_DEVICE void take_quads(const sums &d, int first, float (&x)[N]) const {
+        const bool has_bias = !a.g.parts && a.g.bias;
+        LS_UNROLL for (int j = 0; j < N / 4; j++) {
+            const float2 v = has_bias ? bias_at(first + j) : make_float2(-0.0f, -0.0f); /* adding −0 changes nothing */
+            x[4 * j] = d[4 * (first + j)] + v.x, x[4 * j + 1] = d[4 * (first + j) + 1] + v.y;
+            x[4 * j + 2] = d[4 * (first + j) + 2] + v.x, x[4 * j + 3] = d[4 * (first + j) + 3] + v.y;
+        }
+    }
+    /* Piece q alone, while something else is multiplied: 32 columns, or 64 of 16-bit numbers, of which there are half as many
+     * pieces. */
+    enum { PIECES = BN / 32 };
+    LS_DEVICE void finish_piece(const sums &d, int q, hgmma_shared<BN> &s, const hgmma_unit &u) {
+        enum { STAGED = hgmma_shared<BN>::STAGED };
+        const bool is_f32 = a.g.parts || a.g.c_dtype == LS_CUDA_F32;
+        if (!is_f32 && q >= PIECES / 2) return;
+        uint8_t *to = s.staged[warpgroup * 4 + thread / 32][q % STAGED];
+        place(u);
+        if (thread % 32 == 0) stores_read<STAGED - 1>();
+        __syncwarp();
+        if (is_f32) {
+            float x[16];
+            take_quads(d, 4 * q, x);
+            write_f32(x, to);
+        } else if (q < PIECES / 2) {
+            float x[32];
+            take_quads(d, 8 * q, x);
+            if (a.g.c_dtype == LS_CUDA_BF16)
+                write_16<false>(x, to);
+            else
+                write_16<true>(x, to);
+        }
+        shared_is_written();
+        __syncwarp();
+        if (thread % 32 == 0)
+            tile_store(a.c, to, (int)u.n0 + q * (is_f32 ? 32 : 64), (int)u.m0 + warpgroup * 64 + thread / 32 * 16,
+                       a.g.parts ? u.part : 0);
     }
     LS_DEVICE void finish(sums &d, hgmma_shared<BN> &s, const hgmma_unit &u, uint32_t) {
         place(u);
@@ -401,6 +463,96 @@ template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
     LS_DEVICE void end() {
         wgmma_wait<0>();
         release();
+    }
+};
+
+/* Whole tiles with two sets of sums: while one tile is multiplied, the one before it goes out, a piece with each of the first
+ * steps. */
+template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma_turns {
+    typedef typename PART::sums sums;
+    const ls_cuda_hgmma &a;
+    S &s;
+    PART part;
+    hgmma_steps<IS_F16, TA, TB, S> steps;
+    LS_DEVICE hgmma_turns(const ls_cuda_hgmma &args, S &shared)
+        : a(args), s(shared), part(args), steps{shared, part.warpgroup, part.thread == 0} {}
+
+    /* `count` steps in d, while `before` goes out; `follows`: a step of its own is still under way. The last is then. */
+    template <bool FOLLOWS> LS_DEVICE void run(sums &d, uint32_t count, const sums &before, const hgmma_unit &out) {
+        LS_UNROLL for (int q = 0; q < PART::PIECES; q++) {
+            steps.step(d, q != 0);
+            if (FOLLOWS || q) {
+                wgmma_wait<1>();
+                steps.release();
+            }
+            steps.advance();
+            part.finish_piece(before, q, s, out);
+        }
+        for (uint32_t i = PART::PIECES; i < count; i++) {
+            steps.step(d, 1);
+            wgmma_wait<1>();
+            steps.release();
+            steps.advance();
+        }
+    }
+    LS_DEVICE void finish(const sums &d, const hgmma_unit &out) {
+        LS_UNROLL for (int q = 0; q < PART::PIECES; q++) part.finish_piece(d, q, s, out);
+    }
+    LS_DEVICE hgmma_unit unit_of(uint32_t turn) const {
+        hgmma_piece p;
+        find_piece(a, found_again(turn), p);
+        return hgmma_unit(a, p.unit, BN);
+    }
+    LS_DEVICE bool has(uint32_t turn) const {
+        hgmma_piece p;
+        return uniform(find_piece(a, found_again(turn), p));
+    }
+    LS_DEVICE uint32_t count_of(int slice) const { return uniform(hgmma_walk(a, slice, 0).left); }
+
+    /* One slice each. False: there is no tile any more, and all have gone out. */
+    LS_DEVICE bool one(sums &d, const sums &before, uint32_t turn) {
+        const hgmma_unit out = unit_of(turn - 1);
+        if (!has(turn)) {
+            steps.end();
+            finish(before, out);
+            return false;
+        }
+        run<true>(d, count_of(unit_of(turn).first), before, out);
+        return true;
+    }
+    LS_DEVICE void ones() {
+        sums d, other;
+        steps.template run<false>(d, count_of(unit_of(0).first), 0); /* each block has a tile */
+        for (uint32_t turn = 1;; turn += 2) {
+            if (!one(other, d, turn)) break;
+            if (!one(d, other, turn + 1)) break;
+        }
+    }
+    /* Two slices each: the second takes the place of the tile that has gone out, and is added to the first. */
+    LS_DEVICE void add(sums &d, const sums &second) {
+        steps.end();
+        LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
+    }
+    LS_DEVICE bool two(sums &d, sums &before, uint32_t turn) {
+        const hgmma_unit out = unit_of(turn - 1);
+        if (!has(turn)) {
+            finish(before, out);
+            return false;
+        }
+        run<false>(d, count_of(0), before, out);
+        steps.template run<true>(before, count_of(1), 0);
+        add(d, before);
+        return true;
+    }
+    LS_DEVICE void twos() {
+        sums d, other;
+        steps.template run<false>(d, count_of(0), 0);
+        steps.template run<true>(other, count_of(1), 0);
+        add(d, other);
+        for (uint32_t turn = 1;; turn += 2) {
+            if (!two(other, d, turn)) break;
+            if (!two(d, other, turn + 1)) break;
+        }
     }
 };
 

@@ -2,12 +2,15 @@
  * apart, and whether the last tiles are cut, by an estimate of what ends first. */
 #include "device/cuda/ops/hgmma.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 enum {
     BM = LS_CUDA_HGMMA_M,
     BK = LS_CUDA_HGMMA_K,
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
-    TILES = 3,
+    TILES = 4,
     END_TILE = 1,          /* of hgmma_act.cu */
     END_GELU_K_MIN = 1024, /* with shorter chains a product and GELU apart are as fast (measured) */
     COORDINATE_MAX = 0x7FFFFF00,
@@ -20,6 +23,8 @@ enum {
 /* Cycles of a multiprocessor (measured: build/bench/gpu_kernels, rows hgmma). Only their ratios matter. */
 #define EDGE_CYCLES 1500.0  /* to begin and to end a tile, */
 #define EDGE_PER_BYTE 0.014 /* and for each byte of it that goes to C */
+#define OVER_CYCLES 300.0   /* the same where it goes out while the next is multiplied, */
+#define SUM_CYCLES 300.0    /* and where it is the sum of two slices */
 #define SET_PER_BYTE 0.025  /* sums that go to memory or come back */
 #define MEMORY_PER_BYTE 0.06
 #define LAUNCH_CYCLES 4000.0
@@ -30,19 +35,24 @@ typedef struct tile_kind {
     size_t n;
     double step_cycles;
     bool has_second; /* registers for the sums of a first slice; then there are two at most */
+    bool is_over;    /* hgmma_over.cu */
 } tile_kind;
 
-static const tile_kind tiles[TILES] = {{256, 1080, false}, {192, 850, true}, {128, 640, true}};
+static const tile_kind tiles[TILES] = {
+    {256, 1080, false, false}, {192, 850, true, false}, {128, 640, true, false}, {192, 850, false, true}};
 
 _Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
 _Static_assert((int)LS_GEMM_GELU == LS_CUDA_HGMMA_GELU && (int)LS_GEMM_GELU_GRAD == LS_CUDA_HGMMA_GELU_GRAD &&
                    (int)LS_GEMM_GATED_GRAD == LS_CUDA_HGMMA_GATED_GRAD,
                "kernels know ends by the numbers of ls_gemm_end");
 
+static const ls_cuda_kernel kernels_of_two[] = {[LS_GEMM_NN] = LS_CUDA_hgmma_over_nn_2,
+                                                [LS_GEMM_NT] = LS_CUDA_hgmma_over_nt_2,
+                                                [LS_GEMM_TN] = LS_CUDA_hgmma_over_tn_2};
 static const ls_cuda_kernel kernels[3][TILES] = {
-    [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128},
-    [LS_GEMM_NT] = {LS_CUDA_hgmma_nt_256, LS_CUDA_hgmma_nt_192, LS_CUDA_hgmma_nt_128},
-    [LS_GEMM_TN] = {LS_CUDA_hgmma_tn_256, LS_CUDA_hgmma_tn_192, LS_CUDA_hgmma_tn_128},
+    [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128, LS_CUDA_hgmma_over_nn},
+    [LS_GEMM_NT] = {LS_CUDA_hgmma_nt_256, LS_CUDA_hgmma_nt_192, LS_CUDA_hgmma_nt_128, LS_CUDA_hgmma_over_nt},
+    [LS_GEMM_TN] = {LS_CUDA_hgmma_tn_256, LS_CUDA_hgmma_tn_192, LS_CUDA_hgmma_tn_128, LS_CUDA_hgmma_over_tn},
 };
 
 /* ---- what the copy engine reads ---------------------------------------------------------------------------------- */
@@ -95,6 +105,19 @@ static size_t scratch_max(ls_device *device) {
     return limit < SCRATCH_MAX ? limit : SCRATCH_MAX;
 }
 
+static bool is_staged(const ls_gemm *g, bool are_apart) {
+    return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
+}
+
+/* Whether a tile can go out while the next is multiplied. */
+static bool goes_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
+    if (p->is_cut || !is_staged(g, p->are_apart)) return false;
+    if (!p->are_apart && (slices_of(g) > 2 || g->accumulate || g->siblings)) return false;
+    for (int s = 0; s < slices_of(g); s++)
+        if (steps_of(g, period, length_of(g, s)) < LS_CUDA_HGMMA_OVER_STEPS) return false;
+    return true;
+}
+
 static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, bool are_apart, bool is_cut,
                     hgmma_plan *out) {
     int slices = slices_of(g), levels = 0;
@@ -112,9 +135,10 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
     p.blocks = p.units < processors ? p.units : processors;
     p.whole = p.units;
     if (p.units > INT32_MAX || p.tiles_n > INT32_MAX / LS_CUDA_HGMMA_BAND || p.steps > UINT32_MAX) return false;
+    if (tiles[tile].is_over && !goes_over(g, period, &p)) return false;
     while (!are_apart && (1 << levels) < slices) levels++;
     if (tiles[tile].has_second && levels > 1) return false;
-    p.far_levels = tiles[tile].has_second ? 0 : levels;
+    p.far_levels = tiles[tile].has_second || tiles[tile].is_over ? 0 : levels;
     if (is_cut) {
         /* One wave less than there are is made of whole tiles, the rest is cut. */
         if (p.units <= processors || p.units % processors == 0 || p.far_levels || (are_apart && !are_alike) ||
@@ -141,13 +165,16 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
     int slices = slices_of(g);
     double elems = (double)(BM * t->n), set = elems * sizeof(float), all = (double)g->m * (double)g->n;
     double c_bytes = p->are_apart ? set : elems * (double)ls_dtype_bytes(g->c_dtype);
-    double unit = (double)p->steps * t->step_cycles + EDGE_CYCLES + c_bytes * EDGE_PER_BYTE;
+    double edge = EDGE_CYCLES + c_bytes * EDGE_PER_BYTE;
+    double over = OVER_CYCLES + (!p->are_apart && slices > 1 ? SUM_CYCLES : 0);
+    double unit = (double)p->steps * t->step_cycles + (t->is_over ? over : edge);
     if (!p->are_apart && g->accumulate) unit += set * SET_PER_BYTE;
     if (!p->are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
     if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(slices - 1);
     double cost =
         p->is_cut ? ((double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES) * CUT_FACTOR
                   : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
+    if (t->is_over) cost += edge; /* of the last */
     if (p->are_apart)
         cost += LAUNCH_CYCLES + all * sizeof(float) * (2 * slices + 1 + g->siblings) * MEMORY_PER_BYTE /
                                     (double)ls_cuda_processors(device);
@@ -158,9 +185,13 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
 static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, int but, hgmma_plan *best) {
     double least = -1;
     for (int way = 0; way < 4 * TILES; way++) {
-        int tile = way / 4;
+        int tile = TILES - 1 - way / 4;
         bool are_apart = way / 2 % 2, is_cut = way % 2;
         hgmma_plan plan;
+        const char *asked = getenv("LS_HGMMA_OVER");
+        if (tiles[tile].is_over && !asked) continue;
+        if (asked && strcmp(asked, "only") == 0 && !tiles[tile].is_over && best->steps && tiles[best->tile].is_over)
+            continue;
         if (tile == but || (are_apart && slices_of(g) == 1)) continue;
         if (!plan_of(device, g, period, tile, are_apart, is_cut, &plan)) continue;
         double cost = cost_of(device, g, &plan);
@@ -191,9 +222,9 @@ static ls_status map_operand(ls_device *device, const ls_gemm *g, size_t period,
 
 static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args) {
     bool are_apart = args->g.parts != NULL;
+    if (!is_staged(g, are_apart)) return LS_OK;
     ls_cuda_tiled tiled = {.at = are_apart ? args->g.parts : g->c, .dtype = are_apart ? LS_F32 : g->c_dtype};
     size_t ld = are_apart ? g->n : g->ldc;
-    if (!is_aligned(tiled.at, tiled.dtype, ld)) return LS_OK;
     args->c_is_staged = 1;
     tiled.sizes[0] = g->n;
     tiled.sizes[1] = g->m;
@@ -250,7 +281,9 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     ls_cuda_hgmma args;
     LS_TRY(args_of(device, g, call, period, &plan, &args));
     LS_TRY(map_c(device, g, &args));
-    LS_TRY(ls_cuda_launch(device, kernels[g->form][plan.tile], (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
+    bool has_two = tiles[plan.tile].is_over && !plan.are_apart && slices_of(g) == 2;
+    ls_cuda_kernel kernel = has_two ? kernels_of_two[g->form] : kernels[g->form][plan.tile];
+    LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
                           LS_CUDA_HGMMA_SHARED(tiles[plan.tile].n), &args));
     return plan.are_apart ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
 }

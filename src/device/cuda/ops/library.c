@@ -43,9 +43,9 @@ typedef struct known {
 } known;
 
 struct ls_cuda_library {
-    ls_cublaslt *lt; /* NULL: our own kernels alone */
+    ls_cublaslt *lt;              /* NULL: our own kernels alone */
     bool takes_small, takes_slow; /* LS_CUBLASLT=any, always: for tests */
-    char path[1024]; /* of the file of choices, or "" */
+    char path[1024];              /* of the file of choices, or "" */
     ls_cuda_choices kept;
     known *list;
     size_t count, capacity;
@@ -472,9 +472,7 @@ static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_ge
 ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_own own,
                               bool *is_done) {
     *is_done = false;
-    if (ls_cuda_computes_otherwise(device) || device->queue != LS_QUEUE_COMPUTE ||
-        !is_plain(g))
-        return LS_OK;
+    if (ls_cuda_computes_otherwise(device) || device->queue != LS_QUEUE_COMPUTE || !is_plain(g)) return LS_OK;
     ls_cuda_library *library = library_of(device);
     if (!library || !library->lt || (!is_large(g) && !library->takes_small)) return LS_OK;
     ls_cuda_product_key key = key_of(device, g);
