@@ -125,9 +125,10 @@ static bool cut_rows(const ls_loss_call *c, size_t parts, ls_cuda_loss *args) {
     return true;
 }
 
-/* Of one block: the part, the sums of all slices and where they end, and numbers of lanes, warps and blocks. */
+/* Of one block: barriers, the part, the sums of all slices and where they end, and numbers of lanes, warps and blocks. */
 static size_t shared_of(const ls_cuda_loss *args) {
-    return (args->part + 2 * args->slices + 1 + LANES + 32 + 2 * LS_CUDA_LOSS_PARTS) * sizeof(float);
+    enum { BARRIERS = 16 };
+    return (BARRIERS + args->part + 2 * args->slices + 1 + LANES + 32 + 2 * LS_CUDA_LOSS_PARTS) * sizeof(float);
 }
 
 /* Into how many parts rows are cut: as few as leave room for two blocks in a multiprocessor, else for one; 0: none do.
