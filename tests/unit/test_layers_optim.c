@@ -66,12 +66,12 @@ static void check_adamw(const ls_optim_kernels *k, size_t n, kind of, size_t n_p
     for (size_t p = 0; p < n_parts; p++) {
         size_t at = cuts[p];
         k->update(&(ls_update_piece){got.w.at + at,
-                                    {got.m.at + at, got.v.at + at},
-                                    with_bf16 ? got.bf16 + at : NULL,
-                                    LS_BF16,
-                                    got.g.at + at,
-                                    &step,
-                                    cuts[p + 1] - at},
+                                     {got.m.at + at, got.v.at + at},
+                                     with_bf16 ? got.bf16 + at : NULL,
+                                     LS_BF16,
+                                     got.g.at + at,
+                                     &step,
+                                     cuts[p + 1] - at},
                   0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "adamw");
@@ -98,12 +98,12 @@ static void check_sgd(const ls_optim_kernels *k, size_t n, kind of, size_t n_par
     for (size_t p = 0; p < n_parts; p++) {
         size_t at = cuts[p];
         k->update(&(ls_update_piece){got.w.at + at,
-                                    {momentum ? got.m.at + at : NULL},
-                                    with_bf16 ? got.bf16 + at : NULL,
-                                    LS_BF16,
-                                    got.g.at + at,
-                                    &step,
-                                    cuts[p + 1] - at},
+                                     {momentum ? got.m.at + at : NULL},
+                                     with_bf16 ? got.bf16 + at : NULL,
+                                     LS_BF16,
+                                     got.g.at + at,
+                                     &step,
+                                     cuts[p + 1] - at},
                   0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "sgd");
