@@ -15,6 +15,9 @@ The figure of a round is the median of its steps, the first two aside; that of a
 peer's. Memory is what PyTorch has reserved on the GPU, and lockstep's bytes of a dry run. Where there is no GPU or no PyTorch, it says so and
 ends with 0.
 
+LLMC=FOLDER of the environment: a folder of llm.c in which train_gpt2cu was built; it trains GPT-2 in bf16 too, in turns with the others, and is
+no PyTorch: ratios are not of it. Rows it cannot run, and a missing LLMC, are said.
+
 --kinds: also the milliseconds of a step by kind of kernel: PyTorch's from its profiler, lockstep's from the times of streams in a traced run
 (`lockstep timeline --kernels`; its fourth step).
 
@@ -43,6 +46,8 @@ TRAINING = {
     "llama-1b-bf16": dict(model={"preset": "llama-1b", "tied": False}, batch=8, seq=4096, flags=BF16, modes=["eager", "compiled"], bar=1.0),
 }
 ROWS = ["gpt2", "resnet18", "gemm", "memory", "gpt2-bf16", "gpt2-1.5b-bf16", "llama-1b-bf16"]
+# What llm.c calls the models of its rows.
+LLMC_MODELS = {"gpt2-bf16": "d12", "gpt2-1.5b-bf16": "d48"}
 # Kinds of PyTorch's kernels by their names, the first that fits.
 KINDS = [("attention", r"attention|flash|fmha|sdpa"), ("products", r"gemm|nvjet|cutlass|xmma|wgrad|dgrad|conv"),
          ("optimizer", r"adam|sgd|multi_tensor|lpnorm"), ("rest", r"")]
@@ -165,6 +170,25 @@ def lockstep_kinds(args, row, inputs, folder):
     return dict(sorted(json.loads(done.stdout)["gpu"]["kinds_ms"].items(), key=lambda kind: -kind[1]))
 
 
+def llmc_round(row, data, folder, steps):
+    """Milliseconds of each step, without the first two; a text instead: why there are none."""
+    of, home = TRAINING[row], os.environ.get("LLMC")
+    if not home:
+        return "LLMC names no folder with train_gpt2cu"
+    if row not in LLMC_MODELS:
+        return "it has no such model"
+    words = [os.path.join(os.path.abspath(home), "train_gpt2cu"), "-i", data, "-j", data, "-e", LLMC_MODELS[row], "-b", of["batch"], "-t", of["seq"], "-d",
+             of["batch"] * of["seq"], "-x", steps + 2, "-v", 0, "-s", 0, "-h", 0, "-l", "1e-3"]
+    try:
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, cwd=folder)
+    except OSError as error:
+        return str(error)
+    times = [float(found[1]) for found in re.finditer(r"^step +\d+/\d+ .*\| *([0-9.]+) ms \|", done.stdout, re.MULTILINE)]
+    if done.returncode != 0 or len(times) < 3:
+        return (done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it ended"])[-1]
+    return times[2:]
+
+
 def train_row(args, row):
     of = TRAINING[row]
     seq = [of["seq"]] if of["seq"] else []
@@ -179,22 +203,28 @@ def train_row(args, row):
             print(f"{row}: PyTorch {mode} does not run here: {error}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         inputs = write_model(row, folder), write_data(row, folder)
+        llmc = [] if row.endswith("bf16") else ""
         memory["lockstep"] = lockstep_bytes(args, row, inputs, folder)
         for _ in range(args.rounds):
             rounds = {"lockstep": lockstep_round(args, row, inputs, folder)}
             for mode, peer in peers.items():
                 times, memory[mode] = peer.ask(args.steps + 2)
                 rounds[mode] = times[2:]
+            if isinstance(llmc, list):
+                llmc = llmc_round(row, inputs[1], folder, args.steps)
+                rounds.update({} if isinstance(llmc, str) else {"llm.c": llmc})
             for name, times in rounds.items():
                 best[name] = min(best.get(name, float("inf")), statistics.median(times))
         if args.kinds:
             kinds = {mode: by_kind(peer.ask("kinds")) for mode, peer in peers.items()}
             kinds["lockstep"] = lockstep_kinds(args, row, inputs, folder)
+    if isinstance(llmc, str) and llmc:
+        print(f"{row}: llm.c does not run here: {llmc}", file=sys.stderr)
     for peer in peers.values():
         peer.close()
     fastest = min(peers, key=lambda mode: best[mode], default=None)
     lines = []
-    for name in ["lockstep", *peers]:
+    for name in ["lockstep", *peers, *(["llm.c"] if "llm.c" in best else [])]:
         ratio = best[fastest] / best[name] if fastest else None
         lines.append({"row": row, "name": name, "ms": best[name], "speed": 1e3 * amount / best[name], "unit": unit,
                       "mib": memory[name] / 2**20 if memory.get(name) else None, "ratio": ratio, "bar": of["bar"] if name == "lockstep" else None,

@@ -36,6 +36,23 @@ RUN(loss_rows)
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
+/* The tensors of GPT-2 124M in one call. */
+static ls_status update_row(bench *b, const ls_update_piece *whole) {
+    enum { LAYERS = 12, C = 768, OF_A_LAYER = 12, PIECES = 4 + LAYERS * OF_A_LAYER };
+    static const size_t layer[OF_A_LAYER] = {C, C, 3 * C * C, 3 * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C};
+    ls_update_piece pieces[PIECES];
+    size_t at = 0;
+    for (int i = 0; i < PIECES; i++) {
+        size_t n = i == 0 ? 50257 * C : i == 1 ? 1024 * C : i < 4 ? (size_t)C : layer[(i - 4) % OF_A_LAYER];
+        pieces[i] = *whole;
+        pieces[i].w += at, pieces[i].g += at, pieces[i].moment[0] += at, pieces[i].moment[1] += at;
+        pieces[i].copy = (uint16_t *)whole->copy + at;
+        pieces[i].n = n;
+        at += (n + 63) / 64 * 64;
+    }
+    return row(b, "adamw/bf16/148", 7 * F + H, at, run_update, &(ls_update_call){pieces, PIECES});
+}
+
 static ls_status flat_rows(bench *b) {
     const size_t n = ELEMS;
     const void *wide[] = {b->a, b->b, b->a + n, b->b + n, b->a + 2 * n, b->b + 2 * n, b->a + 3 * n, b->b + 3 * n};
@@ -57,14 +74,16 @@ static ls_status flat_rows(bench *b) {
                &(ls_square_sums_call){(int64_t *)(void *)b->d, &(ls_square_piece){b->a, n}, 1}));
     ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 1, 1e-4f, 0.9f, 0.1f, 0.95f, 0.05f, 1, 1e-8f, 0.999f, 0, 0, false};
     ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 1, .rate = 1e-4f, .momentum = 0.9f};
-    ls_update_call update = {.w = b->c, .moment = {b->c + n, b->c + 2 * n}, .g = b->a, .step = &adamw, .n = n};
+    ls_update_piece update = {.w = b->c, .moment = {b->c + n, b->c + 2 * n}, .g = b->a, .step = &adamw, .n = n};
     LS_TRY(ls_device_copy(b->device, b->c, b->a, n * F));
     LS_TRY(b->device->ops->set(b->device, &(ls_set_call){b->c + n, 1e-3f, 2 * n}));
-    LS_TRY(row(b, "adamw/f32", 7 * F, n, run_update, &update));
+    const ls_update_call all = {&update, 1};
+    LS_TRY(row(b, "adamw/f32", 7 * F, n, run_update, &all));
     update.copy = b->d, update.copy_dtype = LS_BF16;
-    LS_TRY(row(b, "adamw/bf16", 7 * F + H, n, run_update, &update));
+    LS_TRY(row(b, "adamw/bf16", 7 * F + H, n, run_update, &all));
+    LS_TRY(update_row(b, &update));
     update.step = &sgd, update.copy = NULL, update.moment[1] = NULL;
-    return row(b, "sgd/f32", 5 * F, n, run_update, &update);
+    return row(b, "sgd/f32", 5 * F, n, run_update, &all);
 }
 
 /* All sequences in one group; 16 bits are those of the unit hgmma, whose chains are short. */

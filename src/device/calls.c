@@ -60,6 +60,12 @@ ls_status ls_check_half(const char *what, ls_dtype dtype) {
     return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
 }
 
+ls_status ls_check_update(const ls_update_call *call) {
+    for (int i = 0; i < call->count; i++)
+        if (call->pieces[i].copy) LS_TRY(ls_check_half("a copy of weights", call->pieces[i].copy_dtype));
+    return LS_OK;
+}
+
 ls_status ls_token_groups_check(const ls_token_groups *groups) {
     if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);

@@ -495,9 +495,9 @@ typedef struct ls_update_step {
     bool nesterov;
 } ls_update_step;
 
-/* One pass over w and its moments, of which the rule says how many there are: AdamW has m and v, SGD its momentum or
- * none. `copy` gets the new w, rounded to a 16-bit type; NULL: none. */
-typedef struct ls_update_call {
+/* A tensor and its moments, of which the rule says how many there are: AdamW has m and v, SGD its momentum or none.
+ * `copy` gets the new w, rounded to a 16-bit type; NULL: none. */
+typedef struct ls_update_piece {
     float *w;
     float *moment[LS_MOMENTS_MAX]; /* NULL behind the last */
     void *copy;
@@ -505,7 +505,15 @@ typedef struct ls_update_call {
     const float *g;
     const ls_update_step *step; /* host */
     size_t n;
+} ls_update_piece;
+
+/* One pass over each piece. A model has hundreds of them, most of them small: one call for all is one launch. */
+typedef struct ls_update_call {
+    const ls_update_piece *pieces; /* host */
+    int count;
 } ls_update_call;
+/* LS_ERR_INPUT for a copy that does not have 16 bits. */
+ls_status ls_check_update(const ls_update_call *call);
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 

@@ -77,31 +77,52 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
     return update;
 }
 
+static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_policy *policy, const ls_param *param,
+                                size_t first, size_t count) {
+    ls_update_piece piece = {.w = param->own_w + first,
+                             .g = param->own_grad + first,
+                             .copy_dtype = policy->act,
+                             .step = &update->step[param->decay],
+                             .n = count};
+    for (int i = 0; i < LS_MOMENTS_MAX; i++)
+        if (param->moment[i]) piece.moment[i] = param->moment[i] + first;
+    if (param->own_w16) piece.copy = param->own_w16 + first;
+    return piece;
+}
+
+/* Whether weights have nothing but their 16-bit copy to be kept in. */
+static bool is_rounded(const ls_policy *policy, const ls_param *param) { return param->own_w16 && policy->no_master; }
+
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count) {
-    ls_update_call call = {.w = param->own_w + first, .g = param->own_grad + first, .n = count};
+    ls_update_piece piece = piece_of(update, policy, param, first, count);
     ls_update_step follow = {.rule = LS_OPTIMIZER_SGD, .rate = (float)LS_RUNNING_RATE, .weight_decay = 1};
     if (param->running) {
         follow.factor = (float)(-param->follow / update->ghosts);
-        call.step = &follow;
-        return device->ops->update(device, &call);
+        piece = (ls_update_piece){.w = piece.w, .g = piece.g, .step = &follow, .n = count};
     }
-    call.step = &update->step[param->decay];
-    for (int i = 0; i < LS_MOMENTS_MAX; i++)
-        if (param->moment[i]) call.moment[i] = param->moment[i] + first;
-    if (param->own_w16) call.copy = param->own_w16 + first;
-    call.copy_dtype = policy->act;
-    LS_TRY(device->ops->update(device, &call));
-    if (!call.copy || !policy->no_master) return LS_OK;
-    return device->ops->round(device, &(ls_round_call){call.w, call.w, policy->act, count});
+    LS_TRY(device->ops->update(device, &(ls_update_call){&piece, 1}));
+    if (param->running || !is_rounded(policy, param)) return LS_OK;
+    return device->ops->round(device, &(ls_round_call){piece.w, piece.w, policy->act, count});
 }
 
 ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                             const ls_model *model) {
+    enum { AT_ONCE = 256 };
+    ls_update_piece pieces[AT_ONCE];
+    int count = 0;
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *param = ls_model_param(model, i);
         size_t own = ls_param_range_elems(param->own);
-        if (own > 0) LS_TRY(ls_optimizer_run(update, device, policy, param, 0, own));
+        if (own == 0) continue;
+        if (param->running || is_rounded(policy, param)) {
+            LS_TRY(ls_optimizer_run(update, device, policy, param, 0, own));
+            continue;
+        }
+        pieces[count++] = piece_of(update, policy, param, 0, own);
+        if (count < AT_ONCE) continue;
+        LS_TRY(device->ops->update(device, &(ls_update_call){pieces, count}));
+        count = 0;
     }
-    return LS_OK;
+    return count > 0 ? device->ops->update(device, &(ls_update_call){pieces, count}) : LS_OK;
 }

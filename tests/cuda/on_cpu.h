@@ -1,7 +1,7 @@
 /* on_cpu.h: enough of CUDA to run kernels on a CPU, for tests: the threads of a block are fibers of one system thread,
- * which take turns where the kernel waits (__syncthreads, exchanges between lanes). Blocks run one after another, those of a
- * cluster at once; the kernel of a cluster has all its shared memory from LS_SHARED.
- * Included in front of a .cu file by a C++ compiler. */
+ * which take turns where the kernel waits (__syncthreads, exchanges between lanes). Blocks run one after another, those
+ * of a cluster at once; the kernel of a cluster has all its shared memory from LS_SHARED. Included in front of a .cu
+ * file by a C++ compiler. */
 #ifndef LS_CUDA_ON_CPU_H
 #define LS_CUDA_ON_CPU_H
 

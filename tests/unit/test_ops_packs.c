@@ -130,9 +130,9 @@ static void flat(void) {
     ok(ops->add(device, &(ls_add_call){c, a, y, type, n}));
     ok(ops->scale(device, &(ls_scale_call){a, b, 0.3f, n}));
     void *copy = type == LS_F32 ? NULL : dy;
-    ok(ops->update(device, &(ls_update_call){a, {b, c}, copy, type, d, &adamw, n}));
-    ok(ops->update(device, &(ls_update_call){d, {b}, copy, type, c, &sgd, n}));
-    ok(ops->update(device, &(ls_update_call){d, {NULL}, copy, type, c, &sgd, n}));
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){a, {b, c}, copy, type, d, &adamw, n}, 1}));
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){d, {b}, copy, type, c, &sgd, n}, 1}));
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){d, {NULL}, copy, type, c, &sgd, n}, 1}));
     const void *parts[3] = {x, y, x};
     const float *inputs[3] = {b, c, d};
     ok(ops->tree_sum(device, &(ls_tree_sum_call){a, parts, type, 3, n}));
@@ -291,7 +291,7 @@ static void check_many_groups(int groups, size_t n) {
     check("many groups", tokens, n);
 }
 
-/* `first` before the columns; a row of zeros has the right maximum. */
+/* A row of zeros has the right maximum. */
 static void check_many_slices(size_t slices, size_t V, float special) {
     enum { ROWS = 3 };
     size_t *bounds = malloc((slices + 1) * sizeof *bounds);
@@ -301,6 +301,7 @@ static void check_many_slices(size_t slices, size_t V, float special) {
          dz = make(ROWS * V);
     for (size_t i = 0; i < V; i++) z.ref[V + i] = i % 3 == 1 ? -1.0f : -0.0f;
     z.ref[V + V / 2] = special;
+    for (size_t i = 0; i < V; i++) z.ref[2 * V + i] *= 40; /* exponentials of all sizes */
     ok(ls_device_copy_in(device, z.dev, z.ref, ROWS * V * sizeof(float)));
     ls_loss_call c = {
         .rows = ROWS, .z = z.dev, .z_stride = V, .bounds = bounds, .slices = slices, .targets = ids_of(ids.dev)};
@@ -313,6 +314,40 @@ static void check_many_slices(size_t slices, size_t V, float special) {
     }
     free(bounds);
     check("many slices", slices, V);
+}
+
+/* More pieces than one launch of a GPU takes, with two rules; some begin where no pack does, some have nothing. */
+static void all_updates(void) {
+    enum { PIECES = 600, ELEMS = 40000 };
+    static ls_update_piece dev[PIECES], ref[PIECES];
+    const ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 0.5f, 1e-2f, 0.9f, 0.1f, 0.95f, 0.05f, 2, 1e-8f, 0.75f, 0, 0, 0};
+    ls_update_step plain = adamw, sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 2, .rate = 0.25f, .momentum = 0.5f};
+    plain.decay = 1;
+    twin w = make(ELEMS), g = make(ELEMS), m = make(ELEMS), v = make(ELEMS), copy = make(ELEMS / 2);
+    for (size_t i = 0; i < ELEMS; i++) v.ref[i] = fabsf(v.ref[i]);
+    ok(ls_device_copy_in(device, v.dev, v.ref, ELEMS * sizeof(float)));
+    size_t at = 0;
+    for (int i = 0; i < PIECES; i++) {
+        const size_t n = i == 1 ? 20011 : (size_t)i * 7 % 40;
+        const bool is_sgd = i >= 300 && i < 303, has_copy = i % 3 != 0;
+        const ls_update_step *step = is_sgd ? &sgd : i % 2 ? &plain : &adamw;
+        dev[i] = (ls_update_piece){
+            .w = w.dev + at, .moment = {m.dev + at, is_sgd ? NULL : v.dev + at}, .g = g.dev + at, .step = step, .n = n};
+        ref[i] = (ls_update_piece){
+            .w = w.ref + at, .moment = {m.ref + at, is_sgd ? NULL : v.ref + at}, .g = g.ref + at, .step = step, .n = n};
+        if (has_copy) dev[i].copy = halves_of(copy.dev) + at, dev[i].copy_dtype = LS_BF16;
+        if (has_copy) ref[i].copy = halves_of(copy.ref) + at, ref[i].copy_dtype = LS_BF16;
+        portable.optim.update(&ref[i], 0, n);
+        at += i % 5 ? (n + 7) / 8 * 8 : n;
+    }
+    assert_true(at <= ELEMS);
+    ok(ops->update(device, &(ls_update_call){dev, PIECES}));
+    check("updates", PIECES, at);
+}
+
+static void test_updates(void **state) {
+    (void)state;
+    on_every_device(all_updates);
 }
 
 /* Rows that a GPU cuts into 2, 4 and 8 parts: between slices, inside of them, several in one; and where it cannot. */
@@ -359,6 +394,7 @@ static void test_peak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_packs), cmocka_unit_test(test_peak),
-                                       cmocka_unit_test(test_many), cmocka_unit_test(test_parts)};
+                                       cmocka_unit_test(test_many), cmocka_unit_test(test_updates),
+                                       cmocka_unit_test(test_parts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,7 +210,7 @@ static inline size_t ls_attention_scratch_elems(const ls_attention *a) {
 typedef struct ls_optim_kernels {
     /* Elements begin … end−1, and their copies in bf16; those in f16 are the caller's. |m|, |v| < 2^−126 of AdamW
      * become +0 before they are used. */
-    void (*update)(const ls_update_call *call, size_t begin, size_t end);
+    void (*update)(const ls_update_piece *call, size_t begin, size_t end);
     /* out[i] = Σ x² of elements 1024·i … 1024·i+1023, the last block possibly short, in double. */
     void (*square_sums)(double *out, const float *x, size_t n);
     /* y = x·factor; y may be x. */

@@ -198,12 +198,17 @@ static void own_ls_attention_call(const ls_fake_copier *c, ls_attention_call *ca
     call->parts = parts;
 }
 
-static void own_ls_update_call(const ls_fake_copier *c, ls_update_call *call) {
-    TENSOR(w);
-    for (int i = 0; i < LS_MOMENTS_MAX; i++) TENSOR(moment[i]);
-    TENSOR(copy);
-    TENSOR(g);
-    LIST(step, 1);
+static void own_ls_update_call(const ls_fake_copier *c, ls_update_call *all) {
+    ls_update_piece *own = c->keep(c->keeper, all->pieces, (size_t)all->count * sizeof *own);
+    for (int p = 0; own && p < all->count; p++) {
+        ls_update_piece *call = &own[p];
+        TENSOR(w);
+        for (int i = 0; i < LS_MOMENTS_MAX; i++) TENSOR(moment[i]);
+        TENSOR(copy);
+        TENSOR(g);
+        LIST(step, 1);
+    }
+    all->pieces = own;
 }
 
 static void own_ls_scale_call(const ls_fake_copier *c, ls_scale_call *call) {

@@ -169,13 +169,15 @@ static ls_status run_flat(const passes *p) {
     switch (p->which) {
     case LS_PASS_ADAMW:
     case LS_PASS_SGD:
-        return ops->update(p->device, &(ls_update_call){.w = p->at[0],
-                                                        .moment = {p->at[1], is_adamw ? p->at[2] : NULL},
-                                                        .copy = p->act != LS_F32 ? p->at[4] : NULL,
-                                                        .copy_dtype = LS_BF16,
-                                                        .g = p->at[3],
-                                                        .step = is_adamw ? &adamw : &sgd,
-                                                        .n = p->elems});
+        return ops->update(p->device,
+                           &(ls_update_call){&(ls_update_piece){.w = p->at[0],
+                                                                .moment = {p->at[1], is_adamw ? p->at[2] : NULL},
+                                                                .copy = p->act != LS_F32 ? p->at[4] : NULL,
+                                                                .copy_dtype = LS_BF16,
+                                                                .g = p->at[3],
+                                                                .step = is_adamw ? &adamw : &sgd,
+                                                                .n = p->elems},
+                                             1});
     case LS_PASS_SQUARES:
         return ops->square_sums(
             p->device, &(ls_square_sums_call){(int64_t *)(void *)p->at[4], &(ls_square_piece){p->at[0], p->elems}, 1});

@@ -194,8 +194,12 @@ static ls_status loss_values(ls_device *d, const ls_loss_call *c) {
 }
 
 static ls_status update(ls_device *d, const ls_update_call *c) {
-    ls_native_pass which = c->step->rule == LS_OPTIMIZER_ADAMW ? LS_PASS_ADAMW : LS_PASS_SGD;
-    return pass(d, LS_PRICE_OPTIMIZER, which, c->copy ? LS_BF16 : LS_F32, c->n, 1);
+    for (int i = 0; i < c->count; i++) {
+        const ls_update_piece *piece = &c->pieces[i];
+        ls_native_pass which = piece->step->rule == LS_OPTIMIZER_ADAMW ? LS_PASS_ADAMW : LS_PASS_SGD;
+        LS_TRY(pass(d, LS_PRICE_OPTIMIZER, which, piece->copy ? LS_BF16 : LS_F32, piece->n, 1));
+    }
+    return LS_OK;
 }
 
 static ls_status square_sums(ls_device *d, const ls_square_sums_call *c) {

@@ -49,7 +49,7 @@ LSK_INLINE void apply_rule(ls_optimizer_kind rule, update_lanes *x, const ls_upd
 }
 
 /* `rule` and `moments` are constants. */
-LSK_INLINE void update_part(ls_optimizer_kind rule, int moments, const ls_update_call *c, const ls_update_step *s,
+LSK_INLINE void update_part(ls_optimizer_kind rule, int moments, const ls_update_piece *c, const ls_update_step *s,
                             uint16_t *bf16, size_t at, size_t n) {
     update_lanes x = {.w = load_part(c->w + at, n), .g = load_part(c->g + at, n)};
     if (moments > 0) x.first = load_part(c->moment[0] + at, n);
@@ -61,10 +61,10 @@ LSK_INLINE void update_part(ls_optimizer_kind rule, int moments, const ls_update
     if (bf16) store_bf16_part(bf16 + at, x.w, n);
 }
 
-LSK_INLINE void update_range(ls_optimizer_kind rule, int moments, const ls_update_call *call, size_t begin,
+LSK_INLINE void update_range(ls_optimizer_kind rule, int moments, const ls_update_piece *call, size_t begin,
                              size_t end) {
     /* Copies that nothing written can change stay in registers. */
-    const ls_update_call c = *call;
+    const ls_update_piece c = *call;
     const ls_update_step s = *call->step;
     uint16_t *bf16 = c.copy_dtype == LS_BF16 ? c.copy : NULL;
     size_t i = begin;
@@ -72,7 +72,7 @@ LSK_INLINE void update_range(ls_optimizer_kind rule, int moments, const ls_updat
     if (i < end) update_part(rule, moments, &c, &s, bf16, i, end - i);
 }
 
-static void LSK_NAME(lsk_update)(const ls_update_call *call, size_t begin, size_t end) {
+static void LSK_NAME(lsk_update)(const ls_update_piece *call, size_t begin, size_t end) {
     switch (call->step->rule) {
     case LS_OPTIMIZER_ADAMW: update_range(LS_OPTIMIZER_ADAMW, 2, call, begin, end); break;
     case LS_OPTIMIZER_SGD:

@@ -5,7 +5,7 @@
 
 /* The kernels themselves round a copy to bf16. For f16 they take pieces, of which w is still at hand to be rounded. */
 static void update_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    const ls_update_call *c = args;
+    const ls_update_piece *c = args;
     bool to_f16 = c->copy && c->copy_dtype == LS_F16;
     for (size_t i = begin, n; i < end; i += n) {
         n = to_f16 ? ls_cpu_piece(LS_F16, end - i) : end - i;
@@ -15,8 +15,10 @@ static void update_range(const ls_kernels *kernels, const void *args, size_t beg
 }
 
 ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
-    if (call->copy) LS_TRY(ls_check_half("a copy of weights", call->copy_dtype));
-    return ls_cpu_run(device, call->n, LS_CPU_GRAIN, update_range, call);
+    LS_TRY(ls_check_update(call));
+    for (int i = 0; i < call->count; i++)
+        LS_TRY(ls_cpu_run(device, call->pieces[i].n, LS_CPU_GRAIN, update_range, &call->pieces[i]));
+    return LS_OK;
 }
 
 _Static_assert(LS_CPU_GRAIN % LS_SQUARE_BLOCK == 0, "squared norms must be split at block boundaries");

@@ -11,24 +11,24 @@ enum {
     LS_CUDA_EXACT_WORDS = 68,
 };
 
-/* The numbers are those of ls_adamw_step and ls_sgd_step. */
-typedef struct ls_cuda_adamw {
-    ls_cuda_flat flat;
-    int copy_dtype;
-    float factor, beta1, beta1_rest, beta2, beta2_rest, rate, root, epsilon, decay;
-    float *w, *m, *v;
-    void *copy; /* NULL: none */
-    const float *g;
-} ls_cuda_adamw;
-
-typedef struct ls_cuda_sgd {
-    ls_cuda_flat flat;
-    int copy_dtype, nesterov;
-    float factor, rate, momentum, weight_decay;
-    float *w, *b; /* b NULL: without momentum */
+/* As ls_update_piece and its ls_update_step. */
+typedef struct ls_cuda_update_piece {
+    float *w, *moment[2]; /* NULL: there is none */
     void *copy;
     const float *g;
-} ls_cuda_sgd;
+    size_t n;
+    float factor, rate, beta1, beta1_rest, beta2, beta2_rest, root, epsilon, decay, momentum, weight_decay;
+    int copy_dtype, nesterov, aligned;
+} ls_cuda_update_piece;
+
+enum { LS_CUDA_UPDATE_PIECES = 256, LS_CUDA_UPDATE_FEW = 4, LS_CUDA_UPDATE_ELEMS = 8192 }; /* the last: of a block */
+
+typedef struct ls_cuda_update {
+    const ls_cuda_update_piece *many; /* on the device; NULL: they are in few */
+    ls_cuda_update_piece few[LS_CUDA_UPDATE_FEW];
+    unsigned count;
+    unsigned first[LS_CUDA_UPDATE_PIECES + 1]; /* block with which a piece begins */
+} ls_cuda_update;
 
 /* Arguments of a kernel are at most 4 KiB. */
 enum { LS_CUDA_SQUARE_PIECES = 160 };

@@ -141,6 +141,39 @@ LS_DEVICE void copy_async_commit() {}
 template <int N> LS_DEVICE void copy_async_wait() {}
 #endif
 
+/* Copies by the copy engine, of multiples of 16 bytes at such addresses: one thread opens a barrier in shared memory and
+ * starts the copy; behind a __syncthreads() everybody waits for it. Not before Hopper. */
+#define LS_HAS_BULK (!LS_BEFORE_HOPPER)
+LS_DEVICE void bulk_copy(void *shared, const void *global, uint32_t bytes, uint64_t *barrier) {
+#ifdef LS_CUDA_ON_CPU_H
+    (void)barrier, memcpy(shared, global, bytes);
+#elif !LS_BEFORE_HOPPER
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(barrier);
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;\n"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n"
+                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%3], %1, [%0];" ::"r"(at),
+                 "r"(bytes), "r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global)
+                 : "memory");
+#endif
+}
+LS_DEVICE void bulk_wait(uint64_t *barrier) {
+#if !defined(LS_CUDA_ON_CPU_H) && !LS_BEFORE_HOPPER
+    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n@p bra DONE;\nbra "
+                 "AGAIN;\nDONE:\n}" ::"r"((uint32_t)__cvta_generic_to_shared(barrier))
+                 : "memory");
+#else
+    (void)barrier;
+#endif
+}
+/* Into the cache that all multiprocessors share. */
+LS_DEVICE void bulk_prefetch(const void *global, uint32_t bytes) {
+#if !defined(LS_CUDA_ON_CPU_H) && !LS_BEFORE_HOPPER
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#else
+    (void)global, (void)bytes;
+#endif
+}
+
 /* Brings the 128 bytes around an address nearer: into the cache that all multiprocessors share. */
 LS_DEVICE void prefetch(const void *global) {
 #ifndef LS_CUDA_ON_CPU_H
@@ -203,6 +236,32 @@ LS_DEVICE float join16(float lane) {
     lane = lane + __shfl_down_sync(~0u, lane, 2, 16);
     lane = lane + __shfl_down_sync(~0u, lane, 1, 16);
     return __shfl_sync(~0u, lane, 0, 16);
+}
+
+/* Chains of sixteen lanes, four numbers of each at a time, from shared memory: x[i] is number 16·i + j of `from`, for lane j
+ * of sixteen. Each half of a warp has its own `from`, a multiple of 16 bytes; what lanes_at() makes of it moves with it. */
+LS_DEVICE const float *lanes_at(const float *from) {
+#ifdef LS_CUDA_ON_CPU_H
+    return from + threadIdx.x % 16;
+#else
+    /* Which piece of four numbers the instruction takes from this lane: rows 0 … 3 of eight are for the first sixteen. */
+    const unsigned lane = threadIdx.x % 32;
+    const float *half = (const float *)__shfl_sync(~0u, (unsigned long long)from, (int)(lane % 8 / 4 * 16));
+    return half + 16 * (lane / 8) + 4 * (lane % 4);
+#endif
+}
+LS_DEVICE void load_lanes(const float *at, float *x) {
+#ifdef LS_CUDA_ON_CPU_H
+    for (int i = 0; i < 4; i++) x[i] = at[16 * i];
+#else
+    uint32_t b[4];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(at))
+                 : "memory");
+#pragma unroll
+    for (int i = 0; i < 4; i++) x[i] = __uint_as_float(b[i]);
+#endif
 }
 
 /* ---- elements of any type ------------------------------------------------------------------------------------------ */

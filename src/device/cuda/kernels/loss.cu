@@ -19,6 +19,7 @@
 #include "device/cuda/common/tree.cuh"
 
 enum { AT_ONCE = 4, GRAD_PACKS = 2 }; /* of a thread */
+enum { FETCHES = 8, REST = 1 };
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -182,13 +183,31 @@ LS_DEVICE void copy_four_async(const loss_row &t, float *row, const float *z, ui
     }
 }
 
-/* The logits at z come into shared memory. Gives the largest that this thread saw: each looks at what it copied, a few
- * packs later. */
-LS_DEVICE float fetch_row(const loss_row &t, float *row, const float *z) {
+/* The logits at z come into shared memory, by the copy engine where it can. Gives the largest that this thread saw: each
+ * looks at some as they come. */
+LS_DEVICE float fetch_row(const loss_row &t, float *row, const float *z, uint64_t *barriers) {
     enum { LATER = 8 };
-    const uint32_t packs = (t.columns + 3) / 4, step = blockDim.x;
+    const uint32_t packs = (t.columns + 3) / 4, step = blockDim.x, whole = t.whole / 4;
+    const uint32_t piece = (whole + FETCHES - 1) / FETCHES;
     float most = __uint_as_float(0xFF800000u);
     uint32_t seen = threadIdx.x;
+    if (LS_HAS_BULK && t.whole > 0) {
+        for (uint32_t i = 0; threadIdx.x == 0 && i * piece < whole; i++)
+            bulk_copy(row + 4 * i * piece, z + 4 * i * piece, 16 * (whole - i * piece < piece ? whole - i * piece : piece),
+                      barriers + i);
+        if (whole < packs && threadIdx.x < 4) {
+            const uint32_t i = t.whole + threadIdx.x;
+            row[i] = i < t.columns ? z[i] : __uint_as_float(0xFF800000u); /* whose exponential is 0 */
+            most = max_of_any_zero(most, row[i]);
+        }
+        __syncthreads();
+        for (uint32_t i = 0; i * piece < whole; i++) {
+            const uint32_t end = (i + 1) * piece < whole ? (i + 1) * piece : whole;
+            bulk_wait(barriers + i);
+            LS_UNROLL_2 for (; seen < end; seen += step) most = most_of(most, load_pack<4>((const float *)row + 4 * seen));
+        }
+        return most;
+    }
     for (uint32_t p = threadIdx.x; p < packs; p += step) {
         copy_four_async(t, row, z, 4 * p);
         copy_async_commit();
@@ -210,29 +229,42 @@ LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned ste
     }
 }
 
-/* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
-LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
-                            float sum) {
+/* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. All threads of a warp come;
+ * those whose slice is not here add nothing that counts. */
+LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, unsigned slice, bool is_here, unsigned begin,
+                            unsigned end, float sum) {
     enum { LOADS = LS_BEFORE_HOPPER ? 8 : 16 };
-    const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
-    unsigned i = begin + threadIdx.x % 16;
-    if (i + 16 * (LOADS - 1) < to) {
+    const unsigned at = is_here ? ends[slice] : 0, n = is_here ? ends[slice + 1] - at : 0, to = end < n ? end : n;
+    /* Both halves of the warp go together where both begin with packs. */
+    unsigned steps = !is_here ? ~0u : at % 4 != 0 || to < begin ? 0 : (to - begin) / 16;
+    const unsigned other = __shfl_xor_sync(~0u, steps, 16);
+    steps = other < steps ? other : steps;
+    if (steps == ~0u) return sum;
+    const float *from = lanes_at(row + (is_here ? at + begin : 0));
+    unsigned k = 0;
+    if (steps >= LOADS) {
         /* Numbers of the next turn are on their way while those of this one are added. */
         float x[LOADS], next[LOADS];
 #pragma unroll
-        for (unsigned k = 0; k < LOADS; k++) x[k] = row[at + i + 16 * k];
-        for (i += 16 * LOADS; i + 16 * (LOADS - 1) < to; i += 16 * LOADS) {
+        for (unsigned i = 0; i < LOADS; i += 4) load_lanes(from + 16 * i, x + i);
+        for (k = LOADS; k + LOADS <= steps; k += LOADS) {
 #pragma unroll
-            for (unsigned k = 0; k < LOADS; k++) next[k] = row[at + i + 16 * k];
+            for (unsigned i = 0; i < LOADS; i += 4) load_lanes(from + 16 * (k + i), next + i);
 #pragma unroll
-            for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
+            for (unsigned i = 0; i < LOADS; i++) sum = sum + x[i];
 #pragma unroll
-            for (unsigned k = 0; k < LOADS; k++) x[k] = next[k];
+            for (unsigned i = 0; i < LOADS; i++) x[i] = next[i];
         }
 #pragma unroll
-        for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
+        for (unsigned i = 0; i < LOADS; i++) sum = sum + x[i];
     }
-    for (; i < to; i += 16) sum = sum + row[at + i];
+    for (; k + 4 <= steps; k += 4) {
+        float x[4];
+        load_lanes(from + 16 * k, x);
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) sum = sum + x[i];
+    }
+    for (unsigned i = begin + 16 * k + threadIdx.x % 16; i < to; i += 16) sum = sum + row[at + i];
     return sum;
 }
 
@@ -265,7 +297,7 @@ LS_DEVICE void sum_part(const loss_part &p, bool has_carry) {
     for (unsigned first = 0; first < chains; first += blockDim.x) {
         const unsigned slice = (first + threadIdx.x) / 16;
         float sum = has_carry && slice == 0 ? p.carry[threadIdx.x] : 0.0f;
-        if (slice < p.slices) sum = add_stretch(p.row, p.ends, slice, 0, ~0u, sum);
+        sum = add_stretch(p.row, p.ends, slice, slice < p.slices, 0, ~0u, sum);
         hand_over(p, slice, sum);
     }
 }
@@ -274,27 +306,31 @@ LS_DEVICE void sum_part(const loss_part &p, bool has_carry) {
  * ends, the next slice raises first of all. Sums stay sixteen elements behind: a slice need not begin with a pack. */
 LS_DEVICE void raise_and_sum_part(const loss_part &p, float m) {
     enum { BARRIERS = 15 };
-    const unsigned adders = (16 * p.slices + 31) / 32 * 32, others = blockDim.x - adders, each = others / p.slices / 4 * 4;
+    const unsigned adders = (16 * p.slices + 31) / 32 * 32, warp = threadIdx.x / 32;
+    /* A lonely warp that adds shall not wait for its turn among others: those of its scheduler, every fourth, rest. */
+    const bool is_lonely = REST && adders == 32 && blockDim.x % 128 == 0;
+    const unsigned others = is_lonely ? blockDim.x / 4 * 3 : blockDim.x - adders, each = others / p.slices / 4 * 4;
     unsigned longest = 0;
     for (unsigned s = 0; s < p.slices; s++) longest = p.ends[s + 1] - p.ends[s] > longest ? p.ends[s + 1] - p.ends[s] : longest;
     /* A slice lies in two packs more than it fills at most. */
     const unsigned turns = (longest / 4 + 1) / each + 1, packs = (turns + BARRIERS - 1) / BARRIERS * each;
     const unsigned stretches = (longest / 4 + 1) / packs + 1;
     if (threadIdx.x >= adders) {
-        const unsigned number = threadIdx.x - adders, s = number / each;
+        if (is_lonely && warp % 4 == 0) return;
+        const unsigned number = is_lonely ? threadIdx.x - 32 * (warp / 4 + 1) : threadIdx.x - adders, s = number / each;
         unsigned from = 0, last = 0;
         if (s < p.slices) from = p.ends[s] / 4, last = s + 1 < p.slices ? p.ends[s + 1] / 4 : p.packs;
         for (unsigned k = 0; k < stretches; k++, from += packs) {
             raise(p.row, m, from + number % each, from + packs < last ? from + packs : last, each);
-            barrier_arrive(1 + k, blockDim.x);
+            barrier_arrive(1 + k, adders + others);
         }
     } else {
         const unsigned slice = threadIdx.x / 16;
         float sum = 0.0f;
         for (unsigned k = 0, done = 0; k < stretches; k++) {
             const unsigned to = k + 1 < stretches ? 4 * packs * (k + 1) - 16 : ~0u;
-            barrier_wait(1 + k, blockDim.x);
-            if (slice < p.slices) sum = add_stretch(p.row, p.ends, slice, done, to, sum);
+            barrier_wait(1 + k, adders + others);
+            sum = add_stretch(p.row, p.ends, slice, slice < p.slices, done, to, sum);
             done = to;
         }
         hand_over(p, slice, sum);
@@ -340,21 +376,63 @@ template <int N> LS_DEVICE float cluster_max(float most, unsigned rank, float *s
     return quiet(most, most != most);
 }
 
+#define SMALL 0x1p-64f
+
+/* The gradient of packs whose exponentials these are, less that of the target. g is a power of two, so its product with
+ * a quotient is the quotient by l/g; no number on the way is subnormal. `l` and `inverse` are l/g and g/l. */
+template <class T, int N>
+LS_DEVICE void grad_packs(const ls_cuda_loss &a, const loss_row &t, float l, float inverse, const pack<4> (&e)[N], T *dz,
+                          uint32_t step) {
+    pack<4> d[N];
+    uint32_t least = ~0u; /* numbers from 0 on are in the order of their bits */
+#pragma unroll
+    for (int i = 0; i < N; i++)
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            least = __float_as_uint(e[i].v[k]) < least ? __float_as_uint(e[i].v[k]) : least;
+            d[i].v[k] = quotient_of(e[i].v[k], l, inverse);
+        }
+    if (least < __float_as_uint(SMALL)) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                if (e[i].v[k] < SMALL) d[i].v[k] = quotient_of_tiny(e[i].v[k], t.l) * a.g;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) store_numbers(dz + i * step, d[i]);
+}
+
 template <class T> LS_DEVICE void write_grad(const ls_cuda_loss &a, const loss_row &t, const float *row, T *dz) {
-    const uint32_t packs = (t.columns + 3) / 4;
-    if (is_finite(t.m)) {
-        LS_UNROLL_2 for (uint32_t p = threadIdx.x; p < packs; p += blockDim.x)
-            grad_four<T>(a, t, dz, 4 * p, load_pack<4>(row + 4 * p));
-    } else {
+    const bool is_plain = (__float_as_uint(a.g) & 0x807FFFFFu) == 0 && a.g >= 0x1p-30f && a.g <= 0x1p30f && t.l < 0x1p24f;
+    const uint32_t packs = (t.columns + 3) / 4, step = blockDim.x, whole = is_plain ? t.whole / 4 : 0;
+    if (!is_finite(t.m)) {
         /* Where the largest logit is not finite, nothing is: it is itself, or the difference to it. */
-        for (uint32_t i = threadIdx.x; i < t.columns; i += blockDim.x) store(dz + i, t.l);
+        for (uint32_t i = threadIdx.x; i < t.columns; i += step) store(dz + i, t.l);
+        return;
+    }
+    const float l = t.l * (1.0f / a.g), inverse = t.inverse * a.g;
+    uint32_t p = threadIdx.x;
+    for (; p + step < whole; p += 2 * step) {
+        const pack<4> e[2] = {load_pack<4>(row + 4 * p), load_pack<4>(row + 4 * (p + step))};
+        grad_packs<T, 2>(a, t, l, inverse, e, dz + 4 * p, 4 * step);
+    }
+    for (; p < whole; p += step) {
+        const pack<4> e[1] = {load_pack<4>(row + 4 * p)};
+        grad_packs<T, 1>(a, t, l, inverse, e, dz + 4 * p, 0);
+    }
+    for (; p < packs; p += step) grad_four<T>(a, t, dz, 4 * p, load_pack<4>(row + 4 * p));
+    /* Who has written it writes that of the target again. */
+    if (t.target < 4 * whole && t.target / 4 % step == threadIdx.x) {
+        const float e = row[t.target], q = e < TINY ? quotient_of_tiny(e, t.l) : quotient_of(e, t.l, t.inverse);
+        store(dz + t.target, (q - 1.0f) * a.g);
     }
 }
 
 /* A row by N blocks. */
 template <int N> LS_DEVICE void do_row(const ls_cuda_loss &a) {
-    LS_SHARED(float, row);
-    float *sums = row + a.part, *carry = sums + a.slices, *maxima = carry + 16, *pluses = maxima + N, *space = pluses + N;
+    LS_SHARED(uint64_t, barriers);
+    float *row = (float *)(barriers + FETCHES), *sums = row + a.part, *carry = sums + a.slices, *maxima = carry + 16, *pluses = maxima + N, *space = pluses + N;
     uint32_t *ends = (uint32_t *)(space + 32);
     const unsigned rank = N > 1 ? blockIdx.x % N : 0;
     const size_t r = blockIdx.x / N;
@@ -371,12 +449,14 @@ template <int N> LS_DEVICE void do_row(const ls_cuda_loss &a) {
         const uint32_t at = (uint32_t)(size_at(a.bounds, p.first + i) - a.first);
         ends[i] = (at < begin ? begin : at > end ? end : at) - begin;
     }
-    t.m = cluster_max<N>(block_max(fetch_row(t, row, z), space), rank, maxima); /* waits for the row too */
+    t.m = cluster_max<N>(block_max(fetch_row(t, row, z, barriers), space), rank, maxima); /* waits for the row too */
     if (t.m == 0.0f) t.m = cluster_max<N>(has_plus_zero(row, t.columns, space), rank, pluses) == 1.0f ? 0.0f : -0.0f;
     /* While nothing is read, the row that comes next here goes into the GPU's cache. */
     if (r + a.ahead < a.rows) {
         const float *later = z + a.ahead * a.z_stride;
-        for (uint32_t i = 32 * threadIdx.x; i < t.columns; i += 32 * blockDim.x) prefetch(later + i);
+        const bool is_bulk = LS_HAS_BULK && t.whole > 0;
+        if (is_bulk && threadIdx.x == 0) bulk_prefetch(later, 4 * t.whole);
+        for (uint32_t i = 32 * threadIdx.x; !is_bulk && i < t.columns; i += 32 * blockDim.x) prefetch(later + i);
     }
     if (is_finite(t.m)) {
         const unsigned position = a.cuts[rank].position;

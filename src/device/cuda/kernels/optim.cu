@@ -14,54 +14,90 @@ template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, cons
 /* NaN is not below anything and stays. */
 LS_DEVICE float flush(float x) { return __uint_as_float(__float_as_uint(x) & 0x7FFFFFFFu) < 0x1p-126f ? 0.0f : x; }
 
+/* The piece of a block, in shared memory, and its elements begin … end − 1 of it. */
+struct update_part {
+    const ls_cuda_update_piece *piece;
+    size_t begin, end;
+};
+
+LS_DEVICE update_part find_part(const ls_cuda_update &a, ls_cuda_update_piece *space) {
+    unsigned low = 0, high = a.count; /* first[low] ≤ the block < first[high] */
+    while (low + 1 < high) {
+        const unsigned middle = (low + high) / 2;
+        if (a.first[middle] <= blockIdx.x)
+            low = middle;
+        else
+            high = middle;
+    }
+    const uint32_t *from = (const uint32_t *)(a.many ? a.many + low : a.few + low);
+    for (unsigned i = threadIdx.x; i < sizeof *space / 4; i += blockDim.x) ((uint32_t *)space)[i] = from[i];
+    __syncthreads();
+    const size_t begin = (size_t)(blockIdx.x - a.first[low]) * LS_CUDA_UPDATE_ELEMS, n = space->n;
+    return {space, begin, begin + LS_CUDA_UPDATE_ELEMS < n ? begin + LS_CUDA_UPDATE_ELEMS : n};
+}
+
+/* As each_elem(), of a block's own. */
+template <int W, int U, class L, class F> LS_DEVICE void each_own(const update_part &p, const L &load, const F &finish) {
+    const size_t whole = p.piece->aligned ? p.begin + (p.end - p.begin) / W * W : p.begin;
+    walk_own<W, U>(p.begin, whole, load, finish);
+    walk_own<1, U>(whole, p.end, load, finish);
+}
+
 template <int W> struct adamw_packs { pack<W> g, m, v, w; };
 
-LS_KERNEL(adamw, ls_cuda_adamw, LS_CUDA_PACK_THREADS) {
-    each_elem<4, LS_CUDA_OPTIM_PACKS>(
-        a.flat,
+LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
+    __shared__ ls_cuda_update_piece space;
+    const update_part part = find_part(a, &space);
+    const ls_cuda_update_piece p = *part.piece;
+    each_own<4, LS_CUDA_OPTIM_PACKS>(
+        part,
         [&](auto w, size_t i) {
-            return adamw_packs<w.n>{load_pack<w.n>(a.g + i), load_pack<w.n>(a.m + i), load_pack<w.n>(a.v + i),
-                                    load_pack<w.n>(a.w + i)};
+            return adamw_packs<w.n>{load_pack<w.n>(p.g + i), load_pack<w.n>(p.moment[0] + i),
+                                    load_pack<w.n>(p.moment[1] + i), load_pack<w.n>(p.w + i)};
         },
         [&](auto width, size_t i, const auto &in) {
             pack<width.n> m, v, w;
 #pragma unroll
             for (int k = 0; k < width.n; k++) {
-                float g = a.factor * in.g.v[k];
-                m.v[k] = flush(__fmaf_rn(a.beta1, in.m.v[k], a.beta1_rest * g));
-                v.v[k] = flush(__fmaf_rn(a.beta2, in.v.v[k], a.beta2_rest * (g * g)));
-                float e = __fmaf_rn(__fsqrt_rn(v.v[k]), a.root, a.epsilon);
-                w.v[k] = __fmaf_rn(-a.rate, __fdiv_rn(m.v[k], e), in.w.v[k] * a.decay);
+                float g = p.factor * in.g.v[k];
+                m.v[k] = flush(__fmaf_rn(p.beta1, in.m.v[k], p.beta1_rest * g));
+                v.v[k] = flush(__fmaf_rn(p.beta2, in.v.v[k], p.beta2_rest * (g * g)));
+                float e = __fmaf_rn(__fsqrt_rn(v.v[k]), p.root, p.epsilon);
+                w.v[k] = __fmaf_rn(-p.rate, __fdiv_rn(m.v[k], e), in.w.v[k] * p.decay);
             }
-            store_pack<width.n>(a.m + i, m);
-            store_pack<width.n>(a.v + i, v);
-            store_pack<width.n>(a.w + i, w);
-            store_copy(a.copy, a.copy_dtype, i, w);
+            store_pack<width.n>(p.moment[0] + i, m);
+            store_pack<width.n>(p.moment[1] + i, v);
+            store_pack<width.n>(p.w + i, w);
+            store_copy(p.copy, p.copy_dtype, i, w);
         });
 }
 
 template <int W> struct sgd_packs { pack<W> g, b, w; };
 
-LS_KERNEL(sgd, ls_cuda_sgd, LS_CUDA_PACK_THREADS) {
-    each_elem<4, LS_CUDA_OPTIM_PACKS>(
-        a.flat,
+LS_KERNEL(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS) {
+    __shared__ ls_cuda_update_piece space;
+    const update_part part = find_part(a, &space);
+    const ls_cuda_update_piece p = *part.piece;
+    float *moment = p.moment[0];
+    each_own<4, LS_CUDA_OPTIM_PACKS>(
+        part,
         [&](auto w, size_t i) {
-            sgd_packs<w.n> in = {load_pack<w.n>(a.g + i), {}, load_pack<w.n>(a.w + i)};
-            if (a.b) in.b = load_pack<w.n>(a.b + i);
+            sgd_packs<w.n> in = {load_pack<w.n>(p.g + i), {}, load_pack<w.n>(p.w + i)};
+            if (moment) in.b = load_pack<w.n>(moment + i);
             return in;
         },
         [&](auto width, size_t i, const auto &in) {
             pack<width.n> b, w;
 #pragma unroll
             for (int k = 0; k < width.n; k++) {
-                float g = __fmaf_rn(a.weight_decay, in.w.v[k], a.factor * in.g.v[k]);
-                b.v[k] = __fmaf_rn(a.momentum, in.b.v[k], g);
-                if (a.b) g = a.nesterov ? __fmaf_rn(a.momentum, b.v[k], g) : b.v[k];
-                w.v[k] = __fmaf_rn(-a.rate, g, in.w.v[k]);
+                float g = __fmaf_rn(p.weight_decay, in.w.v[k], p.factor * in.g.v[k]);
+                b.v[k] = __fmaf_rn(p.momentum, in.b.v[k], g);
+                if (moment) g = p.nesterov ? __fmaf_rn(p.momentum, b.v[k], g) : b.v[k];
+                w.v[k] = __fmaf_rn(-p.rate, g, in.w.v[k]);
             }
-            if (a.b) store_pack<width.n>(a.b + i, b);
-            store_pack<width.n>(a.w + i, w);
-            store_copy(a.copy, a.copy_dtype, i, w);
+            if (moment) store_pack<width.n>(moment + i, b);
+            store_pack<width.n>(p.w + i, w);
+            store_copy(p.copy, p.copy_dtype, i, w);
         });
 }
 

@@ -6,10 +6,22 @@
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum { WIDTH = 4, LANES = 16, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS = 512, THREADS_OF_A_PART = 128 };
+enum {
+    WIDTH = 4,
+    LANES = 16,
+    THREADS_MIN = 32,
+    COLUMNS_OF_A_THREAD = 8,
+    THREADS_OF_A_PASS = 512,
+    THREADS_OF_A_PART = 128
+};
 /* What a multiprocessor has room for: threads with their registers, and blocks; what a block takes of its shared memory
  * besides its own, and how many should find room. */
-enum { THREADS_OF_A_PROCESSOR = 2 * LS_CUDA_LOSS_THREADS, BLOCKS_OF_A_PROCESSOR = 32, SHARED_BESIDES = 1024, BLOCKS_WANTED = 2 };
+enum {
+    THREADS_OF_A_PROCESSOR = 2 * LS_CUDA_LOSS_THREADS,
+    BLOCKS_OF_A_PROCESSOR = 32,
+    SHARED_BESIDES = 1024,
+    BLOCKS_WANTED = 2
+};
 
 static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss *out) {
     assert(c->slices >= 1 && c->slices <= 4096);
@@ -94,8 +106,8 @@ static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
     return c->dz ? ls_cuda_op_loss_grad(device, &step) : LS_OK;
 }
 
-/* Cuts rows into parts of about the same size: between slices where one begins nearby, else inside of one, at a row of its
- * sixteen lanes. False where no such place begins with a pack. */
+/* Cuts rows into parts of about the same size: between slices where one begins nearby, else inside of one, at a row of
+ * its sixteen lanes. False where no such place begins with a pack. */
 static bool cut_rows(const ls_loss_call *c, size_t parts, ls_cuda_loss *args) {
     enum { NEAR = 64 };
     const size_t *bounds = c->bounds, first = bounds[0];
@@ -125,9 +137,11 @@ static bool cut_rows(const ls_loss_call *c, size_t parts, ls_cuda_loss *args) {
     return true;
 }
 
-/* Of one block: the part, the sums of all slices and where they end, and numbers of lanes, warps and blocks. */
+/* Of one block: barriers, the part, the sums of all slices and where they end, and numbers of lanes, warps and blocks.
+ */
 static size_t shared_of(const ls_cuda_loss *args) {
-    return (args->part + 2 * args->slices + 1 + LANES + 32 + 2 * LS_CUDA_LOSS_PARTS) * sizeof(float);
+    enum { BARRIERS = 16 };
+    return (BARRIERS + args->part + 2 * args->slices + 1 + LANES + 32 + 2 * LS_CUDA_LOSS_PARTS) * sizeof(float);
 }
 
 /* Into how many parts rows are cut: as few as leave room for two blocks in a multiprocessor, else for one; 0: none do.
@@ -148,7 +162,8 @@ static size_t parts_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss *a
 }
 
 ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
-    static const ls_cuda_kernel kernels[] = {LS_CUDA_loss_rows, LS_CUDA_loss_rows_2, LS_CUDA_loss_rows_4, LS_CUDA_loss_rows_8};
+    static const ls_cuda_kernel kernels[] = {LS_CUDA_loss_rows, LS_CUDA_loss_rows_2, LS_CUDA_loss_rows_4,
+                                             LS_CUDA_loss_rows_8};
     if (c->dz) LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
     if (c->rows == 0) return LS_OK;
     ls_cuda_loss args;
@@ -165,5 +180,6 @@ ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
     if (blocks * threads > THREADS_OF_A_PROCESSOR) blocks = THREADS_OF_A_PROCESSOR / threads;
     args.ahead = (ls_cuda_processors(device) * blocks + parts - 1) / parts;
     while ((size_t)1 << kernel < parts) kernel++;
-    return ls_cuda_launch(device, kernels[kernel], (ls_cuda_grid){c->rows * parts, 1, 1}, threads, shared_of(&args), &args);
+    return ls_cuda_launch(device, kernels[kernel], (ls_cuda_grid){c->rows * parts, 1, 1}, threads, shared_of(&args),
+                          &args);
 }

@@ -1,60 +1,72 @@
 /* optim.c: optimizer steps and squared norms over flat arrays. */
 #include "device/cuda/args/optim.h"
 
+#include <string.h>
+
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum { WIDTH = 4 };
+enum { WIDTH = 4, BLOCKS_MAX = 1 << 30 };
 
 _Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared norms are those of the contract");
 
-static ls_status adamw(ls_device *device, const ls_update_call *c) {
+static ls_cuda_update_piece piece_of(const ls_update_piece *c) {
     const ls_update_step *step = c->step;
-    ls_cuda_adamw args = {.flat = {.n = c->n},
-                          .copy_dtype = (int)c->copy_dtype,
-                          .factor = step->factor,
-                          .beta1 = step->beta1,
-                          .beta1_rest = step->beta1_rest,
-                          .beta2 = step->beta2,
-                          .beta2_rest = step->beta2_rest,
-                          .rate = step->rate,
-                          .root = step->root,
-                          .epsilon = step->epsilon,
-                          .decay = step->decay,
-                          .w = c->w,
-                          .m = c->moment[0],
-                          .v = c->moment[1],
-                          .copy = c->copy,
-                          .g = c->g};
-    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(c->moment[1], LS_F32, 0, WIDTH) && ls_cuda_fits(c->g, LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_adamw, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
-                          LS_CUDA_PACK_THREADS, 0, &args);
+    ls_cuda_update_piece piece = {.w = c->w,
+                                  .moment = {c->moment[0], c->moment[1]},
+                                  .copy = c->copy,
+                                  .g = c->g,
+                                  .n = c->n,
+                                  .factor = step->factor,
+                                  .rate = step->rate,
+                                  .beta1 = step->beta1,
+                                  .beta1_rest = step->beta1_rest,
+                                  .beta2 = step->beta2,
+                                  .beta2_rest = step->beta2_rest,
+                                  .root = step->root,
+                                  .epsilon = step->epsilon,
+                                  .decay = step->decay,
+                                  .momentum = step->momentum,
+                                  .weight_decay = step->weight_decay,
+                                  .copy_dtype = (int)c->copy_dtype,
+                                  .nesterov = step->nesterov};
+    piece.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
+                    ls_cuda_fits(c->moment[1], LS_F32, 0, WIDTH) && ls_cuda_fits(c->g, LS_F32, 0, WIDTH) &&
+                    (!c->copy || ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH));
+    return piece;
 }
 
-static ls_status sgd(ls_device *device, const ls_update_call *c) {
-    const ls_update_step *step = c->step;
-    ls_cuda_sgd args = {.flat = {.n = c->n},
-                        .copy_dtype = (int)c->copy_dtype,
-                        .nesterov = step->nesterov,
-                        .factor = step->factor,
-                        .rate = step->rate,
-                        .momentum = step->momentum,
-                        .weight_decay = step->weight_decay,
-                        .w = c->w,
-                        .b = c->moment[0],
-                        .copy = c->copy,
-                        .g = c->g};
-    args.flat.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(c->g, LS_F32, 0, WIDTH) && ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH);
-    return ls_cuda_launch(device, LS_CUDA_sgd, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_OPTIM_PACKS),
-                          LS_CUDA_PACK_THREADS, 0, &args);
+/* Some pieces with one rule: the pieces go to the device in one copy, with the numbers of the step. */
+static ls_status update_pieces(ls_device *device, const ls_update_piece *pieces, int count) {
+    ls_cuda_update_piece list[LS_CUDA_UPDATE_PIECES];
+    ls_cuda_update args = {.count = (unsigned)count};
+    const void *many = NULL;
+    for (int i = 0; i < count; i++) {
+        list[i] = piece_of(&pieces[i]);
+        args.first[i + 1] = args.first[i] + (unsigned)ls_cuda_divide_up(pieces[i].n, LS_CUDA_UPDATE_ELEMS);
+    }
+    if (args.first[count] == 0) return LS_OK;
+    if (count > LS_CUDA_UPDATE_FEW)
+        LS_TRY(ls_cuda_list(device, list, (size_t)count * sizeof *list, &many));
+    else
+        memcpy(args.few, list, (size_t)count * sizeof *list);
+    args.many = many;
+    return ls_cuda_launch(device, pieces->step->rule == LS_OPTIMIZER_ADAMW ? LS_CUDA_adamw : LS_CUDA_sgd,
+                          (ls_cuda_grid){args.first[count], 1, 1}, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
-    if (c->copy) LS_TRY(ls_check_half("a copy of weights", c->copy_dtype));
-    return c->step->rule == LS_OPTIMIZER_ADAMW ? adamw(device, c) : sgd(device, c);
+    LS_TRY(ls_check_update(c));
+    for (int first = 0, end; first < c->count; first = end) {
+        size_t blocks = 0;
+        for (end = first; end < c->count && end - first < LS_CUDA_UPDATE_PIECES; end++) {
+            const ls_update_piece *piece = &c->pieces[end];
+            blocks += ls_cuda_divide_up(piece->n, LS_CUDA_UPDATE_ELEMS);
+            if (end > first && (piece->step->rule != c->pieces[first].step->rule || blocks > BLOCKS_MAX)) break;
+        }
+        LS_TRY(update_pieces(device, c->pieces + first, end - first));
+    }
+    return LS_OK;
 }
 
 _Static_assert((int)LS_EXACT_WORDS == LS_CUDA_EXACT_WORDS, "kernels add to the words of an exact sum");
