@@ -9,20 +9,20 @@
  * tile takes them when it is its turn, and adds its keys. Tiles are taken in an order in which those that are waited for
  * come first, by blocks that are all there at once.
  *
- * Of the first warp group one thread copies tiles, and another one fetches sums. */
+ * Of the first warp group one thread copies tiles, one fetches sums and one writes them. */
 #ifndef LS_CUDA_ON_CPU_H
 #include "device/cuda/kernels/attention_hgmma_tiles.cuh"
 
-enum { D = 64, QUERIES = 64, TILE_KEYS = 128, STAGES = 4, SCORES = 2, SUMS = 3 };
+enum { D = 64, QUERIES = 64, TILE_KEYS = 128, STAGES = 3, SCORES = 2, SUMS = 4 };
 
 struct once_shared {
     uint16_t k[2][TILE_KEYS * D], v[2][TILE_KEYS * D], q[STAGES][QUERIES * D], g[STAGES][QUERIES * D];
     uint16_t ds[SCORES][TILE_KEYS * QUERIES]; /* a row is a key */
     uint16_t zeros[16 * 64];                  /* a granule that adds nothing */
-    float sums[SUMS][QUERIES * D];            /* as a thread holds them: float4 number i of thread t at 128·i + t */
+    float sums[SUMS][QUERIES * D];            /* as threads hold them: float4 number i of thread t at 128·i + t */
     float L[STAGES][QUERIES], dots[STAGES][QUERIES];
     uint64_t k_full[2], k_empty[2], q_full[STAGES], q_empty[STAGES];
-    uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_empty[SUMS];
+    uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_added[SUMS], sums_empty[SUMS];
 };
 
 /* Blocks share out as many heads as there are blocks, row by row, then the next ones: so the sums of few heads are in
@@ -59,7 +59,8 @@ LS_DEVICE void write_sums(float *to, const float *from) {
 }
 template <int N> LS_DEVICE void writes_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory"); }
 
-LS_DEVICE void group_sync() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
+/* Shared memory may be used again. */
+LS_DEVICE void writes_are_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
 /* Four 8 × 8 matrices of a warp; each lane has the place of one of their rows. */
 LS_DEVICE void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
@@ -128,6 +129,34 @@ LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint
                 barrier_expect(&s.sums_full[at.at], QUERIES * D * 4);
                 load_numbers(s.sums[at.at], t.h.sums + piece * (QUERIES * D), QUERIES * D * 4, &s.sums_full[at.at]);
             }
+    }
+}
+
+/* The copy engine writes sums; their turn is given away when they are there, which is looked for one step later. */
+LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
+    ring<SUMS> at;
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const tile_place p = once_at(t, number);
+        const ls_cuda_attention_part &part = t.h.a.parts[p.part];
+        const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
+        uint32_t *before = NULL;
+        for (int head = kv * heads; head < (kv + 1) * heads; head++)
+            LS_NO_UNROLL for (int j = first; j < queries; j++, at.next()) {
+                barrier_wait(&s.sums_added[at.at], at.turn);
+                if (j >= first + 2) {
+                    const size_t piece = piece_of(t.h, p, head, j);
+                    write_sums(t.h.sums + piece * (QUERIES * D), s.sums[at.at]);
+                    writes_are_read();
+                    if (before) {
+                        writes_wait<1>();
+                        give_turn(before, (uint32_t)p.row + 1);
+                    }
+                    before = t.h.turns + piece;
+                }
+                barrier_arrive(&s.sums_empty[at.at]);
+            }
+        writes_wait<0>();
+        if (before) give_turn(before, (uint32_t)p.row + 1);
     }
 }
 
@@ -222,19 +251,6 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
 
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
 
-/* Sums on their way to memory: their place and turn are given away when they are there. */
-struct sums_written {
-    uint32_t *turn;
-    int at; /* −1: none */
-    template <int LEFT> LS_DEVICE void end(once_shared &s, uint32_t tiles) {
-        if (at < 0) return;
-        writes_wait<LEFT>();
-        give_turn(turn, tiles);
-        barrier_arrive(&s.sums_empty[at]);
-        at = -1;
-    }
-};
-
 template <bool IS_F16>
 LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
     const ls_cuda_attention &a = t.h.a;
@@ -246,7 +262,6 @@ LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uin
         const tile_place p = once_at(t, number);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
-        sums_written before = {NULL, -1};
         barrier_wait(&s.k_full[keys.at], keys.turn);
         for (int head = kv * heads; head < (kv + 1) * heads; head++)
             LS_NO_UNROLL for (int j = first; j < queries; j++, from.next(), at.next()) {
@@ -267,34 +282,19 @@ LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uin
                 }
                 products_commit();
                 products_wait<0>();
-                const bool is_last = j < first + 2; /* no key behind these is seen */
-                if (!is_last) {
+                if (thread == 0) barrier_arrive(&s.ds_empty[from.at]);
+                if (j < first + 2) { /* no key behind these is seen */
+                    store_tile<IS_F16, D>(part.dq, p.sequence, (uint32_t)head, j * QUERIES + warp * 16, a.T, a.head_size, dq,
+                                          part.scale, part.scale, lane);
+                } else {
                     LS_UNROLL for (int i = 0; i < 8; i++)
                         place[i * 128] = make_float4(dq[i * 4], dq[i * 4 + 1], dq[i * 4 + 2], dq[i * 4 + 3]);
                     async_proxy_fence();
                 }
-                group_sync();
-                if (thread == 0) {
-                    barrier_arrive(&s.ds_empty[from.at]);
-                    if (is_last) {
-                        before.end<0>(s, (uint32_t)p.row + 1);
-                        barrier_arrive(&s.sums_empty[at.at]);
-                    } else {
-                        const size_t piece = piece_of(t.h, p, head, j);
-                        write_sums(t.h.sums + piece * (QUERIES * D), s.sums[at.at]);
-                        before.end<1>(s, (uint32_t)p.row + 1);
-                        before.turn = t.h.turns + piece;
-                        before.at = at.at;
-                    }
-                }
-                if (is_last)
-                    store_tile<IS_F16, D>(part.dq, p.sequence, (uint32_t)head, j * QUERIES + warp * 16, a.T, a.head_size, dq,
-                                          part.scale, part.scale, lane);
+                __syncwarp();
+                if (lane == 0) barrier_arrive(&s.sums_added[at.at]);
             }
-        if (thread == 0) {
-            before.end<0>(s, (uint32_t)p.row + 1);
-            barrier_arrive(&s.k_empty[keys.at]);
-        }
+        if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
     }
 }
 
@@ -306,7 +306,10 @@ template <bool IS_F16> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
         for (int i = 0; i < 2; i++) barrier_init(&s.k_full[i], 1), barrier_init(&s.k_empty[i], 3);
         for (int i = 0; i < STAGES; i++) barrier_init(&s.q_full[i], 1), barrier_init(&s.q_empty[i], 2);
         for (int i = 0; i < SCORES; i++) barrier_init(&s.ds_full[i], 8), barrier_init(&s.ds_empty[i], 1);
-        for (int i = 0; i < SUMS; i++) barrier_init(&s.sums_full[i], 1), barrier_init(&s.sums_empty[i], 1);
+        for (int i = 0; i < SUMS; i++) {
+            barrier_init(&s.sums_full[i], 1), barrier_init(&s.sums_empty[i], 1);
+            barrier_init(&s.sums_added[i], 4);
+        }
         barriers_are_made();
     }
     for (int i = (int)threadIdx.x; i < 16 * 64; i += 512) s.zeros[i] = 0;
@@ -316,6 +319,7 @@ template <bool IS_F16> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
         give_registers<40>();
         if (threadIdx.x == 0) copy_tiles(t, s, tiles, queries);
         if (threadIdx.x == 32) fetch_sums(t, s, tiles, queries);
+        if (threadIdx.x == 64) keep_sums(t, s, tiles, queries);
     } else if (group == 3) {
         give_registers<88>();
         add_queries<IS_F16>(t, s, tiles, queries);
