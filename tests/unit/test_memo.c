@@ -340,6 +340,8 @@ static void test_nothing_fits(void **state) {
     both(m, text);
     assert_true(m->answer.remedy.chips > 8); /* what the terminal says */
     has(m->md, "The smallest cluster of this kind that fits has **%d GPUs**", m->answer.remedy.chips);
+    assert_true(m->answer.remedy.is_offloaded);
+    has(m->md, "on the host (--offload) it fits, as dp %d ×", m->answer.remedy.offloaded.layout.dp);
     assert_null(strstr(m->md, "## What to try first"));
     end(m);
 }
