@@ -362,14 +362,14 @@ static void test_doubts(void **state) {
     both(m, text);
     has(m->md, "| vtrain | A100-80GB-SXM | 199 | ");
     end(m);
-    m = begin("llama-13b", "H100", 16, "hdr");
+    m = begin("llama-13b", "A100", 16, "100gbe");
     m->question.task.global_batch = 512;
     m->question.task.seq = 2048;
-    assert_int_equal(ls_stack_find("fsdp", &m->question.task.stack), LS_OK);
+    assert_int_equal(ls_stack_find("fsdp-compile", &m->question.task.stack), LS_OK);
     m->question.request.memory_bytes = .95 * m->question.task.cluster.site[0].chip.memory_bytes;
     write_memo(m);
     both(m, "The robust choice is");
-    both(m, "With half the bandwidth between nodes (100 Gb/s per chip) a step takes");
+    both(m, "With half the bandwidth between nodes (50 Gb/s per chip) a step takes");
     has(m->md, "hierarchical: 8 rings over 2 nodes, each through its own adapter");
     end(m);
     m = begin("llama-8b", "A100", 64, "25gbe");
