@@ -480,7 +480,7 @@ docs-plan:
 	@tools/setup build
 	@$(MAKE) docs-plan-run
 
-docs-plan-run: all
+docs-plan-run: all $(SPOILED)
 	@LOCKSTEP=$(BIN) tools/refresh-examples docs/planner-examples.md docs/doctor-times.md
 
 # ---- install -----------------------------------------------------------------------------------------------------------

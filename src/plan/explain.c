@@ -198,6 +198,10 @@ ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *req
         if (!ls_plan_resize(&usable, sizes[i], strong, &resized)) continue;
         LS_TRY(choose(&resized, request, &point->best));
         LS_TRY(hold(&resized, choice, &point->held));
+        /* The search gives up a little to be simpler, and divides the batch evenly where that is possible: where the
+         * layout held is faster, it is what one would choose. */
+        double held = point->held.prediction.seconds;
+        if (held > 0 && held < point->best.prediction.seconds) point->best = point->held;
         if (*count == 0 && point->best.prediction.seconds <= 0) continue; /* too few */
         point->tokens_per_second = rate_of(&resized, &point->best);
         point->held_tokens_per_second = rate_of(&resized, &point->held);

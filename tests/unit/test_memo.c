@@ -340,6 +340,8 @@ static void test_nothing_fits(void **state) {
     both(m, text);
     assert_true(m->answer.remedy.chips > 8); /* what the terminal says */
     has(m->md, "The smallest cluster of this kind that fits has **%d GPUs**", m->answer.remedy.chips);
+    assert_true(m->answer.remedy.is_offloaded);
+    has(m->md, "on the host (--offload) it fits, as dp %d ×", m->answer.remedy.offloaded.layout.dp);
     assert_null(strstr(m->md, "## What to try first"));
     end(m);
 }
@@ -360,16 +362,15 @@ static void test_doubts(void **state) {
     both(m, text);
     has(m->md, "| vtrain | A100-80GB-SXM | 199 | ");
     end(m);
-    m = begin("llama-70b", "H100", 64, "ndr");
+    m = begin("llama-13b", "A100", 16, "100gbe");
     m->question.task.global_batch = 512;
     m->question.task.seq = 2048;
-    assert_int_equal(ls_stack_find("fsdp", &m->question.task.stack), LS_OK);
+    assert_int_equal(ls_stack_find("fsdp-compile", &m->question.task.stack), LS_OK);
     m->question.request.memory_bytes = .95 * m->question.task.cluster.site[0].chip.memory_bytes;
     write_memo(m);
     both(m, "The robust choice is");
-    both(m, "With half the bandwidth between nodes (200 Gb/s per chip) a step takes");
-    has(m->md, "hierarchical: 8 rings over 8 nodes, each through its own adapter");
-    both(m, "The answer hangs on the program: with gradients kept in 16 bits instead of fp32 the best takes");
+    both(m, "With half the bandwidth between nodes (50 Gb/s per chip) a step takes");
+    has(m->md, "hierarchical: 8 rings over 2 nodes, each through its own adapter");
     end(m);
     m = begin("llama-8b", "A100", 64, "25gbe");
     m->question.task.global_batch = 1024;
@@ -383,6 +384,35 @@ static void test_doubts(void **state) {
     m = begin("llama-8b", "MI325X", 8, "ndr");
     write_memo(m);
     both(m, "No measured run of MI325X-256GB is among them");
+    end(m);
+}
+
+/* A run with failures: the interval, the goodput, days and cost are those of the course. */
+static void test_failures_are_told(void **state) {
+    (void)state;
+    memo *m = begin("llama-13b", "H100", 64, "ndr");
+    m->question.tokens = 300e9;
+    m->question.failures =
+        (ls_plan_failures){.node_seconds = 500 * 3600, .bytes_per_second = 20e9, .restart_seconds = 1200};
+    write_memo(m);
+    ls_course c = ls_plan_course_of(&m->question, &m->answer.task, m->answer.best);
+    char text[128];
+    assert_true(c.seconds > c.work_seconds);
+    both(m, "The whole run, with failures");
+    snprintf(text, sizeof text, "Save every %s of training.", LS_SECONDS(c.interval_seconds));
+    both(m, text);
+    snprintf(text, sizeof text, "is then %.1f %%", 100 * c.goodput);
+    both(m, text);
+    has(m->md, "| without failures and checkpoints | %.1f | %s | %s |", c.work_seconds / 86400,
+        LS_WHOLE(c.work_seconds / 3600 * 64), LS_WHOLE(c.work_seconds / 3600 * 160));
+    has(m->md, "failures | %.1f | %s | %s |", c.seconds / 86400, LS_WHOLE(c.seconds / 3600 * 64),
+        LS_WHOLE(c.seconds / 3600 * 160));
+    end(m);
+    m = begin("llama-13b", "H100", 64, "ndr");
+    m->question.tokens = 300e9;
+    m->question.failures = (ls_plan_failures){.node_seconds = 3600, .bytes_per_second = 1e8, .restart_seconds = 1200};
+    write_memo(m);
+    both(m, "The run never ends");
     end(m);
 }
 
@@ -473,12 +503,12 @@ static void test_figures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections),  cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_traffic),   cmocka_unit_test(test_shared_way_out),
-        cmocka_unit_test(test_timelines), cmocka_unit_test(test_nothing_fits),
-        cmocka_unit_test(test_doubts),    cmocka_unit_test(test_other_answers),
-        cmocka_unit_test(test_escapes),   cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_figures),
+        cmocka_unit_test(test_sections),      cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_traffic),       cmocka_unit_test(test_shared_way_out),
+        cmocka_unit_test(test_timelines),     cmocka_unit_test(test_nothing_fits),
+        cmocka_unit_test(test_doubts),        cmocka_unit_test(test_failures_are_told),
+        cmocka_unit_test(test_other_answers), cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_failures),      cmocka_unit_test(test_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,11 +253,11 @@ static void test_layers_go_where_they_end_first(void **state) {
 
 /* ---- sensitivity ------------------------------------------------------------------------------------------------- */
 
-/* 70B on 64 H100 with FSDP: small micro-batches are fastest with 400 Gb/s and collapse with 200, since all weights are
- * gathered for each; larger ones, with full recomputation, take a little longer and do not. */
+/* 13B on 16 A100 with FSDP over 100 Gb/s: ZeRO 2, which reduces the gradients of every micro-batch, is fastest and
+ * collapses with 50 Gb/s; ZeRO 3 inside each node takes a little longer and does not. */
 static void test_the_robust_one_is_named(void **state) {
     (void)state;
-    static const made m = {"", "llama-70b", {"H100"}, "ndr", NULL, "fsdp", {64}, 2048, 512, 0, 0};
+    static const made m = {"", "llama-13b", {"A100"}, "100gbe", NULL, "fsdp-compile", {16}, 2048, 512, 0, 0};
     ls_plan_question *q = malloc(sizeof *q);
     ls_plan_answer *a = malloc(sizeof *a);
     assert_non_null(q);
@@ -266,8 +266,8 @@ static void test_the_robust_one_is_named(void **state) {
     q->request.memory_bytes = .95 * q->task.cluster.site[0].chip.memory_bytes;
     assert_int_equal(ls_plan_answer_find(q, a), LS_OK);
     const ls_plan_sensitivity *s = &a->sensitivity;
-    assert_int_equal(a->best->layout.zero, 3);
-    assert_true(s->slow.seconds > 1.5 * a->best->prediction.seconds);
+    assert_int_equal(a->best->layout.zero, 2);
+    assert_true(s->slow.seconds > 1.15 * a->best->prediction.seconds);
     assert_true(s->robust.prediction.seconds > 0);
     assert_true(s->robust.prediction.seconds <= 1.05 * a->best->prediction.seconds);
     assert_true(s->robust_link_seconds < 1.05 * s->robust.prediction.seconds);

@@ -104,7 +104,8 @@ static void test_changes_are_what_predicting_again_gives(void **state) {
             ls_prediction p;
             assert_int_equal(ls_plan_predict(&task, &list[k].to.layout, &p), LS_OK);
             assert_true(fabs(list[k].gain - (1 - p.seconds / choice->prediction.seconds)) < 1e-12);
-            /* The best cannot be bettered by what the search has tried, but for what it gives up to be simpler. */
+            /* The best cannot be bettered by what the search has tried, but for what it gives up for fewer virtual
+             * stages (docs/planner.md): that is below the scatter of equal runs, and is offered as a change. */
             bool outside = strstr(list[k].what, "fp8") || strstr(list[k].what, "pieces");
             if (!outside && list[k].gain > LS_PLAN_NEARLY)
                 fail_msg("case %d: %s gains %g", i, list[k].what, list[k].gain);
@@ -134,10 +135,7 @@ static void test_sizes_double_and_own_size_is_among_them(void **state) {
             assert_true(fabs(points[i].ideal_tokens_per_second / points[i].chips -
                              points[0].ideal_tokens_per_second / points[0].chips) < 1e-6);
             if (points[i].tokens_per_second >= points[i].ideal_tokens_per_second * (1 - 1e-9)) reached = true;
-            /* The best has equal shares of the batch, and may give up that much to be simpler. */
-            bool even = strong == 0 || 480 % points[i].held.layout.dp == 0;
-            assert_true(!even ||
-                        points[i].held_tokens_per_second <= points[i].tokens_per_second * (1 + LS_PLAN_NEARLY));
+            assert_true(points[i].held_tokens_per_second <= points[i].tokens_per_second);
             int row = found->fits[0].layout.tp * found->fits[0].layout.pp;
             if (points[i].chips >= 48 && points[i].chips % row == 0) assert_true(points[i].held_tokens_per_second > 0);
         }

@@ -22,6 +22,8 @@ static void print_part(const char *label, double value, double share) {
 }
 
 /* "+1.6", "−0.3": a share in percent. */
+static const double LS_SLOW_LINK = 25e9 / 8; /* bytes/s */
+
 static const char *sign(double value) { return value < 0 ? "−" : "+"; }
 static double size(double value) { return value < 0 ? -value : value; }
 
@@ -40,6 +42,14 @@ static void print_site(const ls_site *site) {
         printf(" in one node (%s)", site->inside.name);
 }
 
+/* Slow Ethernet is seldom one for each chip, and the answer hangs on it. */
+static void print_adapters(const ls_site *site) {
+    const ls_link *link = &site->between;
+    if (site->chips <= site->node || site->node == 1 || link->shared_by > 0 || link->bandwidth > LS_SLOW_LINK) return;
+    printf("\n         %s is taken for each chip's own; if the %d of a node share one, say %s/node", link->name,
+           site->node, link->name);
+}
+
 static void print_question(const ls_plan_answer *a) {
     const ls_plan_task *task = &a->question->task;
     const ls_cluster *cluster = &task->cluster;
@@ -51,6 +61,7 @@ static void print_question(const ls_plan_answer *a) {
         printf(",\n         %s to ", cluster->across.name);
         print_site(&cluster->site[1]);
     }
+    for (int i = 0; i < cluster->sites; i++) print_adapters(&cluster->site[i]);
     double tokens = (double)task->global_batch * (double)task->seq;
     printf("\nstep     %zu sequences of %zu tokens = %s tokens; program %s\n", task->global_batch, task->seq,
            ls_number_whole(tokens).text, task->stack.name);

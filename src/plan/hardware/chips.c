@@ -1,9 +1,14 @@
 /* chips.c: accelerators and generic CPU cores, with where the figures come from.
  *
- * Peaks, memory and bandwidth are the makers' data sheets, dense rates. What large matmuls, passes and attention reach
- * of them in training is the same for all chips of a generation (plan/fitted), less where the power limit is lower; a
- * chip of another maker has its own shares. A group of chips costs NCCL's buffers: 24 channels with a ring and a tree,
- * about 5 MB each way. */
+ * Peaks, memory and bandwidth are the makers' data sheets, dense rates; memory is what the driver shows where that is
+ * known (nvidia-smi: 81,559 MiB on H100, 143,771 on H200, 97,871 on H20, 183,359 on B200, 46,068 on L40S). What large
+ * matmuls, passes and attention reach of them in training is the same for all chips of a generation (plan/fitted), less
+ * where the power limit is lower; chips that no generation speaks for have what matmuls alone were measured to reach.
+ * A group of chips costs NCCL's buffers: 24 channels with a ring and a tree, about 5 MB each way.
+ *
+ * "not verified" in a source says which figures no public document at hand confirms. "MAMF" is the table of maximum
+ * achievable matmul FLOPS in Bekman, Machine Learning Engineering; "torch test data" is the table of large PyTorch
+ * matmuls, chip by chip, of torch-performance-test-data. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,13 +31,15 @@
         .power_share = (double)(watts) / (most_watts), .launch_seconds = 2e-6, .reserved_bytes = (reserved)*GIB,       \
         .group_bytes = .45 * GIB                                                                                       \
     }
-/* Of AMD's: no measured run of training is in the tables, so matmuls are as their own measurements say. */
-#define AMD(chip_name, from, gib, rates, processors, gb_s)                                                             \
+/* Of a chip that no generation with measured runs speaks for: the shares of matmuls in 16 and in 8 bits, and of passes
+ * over arrays, as measured alone. Attention reaches as much of that as elsewhere. */
+#define ALONE(chip_name, from, gib, rates, processors, gb_s, share_16, share_8, passes, launch, reserved)              \
     {                                                                                                                  \
         .name = chip_name, .source = from, .memory_bytes = (gib)*GIB, .peak_flops = rates,                             \
-        .share = EACH(.50, .50, .50, .45, .45), .units = (processors), .gemm_fill = 64, .attention_share = .30,        \
-        .attention_back_share = .22, .memory_bandwidth = (gb_s)*1e9, .bandwidth_share = .80, .launch_seconds = 3e-6,   \
-        .reserved_bytes = 2.5 * GIB, .group_bytes = .45 * GIB                                                          \
+        .share = EACH(share_16, share_16, share_16, share_8, share_8), .units = (processors), .gemm_fill = 64,         \
+        .attention_share = .60 * (share_16), .attention_back_share = .45 * (share_16), .memory_bandwidth = (gb_s)*1e9, \
+        .bandwidth_share = (passes), .launch_seconds = (launch), .reserved_bytes = (reserved)*GIB,                     \
+        .group_bytes = .45 * GIB                                                                                       \
     }
 #define CPU(chip_name, from, rates, shares, attention_, back)                                                          \
     {                                                                                                                  \
@@ -64,8 +71,8 @@ typedef struct chip_row {
 
 static const chip_row rows[] = {
     {"v100 v10032gb v100sxm v10032gbsxm v100sxm2 v100sxm3", "nvlink2", "hdr100", 8, HOST_PCIE3,
-     GPU("V100-32GB-SXM", "NVIDIA V100 data sheet; DGX-2 user guide", VOLTA, 32, EACH(15.7e12, 125e12, 0, 0, 0), 80,
-         900, 300, 300, 1.0)},
+     GPU("V100-32GB-SXM", "NVIDIA V100 data sheet (SXM2)", VOLTA, 32, EACH(15.7e12, 125e12, 0, 0, 0), 80, 900, 300, 300,
+         1.0)},
     {"a100 a10080gb a100sxm a10080gbsxm a10080gbsxm4 a100sxm480gb a10080", "nvlink3", "hdr", 8, HOST_PCIE4,
      GPU("A100-80GB-SXM", "NVIDIA A100 data sheet", AMPERE, 80, RATES(19.5, 312, 0, 0), 108, 2039, 400, 400, 1.5)},
     {"a10040gb a10040gbsxm a10040gbsxm4 a10040", "nvlink3", "hdr", 8, HOST_PCIE4,
@@ -77,43 +84,54 @@ static const chip_row rows[] = {
      GPU("A100-40GB-PCIe", "NVIDIA A100 data sheet; 250 W", AMPERE, 40, RATES(19.5, 312, 0, 0), 108, 1555, 250, 400,
          1.5)},
     {"l40s l40s48gb", "pcie4", "hdr", 8, HOST_PCIE4,
-     GPU("L40S-48GB", "NVIDIA L40S data sheet; shares of Ampere", AMPERE, 44.5, RATES(91.6, 362, 733, 0), 142, 864, 350,
-         350, 1.0)},
+     ALONE("L40S-48GB", "NVIDIA L40S data sheet; matmuls: torch test data, 264 to 269 TFLOP/s; in 8 bits not verified",
+           45, RATES(91.6, 362, 733, 0), 142, 864, .74, .70, .85, 2e-6, 1.0)},
     {"rtx4090 4090 geforcertx4090 rtx409024gb", "pcie4", "25gbe", 8, HOST_PCIE4,
-     GPU("RTX-4090-24GB", "NVIDIA Ada architecture paper: rates with sums in fp32; shares of Ampere; no peer access",
-         AMPERE, 23.6, RATES(82.6, 165.2, 330.3, 0), 128, 1008, 450, 450, 1.0)},
+     ALONE(
+         "RTX-4090-24GB",
+         "NVIDIA Ada GPU Architecture paper: rates with sums in fp32; matmuls: torch test data, 159 to 173 TFLOP/s; in "
+         "8 bits not verified; no peer access",
+         23.6, RATES(82.6, 165.2, 330.3, 0), 128, 1008, .95, .90, .85, 2e-6, 1.0)},
     {"h100 h10080gb h100sxm h10080gbsxm h10080gbhbm3 h100sxm5", "nvlink4", "ndr", 8, HOST_PCIE5,
      GPU("H100-80GB-SXM", "NVIDIA H100 data sheet", HOPPER, 79.6, RATES(67, 989, 1979, 0), 132, 3350, 700, 700, 2.0)},
     {"h100pcie h10080gbpcie", "pcie5", "ndr", 8, HOST_PCIE5,
      GPU("H100-80GB-PCIe", "NVIDIA H100 data sheet; 350 W, with a lower peak", HOPPER, 79.6, RATES(51, 756, 1513, 0),
          114, 2000, 350, 535, 2.0)},
     {"h10096gb h10096gbhbm2e h10096gbhbm2e500w", "nvlink4", "ndr", 8, HOST_PCIE5,
-     GPU("H100-96GB-HBM2e-500W", "torchtitan benchmarks: H100 with HBM2e, limited to 500 W", HOPPER, 95,
+     GPU("H100-96GB-HBM2e-500W",
+         "torchtitan, llama3_h100_202412: 96 GB of HBM2e, 2.4 TB/s, 500 W; its peak not verified", HOPPER, 95,
          RATES(67, 989, 1979, 0), 132, 2400, 500, 700, 2.0)},
     {"h200 h200sxm h200141gb h200141gbsxm", "nvlink4", "ndr", 8, HOST_PCIE5,
      GPU("H200-141GB-SXM", "NVIDIA H200 data sheet", HOPPER, 140.4, RATES(67, 989, 1979, 0), 132, 4800, 700, 700, 2.0)},
     {"h20 h2096gb h20sxm", "nvlink4", "ndr", 8, HOST_PCIE5,
-     GPU("H20-96GB", "NVIDIA H20 product brief; its peak is within its power", HOPPER, 95.6, RATES(44, 148, 296, 0), 78,
-         4000, 700, 700, 2.0)},
+     ALONE(
+         "H20-96GB",
+         "NVIDIA has no public data sheet: figures of resellers that agree; matmuls: torch test data, 142 TFLOP/s; in "
+         "8 bits not verified",
+         95.6, RATES(44, 148, 296, 0), 78, 4000, .94, .90, .85, 2e-6, 2.0)},
     {"b200 b200180gb b200192gb b200sxm hgxb200", "nvlink5", "ndr", 8, HOST_PCIE5,
-     GPU("B200-180GB", "NVIDIA HGX B200 data sheet", BLACKWELL, 179, RATES(75, 2250, 4500, 4500), 148, 7700, 1000, 1260,
-         2.5)},
+     GPU("B200-180GB", "NVIDIA Blackwell data sheet: HGX B200", BLACKWELL, 179, RATES(75, 2250, 4500, 4500), 148, 7700,
+         1000, 1260, 2.5)},
     {"gb200 gb200nvl72 nvl72", "nvlink5", "ndr", 72, HOST_GRACE,
-     GPU("GB200-NVL72", "NVIDIA GB200 NVL72 data sheet", BLACKWELL, 184, RATES(80, 2500, 5000, 5000), 148, 8000, 1200,
-         1400, 2.5)},
+     GPU("GB200-NVL72", "NVIDIA Blackwell data sheet: GB200 NVL72", BLACKWELL, 184, RATES(80, 2500, 5000, 5000), 148,
+         8000, 1200, 1400, 2.5)},
     {"b300 b300288gb b300sxm hgxb300", "nvlink5", "xdr", 8, HOST_PCIE5,
-     GPU("B300-288GB", "NVIDIA HGX B300 data sheet", BLACKWELL, 268, RATES(75, 2250, 4500, 4500), 148, 8000, 1100, 1260,
-         2.5)},
+     GPU("B300-288GB",
+         "NVIDIA Blackwell Ultra data sheet: HGX B300; bandwidth 7.7 or 8 TB/s, depending on the document; units not "
+         "verified",
+         BLACKWELL, 268, RATES(75, 2250, 4500, 4500), 148, 8000, 1100, 1260, 2.5)},
     {"gb300 gb300nvl72", "nvlink5", "xdr", 72, HOST_GRACE,
-     GPU("GB300-NVL72", "NVIDIA GB300 NVL72 data sheet", BLACKWELL, 276, RATES(80, 2500, 5000, 5000), 148, 8000, 1400,
-         1400, 2.5)},
+     GPU("GB300-NVL72", "NVIDIA Blackwell Ultra data sheet: GB300 NVL72; units and what the driver shows not verified",
+         BLACKWELL, 276, RATES(80, 2500, 5000, 5000), 148, 8000, 1400, 1400, 2.5)},
     {"mi300x mi300x192gb mi300", "infinity-fabric", "ndr", 8, HOST_PCIE5,
-     AMD("MI300X-192GB", "AMD MI300X data sheet; efficiency from published GEMM measurements", 191,
-         RATES(163, 1307, 2615, 0), 304, 5300)},
+     ALONE("MI300X-192GB", "AMD MI300X data sheet; matmuls: MAMF, 668 TFLOP/s; in 8 bits not verified", 191,
+           RATES(163.4, 1307, 2615, 0), 304, 5300, .51, .45, .80, 3e-6, 2.5)},
     {"mi325x mi325x256gb mi325", "infinity-fabric", "ndr", 8, HOST_PCIE5,
-     AMD("MI325X-256GB", "AMD MI325X data sheet; shares of MI300X", 255, RATES(163, 1307, 2615, 0), 304, 6000)},
+     ALONE("MI325X-256GB", "AMD MI325X data sheet; matmuls: MAMF, 785 TFLOP/s; in 8 bits not verified", 255,
+           RATES(163.4, 1307, 2615, 0), 304, 6000, .60, .50, .80, 3e-6, 2.5)},
     {"mi355x mi355x288gb mi355", "infinity-fabric4", "ndr", 8, HOST_PCIE5,
-     AMD("MI355X-288GB", "AMD MI355X data sheet; shares of MI300X", 287, RATES(157, 2517, 5033, 5033), 256, 8000)},
+     ALONE("MI355X-288GB", "AMD MI355X data sheet, ROCm GPU specifications; shares of MI325X, not verified", 287,
+           RATES(157.3, 2517, 5033, 5033), 256, 8000, .60, .50, .80, 3e-6, 2.5)},
     {"cpuarm64 cpuarm64core arm64 neoverse graviton3 cpu", "shm", "100gbe", 64, HOST_SELF,
      CPU("CPU-ARM64-core", "Neoverse V1 core at 2.6 GHz: two 256-bit FMA units; matmuls measured with lockstep bench",
          EACH(83e9, 83e9, 333e9, 0, 0), EACH(.80, .76, .66, 0, 0), .60, .50)},

@@ -78,6 +78,8 @@ void ls_memo_step(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_scaling(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *facts);
+/* Nothing where --mtbf was not given. */
+void ls_memo_course(ls_page *doc, const ls_memo_facts *facts);
 void ls_memo_trust(ls_page *doc, const ls_memo_facts *facts);
 
 void ls_memo_ladder_chart(ls_page *doc, const ls_memo_facts *facts);

@@ -21,8 +21,8 @@ static void put_title(ls_page *doc, const ls_memo_facts *f) {
     ls_page_add(doc, LS_PAGE_LEAD, "%s parameters in %zu layers. A step is %zu sequences of %s tokens. ",
                 LS_SHORT(f->params), task->shape.L, task->global_batch, LS_WHOLE((double)task->seq));
     if (f->nodes > 1)
-        ls_page_put(doc, "%d nodes of %d %s: %s inside, %s per %s between them. ", f->nodes, f->site->node, f->chips,
-                    f->site->inside.name, f->site->between.name, f->chip);
+        ls_page_put(doc, "%d nodes of %d %s: %s inside, %s (%s) between them. ", f->nodes, f->site->node, f->chips,
+                    f->site->inside.name, f->site->between.name, ls_link_rate_text(&f->site->between, 1).text);
     if (task->cluster.sites > 1) ls_page_put(doc, "%s between the two sites. ", task->cluster.across.name);
     ls_page_put(doc, "The training program is assumed to work like %s.", task->stack.name);
 }
@@ -41,6 +41,7 @@ static ls_status put_sections(ls_page *doc, const ls_memo_facts *f) {
     if (f->fits) {
         ls_memo_bottleneck(doc, f);
         ls_memo_mitigation(doc, f);
+        ls_memo_course(doc, f);
     }
     ls_memo_trust(doc, f);
     return ls_page_end(doc);

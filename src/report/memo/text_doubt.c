@@ -95,6 +95,10 @@ void ls_memo_remedy(ls_page *doc, const ls_memo_facts *f) {
     if (r->is_freed)
         LS_ITEM(doc, "With other options it fits as it is: %s, %s and %s per step.", LS_LAYOUT(&r->freed.layout),
                 LS_GIB(r->freed.prediction.memory_bytes), LS_SECONDS(r->freed.prediction.seconds));
+    if (r->is_offloaded)
+        LS_ITEM(doc, "With the optimizer's states on the host (--offload) it fits, as %s: %s of %s, %s per step.",
+                LS_LAYOUT(&r->offloaded.layout), LS_GIB(r->offloaded.prediction.memory_bytes),
+                LS_GIB(r->offloaded.prediction.capacity_bytes), LS_SECONDS(r->offloaded.prediction.seconds));
     if (r->chips > 0)
         LS_ITEM(doc, "The smallest cluster of this kind that fits has \1%d %s%s\2, as %s: %s of %s, %s per step.",
                 r->chips, f->chips, f->task->cluster.sites > 1 ? " at each site" : "", LS_LAYOUT(&r->with.layout),
