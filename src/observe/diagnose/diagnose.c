@@ -198,6 +198,12 @@ static bool is_off(const char *value) {
     return !value || !*value || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
 }
 
+/* What looks for outliers by itself, or not, recorded which. */
+static bool guard_is_off(const ls_run_log *run, const char *option) {
+    const char *value = ls_run_log_option_get(run, option);
+    return value && (strcmp(value, "auto") == 0 ? !run->start.watched : is_off(value));
+}
+
 /* Nothing was found, by the guards that were on. */
 static void list_guards(ls_case *c) {
     static const struct {
@@ -207,9 +213,8 @@ static void list_guards(ls_case *c) {
                   {"audit", "workers that compute wrongly: --audit 0.02"}};
     char text[LS_DIAGNOSE_LINE_MAX] = "";
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
-        const char *value = ls_run_log_option_get(c->run, guards[i].option);
         size_t used = strlen(text);
-        if (value && is_off(value))
+        if (guard_is_off(c->run, guards[i].option))
             snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "", guards[i].looks_for);
     }
     if (text[0]) MISS(c->out, "by guards that were off: %s", text);

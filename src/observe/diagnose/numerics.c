@@ -233,7 +233,7 @@ void ls_diagnose_lost(ls_case *c) {
     if (isfinite(s.worst->ratio))
         LS_EVIDENCE(f,
                     "update-to-weight ratio is %.2g (norms, median of the blocks); a bf16 weight cannot change by less "
-                    "than 2e-3 of its value",
+                    "than 0.2 %% of its value",
                     s.worst->ratio);
     LS_ACTION(f, "keep fp32 master weights, as --precision bf16 and fp16 do by default: small updates then accumulate");
 }
