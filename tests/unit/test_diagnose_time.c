@@ -50,6 +50,57 @@ static void test_idle(void **state) {
     first_is(LS_CAUSE_IMBALANCE);
 }
 
+/* A machine that others use makes stages wait as well. It is a bubble where the schedule promises one, and on a machine
+ * that is quiet. */
+static void test_idle_on_a_busy_machine(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        begin(NULL);
+        layout(form == 1 ? "{\"dp\":1,\"tp\":1,\"pp\":2,\"shares\":\"8\",\"micro-batch\":8,\"schedule\":\"1f1b\"}"
+                         : "{\"dp\":1,\"tp\":1,\"pp\":2,\"shares\":\"8\",\"micro-batch\":2,\"schedule\":\"1f1b\"}");
+        options("{\"global-batch\":\"16\"}");
+        double queued = form == 2 ? 0 : 60;
+        steps_of((two){.busy = {20 + queued, 20 + queued},
+                       .wait = {20, 20},
+                       .net = {1, 1},
+                       .queued = {queued, queued},
+                       .cpu = {20, 20}});
+        diagnose();
+        if (form == 0)
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN); /* 1/9 of a step is promised, 19 of 100 ms were waited */
+        else
+            first_is(LS_CAUSE_BUBBLE); /* a third is promised; nobody else was there */
+        end(NULL);
+    }
+}
+
+/* Workers of a machine that others use get a core now and then: none of them is slow. One that alone stands in line is,
+ * and so is one that computes longer. */
+static void test_slow_on_a_busy_machine(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        begin(NULL);
+        layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+        for (int s = 1; s <= 60; s++) {
+            int late = form > 0 || s % 20 < 15; /* stretches of one and the same */
+            double in_line[2] = {form == 1 ? 0 : late ? 20 : 80, late ? 80 : 20}, compute = form == 2 ? 45 : 10;
+            double busy[2] = {10 + in_line[0], compute + in_line[1]}, all = busy[0] > busy[1] ? busy[0] : busy[1];
+            step_of(s, &(two){.busy = {busy[0], busy[1]},
+                              .wait = {all - busy[0], all - busy[1]},
+                              .queued = {in_line[0], in_line[1]},
+                              .cpu = {10, compute}});
+        }
+        diagnose();
+        if (form == 0) {
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        } else {
+            assert_int_equal(first_is(LS_CAUSE_SLOW_WORKER)->worker, 1);
+            assert_true(fabs(d.finding[0].size - (form == 1 ? 9 : 4.5)) < 1e-3);
+        }
+        end(NULL);
+    }
+}
+
 static void test_input(void **state) {
     (void)state;
     layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
@@ -187,8 +238,16 @@ static void test_wild(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_network), TEST(test_idle),   TEST(test_input),  TEST(test_cores),
-        TEST(test_between), TEST(test_ending), TEST(test_ruined), TEST(test_wild),
+        TEST(test_network),
+        TEST(test_idle),
+        TEST(test_idle_on_a_busy_machine),
+        TEST(test_slow_on_a_busy_machine),
+        TEST(test_input),
+        TEST(test_cores),
+        TEST(test_between),
+        TEST(test_ending),
+        TEST(test_ruined),
+        TEST(test_wild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
