@@ -178,6 +178,7 @@ static void test_ending(void **state) {
     end(NULL), begin(NULL);
     some_steps("{\"step\":37,\"stopped\":\"interrupted\"}");
     assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding[0].is_note);
+    assert_non_null(strstr(d.finding[0].title, "step 37 of 100: interrupted; it was not saved"));
     end(NULL), begin(NULL);
     run.is_open = true;
     some_steps(NULL);
@@ -233,7 +234,7 @@ static void test_wild(void **state) {
     }
     diagnose();
     first_is(LS_CAUSE_LR);
-    assert_null(strstr(d.finding[0].action, "bf16"));
+    for (int i = 0; i < d.finding_count; i++) assert_null(strstr(d.finding[i].action, "bf16")); /* it would die too */
 }
 
 int main(void) {

@@ -162,6 +162,12 @@ static void follow_validation(ls_case *c, long long from) {
                best->step);
 }
 
+/* Of a text that may have been cut where it was read: up to the last of its parts that is there in full. */
+static int whole_part(const char *text) {
+    const char *end = text + strlen(text), *last = strrchr(text, ';');
+    return (int)((end - text == LS_RUN_TEXT_MAX - 1 && last ? last : end) - text);
+}
+
 static void follow_events(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     for (size_t i = 0; i < run->event_count; i++) {
@@ -169,7 +175,7 @@ static void follow_events(ls_case *c, long long from) {
         if (e->step < from) continue;
         if (e->kind == LS_EVENT_FLOOR) FOLLOW(c->out, e->step, "the loss scale is at its minimum");
         if (e->kind == LS_EVENT_STOPPED && c->out->finding[0].cause != LS_CAUSE_ENDED)
-            FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
+            FOLLOW(c->out, e->step, "the run stopped: %.*s", whole_part(e->what), e->what);
     }
 }
 

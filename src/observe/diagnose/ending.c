@@ -54,7 +54,12 @@ void ls_diagnose_ending(ls_case *c) {
     bool note = run->stopped ? is_asked(run->stop) : !recorded;
     ls_finding *f =
         note ? ls_note_add(c, LS_CAUSE_ENDED, last, last, 0) : ls_finding_add(c, LS_CAUSE_ENDED, last, last, 0);
-    if (run->stopped)
+    if (run->stopped && note)
+        LS_TITLE(f, "the run ended at step %lld of %lld: %s; %s", last, all, run->stop,
+                 run->save_count > 0 && run->saves[run->save_count - 1].step >= last
+                     ? "it was saved, and --resume goes on"
+                     : "it was not saved");
+    else if (run->stopped)
         LS_TITLE(f, "the run ended at step %lld of %lld: %s", last, all, run->stop);
     else if (recorded)
         LS_TITLE(f, "the run was killed after step %lld of %lld: it recorded no end", last, all);
