@@ -176,6 +176,26 @@ static void test_head_may_flush(void **state) {
     }
 }
 
+/* With a constant scale that could be higher, less is too much: 6 % and nothing near the limit. */
+static void test_low_scale(void **state) {
+    (void)state;
+    static const char *const scales[] = {"dynamic", "2^-10"};
+    for (int constant = 0; constant < 2; constant++) {
+        char text[64];
+        begin(NULL);
+        snprintf(text, sizeof text, "{\"precision\": \"fp16\", \"loss-scale\": \"%s\"}", scales[constant]);
+        options(text);
+        scaled(1, 100, -10);
+        for (int s = 10; s <= 100; s += 10) numerics(s, "blocks.0", 0.06, 0);
+        diagnose();
+        if (constant)
+            assert_non_null(strstr(first_is(LS_CAUSE_UNDERFLOW)->action, "--loss-scale dynamic"));
+        else
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        end(NULL);
+    }
+}
+
 /* Updates vanish where the learning rate does: that is no cause. */
 static void test_lost_at_the_end(void **state) {
     (void)state;
@@ -501,6 +521,7 @@ int main(void) {
         TEST(test_harmless_outliers),
         TEST(test_swinging_is_normal),
         TEST(test_head_may_flush),
+        TEST(test_low_scale),
         TEST(test_lost_at_the_end),
         TEST(test_slow_by_share),
         TEST(test_slow_stage),

@@ -185,6 +185,18 @@ static void test_ending(void **state) {
     assert_true(d.verdict == LS_VERDICT_CLEAN && strstr(d.finding[0].title, "still going"));
 }
 
+static void test_spell(void **state) {
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{0.7, "0.7 s"},     {119, "119.0 s"}, {120, "2.0 min"},
+                 {4300, "71.7 min"}, {7200, "2.0 h"},  {1e6, "11.6 days"}};
+    char text[LS_SPELL_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(ls_spell(cases[i].seconds, text), cases[i].text);
+}
+
 /* ---- ruined ------------------------------------------------------------------------------------------------------ */
 
 static void losses(double lr, double (*loss)(int)) {
@@ -247,6 +259,7 @@ int main(void) {
         TEST(test_cores),
         TEST(test_between),
         TEST(test_ending),
+        TEST(test_spell),
         TEST(test_ruined),
         TEST(test_wild),
     };

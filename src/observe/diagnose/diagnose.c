@@ -26,6 +26,17 @@ static const char *const names[LS_CAUSES] = {
 
 const char *ls_cause_name(ls_cause cause) { return names[cause]; }
 
+const char *ls_spell(double seconds, char text[LS_SPELL_MAX]) {
+    static const struct {
+        double from, unit;
+        const char *name;
+    } units[] = {{172800, 86400, "days"}, {7200, 3600, "h"}, {120, 60, "min"}, {-INFINITY, 1, "s"}};
+    int u = 0;
+    while (!(seconds >= units[u].from) && units[u].unit > 1) u++;
+    snprintf(text, LS_SPELL_MAX, "%.1f %s", seconds / units[u].unit, units[u].name);
+    return text;
+}
+
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size) {

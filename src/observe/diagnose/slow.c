@@ -256,6 +256,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     const slowness *s = &w->best[rank];
     const ls_run_log *run = c->run;
     double mean = 0;
+    char time[LS_SPELL_MAX];
     for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step, run->usage[s->last].step,
                                    typical(w, rank, s));
@@ -263,7 +264,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     LS_TITLE(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
              s->alone ? "the other stages" : "the other workers");
     LS_EVIDENCE(f, "in %zu of %zu steps from step %lld to %lld", s->slow, s->steps, f->step, f->last_step);
-    LS_EVIDENCE(f, "the others waited %.1f s in these steps, %.0f %% of all workers' time", waited_ms / 1e3,
+    LS_EVIDENCE(f, "the others waited %s in these steps, %.0f %% of all workers' time", ls_spell(waited_ms / 1e3, time),
                 100 * share);
     LS_EVIDENCE(f, "mean of all steps: worker %d computes for %.1f ms, the average worker for %.1f ms", rank,
                 c->out->usage.worker[rank].busy_ms, mean);
