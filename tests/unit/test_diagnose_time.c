@@ -32,6 +32,24 @@ static void test_network(void **state) {
     assert_true(fabs(f->share - .78) < 1e-3);
 }
 
+/* Bytes that are under way while the other stands in line for a core wait for that, not for the link. */
+static void test_network_on_a_busy_machine(void **state) {
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        double net = slow ? 70 : 25;
+        begin(NULL);
+        layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+        steps_of((two){.busy = {30, 30}, .wait = {net, net}, .net = {net, net}, .queued = {20, 20}, .cpu = {10, 10}});
+        diagnose();
+        share_is(LS_USE_NETWORK, (net - 20) / (30 + net));
+        if (slow)
+            first_is(LS_CAUSE_NETWORK);
+        else
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        end(NULL);
+    }
+}
+
 /* The same waiting, and nothing under way: in a pipeline the bubble, without one workers late in turns. */
 static void test_idle(void **state) {
     (void)state;
@@ -119,7 +137,7 @@ static void test_cores(void **state) {
     layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
     steps_of(t);
     diagnose();
-    share_is(LS_USE_HOST, .65);
+    share_is(LS_USE_HOST, .66); /* and what is sent without a core */
     share_is(LS_USE_COMPUTING, .3);
     assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding_count == 1 && d.finding[0].is_note);
     end(NULL);
@@ -252,6 +270,7 @@ static void test_wild(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_network),
+        TEST(test_network_on_a_busy_machine),
         TEST(test_idle),
         TEST(test_idle_on_a_busy_machine),
         TEST(test_slow_on_a_busy_machine),

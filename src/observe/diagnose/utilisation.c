@@ -5,7 +5,7 @@
  *
  *     late       until the worker that computed longest in the step was done; its reason is what that worker did more:
  *                computing (imbalance), reading (input), standing in line (host)
- *     network    the others had come, bytes were under way
+ *     network    the others had come, bytes were under way, and not for want of a core
  *     rest       in a pipeline the bubble; without one, workers that are late in turns: imbalance, or where they share
  *                cores, their turns at them
  *
@@ -69,8 +69,10 @@ static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u,
     return out;
 }
 
-/* Adds to `ms` what the step of one worker went to. */
-static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest, double *ms) {
+/* Adds to `ms` what the step of one worker went to. `in_line`: the longest that another stood in line; bytes that one
+ * has to send or add up meanwhile are under way for want of a core, not of a faster link. */
+static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest,
+                       double in_line, double *ms) {
     const ls_run_log *run = c->run;
     double late = smaller(w->wait, above(longest->busy - w->busy)), rest = w->wait - late;
     double computing = above(longest->computing - w->computing), input = above(longest->input - w->input),
@@ -79,8 +81,9 @@ static void add_worker(const ls_case *c, bool net_known, const worker_step *w, c
     ms[LS_USE_INPUT] += w->input + (more > 0 ? late * input / more : 0);
     ms[LS_USE_HOST] += w->queued + w->queued_wait + (more > 0 ? late * queued / more : 0);
     ms[LS_USE_IMBALANCE] += more > 0 ? late * computing / more : late;
-    double net = net_known || run->pp < 2 ? smaller(w->net, rest) : 0;
-    ms[LS_USE_NETWORK] += net;
+    double net = net_known || run->pp < 2 ? smaller(w->net, rest) : 0, held = smaller(net, in_line);
+    ms[LS_USE_NETWORK] += net - held;
+    ms[LS_USE_HOST] += held;
     ms[run->pp > 1 ? LS_USE_BUBBLE : run->start.crowded ? LS_USE_HOST : LS_USE_IMBALANCE] += rest - net;
 }
 
@@ -104,7 +107,12 @@ static bool measure_steps(const ls_case *c, ls_utilisation *out) {
         out->net_is_known = isfinite(ls_run_log_times(run, u, LS_USAGE_NET)[0]) || workers == 1;
         for (int w = 0; w < workers; w++) {
             worker_step one = read_worker(run, u, w);
-            add_worker(c, out->net_is_known, &one, &longest, ms);
+            double in_line = 0;
+            for (int other = 0; other < workers; other++) {
+                double queued = told(ls_run_log_times(run, u, LS_USAGE_QUEUED)[other]);
+                if (other != w && queued > in_line) in_line = queued;
+            }
+            add_worker(c, out->net_is_known, &one, &longest, in_line, ms);
         }
         while (at + 1 < run->step_count && run->steps[at].step < u->step) at++;
         double whole = at < run->step_count && run->steps[at].step == u->step ? run->steps[at].ms : (double)NAN;
