@@ -137,7 +137,7 @@ static void test_cores(void **state) {
     layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
     steps_of(t);
     diagnose();
-    share_is(LS_USE_HOST, .66); /* and what is sent without a core */
+    share_is(LS_USE_HOST, .655); /* and what is sent without a core */
     share_is(LS_USE_COMPUTING, .3);
     assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding_count == 1 && d.finding[0].is_note);
     end(NULL);
