@@ -137,6 +137,7 @@ LS_CHOICE_ENUM(ls_check, LS_CHECKS)
 
 #define LS_OUTLIER_ACTIONS(X)                                                                                          \
     X(LS_OUTLIER_OFF, "off")                                                                                           \
+    X(LS_OUTLIER_AUTO, "auto") /* told, where watching costs next to nothing */                                        \
     X(LS_OUTLIER_WARN, "warn")                                                                                         \
     X(LS_OUTLIER_SKIP, "skip-group") /* repeat the step without the group */                                           \
     X(LS_OUTLIER_STOP, "stop")

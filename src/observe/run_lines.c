@@ -175,6 +175,7 @@ static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
     *s = (ls_run_log_start){.step = step,
                             .threads = (int)whole(line, "threads", 1, INT_MAX, 0),
                             .crowded = json_is_true(json_object_get(line, "crowded")),
+                            .watched = json_is_true(json_object_get(line, "watched")),
                             .unigram = number(line, "unigram_nats")};
     text(line, "version", s->version, sizeof s->version);
     text(line, "cpu", s->cpu, sizeof s->cpu);

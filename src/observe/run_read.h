@@ -49,6 +49,7 @@ typedef struct ls_run_log_start {
     long long step; /* its first; LS_RUN_NONE: the run did not record it */
     int threads;    /* of a worker; 0: not told */
     bool crowded;   /* more threads than cores */
+    bool watched;   /* outliers were looked for */
     double unigram; /* entropy of single tokens of the data, nats; NaN: not told */
     char version[32], cpu[LS_RUN_NAME_MAX], device[LS_RUN_NAME_MAX];
 } ls_run_log_start;

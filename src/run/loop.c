@@ -75,6 +75,7 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_text(l->metrics, "device", t->device->name);
     ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());
     ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
+    ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier != NULL);
     double unigram = unigram_nats(t);
     if (isfinite(unigram)) ls_metrics_add_f64(l->metrics, "unigram_nats", unigram);
     wrote(l, ls_metrics_end(l->metrics));

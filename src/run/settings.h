@@ -36,9 +36,12 @@ typedef struct ls_settings {
 /* `shape` is that of --model. Errors name the option. */
 ls_status ls_settings_resolve(const ls_options *options, const ls_shape *shape, ls_settings *out);
 
+/* Somebody asked for outliers to be watched: then it may cost something. */
+static inline bool ls_settings_wants_outliers(const ls_settings *s) { return s->options.on_outlier > LS_OUTLIER_AUTO; }
+
 /* Norms of single groups are wanted. */
 static inline bool ls_settings_watch_groups(const ls_settings *s) {
-    return s->options.numerics > 0 || s->options.on_outlier != LS_OUTLIER_OFF || s->options.audit > 0;
+    return s->options.numerics > 0 || ls_settings_wants_outliers(s) || s->options.audit > 0;
 }
 
 /* --precision and --matrix-unit; the unit is one that this CPU has, or, where neither says it, that of --device. */

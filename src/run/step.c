@@ -37,14 +37,23 @@ static int64_t give_stop(bool is_asked, bool requests) { return (int64_t)is_aske
 static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
 static bool take_request(int64_t stop) { return stop >> WISH_SHIFT > 0; }
 
-size_t ls_trainer_sums(const ls_trainer *t) { return TOTALS + ls_worker_time_words(&t->time); }
+/* Totals, times of workers, and what a guard has measured. */
+static int64_t *guard_sums(const ls_trainer *t) { return t->sums + TOTALS + ls_worker_time_words(&t->time); }
 
-static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, totals *sum) {
+size_t ls_trainer_sums(const ls_trainer *t) {
+    return TOTALS + ls_worker_time_words(&t->time) + (t->guard.parts ? ls_guard_words(t->guard.groups) : 0);
+}
+
+/* `measured` NULL: nothing was. */
+static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *measured, totals *sum) {
     ls_exact_sum_settle(squares);
     memcpy(sum->squares, squares->words, sizeof sum->squares);
     memcpy(t->sums, sum, sizeof *sum);
     ls_worker_time_give(&t->time, t->sums + TOTALS);
-    LS_TRY(ls_partition_sum(t->partition, t->sums, ls_trainer_sums(t)));
+    if (measured) ls_guard_give(&t->guard, measured, guard_sums(t));
+    size_t words = (size_t)(guard_sums(t) - t->sums) + (measured ? ls_guard_words(t->guard.groups) : 0);
+    LS_TRY(ls_partition_sum(t->partition, t->sums, words));
+    if (measured) ls_guard_take(&t->guard, &t->settings, guard_sums(t));
     ls_worker_time_take(&t->time, t->sums + TOTALS);
     memcpy(sum, t->sums, sizeof *sum);
     memcpy(squares->words, sum->squares, sizeof sum->squares);
@@ -55,9 +64,7 @@ static bool numerics_are_due(const ls_trainer *t) {
     return t->settings.options.numerics > 0 && (t->step + 1) % t->settings.options.numerics == 0;
 }
 
-static bool watches(const ls_trainer *t) {
-    return t->settings.options.on_outlier != LS_OUTLIER_OFF || numerics_are_due(t);
-}
+static bool watches(const ls_trainer *t) { return t->guard.outlier || numerics_are_due(t); }
 
 /* Norms of groups and counts of rounded gradients, where somebody wants them. */
 static ls_status begin_watch(ls_trainer *t) {
@@ -68,10 +75,9 @@ static ls_status begin_watch(ls_trainer *t) {
     return ls_partition_count_acts(t->partition, guard->numerics);
 }
 
-static ls_status end_watch(ls_trainer *t, ls_exact_sum *measured) {
-    LS_TRY(ls_partition_count_acts(t->partition, NULL));
-    bool began = watches(t) || t->guard.audit.is_due;
-    return began ? ls_guard_end(&t->guard, &t->settings, measured) : LS_OK;
+static ls_status end_watch(ls_trainer *t) {
+    ls_guard_end(&t->guard);
+    return ls_partition_count_acts(t->partition, NULL);
 }
 
 float ls_trainer_backward_start(const ls_trainer *t) {
@@ -90,11 +96,13 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     int signal = stop & SIGNAL_MASK;
     totals sum = {.stop = {give_stop(signal == SIGINT, stop & LS_REQUEST_SAVE),
                            give_stop(signal != 0 && signal != SIGINT, stop & LS_REQUEST_SAVE_BEST)}};
+    /* Whoever made the gradients elsewhere had nobody watching. */
+    bool measures = t->guard.partition && t->guard.measures;
     ls_exact_sum squares = {0}, measured = {0};
-    LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, watches(t) ? &measured : NULL));
+    LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, measures ? &measured : NULL));
     if (loss) sum.loss = *loss;
-    LS_TRY(end_watch(t, &measured));
-    LS_TRY(add_up(t, &squares, &sum));
+    LS_TRY(end_watch(t));
+    LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
@@ -335,6 +343,7 @@ static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_res
     return LS_OK;
 }
 
+/* `pull` NULL: they were not computed again. */
 static ls_status tell_outliers(ls_trainer *t, size_t count, const ls_outlier_pull *pull, bool recurs) {
     const ls_settings *s = &t->settings;
     for (size_t i = 0; i < count; i++) {
@@ -347,9 +356,10 @@ static ls_status tell_outliers(ls_trainer *t, size_t count, const ls_outlier_pul
                                 .first_sample = (int64_t)(ls_trainer_samples(t) + first),
                                 .samples = (int64_t)(end - first),
                                 .finding = *f,
-                                .pull = *pull,
+                                .again = pull != NULL,
                                 .recurs = recurs,
                                 .action = s->options.on_outlier};
+        if (pull) event.pull = *pull;
         LS_TRY(tell(t, &event));
         if (s->options.on_outlier == LS_OUTLIER_STOP && recurs)
             return end_run(t, &event, "inspect these samples, or use --on-outlier skip-group");
@@ -371,6 +381,8 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
         ls_outlier_remember(guard->outlier);
         return LS_OK;
     }
+    if (s->options.on_outlier == LS_OUTLIER_AUTO) /* three more passes are no small cost */
+        return count < (size_t)guard->groups ? tell_outliers(t, count, NULL, false) : LS_OK;
     t->ended_whole = count == (size_t)guard->groups;
     if (t->ended_whole)
         return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group is an outlier; raise --outlier-threshold",

@@ -113,6 +113,7 @@ ls_layout_task ls_trainer_task(const ls_settings *s, const ls_model *model) {
 ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layout, int rank) {
     return (ls_partition_setup){.train = true,
                                 .leaves = ls_settings_watch_groups(s),
+                                .watches = ls_watch_choose(s, layout) == LS_WATCH_ON,
                                 .numerics = s->options.numerics > 0,
                                 .checks_state = s->options.check >= LS_CHECK_STATE,
                                 .audits = s->options.audit > 0,
@@ -241,7 +242,8 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     }
     LS_TRY_OUT(ls_device_check_unit(t->device, settings->policy.unit, settings->policy.act));
     LS_TRY_OUT(make_partition(t));
-    LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->model->nblocks));
+    t->watch = ls_watch_choose(&t->settings, &t->layout);
+    LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->watch == LS_WATCH_ON, t->model->nblocks));
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
     LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));
     LS_TRY_OUT(alloc_buffers(t));

@@ -13,6 +13,7 @@
 #include "parallel/partition/partition.h"
 #include "run/guard/event.h"
 #include "run/guard/guard.h"
+#include "run/guard/watch.h"
 #include "run/room.h"
 #include "run/settings.h"
 #include "run/validation.h"
@@ -77,6 +78,7 @@ typedef struct ls_trainer {
     ls_clip clip;     /* of the last gradients */
     ls_loss_scale scale;
     ls_guard guard;
+    ls_watch watch;       /* whether it looks for outliers */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_worker_time time;
     int64_t *sums;   /* what all workers add up after backward */

@@ -1,5 +1,16 @@
 # doctor.sh: sourced by cases of doctor.test: run_of KIND makes the folder `run` with the metrics of a run that never was: 300 steps of
-# four workers, healthy or with one failure.
+# four workers, healthy or with one failure. set_times RUN BUSY NET puts other times into the steps of a real run of two workers: what a busy
+# machine made of them is no matter then.
+set_times() {
+    awk -v busy="$2" -v net="$3" '
+    /"loss_hex"/ {
+        sub(/"ms":[^,]*/, "\"ms\":" busy + net)
+        sub(/,"busy_ms".*/, "")
+        printf "%s,\"busy_ms\":[%s,%s],\"wait_ms\":[%s,%s],\"net_ms\":[%s,%s],\"input_ms\":[0,0],\"queued_ms\":[0,0],\"cpu_ms\":[%s,%s]}\n", $0, busy, busy, net, net, net, net, busy, busy
+        next
+    }
+    { print }' "$1/metrics.jsonl" > times.jsonl && mv times.jsonl "$1/metrics.jsonl"
+}
 run_of() {
     mkdir -p run
     precision=bf16

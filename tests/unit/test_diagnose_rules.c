@@ -176,6 +176,26 @@ static void test_head_may_flush(void **state) {
     }
 }
 
+/* With a constant scale that could be higher, less is too much: 6 % and nothing near the limit. */
+static void test_low_scale(void **state) {
+    (void)state;
+    static const char *const scales[] = {"dynamic", "2^-10"};
+    for (int constant = 0; constant < 2; constant++) {
+        char text[64];
+        begin(NULL);
+        snprintf(text, sizeof text, "{\"precision\": \"fp16\", \"loss-scale\": \"%s\"}", scales[constant]);
+        options(text);
+        scaled(1, 100, -10);
+        for (int s = 10; s <= 100; s += 10) numerics(s, "blocks.0", 0.06, 0);
+        diagnose();
+        if (constant)
+            assert_non_null(strstr(first_is(LS_CAUSE_UNDERFLOW)->action, "--loss-scale dynamic"));
+        else
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        end(NULL);
+    }
+}
+
 /* Updates vanish where the learning rate does: that is no cause. */
 static void test_lost_at_the_end(void **state) {
     (void)state;
@@ -251,11 +271,12 @@ static void test_group_loss(void **state) {
     }
 }
 
-/* Two groups with usual losses that came out the same again, and nothing after them, are a note; a third of the same
- * worker makes a pattern, one that did not come again a fault, and a loss that rises a consequence. */
+/* Two groups with usual losses that came out the same again, or were not computed again, and nothing after them, are a
+ * note; a third of the same worker makes a pattern, one that did not come again a fault, and a loss that rises a
+ * consequence. */
 static void test_harmless_outliers(void **state) {
     (void)state;
-    for (int form = 0; form < 4; form++) {
+    for (int form = 0; form < 5; form++) {
         begin(NULL);
         layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
         for (int s = 1; s <= 220; s++)
@@ -263,13 +284,16 @@ static void test_harmless_outliers(void **state) {
                  calm(s) + (form == 3 && s > 170 ? 0.05 * (s - 170) : 0));
         for (int i = 0; i < (form == 1 ? 3 : 2); i++)
             line("{\"step\":%d,\"event\":\"outlier\",\"group\":4,\"worker\":2,\"first_sample\":%d,\"samples\":4,"
-                 "\"norm\":7.5,\"median\":0.7,\"score\":12,\"group_loss\":2.1,\"peers_loss\":2,\"loss_score\":0.8,"
-                 "\"recurs\":%s}",
-                 150 + 9 * i, 600 + 36 * i, form == 2 && i == 1 ? "false" : "true");
+                 "\"norm\":7.5,\"median\":0.7,\"score\":12,\"group_loss\":2.1,\"peers_loss\":2,\"loss_score\":0.8%s}",
+                 150 + 9 * i, 600 + 36 * i,
+                 form == 4             ? ""
+                 : form == 2 && i == 1 ? ",\"recurs\":false"
+                                       : ",\"recurs\":true");
         diagnose();
-        if (form == 0) {
+        if (form == 0 || form == 4) {
             assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
             assert_true(d.finding_count == 1 && d.finding[0].is_note);
+            assert_true((form == 4) == (strstr(d.finding[0].title, "they were not recomputed") != NULL));
         } else {
             assert_int_equal(first_is(LS_CAUSE_OUTLIER)->worker, 2);
         }
@@ -286,6 +310,25 @@ static void test_same_samples(void **state) {
     outlier(120, 0, 1002);
     diagnose();
     assert_int_equal(first_is(LS_CAUSE_BAD_DATA)->step, 60);
+}
+
+/* A guard that chooses for itself whether it looks records what it did. */
+static void test_guards_that_were_off(void **state) {
+    (void)state;
+    static const char *const given[] = {"auto", "auto", "off", "warn"};
+    for (int i = 0; i < 4; i++) {
+        char text[96];
+        begin(NULL);
+        snprintf(text, sizeof text, "{\"on-outlier\": \"%s\", \"check\": \"replicas\", \"audit\": \"0.1\"}", given[i]);
+        options(text);
+        line("{\"step\":0,\"started\":true,\"threads\":1,\"watched\":%s}", i == 1 || i == 3 ? "true" : "false");
+        steps(1, 60);
+        diagnose();
+        assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        assert_true(misses("gradient groups that stand out: --on-outlier warn") == (i == 0 || i == 2));
+        assert_false(misses("--audit"));
+        end(NULL);
+    }
 }
 
 /* ---- workers that are slow --------------------------------------------------------------------------------------- */
@@ -472,11 +515,13 @@ int main(void) {
         TEST(test_floor_alone),
         TEST(test_worker_before_loss),
         TEST(test_same_samples),
+        TEST(test_guards_that_were_off),
         TEST(test_hot_outlier),
         TEST(test_group_loss),
         TEST(test_harmless_outliers),
         TEST(test_swinging_is_normal),
         TEST(test_head_may_flush),
+        TEST(test_low_scale),
         TEST(test_lost_at_the_end),
         TEST(test_slow_by_share),
         TEST(test_slow_stage),

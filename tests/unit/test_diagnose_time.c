@@ -32,6 +32,24 @@ static void test_network(void **state) {
     assert_true(fabs(f->share - .78) < 1e-3);
 }
 
+/* Bytes that are under way while the other stands in line for a core wait for that, not for the link. */
+static void test_network_on_a_busy_machine(void **state) {
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        double net = slow ? 70 : 25;
+        begin(NULL);
+        layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+        steps_of((two){.busy = {30, 30}, .wait = {net, net}, .net = {net, net}, .queued = {20, 20}, .cpu = {10, 10}});
+        diagnose();
+        share_is(LS_USE_NETWORK, (net - 20) / (30 + net));
+        if (slow)
+            first_is(LS_CAUSE_NETWORK);
+        else
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        end(NULL);
+    }
+}
+
 /* The same waiting, and nothing under way: in a pipeline the bubble, without one workers late in turns. */
 static void test_idle(void **state) {
     (void)state;
@@ -48,6 +66,57 @@ static void test_idle(void **state) {
     diagnose();
     share_is(LS_USE_IMBALANCE, .48);
     first_is(LS_CAUSE_IMBALANCE);
+}
+
+/* A machine that others use makes stages wait as well. It is a bubble where the schedule promises one, and on a machine
+ * that is quiet. */
+static void test_idle_on_a_busy_machine(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        begin(NULL);
+        layout(form == 1 ? "{\"dp\":1,\"tp\":1,\"pp\":2,\"shares\":\"8\",\"micro-batch\":8,\"schedule\":\"1f1b\"}"
+                         : "{\"dp\":1,\"tp\":1,\"pp\":2,\"shares\":\"8\",\"micro-batch\":2,\"schedule\":\"1f1b\"}");
+        options("{\"global-batch\":\"16\"}");
+        double queued = form == 2 ? 0 : 60;
+        steps_of((two){.busy = {20 + queued, 20 + queued},
+                       .wait = {20, 20},
+                       .net = {1, 1},
+                       .queued = {queued, queued},
+                       .cpu = {20, 20}});
+        diagnose();
+        if (form == 0)
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN); /* 1/9 of a step is promised, 19 of 100 ms were waited */
+        else
+            first_is(LS_CAUSE_BUBBLE); /* a third is promised; nobody else was there */
+        end(NULL);
+    }
+}
+
+/* Workers of a machine that others use get a core now and then: none of them is slow. One that alone stands in line is,
+ * and so is one that computes longer. */
+static void test_slow_on_a_busy_machine(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        begin(NULL);
+        layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+        for (int s = 1; s <= 60; s++) {
+            int late = form > 0 || s % 20 < 15; /* stretches of one and the same */
+            double in_line[2] = {form == 1 ? 0 : late ? 20 : 80, late ? 80 : 20}, compute = form == 2 ? 45 : 10;
+            double busy[2] = {10 + in_line[0], compute + in_line[1]}, all = busy[0] > busy[1] ? busy[0] : busy[1];
+            step_of(s, &(two){.busy = {busy[0], busy[1]},
+                              .wait = {all - busy[0], all - busy[1]},
+                              .queued = {in_line[0], in_line[1]},
+                              .cpu = {10, compute}});
+        }
+        diagnose();
+        if (form == 0) {
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        } else {
+            assert_int_equal(first_is(LS_CAUSE_SLOW_WORKER)->worker, 1);
+            assert_true(fabs(d.finding[0].size - (form == 1 ? 9 : 4.5)) < 1e-3);
+        }
+        end(NULL);
+    }
 }
 
 static void test_input(void **state) {
@@ -68,7 +137,7 @@ static void test_cores(void **state) {
     layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
     steps_of(t);
     diagnose();
-    share_is(LS_USE_HOST, .65);
+    share_is(LS_USE_HOST, .655); /* and what is sent without a core */
     share_is(LS_USE_COMPUTING, .3);
     assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding_count == 1 && d.finding[0].is_note);
     end(NULL);
@@ -127,10 +196,23 @@ static void test_ending(void **state) {
     end(NULL), begin(NULL);
     some_steps("{\"step\":37,\"stopped\":\"interrupted\"}");
     assert_true(d.verdict == LS_VERDICT_CLEAN && d.finding[0].is_note);
+    assert_non_null(strstr(d.finding[0].title, "step 37 of 100: interrupted; it was not saved"));
     end(NULL), begin(NULL);
     run.is_open = true;
     some_steps(NULL);
     assert_true(d.verdict == LS_VERDICT_CLEAN && strstr(d.finding[0].title, "still going"));
+}
+
+static void test_spell(void **state) {
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{0.7, "0.7 s"},     {119, "119.0 s"}, {120, "2.0 min"},
+                 {4300, "71.7 min"}, {7200, "2.0 h"},  {1e6, "11.6 days"}};
+    char text[LS_SPELL_MAX];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(ls_spell(cases[i].seconds, text), cases[i].text);
 }
 
 /* ---- ruined ------------------------------------------------------------------------------------------------------ */
@@ -182,13 +264,23 @@ static void test_wild(void **state) {
     }
     diagnose();
     first_is(LS_CAUSE_LR);
-    assert_null(strstr(d.finding[0].action, "bf16"));
+    for (int i = 0; i < d.finding_count; i++) assert_null(strstr(d.finding[i].action, "bf16")); /* it would die too */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_network), TEST(test_idle),   TEST(test_input),  TEST(test_cores),
-        TEST(test_between), TEST(test_ending), TEST(test_ruined), TEST(test_wild),
+        TEST(test_network),
+        TEST(test_network_on_a_busy_machine),
+        TEST(test_idle),
+        TEST(test_idle_on_a_busy_machine),
+        TEST(test_slow_on_a_busy_machine),
+        TEST(test_input),
+        TEST(test_cores),
+        TEST(test_between),
+        TEST(test_ending),
+        TEST(test_spell),
+        TEST(test_ruined),
+        TEST(test_wild),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,7 +127,15 @@ static void print_cell(int decimals, double x, const char *unit) {
         printf(" %11s", "-");
 }
 
+/* The slowest worker, than the mean of all. */
+static bool is_slower(const ls_usage *u) {
+    double all = 0;
+    for (int r = 0; r < u->workers; r++) all += u->worker[r].busy_ms;
+    return u->worker[u->slowest].busy_ms * u->workers > 1.05 * all;
+}
+
 static void print_workers(const ls_usage *u) {
+    char time[LS_SPELL_MAX];
     if (u->workers == 0) return;
     printf("\nworkers, mean of %zu step%s%s\n", u->steps, u->steps == 1 ? "" : "s", u->of_trace ? " of the trace" : "");
     printf("  %-7s %11s %11s %11s %11s %11s\n", "worker", "computes", "waits", "busy", "to peers", "slowest in");
@@ -137,10 +145,12 @@ static void print_workers(const ls_usage *u) {
         print_cell(1, w->wait_ms, " ms");
         print_cell(1, 100 * w->busy, " %");
         print_cell(2, w->relative, "");
-        printf(" %5zu steps\n", w->slowest);
+        printf(" %5zu step%s\n", w->slowest, w->slowest == 1 ? "" : "s");
     }
     printf("  worker %d is the slowest", u->slowest);
-    if (isfinite(u->waited_ms)) printf("; the others waited %.1f s in total for it", u->waited_ms / 1e3);
+    /* Where all compute for as long, they wait for something else. */
+    if (isfinite(u->waited_ms))
+        printf("; the others waited %s in total%s", ls_spell(u->waited_ms / 1e3, time), is_slower(u) ? " for it" : "");
     if (isfinite(u->busy)) printf("; on average workers are busy %.1f %% of the time", 100 * u->busy);
     printf("\n");
 }

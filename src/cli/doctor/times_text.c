@@ -153,6 +153,25 @@ static const char *not_tested_why(ls_loss loss) {
                                        : "needs rows of other sizes";
 }
 
+/* Without a layout nobody knows whether there is a pipeline: a bubble looks like others, and no figure is its own. */
+static bool is_open(const ls_times_case *c, ls_loss loss) {
+    return loss == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted && c->answer.high[loss] > 0;
+}
+
+static bool comes_before(const ls_times *t, int a, int b) {
+    const ls_times_row *x = &t->row[a], *y = &t->row[b];
+    if (t->labels == 2 && x->label != y->label) return x->label < y->label;
+    return x->chips != y->chips ? x->chips < y->chips : a < b;
+}
+
+/* The row that follows one, by label and then by size; −1: the first, or none is left. */
+static int next_row(const ls_times *t, int after) {
+    int next = -1;
+    for (int i = 0; i < t->count; i++)
+        if ((after < 0 || comes_before(t, after, i)) && (next < 0 || comes_before(t, i, next))) next = i;
+    return next;
+}
+
 static void print_table(const ls_times_case *c) {
     const ls_times *t = &c->times;
     const ls_times_row *base = &t->row[0];
@@ -161,7 +180,7 @@ static void print_table(const ls_times_case *c) {
     printf("  %6s %12s %10s %10s", "gpus", t->column, "speed-up", "efficiency");
     for (int k = 0; k < LS_LOSSES; k++) printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, ls_loss_name((ls_loss)k));
     printf("%s\n", t->labels == 2 ? "  label" : "");
-    for (int i = 0; i < t->count; i++) {
+    for (int i = next_row(t, -1); i >= 0; i = next_row(t, i)) {
         const ls_times_row *row = &t->row[i];
         double part[LS_LOSSES];
         double speed = base->time / work(t, base) / (row->time / work(t, row));
@@ -169,13 +188,13 @@ static void print_table(const ls_times_case *c) {
                100 * speed * base->chips / row->chips);
         ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);
         for (int k = 0; k < LS_LOSSES; k++) {
-            if (c->basis.fit.weight[i] > 0 && is_tested(c, (ls_loss)k))
+            if (c->basis.fit.weight[i] > 0 && is_tested(c, (ls_loss)k) && !is_open(c, (ls_loss)k))
                 printf(" %*.1f %%", k == LS_LOSS_SYNC ? 13 : 9, clean(100 * part[k] / row->time));
             else
                 printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, "-");
         }
         printf("%s%s%s\n", t->labels == 2 ? "  " : "", t->labels == 2 ? t->label[row->label] : "",
-               row->implied ? "  (relative to the first row)" : "");
+               row->implied ? "  (the reference)" : "");
     }
 }
 
@@ -216,11 +235,13 @@ static void print_shares(const ls_times_case *c) {
             printf("  %-18s %8s   not tested: %s\n", ls_loss_name((ls_loss)k), "-", not_tested_why((ls_loss)k));
             continue;
         }
-        printf("  %-18s %6.1f %%   %.0f to %.0f %%%s\n", ls_loss_name((ls_loss)k), 100 * a->explanation[0].share[k],
-               100 * a->low[k], 100 * a->high[k],
-               k == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted && a->high[k] > 0
-                   ? ", instead of the others: the layout is unknown"
-                   : "");
+        if (is_open(c, (ls_loss)k)) {
+            printf("  %-18s %8s   %.0f to %.0f %%, instead of the others: the layout is unknown\n",
+                   ls_loss_name((ls_loss)k), "-", 100 * a->low[k], 100 * a->high[k]);
+            continue;
+        }
+        printf("  %-18s %6.1f %%   %.0f to %.0f %%\n", ls_loss_name((ls_loss)k), 100 * a->explanation[0].share[k],
+               100 * a->low[k], 100 * a->high[k]);
     }
 }
 

@@ -86,7 +86,7 @@ void ls_train_print_header(const ls_run *run) {
     const ls_settings *set = &trainer->settings;
     const ls_arena *arena = ls_partition_arena(trainer->partition);
     int workers = ls_layout_workers(&trainer->layout);
-    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
+    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX], watch[LS_WATCH_TEXT_MAX];
     ls_layout_text(&trainer->layout, layout, sizeof layout);
     if (ls_shape_sees_images(&set->shape))
         print_images(trainer);
@@ -112,6 +112,8 @@ void ls_train_print_header(const ls_run *run) {
            ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
            workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
     if (*run->hint) printf("          %s\n", run->hint);
+    ls_watch_text(trainer->watch, set, watch);
+    printf("guards    %s\n", watch);
     fflush(stdout);
     if (run->request.speeds) print_shares(&run->layout, run->speeds);
 }

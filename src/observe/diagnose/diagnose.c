@@ -26,6 +26,17 @@ static const char *const names[LS_CAUSES] = {
 
 const char *ls_cause_name(ls_cause cause) { return names[cause]; }
 
+const char *ls_spell(double seconds, char text[LS_SPELL_MAX]) {
+    static const struct {
+        double from, unit;
+        const char *name;
+    } units[] = {{172800, 86400, "days"}, {7200, 3600, "h"}, {120, 60, "min"}, {-INFINITY, 1, "s"}};
+    int u = 0;
+    while (!(seconds >= units[u].from) && units[u].unit > 1) u++;
+    snprintf(text, LS_SPELL_MAX, "%.1f %s", seconds / units[u].unit, units[u].name);
+    return text;
+}
+
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 ls_finding *ls_finding_add(ls_case *c, ls_cause cause, long long step, long long last_step, double size) {
@@ -162,6 +173,12 @@ static void follow_validation(ls_case *c, long long from) {
                best->step);
 }
 
+/* Of a text that may have been cut where it was read: up to the last of its parts that is there in full. */
+static int whole_part(const char *text) {
+    const char *end = text + strlen(text), *last = strrchr(text, ';');
+    return (int)((end - text == LS_RUN_TEXT_MAX - 1 && last ? last : end) - text);
+}
+
 static void follow_events(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     for (size_t i = 0; i < run->event_count; i++) {
@@ -169,7 +186,7 @@ static void follow_events(ls_case *c, long long from) {
         if (e->step < from) continue;
         if (e->kind == LS_EVENT_FLOOR) FOLLOW(c->out, e->step, "the loss scale is at its minimum");
         if (e->kind == LS_EVENT_STOPPED && c->out->finding[0].cause != LS_CAUSE_ENDED)
-            FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
+            FOLLOW(c->out, e->step, "the run stopped: %.*s", whole_part(e->what), e->what);
     }
 }
 
@@ -198,6 +215,12 @@ static bool is_off(const char *value) {
     return !value || !*value || strcmp(value, "0") == 0 || strcmp(value, "false") == 0 || strcmp(value, "off") == 0;
 }
 
+/* What looks for outliers by itself, or not, recorded which. */
+static bool guard_is_off(const ls_run_log *run, const char *option) {
+    const char *value = ls_run_log_option_get(run, option);
+    return value && (strcmp(value, "auto") == 0 ? !run->start.watched : is_off(value));
+}
+
 /* Nothing was found, by the guards that were on. */
 static void list_guards(ls_case *c) {
     static const struct {
@@ -207,9 +230,8 @@ static void list_guards(ls_case *c) {
                   {"audit", "workers that compute wrongly: --audit 0.02"}};
     char text[LS_DIAGNOSE_LINE_MAX] = "";
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
-        const char *value = ls_run_log_option_get(c->run, guards[i].option);
         size_t used = strlen(text);
-        if (value && is_off(value))
+        if (guard_is_off(c->run, guards[i].option))
             snprintf(text + used, sizeof text - used, "%s%s", used ? "; " : "", guards[i].looks_for);
     }
     if (text[0]) MISS(c->out, "by guards that were off: %s", text);

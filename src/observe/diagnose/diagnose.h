@@ -37,6 +37,10 @@ typedef enum ls_cause {
 
 /* "overflow", "bad data", "learning rate too high", … */
 const char *ls_cause_name(ls_cause cause);
+
+enum { LS_SPELL_MAX = 24 };
+/* "53.6 s", "4.2 min", "1.2 h", "3.1 days"; returns `text`. */
+const char *ls_spell(double seconds, char text[LS_SPELL_MAX]);
 static inline bool ls_cause_is_of_time(ls_cause cause) { return cause >= LS_CAUSE_SLOW_WORKER; }
 
 enum {

@@ -16,15 +16,16 @@ static double seconds_behind(const ls_run_log *run, long long step) {
 static void tell_lost(const ls_case *c, ls_finding *f, long long last, long long planned) {
     const ls_run_log *run = c->run;
     long long saved = run->save_count > 0 ? run->saves[run->save_count - 1].step : 0;
+    char time[LS_SPELL_MAX];
     LS_EVIDENCE(f, "the last step recorded is %lld; %lld of %lld were not made", last, planned - last, planned);
     if (saved > 0 && saved >= last)
         LS_EVIDENCE(f, "nothing is lost: step %lld was saved", saved);
     else if (saved > 0)
-        LS_EVIDENCE(f, "the last checkpoint is of step %lld: %lld step%s, %.1f s of work, must be made again", saved,
-                    last - saved, last - saved == 1 ? "" : "s", seconds_behind(run, saved));
+        LS_EVIDENCE(f, "the last checkpoint is of step %lld: %lld step%s, %s of work, must be made again", saved,
+                    last - saved, last - saved == 1 ? "" : "s", ls_spell(seconds_behind(run, saved), time));
     else
-        LS_EVIDENCE(f, "no checkpoint was made: all %lld step%s, %.1f s of work, are lost", last, last == 1 ? "" : "s",
-                    seconds_behind(run, 0));
+        LS_EVIDENCE(f, "no checkpoint was made: all %lld step%s, %s of work, are lost", last, last == 1 ? "" : "s",
+                    ls_spell(seconds_behind(run, 0), time));
     if (saved > 0)
         LS_ACTION(f, "continue with lockstep train --resume --out RUN%s",
                   last - saved > (planned - saved) / 10 + 1 ? "; a smaller --save-every loses less" : "");
@@ -54,7 +55,12 @@ void ls_diagnose_ending(ls_case *c) {
     bool note = run->stopped ? is_asked(run->stop) : !recorded;
     ls_finding *f =
         note ? ls_note_add(c, LS_CAUSE_ENDED, last, last, 0) : ls_finding_add(c, LS_CAUSE_ENDED, last, last, 0);
-    if (run->stopped)
+    if (run->stopped && note)
+        LS_TITLE(f, "the run ended at step %lld of %lld: %s; %s", last, all, run->stop,
+                 run->save_count > 0 && run->saves[run->save_count - 1].step >= last
+                     ? "it was saved, and --resume goes on"
+                     : "it was not saved");
+    else if (run->stopped)
         LS_TITLE(f, "the run ended at step %lld of %lld: %s", last, all, run->stop);
     else if (recorded)
         LS_TITLE(f, "the run was killed after step %lld of %lld: it recorded no end", last, all);

@@ -10,10 +10,11 @@
 
 #include "observe/diagnose/rules.h"
 
-static const double FLUSHED = 0.10; /* share of gradients from which on it is a cause, */
-static const double RISING = 0.05;  /* or from which on it is one if it has trebled */
-static const double LOST = 0.20;    /* share of updates */
-static const double LOW_LR = 0.05;  /* of the peak: below it updates may vanish, they are to be small */
+static const double FLUSHED = 0.10;  /* share of gradients from which on it is a cause, */
+static const double RISING = 0.05;   /* or from which on it is one if it has trebled */
+static const double NEEDLESS = 0.04; /* or where a constant scale could be higher, which would cost nothing */
+static const double LOST = 0.20;     /* share of updates */
+static const double LOW_LR = 0.05;   /* of the peak: below it updates may vanish, they are to be small */
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 
@@ -161,10 +162,18 @@ static void set_block(const ls_case *c, ls_finding *f, int block) {
 
 static double flushed_size(const ls_point *p) { return p->flushed; }
 
+/* A scale that somebody chose, and that nothing has come near the top of fp16 with. */
+static bool has_low_scale(const ls_case *c, const ls_point *p) {
+    const char *scale = ls_run_log_option_get(c->run, "loss-scale");
+    bool is_constant = scale && *scale && strcmp(scale, "dynamic") != 0;
+    return is_constant && ls_case_is_fp16(c) && c->run->of_kind[LS_EVENT_OVERFLOW] == 0 && p->high < 1e-4;
+}
+
 /* Blocks differ: a third of them is enough, or one that loses half of everything. */
 static bool is_flushed(const ls_case *c, const ls_point *p) {
     const ls_point *first = &c->points.point[0];
     if (p->flushed_third >= FLUSHED || p->worst_flushed_share >= 0.5) return true;
+    if (p->flushed >= NEEDLESS && has_low_scale(c, p)) return true;
     return p->flushed >= RISING && first->flushed >= 0 && p->flushed >= 3 * first->flushed;
 }
 
@@ -233,7 +242,7 @@ void ls_diagnose_lost(ls_case *c) {
     if (isfinite(s.worst->ratio))
         LS_EVIDENCE(f,
                     "update-to-weight ratio is %.2g (norms, median of the blocks); a bf16 weight cannot change by less "
-                    "than 2e-3 of its value",
+                    "than 0.2 %% of its value",
                     s.worst->ratio);
     LS_ACTION(f, "keep fp32 master weights, as --precision bf16 and fp16 do by default: small updates then accumulate");
 }

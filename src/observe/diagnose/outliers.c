@@ -172,13 +172,16 @@ static bool is_early(const ls_case *c, const outliers *o) {
     return gain > 0 && ls_series_before(s, at - 1, 16) - end >= EARLY * gain;
 }
 
-/* Here and there a group whose text is no harder than that of its peers, that was long again when it was computed
+/* Here and there a group whose text is no harder than that of its peers, that was long again if it was computed
  * again, and that nothing followed: small models have such sequences. Two of one worker are no pattern yet. */
 static bool is_harmless(const ls_case *c, const outliers *o) {
     if (o->count > FEW + c->series.count / FEW_STEPS || o->hot > 0 || o->again > 0 || c->rise.found) return false;
     if (o->count > FEW && o->mostly_one) return false;
-    for (size_t i = 0; i < o->count; i++)
-        if (!isfinite(o->event[i]->group_loss) || !o->event[i]->recurs) return false;
+    for (size_t i = 0; i < o->count; i++) {
+        const ls_run_log_event *e = o->event[i];
+        bool fine = e->has_recurs ? e->recurs : !is_hot_step(&c->series, e->step);
+        if (!isfinite(e->group_loss) || !fine) return false;
+    }
     return true;
 }
 
@@ -194,9 +197,10 @@ static void judge(ls_case *c, const outliers *o) {
                  "%zu outlier gradient group%s while the loss was rising", o->count, plural);
     else if (is_harmless(c, o))
         LS_TITLE(ls_note_add(c, LS_CAUSE_OUTLIER, first, first, (double)o->count),
-                 "%zu outlier gradient group%s, up to step %lld; their losses are normal, recomputing them gave the "
-                 "same result, and nothing followed",
-                 o->count, plural, last);
+                 "%zu outlier gradient group%s, up to step %lld; their losses are normal, %s, and nothing followed",
+                 o->count, plural, last,
+                 o->event[0]->has_recurs ? "recomputing them gave the same result"
+                                         : "they were not recomputed (--on-outlier warn does)");
     else if (2 * o->hot >= o->count || o->again > 0 || (o->hot > 0 && !o->mostly_one && ls_loss_tells_data(c)))
         add_bad_data(c, o);
     else

@@ -65,13 +65,15 @@ static void add_unigram(const ls_case *c, ls_finding *f, double end) {
                     end);
 }
 
-/* Jumps of the loss and overflow come from it: it goes before them. */
-static void go_first(const ls_case *c, ls_finding *f) {
+/* Jumps of the loss and overflow come from it: it goes before them, and another number format would not help. */
+static void go_first(ls_case *c, ls_finding *f) {
     for (int i = 0; i < c->out->finding_count; i++) {
-        const ls_finding *other = &c->out->finding[i];
+        ls_finding *other = &c->out->finding[i];
         bool follows = other->cause == LS_CAUSE_OVERFLOW || other->cause == LS_CAUSE_UNDERFLOW ||
                        (other->cause == LS_CAUSE_BAD_DATA && other->group == LS_RUN_NONE);
-        if (!other->is_note && follows && other->onset <= f->onset) f->onset = other->onset - 1;
+        if (other->is_note || !follows) continue;
+        if (other->onset <= f->onset) f->onset = other->onset - 1;
+        other->action[0] = '\0';
     }
 }
 

@@ -93,6 +93,7 @@ static ls_status measure(const ls_run_log *run, ls_usage *out) {
 
 static const double SLOW = 1.3, SLOW_STAGE = 1.6; /* times its peers */
 static const double WAITING = 0.08;               /* of the time of all workers, that waiting must cost */
+static const double QUEUING = 0.05;               /* of the time of each worker, from which on cores are shared */
 enum { LEAST_STEPS = 5, MISS = 2 };               /* MISS: what a step that was not slow takes back */
 
 /* The stretch with the largest sum, where a slow step counts 1 and another −MISS. */
@@ -105,6 +106,7 @@ typedef struct slowness {
 typedef struct watch {
     const ls_run_log *run;
     int workers;
+    bool shared; /* others use the cores as well: all_queue() */
     slowness now[LS_WORKERS_MAX], best[LS_WORKERS_MAX];
     double cost[LS_WORKERS_MAX];       /* by worker: computing per group in this step; 0: not known */
     double sorted[2 * LS_WORKERS_MAX]; /* those of a stage, or of all */
@@ -139,10 +141,38 @@ static void count(slowness *now, slowness *best, size_t i, bool slow, bool alone
     if (now->sum > best->sum) *best = *now;
 }
 
+/* Of the time in which a worker was busy, that it stood in line for a core; 0: not known. */
+static double queued_in(const ls_run_log *run, const ls_run_log_usage *u, int r) {
+    double busy = (double)ls_run_log_busy(run, u)[r], cpu = (double)ls_run_log_times(run, u, LS_USAGE_CPU)[r];
+    double queued = (double)ls_run_log_times(run, u, LS_USAGE_QUEUED)[r];
+    if (!(queued > 0) || !(cpu >= 0) || !(busy > cpu)) return 0;
+    return queued < busy - cpu ? queued : busy - cpu;
+}
+
+/* Where all stand in line, others use the machine, and who gets a core later is chance: it makes no worker slow. One
+ * that does so alone has a machine, or a core, that is too busy. */
+static bool all_queue(const watch *w) {
+    double least = INFINITY;
+    for (int r = 0; r < w->workers; r++) {
+        double queued = 0, all = 0;
+        for (size_t i = 0; i < w->run->usage_count; i++) {
+            const ls_run_log_usage *u = &w->run->usage[i];
+            if (u->workers != w->workers || !counts(w->run, i)) continue;
+            double busy = (double)ls_run_log_busy(w->run, u)[r], wait = (double)ls_run_log_wait(w->run, u)[r];
+            double in_line = (double)ls_run_log_times(w->run, u, LS_USAGE_QUEUED)[r];
+            if (in_line > 0) queued += in_line;
+            if (busy + wait > 0) all += busy + wait;
+        }
+        if (!(queued >= least * all)) least = all > 0 ? queued / all : 0;
+    }
+    return least >= QUEUING;
+}
+
 static void read_costs(watch *w, const ls_run_log_usage *u) {
     const float *busy = ls_run_log_busy(w->run, u);
     for (int r = 0; r < w->workers; r++) {
-        double cost = (double)busy[r] / groups_of(w->run, r, w->workers);
+        double computed = (double)busy[r] - (w->shared ? queued_in(w->run, u, r) : 0);
+        double cost = computed / groups_of(w->run, r, w->workers);
         w->cost[r] = cost > 0 ? cost : 0;
     }
 }
@@ -226,6 +256,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     const slowness *s = &w->best[rank];
     const ls_run_log *run = c->run;
     double mean = 0;
+    char time[LS_SPELL_MAX];
     for (int r = 0; r < w->workers; r++) mean += c->out->usage.worker[r].busy_ms / w->workers;
     ls_finding *f = ls_finding_add(c, LS_CAUSE_SLOW_WORKER, run->usage[s->first].step, run->usage[s->last].step,
                                    typical(w, rank, s));
@@ -233,7 +264,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     LS_TITLE(f, "worker %d is slow: its compute time is %.2f times that of %s", rank, f->size,
              s->alone ? "the other stages" : "the other workers");
     LS_EVIDENCE(f, "in %zu of %zu steps from step %lld to %lld", s->slow, s->steps, f->step, f->last_step);
-    LS_EVIDENCE(f, "the others waited %.1f s in these steps, %.0f %% of all workers' time", waited_ms / 1e3,
+    LS_EVIDENCE(f, "the others waited %s in these steps, %.0f %% of all workers' time", ls_spell(waited_ms / 1e3, time),
                 100 * share);
     LS_EVIDENCE(f, "mean of all steps: worker %d computes for %.1f ms, the average worker for %.1f ms", rank,
                 c->out->usage.worker[rank].busy_ms, mean);
@@ -258,6 +289,7 @@ ls_status ls_diagnose_usage(ls_case *c) {
     LS_TRY(measure(c->run, &c->out->usage));
     watch w = {.run = c->run, .workers = c->out->usage.workers};
     if (w.workers < 2) return LS_OK;
+    w.shared = all_queue(&w);
     w.value = calloc(c->run->usage_count, sizeof *w.value);
     if (!w.value) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu steps", c->run->usage_count);
     judge(c, &w);

@@ -5,14 +5,16 @@
  *
  *     late       until the worker that computed longest in the step was done; its reason is what that worker did more:
  *                computing (imbalance), reading (input), standing in line (host)
- *     network    the others had come, bytes were under way
+ *     network    the others had come, bytes were under way, and not for want of a core
  *     rest       in a pipeline the bubble; without one, workers that are late in turns: imbalance, or where they share
  *                cores, their turns at them
  *
  * Between steps are evaluations and checkpoints. All are means over workers, as shares of the run's time.
  *
  * Cores that others use are no fault of the run: that is told as a note. A bubble is judged as if that time had not
- * been: the schedule makes it at any speed, whereas workers that come late for want of a core make the rest longer. */
+ * been: the schedule makes it at any speed, whereas workers that come late for want of a core make the rest longer.
+ * And there it is one only if the schedule promises it: stages that wait though there are many micro-batches wait for
+ * others to get a core. */
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +22,8 @@
 
 enum { LEAST_STEPS = 5, LEAST_BETWEEN = 3 };
 static const double BUBBLE_LEAST = .12; /* however little is left of the time */
+static const double PROMISED = .2;      /* share of a step that the schedule leaves a stage idle */
+static const double QUIET = .1;         /* share of a machine's time that others may take, or the host */
 
 static const struct {
     const char *name;
@@ -65,8 +69,10 @@ static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u,
     return out;
 }
 
-/* Adds to `ms` what the step of one worker went to. */
-static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest, double *ms) {
+/* Adds to `ms` what the step of one worker went to. `in_line`: the longest that another stood in line; bytes that one
+ * has to send or add up meanwhile are under way for want of a core, not of a faster link. */
+static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest,
+                       double in_line, double *ms) {
     const ls_run_log *run = c->run;
     double late = smaller(w->wait, above(longest->busy - w->busy)), rest = w->wait - late;
     double computing = above(longest->computing - w->computing), input = above(longest->input - w->input),
@@ -75,8 +81,9 @@ static void add_worker(const ls_case *c, bool net_known, const worker_step *w, c
     ms[LS_USE_INPUT] += w->input + (more > 0 ? late * input / more : 0);
     ms[LS_USE_HOST] += w->queued + w->queued_wait + (more > 0 ? late * queued / more : 0);
     ms[LS_USE_IMBALANCE] += more > 0 ? late * computing / more : late;
-    double net = net_known || run->pp < 2 ? smaller(w->net, rest) : 0;
-    ms[LS_USE_NETWORK] += net;
+    double net = net_known || run->pp < 2 ? smaller(w->net, rest) : 0, held = smaller(net, in_line);
+    ms[LS_USE_NETWORK] += net - held;
+    ms[LS_USE_HOST] += held;
     ms[run->pp > 1 ? LS_USE_BUBBLE : run->start.crowded ? LS_USE_HOST : LS_USE_IMBALANCE] += rest - net;
 }
 
@@ -100,7 +107,12 @@ static bool measure_steps(const ls_case *c, ls_utilisation *out) {
         out->net_is_known = isfinite(ls_run_log_times(run, u, LS_USAGE_NET)[0]) || workers == 1;
         for (int w = 0; w < workers; w++) {
             worker_step one = read_worker(run, u, w);
-            add_worker(c, out->net_is_known, &one, &longest, ms);
+            double in_line = 0;
+            for (int other = 0; other < workers; other++) {
+                double queued = told(ls_run_log_times(run, u, LS_USAGE_QUEUED)[other]);
+                if (other != w && queued > in_line) in_line = queued;
+            }
+            add_worker(c, out->net_is_known, &one, &longest, in_line, ms);
         }
         while (at + 1 < run->step_count && run->steps[at].step < u->step) at++;
         double whole = at < run->step_count && run->steps[at].step == u->step ? run->steps[at].ms : (double)NAN;
@@ -143,13 +155,32 @@ static void add_between(const ls_case *c, ls_utilisation *out) {
 
 /* ---- what is too much -------------------------------------------------------------------------------------------- */
 
+static double micro_batches(const ls_run_log *run) {
+    double batch = ls_run_log_option_number(run, "global-batch"), micro = ls_run_log_option_number(run, "micro-batch");
+    if (run->micro > 0) micro = run->micro;
+    return batch > 0 && micro > 0 && run->dp > 0 ? ceil(batch / run->dp / micro) : (double)NAN;
+}
+
+static const char *schedule_of(const ls_run_log *run) {
+    const char *given = ls_run_log_option_get(run, "schedule");
+    return run->schedule[0] ? run->schedule : given ? given : "of the default";
+}
+
+/* Of stages that are equally long, or more: other schedules leave less. Infinity: not known. */
+static double promised_bubble(const ls_run_log *run) {
+    double micros = micro_batches(run), stages = run->pp;
+    if (strcmp(schedule_of(run), "naive") == 0) return (stages - 1) / stages;
+    return micros > 0 ? (stages - 1) / (micros + stages - 1) : (double)INFINITY;
+}
+
 static bool is_too_much(const ls_case *c, ls_use use) {
     const ls_utilisation *u = &c->out->use;
     bool is_crowded = c->run->start.crowded;
     double own = is_crowded || use != LS_USE_BUBBLE ? 1 : 1 - u->share[LS_USE_HOST];
     if (use == LS_USE_COMPUTING || u->share[use] < uses[use].least * own) return false;
     if (use == LS_USE_HOST) return is_crowded;
-    if (use == LS_USE_BUBBLE) return u->share[use] >= BUBBLE_LEAST;
+    bool is_quiet = u->share[LS_USE_HOST] < QUIET;
+    if (use == LS_USE_BUBBLE) return u->share[use] >= BUBBLE_LEAST && (is_quiet || promised_bubble(c->run) >= PROMISED);
     if (use == LS_USE_CHECKPOINTS) return u->saves >= LEAST_BETWEEN;
     if (use == LS_USE_EVALUATION) return u->evals >= LEAST_BETWEEN;
     if (use == LS_USE_IMBALANCE) return !ls_case_find(c, LS_CAUSE_SLOW_WORKER);
@@ -185,16 +216,15 @@ static void describe_network(const ls_case *c, ls_finding *f) {
 
 static void describe_bubble(const ls_case *c, ls_finding *f) {
     const ls_run_log *run = c->run;
-    const char *schedule = ls_run_log_option_get(run, "schedule");
-    double batch = ls_run_log_option_number(run, "global-batch"), micro = ls_run_log_option_number(run, "micro-batch");
+    double micros = micro_batches(run);
     LS_TITLE(f, "stages of the pipeline stand idle %.0f %% of the time", 100 * f->share);
-    if (run->micro > 0) micro = run->micro;
-    if (batch > 0 && micro > 0 && run->dp > 0)
-        LS_EVIDENCE(f, "%d stages, schedule %s, %.0f micro-batches of %.0f sequences in a step", run->pp,
-                    run->schedule[0] ? run->schedule
-                    : schedule       ? schedule
-                                     : "of the default",
-                    ceil(batch / run->dp / micro), micro);
+    if (micros > 0)
+        LS_EVIDENCE(f,
+                    "%d stages, schedule %s, %.0f micro-batches of %.0f sequences in a step: stages that are equally "
+                    "long stand idle for %.0f %%",
+                    run->pp, schedule_of(run), micros,
+                    run->micro > 0 ? run->micro : ls_run_log_option_number(run, "micro-batch"),
+                    100 * promised_bubble(run));
     LS_EVIDENCE(f, "of a step of %.1f ms, a worker waits %.1f ms for another stage that is not done",
                 c->out->use.step_ms, c->out->use.step_ms * f->share);
     LS_ACTION(f, "more micro-batches (a smaller --micro-batch), --schedule 1f1b, or fewer stages (--pp)");

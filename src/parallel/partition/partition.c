@@ -51,7 +51,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
                             .shape = &model->shape,
                             .sequence_parallel = partition->setup.layout.sequence_parallel,
                             .crosses_at_once = setup->apart,
-                            .leaves = setup->leaves || ls_policy_wants_leaves(&setup->policy)};
+                            .leaves = setup->leaves || setup->watches || ls_policy_wants_leaves(&setup->policy)};
     partition->nn.ghost = setup->ghost;
     if (setup->bn_sync) partition->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
     for (int b = 0; b < model->nblocks && setup->ghost > 0; b++)
@@ -263,6 +263,8 @@ static ls_status alloc_host(ls_partition *partition) {
     partition->host_ids = take(partition, rows, sizeof *partition->host_ids);
     partition->host_targets = take(partition, rows, sizeof *partition->host_targets);
     partition->host_sums = take(partition, ls_partition_sum_words(partition), sizeof *partition->host_sums);
+    if (ls_partition_host_parts(partition) > 0)
+        partition->host_parts = take(partition, ls_partition_host_parts(partition), sizeof *partition->host_parts);
     partition->host_hashes = take(partition, partition->hash_room, sizeof *partition->host_hashes);
     if (ls_policy_is_16(&partition->setup.policy))
         partition->host16 = take(partition, LS_PARTITION_HOST16, sizeof *partition->host16);

@@ -21,6 +21,7 @@
 typedef struct ls_partition_setup {
     bool train;        /* gradients and saved activations; otherwise forward alone */
     bool leaves;       /* the gradient of every group can be watched (ls_partition_watch) */
+    bool watches;      /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
     bool numerics;     /* numbers can be counted (numerics.h) */
     bool audits;       /* groups of other replicas can be computed again (audit.h) */
     bool checks_state; /* own weights and moments can be checked (check.h) */

@@ -129,6 +129,7 @@ struct ls_partition {
     float *host_pixels;
     ls_fed_images fed; /* host_pixels and host_targets of image models */
     int64_t *host_sums;
+    int64_t *host_parts; /* squares by group of a device whose memory is the host's; NULL: among the sums, or none */
     ls_hash128 *host_hashes;
     size_t hash_room;
     float *host; /* logits, and pieces of tensors */
@@ -194,6 +195,8 @@ int ls_partition_plan_group(const ls_partition *partition, int group, const ls_m
 
 /* sums.c: words of the sums, and how many hashes there is room for. */
 size_t ls_partition_sum_words(const ls_partition *partition);
+/* Words of squares by group that lie in memory of the host, for a device that has no other; 0: none. */
+size_t ls_partition_host_parts(const ls_partition *partition);
 size_t ls_partition_hash_room(const ls_partition *partition);
 /* Before a step, and before an evaluation. */
 ls_status ls_partition_clear_sums(ls_partition *partition);

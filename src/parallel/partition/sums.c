@@ -26,8 +26,17 @@ _Static_assert(sizeof(ls_loss_sum) == LOSS_WORDS * sizeof(int64_t), "sums of los
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+static bool takes_arena(const ls_partition *partition) {
+    return partition->setup.leaves || ls_policy_wants_leaves(&partition->setup.policy);
+}
+
 static size_t leaf_parts(const ls_partition *partition) {
-    return partition->nn.leaves ? 2 * (size_t)partition->setup.G : 0;
+    return takes_arena(partition) ? 2 * (size_t)partition->setup.G : 0;
+}
+
+size_t ls_partition_host_parts(const ls_partition *partition) {
+    bool has = partition->setup.watches && !takes_arena(partition);
+    return has ? 2 * (size_t)partition->setup.G * LS_EXACT_WORDS : 0;
 }
 
 size_t ls_partition_sum_words(const ls_partition *partition) {
@@ -40,8 +49,9 @@ static ls_loss_sum *loss_at(const ls_partition *partition, int group) {
     return (ls_loss_sum *)(void *)at;
 }
 
-static size_t part_at(const ls_partition *partition, int part) {
-    return GROUPS + (size_t)partition->setup.G * LOSS_WORDS + (size_t)part * LS_EXACT_WORDS;
+static int64_t *parts_at(const ls_partition *partition, int64_t *sums, int part) {
+    int64_t *parts = partition->host_parts ? partition->host_parts : sums + GROUPS + partition->setup.G * LOSS_WORDS;
+    return parts + (size_t)part * LS_EXACT_WORDS;
 }
 
 static bool by_group(const ls_partition *partition) {
@@ -56,7 +66,11 @@ static ls_status clear(ls_partition *partition, size_t begin, size_t end) {
     return ls_device_fill(partition->device, partition->sums + begin, 0, (end - begin) * sizeof(int64_t));
 }
 
-ls_status ls_partition_clear_sums(ls_partition *partition) { return clear(partition, 0, used_words(partition)); }
+ls_status ls_partition_clear_sums(ls_partition *partition) {
+    if (partition->host_parts && by_group(partition))
+        memset(partition->host_parts, 0, ls_partition_host_parts(partition) * sizeof(int64_t));
+    return clear(partition, 0, used_words(partition));
+}
 
 static ls_status read_words(ls_partition *partition, size_t words) {
     return ls_device_copy_out(partition->device, partition->host_sums, partition->sums, words * sizeof(int64_t));
@@ -188,7 +202,7 @@ static bool is_measured(const ls_partition *partition, const ls_param *param) {
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part) {
     int S = partition->model->S, slices = ls_param_slices(param, S);
     size_t first = param->first_row, end = first + param->local_rows;
-    squares s = {.words = partition->sums + part_at(partition, part)};
+    squares s = {.words = parts_at(partition, partition->sums, part)};
     if (param->kind == LS_PARAM_VECTOR || (!param->split && partition->setup.place.tp > 0)) return LS_OK;
     for (int i = 0; i < slices; i++) {
         size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
@@ -213,7 +227,7 @@ static void take_squares(ls_partition *partition, ls_exact_sum *sum, ls_exact_su
     if (measured) ls_exact_sum_merge(sum, measured);
     if (words[REPLICAS + LS_COUNT_BAD]) ls_exact_sum_add(sum, (double)NAN);
     for (int i = 0; partition->group_squares && i < 2 * partition->setup.G; i++)
-        merge_words(&partition->group_squares[i], words + part_at(partition, i));
+        merge_words(&partition->group_squares[i], parts_at(partition, partition->host_sums, i));
 }
 
 ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,

@@ -136,11 +136,13 @@ static bool put_numbers(json_t *state, const ls_trainer *t) {
     int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS], noise[LS_NOISE_WORDS];
     ls_loss_scale_save(&t->scale, scale);
     ls_noise_save(&t->guard.noise, noise);
-    if (t->guard.outlier) ls_outlier_save(t->guard.outlier, outlier);
+    /* Where outliers are watched by default, nothing but words depends on it, and checkpoints are the same. */
+    bool remembers = t->guard.outlier && ls_settings_wants_outliers(&t->settings);
+    if (remembers) ls_outlier_save(t->guard.outlier, outlier);
     return (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
            (t->settings.options.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
-           (!t->guard.outlier || (put_words(state, "outliers", outlier, LS_TRACK_WORDS) &&
-                                  put_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS)));
+           (!remembers || (put_words(state, "outliers", outlier, LS_TRACK_WORDS) &&
+                           put_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS)));
 }
 
 static ls_status put_state(ls_store_save *save, const ls_trainer *t, const char *hash, const ls_identity *identity,

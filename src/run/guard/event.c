@@ -58,10 +58,12 @@ static void add_outlier(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_f64(m, "group_loss", f->loss);
     ls_metrics_add_f64(m, "peers_loss", f->loss_median);
     ls_metrics_add_f64(m, "loss_score", f->loss_score);
-    ls_metrics_add_f64(m, "angle_deg", e->pull.angle_deg);
-    ls_metrics_add_f64(m, "length_with", e->pull.with);
-    ls_metrics_add_f64(m, "length_without", e->pull.without);
-    ls_metrics_add_bool(m, "recurs", e->recurs);
+    if (e->again) {
+        ls_metrics_add_f64(m, "angle_deg", e->pull.angle_deg);
+        ls_metrics_add_f64(m, "length_with", e->pull.with);
+        ls_metrics_add_f64(m, "length_without", e->pull.without);
+        ls_metrics_add_bool(m, "recurs", e->recurs);
+    }
     ls_metrics_add_text(m, "action", ls_outlier_action_name(e->action));
 }
 
@@ -113,21 +115,25 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
 
 static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
     const ls_outlier_finding *f = &e->finding;
-    if (!e->recurs) {
+    if (e->again && !e->recurs) {
         snprintf(text, bytes,
                  "the gradient of group %d (worker %d) had norm %.3g (usual: %.3g), but not when it was recomputed: "
                  "a transient hardware fault; the repeated step counts",
                  e->group, e->worker, f->norm, f->median);
         return;
     }
+    char pull[128] = "";
+    if (e->again)
+        snprintf(pull, sizeof pull, "it turned the summed gradient by %.1f degrees and made it %.2f times as long; ",
+                 e->pull.angle_deg, e->pull.without > 0 ? e->pull.with / e->pull.without : 0);
     snprintf(text, bytes,
              "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g (usual: %.3g) and loss %.3g "
-             "(usual: %.3g); it turned the summed gradient by %.1f degrees and made it %.2f times as long; %s",
+             "(usual: %.3g); %s%s",
              e->group, (long long)e->first_sample, (long long)(e->first_sample + e->samples - 1), e->worker, f->norm,
-             f->median, f->loss, f->loss_median, e->pull.angle_deg,
-             e->pull.without > 0 ? e->pull.with / e->pull.without : 0,
+             f->median, f->loss, f->loss_median, pull,
              e->action == LS_OUTLIER_SKIP   ? "the step was repeated without it"
              : e->action == LS_OUTLIER_STOP ? "the run stops"
+             : e->action == LS_OUTLIER_AUTO ? "it was kept (--on-outlier skip-group leaves such groups out)"
                                             : "it was kept (--on-outlier warn)");
 }
 

@@ -44,6 +44,7 @@ typedef struct ls_train_event {
     int group;
     int64_t first_sample, samples;
     ls_outlier_finding finding;
+    bool again; /* it was computed again, for the two that follow; otherwise they say nothing */
     ls_outlier_pull pull;
     ls_outlier_action action;
     /* STATE */

@@ -11,30 +11,29 @@ _Static_assert(sizeof(ls_loss_sum) == 3 * sizeof(int64_t), "sums of losses are a
 enum { LOSS_WORDS = sizeof(ls_loss_sum) / sizeof(int64_t) };
 
 /* Exact sums of all parts and of the sum of groups, then a sum of losses for each group. */
-static size_t exact_words(const ls_guard *guard) { return (2 * (size_t)guard->groups + 1) * LS_EXACT_WORDS; }
-static size_t words_of(const ls_guard *guard) { return exact_words(guard) + (size_t)guard->groups * LOSS_WORDS; }
-static int64_t *words_at(const ls_guard *guard, int part) { return guard->words + (size_t)part * LS_EXACT_WORDS; }
+static size_t exact_words(int groups) { return (2 * (size_t)groups + 1) * LS_EXACT_WORDS; }
 
-ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, int blocks) {
+size_t ls_guard_words(int groups) { return exact_words(groups) + (size_t)groups * LOSS_WORDS; }
+
+ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, bool outliers, int blocks) {
     size_t G = (size_t)s->groups;
     *guard = (ls_guard){.groups = s->groups, .blocks = blocks};
     guard->absent = calloc(G, sizeof *guard->absent);
     if (!guard->absent) return no_memory();
-    if (!ls_settings_watch_groups(s)) return LS_OK;
+    if (!outliers && !ls_settings_watch_groups(s)) return LS_OK;
     guard->parts = calloc(2 * G, sizeof *guard->parts);
     guard->sums = calloc(G, sizeof *guard->sums);
-    guard->words = calloc(words_of(guard), sizeof *guard->words);
     guard->squares = calloc(4 * G, sizeof *guard->squares);
     guard->tokens = calloc(G, sizeof *guard->tokens);
     guard->findings = calloc(G, sizeof *guard->findings);
-    bool there = guard->parts && guard->sums && guard->words && guard->squares && guard->tokens && guard->findings;
+    bool there = guard->parts && guard->sums && guard->squares && guard->tokens && guard->findings;
     if (!there) return no_memory();
     guard->all_squares = guard->squares + G;
     guard->before = guard->all_squares + G;
     guard->losses = guard->before + G;
     if (s->options.numerics > 0 && !(guard->numerics = calloc((size_t)blocks, sizeof *guard->numerics)))
         return no_memory();
-    if (s->options.on_outlier == LS_OUTLIER_OFF) return LS_OK;
+    if (!outliers) return LS_OK;
     return ls_outlier_create(G, s->options.outlier_threshold, &guard->outlier);
 }
 
@@ -42,7 +41,6 @@ void ls_guard_close(ls_guard *guard) {
     free(guard->absent);
     free(guard->parts);
     free(guard->sums);
-    free(guard->words);
     free(guard->squares);
     free(guard->tokens);
     free(guard->findings);
@@ -81,41 +79,44 @@ void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures) {
     ls_audit_begin(&guard->audit, partition);
 }
 
-/* A worker's share of a sum, ready to be added to the others'. */
-static void give(ls_exact_sum *part, int64_t *words) {
-    ls_exact_sum_settle(part);
-    memcpy(words, part->words, sizeof part->words);
-}
-
 /* NaN where a term was not finite. */
-static double take(const int64_t *words) {
+static double value_of(const int64_t *words) {
     ls_exact_sum sum;
     memcpy(sum.words, words, sizeof sum.words);
     return ls_exact_sum_non_finite(&sum) ? (double)NAN : ls_exact_sum_value(&sum);
 }
 
-static void take_group(ls_guard *guard, int g) {
-    const ls_loss_sum *loss = &guard->sums[g];
-    guard->squares[g] = take(words_at(guard, g));
-    guard->all_squares[g] = guard->squares[g] + take(words_at(guard, guard->groups + g));
-    guard->losses[g] = loss->count == 0 || loss->bad ? (double)NAN : ls_loss_sum_mean(loss);
-}
-
-ls_status ls_guard_end(ls_guard *guard, const ls_settings *s, ls_exact_sum *whole) {
-    int G = guard->groups, parts = 2 * G;
+void ls_guard_end(ls_guard *guard) {
+    if (!guard->partition) return;
     ls_partition_watch(guard->partition, (ls_leaf_watch){.leaf = NULL});
     ls_partition_watch_groups(guard->partition, NULL, NULL);
-    if (!guard->measures) return LS_OK;
-    for (int i = 0; i < parts; i++) give(&guard->parts[i], words_at(guard, i));
-    give(whole, words_at(guard, parts));
-    memcpy(guard->words + exact_words(guard), guard->sums, (size_t)G * sizeof *guard->sums);
-    LS_TRY(ls_partition_sum(guard->partition, guard->words, words_of(guard)));
-    memcpy(guard->sums, guard->words + exact_words(guard), (size_t)G * sizeof *guard->sums);
-    for (int g = 0; g < G; g++) {
-        take_group(guard, g);
-        guard->tokens[g] = guard->absent[g] ? 0 : (int64_t)(group_sequences(s, g) * s->T);
+    guard->partition = NULL;
+}
+
+void ls_guard_give(ls_guard *guard, ls_exact_sum *whole, int64_t *words) {
+    int parts = 2 * guard->groups;
+    ls_exact_sum_settle(whole);
+    for (int i = 0; i < parts; i++) {
+        ls_exact_sum_settle(&guard->parts[i]);
+        memcpy(words + (size_t)i * LS_EXACT_WORDS, guard->parts[i].words, sizeof guard->parts[i].words);
     }
-    memcpy(whole->words, words_at(guard, parts), sizeof whole->words);
-    guard->whole_squares = ls_exact_sum_value(whole);
-    return LS_OK;
+    memcpy(words + (size_t)parts * LS_EXACT_WORDS, whole->words, sizeof whole->words);
+    memcpy(words + exact_words(guard->groups), guard->sums, (size_t)guard->groups * sizeof *guard->sums);
+}
+
+static void take_group(ls_guard *guard, const ls_settings *s, const int64_t *words, int g) {
+    const ls_loss_sum *loss = &guard->sums[g];
+    guard->squares[g] = value_of(words + (size_t)g * LS_EXACT_WORDS);
+    guard->all_squares[g] = guard->squares[g] + value_of(words + (size_t)(guard->groups + g) * LS_EXACT_WORDS);
+    guard->losses[g] = loss->count == 0 || loss->bad ? (double)NAN : ls_loss_sum_mean(loss);
+    guard->tokens[g] = guard->absent[g] ? 0 : (int64_t)(group_sequences(s, g) * s->T);
+}
+
+void ls_guard_take(ls_guard *guard, const ls_settings *s, const int64_t *words) {
+    int G = guard->groups;
+    ls_exact_sum whole = {0};
+    memcpy(guard->sums, words + exact_words(G), (size_t)G * sizeof *guard->sums);
+    for (int g = 0; g < G; g++) take_group(guard, s, words, g);
+    memcpy(whole.words, words + (size_t)(2 * G) * LS_EXACT_WORDS, sizeof whole.words);
+    guard->whole_squares = ls_exact_sum_value(&whole);
 }

@@ -15,7 +15,6 @@ typedef struct ls_guard {
     ls_exact_sum *parts;     /* [2][groups] squares of a group's gradient that this worker reports; second:
                                 of the two uses of a tied table, each by itself */
     ls_loss_sum *sums;       /* by group: losses that this worker reports; then of all workers */
-    int64_t *words;          /* of the parts, of the sum of groups, and of the losses: what all workers add up */
     double *squares;         /* by group: of all workers, without a tied table, and with it */
     double *all_squares;
     double *losses;       /* by group: mean of its tokens; NaN where there are none, or one is not finite */
@@ -31,15 +30,20 @@ typedef struct ls_guard {
     ls_block_numerics *numerics; /* by block; NULL: not asked for */
 } ls_guard;
 
-ls_status ls_guard_open(ls_guard *guard, const ls_settings *settings, int blocks);
+/* `outliers`: groups that stand out are looked for. */
+ls_status ls_guard_open(ls_guard *guard, const ls_settings *settings, bool outliers, int blocks);
 void ls_guard_close(ls_guard *guard);
 
 /* From here to the end of a step of the partition, leaves are seen: norms of groups are measured, and groups that are
  * audited are hashed. */
 void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures);
-/* Then: those of all workers, in one message. `whole` are this worker's squares of the sum of groups, measured alike.
- */
-ls_status ls_guard_end(ls_guard *guard, const ls_settings *settings, ls_exact_sum *whole);
+/* Then nobody looks any more. May be called where nobody did. */
+void ls_guard_end(ls_guard *guard);
+/* What was measured, as words that all workers add up, and what came out. `whole` are this worker's squares of the sum
+ * of groups, measured alike. */
+size_t ls_guard_words(int groups);
+void ls_guard_give(ls_guard *guard, ls_exact_sum *whole, int64_t *words);
+void ls_guard_take(ls_guard *guard, const ls_settings *settings, const int64_t *words);
 /* Tokens of the groups that are not absent. */
 int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *settings);
 

@@ -1,0 +1,75 @@
+/* watch.c: whether outliers are looked for, and why not. */
+#include "run/guard/watch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "device/choose.h"
+#include "nn/grad_plan.h"
+#include "parallel/layout/micro_batches.h"
+#include "run/guard/guard.h"
+
+/* Tokens of a group from which on its squares cost less than a hundredth of its step (docs/performance.md), with the
+ * chain of fp32 and with a matrix unit, which multiplies several times as fast. */
+enum { TOKENS = 512, TOKENS_UNIT = 2048 };
+
+static size_t group_tokens(const ls_settings *s) { return s->B / (size_t)s->groups * s->T; }
+static size_t least_tokens(const ls_settings *s) { return s->policy.unit == LS_UNIT_CHAIN ? TOKENS : TOKENS_UNIT; }
+
+static bool is_apart(const char *device) { return device && (ls_device_is_gpu(device) || strcmp(device, "fake") == 0); }
+
+/* Whether a replica whose gradients lie in slots has as many with and without the gradient of each group by itself. */
+static bool has_slots(const ls_settings *s, const ls_layout *layout, int replica) {
+    size_t begin = ls_slice_begin(s->B, s->groups, ls_layout_first_group(layout, replica));
+    size_t end = ls_slice_begin(s->B, s->groups, ls_layout_first_group(layout, replica + 1));
+    ls_grad_slots whole = ls_grad_slots_count(s->B, s->groups, LS_GRAD_WHOLE, begin, end, layout->micro);
+    ls_grad_slots leaves = ls_grad_slots_count(s->B, s->groups, LS_GRAD_LEAVES, begin, end, layout->micro);
+    return whole.product == leaves.sum && whole.sum == leaves.sum;
+}
+
+static bool takes_memory(const ls_settings *s, const ls_layout *layout) {
+    if (ls_settings_watch_groups(s) || ls_policy_wants_leaves(&s->policy)) return false;
+    if (layout->dp > 1 && layout->zero >= 2) return false;
+    for (int d = 0; d < layout->dp; d++)
+        if (layout->micro == 0 || !has_slots(s, layout, d)) return true;
+    return false;
+}
+
+/* Elements of the matrices of a worker's blocks, or fewer. */
+static size_t matrix_elems(const ls_shape *shape, const ls_layout *layout) {
+    size_t rows = ls_shape_qkv_width(shape) + ls_shape_query_width(shape) + ls_shape_mlp_width(shape) + shape->hidden;
+    return shape->L * shape->C * rows / (size_t)(layout->tp * layout->pp);
+}
+
+/* Sums of groups are words of 8 bytes, gradients have 4 each. Groups of images are small, and no words are known. */
+static bool takes_time(const ls_settings *s, const ls_layout *layout) {
+    enum { SHARE = 100 };
+    if (ls_shape_sees_images(&s->shape) || group_tokens(s) < least_tokens(s)) return true;
+    return matrix_elems(&s->shape, layout) * sizeof(float) < SHARE * ls_guard_words(s->groups) * sizeof(int64_t);
+}
+
+ls_watch ls_watch_choose(const ls_settings *s, const ls_layout *layout) {
+    if (s->options.on_outlier != LS_OUTLIER_AUTO) return ls_settings_wants_outliers(s) ? LS_WATCH_ON : LS_WATCH_OFF;
+    if (s->groups == 1) return LS_WATCH_ALONE;
+    if (is_apart(s->options.device)) return LS_WATCH_DEVICE;
+    if (takes_memory(s, layout)) return LS_WATCH_MEMORY;
+    return takes_time(s, layout) ? LS_WATCH_TIME : LS_WATCH_ON;
+}
+
+void ls_watch_text(ls_watch watch, const ls_settings *s, char text[LS_WATCH_TEXT_MAX]) {
+    static const char *const why[] = {
+        [LS_WATCH_OFF] = "",
+        [LS_WATCH_ALONE] = ": a single gradient group has no peers",
+        [LS_WATCH_MEMORY] = ": gradients of single groups would need memory",
+        [LS_WATCH_TIME] = ": with groups or a model as small as these it would cost more than 1 % of a step",
+        [LS_WATCH_DEVICE] = ": on a GPU it needs memory",
+    };
+    if (watch == LS_WATCH_ON)
+        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched (--on-outlier %s)",
+                 ls_outlier_action_name(s->options.on_outlier));
+    else
+        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are not watched%s%s", why[watch],
+                 watch == LS_WATCH_OFF     ? " (--on-outlier off)"
+                 : watch == LS_WATCH_ALONE ? ""
+                                           : "; --on-outlier warn does");
+}
