@@ -3,7 +3,8 @@
  * When a large product comes for the second time, both are tried out with made-up numbers in memory that is given back
  * at once: our own kernels make C; each algorithm that the library guesses makes it too, and is out unless every byte
  * of it is the same; of those left the fastest is taken if it is faster by GAIN. What was found is kept in a file
- * (choices.h). Where there is no room for such a trial, our own kernels it is, for this run. */
+ * (choices.h). Where there is no room for such a trial, or trials took TRIALS_S, our own kernels it is, for this run.
+ */
 #include "device/cuda/ops/library.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "device/cuda/modules.h"
 
 enum {
-    GUESSES = 8, /* of each way */
+    GUESSES = 6, /* of each way */
     ROUNDS = 3,
     REPEATS_MAX = 16,
     ALIGN_MAX = 256,
@@ -32,6 +33,10 @@ enum {
 /* A trial takes so long for each algorithm and round at least. */
 #define ROUND_S 0.002
 #define GAIN 1.02
+/* Who takes so much longer than the best in the first round is out. */
+#define HOPELESS 1.1
+/* After so long no product is tried out any more in a run. */
+#define TRIALS_S 15.0
 /* Smaller products are not worth a trial. */
 #define FLOPS_MIN 1e10
 
@@ -47,6 +52,7 @@ struct ls_cuda_library {
     bool takes_small, takes_slow; /* LS_CUBLASLT=any, always: for tests */
     char path[1024];              /* of the file of choices, or "" */
     ls_cuda_choices kept;
+    double spent_s; /* on trials */
     known *list;
     size_t count, capacity;
 };
@@ -61,7 +67,7 @@ static void find_file(ls_device *device, size_t version, ls_cuda_library *librar
     const size_t numbers[] = {version, (size_t)driver, ls_cuda_processors(device), sizeof(ls_cuda_choice),
                               library->takes_slow};
     const ls_hash128 parts[] = {ls_hash_bytes(model, strlen(model)), ls_hash_bytes(numbers, sizeof numbers),
-                                ls_cuda_family_hash("hgmma")};
+                                ls_cuda_family_hash("hgmma"), ls_cuda_family_hash("hgmma_over")};
     ls_hash_text(ls_hash_combine(parts, sizeof parts / sizeof *parts), name);
     (void)snprintf(library->path, sizeof library->path, "%s/products-%s", folder, name);
 }
@@ -334,11 +340,14 @@ static ls_status time_all(const trial *t, contender *list, int count, const ls_g
     double once;
     LS_TRY(time_once(t, &list[0], g, args, 1, &once));
     int repeats = once > 0 && ROUND_S / once < REPEATS_MAX ? (int)(ROUND_S / once) + 1 : REPEATS_MAX;
+    double best = 0;
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < count; i++) {
             double seconds;
+            if (round && i && list[i].seconds > best * HOPELESS) continue;
             LS_TRY(time_once(t, &list[i], g, args, repeats, &seconds));
             if (round == 0 || seconds < list[i].seconds) list[i].seconds = seconds;
+            if (best == 0 || seconds < best) best = seconds;
         }
     return LS_OK;
 }
@@ -459,8 +468,11 @@ static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_
 
 static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_gemm *g, const ls_cuda_gemm *args,
                         ls_cuda_own own, known *k) {
-    bool is_tried;
-    LS_TRY(try_out(device, g, args, &k->choice.key, library, own, &k->choice, &is_tried));
+    bool is_tried = false;
+    double begin = ls_clock_seconds();
+    if (library->spent_s < TRIALS_S)
+        LS_TRY(try_out(device, g, args, &k->choice.key, library, own, &k->choice, &is_tried));
+    library->spent_s += ls_clock_seconds() - begin;
     if (is_tried) {
         LS_TRY(ls_cuda_choices_add(&library->kept, &k->choice));
         if (*library->path) ls_cuda_choices_write(&library->kept, library->path);
