@@ -52,6 +52,7 @@ typedef struct known {
 
 struct ls_cuda_library {
     ls_cublaslt *lt;              /* NULL: our own kernels alone */
+    bool is_off;                  /* LS_PRODUCT_TRIALS=no: as estimated */
     bool takes_small, takes_slow; /* LS_CUBLASLT=any, always: for tests */
     char path[1024];              /* of the file of choices, or "" */
     ls_cuda_choices kept;
@@ -81,7 +82,9 @@ static ls_cuda_library *library_of(ls_device *device) {
     ls_cuda_library *library = calloc(1, sizeof *library);
     if (!library) return NULL;
     *slot = library;
-    const char *asked = getenv("LS_CUBLASLT");
+    const char *asked = getenv("LS_CUBLASLT"), *trials = getenv("LS_PRODUCT_TRIALS");
+    library->is_off = trials && strcmp(trials, "no") == 0;
+    if (library->is_off) return library;
     size_t version = 0;
     library->takes_slow = asked && strcmp(asked, "always") == 0;
     library->takes_small = library->takes_slow || (asked && strcmp(asked, "any") == 0);
@@ -510,7 +513,8 @@ ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda
     bool can_over = ls_cuda_hgmma_goes_over(device, g);
     if (!can_over && !is_plain(g)) return LS_OK;
     ls_cuda_library *library = library_of(device);
-    if (!library || (!is_large(g) && !library->takes_small) || (!can_over && !library->lt)) return LS_OK;
+    if (!library || library->is_off || (!is_large(g) && !library->takes_small) || (!can_over && !library->lt))
+        return LS_OK;
     ls_cuda_product_key key = key_of(device, g);
     known *k = find_known(library, &key);
     if (!k) {

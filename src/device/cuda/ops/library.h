@@ -9,7 +9,8 @@
 typedef ls_status (*ls_cuda_own)(ls_device *device, const ls_gemm *g, bool over);
 
 /* `args` is the call as our kernels take it. *is_done false: it is for our own kernels as they choose their way,
- * which is the fastest, or nothing was tried (small products, audits). LS_CUBLASLT=no: without the library. */
+ * which is the fastest, or nothing was tried (small products, audits, LS_PRODUCT_TRIALS=no). LS_CUBLASLT=no: without
+ * the library. */
 ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_own own,
                               bool *is_done);
 
