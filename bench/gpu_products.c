@@ -6,8 +6,8 @@
  *     gpu_products [--json] [--only TEXT] [GPU]
  *
  * --only: what has TEXT in its name. Products that cuBLASLt does faster go by it, as in training, unless LS_CUBLASLT is
- * `no`. --json: an object a line: {"kernel", "time_us", "flops_per_s"}. Each figure is the least of some rounds; a round
- * enqueues a product several times and waits once. */
+ * `no`. --json: an object a line: {"kernel", "time_us", "flops_per_s"}. Each figure is the least of some rounds; a
+ * round enqueues a product several times and waits once. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

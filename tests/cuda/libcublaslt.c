@@ -186,16 +186,15 @@ static float chain(const job *j, const uint16_t *a, const uint16_t *b, uint64_t 
     return sum;
 }
 
+/* To nearest even; there are no infinities here. */
 static uint16_t half_of(float x, int type) {
-    if (type == R_16F) {
-        _Float16 h = (_Float16)x;
-        uint16_t bits;
-        memcpy(&bits, &h, sizeof bits);
-        return bits;
-    }
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    if (type != R_16F) return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    double size = fabs((double)x);
+    int exponent = size < 0x1p-14 ? -14 : ilogb(size);
+    double steps = nearbyint(ldexp(size, 10 - exponent)); /* of 2^(exponent − 10) */
+    return (uint16_t)((bits >> 31 << 15) | (uint32_t)((exponent + 14) * 1024 + (int)steps));
 }
 
 static void run(void *ctx) {

@@ -360,12 +360,25 @@ static void test_many_tiles(void **state) {
         ls_gemm_form form;
         size_t m, n, k;
         int slices;
-        bool accumulate;
+        bool accumulate, has_bias;
+        ls_dtype c_dtype;
     } cases[] = {
-        {LS_GEMM_NT, 2000, 3000, 256, 1, false}, {LS_GEMM_NT, 2560, 4096, 72, 1, true},
-        {LS_GEMM_NN, 2048, 3200, 640, 2, false}, {LS_GEMM_NN, 1920, 2400, 800, 2, false},
-        {LS_GEMM_NN, 4096, 1600, 320, 5, false}, {LS_GEMM_TN, 1536, 768, 4096, 8, false},
-        {LS_GEMM_TN, 768, 768, 8000, 8, false},  {LS_GEMM_TN, 2304, 3000, 1024, 1, true},
+        /* a tile of 192 goes out while the next is multiplied */
+        {LS_GEMM_NT, 5120, 1160, 768, 1, false, true, LS_BF16},
+        {LS_GEMM_NN, 5128, 1152, 400, 1, false, false, LS_BF16},
+        {LS_GEMM_NT, 5120, 1152, 768, 1, false, true, LS_F32},
+        {LS_GEMM_NN, 5120, 1160, 800, 2, false, true, LS_BF16},
+        {LS_GEMM_NN, 5128, 1152, 1024, 2, false, false, LS_BF16},
+        {LS_GEMM_NT, 5120, 1152, 1024, 2, false, false, LS_F32},
+        {LS_GEMM_TN, 5120, 1152, 1024, 2, false, false, LS_F32},
+        {LS_GEMM_NT, 2000, 3000, 256, 1, false, false, LS_F32},
+        {LS_GEMM_NT, 2560, 4096, 72, 1, true, false, LS_F32},
+        {LS_GEMM_NN, 2048, 3200, 640, 2, false, false, LS_F32},
+        {LS_GEMM_NN, 1920, 2400, 800, 2, false, false, LS_F32},
+        {LS_GEMM_NN, 4096, 1600, 320, 5, false, false, LS_F32},
+        {LS_GEMM_TN, 1536, 768, 4096, 8, false, false, LS_F32},
+        {LS_GEMM_TN, 768, 768, 8000, 8, false, false, LS_F32},
+        {LS_GEMM_TN, 2304, 3000, 1024, 1, true, false, LS_F32},
     };
     if (!cuda || !ls_cuda_has_wgmma(cuda)) skip();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -374,32 +387,37 @@ static void test_many_tiles(void **state) {
             int slices = cases[i].slices;
             for (int s = 0; s <= slices; s++) bounds[s] = (size_t)s * (k / (size_t)slices);
             bounds[slices] = k;
-            float *a = floats(m * k, 0), *b = floats(n * k, 0), *c = floats(m * n, 0), *made[2];
+            float *a = floats(m * k, 0), *b = floats(n * k, 0), *c = floats(m * n, 0), *bias = floats(n, 0), *made[2];
+            size_t bytes = m * n * ls_dtype_bytes(cases[i].c_dtype);
             uint16_t *a16 = halves(a, m * k, false), *b16 = halves(b, n * k, false);
             for (int odd = 0; odd < 2; odd++) {
-                void *bases[3];
+                void *bases[4];
                 ls_gemm g = {.form = cases[i].form, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k};
                 g.a = on_cuda(a16, m * k, 2, (size_t)odd, &bases[0]);
                 g.b = on_cuda(b16, n * k, 2, (size_t)odd, &bases[1]);
                 g.c = on_cuda(c, m * n, 4, 0, &bases[2]);
+                g.c_dtype = cases[i].c_dtype;
+                g.bias = on_cuda(bias, n, 4, (size_t)odd, &bases[3]);
+                if (!cases[i].has_bias) g.bias = NULL;
                 g.lda = g.form == LS_GEMM_TN ? m : k;
                 g.ldb = g.form == LS_GEMM_NT ? k : n;
                 g.ldc = n;
                 g.slices = slices;
                 g.bounds = slices > 1 ? bounds : NULL;
                 g.accumulate = cases[i].accumulate;
-                made[odd] = room(m * n * 4);
+                made[odd] = room(bytes);
                 assert_int_equal(ls_device_compute_otherwise(cuda, otherwise), LS_OK);
                 if (cuda->ops->gemm(cuda, &g) != LS_OK) fail_msg("%s", ls_status_message());
-                assert_int_equal(ls_device_copy_out(cuda, made[odd], g.c, m * n * 4), LS_OK);
-                for (int j = 0; j < 3; j++) ls_device_free(cuda, bases[j]);
+                assert_int_equal(ls_device_copy_out(cuda, made[odd], g.c, bytes), LS_OK);
+                for (int j = 0; j < 4; j++) ls_device_free(cuda, bases[j]);
             }
-            if (memcmp(made[0], made[1], m * n * 4) != 0) fail_msg("case %zu, %d", i, otherwise);
+            if (memcmp(made[0], made[1], bytes) != 0) fail_msg("case %zu, %d", i, otherwise);
             free(made[0]);
             free(made[1]);
             free(a);
             free(b);
             free(c);
+            free(bias);
             free(a16);
             free(b16);
         }

@@ -16,7 +16,7 @@ typedef struct head {
     uint64_t count;
 } head;
 
-_Static_assert(sizeof(ls_cuda_product_key) == 7 * 8 + 12 * 4 && sizeof(head) == MAGIC_BYTES + 8 &&
+_Static_assert(sizeof(ls_cuda_product_key) == 9 * 8 + 12 * 4 && sizeof(head) == MAGIC_BYTES + 8 &&
                    sizeof(ls_cuda_choice) == sizeof(ls_cuda_product_key) + 4 * 4 + sizeof(ls_lt_algorithm),
                "no gaps: they are written and compared as bytes");
 
@@ -66,7 +66,7 @@ void ls_cuda_choices_read(ls_cuda_choices *choices, const char *path) {
     if (!ls_file_exists(path)) return;
     const ls_cuda_choice *list =
         ls_file_read(path, FILE_BYTES_MAX, &data, &bytes) == LS_OK ? content_of(data, bytes, &count) : NULL;
-    if (!list) ls_log_warn("%s, which says what products go by cuBLASLt, is damaged; it is made anew", path);
+    if (!list) ls_log_warn("%s, which says how products are made fastest, is damaged; it is made anew", path);
     for (size_t i = 0; list && i < count; i++)
         if (list[i].way < LS_CUDA_WAYS && !find(choices, &list[i].key)) (void)ls_cuda_choices_add(choices, &list[i]);
     free(data);

@@ -1,5 +1,5 @@
-/* choices.h: which products go by a library's algorithm instead of our own kernels, kept in a file, so that a shape is
- * tried out once on a machine.
+/* choices.h: which products go by a library's algorithm, or by other kernels of ours than an estimate says, kept in a
+ * file, so that a shape is tried out once on a machine.
  *
  *     magic     8 bytes
  *     count     8 bytes
@@ -16,6 +16,7 @@
 
 typedef enum ls_cuda_way {
     LS_CUDA_OWN,
+    LS_CUDA_OVER,            /* hgmma_over.cu */
     LS_CUDA_LIBRARY,         /* one product */
     LS_CUDA_LIBRARY_APART,   /* slices side by side, joined by a kernel of ours */
     LS_CUDA_LIBRARY_IN_TURN, /* two slices, the second added to the first */
@@ -25,6 +26,7 @@ typedef enum ls_cuda_way {
 /* All that may matter to the speed or the bits of an algorithm. Without gaps: compared as bytes. */
 typedef struct ls_cuda_product_key {
     uint64_t m, n, k, lda, ldb, ldc, ldadded;
+    uint64_t period, first; /* first: k of the first slice, of several */
     uint32_t form, dtype, c_dtype, slices, siblings, has_bias;
     uint32_t align_a, align_b, align_c, align_added;
     uint32_t is_in_place; /* what is added is C */
@@ -34,7 +36,7 @@ typedef struct ls_cuda_product_key {
 typedef struct ls_cuda_choice {
     ls_cuda_product_key key;
     uint32_t way; /* of ls_cuda_way */
-    float own_us, library_us;
+    float own_us, best_us;
     uint32_t unused;
     ls_lt_algorithm algorithm;
 } ls_cuda_choice;

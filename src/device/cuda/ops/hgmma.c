@@ -2,9 +2,6 @@
  * apart, and whether the last tiles are cut, by an estimate of what ends first. */
 #include "device/cuda/ops/hgmma.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum {
     BM = LS_CUDA_HGMMA_M,
     BK = LS_CUDA_HGMMA_K,
@@ -135,7 +132,7 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
     p.blocks = p.units < processors ? p.units : processors;
     p.whole = p.units;
     if (p.units > INT32_MAX || p.tiles_n > INT32_MAX / LS_CUDA_HGMMA_BAND || p.steps > UINT32_MAX) return false;
-    if (tiles[tile].is_over && !goes_over(g, period, &p)) return false;
+    if (tiles[tile].is_over && (!goes_over(g, period, &p) || (are_apart && !are_alike))) return false;
     while (!are_apart && (1 << levels) < slices) levels++;
     if (tiles[tile].has_second && levels > 1) return false;
     p.far_levels = tiles[tile].has_second || tiles[tile].is_over ? 0 : levels;
@@ -181,18 +178,15 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
     return cost;
 }
 
-/* The way that ends first, without the tile `but`. False: there is none. */
-static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, int but, hgmma_plan *best) {
+/* The way that ends first, without the tile `but`; with tiles that go out over the next ones, or without. False: there
+ * is none. */
+static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, int but, bool over, hgmma_plan *best) {
     double least = -1;
     for (int way = 0; way < 4 * TILES; way++) {
-        int tile = TILES - 1 - way / 4;
+        int tile = way / 4;
         bool are_apart = way / 2 % 2, is_cut = way % 2;
         hgmma_plan plan;
-        const char *asked = getenv("LS_HGMMA_OVER");
-        if (tiles[tile].is_over && !asked) continue;
-        if (asked && strcmp(asked, "only") == 0 && !tiles[tile].is_over && best->steps && tiles[best->tile].is_over)
-            continue;
-        if (tile == but || (are_apart && slices_of(g) == 1)) continue;
+        if (tile == but || tiles[tile].is_over != over || (are_apart && slices_of(g) == 1)) continue;
         if (!plan_of(device, g, period, tile, are_apart, is_cut, &plan)) continue;
         double cost = cost_of(device, g, &plan);
         if (least >= 0 && cost >= least) continue;
@@ -271,12 +265,18 @@ static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
     return LS_OK;
 }
 
-ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, bool *is_done) {
+bool ls_cuda_hgmma_goes_over(ls_device *device, const ls_gemm *g) {
+    hgmma_plan plan;
+    return ls_cuda_hgmma_takes(device, g) && choose_plan(device, g, period_of(g), -1, true, &plan);
+}
+
+ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, bool over, bool *is_done) {
     size_t period = period_of(g);
     hgmma_plan plan = {0};
     *is_done = false;
-    if (!choose_plan(device, g, period, -1, &plan)) return LS_OK;
-    if (ls_cuda_computes_otherwise(device)) (void)choose_plan(device, g, period, plan.tile, &plan);
+    if (!choose_plan(device, g, period, -1, over, &plan)) return LS_OK;
+    if (ls_cuda_computes_otherwise(device) && !choose_plan(device, g, period, -1, true, &plan))
+        (void)choose_plan(device, g, period, plan.tile, false, &plan);
     *is_done = true;
     ls_cuda_hgmma args;
     LS_TRY(args_of(device, g, call, period, &plan, &args));

@@ -1,9 +1,12 @@
-/* library.c: products of the unit hgmma by cuBLASLt where that is faster than our own kernels and has their bits.
+/* library.c: products of the unit hgmma by cuBLASLt, or by hgmma_over.cu, where that is faster than the kernels that
+ * hgmma.c would choose, and has their bits.
  *
- * When a large product comes for the second time, both are tried out with made-up numbers in memory that is given back
- * at once: our own kernels make C; each algorithm that the library guesses makes it too, and is out unless every byte
- * of it is the same; of those left the fastest is taken if it is faster by GAIN. What was found is kept in a file
- * (choices.h). Where there is no room for such a trial, our own kernels it is, for this run. */
+ * When a large product comes for the second time, all are tried out with made-up numbers in memory that is given back
+ * at once: the chosen kernels make C; those of hgmma_over.cu and each algorithm that the library guesses make it too,
+ * and are out unless every byte of it is the same; of those left the fastest is taken if it is faster by GAIN. What was
+ * found is kept in a file
+ * (choices.h). Where there is no room for such a trial, or trials took TRIALS_S, our own kernels it is, for this run.
+ */
 #include "device/cuda/ops/library.h"
 
 #include <stdio.h>
@@ -16,9 +19,10 @@
 #include "device/cuda/args/compare.h"
 #include "device/cuda/choices.h"
 #include "device/cuda/modules.h"
+#include "device/cuda/ops/hgmma.h"
 
 enum {
-    GUESSES = 8, /* of each way */
+    GUESSES = 6, /* of each way */
     ROUNDS = 3,
     REPEATS_MAX = 16,
     ALIGN_MAX = 256,
@@ -32,6 +36,10 @@ enum {
 /* A trial takes so long for each algorithm and round at least. */
 #define ROUND_S 0.002
 #define GAIN 1.02
+/* Who takes so much longer than the best in the first round is out. */
+#define HOPELESS 1.1
+/* After so long no product is tried out any more in a run. */
+#define TRIALS_S 15.0
 /* Smaller products are not worth a trial. */
 #define FLOPS_MIN 1e10
 
@@ -44,9 +52,11 @@ typedef struct known {
 
 struct ls_cuda_library {
     ls_cublaslt *lt;              /* NULL: our own kernels alone */
+    bool is_off;                  /* LS_PRODUCT_TRIALS=no: as estimated */
     bool takes_small, takes_slow; /* LS_CUBLASLT=any, always: for tests */
     char path[1024];              /* of the file of choices, or "" */
     ls_cuda_choices kept;
+    double spent_s; /* on trials */
     known *list;
     size_t count, capacity;
 };
@@ -61,7 +71,7 @@ static void find_file(ls_device *device, size_t version, ls_cuda_library *librar
     const size_t numbers[] = {version, (size_t)driver, ls_cuda_processors(device), sizeof(ls_cuda_choice),
                               library->takes_slow};
     const ls_hash128 parts[] = {ls_hash_bytes(model, strlen(model)), ls_hash_bytes(numbers, sizeof numbers),
-                                ls_cuda_family_hash("hgmma")};
+                                ls_cuda_family_hash("hgmma"), ls_cuda_family_hash("hgmma_over")};
     ls_hash_text(ls_hash_combine(parts, sizeof parts / sizeof *parts), name);
     (void)snprintf(library->path, sizeof library->path, "%s/products-%s", folder, name);
 }
@@ -72,15 +82,16 @@ static ls_cuda_library *library_of(ls_device *device) {
     ls_cuda_library *library = calloc(1, sizeof *library);
     if (!library) return NULL;
     *slot = library;
-    const char *asked = getenv("LS_CUBLASLT");
-    size_t version;
-    if (asked && strcmp(asked, "no") == 0) return library;
+    const char *asked = getenv("LS_CUBLASLT"), *trials = getenv("LS_PRODUCT_TRIALS");
+    library->is_off = trials && strcmp(trials, "no") == 0;
+    if (library->is_off) return library;
+    size_t version = 0;
     library->takes_slow = asked && strcmp(asked, "always") == 0;
     library->takes_small = library->takes_slow || (asked && strcmp(asked, "any") == 0);
-    if (ls_cublaslt_version(&version) != LS_OK || ls_cublaslt_open(&library->lt) != LS_OK) {
+    bool is_off = asked && strcmp(asked, "no") == 0;
+    if (!is_off && (ls_cublaslt_version(&version) != LS_OK || ls_cublaslt_open(&library->lt) != LS_OK))
         ls_log_debug("products by our own kernels: %s", ls_status_message());
-        return library;
-    }
+    if (!library->lt) version = 0;
     find_file(device, version, library);
     if (*library->path) ls_cuda_choices_read(&library->kept, library->path);
     return library;
@@ -133,6 +144,8 @@ static ls_cuda_product_key key_of(ls_device *device, const ls_gemm *g) {
         .ldb = g->ldb,
         .ldc = g->ldc,
         .ldadded = g->siblings ? g->ldsibling : 0,
+        .period = g->period,
+        .first = g->slices > 1 ? g->bounds[1] : 0,
         .form = (uint32_t)g->form,
         .dtype = (uint32_t)g->dtype,
         .c_dtype = (uint32_t)g->c_dtype,
@@ -158,7 +171,7 @@ static bool shape_of(const ls_gemm *g, const ls_cuda_product_key *key, ls_cuda_w
     int slices = slices_of(g);
     bool is_apart = way == LS_CUDA_LIBRARY_APART;
     size_t k = slices > 1 ? g->bounds[1] : g->k;
-    if ((way == LS_CUDA_LIBRARY) != (slices == 1) || (is_apart && !key->has_scratch) ||
+    if (!is_plain(g) || (way == LS_CUDA_LIBRARY) != (slices == 1) || (is_apart && !key->has_scratch) ||
         (way == LS_CUDA_LIBRARY_IN_TURN && (slices != 2 || g->c_dtype != LS_F32 || g->siblings || g->bias)))
         return false;
     *out = (ls_lt_shape){
@@ -299,8 +312,8 @@ static ls_status begin_c(const trial *t, const ls_cuda_product_key *key, size_t 
 }
 
 static ls_status run_once(const trial *t, const contender *x, const ls_gemm *g, const ls_cuda_gemm *args) {
-    return x->way == LS_CUDA_OWN ? t->own(t->device, g)
-                                 : run_library(t->device, g, args, x->way, x->product, &x->algorithm);
+    return x->way <= LS_CUDA_OVER ? t->own(t->device, g, x->way == LS_CUDA_OVER)
+                                  : run_library(t->device, g, args, x->way, x->product, &x->algorithm);
 }
 
 static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda_product_key *key, const ls_gemm *g,
@@ -334,27 +347,38 @@ static ls_status time_all(const trial *t, contender *list, int count, const ls_g
     double once;
     LS_TRY(time_once(t, &list[0], g, args, 1, &once));
     int repeats = once > 0 && ROUND_S / once < REPEATS_MAX ? (int)(ROUND_S / once) + 1 : REPEATS_MAX;
+    double best = 0;
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < count; i++) {
             double seconds;
+            if (round && i && list[i].seconds > best * HOPELESS) continue;
             LS_TRY(time_once(t, &list[i], g, args, repeats, &seconds));
             if (round == 0 || seconds < list[i].seconds) list[i].seconds = seconds;
+            if (best == 0 || seconds < best) best = seconds;
         }
     return LS_OK;
 }
 
-/* Our own kernels, then all algorithms with their bytes. */
-static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key, ls_cublaslt *lt,
-                                 const ls_gemm *moved, const ls_cuda_gemm *args, ls_lt_product **products,
-                                 contender *list, int *count) {
+/* Our own kernels, then all ways with their bytes. */
+static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key,
+                                 const ls_cuda_library *library, const ls_gemm *moved, const ls_cuda_gemm *args,
+                                 ls_lt_product **products, contender *list, int *count) {
+    bool is_equal;
     list[(*count)++] = (contender){.way = LS_CUDA_OWN};
+    if (!library->takes_slow && ls_cuda_hgmma_goes_over(t->device, moved)) {
+        contender x = {.way = LS_CUDA_OVER};
+        LS_TRY(has_our_bytes(t, &x, key, moved, args, &is_equal));
+        if (is_equal) list[(*count)++] = x;
+        if (!is_equal) ls_log_warn("hgmma_over.cu has other bits than hgmma.cu: it is not used");
+    }
+    if (!library->lt) return LS_OK;
     for (ls_cuda_way way = LS_CUDA_LIBRARY; way < LS_CUDA_WAYS; way++) {
         ls_lt_shape shape;
         ls_lt_algorithm guesses[GUESSES];
-        if (!shape_of(g, key, way, &shape) || ls_lt_product_open(lt, &shape, &products[way]) != LS_OK) continue;
+        if (!shape_of(g, key, way, &shape) || ls_lt_product_open(library->lt, &shape, &products[way]) != LS_OK)
+            continue;
         int found = ls_lt_product_guess(products[way], guesses, GUESSES), equal = 0;
         for (int i = 0; i < found; i++) {
-            bool is_equal;
             contender x = {.way = way, .product = products[way], .algorithm = guesses[i]};
             LS_TRY(has_our_bytes(t, &x, key, moved, args, &is_equal));
             if (is_equal) list[(*count)++] = x;
@@ -364,6 +388,16 @@ static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda
                      g->k, (int)way, found, equal);
     }
     return LS_OK;
+}
+
+static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
+    static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
+    ls_log_debug(
+        "a product %s of %zu × %zu × %zu, %d slices%s, in µs by hgmma %.1f, over %.1f, cuBLASLt %.1f, apart %.1f, "
+        "in turn %.1f",
+        forms[g->form], g->m, g->n, g->k, slices_of(g), g->bias ? ", bias" : "", 1e6 * least[LS_CUDA_OWN],
+        1e6 * least[LS_CUDA_OVER], 1e6 * least[LS_CUDA_LIBRARY], 1e6 * least[LS_CUDA_LIBRARY_APART],
+        1e6 * least[LS_CUDA_LIBRARY_IN_TURN]);
 }
 
 static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *key, const ls_cuda_library *library,
@@ -376,15 +410,20 @@ static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *
     LS_TRY(make_numbers(t));
     LS_TRY(begin_c(t, key, t->own_c));
     move_call(t, g, key, t->own_c, &t->g, &t->args);
-    LS_TRY(t->own(t->device, &t->g));
+    LS_TRY(t->own(t->device, &t->g, false));
     move_call(t, g, key, t->c, &moved, &args);
-    ls_status status = find_contenders(t, g, key, library->lt, &moved, &args, products, list, &count);
+    ls_status status = find_contenders(t, g, key, library, &moved, &args, products, list, &count);
     if (status == LS_OK && count > 1 && !library->takes_slow) status = time_all(t, list, count, &moved, &args);
-    for (int i = 1; status == LS_OK && i < count; i++)
-        if (!best || list[i].seconds < list[best].seconds) best = i;
+    double least[LS_CUDA_WAYS] = {0};
+    for (int i = 0; status == LS_OK && i < count; i++) {
+        if (i && (!best || list[i].seconds < list[best].seconds)) best = i;
+        double *at = &least[list[i].way];
+        if (*at == 0 || list[i].seconds < *at) *at = list[i].seconds;
+    }
+    tell(g, least);
     if (status == LS_OK && best) {
         out->own_us = (float)(1e6 * list[0].seconds);
-        out->library_us = (float)(1e6 * list[best].seconds);
+        out->best_us = (float)(1e6 * list[best].seconds);
         if (library->takes_slow || list[best].seconds * GAIN < list[0].seconds) {
             out->way = list[best].way;
             out->algorithm = list[best].algorithm;
@@ -410,11 +449,6 @@ static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
     status = compete(&t, g, key, library, out);
     device->calls->free(device, memory);
     *is_tried = status == LS_OK;
-    static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
-    if (status == LS_OK)
-        ls_log_debug("a product %s of %zu × %zu × %zu, %d slices: %.1f µs by our own kernels, %.1f by cuBLASLt: %s",
-                     forms[g->form], g->m, g->n, g->k, slices_of(g), (double)out->own_us, (double)out->library_us,
-                     out->way == LS_CUDA_OWN ? "ours" : "cuBLASLt's");
     return status;
 }
 
@@ -431,7 +465,7 @@ static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k) {
     ls_lt_shape shape;
     ls_cuda_way way = (ls_cuda_way)k->choice.way;
     k->is_chosen = true;
-    if (way == LS_CUDA_OWN) return;
+    if (way == LS_CUDA_OWN || way == LS_CUDA_OVER) return;
     if (shape_of(g, &k->choice.key, way, &shape) && ls_lt_product_open(library->lt, &shape, &k->product) == LS_OK &&
         ls_lt_product_takes(k->product, &k->choice.algorithm))
         return;
@@ -459,8 +493,11 @@ static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_
 
 static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_gemm *g, const ls_cuda_gemm *args,
                         ls_cuda_own own, known *k) {
-    bool is_tried;
-    LS_TRY(try_out(device, g, args, &k->choice.key, library, own, &k->choice, &is_tried));
+    bool is_tried = false;
+    double begin = ls_clock_seconds();
+    if (library->spent_s < TRIALS_S)
+        LS_TRY(try_out(device, g, args, &k->choice.key, library, own, &k->choice, &is_tried));
+    library->spent_s += ls_clock_seconds() - begin;
     if (is_tried) {
         LS_TRY(ls_cuda_choices_add(&library->kept, &k->choice));
         if (*library->path) ls_cuda_choices_write(&library->kept, library->path);
@@ -472,9 +509,12 @@ static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_ge
 ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_own own,
                               bool *is_done) {
     *is_done = false;
-    if (ls_cuda_computes_otherwise(device) || device->queue != LS_QUEUE_COMPUTE || !is_plain(g)) return LS_OK;
+    if (ls_cuda_computes_otherwise(device) || device->queue != LS_QUEUE_COMPUTE) return LS_OK;
+    bool can_over = ls_cuda_hgmma_goes_over(device, g);
+    if (!can_over && !is_plain(g)) return LS_OK;
     ls_cuda_library *library = library_of(device);
-    if (!library || !library->lt || (!is_large(g) && !library->takes_small)) return LS_OK;
+    if (!library || library->is_off || (!is_large(g) && !library->takes_small) || (!can_over && !library->lt))
+        return LS_OK;
     ls_cuda_product_key key = key_of(device, g);
     known *k = find_known(library, &key);
     if (!k) {
@@ -483,7 +523,8 @@ ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda
     } else if (!k->is_chosen) {
         LS_TRY(choose(device, library, g, args, own, k));
     }
-    if (!k->product) return LS_OK;
-    *is_done = true;
+    *is_done = k->product || (k->is_chosen && k->choice.way == LS_CUDA_OVER && can_over);
+    if (!*is_done) return LS_OK;
+    if (!k->product) return own(device, g, true);
     return run_library(device, g, args, (ls_cuda_way)k->choice.way, k->product, &k->choice.algorithm);
 }

@@ -1,14 +1,16 @@
-/* library.h: products of the unit hgmma by cuBLASLt, for gemm.c. */
+/* library.h: products of the unit hgmma by what a trial found to be the fastest, for gemm.c: our own kernels, those of
+ * hgmma_over.cu, or cuBLASLt. */
 #ifndef LS_DEVICE_CUDA_OPS_LIBRARY_H
 #define LS_DEVICE_CUDA_OPS_LIBRARY_H
 
 #include "device/cuda/ops/gemm.h"
 
-/* How our own kernels make a product. */
-typedef ls_status (*ls_cuda_own)(ls_device *device, const ls_gemm *g);
+/* How our own kernels make a product; `over`: those of hgmma_over.cu. */
+typedef ls_status (*ls_cuda_own)(ls_device *device, const ls_gemm *g, bool over);
 
-/* `args` is the call as our kernels take it. *is_done false: it is for our own kernels, since they are faster, or
- * the library is not here or must not be used (LS_CUBLASLT=no, audits). */
+/* `args` is the call as our kernels take it. *is_done false: it is for our own kernels as they choose their way,
+ * which is the fastest, or nothing was tried (small products, audits, LS_PRODUCT_TRIALS=no). LS_CUBLASLT=no: without
+ * the library. */
 ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_own own,
                               bool *is_done);
 
