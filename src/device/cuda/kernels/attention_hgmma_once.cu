@@ -184,6 +184,7 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
             if (j < first + w) { /* queries before all of its keys */
                 products_wait<0>();
                 if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
+                barrier_wait(&s.ds_empty[to.at], to.turn ^ 1); /* or it would be counted for the turn before */
                 if (lane == 0) barrier_arrive(&s.ds_full[to.at]);
                 continue;
             }
