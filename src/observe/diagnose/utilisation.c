@@ -69,8 +69,13 @@ static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u,
     return out;
 }
 
-/* Adds to `ms` what the step of one worker went to. `in_line`: the longest that another stood in line; bytes that one
- * has to send or add up meanwhile are under way for want of a core, not of a faster link. */
+static bool has_link(const ls_run_log *run) {
+    const char *link = ls_run_log_option_get(run, "slow-link");
+    return link && *link;
+}
+
+/* Adds to `ms` what the step of one worker went to. `in_line`: the longest that another stood in line; without a link
+ * between them, bytes that it has to send or add up meanwhile are under way for want of a core. */
 static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest,
                        double in_line, double *ms) {
     const ls_run_log *run = c->run;
@@ -108,7 +113,7 @@ static bool measure_steps(const ls_case *c, ls_utilisation *out) {
         for (int w = 0; w < workers; w++) {
             worker_step one = read_worker(run, u, w);
             double in_line = 0;
-            for (int other = 0; other < workers; other++) {
+            for (int other = 0; other < workers && !has_link(run); other++) {
                 double queued = told(ls_run_log_times(run, u, LS_USAGE_QUEUED)[other]);
                 if (other != w && queued > in_line) in_line = queued;
             }
