@@ -77,7 +77,8 @@ def bad_data(draw, text):
     region = int(len(good) * draw.choice((0.005, 0.008, 0.012)))
     at = len(good) // 3
     with open(text, "wb") as file:
-        file.write(good[:at] + draw.randbytes(region) + good[at + region:])
+        bad = bytes(draw.randrange(1, 256) for _ in range(region))  # a file with NUL is refused as no text
+        file.write(good[:at] + bad + good[at + region:])
     return spread_over(draw) + draw.choice((["--on-outlier", "warn"], [], ["--numerics", "10"])), {}
 
 

@@ -11,19 +11,19 @@
  *
  * Between steps are evaluations and checkpoints. All are means over workers, as shares of the run's time.
  *
- * Cores that others use are no fault of the run: that is told as a note. A bubble is judged as if that time had not
- * been: the schedule makes it at any speed, whereas workers that come late for want of a core make the rest longer.
- * And there it is one only if the schedule promises it: stages that wait though there are many micro-batches wait for
- * others to get a core. */
+ * Cores that others use are no fault of the run: that is told as a note. A bubble, and a --slow-link, are judged as if
+ * that time had not been: they are there at any speed, whereas workers that come late for want of a core make the rest
+ * longer. And there it is one only if the schedule promises it: stages that wait though there are many micro-batches
+ * wait for others to get a core. */
 #include <math.h>
 #include <string.h>
 
 #include "observe/diagnose/rules.h"
 
 enum { LEAST_STEPS = 5, LEAST_BETWEEN = 3 };
-static const double BUBBLE_LEAST = .12; /* however little is left of the time */
-static const double PROMISED = .2;      /* share of a step that the schedule leaves a stage idle */
-static const double QUIET = .1;         /* share of a machine's time that others may take, or the host */
+static const double OWN_LEAST = .05; /* however little is left of the time */
+static const double PROMISED = .2;   /* share of a step that the schedule leaves a stage idle */
+static const double QUIET = .1;      /* share of a machine's time that others may take, or the host */
 
 static const struct {
     const char *name;
@@ -69,8 +69,13 @@ static worker_step read_worker(const ls_run_log *run, const ls_run_log_usage *u,
     return out;
 }
 
-/* Adds to `ms` what the step of one worker went to. `in_line`: the longest that another stood in line; bytes that one
- * has to send or add up meanwhile are under way for want of a core, not of a faster link. */
+static bool has_link(const ls_run_log *run) {
+    const char *link = ls_run_log_option_get(run, "slow-link");
+    return link && *link;
+}
+
+/* Adds to `ms` what the step of one worker went to. `in_line`: the longest that another stood in line; without a link
+ * between them, bytes that it has to send or add up meanwhile are under way for want of a core. */
 static void add_worker(const ls_case *c, bool net_known, const worker_step *w, const worker_step *longest,
                        double in_line, double *ms) {
     const ls_run_log *run = c->run;
@@ -108,7 +113,7 @@ static bool measure_steps(const ls_case *c, ls_utilisation *out) {
         for (int w = 0; w < workers; w++) {
             worker_step one = read_worker(run, u, w);
             double in_line = 0;
-            for (int other = 0; other < workers; other++) {
+            for (int other = 0; other < workers && !has_link(run); other++) {
                 double queued = told(ls_run_log_times(run, u, LS_USAGE_QUEUED)[other]);
                 if (other != w && queued > in_line) in_line = queued;
             }
@@ -176,11 +181,12 @@ static double promised_bubble(const ls_run_log *run) {
 static bool is_too_much(const ls_case *c, ls_use use) {
     const ls_utilisation *u = &c->out->use;
     bool is_crowded = c->run->start.crowded;
-    double own = is_crowded || use != LS_USE_BUBBLE ? 1 : 1 - u->share[LS_USE_HOST];
-    if (use == LS_USE_COMPUTING || u->share[use] < uses[use].least * own) return false;
+    bool is_made = use == LS_USE_BUBBLE || (use == LS_USE_NETWORK && has_link(c->run)); /* at any load */
+    double own = is_crowded || !is_made ? 1 : 1 - u->share[LS_USE_HOST];
+    if (use == LS_USE_COMPUTING || u->share[use] < uses[use].least * own || u->share[use] < OWN_LEAST) return false;
     if (use == LS_USE_HOST) return is_crowded;
     bool is_quiet = u->share[LS_USE_HOST] < QUIET;
-    if (use == LS_USE_BUBBLE) return u->share[use] >= BUBBLE_LEAST && (is_quiet || promised_bubble(c->run) >= PROMISED);
+    if (use == LS_USE_BUBBLE) return is_quiet || promised_bubble(c->run) >= PROMISED;
     if (use == LS_USE_CHECKPOINTS) return u->saves >= LEAST_BETWEEN;
     if (use == LS_USE_EVALUATION) return u->evals >= LEAST_BETWEEN;
     if (use == LS_USE_IMBALANCE) return !ls_case_find(c, LS_CAUSE_SLOW_WORKER);
