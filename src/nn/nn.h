@@ -148,6 +148,11 @@ typedef struct ls_nn {
     int64_t *act_elems;  /* host: how many of them */
     ls_dropout dropout;
     ls_scratch scratch;
+    /* What a transformer block does for the one that runs behind it with the same scratch; who runs them says so. */
+    struct ls_block *next; /* forward: the norm that it begins with comes with the last sum of this one; NULL: no */
+    bool has_norm;         /* that is in scratch.norm */
+    bool hands_down;       /* backward: the gradient that it begins with is left rounded in scratch.branch … */
+    bool has_rounded;      /* … and is there */
 } ls_nn;
 
 /* Slices first … first + count − 1 of S are this worker's. */

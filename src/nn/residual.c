@@ -128,11 +128,15 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_h
     bool whole = both && ls_nn_norm_is_whole(nn);
     ls_nn_norm_more more = {.add = true, .y = both ? nn->scratch.norm : NULL, .b = half->norm_b, .params = whole};
     if (half->start) more.branch = before->branch, more.sum = nn->scratch.middle;
-    if (before && ls_policy_is_16(&nn->policy) && nn->dropout.p == 0) {
+    bool rounds = ls_policy_is_16(&nn->policy) && nn->dropout.p == 0;
+    if (before && rounds) {
         more.copy = both ? nn->scratch.branch : before->kept->branch;
         more.bias = whole ? before->out_b : NULL;
         before->is_rounded = true;
         before->has_bias = whole;
+    } else if (rounds && both && nn->hands_down) {
+        more.copy = nn->scratch.branch;
+        nn->has_rounded = true;
     }
     LS_TRY(ls_nn_norm_backward(nn, d, g.dnorm, half->stats, half->start ? half->start : x, half->norm_w, &more));
     if (!both) return LS_OK;

@@ -166,15 +166,30 @@ static ls_status remake_middle(const ls_nn *nn, const ls_half *attention, const 
     return ls_nn_residual(nn, nn->scratch.middle, x, attention->branch, nn->policy.act, attention->place);
 }
 
+/* The norm in front of attention: the block before this may have made it. */
+static ls_status first_norm(ls_nn *nn, const ls_half *attention, const float *x, const void **norm) {
+    if (!nn->has_norm) return ls_half_norm(nn, attention, x, norm);
+    nn->has_norm = false;
+    return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
+}
+
+/* y = middle + what the MLP gave; and the first norm of the next block, where it runs with this one's scratch. */
+static ls_status last_sum(ls_nn *nn, const ls_half *mlp, const float *middle, float *y) {
+    if (!nn->next || nn->dropout.p > 0) return ls_nn_residual(nn, y, middle, mlp->branch, nn->policy.act, mlp->place);
+    ls_half next = ls_attention_half(nn->next, nn);
+    nn->has_norm = true;
+    return ls_nn_sum_norm(nn, nn->scratch.norm, next.stats, middle, mlp->branch, y, next.norm_w, next.norm_b);
+}
+
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     float *middle = middle_of(block, nn);
     const void *norm;
-    LS_TRY(ls_half_norm(nn, &attention, x, &norm));
+    LS_TRY(first_norm(nn, &attention, x, &norm));
     LS_TRY(ls_half_branch(block, nn, &attention, norm));
     LS_TRY(ls_half_sum_norm(nn, &mlp, &attention, x, middle, &norm));
     LS_TRY(ls_half_branch(block, nn, &mlp, norm));
-    return ls_nn_residual(nn, y, middle, mlp.branch, nn->policy.act, mlp.place);
+    return last_sum(nn, &mlp, middle, y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
@@ -199,6 +214,8 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
 
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
+    mlp.is_rounded = nn->has_rounded;
+    nn->has_rounded = false;
     if (phase == LS_BACKWARD_BOTH && ls_nn_norm_is_whole(nn) && nn->dropout.p == 0)
         mlp.start = x;
     else

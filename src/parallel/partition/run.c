@@ -183,6 +183,24 @@ static ls_status made_stream(const job *j, const float *y, size_t elems) {
     return ls_partition_add_result(j->partition, LS_RESULTS_MAX - 1, y, elems * sizeof(float));
 }
 
+/* Whether blocks a and b, which run one after the other, are transformer blocks that share their scratch, and nobody
+ * changes what is between them: then one may do for the other what it has at hand (ls_nn). */
+static bool are_close(const ls_partition *partition, int a, int b) {
+    const ls_block *blocks = partition->model->blocks;
+    const ls_scratch *scratch = partition->scratch;
+    return blocks[a].kind == &ls_block_transformer && blocks[b].kind == &ls_block_transformer && !ls_fault_spoil &&
+           scratch[a].norm == scratch[b].norm && scratch[a].branch == scratch[b].branch;
+}
+
+/* The block behind b, with its memory, if b may make its first norm: its weights are here. */
+static ls_block *next_of(const job *j, int b, int end) {
+    ls_partition *partition = j->partition;
+    if (b + 1 >= end || partition->setup.layout.zero == 3 || !are_close(partition, b, b + 1)) return NULL;
+    ls_block *next = &partition->model->blocks[b + 1];
+    next->saved = j->slot->saved[b + 1 - j->chunk->first];
+    return next;
+}
+
 /* The head waits for its backward action, where loss and gradient are made at once. */
 static ls_status forward(job *j) {
     ls_partition *partition = j->partition;
@@ -203,6 +221,7 @@ static ls_status forward(job *j) {
         LS_TRY(ls_partition_enter_block(partition, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
         if (is_empty(j)) continue;
         at_block(j, b, false, true);
+        partition->nn.next = next_of(j, b, end);
         LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[i], y));
         ls_fault_at(partition->device, LS_FAULT_FORWARD, NULL, b, y, elems_after(partition, b), sizeof *y);
         LS_TRY(made_stream(j, y, elems_after(partition, b)));
@@ -250,6 +269,7 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
         at_block(j, b, true, phase != LS_BACKWARD_WEIGHTS);
         if (partition->kept_parts != LS_SAVE_ALL && block->kind->recompute)
             LS_TRY(block->kind->recompute(block, &partition->nn, x, LS_SAVE_ALL & ~partition->kept_parts));
+        partition->nn.hands_down = phase == LS_BACKWARD_BOTH && i > 0 && are_close(partition, b, b - 1);
         if (block->kind->backward) LS_TRY(block->kind->backward(block, &partition->nn, x, d, phase));
         if (phase != LS_BACKWARD_WEIGHTS) {
             ls_fault_at(partition->device, LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);

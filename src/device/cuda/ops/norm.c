@@ -5,10 +5,8 @@
 #include "device/cuda/ops/pack.h"
 #include "device/cuda/ops/token_sums.h"
 
-/* A third of a multiprocessor's shared memory; numbers that shared memory has in its banks. The chains of long rows are
- * long, too: more and smaller blocks hide them, from so many packs on. */
+/* A third of a multiprocessor's shared memory; numbers that shared memory has in its banks. */
 enum { WIDTH = 4, SHARED_OF_BLOCK = 72 << 10, BANKS = 32, SHARED_OF_KERNEL = 1024 };
-enum { SHARED_OF_LONG = 36 << 10, THREADS_OF_LONG = 128, LONG_FORWARD = 257, LONG_BACKWARD = 1024 };
 
 static ls_cuda_norm args_of(const ls_norm_call *call) {
     return (ls_cuda_norm){
@@ -52,8 +50,8 @@ static bool are_aligned(const ls_norm_call *c, bool backward) {
 }
 
 /* Threads that find equally many packs of a row, and half a warp for each row. */
-static unsigned threads_of(size_t packs, int together, size_t most) {
-    size_t turns = ls_cuda_divide_up(packs, most);
+static unsigned threads_of(size_t packs, int together) {
+    size_t turns = ls_cuda_divide_up(packs, LS_CUDA_NORM_THREADS);
     size_t threads = ls_cuda_divide_up(ls_cuda_divide_up(packs, turns ? turns : 1), 32) * 32;
     size_t least = ls_cuda_divide_up((size_t)(together ? together : 1) * 16, 32) * 32;
     return (unsigned)(threads > least ? threads : least);
@@ -70,17 +68,15 @@ static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_ca
     args.aligned = are_aligned(call, backward);
     size_t pitch = pitch_of(call->C), row = pitch * sizeof(float) * (backward ? 2 : 1);
     size_t most = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
-    bool is_long = call->C / WIDTH >= (backward ? LONG_BACKWARD : LONG_FORWARD);
     args.together = LS_CUDA_NORM_ROWS;
-    while (args.together > 1 && ((size_t)args.together * row > (is_long ? SHARED_OF_LONG : SHARED_OF_BLOCK) ||
+    while (args.together > 1 && ((size_t)args.together * row > SHARED_OF_BLOCK ||
                                  ls_cuda_divide_up(call->rows, (size_t)args.together) < ls_cuda_processors(device)))
         args.together /= 2;
     if (row > most) args.together = 0;
     args.pitch = args.together ? (int)pitch : 0;
     size_t blocks = ls_cuda_divide_up(call->rows, args.together ? (size_t)args.together : 1);
     return ls_cuda_launch(device, kernel, (ls_cuda_grid){blocks, 1, 1},
-                          threads_of(args.aligned ? call->C / WIDTH : call->C, args.together,
-                                     is_long ? THREADS_OF_LONG : LS_CUDA_NORM_THREADS),
+                          threads_of(args.aligned ? call->C / WIDTH : call->C, args.together),
                           (size_t)args.together * row, &args);
 }
 
