@@ -218,7 +218,7 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
     snprintf(name, sizeof name, "%s_norm_forward_sum/%s", kind, end);
     LS_TRY(row(b, name, 2 * F + 2 * e, n, run_norm_forward, &call));
     if (!is_half) return LS_OK;
-    call.add = true, call.dx_copy = b->c;
+    call.add = true, call.dx_copy = b->c, call.branch = NULL;
     snprintf(name, sizeof name, "%s_norm_backward_copy/%s", kind, end);
     return row(b, name, 3 * F + 2 * e, n, run_norm_backward, &call);
 }

@@ -5,11 +5,9 @@
 #include "device/cuda/common/list.h"
 
 enum {
-    LS_CUDA_NORM_ROWS = 8,      /* of a block, at most */
-    LS_CUDA_NORM_THREADS = 256, /* of a block, at most */
-    /* The same where a block has a chain of tokens, and packs of four columns that a thread has then in long rows. */
-    LS_CUDA_NORM_CHAIN_THREADS = 512,
-    LS_CUDA_NORM_LONG_PACKS = 4,
+    LS_CUDA_NORM_ROWS = 8,            /* of a block, at most */
+    LS_CUDA_NORM_THREADS = 256,       /* of a block, at most */
+    LS_CUDA_NORM_CHAIN_THREADS = 512, /* the same where it has a chain of tokens, and a thread four columns */
 };
 
 /* As ls_norm_call. */

@@ -9,7 +9,7 @@
  * read again in each phase.
  *
  * Where gradients of parameters are wanted too and their chains are short, a block has the tokens of a chain, some rows
- * at a time, and the phases for each of them; a thread has the same columns in all, and their sums in registers. */
+ * at a time, and the phases for each of them; a thread has the same four columns in all, and their sums in registers. */
 #include "device/cuda/args/norm.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/pack.cuh"
@@ -292,15 +292,7 @@ template <bool RMS, class T> struct chain_packs {
     }
 };
 
-LS_DEVICE void bring_nearer(const ls_cuda_norm &a, size_t row, size_t c, size_t bytes) {
-    if (c % 32 == 0) prefetch(a.x + row * a.x_stride + c);
-    if (c % 64 == 0) prefetch((const char *)a.dy + (row * a.dy_stride + c) * bytes);
-    if (c % 64 == 0 && a.branch) prefetch((const char *)a.branch + (row * a.C + c) * bytes);
-    if (c % 32 == 0 && a.add) prefetch(a.dx + row * a.dx_stride + c);
-}
-
-/* A thread has PACKS packs of columns. */
-template <bool RMS, class T, int PACKS> LS_DEVICE void chain_rows(const ls_cuda_norm_chains &chains) {
+template <bool RMS, class T> LS_DEVICE void chain_rows(const ls_cuda_norm_chains &chains) {
     enum { W = 4, AT_ONCE = 2 };
     __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
     LS_SHARED(float, gs);
@@ -310,12 +302,18 @@ template <bool RMS, class T, int PACKS> LS_DEVICE void chain_rows(const ls_cuda_
     const size_t limit = sequence * chains.slices.T + token_of(chains.slices, slice + 1);
     size_t row = sequence * chains.slices.T + token_of(chains.slices, slice) + blockIdx.x % chains.most * chains.block;
     if (row >= limit) return;
-    const size_t end = limit - row < chains.block ? limit : row + chains.block;
+    const size_t end = limit - row < chains.block ? limit : row + chains.block, c = (size_t)threadIdx.x * W;
+    const bool has_columns = c < a.C;
     float *hs = gs + together * pitch;
-    token_sums sums[PACKS] = {};
+    token_sums sums = {};
     LS_NO_UNROLL for (size_t rows; row < end; row += rows) {
         rows = end - row < together ? end - row : together;
-        auto take = [&](token_sums &sum, size_t r, size_t c, const pack<W> &w, const chain_packs<RMS, T> &in) {
+        auto load = [&](size_t r) {
+            /* What the gradient is added to is needed later; until then it may come nearer. */
+            if (a.add && c % 32 == 0) prefetch(a.dx + (row + r) * a.dx_stride + c);
+            return chain_packs<RMS, T>(a, row + r, c);
+        };
+        auto take = [&](size_t r, const pack<W> &w, const chain_packs<RMS, T> &in) {
             const pack<W> dy = load_pack<W>((const T *)&in.dy);
             pack<W> x = in.x;
             factors<W> f;
@@ -323,62 +321,52 @@ template <bool RMS, class T, int PACKS> LS_DEVICE void chain_rows(const ls_cuda_
             LS_UNROLL for (int k = 0; k < W; k++) {
                 f.g.v[k] = dy.v[k] * w.v[k];
                 f.h.v[k] = (RMS ? x.v[k] : x.v[k] - in.mean) * in.rstd;
-                sum.w.v[k] = __fmaf_rn(dy.v[k], f.h.v[k], sum.w.v[k]);
-                if (!RMS) sum.b.v[k] = sum.b.v[k] + dy.v[k];
+                sums.w.v[k] = __fmaf_rn(dy.v[k], f.h.v[k], sums.w.v[k]);
+                if (!RMS) sums.b.v[k] = sums.b.v[k] + dy.v[k];
             }
             store_pack<W>(gs + r * pitch + c, f.g);
             store_pack<W>(hs + r * pitch + c, f.h);
         };
-        LS_UNROLL for (int p = 0; p < PACKS; p++) {
-            const size_t c = ((size_t)threadIdx.x + (size_t)p * blockDim.x) * W;
-            if (c >= a.C) break;
+        if (has_columns) {
             const pack<W> w = load_pack<W>(a.w + c);
             size_t r = 0;
             LS_NO_UNROLL for (; r + AT_ONCE <= rows; r += AT_ONCE) {
                 chain_packs<RMS, T> in[AT_ONCE];
-                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) in[k] = chain_packs<RMS, T>(a, row + r + k, c);
-                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) take(sums[p], r + k, c, w, in[k]);
+                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) in[k] = load(r + k);
+                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) take(r + k, w, in[k]);
             }
-            LS_NO_UNROLL for (; r < rows; r++) take(sums[p], r, c, w, chain_packs<RMS, T>(a, row + r, c));
-            /* The rows that come next, while this block waits for its sums. */
-            LS_NO_UNROLL for (r = row + rows; r < row + rows + together && r < end; r++)
-                bring_nearer(a, r, c, sizeof(T));
+            LS_NO_UNROLL for (; r < rows; r++) take(r, w, load(r));
         }
         __syncthreads();
         gradient_sums<RMS>(
             a.C, norm_block(row, rows),
             [&](size_t r, size_t i) { return factors<1>{{{gs[r * pitch + i]}}, {{hs[r * pitch + i]}}}; }, ts, means);
         __syncthreads();
-        LS_UNROLL for (int p = 0; p < PACKS; p++) {
-            const size_t c = ((size_t)threadIdx.x + (size_t)p * blockDim.x) * W;
-            if (c >= a.C) break;
-            weights<W> w = {};
-            if (a.y) w.w = load_pack<W>(a.w + c);
-            if (a.y && !RMS) w.b = load_pack<W>(a.b + c);
-            LS_UNROLL_2 for (size_t r = 0; r < rows; r++) {
-                grad_packs<W> in;
-                in.f = {load_pack<W>((const float *)gs + r * pitch + c), load_pack<W>((const float *)hs + r * pitch + c)};
-                if (a.add) in.old = load_pack<W>((const float *)a.dx + (row + r) * a.dx_stride + c);
-                const pack<W> dx = gradient<RMS>(a, in, ts[r], means[r], a.rstd[row + r]);
-                store_pack<W>(a.dx + (row + r) * a.dx_stride + c, dx);
-                if (a.dx_copy) {
-                    uint32_t two[2];
-                    bits_of_all(T(), dx, two);
-                    const uint2 rounded = make_uint2(two[0], two[1]);
-                    *(uint2 *)((T *)a.dx_copy + (row + r) * a.C + c) = rounded;
-                    if (chains.dx_sums) sums[p].dx = add(sums[p].dx, load_pack<W>((const T *)&rounded));
-                }
-                if (a.y) store_pack<W>((T *)a.y + (row + r) * a.y_stride + c, output<RMS>(in.f.h, w));
+        if (!has_columns) continue;
+        weights<W> w = {};
+        if (a.y) w.w = load_pack<W>(a.w + c);
+        if (a.y && !RMS) w.b = load_pack<W>(a.b + c);
+        LS_UNROLL_2 for (size_t r = 0; r < rows; r++) {
+            grad_packs<W> in;
+            in.f = {load_pack<W>((const float *)gs + r * pitch + c), load_pack<W>((const float *)hs + r * pitch + c)};
+            if (a.add) in.old = load_pack<W>((const float *)a.dx + (row + r) * a.dx_stride + c);
+            const pack<W> dx = gradient<RMS>(a, in, ts[r], means[r], a.rstd[row + r]);
+            store_pack<W>(a.dx + (row + r) * a.dx_stride + c, dx);
+            if (a.dx_copy) {
+                uint32_t two[2];
+                bits_of_all(T(), dx, two);
+                const uint2 rounded = make_uint2(two[0], two[1]);
+                *(uint2 *)((T *)a.dx_copy + (row + r) * a.C + c) = rounded;
+                if (chains.dx_sums) sums.dx = add(sums.dx, load_pack<W>((const T *)&rounded));
             }
+            if (a.y) store_pack<W>((T *)a.y + (row + r) * a.y_stride + c, output<RMS>(in.f.h, w));
         }
     }
-    LS_UNROLL for (int p = 0; p < PACKS; p++) {
-        const size_t c = ((size_t)threadIdx.x + (size_t)p * blockDim.x) * W, at = (size_t)blockIdx.x * a.C + c;
-        if (c >= a.C) break;
-        store_pack<W>(chains.dw + at, sums[p].w);
-        if (!RMS) store_pack<W>(chains.db + at, sums[p].b);
-        if (chains.dx_sums) store_pack<W>(chains.dx_sums + at, sums[p].dx);
-    }
+    if (!has_columns) return;
+    const size_t at = (size_t)blockIdx.x * a.C + c;
+    store_pack<W>(chains.dw + at, sums.w);
+    if (!RMS) store_pack<W>(chains.db + at, sums.b);
+    if (chains.dx_sums) store_pack<W>(chains.dx_sums + at, sums.dx);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -408,13 +396,7 @@ LS_KERNEL_MANY(rms_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 3) {
 }
 
 /* Chains are of 16-bit gradients. */
-#define CHAINS(RMS, PACKS) a.norm.act == LS_CUDA_BF16 ? chain_rows<RMS, bf16, PACKS>(a) : chain_rows<RMS, f16, PACKS>(a)
+#define CHAINS(RMS) a.norm.act == LS_CUDA_BF16 ? chain_rows<RMS, bf16>(a) : chain_rows<RMS, f16>(a)
 
-LS_KERNEL_MANY(layer_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(false, 1); }
-LS_KERNEL_MANY(rms_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(true, 1); }
-LS_KERNEL_ALONE(layer_norm_long_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS) {
-    CHAINS(false, LS_CUDA_NORM_LONG_PACKS);
-}
-LS_KERNEL_ALONE(rms_norm_long_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS) {
-    CHAINS(true, LS_CUDA_NORM_LONG_PACKS);
-}
+LS_KERNEL_MANY(layer_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(false); }
+LS_KERNEL_MANY(rms_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(true); }

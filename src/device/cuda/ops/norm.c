@@ -124,9 +124,9 @@ static chain_counts count_chains(const ls_token_groups *g) {
 
 /* Whether blocks with a chain each keep the GPU busy, and have room. */
 static bool chains_fit(ls_device *device, const ls_norm_call *call, chain_counts counts) {
-    enum { PACKS_MAX = LS_CUDA_NORM_CHAIN_THREADS * LS_CUDA_NORM_LONG_PACKS, BLOCKS_MAX = 1 << 30 };
+    enum { BLOCKS_MAX = 1 << 30 };
     return call->act != LS_F32 && are_aligned(call, true) && ls_cuda_fits(call->branch, call->act, 0, WIDTH) &&
-           call->C / WIDTH <= PACKS_MAX && counts.all * 8 >= ls_cuda_processors(device) * 7 &&
+           call->C / WIDTH <= LS_CUDA_NORM_CHAIN_THREADS && counts.all * 8 >= ls_cuda_processors(device) * 7 &&
            counts.all <= BLOCKS_MAX && !ls_cuda_computes_otherwise(device) &&
            pitch_of(call->C) * 2 * sizeof(float) <= ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
 }
@@ -144,7 +144,6 @@ static int rows_together(ls_device *device, size_t chains, unsigned threads, siz
 
 static ls_status backward_chains(ls_device *device, const ls_norm_call *call, chain_counts counts, float *scratch) {
     const size_t C = call->C, packs = C / WIDTH, pitch = pitch_of(C), row = pitch * 2 * sizeof(float);
-    const bool is_long = packs > LS_CUDA_NORM_CHAIN_THREADS;
     ls_cuda_norm_chains args = {.norm = backward_args_of(call), .block = call->groups->block, .most = counts.of_slice};
     ls_cuda_token_blocks joins = {.rows = {.columns = C}, .block = args.block, .most = args.most};
     float *out[LS_CUDA_TOKEN_SUMS];
@@ -156,13 +155,12 @@ static ls_status backward_chains(ls_device *device, const ls_norm_call *call, ch
     if (!call->rms) args.db = joins.at[sums] = scratch + (size_t)sums * counts.all * C, out[sums++] = call->db;
     if (call->dx_sums)
         args.dx_sums = joins.at[sums] = scratch + (size_t)sums * counts.all * C, out[sums++] = call->dx_sums;
-    size_t threads = is_long ? LS_CUDA_NORM_CHAIN_THREADS : ls_cuda_divide_up(packs, 32) * 32;
+    size_t threads = ls_cuda_divide_up(packs, 32) * 32;
     args.norm.together = rows_together(device, counts.all, (unsigned)threads, row);
     args.norm.pitch = (int)pitch;
     /* Half a warp for each row. */
     while (threads < (size_t)args.norm.together * 16) threads += 32;
-    ls_cuda_kernel kernel = is_long ? (call->rms ? LS_CUDA_rms_norm_long_chains : LS_CUDA_layer_norm_long_chains)
-                                    : (call->rms ? LS_CUDA_rms_norm_chains : LS_CUDA_layer_norm_chains);
+    ls_cuda_kernel kernel = call->rms ? LS_CUDA_rms_norm_chains : LS_CUDA_layer_norm_chains;
     LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){counts.all, 1, 1}, (unsigned)threads,
                           (size_t)args.norm.together * row, &args));
     return ls_cuda_join_blocks(device, &joins, out, sums, call->groups);
