@@ -38,12 +38,13 @@ RUN(loss_rows)
 
 /* The tensors of GPT-2 124M in one call. */
 static ls_status update_row(bench *b, const ls_update_piece *whole) {
-    enum { LAYERS = 12, C = 768, OF_A_LAYER = 12, PIECES = 4 + LAYERS * OF_A_LAYER };
-    static const size_t layer[OF_A_LAYER] = {C, C, 3 * C * C, 3 * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C};
+    enum { LAYERS = 12, WIDTH = 768, OF_A_LAYER = 12, PIECES = 4 + LAYERS * OF_A_LAYER };
+    static const size_t layer[OF_A_LAYER] = {WIDTH, WIDTH, 3 * WIDTH * WIDTH, 3 * WIDTH, WIDTH * WIDTH,     WIDTH,
+                                             WIDTH, WIDTH, 4 * WIDTH * WIDTH, 4 * WIDTH, 4 * WIDTH * WIDTH, WIDTH};
     ls_update_piece pieces[PIECES];
     size_t at = 0;
     for (int i = 0; i < PIECES; i++) {
-        size_t n = i == 0 ? 50257 * C : i == 1 ? 1024 * C : i < 4 ? (size_t)C : layer[(i - 4) % OF_A_LAYER];
+        size_t n = i == 0 ? 50257 * WIDTH : i == 1 ? 1024 * WIDTH : i < 4 ? (size_t)WIDTH : layer[(i - 4) % OF_A_LAYER];
         pieces[i] = *whole;
         pieces[i].w += at, pieces[i].g += at, pieces[i].moment[0] += at, pieces[i].moment[1] += at;
         pieces[i].copy = (uint16_t *)whole->copy + at;

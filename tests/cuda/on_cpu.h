@@ -65,6 +65,8 @@ static inline unsigned rank() { return current / each; }
 static inline dim3 block_now() { return dim3(block.x + rank(), block.y, block.z); }
 
 void sync();
+/* Lets another fiber run. */
+void pass();
 void sync_cluster();
 /* Barriers by number, each used once by a block: who arrives goes on, who waits does so until `threads` are there. */
 void arrive_named(unsigned number);

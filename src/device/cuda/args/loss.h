@@ -38,9 +38,8 @@ typedef struct ls_cuda_loss {
     size_t whole; /* columns that are accessed by packs of four: of rows that begin with one, in z and dz */
     int over;     /* a 16-bit dz lies over z */
     ls_cuda_loss_cut cuts[LS_CUDA_LOSS_PARTS + 1]; /* of loss_rows, as are these: */
-    uint32_t last_position;
-    uint32_t part; /* columns of the longest part, rounded up to packs */
-    size_t ahead;  /* rows that are under way at a time */
+    uint32_t part;                                 /* columns of the longest part, rounded up to packs */
+    size_t ahead;                                  /* rows that are under way at a time */
 } ls_cuda_loss;
 
 #endif

@@ -165,15 +165,6 @@ LS_DEVICE void bulk_wait(uint64_t *barrier) {
     (void)barrier;
 #endif
 }
-/* Into the cache that all multiprocessors share. */
-LS_DEVICE void bulk_prefetch(const void *global, uint32_t bytes) {
-#if !defined(LS_CUDA_ON_CPU_H) && !LS_BEFORE_HOPPER
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
-#else
-    (void)global, (void)bytes;
-#endif
-}
-
 /* Brings the 128 bytes around an address nearer: into the cache that all multiprocessors share. */
 LS_DEVICE void prefetch(const void *global) {
 #ifndef LS_CUDA_ON_CPU_H
@@ -185,28 +176,47 @@ LS_DEVICE void prefetch(const void *global) {
 
 /* ---- threads that wait for others ---------------------------------------------------------------------------------- */
 
-/* All threads of the cluster, and what they wrote to each other's shared memory. */
-LS_DEVICE void cluster_sync() {
+/* Numbers that blocks of a cluster send each other. One thread opens a note in the shared memory of its block for so many
+ * bytes; behind cluster_begin() others send numbers, and the block waits for them. No fence waits for what others of the
+ * multiprocessor have written to memory, as one between whole clusters would. */
+LS_DEVICE void note_open(uint64_t *note, uint32_t bytes) {
 #ifdef LS_CUDA_ON_CPU_H
-    on_cpu::sync_cluster();
-#elif LS_BEFORE_HOPPER
-    __syncthreads();
-#else
-    asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+    *note = bytes;
+#elif !LS_BEFORE_HOPPER
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(note)),
+                 "r"(bytes)
+                 : "memory");
 #endif
 }
-
-/* *shared = x, in the shared memory of block `rank` of the cluster. */
-LS_DEVICE void store_at(float *shared, unsigned rank, float x) {
+LS_DEVICE void cluster_begin() {
 #ifdef LS_CUDA_ON_CPU_H
-    *(float *)(on_cpu::shared[rank] + ((unsigned char *)shared - on_cpu::shared[on_cpu::rank()])) = x;
-#elif LS_BEFORE_HOPPER
-    *shared = x;
-#else
-    asm volatile("{ .reg .u32 at; mapa.shared::cluster.u32 at, %0, %1; st.shared::cluster.f32 [at], %2; }" ::"r"(
+    on_cpu::sync_cluster();
+#elif !LS_BEFORE_HOPPER
+    asm volatile("fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+#endif
+}
+/* *shared = x in block `rank` of the cluster, where `note` counts it. */
+LS_DEVICE void note_send(float *shared, uint64_t *note, unsigned rank, float x) {
+#ifdef LS_CUDA_ON_CPU_H
+    unsigned char *own = on_cpu::shared[on_cpu::rank()], *theirs = on_cpu::shared[rank];
+    *(float *)(theirs + ((unsigned char *)shared - own)) = x;
+    *(uint64_t *)(theirs + ((unsigned char *)note - own)) -= sizeof x;
+#elif !LS_BEFORE_HOPPER
+    asm volatile("{ .reg .u32 at, by; mapa.shared::cluster.u32 at, %0, %2; mapa.shared::cluster.u32 by, %1, %2;\n"
+                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [at], %3, [by]; }" ::"r"(
                      (uint32_t)__cvta_generic_to_shared(shared)),
-                 "r"(rank), "f"(x)
+                 "r"((uint32_t)__cvta_generic_to_shared(note)), "r"(rank), "r"(__float_as_uint(x))
                  : "memory");
+#endif
+}
+LS_DEVICE void note_wait(uint64_t *note) {
+#ifdef LS_CUDA_ON_CPU_H
+    while (*(volatile uint64_t *)note) on_cpu::pass();
+#else
+    bulk_wait(note);
 #endif
 }
 

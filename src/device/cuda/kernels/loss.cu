@@ -20,6 +20,7 @@
 
 enum { AT_ONCE = 4, GRAD_PACKS = 2 }; /* of a thread */
 enum { FETCHES = 8, REST = 1 };
+enum { NOTE_MAX, NOTE_PLUS, NOTE_SUMS, NOTE_CARRY, NOTES }; /* what blocks of a cluster tell each other */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
@@ -278,6 +279,7 @@ struct loss_part {
     const uint32_t *ends; /* where the slices begin, and where the last one ends */
     float *sums;          /* of all slices of the row */
     float *carry;         /* sixteen sums of the first slice, by the block before this one */
+    uint64_t *notes;
 };
 
 /* A slice's sixteen sums, of neighbours, go where they are waited for. */
@@ -286,9 +288,11 @@ LS_DEVICE void hand_over(const loss_part &p, unsigned slice, float sum) {
     const unsigned lane = threadIdx.x % 16;
     const float joined = join16(sum);
     if (is_here && goes_on)
-        store_at(p.carry + lane, p.rank + 1, sum);
-    else if (is_here && lane < p.blocks)
-        store_at(p.sums + p.first + slice, lane, joined);
+        note_send(p.carry + lane, p.notes + NOTE_CARRY, p.rank + 1, sum);
+    else if (is_here && p.blocks > 1 && lane < p.blocks)
+        note_send(p.sums + p.first + slice, p.notes + NOTE_SUMS, lane, joined);
+    else if (is_here && p.blocks == 1 && lane == 0)
+        p.sums[slice] = joined;
 }
 
 /* All exponentials are there. */
@@ -359,18 +363,11 @@ LS_DEVICE float join_slices(float *sums, unsigned slices) {
 /* Row r of the logits, counted from the first column. */
 LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return a.z + r * a.z_stride + a.first; }
 
-template <int N> LS_DEVICE void sync_row() {
-    if (N > 1)
-        cluster_sync();
-    else
-        __syncthreads();
-}
-
 /* The largest of what the blocks of the cluster have. */
-template <int N> LS_DEVICE float cluster_max(float most, unsigned rank, float *space) {
+template <int N> LS_DEVICE float cluster_max(float most, unsigned rank, float *space, uint64_t *note) {
     if (N == 1) return most;
-    if (threadIdx.x < N) store_at(space + rank, threadIdx.x, most);
-    cluster_sync();
+    if (threadIdx.x < N) note_send(space + rank, note, threadIdx.x, most);
+    note_wait(note);
 #pragma unroll
     for (int i = 0; i < N; i++) most = max_of_any_zero(most, space[i]);
     return quiet(most, most != most);
@@ -432,7 +429,8 @@ template <class T> LS_DEVICE void write_grad(const ls_cuda_loss &a, const loss_r
 /* A row by N blocks. */
 template <int N> LS_DEVICE void do_row(const ls_cuda_loss &a) {
     LS_SHARED(uint64_t, barriers);
-    float *row = (float *)(barriers + FETCHES), *sums = row + a.part, *carry = sums + a.slices, *maxima = carry + 16, *pluses = maxima + N, *space = pluses + N;
+    uint64_t *notes = barriers + FETCHES;
+    float *row = (float *)(notes + NOTES), *sums = row + a.part, *carry = sums + a.slices, *maxima = carry + 16, *pluses = maxima + N, *space = pluses + N;
     uint32_t *ends = (uint32_t *)(space + 32);
     const unsigned rank = N > 1 ? blockIdx.x % N : 0;
     const size_t r = blockIdx.x / N;
@@ -442,36 +440,42 @@ template <int N> LS_DEVICE void do_row(const ls_cuda_loss &a) {
     const bool is_first = rank == 0 && threadIdx.x == 0;
     const float z_target = is_first ? z[target] : 0.0f;
     const loss_part p = {rank,         N,   a.cuts[rank].slice, a.cuts[rank].slices, (end - begin + 3) / 4, a.cuts[rank].goes_on != 0,
-                         row,          ends, sums, carry};
+                         row,          ends, sums, carry, notes};
+    const unsigned position = a.cuts[rank].position;
+    if (N > 1) {
+        if (threadIdx.x == 0) {
+            note_open(notes + NOTE_MAX, 4 * N);
+            note_open(notes + NOTE_PLUS, 4 * N);
+            note_open(notes + NOTE_SUMS, 4 * (uint32_t)a.slices);
+            note_open(notes + NOTE_CARRY, position > 0 ? 4 * 16 : 0);
+        }
+        cluster_begin();
+    }
     loss_row t = {0, __uint_as_float(LS_NAN_BITS), 0, target - begin, end - begin, 0};
     t.whole = whole > begin ? (whole < end ? whole : end) - begin : 0;
     for (unsigned i = threadIdx.x; i <= p.slices; i += blockDim.x) {
         const uint32_t at = (uint32_t)(size_at(a.bounds, p.first + i) - a.first);
         ends[i] = (at < begin ? begin : at > end ? end : at) - begin;
     }
-    t.m = cluster_max<N>(block_max(fetch_row(t, row, z, barriers), space), rank, maxima); /* waits for the row too */
-    if (t.m == 0.0f) t.m = cluster_max<N>(has_plus_zero(row, t.columns, space), rank, pluses) == 1.0f ? 0.0f : -0.0f;
+    t.m = cluster_max<N>(block_max(fetch_row(t, row, z, barriers), space), rank, maxima, notes + NOTE_MAX); /* waits for the row too */
+    if (t.m == 0.0f) t.m = cluster_max<N>(has_plus_zero(row, t.columns, space), rank, pluses, notes + NOTE_PLUS) == 1.0f ? 0.0f : -0.0f;
     /* While nothing is read, the row that comes next here goes into the GPU's cache. */
     if (r + a.ahead < a.rows) {
         const float *later = z + a.ahead * a.z_stride;
-        const bool is_bulk = LS_HAS_BULK && t.whole > 0;
-        if (is_bulk && threadIdx.x == 0) bulk_prefetch(later, 4 * t.whole);
-        for (uint32_t i = 32 * threadIdx.x; !is_bulk && i < t.columns; i += 32 * blockDim.x) prefetch(later + i);
+        for (uint32_t i = 32 * threadIdx.x; i < t.columns; i += 32 * blockDim.x) prefetch(later + i);
     }
     if (is_finite(t.m)) {
-        const unsigned position = a.cuts[rank].position;
         const bool is_raised = position > 0 || 64 * p.slices > blockDim.x;
         if (is_raised) {
             raise(row, t.m, threadIdx.x, p.packs, blockDim.x);
             __syncthreads();
+            if (position > 0) note_wait(notes + NOTE_CARRY);
+            sum_part(p, position > 0);
+        } else {
+            raise_and_sum_part(p, t.m);
         }
-        for (unsigned turn = 0; turn <= a.last_position; turn++) {
-            if (turn == position && is_raised)
-                sum_part(p, position > 0);
-            else if (turn == position)
-                raise_and_sum_part(p, t.m);
-            sync_row<N>();
-        }
+        __syncthreads();
+        if (N > 1) note_wait(notes + NOTE_SUMS);
         t.l = join_slices(sums, (unsigned)a.slices);
         t.inverse = __frcp_rn(t.l);
     }

@@ -127,11 +127,10 @@ static bool cut_rows(const ls_loss_call *c, size_t parts, ls_cuda_loss *args) {
     }
     cuts[parts - 1].slices = (uint32_t)(c->slices - cuts[parts - 1].slice);
     cuts[parts] = (ls_cuda_loss_cut){.column = (uint32_t)args->columns};
-    args->part = args->last_position = 0;
+    args->part = 0;
     for (size_t i = 0; i < parts; i++) {
         uint32_t columns = cuts[i + 1].column - cuts[i].column;
         if (columns > args->part) args->part = columns;
-        if (cuts[i].position > args->last_position) args->last_position = cuts[i].position;
     }
     args->part = (args->part + WIDTH - 1) / WIDTH * WIDTH;
     return true;
@@ -140,7 +139,7 @@ static bool cut_rows(const ls_loss_call *c, size_t parts, ls_cuda_loss *args) {
 /* Of one block: barriers, the part, the sums of all slices and where they end, and numbers of lanes, warps and blocks.
  */
 static size_t shared_of(const ls_cuda_loss *args) {
-    enum { BARRIERS = 16 };
+    enum { BARRIERS = 24 };
     return (BARRIERS + args->part + 2 * args->slices + 1 + LANES + 32 + 2 * LS_CUDA_LOSS_PARTS) * sizeof(float);
 }
 
