@@ -30,7 +30,7 @@ const char *ls_spell(double seconds, char text[LS_SPELL_MAX]) {
     static const struct {
         double from, unit;
         const char *name;
-    } units[] = {{172800, 86400, "days"}, {7200, 3600, "h"}, {120, 60, "min"}, {-INFINITY, 1, "s"}};
+    } units[] = {{172800, 86400, "days"}, {7200, 3600, "h"}, {120, 60, "min"}, {0, 1, "s"}};
     int u = 0;
     while (!(seconds >= units[u].from) && units[u].unit > 1) u++;
     snprintf(text, LS_SPELL_MAX, "%.1f %s", seconds / units[u].unit, units[u].name);

@@ -152,7 +152,7 @@ static double queued_in(const ls_run_log *run, const ls_run_log_usage *u, int r)
 /* Where all stand in line, others use the machine, and who gets a core later is chance: it makes no worker slow. One
  * that does so alone has a machine, or a core, that is too busy. */
 static bool all_queue(const watch *w) {
-    double least = INFINITY;
+    double least = (double)INFINITY;
     for (int r = 0; r < w->workers; r++) {
         double queued = 0, all = 0;
         for (size_t i = 0; i < w->run->usage_count; i++) {
