@@ -30,22 +30,15 @@
 namespace on_cpu {
 
 fiber *fibers;
-unsigned count, current, each;
+unsigned count, current;
 dim3 block, grid, block_dim;
-alignas(1024) unsigned char shared[CLUSTER_MAX][SHARED_BYTES];
+alignas(1024) unsigned char shared[SHARED_BYTES];
 kernel *kernel::first;
 static ucontext_t home;
 static unsigned char *stacks;
 static entry body;
 static const void *arguments;
-
-/* Who waits until all have come, those that ended left out. */
-struct barrier {
-    unsigned long arrived, generation, exited;
-    void wait(unsigned of);
-};
-static barrier blocks[CLUSTER_MAX], cluster;
-static unsigned named[CLUSTER_MAX][NAMED_MAX];
+static unsigned long arrived, generation, exited;
 
 /* To the next that is not done. */
 static void yield() {
@@ -55,26 +48,17 @@ static void yield() {
     if (current != from) swapcontext(&fibers[from].context, &fibers[current].context);
 }
 
-void barrier::wait(unsigned of) {
+void sync() {
     unsigned long mine = generation;
     arrived++;
     while (generation == mine) {
-        if (arrived + exited >= of) {
+        if (arrived + exited >= count) {
             arrived = 0;
             generation++;
         } else {
             yield();
         }
     }
-}
-
-void pass() { yield(); }
-void sync() { blocks[rank()].wait(each); }
-void sync_cluster() { cluster.wait(count); }
-void arrive_named(unsigned number) { named[rank()][number]++; }
-void wait_named(unsigned number, unsigned threads) {
-    named[rank()][number]++;
-    while (named[rank()][number] < threads) yield();
 }
 
 static void gather(fiber *warp, unsigned lanes, unsigned long turn) {
@@ -87,8 +71,8 @@ static void gather(fiber *warp, unsigned lanes, unsigned long turn) {
 }
 
 uint64_t exchange(uint64_t value, unsigned from) {
-    unsigned in_block = current % each / 32 * 32, lanes = each - in_block < 32 ? each - in_block : 32;
-    fiber *warp = fibers + rank() * each + in_block, *self = fibers + current;
+    unsigned first = current / 32 * 32, lanes = count - first < 32 ? count - first : 32;
+    fiber *warp = fibers + first, *self = fibers + current;
     self->value = value;
     gather(warp, lanes, ++self->waits);
     uint64_t got = warp[from].value;
@@ -99,8 +83,7 @@ uint64_t exchange(uint64_t value, unsigned from) {
 static void start() {
     body(arguments);
     fibers[current].done = true;
-    blocks[rank()].exited++;
-    cluster.exited++;
+    exited++;
     for (unsigned i = 0; i < count; i++)
         if (!fibers[i].done) {
             current = i;
@@ -109,18 +92,15 @@ static void start() {
     setcontext(&home);
 }
 
-static void run_blocks() {
-    cluster = barrier{};
-    for (barrier &b : blocks) b = barrier{};
-    memset(named, 0, sizeof named);
+static void run_block() {
+    arrived = exited = 0;
     for (unsigned i = 0; i < count; i++) {
         fiber *f = fibers + i;
-        unsigned t = i % each;
         getcontext(&f->context);
         f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
         f->context.uc_stack.ss_size = STACK_BYTES;
         f->context.uc_link = nullptr;
-        f->thread = dim3(t % block_dim.x, t / block_dim.x % block_dim.y, t / (block_dim.x * block_dim.y));
+        f->thread = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / (block_dim.x * block_dim.y));
         f->done = false;
         f->waits = 0;
         makecontext(&f->context, start, 0);
@@ -129,27 +109,22 @@ static void run_blocks() {
     swapcontext(&home, &fibers[0].context);
 }
 
-void launch(const kernel *what, dim3 g, dim3 b, const void *args) {
-    enum { FIBERS_MAX = THREADS_MAX * CLUSTER_MAX };
+void launch(entry run, dim3 g, dim3 b, const void *args) {
     static std::mutex one;
     std::lock_guard<std::mutex> hold(one);
     grid = g;
     block_dim = b;
-    each = b.x * b.y * b.z;
-    count = each * what->cluster;
+    count = b.x * b.y * b.z;
     if (!fibers) {
-        auto map = [](size_t bytes) {
-            return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        };
-        fibers = (fiber *)map(FIBERS_MAX * sizeof(fiber));
-        stacks = (unsigned char *)map((size_t)FIBERS_MAX * STACK_BYTES);
+        fibers = new fiber[THREADS_MAX];
+        stacks = (unsigned char *)mmap(nullptr, (size_t)THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
-    body = what->run;
+    body = run;
     arguments = args;
-    memset(shared, 0xFF, what->cluster * sizeof *shared); /* NaNs: nobody may count on what was there */
+    memset(shared, 0xFF, sizeof shared); /* NaNs: nobody may count on what was there */
     for (block.z = 0; block.z < g.z; block.z++)
         for (block.y = 0; block.y < g.y; block.y++)
-            for (block.x = 0; block.x < g.x; block.x += what->cluster) run_blocks();
+            for (block.x = 0; block.x < g.x; block.x++) run_block();
 }
 
 } // namespace on_cpu
@@ -470,14 +445,14 @@ API cuFuncSetAttribute(void *, int, int value) { return value > on_cpu::SHARED_B
 API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, stream *s,
                    void **parameters, void **) {
     CHECK("cuLaunchKernel");
-    if (!gx || !gy || !gz || !bx || gx % k->cluster || bx * by * bz > on_cpu::THREADS_MAX || shared > on_cpu::SHARED_BYTES) return INVALID_VALUE;
+    if (!gx || !gy || !gz || !bx || bx * by * bz > on_cpu::THREADS_MAX || shared > on_cpu::SHARED_BYTES) return INVALID_VALUE;
     if (CUresult e = fault("kernel")) { /* comes up later, and stays */
         s->add([e] { broken = e; });
         return SUCCESS;
     }
     std::vector<uint64_t> args(k->args_bytes / 8 + 1);
     memcpy(args.data(), parameters[0], k->args_bytes);
-    s->add([=] { on_cpu::launch(k, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
+    s->add([=] { on_cpu::launch(k->run, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
     return SUCCESS;
 }
 API cuLaunchHostFunc(stream *s, void (*fn)(void *), void *arg) {

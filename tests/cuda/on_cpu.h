@@ -1,7 +1,6 @@
 /* on_cpu.h: enough of CUDA to run kernels on a CPU, for tests: the threads of a block are fibers of one system thread,
- * which take turns where the kernel waits (__syncthreads, exchanges between lanes). Blocks run one after another, those
- * of a cluster at once; the kernel of a cluster has all its shared memory from LS_SHARED. Included in front of a .cu
- * file by a C++ compiler. */
+ * which take turns where the kernel waits (__syncthreads, exchanges between lanes). Blocks run one after another.
+ * Included in front of a .cu file by a C++ compiler. */
 #ifndef LS_CUDA_ON_CPU_H
 #define LS_CUDA_ON_CPU_H
 
@@ -44,7 +43,7 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
 
 namespace on_cpu {
 
-enum { THREADS_MAX = 1024, CLUSTER_MAX = 8, NAMED_MAX = 16, STACK_BYTES = 128 << 10, SHARED_BYTES = 227 << 10 };
+enum { THREADS_MAX = 1024, STACK_BYTES = 128 << 10, SHARED_BYTES = 227 << 10 };
 
 struct fiber {
     ucontext_t context;
@@ -55,22 +54,11 @@ struct fiber {
 };
 
 extern fiber *fibers;
-extern unsigned count, current; /* fibers of all blocks that run at once; each block has `each` */
-extern unsigned each;
-extern dim3 block, grid, block_dim; /* block: the first of those that run */
-extern unsigned char shared[CLUSTER_MAX][SHARED_BYTES];
-
-/* The block of the fiber that runs, counted in its cluster. */
-static inline unsigned rank() { return current / each; }
-static inline dim3 block_now() { return dim3(block.x + rank(), block.y, block.z); }
+extern unsigned count, current;
+extern dim3 block, grid, block_dim;
+extern unsigned char shared[SHARED_BYTES];
 
 void sync();
-/* Lets another fiber run. */
-void pass();
-void sync_cluster();
-/* Barriers by number, each used once by a block: who arrives goes on, who waits does so until `threads` are there. */
-void arrive_named(unsigned number);
-void wait_named(unsigned number, unsigned threads);
 /* Every lane of the warp comes by with a value and leaves with that of lane `from`. */
 uint64_t exchange(uint64_t value, unsigned from);
 
@@ -80,19 +68,15 @@ struct kernel {
     const char *name;
     entry run;
     size_t args_bytes;
-    unsigned cluster; /* blocks of a cluster */
     kernel *next;
     static kernel *first;
-    kernel(const char *n, entry e, size_t bytes, unsigned blocks = 1)
-        : name(n), run(e), args_bytes(bytes), cluster(blocks), next(first) {
-        first = this;
-    }
+    kernel(const char *n, entry e, size_t bytes) : name(n), run(e), args_bytes(bytes), next(first) { first = this; }
 };
 
 /* Runs all blocks. */
-void launch(const kernel *what, dim3 grid, dim3 block, const void *args);
+void launch(entry run, dim3 grid, dim3 block, const void *args);
 
-static inline unsigned lane() { return current % each % 32; }
+static inline unsigned lane() { return current % 32; }
 
 } // namespace on_cpu
 
@@ -101,17 +85,12 @@ static inline unsigned lane() { return current % each % 32; }
     static on_cpu::kernel entry_##name(                                                                                \
         "ls_" #name, [](const void *args) { kernel_##name(*(const type *)args); }, sizeof(type));                      \
     static void kernel_##name(const type &a)
-#define LS_KERNEL_CLUSTER(name, type, threads, blocks, together)                                                       \
-    static void kernel_##name(const type &a);                                                                          \
-    static on_cpu::kernel entry_##name(                                                                                \
-        "ls_" #name, [](const void *args) { kernel_##name(*(const type *)args); }, sizeof(type), together);            \
-    static void kernel_##name(const type &a)
 
 #define threadIdx (on_cpu::fibers[on_cpu::current].thread)
-#define blockIdx (on_cpu::block_now())
+#define blockIdx (on_cpu::block)
 #define blockDim (on_cpu::block_dim)
 #define gridDim (on_cpu::grid)
-#define LS_SHARED(type, name) type *name = (type *)on_cpu::shared[on_cpu::rank()]
+#define LS_SHARED(type, name) type *name = (type *)on_cpu::shared
 
 static inline void __syncthreads() { on_cpu::sync(); }
 static inline void __syncwarp(unsigned = ~0u) { on_cpu::exchange(0, 0); }

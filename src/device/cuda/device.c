@@ -32,7 +32,6 @@ enum {
      * the same on every GPU, and is that of one with so many multiprocessors, and with the least shared memory. */
     DRY_PROCESSORS = 132,
     DRY_SHARED_BYTES = 99 << 10,
-    CLUSTERS_CAPABILITY = 90,
     WGMMA_CAPABILITY = 90,
     WAIT_LIMIT_S = 600,
     TEARDOWN_LIMIT_S = 10,
@@ -592,11 +591,6 @@ ls_status ls_cuda_check_unit(ls_device *device, ls_unit unit) {
 }
 
 size_t ls_cuda_processors(ls_device *device) { return (size_t)cuda_of(device)->processors; }
-
-bool ls_cuda_has_clusters(ls_device *device) {
-    const cuda_device *cuda = cuda_of(device);
-    return is_dry(cuda) || cuda->capability >= CLUSTERS_CAPABILITY;
-}
 
 bool ls_cuda_has_wgmma(ls_device *device) { return cuda_of(device)->has_wgmma; }
 

@@ -71,8 +71,6 @@ size_t ls_cuda_processors(ls_device *device);
 /* Bytes of shared memory that a block may have at most. */
 size_t ls_cuda_shared_max(ls_device *device);
 
-/* Whether blocks of a cluster can reach each other's shared memory. */
-bool ls_cuda_has_clusters(ls_device *device);
 /* Whether the GPU has what the kernels of wgmma.cuh need. */
 bool ls_cuda_has_wgmma(ls_device *device);
 /* A matrix of elements of `dtype`, or several: sizes along its rows, from row to row and from matrix to matrix; strides

@@ -20,15 +20,6 @@
 /* One of which a multiprocessor should have room for so many blocks. */
 #define LS_KERNEL_MANY(name, type, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
-/* The same, and blocks come in clusters, so many neighbours in x, which reach each other's shared memory. Before Hopper
- * there are none, and nobody starts it. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define LS_CLUSTER(together) __cluster_dims__(together, 1, 1)
-#else
-#define LS_CLUSTER(together)
-#endif
-#define LS_KERNEL_CLUSTER(name, type, threads, blocks, together) \
-    extern "C" __global__ void LS_CLUSTER(together) __launch_bounds__(threads, blocks) ls_##name(const __grid_constant__ type a)
 /* Before Hopper the compiler needs some registers more. */
 #define LS_BEFORE_HOPPER (__CUDA_ARCH__ < 900)
 /* Shared memory whose size the launch gives. */
@@ -141,99 +132,12 @@ LS_DEVICE void copy_async_commit() {}
 template <int N> LS_DEVICE void copy_async_wait() {}
 #endif
 
-/* Copies by the copy engine, of multiples of 16 bytes at such addresses: one thread opens a barrier in shared memory and
- * starts the copy; behind a __syncthreads() everybody waits for it. Not before Hopper. */
-#define LS_HAS_BULK (!LS_BEFORE_HOPPER)
-LS_DEVICE void bulk_copy(void *shared, const void *global, uint32_t bytes, uint64_t *barrier) {
-#ifdef LS_CUDA_ON_CPU_H
-    (void)barrier, memcpy(shared, global, bytes);
-#elif !LS_BEFORE_HOPPER
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(barrier);
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;\n"
-                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n"
-                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%2], [%3], %1, [%0];" ::"r"(at),
-                 "r"(bytes), "r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(global)
-                 : "memory");
-#endif
-}
-LS_DEVICE void bulk_wait(uint64_t *barrier) {
-#if !defined(LS_CUDA_ON_CPU_H) && !LS_BEFORE_HOPPER
-    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\n@p bra DONE;\nbra "
-                 "AGAIN;\nDONE:\n}" ::"r"((uint32_t)__cvta_generic_to_shared(barrier))
-                 : "memory");
-#else
-    (void)barrier;
-#endif
-}
 /* Brings the 128 bytes around an address nearer: into the cache that all multiprocessors share. */
 LS_DEVICE void prefetch(const void *global) {
 #ifndef LS_CUDA_ON_CPU_H
     asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 #else
     (void)global;
-#endif
-}
-
-/* ---- threads that wait for others ---------------------------------------------------------------------------------- */
-
-/* Numbers that blocks of a cluster send each other. One thread opens a note in the shared memory of its block for so many
- * bytes; behind cluster_begin() others send numbers, and the block waits for them. No fence waits for what others of the
- * multiprocessor have written to memory, as one between whole clusters would. */
-LS_DEVICE void note_open(uint64_t *note, uint32_t bytes) {
-#ifdef LS_CUDA_ON_CPU_H
-    *note = bytes;
-#elif !LS_BEFORE_HOPPER
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(note)),
-                 "r"(bytes)
-                 : "memory");
-#endif
-}
-LS_DEVICE void cluster_begin() {
-#ifdef LS_CUDA_ON_CPU_H
-    on_cpu::sync_cluster();
-#elif !LS_BEFORE_HOPPER
-    asm volatile("fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-#endif
-}
-/* *shared = x in block `rank` of the cluster, where `note` counts it. */
-LS_DEVICE void note_send(float *shared, uint64_t *note, unsigned rank, float x) {
-#ifdef LS_CUDA_ON_CPU_H
-    unsigned char *own = on_cpu::shared[on_cpu::rank()], *theirs = on_cpu::shared[rank];
-    *(float *)(theirs + ((unsigned char *)shared - own)) = x;
-    *(uint64_t *)(theirs + ((unsigned char *)note - own)) -= sizeof x;
-#elif !LS_BEFORE_HOPPER
-    asm volatile("{ .reg .u32 at, by; mapa.shared::cluster.u32 at, %0, %2; mapa.shared::cluster.u32 by, %1, %2;\n"
-                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [at], %3, [by]; }" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(shared)),
-                 "r"((uint32_t)__cvta_generic_to_shared(note)), "r"(rank), "r"(__float_as_uint(x))
-                 : "memory");
-#endif
-}
-LS_DEVICE void note_wait(uint64_t *note) {
-#ifdef LS_CUDA_ON_CPU_H
-    while (*(volatile uint64_t *)note) on_cpu::pass();
-#else
-    bulk_wait(note);
-#endif
-}
-
-/* Barriers 1 … 15 of a block, each used once: who has written arrives and goes on, who reads waits until `threads` have
- * come, themselves among them. Whole warps. */
-LS_DEVICE void barrier_arrive(unsigned number, unsigned threads) {
-#ifdef LS_CUDA_ON_CPU_H
-    (void)threads, on_cpu::arrive_named(number);
-#else
-    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
-#endif
-}
-LS_DEVICE void barrier_wait(unsigned number, unsigned threads) {
-#ifdef LS_CUDA_ON_CPU_H
-    on_cpu::wait_named(number, threads);
-#else
-    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 #endif
 }
 
@@ -246,32 +150,6 @@ LS_DEVICE float join16(float lane) {
     lane = lane + __shfl_down_sync(~0u, lane, 2, 16);
     lane = lane + __shfl_down_sync(~0u, lane, 1, 16);
     return __shfl_sync(~0u, lane, 0, 16);
-}
-
-/* Chains of sixteen lanes, four numbers of each at a time, from shared memory: x[i] is number 16·i + j of `from`, for lane j
- * of sixteen. Each half of a warp has its own `from`, a multiple of 16 bytes; what lanes_at() makes of it moves with it. */
-LS_DEVICE const float *lanes_at(const float *from) {
-#ifdef LS_CUDA_ON_CPU_H
-    return from + threadIdx.x % 16;
-#else
-    /* Which piece of four numbers the instruction takes from this lane: rows 0 … 3 of eight are for the first sixteen. */
-    const unsigned lane = threadIdx.x % 32;
-    const float *half = (const float *)__shfl_sync(~0u, (unsigned long long)from, (int)(lane % 8 / 4 * 16));
-    return half + 16 * (lane / 8) + 4 * (lane % 4);
-#endif
-}
-LS_DEVICE void load_lanes(const float *at, float *x) {
-#ifdef LS_CUDA_ON_CPU_H
-    for (int i = 0; i < 4; i++) x[i] = at[16 * i];
-#else
-    uint32_t b[4];
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                 : "r"((uint32_t)__cvta_generic_to_shared(at))
-                 : "memory");
-#pragma unroll
-    for (int i = 0; i < 4; i++) x[i] = __uint_as_float(b[i]);
-#endif
 }
 
 /* ---- elements of any type ------------------------------------------------------------------------------------------ */
