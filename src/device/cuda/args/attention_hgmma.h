@@ -40,8 +40,8 @@ typedef struct ls_cuda_attention_hgmma {
     size_t stat_rows;
     uint32_t B, heads, kv_heads;
     uint32_t all_heads, head0; /* heads of the call; the number of this launch's first one */
-    float *sums;               /* of attention_hgmma_once.cu, for each head of the call and 64 queries: LS_CUDA_HGMMA_SUMS, */
-    uint32_t *turns;           /* and tiles of keys that they have passed, zeroed with the statistics; NULL: none */
+    float *sums;     /* of attention_hgmma_once.cu, for each head of the call and 64 queries: LS_CUDA_HGMMA_SUMS, */
+    uint32_t *turns; /* and tiles of keys that they have passed, zeroed with the statistics; NULL: none */
 } ls_cuda_attention_hgmma;
 
 /* Coordinates are element, head, row, sequence. */

@@ -1,8 +1,8 @@
 /* attention_hgmma_tiles.cuh: what the kernels of attention on warp groups share: where tiles are, and how they are
  * written. */
 #pragma once
+#include "device/cuda/common/wgmma_attention.cuh"
 #include "device/cuda/kernels/attention_hgmma.cuh"
-#include "device/cuda/kernels/wgmma_attention.cuh"
 
 /* Elsewhere these kernels are never started. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDA_ARCH__)

@@ -163,8 +163,7 @@ static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles 
 
 static ls_status backward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     int size = size_index((size_t)tiles->h.a.head_size), type = tiles->h.a.act == LS_CUDA_F16;
-    if (tiles->h.turns)
-        return run_tiles(device, tiles, &tile_once[type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
+    if (tiles->h.turns) return run_tiles(device, tiles, &tile_once[type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
     LS_TRY(run_tiles(device, tiles, &tile_queries[size][type], (size_t)tiles->h.a.T, tiles->h.heads));
     return run_tiles(device, tiles, &tile_keys[size][type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
 }
@@ -186,8 +185,8 @@ ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention
     size_t rows = job->B * job->heads * args.stat_rows, pieces = rows / 64;
     bool once = by_tiles && size_index(call->parts[0].head_size) == 0;
     void *memory;
-    LS_TRY(ls_cuda_scratch(
-        device, (2 * rows + (once ? pieces * (LS_CUDA_HGMMA_SUMS + 1) : 0)) * sizeof(float), &memory));
+    LS_TRY(
+        ls_cuda_scratch(device, (2 * rows + (once ? pieces * (LS_CUDA_HGMMA_SUMS + 1) : 0)) * sizeof(float), &memory));
     args.stats = memory;
     if (once) {
         args.sums = args.stats + 2 * rows;
