@@ -81,4 +81,16 @@ for change in '--seed 1' '--global-batch 8' '--groups 1' '--slices 1' '--seq 12'
     expect_status 0
     if [ "$(weights)" = "${golden[gpt2]}" ]; then fail "the weights are the same"; fi
 done
+
+# From the CPU to another device and back, each time under another layout.
+other=${TEST_DEVICE:-fake}
+case_begin "two steps on the CPU, two on $other, two on the CPU"
+leave() { for step in "${@}"; do rm -rf "$scratch/mixed/checkpoints/step-00000000$step"; done; }
+LS_DEVICE=cpu train "${experiment[@]}" --dp 2 --save-every 1 --keep 9 --out "$scratch/mixed"
+leave 3 4 5 6
+LS_DEVICE=$other train --out "$scratch/mixed" --resume --tp 2 --pp 2
+expect_weights "${golden[gpt2]}"
+leave 5 6
+LS_DEVICE=cpu train --out "$scratch/mixed" --resume --dp 3 --zero 2
+expect_weights "${golden[gpt2]}"
 finished
