@@ -116,11 +116,11 @@ template <int W> LS_DEVICE pack<W> add(const pack<W> &a, const pack<W> &b) {
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
-/* Tiles `number`, `number` + `step` … of the elements. */
-template <int W, int U, class L, class F>
-LS_DEVICE void walk_tiles(size_t begin, size_t end, size_t number, size_t step, const L &load, const F &finish) {
+/* OWN: all by this block; else by all blocks. */
+template <int W, int U, bool OWN, class L, class F>
+LS_DEVICE void walk_tiles(size_t begin, size_t end, const L &load, const F &finish) {
     const size_t packs = (end - begin) / W, tile = (size_t)blockDim.x * U;
-    for (size_t first = number * tile + threadIdx.x; first < packs; first += step * tile) {
+    for (size_t first = (OWN ? 0 : blockIdx.x) * tile + threadIdx.x; first < packs; first += (OWN ? 1 : gridDim.x) * tile) {
         decltype(load(width<W>(), (size_t)0)) in[U];
         /* Behind a condition the compiler would wait for a load, where it has to be widened, before it starts the next. */
         if (first + (U - 1) * blockDim.x < packs) {
@@ -137,13 +137,12 @@ LS_DEVICE void walk_tiles(size_t begin, size_t end, size_t number, size_t step, 
 
 template <int W, int U, class L, class F>
 LS_DEVICE void walk(size_t begin, size_t end, const L &load, const F &finish) {
-    walk_tiles<W, U>(begin, end, blockIdx.x, gridDim.x, load, finish);
+    walk_tiles<W, U, false>(begin, end, load, finish);
 }
 
-/* All by this block. */
 template <int W, int U, class L, class F>
 LS_DEVICE void walk_own(size_t begin, size_t end, const L &load, const F &finish) {
-    walk_tiles<W, U>(begin, end, 0, 1, load, finish);
+    walk_tiles<W, U, true>(begin, end, load, finish);
 }
 
 /* load(width, i) gives what finish(width, i, loaded) needs of elements i … i + width − 1, and has no effect. The
