@@ -273,53 +273,32 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
         /* Products of a step may be under way until the next. */
         const int first = 2 * p.row, steps = (int)(part.heads / part.kv_heads) * (queries - first);
         for (int step = 0, j = first; step < steps; step++, at.next(), j = j + 1 < queries ? j + 1 : first) {
-                barrier_wait(&s.q_full[at.at], at.turn);
-                if (j < first + w) { /* queries before all of its keys */
-                    products_wait<0>();
-                    if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-                    continue;
-                }
-                float S[32], dp[32];
-                products_begin();
-                dots_of<IS_F16, D>(S, s.k, w * 64, s.q[at.at]);
-                products_commit();
-                dots_of<IS_F16, D>(dp, s.v, w * 64, s.g[at.at]);
-                products_commit();
-                products_wait<1>();
+            barrier_wait(&s.q_full[at.at], at.turn);
+            if (j < first + w) { /* queries before all of its keys */
+                products_wait<0>();
                 if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-                const int key = warp * 16 + lane / 4 - lane % 4 * 2;
-                const bool diagonal = j == first + w;
-                LS_UNROLL for (int i = 0; i < 8; i++) {
-                    const float2 L = *(const float2 *)&s.L[at.at][i * 8 + lane % 4 * 2];
-                    S[i * 4] = exp2_of(__fmaf_rn(S[i * 4], c, -L.x));
-                    S[i * 4 + 1] = exp2_of(__fmaf_rn(S[i * 4 + 1], c, -L.y));
-                    S[i * 4 + 2] = exp2_of(__fmaf_rn(S[i * 4 + 2], c, -L.x));
-                    S[i * 4 + 3] = exp2_of(__fmaf_rn(S[i * 4 + 3], c, -L.y));
-                    if (diagonal) {
-                        if (i * 8 < key) S[i * 4] = 0.0f;
-                        if (i * 8 + 1 < key) S[i * 4 + 1] = 0.0f;
-                        if (i * 8 < key + 8) S[i * 4 + 2] = 0.0f;
-                        if (i * 8 + 1 < key + 8) S[i * 4 + 3] = 0.0f;
-                    }
-                    weights[i * 2] = rounded_pair<IS_F16>(S[i * 4], S[i * 4 + 1]);
-                    weights[i * 2 + 1] = rounded_pair<IS_F16>(S[i * 4 + 2], S[i * 4 + 3]);
-                }
-                products_begin();
-                LS_UNROLL for (int k = 0; k < 4; k++)
-                    product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
-                products_commit();
-                products_wait<0>(); /* there are no registers for dS while weights are read */
-                LS_UNROLL for (int i = 0; i < 8; i++) {
-                    const float2 D_ = *(const float2 *)&s.dots[at.at][i * 8 + lane % 4 * 2];
-                    ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - D_.x), S[i * 4 + 1] * (dp[i * 4 + 1] - D_.y));
-                    ds[i * 2 + 1] =
-                        rounded_pair<IS_F16>(S[i * 4 + 2] * (dp[i * 4 + 2] - D_.x), S[i * 4 + 3] * (dp[i * 4 + 3] - D_.y));
-                }
-                products_begin();
-                LS_UNROLL for (int k = 0; k < 4; k++)
-                    product<IS_F16, 1>(dk, &ds[k * 4], across<64>(s.q[at.at], k), 1);
-                products_commit();
+                continue;
             }
+            float S[32], dp[32];
+            products_begin();
+            dots_of<IS_F16, D>(S, s.k, w * 64, s.q[at.at]);
+            products_commit();
+            dots_of<IS_F16, D>(dp, s.v, w * 64, s.g[at.at]);
+            products_commit();
+            products_wait<1>();
+            if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
+            weigh_keys<IS_F16>(S, weights, s.L[at.at], c, j == first + w, warp, lane);
+            products_begin();
+            LS_UNROLL for (int k = 0; k < 4; k++)
+                product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
+            products_commit();
+            products_wait<0>(); /* there are no registers for dS while weights are read */
+            slope_of_keys<IS_F16>(ds, S, dp, s.dots[at.at], lane);
+            products_begin();
+            LS_UNROLL for (int k = 0; k < 4; k++)
+                product<IS_F16, 1>(dk, &ds[k * 4], across<64>(s.q[at.at], k), 1);
+            products_commit();
+        }
         products_wait<0>();
         if (thread == 0) {
             barrier_arrive(&s.q_empty[at.before().at]);
