@@ -71,7 +71,8 @@ static void check_adamw(const ls_optim_kernels *k, size_t n, kind of, size_t n_p
                                      LS_BF16,
                                      got.g.at + at,
                                      &step,
-                                     cuts[p + 1] - at},
+                                     cuts[p + 1] - at,
+                                     {NULL}},
                   0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "adamw");
@@ -103,7 +104,8 @@ static void check_sgd(const ls_optim_kernels *k, size_t n, kind of, size_t n_par
                                      LS_BF16,
                                      got.g.at + at,
                                      &step,
-                                     cuts[p + 1] - at},
+                                     cuts[p + 1] - at,
+                                     {NULL}},
                   0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "sgd");
@@ -179,7 +181,7 @@ static void check_small_moments(const ls_optim_kernels *k) {
                                  .decay = 1};
     float w[3] = {1, 1, 1}, m[3] = {-0x1p-126f, -0x1p-125f, NAN}, v[3] = {0x1p-126f, 0x1p-125f, 1};
     const float g[3] = {0, 0, 0};
-    k->update(&(ls_update_piece){w, {m, v}, NULL, LS_BF16, g, &step, 3}, 0, 3);
+    k->update(&(ls_update_piece){w, {m, v}, NULL, LS_BF16, g, &step, 3, {NULL}}, 0, 3);
     assert_int_equal(bits_of(m[0]), 0);
     assert_int_equal(bits_of(v[0]), 0);
     assert_true(w[0] == 1.0f);

@@ -58,13 +58,15 @@ static void check_optim(size_t n) {
     k->scale(v.ref, g.ref, 0.0f, n);
     ok(ops->scale(device, &(ls_scale_call){v.dev, g.dev, 0.0f, n}));
     ok(ops->update(
-        device, &(ls_update_call){&(ls_update_piece){w.dev, {m.dev, v.dev}, bf16.dev, LS_BF16, g.dev, &adamw, n}, 1}));
-    k->update(&(ls_update_piece){w.ref, {m.ref, v.ref}, halves_of(bf16.ref), LS_BF16, g.ref, &adamw, n}, 0, n);
-    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){w2.dev, {b.dev}, NULL, LS_F32, g.dev, &sgd, n}, 1}));
-    k->update(&(ls_update_piece){w2.ref, {b.ref}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
+        device,
+        &(ls_update_call){&(ls_update_piece){w.dev, {m.dev, v.dev}, bf16.dev, LS_BF16, g.dev, &adamw, n, {NULL}}, 1}));
+    k->update(&(ls_update_piece){w.ref, {m.ref, v.ref}, halves_of(bf16.ref), LS_BF16, g.ref, &adamw, n, {NULL}}, 0, n);
     ok(ops->update(device,
-                   &(ls_update_call){&(ls_update_piece){w3.dev, {NULL}, bf16.dev, LS_BF16, g.dev, &sgd, n}, 1}));
-    k->update(&(ls_update_piece){w3.ref, {NULL}, halves_of(bf16.ref), LS_BF16, g.ref, &sgd, n}, 0, n);
+                   &(ls_update_call){&(ls_update_piece){w2.dev, {b.dev}, NULL, LS_F32, g.dev, &sgd, n, {NULL}}, 1}));
+    k->update(&(ls_update_piece){w2.ref, {b.ref}, NULL, LS_BF16, g.ref, &sgd, n, {NULL}}, 0, n);
+    ok(ops->update(
+        device, &(ls_update_call){&(ls_update_piece){w3.dev, {NULL}, bf16.dev, LS_BF16, g.dev, &sgd, n, {NULL}}, 1}));
+    k->update(&(ls_update_piece){w3.ref, {NULL}, halves_of(bf16.ref), LS_BF16, g.ref, &sgd, n, {NULL}}, 0, n);
     ok(ops->scale(device, &(ls_scale_call){y.dev, g.dev, 0.3f, n}));
     k->scale(y.ref, g.ref, 0.3f, n);
     check("optim", n, 0);
