@@ -227,6 +227,8 @@ ls_status ls_run_supervise(ls_run *r, ls_worker_fn fn, void *arg) {
     list_layouts(a);
     r->attempts = a;
     ls_status status = r->dir ? LS_OK : ls_run_open_folder(r); /* or the first worker would make it, and be gone */
+    int stale;
+    if (status == LS_OK) (void)ls_resize_take(r->out, &stale); /* of a run that ended before it was taken */
     ls_supervision supervision = {.next = next, .wants_change = wants_change, .ctx = a, .places = a->places};
     if (status == LS_OK) status = ls_workers_supervise(&r->workers, &supervision, fn, arg);
     r->attempts = NULL;

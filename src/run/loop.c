@@ -387,6 +387,7 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
 static int requests_of(const ls_loop *l, double now_s) {
     double every_s = l->trainer->settings.save_every_s, passed_s = now_s - l->saved_s;
     int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
+    if (l->world && ls_world_should_leave(l->world)) asked_to |= LS_REQUEST_LEAVE;
     if (!l->reports || !(every_s > 0)) return asked_to;
     return asked_to | (passed_s >= every_s ? LS_REQUEST_SAVE : 0) |
            (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);

@@ -36,7 +36,7 @@ struct ls_left {
     ls_left_numbers numbers[2];
 };
 
-/* Of the worker that came furthest; NULL: nobody has any. */
-const ls_left_numbers *ls_left_newest(const ls_segment *segment);
+/* Of the worker that came furthest; of those, the first. False: nobody has any. */
+bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out);
 
 #endif
