@@ -78,6 +78,10 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());
     ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
     ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier != NULL);
+    if (l->taken) { /* this process is one of a new set of workers */
+        ls_metrics_add_i64(l->metrics, "restart", ls_world_attempt(l->world)->number);
+        ls_metrics_add_f64(l->metrics, "recovery_ms", l->recovery_s * 1e3);
+    }
     double unigram = unigram_nats(t);
     if (isfinite(unigram)) ls_metrics_add_f64(l->metrics, "unigram_nats", unigram);
     wrote(l, ls_metrics_end(l->metrics));
@@ -444,6 +448,12 @@ static ls_status after_step(ls_loop *l) {
     return LS_OK;
 }
 
+/* Since a worker was lost; above 0. */
+static double lost_s(const ls_loop *l) {
+    uint64_t seen_ns = ls_world_attempt(l->world)->seen_ns, now_ns = ls_clock_ns();
+    return seen_ns > 0 && now_ns > seen_ns ? (double)(now_ns - seen_ns) * 1e-9 : 1e-3;
+}
+
 /* What the attempt before had decided and perhaps not told: its metrics end before this step. */
 static ls_status settle_taken(ls_loop *l) {
     const ls_trainer *t = l->trainer;
@@ -453,7 +463,7 @@ static ls_status settle_taken(ls_loop *l) {
                     .loss = result->loss,
                     .norm = result->norm,
                     .lr = result->lr,
-                    .seconds = ls_clock_seconds() - l->saved_s,
+                    .seconds = lost_s(l),
                     .samples = (double)(t->settings.B * t->settings.T),
                     .is_images = t->data.images != NULL,
                     .audited = result->audited,
@@ -508,6 +518,7 @@ static ls_status run(ls_loop *l) {
     double begin = ls_clock_seconds();
     ls_step step;
     ls_evaluation evaluation;
+    if (l->taken) l->recovery_s = lost_s(l);
     if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
     /* One that was given up, when the run was stopped, decides about its end and about what is best. */
     if (t->has_val && t->validation.is_due && l->stop == 0) {

@@ -50,6 +50,7 @@ typedef struct ls_loop {
     double usual_s;     /* how long the last one of its kind took; 0: not known */
     double step_s, evaluation_s, sample_s; /* how long the last ones took */
     double save_s;                         /* the longest save so far */
+    double recovery_s;  /* from the loss of a worker to the first step of the next ones */
     bool leaves;        /* the supervisor has asked all workers to leave, and they do */
     bool in_step;                          /* what fails is a step */
     bool in_save;                          /* what fails is a checkpoint */

@@ -144,6 +144,10 @@ void ls_left_begin(ls_trainer *t, const ls_left_numbers *numbers) {
     write_numbers(t->kept, &n);
 }
 
+void ls_left_note_peak(ls_trainer *t, double flops_s) {
+    if (t->kept) t->kept->peak_flops_s = flops_s;
+}
+
 void ls_left_try(ls_trainer *t) {
     if (t->kept) atomic_store(&t->kept->tried, t->step + 1);
 }
