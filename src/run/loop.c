@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/cpu.h"
@@ -79,7 +80,12 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
     ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier != NULL);
     if (l->taken) { /* this process is one of a new set of workers */
-        ls_metrics_add_i64(l->metrics, "restart", ls_world_attempt(l->world)->number);
+        const ls_attempt *attempt = ls_world_attempt(l->world);
+        struct timespec now = {0};
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        int64_t ago_us = attempt->seen_ns > 0 ? (int64_t)(ls_clock_ns() - attempt->seen_ns) / 1000 : 0;
+        ls_metrics_add_i64(l->metrics, "restart", attempt->number);
+        ls_metrics_add_i64(l->metrics, "lost_unix_us", now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000 - ago_us);
         ls_metrics_add_f64(l->metrics, "recovery_ms", l->recovery_s * 1e3);
     }
     double unigram = unigram_nats(t);
