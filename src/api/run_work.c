@@ -117,9 +117,8 @@ static ls_status open_run(ls_run *r, ls_world *world) {
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
-static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
 /* The timeline of a run that was stopped is written too. */
-static bool is_orderly(ls_status status) { return status == LS_OK || is_stop(status); }
+static bool is_orderly(ls_status status) { return status == LS_OK || ls_status_is_stop(status); }
 
 /* Of all workers' devices, with the matrix unit in use, measured at the same time. */
 static ls_status peak_of_all(ls_run *r, double *flops_s) {
@@ -270,7 +269,9 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     r->workers.pass_signals = 1;
     r->workers.forks_one = ls_device_is_gpu(r->chosen.name);
     bool supervises = !r->launched && !r->is_trial && ls_run_is_supervised(r);
+    LS_TRY(ls_stop_install_saves());
     ls_status status = supervises ? ls_run_supervise(r, run_worker, &j) : ls_workers_run(&r->workers, run_worker, &j);
+    ls_stop_restore();
     if (status != LS_OK) ls_run_abandon(r);
     return status;
 }
