@@ -1,11 +1,12 @@
 /* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU, or through the gradient of GELU or of a gate,
  * before it leaves (ls_gemm_end).
  *
- *     shared memory | steps of A | steps of B | a tile of rounded results | barriers |
+ *     shared memory | steps of A | steps of B | a tile of rounded results | a table | barriers |
  *
- * GELU takes almost as long as the product of a tile with k = 768. So others have it, the warps of a third warpgroup and those
- * beside the one that brings: those that multiply leave their rounded results in shared memory and go on with the next tile. */
-#include "device/cuda/common/act.cuh"
+ * The end takes almost as long as the product of a tile with k = 768. So others have it, the warps of a third warpgroup and those
+ * beside the one that brings: those that multiply leave their rounded results in shared memory and go on with the next tile. Activations
+ * of bf16 are looked up; for those of fp16 there is no room. */
+#include "device/cuda/common/act_table.cuh"
 #include "device/cuda/kernels/hgmma.cuh"
 
 #ifdef LS_HAS_WGMMA
@@ -17,6 +18,7 @@ struct act_shared {
     enum { STAGES = LS_CUDA_HGMMA_ACT_STAGES };
     uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
     uint16_t made[CONSUMERS][HALF_ROWS * BN];
+    float table[LS_CUDA_SIGMOID_TABLE];
     uint64_t full[STAGES], empty[STAGES], is_made[CONSUMERS], is_taken[CONSUMERS];
 };
 
@@ -64,6 +66,21 @@ template <bool IS_F16> LS_DEVICE uint4 rounded(const float (&x)[8]) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
 }
 
+/* Tanh or sigmoid of eight numbers, as END needs it. */
+template <bool IS_F16, int END> struct act_numbers {
+    enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD ? LS_CUDA_SILU : LS_CUDA_GELU };
+    LS_DEVICE static void make(act_shared &s, int thread, int threads) {
+        if (!IS_F16) act_table<FN>{s.table}.make(thread, threads);
+    }
+    LS_DEVICE static void of(act_shared &s, const float (&x)[8], float (&t)[8]) {
+        if constexpr (IS_F16) {
+            LS_UNROLL for (int k = 0; k < 8; k++) t[k] = FN == LS_CUDA_SILU ? sigmoid_of(x[k]) : gelu_tanh(x[k], x[k] * x[k]);
+        } else {
+            act_table<FN>{s.table}.look_up(x, t);
+        }
+    }
+};
+
 /* A thread has eight neighbours of a row at a time: a piece in each turn, neighbours in neighbouring threads. */
 template <bool IS_F16, int END> struct act_end {
     const ls_cuda_hgmma &a;
@@ -110,25 +127,27 @@ template <bool IS_F16, int END> struct act_end {
     }
     LS_DEVICE void end_piece(const place &p, const numbers &in) const {
         const uint4 made = *(const uint4 *)piece_at(s, p.half, p.row < HALF_ROWS ? p.row : 0, p.piece);
-        float c[8], x[8], up[8];
+        float c[8], x[8], t[8], up[8];
         widen<IS_F16>(made, c);
         if (END == LS_CUDA_HGMMA_GELU) {
-            LS_UNROLL for (int k = 0; k < 8; k++) x[k] = gelu(c[k]);
+            act_numbers<IS_F16, END>::of(s, c, t);
+            LS_UNROLL for (int k = 0; k < 8; k++) x[k] = gelu_both(c[k], t[k]).y;
             if (p.is_in) __stcs((uint4 *)((uint16_t *)a.g.c + p.at), made);
             store(p, a.y, p.y, x);
             return;
         }
         widen<IS_F16>(in.pre, x);
+        act_numbers<IS_F16, END>::of(s, x, t);
         if (END == LS_CUDA_HGMMA_GELU_GRAD) {
             LS_UNROLL for (int k = 0; k < 8; k++) {
-                const gelu_both g(x[k]);
+                const gelu_both g(x[k], t[k]);
                 c[k] = c[k] * g.slope, x[k] = g.y;
             }
         } else {
             float dup[8];
             widen<IS_F16>(in.up, up);
             LS_UNROLL for (int k = 0; k < 8; k++) {
-                const float g = sigmoid_of(x[k]), silu = x[k] * g;
+                const float g = t[k], silu = x[k] * g;
                 dup[k] = c[k] * silu;
                 c[k] = (c[k] * up[k]) * silu_slope(x[k], g);
                 x[k] = silu * up[k];
@@ -174,6 +193,7 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a)
         }
         barriers_are_open();
     }
+    act_numbers<IS_F16, END>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
     __syncthreads();
     if (threadIdx.x < 128) {
         give_registers<104>();
