@@ -1,5 +1,5 @@
-/* test_act_table.c: activations of large tensors of bf16, which a GPU looks up (LS_TEST_CUDA): all 65,536 numbers, many times,
- * against the CPU, bit by bit; and by the formulas, which the GPU has as its second way. */
+/* test_act_table.c: activations of large tensors of bf16, which a GPU looks up (LS_TEST_CUDA): all 65,536 numbers, many
+ * times, against the CPU, bit by bit; and by the formulas, which the GPU has as its second way. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -26,7 +26,8 @@ typedef struct inputs {
 static void fill(inputs *in) {
     for (size_t i = 0; i < FLAT; i++) {
         uint64_t r = ls_rng_u64(ls_rng_key_make(17, 0, 0), i);
-        /* Neighbours of about the same size, then of any: a number that is in no table sends its neighbours the other way. */
+        /* Neighbours of about the same size, then of any: a number that is in no table sends its neighbours the other
+         * way. */
         in->x[i] = (uint16_t)(i / NUMBERS % 2 ? i * 40503u : i);
         in->dy[i] = (uint16_t)((r & 0x8000) | (0x3800 + (r >> 16) % 0x0A00));
         in->up[i] = (uint16_t)(r >> 32);
@@ -41,8 +42,13 @@ static void *put(ls_device *device, const uint16_t *from) {
 }
 
 enum { GELU, GELU_GRAD, SILU, SILU_GRAD, GATED, DGATE, DUP, RESULTS };
-static const char *const names[RESULTS] = {"GELU", "GELU's gradient", "SiLU", "SiLU's gradient",
-                                           "gate", "gate's gradient", "gradient of what it lets through"};
+static const char *const names[RESULTS] = {"GELU",
+                                           "GELU's gradient",
+                                           "SiLU",
+                                           "SiLU's gradient",
+                                           "gate",
+                                           "gate's gradient",
+                                           "gradient of what it lets through"};
 
 static void run(ls_device *device, const inputs *in, uint16_t *results[RESULTS]) {
     void *x = put(device, in->x), *dy = put(device, in->dy), *up = put(device, in->up), *y[RESULTS];
