@@ -11,20 +11,22 @@
 
 #ifdef LS_HAS_WGMMA
 
-enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS, PIECES = BN / 8, HALF_PIECES = HALF_ROWS * PIECES };
-enum { ENDERS = 7, HALF_TURNS = (HALF_PIECES + ENDERS * 32 - 1) / (ENDERS * 32), TURNS = CONSUMERS * HALF_TURNS }; /* ENDERS: warps */
+enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS };
+/* Warps that have the end take tasks in turns: 4 rows of 8 pieces, a line of memory each. */
+enum { ENDERS = 7, TASK_ROWS = 4, TASK_PIECES = 8, ROW_TASKS = BN / (8 * TASK_PIECES) };
+enum { TASKS = BM / TASK_ROWS * ROW_TASKS, HALF_TASKS = TASKS / CONSUMERS, AHEAD = 2 };
 
 struct act_shared {
     enum { STAGES = LS_CUDA_HGMMA_ACT_STAGES };
     uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
-    uint16_t made[CONSUMERS][HALF_ROWS * BN];
+    uint16_t made[BM * BN];
     float table[LS_CUDA_SIGMOID_TABLE];
     uint64_t full[STAGES], empty[STAGES], is_made[CONSUMERS], is_taken[CONSUMERS];
 };
 
 /* Where eight neighbours of a row are: pieces of 16 bytes are exchanged, as accesses that go down the rows need it. */
-LS_DEVICE uint16_t *piece_at(act_shared &s, int half, int row, int piece) {
-    return s.made[half] + row * BN + (piece ^ (row & 7)) * 8;
+LS_DEVICE uint16_t *piece_at(act_shared &s, int row, int piece) {
+    return s.made + row * BN + (piece ^ (row & 7)) * 8;
 }
 
 /* ---- who multiplies ------------------------------------------------------------------------------------------------ */
@@ -33,10 +35,10 @@ struct act_part : hgmma_part<BN, false> {
     LS_DEVICE act_part(const ls_cuda_hgmma &args) : hgmma_part<BN, false>(args) {}
     enum { IN_REGISTERS = true }; /* there is one */
     template <bool IS_F16> LS_DEVICE void leave(const sums &d, act_shared &s) const {
-        const int r = thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
+        const int r = warpgroup * HALF_ROWS + thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int j = 0; j < BN / 16; j++) {
             const float *x = d + j * 8;
-            matrices_store(shared_at(piece_at(s, warpgroup, r, 2 * j + c)), pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]),
+            matrices_store(shared_at(piece_at(s, r, 2 * j + c)), pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]),
                            pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
         }
     }
@@ -81,29 +83,30 @@ template <bool IS_F16, int END> struct act_numbers {
     }
 };
 
-/* A thread has eight neighbours of a row at a time: a piece in each turn, neighbours in neighbouring threads. */
+/* A thread has eight neighbours of a row at a time. */
 template <bool IS_F16, int END> struct act_end {
     const ls_cuda_hgmma &a;
     act_shared &s;
-    const int thread;
+    const int warp, lane;
 
     struct place {
-        int half, row, piece; /* row: of the half */
-        size_t y, at, up;     /* elements; at: in C and pre, with a gate that of the gate */
+        int row, piece;   /* of the tile */
+        size_t y, at, up; /* elements; at: in C and pre, with a gate that of the gate */
         bool is_in;
     };
     struct numbers {
         uint4 pre, up;
     };
 
-    LS_DEVICE place place_of(const hgmma_unit &u, int turn) const {
+    LS_DEVICE place place_of(const hgmma_unit &u, int task) const {
         place p;
-        const int number = turn % HALF_TURNS * (ENDERS * 32) + thread;
-        p.half = turn / HALF_TURNS, p.row = number / PIECES, p.piece = number % PIECES;
-        const uint32_t row = u.m0 + p.half * HALF_ROWS + p.row, column = u.n0 + p.piece * 8;
+        const int rows = task / ROW_TASKS;
+        p.row = rows * TASK_ROWS + lane / TASK_PIECES;
+        p.piece = (task - rows * ROW_TASKS) * TASK_PIECES + lane % TASK_PIECES;
+        const uint32_t row = u.m0 + p.row, column = u.n0 + p.piece * 8;
         p.at = row * a.g.ldc + column;
         p.y = p.up = p.at;
-        p.is_in = row < a.g.m && column < a.g.n && number < HALF_PIECES;
+        p.is_in = row < a.g.m && column < a.g.n;
         if (END == LS_CUDA_HGMMA_GATED_GRAD) {
             p.y = row * a.g.n + column;
             p.at += divide(column, a.gate) * a.gate.divisor;
@@ -114,10 +117,10 @@ template <bool IS_F16, int END> struct act_end {
     LS_DEVICE uint4 read(const place &p, size_t at) const {
         return p.is_in ? __ldcs((const uint4 *)((const uint16_t *)a.pre + at)) : make_uint4(0, 0, 0, 0);
     }
-    LS_DEVICE numbers load(const hgmma_unit &u, int turn) const {
+    LS_DEVICE numbers load(const hgmma_unit &u, int task) const {
         numbers x = {};
-        if (END == LS_CUDA_HGMMA_GELU || turn >= TURNS) return x;
-        const place p = place_of(u, turn);
+        if (END == LS_CUDA_HGMMA_GELU || task >= TASKS) return x;
+        const place p = place_of(u, task);
         x.pre = read(p, p.at);
         if (END == LS_CUDA_HGMMA_GATED_GRAD) x.up = read(p, p.up);
         return x;
@@ -126,7 +129,7 @@ template <bool IS_F16, int END> struct act_end {
         if (p.is_in) __stcs((uint4 *)((uint16_t *)to + at), rounded<IS_F16>(x));
     }
     LS_DEVICE void end_piece(const place &p, const numbers &in) const {
-        const uint4 made = *(const uint4 *)piece_at(s, p.half, p.row < HALF_ROWS ? p.row : 0, p.piece);
+        const uint4 made = *(const uint4 *)piece_at(s, p.row, p.piece);
         float c[8], x[8], t[8], up[8];
         widen<IS_F16>(made, c);
         if (END == LS_CUDA_HGMMA_GELU) {
@@ -163,16 +166,19 @@ template <bool IS_F16, int END> struct act_end {
         for (uint32_t unit = 0; find_piece(a, unit, p); unit++) {
             if (p.end < a.steps) continue; /* another block ends it */
             const hgmma_unit u(a, p.unit, BN);
-            numbers now = load(u, 0), next = load(u, 1), then = load(u, 2);
-            LS_NO_UNROLL for (int turn = 0; turn < TURNS; turn++) {
-                const numbers last = load(u, turn + 3);
-                if (turn % HALF_TURNS == 0) barrier_wait(&s.is_made[turn / HALF_TURNS], phase);
-                end_piece(place_of(u, turn), now);
-                now = next, next = then, then = last;
-                if ((turn + 1) % HALF_TURNS) continue;
-                __syncwarp();
-                if (thread % 32 == 0) barrier_arrive(&s.is_taken[turn / HALF_TURNS]);
-            }
+            numbers in[AHEAD];
+            LS_UNROLL for (int i = 0; i < AHEAD; i++) in[i] = load(u, warp + i * ENDERS);
+            LS_NO_UNROLL for (int first = warp; first < TASKS; first += AHEAD * ENDERS)
+                LS_UNROLL for (int i = 0; i < AHEAD; i++) {
+                    const int task = first + i * ENDERS, half = task >= HALF_TASKS, at = task - half * HALF_TASKS;
+                    if (task >= TASKS) break;
+                    if (at < ENDERS) barrier_wait(&s.is_made[half], phase); /* its first of this half */
+                    end_piece(place_of(u, task), in[i]);
+                    in[i] = load(u, task + AHEAD * ENDERS);
+                    if (at + ENDERS < HALF_TASKS) continue;
+                    __syncwarp();
+                    if (lane == 0) barrier_arrive(&s.is_taken[half]);
+                }
             phase ^= 1;
         }
     }
@@ -200,13 +206,13 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a)
         if (threadIdx.x == 0)
             bring<BN, 0, 0>(a, s);
         else if (threadIdx.x >= 32)
-            act_end<IS_F16, END>{a, s, (int)threadIdx.x - 32}.run();
+            act_end<IS_F16, END>{a, s, (int)uniform(threadIdx.x / 32) - 1, (int)threadIdx.x % 32}.run();
     } else if (threadIdx.x < 384) {
         take_registers<152>();
         multiply_tiles<act_part, BN, 0, 0, IS_F16>(a, s);
     } else {
         give_registers<104>();
-        act_end<IS_F16, END>{a, s, (int)threadIdx.x - 384 + 96}.run();
+        act_end<IS_F16, END>{a, s, (int)uniform(threadIdx.x / 32) - 9, (int)threadIdx.x % 32}.run();
     }
 }
 
