@@ -50,10 +50,10 @@ template <> struct act_table<LS_CUDA_GELU> {
     LS_DEVICE static float slope(float x, float t) { return gelu_both(x, t).slope; }
 };
 
-/* First those above zero, then those below: from 2^−12 to 31.875, where the sigmoid of the former is 1. Between 2^−17 and
+/* First those above zero, then those below: from 2^−12 to 18, where the sigmoid of the former is 1. Between 2^−17 and
  * 2^−12 it is a line. Of the rest, which is rare, it is computed. */
 template <> struct act_table<LS_CUDA_SILU> {
-    enum : uint32_t { FIRST = 0x39800000u, LAST = 0x41FF0000u, HALF = ((LAST - FIRST) >> 16) + 1, COUNT = 2 * HALF };
+    enum : uint32_t { FIRST = 0x39800000u, LAST = 0x41900000u, HALF = ((LAST - FIRST) >> 16) + 1, COUNT = 2 * HALF };
     static_assert((int)COUNT <= (int)LS_CUDA_SIGMOID_TABLE, "what there is room for");
     float *at;
 

@@ -1,7 +1,7 @@
 /* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU, or through the gradient of GELU or of a gate,
  * before it leaves (ls_gemm_end).
  *
- *     shared memory | steps of A | steps of B | a tile of rounded results | a table | barriers |
+ *     shared memory | steps of A | steps of B | a tile of rounded results | a table | bias | barriers |
  *
  * The end takes almost as long as the product of a tile with k = 768. So others have it, the warps of a third warpgroup and those
  * beside the one that brings: those that multiply leave their rounded results in shared memory and go on with the next tile. Activations
@@ -21,12 +21,25 @@ struct act_shared {
     uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
     uint16_t made[BM * BN];
     float table[LS_CUDA_SIGMOID_TABLE];
+    float bias[2][BN]; /* of a tile and the next */
     uint64_t full[STAGES], empty[STAGES], is_made[CONSUMERS], is_taken[CONSUMERS];
 };
 
 /* Where eight neighbours of a row are: pieces of 16 bytes are exchanged, as accesses that go down the rows need it. */
 LS_DEVICE uint16_t *piece_at(act_shared &s, int row, int piece) {
     return s.made + row * BN + (piece ^ (row & 7)) * 8;
+}
+
+/* The next piece that this block ends, `turn` or later; false: there is none. */
+LS_DEVICE bool find_ended(const ls_cuda_hgmma &a, uint32_t &turn, hgmma_piece &p) {
+    while (find_piece(a, turn++, p))
+        if (p.end >= a.steps) return true;
+    return false;
+}
+
+/* Those that have the end bring the bias of a tile while the one before it is multiplied. */
+LS_DEVICE void bring_bias(const ls_cuda_hgmma &a, act_shared &s, const hgmma_unit &u, uint32_t number, int thread) {
+    if (a.g.bias && thread < BN) s.bias[number % 2][thread] = u.n0 + thread < a.g.n ? a.g.bias[u.n0 + thread] : 0;
 }
 
 /* ---- who multiplies ------------------------------------------------------------------------------------------------ */
@@ -42,10 +55,14 @@ struct act_part : hgmma_part<BN, false> {
                            pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
         }
     }
-    LS_DEVICE void finish(sums &d, act_shared &s, const hgmma_unit &u, uint32_t ended) {
-        place(u);
-        if (a.g.bias) add_bias(d);
-        barrier_wait(&s.is_taken[warpgroup], ended % 2 ^ 1);
+    LS_DEVICE void finish(sums &d, act_shared &s, const hgmma_unit &, uint32_t ended) {
+        barrier_wait(&s.is_taken[warpgroup], ended % 2 ^ 1); /* the bias is there then, too */
+        if (a.g.bias)
+            LS_UNROLL for (int j = 0; j < QUADS; j++) {
+                const float2 v = *(const float2 *)(s.bias[ended % 2] + 8 * j + thread % 4 * 2);
+                d[4 * j] = d[4 * j] + v.x, d[4 * j + 1] = d[4 * j + 1] + v.y;
+                d[4 * j + 2] = d[4 * j + 2] + v.x, d[4 * j + 3] = d[4 * j + 3] + v.y;
+            }
         if (a.g.dtype == LS_CUDA_F16)
             leave<true>(d, s);
         else
@@ -161,10 +178,13 @@ template <bool IS_F16, int END> struct act_end {
         if (a.y) store(p, a.y, p.y, x);
     }
     LS_DEVICE void run() const {
-        hgmma_piece p;
-        uint32_t phase = 0;
-        for (uint32_t unit = 0; find_piece(a, unit, p); unit++) {
-            if (p.end < a.steps) continue; /* another block ends it */
+        hgmma_piece p, next;
+        uint32_t turn = 0;
+        bool is_more = find_ended(a, turn, next);
+        for (uint32_t number = 0; is_more; number++) {
+            p = next;
+            is_more = find_ended(a, turn, next);
+            if (is_more) bring_bias(a, s, hgmma_unit(a, next.unit, BN), number + 1, warp * 32 + lane);
             const hgmma_unit u(a, p.unit, BN);
             numbers in[AHEAD];
             LS_UNROLL for (int i = 0; i < AHEAD; i++) in[i] = load(u, warp + i * ENDERS);
@@ -172,14 +192,13 @@ template <bool IS_F16, int END> struct act_end {
                 LS_UNROLL for (int i = 0; i < AHEAD; i++) {
                     const int task = first + i * ENDERS, half = task >= HALF_TASKS, at = task - half * HALF_TASKS;
                     if (task >= TASKS) break;
-                    if (at < ENDERS) barrier_wait(&s.is_made[half], phase); /* its first of this half */
+                    if (at < ENDERS) barrier_wait(&s.is_made[half], number % 2); /* its first of this half */
                     end_piece(place_of(u, task), in[i]);
                     in[i] = load(u, task + AHEAD * ENDERS);
                     if (at + ENDERS < HALF_TASKS) continue;
                     __syncwarp();
                     if (lane == 0) barrier_arrive(&s.is_taken[half]);
                 }
-            phase ^= 1;
         }
     }
 };
@@ -200,6 +219,9 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a)
         barriers_are_open();
     }
     act_numbers<IS_F16, END>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
+    hgmma_piece first;
+    uint32_t turn = 0;
+    if (find_ended(a, turn, first)) bring_bias(a, s, hgmma_unit(a, first.unit, BN), 0, (int)threadIdx.x);
     __syncthreads();
     if (threadIdx.x < 128) {
         give_registers<104>();
