@@ -188,6 +188,17 @@ static ls_status check_state(ls_trainer *t) {
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
 }
 
+ls_status ls_trainer_prove_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
+    LS_TRY(ls_partition_check_state(t->partition, &f));
+    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
+    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
+    t->state.step = t->step;
+    return LS_OK;
+}
+
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f;
     if (t->settings.options.check >= LS_CHECK_REPLICAS) {
