@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
@@ -107,6 +108,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     *out = (ls_evaluation){0};
     LS_TRY(ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy));
     ls_validation_add(&t->validation, t->step, out->loss);
+    ls_fault_point(LS_POINT_EVALUATE);
     if (!l->reports) return LS_OK;
     out->seconds = ls_clock_seconds() - start;
     ls_metrics_begin(l->metrics);
@@ -180,10 +182,12 @@ ls_status ls_loop_save(ls_loop *l) {
     ls_validation_saving(&t->validation, t->step);
     if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
     l->in_save = true;
+    ls_fault_point(LS_POINT_SAVE);
     LS_TRY(ls_save(l->store, t, l->identity, l->tokenizer));
     l->in_save = false;
     l->saved_step = t->step;
     l->saved_s = ls_clock_seconds();
+    ls_fault_point(LS_POINT_SAVED);
     if (!l->reports) return LS_OK;
     double seconds = ls_clock_seconds() - start;
     record_save(l, seconds);
@@ -366,7 +370,28 @@ static ls_status after_step(ls_loop *l) {
     last = last || is_over(l);
     if (l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
         LS_TRY(show_sample(l));
-    return last || save_is_due(l) ? ls_loop_save(l) : LS_OK;
+    if (last || save_is_due(l)) LS_TRY(ls_loop_save(l));
+    ls_left_settle(l->trainer, l->saved_step);
+    return LS_OK;
+}
+
+/* What the attempt before had decided and perhaps not told: its metrics end before this step. */
+static ls_status settle_taken(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    const ls_step_result *result = &l->taken->result;
+    ls_step step = {.step = t->step,
+                    .steps = t->settings.options.steps,
+                    .loss = result->loss,
+                    .norm = result->norm,
+                    .lr = result->lr,
+                    .seconds = ls_clock_seconds() - l->saved_s,
+                    .samples = (double)(t->settings.B * t->settings.T),
+                    .is_images = t->data.images != NULL,
+                    .audited = result->audited,
+                    .skipped = result->skipped};
+    l->gpu_wait_ms = -1;
+    if (l->reports) LS_TRY(record(l, result, &step));
+    return after_step(l);
 }
 
 static ls_status tell_early_stop(ls_loop *l) {
@@ -383,7 +408,7 @@ static ls_status tell_early_stop(ls_loop *l) {
 
 ls_status ls_loop_begin(ls_loop *l) {
     ls_trainer *t = l->trainer;
-    l->saved_step = t->step > 0 ? t->step : -1;
+    l->saved_step = l->taken ? l->taken->saved_step : t->step > 0 ? t->step : -1;
     l->reports = t->rank == 0;
     l->saved_s = ls_clock_seconds();
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
@@ -403,6 +428,7 @@ static ls_status run(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
+    if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
     while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l)) {
         LS_TRY(ls_loop_step(l, &step));
         LS_TRY(after_step(l));
