@@ -143,13 +143,13 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
               sum.asks);
     LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
+    take_state(t, &sum);
     signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
              : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
              : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
                                                : 0;
     *result = (ls_step_result){.stop = signal, .gave_up = is_asked(sum.asks, ASK_GIVE_UP)};
     if (result->gave_up) return LS_TRAINER_GAVE_UP;
-    take_state(t, &sum);
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
@@ -212,6 +212,17 @@ static ls_status check_state(ls_trainer *t) {
     if (t->settings.options.check < LS_CHECK_STATE) return LS_OK;
     LS_TRY(ls_partition_check_state(t->partition, &f));
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+}
+
+ls_status ls_trainer_prove_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
+    LS_TRY(ls_partition_check_state(t->partition, &f));
+    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
+    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
+    t->state.step = t->step;
+    return LS_OK;
 }
 
 static ls_status check_replicas(ls_trainer *t) {
@@ -548,16 +559,15 @@ static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_
     return LS_OK;
 }
 
-static ls_status update(ls_trainer *t, const ls_optimizer_update *decided) {
-    ls_optimizer_update with_sums = *decided, *by = &with_sums;
-    LS_TRY(ls_partition_begin_sums(t->partition, by));
+static ls_status update(ls_trainer *t, ls_optimizer_update by) {
+    LS_TRY(ls_partition_begin_sums(t->partition, &by));
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
-        LS_TRY(ls_partition_update_counted(t->partition, by, t->guard.numerics));
+        LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
         LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
     } else {
-        LS_TRY(ls_optimizer_step(by, t->device, &t->settings.policy, t->model));
+        LS_TRY(ls_optimizer_step(&by, t->device, &t->settings.policy, t->model));
     }
     ls_meter_computed(mark);
     ls_span_end(span, 0);
@@ -573,7 +583,7 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
     ls_left_commit(t, result, result->finite ? &by : NULL);
-    if (result->finite) LS_TRY(update(t, &by));
+    if (result->finite) LS_TRY(update(t, by));
     t->last_loss = result->loss;
     t->step++;
     LS_TRY(ls_left_stepped(t));

@@ -127,9 +127,9 @@ static ls_status print_json(const char *path, const ls_times_case *c) {
         ls_cli_json_path(path), "metric", c->times.column, "predicted", c->basis.predicted, "gpus",
         c->times.row[a->largest].chips, "worst", ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter,
         "scatter_assumed", a->scatter_assumed, "shares", losses_json(c, a->explanation[0].share, false), "low",
-        losses_json(c, a->low, true), "high", losses_json(c, a->high, true), "rows", ls_cli_json_list(c->times.count, row_json, c),
-        "explanations", ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c),
-        "change_first", advice, "against_prediction",
+        losses_json(c, a->low, true), "high", losses_json(c, a->high, true), "rows",
+        ls_cli_json_list(c->times.count, row_json, c), "explanations", ls_cli_json_list(a->count, explanation_json, c),
+        "comparison", comparison_json(c), "change_first", advice, "against_prediction",
         c->model[0] ? ls_cli_json_list(LS_THINGS, deviation_json, c) : json_null()));
 }
 
