@@ -87,8 +87,9 @@ static void print_recovery(const ls_run *run) {
     if (!run->attempts || restarts == 0) return;
     printf("recovery  a lost worker is replaced, %lld time%s at most; %s\n", (long long)restarts,
            restarts == 1 ? "" : "s",
-           run->trainer->device->is_host ? "its state outlives it: at most one step is done again"
-                                         : "the memory of its GPU is lost with it: the run goes back to its newest checkpoint");
+           run->trainer->device->is_host
+               ? "its state outlives it: at most one step is done again"
+               : "the memory of its GPU is lost with it: the run goes back to its newest checkpoint");
 }
 
 void ls_train_print_header(const ls_run *run) {

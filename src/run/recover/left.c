@@ -197,7 +197,8 @@ bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out) {
         const ls_left_numbers *n = numbers_of(kept);
         if (found && n->step <= out->step) continue;
         *out = *n;
-        /* Only the first worker knows whether metrics and checkpoints are written; what others have done is done again. */
+        /* Only the first worker knows whether metrics and checkpoints are written; what others have done is done again.
+         */
         if (l > 0) out->settled = false;
         found = true;
     }
