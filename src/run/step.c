@@ -16,8 +16,10 @@
 #include "numerics/elementary.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/check.h"
+#include "parallel/partition/state_sum.h"
 #include "run/agree.h"
 #include "run/recover/left.h"
+#include "run/state_hash.h"
 #include "run/trainer.h"
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -26,10 +28,11 @@
 typedef struct totals {
     ls_loss_sum loss;
     int64_t asks[2]; /* how many workers ask for what: see give_asks() */
+    int64_t state[2]; /* sum of the state before this step; wraps */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
 
-_Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
+_Static_assert(sizeof(totals) == (3 + 2 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
 
 enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff };
 
@@ -100,6 +103,23 @@ static double rate(const ls_trainer *t) {
     return ls_lr_at(&lr, t->step - t->lr_start);
 }
 
+static ls_status give_state(ls_trainer *t, totals *sum) {
+    ls_hash128 part;
+    if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
+    LS_TRY(ls_trainer_state_part(t, &part));
+    sum->state[0] = (int64_t)part.lo;
+    sum->state[1] = (int64_t)part.hi;
+    return LS_OK;
+}
+
+/* Once for each step: passes with groups left out may have another scale. */
+static void take_state(ls_trainer *t, const totals *sum) {
+    if (!t->state.is_summed || t->state.step == t->step) return;
+    ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
+    t->state.hash = ls_trainer_state_hash_of(t, all);
+    t->state.step = t->step;
+}
+
 ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
@@ -120,7 +140,9 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                  [ASK_SAVE] = stop & LS_REQUEST_SAVE,
                                  [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST},
               sum.asks);
+    LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
+    take_state(t, &sum);
     signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
              : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
              : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
@@ -188,6 +210,17 @@ static ls_status check_state(ls_trainer *t) {
     if (t->settings.options.check < LS_CHECK_STATE) return LS_OK;
     LS_TRY(ls_partition_check_state(t->partition, &f));
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+}
+
+ls_status ls_trainer_prove_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
+    LS_TRY(ls_partition_check_state(t->partition, &f));
+    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
+    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
+    t->state.step = t->step;
+    return LS_OK;
 }
 
 static ls_status check_replicas(ls_trainer *t) {
@@ -457,6 +490,7 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     ls_fault_step = t->step;
     ls_left_try(t);
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(pass_with_all(t, stop, result));
     /* Weights that are not what was written explain more than what became of them. */
     if (!result->finite) LS_TRY(check_state(t));
@@ -523,14 +557,15 @@ static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_
     return LS_OK;
 }
 
-static ls_status update(ls_trainer *t, const ls_optimizer_update *by) {
+static ls_status update(ls_trainer *t, ls_optimizer_update by) {
+    LS_TRY(ls_partition_begin_sums(t->partition, &by));
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
-        LS_TRY(ls_partition_update_counted(t->partition, by, t->guard.numerics));
+        LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
         LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
     } else {
-        LS_TRY(ls_optimizer_step(by, t->device, &t->settings.policy, t->model));
+        LS_TRY(ls_optimizer_step(&by, t->device, &t->settings.policy, t->model));
     }
     ls_meter_computed(mark);
     ls_span_end(span, 0);
@@ -546,9 +581,10 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
     ls_left_commit(t, result, result->finite ? &by : NULL);
-    if (result->finite) LS_TRY(update(t, &by));
+    if (result->finite) LS_TRY(update(t, by));
     t->last_loss = result->loss;
     t->step++;
+    LS_TRY(ls_left_stepped(t));
     ls_fault_point(LS_POINT_STEPPED);
     return LS_OK;
 }

@@ -63,6 +63,13 @@ typedef struct ls_trainer_data {
     ls_augment augment; /* seed and step are the trainer's */
 } ls_trainer_data;
 
+/* The hash of a state (state_hash.h) that all workers know. */
+typedef struct ls_state_seen {
+    bool is_summed; /* sums of the state were made since it was loaded */
+    int64_t step;   /* after which it was so; −1: none is known */
+    ls_hash128 hash;
+} ls_state_seen;
+
 typedef struct ls_trainer {
     ls_settings settings;
     ls_layout layout;
@@ -87,7 +94,8 @@ typedef struct ls_trainer {
     ls_adamw_powers powers;
     bool damaged;     /* a check has found weights or moments that are not what was written */
     bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
-    ls_clip clip;     /* of the last gradients */
+    ls_state_seen state;
+    ls_clip clip; /* of the last gradients */
     ls_loss_scale scale;
     ls_guard guard;
     ls_watch watch;       /* whether it looks for outliers */

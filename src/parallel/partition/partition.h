@@ -24,7 +24,8 @@ typedef struct ls_partition_setup {
     bool watches;      /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
     bool numerics;     /* numbers can be counted (numerics.h) */
     bool audits;       /* groups of other replicas can be computed again (audit.h) */
-    bool checks_state; /* own weights and moments can be checked (check.h) */
+    bool checks_state; /* own weights and moments can be checked (check.h); with sums_state */
+    bool sums_state;   /* the state is summed up (state_sum.h) */
     bool apart;        /* while measuring: memory of the device is not the host's; a partition asks its device */
     ls_policy policy;
     size_t B, T; /* of a batch */
