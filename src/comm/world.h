@@ -7,6 +7,7 @@
 #define LS_COMM_WORLD_H
 
 #include "base/pool.h"
+#include "comm/attempt.h"
 #include "comm/shm/heap.h"
 #include "comm/transports/transport.h"
 #include "comm/wire.h"
@@ -25,6 +26,9 @@ struct ls_world {
     const ls_transport *transport;
     double timeout_s;
     uint64_t spin_ns; /* how long to spin before sleeping; 0 where workers share cores */
+
+    ls_attempt *attempt; /* borrowed; NULL: nobody supervises */
+    int place;           /* whose cores and GPU this worker has */
 
     int *machine_of; /* by rank: the lowest rank on the same machine (or the same part of it, see node_size) */
     int *local_of;   /* by rank: its number among the workers of its machine */
@@ -74,6 +78,12 @@ void ls_world_ring(ls_comm *comm);
 void ls_world_ring_member(ls_comm *comm, int local);
 /* Reports this worker's failure to the others of its machine, unless another was first. */
 void ls_world_fail(ls_world *world, ls_status status);
+
+/* Tells the others of this machine, at once, that this worker was asked to stop by a signal, which came then. They
+ * learn of it earlier than from the sum that ends a step. */
+void ls_world_ask(ls_world *world, int signal, uint64_t ns);
+/* The first signal of which one of them told, and when it came; 0: none. */
+int ls_world_asked(const ls_world *world, uint64_t *ns);
 
 /* Outputs from this size on are too large for the caches. */
 enum { LS_STREAM_BYTES = 16 << 20 };

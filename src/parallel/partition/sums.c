@@ -72,7 +72,13 @@ ls_status ls_partition_clear_sums(ls_partition *partition) {
     return clear(partition, 0, used_words(partition));
 }
 
+/* With what the update has left, if that was not read yet. */
 static ls_status read_words(ls_partition *partition, size_t words) {
+    if (partition->host_state && !partition->state_is_read) {
+        partition->state_is_read = true;
+        return ls_device_copy_out(partition->device, partition->host_state, partition->state_sums,
+                                  ls_partition_state_room(partition) * sizeof(ls_hash128) + words * sizeof(int64_t));
+    }
     return ls_device_copy_out(partition->device, partition->host_sums, partition->sums, words * sizeof(int64_t));
 }
 
