@@ -61,22 +61,6 @@ void sync() {
     }
 }
 
-static struct {
-    unsigned passed, turn;
-} barriers[BARRIERS];
-
-void pass(unsigned number, unsigned threads) {
-    if (++barriers[number].passed < threads) return;
-    barriers[number].passed = 0;
-    barriers[number].turn++;
-}
-
-void await(unsigned number, unsigned threads) {
-    unsigned mine = barriers[number].turn;
-    pass(number, threads);
-    while (barriers[number].turn == mine) yield();
-}
-
 static void gather(fiber *warp, unsigned lanes, unsigned long turn) {
     for (;;) {
         bool all = true;

@@ -59,10 +59,6 @@ extern dim3 block, grid, block_dim;
 extern unsigned char shared[SHARED_BYTES];
 
 void sync();
-/* Barrier `number` of some threads of a block. */
-enum { BARRIERS = 16 };
-void pass(unsigned number, unsigned threads);
-void await(unsigned number, unsigned threads);
 /* Every lane of the warp comes by with a value and leaves with that of lane `from`. */
 uint64_t exchange(uint64_t value, unsigned from);
 

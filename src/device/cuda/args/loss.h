@@ -5,7 +5,7 @@
 #include "device/cuda/common/list.h"
 
 enum {
-    LS_CUDA_LOSS_THREADS = 768,
+    LS_CUDA_LOSS_THREADS = 1024,
     LS_CUDA_LOSS_GRAD = 512,
     LS_CUDA_LOSS_VALUES = 256,
     LS_CUDA_LOSS_SUMS = 16

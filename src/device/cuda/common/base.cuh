@@ -46,12 +46,6 @@
 
 #define LS_DEVICE __device__ __forceinline__
 
-/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
-LS_DEVICE uint32_t anew(uint32_t number) {
-    asm volatile("" : "+r"(number));
-    return number;
-}
-
 LS_DEVICE uint32_t divide(uint32_t x, const ls_cuda_divider &d) { return (__umulhi(x, d.factor) + x) >> d.shift; }
 
 /* ---- 16-bit numbers ------------------------------------------------------------------------------------------------ */
@@ -146,19 +140,6 @@ LS_DEVICE void prefetch(const void *global) {
     (void)global;
 #endif
 }
-
-/* ---- waiting --------------------------------------------------------------------------------------------------------- */
-
-/* Barriers 1 … LS_BARRIERS of some warps of a block: `threads` of them pass or wait, then it is free again. Who waits sees what those
- * who passed wrote before. */
-enum { LS_BARRIERS = 15 };
-#ifndef LS_CUDA_ON_CPU_H
-LS_DEVICE void barrier_pass(unsigned number, unsigned threads) { asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory"); }
-LS_DEVICE void barrier_await(unsigned number, unsigned threads) { asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory"); }
-#else
-LS_DEVICE void barrier_pass(unsigned number, unsigned threads) { on_cpu::pass(number, threads); }
-LS_DEVICE void barrier_await(unsigned number, unsigned threads) { on_cpu::await(number, threads); }
-#endif
 
 LS_DEVICE void wait_cycles(unsigned cycles) {
 #ifndef LS_CUDA_ON_CPU_H

@@ -43,6 +43,12 @@ LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
     return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
 }
 
+/* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
+LS_DEVICE uint32_t anew(uint32_t number) {
+    asm volatile("" : "+r"(number));
+    return number;
+}
+
 LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
 
 /* A warp group's 64 rows of a result, each number times `factor[0]` or, 8 rows down, `factor[1]`. Lanes exchange

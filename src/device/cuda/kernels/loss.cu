@@ -2,28 +2,26 @@
  *
  * loss_rows: a block has rows, one after another, and keeps one in shared memory, so that z is read once: its logits, then
  * their exponentials. While the gradient of a row is written, the logits of the next come to where its numbers lay. A
- * block that adds exponentials up needs no memory: so blocks begin at different times, and others have it meanwhile.
+ * block that adds up exponentials needs no memory: blocks begin at different times, so that others have it meanwhile.
  *
  * The chains of sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one
- * stretch of every slice while the others raise the next ones:
+ * stretch of every slice while the others raise the next:
  *
  *     first warps         | add stretch 0 | add stretch 1 | …
- *     others   | exp of 0 | exp of 1 | exp of 2 | …
+ *     others   | exp of 0 | exp of 1      | exp of 2      | …
  */
 #include "device/cuda/args/loss.h"
 #include "device/cuda/common/list.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/tree.cuh"
 
-enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2, GRAD_PACKS = 2, EXCHANGED = 4 }; /* of a thread */
+enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2, GRAD_PACKS = 2 }; /* of a thread */
 
 /* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
 LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
 LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
     return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
 }
-
-LS_DEVICE uint32_t smaller(uint32_t a, uint32_t b) { return b < a ? b : a; }
 
 /* The largest number of 32 lanes, for all of them; of two zeros any. */
 LS_DEVICE float warp_max(float most) {
@@ -34,11 +32,10 @@ LS_DEVICE float warp_max(float most) {
 
 /* The largest number of the block, for all of its threads; `space` has one for each warp. */
 LS_DEVICE float block_max(float most, float *space) {
-    const unsigned thread = anew(threadIdx.x);
     most = warp_max(most);
-    if (thread % 32 == 0) space[thread / 32] = most;
+    if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
     __syncthreads();
-    most = warp_max(thread % 32 < blockDim.x / 32 ? space[thread % 32] : __uint_as_float(0xFF800000u));
+    most = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? space[threadIdx.x % 32] : __uint_as_float(0xFF800000u));
     return quiet(most, most != most);
 }
 
@@ -82,8 +79,7 @@ LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float
 }
 
 LS_DEVICE bool is_finite(float x) { return abs_of(x) < __uint_as_float(0x7F800000u); }
-/* below: the target's logit less the largest one. */
-LS_DEVICE float value_of(float below, float l) { return log_of(l) - below; }
+LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 /* e: the exponential. p − 0 is p, as no exponential is −0. */
 LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
     float p = __fdiv_rn(e, l);
@@ -151,7 +147,7 @@ LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_row &t, T *dz, uint32
     pack<4> d;
     uint32_t least = __float_as_uint(e.v[0]); /* numbers from 0 on are in the order of their bits */
 #pragma unroll
-    for (int k = 1; k < 4; k++) least = smaller(least, __float_as_uint(e.v[k]));
+    for (int k = 1; k < 4; k++) least = __float_as_uint(e.v[k]) < least ? __float_as_uint(e.v[k]) : least;
 #pragma unroll
     for (int k = 0; k < 4; k++) d.v[k] = quotient_of(e.v[k], t.l, t.inverse);
     if (least < __float_as_uint(TINY)) {
@@ -175,68 +171,42 @@ LS_DEVICE void grad_four(const ls_cuda_loss &a, const loss_row &t, T *dz, uint32
     }
 }
 
-/* The gradients of EXCHANGED packs of the row in shared memory, from p on, STEP apart, as they mostly are; where there is
- * an exception among them, it is written anew. */
-template <class T, unsigned STEP>
-LS_DEVICE void grad_packs(const ls_cuda_loss &a, const loss_row &t, const float *row, T *dz, uint32_t p) {
-    uint32_t least = ~0u; /* numbers from 0 on are in the order of their bits */
-    row += 4 * p, dz += 4 * p;
-#pragma unroll
-    for (int k = 0; k < EXCHANGED; k++) {
-        const pack<4> e = load_pack<4>(row + 4 * k * STEP);
-        pack<4> d;
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            least = smaller(least, __float_as_uint(e.v[j]));
-            d.v[j] = quotient_of(e.v[j], t.l, t.inverse) * a.g;
-        }
-        store_numbers(dz + 4 * k * STEP, d);
+/* Logits on their way to the same place of a row in shared memory. */
+LS_DEVICE void copy_four_async(const ls_cuda_loss &a, float *row, const float *z, uint32_t i) {
+    if (i < (uint32_t)a.whole) {
+        copy16_async(row + i, z + i);
+        return;
     }
-    const uint32_t target = t.target / 4 - p; /* its pack, from here */
-    if (least >= __float_as_uint(TINY) && (target >= EXCHANGED * STEP || target % STEP)) return;
-    LS_NO_UNROLL for (uint32_t n = 0; n < 4 * EXCHANGED; n++) {
-        const uint32_t i = n / 4 * 4 * STEP + n % 4;
-        const float e = row[i];
-        const bool is_target = 4 * p + i == t.target;
-        if (e >= TINY && !is_target) continue;
-        const float q = e < TINY ? quotient_of_tiny(e, t.l) : quotient_of(e, t.l, t.inverse);
-        store(dz + i, (is_target ? q - 1.0f : q) * a.g);
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        if (i + k < (uint32_t)a.columns)
+            copy4_async(row + i + k, z + i + k);
+        else
+            row[i + k] = __uint_as_float(0xFF800000u); /* whose exponential is 0 */
     }
 }
 
 /* The gradient of the row in shared memory is written to dz, and the row at z takes its place; either may be NULL. Gives
- * the largest number of z that this thread saw. In full blocks some logits are on their way while gradients are made. */
+ * the largest number of z that this thread saw: each looks at what it copied, a few packs later. */
 template <class T>
 LS_DEVICE float exchange_rows(const ls_cuda_loss &a, const loss_row &t, float *row, T *dz, const float *z) {
-    enum { STEP = LS_CUDA_LOSS_THREADS };
-    const uint32_t whole = (uint32_t)a.whole / 4, packs = ((uint32_t)a.columns + 3) / 4;
+    enum { LATER = 4 };
+    const uint32_t packs = ((uint32_t)a.columns + 3) / 4, step = blockDim.x;
     float most = __uint_as_float(0xFF800000u);
-    uint32_t p = anew(threadIdx.x);
-    if (blockDim.x == STEP) {
-        LS_NO_UNROLL for (; p + (EXCHANGED - 1) * STEP < whole; p += EXCHANGED * STEP) {
-            pack<4> x[EXCHANGED];
-            if (z) {
-#pragma unroll
-                for (int k = 0; k < EXCHANGED; k++) x[k] = load_pack<4>(z + 4 * p + 4 * k * STEP);
-            }
-            if (dz) grad_packs<T, STEP>(a, t, row, dz, p);
-            if (z) {
-#pragma unroll
-                for (int k = 0; k < EXCHANGED; k++) {
-                    most = most_of(most, x[k]);
-                    store_pack<4>(row + 4 * p + 4 * k * STEP, x[k]);
-                }
-            }
-        }
-    }
-    LS_NO_UNROLL for (; p < packs; p += blockDim.x) {
-        pack<4> x;
-        if (z) x = load_four(a, z, 4 * p);
+    uint32_t seen = threadIdx.x;
+    for (uint32_t p = threadIdx.x; p < packs; p += step) {
         if (dz) grad_four<T>(a, t, dz, 4 * p, load_pack<4>((const float *)row + 4 * p));
         if (!z) continue;
-        most = most_of(most, x);
-        store_pack<4>(row + 4 * p, x);
+        copy_four_async(a, row, z, 4 * p);
+        copy_async_commit();
+        if (p < threadIdx.x + LATER * step) continue;
+        copy_async_wait<LATER>();
+        most = most_of(most, load_pack<4>((const float *)row + 4 * seen));
+        seen += step;
     }
+    if (!z) return most;
+    copy_async_wait<0>();
+    for (; seen < packs; seen += step) most = most_of(most, load_pack<4>((const float *)row + 4 * seen));
     return most;
 }
 
@@ -248,123 +218,71 @@ LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned ste
     }
 }
 
-/* Where load_steps reads for a lane, of the chains of a warp, lane 0's and so on; the elements of each slice from `begin`
- * on. A matrix of `ldmatrix` is eight rows of 16 bytes: one step of all chains of two slices. Lanes 8·s + r have row r of
- * step s. */
-LS_DEVICE const float *steps_at(const float *row, const uint32_t *ends, unsigned slices, unsigned chain, unsigned begin) {
-#ifndef LS_CUDA_ON_CPU_H
-    const unsigned lane = threadIdx.x % 32, r = lane % 8;
-    return row + ends[smaller((chain - lane) / 16 + r / 4, slices - 1)] + begin + lane / 8 * 16 + r % 4 * 4;
-#else
-    return row + ends[smaller(chain / 16, slices - 1)] + begin + chain % 16;
-#endif
-}
-
-/* Four steps of each lane's chain: rows begin at multiples of 16 bytes. */
-LS_DEVICE void load_steps(float (&x)[4], const float *from) {
-#ifndef LS_CUDA_ON_CPU_H
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
-                 : "r"((uint32_t)__cvta_generic_to_shared(from))
-                 : "memory");
-#else
-    for (int k = 0; k < 4; k++) x[k] = from[16 * k];
-#endif
-}
-
-LS_DEVICE unsigned warp_least(unsigned x) {
+/* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
+LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
+                            float sum) {
+    enum { LOADS = LS_BEFORE_HOPPER ? 8 : 16 };
+    const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
+    unsigned i = begin + threadIdx.x % 16;
+    if (i + 16 * (LOADS - 1) < to) {
+        /* Numbers of the next turn are on their way while those of this one are added. */
+        float x[LOADS], next[LOADS];
 #pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) x = smaller(x, __shfl_xor_sync(~0u, x, mask));
-    return x;
-}
-
-/* Goes on with the chain of a lane over elements begin … end − 1 of its slice; begin is a multiple of 16. All lanes of a
- * warp come by, with chains that follow each other; those behind the last slice get anything. */
-LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, unsigned slices, unsigned chain, unsigned begin,
-                            unsigned end, float sum) {
-    enum { SETS = 4, STEPS = 4 };
-    const unsigned slice = smaller(chain / 16, slices - 1), at = ends[slice], first = begin + chain % 16,
-                   to = smaller(end, ends[slice + 1] - at);
-    unsigned left = to > first ? (to - first + 15) / 16 : 0;
-    const unsigned sets = warp_least(at % 4 ? 0 : left) / STEPS;
-    /* While a set of numbers is added the next ones are on their way. */
-    const float *from = steps_at(row, ends, slices, chain, begin);
-    float x[SETS][STEPS];
+        for (unsigned k = 0; k < LOADS; k++) x[k] = row[at + i + 16 * k];
+        for (i += 16 * LOADS; i + 16 * (LOADS - 1) < to; i += 16 * LOADS) {
 #pragma unroll
-    for (int s = 0; s < SETS - 1; s++)
-        if (s < (int)sets) load_steps(x[s], from + 16 * STEPS * s);
-    LS_NO_UNROLL for (unsigned set = 0; set < sets; set += SETS, from += 16 * STEPS * SETS) {
+            for (unsigned k = 0; k < LOADS; k++) next[k] = row[at + i + 16 * k];
 #pragma unroll
-        for (int s = 0; s < SETS; s++) {
-            if (set + s + SETS - 1 < sets) load_steps(x[(s + SETS - 1) % SETS], from + 16 * STEPS * (s + SETS - 1));
-            if (set + s >= sets) break;
+            for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
 #pragma unroll
-            for (int k = 0; k < STEPS; k++) sum = sum + x[s][k];
+            for (unsigned k = 0; k < LOADS; k++) x[k] = next[k];
         }
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
     }
-    from = row + at + first + 16 * STEPS * sets;
-    left -= STEPS * sets;
-    LS_UNROLL_4 for (; left > 0; left--, from += 16) sum = sum + *from;
+    for (; i < to; i += 16) sum = sum + row[at + i];
     return sum;
 }
 
-/* Of many slices: all threads raise, and add then. */
-LS_DEVICE void sum_many(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
-    const unsigned slices = (unsigned)a.slices;
-    raise(row, m, threadIdx.x, (ends[slices] + 3) / 4, blockDim.x);
-    __syncthreads();
-    for (unsigned first = 0; first < 16 * slices; first += blockDim.x) {
-        const unsigned slice = (first + threadIdx.x) / 16;
-        const float sum = join16(add_stretch(row, ends, slices, first + threadIdx.x, 0, ~0u, 0.0f));
-        if (slice < slices && threadIdx.x % 16 == 0) sums[slice] = sum;
-    }
-}
-
-/* Of few slices: some warps add, those that raise tell them when a stretch is there and wait for nobody. A slice has the
+/* The exponentials of the row in shared memory, whose largest number is m, and their sums by slices. A slice has the
  * packs from that of its first element on; the one in which it ends, the next slice raises first of all. */
-LS_DEVICE void sum_few(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
-    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, adders = (chains + 31) / 32 * 32;
-    const unsigned thread = anew(threadIdx.x), threads = anew(blockDim.x), warp = thread / 32, warps = threads / 32;
-    /* A lonely warp that adds shall not wait for its turn among others: those of its scheduler, every fourth, rest. */
-    const bool is_lonely = adders == 32 && warps % 4 == 0;
-    const unsigned others = is_lonely ? threads / 4 * 3 : threads - adders;
-    const unsigned number = is_lonely ? 32 * (warp - warp / 4 - 1) + thread % 32 : thread - adders;
-    const bool adds = thread < adders, raises = !adds && !(is_lonely && warp % 4 == 0);
-    unsigned longest = 0;
-    for (unsigned s = 0; s < slices; s++) longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
-    /* Threads of a slice, and elements of a stretch of it. Sums stay sixteen elements behind: a slice need not begin with
-     * a pack. */
-    const unsigned each = others / slices / 4 * 4, stretch = 4 * PACKS_OF_A_STRETCH * each,
-                   rounds = (longest + 16) / stretch + 1, slice = thread / 16, s = number / each;
-    unsigned from = 0, last = 0;
-    if (raises && s < slices) {
-        from = ends[s] / 4 + number % each;
-        last = (s + 1 < slices ? ends[s + 1] : ends[slices] + 3) / 4;
-    }
-    float sum = 0.0f;
-    for (unsigned k = 0; k < rounds; k++, from += stretch / 4) {
-        const unsigned barrier = 1 + k % LS_BARRIERS, end = (k + 1) * stretch;
-        if (raises) {
-            raise(row, m, from, from + stretch / 4 < last ? from + stretch / 4 : last, each);
-            barrier_pass(barrier, others + adders);
-        } else if (adds) {
-            barrier_await(barrier, others + adders);
-            sum = add_stretch(row, ends, slices, thread, k > 0 ? end - stretch - 16 : 0, k + 1 < rounds ? end - 16 : ~0u,
-                              sum);
-        }
-        if (barrier == LS_BARRIERS) __syncthreads(); /* all are free again */
-    }
-    if (!adds) return;
-    sum = join16(sum);
-    if (slice < slices && thread % 16 == 0) sums[slice] = sum;
-}
-
-/* The exponentials of the row in shared memory, whose largest number is m, and their sums by slices. */
 LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, const uint32_t *ends) {
-    if ((a.slices + 1) / 2 * 4 > blockDim.x / 32)
-        sum_many(a, row, m, sums, ends);
-    else
-        sum_few(a, row, m, sums, ends);
+    const unsigned slices = (unsigned)a.slices, chains = 16 * slices, warps = blockDim.x / 32, packs = (ends[slices] + 3) / 4;
+    /* With many slices all threads are at the packs first, and add then. */
+    const bool are_many = (chains + 31) / 32 * 4 > warps;
+    /* A lonely warp that adds shall not wait for its turn among others: those of its scheduler, every fourth, rest. */
+    const bool is_lonely = !are_many && chains <= 32 && warps % 4 == 0;
+    const unsigned adders = are_many ? 0 : (chains + 31) / 32 * 32, warp = threadIdx.x / 32,
+                   others = is_lonely ? blockDim.x / 4 * 3 : blockDim.x - adders;
+    unsigned longest = are_many ? ends[slices] : 0;
+    for (unsigned s = 0; s < slices && !are_many; s++)
+        longest = ends[s + 1] - ends[s] > longest ? ends[s + 1] - ends[s] : longest;
+    /* A stretch gives every warp some packs, so that none waits long for another. Sums stay sixteen elements behind: a
+     * slice need not begin with a pack. */
+    const unsigned each = are_many ? others : others / slices / 4 * 4, stretch = are_many ? longest / 4 * 4 + 4 : 4 * PACKS_OF_A_STRETCH * each,
+                   number = is_lonely ? 32 * (warp - warp / 4 - 1) + threadIdx.x % 32 : threadIdx.x - adders,
+                   s = number / each, slice = threadIdx.x / 16;
+    const bool adds = threadIdx.x < adders;
+    unsigned from = 0, last = 0;
+    if (are_many)
+        from = number, last = packs;
+    else if (!adds && s < slices && !(is_lonely && warp % 4 == 0))
+        from = ends[s] / 4 + number % each, last = s + 1 < slices ? ends[s + 1] / 4 : packs;
+    float sum = 0.0f;
+    for (unsigned begin = 0; begin < longest + (are_many ? 1 : stretch + 16); begin += stretch, from += stretch / 4) {
+        if (!adds)
+            raise(row, m, from, from + stretch / 4 < last ? from + stretch / 4 : last, each);
+        else if (slice < slices && begin > 0)
+            sum = add_stretch(row, ends, slice, begin > stretch ? begin - stretch - 16 : 0, begin - 16, sum);
+        __syncthreads();
+    }
+    for (unsigned first = 0; first < chains; first += adders ? adders : blockDim.x) {
+        const unsigned of = (first + threadIdx.x) / 16;
+        if (adders && !adds) break;
+        if (are_many) sum = of < slices ? add_stretch(row, ends, of, 0, ~0u, 0.0f) : 0.0f;
+        sum = join16(sum);
+        if (of < slices && threadIdx.x % 16 == 0) sums[of] = sum;
+    }
     __syncthreads();
 }
 
@@ -396,18 +314,15 @@ template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float v
 LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return a.z + r * a.z_stride + a.first; }
 
 template <class T>
-LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space, float *below) {
+LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space) {
     loss_row t = {};
     T *dz = nullptr; /* of the row in shared memory */
-    for (uint32_t r = blockIdx.x, rows = (uint32_t)a.rows; r < rows; r += gridDim.x) { /* ids of targets have 32 bits */
+    for (size_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
         const float *z = logits_of(a, r);
+        const uint32_t target = (uint32_t)(target_of(a, r) - (int64_t)a.first); /* all lie in the columns */
+        const float z_target = threadIdx.x == 0 ? z[target] : 0.0f;
         const float m = row_max(a, z, exchange_rows(a, t, row, dz, z), space); /* waits for the row too */
-        t.m = m, t.l = __uint_as_float(LS_NAN_BITS);
-        t.target = (uint32_t)(target_of(a, r) - (int64_t)a.first); /* all lie in the columns */
-        if (threadIdx.x == 0) {
-            *below = z[t.target] - m;
-            if (a.m) a.m[r] = m;
-        }
+        t.m = m, t.l = __uint_as_float(LS_NAN_BITS), t.target = target;
         if (is_finite(m)) {
             sum_row(a, row, m, sums, ends);
             t.l = join_slices(sums, (unsigned)a.slices);
@@ -421,24 +336,26 @@ LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uin
             dz = nullptr;
         }
         if (threadIdx.x > 0) continue;
-        a.loss[r] = value_of(*below, t.l);
+        a.loss[r] = value_of(z_target, m, t.l);
+        if (a.m) a.m[r] = m;
         if (a.l) a.l[r] = t.l;
     }
     if (dz) exchange_rows<T>(a, t, row, dz, nullptr);
 }
 
-/* Of so many blocks each begins later than the one before, where blocks have enough rows. */
-enum { LATER_BLOCKS = 8, LATER_CYCLES = 3000, LATER_ROWS = 8 };
+/* Of so many blocks each begins some cycles later than the one before, where blocks have enough rows; all of them within
+ * about the time of a row. */
+enum { LATER_BLOCKS = 33, LATER_CYCLES = 750, LATER_ROWS = 8 };
 
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
-    __shared__ float space[LS_CUDA_LOSS_THREADS / 32], below;
+    __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
     float *sums = row + (a.columns + 3) / 4 * 4;
     uint32_t *ends = (uint32_t *)(sums + a.slices);
     copy_bounds(a, ends);
     if (a.rows >= LATER_ROWS * gridDim.x) wait_cycles(blockIdx.x % LATER_BLOCKS * LATER_CYCLES);
     __syncthreads();
-    LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space, &below); });
+    LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space); });
 }
 
 /* ---- rows that workers share, and rows that shared memory does not hold ------------------------------------------ */
@@ -487,7 +404,7 @@ LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
 
 LS_KERNEL(loss_values, ls_cuda_loss, LS_CUDA_LOSS_VALUES) {
     size_t r = (size_t)blockIdx.x * LS_CUDA_LOSS_VALUES + threadIdx.x;
-    if (r < a.rows) a.loss[r] = value_of(a.z_target[r] - a.m[r], a.l[r]);
+    if (r < a.rows) a.loss[r] = value_of(a.z_target[r], a.m[r], a.l[r]);
 }
 
 /* A 16-bit dz may lie over z. Its elements are half as wide, so what a stretch writes has been read where all threads have
