@@ -302,6 +302,13 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
+/* After the step before this one: that is when it is known (run/state_hash.h). */
+static void add_state(ls_metrics *m, const ls_trainer *t) {
+    char text[LS_HASH_TEXT_BYTES];
+    ls_hash_text(t->state.hash, text);
+    ls_metrics_add_text(m, "state_before", text);
+}
+
 static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step,
                              double gpu_wait_ms) {
     ls_metrics_begin(m);
@@ -322,6 +329,7 @@ static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_r
     if (result->skipped) ls_metrics_add_bool(m, "skipped", true);
     if (result->audited > 0) ls_metrics_add_i64(m, "audited", result->audited);
     if (result->dropped > 0) ls_metrics_add_flags(m, "dropped", t->guard.absent, t->guard.groups);
+    if (t->state.step == t->step - 1) add_state(m, t);
     return ls_metrics_end(m);
 }
 

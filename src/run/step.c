@@ -212,6 +212,17 @@ static ls_status check_state(ls_trainer *t) {
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
 }
 
+ls_status ls_trainer_prove_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
+    LS_TRY(ls_partition_check_state(t->partition, &f));
+    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
+    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
+    t->state.step = t->step;
+    return LS_OK;
+}
+
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f;
     if (t->settings.options.check >= LS_CHECK_REPLICAS) {
@@ -546,16 +557,15 @@ static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_
     return LS_OK;
 }
 
-static ls_status update(ls_trainer *t, const ls_optimizer_update *decided) {
-    ls_optimizer_update with_sums = *decided, *by = &with_sums;
-    LS_TRY(ls_partition_begin_sums(t->partition, by));
+static ls_status update(ls_trainer *t, ls_optimizer_update by) {
+    LS_TRY(ls_partition_begin_sums(t->partition, &by));
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
-        LS_TRY(ls_partition_update_counted(t->partition, by, t->guard.numerics));
+        LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
         LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
     } else {
-        LS_TRY(ls_optimizer_step(by, t->device, &t->settings.policy, t->model));
+        LS_TRY(ls_optimizer_step(&by, t->device, &t->settings.policy, t->model));
     }
     ls_meter_computed(mark);
     ls_span_end(span, 0);
@@ -571,7 +581,7 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
     ls_left_commit(t, result, result->finite ? &by : NULL);
-    if (result->finite) LS_TRY(update(t, &by));
+    if (result->finite) LS_TRY(update(t, by));
     t->last_loss = result->loss;
     t->step++;
     LS_TRY(ls_left_stepped(t));
