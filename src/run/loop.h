@@ -13,6 +13,7 @@
 #define LS_RUN_LOOP_H
 
 #include "observe/metrics.h"
+#include "run/folder/state_log.h"
 #include "run/generate.h"
 #include "run/folder/save.h"
 #include "run/progress.h"
@@ -31,22 +32,25 @@ typedef struct ls_loop {
     size_t prompt_tokens;
     double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
+    const char *folder;           /* of the run, that all workers see; NULL: none */
     ls_run_event_fn event;        /* NULL: not asked for */
     void *event_ctx;
     ls_run_summary summary; /* filled, on the first worker */
     /* private */
-    double flops;       /* of a step */
-    double gpu_wait_ms; /* of the last step: that the host waited for its GPU; below 0: there is none */
-    int64_t saved_step; /* last; −1: none */
-    double saved_s;     /* when, or when the run began; by the clock of this worker */
-    bool reports;       /* the first worker */
-    bool told_start;    /* the metrics have the line that begins what this process adds */
-    int stop;           /* signal upon which all workers stop */
-    int requests;       /* of the first worker's clock, known to all */
-    bool in_step;       /* what fails is a step */
-    bool in_save;       /* what fails is a checkpoint */
-    int64_t lost;       /* lines of metrics that could not be written, */
-    int64_t from, to;   /* of steps from … to */
+    double flops;         /* of a step */
+    double gpu_wait_ms;   /* of the last step: that the host waited for its GPU; below 0: there is none */
+    int64_t saved_step;   /* last; −1: none */
+    double saved_s;       /* when, or when the run began; by the clock of this worker */
+    bool reports;         /* the first worker */
+    bool told_start;      /* the metrics have the line that begins what this process adds */
+    int stop;             /* signal upon which all workers stop */
+    int requests;         /* of the first worker's clock, known to all */
+    bool in_step;         /* what fails is a step */
+    bool in_save;         /* what fails is a checkpoint */
+    int64_t lost;         /* lines of metrics that could not be written, */
+    int64_t from, to;     /* of steps from … to */
+    ls_state_log *states; /* of this worker; NULL: not opened yet, */
+    bool states_are_lost; /* or it cannot be written */
 } ls_loop;
 
 /* From here to ls_loop_end() SIGINT and SIGTERM ask for an orderly stop. The loop stays where it is meanwhile. */
