@@ -188,6 +188,7 @@ static ls_status begin_loop(ls_run *r) {
     ls_hash128 hash;
     if (r->tokenizer) LS_TRY(ls_run_encode(r, o->prompt, &r->prompt));
     r->loop = (ls_loop){.trainer = r->trainer,
+                        .folder = r->is_trial ? NULL : r->out,
                         .identity = r->identity,
                         .saves = true,
                         .store = r->store,

@@ -400,6 +400,17 @@ static int requests_of(const ls_loop *l, double now_s) {
            (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
 
+/* What cannot be written is missed by `lockstep bisect` alone. */
+static void keep_state(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    if (!l->folder || l->states_are_lost || !t->state.parts || t->state.step != t->step - 1) return;
+    ls_status status = LS_OK;
+    if (!l->states) status = ls_state_log_open(l->folder, t->model, t->rank, ls_layout_workers(&t->layout), &l->states);
+    if (status == LS_OK) status = ls_state_log_write(l->states, t->state.step, t->state.sum, t->state.parts);
+    l->states_are_lost = status != LS_OK;
+    if (l->states_are_lost) ls_log_warn("%s; lockstep bisect will not find tensors", ls_status_message());
+}
+
 ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     ls_trainer *t = l->trainer;
     ls_step_result result;
@@ -409,6 +420,7 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     begin_work(l, l->step_s);
     LS_TRY(ls_trainer_step(t, requests_of(l, start), &result));
     l->in_step = false;
+    keep_state(l);
     l->stop = result.stop;
     *out = (ls_step){.step = t->step, .steps = t->settings.options.steps, .loss = (double)NAN};
     l->gave_up = result.gave_up;
@@ -498,6 +510,8 @@ ls_status ls_loop_begin(ls_loop *l) {
 void ls_loop_end(ls_loop *l) {
     if (!l->trainer) return;
     tell_lost(l);
+    ls_state_log_close(l->states);
+    l->states = NULL;
     l->trainer->events = (ls_event_sink){.take = NULL};
     ls_trainer_set_asked(l->trainer, (ls_trainer_asked){.ctx = NULL});
     ls_stop_restore();

@@ -106,7 +106,7 @@ static double rate(const ls_trainer *t) {
 static ls_status give_state(ls_trainer *t, totals *sum) {
     ls_hash128 part;
     if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
-    LS_TRY(ls_trainer_state_part(t, &part));
+    LS_TRY(ls_partition_state_part(t->partition, &part, t->state.parts));
     sum->state[0] = (int64_t)part.lo;
     sum->state[1] = (int64_t)part.hi;
     return LS_OK;
@@ -117,6 +117,7 @@ static void take_state(ls_trainer *t, const totals *sum) {
     if (!t->state.is_summed || t->state.step == t->step) return;
     ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
     t->state.hash = ls_trainer_state_hash_of(t, all);
+    t->state.sum = all;
     t->state.step = t->step;
 }
 
@@ -218,9 +219,7 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(ls_partition_check_state(t->partition, &f));
     if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
-    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
-    t->state.step = t->step;
-    return LS_OK;
+    return ls_trainer_know_state(t);
 }
 
 static ls_status check_replicas(ls_trainer *t) {
