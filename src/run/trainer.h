@@ -36,7 +36,7 @@ typedef struct ls_step_result {
 
 /* What a worker may have to say before a step, besides a signal: added to `stop`, and known to all after the step. For
  * decisions by one worker's clock. */
-enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9 };
+enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9, LS_REQUEST_LEAVE = 1 << 10 };
 
 /* What an evaluation returns, on all workers, that one of them gave up; no message. */
 #define LS_TRAINER_GAVE_UP ((ls_status)-2)
