@@ -4,6 +4,7 @@
 
 #include "api/run.h"
 #include "api/options.h"
+#include "base/alive.h"
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
@@ -201,10 +202,14 @@ static ls_status work(const job *j) {
     const char *trace;
     LS_TRY(ls_fault_read(ls_world_rank(world)));
     if (r->launched) LS_TRY(ls_start_open_together(world, ls_run_model_name(&r->options), &r->start));
+    (void)ls_phase_enter(LS_PHASE_READ);
     LS_TRY(open_data(r, world));
+    (void)ls_phase_enter(LS_PHASE_START);
     if (r->launched) LS_TRY(ls_run_start_agree(world, r->identity));
     LS_TRY(create_trainer(r, world));
+    (void)ls_phase_enter(LS_PHASE_LOAD);
     LS_TRY(open_run(r, world));
+    (void)ls_phase_enter(LS_PHASE_START);
     LS_TRY(find_trace(r, room, &trace));
     LS_TRY(ls_trace_begin(trace));
     LS_TRY(begin_loop(r));

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
@@ -532,6 +533,7 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
 }
 
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
+    (void)ls_phase_enter(LS_PHASE_UPDATE);
     if (result->finite) LS_TRY(update(t, result));
     t->last_loss = result->loss;
     t->step++;
