@@ -10,6 +10,7 @@
 #include "base/alive.h"
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
@@ -164,6 +165,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     LS_TRY(status);
     end_work(l, &l->evaluation_s);
     ls_validation_add(&t->validation, t->step, out->loss);
+    ls_fault_point(LS_POINT_EVALUATE);
     if (!l->reports) return LS_OK;
     out->seconds = l->evaluation_s;
     ls_metrics_begin(l->metrics);
@@ -250,10 +252,12 @@ ls_status ls_loop_save(ls_loop *l) {
     if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
     l->in_save = true;
     (void)ls_phase_enter(LS_PHASE_SAVE);
+    ls_fault_point(LS_POINT_SAVE);
     LS_TRY(ls_save(l->store, t, l->identity, l->tokenizer));
     l->in_save = false;
     l->saved_step = t->step;
     l->saved_s = ls_clock_seconds();
+    ls_fault_point(LS_POINT_SAVED);
     if (l->saved_s - start > l->save_s) l->save_s = l->saved_s - start;
     if (!l->reports) return LS_OK;
     double seconds = l->saved_s - start;
@@ -301,6 +305,13 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
+/* After the step before this one: that is when it is known (run/state_hash.h). */
+static void add_state(ls_metrics *m, const ls_trainer *t) {
+    char text[LS_HASH_TEXT_BYTES];
+    ls_hash_text(t->state.hash, text);
+    ls_metrics_add_text(m, "state_before", text);
+}
+
 static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step,
                              double gpu_wait_ms) {
     ls_metrics_begin(m);
@@ -321,6 +332,7 @@ static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_r
     if (result->skipped) ls_metrics_add_bool(m, "skipped", true);
     if (result->audited > 0) ls_metrics_add_i64(m, "audited", result->audited);
     if (result->dropped > 0) ls_metrics_add_flags(m, "dropped", t->guard.absent, t->guard.groups);
+    if (t->state.step == t->step - 1) add_state(m, t);
     return ls_metrics_end(m);
 }
 
@@ -437,7 +449,28 @@ static ls_status after_step(ls_loop *l) {
     last = last || is_over(l);
     if (l->stop == 0 && l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
         LS_TRY(show_sample(l));
-    return last || save_is_due(l) ? ls_loop_save(l) : LS_OK;
+    if (last || save_is_due(l)) LS_TRY(ls_loop_save(l));
+    ls_left_settle(l->trainer, l->saved_step);
+    return LS_OK;
+}
+
+/* What the attempt before had decided and perhaps not told: its metrics end before this step. */
+static ls_status settle_taken(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    const ls_step_result *result = &l->taken->result;
+    ls_step step = {.step = t->step,
+                    .steps = t->settings.options.steps,
+                    .loss = result->loss,
+                    .norm = result->norm,
+                    .lr = result->lr,
+                    .seconds = ls_clock_seconds() - l->saved_s,
+                    .samples = (double)(t->settings.B * t->settings.T),
+                    .is_images = t->data.images != NULL,
+                    .audited = result->audited,
+                    .skipped = result->skipped};
+    l->gpu_wait_ms = -1;
+    if (l->reports) LS_TRY(record(l, result, &step));
+    return after_step(l);
 }
 
 static ls_status tell_early_stop(ls_loop *l) {
@@ -454,7 +487,7 @@ static ls_status tell_early_stop(ls_loop *l) {
 
 ls_status ls_loop_begin(ls_loop *l) {
     ls_trainer *t = l->trainer;
-    l->saved_step = t->step > 0 ? t->step : -1;
+    l->saved_step = l->taken ? l->taken->saved_step : t->step > 0 ? t->step : -1;
     l->reports = t->rank == 0;
     l->saved_s = ls_clock_seconds();
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
@@ -478,6 +511,7 @@ static ls_status run(ls_loop *l) {
     ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
+    if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
     ls_evaluation evaluation;
     /* One that was given up, when the run was stopped, decides about its end and about what is best. */
     if (t->has_val && t->validation.is_due && l->stop == 0) {

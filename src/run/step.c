@@ -17,7 +17,10 @@
 #include "numerics/elementary.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/check.h"
+#include "parallel/partition/state_sum.h"
 #include "run/agree.h"
+#include "run/recover/left.h"
+#include "run/state_hash.h"
 #include "run/trainer.h"
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -26,10 +29,11 @@
 typedef struct totals {
     ls_loss_sum loss;
     int64_t asks[2]; /* how many workers ask for what: see give_asks() */
+    int64_t state[2]; /* sum of the state before this step; wraps */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
 
-_Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
+_Static_assert(sizeof(totals) == (3 + 2 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
 
 enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff };
 
@@ -100,6 +104,23 @@ static double rate(const ls_trainer *t) {
     return ls_lr_at(&lr, t->step - t->lr_start);
 }
 
+static ls_status give_state(ls_trainer *t, totals *sum) {
+    ls_hash128 part;
+    if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
+    LS_TRY(ls_trainer_state_part(t, &part));
+    sum->state[0] = (int64_t)part.lo;
+    sum->state[1] = (int64_t)part.hi;
+    return LS_OK;
+}
+
+/* Once for each step: passes with groups left out may have another scale. */
+static void take_state(ls_trainer *t, const totals *sum) {
+    if (!t->state.is_summed || t->state.step == t->step) return;
+    ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
+    t->state.hash = ls_trainer_state_hash_of(t, all);
+    t->state.step = t->step;
+}
+
 ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
@@ -120,7 +141,9 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                  [ASK_SAVE] = stop & LS_REQUEST_SAVE,
                                  [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST},
               sum.asks);
+    LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
+    take_state(t, &sum);
     signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
              : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
              : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
@@ -145,10 +168,12 @@ static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_resu
     ls_partition_feed feed = ls_trainer_feed(t);
     float start = ls_trainer_backward_start(t);
     LS_TRY(begin_watch(t));
+    ls_fault_point(LS_POINT_FORWARD);
     LS_TRY(place ? ls_partition_hunt(t->partition, (uint64_t)t->step, start, &feed, place)
                  : ls_partition_step(t->partition, (uint64_t)t->step, start, &feed));
     /* What fails here is read again in its own step, and fails there. */
     if (!place && t->step + 1 < t->settings.options.steps) (void)ls_partition_prepare(t->partition, &feed);
+    ls_fault_point(LS_POINT_REDUCED);
     return ls_trainer_judge(t, stop, NULL, result);
 }
 
@@ -186,6 +211,17 @@ static ls_status check_state(ls_trainer *t) {
     if (t->settings.options.check < LS_CHECK_STATE) return LS_OK;
     LS_TRY(ls_partition_check_state(t->partition, &f));
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+}
+
+ls_status ls_trainer_prove_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
+    LS_TRY(ls_partition_check_state(t->partition, &f));
+    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
+    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
+    t->state.step = t->step;
+    return LS_OK;
 }
 
 static ls_status check_replicas(ls_trainer *t) {
@@ -453,7 +489,9 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
 static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     ls_audit *a = &t->guard.audit;
     ls_fault_step = t->step;
+    ls_left_try(t);
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(pass_with_all(t, stop, result));
     /* Weights that are not what was written explain more than what became of them. */
     if (!result->finite) LS_TRY(check_state(t));
@@ -508,24 +546,31 @@ static void let_spoil(const ls_trainer *t, bool after) {
     }
 }
 
-static ls_status update(ls_trainer *t, const ls_step_result *result) {
+/* What the update will do; weights and moments are as they were. */
+static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_optimizer_update *by) {
     const ls_settings *s = &t->settings;
     LS_TRY(check_state(t));
     let_spoil(t, false);
     ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
-    ls_optimizer_update by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
-    if (s->ghost > 0) by.ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
+    *by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
+    if (s->ghost > 0) by->ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
+    if (numerics_are_due(t)) learn_noise(t, result);
+    return LS_OK;
+}
+
+static ls_status update(ls_trainer *t, ls_optimizer_update by) {
+    LS_TRY(ls_partition_begin_sums(t->partition, &by));
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
         LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
         LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
-        learn_noise(t, result);
     } else {
-        LS_TRY(ls_optimizer_step(&by, t->device, &s->policy, t->model));
+        LS_TRY(ls_optimizer_step(&by, t->device, &t->settings.policy, t->model));
     }
     ls_meter_computed(mark);
     ls_span_end(span, 0);
+    ls_fault_point(LS_POINT_PUBLISH);
     LS_TRY(ls_partition_publish(t->partition));
     LS_TRY(check_replicas(t));
     let_spoil(t, true);
@@ -534,9 +579,15 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
 
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     (void)ls_phase_enter(LS_PHASE_UPDATE);
-    if (result->finite) LS_TRY(update(t, result));
+    ls_optimizer_update by;
+    if (result->finite) LS_TRY(prepare_update(t, result, &by));
+    ls_fault_point(LS_POINT_COMMIT);
+    ls_left_commit(t, result, result->finite ? &by : NULL);
+    if (result->finite) LS_TRY(update(t, by));
     t->last_loss = result->loss;
     t->step++;
+    LS_TRY(ls_left_stepped(t));
+    ls_fault_point(LS_POINT_STEPPED);
     return LS_OK;
 }
 

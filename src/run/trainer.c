@@ -117,6 +117,7 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .watches = ls_watch_choose(s, layout) == LS_WATCH_ON,
                                 .numerics = s->options.numerics > 0,
                                 .checks_state = s->options.check >= LS_CHECK_STATE,
+                                .sums_state = s->options.check >= LS_CHECK_REPLICAS,
                                 .audits = s->options.audit > 0,
                                 .apart = s->options.device && strcmp(s->options.device, "fake") == 0,
                                 .policy = s->policy,
@@ -230,6 +231,7 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->threads = place->world ? ls_world_threads(place->world) : 1;
     t->data = *data;
     t->last_loss = (double)NAN;
+    t->state.step = -1;
     t->validation = ls_validation_start();
     t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));

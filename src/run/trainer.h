@@ -9,6 +9,7 @@
 #include "data/text/corpus.h"
 #include "data/images/images.h"
 #include "data/sampler.h"
+#include "device/cpu/journal.h"
 #include "optim/clip.h"
 #include "parallel/partition/partition.h"
 #include "run/guard/event.h"
@@ -62,6 +63,13 @@ typedef struct ls_trainer_data {
     ls_augment augment; /* seed and step are the trainer's */
 } ls_trainer_data;
 
+/* The hash of a state (state_hash.h) that all workers know. */
+typedef struct ls_state_seen {
+    bool is_summed; /* sums of the state were made since it was loaded */
+    int64_t step;   /* after which it was so; −1: none is known */
+    ls_hash128 hash;
+} ls_state_seen;
+
 typedef struct ls_trainer {
     ls_settings settings;
     ls_layout layout;
@@ -86,16 +94,19 @@ typedef struct ls_trainer {
     ls_adamw_powers powers;
     bool damaged;     /* a check has found weights or moments that are not what was written */
     bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
-    ls_clip clip;     /* of the last gradients */
+    ls_state_seen state;
+    ls_clip clip; /* of the last gradients */
     ls_loss_scale scale;
     ls_guard guard;
     ls_watch watch;       /* whether it looks for outliers */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_trainer_asked asked;
     ls_worker_time time;
-    int64_t *sums;   /* what all workers add up after backward */
-    int32_t *window; /* of one sequence, host */
-    uint64_t *index; /* of the images of a micro-batch, host */
+    struct ls_left *kept; /* what the next attempt finds (recover/left.h); NULL: nobody supervises */
+    ls_journal journal;   /* with it, of updates on a CPU */
+    int64_t *sums;        /* what all workers add up after backward */
+    int32_t *window;      /* of one sequence, host */
+    uint64_t *index;      /* of the images of a micro-batch, host */
 } ls_trainer;
 
 /* On failure nothing is left to release. */

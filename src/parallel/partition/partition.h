@@ -24,7 +24,8 @@ typedef struct ls_partition_setup {
     bool watches;      /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
     bool numerics;     /* numbers can be counted (numerics.h) */
     bool audits;       /* groups of other replicas can be computed again (audit.h) */
-    bool checks_state; /* own weights and moments can be checked (check.h) */
+    bool checks_state; /* own weights and moments can be checked (check.h); with sums_state */
+    bool sums_state;   /* the state is summed up (state_sum.h) */
     bool apart;        /* while measuring: memory of the device is not the host's; a partition asks its device */
     ls_policy policy;
     size_t B, T; /* of a batch */
@@ -77,6 +78,11 @@ typedef struct ls_partition_piece {
  * piece. */
 bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                             ls_partition_piece *piece);
+
+/* Piece number i of what this worker reports of a weight or a moment, and where its elements are in memory of the
+ * device. False when there is no such piece. */
+bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                               ls_partition_piece *piece, const float **memory);
 
 /* All of them, as few runs in canonical order: where slices are neighbours there they are one run, so that one worker
  * alone has a single run, from the first element to the last. Zeroed: none. Ascending; none is empty, and none begins

@@ -1,23 +1,105 @@
 /* optim.c: optimizer steps and squared norms: over flat arrays, split by elements. */
 #include <stdatomic.h>
 
+#include "base/fault.h"
+#include "device/cpu/journal.h"
 #include "device/cpu/ops/staging.h"
+#include "numerics/state_sum.h"
+
+/* ---- state sums -------------------------------------------------------------------------------------------------- */
+
+/* Integers: it does not matter which thread adds first. */
+static void add_state(ls_hash128 *to, ls_hash128 sum) {
+    atomic_fetch_add_explicit((_Atomic uint64_t *)&to->lo, sum.lo, memory_order_relaxed);
+    atomic_fetch_add_explicit((_Atomic uint64_t *)&to->hi, sum.hi, memory_order_relaxed);
+}
+
+static ls_hash128 sum_state(const ls_kernels *kernels, const ls_state_piece *c, size_t begin, size_t end) {
+    const uint32_t *places = ls_state_places();
+    ls_hash128 sum = {0, 0};
+    for (size_t i = begin, n; i < end; i += n) {
+        uint64_t at = c->first + i, place = at % LS_STATE_BLOCK;
+        n = LS_STATE_BLOCK - place < end - i ? LS_STATE_BLOCK - place : end - i;
+        ls_state_add_block(&sum, c->tensor, at / LS_STATE_BLOCK,
+                           kernels->optim.state_block(c->x + i, places + place, n));
+    }
+    return sum;
+}
+
+/* Elements that an update has just written. */
+static void sum_updated(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
+    ls_state_piece pieces[LS_UPDATE_STATE_MAX];
+    int count = ls_update_state_pieces(c, begin, end, pieces);
+    for (int i = 0; i < count; i++) add_state(pieces[i].out, sum_state(kernels, &pieces[i], 0, pieces[i].n));
+}
+
+static void state_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_state_piece *c = args;
+    add_state(c->out, sum_state(kernels, c, begin, end));
+}
+
+ls_status ls_cpu_op_state_sums(ls_device *device, const ls_state_sums_call *call) {
+    for (int i = 0; i < call->count; i++)
+        LS_TRY(ls_cpu_run(device, call->pieces[i].n, LS_CPU_GRAIN, state_range, &call->pieces[i]));
+    return LS_OK;
+}
+
+/* ---- updates ----------------------------------------------------------------------------------------------------- */
 
 /* The kernels themselves round a copy to bf16. For f16 they take pieces, of which w is still at hand to be rounded. */
 static void update_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    enum { SUMMED = 4096 }; /* elements that stay in the second cache */
     const ls_update_piece *c = args;
-    bool to_f16 = c->copy && c->copy_dtype == LS_F16;
+    bool to_f16 = c->copy && c->copy_dtype == LS_F16, sums = c->sums.once || c->sums.rest;
     for (size_t i = begin, n; i < end; i += n) {
-        n = to_f16 ? ls_cpu_piece(LS_F16, end - i) : end - i;
+        n = to_f16 ? ls_cpu_piece(LS_F16, end - i) : sums && end - i > SUMMED ? SUMMED : end - i;
         kernels->optim.update(c, i, i + n);
         if (to_f16) ls_cpu_narrow(kernels, c->copy, LS_F16, i, c->w + i, n);
+        if (sums) sum_updated(kernels, c, i, i + n);
     }
 }
 
+typedef struct journal_job {
+    const ls_kernels *kernels;
+    const ls_update_piece *piece;
+    ls_journal *journal;
+} journal_job;
+
+/* Grains are those of the whole tensor, of which the piece has a part. */
+static void update_grain(void *ctx, size_t task, int thread) {
+    const journal_job *job = ctx;
+    const ls_update_piece *p = job->piece;
+    ls_journal_slot *slot = &job->journal->slot[thread];
+    size_t grain = (p->first / LS_JOURNAL_GRAIN + task) * LS_JOURNAL_GRAIN;
+    size_t begin = grain > p->first ? grain - p->first : 0, end = grain + LS_JOURNAL_GRAIN - p->first;
+    if (end > p->n) end = p->n;
+    for (size_t i = begin, n; i < end; i += n) {
+        n = end - i < LS_JOURNAL_BLOCK ? end - i : LS_JOURNAL_BLOCK;
+        ls_journal_keep(slot, p, i, n, job->journal->number);
+        update_range(job->kernels, p, i, i + n);
+        ls_fault_point(LS_POINT_UPDATE);
+        ls_journal_note(p, i + n, job->journal->number);
+    }
+}
+
+static ls_status update_journaled(ls_device *device, const ls_update_piece *piece, ls_journal *journal) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    journal_job job = {cpu->kernels, piece, journal};
+    size_t first = piece->first / LS_JOURNAL_GRAIN, end = ls_journal_cells(piece->first + piece->n);
+    if (piece->n > 0) ls_pool_run(cpu->pool, end - first, update_grain, &job);
+    return LS_OK;
+}
+
 ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
+    ls_journal *journal = ((ls_cpu_device *)(void *)device)->journal;
     LS_TRY(ls_check_update(call));
-    for (int i = 0; i < call->count; i++)
-        LS_TRY(ls_cpu_run(device, call->pieces[i].n, LS_CPU_GRAIN, update_range, &call->pieces[i]));
+    for (int i = 0; i < call->count; i++) {
+        const ls_update_piece *piece = &call->pieces[i];
+        if (journal && journal->number > 0 && piece->cells)
+            LS_TRY(update_journaled(device, piece, journal));
+        else
+            LS_TRY(ls_cpu_run(device, piece->n, LS_CPU_GRAIN, update_range, piece));
+    }
     return LS_OK;
 }
 
