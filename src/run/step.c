@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
@@ -578,6 +579,7 @@ static ls_status update(ls_trainer *t, ls_optimizer_update by) {
 }
 
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
+    (void)ls_phase_enter(LS_PHASE_UPDATE);
     ls_optimizer_update by;
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
