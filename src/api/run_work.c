@@ -4,6 +4,7 @@
 
 #include "api/run.h"
 #include "api/options.h"
+#include "base/alive.h"
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
@@ -187,6 +188,7 @@ static ls_status begin_loop(ls_run *r) {
     ls_hash128 hash;
     if (r->tokenizer) LS_TRY(ls_run_encode(r, o->prompt, &r->prompt));
     r->loop = (ls_loop){.trainer = r->trainer,
+                        .folder = r->is_trial ? NULL : r->out,
                         .identity = r->identity,
                         .saves = true,
                         .store = r->store,
@@ -233,9 +235,12 @@ static ls_status work(const job *j) {
     const char *trace;
     LS_TRY(ls_fault_read(ls_world_rank(world), ls_world_attempt(world) ? ls_world_attempt(world)->number : 0));
     if (r->launched) LS_TRY(ls_start_open_together(world, ls_run_model_name(&r->options), &r->start));
+    (void)ls_phase_enter(LS_PHASE_READ);
     LS_TRY(open_data(r, world));
+    (void)ls_phase_enter(LS_PHASE_START);
     if (r->launched) LS_TRY(ls_run_start_agree(world, r->identity));
     LS_TRY(create_trainer(r, world));
+    (void)ls_phase_enter(LS_PHASE_LOAD);
     const ls_attempt *attempt = ls_world_attempt(world);
     r->recovers = attempt && attempt->before.base;
     ls_fault_point(LS_POINT_START);
@@ -243,6 +248,7 @@ static ls_status work(const job *j) {
     ls_fault_point(LS_POINT_READY);
     ls_left_begin(r->trainer, r->recovers ? &r->taken : NULL);
     ls_world_ready(world);
+    (void)ls_phase_enter(LS_PHASE_START);
     LS_TRY(find_trace(r, room, &trace));
     LS_TRY(ls_trace_begin(trace));
     LS_TRY(begin_loop(r));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/fault.h"
@@ -121,7 +122,7 @@ static ls_status tell(const ls_loop *l, ls_run_event event) {
 /* Of this worker; or of another one on this machine, who may have got it alone. */
 static int asked(void *ctx) {
     const ls_loop *l = ctx;
-    const ls_world *world = l->trainer->world;
+    ls_world *world = l->trainer->world;
     uint64_t ns;
     int own = ls_stop_signal();
     return own || !world ? own : ls_world_asked(world, &ns);
@@ -141,7 +142,8 @@ static bool gives_up(void *ctx) {
 }
 
 /* Around what may be given up. */
-static void begin_work(ls_loop *l, double usual_s) {
+static void begin_work(ls_loop *l, ls_phase phase, double usual_s) {
+    (void)ls_phase_enter(phase);
     l->begin_s = ls_clock_seconds();
     l->usual_s = usual_s;
 }
@@ -166,7 +168,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     ls_trainer *t = l->trainer;
     char note[NOTE_MAX];
     *out = (ls_evaluation){.loss = (double)NAN, .accuracy = -1};
-    begin_work(l, l->evaluation_s);
+    begin_work(l, LS_PHASE_EVALUATE, l->evaluation_s);
     ls_status status = ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy);
     t->validation.is_due = status == LS_TRAINER_GAVE_UP;
     if (status == LS_TRAINER_GAVE_UP) return agree_stop(l);
@@ -220,7 +222,7 @@ static ls_status show_sample(ls_loop *l) {
     if (!s.ids)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens", (long long)l->sample.max_tokens);
     for (size_t i = 0; i < l->prompt_tokens; i++) s.ids[i] = l->prompt[i];
-    begin_work(l, l->sample_s);
+    begin_work(l, LS_PHASE_SAMPLE, l->sample_s);
     LS_TRY_OUT(ls_generate(l->trainer->partition, l->trainer->settings.T, &l->sample, l->prompt, l->prompt_tokens,
                            keep_token, &s));
     if (!s.gave_up) LS_TRY_OUT(ls_trainer_has_given_up(l->trainer, &s.gave_up));
@@ -259,6 +261,7 @@ ls_status ls_loop_save(ls_loop *l) {
     ls_validation_saving(&t->validation, t->step);
     if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
     l->in_save = true;
+    (void)ls_phase_enter(LS_PHASE_SAVE);
     ls_fault_point(LS_POINT_SAVE);
     LS_TRY(ls_save(l->store, t, l->identity, l->tokenizer));
     l->in_save = false;
@@ -411,15 +414,27 @@ static int requests_of(const ls_loop *l, double now_s) {
            (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
 
+/* What cannot be written is missed by `lockstep bisect` alone. */
+static void keep_state(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    if (!l->folder || l->states_are_lost || !t->state.parts || t->state.step != t->step - 1) return;
+    ls_status status = LS_OK;
+    if (!l->states) status = ls_state_log_open(l->folder, t->model, t->rank, ls_layout_workers(&t->layout), &l->states);
+    if (status == LS_OK) status = ls_state_log_write(l->states, t->state.step, t->state.sum, t->state.parts);
+    l->states_are_lost = status != LS_OK;
+    if (l->states_are_lost) ls_log_warn("%s; lockstep bisect will not find tensors", ls_status_message());
+}
+
 ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     ls_trainer *t = l->trainer;
     ls_step_result result;
     double start = ls_clock_seconds();
     uint64_t read_ns = t->device->read_ns;
     l->in_step = true;
-    begin_work(l, l->step_s);
+    begin_work(l, LS_PHASE_STEP, l->step_s);
     LS_TRY(ls_trainer_step(t, requests_of(l, start), &result));
     l->in_step = false;
+    keep_state(l);
     l->stop = result.stop;
     *out = (ls_step){.step = t->step, .steps = t->settings.options.steps, .loss = (double)NAN};
     l->gave_up = result.gave_up;
@@ -513,8 +528,11 @@ ls_status ls_loop_begin(ls_loop *l) {
 }
 
 void ls_loop_end(ls_loop *l) {
+    (void)ls_phase_enter(LS_PHASE_END);
     if (!l->trainer) return;
     tell_lost(l);
+    ls_state_log_close(l->states);
+    l->states = NULL;
     l->trainer->events = (ls_event_sink){.take = NULL};
     ls_trainer_set_asked(l->trainer, (ls_trainer_asked){.ctx = NULL});
     ls_stop_restore();

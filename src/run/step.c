@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
@@ -117,7 +118,7 @@ static double rate(const ls_trainer *t) {
 static ls_status give_state(ls_trainer *t, totals *sum) {
     ls_hash128 part;
     if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
-    LS_TRY(ls_trainer_state_part(t, &part));
+    LS_TRY(ls_partition_state_part(t->partition, &part, t->state.parts));
     sum->state[0] = (int64_t)part.lo;
     sum->state[1] = (int64_t)part.hi;
     return LS_OK;
@@ -128,6 +129,7 @@ static void take_state(ls_trainer *t, const totals *sum) {
     if (!t->state.is_summed || t->state.step == t->step) return;
     ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
     t->state.hash = ls_trainer_state_hash_of(t, all);
+    t->state.sum = all;
     t->state.step = t->step;
 }
 
@@ -154,13 +156,13 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
               sum.asks);
     LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
-    take_state(t, &sum);
     signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
              : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
              : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
                                                : 0;
     *result = (ls_step_result){.stop = signal, .gave_up = is_asked(sum.asks, ASK_GIVE_UP)};
     if (result->gave_up) return LS_TRAINER_GAVE_UP;
+    take_state(t, &sum);
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
@@ -231,9 +233,7 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(ls_partition_check_state(t->partition, &f));
     if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
-    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
-    t->state.step = t->step;
-    return LS_OK;
+    return ls_trainer_know_state(t);
 }
 
 static ls_status check_replicas(ls_trainer *t) {
@@ -590,6 +590,7 @@ static ls_status update(ls_trainer *t, ls_optimizer_update by) {
 }
 
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
+    (void)ls_phase_enter(LS_PHASE_UPDATE);
     ls_optimizer_update by;
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);

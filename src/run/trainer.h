@@ -67,7 +67,8 @@ typedef struct ls_trainer_data {
 typedef struct ls_state_seen {
     bool is_summed; /* sums of the state were made since it was loaded */
     int64_t step;   /* after which it was so; −1: none is known */
-    ls_hash128 hash;
+    ls_hash128 hash, sum;
+    ls_hash128 *parts; /* of this worker, by parameter and tensor, when the sum was given */
 } ls_state_seen;
 
 typedef struct ls_trainer {
