@@ -44,9 +44,9 @@ void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
 ls_status ls_metrics_end(ls_metrics *metrics);
 
-/* Forces what was written to disk: to be called before a checkpoint is completed, so that no power cut can leave a
- * checkpoint without its lines. */
-ls_status ls_metrics_sync(ls_metrics *metrics);
+/* Another descriptor of the file, for fsync(2): to be called before a checkpoint is completed, so that no power cut can
+ * leave a checkpoint without its lines. The caller closes it; −1: there is none. */
+int ls_metrics_share(ls_metrics *metrics);
 
 /* ---- files of runs that go on (metrics_cut.c) -------------------------------------------------------------------- */
 

@@ -281,9 +281,12 @@ static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *lin
     return LS_OK;
 }
 
+/* What training waited for it; one that failed is none. */
 static ls_status add_save(ls_run_log *run, int64_t step, const json_t *line) {
+    if (json_is_false(json_object_get(line, "saved"))) return LS_OK;
     LS_TRY(ls_run_log_grow(&run->saves, run->save_count, sizeof *run->saves));
-    run->saves[run->save_count++] = (ls_run_log_save){step, number(line, "ms")};
+    double ms = number(line, json_object_get(line, "stall_ms") ? "stall_ms" : "ms");
+    run->saves[run->save_count++] = (ls_run_log_save){step, ms};
     return LS_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
+#include "run/agree.h"
 #include "run/progress.h"
 #include "run/stop.h"
 
@@ -163,32 +164,116 @@ out:
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* That there was a checkpoint, for a run that goes on and finds none. */
-static void record_save(ls_loop *l, double seconds) {
+static void record_save(ls_loop *l, const ls_save_outcome *o) {
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", l->trainer->step);
-    ls_metrics_add_bool(l->metrics, "saved", true);
-    ls_metrics_add_f64(l->metrics, "ms", seconds * 1e3);
+    ls_metrics_add_bool(l->metrics, "saved", o->status == LS_OK);
+    if (o->step != l->trainer->step) ls_metrics_add_i64(l->metrics, "saved_step", o->step);
+    if (o->status != LS_OK) ls_metrics_add_text(l->metrics, "error", o->text);
+    if (o->status == LS_OK) ls_metrics_add_f64(l->metrics, "ms", o->seconds * 1e3);
+    if (o->status == LS_OK) ls_metrics_add_f64(l->metrics, "stall_ms", o->stall_s * 1e3);
     wrote(l, ls_metrics_end(l->metrics));
 }
 
-ls_status ls_loop_save(ls_loop *l) {
+/* How a save went, by the first worker. */
+static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
+    char text[NOTE_MAX];
+    if (!l->reports) return LS_OK;
+    record_save(l, o);
+    if (o->status != LS_OK) {
+        ls_log_warn("the checkpoint of step %" PRId64 " could NOT be saved: %s; training goes on, and the newest "
+                    "checkpoint stays the one of step %" PRId64,
+                    o->step, o->text, l->sound_step > 0 ? l->sound_step : 0);
+        return LS_OK;
+    }
+    if (o->stall_s < o->seconds)
+        snprintf(text, sizeof text, "step %lld | checkpoint saved in %.1f s; training waited %.3f s",
+                 (long long)o->step, o->seconds, o->stall_s);
+    else
+        snprintf(text, sizeof text, "step %lld | checkpoint saved in %.1f s", (long long)o->step, o->seconds);
+    return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = text});
+}
+
+/* This step is the one to go back to, unless its save fails. */
+static void take_saving(ls_loop *l) {
     ls_trainer *t = l->trainer;
-    char note[NOTE_MAX];
-    double start = ls_clock_seconds();
-    if (!l->saves || l->saved_step == t->step) return LS_OK;
-    if (l->reports) wrote(l, ls_metrics_sync(l->metrics));
+    l->before = t->validation;
+    l->sound_step = l->saved_step;
     ls_validation_saving(&t->validation, t->step);
     if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
+    l->saved_s = ls_clock_seconds(); /* what fails is not tried again at once */
+}
+
+static void take_failure(ls_loop *l) {
+    ls_validation *v = &l->trainer->validation;
+    l->saved_step = l->sound_step;
+    v->saved_loss = l->before.saved_loss;
+    v->saved_step = l->before.saved_step;
+}
+
+/* All wait for a save that is under way, and know how it went. */
+static ls_status settle(ls_loop *l) {
+    ls_save_outcome o;
+    bool news;
+    LS_TRY(ls_saver_settle(l->saver, &o, &news));
+    if (o.step >= 0 && o.status != LS_OK && l->saved_step == o.step) take_failure(l);
+    return news ? tell_saved(l, &o) : LS_OK;
+}
+
+/* While training waits. */
+static ls_status save_now(ls_loop *l) {
+    ls_save_outcome o;
+    take_saving(l);
     l->in_save = true;
-    LS_TRY(ls_save(l->store, t, l->identity, l->tokenizer));
+    ls_status status = ls_saver_save(l->saver, ls_metrics_share(l->metrics), &o);
+    if (status != LS_OK) {
+        take_failure(l);
+        return status;
+    }
     l->in_save = false;
-    l->saved_step = t->step;
-    l->saved_s = ls_clock_seconds();
-    if (!l->reports) return LS_OK;
-    double seconds = ls_clock_seconds() - start;
-    record_save(l, seconds);
-    snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)t->step, seconds);
-    return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = note});
+    l->saved_step = l->trainer->step;
+    return tell_saved(l, &o);
+}
+
+ls_status ls_loop_save(ls_loop *l) {
+    if (!l->saves) return LS_OK;
+    LS_TRY(settle(l));
+    return l->saved_step == l->trainer->step ? LS_OK : save_now(l);
+}
+
+/* In the background, where there is memory for it. */
+static ls_status begin_save(ls_loop *l) {
+    take_saving(l);
+    ls_status status = ls_saver_begin(l->saver, ls_metrics_share(l->metrics));
+    if (status == LS_OK)
+        l->saved_step = l->trainer->step;
+    else
+        take_failure(l);
+    return status;
+}
+
+/* One that is due, with more steps to come. */
+static ls_status save_along(ls_loop *l) {
+    LS_TRY(settle(l));
+    if (l->saved_step == l->trainer->step) return LS_OK;
+    ls_status status = ls_saver_has_snapshot(l->saver) ? begin_save(l) : save_now(l);
+    l->in_save = false;
+    if (status == LS_OK) return LS_OK;
+    ls_save_outcome o = {.step = l->trainer->step, .status = status};
+    snprintf(o.text, sizeof o.text, "%s", ls_status_message());
+    return tell_saved(l, &o);
+}
+
+/* Some time before the first save, so that its memory is there when it comes. */
+static ls_status prepare(ls_loop *l, bool is_due_now) {
+    const ls_settings *s = &l->trainer->settings;
+    char why[LS_MESSAGE_MAX];
+    bool half_way = s->save_every > 0 && 2 * (l->trainer->step % s->save_every) >= s->save_every;
+    if (l->prepared || !(is_due_now || half_way || l->requests & LS_REQUEST_SAVE_BEST)) return LS_OK;
+    l->prepared = true;
+    LS_TRY(ls_saver_prepare(l->saver, s->options.save_mode, why));
+    if (why[0]) ls_log_warn("%s", why);
+    return LS_OK;
 }
 
 /* Whether the state is that of the last step that was done, on all workers, and they can still save together. */
@@ -206,6 +291,12 @@ static ls_status save_last(ls_loop *l) {
     if (!finite) return LS_OK;
     if (l->store) ls_store_set_keep(l->store, 0);
     return ls_loop_save(l);
+}
+
+/* One in the background that has ended meanwhile. */
+static ls_status look_at_save(ls_loop *l) {
+    ls_save_outcome o;
+    return l->reports && ls_saver_look(l->saver, &o) ? tell_saved(l, &o) : LS_OK;
 }
 
 static bool save_is_due(const ls_loop *l) {
@@ -313,7 +404,7 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
 /* Of the first worker, before a step: whether time to save has come. All know it after the step. */
 static int requests_of(const ls_loop *l, double now_s) {
     double every_s = l->trainer->settings.save_every_s, passed_s = now_s - l->saved_s;
-    if (!l->reports || !(every_s > 0)) return 0;
+    if (!l->reports || !(every_s > 0) || !l->saver || ls_saver_is_busy(l->saver)) return 0;
     return (passed_s >= every_s ? LS_REQUEST_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
 
@@ -358,7 +449,10 @@ static ls_status after_step(ls_loop *l) {
     last = last || is_over(l);
     if (l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
         LS_TRY(show_sample(l));
-    return last || save_is_due(l) ? ls_loop_save(l) : LS_OK;
+    if (last || !l->saves) return ls_loop_save(l);
+    bool is_due_now = save_is_due(l);
+    LS_TRY(prepare(l, is_due_now));
+    return is_due_now ? save_along(l) : look_at_save(l);
 }
 
 static ls_status tell_early_stop(ls_loop *l) {
@@ -381,11 +475,14 @@ ls_status ls_loop_begin(ls_loop *l) {
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
     l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->data.images != NULL};
     t->events = (ls_event_sink){.take = take_event, .ctx = l};
+    if (l->saves) LS_TRY(ls_agree(t->world, ls_saver_open(t, l->store, l->identity, l->tokenizer, &l->saver)));
     return ls_stop_install();
 }
 
 void ls_loop_end(ls_loop *l) {
     if (!l->trainer) return;
+    ls_saver_close(l->saver, l->failed);
+    l->saver = NULL;
     tell_lost(l);
     l->trainer->events = (ls_event_sink){.take = NULL};
     ls_stop_restore();
@@ -413,6 +510,7 @@ ls_status ls_loop_run(ls_loop *l) {
     char message[LS_MESSAGE_MAX];
     ls_status status = run(l);
     if (status == LS_OK) return LS_OK;
+    l->failed = l->stop == 0;
     snprintf(message, sizeof message, "%s", ls_status_message());
     record_stop(l, message);
     if (l->stop == 0 && may_save(l) && save_last(l) != LS_OK)
