@@ -12,6 +12,7 @@
 #include "run/inputs/inputs.h"
 #include "run/loop.h"
 #include "run/progress.h"
+#include "run/recover/left.h"
 
 /* Of eval and generate: a model with weights, ready to run forward in this process. */
 typedef struct ls_loaded {
@@ -43,11 +44,14 @@ struct ls_run {
     ls_frame frame; /* around each document */
     ls_trainer_data data;
     ls_identity *identity;
-    bool is_trial; /* to be compared: it has no folder */
-    bool worked;   /* ls_run_workers() was called */
+    bool is_trial;                    /* to be compared: it has no folder */
+    struct ls_run_attempts *attempts; /* of the supervisor; NULL: nobody supervises */
+    bool worked;                      /* ls_run_workers() was called */
 
     /* of one worker */
     ls_world *world;
+    bool recovers;         /* it goes on from what the workers before it left, */
+    ls_left_numbers taken; /* which was this */
     ls_device *device;
     ls_trainer *trainer;
     ls_tokens prompt; /* of samples */
@@ -91,6 +95,11 @@ void ls_run_abandon(ls_run *run);
 ls_status ls_run_tell(const ls_run *run, ls_run_event event);
 /* LS_ERR_INPUT outside the function that ls_run_workers() calls. */
 ls_status ls_run_check_works(const ls_run *run);
+
+/* run_attempts.c: forks the workers, and forks them anew when one is lost, as --restarts says; where it is asked for,
+ * and shared memory is not limited so that one worker alone could not have its tensors there. */
+bool ls_run_is_supervised(const ls_run *run);
+ls_status ls_run_supervise(ls_run *run, ls_worker_fn fn, void *arg);
 
 /* loaded.c: the model of eval or generate, and how well it predicts. */
 ls_status ls_run_load(ls_run *run);

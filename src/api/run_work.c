@@ -39,7 +39,8 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
     LS_TRY(ls_world_open_device(world, r->chosen.name, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
-    return ls_trainer_create(&r->settings, &place, &r->data, &r->trainer);
+    LS_TRY(ls_trainer_create(&r->settings, &place, &r->data, &r->trainer));
+    return ls_left_open(r->trainer, world);
 }
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */
@@ -84,6 +85,20 @@ static ls_status carry(ls_run *r) {
     ls_path own = ls_store_folder(r->store, r->trainer->step);
     if (r->options.resume && ls_file_exists(own.text)) return carry_from(r, own.text);
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
+}
+
+/* The run goes on where the workers before came to. Its files are there, and end with what they told. */
+static ls_status recover_run(ls_run *r, ls_world *world) {
+    bool first = r->trainer->rank == 0;
+    LS_TRY(ls_left_take(r->trainer, world, &r->taken));
+    if (!first) return LS_OK;
+    LS_TRY(open_store(r));
+    LS_TRY(carry(r));
+    ls_identity_destroy(r->identity);
+    r->identity = NULL;
+    LS_TRY(ls_run_dir_read_identity(r->dir, &r->identity));
+    LS_TRY(ls_run_dir_write_layout(r->dir, ls_layout_to_json(&r->trainer->layout)));
+    return ls_run_dir_open_metrics(r->dir, r->trainer->step - !r->taken.settled, &r->metrics);
 }
 
 /* What a fork began with is saved at once, since nobody could begin it anew. */
@@ -168,6 +183,7 @@ static ls_status begin_loop(ls_run *r) {
                         .sample = ls_generate_options_from(o),
                         .prompt = r->prompt.ids,
                         .prompt_tokens = r->prompt.count,
+                        .taken = r->recovers ? &r->taken : NULL,
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
     LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
@@ -200,12 +216,18 @@ static ls_status work(const job *j) {
     ls_world *world = r->world;
     char room[PATH_MAX];
     const char *trace;
-    LS_TRY(ls_fault_read(ls_world_rank(world)));
+    LS_TRY(ls_fault_read(ls_world_rank(world), ls_world_attempt(world) ? ls_world_attempt(world)->number : 0));
     if (r->launched) LS_TRY(ls_start_open_together(world, ls_run_model_name(&r->options), &r->start));
     LS_TRY(open_data(r, world));
     if (r->launched) LS_TRY(ls_run_start_agree(world, r->identity));
     LS_TRY(create_trainer(r, world));
-    LS_TRY(open_run(r, world));
+    const ls_attempt *attempt = ls_world_attempt(world);
+    r->recovers = attempt && attempt->before.base;
+    ls_fault_point(LS_POINT_START);
+    LS_TRY((r->recovers ? recover_run : open_run)(r, world));
+    ls_fault_point(LS_POINT_READY);
+    ls_left_begin(r->trainer, r->recovers ? &r->taken : NULL);
+    ls_world_ready(world);
     LS_TRY(find_trace(r, room, &trace));
     LS_TRY(ls_trace_begin(trace));
     LS_TRY(begin_loop(r));
@@ -247,7 +269,8 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     r->workers.workers = r->launched ? 0 : ls_layout_workers(&r->layout);
     r->workers.pass_signals = 1;
     r->workers.forks_one = ls_device_is_gpu(r->chosen.name);
-    ls_status status = ls_workers_run(&r->workers, run_worker, &j);
+    bool supervises = !r->launched && !r->is_trial && ls_run_is_supervised(r);
+    ls_status status = supervises ? ls_run_supervise(r, run_worker, &j) : ls_workers_run(&r->workers, run_worker, &j);
     if (status != LS_OK) ls_run_abandon(r);
     return status;
 }

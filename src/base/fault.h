@@ -23,8 +23,8 @@ extern double ls_fault_slow;
 
 extern double ls_fault_input_ms; /* 0: off; likewise */
 
-/* Looks at the environment for the worker of this rank. */
-ls_status ls_fault_read(int rank);
+/* Looks at the environment for the worker of this rank, in this attempt (comm/attempt.h). */
+ls_status ls_fault_read(int rank, int attempt);
 
 /* ---- spoiled numbers ---------------------------------------------------------------------------------------------
  *
@@ -62,6 +62,43 @@ extern bool ls_fault_no_unit; /* this CPU is taken for one without matrix units 
 static inline void ls_fault_at(struct ls_device *device, ls_fault_place place, const char *tensor, int block,
                                void *data, size_t elems, size_t elem_bytes) {
     if (ls_fault_spoil) ls_fault_spoil(&(ls_fault_site){place, tensor, block, device, data, elems, elem_bytes});
+}
+
+/* ---- deaths -------------------------------------------------------------------------------------------------------
+ *
+ *     LS_FAULT_POINT=POINT:RANK:STEP:ATTEMPT[:COUNT[:stop]],…
+ *
+ * The worker of that rank kills itself, or stops (SIGSTOP), at the place of that name, the COUNT-th time (1: the first)
+ * that it comes by in that step of that attempt; −1 is any. For tests. */
+
+#define LS_FAULT_POINTS(X)                                                                                             \
+    X(START, "start")       /* before the state of the run is there */                                                 \
+    X(ADOPT, "adopt")       /* while it is taken from the attempt before */                                            \
+    X(FINISH, "finish")     /* while an update is finished that the attempt before left */                             \
+    X(READY, "ready")       /* right before this attempt has it */                                                     \
+    X(FORWARD, "forward")   /* before the pass over the batch */                                                       \
+    X(REDUCED, "reduced")   /* gradients are there, nobody knows the norm */                                           \
+    X(COMMIT, "commit")     /* the step is decided, and not written down */                                            \
+    X(UPDATE, "update")     /* a block of elements has changed */                                                      \
+    X(PUBLISH, "publish")   /* own elements have changed, nobody else has them */                                      \
+    X(STEPPED, "stepped")   /* the step is done, and not in the metrics */                                             \
+    X(EVALUATE, "evaluate") /* after an evaluation */                                                                  \
+    X(SAVE, "save")         /* before a checkpoint is saved, or copied to be saved meanwhile */                        \
+    X(PART, "part")         /* this worker's part of it is on disk */                                                  \
+    X(NAME, "name")         /* of the first worker: all parts are, and it has no name yet */                           \
+    X(SAVED, "saved")       /* after */
+
+typedef enum ls_fault_point_kind {
+#define LS_FAULT_POINT_ENUM(name, text) LS_POINT_##name,
+    LS_FAULT_POINTS(LS_FAULT_POINT_ENUM)
+#undef LS_FAULT_POINT_ENUM
+        LS_POINTS
+} ls_fault_point_kind;
+
+extern bool ls_fault_has_points; /* only ls_fault_read() writes it */
+void ls_fault_die(ls_fault_point_kind point);
+static inline void ls_fault_point(ls_fault_point_kind point) {
+    if (ls_fault_has_points) ls_fault_die(point);
 }
 
 /* ---- slow work --------------------------------------------------------------------------------------------------- */

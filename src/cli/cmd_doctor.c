@@ -19,7 +19,7 @@ static void price(const char *path, ls_diagnosis *d) {
                            .bubble = ms * u->share[LS_USE_BUBBLE],
                            .imbalance = ms * u->share[LS_USE_IMBALANCE],
                            .input = ms * u->share[LS_USE_INPUT],
-                           .host = ms * u->share[LS_USE_HOST]};
+                           .host = ms * (u->share[LS_USE_HOST] + u->share[LS_USE_GPU])};
     for (int i = 0; i < d->cause_count; i++) {
         ls_finding *f = &d->finding[i];
         if (f->cause != LS_CAUSE_NETWORK && f->cause != LS_CAUSE_BUBBLE && f->cause != LS_CAUSE_IMBALANCE) continue;

@@ -32,7 +32,7 @@ static ls_status end_output(void) {
 static ls_status train(ls_run *run, void *arg) {
     bool is_first = ls_run_get_state(run).rank == 0, speaks = is_first && !run->options.json;
     ls_progress_init(arg, run->options.json ? stderr : stdout, run->options.log_every);
-    if (speaks) ls_train_print_header(run);
+    if (speaks && !run->recovers) ls_train_print_header(run);
     ls_status status = ls_run_train(run);
     if (status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED) return ls_train_stopped(run, status);
     LS_TRY(status);
@@ -45,6 +45,7 @@ ls_status ls_cmd_train(const ls_options *options) {
     ls_run *run = NULL;
     ls_progress progress;
     LS_TRY(ls_run_open(&(ls_run_setup){.options = options, .event = show, .event_ctx = &progress}, &run));
+    if (run->options.source[LS_OPT_restarts].origin == LS_ORIGIN_DEFAULT && !run->launched) run->options.restarts = 3;
     ls_status status = run->options.dry_run ? ls_train_print_dry(&run->settings, &run->layout, run->options.json)
                                             : ls_run_workers(run, train, &progress);
     ls_run_close(run);

@@ -66,8 +66,9 @@ static void release(void *world, void *memory) { ls_world_free(world, memory); }
 
 ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out) {
     ls_memory_source shared = {.alloc = alloc, .release = release, .ctx = world};
-    LS_TRY(ls_device_open_named(name, world->local, out));
-    if (!*out) return ls_device_open_cpu_pool(world->pool, kernels, world->size > 1 ? &shared : NULL, out);
+    bool is_shared = world->size > 1 || world->attempt; /* or its tensors would be lost with it */
+    LS_TRY(ls_device_open_named(name, world->place, out));
+    if (!*out) return ls_device_open_cpu_pool(world->pool, kernels, is_shared ? &shared : NULL, out);
     if ((*out)->is_host || world->size < 2 || world->device) return LS_OK;
     world->guest = (ls_device_guest){watch, note_allocation, forget_allocation, leave};
     world->device = *out;

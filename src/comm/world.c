@@ -29,6 +29,7 @@ enum { COPY_CHUNK_BYTES = 1 << 20, COPY_TRACED_BYTES = 64 << 10 };
 ls_status ls_world_open(ls_world *world, const ls_workers_options *options, const int *cpus, bool crowded) {
     world->timeout_s = options->timeout_s > 0 ? options->timeout_s : 300;
     if (world->threads < 1) world->threads = 1;
+    if (!world->attempt) world->place = world->local;
     world->spin_ns = crowded ? 0 : spin_default_ns;
     ls_fpenv_set();
     ls_status status;
@@ -93,6 +94,29 @@ void ls_world_free(ls_world *world, void *memory) {
     }
     ls_heap_free(&world->heap, memory);
     ls_heap_trim(&world->heap);
+}
+
+/* ---- attempts ---------------------------------------------------------------------------------------------------- */
+
+const ls_attempt *ls_world_attempt(const ls_world *world) { return world->attempt; }
+
+void ls_world_keep(ls_world *world, const void *memory) {
+    atomic_store_explicit(&world->segment.header->workers[world->local].kept,
+                          ls_segment_offset(&world->segment, memory), memory_order_release);
+}
+
+void ls_world_ready(ls_world *world) {
+    if (!world->attempt) return;
+    atomic_fetch_add(&world->segment.header->ready, 1);
+    ls_segment_close(&world->attempt->before); /* of this process: the supervisor and the others have their own */
+}
+
+bool ls_world_should_leave(const ls_world *world) {
+    return world->attempt && atomic_load(&world->segment.header->leave) != 0;
+}
+
+void ls_world_go_on(ls_world *world) {
+    if (world->attempt) atomic_store(&world->segment.header->workers[world->local].ended, LS_ENDED_TO_GO_ON);
 }
 
 /* ---- bells ------------------------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #define LS_COMM_WORLD_H
 
 #include "base/pool.h"
+#include "comm/attempt.h"
 #include "comm/shm/heap.h"
 #include "comm/transports/transport.h"
 #include "comm/wire.h"
@@ -25,6 +26,9 @@ struct ls_world {
     const ls_transport *transport;
     double timeout_s;
     uint64_t spin_ns; /* how long to spin before sleeping; 0 where workers share cores */
+
+    ls_attempt *attempt; /* borrowed; NULL: nobody supervises */
+    int place;           /* whose cores and GPU this worker has */
 
     int *machine_of; /* by rank: the lowest rank on the same machine (or the same part of it, see node_size) */
     int *local_of;   /* by rank: its number among the workers of its machine */

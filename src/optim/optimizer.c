@@ -83,7 +83,10 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
                              .g = param->own_grad + first,
                              .copy_dtype = policy->act,
                              .step = &update->step[param->decay],
-                             .n = count};
+                             .n = count,
+                             .cells = param->cells,
+                             .name = param->number,
+                             .first = first};
     for (int i = 0; i < LS_MOMENTS_MAX; i++)
         if (param->moment[i]) piece.moment[i] = param->moment[i] + first;
     if (param->own_w16) piece.copy = param->own_w16 + first;
@@ -99,7 +102,9 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     ls_update_step follow = {.rule = LS_OPTIMIZER_SGD, .rate = (float)LS_RUNNING_RATE, .weight_decay = 1};
     if (param->running) {
         follow.factor = (float)(-param->follow / update->ghosts);
-        piece = (ls_update_piece){.w = piece.w, .g = piece.g, .step = &follow, .n = count};
+        piece.step = &follow;
+        piece.moment[0] = piece.moment[1] = NULL;
+        piece.copy = NULL;
     }
     LS_TRY(device->ops->update(device, &(ls_update_call){&piece, 1}));
     if (param->running || !is_rounded(policy, param)) return LS_OK;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
@@ -108,6 +109,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     *out = (ls_evaluation){0};
     LS_TRY(ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy));
     ls_validation_add(&t->validation, t->step, out->loss);
+    ls_fault_point(LS_POINT_EVALUATE);
     if (!l->reports) return LS_OK;
     out->seconds = ls_clock_seconds() - start;
     ls_metrics_begin(l->metrics);
@@ -225,6 +227,7 @@ static ls_status save_now(ls_loop *l) {
     ls_save_outcome o;
     take_saving(l);
     l->in_save = true;
+    ls_fault_point(LS_POINT_SAVE);
     ls_status status = ls_saver_save(l->saver, ls_metrics_share(l->metrics), &o);
     if (status != LS_OK) {
         take_failure(l);
@@ -232,6 +235,7 @@ static ls_status save_now(ls_loop *l) {
     }
     l->in_save = false;
     l->saved_step = l->trainer->step;
+    ls_fault_point(LS_POINT_SAVED);
     return tell_saved(l, &o);
 }
 
@@ -244,6 +248,7 @@ ls_status ls_loop_save(ls_loop *l) {
 /* In the background, where there is memory for it. */
 static ls_status begin_save(ls_loop *l) {
     take_saving(l);
+    ls_fault_point(LS_POINT_SAVE);
     ls_status status = ls_saver_begin(l->saver, ls_metrics_share(l->metrics));
     if (status == LS_OK)
         l->saved_step = l->trainer->step;
@@ -439,6 +444,12 @@ static bool is_over(const ls_loop *l) {
     return ls_validation_is_over(&l->trainer->validation, l->trainer->settings.options.early_stop);
 }
 
+static ls_status save_as_due(ls_loop *l) {
+    bool is_due_now = save_is_due(l);
+    LS_TRY(prepare(l, is_due_now));
+    return is_due_now ? save_along(l) : look_at_save(l);
+}
+
 static ls_status after_step(ls_loop *l) {
     const ls_settings *s = &l->trainer->settings;
     int64_t done = l->trainer->step;
@@ -449,10 +460,29 @@ static ls_status after_step(ls_loop *l) {
     last = last || is_over(l);
     if (l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
         LS_TRY(show_sample(l));
-    if (last || !l->saves) return ls_loop_save(l);
-    bool is_due_now = save_is_due(l);
-    LS_TRY(prepare(l, is_due_now));
-    return is_due_now ? save_along(l) : look_at_save(l);
+    LS_TRY(last || !l->saves ? ls_loop_save(l) : save_as_due(l));
+    /* One that is still being written may come to nothing. */
+    ls_left_settle(l->trainer, l->saver && ls_saver_is_busy(l->saver) ? l->sound_step : l->saved_step);
+    return LS_OK;
+}
+
+/* What the attempt before had decided and perhaps not told: its metrics end before this step. */
+static ls_status settle_taken(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    const ls_step_result *result = &l->taken->result;
+    ls_step step = {.step = t->step,
+                    .steps = t->settings.options.steps,
+                    .loss = result->loss,
+                    .norm = result->norm,
+                    .lr = result->lr,
+                    .seconds = ls_clock_seconds() - l->saved_s,
+                    .samples = (double)(t->settings.B * t->settings.T),
+                    .is_images = t->data.images != NULL,
+                    .audited = result->audited,
+                    .skipped = result->skipped};
+    l->gpu_wait_ms = -1;
+    if (l->reports) LS_TRY(record(l, result, &step));
+    return after_step(l);
 }
 
 static ls_status tell_early_stop(ls_loop *l) {
@@ -469,8 +499,13 @@ static ls_status tell_early_stop(ls_loop *l) {
 
 ls_status ls_loop_begin(ls_loop *l) {
     ls_trainer *t = l->trainer;
-    l->saved_step = t->step > 0 ? t->step : -1;
+    l->saved_step = l->taken ? l->taken->saved_step : t->step > 0 ? t->step : -1;
+    l->sound_step = l->saved_step;
     l->reports = t->rank == 0;
+    if (t->validation.saved_step > l->saved_step) { /* it was being saved when workers were lost */
+        t->validation.saved_loss = (double)NAN;
+        t->validation.saved_step = -1;
+    }
     l->saved_s = ls_clock_seconds();
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
     l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->data.images != NULL};
@@ -492,6 +527,7 @@ static ls_status run(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
+    if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
     while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l)) {
         LS_TRY(ls_loop_step(l, &step));
         LS_TRY(after_step(l));

@@ -18,6 +18,7 @@
 #include "run/generate.h"
 #include "run/folder/saver.h"
 #include "run/progress.h"
+#include "run/recover/left.h"
 #include "run/trainer.h"
 
 typedef struct ls_loop {
@@ -30,8 +31,9 @@ typedef struct ls_loop {
     ls_generate_options sample;
     const int32_t *prompt;
     size_t prompt_tokens;
-    double peak_flops_s;   /* of all workers' devices; 0: MFU is not known */
-    ls_run_event_fn event; /* NULL: not asked for */
+    double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
+    const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
+    ls_run_event_fn event;        /* NULL: not asked for */
     void *event_ctx;
     ls_run_summary summary; /* filled, on the first worker */
     /* private */

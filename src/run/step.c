@@ -17,6 +17,7 @@
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/check.h"
 #include "run/agree.h"
+#include "run/recover/left.h"
 #include "run/trainer.h"
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -123,10 +124,12 @@ static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_resu
     ls_partition_feed feed = ls_trainer_feed(t);
     float start = ls_trainer_backward_start(t);
     LS_TRY(begin_watch(t));
+    ls_fault_point(LS_POINT_FORWARD);
     LS_TRY(place ? ls_partition_hunt(t->partition, (uint64_t)t->step, start, &feed, place)
                  : ls_partition_step(t->partition, (uint64_t)t->step, start, &feed));
     /* What fails here is read again in its own step, and fails there. */
     if (!place && t->step + 1 < t->settings.options.steps) (void)ls_partition_prepare(t->partition, &feed);
+    ls_fault_point(LS_POINT_REDUCED);
     return ls_trainer_judge(t, stop, NULL, result);
 }
 
@@ -431,6 +434,7 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
 static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     ls_audit *a = &t->guard.audit;
     ls_fault_step = t->step;
+    ls_left_try(t);
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
     LS_TRY(pass_with_all(t, stop, result));
     /* Weights that are not what was written explain more than what became of them. */
@@ -485,24 +489,30 @@ static void let_spoil(const ls_trainer *t, bool after) {
     }
 }
 
-static ls_status update(ls_trainer *t, const ls_step_result *result) {
+/* What the update will do; weights and moments are as they were. */
+static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_optimizer_update *by) {
     const ls_settings *s = &t->settings;
     LS_TRY(check_state(t));
     let_spoil(t, false);
     ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
-    ls_optimizer_update by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
-    if (s->ghost > 0) by.ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
+    *by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
+    if (s->ghost > 0) by->ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
+    if (numerics_are_due(t)) learn_noise(t, result);
+    return LS_OK;
+}
+
+static ls_status update(ls_trainer *t, const ls_optimizer_update *by) {
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
-        LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
+        LS_TRY(ls_partition_update_counted(t->partition, by, t->guard.numerics));
         LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
-        learn_noise(t, result);
     } else {
-        LS_TRY(ls_optimizer_step(&by, t->device, &s->policy, t->model));
+        LS_TRY(ls_optimizer_step(by, t->device, &t->settings.policy, t->model));
     }
     ls_meter_computed(mark);
     ls_span_end(span, 0);
+    ls_fault_point(LS_POINT_PUBLISH);
     LS_TRY(ls_partition_publish(t->partition));
     LS_TRY(check_replicas(t));
     let_spoil(t, true);
@@ -510,9 +520,14 @@ static ls_status update(ls_trainer *t, const ls_step_result *result) {
 }
 
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
-    if (result->finite) LS_TRY(update(t, result));
+    ls_optimizer_update by;
+    if (result->finite) LS_TRY(prepare_update(t, result, &by));
+    ls_fault_point(LS_POINT_COMMIT);
+    ls_left_commit(t, result, result->finite ? &by : NULL);
+    if (result->finite) LS_TRY(update(t, &by));
     t->last_loss = result->loss;
     t->step++;
+    ls_fault_point(LS_POINT_STEPPED);
     return LS_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "data/text/corpus.h"
 #include "data/images/images.h"
 #include "data/sampler.h"
+#include "device/cpu/journal.h"
 #include "optim/clip.h"
 #include "parallel/partition/partition.h"
 #include "run/guard/event.h"
@@ -81,9 +82,11 @@ typedef struct ls_trainer {
     ls_watch watch;       /* whether it looks for outliers */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_worker_time time;
-    int64_t *sums;   /* what all workers add up after backward */
-    int32_t *window; /* of one sequence, host */
-    uint64_t *index; /* of the images of a micro-batch, host */
+    struct ls_left *kept; /* what the next attempt finds (recover/left.h); NULL: nobody supervises */
+    ls_journal journal;   /* with it, of updates on a CPU */
+    int64_t *sums;        /* what all workers add up after backward */
+    int32_t *window;      /* of one sequence, host */
+    uint64_t *index;      /* of the images of a micro-batch, host */
 } ls_trainer;
 
 /* On failure nothing is left to release. */

@@ -19,7 +19,7 @@ cause must be first in at least 95 % of the runs, and healthy runs must have non
   too few cores  several times as many workers as cores
   ended early    a worker, or the whole run, is killed
 
-Usage: tests/faults/doctor_runs.py [--each N] [--seed N] [--only KIND,KIND] [--jobs N] [--build FOLDER] [--keep FOLDER] [--verbose]
+Usage: tests/faults/doctor_runs.py [--each N] [--healthy N] [--seed N] [--only KIND,KIND] [--cores N] [--build FOLDER] [--keep FOLDER] [--verbose]
 """
 import argparse
 import concurrent.futures
@@ -29,6 +29,7 @@ import random
 import shutil
 import sys
 import tempfile
+import threading
 
 from runs import Run, diagnose, write_model, write_prose
 
@@ -123,7 +124,8 @@ def too_few_cores(draw, _):
 
 
 def ended_early(draw, _):
-    return draw.choice((["--dp", "2"], ["--pp", "2"])) + ["--save-every", "10"], {"KILL": (draw.randint(12, 30), draw.choice((0, 1, -1)))}
+    """So many steps that none but the killing ends it."""
+    return draw.choice((["--dp", "2"], ["--pp", "2"])) + ["--steps", "4000", "--save-every", "10"], {"KILL": (draw.randint(12, 30), draw.choice((0, 1, -1)))}
 
 
 def slow_worker(draw, _):
@@ -158,7 +160,35 @@ KINDS = {
 }
 
 
-def one(program, folder, keep, kind, seed):
+class Cores:
+    """As many runs at once as the cores that they are given suffice for."""
+
+    def __init__(self, count):
+        self.count = self.free = max(1, count)
+        self.changed = threading.Condition()
+
+    def take(self, wanted):
+        wanted = min(wanted, self.count)
+        with self.changed:
+            self.changed.wait_for(lambda: self.free >= wanted)
+            self.free -= wanted
+        return wanted
+
+    def give(self, taken):
+        with self.changed:
+            self.free += taken
+            self.changed.notify_all()
+
+
+def cores_of(options):
+    """What a run keeps busy; one that has more threads than cores, all of them."""
+    cores = 1
+    for name in ("--dp", "--tp", "--pp"):
+        cores *= int(options[options.index(name) + 1]) if name in options else 1
+    return cores * int([value for option, value in zip(options, options[1:]) if option == "--threads"][-1])
+
+
+def one(program, folder, keep, cores, kind, seed):
     draw = random.Random(f"{seed} {kind}")
     place = os.path.join(folder, f"{kind.replace(' ', '-').replace(',', '')}{seed}")  # a comma would make two files of --data
     os.makedirs(place)
@@ -168,7 +198,11 @@ def one(program, folder, keep, kind, seed):
         options, environment = KINDS[kind](draw, text)
         options = ["--model", model, "--data", text, "--seed", str(seed), *HEALTHY, *options]
         kill_at = environment.pop("KILL", None)
-        run = Run(program, os.path.join(place, "run"), options, environment, kill_at=kill_at)
+        taken = cores.take(cores_of(options))
+        try:
+            run = Run(program, os.path.join(place, "run"), options, environment, kill_at=kill_at)
+        finally:
+            cores.give(taken)
         told = diagnose(program, run.folder)
         return run, told, " ".join(options[4:]) + " " + str(environment)
     finally:
@@ -176,44 +210,53 @@ def one(program, folder, keep, kind, seed):
             shutil.rmtree(place, ignore_errors=True)
 
 
+def judge(kind, seed, job, verbose):
+    run, told, how = job.result()
+    expected = None if kind == "healthy" else kind.split(",")[0]
+    is_right = told["cause"] == expected
+    if verbose or not is_right:
+        found = [(f["cause"], f["onset"], f["title"]) for f in told["findings"] if not f["note"]]
+        print(f"  {'ok  ' if is_right else 'MISS'} made {kind!r}, seed {seed}; named first {told['cause']!r}\n       {how}\n"
+              f"       status {run.status}, {len(run.steps)} steps, loss {run.steps[-1]['loss'] if run.steps else '-'}, "
+              f"{len(run.events)} events; {told['verdict']}: {found}")
+    return is_right
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--each", type=int, default=5, help="runs of each kind")
+    parser.add_argument("--healthy", type=int, help="healthy runs, where not as many as of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of the first run of each kind")
     parser.add_argument("--only", default="", help="kinds that begin with one of these")
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=1, help="runs share so many; one that needs more has them alone")
     parser.add_argument("--build", default=os.environ.get("BUILD", "build"))
     parser.add_argument("--keep", help="a new folder for the runs, which are then left there")
     parser.add_argument("--verbose", action="store_true")
     args = parser.parse_args()
     program = os.path.abspath(os.path.join(args.build, "tests/spoil/lockstep"))
     folder = args.keep or tempfile.mkdtemp(prefix="lockstep-doctor.")
-    runs = right = false_alarms = 0
+    cores, runs, right, accused = Cores(args.cores), 0, 0, 0
+    kinds = [k for k in KINDS if not args.only or any(k.startswith(o) for o in args.only.split(","))]
+    counts = {k: args.healthy if k == "healthy" and args.healthy is not None else args.each for k in kinds}
     try:
         print(f"{'failure':38} {'runs':>5} {'named first':>12}")
-        for kind in [k for k in KINDS if not args.only or any(k.startswith(o) for o in args.only.split(","))]:
-            good = 0
-            with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-                jobs = [pool.submit(one, program, folder, args.keep, kind, args.seed + i) for i in range(args.each)]
-                for job in jobs:
-                    run, told, how = job.result()
-                    is_right = told["cause"] == (None if kind == "healthy" else kind.split(",")[0])
-                    good += is_right
-                    if args.verbose or not is_right:
-                        found = [(f["cause"], f["onset"], f["title"]) for f in told["findings"] if not f["note"]]
-                        print(f"  {'ok  ' if is_right else 'MISS'} {how}\n       status {run.status}, {len(run.steps)} steps, "
-                              f"loss {run.steps[-1]['loss'] if run.steps else '-'}, {len(run.events)} events; {told['verdict']}: {found}")
-            print(f"{kind:38} {args.each:5} {good if kind != 'healthy' else f'none in {good}':>12}", flush=True)
-            if kind == "healthy":
-                false_alarms = args.each - good
-            else:
-                runs, right = runs + args.each, right + good
+        with concurrent.futures.ThreadPoolExecutor(cores.count) as pool:
+            jobs = {k: [pool.submit(one, program, folder, args.keep, cores, k, args.seed + i) for i in range(counts[k])] for k in kinds}
+            for kind in kinds:
+                good = sum(judge(kind, args.seed + i, job, args.verbose) for i, job in enumerate(jobs[kind]))
+                print(f"{kind:38} {counts[kind]:5} {good if kind != 'healthy' else f'none in {good}':>12}", flush=True)
+                if kind == "healthy":
+                    accused = counts[kind] - good
+                else:
+                    runs, right = runs + counts[kind], right + good
         if runs:
             print(f"the right cause first in {right} of {runs} ({100 * right / runs:.1f} %)")
+        if "healthy" in kinds:
+            print(f"accused {accused} of {counts['healthy']} healthy ones")
     finally:
         if not args.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    return 1 if false_alarms or right < 0.95 * runs else 0
+    return 1 if accused or right < 0.95 * runs else 0
 
 
 if __name__ == "__main__":

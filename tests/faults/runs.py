@@ -11,8 +11,9 @@ MODEL = {"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "he
 
 
 def clean_environment():
-    """Options in the environment of whoever runs the tests are not part of them."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("LS_")}
+    """Options in the environment of whoever runs the tests are not part of them; but where it runs is: on the CPU, unless told otherwise."""
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("LS_")}
+    return {**rest, "LS_DEVICE": os.environ.get("LS_DEVICE", "cpu")}
 
 
 def write_model(folder, **changes):
@@ -82,7 +83,6 @@ class Run:
 
     def losses(self):
         return [line["loss_hex"] for line in self.steps]
-
 
 
 def write_prose(folder, seed, size=300000):

@@ -2,8 +2,11 @@
 """gpu_learning.py: GPT-2 124M learns a text on a GPU in bf16, by tensor cores, beside PyTorch under autocast: the same initial weights, data
 order and settings.
 
-Two programs that round otherwise drift apart, so how far is far is measured: PyTorch trains twice, eager and compiled. The root mean square
-over the steps of the relative differences of the losses is their distance; that of lockstep from either may be LIMIT times theirs.
+Two programs that round otherwise drift apart, so how far is far is measured. Each trains three times with other roundings: PyTorch eager, compiled,
+and eager with another attention; lockstep with 2 slices (its default), 1 and 4. The distance of two runs is the root mean square over the steps of
+the relative differences of their losses. The mean distance from a run of lockstep to one of PyTorch may be LIMIT times the mean distance between
+two of PyTorch's: were the six alike, it would be once. A single pair would not do: of three runs that are alike, one is often twice as far from
+another as the other two are apart.
 
     TEST_DATA=FOLDER BUILD=build tests/parity/gpu_learning.py [--steps N] [--batch B] [--csv FILE]
 
@@ -12,6 +15,7 @@ The text is tinyshakespeare.txt and the tokenizer gpt2-bpe, in TEST_DATA. Withou
 import argparse
 import csv
 import glob
+import itertools
 import json
 import os
 import sys
@@ -20,11 +24,15 @@ import time
 
 import numpy
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import ours
 import plain
 
 LIMIT = 1.5
+SLICES = [2, 1, 4]
+OTHER = "eager, other attention"
+MODES = ["eager", "compiled", OTHER]
 T, SEED, LR, WEIGHT_DECAY, CLIP = 1024, 0, 6e-4, 0.1, 1.0
 SHAPE = plain.gpt2(50257, 768, 12, 12, T)
 HEADER_BYTES = 1024  # of a token file
@@ -56,16 +64,24 @@ class Tokens(ours.Text):
         self.sampler = ours.Sampler(seed, len(ids), T)
 
 
-def train(folder, data, steps, B):
-    """(losses by step, initial weights)"""
-    options = ["--preset", "gpt2-124m", "--data", data, "--val-fraction", 0, "--eval-every", 0, "--seed", SEED, "--seq", T, "--global-batch", B,
-               "--lr", LR, "--lr-schedule", "cosine", "--weight-decay", WEIGHT_DECAY, "--clip", CLIP, "--precision", "bf16", "--device", "cuda"]
-    start, run = os.path.join(folder, "start"), os.path.join(folder, "run")
+def start_of(folder, options):
+    """The initial weights."""
+    start = os.path.join(folder, "start")
     ours.run("lockstep", "train", *options, "--steps", 0, "--out", start)
-    began = time.time()
-    ours.run("lockstep", "train", *options, "--steps", steps, "--warmup", warmup(steps), "--out", run)
-    print(f"lockstep: {time.time() - began:.0f} s", flush=True)
-    return ours.metrics(run)[0], load(ours.weights_of(start, 0))
+    return load(ours.weights_of(start, 0))
+
+
+def train(folder, options, slices, steps):
+    """Losses by step."""
+    run, began = os.path.join(folder, f"run{slices}"), time.time()
+    ours.run("lockstep", "train", *options, "--slices", slices, "--steps", steps, "--warmup", warmup(steps), "--out", run)
+    print(f"lockstep, slices {slices}: {time.time() - began:.0f} s", flush=True)
+    return ours.metrics(run)[0]
+
+
+def options_of(data, B):
+    return ["--preset", "gpt2-124m", "--data", data, "--val-fraction", 0, "--eval-every", 0, "--seed", SEED, "--seq", T, "--global-batch", B,
+            "--lr", LR, "--lr-schedule", "cosine", "--weight-decay", WEIGHT_DECAY, "--clip", CLIP, "--precision", "bf16", "--device", "cuda"]
 
 
 def train_pytorch(mode, start, data, steps, B):
@@ -75,12 +91,13 @@ def train_pytorch(mode, start, data, steps, B):
                                    {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0}],
                                   lr=LR, betas=(0.9, 0.95), eps=1e-8, fused=True)
     loss_of = torch.compile(plain.loss) if mode == "compiled" else plain.loss
+    backend = [SDPBackend.EFFICIENT_ATTENTION] if mode == OTHER else [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]
     began, losses = time.time(), {}
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = ours.learning_rate(step, LR, warmup(steps), steps)
         optimizer.zero_grad()
-        with torch.autocast("cuda", dtype=torch.bfloat16):
+        with torch.autocast("cuda", dtype=torch.bfloat16), sdpa_kernel(backend):
             loss = loss_of(weights, SHAPE, data.batch(step, B).cuda())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
@@ -93,6 +110,11 @@ def train_pytorch(mode, start, data, steps, B):
 
 def distance(found, other):
     return (sum(((found[step] - other[step]) / other[step]) ** 2 for step in other) / len(other)) ** 0.5
+
+
+def mean_distance(pairs):
+    distances = [distance(*pair) for pair in pairs]
+    return sum(distances) / len(distances)
 
 
 def mean_of_last(losses, count):
@@ -120,20 +142,24 @@ def main():
         ours.run("lockstep", "tokenize", "--tokenizer", tokenizer, "--data", text, "--out", os.path.join(folder, "tokens"))
         files = sorted(glob.glob(os.path.join(folder, "tokens*", "*.bin")) + glob.glob(os.path.join(folder, "tokens*.bin")))
         data = Tokens(files, SEED, T)
-        found, start = train(folder, ",".join(files), options.steps, options.batch)
-    eager, compiled = (train_pytorch(mode, start, data, options.steps, options.batch) for mode in ("eager", "compiled"))
+        words = options_of(",".join(files), options.batch)
+        start = start_of(folder, words)
+        found = {f"slices {slices}": train(folder, words, slices, options.steps) for slices in SLICES}
+    peers = {mode: train_pytorch(mode, start, data, options.steps, options.batch) for mode in MODES}
+    runs = {**found, **peers}
     if options.csv:
         with open(options.csv, "w", newline="", encoding="utf-8") as file:
             rows = csv.writer(file, lineterminator="\n")
-            rows.writerow(["step", "lockstep", "eager", "compiled"])
-            rows.writerows([step, *(f"{losses[step]:.6f}" for losses in (found, eager, compiled))] for step in sorted(found))
-    theirs, far = distance(compiled, eager), max(distance(found, eager), distance(found, compiled))
+            rows.writerow(["step", *runs])
+            rows.writerows([step, *(f"{losses[step]:.6f}" for losses in runs.values())] for step in range(1, options.steps + 1))
     last = min(50, options.steps)
-    bad = found.keys() != eager.keys() or not far <= LIMIT * theirs
-    print(f"first loss {found[1]:.6f}, PyTorch {eager[1]:.6f} and {compiled[1]:.6f}; mean of the last {last}: {mean_of_last(found, last):.5f}, PyTorch "
-          f"{mean_of_last(eager, last):.5f} and {mean_of_last(compiled, last):.5f}")
-    print(f"gpu_learning: {options.steps} steps, {far:.2e} from PyTorch, whose eager and compiled runs are {theirs:.2e} apart: {far / theirs:.2f} times"
-          f"{'  FAILED' if bad else ''}")
+    for name, losses in runs.items():
+        print(f"{name:24} first loss {losses[1]:.6f}, mean of the last {last}: {mean_of_last(losses, last):.5f}")
+    theirs, own = (mean_distance(itertools.combinations(some.values(), 2)) for some in (peers, found))
+    between = mean_distance(itertools.product(found.values(), peers.values()))
+    bad = any(losses.keys() != peers["eager"].keys() for losses in runs.values()) or not between <= LIMIT * theirs
+    print(f"gpu_learning: {options.steps} steps, {between:.2e} from PyTorch, whose runs are {theirs:.2e} apart, lockstep's {own:.2e}: "
+          f"{between / theirs:.2f} times{'  FAILED' if bad else ''}")
     sys.exit(1 if bad else 0)
 
 

@@ -77,7 +77,7 @@ for ((turn = 0; killed < kills && turn < 3 * kills; turn++)); do
     other=${others[RANDOM % ${#others[@]}]}
     case_begin "kill $turn under '$layout', then '$other'"
     # shellcheck disable=SC2086 # flags are words
-    start "${experiment[@]}" --steps 12 --save-every 1 --keep $((RANDOM % 4)) --out "$part" $layout
+    start "${experiment[@]}" --restarts 0 --steps 12 --save-every 1 --keep $((RANDOM % 4)) --out "$part" $layout
     await_workers "$count" || { stop_child; continue; }
     delay_ms=$((RANDOM % (whole_ms + 1)))
     sleep "$(printf '%d.%03d' $((delay_ms / 1000)) $((delay_ms % 1000)))"

@@ -491,6 +491,7 @@ static void test_no_gpu(void **state) {
 static void test_slow_gpu(void **state) {
     (void)state;
     on_gpu();
+    run.device.gpus = 4; /* one for each */
     layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");
     for (int s = 1; s <= 60; s++)
         line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100,\"busy_ms\":[50,50,90,50],"

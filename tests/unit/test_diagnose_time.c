@@ -150,6 +150,34 @@ static void test_cores(void **state) {
     first_is(LS_CAUSE_CORES);
 }
 
+static const ls_finding *cause_of(ls_cause cause) {
+    for (int i = 0; i < d.cause_count; i++)
+        if (d.finding[i].cause == cause) return &d.finding[i];
+    return NULL;
+}
+
+/* From the host, another's kernels look like bytes that do not come, or like a worker that is late. With a GPU for each
+ * worker they are; and so they are on a link that is slow on purpose. */
+static void test_gpus(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        char device[64];
+        begin(NULL);
+        layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+        snprintf(device, sizeof device, "{\"device\":\"cuda\",\"gpus\":%d}", form == 1 ? 2 : 1);
+        assert_int_equal(ls_run_log_add_device(&run, device, strlen(device)), LS_OK);
+        if (form == 2) options("{\"slow-link\": \"1ms\"}");
+        steps_of((two){.busy = {10, 20}, .wait = {90, 80}, .net = {60, 60}, .cpu = {10, 20}});
+        diagnose();
+        share_is(LS_USE_GPU, form == 0 ? .85 : form == 1 ? 0 : .25);
+        share_is(LS_USE_NETWORK, form == 0 ? 0 : .6);
+        assert_true((form == 1) == (cause_of(LS_CAUSE_SLOW_WORKER) != NULL));
+        if (form != 1) first_is(form == 0 ? LS_CAUSE_GPUS : LS_CAUSE_NETWORK);
+        end(NULL);
+    }
+    begin(NULL);
+}
+
 /* Three of ten seconds; the one at the end counts for nothing. */
 static void test_between(void **state) {
     (void)state;
@@ -277,6 +305,7 @@ int main(void) {
         TEST(test_slow_on_a_busy_machine),
         TEST(test_input),
         TEST(test_cores),
+        TEST(test_gpus),
         TEST(test_between),
         TEST(test_ending),
         TEST(test_spell),

@@ -308,8 +308,14 @@ static void adamw(golden *g) {
     float *w = fresh(g, FLAT), *m = fresh(g, FLAT), *v = fresh(g, FLAT), *grad = fresh(g, FLAT);
     uint16_t *half = fresh_halves(g, FLAT);
     for (int i = 0; i < FLAT && g->of == PLAIN; i++) v[i] = fabsf(v[i]);
-    g->k->optim.update(&(ls_update_piece){w, {m, v}, half, LS_BF16, grad, &step, FLAT}, 0, FLAT);
-    g->k->optim.update(&(ls_update_piece){w, {m, v}, NULL, LS_BF16, grad, &step, FLAT}, 0, FLAT);
+    g->k->optim.update(
+        &(ls_update_piece){
+            .w = w, .moment = {m, v}, .copy = half, .copy_dtype = LS_BF16, .g = grad, .step = &step, .n = FLAT},
+        0, FLAT);
+    g->k->optim.update(
+        &(ls_update_piece){
+            .w = w, .moment = {m, v}, .copy = NULL, .copy_dtype = LS_BF16, .g = grad, .step = &step, .n = FLAT},
+        0, FLAT);
     keep(g, w, FLAT), keep(g, m, FLAT), keep(g, v, FLAT), keep_bytes(g, half, FLAT * sizeof *half);
 }
 
@@ -318,10 +324,19 @@ static void sgd(golden *g) {
         .rule = LS_OPTIMIZER_SGD, .factor = 0.7f, .rate = 3e-3f, .momentum = 0.9f, .weight_decay = 0.01f};
     float *w = fresh(g, FLAT), *b = fresh(g, FLAT), *grad = fresh(g, FLAT);
     uint16_t *half = fresh_halves(g, FLAT);
-    g->k->optim.update(&(ls_update_piece){w, {NULL}, half, LS_BF16, grad, &step, FLAT}, 0, FLAT);
-    g->k->optim.update(&(ls_update_piece){w, {b}, NULL, LS_BF16, grad, &step, FLAT}, 0, FLAT);
+    g->k->optim.update(
+        &(ls_update_piece){
+            .w = w, .moment = {NULL}, .copy = half, .copy_dtype = LS_BF16, .g = grad, .step = &step, .n = FLAT},
+        0, FLAT);
+    g->k->optim.update(
+        &(ls_update_piece){
+            .w = w, .moment = {b}, .copy = NULL, .copy_dtype = LS_BF16, .g = grad, .step = &step, .n = FLAT},
+        0, FLAT);
     step.nesterov = 1;
-    g->k->optim.update(&(ls_update_piece){w, {b}, NULL, LS_BF16, grad, &step, FLAT}, 0, FLAT);
+    g->k->optim.update(
+        &(ls_update_piece){
+            .w = w, .moment = {b}, .copy = NULL, .copy_dtype = LS_BF16, .g = grad, .step = &step, .n = FLAT},
+        0, FLAT);
     keep(g, w, FLAT), keep(g, b, FLAT), keep_bytes(g, half, FLAT * sizeof *half);
 }
 

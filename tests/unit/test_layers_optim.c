@@ -65,13 +65,13 @@ static void check_adamw(const ls_optim_kernels *k, size_t n, kind of, size_t n_p
     make_cuts(cuts, n_parts, n, n_parts);
     for (size_t p = 0; p < n_parts; p++) {
         size_t at = cuts[p];
-        k->update(&(ls_update_piece){got.w.at + at,
-                                     {got.m.at + at, got.v.at + at},
-                                     with_bf16 ? got.bf16 + at : NULL,
-                                     LS_BF16,
-                                     got.g.at + at,
-                                     &step,
-                                     cuts[p + 1] - at},
+        k->update(&(ls_update_piece){.w = got.w.at + at,
+                                     .moment = {got.m.at + at, got.v.at + at},
+                                     .copy = with_bf16 ? got.bf16 + at : NULL,
+                                     .copy_dtype = LS_BF16,
+                                     .g = got.g.at + at,
+                                     .step = &step,
+                                     .n = cuts[p + 1] - at},
                   0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "adamw");
@@ -97,13 +97,13 @@ static void check_sgd(const ls_optim_kernels *k, size_t n, kind of, size_t n_par
     make_cuts(cuts, n_parts, n, n_parts);
     for (size_t p = 0; p < n_parts; p++) {
         size_t at = cuts[p];
-        k->update(&(ls_update_piece){got.w.at + at,
-                                     {momentum ? got.m.at + at : NULL},
-                                     with_bf16 ? got.bf16 + at : NULL,
-                                     LS_BF16,
-                                     got.g.at + at,
-                                     &step,
-                                     cuts[p + 1] - at},
+        k->update(&(ls_update_piece){.w = got.w.at + at,
+                                     .moment = {momentum ? got.m.at + at : NULL},
+                                     .copy = with_bf16 ? got.bf16 + at : NULL,
+                                     .copy_dtype = LS_BF16,
+                                     .g = got.g.at + at,
+                                     .step = &step,
+                                     .n = cuts[p + 1] - at},
                   0, cuts[p + 1] - at);
     }
     check_case(&got, &expected, "sgd");
@@ -179,7 +179,10 @@ static void check_small_moments(const ls_optim_kernels *k) {
                                  .decay = 1};
     float w[3] = {1, 1, 1}, m[3] = {-0x1p-126f, -0x1p-125f, NAN}, v[3] = {0x1p-126f, 0x1p-125f, 1};
     const float g[3] = {0, 0, 0};
-    k->update(&(ls_update_piece){w, {m, v}, NULL, LS_BF16, g, &step, 3}, 0, 3);
+    k->update(
+        &(ls_update_piece){
+            .w = w, .moment = {m, v}, .copy = NULL, .copy_dtype = LS_BF16, .g = g, .step = &step, .n = 3},
+        0, 3);
     assert_int_equal(bits_of(m[0]), 0);
     assert_int_equal(bits_of(v[0]), 0);
     assert_true(w[0] == 1.0f);

@@ -57,14 +57,48 @@ static void check_optim(size_t n) {
     twin w3 = make(n), y = make(n);
     k->scale(v.ref, g.ref, 0.0f, n);
     ok(ops->scale(device, &(ls_scale_call){v.dev, g.dev, 0.0f, n}));
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){.w = w.dev,
+                                                                .moment = {m.dev, v.dev},
+                                                                .copy = bf16.dev,
+                                                                .copy_dtype = LS_BF16,
+                                                                .g = g.dev,
+                                                                .step = &adamw,
+                                                                .n = n},
+                                             1}));
+    k->update(&(ls_update_piece){.w = w.ref,
+                                 .moment = {m.ref, v.ref},
+                                 .copy = halves_of(bf16.ref),
+                                 .copy_dtype = LS_BF16,
+                                 .g = g.ref,
+                                 .step = &adamw,
+                                 .n = n},
+              0, n);
     ok(ops->update(
-        device, &(ls_update_call){&(ls_update_piece){w.dev, {m.dev, v.dev}, bf16.dev, LS_BF16, g.dev, &adamw, n}, 1}));
-    k->update(&(ls_update_piece){w.ref, {m.ref, v.ref}, halves_of(bf16.ref), LS_BF16, g.ref, &adamw, n}, 0, n);
-    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){w2.dev, {b.dev}, NULL, LS_F32, g.dev, &sgd, n}, 1}));
-    k->update(&(ls_update_piece){w2.ref, {b.ref}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
-    ok(ops->update(device,
-                   &(ls_update_call){&(ls_update_piece){w3.dev, {NULL}, bf16.dev, LS_BF16, g.dev, &sgd, n}, 1}));
-    k->update(&(ls_update_piece){w3.ref, {NULL}, halves_of(bf16.ref), LS_BF16, g.ref, &sgd, n}, 0, n);
+        device,
+        &(ls_update_call){
+            &(ls_update_piece){
+                .w = w2.dev, .moment = {b.dev}, .copy = NULL, .copy_dtype = LS_F32, .g = g.dev, .step = &sgd, .n = n},
+            1}));
+    k->update(
+        &(ls_update_piece){
+            .w = w2.ref, .moment = {b.ref}, .copy = NULL, .copy_dtype = LS_BF16, .g = g.ref, .step = &sgd, .n = n},
+        0, n);
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){.w = w3.dev,
+                                                                .moment = {NULL},
+                                                                .copy = bf16.dev,
+                                                                .copy_dtype = LS_BF16,
+                                                                .g = g.dev,
+                                                                .step = &sgd,
+                                                                .n = n},
+                                             1}));
+    k->update(&(ls_update_piece){.w = w3.ref,
+                                 .moment = {NULL},
+                                 .copy = halves_of(bf16.ref),
+                                 .copy_dtype = LS_BF16,
+                                 .g = g.ref,
+                                 .step = &sgd,
+                                 .n = n},
+              0, n);
     ok(ops->scale(device, &(ls_scale_call){y.dev, g.dev, 0.3f, n}));
     k->scale(y.ref, g.ref, 0.3f, n);
     check("optim", n, 0);

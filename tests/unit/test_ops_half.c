@@ -115,14 +115,38 @@ static void check_wild(size_t n) {
     k->gated_backward(&gate);
     ok(ops->scale(device, &(ls_scale_call){y[11].dev, x.dev, 0x1p-100f, n}));
     portable.optim.scale(y[11].ref, x.ref, 0x1p-100f, n);
-    ok(ops->update(device,
-                   &(ls_update_call){
-                       &(ls_update_piece){y[12].dev, {y[13].dev, y[14].dev}, NULL, LS_F32, y[15].dev, &adamw, n}, 1}));
-    portable.optim.update(&(ls_update_piece){y[12].ref, {y[13].ref, y[14].ref}, NULL, LS_F32, y[15].ref, &adamw, n}, 0,
-                          n);
-    ok(ops->update(device,
-                   &(ls_update_call){&(ls_update_piece){y[16].dev, {y[17].dev}, NULL, LS_F32, y[15].dev, &sgd, n}, 1}));
-    portable.optim.update(&(ls_update_piece){y[16].ref, {y[17].ref}, NULL, LS_F32, y[15].ref, &sgd, n}, 0, n);
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){.w = y[12].dev,
+                                                                .moment = {y[13].dev, y[14].dev},
+                                                                .copy = NULL,
+                                                                .copy_dtype = LS_F32,
+                                                                .g = y[15].dev,
+                                                                .step = &adamw,
+                                                                .n = n},
+                                             1}));
+    portable.optim.update(&(ls_update_piece){.w = y[12].ref,
+                                             .moment = {y[13].ref, y[14].ref},
+                                             .copy = NULL,
+                                             .copy_dtype = LS_F32,
+                                             .g = y[15].ref,
+                                             .step = &adamw,
+                                             .n = n},
+                          0, n);
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){.w = y[16].dev,
+                                                                .moment = {y[17].dev},
+                                                                .copy = NULL,
+                                                                .copy_dtype = LS_F32,
+                                                                .g = y[15].dev,
+                                                                .step = &sgd,
+                                                                .n = n},
+                                             1}));
+    portable.optim.update(&(ls_update_piece){.w = y[16].ref,
+                                             .moment = {y[17].ref},
+                                             .copy = NULL,
+                                             .copy_dtype = LS_F32,
+                                             .g = y[15].ref,
+                                             .step = &sgd,
+                                             .n = n},
+                          0, n);
     for (int i = 0; i < 18; i++) one_nan(y[i]);
     check_halves("any numbers", n, 0);
 }
@@ -173,17 +197,48 @@ static void check_optim(size_t n) {
         w.ref[0] = 3e38f, w.ref[1] = NAN, w.ref[2] = 1e-40f;
         ok(ls_device_copy_in(device, w.dev, w.ref, 3 * sizeof(float)));
     }
-    ok(ops->update(device, &(ls_update_call){
-                               &(ls_update_piece){w.dev, {m.dev, v.dev}, copy[0].t.dev, type, g.dev, &adamw, n}, 1}));
-    k->update(&(ls_update_piece){w.ref, {m.ref, v.ref}, NULL, LS_BF16, g.ref, &adamw, n}, 0, n);
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){.w = w.dev,
+                                                                .moment = {m.dev, v.dev},
+                                                                .copy = copy[0].t.dev,
+                                                                .copy_dtype = type,
+                                                                .g = g.dev,
+                                                                .step = &adamw,
+                                                                .n = n},
+                                             1}));
+    k->update(&(ls_update_piece){.w = w.ref,
+                                 .moment = {m.ref, v.ref},
+                                 .copy = NULL,
+                                 .copy_dtype = LS_BF16,
+                                 .g = g.ref,
+                                 .step = &adamw,
+                                 .n = n},
+              0, n);
     expect(copy[0], 0, w.ref, n);
-    ok(ops->update(device,
-                   &(ls_update_call){&(ls_update_piece){w2.dev, {b.dev}, copy[1].t.dev, type, g.dev, &sgd, n}, 1}));
-    k->update(&(ls_update_piece){w2.ref, {b.ref}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){.w = w2.dev,
+                                                                .moment = {b.dev},
+                                                                .copy = copy[1].t.dev,
+                                                                .copy_dtype = type,
+                                                                .g = g.dev,
+                                                                .step = &sgd,
+                                                                .n = n},
+                                             1}));
+    k->update(
+        &(ls_update_piece){
+            .w = w2.ref, .moment = {b.ref}, .copy = NULL, .copy_dtype = LS_BF16, .g = g.ref, .step = &sgd, .n = n},
+        0, n);
     expect(copy[1], 0, w2.ref, n);
-    ok(ops->update(device,
-                   &(ls_update_call){&(ls_update_piece){w3.dev, {NULL}, copy[2].t.dev, type, g.dev, &sgd, n}, 1}));
-    k->update(&(ls_update_piece){w3.ref, {NULL}, NULL, LS_BF16, g.ref, &sgd, n}, 0, n);
+    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){.w = w3.dev,
+                                                                .moment = {NULL},
+                                                                .copy = copy[2].t.dev,
+                                                                .copy_dtype = type,
+                                                                .g = g.dev,
+                                                                .step = &sgd,
+                                                                .n = n},
+                                             1}));
+    k->update(
+        &(ls_update_piece){
+            .w = w3.ref, .moment = {NULL}, .copy = NULL, .copy_dtype = LS_BF16, .g = g.ref, .step = &sgd, .n = n},
+        0, n);
     expect(copy[2], 0, w3.ref, n);
     one_nan(w);
     check_halves("16-bit copies", n, (size_t)type);
@@ -302,18 +357,36 @@ static void check_refusals(void) {
     refused(ops->embed_forward(device, &(ls_embed_call){&x, 1, &x, no, NULL, 0, 0, &tokens}));
     refused(ops->loss_rows(device, &loss));
     refused(ops->loss_grad(device, &loss));
-    refused(ops->update(device, &(ls_update_call){&(ls_update_piece){&x, {&x, &x}, &x, no, &x, NULL, 1}, 1}));
-    refused(ops->update(device, &(ls_update_call){&(ls_update_piece){&x, {&x}, &x, no, &x, NULL, 1}, 1}));
+    refused(ops->update(
+        device,
+        &(ls_update_call){&(ls_update_piece){
+                              .w = &x, .moment = {&x, &x}, .copy = &x, .copy_dtype = no, .g = &x, .step = NULL, .n = 1},
+                          1}));
+    refused(ops->update(
+        device,
+        &(ls_update_call){
+            &(ls_update_piece){.w = &x, .moment = {&x}, .copy = &x, .copy_dtype = no, .g = &x, .step = NULL, .n = 1},
+            1}));
     refused(ops->round(device, &(ls_round_call){&x, &x, no, 1}));
     refused(ops->add(device, &(ls_add_call){&x, &x, &x, no, 1}));
     refused(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, no, 1, 1}));
     /* A copy or a rounding that would change nothing is a mistake of the caller. */
     assert_int_equal(ops->round(device, &(ls_round_call){&x, &x, LS_F32, 1}), LS_ERR_INPUT);
     assert_int_equal(
-        ops->update(device, &(ls_update_call){&(ls_update_piece){&x, {&x, &x}, &x, LS_F32, &x, NULL, 1}, 1}),
+        ops->update(
+            device,
+            &(ls_update_call){
+                &(ls_update_piece){
+                    .w = &x, .moment = {&x, &x}, .copy = &x, .copy_dtype = LS_F32, .g = &x, .step = NULL, .n = 1},
+                1}),
         LS_ERR_INPUT);
-    assert_int_equal(ops->update(device, &(ls_update_call){&(ls_update_piece){&x, {&x}, &x, LS_F32, &x, NULL, 1}, 1}),
-                     LS_ERR_INPUT);
+    assert_int_equal(
+        ops->update(device,
+                    &(ls_update_call){
+                        &(ls_update_piece){
+                            .w = &x, .moment = {&x}, .copy = &x, .copy_dtype = LS_F32, .g = &x, .step = NULL, .n = 1},
+                        1}),
+        LS_ERR_INPUT);
     assert_true(x == 1);
 }
 

@@ -130,9 +130,21 @@ static void flat(void) {
     ok(ops->add(device, &(ls_add_call){c, a, y, type, n}));
     ok(ops->scale(device, &(ls_scale_call){a, b, 0.3f, n}));
     void *copy = type == LS_F32 ? NULL : dy;
-    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){a, {b, c}, copy, type, d, &adamw, n}, 1}));
-    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){d, {b}, copy, type, c, &sgd, n}, 1}));
-    ok(ops->update(device, &(ls_update_call){&(ls_update_piece){d, {NULL}, copy, type, c, &sgd, n}, 1}));
+    ok(ops->update(device,
+                   &(ls_update_call){
+                       &(ls_update_piece){
+                           .w = a, .moment = {b, c}, .copy = copy, .copy_dtype = type, .g = d, .step = &adamw, .n = n},
+                       1}));
+    ok(ops->update(
+        device,
+        &(ls_update_call){
+            &(ls_update_piece){.w = d, .moment = {b}, .copy = copy, .copy_dtype = type, .g = c, .step = &sgd, .n = n},
+            1}));
+    ok(ops->update(
+        device,
+        &(ls_update_call){&(ls_update_piece){
+                              .w = d, .moment = {NULL}, .copy = copy, .copy_dtype = type, .g = c, .step = &sgd, .n = n},
+                          1}));
     const void *parts[3] = {x, y, x};
     const float *inputs[3] = {b, c, d};
     ok(ops->tree_sum(device, &(ls_tree_sum_call){a, parts, type, 3, n}));

@@ -1,7 +1,10 @@
-/* compare.c: `lockstep doctor A B`: what is different in run B, and which of it explains the difference in time.
+/* compare.c: `lockstep doctor A B`: what is different in run B, and which of it explains the difference in time, and in
+ * the loss.
  *
  * Times are compared by what they went to. The kind whose time changed most in the direction of the whole explains it,
- * and of what was changed in options, layout and machine, what acts on that kind comes first. */
+ * and of what was changed in options, layout and machine, what acts on that kind comes first. Where nothing does, as on
+ * a machine that others use, it is said what the changes explain of the rest. A loss can come from model, data and the
+ * options of a run's identity alone. */
 #include "cli/doctor/compare.h"
 
 #include <math.h>
@@ -9,6 +12,7 @@
 #include <string.h>
 
 #include "cli/print.h"
+#include "config/options.h"
 
 enum { CHANGES_MAX = 64, SHOWN = 60 };
 
@@ -74,10 +78,18 @@ static bool acts_on(const char *name, ls_use use) {
         [LS_USE_INPUT] = " data augment seq global-batch ",
         [LS_USE_CHECKPOINTS] = " save-every keep ",
         [LS_USE_EVALUATION] = " eval-every eval-batches val-data ",
-        [LS_USE_HOST] = " workers threads of a worker threads dp tp pp pin cpu "};
+        [LS_USE_HOST] = " workers threads of a worker threads dp tp pp pin cpu ",
+        [LS_USE_GPU] = " workers device dp tp pp "};
     char word[SHOWN];
     snprintf(word, sizeof word, " %s ", name);
     return strstr(of[use], word) != NULL;
+}
+
+/* Layout, links and machine change no bit. */
+static bool changes_result(const char *name) {
+    ls_option_id id = ls_option_find_of(LS_COMMAND_TRAIN, name);
+    if (strcmp(name, "model") == 0 || strcmp(name, "data") == 0 || strcmp(name, "version") == 0) return true;
+    return id != LS_OPTION_COUNT && ls_option_info_get(id)->identity.place > 0;
 }
 
 /* What is between steps is a part of each. */
@@ -141,6 +153,19 @@ static void print_time(const comparison *c) {
     printf("  %-28s %10.1f %10.1f %+10.1f\n", "all", c->all[0], c->all[1], c->all[1] - c->all[0]);
 }
 
+/* What was changed and acts on a kind of time; LS_USES: on the result. False: nothing did, and nothing was printed. */
+static bool print_acting(const comparison *c, const char *before, ls_use use) {
+    bool any = false;
+    for (int i = 0; i < c->count; i++) {
+        const change *one = &c->changed[i];
+        if (use == LS_USES ? !changes_result(one->name) : !acts_on(one->name, use)) continue;
+        printf("%s%s %.*s -> %.*s", any ? ", " : before, one->name, SHOWN, one->from, SHOWN, one->to);
+        any = true;
+    }
+    if (any) printf("\n");
+    return any;
+}
+
 static void print_loss(const comparison *c) {
     long long first, last;
     double loss[2];
@@ -150,8 +175,12 @@ static void print_loss(const comparison *c) {
         printf("  the runs have no step in common\n");
     else if (first == LS_RUN_NONE)
         printf("  the same bits in all steps that both have, up to step %lld: %.4f\n", last, loss[0]);
-    else
+    else {
         printf("  different from step %lld on; at step %lld %.4f and %.4f\n", first, last, loss[0], loss[1]);
+        if (!print_acting(c, "  what was changed and can change it: ", LS_USES))
+            printf(
+                "  nothing that was recorded can change it: look for data or a model that was changed in its place\n");
+    }
     for (int i = 0; i < 2; i++)
         if (c->diagnosis[i]->cause_count > 0)
             printf("  the %s run by itself: %s\n", i == 0 ? "first" : "second", c->diagnosis[i]->finding[0].title);
@@ -167,22 +196,25 @@ static void print_verdict(const comparison *c) {
     }
     printf("the second takes %.2f times as long for a step; %.0f %% of the difference is %s\n", c->all[1] / c->all[0],
            100 * (c->ms[1][c->most] - c->ms[0][c->most]) / whole, ls_use_name(c->most));
-    bool any = false;
-    for (int i = 0; i < c->count; i++) {
-        if (!acts_on(c->changed[i].name, c->most)) continue;
-        printf("%s%s %.*s -> %.*s", any ? ", " : "  what was changed and acts on it: ", c->changed[i].name, SHOWN,
-               c->changed[i].from, SHOWN, c->changed[i].to);
-        any = true;
+    if (!print_acting(c, "  what was changed and acts on it: ", c->most)) {
+        printf("  nothing that was changed acts on it: look at the machine and what else ran there\n");
+        for (int k = 0; k < LS_USES; k++) {
+            double more = c->ms[1][k] - c->ms[0][k];
+            char before[96];
+            snprintf(before, sizeof before, "  %+.1f ms of %s come from ", more, ls_use_name((ls_use)k));
+            if (more * whole > 0 && fabs(more) > .05 * c->all[0]) (void)print_acting(c, before, (ls_use)k);
+        }
     }
-    printf("%s\n\n", any ? "" : "  nothing that was changed acts on it: look at the machine and what else ran there");
+    printf("\n");
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static json_t *change_json(const void *ctx, int i) {
     const comparison *c = ctx;
-    return json_pack("{s:s, s:s, s:s, s:b}", "name", c->changed[i].name, "from", c->changed[i].from, "to",
-                     c->changed[i].to, "explains", c->most < LS_USES && acts_on(c->changed[i].name, c->most));
+    return json_pack("{s:s, s:s, s:s, s:b, s:b}", "name", c->changed[i].name, "from", c->changed[i].from, "to",
+                     c->changed[i].to, "explains", c->most < LS_USES && acts_on(c->changed[i].name, c->most),
+                     "changes_result", changes_result(c->changed[i].name));
 }
 
 static json_t *use_json(const void *ctx, int k) {

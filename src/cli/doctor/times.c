@@ -55,13 +55,17 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
 
-static json_t *losses_json(const double *value) {
+/* null: what was not tested; in shares also what has no figure of its own. */
+static json_t *losses_json(const ls_times_case *c, const double *value, bool is_range) {
     json_t *out = json_object();
-    for (int k = 0; out && k < LS_LOSSES; k++)
-        if (json_object_set_new(out, ls_loss_name((ls_loss)k), json_real(value[k])) != 0) {
+    for (int k = 0; out && k < LS_LOSSES; k++) {
+        ls_times_standing standing = ls_doctor_times_standing(c, (ls_loss)k);
+        bool known = standing == LS_TIMES_KNOWN || (is_range && standing != LS_TIMES_NOT_TESTED);
+        if (json_object_set_new(out, ls_loss_name((ls_loss)k), known ? json_real(value[k]) : json_null()) != 0) {
             json_decref(out);
             return NULL;
         }
+    }
     return out;
 }
 
@@ -74,7 +78,7 @@ static json_t *row_json(const void *ctx, int i) {
     return json_pack("{s:i, s:f, s:f, s:b, s:o, s:o}", "gpus", row->chips, "measured", row->measured, "time", row->time,
                      "implied", row->implied, "label",
                      c->times.labels ? json_string(c->times.label[row->label]) : json_null(), "shares",
-                     losses_json(part));
+                     losses_json(c, part, false));
 }
 
 static json_t *explanation_json(const void *ctx, int i) {
@@ -88,7 +92,7 @@ static json_t *explanation_json(const void *ctx, int i) {
             return NULL;
         }
     return json_pack("{s:o, s:f, s:f, s:o, s:o}", "terms", terms, "error", e->error, "score", e->score, "shares",
-                     losses_json(e->share), "time_at_twice", e->twice > 0 ? json_real(e->twice) : json_null());
+                     losses_json(c, e->share, true), "time_at_twice", e->twice > 0 ? json_real(e->twice) : json_null());
 }
 
 static json_t *move_json(const void *ctx, int i) {
@@ -122,10 +126,10 @@ static ls_status print_json(const char *path, const ls_times_case *c) {
         "{s:o, s:s, s:b, s:i, s:s, s:b, s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}", "times",
         ls_cli_json_path(path), "metric", c->times.column, "predicted", c->basis.predicted, "gpus",
         c->times.row[a->largest].chips, "worst", ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter,
-        "scatter_assumed", a->scatter_assumed, "shares", losses_json(a->explanation[0].share), "low",
-        losses_json(a->low), "high", losses_json(a->high), "rows", ls_cli_json_list(c->times.count, row_json, c),
-        "explanations", ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c),
-        "change_first", advice, "against_prediction",
+        "scatter_assumed", a->scatter_assumed, "shares", losses_json(c, a->explanation[0].share, false), "low",
+        losses_json(c, a->low, true), "high", losses_json(c, a->high, true), "rows",
+        ls_cli_json_list(c->times.count, row_json, c), "explanations", ls_cli_json_list(a->count, explanation_json, c),
+        "comparison", comparison_json(c), "change_first", advice, "against_prediction",
         c->model[0] ? ls_cli_json_list(LS_THINGS, deviation_json, c) : json_null()));
 }
 

@@ -153,9 +153,15 @@ static const char *not_tested_why(ls_loss loss) {
                                        : "needs rows of other sizes";
 }
 
-/* Without a layout nobody knows whether there is a pipeline: a bubble looks like others, and no figure is its own. */
-static bool is_open(const ls_times_case *c, ls_loss loss) {
-    return loss == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted && c->answer.high[loss] > 0;
+/* Where nothing is lost to it by the best explanation, and much by another that is as good, no figure is its own; 0
+ * would be one. Without a layout nobody knows whether there is a pipeline: a bubble looks like others. */
+ls_times_standing ls_doctor_times_standing(const ls_times_case *c, ls_loss loss) {
+    const ls_times_answer *a = &c->answer;
+    bool no_layout = loss == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted;
+    if (loss == LS_LOSS_UNEXPLAINED) return LS_TIMES_KNOWN;
+    if (!is_tested(c, loss)) return LS_TIMES_NOT_TESTED;
+    if (no_layout && a->high[loss] > 0) return LS_TIMES_NO_LAYOUT;
+    return a->explanation[0].share[loss] <= 0 && a->high[loss] > NOTHING ? LS_TIMES_ALIKE : LS_TIMES_KNOWN;
 }
 
 static bool comes_before(const ls_times *t, int a, int b) {
@@ -188,7 +194,7 @@ static void print_table(const ls_times_case *c) {
                100 * speed * base->chips / row->chips);
         ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);
         for (int k = 0; k < LS_LOSSES; k++) {
-            if (c->basis.fit.weight[i] > 0 && is_tested(c, (ls_loss)k) && !is_open(c, (ls_loss)k))
+            if (c->basis.fit.weight[i] > 0 && ls_doctor_times_standing(c, (ls_loss)k) == LS_TIMES_KNOWN)
                 printf(" %*.1f %%", k == LS_LOSS_SYNC ? 13 : 9, clean(100 * part[k] / row->time));
             else
                 printf(" %*s", k == LS_LOSS_SYNC ? 15 : 11, "-");
@@ -231,17 +237,16 @@ static void print_shares(const ls_times_case *c) {
                    clean(100 * a->explanation[0].share[k]), 100 * a->scatter, a->scatter_assumed ? ", as assumed" : "");
             continue;
         }
-        if (!is_tested(c, (ls_loss)k)) {
+        ls_times_standing standing = ls_doctor_times_standing(c, (ls_loss)k);
+        if (standing == LS_TIMES_NOT_TESTED)
             printf("  %-18s %8s   not tested: %s\n", ls_loss_name((ls_loss)k), "-", not_tested_why((ls_loss)k));
-            continue;
-        }
-        if (is_open(c, (ls_loss)k)) {
-            printf("  %-18s %8s   %.0f to %.0f %%, instead of the others: the layout is unknown\n",
-                   ls_loss_name((ls_loss)k), "-", 100 * a->low[k], 100 * a->high[k]);
-            continue;
-        }
-        printf("  %-18s %6.1f %%   %.0f to %.0f %%\n", ls_loss_name((ls_loss)k), 100 * a->explanation[0].share[k],
-               100 * a->low[k], 100 * a->high[k]);
+        else if (standing == LS_TIMES_KNOWN)
+            printf("  %-18s %6.1f %%   %.0f to %.0f %%\n", ls_loss_name((ls_loss)k), 100 * a->explanation[0].share[k],
+                   100 * a->low[k], 100 * a->high[k]);
+        else
+            printf("  %-18s %8s   %.0f to %.0f %%, instead of the others: %s\n", ls_loss_name((ls_loss)k), "-",
+                   100 * a->low[k], 100 * a->high[k],
+                   standing == LS_TIMES_NO_LAYOUT ? "the layout is unknown" : "these rows cannot tell them apart");
     }
 }
 

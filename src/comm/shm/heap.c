@@ -101,7 +101,8 @@ ls_status ls_heap_alloc(ls_heap *heap, size_t bytes, bool raw, void **out) {
     size_t heap_bytes = heap->end - heap->begin;
     if (bytes > heap_bytes)
         return ls_fail(LS_ERR_RESOURCE,
-                       "out of shared memory: %zu MiB requested, but each worker has %zu MiB (raise --shm-heap)",
+                       "out of memory: %zu MiB of shared memory requested, but each worker has %zu MiB; use a smaller "
+                       "model or micro-batch, more workers, or raise --shm-heap",
                        bytes >> 20, heap_bytes >> 20);
     size_t align = bytes >= PAGE_ALIGN ? PAGE_ALIGN : SMALL_ALIGN;
     size_t want = ((bytes ? bytes : 1) + SMALL_ALIGN - 1) / SMALL_ALIGN * SMALL_ALIGN;

@@ -26,22 +26,25 @@ typedef struct ls_failure {
     char message[LS_MESSAGE_MAX];
 } ls_failure;
 
-enum { LS_ENDED = 1, LS_ENDED_BY_SIGNAL };
+enum { LS_ENDED = 1, LS_ENDED_BY_SIGNAL, LS_ENDED_TO_GO_ON };
 
 /* A worker that found nothing to do sets `sleeping` and waits on `bell`; whoever publishes something rings it. */
 typedef struct ls_worker_record {
     _Alignas(128) _Atomic uint32_t bell;
     _Atomic uint32_t sleeping;
     _Alignas(64) _Atomic int pid;
-    _Atomic int ended; /* its function has returned (LS_ENDED…): it joins no further collective */
-    int rank;          /* in the world */
-    uint64_t peers;    /* offset of what others need to find its device's memory (peers/memory.c); 0: nothing */
+    _Atomic int ended;     /* its function has returned (LS_ENDED…): it joins no further collective */
+    int rank;              /* in the world */
+    uint64_t peers;        /* offset of what others need to find its device's memory (peers/memory.c); 0: nothing */
+    _Atomic uint64_t kept; /* offset of what it leaves to the next attempt (comm/attempt.h); 0: nothing */
 } ls_worker_record;
 
 typedef struct ls_segment_header {
     ls_failure failure, stop;
     _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
     _Atomic int told_staging;       /* somebody has said that tensors go through the host */
+    _Atomic int ready;              /* workers that have the whole state of the run here (comm/attempt.h) */
+    _Atomic int leave;              /* the supervisor asks all to leave after the step under way */
     ls_worker_record workers[];
 } ls_segment_header;
 

@@ -8,7 +8,10 @@
  * pass_signals the parent makes a failure of the first one; a second one ends everything at once. With pass_signals it
  * sends each of them on as a SIGTERM that carries the number of the signal, so that the kind is known and a SIGINT
  * never comes twice; a worker that then leaves with LS_ERR_INTERRUPTED or LS_ERR_TERMINATED is no failure, and the
- * others take the time they need. A second SIGINT ends everything at once, another SIGTERM is sent on as the first. */
+ * others take the time they need. A second SIGINT ends everything at once, another SIGTERM is sent on as the first.
+ *
+ * With a supervision (attempt.h) a worker that is lost ends the attempt and not the run: the others are ended at once,
+ * since what they hold is in the segment, and a new set is forked. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -35,8 +38,13 @@ typedef struct crew {
     ls_placement placement;
     ls_segment segment;
     int workers, alive;
-    int signals, interrupts; /* SIGINTs and SIGTERMs that came; SIGINTs alone */
-    int passed;              /* the first signal that was passed on, 0: none */
+    const ls_supervision *supervision; /* NULL: a lost worker ends the run */
+    ls_attempt attempt;
+    int lost; /* rank of the first worker that was lost in this attempt; −1: none */
+    char lost_text[LS_MESSAGE_MAX];
+    int places[LS_WORKERS_MAX]; /* by rank */
+    int signals, interrupts;    /* SIGINTs and SIGTERMs that came; SIGINTs alone */
+    int passed;                 /* the first signal that was passed on, 0: none */
     pid_t pids[LS_WORKERS_MAX];
     sigset_t waited, before;
     struct sigaction old_child;
@@ -44,19 +52,21 @@ typedef struct crew {
 
 /* ---- the child --------------------------------------------------------------------------------------------------- */
 
-static ls_status make_world(const crew *c, int rank, ls_world *world) {
+static ls_status make_world(crew *c, int rank, ls_world *world) {
     *world = (ls_world){.rank = rank,
                         .size = c->workers,
                         .local = rank,
                         .local_size = c->workers,
                         .threads = c->placement.threads,
                         .transport = &ls_transport_shm,
+                        .attempt = c->supervision ? &c->attempt : NULL,
+                        .place = c->places[rank],
                         .segment = c->segment};
     world->machine_of = calloc((size_t)c->workers, sizeof(int));
     world->local_of = malloc(sizeof(int) * (size_t)c->workers);
     if (!world->machine_of || !world->local_of) return ls_fail(LS_ERR_RESOURCE, "out of memory for a worker");
     for (int r = 0; r < c->workers; r++) world->local_of[r] = r;
-    return ls_world_open(world, c->options, ls_placement_cpus(&c->placement, rank), c->placement.crowded);
+    return ls_world_open(world, c->options, ls_placement_cpus(&c->placement, c->places[rank]), c->placement.crowded);
 }
 
 /* Whether a worker ends because of a signal that was passed on, or because it needs one that did. */
@@ -76,6 +86,10 @@ static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     ls_status status = make_world(c, rank, &world);
     if (status == LS_OK) status = c->fn(&world, c->arg);
     bool stopped = is_stop(c, status);
+    if (atomic_load(&c->segment.header->workers[rank].ended) == LS_ENDED_TO_GO_ON && status == LS_OK) {
+        fflush(NULL);
+        _exit(0);
+    }
     if (stopped && status != LS_ERR_PEER)
         ls_segment_stop(&c->segment, rank, status, ls_status_message());
     else if (status != LS_OK)
@@ -114,6 +128,15 @@ static const char *signal_text(int number) {
     return number == SIGINT ? "interrupted" : "terminated by signal 15, SIGTERM";
 }
 
+/* The first that is lost ends the attempt. What the others hold lies in the segment, so none of them is asked. */
+static void lose(crew *c, int rank, const char *text) {
+    if (c->lost >= 0) return;
+    c->lost = rank;
+    c->attempt.seen_ns = ls_clock_ns();
+    snprintf(c->lost_text, sizeof c->lost_text, "%s", text);
+    kill_all(c);
+}
+
 /* What the end of a worker means, as a failure of the run; nothing if it simply was done. */
 static void judge(crew *c, int rank, pid_t pid, int wait_status) {
     char text[LS_MESSAGE_MAX];
@@ -137,6 +160,10 @@ static void judge(crew *c, int rank, pid_t pid, int wait_status) {
     } else {
         return; /* it has reported its own failure, if any */
     }
+    if (c->supervision && !ls_segment_failed(&c->segment)) {
+        lose(c, rank, text);
+        return;
+    }
     ls_segment_fail(&c->segment, -1, LS_ERR_WORKER, text);
 }
 
@@ -155,11 +182,13 @@ static void reap(crew *c) {
 }
 
 /* The failure as this process's status; without one, that of a stop. */
-static ls_status report(const ls_segment_header *header) {
+static ls_status report(const crew *c) {
+    const ls_segment_header *header = c->segment.header;
     const ls_failure *failure = &header->failure, *stop = &header->stop;
     if (atomic_load(&failure->state) == 0)
         return atomic_load(&stop->state) == 0 ? LS_OK : ls_fail(stop->status, "%s", stop->message);
-    if (failure->rank < 0 || failure->status == LS_ERR_DEADLINE)
+    bool alone = c->supervision && c->workers == 1; /* nobody knows that it is a worker */
+    if (failure->rank < 0 || failure->status == LS_ERR_DEADLINE || alone)
         return ls_fail(failure->status, "%s", failure->message);
     return ls_fail(failure->status, "worker %d: %s", failure->rank, failure->message);
 }
@@ -184,6 +213,16 @@ static void on_signal(crew *c, int number) {
     if (again) kill_all(c);
 }
 
+/* All workers of this attempt have the state: what the one before left is not needed any more. */
+static bool is_whole(const crew *c) { return atomic_load(&c->segment.header->ready) == c->workers; }
+
+static void look_after(crew *c) {
+    if (!c->supervision) return;
+    if (c->attempt.before.base && is_whole(c)) ls_segment_close(&c->attempt.before);
+    if (is_whole(c) && c->supervision->wants_change && c->supervision->wants_change(c->supervision->ctx))
+        atomic_store(&c->segment.header->leave, 1);
+}
+
 /* Until the last child is gone. */
 static void watch(crew *c) {
     uint64_t failed_ns = 0;
@@ -192,6 +231,7 @@ static void watch(crew *c) {
         bool failing = ls_segment_failed(&c->segment);
         if (failing && !failed_ns) failed_ns = ls_clock_ns();
         if (failing && ls_clock_ns() - failed_ns > grace_ns) kill_all(c);
+        look_after(c);
         /* A worker may fail without ending: then nothing but this look at the segment tells. */
         struct timespec slice = {.tv_nsec = failing ? 10000000 : 100000000};
         int number = sigtimedwait(&c->waited, NULL, &slice);
@@ -233,29 +273,94 @@ static void warn_crowded(const crew *c) {
                     c->placement.cores == 1 ? "" : "s");
 }
 
-static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+static ls_status make_segment(crew *c) {
+    return ls_segment_create(c->workers, c->options->heap_bytes, ls_comm_control_bytes(c->workers), &c->segment);
+}
+
+static ls_status place_workers(crew *c, int places) {
+    ls_placement_free(&c->placement);
+    return ls_placement_make(places, c->options->threads, !c->options->no_pin, &c->placement);
+}
+
+/* Whether the attempt ended and the run did not. */
+static bool goes_on(const crew *c) {
+    if (!c->supervision || ls_segment_failed(&c->segment)) return false;
+    return c->lost >= 0 || atomic_load(&c->segment.header->workers[0].ended) == LS_ENDED_TO_GO_ON;
+}
+
+/* From the attempt that ended to the next one. */
+static ls_status begin_anew(crew *c) {
+    ls_attempt_end end = {.rank = c->lost, .whole = is_whole(c)};
+    int workers = c->workers;
+    if (end.whole) {
+        ls_segment_close(&c->attempt.before);
+        c->attempt.before = c->segment;
+        c->segment = (ls_segment){.fd = -1};
+    } else {
+        ls_segment_close(&c->segment);
+    }
+    end.segment = &c->attempt.before;
+    snprintf(end.text, sizeof end.text, "%s", c->lost_text);
+    LS_TRY(c->supervision->next(c->supervision->ctx, &end, &workers, c->places));
+    c->workers = workers;
+    c->attempt.number++;
+    c->lost = -1;
+    c->lost_text[0] = '\0';
+    if (end.rank < 0 || workers > c->placement.workers) LS_TRY(place_workers(c, workers));
+    return make_segment(c);
+}
+
+/* From the fork to the end of the last worker. */
+static ls_status run_attempt(crew *c) {
+    ls_status status = start(c);
+    if (status != LS_OK) ls_segment_fail(&c->segment, -1, status, ls_status_message());
+    if (c->passed) pass_on(c, c->passed);
+    watch(c);
+    return goes_on(c) ? LS_OK : report(c);
+}
+
+static ls_status run_all(crew *c) {
+    ls_status status;
+    for (;;) {
+        status = run_attempt(c);
+        if (!goes_on(c)) return status;
+        LS_TRY(begin_anew(c));
+    }
+}
+
+static ls_status run_crew(const ls_workers_options *options, const ls_supervision *supervision, ls_worker_fn fn,
+                          void *arg) {
     crew *c = calloc(1, sizeof *c);
     if (!c) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", options->workers);
     c->options = options;
+    c->supervision = supervision;
     c->fn = fn;
     c->arg = arg;
     c->workers = options->workers;
-    c->segment.fd = -1;
+    c->segment.fd = c->attempt.before.fd = c->lost = -1;
+    for (int rank = 0; rank < c->workers; rank++) c->places[rank] = rank;
     ls_status status;
-    LS_TRY_OUT(ls_placement_make(c->workers, options->threads, !options->no_pin, &c->placement));
-    LS_TRY_OUT(ls_segment_create(c->workers, options->heap_bytes, ls_comm_control_bytes(c->workers), &c->segment));
+    LS_TRY_OUT(place_workers(c, supervision && supervision->places > c->workers ? supervision->places : c->workers));
+    LS_TRY_OUT(make_segment(c));
     warn_crowded(c);
     take_signals(c);
-    status = start(c);
-    if (status != LS_OK) ls_segment_fail(&c->segment, -1, status, ls_status_message());
-    watch(c);
+    status = run_all(c);
     give_signals_back(c);
-    status = report(c->segment.header);
 out:
     ls_segment_close(&c->segment);
+    ls_segment_close(&c->attempt.before);
     ls_placement_free(&c->placement);
     free(c);
     return status;
+}
+
+static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+    return run_crew(options, NULL, fn, arg);
+}
+
+ls_status ls_workers_supervise(const ls_workers_options *options, const ls_supervision *supervision, ls_worker_fn fn,
+                               void *arg) {
+    return run_crew(options, supervision, fn, arg);
 }
 
 const ls_transport ls_transport_shm = {.name = "shm", .run = run};

@@ -21,7 +21,8 @@ typedef struct ls_cpu_device {
     ls_memory_source memory; /* alloc NULL: plain */
     void *scratch;
     size_t scratch_bytes;
-    uint64_t recorded; /* events so far */
+    uint64_t recorded;          /* events so far */
+    struct ls_journal *journal; /* borrowed; NULL: updates are not written down */
 } ls_cpu_device;
 
 /* What every operation calls first: the device, with this thread's floating-point environment as the arithmetic wants

@@ -183,12 +183,22 @@ static void adamw(const ls_kbench_data *d, size_t begin, size_t end) {
                            .root = 1.0f,
                            .epsilon = 1e-8f,
                            .decay = 1.0f};
-    d->kernels->optim.update(&(ls_update_piece){S(0), {S(1), S(2)}, NULL, LS_F32, S(3), &step, d->rows}, begin, end);
+    d->kernels->optim.update(&(ls_update_piece){.w = S(0),
+                                                .moment = {S(1), S(2)},
+                                                .copy = NULL,
+                                                .copy_dtype = LS_F32,
+                                                .g = S(3),
+                                                .step = &step,
+                                                .n = d->rows},
+                             begin, end);
 }
 
 static void sgd(const ls_kbench_data *d, size_t begin, size_t end) {
     ls_update_step step = {.rule = LS_OPTIMIZER_SGD, .factor = 1.0f, .rate = 1e-6f, .momentum = 0.9f};
-    d->kernels->optim.update(&(ls_update_piece){S(0), {S(1)}, NULL, LS_F32, S(2), &step, d->rows}, begin, end);
+    d->kernels->optim.update(
+        &(ls_update_piece){
+            .w = S(0), .moment = {S(1)}, .copy = NULL, .copy_dtype = LS_F32, .g = S(2), .step = &step, .n = d->rows},
+        begin, end);
 }
 
 FLAT(square_sums, optim.square_sums, d->sums + begin / LS_SQUARE_BLOCK, S(0) + begin)

@@ -22,6 +22,7 @@ static const char *const names[LS_CAUSES] = {
     [LS_CAUSE_BUBBLE] = "pipeline bubble",     [LS_CAUSE_IMBALANCE] = "imbalance",
     [LS_CAUSE_INPUT] = "slow input",           [LS_CAUSE_CHECKPOINTS] = "checkpoints",
     [LS_CAUSE_EVALUATION] = "evaluation",      [LS_CAUSE_CORES] = "too few cores",
+    [LS_CAUSE_GPUS] = "too few GPUs",
 };
 
 const char *ls_cause_name(ls_cause cause) { return names[cause]; }

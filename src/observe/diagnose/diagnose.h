@@ -32,6 +32,7 @@ typedef enum ls_cause {
     LS_CAUSE_CHECKPOINTS,
     LS_CAUSE_EVALUATION,
     LS_CAUSE_CORES,
+    LS_CAUSE_GPUS,
     LS_CAUSES
 } ls_cause;
 
@@ -108,6 +109,7 @@ typedef enum ls_use {
     LS_USE_CHECKPOINTS,
     LS_USE_EVALUATION,
     LS_USE_HOST, /* no core to run on, and what is between steps */
+    LS_USE_GPU,  /* another worker has the GPU that they share */
     LS_USES
 } ls_use;
 

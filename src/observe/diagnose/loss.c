@@ -251,7 +251,7 @@ static double scaled_by(const ls_run_log *run) {
     return ls_lr_scaling_factor((ls_lr_scaling)scaling, batch, base);
 }
 
-/* Below the rate at which it began to rise, by `factor`. */
+/* Below the rate at which it began to rise, by `factor`. Never one that these rules would find too high. */
 static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
     double lr = c->series.peak_lr, planned = ls_run_log_option_number(c->run, "lr"),
            warmup = ls_run_log_option_number(c->run, "warmup"), scale = scaled_by(c->run);
@@ -259,6 +259,7 @@ static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
     if (isfinite(warmup) && c->rise.found && (double)c->series.at[c->rise.first].step <= 2 * warmup + 10)
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
     if (c->rise.found && c->series.at[c->rise.first].lr > 0) lr = c->series.at[c->rise.first].lr;
+    if (ls_case_is_adamw(c) && lr / factor >= ADAMW_LR) lr = LS_USUAL_LR * factor;
     if (lr > 0)
         LS_ACTION(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or from scratch",
                   lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer, f->onset);

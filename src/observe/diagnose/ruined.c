@@ -11,7 +11,6 @@ static const double WORSE = 1.05, WORSE_BY = .1; /* times the first loss, and ab
 static const double BLOWN = 1.5;                 /* times the first loss, for some steps */
 static const double KNOWS_LITTLE = .7;           /* of the first loss, where the data's entropy is not known */
 static const double WILD_LR = .05;               /* of AdamW: weights have 0.02 to 0.2, and move by about the rate */
-static const double USUAL_LR = .001;
 enum { FIRST = 3, END = 9, SMOOTH = 5, LEAST_STEPS = 8 };
 
 /* ---- how it went ------------------------------------------------------------------------------------------------- */
@@ -55,7 +54,7 @@ static void advise(const ls_case *c, ls_finding *f) {
         LS_ACTION(f, "a lower --lr with a --warmup, from scratch");
     else
         LS_ACTION(f, "--lr %.1g instead of %.3g, from scratch: the weights of this run are of no use",
-                  ls_case_is_adamw(c) && lr / 10 > USUAL_LR ? USUAL_LR : lr / 10, lr);
+                  ls_case_is_adamw(c) && lr / 10 > LS_USUAL_LR ? LS_USUAL_LR : lr / 10, lr);
 }
 
 static void add_unigram(const ls_case *c, ls_finding *f, double end) {

@@ -102,6 +102,8 @@ char *ls_finding_next(ls_finding *finding);
 #define LS_EVIDENCE(finding, ...) ls_diagnose_print(ls_finding_next(finding), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
 
 bool ls_case_is_fp16(const ls_case *c);
+/* More workers than GPUs: who has one first, and for how long, is chance. */
+bool ls_case_shares_gpus(const ls_case *c);
 /* The first cause of this kind, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);
 
@@ -120,6 +122,7 @@ void ls_diagnose_data(ls_case *c);    /* loss.c: bad data that the loss shows */
 ls_status ls_diagnose_lr(ls_case *c); /* loss.c */
 void ls_diagnose_ruined(ls_case *c);  /* ruined.c: a loss that ends above where it began, or where it was */
 bool ls_case_is_adamw(const ls_case *c);
+#define LS_USUAL_LR .001              /* of AdamW, for small models */
 void ls_diagnose_unknown(ls_case *c); /* loss.c: the run broke, and nothing above says why */
 void ls_diagnose_ending(ls_case *c);  /* ending.c: it ended before its last step */
 

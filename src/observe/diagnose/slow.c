@@ -288,7 +288,7 @@ static void judge(ls_case *c, watch *w) {
 ls_status ls_diagnose_usage(ls_case *c) {
     LS_TRY(measure(c->run, &c->out->usage));
     watch w = {.run = c->run, .workers = c->out->usage.workers};
-    if (w.workers < 2) return LS_OK;
+    if (w.workers < 2 || ls_case_shares_gpus(c)) return LS_OK;
     w.shared = all_queue(&w);
     w.value = calloc(c->run->usage_count, sizeof *w.value);
     if (!w.value) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu steps", c->run->usage_count);
@@ -298,6 +298,12 @@ ls_status ls_diagnose_usage(ls_case *c) {
 }
 
 /* ---- a GPU ------------------------------------------------------------------------------------------------------- */
+
+bool ls_case_shares_gpus(const ls_case *c) {
+    const ls_run_log *run = c->run;
+    int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
+    return run->device.is_gpu && run->device.gpus > 0 && workers > run->device.gpus;
+}
 
 /* The host reads once a step, between backward and the update, and waits there for what it has started. Where it hardly
  * waits, the GPU was done with everything before the next kernel came; a trace has the gaps themselves. */

@@ -9,6 +9,9 @@
  *     rest       in a pipeline the bubble; without one, workers that are late in turns: imbalance, or where they share
  *                cores, their turns at them
  *
+ * Workers that share a GPU take turns at it. What they wait for there is another's kernels, whatever it looks like from
+ * the host: only bytes on a --slow-link are the network's.
+ *
  * Between steps are evaluations and checkpoints. All are means over workers, as shares of the run's time.
  *
  * Cores that others use are no fault of the run: that is told as a note. A bubble, and a --slow-link, are judged as if
@@ -38,6 +41,7 @@ static const struct {
     [LS_USE_CHECKPOINTS] = {"checkpoints", LS_CAUSE_CHECKPOINTS, .15},
     [LS_USE_EVALUATION] = {"evaluation", LS_CAUSE_EVALUATION, .3},
     [LS_USE_HOST] = {"host", LS_CAUSE_CORES, .3},
+    [LS_USE_GPU] = {"turns at a GPU", LS_CAUSE_GPUS, .3},
 };
 
 const char *ls_use_name(ls_use use) { return uses[use].name; }
@@ -85,11 +89,15 @@ static void add_worker(const ls_case *c, bool net_known, const worker_step *w, c
     ms[LS_USE_COMPUTING] += w->computing;
     ms[LS_USE_INPUT] += w->input + (more > 0 ? late * input / more : 0);
     ms[LS_USE_HOST] += w->queued + w->queued_wait + (more > 0 ? late * queued / more : 0);
-    ms[LS_USE_IMBALANCE] += more > 0 ? late * computing / more : late;
+    bool turns = ls_case_shares_gpus(c);
+    ms[turns ? LS_USE_GPU : LS_USE_IMBALANCE] += more > 0 ? late * computing / more : late;
     double net = net_known || run->pp < 2 ? smaller(w->net, rest) : 0, held = smaller(net, in_line);
-    ms[LS_USE_NETWORK] += net - held;
+    ms[turns && !has_link(run) ? LS_USE_GPU : LS_USE_NETWORK] += net - held;
     ms[LS_USE_HOST] += held;
-    ms[run->pp > 1 ? LS_USE_BUBBLE : run->start.crowded ? LS_USE_HOST : LS_USE_IMBALANCE] += rest - net;
+    ms[turns                ? LS_USE_GPU
+       : run->pp > 1        ? LS_USE_BUBBLE
+       : run->start.crowded ? LS_USE_HOST
+                            : LS_USE_IMBALANCE] += rest - net;
 }
 
 /* Shares of the time of steps. False: too few were recorded. */
@@ -284,6 +292,17 @@ static void describe_cores(const ls_case *c, ls_finding *f) {
                  "exchange");
 }
 
+static void describe_gpus(const ls_case *c, ls_finding *f) {
+    int workers = c->out->use.workers, gpus = c->run->device.gpus;
+    LS_TITLE(f, "%d workers share %d GPU%s and wait for their turns %.0f %% of the time", workers, gpus,
+             gpus == 1 ? "" : "s", 100 * f->share);
+    LS_EVIDENCE(f, "a GPU works for one process at a time, and changing from one to another takes time");
+    LS_EVIDENCE(f, "of a step of %.1f ms, a worker waits %.1f ms for what another has the GPU for", c->out->use.step_ms,
+                c->out->use.step_ms * f->share);
+    LS_ACTION(f, "as many workers as GPUs, %d instead of %d: the GPU does the same work without turns and exchange",
+              gpus, workers);
+}
+
 static void describe(const ls_case *c, ls_finding *f, ls_use use) {
     switch (use) {
     case LS_USE_NETWORK: describe_network(c, f); break;
@@ -291,9 +310,10 @@ static void describe(const ls_case *c, ls_finding *f, ls_use use) {
     case LS_USE_IMBALANCE: describe_imbalance(c, f); break;
     case LS_USE_INPUT: describe_input(c, f); break;
     case LS_USE_HOST: describe_cores(c, f); break;
+    case LS_USE_GPU: describe_gpus(c, f); break;
     default: describe_between(c, f, use == LS_USE_CHECKPOINTS);
     }
-    if (use != LS_USE_HOST)
+    if (use != LS_USE_HOST && use != LS_USE_GPU)
         LS_EVIDENCE(f, "without it the same work would take %.0f %% less time: %.2f times as fast", 100 * f->share,
                     1 / (1 - f->share));
 }

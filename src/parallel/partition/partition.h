@@ -78,6 +78,11 @@ typedef struct ls_partition_piece {
 bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                             ls_partition_piece *piece);
 
+/* Piece number i of what this worker reports of a weight or a moment, and where its elements are in memory of the
+ * device. False when there is no such piece. */
+bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                               ls_partition_piece *piece, const float **memory);
+
 /* All of them, as few runs in canonical order: where slices are neighbours there they are one run, so that one worker
  * alone has a single run, from the first element to the last. Zeroed: none. Ascending; none is empty, and none begins
  * where another ends. */

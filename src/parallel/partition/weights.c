@@ -77,6 +77,18 @@ bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param
     return true;
 }
 
+bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                               ls_partition_piece *out, const float **memory) {
+    local_piece p;
+    held h = held_of(partition, param, which);
+    ls_param_range once = h.param->once;
+    if (!h.memory || ls_param_range_elems(once) == 0 || !piece_get(h.param, partition->model->S, once, i, &p))
+        return false;
+    *out = (ls_partition_piece){p.canonical, p.elems};
+    *memory = h.memory + (p.local - h.range.begin);
+    return true;
+}
+
 static ls_status add_piece(ls_partition_pieces *pieces, ls_partition_piece piece) {
     if (piece.count == 0) return LS_OK;
     ls_partition_piece *list = ls_list_grow(pieces->piece, pieces->count, &pieces->capacity, sizeof *list);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -78,6 +79,7 @@ static ls_status write_file(ls_saver *s, int f, bool live) {
 static ls_status write_part(ls_saver *s, bool live) {
     ls_status status = LS_OK;
     for (int f = 0; f < s->files.count && status == LS_OK; f++) status = write_file(s, f, live);
+    ls_fault_point(LS_POINT_PART);
     if (status == LS_OK) status = ls_parts_put(s->folder, s->trainer->rank, s->sums, s->sum_count);
     if (status != LS_OK) ls_parts_give_up(s->folder, s->trainer->rank);
     return status;
@@ -130,6 +132,7 @@ static ls_status publish(ls_saver *s) {
     if (status != LS_OK) return status;
     ls_store_save *save = s->save;
     s->save = NULL;
+    ls_fault_point(LS_POINT_NAME);
     return ls_store_commit(save);
 }
 

@@ -1,6 +1,8 @@
 /* optim.c: optimizer steps and squared norms: over flat arrays, split by elements. */
 #include <stdatomic.h>
 
+#include "base/fault.h"
+#include "device/cpu/journal.h"
 #include "device/cpu/ops/staging.h"
 
 /* The kernels themselves round a copy to bf16. For f16 they take pieces, of which w is still at hand to be rounded. */
@@ -14,10 +16,47 @@ static void update_range(const ls_kernels *kernels, const void *args, size_t beg
     }
 }
 
+typedef struct journal_job {
+    const ls_kernels *kernels;
+    const ls_update_piece *piece;
+    ls_journal *journal;
+} journal_job;
+
+/* Grains are those of the whole tensor, of which the piece has a part. */
+static void update_grain(void *ctx, size_t task, int thread) {
+    const journal_job *job = ctx;
+    const ls_update_piece *p = job->piece;
+    ls_journal_slot *slot = &job->journal->slot[thread];
+    size_t grain = (p->first / LS_JOURNAL_GRAIN + task) * LS_JOURNAL_GRAIN;
+    size_t begin = grain > p->first ? grain - p->first : 0, end = grain + LS_JOURNAL_GRAIN - p->first;
+    if (end > p->n) end = p->n;
+    for (size_t i = begin, n; i < end; i += n) {
+        n = end - i < LS_JOURNAL_BLOCK ? end - i : LS_JOURNAL_BLOCK;
+        ls_journal_keep(slot, p, i, n, job->journal->number);
+        update_range(job->kernels, p, i, i + n);
+        ls_fault_point(LS_POINT_UPDATE);
+        ls_journal_note(p, i + n, job->journal->number);
+    }
+}
+
+static ls_status update_journaled(ls_device *device, const ls_update_piece *piece, ls_journal *journal) {
+    ls_cpu_device *cpu = ls_cpu_enter(device);
+    journal_job job = {cpu->kernels, piece, journal};
+    size_t first = piece->first / LS_JOURNAL_GRAIN, end = ls_journal_cells(piece->first + piece->n);
+    if (piece->n > 0) ls_pool_run(cpu->pool, end - first, update_grain, &job);
+    return LS_OK;
+}
+
 ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
+    ls_journal *journal = ((ls_cpu_device *)(void *)device)->journal;
     LS_TRY(ls_check_update(call));
-    for (int i = 0; i < call->count; i++)
-        LS_TRY(ls_cpu_run(device, call->pieces[i].n, LS_CPU_GRAIN, update_range, &call->pieces[i]));
+    for (int i = 0; i < call->count; i++) {
+        const ls_update_piece *piece = &call->pieces[i];
+        if (journal && journal->number > 0 && piece->cells)
+            LS_TRY(update_journaled(device, piece, journal));
+        else
+            LS_TRY(ls_cpu_run(device, piece->n, LS_CPU_GRAIN, update_range, piece));
+    }
     return LS_OK;
 }
 

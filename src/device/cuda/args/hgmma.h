@@ -21,6 +21,12 @@ enum {
     (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
      8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
+/* hgmma_over.cu: tiles of 256 × 192 too. */
+enum { LS_CUDA_HGMMA_TALL_M = 256, LS_CUDA_HGMMA_OVER_N = 192, LS_CUDA_HGMMA_TALL_STAGES = 3 };
+#define LS_CUDA_HGMMA_TALL_SHARED                                                                                      \
+    (1024 + LS_CUDA_HGMMA_TALL_STAGES * (LS_CUDA_HGMMA_TALL_M + LS_CUDA_HGMMA_OVER_N) * LS_CUDA_HGMMA_K * 2 +          \
+     8 * LS_CUDA_HGMMA_STAGED(LS_CUDA_HGMMA_OVER_N) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
+
 /* The numbers of ls_gemm_end. */
 enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD };
 
@@ -30,16 +36,17 @@ enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_AC
     (1024 + LS_CUDA_HGMMA_ACT_STAGES * (LS_CUDA_HGMMA_M + LS_CUDA_HGMMA_ACT_N) * LS_CUDA_HGMMA_K * 2 +                 \
      LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 1024)
 
-/* A unit of work is a tile of C, or a slice of one where slices are apart. Whole units go to the blocks in turns. What
- * would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each block has an
- * equal part. A unit that two blocks share is begun by the one with the later part, as the first of its line, and ended
- * by the other, last of all: so nobody waits, and the chain is one. */
+/* A unit of work is a tile of C, or a slice or two of one where slices are apart. Whole units go to the blocks in
+ * turns. What would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each
+ * block has an equal part. A unit that two blocks share is begun by the one with the later part, as the first of its
+ * line, and ended by the other, last of all: so nobody waits, and the chain is one. */
 typedef struct ls_cuda_hgmma {
     ls_cuda_tensor_map a, b, c;
     ls_cuda_gemm g;                /* period is never 0 here: k, where no granule has to end with a sequence */
     ls_cuda_divider tiles, band;   /* of C, and of a band of it */
     int is_periodic;               /* period is that of sequences */
-    uint32_t units;                /* tiles, times slices where they are apart */
+    int each;                      /* slices of a unit: all, or 1 or 2 where they are apart */
+    uint32_t units;                /* tiles, times parts where slices are apart */
     uint32_t whole;                /* of them, those that are not cut */
     uint32_t steps;                /* of a unit that is cut */
     uint32_t line_each, line_rest; /* steps of the line for each block, and blocks with one more */

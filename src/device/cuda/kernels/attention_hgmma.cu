@@ -1,14 +1,15 @@
 /* attention_hgmma.cu: attention with the unit hgmma (docs/arithmetic.md, "With hgmma") on tensor cores of compute
  * capability 9.0: tiles come by the tensor memory accelerator, products are those of warp groups.
  *
- *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by
+ *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by; heads have 64 or 128 numbers
  *     keys       a tile is 128 keys, 64 for each warp group; the queries of all heads of the kv head pass by, 64 at a
  *                time: dK and dV
  *     queries    a tile is 128 queries; keys pass by, 64 at a time: dQ
  *
- * One more warp group only copies. Blocks stay, and take one tile after another (ls_cuda_attention_tiles). Heads have
- * 64 or 128 numbers here, smaller ones are filled up with zeros by the copies, as are rows behind the end. A thread has
- * rows lane / 4 and that + 8 of its warp's sixteen, and columns 2·(lane mod 4) and the next of each eight. */
+ * One more warp group only copies. Blocks stay, and take one tile after another (ls_cuda_attention_tiles). Backward has
+ * heads of 128 numbers, those of up to 64 have attention_hgmma_once.cu. Smaller heads are filled up with zeros by the
+ * copies, as are rows behind the end. A thread has rows lane / 4 and that + 8 of its warp's sixteen, and columns
+ * 2·(lane mod 4) and the next of each eight. */
 #ifndef LS_CUDA_ON_CPU_H
 #include "device/cuda/kernels/attention_hgmma_tiles.cuh"
 
@@ -209,17 +210,16 @@ LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 2
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-template <int D> struct keys_shared {
-    static constexpr int STAGES = D == 64 ? 4 : 2;
+enum { D = 128, STAGES = 2 };
+
+struct keys_shared {
     uint16_t k[128 * D], v[128 * D], q[STAGES][64 * D], g[STAGES][64 * D];
     float L[STAGES][64], dots[STAGES][64];
     uint64_t k_full, k_empty, q_full[STAGES], q_empty[STAGES];
 };
 
-template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
-    using memory = keys_shared<D>;
-    constexpr int STAGES = memory::STAGES;
-    auto &s = shared_at_1024<memory>();
+template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
+    auto &s = shared_at_1024<keys_shared>();
     const ls_cuda_attention &a = t.h.a;
     const int group = threadIdx.x / 128, thread = threadIdx.x % 128, queries = (a.T + 63) / 64;
     const uint32_t tiles = tiles_of(t, true);
@@ -273,53 +273,32 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
         /* Products of a step may be under way until the next. */
         const int first = 2 * p.row, steps = (int)(part.heads / part.kv_heads) * (queries - first);
         for (int step = 0, j = first; step < steps; step++, at.next(), j = j + 1 < queries ? j + 1 : first) {
-                barrier_wait(&s.q_full[at.at], at.turn);
-                if (j < first + w) { /* queries before all of its keys */
-                    products_wait<0>();
-                    if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-                    continue;
-                }
-                float S[32], dp[32];
-                products_begin();
-                dots_of<IS_F16, D>(S, s.k, w * 64, s.q[at.at]);
-                products_commit();
-                dots_of<IS_F16, D>(dp, s.v, w * 64, s.g[at.at]);
-                products_commit();
-                products_wait<1>();
+            barrier_wait(&s.q_full[at.at], at.turn);
+            if (j < first + w) { /* queries before all of its keys */
+                products_wait<0>();
                 if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-                const int key = warp * 16 + lane / 4 - lane % 4 * 2;
-                const bool diagonal = j == first + w;
-                LS_UNROLL for (int i = 0; i < 8; i++) {
-                    const float2 L = *(const float2 *)&s.L[at.at][i * 8 + lane % 4 * 2];
-                    S[i * 4] = exp2_of(__fmaf_rn(S[i * 4], c, -L.x));
-                    S[i * 4 + 1] = exp2_of(__fmaf_rn(S[i * 4 + 1], c, -L.y));
-                    S[i * 4 + 2] = exp2_of(__fmaf_rn(S[i * 4 + 2], c, -L.x));
-                    S[i * 4 + 3] = exp2_of(__fmaf_rn(S[i * 4 + 3], c, -L.y));
-                    if (diagonal) {
-                        if (i * 8 < key) S[i * 4] = 0.0f;
-                        if (i * 8 + 1 < key) S[i * 4 + 1] = 0.0f;
-                        if (i * 8 < key + 8) S[i * 4 + 2] = 0.0f;
-                        if (i * 8 + 1 < key + 8) S[i * 4 + 3] = 0.0f;
-                    }
-                    weights[i * 2] = rounded_pair<IS_F16>(S[i * 4], S[i * 4 + 1]);
-                    weights[i * 2 + 1] = rounded_pair<IS_F16>(S[i * 4 + 2], S[i * 4 + 3]);
-                }
-                products_begin();
-                LS_UNROLL for (int k = 0; k < 4; k++)
-                    product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
-                products_commit();
-                products_wait<D == 64 ? 1 : 0>(); /* larger heads leave no registers for dS while weights are read */
-                LS_UNROLL for (int i = 0; i < 8; i++) {
-                    const float2 D_ = *(const float2 *)&s.dots[at.at][i * 8 + lane % 4 * 2];
-                    ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - D_.x), S[i * 4 + 1] * (dp[i * 4 + 1] - D_.y));
-                    ds[i * 2 + 1] =
-                        rounded_pair<IS_F16>(S[i * 4 + 2] * (dp[i * 4 + 2] - D_.x), S[i * 4 + 3] * (dp[i * 4 + 3] - D_.y));
-                }
-                products_begin();
-                LS_UNROLL for (int k = 0; k < 4; k++)
-                    product<IS_F16, 1>(dk, &ds[k * 4], across<64>(s.q[at.at], k), 1);
-                products_commit();
+                continue;
             }
+            float S[32], dp[32];
+            products_begin();
+            dots_of<IS_F16, D>(S, s.k, w * 64, s.q[at.at]);
+            products_commit();
+            dots_of<IS_F16, D>(dp, s.v, w * 64, s.g[at.at]);
+            products_commit();
+            products_wait<1>();
+            if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
+            weigh_keys<IS_F16>(S, weights, s.L[at.at], c, j == first + w, warp, lane);
+            products_begin();
+            LS_UNROLL for (int k = 0; k < 4; k++)
+                product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
+            products_commit();
+            products_wait<0>(); /* there are no registers for dS while weights are read */
+            slope_of_keys<IS_F16>(ds, S, dp, s.dots[at.at], lane);
+            products_begin();
+            LS_UNROLL for (int k = 0; k < 4; k++)
+                product<IS_F16, 1>(dk, &ds[k * 4], across<64>(s.q[at.at], k), 1);
+            products_commit();
+        }
         products_wait<0>();
         if (thread == 0) {
             barrier_arrive(&s.q_empty[at.before().at]);
@@ -333,16 +312,13 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_
     }
 }
 
-template <int D> struct queries_shared {
-    static constexpr int STAGES = D == 64 ? 4 : 2;
+struct queries_shared {
     uint16_t q[128 * D], g[128 * D], k[STAGES][64 * D], v[STAGES][64 * D];
     uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES];
 };
 
-template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
-    using memory = queries_shared<D>;
-    constexpr int STAGES = memory::STAGES;
-    auto &s = shared_at_1024<memory>();
+template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
+    auto &s = shared_at_1024<queries_shared>();
     const ls_cuda_attention &a = t.h.a;
     const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
     const uint32_t tiles = tiles_of(t, false);
@@ -437,11 +413,9 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attenti
     }
 }
 
-#define LS_BACKWARD(name, body, d)                                                                                     \
-    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, false>(a));) }                  \
-    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<d, true>(a));) }
-LS_BACKWARD(attention_hgmma_keys_64, keys_tiles, 64)
-LS_BACKWARD(attention_hgmma_keys_128, keys_tiles, 128)
-LS_BACKWARD(attention_hgmma_queries_64, queries_tiles, 64)
-LS_BACKWARD(attention_hgmma_queries_128, queries_tiles, 128)
+#define LS_BACKWARD(name, body)                                                                                        \
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER(body<false>(a);) }                       \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER(body<true>(a);) }
+LS_BACKWARD(attention_hgmma_keys_128, keys_tiles)
+LS_BACKWARD(attention_hgmma_queries_128, queries_tiles)
 #endif

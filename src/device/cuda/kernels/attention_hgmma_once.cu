@@ -196,34 +196,13 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
             products_commit();
             products_wait<1>();
             if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-            const int key = warp * 16 + lane / 4 - lane % 4 * 2;
-            const bool diagonal = j == first + w;
-            LS_UNROLL for (int i = 0; i < 8; i++) {
-                const float2 L = *(const float2 *)&s.L[at.at][i * 8 + lane % 4 * 2];
-                S[i * 4] = exp2_of(__fmaf_rn(S[i * 4], c, -L.x));
-                S[i * 4 + 1] = exp2_of(__fmaf_rn(S[i * 4 + 1], c, -L.y));
-                S[i * 4 + 2] = exp2_of(__fmaf_rn(S[i * 4 + 2], c, -L.x));
-                S[i * 4 + 3] = exp2_of(__fmaf_rn(S[i * 4 + 3], c, -L.y));
-                if (diagonal) {
-                    if (i * 8 < key) S[i * 4] = 0.0f;
-                    if (i * 8 + 1 < key) S[i * 4 + 1] = 0.0f;
-                    if (i * 8 < key + 8) S[i * 4 + 2] = 0.0f;
-                    if (i * 8 + 1 < key + 8) S[i * 4 + 3] = 0.0f;
-                }
-                weights[i * 2] = rounded_pair<IS_F16>(S[i * 4], S[i * 4 + 1]);
-                weights[i * 2 + 1] = rounded_pair<IS_F16>(S[i * 4 + 2], S[i * 4 + 3]);
-            }
+            weigh_keys<IS_F16>(S, weights, s.L[at.at], c, j == first + w, warp, lane);
             products_begin();
             LS_UNROLL for (int i = 0; i < 4; i++)
                 product<IS_F16, 1>(dv, &weights[i * 4], across<64>(s.g[at.at], i), 1);
             products_commit();
             products_wait<1>();
-            LS_UNROLL for (int i = 0; i < 8; i++) {
-                const float2 dot = *(const float2 *)&s.dots[at.at][i * 8 + lane % 4 * 2];
-                ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - dot.x), S[i * 4 + 1] * (dp[i * 4 + 1] - dot.y));
-                ds[i * 2 + 1] =
-                    rounded_pair<IS_F16>(S[i * 4 + 2] * (dp[i * 4 + 2] - dot.x), S[i * 4 + 3] * (dp[i * 4 + 3] - dot.y));
-            }
+            slope_of_keys<IS_F16>(ds, S, dp, s.dots[at.at], lane);
             products_begin();
             LS_UNROLL for (int i = 0; i < 4; i++)
                 product<IS_F16, 1>(dk, &ds[i * 4], across<64>(s.q[at.at], i), 1);

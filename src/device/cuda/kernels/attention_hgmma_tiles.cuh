@@ -94,3 +94,36 @@ template <class T> LS_DEVICE T &shared_at_1024() {
 template <bool IS_F16, int D> LS_DEVICE void dots_of(float (&s)[32], const uint16_t *a, int row, const uint16_t *b) {
     LS_UNROLL for (int k = 0; k < D / 16; k++) product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
 }
+
+/* The weights of 64 keys, rows, with 64 queries from their scores: those in fp32 take the scores' place. L: the queries'.
+ * On the diagonal queries before a key do not see it. */
+template <bool IS_F16>
+LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const float *L, float c, bool diagonal, int warp, int lane) {
+    const int key = warp * 16 + lane / 4 - lane % 4 * 2;
+    LS_UNROLL for (int i = 0; i < 8; i++) {
+        const float2 l = *(const float2 *)&L[i * 8 + lane % 4 * 2];
+        s[i * 4] = exp2_of(__fmaf_rn(s[i * 4], c, -l.x));
+        s[i * 4 + 1] = exp2_of(__fmaf_rn(s[i * 4 + 1], c, -l.y));
+        s[i * 4 + 2] = exp2_of(__fmaf_rn(s[i * 4 + 2], c, -l.x));
+        s[i * 4 + 3] = exp2_of(__fmaf_rn(s[i * 4 + 3], c, -l.y));
+        if (diagonal) {
+            if (i * 8 < key) s[i * 4] = 0.0f;
+            if (i * 8 + 1 < key) s[i * 4 + 1] = 0.0f;
+            if (i * 8 < key + 8) s[i * 4 + 2] = 0.0f;
+            if (i * 8 + 1 < key + 8) s[i * 4 + 3] = 0.0f;
+        }
+        weights[i * 2] = rounded_pair<IS_F16>(s[i * 4], s[i * 4 + 1]);
+        weights[i * 2 + 1] = rounded_pair<IS_F16>(s[i * 4 + 2], s[i * 4 + 3]);
+    }
+}
+
+/* The gradient of their scores, from that of the weights, dp, and the queries' D. */
+template <bool IS_F16>
+LS_DEVICE void slope_of_keys(uint32_t (&ds)[16], const float (&weights)[32], const float (&dp)[32], const float *dots, int lane) {
+    LS_UNROLL for (int i = 0; i < 8; i++) {
+        const float2 dot = *(const float2 *)&dots[i * 8 + lane % 4 * 2];
+        ds[i * 2] = rounded_pair<IS_F16>(weights[i * 4] * (dp[i * 4] - dot.x), weights[i * 4 + 1] * (dp[i * 4 + 1] - dot.y));
+        ds[i * 2 + 1] =
+            rounded_pair<IS_F16>(weights[i * 4 + 2] * (dp[i * 4 + 2] - dot.x), weights[i * 4 + 3] * (dp[i * 4 + 3] - dot.y));
+    }
+}

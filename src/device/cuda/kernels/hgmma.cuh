@@ -15,19 +15,20 @@ enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2
 
 #ifdef LS_HAS_WGMMA
 
-template <int BN> struct hgmma_shared {
-    enum { STAGES = LS_CUDA_HGMMA_STAGES(BN), STAGED = LS_CUDA_HGMMA_STAGED(BN) };
-    uint16_t a[STAGES][BM * BK], b[STAGES][BN * BK];
+template <int BN, int ROWS = BM> struct hgmma_shared {
+    enum { STAGES = ROWS == BM ? LS_CUDA_HGMMA_STAGES(BN) : LS_CUDA_HGMMA_TALL_STAGES, STAGED = LS_CUDA_HGMMA_STAGED(BN) };
+    uint16_t a[STAGES][ROWS * BK], b[STAGES][BN * BK];
     uint8_t staged[CONSUMERS * 4][STAGED][LS_CUDA_HGMMA_STAGED_BYTES];
     uint64_t full[STAGES], empty[STAGES];
 };
 
 /* Where it lies in a block's memory, with its barriers. */
-template <int BN> LS_DEVICE hgmma_shared<BN> &hgmma_open(uint8_t *memory) {
-    static_assert(sizeof(hgmma_shared<BN>) + 1024 <= LS_CUDA_HGMMA_SHARED(BN), "what the host asks for");
-    hgmma_shared<BN> &s = *(hgmma_shared<BN> *)(memory + (1024 - shared_at(memory) % 1024) % 1024);
+template <int BN, int ROWS = BM> LS_DEVICE hgmma_shared<BN, ROWS> &hgmma_open(uint8_t *memory) {
+    typedef hgmma_shared<BN, ROWS> shared;
+    static_assert(sizeof(shared) + 1024 <= (ROWS == BM ? LS_CUDA_HGMMA_SHARED(BN) : LS_CUDA_HGMMA_TALL_SHARED), "what the host asks for");
+    shared &s = *(shared *)(memory + (1024 - shared_at(memory) % 1024) % 1024);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < hgmma_shared<BN>::STAGES; i++) {
+        for (int i = 0; i < shared::STAGES; i++) {
             barrier_open(&s.full[i], 1);
             barrier_open(&s.empty[i], CONSUMERS);
         }
@@ -77,7 +78,7 @@ LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p)
 struct hgmma_unit {
     uint32_t m0, n0;
     int first, last, part;
-    LS_DEVICE hgmma_unit(const ls_cuda_hgmma &a, uint32_t unit, int bn) {
+    LS_DEVICE hgmma_unit(const ls_cuda_hgmma &a, uint32_t unit, int bn, int bm = BM) {
         part = (int)divide(unit, a.tiles); /* 0 where slices are not apart */
         const uint32_t tile = unit - part * a.tiles.divisor, band = divide(tile, a.band);
         const uint32_t at = tile - band * a.band.divisor, top = band * LS_CUDA_HGMMA_BAND;
@@ -86,10 +87,10 @@ struct hgmma_unit {
             const uint32_t rows = a.g.tiles_m - top;
             row = at % rows, column = at / rows;
         }
-        m0 = (top + row) * BM;
+        m0 = (top + row) * bm;
         n0 = column * bn;
-        first = part;
-        last = a.g.parts ? part + 1 : a.g.slices;
+        first = part * a.each;
+        last = first + a.each;
     }
 };
 
@@ -148,21 +149,21 @@ struct hgmma_walk {
 
 /* ---- who brings ---------------------------------------------------------------------------------------------------- */
 
-template <int BN, int TA, int TB, class S> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
+template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
     enum { STAGES = S::STAGES };
     int stage = 0;
     uint32_t phase = 0;
     hgmma_piece p;
     for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
-        const hgmma_unit u(a, p.unit, BN);
+        const hgmma_unit u(a, p.unit, BN, ROWS);
         hgmma_walk walk(a, u.first, p.begin);
         const uint32_t end = min(p.end, walk.total(u.first, u.last));
         for (uint32_t i = p.begin; i < end; i++) {
             barrier_wait(&s.empty[stage], phase ^ 1);
-            barrier_expect(&s.full[stage], (BM + BN) * BK * 2);
+            barrier_expect(&s.full[stage], (ROWS + BN) * BK * 2);
             const int k = (int)walk.k, sequence = (int)walk.sequence;
             if (TA)
-                for (int c = 0; c < BM / 64; c++)
+                for (int c = 0; c < ROWS / 64; c++)
                     tile_load(s.a[stage] + c * 64 * BK, a.a, &s.full[stage], (int)u.m0 + c * 64, k, sequence);
             else
                 tile_load(s.a[stage], a.a, &s.full[stage], k, (int)u.m0, sequence);
@@ -285,11 +286,6 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                 if (count > 1) y = left[1] + y;
             });
     }
-    LS_DEVICE float2 bias_at(int quad) const {
-        const uint32_t c = column + 8 * quad;
-        if (((uintptr_t)a.g.bias & 7) == 0 && c + 1 < a.g.n) return *(const float2 *)(a.g.bias + c);
-        return make_float2(c < a.g.n ? a.g.bias[c] : 0, c + 1 < a.g.n ? a.g.bias[c + 1] : 0);
-    }
     LS_DEVICE void add_bias(sums &d) const {
         LS_UNROLL for (int j = 0; j < QUADS; j++) {
             const uint32_t c = column + 8 * j;
@@ -341,44 +337,63 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
         store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) { write_16<TO_F16>(d + q * 32, to); });
     }
-    /* Quads of a piece, with their bias; the sums stay as they are, since the compiler lets nobody touch them while others are
-     * multiplied. */
-    template <int N> LS_DEVICE void take_quads(const sums &d, int first, float (&x)[N]) const {
-        const bool has_bias = !a.g.parts && a.g.bias;
-        LS_UNROLL for (int j = 0; j < N / 4; j++) {
-            const float2 v = has_bias ? bias_at(first + j) : make_float2(-0.0f, -0.0f); /* adding −0 changes nothing */
-            x[4 * j] = d[4 * (first + j)] + v.x, x[4 * j + 1] = d[4 * (first + j) + 1] + v.y;
-            x[4 * j + 2] = d[4 * (first + j) + 2] + v.x, x[4 * j + 3] = d[4 * (first + j) + 3] + v.y;
-        }
-    }
     /* Piece q alone, while something else is multiplied: 32 columns, or 64 of 16-bit numbers, of which there are half as many
      * pieces. */
     enum { PIECES = BN / 32 };
-    LS_DEVICE void finish_piece(const sums &d, int q, hgmma_shared<BN> &s, const hgmma_unit &u) {
-        enum { STAGED = hgmma_shared<BN>::STAGED };
-        const bool is_f32 = a.g.parts || a.g.c_dtype == LS_CUDA_F32;
-        if (!is_f32 && q >= PIECES / 2) return;
-        uint8_t *to = s.staged[warpgroup * 4 + thread / 32][q % STAGED];
-        place(u);
-        if (thread % 32 == 0) stores_read<STAGED - 1>();
-        __syncwarp();
-        if (is_f32) {
+    LS_DEVICE bool is_f32() const { return a.g.parts || a.g.c_dtype == LS_CUDA_F32; }
+    /* Its bias, two columns a lane: read long before it is needed, and by each warp once. */
+    LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
+        float2 x = make_float2(0, 0);
+        if (a.g.parts || !a.g.bias) return x;
+        const uint32_t c = u.n0 + q * (is_f32() ? 32 : 64) + thread % 32 * 2;
+        if (c < a.g.n) x.x = a.g.bias[c];
+        if (c + 1 < a.g.n) x.y = a.g.bias[c + 1];
+        return x;
+    }
+    /* Its quads, with their bias; the sums stay as they are, since the compiler lets nobody touch them while others are
+     * multiplied. */
+    template <bool HAS_BIAS, int N> LS_DEVICE void take_quads(const sums &d, int first, float2 bias, float (&x)[N]) const {
+        LS_UNROLL for (int j = 0; j < N / 4; j++) {
+            const float *from = d + 4 * (first + j);
+            LS_UNROLL for (int i = 0; i < 4; i++) x[4 * j + i] = from[i];
+            if (!HAS_BIAS) continue;
+            const float low = __shfl_sync(~0u, bias.x, 4 * j + thread % 4), high = __shfl_sync(~0u, bias.y, 4 * j + thread % 4);
+            x[4 * j] = x[4 * j] + low, x[4 * j + 1] = x[4 * j + 1] + high;
+            x[4 * j + 2] = x[4 * j + 2] + low, x[4 * j + 3] = x[4 * j + 3] + high;
+        }
+    }
+    template <bool HAS_BIAS> LS_DEVICE void write_piece(const sums &d, int q, float2 bias, uint8_t *to) const {
+        if (is_f32()) {
             float x[16];
-            take_quads(d, 4 * q, x);
+            take_quads<HAS_BIAS>(d, 4 * q, bias, x);
             write_f32(x, to);
         } else if (q < PIECES / 2) {
             float x[32];
-            take_quads(d, 8 * q, x);
+            take_quads<HAS_BIAS>(d, 8 * q, bias, x);
             if (a.g.c_dtype == LS_CUDA_BF16)
                 write_16<false>(x, to);
             else
                 write_16<true>(x, to);
         }
+    }
+    template <class S> LS_DEVICE void finish_piece(const sums &d, int q, float2 bias, S &s, const hgmma_unit &u) const {
+        if (!is_f32() && q >= PIECES / 2) return;
+        uint8_t *to = s.staged[warpgroup * 4 + thread / 32][q % S::STAGED];
+        if (thread % 32 == 0) stores_read<S::STAGED - 1>();
+        __syncwarp();
+        if (!a.g.parts && a.g.bias)
+            write_piece<true>(d, q, bias, to);
+        else
+            write_piece<false>(d, q, bias, to);
         shared_is_written();
         __syncwarp();
         if (thread % 32 == 0)
-            tile_store(a.c, to, (int)u.n0 + q * (is_f32 ? 32 : 64), (int)u.m0 + warpgroup * 64 + thread / 32 * 16,
+            tile_store(a.c, to, (int)u.n0 + q * (is_f32() ? 32 : 64), (int)u.m0 + warpgroup * 64 + thread / 32 * 16,
                        a.g.parts ? u.part : 0);
+    }
+    /* All of them. */
+    template <class S> LS_DEVICE void finish_pieces(const sums &d, S &s, const hgmma_unit &u) const {
+        LS_UNROLL for (int q = 0; q < PIECES; q++) finish_piece(d, q, piece_bias(q, u), s, u);
     }
     LS_DEVICE void finish(sums &d, hgmma_shared<BN> &s, const hgmma_unit &u, uint32_t) {
         place(u);
@@ -480,13 +495,14 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     /* `count` steps in d, while `before` goes out; `follows`: a step of its own is still under way. The last is then. */
     template <bool FOLLOWS> LS_DEVICE void run(sums &d, uint32_t count, const sums &before, const hgmma_unit &out) {
         LS_UNROLL for (int q = 0; q < PART::PIECES; q++) {
+            const float2 bias = part.piece_bias(q, out);
             steps.step(d, q != 0);
             if (FOLLOWS || q) {
                 wgmma_wait<1>();
                 steps.release();
             }
             steps.advance();
-            part.finish_piece(before, q, s, out);
+            part.finish_piece(before, q, bias, s, out);
         }
         for (uint32_t i = PART::PIECES; i < count; i++) {
             steps.step(d, 1);
@@ -494,9 +510,6 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
             steps.release();
             steps.advance();
         }
-    }
-    LS_DEVICE void finish(const sums &d, const hgmma_unit &out) {
-        LS_UNROLL for (int q = 0; q < PART::PIECES; q++) part.finish_piece(d, q, s, out);
     }
     LS_DEVICE hgmma_unit unit_of(uint32_t turn) const {
         hgmma_piece p;
@@ -514,7 +527,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
         const hgmma_unit out = unit_of(turn - 1);
         if (!has(turn)) {
             steps.end();
-            finish(before, out);
+            part.finish_pieces(before, s, out);
             return false;
         }
         run<true>(d, count_of(unit_of(turn).first), before, out);
@@ -536,7 +549,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     LS_DEVICE bool two(sums &d, sums &before, uint32_t turn) {
         const hgmma_unit out = unit_of(turn - 1);
         if (!has(turn)) {
-            finish(before, out);
+            part.finish_pieces(before, s, out);
             return false;
         }
         run<false>(d, count_of(0), before, out);

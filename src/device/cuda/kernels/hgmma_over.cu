@@ -1,8 +1,11 @@
-/* hgmma_over.cu: the products of hgmma.cu whose tiles are whole and of one slice, or of two, in tiles of 128 × 192: a tile goes
- * out while the next is multiplied, which pays where chains are short. */
+/* hgmma_over.cu: products of hgmma.cu whose tiles are whole, with 192 sums in each thread's registers:
+ *
+ * - two tiles of 128 × 192, of one slice each, or of two: a tile goes out while the next is multiplied, which pays where chains
+ *   are short;
+ * - a tile of 256 × 192 of one slice, for which the second cache has to bring a quarter less: it pays where chains are long. */
 #include "device/cuda/kernels/hgmma.cuh"
 
-enum { OVER_N = 192 };
+enum { OVER_N = LS_CUDA_HGMMA_OVER_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
 
 #ifdef LS_HAS_WGMMA
 
@@ -32,9 +35,81 @@ template <int TA, int TB, int SLICES> LS_DEVICE void hgmma_over(const ls_cuda_hg
         multiply_turns<TA, TB, SLICES, false>(a, s);
 }
 
+/* ---- 256 × 192 ------------------------------------------------------------------------------------------------------- */
+
+/* A warpgroup has 64 rows of the upper half and 64 of the lower. */
+template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
+    typedef hgmma_part<OVER_N, false> part_type;
+    const ls_cuda_hgmma &a;
+    S &s;
+    part_type part;
+    typename part_type::sums upper, lower;
+    int stage = 0;
+    uint32_t phase = 0;
+    LS_DEVICE tall_tiles(const ls_cuda_hgmma &args, S &shared) : a(args), s(shared), part(args) {}
+
+    LS_DEVICE void step(int keep) {
+        const uint32_t at = shared_at(s.a[stage]) + part.warpgroup * CHUNK_BYTES, b = shared_at(s.b[stage]);
+        barrier_wait(&s.full[stage], phase);
+        wgmma_begin();
+        LS_UNROLL for (int g = 0; g < BK / GRANULE_K; g++) {
+            const uint64_t with = wgmma_tile(b + g * (TB ? 2048 : 32), CHUNK_BYTES);
+            const uint32_t first = at + g * (TA ? 2048 : 32);
+            wgmma_granule<IS_F16, TA, TB>(upper, wgmma_tile(first, CHUNK_BYTES), with, keep | g);
+            wgmma_granule<IS_F16, TA, TB>(lower, wgmma_tile(first + BM / 64 * CHUNK_BYTES, CHUNK_BYTES), with, keep | g);
+        }
+        wgmma_commit();
+    }
+    LS_DEVICE void release() {
+        const int before = (stage ? stage : S::STAGES) - 1;
+        if (part.thread == 0) barrier_arrive(&s.empty[before]);
+    }
+    LS_DEVICE void advance() {
+        if (++stage == S::STAGES) stage = 0, phase ^= 1;
+    }
+    LS_DEVICE void run() {
+        hgmma_piece p;
+        for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
+            const uint32_t count = uniform(hgmma_walk(a, hgmma_unit(a, p.unit, OVER_N, TALL_M).first, 0).left);
+            step(0);
+            advance();
+            for (uint32_t i = 1; i < count; i++) {
+                step(1);
+                wgmma_wait<1>();
+                release();
+                advance();
+            }
+            wgmma_wait<0>();
+            release();
+            hgmma_unit out(a, found_again(p.unit), OVER_N, TALL_M);
+            part.finish_pieces(upper, s, out);
+            out.m0 += BM;
+            part.finish_pieces(lower, s, out);
+        }
+        if (part.thread % 32 == 0) stores_done();
+    }
+};
+
+template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &a) {
+    typedef hgmma_shared<OVER_N, TALL_M> shared;
+    LS_SHARED(uint8_t, memory);
+    shared &s = hgmma_open<OVER_N, TALL_M>(memory);
+    if (threadIdx.x < 128) {
+        give_registers<40>();
+        if (threadIdx.x == 0) bring<OVER_N, TA, TB, shared, TALL_M>(a, s);
+        return;
+    }
+    take_registers<232>();
+    if (a.g.dtype == LS_CUDA_F16)
+        tall_tiles<TA, TB, true, shared>(a, s).run();
+    else
+        tall_tiles<TA, TB, false, shared>(a, s).run();
+}
+
 #else
 
 template <int TA, int TB, int SLICES> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &) {} /* never started on other GPUs */
+template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &) {}
 
 #endif
 
@@ -44,3 +119,6 @@ LS_KERNEL_ALONE(hgmma_over_tn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_ove
 LS_KERNEL_ALONE(hgmma_over_nn_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 2>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 2>(a); }
 LS_KERNEL_ALONE(hgmma_over_tn_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<1, 1, 2>(a); }
+LS_KERNEL_ALONE(hgmma_tall_nn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_tall<0, 1>(a); }
+LS_KERNEL_ALONE(hgmma_tall_nt, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_tall<0, 0>(a); }
+LS_KERNEL_ALONE(hgmma_tall_tn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_tall<1, 1>(a); }

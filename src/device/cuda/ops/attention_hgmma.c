@@ -46,10 +46,8 @@ static const pass any_keys[SIZES] = {ANY_BACKWARD(keys, 64), ANY_BACKWARD(keys, 
     }
 static const pass tile_forward[TILE_SIZES][2] = {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64),
                                                  TILES(forward_128, LS_CUDA_HGMMA_FORWARD_GROUPS_128)};
-static const pass tile_queries[TILE_SIZES][2] = {TILES(queries_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
-                                                 TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
-static const pass tile_keys[TILE_SIZES][2] = {TILES(keys_64, LS_CUDA_HGMMA_BACKWARD_GROUPS),
-                                              TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
+static const pass tile_queries[2] = TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS);
+static const pass tile_keys[2] = TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS);
 
 /* Both, for heads of up to 64: rows are keys. */
 static const pass tile_once[2] = {
@@ -162,10 +160,10 @@ static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles 
 }
 
 static ls_status backward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
-    int size = size_index((size_t)tiles->h.a.head_size), type = tiles->h.a.act == LS_CUDA_F16;
+    int type = tiles->h.a.act == LS_CUDA_F16;
     if (tiles->h.turns) return run_tiles(device, tiles, &tile_once[type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
-    LS_TRY(run_tiles(device, tiles, &tile_queries[size][type], (size_t)tiles->h.a.T, tiles->h.heads));
-    return run_tiles(device, tiles, &tile_keys[size][type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
+    LS_TRY(run_tiles(device, tiles, &tile_queries[type], (size_t)tiles->h.a.T, tiles->h.heads));
+    return run_tiles(device, tiles, &tile_keys[type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
 }
 
 ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_call *call,

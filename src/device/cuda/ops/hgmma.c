@@ -1,14 +1,16 @@
-/* hgmma.c: products of the unit hgmma by the kernels of hgmma.cu and hgmma_act.cu: which tile, whether slices are made
- * apart, and whether the last tiles are cut, by an estimate of what ends first. */
+/* hgmma.c: products of the unit hgmma by the kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu: which tile, whether
+ * slices are made apart, and whether the last tiles are cut, by an estimate of what ends first; and the other ways that
+ * a trial may choose (library.c). */
 #include "device/cuda/ops/hgmma.h"
 
 enum {
-    BM = LS_CUDA_HGMMA_M,
     BK = LS_CUDA_HGMMA_K,
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
-    TILES = 4,
+    TILES = 5,
     END_TILE = 1,          /* of hgmma_act.cu */
+    OVER_TILE = 3,         /* of hgmma_over.cu, */
+    TALL_TILE = 4,         /* and with 256 rows */
     END_GELU_K_MIN = 1024, /* with shorter chains a product and GELU apart are as fast (measured) */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
@@ -29,14 +31,19 @@ enum {
     1.04 /* blocks whose tiles are cut are at other k at a time, and the second cache holds less for all */
 
 typedef struct tile_kind {
-    size_t n;
+    size_t m, n;
     double step_cycles;
     bool has_second; /* registers for the sums of a first slice; then there are two at most */
-    bool is_over;    /* hgmma_over.cu */
+    size_t shared;
 } tile_kind;
 
 static const tile_kind tiles[TILES] = {
-    {256, 1080, false, false}, {192, 850, true, false}, {128, 640, true, false}, {192, 850, false, true}};
+    {LS_CUDA_HGMMA_M, 256, 1080, false, LS_CUDA_HGMMA_SHARED(256)},
+    {LS_CUDA_HGMMA_M, 192, 850, true, LS_CUDA_HGMMA_SHARED(192)},
+    {LS_CUDA_HGMMA_M, 128, 640, true, LS_CUDA_HGMMA_SHARED(128)},
+    [OVER_TILE] = {LS_CUDA_HGMMA_M, LS_CUDA_HGMMA_OVER_N, 850, true, LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_OVER_N)},
+    [TALL_TILE] = {LS_CUDA_HGMMA_TALL_M, LS_CUDA_HGMMA_OVER_N, 1600, false, LS_CUDA_HGMMA_TALL_SHARED},
+};
 
 _Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
 _Static_assert((int)LS_GEMM_GELU == LS_CUDA_HGMMA_GELU && (int)LS_GEMM_GELU_GRAD == LS_CUDA_HGMMA_GELU_GRAD &&
@@ -47,9 +54,12 @@ static const ls_cuda_kernel kernels_of_two[] = {[LS_GEMM_NN] = LS_CUDA_hgmma_ove
                                                 [LS_GEMM_NT] = LS_CUDA_hgmma_over_nt_2,
                                                 [LS_GEMM_TN] = LS_CUDA_hgmma_over_tn_2};
 static const ls_cuda_kernel kernels[3][TILES] = {
-    [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128, LS_CUDA_hgmma_over_nn},
-    [LS_GEMM_NT] = {LS_CUDA_hgmma_nt_256, LS_CUDA_hgmma_nt_192, LS_CUDA_hgmma_nt_128, LS_CUDA_hgmma_over_nt},
-    [LS_GEMM_TN] = {LS_CUDA_hgmma_tn_256, LS_CUDA_hgmma_tn_192, LS_CUDA_hgmma_tn_128, LS_CUDA_hgmma_over_tn},
+    [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128, LS_CUDA_hgmma_over_nn,
+                    LS_CUDA_hgmma_tall_nn},
+    [LS_GEMM_NT] = {LS_CUDA_hgmma_nt_256, LS_CUDA_hgmma_nt_192, LS_CUDA_hgmma_nt_128, LS_CUDA_hgmma_over_nt,
+                    LS_CUDA_hgmma_tall_nt},
+    [LS_GEMM_TN] = {LS_CUDA_hgmma_tn_256, LS_CUDA_hgmma_tn_192, LS_CUDA_hgmma_tn_128, LS_CUDA_hgmma_over_tn,
+                    LS_CUDA_hgmma_tall_tn},
 };
 
 /* ---- what the copy engine reads ---------------------------------------------------------------------------------- */
@@ -85,10 +95,10 @@ bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g) {
 
 /* A way to make a product. */
 typedef struct hgmma_plan {
-    int tile;
-    bool are_apart, is_cut;
-    size_t tiles_m, tiles_n, units, blocks, whole;
-    size_t steps; /* of a unit; of the longest slice where they are apart */
+    int tile, each; /* each: slices of a unit that are apart from the others; 0: all together */
+    bool is_cut;
+    size_t tiles_m, tiles_n, parts, units, blocks, whole;
+    size_t steps; /* of a unit; of the longest where they are apart */
     int far_levels;
     size_t scratch;
 } hgmma_plan;
@@ -106,49 +116,55 @@ static bool is_staged(const ls_gemm *g, bool are_apart) {
     return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
 }
 
-/* Whether a tile can go out while the next is multiplied. */
-static bool goes_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
-    if (p->is_cut || !is_staged(g, p->are_apart)) return false;
-    if (!p->are_apart && (slices_of(g) > 2 || g->accumulate || g->siblings)) return false;
+/* Whether the kernels of hgmma_over.cu take it: whole tiles that the copy engine writes, of one slice or two; and
+ * where a tile goes out while the next is multiplied, it has a step for each of its pieces. */
+static bool is_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
+    int each = p->each ? p->each : slices_of(g);
+    if (p->is_cut || !is_staged(g, p->each) || (!p->each && (g->accumulate || g->siblings))) return false;
+    if (p->tile == TALL_TILE) return each == 1;
     for (int s = 0; s < slices_of(g); s++)
         if (steps_of(g, period, length_of(g, s)) < LS_CUDA_HGMMA_OVER_STEPS) return false;
-    return true;
+    return each <= 2;
 }
 
-static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, bool are_apart, bool is_cut,
+static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, int each, bool is_cut,
                     hgmma_plan *out) {
+    const tile_kind *t = &tiles[tile];
     int slices = slices_of(g), levels = 0;
-    size_t set = BM * tiles[tile].n * sizeof(float), processors = ls_cuda_processors(device);
-    hgmma_plan p = {.tile = tile, .are_apart = are_apart, .is_cut = is_cut};
+    size_t set = t->m * t->n * sizeof(float), processors = ls_cuda_processors(device);
+    hgmma_plan p = {.tile = tile, .each = each, .is_cut = is_cut, .parts = 1};
     bool are_alike = true;
     for (int s = 0; s < slices; s++) {
         size_t steps = steps_of(g, period, length_of(g, s));
         are_alike = are_alike && steps == steps_of(g, period, length_of(g, 0));
-        p.steps = are_apart ? (steps > p.steps ? steps : p.steps) : p.steps + steps;
+        p.steps = each == 1 ? (steps > p.steps ? steps : p.steps) : p.steps + steps;
     }
-    p.tiles_m = ls_cuda_divide_up(g->m, BM);
-    p.tiles_n = ls_cuda_divide_up(g->n, tiles[tile].n);
-    p.units = p.tiles_m * p.tiles_n * (are_apart ? (size_t)slices : 1);
+    if (each) p.parts = (size_t)(slices / each);
+    if (each > 1) p.steps /= p.parts; /* which are alike */
+    p.tiles_m = ls_cuda_divide_up(g->m, t->m);
+    p.tiles_n = ls_cuda_divide_up(g->n, t->n);
+    p.units = p.tiles_m * p.tiles_n * p.parts;
     p.blocks = p.units < processors ? p.units : processors;
     p.whole = p.units;
     if (p.units > INT32_MAX || p.tiles_n > INT32_MAX / LS_CUDA_HGMMA_BAND || p.steps > UINT32_MAX) return false;
-    if (tiles[tile].is_over && (!goes_over(g, period, &p) || (are_apart && !are_alike))) return false;
-    while (!are_apart && (1 << levels) < slices) levels++;
-    if (tiles[tile].has_second && levels > 1) return false;
-    p.far_levels = tiles[tile].has_second || tiles[tile].is_over ? 0 : levels;
+    if (tile >= OVER_TILE && (!is_over(g, period, &p) || (each && !are_alike))) return false;
+    if (each > 1 && (!t->has_second || !are_alike || slices % each)) return false;
+    while (!each && (1 << levels) < slices) levels++;
+    if (t->has_second && levels > 1) return false;
+    p.far_levels = t->has_second ? 0 : levels;
     if (is_cut) {
         /* One wave less than there are is made of whole tiles, the rest is cut. */
-        if (p.units <= processors || p.units % processors == 0 || p.far_levels || (are_apart && !are_alike) ||
+        if (p.units <= processors || p.units % processors == 0 || p.far_levels || (each && !are_alike) ||
             !ls_cuda_flags(device) || processors > BLOCKS_MAX)
             return false;
         p.whole = (p.units / processors - 1) * processors;
         if ((p.units - p.whole) * p.steps > UINT32_MAX) return false;
         p.scratch = 2 * p.blocks * set;
     }
-    if (are_apart) {
+    if (each) {
         size_t bytes;
         if (__builtin_mul_overflow(g->m, g->n, &bytes) ||
-            __builtin_mul_overflow(bytes, (size_t)slices * sizeof(float), &bytes))
+            __builtin_mul_overflow(bytes, p.parts * sizeof(float), &bytes))
             return false;
         p.scratch += bytes;
     }
@@ -160,40 +176,52 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
 static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) {
     const tile_kind *t = &tiles[p->tile];
     int slices = slices_of(g);
-    double elems = (double)(BM * t->n), set = elems * sizeof(float), all = (double)g->m * (double)g->n;
-    double c_bytes = p->are_apart ? set : elems * (double)ls_dtype_bytes(g->c_dtype);
+    bool are_apart = p->each != 0, goes_over = p->tile == OVER_TILE;
+    double elems = (double)(t->m * t->n), set = elems * sizeof(float), all = (double)g->m * (double)g->n;
+    double c_bytes = are_apart ? set : elems * (double)ls_dtype_bytes(g->c_dtype);
     double edge = EDGE_CYCLES + c_bytes * EDGE_PER_BYTE;
-    double over = OVER_CYCLES + (!p->are_apart && slices > 1 ? SUM_CYCLES : 0);
-    double unit = (double)p->steps * t->step_cycles + (t->is_over ? over : edge);
-    if (!p->are_apart && g->accumulate) unit += set * SET_PER_BYTE;
-    if (!p->are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
+    double over = OVER_CYCLES + ((p->each ? p->each : slices) > 1 ? SUM_CYCLES : 0);
+    double unit = (double)p->steps * t->step_cycles + (goes_over ? over : edge);
+    if (!are_apart && g->accumulate) unit += set * SET_PER_BYTE;
+    if (!are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
     if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(slices - 1);
     double cost =
         p->is_cut ? ((double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES) * CUT_FACTOR
                   : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
-    if (t->is_over) cost += edge; /* of the last */
-    if (p->are_apart)
-        cost += LAUNCH_CYCLES + all * sizeof(float) * (2 * slices + 1 + g->siblings) * MEMORY_PER_BYTE /
+    if (goes_over) cost += edge; /* of the last */
+    if (are_apart)
+        cost += LAUNCH_CYCLES + all * sizeof(float) * (2 * (double)p->parts + 1 + g->siblings) * MEMORY_PER_BYTE /
                                     (double)ls_cuda_processors(device);
     return cost;
 }
 
-/* The way that ends first, without the tile `but`; with tiles that go out over the next ones, or without. False: there
- * is none. */
-static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, int but, bool over, hgmma_plan *best) {
+/* Whether a plan with this tile and so many slices apart is one of this way. */
+static bool is_of_way(ls_cuda_way way, int tile, int each) {
+    if (way == LS_CUDA_PAIRS) return tile != TALL_TILE && each == 2;
+    if (each == 2) return false;
+    return way == LS_CUDA_OVER ? tile == OVER_TILE : way == LS_CUDA_TALL ? tile == TALL_TILE : tile < OVER_TILE;
+}
+
+/* The plan of a way that ends first, without the tile `but`. False: there is none. */
+static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int but, ls_cuda_way way, hgmma_plan *best) {
     double least = -1;
-    for (int way = 0; way < 4 * TILES; way++) {
-        int tile = way / 4;
-        bool are_apart = way / 2 % 2, is_cut = way % 2;
+    for (int i = 0; i < 6 * TILES; i++) {
+        int tile = i / 6, each = i / 2 % 3;
+        bool is_cut = i % 2;
         hgmma_plan plan;
-        if (tile == but || tiles[tile].is_over != over || (are_apart && slices_of(g) == 1)) continue;
-        if (!plan_of(device, g, period, tile, are_apart, is_cut, &plan)) continue;
+        if (tile == but || !is_of_way(way, tile, each) || (each && slices_of(g) <= each)) continue;
+        if (!plan_of(device, g, period, tile, each, is_cut, &plan)) continue;
         double cost = cost_of(device, g, &plan);
         if (least >= 0 && cost >= least) continue;
         least = cost;
         *best = plan;
     }
     return least >= 0;
+}
+
+static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, ls_cuda_way way, hgmma_plan *best) {
+    return choose_but(device, g, period, -1, way, best) &&
+           (way != LS_CUDA_OWN_SECOND || choose_but(device, g, period, best->tile, way, best));
 }
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
@@ -222,7 +250,7 @@ static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args)
     args->c_is_staged = 1;
     tiled.sizes[0] = g->n;
     tiled.sizes[1] = g->m;
-    tiled.sizes[2] = are_apart ? (size_t)args->g.slices : 1;
+    tiled.sizes[2] = are_apart ? (size_t)(args->g.slices / args->each) : 1;
     tiled.strides[0] = ld;
     tiled.strides[1] = are_apart ? g->m * g->n : ld;
     tiled.box[0] = ROW_BYTES / (uint32_t)ls_dtype_bytes(tiled.dtype);
@@ -235,6 +263,7 @@ static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
                          const hgmma_plan *plan, ls_cuda_hgmma *out) {
     const tile_kind *t = &tiles[plan->tile];
     ls_cuda_hgmma args = {.g = *call, .units = (uint32_t)plan->units, .whole = (uint32_t)plan->whole};
+    args.each = plan->each ? plan->each : slices_of(g);
     args.is_periodic = period < g->k;
     args.g.period = period;
     args.g.tiles_m = (uint32_t)plan->tiles_m;
@@ -255,45 +284,53 @@ static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
         args.line_rest = (uint32_t)(line % plan->blocks);
         args.begun = (float *)(void *)scratch;
         args.is_begun = ls_cuda_flags(device);
-        scratch += 2 * plan->blocks * BM * t->n * sizeof(float);
+        scratch += 2 * plan->blocks * t->m * t->n * sizeof(float);
     }
-    if (plan->are_apart) args.g.parts = (float *)(void *)scratch;
+    if (plan->each) args.g.parts = (float *)(void *)scratch;
     if (plan->far_levels) args.g.far = (float *)(void *)scratch;
-    LS_TRY(map_operand(device, g, period, g->a, g->lda, g->form != LS_GEMM_TN, g->m, BM, &args.a));
+    LS_TRY(map_operand(device, g, period, g->a, g->lda, g->form != LS_GEMM_TN, g->m, t->m, &args.a));
     LS_TRY(map_operand(device, g, period, g->b, g->ldb, g->form == LS_GEMM_NT, g->n, t->n, &args.b));
     *out = args;
     return LS_OK;
 }
 
-bool ls_cuda_hgmma_goes_over(ls_device *device, const ls_gemm *g) {
+bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way) {
     hgmma_plan plan;
-    return ls_cuda_hgmma_takes(device, g) && choose_plan(device, g, period_of(g), -1, true, &plan);
+    return ls_cuda_hgmma_takes(device, g) && choose_plan(device, g, period_of(g), way, &plan);
 }
 
-ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, bool over, bool *is_done) {
+/* A sum of pairs is a tree over as many parts. */
+static ls_status join_parts(ls_device *device, const ls_cuda_hgmma *args) {
+    ls_cuda_gemm parts = args->g;
+    parts.slices /= args->each;
+    return ls_cuda_gemm_join_parts(device, &parts);
+}
+
+ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, ls_cuda_way way,
+                            bool *is_done) {
     size_t period = period_of(g);
     hgmma_plan plan = {0};
     *is_done = false;
-    if (!choose_plan(device, g, period, -1, over, &plan)) return LS_OK;
-    if (ls_cuda_computes_otherwise(device) && !choose_plan(device, g, period, -1, true, &plan))
-        (void)choose_plan(device, g, period, plan.tile, false, &plan);
+    if (!choose_plan(device, g, period, way, &plan)) return LS_OK;
+    if (ls_cuda_computes_otherwise(device) && !choose_plan(device, g, period, LS_CUDA_OVER, &plan))
+        (void)choose_plan(device, g, period, LS_CUDA_OWN_SECOND, &plan);
     *is_done = true;
     ls_cuda_hgmma args;
     LS_TRY(args_of(device, g, call, period, &plan, &args));
     LS_TRY(map_c(device, g, &args));
-    bool has_two = tiles[plan.tile].is_over && !plan.are_apart && slices_of(g) == 2;
+    bool has_two = plan.tile == OVER_TILE && args.each == 2;
     ls_cuda_kernel kernel = has_two ? kernels_of_two[g->form] : kernels[g->form][plan.tile];
     LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
-                          LS_CUDA_HGMMA_SHARED(tiles[plan.tile].n), &args));
-    return plan.are_apart ? ls_cuda_gemm_join_parts(device, &args.g) : LS_OK;
+                          tiles[plan.tile].shared, &args));
+    return plan.each ? join_parts(device, &args) : LS_OK;
 }
 
 /* ---- with an end ------------------------------------------------------------------------------------------------- */
 
 static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *best) {
     hgmma_plan cut;
-    if (!plan_of(device, g, g->k, END_TILE, false, false, best)) return false;
-    if (plan_of(device, g, g->k, END_TILE, false, true, &cut) && cost_of(device, g, &cut) < cost_of(device, g, best))
+    if (!plan_of(device, g, g->k, END_TILE, 0, false, best)) return false;
+    if (plan_of(device, g, g->k, END_TILE, 0, true, &cut) && cost_of(device, g, &cut) < cost_of(device, g, best))
         *best = cut;
     return true;
 }
@@ -311,7 +348,8 @@ bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g) {
     hgmma_plan plan;
     return !ls_cuda_computes_otherwise(device) && g->form == LS_GEMM_NT && slices_of(g) == 1 && !g->accumulate &&
            !g->siblings && g->c_dtype == g->dtype && end_pays(g) &&
-           (double)g->m * (double)g->n >= (double)ls_cuda_processors(device) * (double)(BM * tiles[END_TILE].n) &&
+           (double)g->m * (double)g->n >=
+               (double)ls_cuda_processors(device) * (double)(tiles[END_TILE].m * tiles[END_TILE].n) &&
            ls_cuda_hgmma_takes(device, g) && period_of(g) == g->k && choose_end_plan(device, g, &plan);
 }
 

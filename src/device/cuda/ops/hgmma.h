@@ -3,15 +3,17 @@
 #define LS_DEVICE_CUDA_OPS_HGMMA_H
 
 #include "device/cuda/args/hgmma.h"
+#include "device/cuda/choices.h"
 #include "device/cuda/ops/gemm.h"
 
 /* Whether the copy engine reads operands that lie so, and the GPU has one. */
 bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g);
-/* `args` is the call as hgmma_any.cu takes it. *is_done false: there is not enough scratch. `over`: by hgmma_over.cu,
- * which takes it. */
-ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, bool over, bool *is_done);
-/* Whether hgmma_over.cu takes it too: a tile goes out while the next is multiplied. */
-bool ls_cuda_hgmma_goes_over(ls_device *device, const ls_gemm *g);
+/* `args` is the call as hgmma_any.cu takes it; `way` one of those before LS_CUDA_LIBRARY. *is_done false: there is not
+ * enough scratch, or it cannot be made so. */
+ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_way way,
+                            bool *is_done);
+/* Whether it can be made so. */
+bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
 /* The same with an `end`, where it takes that. */
 bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g);

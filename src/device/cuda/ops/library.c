@@ -1,11 +1,11 @@
-/* library.c: products of the unit hgmma by cuBLASLt, or by hgmma_over.cu, where that is faster than the kernels that
- * hgmma.c would choose, and has their bits.
+/* library.c: products of the unit hgmma by cuBLASLt, or by our own kernels in another way than hgmma.c would choose,
+ * where that is faster, and has the same bits.
  *
  * When a large product comes for the second time, all are tried out with made-up numbers in memory that is given back
- * at once: the chosen kernels make C; those of hgmma_over.cu and each algorithm that the library guesses make it too,
- * and are out unless every byte of it is the same; of those left the fastest is taken if it is faster by GAIN. What was
- * found is kept in a file
- * (choices.h). Where there is no room for such a trial, or trials took TRIALS_S, our own kernels it is, for this run.
+ * at once: the chosen kernels make C; the other ways of hgmma.c and each algorithm that the library guesses make it
+ * too, and are out unless every byte of it is the same; of those left the fastest is taken if it is faster by GAIN.
+ * What was found is kept in a file (choices.h). Where there is no room for such a trial, or trials took TRIALS_S, our
+ * own kernels it is, for this run.
  */
 #include "device/cuda/ops/library.h"
 
@@ -312,8 +312,8 @@ static ls_status begin_c(const trial *t, const ls_cuda_product_key *key, size_t 
 }
 
 static ls_status run_once(const trial *t, const contender *x, const ls_gemm *g, const ls_cuda_gemm *args) {
-    return x->way <= LS_CUDA_OVER ? t->own(t->device, g, x->way == LS_CUDA_OVER)
-                                  : run_library(t->device, g, args, x->way, x->product, &x->algorithm);
+    return x->way < LS_CUDA_LIBRARY ? t->own(t->device, g, x->way)
+                                    : run_library(t->device, g, args, x->way, x->product, &x->algorithm);
 }
 
 static ls_status has_our_bytes(const trial *t, const contender *x, const ls_cuda_product_key *key, const ls_gemm *g,
@@ -365,11 +365,12 @@ static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda
                                  ls_lt_product **products, contender *list, int *count) {
     bool is_equal;
     list[(*count)++] = (contender){.way = LS_CUDA_OWN};
-    if (!library->takes_slow && ls_cuda_hgmma_goes_over(t->device, moved)) {
-        contender x = {.way = LS_CUDA_OVER};
+    for (ls_cuda_way way = LS_CUDA_OWN + 1; way < LS_CUDA_LIBRARY && !library->takes_slow; way++) {
+        contender x = {.way = way};
+        if (!ls_cuda_hgmma_has_way(t->device, moved, way)) continue;
         LS_TRY(has_our_bytes(t, &x, key, moved, args, &is_equal));
         if (is_equal) list[(*count)++] = x;
-        if (!is_equal) ls_log_warn("hgmma_over.cu has other bits than hgmma.cu: it is not used");
+        if (!is_equal) ls_log_warn("way %d to make a product has other bits than our first: it is not used", (int)way);
     }
     if (!library->lt) return LS_OK;
     for (ls_cuda_way way = LS_CUDA_LIBRARY; way < LS_CUDA_WAYS; way++) {
@@ -392,25 +393,30 @@ static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda
 
 static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
     static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
-    ls_log_debug(
-        "a product %s of %zu × %zu × %zu, %d slices%s, in µs by hgmma %.1f, over %.1f, cuBLASLt %.1f, apart %.1f, "
-        "in turn %.1f",
-        forms[g->form], g->m, g->n, g->k, slices_of(g), g->bias ? ", bias" : "", 1e6 * least[LS_CUDA_OWN],
-        1e6 * least[LS_CUDA_OVER], 1e6 * least[LS_CUDA_LIBRARY], 1e6 * least[LS_CUDA_LIBRARY_APART],
-        1e6 * least[LS_CUDA_LIBRARY_IN_TURN]);
+    static const char *const ways[] = {"hgmma", "second", "over", "pairs", "tall", "cuBLASLt", "apart", "in turn"};
+    _Static_assert(sizeof ways / sizeof *ways == LS_CUDA_WAYS, "a name for each");
+    char text[256];
+    int at = 0;
+    for (int way = 0; way < LS_CUDA_WAYS; way++)
+        if (least[way] > 0)
+            at +=
+                snprintf(text + at, sizeof text - (size_t)at, "%s %s %.1f", at ? "," : "", ways[way], 1e6 * least[way]);
+    if (at)
+        ls_log_debug("a product %s of %zu × %zu × %zu, %d slices%s, in µs by%s", forms[g->form], g->m, g->n, g->k,
+                     slices_of(g), g->bias ? ", bias" : "", text);
 }
 
 static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *key, const ls_cuda_library *library,
                          ls_cuda_choice *out) {
     ls_lt_product *products[LS_CUDA_WAYS] = {0};
-    contender list[1 + LS_CUDA_WAYS * GUESSES];
+    contender list[LS_CUDA_LIBRARY + (LS_CUDA_WAYS - LS_CUDA_LIBRARY) * GUESSES];
     int count = 0, best = 0;
     ls_gemm moved = t->g;
     ls_cuda_gemm args = t->args;
     LS_TRY(make_numbers(t));
     LS_TRY(begin_c(t, key, t->own_c));
     move_call(t, g, key, t->own_c, &t->g, &t->args);
-    LS_TRY(t->own(t->device, &t->g, false));
+    LS_TRY(t->own(t->device, &t->g, LS_CUDA_OWN));
     move_call(t, g, key, t->c, &moved, &args);
     ls_status status = find_contenders(t, g, key, library, &moved, &args, products, list, &count);
     if (status == LS_OK && count > 1 && !library->takes_slow) status = time_all(t, list, count, &moved, &args);
@@ -465,7 +471,7 @@ static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k) {
     ls_lt_shape shape;
     ls_cuda_way way = (ls_cuda_way)k->choice.way;
     k->is_chosen = true;
-    if (way == LS_CUDA_OWN || way == LS_CUDA_OVER) return;
+    if (way < LS_CUDA_LIBRARY) return;
     if (shape_of(g, &k->choice.key, way, &shape) && ls_lt_product_open(library->lt, &shape, &k->product) == LS_OK &&
         ls_lt_product_takes(k->product, &k->choice.algorithm))
         return;
@@ -510,10 +516,10 @@ ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda
                               bool *is_done) {
     *is_done = false;
     if (ls_cuda_computes_otherwise(device) || device->queue != LS_QUEUE_COMPUTE) return LS_OK;
-    bool can_over = ls_cuda_hgmma_goes_over(device, g);
-    if (!can_over && !is_plain(g)) return LS_OK;
+    bool has_ways = !g->accumulate && ls_cuda_hgmma_takes(device, g);
+    if (!has_ways && !is_plain(g)) return LS_OK;
     ls_cuda_library *library = library_of(device);
-    if (!library || library->is_off || (!is_large(g) && !library->takes_small) || (!can_over && !library->lt))
+    if (!library || library->is_off || (!is_large(g) && !library->takes_small) || (!has_ways && !library->lt))
         return LS_OK;
     ls_cuda_product_key key = key_of(device, g);
     known *k = find_known(library, &key);
@@ -523,8 +529,8 @@ ls_status ls_cuda_library_run(ls_device *device, const ls_gemm *g, const ls_cuda
     } else if (!k->is_chosen) {
         LS_TRY(choose(device, library, g, args, own, k));
     }
-    *is_done = k->product || (k->is_chosen && k->choice.way == LS_CUDA_OVER && can_over);
+    ls_cuda_way way = (ls_cuda_way)k->choice.way;
+    *is_done = k->product || (k->is_chosen && way != LS_CUDA_OWN && has_ways && ls_cuda_hgmma_has_way(device, g, way));
     if (!*is_done) return LS_OK;
-    if (!k->product) return own(device, g, true);
-    return run_library(device, g, args, (ls_cuda_way)k->choice.way, k->product, &k->choice.algorithm);
+    return k->product ? run_library(device, g, args, way, k->product, &k->choice.algorithm) : own(device, g, way);
 }

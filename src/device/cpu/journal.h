@@ -1,0 +1,54 @@
+/* journal.h: an update of tensors in place that another process can finish.
+ *
+ * An update changes weights and moments where they are, so a worker that dies in it leaves some elements as they were
+ * and some new. The gradient is still there, and the update is a function of single elements; so it is enough to know
+ * how far it went. Tensors are cut into grains of LS_CPU_GRAIN elements; a grain is updated block by block, ascending:
+ *
+ *     slot of the thread     ← w and moments of the block as they are, then the number of the update
+ *     block                  ← the update
+ *     cell of the grain      ← the number of the update, and the elements of the grain that are done
+ *
+ * After a death at any point: a slot with the number of the update whose block its cell does not count as done has the
+ * old values of that block; from there on the elements that cells do not count are as they were. All of it lies in
+ * memory that outlives the worker. Putting back and finishing may themselves be interrupted and begun again. */
+#ifndef LS_DEVICE_CPU_JOURNAL_H
+#define LS_DEVICE_CPU_JOURNAL_H
+
+#include <stdatomic.h>
+
+#include "device/calls.h"
+#include "device/device.h"
+
+enum { LS_JOURNAL_BLOCK = 2048, LS_JOURNAL_GRAIN = 16 * 1024 };
+
+/* Number of the update · 2^16 + elements of the grain that are done. */
+typedef _Atomic uint64_t ls_journal_cell;
+
+typedef struct ls_journal_slot {
+    _Alignas(64) _Atomic uint64_t number; /* of the update; 0: nothing is kept */
+    uint64_t tensor;                      /* the caller's name of it */
+    uint64_t first, count;                /* elements of the tensor */
+    float old[1 + LS_MOMENTS_MAX][LS_JOURNAL_BLOCK];
+} ls_journal_slot;
+
+typedef struct ls_journal {
+    uint64_t number; /* of the update under way, from 1 on; 0: nothing is written down */
+    int slots;       /* one for each thread */
+    ls_journal_slot *slot;
+} ls_journal;
+
+static inline size_t ls_journal_cells(size_t elems) { return (elems + LS_JOURNAL_GRAIN - 1) / LS_JOURNAL_GRAIN; }
+
+/* Updates of pieces that have cells are written down in `journal`, which is borrowed; NULL: no longer. */
+void ls_cpu_use_journal(ls_device *device, ls_journal *journal);
+
+/* Before elements begin … begin + count − 1 of a piece change, at most LS_JOURNAL_BLOCK of one grain; and after. */
+void ls_journal_keep(ls_journal_slot *slot, const ls_update_piece *piece, size_t begin, size_t count, uint64_t number);
+void ls_journal_note(const ls_update_piece *piece, size_t end, uint64_t number);
+
+/* Puts the block of a slot back, where it was not done; `whole` is all of the tensor that the slot names. */
+void ls_journal_put_back(ls_journal_slot *slot, uint64_t number, const ls_update_piece *whole);
+/* Elements of grain `i` that update `number` has done. */
+size_t ls_journal_done(const ls_journal_cell *cells, size_t i, uint64_t number);
+
+#endif

@@ -1,0 +1,66 @@
+/* left.h: what a worker leaves to the next attempt (comm/attempt.h): where its part of the state lies, and how far the
+ * run has come.
+ *
+ * A step commits when the exact sums of loss and gradient that all workers hold have led to a decision: whoever has it
+ * writes it down before it changes anything. So after a death
+ *
+ *     nobody has written step n+1 down      weights and moments are those of step n; the step is done again
+ *     somebody has                          its update is finished from the reduced gradients, which every owner had
+ *                                           before it gave its squares to the sum; the step is done
+ *
+ * The update itself is written down block by block (device/cpu/journal.h). The numbers of a trainer are the same on all
+ * workers, so those of the one that came furthest count.
+ *
+ * Tensors go from the old workers to the new ones by their canonical elements, as they go through a checkpoint: each
+ * old worker lists the pieces that it reports, each new one copies those that it must be given. The layouts may differ.
+ *
+ * With a device whose memory is not the host's nothing is left but the numbers. */
+#ifndef LS_RUN_RECOVER_LEFT_H
+#define LS_RUN_RECOVER_LEFT_H
+
+#include "comm/attempt.h"
+#include "run/trainer.h"
+
+/* A trainer after a step. */
+typedef struct ls_left_numbers {
+    int64_t step, base_step, lr_start, updates;
+    uint64_t base_samples;
+    double last_loss;
+    ls_validation validation;
+    ls_loss_scale scale;
+    int64_t noise[LS_NOISE_WORDS], outlier[LS_OUTLIER_WORDS], audits;
+    int64_t saved_step;     /* of the loop */
+    bool settled;           /* evaluation, sample and checkpoint that were due after the step are done */
+    bool pending;           /* the update may not be finished everywhere; below, what it does */
+    ls_optimizer_update by; /* number `updates` */
+    ls_step_result result;
+} ls_left_numbers;
+
+typedef struct ls_left ls_left;
+
+/* ---- of a worker ------------------------------------------------------------------------------------------------- */
+
+/* Lists what the trainer has, whose partition is made; nothing where nobody supervises. The memory is the world's. */
+ls_status ls_left_open(ls_trainer *trainer, ls_world *world);
+/* The trainer goes on from what the attempt before left; all workers together. `*step` is what it has come to. Fails
+ * with LS_ERR_INPUT on all workers alike where something is missing or is not what it was: then the newest checkpoint
+ * is what there is. */
+ls_status ls_left_take(ls_trainer *trainer, ls_world *world, ls_left_numbers *out);
+/* The trainer has its first state, or the one it took. */
+void ls_left_begin(ls_trainer *trainer, const ls_left_numbers *numbers);
+
+/* Step t->step + 1 begins. */
+void ls_left_try(ls_trainer *trainer);
+/* It is decided. `by` NULL: there is no update. */
+void ls_left_commit(ls_trainer *trainer, const ls_step_result *result, const ls_optimizer_update *by);
+/* All that was due after the last step is done. */
+void ls_left_settle(ls_trainer *trainer, int64_t saved_step);
+
+/* ---- of the supervisor ------------------------------------------------------------------------------------------- */
+
+/* Steps that were committed, and the step that worker `local` was trying; −1: not known. */
+void ls_left_look(const ls_segment *segment, int local, int64_t *done, int64_t *tried);
+/* Gives all memory back that the next attempt does not need. */
+void ls_left_trim(const ls_segment *segment);
+
+#endif

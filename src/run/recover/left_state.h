@@ -1,0 +1,35 @@
+/* left_state.h: what left.h's lists are made of; for this folder only. Places are offsets in the segment, 0: none. */
+#ifndef LS_RUN_RECOVER_LEFT_STATE_H
+#define LS_RUN_RECOVER_LEFT_STATE_H
+
+#include "device/cpu/journal.h"
+#include "run/recover/left.h"
+
+/* Canonical elements first … first + count − 1 of a tensor of a parameter. */
+typedef struct ls_left_piece {
+    uint32_t param, which; /* 0: the weight, 1 and 2: moments */
+    uint64_t first, count, at;
+} ls_left_piece;
+
+/* Own elements of a parameter, which one worker updates. */
+typedef struct ls_left_tensor {
+    uint64_t w, g, moment[2], cells;
+    uint64_t elems;
+    uint64_t once_begin, once_end; /* of them, those that it reports */
+    uint32_t number;
+    bool decay, running, rounded;
+    double follow;
+} ls_left_tensor;
+
+struct ls_left {
+    bool is_host; /* tensors are here too */
+    uint64_t pieces, pieces_at, tensors, tensors_at, slots, slots_at;
+    _Atomic int64_t tried;    /* the step under way; −1: none yet */
+    _Atomic uint64_t written; /* times; the newest numbers are numbers[written & 1] */
+    ls_left_numbers numbers[2];
+};
+
+/* Of the worker that came furthest; NULL: nobody has any. */
+const ls_left_numbers *ls_left_newest(const ls_segment *segment);
+
+#endif
