@@ -39,6 +39,8 @@ ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out);
 void ls_store_close(ls_store *store);
 /* How many of the newest complete checkpoints to keep after each save; 0, as at the start: all. */
 void ls_store_set_keep(ls_store *store, int keep);
+/* Besides those, the first one at or after each multiple of `steps` stays; 0, as at the start: none does. */
+void ls_store_set_keep_every(ls_store *store, int64_t steps);
 /* The file `name` of `folder`, where it is there, goes into every checkpoint saved from now on, but for those that get
  * one of this name anyway. It is read now. */
 ls_status ls_store_carry(ls_store *store, const char *folder, const char *name);

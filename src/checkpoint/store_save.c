@@ -150,6 +150,12 @@ static ls_status take_name(const ls_store *store, int64_t step) {
     return ls_fail(status, "%s", message);
 }
 
+/* Whether a multiple of keep_every lies between a checkpoint and the one before it. That one is gone only where it was
+ * none itself, so the answer stays the same. */
+static bool is_milestone(const ls_store *store, int64_t before, int64_t step) {
+    return store->keep_every > 0 && step / store->keep_every > before / store->keep_every;
+}
+
 /* Everything above `step` is of another life of this run and neither counts nor goes. */
 static ls_status prune(const ls_store *store, int64_t step) {
     ls_store_entry *entries = NULL;
@@ -158,9 +164,12 @@ static ls_status prune(const ls_store *store, int64_t step) {
     if (store->keep == 0) return LS_OK;
     LS_TRY_OUT(ls_store_list(store, &entries, &count));
     for (int i = 0; i < count; i++) complete += entries[i].is_complete && entries[i].step <= step;
+    int64_t before = 0;
     for (int i = 0; i < count && complete > store->keep; i++) {
         if (!entries[i].is_complete || entries[i].step >= step) continue;
-        if (entries[i].step != store->best) LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
+        if (entries[i].step != store->best && !is_milestone(store, before, entries[i].step))
+            LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
+        before = entries[i].step;
         complete--;
     }
 out:

@@ -40,6 +40,8 @@ static void note_saved(const json_t *object, int64_t step, ls_metrics_about *abo
     const json_t *saved_step = json_object_get(object, "saved_step");
     if (json_is_true(json_object_get(object, "saved")))
         about->saved_step = json_is_integer(saved_step) ? (int64_t)json_integer_value(saved_step) : step;
+    if (json_object_get(object, "continues") && json_is_integer(saved_step))
+        about->saved_step = (int64_t)json_integer_value(saved_step);
     if (step > 1 && json_object_get(object, "started") && about->saved_step < 0) about->saved_step = step - 1;
 }
 
@@ -230,6 +232,7 @@ ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_rep
     cutter c = {.path = path, .last_step = last_step};
     ls_status status = LS_OK;
     if (report) *report = (ls_metrics_cut_report){0};
+    LS_TRY_OUT(ls_metrics_go_back(path, last_step));
     LS_TRY_OUT(open_file(&c, O_RDWR));
     if (!c.file) goto out;
     LS_TRY_OUT(scan(&c, NULL));

@@ -174,7 +174,23 @@ static void record_save(ls_loop *l, const ls_save_outcome *o) {
     if (o->status != LS_OK) ls_metrics_add_text(l->metrics, "error", o->text);
     if (o->status == LS_OK) ls_metrics_add_f64(l->metrics, "ms", o->seconds * 1e3);
     if (o->status == LS_OK) ls_metrics_add_f64(l->metrics, "stall_ms", o->stall_s * 1e3);
+    if (l->trainer->settings.save_auto) ls_metrics_add_f64(l->metrics, "every_s", l->every_s);
     wrote(l, ls_metrics_end(l->metrics));
+}
+
+/* Young and Daly: with a failure every M seconds and saves that cost C, least is lost with √(2 · C · M) between them.
+ * By the first worker, whose clock is the one that counts. Saves do not follow so closely that they are never done. */
+static void choose_interval(ls_loop *l, const ls_save_outcome *o) {
+    const double mtbf_h = 3, least_s = 10, most_s = 86400;
+    const ls_options *given = &l->trainer->settings.options;
+    double mtbf_s = 3600 * (given->mtbf > 0 ? given->mtbf : mtbf_h), every_s = sqrt(2 * o->stall_s * mtbf_s);
+    if (every_s < 2 * o->seconds) every_s = 2 * o->seconds;
+    if (every_s < least_s) every_s = least_s;
+    if (every_s > most_s) every_s = most_s;
+    if (!(fabs(every_s - l->every_s) > 0.1 * l->every_s)) return;
+    l->every_s = every_s;
+    ls_log_info("a checkpoint every %.0f s: training waited %.3f s for one, with a failure every %.1f h (--mtbf)",
+                every_s, o->stall_s, mtbf_s / 3600);
 }
 
 /* How a save went, by the first worker. */
@@ -188,6 +204,7 @@ static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
                     o->step, o->text, l->sound_step > 0 ? l->sound_step : 0);
         return LS_OK;
     }
+    if (l->trainer->settings.save_auto) choose_interval(l, o);
     if (o->stall_s < o->seconds)
         snprintf(text, sizeof text, "step %lld | checkpoint saved in %.1f s; training waited %.3f s",
                  (long long)o->step, o->seconds, o->stall_s);
@@ -408,7 +425,7 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
 
 /* Of the first worker, before a step: whether time to save has come. All know it after the step. */
 static int requests_of(const ls_loop *l, double now_s) {
-    double every_s = l->trainer->settings.save_every_s, passed_s = now_s - l->saved_s;
+    double every_s = l->every_s, passed_s = now_s - l->saved_s;
     if (!l->reports || !(every_s > 0) || !l->saver || ls_saver_is_busy(l->saver)) return 0;
     return (passed_s >= every_s ? LS_REQUEST_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
@@ -501,6 +518,7 @@ ls_status ls_loop_begin(ls_loop *l) {
     ls_trainer *t = l->trainer;
     l->saved_step = l->taken ? l->taken->saved_step : t->step > 0 ? t->step : -1;
     l->sound_step = l->saved_step;
+    l->every_s = t->settings.save_every_s;
     l->reports = t->rank == 0;
     if (t->validation.saved_step > l->saved_step) { /* it was being saved when workers were lost */
         t->validation.saved_loss = (double)NAN;

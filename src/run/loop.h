@@ -43,6 +43,7 @@ typedef struct ls_loop {
     bool prepared;        /* whether saves go to the background is decided */
     bool failed;          /* the run */
     int64_t saved_step;   /* last, or being saved; −1: none */
+    double every_s;       /* time between saves; 0: it does not count */
     int64_t sound_step;   /* the one before, should that one fail */
     ls_validation before; /* likewise */
     double saved_s;       /* when, or when the run began; by the clock of this worker */

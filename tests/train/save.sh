@@ -87,4 +87,30 @@ train "${experiment[@]}" --steps 200 --save-every 0 --out "$scratch/whole"
 expect_weights "$killed"
 [ "$last" != step-000000200 ] || fail "it was not killed"
 
+case_begin "metrics in many files are one series, also to a run that goes on and to the doctor"
+losses_of() { cat "$1"/metrics*.jsonl | sed -n 's/.*"step":\([0-9]*\),.*"loss_hex":"\([^"]*\)".*/\1 \2/p'; }
+LS_FAULT_METRICS_BYTES=700 train "${experiment[@]}" --steps 40 --save-every 5 --out "$scratch/series"
+expect_status 0
+train "${experiment[@]}" --steps 40 --save-every 5 --out "$scratch/single"
+losses_of "$scratch/single" >"$scratch/single.losses"
+losses_of "$scratch/series" | cmp -s - "$scratch/single.losses" || fail "the series differs"
+[ "$(find "$scratch/series" -name 'metrics-*.jsonl' | wc -l)" -gt 5 ] || fail "no file was set aside"
+rm -rf "$scratch"/series/checkpoints/step-0000000[234]* "$scratch"/single/checkpoints/step-0000000[234]*
+LS_FAULT_METRICS_BYTES=700 train "${experiment[@]}" --steps 40 --save-every 5 --resume --out "$scratch/series"
+expect_status 0
+losses_of "$scratch/series" | cmp -s - "$scratch/single.losses" || fail "the series differs after a resume"
+"$LOCKSTEP" doctor "$scratch/series" >"$scratch/out" 2>&1 </dev/null || fail "the doctor failed: $(head -3 "$scratch/out")"
+grep -q '40' "$scratch/out" || fail "the doctor does not see 40 steps"
+
+case_begin "a dry run counts the copy: all of weights and moments, once"
+train --model "$gpt2" --dry-run --json --steps 7 --seq 11 --global-batch 6
+one=$(grep -o '"snapshot_bytes": *[0-9]*' "$scratch/out" | tail -1)
+train --model "$gpt2" --dry-run --json --steps 7 --seq 11 --global-batch 6 --dp 2 --tp 2 --pp 2 --zero 1
+[ -n "$one" ] && [ "$one" = "$(grep -o '"snapshot_bytes": *[0-9]*' "$scratch/out" | tail -1)" ] || fail "one worker $one, eight $(grep -o '"snapshot_bytes": *[0-9]*' "$scratch/out" | tail -1)"
+
+case_begin "a time between saves by what they cost"
+train "${experiment[@]}" --save-every auto --mtbf 1 --out "$scratch/by-cost"
+expect_status 0
+grep -q '"every_s"' "$scratch/by-cost/metrics.jsonl" || fail "the metrics do not have it"
+
 finished
