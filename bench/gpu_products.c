@@ -3,11 +3,12 @@
  * slices where a layer is cut so) and of weights (in groups of sequences); and products that end with GELU, or with its
  * slope and GELU once more, at once and apart.
  *
- *     gpu_products [--json] [--only TEXT] [GPU]
+ *     gpu_products [--json] [--trials] [--only TEXT] [GPU]
  *
- * --only: what has TEXT in its name. Products that cuBLASLt does faster go by it, as in training, unless LS_CUBLASLT is
- * `no`. --json: an object a line: {"kernel", "time_us", "flops_per_s"}. Each figure is the least of some rounds; a
- * round enqueues a product several times and waits once. */
+ * --only: what has TEXT in its name. --trials: the log tells how fast each way was that a trial compared. Products that
+ * cuBLASLt does faster go by it, as in training, unless LS_CUBLASLT is `no`. --json: an object a line: {"kernel",
+ * "time_us", "flops_per_s"}. Each figure is the least of some rounds; a round enqueues a product several times and
+ * waits once. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "device/cuda/cuda.h"
 #include "device/ops.h"
@@ -171,6 +173,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             b.is_json = true;
+        else if (strcmp(argv[i], "--trials") == 0)
+            ls_log_set_sink(ls_log_stderr, NULL), ls_log_set_level(LS_LOG_DEBUG);
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             b.only = argv[++i];
         else

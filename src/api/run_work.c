@@ -88,12 +88,25 @@ static ls_status carry(ls_run *r) {
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
+/* What the workers before left is not whole: the newest checkpoint is what there is; without one the run begins anew.
+ */
+static ls_status recover_saved(ls_run *r) {
+    bool first = r->trainer->rank == 0, anew;
+    if (first) ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
+    LS_TRY(ls_run_start_resume(r->trainer, r->store, r->dir, r->start.weights, r->identity, &anew));
+    r->taken = (ls_left_numbers){.saved_step = r->trainer->step > 0 ? r->trainer->step : -1, .settled = true};
+    if (first) ls_log_warn("the run goes on from step %lld, which was saved", (long long)r->trainer->step);
+    return LS_OK;
+}
+
 /* The run goes on where the workers before came to. Its files are there, and end with what they told. */
 static ls_status recover_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
-    LS_TRY(ls_left_take(r->trainer, world, &r->taken));
+    if (first) LS_TRY(open_store(r));
+    ls_status status = ls_left_take(r->trainer, world, &r->taken);
+    if (status == LS_ERR_INPUT || status == LS_ERR_PEER) status = recover_saved(r);
+    LS_TRY(status);
     if (!first) return LS_OK;
-    LS_TRY(open_store(r));
     LS_TRY(carry(r));
     ls_identity_destroy(r->identity);
     r->identity = NULL;
@@ -118,9 +131,8 @@ static ls_status open_run(ls_run *r, ls_world *world) {
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
-static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
 /* The timeline of a run that was stopped is written too. */
-static bool is_orderly(ls_status status) { return status == LS_OK || is_stop(status); }
+static bool is_orderly(ls_status status) { return status == LS_OK || ls_status_is_stop(status); }
 
 /* Of all workers' devices, with the matrix unit in use, measured at the same time. */
 static ls_status peak_of_all(ls_run *r, double *flops_s) {
@@ -271,7 +283,9 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     r->workers.pass_signals = 1;
     r->workers.forks_one = ls_device_is_gpu(r->chosen.name);
     bool supervises = !r->launched && !r->is_trial && ls_run_is_supervised(r);
+    LS_TRY(ls_stop_install_saves());
     ls_status status = supervises ? ls_run_supervise(r, run_worker, &j) : ls_workers_run(&r->workers, run_worker, &j);
+    ls_stop_restore();
     if (status != LS_OK) ls_run_abandon(r);
     return status;
 }

@@ -149,6 +149,23 @@ static void relax(void) {
 #endif
 }
 
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+void ls_world_ask(ls_world *world, int signal, uint64_t ns) {
+    ls_segment_header *header = world->segment.base ? world->segment.header : NULL;
+    int none = 0;
+    if (!header || atomic_load(&header->asked) != 0) return;
+    atomic_store(&header->asked_ns, ns);
+    (void)atomic_compare_exchange_strong(&header->asked, &none, signal);
+}
+
+int ls_world_asked(const ls_world *world, uint64_t *ns) {
+    const ls_segment_header *header = world->segment.base ? world->segment.header : NULL;
+    int signal = header ? atomic_load(&header->asked) : 0;
+    if (signal) *ns = atomic_load(&header->asked_ns);
+    return signal;
+}
+
 /* ---- failure ----------------------------------------------------------------------------------------------------- */
 
 void ls_world_fail(ls_world *world, ls_status status) {

@@ -79,6 +79,12 @@ void ls_world_ring_member(ls_comm *comm, int local);
 /* Reports this worker's failure to the others of its machine, unless another was first. */
 void ls_world_fail(ls_world *world, ls_status status);
 
+/* Tells the others of this machine, at once, that this worker was asked to stop by a signal, which came then. They
+ * learn of it earlier than from the sum that ends a step. */
+void ls_world_ask(ls_world *world, int signal, uint64_t ns);
+/* The first signal of which one of them told, and when it came; 0: none. */
+int ls_world_asked(const ls_world *world, uint64_t *ns);
+
 /* Outputs from this size on are too large for the caches. */
 enum { LS_STREAM_BYTES = 16 << 20 };
 

@@ -66,6 +66,33 @@ ls_status ls_check_update(const ls_update_call *call) {
     return LS_OK;
 }
 
+static int put_state(const ls_update_piece *piece, ls_hash128 *sums, size_t begin, size_t end, ls_state_piece *out) {
+    const ls_update_sums *s = &piece->sums;
+    const float *tensors[LS_STATE_TENSORS] = {piece->w};
+    int count = 0;
+    if (!sums || begin >= end) return 0;
+    for (int i = 0; i < LS_MOMENTS_MAX; i++) tensors[i + 1] = piece->moment[i];
+    for (int t = 0; t < LS_STATE_TENSORS; t++)
+        if (tensors[t])
+            out[count++] = (ls_state_piece){.out = sums + t,
+                                            .x = tensors[t] + begin,
+                                            .tensor = s->tensor + (uint64_t)t,
+                                            .first = s->first + begin,
+                                            .n = end - begin};
+    return count;
+}
+
+static size_t clamp(size_t x, size_t low, size_t high) { return x < low ? low : x > high ? high : x; }
+
+int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t end,
+                           ls_state_piece out[LS_UPDATE_STATE_MAX]) {
+    const ls_update_sums *s = &piece->sums;
+    size_t first = clamp(s->begin, begin, end), last = clamp(s->end, first, end);
+    int count = put_state(piece, s->rest, begin, first, out);
+    count += put_state(piece, s->once, first, last, out + count);
+    return count + put_state(piece, s->rest, last, end, out + count);
+}
+
 ls_status ls_token_groups_check(const ls_token_groups *groups) {
     if (groups->groups < 1 || groups->groups > LS_GROUPS_MAX)
         return ls_fail(LS_ERR_INPUT, "a sum over %d groups: must be between 1 and %d", groups->groups, LS_GROUPS_MAX);

@@ -495,6 +495,28 @@ typedef struct ls_update_step {
     bool nesterov;
 } ls_update_step;
 
+/* State sums (numerics/state_sum.h) of weights and moments: of w and of each moment one, in this order. */
+enum { LS_STATE_TENSORS = 1 + LS_MOMENTS_MAX };
+
+typedef struct ls_state_piece {
+    ls_hash128 *out; /* grows */
+    const float *x;
+    uint64_t tensor, first; /* number of the tensor; x[0] is its element `first` */
+    size_t n;
+} ls_state_piece;
+
+typedef struct ls_state_sums_call {
+    const ls_state_piece *pieces; /* host */
+    int count;
+} ls_state_sums_call;
+
+/* The sums of what an update writes, made while it is at hand. */
+typedef struct ls_update_sums {
+    ls_hash128 *once, *rest; /* LS_STATE_TENSORS each, which grow; NULL: not asked for */
+    size_t begin, end;       /* elements of the piece that go to `once`; the others go to `rest` */
+    uint64_t tensor, first;  /* number of w, those of the moments follow; place of the piece in the tensor */
+} ls_update_sums;
+
 /* A tensor and its moments, of which the rule says how many there are: AdamW has m and v, SGD its momentum or none.
  * `copy` gets the new w, rounded to a 16-bit type; NULL: none. */
 typedef struct ls_update_piece {
@@ -505,6 +527,7 @@ typedef struct ls_update_piece {
     const float *g;
     const ls_update_step *step; /* host */
     size_t n;
+    ls_update_sums sums;     /* zeroed: none */
     _Atomic uint64_t *cells; /* of a CPU: how far the update of the whole tensor has come (cpu/journal.h); NULL: none */
     uint64_t name;           /* of the tensor there, */
     size_t first;            /* and its element with which the piece begins */
@@ -517,6 +540,11 @@ typedef struct ls_update_call {
 } ls_update_call;
 /* LS_ERR_INPUT for a copy that does not have 16 bits. */
 ls_status ls_check_update(const ls_update_call *call);
+
+/* The sums of elements begin … end − 1 of a piece as pieces of their own; their number. */
+enum { LS_UPDATE_STATE_MAX = 3 * LS_STATE_TENSORS };
+int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t end,
+                           ls_state_piece out[LS_UPDATE_STATE_MAX]);
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 

@@ -76,6 +76,7 @@
     X(count_right, ls_count_right_call)                                                                                \
     X(count, ls_count_call)                                                                                            \
     X(difference, ls_difference_call)                                                                                  \
+    X(state_sums, ls_state_sums_call)                                                                                  \
     X(hash, ls_hash_call)                                                                                              \
     X(hash_blocks, ls_hash_blocks_call)                                                                                \
     X(find_bad, ls_find_bad_call)

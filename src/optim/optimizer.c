@@ -77,6 +77,23 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
     return update;
 }
 
+/* Own elements first … first + count − 1. */
+static ls_update_sums sums_of(const ls_optimizer_update *update, const ls_param *param, size_t first, size_t count) {
+    size_t begin = param->own.begin + first, end = begin + count;
+    size_t once = param->once.begin > begin ? param->once.begin : begin,
+           once_end = param->once.end < end ? param->once.end : end;
+    if (!update->sums) return (ls_update_sums){NULL};
+    ls_update_sums sums = {.once = update->sums + (size_t)param->number * LS_PARAM_SUMS,
+                           .tensor = ls_param_state_tensor(param),
+                           .first = param->first_row * param->columns + begin};
+    if (once < once_end) {
+        sums.begin = once - begin;
+        sums.end = once_end - begin;
+    }
+    if (update->sums_rest) sums.rest = sums.once + LS_STATE_TENSORS;
+    return sums;
+}
+
 static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_policy *policy, const ls_param *param,
                                 size_t first, size_t count) {
     ls_update_piece piece = {.w = param->own_w + first,
@@ -84,6 +101,7 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
                              .copy_dtype = policy->act,
                              .step = &update->step[param->decay],
                              .n = count,
+                             .sums = sums_of(update, param, first, count),
                              .cells = param->cells,
                              .name = param->number,
                              .first = first};
@@ -96,6 +114,12 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
 /* Whether weights have nothing but their 16-bit copy to be kept in. */
 static bool is_rounded(const ls_policy *policy, const ls_param *param) { return param->own_w16 && policy->no_master; }
 
+static ls_status sum_piece(ls_device *device, const ls_update_piece *piece) {
+    ls_state_piece pieces[LS_UPDATE_STATE_MAX];
+    int count = ls_update_state_pieces(piece, 0, piece->n, pieces);
+    return count > 0 ? device->ops->state_sums(device, &(ls_state_sums_call){pieces, count}) : LS_OK;
+}
+
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count) {
     ls_update_piece piece = piece_of(update, policy, param, first, count);
@@ -106,9 +130,24 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
         piece.moment[0] = piece.moment[1] = NULL;
         piece.copy = NULL;
     }
-    LS_TRY(device->ops->update(device, &(ls_update_call){&piece, 1}));
-    if (param->running || !is_rounded(policy, param)) return LS_OK;
-    return device->ops->round(device, &(ls_round_call){piece.w, piece.w, policy->act, count});
+    if (param->running || !is_rounded(policy, param)) return device->ops->update(device, &(ls_update_call){&piece, 1});
+    ls_update_piece unsummed = piece;
+    unsummed.sums = (ls_update_sums){NULL};
+    LS_TRY(device->ops->update(device, &(ls_update_call){&unsummed, 1}));
+    LS_TRY(device->ops->round(device, &(ls_round_call){piece.w, piece.w, policy->act, count}));
+    return sum_piece(device, &piece);
+}
+
+ls_status ls_optimizer_sum(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
+                           const ls_model *model) {
+    for (int i = 0; i < ls_model_params(model); i++) {
+        const ls_param *param = ls_model_param(model, i);
+        size_t own = ls_param_range_elems(param->own);
+        if (own == 0) continue;
+        ls_update_piece piece = piece_of(update, policy, param, 0, own);
+        LS_TRY(sum_piece(device, &piece));
+    }
+    return LS_OK;
 }
 
 ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,

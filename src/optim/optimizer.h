@@ -48,10 +48,18 @@ ls_update_step ls_adamw_scalars(const ls_adamw_powers *powers, const ls_adamw_op
                                 double weight_decay, float factor);
 ls_update_step ls_sgd_scalars(const ls_sgd_options *options, double lr, double weight_decay, float factor);
 
+/* State sums of a parameter: LS_STATE_TENSORS of the elements that this worker reports, then those of its others. */
+enum { LS_PARAM_SUMS = 2 * LS_STATE_TENSORS };
+
+/* The number of a parameter's weights in a state sum; those of its moments follow. */
+static inline uint64_t ls_param_state_tensor(const ls_param *param) { return (uint64_t)param->number * 4; }
+
 /* What an update does with every parameter. */
 typedef struct ls_optimizer_update {
     ls_update_step step[2]; /* without decay and with it */
     double ghosts;          /* ghost groups of the step, where running statistics follow their mean */
+    ls_hash128 *sums;       /* of state, of the device, LS_PARAM_SUMS for each parameter, which grow; NULL: none */
+    bool sums_rest;         /* also those of elements that others report */
 } ls_optimizer_update;
 
 /* Update number powers->updates. `factor` multiplies every gradient once (rule 11). */
@@ -64,6 +72,9 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
 /* Own elements first … first + count − 1 of a parameter, and the copies of them that matmuls read. */
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count);
+/* The sums of all own elements as they are. */
+ls_status ls_optimizer_sum(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
+                           const ls_model *model);
 /* All own elements of a model. */
 ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                             const ls_model *model);

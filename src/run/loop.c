@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "numerics/elementary.h"
 #include "run/agree.h"
 #include "run/progress.h"
+#include "run/state_hash.h"
 #include "run/stop.h"
 
 enum { NOTE_MAX = 256 };
@@ -100,18 +102,72 @@ static ls_status tell(const ls_loop *l, ls_run_event event) {
     return l->event && l->reports ? l->event(l->event_ctx, &event) : LS_OK;
 }
 
+/* ---- stopping in time --------------------------------------------------------------------------------------------
+ *
+ * From a signal on there are --grace seconds. Half of them, or twice the longest save so far, are kept for the save.
+ * What is being done when the signal comes is finished if that much is left of it by the time it took the last time;
+ * otherwise, and at the latest when the time is up, the worker that notices gives it up (partition.h:
+ * ls_partition_ask): it goes on sending, so that nobody is left waiting, and says so in the sum that all make at the
+ * end. */
+
+/* Of this worker; or of another one on this machine, who may have got it alone. */
+static int asked(void *ctx) {
+    const ls_loop *l = ctx;
+    const ls_world *world = l->trainer->world;
+    uint64_t ns;
+    int own = ls_stop_signal();
+    return own || !world ? own : ls_world_asked(world, &ns);
+}
+
+static bool gives_up(void *ctx) {
+    const ls_loop *l = ctx;
+    ls_world *world = l->trainer->world;
+    int own = ls_stop_signal();
+    uint64_t since_ns = own ? ls_stop_ns() : 0;
+    if (own && world) ls_world_ask(world, own, since_ns);
+    if (!own && (!world || ls_world_asked(world, &since_ns) == 0)) return false;
+    double grace_s = l->trainer->settings.options.grace, now_s = ls_clock_seconds();
+    double kept_s = 4 * l->save_s > grace_s ? 2 * l->save_s : grace_s / 2;
+    double left_s = grace_s - kept_s - (double)(ls_clock_ns() - since_ns) * 1e-9;
+    return left_s <= 0 || (l->usual_s > 0 && l->begin_s + 1.25 * l->usual_s - now_s > left_s);
+}
+
+/* Around what may be given up. */
+static void begin_work(ls_loop *l, double usual_s) {
+    l->begin_s = ls_clock_seconds();
+    l->usual_s = usual_s;
+}
+static void end_work(const ls_loop *l, double *usual_s) { *usual_s = ls_clock_seconds() - l->begin_s; }
+
+/* What all stop for after something that was given up, and at the start. */
+static ls_status agree_stop(ls_loop *l) {
+    static const int signals[] = {SIGUSR2, SIGTERM, SIGINT};
+    enum { SIGNALS = sizeof signals / sizeof *signals };
+    int64_t having[SIGNALS];
+    int own = asked(l);
+    for (int i = 0; i < SIGNALS; i++) having[i] = own == signals[i];
+    LS_TRY(ls_partition_sum(l->trainer->partition, having, SIGNALS));
+    for (int i = 0; i < SIGNALS; i++)
+        if (having[i] > 0) l->stop = signals[i];
+    return LS_OK;
+}
+
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     ls_trainer *t = l->trainer;
-    double start = ls_clock_seconds();
     char note[NOTE_MAX];
-    *out = (ls_evaluation){0};
-    LS_TRY(ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy));
+    *out = (ls_evaluation){.loss = (double)NAN, .accuracy = -1};
+    begin_work(l, l->evaluation_s);
+    ls_status status = ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy);
+    t->validation.is_due = status == LS_TRAINER_GAVE_UP;
+    if (status == LS_TRAINER_GAVE_UP) return agree_stop(l);
+    LS_TRY(status);
+    end_work(l, &l->evaluation_s);
     ls_validation_add(&t->validation, t->step, out->loss);
     ls_fault_point(LS_POINT_EVALUATE);
     if (!l->reports) return LS_OK;
-    out->seconds = ls_clock_seconds() - start;
+    out->seconds = l->evaluation_s;
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", t->step);
     ls_metrics_add_hex(l->metrics, "val_loss", out->loss);
@@ -130,14 +186,20 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 typedef struct sample {
+    ls_trainer *trainer;
     int32_t *ids;
     size_t count;
+    bool gave_up;
 } sample;
+
+enum { AGREE_TOKENS = 64 };
 
 static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     sample *s = ctx;
-    (void)stop;
     s->ids[s->count++] = id;
+    /* A worker that has given up draws tokens out of nothing, but not for long. */
+    if (s->count % AGREE_TOKENS == 0) LS_TRY(ls_trainer_has_given_up(s->trainer, &s->gave_up));
+    *stop = s->gave_up;
     return LS_OK;
 }
 
@@ -145,18 +207,23 @@ static ls_status show_sample(ls_loop *l) {
     ls_status status = LS_OK;
     char *text = NULL, *framed = NULL;
     size_t bytes;
-    sample s = {.count = l->prompt_tokens};
+    sample s = {.trainer = l->trainer, .count = l->prompt_tokens};
     s.ids = malloc((l->prompt_tokens + (size_t)l->sample.max_tokens) * sizeof *s.ids);
     if (!s.ids)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens", (long long)l->sample.max_tokens);
     for (size_t i = 0; i < l->prompt_tokens; i++) s.ids[i] = l->prompt[i];
+    begin_work(l, l->sample_s);
     LS_TRY_OUT(ls_generate(l->trainer->partition, l->trainer->settings.T, &l->sample, l->prompt, l->prompt_tokens,
                            keep_token, &s));
-    if (!l->reports) goto out;
+    if (!s.gave_up) LS_TRY_OUT(ls_trainer_has_given_up(l->trainer, &s.gave_up));
+    end_work(l, &l->sample_s);
+    if (s.gave_up) status = agree_stop(l);
+    if (s.gave_up || !l->reports) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(l->tokenizer, s.ids, s.count, &text, &bytes));
     LS_TRY_OUT(ls_sample_frame(l->trainer->step, text, bytes, &framed));
     LS_TRY_OUT(tell(l, (ls_run_event){.kind = LS_RUN_SAMPLED, .text = framed}));
 out:
+    (void)ls_partition_end_skip(l->trainer->partition);
     free(framed);
     free(text);
     free(s.ids);
@@ -253,13 +320,18 @@ static ls_status save_now(ls_loop *l) {
     l->in_save = false;
     l->saved_step = l->trainer->step;
     ls_fault_point(LS_POINT_SAVED);
+    if (o.seconds > l->save_s) l->save_s = o.seconds;
     return tell_saved(l, &o);
 }
 
 ls_status ls_loop_save(ls_loop *l) {
+    ls_trainer *t = l->trainer;
     if (!l->saves) return LS_OK;
     LS_TRY(settle(l));
-    return l->saved_step == l->trainer->step ? LS_OK : save_now(l);
+    /* Before the first step there is nothing that could not be made again. */
+    if (l->saved_step == t->step || (l->stop != 0 && t->step == t->base_step)) return LS_OK;
+    LS_TRY(ls_trainer_prove_state(t));
+    return save_now(l);
 }
 
 /* In the background, where there is memory for it. */
@@ -278,6 +350,7 @@ static ls_status begin_save(ls_loop *l) {
 static ls_status save_along(ls_loop *l) {
     LS_TRY(settle(l));
     if (l->saved_step == l->trainer->step) return LS_OK;
+    LS_TRY(ls_trainer_prove_state(l->trainer)); /* what is not sound ends the run */
     ls_status status = ls_saver_has_snapshot(l->saver) ? begin_save(l) : save_now(l);
     l->in_save = false;
     if (status == LS_OK) return LS_OK;
@@ -343,6 +416,13 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
+/* After the step before this one: that is when it is known (run/state_hash.h). */
+static void add_state(ls_metrics *m, const ls_trainer *t) {
+    char text[LS_HASH_TEXT_BYTES];
+    ls_hash_text(t->state.hash, text);
+    ls_metrics_add_text(m, "state_before", text);
+}
+
 static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step,
                              double gpu_wait_ms) {
     ls_metrics_begin(m);
@@ -363,6 +443,7 @@ static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_r
     if (result->skipped) ls_metrics_add_bool(m, "skipped", true);
     if (result->audited > 0) ls_metrics_add_i64(m, "audited", result->audited);
     if (result->dropped > 0) ls_metrics_add_flags(m, "dropped", t->guard.absent, t->guard.groups);
+    if (t->state.step == t->step - 1) add_state(m, t);
     return ls_metrics_end(m);
 }
 
@@ -423,11 +504,14 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
     return tell(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
 }
 
-/* Of the first worker, before a step: whether time to save has come. All know it after the step. */
+/* Of the first worker, before a step: whether time to save has come; of any, whether SIGUSR1 has. All know it after the
+ * step. */
 static int requests_of(const ls_loop *l, double now_s) {
     double every_s = l->every_s, passed_s = now_s - l->saved_s;
-    if (!l->reports || !(every_s > 0) || !l->saver || ls_saver_is_busy(l->saver)) return 0;
-    return (passed_s >= every_s ? LS_REQUEST_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
+    int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
+    if (!l->reports || !(every_s > 0) || !l->saver || ls_saver_is_busy(l->saver)) return asked_to;
+    return asked_to | (passed_s >= every_s ? LS_REQUEST_SAVE : 0) |
+           (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
 
 ls_status ls_loop_step(ls_loop *l, ls_step *out) {
@@ -436,9 +520,14 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     double start = ls_clock_seconds();
     uint64_t read_ns = t->device->read_ns;
     l->in_step = true;
-    LS_TRY(ls_trainer_step(t, ls_stop_signal() | requests_of(l, start), &result));
+    begin_work(l, l->step_s);
+    LS_TRY(ls_trainer_step(t, requests_of(l, start), &result));
     l->in_step = false;
     l->stop = result.stop;
+    *out = (ls_step){.step = t->step, .steps = t->settings.options.steps, .loss = (double)NAN};
+    l->gave_up = result.gave_up;
+    if (result.gave_up) return LS_OK;
+    end_work(l, &l->step_s);
     l->requests = result.requests;
     *out = (ls_step){.step = t->step,
                      .steps = t->settings.options.steps,
@@ -475,7 +564,7 @@ static ls_status after_step(ls_loop *l) {
     if (l->trainer->has_val && s->options.eval_every > 0 && (last || is_due(done, s->options.eval_every)))
         LS_TRY(ls_loop_evaluate(l, &evaluation));
     last = last || is_over(l);
-    if (l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
+    if (l->stop == 0 && l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
         LS_TRY(show_sample(l));
     LS_TRY(last || !l->saves ? ls_loop_save(l) : save_as_due(l));
     /* One that is still being written may come to nothing. */
@@ -529,7 +618,9 @@ ls_status ls_loop_begin(ls_loop *l) {
     l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->data.images != NULL};
     t->events = (ls_event_sink){.take = take_event, .ctx = l};
     if (l->saves) LS_TRY(ls_agree(t->world, ls_saver_open(t, l->store, l->identity, l->tokenizer, &l->saver)));
-    return ls_stop_install();
+    ls_trainer_set_asked(t, (ls_trainer_asked){.signal = asked, .gives_up = gives_up, .ctx = l});
+    LS_TRY(ls_stop_install());
+    return agree_stop(l); /* SIGUSR2 may have come while the run was starting */
 }
 
 void ls_loop_end(ls_loop *l) {
@@ -538,17 +629,26 @@ void ls_loop_end(ls_loop *l) {
     l->saver = NULL;
     tell_lost(l);
     l->trainer->events = (ls_event_sink){.take = NULL};
+    ls_trainer_set_asked(l->trainer, (ls_trainer_asked){.ctx = NULL});
     ls_stop_restore();
 }
 
 static ls_status run(ls_loop *l) {
-    const ls_trainer *t = l->trainer;
+    ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
     if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
+    ls_evaluation evaluation;
+    /* One that was given up, when the run was stopped, decides about its end and about what is best. */
+    if (t->has_val && t->validation.is_due && l->stop == 0) {
+        LS_TRY(ls_loop_evaluate(l, &evaluation));
+        ls_validation_saving(&t->validation, t->step); /* it was */
+        if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
+    }
     while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l)) {
+        int64_t done = t->step;
         LS_TRY(ls_loop_step(l, &step));
-        LS_TRY(after_step(l));
+        if (t->step > done) LS_TRY(after_step(l));
     }
     if (is_over(l)) {
         LS_TRY(tell_early_stop(l));

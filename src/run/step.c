@@ -16,8 +16,10 @@
 #include "numerics/elementary.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/check.h"
+#include "parallel/partition/state_sum.h"
 #include "run/agree.h"
 #include "run/recover/left.h"
+#include "run/state_hash.h"
 #include "run/trainer.h"
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
@@ -25,18 +27,26 @@
 /* Everything that the workers must know of each other after backward, in one exact sum. */
 typedef struct totals {
     ls_loss_sum loss;
-    int64_t stop[2]; /* workers that were asked by SIGINT, by another signal; above WISH_SHIFT those with requests */
+    int64_t asks[2];  /* how many workers ask for what: see give_asks() */
+    int64_t state[2]; /* sum of the state before this step; wraps */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
 
-_Static_assert(sizeof(totals) == (3 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
+_Static_assert(sizeof(totals) == (3 + 2 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
 
-enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff, WISH_SHIFT = 32 };
+enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff };
 
-/* Counts of workers stay far below 2^WISH_SHIFT. */
-static int64_t give_stop(bool is_asked, bool requests) { return (int64_t)is_asked + ((int64_t)requests << WISH_SHIFT); }
-static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
-static bool take_request(int64_t stop) { return stop >> WISH_SHIFT > 0; }
+/* What a worker may ask for, each counted in 15 bits of a word: there are far fewer workers. */
+enum { ASK_INT, ASK_TERM, ASK_REQUEUE, ASK_GIVE_UP, ASK_SAVE, ASK_SAVE_BEST, ASKS, ASK_BITS = 15, ASKS_IN_WORD = 4 };
+
+static void give_asks(const bool asked[ASKS], int64_t words[2]) {
+    words[0] = words[1] = 0;
+    for (int i = 0; i < ASKS; i++) words[i / ASKS_IN_WORD] |= (int64_t)asked[i] << ASK_BITS * (i % ASKS_IN_WORD);
+}
+
+static bool is_asked(const int64_t words[2], int what) {
+    return (words[what / ASKS_IN_WORD] >> ASK_BITS * (what % ASKS_IN_WORD) & ((1 << ASK_BITS) - 1)) > 0;
+}
 
 /* Totals, times of workers, and what a guard has measured. */
 static int64_t *guard_sums(const ls_trainer *t) { return t->sums + TOTALS + ls_worker_time_words(&t->time); }
@@ -54,9 +64,11 @@ static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *meas
     if (measured) ls_guard_give(&t->guard, measured, guard_sums(t));
     size_t words = (size_t)(guard_sums(t) - t->sums) + (measured ? ls_guard_words(t->guard.groups) : 0);
     LS_TRY(ls_partition_sum(t->partition, t->sums, words));
+    memcpy(sum, t->sums, sizeof *sum);
+    /* Nothing is learned from what a worker has not computed. */
+    if (is_asked(sum->asks, ASK_GIVE_UP)) return LS_OK;
     if (measured) ls_guard_take(&t->guard, &t->settings, guard_sums(t));
     ls_worker_time_take(&t->time, t->sums + TOTALS);
-    memcpy(sum, t->sums, sizeof *sum);
     memcpy(squares->words, sum->squares, sizeof sum->squares);
     return LS_OK;
 }
@@ -91,19 +103,52 @@ static double rate(const ls_trainer *t) {
     return ls_lr_at(&lr, t->step - t->lr_start);
 }
 
+static ls_status give_state(ls_trainer *t, totals *sum) {
+    ls_hash128 part;
+    if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
+    LS_TRY(ls_trainer_state_part(t, &part));
+    sum->state[0] = (int64_t)part.lo;
+    sum->state[1] = (int64_t)part.hi;
+    return LS_OK;
+}
+
+/* Once for each step: passes with groups left out may have another scale. */
+static void take_state(ls_trainer *t, const totals *sum) {
+    if (!t->state.is_summed || t->state.step == t->step) return;
+    ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
+    t->state.hash = ls_trainer_state_hash_of(t, all);
+    t->state.step = t->step;
+}
+
 ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
-    int signal = stop & SIGNAL_MASK;
-    totals sum = {.stop = {give_stop(signal == SIGINT, stop & LS_REQUEST_SAVE),
-                           give_stop(signal != 0 && signal != SIGINT, stop & LS_REQUEST_SAVE_BEST)}};
+    totals sum = {.loss = {0}};
     /* Whoever made the gradients elsewhere had nobody watching. */
     bool measures = t->guard.partition && t->guard.measures;
     ls_exact_sum squares = {0}, measured = {0};
     LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, measures ? &measured : NULL));
     if (loss) sum.loss = *loss;
     LS_TRY(end_watch(t));
+    /* As late as it can be: who is asked to stop now need not finish another step. */
+    int signal = t->asked.signal ? t->asked.signal(t->asked.ctx) : 0;
+    if (signal == 0) signal = stop & SIGNAL_MASK;
+    give_asks((const bool[ASKS]){[ASK_INT] = signal == SIGINT,
+                                 [ASK_TERM] = signal != 0 && signal != SIGINT && signal != SIGUSR2,
+                                 [ASK_REQUEUE] = signal == SIGUSR2,
+                                 [ASK_GIVE_UP] = ls_partition_end_skip(t->partition),
+                                 [ASK_SAVE] = stop & LS_REQUEST_SAVE,
+                                 [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST},
+              sum.asks);
+    LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
+    take_state(t, &sum);
+    signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
+             : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
+             : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
+                                               : 0;
+    *result = (ls_step_result){.stop = signal, .gave_up = is_asked(sum.asks, ASK_GIVE_UP)};
+    if (result->gave_up) return LS_TRAINER_GAVE_UP;
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
@@ -111,11 +156,9 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                .lr = rate(t),
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
-                               .requests = (take_request(sum.stop[0]) ? LS_REQUEST_SAVE : 0) |
-                                           (take_request(sum.stop[1]) ? LS_REQUEST_SAVE_BEST : 0),
-                               .stop = take_asked(sum.stop[0])   ? SIGINT
-                                       : take_asked(sum.stop[1]) ? SIGTERM
-                                                                 : 0};
+                               .requests = (is_asked(sum.asks, ASK_SAVE) ? LS_REQUEST_SAVE : 0) |
+                                           (is_asked(sum.asks, ASK_SAVE_BEST) ? LS_REQUEST_SAVE_BEST : 0),
+                               .stop = signal};
     return LS_OK;
 }
 
@@ -167,6 +210,17 @@ static ls_status check_state(ls_trainer *t) {
     if (t->settings.options.check < LS_CHECK_STATE) return LS_OK;
     LS_TRY(ls_partition_check_state(t->partition, &f));
     return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+}
+
+ls_status ls_trainer_prove_state(ls_trainer *t) {
+    ls_check_finding f;
+    if (!ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
+    LS_TRY(ls_partition_check_state(t->partition, &f));
+    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
+    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
+    t->state.step = t->step;
+    return LS_OK;
 }
 
 static ls_status check_replicas(ls_trainer *t) {
@@ -436,6 +490,7 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     ls_fault_step = t->step;
     ls_left_try(t);
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(pass_with_all(t, stop, result));
     /* Weights that are not what was written explain more than what became of them. */
     if (!result->finite) LS_TRY(check_state(t));
@@ -454,8 +509,9 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
     t->ended_whole = false;
     ls_status status = gradients(t, stop, result);
+    (void)ls_partition_end_skip(t->partition); /* after a failure on the way */
     bool alone = !t->world || ls_world_size(t->world) == 1;
-    t->ended_whole = status != LS_OK && !t->damaged && (t->ended_whole || alone);
+    t->ended_whole = status != LS_OK && !t->damaged && (t->ended_whole || alone || status == LS_TRAINER_GAVE_UP);
     return status;
 }
 
@@ -501,14 +557,15 @@ static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_
     return LS_OK;
 }
 
-static ls_status update(ls_trainer *t, const ls_optimizer_update *by) {
+static ls_status update(ls_trainer *t, ls_optimizer_update by) {
+    LS_TRY(ls_partition_begin_sums(t->partition, &by));
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
     if (numerics_are_due(t)) {
-        LS_TRY(ls_partition_update_counted(t->partition, by, t->guard.numerics));
+        LS_TRY(ls_partition_update_counted(t->partition, &by, t->guard.numerics));
         LS_TRY(ls_partition_sum_numerics(t->partition, t->guard.numerics));
     } else {
-        LS_TRY(ls_optimizer_step(by, t->device, &t->settings.policy, t->model));
+        LS_TRY(ls_optimizer_step(&by, t->device, &t->settings.policy, t->model));
     }
     ls_meter_computed(mark);
     ls_span_end(span, 0);
@@ -524,9 +581,10 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
     ls_left_commit(t, result, result->finite ? &by : NULL);
-    if (result->finite) LS_TRY(update(t, &by));
+    if (result->finite) LS_TRY(update(t, by));
     t->last_loss = result->loss;
     t->step++;
+    LS_TRY(ls_left_stepped(t));
     ls_fault_point(LS_POINT_STEPPED);
     return LS_OK;
 }
@@ -534,7 +592,9 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
 ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
     ls_span span = ls_span_begin("train", "step");
     ls_worker_time_begin(&t->time);
-    LS_TRY(ls_trainer_gradients(t, stop, result));
+    ls_status status = ls_trainer_gradients(t, stop, result);
+    if (status == LS_TRAINER_GAVE_UP) return LS_OK;
+    LS_TRY(status);
     LS_TRY(ls_trainer_update(t, result));
     ls_worker_time_end(&t->time);
     LS_TRY(ls_device_read_times(t->device));

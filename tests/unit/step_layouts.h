@@ -8,6 +8,7 @@
 #include "ask.h"
 #include "tiny_trainer.h"
 #include "run/folder/run_start.h"
+#include "run/state_hash.h"
 
 enum { RUN_STEPS_MAX = 40, RUN_GROUPS_MAX = 8, RUN_BLOCKS_MAX = 4, RUN_WORKERS_MAX = 8 };
 
@@ -48,6 +49,7 @@ typedef struct step_seen {
     int scale, dropped;
     unsigned absent; /* bit by group */
     ls_loss_scale after;
+    ls_hash128 state; /* before the step */
     double squares[RUN_GROUPS_MAX], losses[RUN_GROUPS_MAX], whole_squares;
     block_numbers blocks[RUN_BLOCKS_MAX];
 } step_seen;
@@ -57,6 +59,7 @@ typedef struct run_seen {
     int events;
     ls_train_event event[RUN_STEPS_MAX]; /* texts in it that are pointers are constants of the program */
     char weights[33], moments[33];
+    ls_hash128 state, state_now; /* at the end: as written, and as it is */
     int64_t updates;
 } run_seen;
 
@@ -98,6 +101,7 @@ static inline void see_step(const ls_trainer *t, const ls_step_result *result, s
     s->scale = result->scale;
     s->dropped = result->dropped;
     s->after = t->scale;
+    s->state = t->state.hash;
     for (int g = 0; g < t->guard.groups && g < RUN_GROUPS_MAX; g++) {
         if (t->guard.absent[g]) s->absent |= 1U << g;
         if (t->guard.squares) s->squares[g] = t->guard.squares[g];
@@ -126,7 +130,9 @@ static inline ls_status see_state(ls_trainer *t, run_seen *seen) {
         }
     ls_hash_text(ls_hash_combine(all, count), seen->moments);
     seen->updates = t->updates;
-    return LS_OK;
+    if (!ls_trainer_has_state_hash(t)) return LS_OK;
+    LS_TRY(ls_trainer_state_hash(t, &seen->state));
+    return ls_trainer_state_hash_now(t, &seen->state_now);
 }
 
 static inline ls_status play_begin(const play *p, ls_trainer *t) {
@@ -230,6 +236,8 @@ static inline void expect_seen(const play *p, const run_seen *one, int64_t from)
                          seen->step[i].loss, one->step[i].loss);
         if (strcmp(seen->weights, one->weights) != 0 || strcmp(seen->moments, one->moments) != 0)
             fail_msg("%s, worker %d: weights or moments differ", play_name(p), r);
+        if (!ls_hash_equal(seen->state, one->state) || !ls_hash_equal(seen->state, seen->state_now))
+            fail_msg("%s, worker %d: the hash of the state differs", play_name(p), r);
         assert_int_equal(seen->updates, one->updates);
     }
 }

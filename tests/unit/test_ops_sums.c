@@ -2,6 +2,7 @@
  * threads. */
 #include <math.h>
 
+#include "numerics/state_sum.h"
 #include "ops.h"
 
 static int64_t *words_of(float *p) { return (int64_t *)(void *)p; }
@@ -93,6 +94,77 @@ static void check_right(size_t rows, size_t columns) {
     check("right", rows, columns);
 }
 
+/* Pieces of a tensor that begin and end anywhere add up to the sum of all of it; `first` is where the tensor's begin.
+ */
+static void check_state(size_t n, uint64_t first, size_t most) {
+    twin x = make_shifted(n, first % 3), out = make_words(4, 7);
+    ls_state_piece pieces[600];
+    int count = 0;
+    for (size_t at = 0; at < n && count < 600; at += pieces[count++].n)
+        pieces[count] = (ls_state_piece){.out = (ls_hash128 *)(void *)out.dev + count % 2,
+                                         .x = x.dev + at,
+                                         .tensor = 5 + first % 2,
+                                         .first = first + at,
+                                         .n = n - at < most ? n - at : most};
+    ok(ops->state_sums(device, &(ls_state_sums_call){pieces, count}));
+    ls_hash128 *sums = (ls_hash128 *)(void *)out.ref;
+    for (int i = 0; i < count; i++)
+        ls_state_add_elems(&sums[i % 2], pieces[i].tensor, pieces[i].first, x.ref + (pieces[i].x - x.dev), pieces[i].n);
+    check("state", n, most);
+}
+
+/* The sums that an update makes are those of what it wrote; elements `begin` … `end` − 1 go to the first three. */
+static void check_updated(size_t n, size_t begin, size_t end, int moments, ls_dtype copy) {
+    ls_update_step step = {.rule = moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
+                           .factor = 0.5f,
+                           .rate = 0.01f,
+                           .beta1 = 0.9f,
+                           .beta1_rest = 0.1f,
+                           .beta2 = 0.99f,
+                           .beta2_rest = 0.01f,
+                           .root = 1,
+                           .epsilon = 1e-8f,
+                           .decay = 0.99f,
+                           .momentum = 0.9f};
+    ls_state_piece pieces[LS_UPDATE_STATE_MAX];
+    twin w = make(n), m = make(n), v = make(n), g = make(n), half = make(n), out = make_words(12, 0);
+    for (size_t i = 0; i < n; i++) v.ref[i] = v.ref[i] * v.ref[i];
+    ok(ls_device_copy_in(device, v.dev, v.ref, n * sizeof(float)));
+    ls_hash128 *sums = (ls_hash128 *)(void *)out.dev, *want = (ls_hash128 *)(void *)out.ref;
+    ls_update_piece piece = {.w = w.dev, .g = g.dev, .step = &step, .n = n, .copy_dtype = copy};
+    piece.sums =
+        (ls_update_sums){.once = sums, .rest = sums + 3, .begin = begin, .end = end, .tensor = 8, .first = 700};
+    if (moments > 0) piece.moment[0] = m.dev;
+    if (moments > 1) piece.moment[1] = v.dev;
+    if (copy != LS_F32) piece.copy = half.dev;
+    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+    ok(ls_device_copy_out(device, w.ref, w.dev, n * sizeof(float)));
+    ok(ls_device_copy_out(device, m.ref, m.dev, n * sizeof(float)));
+    ok(ls_device_copy_out(device, v.ref, v.dev, n * sizeof(float)));
+    ok(ls_device_copy_out(device, half.ref, half.dev, n * sizeof(float)));
+    piece = (ls_update_piece){
+        .w = w.ref, .moment = {moments > 0 ? m.ref : NULL, moments > 1 ? v.ref : NULL}, .n = n, .sums = piece.sums};
+    piece.sums.once = want;
+    piece.sums.rest = want + 3;
+    int count = ls_update_state_pieces(&piece, 0, n, pieces);
+    for (int i = 0; i < count; i++)
+        ls_state_add_elems(pieces[i].out, pieces[i].tensor, pieces[i].first, pieces[i].x, pieces[i].n);
+    check("updated", n, begin);
+}
+
+static void all_state(void) {
+    static const size_t sizes[] = {0, 1, 1023, 1024, 1025, 5000, 40001};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check_state(sizes[i], 0, sizes[i] + 1);
+        check_state(sizes[i], 1023, 1000);
+        check_state(sizes[i], ((uint64_t)1 << 40) + 17, 333);
+        check_updated(sizes[i], 0, sizes[i], 2, LS_F32);
+        check_updated(sizes[i], sizes[i] / 3, sizes[i] / 2, 2, LS_BF16);
+        check_updated(sizes[i], 0, sizes[i] / 2, 1, LS_F16);
+        check_updated(sizes[i], 0, 0, 0, LS_F32);
+    }
+}
+
 static void all_sums(void) {
     static const size_t sizes[] = {0, 1, 15, 16, 1023, 1024, 1025, 16 * 1024 + 1, 70001};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -113,7 +185,40 @@ static void test_sums(void **state) {
     on_every_device(all_sums);
 }
 
+static void test_state(void **state) {
+    (void)state;
+    on_every_device(all_state);
+}
+
+/* Whatever bit of whatever element changes, the sum does; and it knows places, tensors and order. */
+static void test_state_differs(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    static float x[N];
+    for (size_t i = 0; i < N; i++) x[i] = ls_rng_uniform_f32(ls_rng_key_make(9, 0, 0), i) - 0.5f;
+    ls_hash128 whole = {0, 0}, other = {0, 0}, moved = {0, 0};
+    ls_state_add_elems(&whole, 3, 0, x, N);
+    ls_state_add_elems(&other, 4, 0, x, N);
+    ls_state_add_elems(&moved, 3, 1, x, N);
+    assert_false(ls_hash_equal(whole, other) || ls_hash_equal(whole, moved));
+    for (size_t i = 0; i < N; i += 7)
+        for (unsigned bit = 0; bit < 32; bit++) {
+            ls_hash128 sum = whole, was = {0, 0}, is = {0, 0};
+            uint32_t bits;
+            float changed;
+            memcpy(&bits, &x[i], sizeof bits);
+            bits ^= 1u << bit;
+            memcpy(&changed, &bits, sizeof bits);
+            ls_state_add_elems(&was, 3, i, &x[i], 1);
+            ls_state_add_elems(&is, 3, i, &changed, 1);
+            sum.lo += is.lo - was.lo;
+            sum.hi += is.hi - was.hi;
+            assert_true(sum.lo != whole.lo && sum.hi != whole.hi);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_state),
+                                       cmocka_unit_test(test_state_differs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

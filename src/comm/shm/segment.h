@@ -41,6 +41,8 @@ typedef struct ls_worker_record {
 
 typedef struct ls_segment_header {
     ls_failure failure, stop;
+    _Atomic uint64_t asked_ns;      /* when the first signal to stop came to a worker */
+    _Atomic int asked;              /* which it was; 0: none */
     _Atomic uint64_t wire_until_ns; /* when the last transfer of a slow link ends: wire.h */
     _Atomic int told_staging;       /* somebody has said that tensors go through the host */
     _Atomic int ready;              /* workers that have the whole state of the run here (comm/attempt.h) */

@@ -215,6 +215,8 @@ typedef struct ls_optim_kernels {
     void (*square_sums)(double *out, const float *x, size_t n);
     /* y = x·factor; y may be x. */
     void (*scale)(float *y, const float *x, float factor, size_t n);
+    /* Σ of the patterns of x times `by`, mod 2^64: a block of a state sum, or a part of one. */
+    uint64_t (*state_block)(const float *x, const uint32_t *by, size_t n);
 } ls_optim_kernels;
 
 typedef struct ls_kernels {

@@ -206,7 +206,19 @@ static void own_ls_update_call(const ls_fake_copier *c, ls_update_call *all) {
         for (int i = 0; i < LS_MOMENTS_MAX; i++) TENSOR(moment[i]);
         TENSOR(copy);
         TENSOR(g);
+        TENSOR(sums.once);
+        TENSOR(sums.rest);
         LIST(step, 1);
+    }
+    all->pieces = own;
+}
+
+static void own_ls_state_sums_call(const ls_fake_copier *c, ls_state_sums_call *all) {
+    ls_state_piece *own = c->keep(c->keeper, all->pieces, (size_t)all->count * sizeof *own);
+    for (int p = 0; own && p < all->count; p++) {
+        ls_state_piece *call = &own[p];
+        TENSOR(out);
+        TENSOR(x);
     }
     all->pieces = own;
 }

@@ -277,8 +277,16 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
     partition->aside = setup->numerics ? take(arena, "scratch", ls_partition_aside_elems(partition), 1) : NULL;
     if (setup->numerics)
         partition->counts = ls_arena_take_array(arena, "scratch", ls_partition_count_words(partition), sizeof(int64_t));
-    partition->sums = ls_arena_take_array(arena, "scratch", ls_partition_sum_words(partition), sizeof(int64_t));
+    /* Sums of state lie in front of those of a step, so that one read brings both. */
+    size_t words = ls_partition_state_room(partition) * (sizeof(ls_hash128) / sizeof(int64_t));
+    partition->sums = ls_arena_take_array(arena, "scratch", words + ls_partition_sum_words(partition), sizeof(int64_t));
     partition->hashes = ls_arena_take_array(arena, "scratch", partition->hash_room, sizeof *partition->hashes);
+    if (setup->sums_state) {
+        partition->state_sums = (ls_hash128 *)(void *)partition->sums;
+        partition->sums = partition->sums ? partition->sums + words : NULL;
+        partition->found_sums =
+            ls_arena_take_array(arena, "scratch", ls_partition_state_room(partition), sizeof *partition->found_sums);
+    }
     if (setup->scratch_bytes) partition->lent = ls_arena_take(arena, "scratch", setup->scratch_bytes);
     LS_TRY(lay_sums(partition, arena));
     lay_scratch(partition, arena); /* last: its phases give their place up */

@@ -250,7 +250,7 @@ static void alloc_checks(ls_partition *partition) {
     size_t params = (size_t)ls_model_params(partition->model), dp = (size_t)setup->layout.dp;
     partition->bad_shard_param = -1;
     if (!setup->checks_state) return;
-    partition->state_hashes = take(partition, params * LS_CHECK_TENSORS, sizeof *partition->state_hashes);
+    partition->copy_hashes = take(partition, params, sizeof *partition->copy_hashes);
     if (setup->layout.zero < 3) return;
     partition->shard_hashes = take(partition, (size_t)partition->nbuckets * dp, sizeof *partition->shard_hashes);
 }
@@ -262,7 +262,13 @@ static ls_status alloc_host(ls_partition *partition) {
     partition->host = take(partition, partition->host_elems, sizeof *partition->host);
     partition->host_ids = take(partition, rows, sizeof *partition->host_ids);
     partition->host_targets = take(partition, rows, sizeof *partition->host_targets);
-    partition->host_sums = take(partition, ls_partition_sum_words(partition), sizeof *partition->host_sums);
+    size_t state = ls_partition_state_room(partition) * (sizeof(ls_hash128) / sizeof(int64_t));
+    partition->host_sums = take(partition, state + ls_partition_sum_words(partition), sizeof *partition->host_sums);
+    if (state > 0 && partition->host_sums) {
+        partition->host_state = (ls_hash128 *)(void *)partition->host_sums;
+        partition->host_sums += state;
+        partition->host_found = take(partition, ls_partition_state_room(partition), sizeof *partition->host_found);
+    }
     if (ls_partition_host_parts(partition) > 0)
         partition->host_parts = take(partition, ls_partition_host_parts(partition), sizeof *partition->host_parts);
     partition->host_hashes = take(partition, partition->hash_room, sizeof *partition->host_hashes);

@@ -24,7 +24,8 @@ typedef struct ls_partition_setup {
     bool watches;      /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
     bool numerics;     /* numbers can be counted (numerics.h) */
     bool audits;       /* groups of other replicas can be computed again (audit.h) */
-    bool checks_state; /* own weights and moments can be checked (check.h) */
+    bool checks_state; /* own weights and moments can be checked (check.h); with sums_state */
+    bool sums_state;   /* the state is summed up (state_sum.h) */
     bool apart;        /* while measuring: memory of the device is not the host's; a partition asks its device */
     ls_policy policy;
     size_t B, T; /* of a batch */
@@ -151,6 +152,13 @@ typedef struct ls_bad_place {
 /* A step as above, in which every result is looked at; the same place on all workers. */
 ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                             ls_bad_place *first);
+
+/* Asked at each block of a pass, an evaluation and an extension, by this worker alone: whether it is to be given up.
+ * From then on this worker computes nothing (device/skip.h) until ls_partition_end_skip(), and what it makes is
+ * worthless; the others, who may not know, must be told before anybody uses it. NULL: never. */
+void ls_partition_ask(ls_partition *partition, bool (*gives_up)(void *ctx), void *ctx);
+/* Whether this worker has given up since the last call. */
+bool ls_partition_end_skip(ls_partition *partition);
 
 /* Who sees the gradients of groups from now on; the setup has `leaves`. */
 void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch);

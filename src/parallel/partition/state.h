@@ -12,8 +12,6 @@
 #include "parallel/partition/audit.h"
 
 enum { LS_PARTITION_BUFFERS = 2 };
-/* Raw hashes of a parameter when its state is checked: own weights, moments, and two of what matmuls read. */
-enum { LS_PARTITION_HASHES = 5 };
 /* Elements that are rounded at a time on their way from and to the host. */
 enum { LS_PARTITION_HOST16 = 1 << 20 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
@@ -114,11 +112,12 @@ struct ls_partition {
     bool has_tied; /* the head's table is a copy on the last stage, */
     float *tied;   /* and the gradient of that use comes here */
     int32_t *ids, *targets;
-    float *pixels;      /* of image models, of a micro-batch */
-    int64_t *sums;      /* of a step: sums.c */
-    ls_hash128 *hashes; /* hash_room of them */
-    int64_t *counts;    /* by block of the model: numerics.c; NULL: nothing is counted */
-    float *aside;       /* weights before an update of which numbers are counted, a piece of them */
+    float *pixels;                       /* of image models, of a micro-batch */
+    int64_t *sums;                       /* of a step: sums.c */
+    ls_hash128 *hashes;                  /* hash_room of them */
+    ls_hash128 *state_sums, *found_sums; /* LS_PARAM_SUMS for each parameter: state_sum.c; NULL: none */
+    int64_t *counts;                     /* by block of the model: numerics.c; NULL: nothing is counted */
+    float *aside;                        /* weights before an update of which numbers are counted, a piece of them */
     float *rope_cos, *rope_sin;
 
     /* memory of the host, which goes together */
@@ -135,9 +134,15 @@ struct ls_partition {
     float *host; /* logits, and pieces of tensors */
     size_t host_elems;
     uint16_t *host16;         /* LS_PARTITION_HOST16; where the policy has 16 bits */
-    ls_hash128 *state_hashes; /* by parameter and tensor, as written last; NULL: not checked */
+    ls_hash128 *host_state;   /* sums of state as they were read, in front of host_sums; NULL: none */
+    ls_hash128 *host_found;   /* the other set */
+    bool state_is_read;       /* host_state is what the last update made */
+    ls_hash128 *copy_hashes;  /* by parameter, of what matmuls read as it was written last; NULL: not checked */
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
+    bool (*gives_up)(void *ctx); /* NULL: nobody asks */
+    void *gives_up_ctx;
+    const ls_ops *ops;                  /* of the device, while it skips; NULL: it does not */
     bool audits;                        /* a group of another row is being computed: nothing is reduced */
     int audit_slot;                     /* with zero < 2: where its gradients go */
     int bad_shard_param, bad_shard_row; /* of a gathered shard that was not what its owner had; −1: none */
@@ -228,6 +233,11 @@ ls_status ls_partition_read_hashes(ls_partition *partition, ls_hash128 *out, siz
 size_t ls_partition_aside_elems(const ls_partition *partition);
 size_t ls_partition_count_words(const ls_partition *partition);
 int64_t *ls_partition_act_counts(const ls_partition *partition, int block);
+
+/* state_sum.c: sums of one set, which are to host_state (as made) and to host_found (as they are now). */
+size_t ls_partition_state_room(const ls_partition *partition);
+ls_status ls_partition_read_state(ls_partition *partition);
+ls_status ls_partition_find_state(ls_partition *partition);
 
 /* check.c: weights that have just been gathered. */
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);

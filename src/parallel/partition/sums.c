@@ -72,7 +72,13 @@ ls_status ls_partition_clear_sums(ls_partition *partition) {
     return clear(partition, 0, used_words(partition));
 }
 
+/* With what the update has left, if that was not read yet. */
 static ls_status read_words(ls_partition *partition, size_t words) {
+    if (partition->host_state && !partition->state_is_read) {
+        partition->state_is_read = true;
+        return ls_device_copy_out(partition->device, partition->host_state, partition->state_sums,
+                                  ls_partition_state_room(partition) * sizeof(ls_hash128) + words * sizeof(int64_t));
+    }
     return ls_device_copy_out(partition->device, partition->host_sums, partition->sums, words * sizeof(int64_t));
 }
 
@@ -298,10 +304,10 @@ ls_status ls_partition_bad_state(ls_partition *partition, int *param) {
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
-/* Blocks of many elements are hashed at a time; a check has up to LS_PARTITION_HASHES of a parameter. */
+/* Blocks of many elements are hashed at a time; a check has up to two of a parameter. */
 size_t ls_partition_hash_room(const ls_partition *partition) {
     enum { BLOCKS = 4096 };
-    size_t checks = (size_t)partition->model->nparams * LS_PARTITION_HASHES, buckets = (size_t)partition->nbuckets;
+    size_t checks = 2 * (size_t)partition->model->nparams, buckets = (size_t)partition->nbuckets;
     size_t most = checks > buckets ? checks : buckets, groups = partition->micro;
     if (most < groups) most = groups;
     return most < BLOCKS ? BLOCKS : most;

@@ -11,7 +11,8 @@
 
 /* Numbers that all workers add up once a step: of the loss, requests to stop by two signals, the sum of squares;
  * and those of each worker: how it spent its time. */
-enum { LOSS_NUMBERS = 3, STOP_NUMBERS = 2, STEP_NUMBERS = LOSS_NUMBERS + STOP_NUMBERS + LS_EXACT_WORDS };
+enum { LOSS_NUMBERS = 3, STOP_NUMBERS = 2, STATE_NUMBERS = 2 };
+enum { STEP_NUMBERS = LOSS_NUMBERS + STOP_NUMBERS + STATE_NUMBERS + LS_EXACT_WORDS };
 
 typedef struct traffic_job {
     const ls_layout_task *task;

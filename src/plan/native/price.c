@@ -208,6 +208,12 @@ static ls_status square_sums(ls_device *d, const ls_square_sums_call *c) {
     return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
 }
 
+static ls_status state_sums(ls_device *d, const ls_state_sums_call *c) {
+    size_t n = 0;
+    for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
+    return pass(d, LS_PRICE_OPTIMIZER, LS_PASS_SQUARES, LS_F32, n, 1);
+}
+
 static ls_status add_losses(ls_device *d, const ls_add_losses_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, c->sequences * c->T, 1);
 }
@@ -287,6 +293,7 @@ static const ls_ops ops = {.gemm = gemm,
                            .attention_backward = attention_backward,
                            .update = update,
                            .square_sums = square_sums,
+                           .state_sums = state_sums,
                            .add_losses = add_losses,
                            .scale = scale,
                            .convert = convert,

@@ -4,7 +4,7 @@
  *     weights.safetensors     one tensor for each parameter, by name; metadata: format, shape
  *     optimizer.safetensors   "<name>.m" and "<name>.v" (SGD: "<name>.m" alone); none for SGD without momentum
  *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight
- *                             hash, evaluations so far (validation.h)
+ *                             hash, hash of the state, evaluations so far (validation.h)
  *
  * Workers of a layout save and load together, in one folder that all of them see. Each moves its own bytes: nobody ever
  * holds the whole model. */
@@ -35,6 +35,8 @@ ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_
 /* The hash of its weights as they were in memory, "" where it records none. */
 enum { LS_SAVED_HASH_MAX = 33 };
 ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
+/* The hash of the whole state (run/state_hash.h) in state.json; absent where the run made none. */
+#define LS_SAVED_STATE "state_hash"
 /* Its position in the data. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether

@@ -7,6 +7,7 @@
 
 #include "comm/world.h"
 #include "run/recover/left_state.h"
+#include "run/state_hash.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
@@ -94,6 +95,7 @@ ls_status ls_left_open(ls_trainer *t, ls_world *world) {
     LS_TRY(ls_world_alloc(world, sizeof(ls_left), &memory));
     ls_left *kept = memory;
     atomic_store(&kept->tried, -1);
+    for (int i = 0; i < 2; i++) atomic_store(&kept->sums[i].step, -1);
     kept->is_host = t->device->is_host;
     if (kept->is_host) LS_TRY(list_all(t, world, kept));
     t->kept = kept;
@@ -157,6 +159,17 @@ void ls_left_commit(ls_trainer *t, const ls_step_result *result, const ls_optimi
     if (by) n.by = *by;
     t->journal.number = (uint64_t)t->updates;
     write_numbers(t->kept, &n);
+}
+
+ls_status ls_left_stepped(ls_trainer *t) {
+    ls_hash128 part;
+    if (!t->kept || !ls_trainer_has_state_hash(t)) return LS_OK;
+    LS_TRY(ls_trainer_state_part(t, &part));
+    ls_left_sum *sum = &t->kept->sums[t->step & 1];
+    atomic_store(&sum->step, -1);
+    sum->part = part;
+    atomic_store(&sum->step, t->step);
+    return LS_OK;
 }
 
 void ls_left_settle(ls_trainer *t, int64_t saved_step) {

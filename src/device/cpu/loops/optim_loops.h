@@ -114,8 +114,20 @@ static void LSK_NAME(lsk_scale)(float *y, const float *x, float factor, size_t n
     if (i < n) scale_part(y + i, x + i, f, n - i);
 }
 
+/* The compiler has vectors for this. */
+static uint64_t LSK_NAME(lsk_state_block)(const float *x, const uint32_t *by, size_t n) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t word;
+        memcpy(&word, x + i, sizeof word);
+        sum += (uint64_t)word * by[i];
+    }
+    return sum;
+}
+
 static const ls_optim_kernels optim_kernels = {
     .update = LSK_NAME(lsk_update),
     .square_sums = LSK_NAME(lsk_square_sums),
     .scale = LSK_NAME(lsk_scale),
+    .state_block = LSK_NAME(lsk_state_block),
 };

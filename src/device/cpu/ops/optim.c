@@ -4,15 +4,58 @@
 #include "base/fault.h"
 #include "device/cpu/journal.h"
 #include "device/cpu/ops/staging.h"
+#include "numerics/state_sum.h"
+
+/* ---- state sums -------------------------------------------------------------------------------------------------- */
+
+/* Integers: it does not matter which thread adds first. */
+static void add_state(ls_hash128 *to, ls_hash128 sum) {
+    atomic_fetch_add_explicit((_Atomic uint64_t *)&to->lo, sum.lo, memory_order_relaxed);
+    atomic_fetch_add_explicit((_Atomic uint64_t *)&to->hi, sum.hi, memory_order_relaxed);
+}
+
+static ls_hash128 sum_state(const ls_kernels *kernels, const ls_state_piece *c, size_t begin, size_t end) {
+    const uint32_t *places = ls_state_places();
+    ls_hash128 sum = {0, 0};
+    for (size_t i = begin, n; i < end; i += n) {
+        uint64_t at = c->first + i, place = at % LS_STATE_BLOCK;
+        n = LS_STATE_BLOCK - place < end - i ? LS_STATE_BLOCK - place : end - i;
+        ls_state_add_block(&sum, c->tensor, at / LS_STATE_BLOCK,
+                           kernels->optim.state_block(c->x + i, places + place, n));
+    }
+    return sum;
+}
+
+/* Elements that an update has just written. */
+static void sum_updated(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
+    ls_state_piece pieces[LS_UPDATE_STATE_MAX];
+    int count = ls_update_state_pieces(c, begin, end, pieces);
+    for (int i = 0; i < count; i++) add_state(pieces[i].out, sum_state(kernels, &pieces[i], 0, pieces[i].n));
+}
+
+static void state_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_state_piece *c = args;
+    add_state(c->out, sum_state(kernels, c, begin, end));
+}
+
+ls_status ls_cpu_op_state_sums(ls_device *device, const ls_state_sums_call *call) {
+    for (int i = 0; i < call->count; i++)
+        LS_TRY(ls_cpu_run(device, call->pieces[i].n, LS_CPU_GRAIN, state_range, &call->pieces[i]));
+    return LS_OK;
+}
+
+/* ---- updates ----------------------------------------------------------------------------------------------------- */
 
 /* The kernels themselves round a copy to bf16. For f16 they take pieces, of which w is still at hand to be rounded. */
 static void update_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    enum { SUMMED = 4096 }; /* elements that stay in the second cache */
     const ls_update_piece *c = args;
-    bool to_f16 = c->copy && c->copy_dtype == LS_F16;
+    bool to_f16 = c->copy && c->copy_dtype == LS_F16, sums = c->sums.once || c->sums.rest;
     for (size_t i = begin, n; i < end; i += n) {
-        n = to_f16 ? ls_cpu_piece(LS_F16, end - i) : end - i;
+        n = to_f16 ? ls_cpu_piece(LS_F16, end - i) : sums && end - i > SUMMED ? SUMMED : end - i;
         kernels->optim.update(c, i, i + n);
         if (to_f16) ls_cpu_narrow(kernels, c->copy, LS_F16, i, c->w + i, n);
+        if (sums) sum_updated(kernels, c, i, i + n);
     }
 }
 

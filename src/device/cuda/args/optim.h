@@ -41,4 +41,20 @@ typedef struct ls_cuda_squares {
     unsigned first[LS_CUDA_SQUARE_PIECES + 1]; /* turn of a block of threads with which a piece begins */
 } ls_cuda_squares;
 
+/* State sums (numerics/state_sum.h): a warp has a block of elements of a piece at a time. */
+enum { LS_CUDA_STATE_BLOCK = 1024, LS_CUDA_STATE_PIECES = 80, LS_CUDA_STATE_THREADS = 256 };
+
+typedef struct ls_cuda_state_piece {
+    unsigned long long *out; /* lo, hi */
+    const float *x;
+    uint64_t tensor, first;
+    size_t n;
+} ls_cuda_state_piece;
+
+typedef struct ls_cuda_state {
+    int count;
+    ls_cuda_state_piece piece[LS_CUDA_STATE_PIECES];
+    unsigned begin[LS_CUDA_STATE_PIECES + 1]; /* turn of a warp with which a piece begins */
+} ls_cuda_state;
+
 #endif

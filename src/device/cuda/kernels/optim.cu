@@ -150,3 +150,47 @@ LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {
     for (unsigned w = threadIdx.x; w < LS_CUDA_EXACT_WORDS; w += blockDim.x)
         if (words[w]) atomicAdd(a.words + w, words[w]);
 }
+
+/* ---- state sums -------------------------------------------------------------------------------------------------- */
+
+LS_DEVICE uint32_t state_place(uint32_t i) {
+    uint32_t z = (i + 1) * 0x9e3779b1u;
+    z = (z ^ (z >> 15)) * 0x85ebca77u;
+    z = (z ^ (z >> 13)) * 0xc2b2ae3du;
+    return (z ^ (z >> 16)) | 1;
+}
+
+LS_DEVICE uint64_t state_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+/* The part of block `block` of the tensor that the piece has; all lanes of the warp get the sum of their own. */
+LS_DEVICE uint64_t state_lane(const ls_cuda_state_piece &p, uint64_t block, unsigned lane) {
+    const uint64_t first = block * LS_CUDA_STATE_BLOCK, end = p.first + p.n;
+    const unsigned from = p.first > first ? (unsigned)(p.first - first) : 0u;
+    const unsigned to = end - first < LS_CUDA_STATE_BLOCK ? (unsigned)(end - first) : (unsigned)LS_CUDA_STATE_BLOCK;
+    const float *x = p.x + (int64_t)(first - p.first);
+    uint64_t sum = 0;
+#pragma unroll 8
+    for (unsigned i = lane; i < LS_CUDA_STATE_BLOCK; i += 32)
+        if (i >= from && i < to) sum += (uint64_t)__float_as_uint(x[i]) * state_place(i);
+    return sum;
+}
+
+LS_KERNEL(state_sums, ls_cuda_state, LS_CUDA_STATE_THREADS) {
+    const unsigned lane = threadIdx.x % 32, warps = gridDim.x * (LS_CUDA_STATE_THREADS / 32);
+    unsigned turn = blockIdx.x * (LS_CUDA_STATE_THREADS / 32) + threadIdx.x / 32, piece = 0;
+    for (; turn < a.begin[a.count]; turn += warps) {
+        while (turn >= a.begin[piece + 1]) piece++;
+        const ls_cuda_state_piece &p = a.piece[piece];
+        const uint64_t block = p.first / LS_CUDA_STATE_BLOCK + (turn - a.begin[piece]);
+        uint64_t sum = state_lane(p, block, lane);
+        for (unsigned half = 16; half > 0; half /= 2) sum = sum + __shfl_down_sync(~0u, sum, half, 32);
+        if (lane > 0) continue;
+        const uint64_t seed = (p.tensor + 1) * 0x9e3779b97f4a7c15ull + block * 0xd1b54a32d192ed03ull;
+        atomicAdd(p.out, (unsigned long long)(sum * (state_mix(seed) | 1)));
+        atomicAdd(p.out + 1, (unsigned long long)(sum * (state_mix(seed ^ 0xa0761d6478bd642full) | 1)));
+    }
+}

@@ -5,6 +5,7 @@
 
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
+#include "numerics/state_sum.h"
 
 enum { WIDTH = 4, BLOCKS_MAX = 1 << 30 };
 
@@ -55,6 +56,55 @@ static ls_status update_pieces(ls_device *device, const ls_update_piece *pieces,
                           (ls_cuda_grid){args.first[count], 1, 1}, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
+/* ---- state sums -------------------------------------------------------------------------------------------------- */
+
+_Static_assert((int)LS_STATE_BLOCK == LS_CUDA_STATE_BLOCK, "blocks of state sums are those of the formula");
+
+static ls_status add_state(ls_device *device, ls_cuda_state *args) {
+    size_t turns = args->begin[args->count];
+    ls_status status = LS_OK;
+    if (turns > 0)
+        status = ls_cuda_launch(
+            device, LS_CUDA_state_sums,
+            (ls_cuda_grid){ls_cuda_blocks(device, ls_cuda_divide_up(turns, LS_CUDA_STATE_THREADS / 32)), 1, 1},
+            LS_CUDA_STATE_THREADS, 0, args);
+    args->count = 0;
+    return status;
+}
+
+static ls_status put_state(ls_device *device, ls_cuda_state *args, const ls_state_piece *piece) {
+    if (piece->n == 0) return LS_OK;
+    size_t blocks = (piece->first + piece->n - 1) / LS_CUDA_STATE_BLOCK - piece->first / LS_CUDA_STATE_BLOCK + 1;
+    if (args->count == LS_CUDA_STATE_PIECES || (args->count && blocks > UINT32_MAX / 2 - args->begin[args->count]))
+        LS_TRY(add_state(device, args));
+    args->piece[args->count] = (ls_cuda_state_piece){.out = (unsigned long long *)(void *)piece->out,
+                                                     .x = piece->x,
+                                                     .tensor = piece->tensor,
+                                                     .first = piece->first,
+                                                     .n = piece->n};
+    args->begin[args->count + 1] = args->begin[args->count] + (unsigned)blocks;
+    args->count++;
+    return LS_OK;
+}
+
+ls_status ls_cuda_op_state_sums(ls_device *device, const ls_state_sums_call *c) {
+    ls_cuda_state args = {.count = 0};
+    for (int i = 0; i < c->count; i++) LS_TRY(put_state(device, &args, &c->pieces[i]));
+    return add_state(device, &args);
+}
+
+static ls_status sum_updated(ls_device *device, const ls_update_call *c) {
+    ls_cuda_state args = {.count = 0};
+    ls_state_piece pieces[LS_UPDATE_STATE_MAX];
+    for (int i = 0; i < c->count; i++) {
+        int count = ls_update_state_pieces(&c->pieces[i], 0, c->pieces[i].n, pieces);
+        for (int k = 0; k < count; k++) LS_TRY(put_state(device, &args, &pieces[k]));
+    }
+    return add_state(device, &args);
+}
+
+/* ---- updates ----------------------------------------------------------------------------------------------------- */
+
 ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
     LS_TRY(ls_check_update(c));
     for (int first = 0, end; first < c->count; first = end) {
@@ -66,7 +116,7 @@ ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
         }
         LS_TRY(update_pieces(device, c->pieces + first, end - first));
     }
-    return LS_OK;
+    return sum_updated(device, c);
 }
 
 _Static_assert((int)LS_EXACT_WORDS == LS_CUDA_EXACT_WORDS, "kernels add to the words of an exact sum");

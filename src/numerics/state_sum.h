@@ -1,0 +1,46 @@
+/* state_sum.h: a sum by which two states of a run are told apart, whoever holds which part of them.
+ *
+ * With x(i) the 32-bit pattern of element i of a tensor, it is, mod 2^64 and for two sets of odd factors b of 64 bits,
+ *
+ *     Σ x(i) · a(i mod 1024) · b(tensor, i / 1024)
+ *
+ * Elements count in the order of memory with all slices in it (nn/param.h), which no layout changes: each worker adds
+ * what it holds, and the sums of all are added. A changed element is always noticed: its product with a, of 32 bits, is
+ * no multiple of 2^64, and odd factors have inverses. Any other damage is missed with a probability of about 2^-32 or
+ * less. It is no protection against an attacker. */
+#ifndef LS_NUMERICS_STATE_SUM_H
+#define LS_NUMERICS_STATE_SUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+
+enum { LS_STATE_BLOCK = 1024 };
+
+/* a of all places in a block. */
+const uint32_t *ls_state_places(void);
+
+/* 64 bits of SplitMix64. */
+static inline uint64_t ls_state_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Adds Σ x·a of one block, or of a part of it, with the block's factors. */
+static inline void ls_state_add_block(ls_hash128 *sum, uint64_t tensor, uint64_t block, uint64_t total) {
+    uint64_t seed = (tensor + 1) * 0x9e3779b97f4a7c15u + block * 0xd1b54a32d192ed03u;
+    sum->lo += total * (ls_state_mix(seed) | 1);
+    sum->hi += total * (ls_state_mix(seed ^ 0xa0761d6478bd642fu) | 1);
+}
+
+static inline void ls_state_add(ls_hash128 *sum, ls_hash128 more) {
+    sum->lo += more.lo;
+    sum->hi += more.hi;
+}
+
+/* Elements first … first + n − 1 of a tensor. */
+void ls_state_add_elems(ls_hash128 *sum, uint64_t tensor, uint64_t first, const float *x, size_t n);
+
+#endif
