@@ -35,14 +35,13 @@ typedef struct line {
 
 typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_LOOSE, LINE_DAMAGED } line_kind;
 
-/* A checkpoint that was written while steps went on is told of later. A run that goes on at a step had one of it. */
+/* A checkpoint that was written while steps went on is told of later. */
 static void note_saved(const json_t *object, int64_t step, ls_metrics_about *about) {
     const json_t *saved_step = json_object_get(object, "saved_step");
     if (json_is_true(json_object_get(object, "saved")))
         about->saved_step = json_is_integer(saved_step) ? (int64_t)json_integer_value(saved_step) : step;
     if (json_object_get(object, "continues") && json_is_integer(saved_step))
         about->saved_step = (int64_t)json_integer_value(saved_step);
-    if (step > 1 && json_object_get(object, "started") && about->saved_step < 0) about->saved_step = step - 1;
 }
 
 /* LOOSE: an object without a step, which belongs to the line before it. */

@@ -343,6 +343,7 @@ static ls_status begin_save(ls_loop *l) {
         l->saved_step = l->trainer->step;
     else
         take_failure(l);
+    ls_fault_point(LS_POINT_SAVED);
     return status;
 }
 
