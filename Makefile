@@ -21,7 +21,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-chaos bench-recovery test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-chaos bench-recovery test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
 .PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run test-parity test-parity-run \
-        bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
+        bench-comm bench-comm-run bench-save bench-save-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
         verify-all-run test-mutations fuzz fuzz-run fresh install uninstall clean help format \
@@ -446,6 +446,13 @@ bench-gpu:
 bench-gpu-run: all $(BUILD)/bench/gpu_kernels
 	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --row "$(ROW)" $(BENCH_ARGS)
 
+bench-save:
+	@tools/setup
+	@$(MAKE) bench-save-run
+
+bench-save-run: all
+	LOCKSTEP=$(BUILD)/lockstep bench/save $(BENCH_ARGS)
+
 bench-plan:
 	@tools/setup python
 	@$(MAKE) bench-plan-run
@@ -526,6 +533,7 @@ help:
 	@echo 'make test-faults-count  faults planted in real runs: what guards and doctor catch, in figures'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
+	@echo 'make bench-save   what checkpoints cost: in the background, waited for, none; BENCH_ARGS="--model tiny --workers 2"'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
 	@echo 'make bench-precision  16 bit beside fp32: step, products, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'

@@ -59,6 +59,7 @@ static ls_status begin(ls_run *r) {
 static ls_status open_store(ls_run *r) {
     LS_TRY(ls_store_open(r->out, LS_STORE_WRITE, &r->store));
     ls_store_set_keep(r->store, (int)r->settings.options.keep);
+    ls_store_set_keep_every(r->store, r->settings.options.keep_every);
     return LS_OK;
 }
 

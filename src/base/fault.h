@@ -83,8 +83,10 @@ static inline void ls_fault_at(struct ls_device *device, ls_fault_place place, c
     X(PUBLISH, "publish")   /* own elements have changed, nobody else has them */                                      \
     X(STEPPED, "stepped")   /* the step is done, and not in the metrics */                                             \
     X(EVALUATE, "evaluate") /* after an evaluation */                                                                  \
-    X(SAVE, "save")         /* before a checkpoint is saved */                                                         \
-    X(SAVED, "saved")       /* after */
+    X(SAVE, "save")         /* before a checkpoint is saved, or copied to be saved meanwhile */                        \
+    X(PART, "part")         /* this worker's part of it is on disk */                                                  \
+    X(NAME, "name")         /* of the first worker: all parts are, and it has no name yet */                           \
+    X(SAVED, "saved")       /* after, or after the copy was made */
 
 typedef enum ls_fault_point_kind {
 #define LS_FAULT_POINT_ENUM(name, text) LS_POINT_##name,

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const size_t look_first_bytes = (size_t)32 << 20;
 
-static size_t available_bytes(void) {
+size_t ls_memory_available(void) {
     FILE *file = fopen("/proc/meminfo", "re");
     if (!file) return SIZE_MAX;
     char line[128];
@@ -22,10 +23,24 @@ static size_t available_bytes(void) {
 
 ls_status ls_memory_check(size_t bytes) {
     if (bytes < look_first_bytes) return LS_OK;
-    size_t available = available_bytes();
+    size_t available = ls_memory_available();
     if (bytes <= available) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE, "out of memory: %zu MiB requested, %zu MiB available", bytes >> 20,
                    available >> 20);
+}
+
+ls_status ls_pages_alloc(size_t bytes, void **out) {
+    size_t length = bytes > 0 ? bytes : 1;
+    *out = NULL;
+    void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu MiB of memory", bytes >> 20);
+    (void)madvise(memory, length, MADV_HUGEPAGE); /* slower without */
+    *out = memory;
+    return LS_OK;
+}
+
+void ls_pages_free(void *memory, size_t bytes) {
+    if (memory) (void)munmap(memory, bytes > 0 ? bytes : 1);
 }
 
 void *ls_list_grow(void *list, size_t count, size_t *capacity, size_t bytes) {

@@ -10,6 +10,13 @@
 /* LS_ERR_RESOURCE when fewer than `bytes` are available; small amounts are not looked at. The kernel of the system
  * would rather kill a process later than refuse now. */
 ls_status ls_memory_check(size_t bytes);
+/* What the system says is available; SIZE_MAX where it does not say. */
+size_t ls_memory_available(void);
+
+/* Pages of their own, in large ones where the system has them: for what is copied in one go. Released with the same
+ * number of bytes; NULL does nothing. */
+ls_status ls_pages_alloc(size_t bytes, void **out);
+void ls_pages_free(void *memory, size_t bytes);
 
 /* Where memory comes from: an allocator of 64-byte aligned, zeroed blocks and its counterpart. Blocks may be of 0
  * bytes. */

@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -222,15 +223,18 @@ static void signals_to_block(sigset_t *set) {
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) (void)sigdelset(set, faults[i]);
 }
 
-static ls_status start_threads(ls_pool *pool, const int *cpus) {
-    sigset_t block, before;
-    ls_status status = LS_OK;
+static ls_status block_signals(sigset_t *before) {
+    sigset_t block;
     signals_to_block(&block);
-    int error = pthread_sigmask(SIG_SETMASK, &block, &before);
-    if (error != 0) {
-        errno = error;
-        return ls_fail_errno(LS_ERR_FAILED, "cannot block signals for the pool's threads");
-    }
+    errno = pthread_sigmask(SIG_SETMASK, &block, before);
+    return errno == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot block signals for a thread");
+}
+
+static ls_status start_threads(ls_pool *pool, const int *cpus) {
+    sigset_t before;
+    ls_status status = LS_OK;
+    int error;
+    LS_TRY(block_signals(&before));
     for (int t = 1; t < pool->threads && status == LS_OK; t++) {
         pool_thread *thread = &pool->team[t - 1];
         *thread = (pool_thread){.pool = pool, .number = t};
@@ -246,6 +250,13 @@ static ls_status start_threads(ls_pool *pool, const int *cpus) {
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
+}
+
+/* CPUs of the calling thread before it was pinned; count 0: it never was. */
+static cpu_set_t unpinned;
+
+static void keep_unpinned(void) {
+    if (CPU_COUNT(&unpinned) == 0 && sched_getaffinity(0, sizeof unpinned, &unpinned) != 0) CPU_ZERO(&unpinned);
 }
 
 ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
@@ -267,6 +278,7 @@ ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
         }
         LS_TRY_OUT(start_threads(pool, cpus));
     }
+    if (cpus) keep_unpinned();
     if (cpus) LS_TRY_OUT(pin(pthread_self(), 0, cpus[0]));
     *out = pool;
 out:
@@ -282,4 +294,60 @@ void ls_pool_destroy(ls_pool *pool) {
     for (int t = 0; t < pool->started; t++) (void)pthread_join(pool->team[t].handle, NULL);
     free(pool->team);
     free(pool);
+}
+
+/* ---- in the background ------------------------------------------------------------------------------------------- */
+
+struct ls_background {
+    ls_status (*fn)(void *ctx);
+    void *ctx;
+    pthread_t handle;
+    ls_status status;
+    char message[LS_MESSAGE_MAX];
+    atomic_bool is_done;
+};
+
+/* Priority and place are wishes: without them it only disturbs more. */
+static void *background_main(void *arg) {
+    enum { NICE = 10 };
+    ls_background *b = arg;
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+    if (CPU_COUNT(&unpinned) > 0) (void)sched_setaffinity(0, sizeof unpinned, &unpinned);
+    b->status = b->fn(b->ctx);
+    if (b->status != LS_OK) snprintf(b->message, sizeof b->message, "%s", ls_status_message());
+    atomic_store_explicit(&b->is_done, true, memory_order_release);
+    return NULL;
+}
+
+ls_status ls_background_start(ls_status (*fn)(void *ctx), void *ctx, ls_background **out) {
+    sigset_t before;
+    *out = NULL;
+    ls_background *b = calloc(1, sizeof *b);
+    if (!b) return ls_fail(LS_ERR_RESOURCE, "out of memory for a thread");
+    b->fn = fn;
+    b->ctx = ctx;
+    ls_status status = block_signals(&before);
+    if (status == LS_OK) {
+        errno = pthread_create(&b->handle, NULL, background_main, b);
+        if (errno != 0) status = ls_fail_errno(LS_ERR_RESOURCE, "cannot start a thread");
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    if (status == LS_OK)
+        *out = b;
+    else
+        free(b);
+    return status;
+}
+
+bool ls_background_is_done(const ls_background *b) {
+    return atomic_load_explicit(&((ls_background *)(uintptr_t)b)->is_done, memory_order_acquire);
+}
+
+ls_status ls_background_end(ls_background *b) {
+    if (!b) return LS_OK;
+    (void)pthread_join(b->handle, NULL);
+    ls_status status = b->status;
+    if (status != LS_OK) status = ls_fail(status, "%s", b->message);
+    free(b);
+    return status;
 }

@@ -1,4 +1,4 @@
-/* pool.h: a pool of threads for parallel loops inside one worker.
+/* pool.h: threads inside one worker: a pool of them for parallel loops, and one behind it for what may take its time.
  *
  *     ls_pool_run(pool, tasks, fn, ctx)   calls fn(ctx, task, thread) once for each task 0 … tasks−1
  *
@@ -11,6 +11,7 @@
 #ifndef LS_BASE_POOL_H
 #define LS_BASE_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -30,5 +31,17 @@ void ls_pool_destroy(ls_pool *pool);
 int ls_pool_threads(const ls_pool *pool);
 /* Returns when all tasks are done. With NULL or a pool of one thread it is a plain loop. */
 void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx);
+
+/* ---- in the background ------------------------------------------------------------------------------------------- */
+
+/* One call of a function by a thread of its own, of low priority, on any CPU that the process had before a pool pinned
+ * the calling thread. */
+typedef struct ls_background ls_background;
+
+ls_status ls_background_start(ls_status (*fn)(void *ctx), void *ctx, ls_background **out);
+/* Whether ls_background_end() would not wait. */
+bool ls_background_is_done(const ls_background *background);
+/* Waits, and returns what the function returned; its message is now the calling thread's. NULL: LS_OK. */
+ls_status ls_background_end(ls_background *background);
 
 #endif

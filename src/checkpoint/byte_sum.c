@@ -79,14 +79,7 @@ void ls_byte_sum_add(ls_byte_sum *sum, uint64_t offset, const void *data, size_t
 
 ls_hash128 ls_byte_sum_value(const ls_byte_sum *sum) { return (ls_hash128){.hi = sum->sum[0], .lo = sum->sum[1]}; }
 
-/* ---- of several processes ---------------------------------------------------------------------------------------- */
-
-void ls_byte_sum_give(const ls_byte_sum *sum, int64_t words[LS_BYTE_SUM_WORDS]) {
-    for (int s = 0; s < LS_BYTE_SUMS; s++) words[s] = (int64_t)sum->sum[s];
-    words[LS_BYTE_SUMS] = (int64_t)sum->bytes;
-}
-
-void ls_byte_sum_take(ls_byte_sum *sum, const int64_t words[LS_BYTE_SUM_WORDS]) {
-    for (int s = 0; s < LS_BYTE_SUMS; s++) sum->sum[s] = (uint64_t)words[s];
-    sum->bytes = (uint64_t)words[LS_BYTE_SUMS];
+void ls_byte_sum_join(ls_byte_sum *sum, const ls_byte_sum *other) {
+    for (int s = 0; s < LS_BYTE_SUMS; s++) sum->sum[s] += other->sum[s];
+    sum->bytes += other->bytes;
 }

@@ -21,7 +21,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 
-enum { LS_BYTE_SUMS = 2, LS_BYTE_SUM_WORDS = LS_BYTE_SUMS + 1 };
+enum { LS_BYTE_SUMS = 2 };
 
 /* Zeroed: of no byte. */
 typedef struct ls_byte_sum {
@@ -34,8 +34,7 @@ void ls_byte_sum_add(ls_byte_sum *sum, uint64_t offset, const void *data, size_t
 /* The same form as a hash has. */
 ls_hash128 ls_byte_sum_value(const ls_byte_sum *sum);
 
-/* As integers that, added up over all processes (mod 2^64), are the sum of all of them. */
-void ls_byte_sum_give(const ls_byte_sum *sum, int64_t words[LS_BYTE_SUM_WORDS]);
-void ls_byte_sum_take(ls_byte_sum *sum, const int64_t words[LS_BYTE_SUM_WORDS]);
+/* Adds what another process, or this one elsewhere in the file, has summed. */
+void ls_byte_sum_join(ls_byte_sum *sum, const ls_byte_sum *other);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,43 +72,124 @@ void ls_checkpoint_close(ls_checkpoint *checkpoint) {
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
 
-/* A file while it is read, once, for both of its checksums. */
+/* A file while it is read, once, for all of its checksums. */
 typedef struct verification {
     ls_checkpoint_progress progress;
     void *ctx;
     uint64_t done_bytes, total_bytes; /* of all files */
     const ls_marker_file *file;
+    uint64_t done_in_file;
     ls_hash_stream *stream;
-    ls_byte_sum sum;
+    ls_byte_sum sum; /* of the whole file */
+    /* where tensors are listed */
+    uint64_t *ends;    /* in the file: of the header, of each tensor */
+    ls_byte_sum *sums; /* likewise */
+    int at;
 } verification;
+
+/* Each part of the piece to the sum of the tensor that it lies in. */
+static void add_to_tensors(verification *v, const char *data, uint64_t offset, size_t bytes) {
+    while (bytes > 0 && v->at <= v->file->tensor_count) {
+        uint64_t room = v->ends[v->at] - offset;
+        size_t n = room < bytes ? (size_t)room : bytes;
+        ls_byte_sum_add(&v->sums[v->at], offset, data, n);
+        data += n;
+        offset += n;
+        bytes -= n;
+        if (offset == v->ends[v->at]) v->at++;
+    }
+}
 
 static void add_piece(void *ctx, const void *data, size_t bytes) {
     verification *v = ctx;
     if (v->file->has_hash) ls_hash_stream_add(v->stream, data, bytes);
-    if (v->file->has_sum) ls_byte_sum_add(&v->sum, v->sum.bytes, data, bytes);
+    if (v->sums)
+        add_to_tensors(v, data, v->done_in_file, bytes);
+    else if (v->file->has_sum)
+        ls_byte_sum_add(&v->sum, v->sum.bytes, data, bytes);
+    v->done_in_file += bytes;
     v->done_bytes += bytes;
     if (v->progress) v->progress(v->ctx, v->done_bytes, v->total_bytes);
 }
 
-static ls_status compare(const char *path, ls_hash128 is, ls_hash128 was) {
+static ls_status compare(const char *path, const char *what, ls_hash128 is, ls_hash128 was) {
     char is_text[LS_HASH_TEXT_BYTES], was_text[LS_HASH_TEXT_BYTES];
     if (ls_hash_equal(is, was)) return LS_OK;
     ls_hash_text(is, is_text);
     ls_hash_text(was, was_text);
-    return ls_fail(LS_ERR_INPUT, "%s is damaged: its checksum is %s, not the recorded %s", path, is_text, was_text);
+    return ls_fail(LS_ERR_INPUT, "%s is damaged%s: its checksum is %s, not the recorded %s", path, what, is_text,
+                   was_text);
+}
+
+/* Names the first tensor that differs, and counts the others. */
+static ls_status compare_tensors(verification *v, const char *path) {
+    int first = -1, count = 0;
+    char what[256], more[48] = "";
+    for (int i = 0; i < v->file->tensor_count; i++) {
+        ls_byte_sum_join(&v->sum, &v->sums[i + 1]);
+        if (ls_hash_equal(ls_byte_sum_value(&v->sums[i + 1]), v->file->tensors[i].sum)) continue;
+        if (count++ == 0) first = i;
+    }
+    ls_byte_sum_join(&v->sum, &v->sums[0]);
+    if (first < 0) return LS_OK;
+    if (count > 1) snprintf(more, sizeof more, " and %d more", count - 1);
+    snprintf(what, sizeof what, " in tensor '%.100s'%s", v->file->tensors[first].name, more);
+    return compare(path, what, ls_byte_sum_value(&v->sums[first + 1]), v->file->tensors[first].sum);
+}
+
+/* From the header of the file, which must name the tensors that were saved. */
+static ls_status find_tensors(verification *v, const char *path) {
+    ls_safetensors *file;
+    const ls_marker_file *listed = v->file;
+    size_t count = (size_t)listed->tensor_count + 1;
+    LS_TRY(ls_safetensors_open(path, &file));
+    ls_status status = LS_OK;
+    v->at = 0;
+    v->ends = calloc(count, sizeof *v->ends);
+    v->sums = calloc(count, sizeof *v->sums);
+    if (!v->ends || !v->sums) status = ls_fail(LS_ERR_RESOURCE, "out of memory to verify %s", path);
+    if (status == LS_OK && ls_safetensors_count(file) != listed->tensor_count)
+        status = ls_fail(LS_ERR_INPUT, "%s is damaged: it has %d tensors; %d were saved", path,
+                         ls_safetensors_count(file), listed->tensor_count);
+    if (status == LS_OK) v->ends[0] = listed->bytes;
+    for (int i = 0; i < listed->tensor_count && status == LS_OK; i++) {
+        const ls_safetensor *tensor = ls_safetensors_get(file, i);
+        if (i == 0) v->ends[0] = listed->bytes - ls_safetensors_data_bytes(file);
+        v->ends[i + 1] = v->ends[i] + tensor->bytes;
+        if (strcmp(tensor->name, listed->tensors[i].name) != 0 || tensor->begin != v->ends[i] - v->ends[0])
+            status = ls_fail(LS_ERR_INPUT, "%s is damaged: its header has tensor '%.100s' where '%.100s' was saved",
+                             path, tensor->name, listed->tensors[i].name);
+    }
+    ls_safetensors_close(file);
+    return status;
+}
+
+static ls_status compare_file(verification *v, const char *path) {
+    const ls_marker_file *file = v->file;
+    if (file->has_hash) LS_TRY(compare(path, "", ls_hash_stream_value(v->stream), file->hash));
+    if (!file->has_sum) return LS_OK;
+    if (v->done_in_file != file->bytes) /* it was shortened, or grew, after its size was looked at */
+        return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %" PRIu64 " bytes, not %" PRIu64, path, v->done_in_file,
+                       file->bytes);
+    if (v->sums) LS_TRY(compare_tensors(v, path));
+    return compare(path, v->sums ? " in its header" : "", ls_byte_sum_value(&v->sum), file->sum);
 }
 
 static ls_status verify_file(verification *v, const char *path, const ls_marker_file *file) {
+    ls_status status = LS_OK;
     v->file = file;
     v->sum = (ls_byte_sum){.bytes = 0};
+    v->done_in_file = 0;
     ls_hash_stream_restart(v->stream);
-    LS_TRY(ls_file_scan(path, add_piece, v));
-    if (file->has_hash) LS_TRY(compare(path, ls_hash_stream_value(v->stream), file->hash));
-    if (!file->has_sum) return LS_OK;
-    if (v->sum.bytes != file->bytes) /* it was shortened, or grew, after its size was looked at */
-        return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %" PRIu64 " bytes, not %" PRIu64, path, v->sum.bytes,
-                       file->bytes);
-    return compare(path, ls_byte_sum_value(&v->sum), file->sum);
+    if (file->tensors) LS_TRY_OUT(find_tensors(v, path));
+    LS_TRY_OUT(ls_file_scan(path, add_piece, v));
+    status = compare_file(v, path);
+out:
+    free(v->ends);
+    free(v->sums);
+    v->ends = NULL;
+    v->sums = NULL;
+    return status;
 }
 
 ls_status ls_checkpoint_verify(const ls_checkpoint *checkpoint, ls_checkpoint_progress progress, void *ctx) {

@@ -2,8 +2,9 @@
  *
  *     {"format": 1, "step": 100, "files": [{"name": "weights.safetensors", "bytes": 1234, "xxh3_128": "…"}, …]}
  *
- * Files of tensors that the workers of a run wrote have "sum128" (byte_sum.h) in the place of "xxh3_128"; older
- * versions wrote the latter. Both are taken of the bytes in memory before they are written.
+ * Files of tensors have "sum128" (byte_sum.h) in the place of "xxh3_128", which older versions wrote, and the same of
+ * each tensor: {"tensors": {"wte": "…", …}}, so that damage is told by tensor. All are taken of the bytes in memory
+ * before they are written.
  *
  * complete.json is written last, so a folder that has one was saved to the end. What the files mean is the caller's. */
 #ifndef LS_CHECKPOINT_CHECKPOINT_H
@@ -27,7 +28,8 @@ ls_status ls_checkpoint_open(const char *folder, ls_checkpoint **out);
 /* NULL does nothing. */
 void ls_checkpoint_close(ls_checkpoint *checkpoint);
 
-/* Reads every file and compares its checksum. LS_ERR_INPUT names the file that differs. `progress` may be NULL. */
+/* Reads every file and compares its checksum. LS_ERR_INPUT names the file, and the tensor, that differs. `progress` may
+ * be NULL. */
 ls_status ls_checkpoint_verify(const ls_checkpoint *checkpoint, ls_checkpoint_progress progress, void *ctx);
 
 const char *ls_checkpoint_path(const ls_checkpoint *checkpoint);

@@ -1,4 +1,5 @@
-/* marker.h: complete.json, the list of what belongs to a checkpoint; for this folder only. */
+/* marker.h: complete.json, the list of what belongs to a checkpoint; for this folder only. It ends with a hash of
+ * itself, so that a marker that was damaged is not believed. */
 #ifndef LS_CHECKPOINT_MARKER_H
 #define LS_CHECKPOINT_MARKER_H
 
@@ -9,12 +10,20 @@
 #include "base/hash.h"
 #include "base/status.h"
 
+/* The bytes of one tensor, at their place in the file. */
+typedef struct ls_marker_tensor {
+    char *name;
+    ls_hash128 sum; /* byte_sum.h */
+} ls_marker_tensor;
+
 typedef struct ls_marker_file {
     char *name;
     uint64_t bytes;
-    bool has_hash, has_sum; /* one at least */
-    ls_hash128 hash;        /* XXH3-128 */
-    ls_hash128 sum;         /* byte_sum.h */
+    bool has_hash, has_sum;    /* one at least */
+    ls_hash128 hash;           /* XXH3-128 */
+    ls_hash128 sum;            /* byte_sum.h */
+    ls_marker_tensor *tensors; /* in the order of the file; NULL: not known, as of older versions */
+    int tensor_count;
 } ls_marker_file;
 
 /* Zeroed: no file. */
@@ -27,8 +36,12 @@ typedef struct ls_marker {
 /* Whether a file of this name may be added: LS_ERR_INPUT for one that is there, that leaves the folder, or that is the
  * marker's own. */
 ls_status ls_marker_check_name(const ls_marker *marker, const char *name);
-/* The name was checked. `file` has all but the name. */
+/* The name was checked. `file` has all but the name, and what it points to is the marker's from now on, on failure
+ * too. */
 ls_status ls_marker_add(ls_marker *marker, const char *name, const ls_marker_file *file);
+/* Adds one to the list of a file that is still to be added. */
+ls_status ls_marker_add_tensor(ls_marker_file *file, const char *name, ls_hash128 sum);
+void ls_marker_file_fini(ls_marker_file *file);
 /* NULL when there is none. */
 const ls_marker_file *ls_marker_find(const ls_marker *marker, const char *name);
 

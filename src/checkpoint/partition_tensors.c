@@ -12,17 +12,19 @@ static ls_status no_memory(int count) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-static const ls_param *param_of(const ls_partition_tensors *t, int i) { return t->model->params[i / t->per_param]; }
+const ls_param *ls_partition_tensors_param(const ls_partition_tensors *t, int i) {
+    return t->model->params[i / t->per_param];
+}
 
-static ls_partition_tensor which_of(const ls_partition_tensors *t, int i) {
+ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *t, int i) {
     return (ls_partition_tensor)((int)t->first + i % t->per_param);
 }
 
 static void declare(ls_partition_tensors *t, int i) {
     static const char *const suffix[] = {
         [LS_TENSOR_WEIGHT] = "", [LS_TENSOR_MOMENT0] = ".m", [LS_TENSOR_MOMENT1] = ".v", [LS_TENSOR_GRAD] = ".grad"};
-    const ls_param *param = param_of(t, i);
-    snprintf(t->names[i], sizeof t->names[i], "%s%s", param->name, suffix[which_of(t, i)]);
+    const ls_param *param = ls_partition_tensors_param(t, i);
+    snprintf(t->names[i], sizeof t->names[i], "%s%s", param->name, suffix[ls_partition_tensors_which(t, i)]);
     t->shapes[i][0] = (int64_t)param->rows;
     t->shapes[i][1] = (int64_t)param->columns;
     t->decls[i] = (ls_safetensors_decl){
@@ -65,13 +67,15 @@ typedef struct work {
 } work;
 
 static ls_status write_piece(const work *w, int i, size_t first, size_t count) {
-    LS_TRY(ls_partition_read(w->partition, param_of(w->t, i), which_of(w->t, i), first, count, w->host));
+    LS_TRY(ls_partition_read(w->partition, ls_partition_tensors_param(w->t, i), ls_partition_tensors_which(w->t, i),
+                             first, count, w->host));
     return ls_safetensors_write_at(w->writer, i, first, w->host, count * sizeof(float));
 }
 
 static ls_status read_piece(const work *w, int i, const ls_safetensor *tensor, size_t first, size_t count) {
     LS_TRY(ls_safetensor_read(tensor, first * sizeof(float), w->host, count * sizeof(float)));
-    return ls_partition_write(w->partition, param_of(w->t, i), which_of(w->t, i), first, count, w->host);
+    return ls_partition_write(w->partition, ls_partition_tensors_param(w->t, i), ls_partition_tensors_which(w->t, i),
+                              first, count, w->host);
 }
 
 static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor) {
@@ -86,8 +90,8 @@ static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor)
 static ls_status move_tensor(work *w, int i) {
     const ls_safetensor *tensor = NULL;
     if (w->file) LS_TRY(find_tensor(w, i, &tensor));
-    ls_partition_tensor which = w->file ? which_of(w->t, i) : LS_TENSOR_REPORTED;
-    LS_TRY(ls_partition_pieces_list(w->partition, param_of(w->t, i), which, &w->pieces));
+    ls_partition_tensor which = w->file ? ls_partition_tensors_which(w->t, i) : LS_TENSOR_REPORTED;
+    LS_TRY(ls_partition_pieces_list(w->partition, ls_partition_tensors_param(w->t, i), which, &w->pieces));
     for (size_t k = 0; k < w->pieces.count; k++) {
         const ls_partition_piece *piece = &w->pieces.piece[k];
         for (size_t done = 0; done < piece->count; done += PIECE_ELEMS) {

@@ -28,7 +28,11 @@ ls_status ls_partition_tensors_open(const ls_model *model, ls_partition_tensor f
                                     ls_partition_tensors *out);
 void ls_partition_tensors_close(ls_partition_tensors *tensors);
 
-/* From a partition of the model to a writer of decls, joined or not. */
+/* The parameter that tensor i of the file belongs to, and which of its tensors that is. */
+const ls_param *ls_partition_tensors_param(const ls_partition_tensors *tensors, int i);
+ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *tensors, int i);
+
+/* From a partition of the model to a writer of decls, one of several or the only one. */
 ls_status ls_partition_tensors_write(const ls_partition_tensors *tensors, ls_partition *partition,
                                      ls_safetensors_writer *writer);
 /* LS_ERR_INPUT for a file without one of the tensors, or with one of another shape or type. */

@@ -336,6 +336,8 @@ void ls_safetensors_close(ls_safetensors *file) {
 
 const char *ls_safetensors_path(const ls_safetensors *file) { return file->path; }
 
+size_t ls_safetensors_data_bytes(const ls_safetensors *file) { return file->file_bytes - file->data_at; }
+
 int ls_safetensors_count(const ls_safetensors *file) { return file->count; }
 
 const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index) {

@@ -52,6 +52,8 @@ ls_status ls_safetensors_open_set(const char *path, ls_safetensors **out);
 void ls_safetensors_close(ls_safetensors *file);
 
 const char *ls_safetensors_path(const ls_safetensors *file);
+/* Bytes of all tensors: what lies behind the header. */
+size_t ls_safetensors_data_bytes(const ls_safetensors *file);
 int ls_safetensors_count(const ls_safetensors *file);
 /* In the order of the header or of the index. */
 const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index);

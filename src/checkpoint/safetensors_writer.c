@@ -1,12 +1,12 @@
 /* safetensors_writer.c: a safetensors file in the making.
  *
- * 1. `path` changes only by the rename at the end, of a file that is complete and on disk.
+ * 1. `path` changes only by the rename at the end, of a file that is complete and on disk. (A shared file has its name
+ *    from the start; its folder is what gets one at the end.)
  * 2. The space of the whole file is reserved before the first byte of data, where the file system can do that.
  * 3. Sum and hash are of the bytes in memory and run along with the writes: damage on the way to the disk is not
  *    signed. The sum (byte_sum.h) takes them in any order, the hash only as long as they come in order.
  * 4. Where several processes write, none has a page in its cache that it did not write itself: NFS would send such a
- *    page back as a whole, over what another machine has written beside it. So files are open for writing alone, and
- *    what was read of them leaves the cache. */
+ *    page back as a whole, over what another machine has written beside it. So files are open for writing alone. */
 #include "checkpoint/safetensors_writer.h"
 
 #include <assert.h>
@@ -184,11 +184,9 @@ out:
 
 struct ls_safetensors_writer {
     layout layout;
-    ls_new_file file; /* of a writer that joined: another one's temporary file, under both names */
-    bool is_owner;    /* this writer made the file */
+    ls_new_file file; /* shared: no temporary one */
     bool is_shared;
-    size_t *written; /* bytes, for each tensor */
-    ls_byte_sum sum; /* of what this writer has written */
+    ls_byte_sum *sums; /* of what this writer has written: header, tensors */
     ls_hash_stream *file_stream;
     size_t file_stream_next; /* bytes of the file that are hashed */
 };
@@ -198,11 +196,10 @@ static ls_status new_writer(const ls_safetensors_plan *plan, ls_safetensors_writ
     *out = writer;
     if (!writer) goto no_memory;
     writer->file.fd = -1;
-    writer->is_shared = plan->is_shared;
     LS_TRY(init_layout(&writer->layout, plan));
-    writer->written = calloc((size_t)plan->count + 1, sizeof *writer->written);
+    writer->sums = calloc((size_t)plan->count + 1, sizeof *writer->sums);
     writer->file_stream = ls_hash_stream_create();
-    if (writer->written && writer->file_stream) return LS_OK;
+    if (writer->sums && writer->file_stream) return LS_OK;
 no_memory:
     return ls_fail(LS_ERR_RESOURCE, "out of memory to write a safetensors file of %d tensors", plan->count);
 }
@@ -231,9 +228,25 @@ static ls_status write_fully(const ls_safetensors_writer *writer, const void *da
 
 /* In the order of the file, or not at all. */
 static void hash_file_bytes(ls_safetensors_writer *writer, const void *data, size_t bytes, size_t offset) {
-    if (!writer->is_owner || offset != writer->file_stream_next) return;
+    if (writer->is_shared || offset != writer->file_stream_next) return;
     ls_hash_stream_add(writer->file_stream, data, bytes);
     writer->file_stream_next += bytes;
+}
+
+static ls_status begin_file(ls_safetensors_writer *writer) {
+    LS_TRY(reserve(writer));
+    ls_byte_sum_add(&writer->sums[0], 0, writer->layout.header, writer->layout.begin[0]);
+    hash_file_bytes(writer, writer->layout.header, writer->layout.begin[0], 0);
+    return write_fully(writer, writer->layout.header, writer->layout.begin[0], 0);
+}
+
+/* *out is the writer, or nothing is left of it. */
+static ls_status conclude(ls_status status, ls_safetensors_writer *writer, ls_safetensors_writer **out) {
+    if (status == LS_OK)
+        *out = writer;
+    else
+        ls_safetensors_abort(writer);
+    return status;
 }
 
 ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *plan, ls_safetensors_writer **out) {
@@ -243,66 +256,25 @@ ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *pla
     LS_TRY(ls_file_can_write(path));
     LS_TRY_OUT(new_writer(plan, &writer));
     LS_TRY_OUT(ls_new_file_open(path, &writer->file));
-    writer->is_owner = true;
-    LS_TRY_OUT(reserve(writer));
-    ls_byte_sum_add(&writer->sum, 0, writer->layout.header, writer->layout.begin[0]);
-    hash_file_bytes(writer, writer->layout.header, writer->layout.begin[0], 0);
-    LS_TRY_OUT(write_fully(writer, writer->layout.header, writer->layout.begin[0], 0));
-    /* Other machines see the header only when it is on disk. */
-    if (writer->is_shared && ls_fd_sync(writer->file.fd) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", writer->file.temporary.text);
+    status = begin_file(writer);
 out:
-    if (status == LS_OK)
-        *out = writer;
-    else
-        ls_safetensors_abort(writer);
-    return status;
+    return conclude(status, writer, out);
 }
 
-/* A writer that joins must mean the very same file, which begins with the header that it would give it. */
-static ls_status check_joined(const ls_safetensors_writer *writer) {
-    struct stat about;
-    const char *temporary = writer->file.temporary.text;
-    size_t bytes = writer->layout.begin[0];
-    int fd = open(temporary, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", temporary);
-    ls_status status = LS_OK;
-    char *header = malloc(bytes);
-    if (!header)
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read the header of %s", temporary);
-    else if (fstat(fd, &about) != 0)
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot stat %s", temporary);
-    else if ((size_t)about.st_size != file_bytes(writer) || ls_fd_read(fd, header, bytes, 0) < bytes ||
-             memcmp(header, writer->layout.header, bytes) != 0)
-        status = ls_fail(LS_ERR_INPUT,
-                         "%s has the header of other tensors: the workers do not declare the same ones, or it was "
-                         "damaged as it was written",
-                         temporary);
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    (void)close(fd);
-    free(header);
-    return status;
-}
-
-ls_status ls_safetensors_join(const char *temporary, const ls_safetensors_plan *plan, ls_safetensors_writer **out) {
+ls_status ls_safetensors_share(const char *path, const ls_safetensors_plan *plan, bool is_first,
+                               ls_safetensors_writer **out) {
     ls_safetensors_writer *writer = NULL;
     ls_status status;
     *out = NULL;
     LS_TRY_OUT(new_writer(plan, &writer));
-    writer->file.path = writer->file.temporary = ls_path_format("%s", temporary);
+    writer->file.path = writer->file.temporary = ls_path_format("%s", path);
     writer->is_shared = true;
-    LS_TRY_OUT(check_joined(writer));
-    writer->file.fd = open(temporary, O_WRONLY | O_CLOEXEC);
-    if (writer->file.fd < 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", temporary);
+    writer->file.fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (writer->file.fd < 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", path);
+    if (status == LS_OK && is_first) status = begin_file(writer);
 out:
-    if (status == LS_OK)
-        *out = writer;
-    else
-        ls_safetensors_abort(writer);
-    return status;
+    return conclude(status, writer, out);
 }
-
-const char *ls_safetensors_temporary(const ls_safetensors_writer *writer) { return writer->file.temporary.text; }
 
 size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer) { return file_bytes(writer); }
 
@@ -321,11 +293,9 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
                        "tensor '%.100s' has %zu bytes in elements of %zu; %zu from element %zu on do not fit",
                        l->names[tensor], capacity, elem_bytes, bytes, elem_offset);
     if (bytes == 0) return LS_OK;
-    ls_byte_sum_add(&writer->sum, l->begin[tensor] + offset, data, bytes);
+    ls_byte_sum_add(&writer->sums[tensor + 1], l->begin[tensor] + offset, data, bytes);
     hash_file_bytes(writer, data, bytes, l->begin[tensor] + offset);
-    LS_TRY(write_fully(writer, data, bytes, l->begin[tensor] + offset));
-    writer->written[tensor] += bytes;
-    return LS_OK;
+    return write_fully(writer, data, bytes, l->begin[tensor] + offset);
 }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
@@ -333,19 +303,20 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
 static ls_status check_written(const ls_safetensors_writer *writer) {
     for (int i = 0; i < writer->layout.count; i++) {
         size_t bytes = bytes_of(&writer->layout, i);
-        if (writer->written[i] != bytes)
-            return ls_fail(LS_ERR_FAILED, "%s: %zu bytes of tensor '%.100s' were written; it has %zu",
-                           writer->file.path.text, writer->written[i], writer->layout.names[i], bytes);
+        uint64_t written = writer->sums[i + 1].bytes;
+        if (written != bytes)
+            return ls_fail(LS_ERR_FAILED, "%s: %" PRIu64 " bytes of tensor '%.100s' were written; it has %zu",
+                           writer->file.path.text, written, writer->layout.names[i], bytes);
     }
     return LS_OK;
 }
 
-const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer) { return &writer->sum; }
+const ls_byte_sum *ls_safetensors_byte_sums(const ls_safetensors_writer *writer) { return writer->sums; }
 
 /* Of the temporary file, so that a failure still leaves `path` alone. */
 static ls_status take_file_hash(const ls_safetensors_writer *writer, ls_hash128 *hash) {
     uint64_t bytes;
-    bool is_ordered = writer->file_stream_next == file_bytes(writer) && !writer->is_shared;
+    bool is_ordered = writer->file_stream_next == file_bytes(writer);
     if (!is_ordered) return ls_hash_file(writer->file.temporary.text, hash, &bytes);
     *hash = ls_hash_stream_value(writer->file_stream);
     return LS_OK;
@@ -353,11 +324,11 @@ static ls_status take_file_hash(const ls_safetensors_writer *writer, ls_hash128 
 
 ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash) {
     ls_status status;
-    assert(writer->is_owner || !file_hash);
+    assert(!writer->is_shared || !file_hash);
     if (!writer->is_shared) LS_TRY_OUT(check_written(writer));
     LS_TRY_OUT(ls_new_file_settle(&writer->file));
     if (file_hash) LS_TRY_OUT(take_file_hash(writer, file_hash));
-    if (writer->is_owner) status = ls_new_file_commit(&writer->file);
+    if (!writer->is_shared) status = ls_new_file_commit(&writer->file);
 out:
     ls_safetensors_abort(writer);
     return status;
@@ -367,7 +338,7 @@ void ls_safetensors_abort(ls_safetensors_writer *writer) {
     if (!writer) return;
     ls_new_file_close(&writer->file);
     ls_hash_stream_destroy(writer->file_stream);
-    free(writer->written);
+    free(writer->sums);
     free_layout(&writer->layout);
     free(writer);
 }

@@ -9,9 +9,9 @@
  * The data go to a temporary file beside `path`, whose space is reserved at the start, so that a full disk shows at
  * once. On any error `path` is what it was before and the caller ends the writer with ls_safetensors_abort().
  *
- * Several processes write one file like this: one creates it and tells the others ls_safetensors_temporary(); they
- * join, write their parts and finish; when all have, the first one finishes. All give the same plan. One thread at a
- * time uses a writer. */
+ * Several processes write one file with ls_safetensors_share(): each puts its parts to their places in a file that has
+ * its name from the start, in a folder that counts only when all have finished. All give the same plan; none waits for
+ * another. One thread at a time uses a writer. */
 #ifndef LS_CHECKPOINT_SAFETENSORS_WRITER_H
 #define LS_CHECKPOINT_SAFETENSORS_WRITER_H
 
@@ -42,15 +42,15 @@ typedef struct ls_safetensors_plan {
     int count;
     const ls_safetensors_text *metadata; /* may be NULL with metadata_count 0 */
     int metadata_count;
-    bool is_shared; /* other processes join: finish cannot tell whether all was written */
 } ls_safetensors_plan;
 
 /* LS_ERR_INPUT for a bad plan, LS_ERR_RESOURCE when the disk is full, LS_ERR_FAILED otherwise; then there is nothing
  * to release. */
 ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *plan, ls_safetensors_writer **out);
-ls_status ls_safetensors_join(const char *temporary, const ls_safetensors_plan *plan, ls_safetensors_writer **out);
-/* The name of the temporary file. */
-const char *ls_safetensors_temporary(const ls_safetensors_writer *writer);
+/* One of several writers. The first one reserves the space and writes the header. Finishing forces what this one wrote
+ * to disk and cannot tell whether all is there; aborting leaves the file. */
+ls_status ls_safetensors_share(const char *path, const ls_safetensors_plan *plan, bool is_first,
+                               ls_safetensors_writer **out);
 /* Bytes of the whole file. */
 size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer);
 
@@ -58,13 +58,14 @@ size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer);
 ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, size_t elem_offset, const void *data,
                                   size_t bytes);
 
-/* The sum of the bytes that this writer was given, the header with those of the one that created the file. The sums of
- * all writers of a file, taken before they finish, add up to that of the file. */
-const ls_byte_sum *ls_safetensors_byte_sum(const ls_safetensors_writer *writer);
+/* Sums of the bytes that this writer was given, each at its place in the file: of the header, which only the first one
+ * writes, then of each tensor; count + 1 of them, until the writer ends. Those of all writers add up to those of the
+ * file. */
+const ls_byte_sum *ls_safetensors_byte_sums(const ls_safetensors_writer *writer);
 
-/* Forces the file to disk and gives it its name; fails when bytes are missing (unless is_shared). A writer that joined
- * forces its writes to disk. Ends the writer, on failure as abort does. `file_hash` gets the XXH3-128 of the whole
- * file, of one that was not written in order by reading it, and may be NULL; for a writer that joined it must be. */
+/* Forces the file to disk and gives it its name; fails when bytes are missing. Ends the writer, on failure as abort
+ * does. `file_hash` gets the XXH3-128 of the whole file, of one that was not written in order by reading it, and may be
+ * NULL; for one of several writers it must be. */
 ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash);
 /* NULL does nothing. */
 void ls_safetensors_abort(ls_safetensors_writer *writer);

@@ -234,6 +234,7 @@ void ls_store_close(ls_store *store) {
 }
 
 void ls_store_set_keep(ls_store *store, int keep) { store->keep = keep < 0 ? 0 : keep; }
+void ls_store_set_keep_every(ls_store *store, int64_t steps) { store->keep_every = steps < 0 ? 0 : steps; }
 
 ls_status ls_store_carry(ls_store *store, const char *folder, const char *name) {
     size_t count = (size_t)store->carried_count;

@@ -39,6 +39,8 @@ ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out);
 void ls_store_close(ls_store *store);
 /* How many of the newest complete checkpoints to keep after each save; 0, as at the start: all. */
 void ls_store_set_keep(ls_store *store, int keep);
+/* Besides those, the first one at or after each multiple of `steps` stays; 0, as at the start: none does. */
+void ls_store_set_keep_every(ls_store *store, int64_t steps);
 /* The file `name` of `folder`, where it is there, goes into every checkpoint saved from now on, but for those that get
  * one of this name anyway. It is read now. */
 ls_status ls_store_carry(ls_store *store, const char *folder, const char *name);
@@ -64,13 +66,15 @@ ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress pr
 /* A checkpoint of this step that is there already is replaced at the commit. One save at a time. */
 ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out);
 /* After a failure of one of these the caller ends the save with ls_store_abort(). */
-/* A file of tensors, in two halves. Where several processes write it, the others join its writer, and end theirs before
- * this one is ended here; `all` is the sum of what all writers were given, this one too. NULL: this one has written it
- * all, in order. Ends the writer, on failure too. */
+/* A file of tensors that this process writes, in two halves. The second ends the writer, on failure too. */
 ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                  ls_safetensors_writer **out);
-ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,
-                               const ls_byte_sum *all);
+ls_status ls_store_end_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
+                               ls_safetensors_writer *writer);
+/* One that several processes have written into the folder of the save (ls_safetensors_share), and forced to disk;
+ * `sums` are those of all of them. */
+ls_status ls_store_add_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
+                               const ls_byte_sum *sums);
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes);
 /* The folder to write into by other means; each file is then added by name. */
 const char *ls_store_save_folder(const ls_store_save *save);

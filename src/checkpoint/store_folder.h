@@ -19,6 +19,7 @@ struct ls_store {
     ls_path folder; /* DIR/checkpoints */
     ls_store_mode mode;
     int keep;
+    int64_t keep_every;
     int64_t best; /* −1: none */
     bool is_saving;
     ls_store_file *carried;

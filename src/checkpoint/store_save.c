@@ -28,6 +28,18 @@ struct ls_store_save {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
+/* Where a save failed and its folder could not go, because somebody was still writing there: it takes space. */
+static ls_status remove_partial(const ls_store *store) {
+    ls_store_name *names = NULL;
+    int count = 0;
+    ls_status status = ls_store_names(store, &names, &count);
+    for (int i = 0; i < count && status == LS_OK; i++)
+        if (strcmp(names[i].suffix, LS_STORE_PARTIAL) == 0)
+            status = ls_store_remove(store, names[i].step, names[i].suffix);
+    free(names);
+    return status;
+}
+
 ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
     *out = NULL;
     if (store->mode != LS_STORE_WRITE)
@@ -38,7 +50,7 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
     if (!save) return ls_fail(LS_ERR_RESOURCE, "out of memory to save a checkpoint in %s", store->folder.text);
     *save = (ls_store_save){
         .store = store, .folder = ls_store_path(store, step, LS_STORE_PARTIAL), .marker = {.step = step}};
-    ls_status status = ls_folder_remove(save->folder.text);
+    ls_status status = remove_partial(store);
     if (status == LS_OK && mkdir(save->folder.text, 0777) != 0)
         status = ls_fail_errno(LS_ERR_FAILED, "cannot create folder %s", save->folder.text);
     store->is_saving = status == LS_OK;
@@ -62,18 +74,41 @@ ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls
     return ls_safetensors_create(ls_path_in(save->folder.text, name).text, plan, out);
 }
 
-ls_status ls_store_end_tensors(ls_store_save *save, const char *name, ls_safetensors_writer *writer,
-                               const ls_byte_sum *all) {
-    ls_marker_file file = {.bytes = ls_safetensors_writer_bytes(writer), .has_hash = !all};
-    if (all && all->bytes != file.bytes) {
-        ls_safetensors_abort(writer);
-        return ls_fail(LS_ERR_FAILED, "%s/%s: the workers wrote %" PRIu64 " bytes; the file has %" PRIu64,
-                       save->folder.text, name, all->bytes, file.bytes);
+/* The same whichever worker wrote what, so that complete.json knows no layout either. */
+static ls_status add_summed(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
+                            const ls_byte_sum *sums, uint64_t bytes) {
+    ls_byte_sum all = sums[0];
+    ls_marker_file file = {.bytes = bytes, .has_sum = true};
+    ls_status status = LS_OK;
+    for (int i = 0; i < plan->count && status == LS_OK; i++) {
+        ls_byte_sum_join(&all, &sums[i + 1]);
+        status = ls_marker_add_tensor(&file, plan->tensors[i].name, ls_byte_sum_value(&sums[i + 1]));
     }
-    file.has_sum = all; /* the same whichever worker wrote the file, so that complete.json knows no layout either */
-    if (all) file.sum = ls_byte_sum_value(all);
-    LS_TRY(ls_safetensors_finish(writer, all ? NULL : &file.hash));
-    return ls_marker_add(&save->marker, name, &file);
+    if (status == LS_OK && all.bytes != bytes)
+        status = ls_fail(LS_ERR_FAILED, "%s/%s: the workers wrote %" PRIu64 " bytes; the file has %" PRIu64,
+                         save->folder.text, name, all.bytes, bytes);
+    file.sum = ls_byte_sum_value(&all);
+    if (status == LS_OK) return ls_marker_add(&save->marker, name, &file);
+    ls_marker_file_fini(&file);
+    return status;
+}
+
+ls_status ls_store_end_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
+                               ls_safetensors_writer *writer) {
+    uint64_t bytes = ls_safetensors_writer_bytes(writer);
+    ls_status status = add_summed(save, name, plan, ls_safetensors_byte_sums(writer), bytes);
+    if (status == LS_OK) return ls_safetensors_finish(writer, NULL);
+    ls_safetensors_abort(writer);
+    return status;
+}
+
+ls_status ls_store_add_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
+                               const ls_byte_sum *sums) {
+    struct stat about;
+    ls_path path = ls_path_in(save->folder.text, name);
+    LS_TRY(ls_marker_check_name(&save->marker, name));
+    if (stat(path.text, &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", path.text);
+    return add_summed(save, name, plan, sums, (uint64_t)about.st_size);
 }
 
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes) {
@@ -115,6 +150,12 @@ static ls_status take_name(const ls_store *store, int64_t step) {
     return ls_fail(status, "%s", message);
 }
 
+/* Whether a multiple of keep_every lies between a checkpoint and the one before it. That one is gone only where it was
+ * none itself, so the answer stays the same. */
+static bool is_milestone(const ls_store *store, int64_t before, int64_t step) {
+    return store->keep_every > 0 && step / store->keep_every > before / store->keep_every;
+}
+
 /* Everything above `step` is of another life of this run and neither counts nor goes. */
 static ls_status prune(const ls_store *store, int64_t step) {
     ls_store_entry *entries = NULL;
@@ -123,9 +164,12 @@ static ls_status prune(const ls_store *store, int64_t step) {
     if (store->keep == 0) return LS_OK;
     LS_TRY_OUT(ls_store_list(store, &entries, &count));
     for (int i = 0; i < count; i++) complete += entries[i].is_complete && entries[i].step <= step;
+    int64_t before = 0;
     for (int i = 0; i < count && complete > store->keep; i++) {
         if (!entries[i].is_complete || entries[i].step >= step) continue;
-        if (entries[i].step != store->best) LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
+        if (entries[i].step != store->best && !is_milestone(store, before, entries[i].step))
+            LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
+        before = entries[i].step;
         complete--;
     }
 out:

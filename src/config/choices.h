@@ -135,6 +135,12 @@ LS_CHOICE_ENUM(ls_lr_scaling, LS_LR_SCALINGS)
 #define LS_CHECKS(X) X(LS_CHECK_OFF, "off") X(LS_CHECK_REPLICAS, "replicas") X(LS_CHECK_STATE, "state")
 LS_CHOICE_ENUM(ls_check, LS_CHECKS)
 
+#define LS_SAVE_MODES(X)                                                                                               \
+    X(LS_SAVE_AUTO, "auto")         /* a snapshot, where it fits into memory */                                        \
+    X(LS_SAVE_SNAPSHOT, "snapshot") /* copied; written while training goes on */                                       \
+    X(LS_SAVE_STREAM, "stream")     /* written while training waits */
+LS_CHOICE_ENUM(ls_save_mode, LS_SAVE_MODES)
+
 #define LS_OUTLIER_ACTIONS(X)                                                                                          \
     X(LS_OUTLIER_OFF, "off")                                                                                           \
     X(LS_OUTLIER_AUTO, "auto") /* told, where watching costs next to nothing */                                        \

@@ -109,6 +109,9 @@ typedef struct ls_device_calls {
     void (*lend)(ls_device *device, void *memory, size_t bytes);
     void (*take_back)(ls_device *device, const void *memory);
     ls_status (*usage)(ls_device *device, ls_device_usage *out);
+    /* NULL, both: plain pages will do. */
+    ls_status (*host_alloc)(ls_device *device, size_t bytes, void **out);
+    void (*host_free)(ls_device *device, void *memory);
     ls_status (*read_times)(ls_device *device); /* NULL: what it does is done when its calls return */
 } ls_device_calls;
 
@@ -179,6 +182,18 @@ static inline ls_status ls_device_copy_out(ls_device *device, void *host, const 
     device->reads++;
     device->read_ns += ls_clock_ns() - begin;
     return status;
+}
+
+/* Memory of the host that ls_device_copy_out() is fastest to; freed on the same device, with the same bytes. */
+static inline ls_status ls_device_host_alloc(ls_device *device, size_t bytes, void **out) {
+    if (device->calls->host_alloc && bytes > 0) return device->calls->host_alloc(device, bytes, out);
+    return ls_pages_alloc(bytes, out);
+}
+static inline void ls_device_host_free(ls_device *device, void *memory, size_t bytes) {
+    if (device->calls->host_alloc && bytes > 0)
+        device->calls->host_free(device, memory);
+    else
+        ls_pages_free(memory, bytes);
 }
 
 /* Inside the device; the two places do not overlap. */

@@ -25,7 +25,7 @@ static ls_status put_tensors(ls_store_save *save, ls_weights *weights, const ls_
     ls_safetensors_writer *writer;
     LS_TRY(ls_store_begin_tensors(save, LS_CHECKPOINT_WEIGHTS, plan, &writer));
     ls_status status = ls_weights_load(weights, weights->model, write_rows, writer);
-    if (status == LS_OK) return ls_store_end_tensors(save, LS_CHECKPOINT_WEIGHTS, writer, NULL);
+    if (status == LS_OK) return ls_store_end_tensors(save, LS_CHECKPOINT_WEIGHTS, plan, writer);
     ls_safetensors_abort(writer);
     return status;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NUMBER_MAX = 48 };
@@ -20,6 +21,8 @@ struct ls_metrics {
     int fd;
     size_t used;
     char *path;
+    int64_t bytes, file_max; /* of the file */
+    int64_t step;            /* of the last line; −1: none of this process */
     char line[LS_METRICS_LINE_MAX];
 };
 
@@ -109,6 +112,7 @@ void ls_metrics_begin(ls_metrics *m) {
 }
 
 void ls_metrics_add_i64(ls_metrics *m, const char *key, int64_t value) {
+    if (m && strcmp(key, "step") == 0) m->step = value;
     if (put_key(m, key, "\":")) put_printed(m, "%" PRId64, value);
 }
 
@@ -174,12 +178,20 @@ ls_status ls_metrics_open(const char *path, ls_metrics **out) {
         status = ls_fail_errno(LS_ERR_INPUT, "cannot write metrics to %s", path);
         goto out;
     }
+    struct stat about;
+    m->bytes = fstat(m->fd, &about) == 0 ? (int64_t)about.st_size : 0;
+    m->file_max = LS_METRICS_FILE_MAX;
+    m->step = -1;
     *out = m;
     m = NULL;
 out:
     if (m) free(m->path);
     free(m);
     return status;
+}
+
+void ls_metrics_set_file_max(ls_metrics *m, int64_t bytes) {
+    if (m) m->file_max = bytes;
 }
 
 ls_status ls_metrics_close(ls_metrics *m) {
@@ -191,18 +203,10 @@ ls_status ls_metrics_close(ls_metrics *m) {
     return status;
 }
 
-ls_status ls_metrics_sync(ls_metrics *m) {
-    if (!m) return LS_OK;
-    int rc;
-    do rc = fsync(m->fd);
-    while (rc != 0 && errno == EINTR);
-    /* EINVAL: a pipe or a device, which has no disk below it. */
-    if (rc == 0 || errno == EINVAL) return LS_OK;
-    return ls_fail_errno(LS_ERR_FAILED, "cannot sync metrics file %s to disk", m->path);
-}
+int ls_metrics_share(ls_metrics *m) { return m ? fcntl(m->fd, F_DUPFD_CLOEXEC, 0) : -1; }
 
 /* After a part of a line, the file ends where the line began. Where even that fails, the next cut repairs it. */
-static ls_status write_line(const ls_metrics *m) {
+static ls_status write_line(ls_metrics *m) {
     size_t done = 0;
     while (done < m->used) {
         ssize_t put_bytes = write(m->fd, m->line + done, m->used - done);
@@ -210,7 +214,10 @@ static ls_status write_line(const ls_metrics *m) {
         if (put_bytes < 0) break;
         done += (size_t)put_bytes;
     }
-    if (done == m->used) return LS_OK;
+    if (done == m->used) {
+        m->bytes += (int64_t)done;
+        return LS_OK;
+    }
     ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot write metrics to %s", m->path);
     off_t end = done > 0 ? lseek(m->fd, 0, SEEK_END) : -1;
     if (end >= (off_t)done && ftruncate(m->fd, end - (off_t)done) != 0)
@@ -218,10 +225,37 @@ static ls_status write_line(const ls_metrics *m) {
     return status;
 }
 
+/* The old file is on disk before it gets its name. Where it cannot have one, it grows on. */
+static ls_status begin_file(ls_metrics *m) {
+    ls_path aside;
+    ls_metrics_about about;
+    int64_t step = m->step;
+    m->file_max *= 2; /* whatever fails now is not tried at every line */
+    LS_TRY(ls_metrics_look(m->path, &about));
+    if (fsync(m->fd) != 0 && errno != EINVAL) return ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", m->path);
+    LS_TRY(ls_metrics_set_aside(m->path, step, &aside));
+    if (!aside.text[0]) return LS_OK;
+    int fd = open(m->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot write metrics to %s", m->path);
+    (void)close(m->fd); /* it was forced to disk */
+    m->fd = fd;
+    m->bytes = 0;
+    m->file_max /= 2;
+    ls_metrics_begin(m);
+    ls_metrics_add_i64(m, "step", step);
+    ls_metrics_add_text(m, "continues", strrchr(aside.text, '/') + 1);
+    ls_metrics_add_i64(m, "saved_step", about.saved_step);
+    put_text(m, "}\n");
+    return write_line(m);
+}
+
 ls_status ls_metrics_end(ls_metrics *m) {
     if (!m) return LS_OK;
     put_text(m, "}\n");
-    if (m->used <= sizeof m->line) return write_line(m);
+    if (m->used <= sizeof m->line) {
+        LS_TRY(write_line(m));
+        return m->bytes >= m->file_max && m->step >= 0 ? begin_file(m) : LS_OK;
+    }
     return ls_fail(LS_ERR_INPUT, "a metrics line exceeds %d bytes; it was not written to %s", LS_METRICS_LINE_MAX,
                    m->path);
 }

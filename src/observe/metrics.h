@@ -7,6 +7,11 @@
  * 3. Text that is not UTF-8 is made so, with U+FFFD for each wrong byte.
  * 4. Nothing is allocated after ls_metrics_open().
  *
+ * A file that has grown to LS_METRICS_FILE_MAX is set aside when its line ends, as metrics-LASTSTEP.jsonl beside it
+ * (the step in twelve digits), and a new one begins, with a line that names it:
+ * {"step":N,"continues":"…","saved_step":M}. So `cat metrics*.jsonl` is the whole series, names are its index, and a
+ * run that goes on reads no more than one file.
+ *
  * "step" is the number of steps done when the line was written, so that a checkpoint of step s belongs to the lines up
  * to s. One thread at a time. All functions but open and cut do nothing for NULL: workers that keep no metrics need no
  * branches. */
@@ -17,14 +22,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/files.h"
 #include "base/status.h"
 
-enum { LS_METRICS_LINE_MAX = 64 * 1024 }; /* bytes, newline included */
+enum { LS_METRICS_LINE_MAX = 64 * 1024, LS_METRICS_FILE_MAX = 4 << 20 }; /* bytes, newline included */
 
 typedef struct ls_metrics ls_metrics;
 
 /* Makes the file unless it is there. Of a run that goes on, ls_metrics_cut() must have been called before. */
 ls_status ls_metrics_open(const char *path, ls_metrics **out);
+/* Another size at which files are set aside, for tests. */
+void ls_metrics_set_file_max(ls_metrics *metrics, int64_t bytes);
 /* What was begun but not ended is dropped. */
 ls_status ls_metrics_close(ls_metrics *metrics);
 
@@ -44,9 +52,23 @@ void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
 ls_status ls_metrics_end(ls_metrics *metrics);
 
-/* Forces what was written to disk: to be called before a checkpoint is completed, so that no power cut can leave a
- * checkpoint without its lines. */
-ls_status ls_metrics_sync(ls_metrics *metrics);
+/* Another descriptor of the file, for fsync(2): to be called before a checkpoint is completed, so that no power cut can
+ * leave a checkpoint without its lines. The caller closes it; −1: there is none. */
+int ls_metrics_share(ls_metrics *metrics);
+
+/* ---- files that were set aside (metrics_files.c) ----------------------------------------------------------------- */
+
+typedef struct ls_metrics_file {
+    int64_t last_step; /* no line is of a later one */
+    ls_path path;
+} ls_metrics_file;
+
+/* Those beside `path`, in the order of their steps. The caller frees *files, which is NULL when there are none. */
+ls_status ls_metrics_files(const char *path, ls_metrics_file **files, int *count);
+/* Sets the file of this name aside, whose last line is of `last_step`. *out: its new name; "": it stays. */
+ls_status ls_metrics_set_aside(const char *path, int64_t last_step, ls_path *out);
+/* Makes the file that has the end of `step` the one that is appended to; later ones go. */
+ls_status ls_metrics_go_back(const char *path, int64_t step);
 
 /* ---- files of runs that go on (metrics_cut.c) -------------------------------------------------------------------- */
 
@@ -55,7 +77,7 @@ typedef struct ls_metrics_about {
     int64_t saved_step; /* of the last line that tells of a checkpoint; −1: none does */
 } ls_metrics_about;
 
-/* What the lines that can be read tell. A file that is not there tells nothing. */
+/* What the lines of the newest file that can be read tell. A file that is not there tells nothing. */
 ls_status ls_metrics_look(const char *path, ls_metrics_about *out);
 
 typedef struct ls_metrics_cut_report {
@@ -69,7 +91,8 @@ typedef struct ls_metrics_cut_report {
 /* Brings the file back to where a checkpoint of `last_step` was made: lines whose "step" is greater are dropped, with
  * those without a step that follow them. A last line that only lacks its newline gets it. Lines that are no JSON
  * objects, and lines of later steps that stand before earlier ones, cannot be right: they go, byte for byte, to a new
- * file beside it, "<path>.damaged-N", and the others stay. A file that is not there is fine. `report` may be NULL. */
+ * file beside it, "<path>.damaged-N", and the others stay. A file that is not there is fine. Files that were set aside
+ * after that step go, and the report does not count them. `report` may be NULL. */
 ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report);
 
 #endif

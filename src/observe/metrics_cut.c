@@ -35,6 +35,15 @@ typedef struct line {
 
 typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_LOOSE, LINE_DAMAGED } line_kind;
 
+/* A checkpoint that was written while steps went on is told of later. */
+static void note_saved(const json_t *object, int64_t step, ls_metrics_about *about) {
+    const json_t *saved_step = json_object_get(object, "saved_step");
+    if (json_is_true(json_object_get(object, "saved")))
+        about->saved_step = json_is_integer(saved_step) ? (int64_t)json_integer_value(saved_step) : step;
+    if (json_object_get(object, "continues") && json_is_integer(saved_step))
+        about->saved_step = (int64_t)json_integer_value(saved_step);
+}
+
 /* LOOSE: an object without a step, which belongs to the line before it. */
 static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *about) {
     json_error_t error;
@@ -45,7 +54,7 @@ static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *
         int64_t step = json_is_integer(member) ? (int64_t)json_integer_value(member) : -1;
         kind = step < 0 ? LINE_LOOSE : step > last_step ? LINE_LATER : LINE_KEPT;
         if (about && step > about->last_step) about->last_step = step;
-        if (about && step >= 0 && json_object_get(object, "saved")) about->saved_step = step;
+        if (about && step >= 0) note_saved(object, step, about);
     }
     json_decref(object);
     return kind;
@@ -222,6 +231,7 @@ ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_rep
     cutter c = {.path = path, .last_step = last_step};
     ls_status status = LS_OK;
     if (report) *report = (ls_metrics_cut_report){0};
+    LS_TRY_OUT(ls_metrics_go_back(path, last_step));
     LS_TRY_OUT(open_file(&c, O_RDWR));
     if (!c.file) goto out;
     LS_TRY_OUT(scan(&c, NULL));

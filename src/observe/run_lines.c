@@ -288,9 +288,12 @@ static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *lin
     return LS_OK;
 }
 
+/* What training waited for it; one that failed is none. */
 static ls_status add_save(ls_run_log *run, int64_t step, const json_t *line) {
+    if (json_is_false(json_object_get(line, "saved"))) return LS_OK;
     LS_TRY(ls_run_log_grow(&run->saves, run->save_count, sizeof *run->saves));
-    run->saves[run->save_count++] = (ls_run_log_save){step, number(line, "ms")};
+    double ms = number(line, json_object_get(line, "stall_ms") ? "stall_ms" : "ms");
+    run->saves[run->save_count++] = (ls_run_log_save){step, ms};
     return LS_OK;
 }
 
@@ -315,6 +318,7 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
     if (json_object_get(line, "val_loss")) return add_validation(run, step, line);
     if (json_is_true(json_object_get(line, "noise"))) return add_noise(run, step, line);
     if (json_object_get(line, "saved")) return add_save(run, step, line);
+    if (json_object_get(line, "continues")) return LS_OK; /* of a file that begins: the series does not */
     run->unknown_lines++;
     return LS_OK;
 }
@@ -416,17 +420,39 @@ out:
     return status;
 }
 
-ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path) {
-    struct stat about;
-    if (stat(path, &about) != 0)
+static ls_status open_metrics(const char *path, FILE **file, struct stat *about) {
+    *file = NULL;
+    if (stat(path, about) != 0)
         return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot stat %.*s", SHOWN, path);
-    if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "metrics file %.*s is not a regular file", SHOWN, path);
-    if (about.st_size > METRICS_BYTES_MAX)
-        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; the limit is %lld", SHOWN, path, (long long)about.st_size,
+    if (!S_ISREG(about->st_mode)) return ls_fail(LS_ERR_INPUT, "metrics file %.*s is not a regular file", SHOWN, path);
+    if (about->st_size > METRICS_BYTES_MAX)
+        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; the limit is %lld", SHOWN, path, (long long)about->st_size,
                        (long long)METRICS_BYTES_MAX);
-    FILE *file = fopen(path, "re");
-    if (!file) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
-    ls_status status = read_lines(run, file, path);
-    (void)fclose(file);
+    *file = fopen(path, "re");
+    if (!*file || fstat(fileno(*file), about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
+    return LS_OK;
+}
+
+/* Those set aside, then the one that is appended to. A run that is at work may set that aside meanwhile: it was opened
+ * before the others were listed, and is then known by its number. */
+ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path) {
+    struct stat about, old_about;
+    FILE *file = NULL, *old = NULL;
+    ls_metrics_file *files = NULL;
+    int count = 0;
+    ls_status status;
+    LS_TRY_OUT(open_metrics(path, &file, &about));
+    LS_TRY_OUT(ls_metrics_files(path, &files, &count));
+    for (int i = 0; i < count && status == LS_OK; i++) {
+        status = open_metrics(files[i].path.text, &old, &old_about);
+        if (status == LS_OK && old && !(file && old_about.st_ino == about.st_ino && old_about.st_dev == about.st_dev))
+            status = read_lines(run, old, files[i].path.text);
+        if (old) (void)fclose(old);
+        old = NULL;
+    }
+    if (status == LS_OK && file) status = read_lines(run, file, path);
+out:
+    if (file) (void)fclose(file);
+    free(files);
     return status;
 }

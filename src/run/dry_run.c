@@ -144,6 +144,14 @@ ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
+/* What a worker reports of parameters and moments, as its partition was measured. */
+static size_t snapshot_bytes(const ls_settings *settings, const ls_model *model) {
+    size_t elems = 0;
+    for (int i = 0; i < model->nparams; i++)
+        if (model->params[i]->held) elems += ls_param_range_elems(model->params[i]->once);
+    return elems * (1 + (size_t)ls_optimizer_moments(&settings->optimizer)) * sizeof(float);
+}
+
 ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out) {
     ls_model *model = NULL;
     ls_arena arena;
@@ -155,6 +163,7 @@ ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, i
     *out = (ls_dry_worker){.place = setup.place};
     if (status == LS_OK) {
         out->arena = arena.peak;
+        out->snapshot = snapshot_bytes(settings, model);
         for (int k = 0; k < LS_DRY_KINDS; k++) out->kind[k] = ls_arena_kind_bytes(&arena, ls_dry_kind_names[k]);
         out->outside = ls_predict_outside_bytes(&task, layout, setup.place, &ls_kernels_get()->gemm);
     }
@@ -168,6 +177,7 @@ static ls_status add_worker(ls_dry_run *dry, const ls_layout_task *task, int ran
     LS_TRY(ls_traffic_of_step(task, &dry->layout, worker->place, &worker->traffic));
     dry->arena += worker->arena;
     dry->outside += worker->outside;
+    dry->snapshot += worker->snapshot;
     ls_traffic_add(&dry->traffic, &worker->traffic);
     return LS_OK;
 }

@@ -14,6 +14,7 @@ typedef struct ls_dry_worker {
     ls_place_in_layout place;
     size_t kind[LS_DRY_KINDS]; /* of the arena; with all padding they add up to it */
     size_t arena, outside;
+    size_t snapshot;         /* of the host's memory: a copy of what this worker saves */
     ls_step_traffic traffic; /* of a step */
 } ls_dry_worker;
 
@@ -22,7 +23,7 @@ typedef struct ls_dry_run {
     ls_layout layout;
     int workers;
     ls_dry_worker *worker;
-    size_t arena, outside; /* of all workers */
+    size_t arena, outside, snapshot; /* of all workers */
     ls_step_traffic traffic;
     int *micros; /* by replica */
     int row;     /* the replica with most sequences: the one whose schedule is shown */

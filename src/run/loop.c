@@ -15,7 +15,9 @@
 #include "base/log.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
+#include "run/agree.h"
 #include "run/progress.h"
+#include "run/state_hash.h"
 #include "run/stop.h"
 
 enum { NOTE_MAX = 256 };
@@ -243,37 +245,145 @@ out:
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
 /* That there was a checkpoint, for a run that goes on and finds none. */
-static void record_save(ls_loop *l, double seconds) {
+static void record_save(ls_loop *l, const ls_save_outcome *o) {
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", l->trainer->step);
-    ls_metrics_add_bool(l->metrics, "saved", true);
-    ls_metrics_add_f64(l->metrics, "ms", seconds * 1e3);
+    ls_metrics_add_bool(l->metrics, "saved", o->status == LS_OK);
+    if (o->step != l->trainer->step) ls_metrics_add_i64(l->metrics, "saved_step", o->step);
+    if (o->status != LS_OK) ls_metrics_add_text(l->metrics, "error", o->text);
+    if (o->status == LS_OK) ls_metrics_add_f64(l->metrics, "ms", o->seconds * 1e3);
+    if (o->status == LS_OK) ls_metrics_add_f64(l->metrics, "stall_ms", o->stall_s * 1e3);
+    if (l->trainer->settings.save_auto) ls_metrics_add_f64(l->metrics, "every_s", l->every_s);
     wrote(l, ls_metrics_end(l->metrics));
+}
+
+/* Young and Daly: with a failure every M seconds and saves that cost C, least is lost with √(2 · C · M) between them.
+ * By the first worker, whose clock is the one that counts. Saves do not follow so closely that they are never done. */
+static void choose_interval(ls_loop *l, const ls_save_outcome *o) {
+    const double mtbf_h = 3, least_s = 10, most_s = 86400;
+    const ls_options *given = &l->trainer->settings.options;
+    double mtbf_s = 3600 * (given->mtbf > 0 ? given->mtbf : mtbf_h), every_s = sqrt(2 * o->stall_s * mtbf_s);
+    if (every_s < 2 * o->seconds) every_s = 2 * o->seconds;
+    if (every_s < least_s) every_s = least_s;
+    if (every_s > most_s) every_s = most_s;
+    if (!(fabs(every_s - l->every_s) > 0.1 * l->every_s)) return;
+    l->every_s = every_s;
+    ls_log_info("a checkpoint every %.0f s: training waited %.3f s for one, with a failure every %.1f h (--mtbf)",
+                every_s, o->stall_s, mtbf_s / 3600);
+}
+
+/* How a save went, by the first worker. */
+static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
+    char text[NOTE_MAX];
+    if (!l->reports) return LS_OK;
+    record_save(l, o);
+    if (o->status != LS_OK) {
+        ls_log_warn("the checkpoint of step %" PRId64 " could NOT be saved: %s; training goes on, and the newest "
+                    "checkpoint stays the one of step %" PRId64,
+                    o->step, o->text, l->sound_step > 0 ? l->sound_step : 0);
+        return LS_OK;
+    }
+    if (l->trainer->settings.save_auto) choose_interval(l, o);
+    if (o->stall_s < o->seconds)
+        snprintf(text, sizeof text, "step %lld | checkpoint saved in %.1f s; training waited %.3f s",
+                 (long long)o->step, o->seconds, o->stall_s);
+    else
+        snprintf(text, sizeof text, "step %lld | checkpoint saved in %.1f s", (long long)o->step, o->seconds);
+    return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = text});
+}
+
+/* This step is the one to go back to, unless its save fails. */
+static void take_saving(ls_loop *l) {
+    ls_trainer *t = l->trainer;
+    l->before = t->validation;
+    l->sound_step = l->saved_step;
+    ls_validation_saving(&t->validation, t->step);
+    if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
+    l->saved_s = ls_clock_seconds(); /* what fails is not tried again at once */
+}
+
+static void take_failure(ls_loop *l) {
+    ls_validation *v = &l->trainer->validation;
+    l->saved_step = l->sound_step;
+    v->saved_loss = l->before.saved_loss;
+    v->saved_step = l->before.saved_step;
+}
+
+/* All wait for a save that is under way, and know how it went. */
+static ls_status settle(ls_loop *l) {
+    ls_save_outcome o;
+    bool news;
+    LS_TRY(ls_saver_settle(l->saver, &o, &news));
+    if (o.step >= 0 && o.status != LS_OK && l->saved_step == o.step) take_failure(l);
+    return news ? tell_saved(l, &o) : LS_OK;
+}
+
+/* While training waits. */
+static ls_status save_now(ls_loop *l) {
+    ls_save_outcome o;
+    take_saving(l);
+    l->in_save = true;
+    (void)ls_phase_enter(LS_PHASE_SAVE);
+    ls_fault_point(LS_POINT_SAVE);
+    ls_status status = ls_saver_save(l->saver, ls_metrics_share(l->metrics), &o);
+    if (status != LS_OK) {
+        take_failure(l);
+        return status;
+    }
+    l->in_save = false;
+    l->saved_step = l->trainer->step;
+    ls_fault_point(LS_POINT_SAVED);
+    if (o.seconds > l->save_s) l->save_s = o.seconds;
+    return tell_saved(l, &o);
 }
 
 ls_status ls_loop_save(ls_loop *l) {
     ls_trainer *t = l->trainer;
-    char note[NOTE_MAX];
-    double start = ls_clock_seconds();
+    if (!l->saves) return LS_OK;
+    LS_TRY(settle(l));
     /* Before the first step there is nothing that could not be made again. */
-    if (!l->saves || l->saved_step == t->step || (l->stop != 0 && t->step == t->base_step)) return LS_OK;
-    if (l->reports) wrote(l, ls_metrics_sync(l->metrics));
-    ls_validation_saving(&t->validation, t->step);
-    if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
-    l->in_save = true;
+    if (l->saved_step == t->step || (l->stop != 0 && t->step == t->base_step)) return LS_OK;
+    LS_TRY(ls_trainer_prove_state(t));
+    return save_now(l);
+}
+
+/* In the background, where there is memory for it. */
+static ls_status begin_save(ls_loop *l) {
+    take_saving(l);
     (void)ls_phase_enter(LS_PHASE_SAVE);
     ls_fault_point(LS_POINT_SAVE);
-    LS_TRY(ls_save(l->store, t, l->identity, l->tokenizer));
-    l->in_save = false;
-    l->saved_step = t->step;
-    l->saved_s = ls_clock_seconds();
-    if (l->saved_s - start > l->save_s) l->save_s = l->saved_s - start;
+    ls_status status = ls_saver_begin(l->saver, ls_metrics_share(l->metrics));
+    if (status == LS_OK)
+        l->saved_step = l->trainer->step;
+    else
+        take_failure(l);
     ls_fault_point(LS_POINT_SAVED);
-    if (!l->reports) return LS_OK;
-    double seconds = l->saved_s - start;
-    record_save(l, seconds);
-    snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)t->step, seconds);
-    return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = note});
+    return status;
+}
+
+/* One that is due, with more steps to come. */
+static ls_status save_along(ls_loop *l) {
+    LS_TRY(settle(l));
+    if (l->saved_step == l->trainer->step) return LS_OK;
+    LS_TRY(ls_trainer_prove_state(l->trainer)); /* what is not sound ends the run */
+    ls_status status = ls_saver_has_snapshot(l->saver) ? begin_save(l) : save_now(l);
+    l->in_save = false;
+    if (status == LS_OK) return LS_OK;
+    ls_save_outcome o = {.step = l->trainer->step, .status = status};
+    snprintf(o.text, sizeof o.text, "%s", ls_status_message());
+    return tell_saved(l, &o);
+}
+
+/* Some time before the first save, so that its memory is there when it comes. */
+static ls_status prepare(ls_loop *l, bool is_due_now) {
+    const ls_settings *s = &l->trainer->settings;
+    char why[LS_MESSAGE_MAX];
+    bool half_way = s->save_every > 0 && 2 * (l->trainer->step % s->save_every) >= s->save_every;
+    if (l->prepared || !(is_due_now || half_way || l->requests & LS_REQUEST_SAVE_BEST)) return LS_OK;
+    l->prepared = true;
+    LS_TRY(ls_saver_prepare(l->saver, s->options.save_mode, why));
+    if (why[0]) ls_log_warn("%s", why);
+    return LS_OK;
 }
 
 /* Whether the state is that of the last step that was done, on all workers, and they can still save together. */
@@ -291,6 +401,12 @@ static ls_status save_last(ls_loop *l) {
     if (!finite) return LS_OK;
     if (l->store) ls_store_set_keep(l->store, 0);
     return ls_loop_save(l);
+}
+
+/* One in the background that has ended meanwhile. */
+static ls_status look_at_save(ls_loop *l) {
+    ls_save_outcome o;
+    return l->reports && ls_saver_look(l->saver, &o) ? tell_saved(l, &o) : LS_OK;
 }
 
 static bool save_is_due(const ls_loop *l) {
@@ -406,10 +522,10 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
 /* Of the first worker, before a step: whether time to save has come; of any, whether SIGUSR1 has. All know it after the
  * step. */
 static int requests_of(const ls_loop *l, double now_s) {
-    double every_s = l->trainer->settings.save_every_s, passed_s = now_s - l->saved_s;
+    double every_s = l->every_s, passed_s = now_s - l->saved_s;
     int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
     if (l->world && ls_world_should_leave(l->world)) asked_to |= LS_REQUEST_LEAVE;
-    if (!l->reports || !(every_s > 0)) return asked_to;
+    if (!l->reports || !(every_s > 0) || !l->saver || ls_saver_is_busy(l->saver)) return asked_to;
     return asked_to | (passed_s >= every_s ? LS_REQUEST_SAVE : 0) |
            (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
@@ -462,6 +578,12 @@ static bool is_over(const ls_loop *l) {
     return ls_validation_is_over(&l->trainer->validation, l->trainer->settings.options.early_stop);
 }
 
+static ls_status save_as_due(ls_loop *l) {
+    bool is_due_now = save_is_due(l);
+    LS_TRY(prepare(l, is_due_now));
+    return is_due_now ? save_along(l) : look_at_save(l);
+}
+
 static ls_status after_step(ls_loop *l) {
     const ls_settings *s = &l->trainer->settings;
     int64_t done = l->trainer->step;
@@ -472,8 +594,9 @@ static ls_status after_step(ls_loop *l) {
     last = last || is_over(l);
     if (l->stop == 0 && l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
         LS_TRY(show_sample(l));
-    if (last || save_is_due(l)) LS_TRY(ls_loop_save(l));
-    ls_left_settle(l->trainer, l->saved_step);
+    LS_TRY(last || !l->saves ? ls_loop_save(l) : save_as_due(l));
+    /* One that is still being written may come to nothing. */
+    ls_left_settle(l->trainer, l->saver && ls_saver_is_busy(l->saver) ? l->sound_step : l->saved_step);
     return LS_OK;
 }
 
@@ -517,11 +640,18 @@ static ls_status tell_early_stop(ls_loop *l) {
 ls_status ls_loop_begin(ls_loop *l) {
     ls_trainer *t = l->trainer;
     l->saved_step = l->taken ? l->taken->saved_step : t->step > 0 ? t->step : -1;
+    l->sound_step = l->saved_step;
+    l->every_s = t->settings.save_every_s;
     l->reports = t->rank == 0;
+    if (t->validation.saved_step > l->saved_step) { /* it was being saved when workers were lost */
+        t->validation.saved_loss = (double)NAN;
+        t->validation.saved_step = -1;
+    }
     l->saved_s = ls_clock_seconds();
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
     l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->data.images != NULL};
     t->events = (ls_event_sink){.take = take_event, .ctx = l};
+    if (l->saves) LS_TRY(ls_agree(t->world, ls_saver_open(t, l->store, l->identity, l->tokenizer, &l->saver)));
     ls_trainer_set_asked(t, (ls_trainer_asked){.signal = asked, .gives_up = gives_up, .ctx = l});
     LS_TRY(ls_stop_install());
     return agree_stop(l); /* SIGUSR2 may have come while the run was starting */
@@ -530,6 +660,8 @@ ls_status ls_loop_begin(ls_loop *l) {
 void ls_loop_end(ls_loop *l) {
     (void)ls_phase_enter(LS_PHASE_END);
     if (!l->trainer) return;
+    ls_saver_close(l->saver, l->failed);
+    l->saver = NULL;
     tell_lost(l);
     ls_state_log_close(l->states);
     l->states = NULL;
@@ -540,6 +672,7 @@ void ls_loop_end(ls_loop *l) {
 
 /* The run goes on without these workers: what they have is where the next ones find it. */
 static ls_status leave(ls_loop *l) {
+    if (l->saves) LS_TRY(settle(l));
     LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
     ls_world_go_on(l->world);
     return LS_OK;
@@ -579,6 +712,7 @@ ls_status ls_loop_run(ls_loop *l) {
     char message[LS_MESSAGE_MAX];
     ls_status status = run(l);
     if (status == LS_OK) return LS_OK;
+    l->failed = l->stop == 0;
     snprintf(message, sizeof message, "%s", ls_status_message());
     record_stop(l, message);
     if (l->stop == 0 && may_save(l) && save_last(l) != LS_OK)

@@ -7,7 +7,9 @@
  *
  * 1. Metrics that cannot be written do not end a run: they are missed, with a warning at once and one at the end that
  *    tells which steps.
- * 2. After any other failure ls_loop_run() first saves the last step that was done, where its state is sound: all
+ * 2. A checkpoint that cannot be written, as on a disk that is full, does not end a run either: that is said, aloud,
+ * and tried again when the next one is due. Only the last one of a run must be there.
+ * 3. After any other failure ls_loop_run() first saves the last step that was done, where its state is sound: all
  *    workers left the step alike and before its update, every weight and moment is finite, and no check found them
  *    changed. A checkpoint that was made so removes no older one. */
 #ifndef LS_RUN_LOOP_H
@@ -16,7 +18,7 @@
 #include "observe/metrics.h"
 #include "run/folder/state_log.h"
 #include "run/generate.h"
-#include "run/folder/save.h"
+#include "run/folder/saver.h"
 #include "run/progress.h"
 #include "run/recover/left.h"
 #include "run/trainer.h"
@@ -39,17 +41,23 @@ typedef struct ls_loop {
     void *event_ctx;
     ls_run_summary summary; /* filled, on the first worker */
     /* private */
-    double flops;       /* of a step */
-    double gpu_wait_ms; /* of the last step: that the host waited for its GPU; below 0: there is none */
-    int64_t saved_step; /* last; −1: none */
-    double saved_s;     /* when, or when the run began; by the clock of this worker */
-    bool reports;       /* the first worker */
-    bool told_start;    /* the metrics have the line that begins what this process adds */
-    int stop;           /* signal upon which all workers stop */
-    bool gave_up;       /* the step after the last one that was done, to stop in time */
-    int requests;       /* of the first worker's clock, or by SIGUSR1; known to all */
-    double begin_s;     /* when what is being done began: a step, an evaluation, a sample */
-    double usual_s;     /* how long the last one of its kind took; 0: not known */
+    double flops;         /* of a step */
+    double gpu_wait_ms;   /* of the last step: that the host waited for its GPU; below 0: there is none */
+    ls_saver *saver;      /* NULL: nothing is saved */
+    bool prepared;        /* whether saves go to the background is decided */
+    bool failed;          /* the run */
+    double every_s;       /* time between saves; 0: it does not count */
+    int64_t saved_step;   /* last, or being saved; −1: none */
+    int64_t sound_step;   /* the one before, should that one fail */
+    ls_validation before; /* likewise */
+    double saved_s;       /* when, or when the run began; by the clock of this worker */
+    bool reports;         /* the first worker */
+    bool told_start;      /* the metrics have the line that begins what this process adds */
+    int stop;             /* signal upon which all workers stop */
+    bool gave_up;         /* the step after the last one that was done, to stop in time */
+    int requests;         /* of the first worker's clock, or by SIGUSR1; known to all */
+    double begin_s;       /* when what is being done began: a step, an evaluation, a sample */
+    double usual_s;       /* how long the last one of its kind took; 0: not known */
     double step_s, evaluation_s, sample_s; /* how long the last ones took */
     double save_s;                         /* the longest save so far */
     double recovery_s;                     /* from the loss of a worker to the first step of the next ones */
@@ -75,7 +83,7 @@ ls_status ls_loop_run(ls_loop *loop);
  * of one that was given up the loss is NaN. */
 ls_status ls_loop_step(ls_loop *loop, ls_step *out);
 ls_status ls_loop_evaluate(ls_loop *loop, ls_evaluation *out);
-/* Nothing where this step is saved. */
+/* When it returns the checkpoint is on disk. Nothing where this step is saved. */
 ls_status ls_loop_save(ls_loop *loop);
 
 #endif

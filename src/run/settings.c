@@ -279,18 +279,21 @@ static ls_status resolve_lr(const ls_options *o, ls_settings *s) {
 static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
     const double longest_s = 366 * 86400.0;
     const int64_t most = INT64_C(281474976710655);
+    const double first_auto_s = 60;
     const char *text = o->save_every;
     size_t length = strlen(text);
+    s->save_auto = strcmp(text, "auto") == 0;
+    if (s->save_auto) s->save_every_s = first_auto_s;
     bool is_steps = strspn(text, "0123456789") == length, is_time = false;
     if (is_steps && (ls_value_parse_int(text, &s->save_every) != LS_OK || s->save_every > most))
         return ls_options_fail(o, LS_OPT_save_every, "must be at most %lld steps", (long long)most);
     if (!is_steps && length > 0 && !strchr("0123456789.", text[length - 1]))
         is_time = ls_value_parse_time(text, &s->save_every_s) == LS_OK;
-    if (!is_steps && (!is_time || !(s->save_every_s > 0 && s->save_every_s <= longest_s)))
+    if (!s->save_auto && !is_steps && (!is_time || !(s->save_every_s > 0 && s->save_every_s <= longest_s)))
         return ls_options_fail(
             o, LS_OPT_save_every,
-            "must be a number of steps, such as 100, or a time in ms, s, min, h or day, such as 10min; 0 "
-            "saves only at the end");
+            "must be a number of steps, such as 100, or a time in ms, s, min, h or day, such as 10min; auto "
+            "chooses a time by --mtbf; 0 saves only at the end");
     if (o->early_stop > 0 && s->options.eval_every == 0)
         return ls_options_fail(o, LS_OPT_early_stop, "needs evaluations: add --eval-every N, the steps between them");
     return LS_OK;

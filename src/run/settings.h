@@ -31,6 +31,7 @@ typedef struct ls_settings {
     /* --save-every */
     int64_t save_every;  /* steps; 0: none of them */
     double save_every_s; /* of time; 0: none */
+    bool save_auto;      /* that is for the first one alone; then by what it cost and --mtbf */
 } ls_settings;
 
 /* `shape` is that of --model. Errors name the option. */

@@ -46,7 +46,7 @@ expect_status 0
 [ "$(losses "$part" | tail -n 1 | cut -d' ' -f1)" -eq $((stop + 1)) ] || fail "it did not go on"
 
 case_begin "checkpoints by time, two kept and the best, with the same weights"
-train "${experiment[@]}" --early-stop 3 --save-every 0.000001ms --dp 2 --out "$scratch/time"
+train "${experiment[@]}" --early-stop 3 --save-every 0.000001ms --save-mode stream --dp 2 --out "$scratch/time"
 expect_weights "$final"
 [ "$(grep -c '| checkpoint saved in' "$scratch/out")" -eq "$stop" ] || fail "it did not save every step"
 expect_steps "$scratch/time" "$best" $((stop - 1)) "$stop"

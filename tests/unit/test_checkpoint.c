@@ -1,4 +1,5 @@
 /* test_checkpoint.c: saving, listing, verifying, replacing and removing the checkpoints of a run. */
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -310,6 +311,61 @@ static void a_damaged_marker_is_found(void **state) {
     ls_store_close(store);
 }
 
+/* Single bits, anywhere in the files of a checkpoint whose tensors are listed: all are found, and those in tensors by
+ * the name of the tensor. TIER=long tries ten thousand. */
+static void any_flipped_bit_is_found(void **state) {
+    (void)state;
+    static const char *const files[] = {"weights.safetensors", "state.json", "complete.json"};
+    enum { PARTS = 2 };
+    const char *tier = getenv("TIER");
+    int tries = tier && strcmp(tier, "long") == 0 ? 10000 : 400, named = 0;
+    ls_store *store = open_store(LS_STORE_WRITE);
+    ls_store_save *save;
+    ls_safetensors_writer *writer;
+    assert_int_equal(ls_store_begin(store, 1, &save), LS_OK);
+    assert_int_equal(ls_store_begin_tensors(save, files[0], &store_plan, &writer), LS_OK);
+    for (int i = 0; i < store_plan.count; i++) {
+        unsigned char data[60 * 70 * 4];
+        size_t bytes = i == 0 ? sizeof data : i == 1 ? 8 : 120;
+        for (size_t at = 0; at < bytes; at++) data[at] = known_byte(i, at, 1);
+        assert_int_equal(ls_safetensors_write_at(writer, i, 0, data, bytes), LS_OK);
+    }
+    assert_int_equal(ls_store_end_tensors(save, files[0], &store_plan, writer), LS_OK);
+    assert_int_equal(ls_store_put_bytes(save, files[1], "{\"step\": 1}", 11), LS_OK);
+    assert_int_equal(ls_store_commit(save), LS_OK);
+    assert_int_equal(ls_store_verify(store, 1, NULL, NULL), LS_OK);
+    srand(1);
+    for (int t = 0; t < tries; t++) {
+        char name[128], *data;
+        size_t bytes;
+        snprintf(name, sizeof name, "checkpoints/step-000000001/%s", files[t % 3]);
+        assert_int_equal(ls_file_read(in_folder(name), 1 << 20, &data, &bytes), LS_OK);
+        size_t bit = (((size_t)rand() << 15) ^ (size_t)rand()) % (8 * bytes);
+        for (int twice = 0; twice < PARTS; twice++) {
+            data[bit / 8] = (char)(data[bit / 8] ^ (1 << bit % 8));
+            int fd = open(in_folder(name), O_WRONLY);
+            assert_int_equal(pwrite(fd, &data[bit / 8], 1, (off_t)(bit / 8)), 1);
+            close(fd);
+            ls_status status = ls_store_verify(store, 1, NULL, NULL);
+            if ((status == LS_OK) != (twice == 1)) fail_msg("bit %zu of %s: %d", bit, files[t % 3], (int)status);
+            named += twice == 0 && strstr(ls_status_message(), "is damaged in tensor '") != NULL;
+        }
+        free(data);
+    }
+    assert_true(named > tries / 4);
+    ls_store_close(store);
+}
+
+static void milestones_stay(void **state) {
+    (void)state;
+    ls_store *store = open_store(LS_STORE_WRITE);
+    ls_store_set_keep(store, 2);
+    ls_store_set_keep_every(store, 10);
+    for (int step = 3; step <= 60; step += step % 2 ? 4 : 3) save_or_fail(store, step);
+    check_list(store, "11 23 31 43 51 55 59");
+    ls_store_close(store);
+}
+
 static void missing_and_changed_files_are_named(void **state) {
     (void)state;
     ls_store *store = open_store(LS_STORE_WRITE);
@@ -468,6 +524,8 @@ int main(void) {
         TEST(what_a_crash_left_is_put_right),
         TEST(any_damaged_byte_is_found),
         TEST(a_damaged_marker_is_found),
+        TEST(any_flipped_bit_is_found),
+        TEST(milestones_stay),
         TEST(missing_and_changed_files_are_named),
         TEST(markers_that_lie_are_refused),
         TEST(what_cannot_be_read_is_not_passed_over),

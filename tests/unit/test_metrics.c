@@ -76,7 +76,9 @@ static void lines_are_as_documented(void **state) {
     ls_metrics_add_ms_list(m, "d", (const double[]){1.25, 1e6, 0.0004}, 3);
     ls_metrics_add_ms_list(m, "e", NULL, 0);
     assert_int_equal(ls_metrics_end(m), LS_OK);
-    assert_int_equal(ls_metrics_sync(m), LS_OK);
+    int fd = ls_metrics_share(m);
+    assert_int_equal(fsync(fd), 0);
+    assert_int_equal(close(fd), 0);
     assert_int_equal(ls_metrics_close(m), LS_OK);
     /* Opened again, it goes on behind. */
     assert_int_equal(ls_metrics_open(path, &m), LS_OK);
@@ -98,7 +100,7 @@ static void no_metrics_are_no_error(void **state) {
     ls_metrics_add_bool(NULL, "a", true);
     ls_metrics_add_text(NULL, "a", "b");
     assert_int_equal(ls_metrics_end(NULL), LS_OK);
-    assert_int_equal(ls_metrics_sync(NULL), LS_OK);
+    assert_int_equal(ls_metrics_share(NULL), -1);
     assert_int_equal(ls_metrics_close(NULL), LS_OK);
 }
 
@@ -498,10 +500,73 @@ static void kill_leaves_whole_lines(void **state) {
     }
 }
 
+/* ---- files that are set aside ------------------------------------------------------------------------------------ */
+
+static void write_steps(int from, int to, int64_t file_max) {
+    ls_metrics *m;
+    assert_int_equal(ls_metrics_open(path, &m), LS_OK);
+    ls_metrics_set_file_max(m, file_max);
+    for (int step = from; step <= to; step++) {
+        ls_metrics_begin(m);
+        ls_metrics_add_i64(m, "step", step);
+        ls_metrics_add_f64(m, "loss", step * 0.5);
+        assert_int_equal(ls_metrics_end(m), LS_OK);
+        if (step != 7) continue;
+        ls_metrics_begin(m);
+        ls_metrics_add_i64(m, "step", step);
+        ls_metrics_add_bool(m, "saved", true);
+        assert_int_equal(ls_metrics_end(m), LS_OK);
+    }
+    assert_int_equal(ls_metrics_close(m), LS_OK);
+}
+
+/* The steps of all files, in order. */
+static void check_series(int last, int least_files) {
+    ls_metrics_file *files;
+    int count, step = 0;
+    assert_int_equal(ls_metrics_files(path, &files, &count), LS_OK);
+    assert_true(count >= least_files);
+    for (int i = 0; i <= count; i++) {
+        FILE *file = fopen(i < count ? files[i].path.text : path, "r");
+        char line[256];
+        assert_non_null(file);
+        while (fgets(line, sizeof line, file)) {
+            int found = -1;
+            if (!strstr(line, "\"loss\"")) continue;
+            assert_int_equal(sscanf(line, "{\"step\":%d", &found), 1);
+            assert_int_equal(found, ++step);
+            if (i < count) assert_true(found <= files[i].last_step);
+        }
+        fclose(file);
+    }
+    assert_int_equal(step, last);
+    free(files);
+}
+
+static void large_files_are_set_aside_and_cut_back(void **state) {
+    (void)state;
+    ls_metrics_about about;
+    write_steps(1, 200, 500);
+    check_series(200, 5);
+    assert_int_equal(ls_metrics_look(path, &about), LS_OK);
+    assert_int_equal(about.saved_step, 7);
+    assert_int_equal(about.last_step, 200);
+    for (int back = 200; back >= 0; back -= back > 20 ? 9 : 1) {
+        assert_int_equal(ls_metrics_cut(path, back, NULL), LS_OK);
+        check_series(back, 0);
+        if (back % 2 == 0) continue;
+        write_steps(back + 1, back + 12, 500);
+        check_series(back + 12, 0);
+        assert_int_equal(ls_metrics_cut(path, back, NULL), LS_OK);
+        check_series(back, 0);
+    }
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_files, remove_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        IN_FOLDER(large_files_are_set_aside_and_cut_back),
         IN_FOLDER(lines_are_as_documented),
         IN_FOLDER(no_metrics_are_no_error),
         IN_FOLDER(numbers_read_back_to_the_bit),

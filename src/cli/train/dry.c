@@ -66,6 +66,11 @@ static void print_memory(const ls_dry_run *dry) {
         name_alike(dry, r, name);
         if (name[0]) print_memory_row(dry, name, &dry->worker[r]);
     }
+    if (dry->settings->options.save_mode == LS_SAVE_STREAM)
+        printf("saves: training waits while they are written (--save-mode stream)\n");
+    else
+        printf("saves: a copy of what is saved takes %zu bytes (%s) of the host's memory%s, beside the above\n",
+               dry->snapshot, ls_cli_bytes(dry->snapshot).text, dry->workers > 1 ? " in all workers" : "");
     if (dry->workers > 1)
         printf("all workers: arenas %zu bytes (%s), outside them about %s\n", dry->arena, ls_cli_bytes(dry->arena).text,
                ls_cli_bytes(dry->outside).text);
@@ -183,9 +188,10 @@ static json_t *json_worker(const ls_dry_worker *worker, int rank) {
     json_t *kinds = json_object();
     for (int k = 0; k < LS_DRY_KINDS; k++)
         json_object_set_new(kinds, ls_dry_kind_names[k], json_bytes(worker->kind[k]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o}", "worker", rank, "dp", worker->place.dp, "tp",
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "worker", rank, "dp", worker->place.dp, "tp",
                      worker->place.tp, "pp", worker->place.pp, "bytes", json_bytes(worker->arena), "kinds", kinds,
-                     "outside_bytes", json_bytes(worker->outside), "traffic", json_traffic(&worker->traffic));
+                     "outside_bytes", json_bytes(worker->outside), "snapshot_bytes", json_bytes(worker->snapshot),
+                     "traffic", json_traffic(&worker->traffic));
 }
 
 static json_t *json_stage(const ls_dry_run *dry, int s) {
@@ -222,10 +228,10 @@ static json_t *json_types(const ls_settings *s) {
 static ls_status print_json(const ls_dry_run *dry) {
     json_t *workers = json_array();
     for (int r = 0; r < dry->workers; r++) json_array_append_new(workers, json_worker(&dry->worker[r], r));
-    json_t *object =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout), "types",
-                  json_types(dry->settings), "workers", workers, "bytes", json_bytes(dry->arena), "outside_bytes",
-                  json_bytes(dry->outside), "traffic", json_traffic(&dry->traffic), "schedule", json_schedule(dry));
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout),
+                               "types", json_types(dry->settings), "workers", workers, "bytes", json_bytes(dry->arena),
+                               "outside_bytes", json_bytes(dry->outside), "snapshot_bytes", json_bytes(dry->snapshot),
+                               "traffic", json_traffic(&dry->traffic), "schedule", json_schedule(dry));
     return ls_cli_print_json(object);
 }
 

@@ -22,6 +22,7 @@ enum {
     EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 8,
+    HOST_BLOCKS = 4,
     LISTS_EACH = 16,                       /* of a queue */
     LISTS = LISTS_EACH * LS_QUEUE_RECEIVE, /* no kernel runs on the last queue */
     LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
@@ -66,8 +67,12 @@ typedef struct cuda_device {
     CUevent piece_done[PIECES], list_done[LISTS];
     bool piece_used[PIECES], list_used[LISTS];
     unsigned next_piece, next_list[LS_QUEUES];
-    void *lists;          /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
-    ls_cuda_times *times; /* NULL until something is traced */
+    struct {
+        unsigned char *memory;
+        size_t bytes;
+    } host_blocks[HOST_BLOCKS]; /* pinned memory that others asked for: copies go there without a stop */
+    void *lists;                /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
+    ls_cuda_times *times;       /* NULL until something is traced */
     ls_cuda_asked asked;
     char name[32], model[96], about[128];
     bool blamed; /* others were looked for after a failure */
@@ -298,10 +303,54 @@ static ls_status copy_in(ls_device *device, void *to, const void *host, size_t b
     return LS_OK;
 }
 
+/* ---- pinned memory for others ------------------------------------------------------------------------------------ */
+
+static ls_status alloc_host(ls_device *device, size_t bytes, void **out) {
+    cuda_device *cuda = cuda_of(device);
+    *out = NULL;
+    for (int i = 0; i < HOST_BLOCKS; i++) {
+        if (cuda->host_blocks[i].memory) continue;
+        CALL(cuda, cuMemHostAlloc, out, bytes, 0);
+        cuda->host_blocks[i].memory = *out;
+        cuda->host_blocks[i].bytes = bytes;
+        return LS_OK;
+    }
+    return ls_fail(LS_ERR_RESOURCE, "more than %d blocks of pinned memory", HOST_BLOCKS);
+}
+
+static void free_host(ls_device *device, void *memory) {
+    cuda_device *cuda = cuda_of(device);
+    for (int i = 0; i < HOST_BLOCKS; i++) {
+        if (!memory || cuda->host_blocks[i].memory != memory) continue;
+        if (!cuda->lost) (void)cuda->driver->cuMemFreeHost(memory);
+        cuda->host_blocks[i].memory = NULL;
+    }
+}
+
+static bool is_pinned(const cuda_device *cuda, const void *host, size_t bytes) {
+    uintptr_t at = (uintptr_t)host;
+    for (int i = 0; i < HOST_BLOCKS; i++) {
+        uintptr_t begin = (uintptr_t)cuda->host_blocks[i].memory;
+        if (begin && at >= begin && at + bytes <= begin + cuda->host_blocks[i].bytes) return true;
+    }
+    return false;
+}
+
+static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from, size_t bytes) {
+    unsigned at;
+    LS_TRY(next_piece(cuda, &at)); /* for its event */
+    ls_cuda_pair *pair = begin_copy(cuda, "copy out", bytes);
+    CALL(cuda, cuMemcpyDtoHAsync, host, address(from), bytes, stream_of(cuda));
+    end_times(cuda, pair);
+    CALL(cuda, cuEventRecord, cuda->piece_done[at], stream_of(cuda));
+    return wait_until(cuda, ask_event, cuda->piece_done[at]);
+}
+
 /* Up to PIECES copies are under way while the host takes what has come. */
 static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     size_t asked = 0, taken = 0;
+    if (bytes > 0 && is_pinned(cuda, host, bytes)) return copy_to_pinned(cuda, host, from, bytes);
     unsigned first = cuda->next_piece;
     while (taken < bytes) {
         while (asked < bytes && asked - taken < (size_t)PIECES * PIECE_BYTES) {
@@ -660,6 +709,8 @@ static const ls_device_calls cuda_calls = {
     .lend = lend_memory,
     .take_back = take_back_memory,
     .usage = get_usage,
+    .host_alloc = alloc_host,
+    .host_free = free_host,
     .read_times = read_times,
 };
 

@@ -390,7 +390,10 @@ ls_status ls_run_dir_open_metrics(ls_run_dir *dir, int64_t step, ls_metrics **ou
         ls_log_warn("%.*s: %" PRId64 " line%s could not be read and %s set aside in %s; the others are kept", SHOWN,
                     dir->metrics, report.damaged, report.damaged == 1 ? "" : "s", report.damaged == 1 ? "was" : "were",
                     report.aside);
-    return ls_metrics_open(dir->metrics, out);
+    LS_TRY(ls_metrics_open(dir->metrics, out));
+    const char *file_max = getenv("LS_FAULT_METRICS_BYTES"); /* for tests */
+    if (file_max) ls_metrics_set_file_max(*out, strtoll(file_max, NULL, 10));
+    return LS_OK;
 }
 
 /* ---- beginning a run --------------------------------------------------------------------------------------------- */

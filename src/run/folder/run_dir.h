@@ -8,7 +8,7 @@
  *     DIR/device.json     of a run on GPUs: which they are, and the rate that the matrix unit reached on them
  *     DIR/trace.json      train --trace run: what the workers did when (observe/trace.h)
  *     DIR/resize          lockstep resize: a note to the supervisor, who takes it away (run/recover/resize.h)
- *     DIR/metrics.jsonl   observe/metrics.h
+ *     DIR/metrics.jsonl   observe/metrics.h; earlier steps of a long run are in metrics-LASTSTEP.jsonl
  *     DIR/checkpoints/    checkpoint/store.h
  *
  * 1. One process at a time writes in DIR. The lock is flock(2)'s, so it ends with the process, however that ends, and a
