@@ -89,6 +89,7 @@ typedef struct ls_trainer {
     ls_loss_scale scale;
     ls_guard guard;
     ls_watch watch;       /* whether it looks for outliers */
+    ls_check check;       /* what of weights and moments is checked; never auto */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_worker_time time;
     struct ls_left *kept; /* what the next attempt finds (recover/left.h); NULL: nobody supervises */
