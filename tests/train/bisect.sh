@@ -62,8 +62,10 @@ for precision in fp32 bf16; do
             [ "$place $layout" = "copy --dp 2 --zero 3" ] && continue
             bit=${bits[n++ % ${#bits[@]}]}
             [ "$place" = copy ] && bit=$((1 << (n % 15)))
+            rank=0
+            [ "$layout" = "--dp 2 --zero 3" ] && rank=1 # which has the MLP's part of a block
             # shellcheck disable=SC2086
-            flip "rank=0 step=3 place=$place tensor=mlp.in.weight index=$((n * 7)) flip=$bit" $layout --precision $precision --check state
+            flip "rank=$rank step=3 place=$place tensor=mlp.in.weight index=$((n * 7)) flip=$bit" $layout --precision $precision --check state
             expect_status 1
             [ "$(grep -c '"loss"' "$scratch/run/metrics.jsonl")" -eq 4 ] || fail "$(grep -c '"loss"' "$scratch/run/metrics.jsonl") steps, not 4"
             grep -q '"event":"state"' "$scratch/run/metrics.jsonl" || fail "no event"
