@@ -46,7 +46,8 @@ extern "C" {
     X(LS_ERR_RESOURCE, 5, "out of memory, disk, descriptors or processes")                                             \
     X(LS_ERR_PEER, 6, "another worker failed first")                                                                   \
     X(LS_ERR_INTERRUPTED, 130, "interrupted")                                                                          \
-    X(LS_ERR_TERMINATED, 143, "terminated")
+    X(LS_ERR_TERMINATED, 143, "terminated")                                                                            \
+    X(LS_ERR_REQUEUED, 75, "stopped, to be started again")
 
 typedef enum ls_status {
 #define LS_STATUS_ENUM(name, exit_code, text) name,
@@ -117,11 +118,12 @@ typedef struct ls_workers_options {
  * the message names it.
  *
  * SIGINT or SIGTERM to the process that forked ends all workers, with LS_ERR_INTERRUPTED or LS_ERR_TERMINATED. With
- * pass_signals each worker gets a SIGTERM instead, for either of them (forked workers ignore SIGINT itself, which a
- * terminal sends to everybody): it handles the signal, ends its work, and returns one of these two statuses, which is
- * the run's unless a worker fails. The siginfo has si_code SI_QUEUE and in si_value.sival_int the signal that came,
- * SIGINT or SIGTERM. Repeated SIGTERMs are passed on again. A worker that returns so is no failure: the others go on
- * until they return too, and who waits for one that has left gets LS_ERR_PEER. */
+ * pass_signals each worker gets a SIGTERM instead, for either of them and for SIGHUP and SIGXCPU (forked workers ignore
+ * SIGINT itself, which a terminal sends to everybody): it handles the signal, ends its work, and returns one of these
+ * two statuses, which is the run's unless a worker fails. The siginfo has si_code SI_QUEUE and in si_value.sival_int
+ * the signal that came. SIGUSR1 and SIGUSR2 are passed on as they are; LS_ERR_REQUEUED is for the latter. Repeated
+ * SIGTERMs are passed on again. A worker that returns so is no failure: the others go on until they return too, and who
+ * waits for one that has left gets LS_ERR_PEER. */
 ls_status ls_workers_run(const ls_workers_options *options, ls_worker_fn fn, void *arg);
 
 int ls_world_rank(const ls_world *world);
@@ -467,8 +469,9 @@ ls_status ls_run_workers(ls_run *run, ls_run_fn fn, void *arg);
 /* What follows is called by all workers of a run together, in the function that ls_run_workers() calls, and gives all
  * of them the same. After a failure the function returns it. */
 
-/* One step. After SIGINT or SIGTERM to any worker the step is finished, and all get LS_ERR_INTERRUPTED or
- * LS_ERR_TERMINATED: an orderly end, to be returned after ls_run_save(). */
+/* One step. After SIGINT, SIGTERM, SIGHUP, SIGXCPU or SIGUSR2 to any worker the step is finished, or given up where the
+ * option grace leaves no time for it, and all get LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or LS_ERR_REQUEUED: an orderly
+ * end, to be returned after ls_run_save(). */
 ls_status ls_run_step(ls_run *run, ls_step *out);
 /* Steps up to the option "steps", with evaluations, samples and checkpoints as often as the options say, as `lockstep
  * train` does. A run that a signal ended is saved and returns as ls_run_step() does. After another failure the last

@@ -4,6 +4,7 @@
 
 #include "api/run.h"
 #include "api/options.h"
+#include "base/alive.h"
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
@@ -87,12 +88,25 @@ static ls_status carry(ls_run *r) {
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
+/* What the workers before left is not whole: the newest checkpoint is what there is; without one the run begins anew.
+ */
+static ls_status recover_saved(ls_run *r) {
+    bool first = r->trainer->rank == 0, anew;
+    if (first) ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
+    LS_TRY(ls_run_start_resume(r->trainer, r->store, r->dir, r->start.weights, r->identity, &anew));
+    r->taken = (ls_left_numbers){.saved_step = r->trainer->step > 0 ? r->trainer->step : -1, .settled = true};
+    if (first) ls_log_warn("the run goes on from step %lld, which was saved", (long long)r->trainer->step);
+    return LS_OK;
+}
+
 /* The run goes on where the workers before came to. Its files are there, and end with what they told. */
 static ls_status recover_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
-    LS_TRY(ls_left_take(r->trainer, world, &r->taken));
+    if (first) LS_TRY(open_store(r));
+    ls_status status = ls_left_take(r->trainer, world, &r->taken);
+    if (status == LS_ERR_INPUT || status == LS_ERR_PEER) status = recover_saved(r);
+    LS_TRY(status);
     if (!first) return LS_OK;
-    LS_TRY(open_store(r));
     LS_TRY(carry(r));
     ls_identity_destroy(r->identity);
     r->identity = NULL;
@@ -117,9 +131,8 @@ static ls_status open_run(ls_run *r, ls_world *world) {
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
-static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
 /* The timeline of a run that was stopped is written too. */
-static bool is_orderly(ls_status status) { return status == LS_OK || is_stop(status); }
+static bool is_orderly(ls_status status) { return status == LS_OK || ls_status_is_stop(status); }
 
 /* Of all workers' devices, with the matrix unit in use, measured at the same time. */
 static ls_status peak_of_all(ls_run *r, double *flops_s) {
@@ -184,10 +197,13 @@ static ls_status begin_loop(ls_run *r) {
                         .sample = ls_generate_options_from(o),
                         .prompt = r->prompt.ids,
                         .prompt_tokens = r->prompt.count,
+                        .world = ls_world_attempt(r->world) ? r->world : NULL,
                         .taken = r->recovers ? &r->taken : NULL,
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
-    LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    if (r->recovers) r->loop.peak_flops_s = r->taken.peak_flops_s; /* a new set of workers is waited for */
+    if (!(r->loop.peak_flops_s > 0)) LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    ls_left_note_peak(r->trainer, r->loop.peak_flops_s);
     LS_TRY(write_device(r));
     LS_TRY(find_hint(r));
     LS_TRY(ls_identity_hash(r->identity, &hash));
@@ -219,9 +235,12 @@ static ls_status work(const job *j) {
     const char *trace;
     LS_TRY(ls_fault_read(ls_world_rank(world), ls_world_attempt(world) ? ls_world_attempt(world)->number : 0));
     if (r->launched) LS_TRY(ls_start_open_together(world, ls_run_model_name(&r->options), &r->start));
+    (void)ls_phase_enter(LS_PHASE_READ);
     LS_TRY(open_data(r, world));
+    (void)ls_phase_enter(LS_PHASE_START);
     if (r->launched) LS_TRY(ls_run_start_agree(world, r->identity));
     LS_TRY(create_trainer(r, world));
+    (void)ls_phase_enter(LS_PHASE_LOAD);
     const ls_attempt *attempt = ls_world_attempt(world);
     r->recovers = attempt && attempt->before.base;
     ls_fault_point(LS_POINT_START);
@@ -229,6 +248,7 @@ static ls_status work(const job *j) {
     ls_fault_point(LS_POINT_READY);
     ls_left_begin(r->trainer, r->recovers ? &r->taken : NULL);
     ls_world_ready(world);
+    (void)ls_phase_enter(LS_PHASE_START);
     LS_TRY(find_trace(r, room, &trace));
     LS_TRY(ls_trace_begin(trace));
     LS_TRY(begin_loop(r));
@@ -271,7 +291,9 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     r->workers.pass_signals = 1;
     r->workers.forks_one = ls_device_is_gpu(r->chosen.name);
     bool supervises = !r->launched && !r->is_trial && ls_run_is_supervised(r);
+    LS_TRY(ls_stop_install_saves());
     ls_status status = supervises ? ls_run_supervise(r, run_worker, &j) : ls_workers_run(&r->workers, run_worker, &j);
+    ls_stop_restore();
     if (status != LS_OK) ls_run_abandon(r);
     return status;
 }

@@ -24,6 +24,11 @@ int ls_fail_cause(void);
 /* Puts "prefix" in front of the recorded message; for naming the place where a lower layer failed. */
 ls_status ls_fail_at(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* An orderly end that somebody asked for, not a failure. */
+static inline bool ls_status_is_stop(ls_status status) {
+    return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED || status == LS_ERR_REQUEUED;
+}
+
 /* Returns from the calling function when `call` fails. */
 #define LS_TRY(call)                                                                                                   \
     do {                                                                                                               \

@@ -34,8 +34,9 @@ static ls_status train(ls_run *run, void *arg) {
     ls_progress_init(arg, run->options.json ? stderr : stdout, run->options.log_every);
     if (speaks && !run->recovers) ls_train_print_header(run);
     ls_status status = ls_run_train(run);
-    if (status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED) return ls_train_stopped(run, status);
+    if (ls_status_is_stop(status)) return ls_train_stopped(run, status);
     LS_TRY(status);
+    if (run->loop.leaves) return end_output(); /* others go on */
     if (speaks) ls_train_print_end(run);
     LS_TRY(ls_train_print_done(run));
     return is_first ? end_output() : LS_OK;

@@ -49,13 +49,11 @@ static ls_status fill_standard_streams(void) {
     return LS_OK;
 }
 
-static bool is_stop(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
-
 /* A worker that stopped because another one failed leaves the telling to that one, and of the processes that a launcher
  * started, which all read the same command line and stop after the same step, only the first tells of it; but what a
  * machine lacks, only the workers on it know. */
 static bool is_told_by_another(ls_status status) {
-    bool alike = (status == LS_ERR_INPUT && !ls_fail_is_here()) || is_stop(status);
+    bool alike = (status == LS_ERR_INPUT && !ls_fail_is_here()) || ls_status_is_stop(status);
     return status == LS_ERR_PEER || (alike && ls_launcher_place().rank > 0);
 }
 
@@ -74,7 +72,7 @@ static void print_error(ls_status status, const char *message) {
         if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
     }
     int rank = ls_launcher_place().rank;
-    if (is_stop(status))
+    if (ls_status_is_stop(status))
         fprintf(stderr, "lockstep: %s\n", line);
     else if (rank > 0 && ls_fail_is_here())
         fprintf(stderr, "lockstep: [worker %d] error: %s\n", rank, line);

@@ -3,9 +3,12 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/fault.h"
@@ -77,6 +80,15 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());
     ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
     ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier != NULL);
+    if (l->taken) { /* this process is one of a new set of workers */
+        const ls_attempt *attempt = ls_world_attempt(l->world);
+        struct timespec now = {0};
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        int64_t ago_us = attempt->seen_ns > 0 ? (int64_t)(ls_clock_ns() - attempt->seen_ns) / 1000 : 0;
+        ls_metrics_add_i64(l->metrics, "restart", attempt->number);
+        ls_metrics_add_i64(l->metrics, "lost_unix_us", now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000 - ago_us);
+        ls_metrics_add_f64(l->metrics, "recovery_ms", l->recovery_s * 1e3);
+    }
     double unigram = unigram_nats(t);
     if (isfinite(unigram)) ls_metrics_add_f64(l->metrics, "unigram_nats", unigram);
     wrote(l, ls_metrics_end(l->metrics));
@@ -99,18 +111,73 @@ static ls_status tell(const ls_loop *l, ls_run_event event) {
     return l->event && l->reports ? l->event(l->event_ctx, &event) : LS_OK;
 }
 
+/* ---- stopping in time --------------------------------------------------------------------------------------------
+ *
+ * From a signal on there are --grace seconds. Half of them, or twice the longest save so far, are kept for the save.
+ * What is being done when the signal comes is finished if that much is left of it by the time it took the last time;
+ * otherwise, and at the latest when the time is up, the worker that notices gives it up (partition.h:
+ * ls_partition_ask): it goes on sending, so that nobody is left waiting, and says so in the sum that all make at the
+ * end. */
+
+/* Of this worker; or of another one on this machine, who may have got it alone. */
+static int asked(void *ctx) {
+    const ls_loop *l = ctx;
+    ls_world *world = l->trainer->world;
+    uint64_t ns;
+    int own = ls_stop_signal();
+    return own || !world ? own : ls_world_asked(world, &ns);
+}
+
+static bool gives_up(void *ctx) {
+    const ls_loop *l = ctx;
+    ls_world *world = l->trainer->world;
+    int own = ls_stop_signal();
+    uint64_t since_ns = own ? ls_stop_ns() : 0;
+    if (own && world) ls_world_ask(world, own, since_ns);
+    if (!own && (!world || ls_world_asked(world, &since_ns) == 0)) return false;
+    double grace_s = l->trainer->settings.options.grace, now_s = ls_clock_seconds();
+    double kept_s = 4 * l->save_s > grace_s ? 2 * l->save_s : grace_s / 2;
+    double left_s = grace_s - kept_s - (double)(ls_clock_ns() - since_ns) * 1e-9;
+    return left_s <= 0 || (l->usual_s > 0 && l->begin_s + 1.25 * l->usual_s - now_s > left_s);
+}
+
+/* Around what may be given up. */
+static void begin_work(ls_loop *l, ls_phase phase, double usual_s) {
+    (void)ls_phase_enter(phase);
+    l->begin_s = ls_clock_seconds();
+    l->usual_s = usual_s;
+}
+static void end_work(const ls_loop *l, double *usual_s) { *usual_s = ls_clock_seconds() - l->begin_s; }
+
+/* What all stop for after something that was given up, and at the start. */
+static ls_status agree_stop(ls_loop *l) {
+    static const int signals[] = {SIGUSR2, SIGTERM, SIGINT};
+    enum { SIGNALS = sizeof signals / sizeof *signals };
+    int64_t having[SIGNALS];
+    int own = asked(l);
+    for (int i = 0; i < SIGNALS; i++) having[i] = own == signals[i];
+    LS_TRY(ls_partition_sum(l->trainer->partition, having, SIGNALS));
+    for (int i = 0; i < SIGNALS; i++)
+        if (having[i] > 0) l->stop = signals[i];
+    return LS_OK;
+}
+
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
 ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     ls_trainer *t = l->trainer;
-    double start = ls_clock_seconds();
     char note[NOTE_MAX];
-    *out = (ls_evaluation){0};
-    LS_TRY(ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy));
+    *out = (ls_evaluation){.loss = (double)NAN, .accuracy = -1};
+    begin_work(l, LS_PHASE_EVALUATE, l->evaluation_s);
+    ls_status status = ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy);
+    t->validation.is_due = status == LS_TRAINER_GAVE_UP;
+    if (status == LS_TRAINER_GAVE_UP) return agree_stop(l);
+    LS_TRY(status);
+    end_work(l, &l->evaluation_s);
     ls_validation_add(&t->validation, t->step, out->loss);
     ls_fault_point(LS_POINT_EVALUATE);
     if (!l->reports) return LS_OK;
-    out->seconds = ls_clock_seconds() - start;
+    out->seconds = l->evaluation_s;
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", t->step);
     ls_metrics_add_hex(l->metrics, "val_loss", out->loss);
@@ -129,14 +196,20 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 typedef struct sample {
+    ls_trainer *trainer;
     int32_t *ids;
     size_t count;
+    bool gave_up;
 } sample;
+
+enum { AGREE_TOKENS = 64 };
 
 static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     sample *s = ctx;
-    (void)stop;
     s->ids[s->count++] = id;
+    /* A worker that has given up draws tokens out of nothing, but not for long. */
+    if (s->count % AGREE_TOKENS == 0) LS_TRY(ls_trainer_has_given_up(s->trainer, &s->gave_up));
+    *stop = s->gave_up;
     return LS_OK;
 }
 
@@ -144,18 +217,23 @@ static ls_status show_sample(ls_loop *l) {
     ls_status status = LS_OK;
     char *text = NULL, *framed = NULL;
     size_t bytes;
-    sample s = {.count = l->prompt_tokens};
+    sample s = {.trainer = l->trainer, .count = l->prompt_tokens};
     s.ids = malloc((l->prompt_tokens + (size_t)l->sample.max_tokens) * sizeof *s.ids);
     if (!s.ids)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens", (long long)l->sample.max_tokens);
     for (size_t i = 0; i < l->prompt_tokens; i++) s.ids[i] = l->prompt[i];
+    begin_work(l, LS_PHASE_SAMPLE, l->sample_s);
     LS_TRY_OUT(ls_generate(l->trainer->partition, l->trainer->settings.T, &l->sample, l->prompt, l->prompt_tokens,
                            keep_token, &s));
-    if (!l->reports) goto out;
+    if (!s.gave_up) LS_TRY_OUT(ls_trainer_has_given_up(l->trainer, &s.gave_up));
+    end_work(l, &l->sample_s);
+    if (s.gave_up) status = agree_stop(l);
+    if (s.gave_up || !l->reports) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(l->tokenizer, s.ids, s.count, &text, &bytes));
     LS_TRY_OUT(ls_sample_frame(l->trainer->step, text, bytes, &framed));
     LS_TRY_OUT(tell(l, (ls_run_event){.kind = LS_RUN_SAMPLED, .text = framed}));
 out:
+    (void)ls_partition_end_skip(l->trainer->partition);
     free(framed);
     free(text);
     free(s.ids);
@@ -177,19 +255,22 @@ ls_status ls_loop_save(ls_loop *l) {
     ls_trainer *t = l->trainer;
     char note[NOTE_MAX];
     double start = ls_clock_seconds();
-    if (!l->saves || l->saved_step == t->step) return LS_OK;
+    /* Before the first step there is nothing that could not be made again. */
+    if (!l->saves || l->saved_step == t->step || (l->stop != 0 && t->step == t->base_step)) return LS_OK;
     if (l->reports) wrote(l, ls_metrics_sync(l->metrics));
     ls_validation_saving(&t->validation, t->step);
     if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
     l->in_save = true;
+    (void)ls_phase_enter(LS_PHASE_SAVE);
     ls_fault_point(LS_POINT_SAVE);
     LS_TRY(ls_save(l->store, t, l->identity, l->tokenizer));
     l->in_save = false;
     l->saved_step = t->step;
     l->saved_s = ls_clock_seconds();
+    if (l->saved_s - start > l->save_s) l->save_s = l->saved_s - start;
     ls_fault_point(LS_POINT_SAVED);
     if (!l->reports) return LS_OK;
-    double seconds = ls_clock_seconds() - start;
+    double seconds = l->saved_s - start;
     record_save(l, seconds);
     snprintf(note, sizeof note, "step %lld | checkpoint saved in %.1f s", (long long)t->step, seconds);
     return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = note});
@@ -322,11 +403,15 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
     return tell(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
 }
 
-/* Of the first worker, before a step: whether time to save has come. All know it after the step. */
+/* Of the first worker, before a step: whether time to save has come; of any, whether SIGUSR1 has. All know it after the
+ * step. */
 static int requests_of(const ls_loop *l, double now_s) {
     double every_s = l->trainer->settings.save_every_s, passed_s = now_s - l->saved_s;
-    if (!l->reports || !(every_s > 0)) return 0;
-    return (passed_s >= every_s ? LS_REQUEST_SAVE : 0) | (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
+    int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
+    if (l->world && ls_world_should_leave(l->world)) asked_to |= LS_REQUEST_LEAVE;
+    if (!l->reports || !(every_s > 0)) return asked_to;
+    return asked_to | (passed_s >= every_s ? LS_REQUEST_SAVE : 0) |
+           (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
 
 /* What cannot be written is missed by `lockstep bisect` alone. */
@@ -346,10 +431,15 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     double start = ls_clock_seconds();
     uint64_t read_ns = t->device->read_ns;
     l->in_step = true;
-    LS_TRY(ls_trainer_step(t, ls_stop_signal() | requests_of(l, start), &result));
+    begin_work(l, LS_PHASE_STEP, l->step_s);
+    LS_TRY(ls_trainer_step(t, requests_of(l, start), &result));
     l->in_step = false;
     keep_state(l);
     l->stop = result.stop;
+    *out = (ls_step){.step = t->step, .steps = t->settings.options.steps, .loss = (double)NAN};
+    l->gave_up = result.gave_up;
+    if (result.gave_up) return LS_OK;
+    end_work(l, &l->step_s);
     l->requests = result.requests;
     *out = (ls_step){.step = t->step,
                      .steps = t->settings.options.steps,
@@ -380,11 +470,17 @@ static ls_status after_step(ls_loop *l) {
     if (l->trainer->has_val && s->options.eval_every > 0 && (last || is_due(done, s->options.eval_every)))
         LS_TRY(ls_loop_evaluate(l, &evaluation));
     last = last || is_over(l);
-    if (l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
+    if (l->stop == 0 && l->tokenizer && s->options.sample_every > 0 && (last || is_due(done, s->options.sample_every)))
         LS_TRY(show_sample(l));
     if (last || save_is_due(l)) LS_TRY(ls_loop_save(l));
     ls_left_settle(l->trainer, l->saved_step);
     return LS_OK;
+}
+
+/* Since a worker was lost; above 0. */
+static double lost_s(const ls_loop *l) {
+    uint64_t seen_ns = ls_world_attempt(l->world)->seen_ns, now_ns = ls_clock_ns();
+    return seen_ns > 0 && now_ns > seen_ns ? (double)(now_ns - seen_ns) * 1e-9 : 1e-3;
 }
 
 /* What the attempt before had decided and perhaps not told: its metrics end before this step. */
@@ -396,7 +492,7 @@ static ls_status settle_taken(ls_loop *l) {
                     .loss = result->loss,
                     .norm = result->norm,
                     .lr = result->lr,
-                    .seconds = ls_clock_seconds() - l->saved_s,
+                    .seconds = lost_s(l),
                     .samples = (double)(t->settings.B * t->settings.T),
                     .is_images = t->data.images != NULL,
                     .audited = result->audited,
@@ -426,27 +522,49 @@ ls_status ls_loop_begin(ls_loop *l) {
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
     l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->data.images != NULL};
     t->events = (ls_event_sink){.take = take_event, .ctx = l};
-    return ls_stop_install();
+    ls_trainer_set_asked(t, (ls_trainer_asked){.signal = asked, .gives_up = gives_up, .ctx = l});
+    LS_TRY(ls_stop_install());
+    return agree_stop(l); /* SIGUSR2 may have come while the run was starting */
 }
 
 void ls_loop_end(ls_loop *l) {
+    (void)ls_phase_enter(LS_PHASE_END);
     if (!l->trainer) return;
     tell_lost(l);
     ls_state_log_close(l->states);
     l->states = NULL;
     l->trainer->events = (ls_event_sink){.take = NULL};
+    ls_trainer_set_asked(l->trainer, (ls_trainer_asked){.ctx = NULL});
     ls_stop_restore();
 }
 
+/* The run goes on without these workers: what they have is where the next ones find it. */
+static ls_status leave(ls_loop *l) {
+    LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
+    ls_world_go_on(l->world);
+    return LS_OK;
+}
+
 static ls_status run(ls_loop *l) {
-    const ls_trainer *t = l->trainer;
+    ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
+    ls_evaluation evaluation;
+    if (l->taken) l->recovery_s = lost_s(l);
     if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
-    while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l)) {
-        LS_TRY(ls_loop_step(l, &step));
-        LS_TRY(after_step(l));
+    /* One that was given up, when the run was stopped, decides about its end and about what is best. */
+    if (t->has_val && t->validation.is_due && l->stop == 0) {
+        LS_TRY(ls_loop_evaluate(l, &evaluation));
+        ls_validation_saving(&t->validation, t->step); /* it was */
+        if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
     }
+    while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l) && !l->leaves) {
+        int64_t done = t->step;
+        LS_TRY(ls_loop_step(l, &step));
+        if (t->step > done) LS_TRY(after_step(l));
+        l->leaves = l->requests & LS_REQUEST_LEAVE && t->step < t->settings.options.steps;
+    }
+    if (l->leaves && l->stop == 0 && !is_over(l)) return leave(l);
     if (is_over(l)) {
         LS_TRY(tell_early_stop(l));
         record_stop(l, "early stop");

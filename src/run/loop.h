@@ -1,7 +1,8 @@
 /* loop.h: a training run around a trainer: metrics, evaluations, samples, checkpoints, an orderly stop.
  *
  * All workers make every call together; the first one reports for all of them, through the event function. A signal to
- * any of them stops all after the step. The event of a step comes after its metrics, a checkpoint after the events of
+ * any of them stops all after the step, or within it where there is no time for that: see "Stopping in time" in loop.c.
+ * The event of a step comes after its metrics, a checkpoint after the events of
  * its steps, so what a run directory says was done was done.
  *
  * 1. Metrics that cannot be written do not end a run: they are missed, with a warning at once and one at the end that
@@ -31,38 +32,47 @@ typedef struct ls_loop {
     const int32_t *prompt;
     size_t prompt_tokens;
     double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
+    ls_world *world;              /* of a run that is supervised (comm/attempt.h); else NULL */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
     const char *folder;           /* of the run, that all workers see; NULL: none */
     ls_run_event_fn event;        /* NULL: not asked for */
     void *event_ctx;
     ls_run_summary summary; /* filled, on the first worker */
     /* private */
-    double flops;         /* of a step */
-    double gpu_wait_ms;   /* of the last step: that the host waited for its GPU; below 0: there is none */
-    int64_t saved_step;   /* last; −1: none */
-    double saved_s;       /* when, or when the run began; by the clock of this worker */
-    bool reports;         /* the first worker */
-    bool told_start;      /* the metrics have the line that begins what this process adds */
-    int stop;             /* signal upon which all workers stop */
-    int requests;         /* of the first worker's clock, known to all */
-    bool in_step;         /* what fails is a step */
-    bool in_save;         /* what fails is a checkpoint */
-    int64_t lost;         /* lines of metrics that could not be written, */
-    int64_t from, to;     /* of steps from … to */
-    ls_state_log *states; /* of this worker; NULL: not opened yet, */
-    bool states_are_lost; /* or it cannot be written */
+    double flops;       /* of a step */
+    double gpu_wait_ms; /* of the last step: that the host waited for its GPU; below 0: there is none */
+    int64_t saved_step; /* last; −1: none */
+    double saved_s;     /* when, or when the run began; by the clock of this worker */
+    bool reports;       /* the first worker */
+    bool told_start;    /* the metrics have the line that begins what this process adds */
+    int stop;           /* signal upon which all workers stop */
+    bool gave_up;       /* the step after the last one that was done, to stop in time */
+    int requests;       /* of the first worker's clock, or by SIGUSR1; known to all */
+    double begin_s;     /* when what is being done began: a step, an evaluation, a sample */
+    double usual_s;     /* how long the last one of its kind took; 0: not known */
+    double step_s, evaluation_s, sample_s; /* how long the last ones took */
+    double save_s;                         /* the longest save so far */
+    double recovery_s;                     /* from the loss of a worker to the first step of the next ones */
+    bool leaves;                           /* the supervisor has asked all workers to leave, and they do */
+    bool in_step;                          /* what fails is a step */
+    bool in_save;                          /* what fails is a checkpoint */
+    int64_t lost;                          /* lines of metrics that could not be written, */
+    int64_t from, to;                      /* of steps from … to */
+    ls_state_log *states;                  /* of this worker; NULL: not opened yet, */
+    bool states_are_lost;                  /* or it cannot be written */
 } ls_loop;
 
-/* From here to ls_loop_end() SIGINT and SIGTERM ask for an orderly stop. The loop stays where it is meanwhile. */
+/* From here to ls_loop_end() signals ask for an orderly stop (stop.h). The loop stays where it is meanwhile. */
 ls_status ls_loop_begin(ls_loop *loop);
 void ls_loop_end(ls_loop *loop);
 
 /* As often as the settings say, up to their last step. Ends with LS_OK, or as ls_stop_status() says after a signal:
- * then the step was finished and saved. */
+ * then the step was finished, or given up, and the last one that was done is saved. */
 ls_status ls_loop_run(ls_loop *loop);
 
 /* What it is made of, for a caller with a loop of its own. A step after which all shall stop is LS_OK here, and `stop`
- * is set. */
+ * is set; also one that was given up, which has then not been made: `step` of the trainer tells. So is an evaluation:
+ * of one that was given up the loss is NaN. */
 ls_status ls_loop_step(ls_loop *loop, ls_step *out);
 ls_status ls_loop_evaluate(ls_loop *loop, ls_evaluation *out);
 /* Nothing where this step is saved. */

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
@@ -27,24 +28,38 @@
 /* Everything that the workers must know of each other after backward, in one exact sum. */
 typedef struct totals {
     ls_loss_sum loss;
-    int64_t stop[2];  /* workers that were asked by SIGINT, by another signal; above WISH_SHIFT those with requests */
+    int64_t asks[2];  /* how many workers ask for what: see give_asks() */
     int64_t state[2]; /* sum of the state before this step; wraps */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
 
 _Static_assert(sizeof(totals) == (3 + 2 + 2 + LS_EXACT_WORDS) * sizeof(int64_t), "totals are added as a list of int64");
 
-enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff, WISH_SHIFT = 32 };
+enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff };
 
-/* Counts of workers stay far below 2^WISH_SHIFT. */
-enum { DAMAGE_SHIFT = 48 };
-static int64_t give_stop(bool is_asked, bool requests) { return (int64_t)is_asked + ((int64_t)requests << WISH_SHIFT); }
-static bool take_asked(int64_t stop) { return (stop & ((INT64_C(1) << WISH_SHIFT) - 1)) > 0; }
-static bool take_request(int64_t stop) {
-    return (stop >> WISH_SHIFT & ((INT64_C(1) << (DAMAGE_SHIFT - WISH_SHIFT)) - 1)) > 0;
+/* What a worker may ask for, each counted in 15 bits of a word: there are far fewer workers. */
+enum {
+    ASK_INT,
+    ASK_TERM,
+    ASK_REQUEUE,
+    ASK_GIVE_UP,
+    ASK_SAVE,
+    ASK_SAVE_BEST,
+    ASK_LEAVE,
+    ASK_DAMAGED, /* its weights or moments are not what it wrote */
+    ASKS,
+    ASK_BITS = 15,
+    ASKS_IN_WORD = 4
+};
+
+static void give_asks(const bool asked[ASKS], int64_t words[2]) {
+    words[0] = words[1] = 0;
+    for (int i = 0; i < ASKS; i++) words[i / ASKS_IN_WORD] |= (int64_t)asked[i] << ASK_BITS * (i % ASKS_IN_WORD);
 }
-/* Workers whose weights or moments are not what they wrote. */
-static bool take_damage(int64_t stop) { return stop >> DAMAGE_SHIFT > 0; }
+
+static bool is_asked(const int64_t words[2], int what) {
+    return (words[what / ASKS_IN_WORD] >> ASK_BITS * (what % ASKS_IN_WORD) & ((1 << ASK_BITS) - 1)) > 0;
+}
 
 /* Totals, times of workers, and what a guard has measured. */
 static int64_t *guard_sums(const ls_trainer *t) { return t->sums + TOTALS + ls_worker_time_words(&t->time); }
@@ -62,9 +77,11 @@ static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *meas
     if (measured) ls_guard_give(&t->guard, measured, guard_sums(t));
     size_t words = (size_t)(guard_sums(t) - t->sums) + (measured ? ls_guard_words(t->guard.groups) : 0);
     LS_TRY(ls_partition_sum(t->partition, t->sums, words));
+    memcpy(sum, t->sums, sizeof *sum);
+    /* Nothing is learned from what a worker has not computed. */
+    if (is_asked(sum->asks, ASK_GIVE_UP)) return LS_OK;
     if (measured) ls_guard_take(&t->guard, &t->settings, guard_sums(t));
     ls_worker_time_take(&t->time, t->sums + TOTALS);
-    memcpy(sum, t->sums, sizeof *sum);
     memcpy(squares->words, sum->squares, sizeof sum->squares);
     return LS_OK;
 }
@@ -107,7 +124,7 @@ static ls_status look_at_state(ls_trainer *t, totals *sum) {
     bool found = false;
     if (t->check < LS_CHECK_STATE || !t->state.is_summed || t->state.step == t->step) return LS_OK;
     LS_TRY(ls_partition_look_at_state(t->partition, &found));
-    sum->stop[0] += (int64_t)found << DAMAGE_SHIFT;
+    if (found) sum->asks[ASK_DAMAGED / ASKS_IN_WORD] += INT64_C(1) << ASK_BITS * (ASK_DAMAGED % ASKS_IN_WORD);
     return LS_OK;
 }
 
@@ -132,19 +149,34 @@ static void take_state(ls_trainer *t, const totals *sum) {
 ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_step_result *result) {
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
-    int signal = stop & SIGNAL_MASK;
-    totals sum = {.stop = {give_stop(signal == SIGINT, stop & LS_REQUEST_SAVE),
-                           give_stop(signal != 0 && signal != SIGINT, stop & LS_REQUEST_SAVE_BEST)}};
+    totals sum = {.loss = {0}};
     /* Whoever made the gradients elsewhere had nobody watching. */
     bool measures = t->guard.partition && t->guard.measures;
     ls_exact_sum squares = {0}, measured = {0};
     LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, measures ? &measured : NULL));
     if (loss) sum.loss = *loss;
     LS_TRY(end_watch(t));
+    /* As late as it can be: who is asked to stop now need not finish another step. */
+    int signal = t->asked.signal ? t->asked.signal(t->asked.ctx) : 0;
+    if (signal == 0) signal = stop & SIGNAL_MASK;
+    give_asks((const bool[ASKS]){[ASK_INT] = signal == SIGINT,
+                                 [ASK_TERM] = signal != 0 && signal != SIGINT && signal != SIGUSR2,
+                                 [ASK_REQUEUE] = signal == SIGUSR2,
+                                 [ASK_GIVE_UP] = ls_partition_end_skip(t->partition),
+                                 [ASK_SAVE] = stop & LS_REQUEST_SAVE,
+                                 [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST,
+                                 [ASK_LEAVE] = stop & LS_REQUEST_LEAVE},
+              sum.asks);
     LS_TRY(look_at_state(t, &sum));
     LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
-    if (take_damage(sum.stop[0])) return tell_damage(t);
+    signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
+             : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
+             : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
+                                               : 0;
+    *result = (ls_step_result){.stop = signal, .gave_up = is_asked(sum.asks, ASK_GIVE_UP)};
+    if (result->gave_up) return LS_TRAINER_GAVE_UP;
+    if (is_asked(sum.asks, ASK_DAMAGED)) return tell_damage(t);
     take_state(t, &sum);
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
@@ -153,11 +185,10 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                .lr = rate(t),
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
-                               .requests = (take_request(sum.stop[0]) ? LS_REQUEST_SAVE : 0) |
-                                           (take_request(sum.stop[1]) ? LS_REQUEST_SAVE_BEST : 0),
-                               .stop = take_asked(sum.stop[0])   ? SIGINT
-                                       : take_asked(sum.stop[1]) ? SIGTERM
-                                                                 : 0};
+                               .requests = (is_asked(sum.asks, ASK_SAVE) ? LS_REQUEST_SAVE : 0) |
+                                           (is_asked(sum.asks, ASK_SAVE_BEST) ? LS_REQUEST_SAVE_BEST : 0) |
+                                           (is_asked(sum.asks, ASK_LEAVE) ? LS_REQUEST_LEAVE : 0),
+                               .stop = signal};
     return LS_OK;
 }
 
@@ -503,8 +534,9 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
     t->ended_whole = false;
     ls_status status = gradients(t, stop, result);
+    (void)ls_partition_end_skip(t->partition); /* after a failure on the way */
     bool alone = !t->world || ls_world_size(t->world) == 1;
-    t->ended_whole = status != LS_OK && !t->damaged && (t->ended_whole || alone);
+    t->ended_whole = status != LS_OK && !t->damaged && (t->ended_whole || alone || status == LS_TRAINER_GAVE_UP);
     return status;
 }
 
@@ -569,6 +601,7 @@ static ls_status update(ls_trainer *t, ls_optimizer_update by) {
 }
 
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
+    (void)ls_phase_enter(LS_PHASE_UPDATE);
     ls_optimizer_update by;
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
@@ -576,6 +609,7 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     if (result->finite) LS_TRY(update(t, by));
     t->last_loss = result->loss;
     t->step++;
+    LS_TRY(ls_left_stepped(t));
     ls_fault_point(LS_POINT_STEPPED);
     return LS_OK;
 }
@@ -583,7 +617,9 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
 ls_status ls_trainer_step(ls_trainer *t, int stop, ls_step_result *result) {
     ls_span span = ls_span_begin("train", "step");
     ls_worker_time_begin(&t->time);
-    LS_TRY(ls_trainer_gradients(t, stop, result));
+    ls_status status = ls_trainer_gradients(t, stop, result);
+    if (status == LS_TRAINER_GAVE_UP) return LS_OK;
+    LS_TRY(status);
     LS_TRY(ls_trainer_update(t, result));
     ls_worker_time_end(&t->time);
     LS_TRY(ls_device_read_times(t->device));

@@ -3,22 +3,32 @@
 
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
-_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "the flag is set in a signal handler");
+#include "base/clock.h"
 
-enum { SIGNALS = 2 };
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "flags are set in a signal handler");
 
-static const int numbers[SIGNALS] = {SIGINT, SIGTERM};
+enum { STOPS = 4, SIGNALS = 6 };
+
+/* Those that stop, then those that are caught by runs alone. */
+static const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2};
 static struct sigaction before[SIGNALS];
-static bool installed;
-static atomic_int first_signal;
+static bool installed[SIGNALS];
+static atomic_int first_signal, save_asked;
+static _Atomic uint64_t first_ns;
 
-/* The process that forked several workers passes both signals on as SIGTERM, with the number of the one that came. */
+/* Reading the clock is among what a handler may do. */
 static void note_signal(int number, siginfo_t *info, void *context) {
     int none = 0;
     (void)context;
+    if (number == SIGUSR1) {
+        atomic_store(&save_asked, 1);
+        return;
+    }
+    /* The process that forked several workers passes what stops on as SIGTERM, with the number of what came. */
     if (number == SIGTERM && info->si_code == SI_QUEUE && info->si_value.sival_int == SIGINT) number = SIGINT;
+    if (number != SIGINT && number != SIGUSR2) number = SIGTERM;
+    if (atomic_load(&first_signal) == 0) atomic_store(&first_ns, ls_clock_ns());
     (void)atomic_compare_exchange_strong(&first_signal, &none, number);
 }
 
@@ -34,38 +44,50 @@ static bool is_ignored(const struct sigaction *action) {
     return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_IGN;
 }
 
-/* The first `count` signals as they were. */
-static void put_back(int count) {
-    for (int i = 0; i < count; i++) (void)sigaction(numbers[i], &before[i], NULL); /* it was accepted once */
+static void put_back(int begin, int end) {
+    for (int i = begin; i < end; i++) {
+        if (installed[i]) (void)sigaction(numbers[i], &before[i], NULL); /* it was accepted once */
+        installed[i] = false;
+    }
 }
 
-ls_status ls_stop_install(void) {
-    atomic_store(&first_signal, 0);
-    if (installed) put_back(SIGNALS);
-    installed = false;
-    for (int i = 0; i < SIGNALS; i++) {
+static ls_status install(int begin, int end) {
+    put_back(begin, end);
+    for (int i = begin; i < end; i++) {
         struct sigaction action = action_for(numbers[i]);
         if (sigaction(numbers[i], NULL, &before[i]) != 0 ||
             (!is_ignored(&before[i]) && sigaction(numbers[i], &action, NULL) != 0)) {
-            put_back(i);
-            return ls_fail_errno(LS_ERR_FAILED, "cannot install a handler for signal %d", numbers[i]);
+            ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot install a handler for signal %d", numbers[i]);
+            put_back(begin, i);
+            return status;
         }
+        installed[i] = true;
     }
-    installed = true;
     return LS_OK;
 }
 
-void ls_stop_restore(void) {
-    if (installed) put_back(SIGNALS);
-    installed = false;
+ls_status ls_stop_install(void) {
+    if (atomic_load(&first_signal) != SIGUSR2 || !installed[SIGNALS - 1]) atomic_store(&first_signal, 0);
+    return install(0, STOPS);
 }
 
+ls_status ls_stop_install_saves(void) {
+    atomic_store(&save_asked, 0);
+    atomic_store(&first_signal, 0);
+    return install(STOPS, SIGNALS);
+}
+
+void ls_stop_restore(void) { put_back(0, SIGNALS); }
+
 int ls_stop_signal(void) { return atomic_load(&first_signal); }
+uint64_t ls_stop_ns(void) { return atomic_load(&first_ns); }
+bool ls_stop_take_save(void) { return atomic_load(&save_asked) && atomic_exchange(&save_asked, 0); }
 
 ls_status ls_stop_status_of(int signal) {
     switch (signal) {
     case 0: return LS_OK;
     case SIGINT: return ls_fail(LS_ERR_INTERRUPTED, "interrupted");
+    case SIGUSR2: return ls_fail(LS_ERR_REQUEUED, "stopped by signal %d, SIGUSR2, to be started again", SIGUSR2);
     default: return ls_fail(LS_ERR_TERMINATED, "terminated by signal %d, SIGTERM", SIGTERM);
     }
 }

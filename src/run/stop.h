@@ -1,29 +1,44 @@
-/* stop.h: SIGINT and SIGTERM ask for an orderly stop: the training loop ends its step, saves, and leaves.
+/* stop.h: signals that ask a run to stop in order, or to save.
  *
- * The handlers only set a flag, which the loop polls. A second SIGINT ends the process at once, as it would without
- * them; SIGTERM may be sent again, as schedulers do, without more effect. A signal that was ignored before (nohup, a
- * job in the background) stays ignored. System calls are restarted.
+ *     SIGINT                      stop; a second one ends the process at once, as it would without handlers
+ *     SIGTERM, SIGHUP, SIGXCPU    stop; may be sent again, as schedulers do, without more effect
+ *     SIGUSR2                     stop, to be started again
+ *     SIGUSR1                     save, and go on
  *
- * A worker of ls_workers_run() with pass_signals is told by its parent, which also counts the SIGINTs; both arrive as
- * SIGTERM, and ls_stop_signal() tells which it was.
+ * The handlers only set flags, which the training loop polls (loop.h). A signal that was ignored before (nohup, a job
+ * in the background) stays ignored. System calls are restarted.
+ *
+ * A worker of ls_workers_run() with pass_signals is told by its parent, which also counts the SIGINTs; what stops
+ * arrives as SIGTERM, and ls_stop_signal() tells which it was.
  *
  * The handlers belong to the process; install and restore are called from one thread. */
 #ifndef LS_RUN_STOP_H
 #define LS_RUN_STOP_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/status.h"
 
-/* Clears the flag. Installing twice is one installation. */
+/* SIGINT, SIGTERM, SIGHUP and SIGXCPU. Clears what these have asked for. Installing twice is one installation. */
 ls_status ls_stop_install(void);
-/* Puts back what was there before; nothing where nothing is installed. The flag stays readable. */
+/* SIGUSR1 and SIGUSR2 as well, which would end a process that has no handler: to be called before ls_stop_install(), as
+ * soon as a run begins to start. Clears everything; what they ask for from then on stays. */
+ls_status ls_stop_install_saves(void);
+/* Puts back what was there before; nothing where nothing is installed. The flags stay readable. */
 void ls_stop_restore(void);
 
-/* The first signal that came since installing, SIGINT or SIGTERM; 0: none. Any thread. */
+/* The first signal to stop that came since installing: SIGINT, SIGTERM (for SIGHUP and SIGXCPU as well) or SIGUSR2; 0:
+ * none. Any thread. */
 int ls_stop_signal(void);
-/* The same as what a run that was stopped returns: LS_OK without a signal, else LS_ERR_INTERRUPTED or LS_ERR_TERMINATED
- * with a message. */
-ls_status ls_stop_status(void);
+/* When it came, by ls_clock_ns(). */
+uint64_t ls_stop_ns(void);
+/* Whether SIGUSR1 came since the last call. */
+bool ls_stop_take_save(void);
 
+/* What a run that was stopped returns: LS_OK without a signal, else LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or
+ * LS_ERR_REQUEUED with a message. */
+ls_status ls_stop_status(void);
 /* The same for a signal that another worker has got. */
 ls_status ls_stop_status_of(int signal);
 

@@ -88,6 +88,7 @@ static ls_status read_validation(void *ctx, size_t begin, size_t end, int32_t *i
         uint64_t start = t->val_first + ls_sampler_start(&t->val_sampler, i);
         LS_TRY(read_window(t, corpus, start, i - begin, ids, targets));
     }
+    ls_fault_slow_input();
     return LS_OK;
 }
 
@@ -292,6 +293,19 @@ ls_status ls_trainer_is_finite(ls_trainer *t, bool *out) {
     return LS_OK;
 }
 
+void ls_trainer_set_asked(ls_trainer *t, ls_trainer_asked asked) {
+    t->asked = asked;
+    ls_partition_ask(t->partition, asked.gives_up, asked.ctx);
+}
+
+ls_status ls_trainer_has_given_up(ls_trainer *t, bool *out) {
+    int64_t workers = ls_partition_end_skip(t->partition);
+    *out = false;
+    if (t->asked.gives_up) LS_TRY(ls_partition_sum(t->partition, &workers, 1));
+    *out = workers > 0;
+    return LS_OK;
+}
+
 ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss, double *right) {
     const ls_settings *s = &t->settings;
     uint64_t samples = (uint64_t)batches * s->B;
@@ -300,7 +314,13 @@ ls_status ls_trainer_evaluate(ls_trainer *t, int64_t batches, double *loss, doub
     int64_t hits = 0;
     assert(t->has_val);
     if (samples > t->val_sampler.windows) samples = t->val_sampler.windows;
-    LS_TRY(ls_partition_evaluate(t->partition, (size_t)samples, s->T, &feed, &sum, t->data.images ? &hits : NULL));
+    ls_status status =
+        ls_partition_evaluate(t->partition, (size_t)samples, s->T, &feed, &sum, t->data.images ? &hits : NULL);
+    if (status != LS_OK) (void)ls_partition_end_skip(t->partition);
+    LS_TRY(status);
+    bool gave_up;
+    LS_TRY(ls_trainer_has_given_up(t, &gave_up));
+    if (gave_up) return LS_TRAINER_GAVE_UP;
     LS_TRY(ls_partition_sum(t->partition, (int64_t *)&sum, sizeof sum / sizeof(int64_t)));
     if (t->data.images) LS_TRY(ls_partition_sum(t->partition, &hits, 1));
     *right = t->data.images ? (double)hits / (double)samples : -1;

@@ -31,11 +31,22 @@ typedef struct ls_step_result {
     int dropped;  /* groups that were left out: those of guard.absent */
     int audited;  /* groups that were computed twice and compared */
     int requests; /* LS_REQUEST_* that a worker had */
+    bool gave_up; /* all have given the step up, and it is as if it had never begun; `stop` alone says something */
 } ls_step_result;
 
 /* What a worker may have to say before a step, besides a signal: added to `stop`, and known to all after the step. For
  * decisions by one worker's clock. */
-enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9 };
+enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9, LS_REQUEST_LEAVE = 1 << 10 };
+
+/* What an evaluation returns, on all workers, that one of them gave up; no message. */
+#define LS_TRAINER_GAVE_UP ((ls_status)-2)
+
+/* Who asks this worker to stop; asked within a step and an evaluation, so both are quick. Empty: nobody. */
+typedef struct ls_trainer_asked {
+    int (*signal)(void *ctx);    /* that has come to this worker or to one of its machine; 0: none */
+    bool (*gives_up)(void *ctx); /* it is so urgent that what is being done is not to be finished */
+    void *ctx;
+} ls_trainer_asked;
 
 /* Where a trainer runs. */
 typedef struct ls_trainer_place {
@@ -91,6 +102,7 @@ typedef struct ls_trainer {
     ls_watch watch;       /* whether it looks for outliers */
     ls_check check;       /* what of weights and moments is checked; never auto */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
+    ls_trainer_asked asked;
     ls_worker_time time;
     struct ls_left *kept; /* what the next attempt finds (recover/left.h); NULL: nobody supervises */
     ls_journal journal;   /* with it, of updates on a CPU */
@@ -111,7 +123,10 @@ uint64_t ls_trainer_samples(const ls_trainer *trainer);
  * stop. The weights are then as they were. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
-/* One step. `stop` is a signal that this worker has got, or 0, and its requests. */
+void ls_trainer_set_asked(ls_trainer *trainer, ls_trainer_asked asked);
+/* Whether any worker has given up since all asked last; on all workers alike. */
+ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
+/* One step. `stop` is a signal that this worker has got, or 0, and its requests. LS_OK also where it was given up. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
  * with which backward starts, and, once the partition has its gradients, their norm, the factor of the update and the

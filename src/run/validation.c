@@ -19,6 +19,7 @@ ls_validation ls_validation_start(void) {
 static bool is_lower(double loss, double than) { return !isnan(loss) && !(loss >= than); }
 
 void ls_validation_add(ls_validation *v, int64_t step, double loss) {
+    v->is_due = false;
     v->last_loss = loss;
     v->last_step = step;
     v->stale++;
@@ -46,13 +47,14 @@ bool ls_validation_is_over(const ls_validation *v, int64_t evaluations) {
 
 bool ls_validation_to_json(const ls_validation *v, json_t *state) {
     char best[LOSS_TEXT_MAX], saved[LOSS_TEXT_MAX];
-    if (v->best_step < 0 && v->stale == 0) return true;
+    if (v->best_step < 0 && v->stale == 0 && !v->is_due) return true;
     snprintf(best, sizeof best, "%a", v->best_loss);
     snprintf(saved, sizeof saved, "%a", v->saved_loss);
     json_t *member = json_pack("{s:I, s:I, s:I}", "best_step", (json_int_t)v->best_step, "stale", (json_int_t)v->stale,
                                "saved_step", (json_int_t)v->saved_step);
     bool whole = member && (v->best_step < 0 || json_object_set_new(member, "best_loss_hex", json_string(best)) == 0) &&
-                 (v->saved_step < 0 || json_object_set_new(member, "saved_loss_hex", json_string(saved)) == 0);
+                 (v->saved_step < 0 || json_object_set_new(member, "saved_loss_hex", json_string(saved)) == 0) &&
+                 (!v->is_due || json_object_set_new(member, "due", json_true()) == 0);
     return json_object_set_new(state, "validation", member) == 0 && whole;
 }
 
@@ -74,6 +76,7 @@ ls_status ls_validation_from_json(ls_validation *v, const json_t *state) {
     LS_TRY(ls_json_get_i64(member, "best_step", &v->best_step));
     LS_TRY(ls_json_get_i64(member, "stale", &v->stale));
     LS_TRY(ls_json_get_i64(member, "saved_step", &v->saved_step));
+    v->is_due = json_is_true(json_object_get(member, "due"));
     LS_TRY(get_loss(member, "best_loss_hex", v->best_step, &v->best_loss));
     LS_TRY(get_loss(member, "saved_loss_hex", v->saved_step, &v->saved_loss));
     if (v->stale >= 0) return LS_OK;

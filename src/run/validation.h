@@ -20,6 +20,7 @@ typedef struct ls_validation {
     int64_t saved_step; /* its checkpoint, the best one; −1: none */
     double last_loss;   /* of the last evaluation since the run began or was resumed, */
     int64_t last_step;  /* and where; −1: none */
+    bool is_due;        /* one was given up when the run was stopped: it is made first when the run goes on */
 } ls_validation;
 
 /* Before any evaluation. */

@@ -20,6 +20,7 @@ static void names_and_exit_codes(void **state) {
     assert_int_equal(ls_status_exit_code(LS_ERR_RESOURCE), 5);
     assert_int_equal(ls_status_exit_code(LS_ERR_INTERRUPTED), 130);
     assert_int_equal(ls_status_exit_code(LS_ERR_TERMINATED), 143);
+    assert_int_equal(ls_status_exit_code(LS_ERR_REQUEUED), 75);
     assert_int_equal(ls_status_exit_code((ls_status)99), 1);
 }
 

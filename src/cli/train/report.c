@@ -82,6 +82,17 @@ static void print_usage(ls_device *device) {
            (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
 }
 
+/* What becomes of the run when a worker is lost. */
+static void print_recovery(const ls_run *run) {
+    int64_t restarts = run->options.restarts;
+    if (!run->attempts || restarts == 0) return;
+    printf("recovery  a lost worker is replaced, %lld time%s at most; %s\n", (long long)restarts,
+           restarts == 1 ? "" : "s",
+           run->trainer->device->is_host
+               ? "its state outlives it: at most one step is done again"
+               : "the memory of its GPU is lost with it: the run goes back to its newest checkpoint");
+}
+
 void ls_train_print_header(const ls_run *run) {
     const ls_trainer *trainer = run->trainer;
     const ls_settings *set = &trainer->settings;
@@ -113,6 +124,7 @@ void ls_train_print_header(const ls_run *run) {
            ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
            workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
     if (*run->hint) printf("          %s\n", run->hint);
+    print_recovery(run);
     ls_watch_text(trainer->watch, set, watch);
     printf("guards    %s\n", watch);
     ls_check_text(set, &trainer->layout, check);
@@ -159,10 +171,14 @@ void ls_train_print_end(const ls_run *r) {
 }
 
 ls_status ls_train_stopped(const ls_run *r, ls_status status) {
-    char program[WORD_MAX], run[WORD_MAX];
-    return ls_fail(status, "stopped at step %lld, checkpoint saved; continue with: %s train --out %s --resume",
-                   (long long)r->trainer->step, ls_shell_program(program, sizeof program),
-                   ls_shell_word(r->out, run, sizeof run));
+    char program[WORD_MAX], run[WORD_MAX], given_up[WORD_MAX] = "";
+    long long step = r->trainer->step;
+    if (r->loop.saved_step != step)
+        return ls_fail(status, "stopped before the first step was done: there is nothing to save; start it again");
+    if (r->loop.gave_up)
+        snprintf(given_up, sizeof given_up, " (step %lld was given up to stop within --grace)", step + 1);
+    return ls_fail(status, "stopped at step %lld%s, checkpoint saved; continue with: %s train --out %s --resume", step,
+                   given_up, ls_shell_program(program, sizeof program), ls_shell_word(r->out, run, sizeof run));
 }
 
 /* Bytes of memory by worker, on all workers. */

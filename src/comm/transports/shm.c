@@ -7,8 +7,10 @@
  * SIGINT and SIGTERM are the parent's: children ignore SIGINT, which a terminal sends to all of them. Without
  * pass_signals the parent makes a failure of the first one; a second one ends everything at once. With pass_signals it
  * sends each of them on as a SIGTERM that carries the number of the signal, so that the kind is known and a SIGINT
- * never comes twice; a worker that then leaves with LS_ERR_INTERRUPTED or LS_ERR_TERMINATED is no failure, and the
- * others take the time they need. A second SIGINT ends everything at once, another SIGTERM is sent on as the first.
+ * never comes twice; a worker that then leaves with such a status (ls_status_is_stop) is no failure, and the others
+ * take the time they need. A second SIGINT ends everything at once, another SIGTERM is sent on as the first. SIGHUP and
+ * SIGXCPU are then as SIGTERM; SIGUSR1 and SIGUSR2 are sent on as they are. A worker that SIGTERM ends before it has a
+ * handler has been asked to stop like the parent.
  *
  * With a supervision (attempt.h) a worker that is lost ends the attempt and not the run: the others are ended at once,
  * since what they hold is in the segment, and a new set is forked. */
@@ -73,7 +75,7 @@ static ls_status make_world(crew *c, int rank, ls_world *world) {
 static bool is_stop(const crew *c, ls_status status) {
     if (!c->options->pass_signals) return false;
     if (status == LS_ERR_PEER) return atomic_load(&c->segment.header->stop.state) != 0;
-    return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED;
+    return ls_status_is_stop(status);
 }
 
 static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
@@ -122,10 +124,27 @@ static void kill_all(const crew *c) {
         if (c->pids[rank] > 0) kill(c->pids[rank], SIGKILL);
 }
 
-static ls_status signal_status(int number) { return number == SIGINT ? LS_ERR_INTERRUPTED : LS_ERR_TERMINATED; }
+static ls_status signal_status(int number) {
+    return number == SIGINT ? LS_ERR_INTERRUPTED : number == SIGUSR2 ? LS_ERR_REQUEUED : LS_ERR_TERMINATED;
+}
 
 static const char *signal_text(int number) {
-    return number == SIGINT ? "interrupted" : "terminated by signal 15, SIGTERM";
+    return number == SIGINT    ? "interrupted"
+           : number == SIGUSR2 ? "stopped by signal 12, SIGUSR2, to be started again"
+                               : "terminated by signal 15, SIGTERM";
+}
+
+static void pass_on(crew *c, int number) {
+    bool as_is = number == SIGUSR1 || number == SIGUSR2;
+    union sigval value = {.sival_int = number};
+    if (!c->passed && number != SIGUSR1) c->passed = number;
+    for (int rank = 0; rank < c->workers; rank++)
+        if (c->pids[rank] > 0)
+            (void)sigqueue(c->pids[rank], as_is ? number : SIGTERM, value); /* a child that is gone is reaped next */
+}
+
+static bool stops(int number) {
+    return number == SIGTERM || number == SIGHUP || number == SIGXCPU || number == SIGUSR2;
 }
 
 /* The first that is lost ends the attempt. What the others hold lies in the segment, so none of them is asked. */
@@ -140,8 +159,9 @@ static void lose(crew *c, int rank, const char *text) {
 /* What the end of a worker means, as a failure of the run; nothing if it simply was done. */
 static void judge(crew *c, int rank, pid_t pid, int wait_status) {
     char text[LS_MESSAGE_MAX];
-    if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGTERM && c->passed) {
+    if (WIFSIGNALED(wait_status) && stops(WTERMSIG(wait_status)) && c->options->pass_signals) {
         /* It had no handler, not yet or not any more: it has stopped, and the others may still be about it. */
+        if (!c->passed) pass_on(c, WTERMSIG(wait_status));
         ls_segment_stop(&c->segment, rank, signal_status(c->passed), signal_text(c->passed));
         atomic_store(&c->segment.header->workers[rank].ended, LS_ENDED_BY_SIGNAL);
         return;
@@ -193,15 +213,12 @@ static ls_status report(const crew *c) {
     return ls_fail(failure->status, "worker %d: %s", failure->rank, failure->message);
 }
 
-static void pass_on(crew *c, int number) {
-    union sigval value = {.sival_int = number};
-    if (!c->passed) c->passed = number;
-    for (int rank = 0; rank < c->workers; rank++)
-        if (c->pids[rank] > 0) (void)sigqueue(c->pids[rank], SIGTERM, value); /* a child that is gone is reaped next */
-}
-
 static void on_signal(crew *c, int number) {
     bool pass = c->options->pass_signals;
+    if (number == SIGUSR1) {
+        pass_on(c, number);
+        return;
+    }
     c->signals++;
     if (number == SIGINT) c->interrupts++;
     bool again = (pass ? c->interrupts : c->signals) > 1;
@@ -235,7 +252,7 @@ static void watch(crew *c) {
         /* A worker may fail without ending: then nothing but this look at the segment tells. */
         struct timespec slice = {.tv_nsec = failing ? 10000000 : 100000000};
         int number = sigtimedwait(&c->waited, NULL, &slice);
-        if (number == SIGINT || number == SIGTERM) on_signal(c, number);
+        if (number > 0 && number != SIGCHLD) on_signal(c, number);
         reap(c);
     }
 }
@@ -253,6 +270,8 @@ static void take_signals(crew *c) {
     sigaddset(&c->waited, SIGCHLD);
     wait_for(c, SIGINT);
     wait_for(c, SIGTERM);
+    static const int passed[] = {SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; c->options->pass_signals && i < sizeof passed / sizeof *passed; i++) wait_for(c, passed[i]);
     sigprocmask(SIG_BLOCK, &c->waited, &c->before);
     /* A program that ignores SIGCHLD would not learn how its workers ended. */
     struct sigaction plain = {.sa_handler = SIG_DFL};

@@ -136,5 +136,5 @@ ls_status ls_probe_gpu_links(const char *device, ls_native_gpu *out) {
     }
     if (shared->links > 0) *out = *shared;
     ls_trial_free(shared);
-    return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED ? status : LS_OK;
+    return ls_status_is_stop(status) ? status : LS_OK;
 }

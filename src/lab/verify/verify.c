@@ -110,8 +110,6 @@ static ls_status explain(session *s, const ls_trial *trial, const ls_verify_diff
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-static bool is_stopped(ls_status status) { return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED; }
-
 /* Of a launcher's workers the first knows. */
 static ls_status compare(session *s, const ls_trial *trial, ls_verify_result *result) {
     ls_verify_difference d = {.kind = LS_VERIFY_EQUAL};
@@ -146,7 +144,7 @@ static ls_status run_row(session *s, ls_trial *trial, ls_verify_result *result) 
     if (status == LS_OK) {
         LS_TRY(compare(s, trial, result));
     } else {
-        if (is_stopped(status) || s->place.world) return status;
+        if (ls_status_is_stop(status) || s->place.world) return status;
         result->verdict = LS_VERDICT_FAILED;
         s->out->failed++;
         note(s, status, result->layout, ls_status_message());

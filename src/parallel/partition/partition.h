@@ -154,6 +154,13 @@ typedef struct ls_bad_place {
 ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                             ls_bad_place *first);
 
+/* Asked at each block of a pass, an evaluation and an extension, by this worker alone: whether it is to be given up.
+ * From then on this worker computes nothing (device/skip.h) until ls_partition_end_skip(), and what it makes is
+ * worthless; the others, who may not know, must be told before anybody uses it. NULL: never. */
+void ls_partition_ask(ls_partition *partition, bool (*gives_up)(void *ctx), void *ctx);
+/* Whether this worker has given up since the last call. */
+bool ls_partition_end_skip(ls_partition *partition);
+
 /* Who sees the gradients of groups from now on; the setup has `leaves`. */
 void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch);
 /* From now on ls_partition_square_norm() and ls_partition_losses() add the losses of a step here as well, each to its

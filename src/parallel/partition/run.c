@@ -1,10 +1,12 @@
 /* run.c: the executor: a stage's list of actions, micro-batches through its chunks. */
 #include <assert.h>
 
+#include "base/alive.h"
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
 #include "comm/world.h"
+#include "device/skip.h"
 #include "parallel/partition/state.h"
 
 /* What an action works on. */
@@ -65,7 +67,7 @@ static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, con
 /* Whatever reads the images of this step has been enqueued in front of the copy. */
 ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed) {
     int number = partition->setup.place.pp;
-    for (int i = 0; partition->pixels && feed->batch && i < partition->schedule.count[number]; i++) {
+    for (int i = 0; !partition->ops && partition->pixels && feed->batch && i < partition->schedule.count[number]; i++) {
         const ls_action *action = &partition->schedule.actions[number][i];
         const ls_chunk *chunk = &partition->chunks[action->chunk];
         const ls_micro *micro = &partition->micros.micro[action->micro];
@@ -79,6 +81,14 @@ ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed 
 ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                                    size_t begin, size_t end) {
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
+    if (partition->ops) {
+        /* Whatever the tokens were before, nobody looks at them. */
+        partition->nn.ids = partition->ids;
+        partition->nn.targets = partition->targets;
+        partition->nn.images = partition->pixels;
+        partition->fed = (ls_fed_images){0};
+        return LS_OK;
+    }
     if (partition->pixels) return feed_images(partition, chunk, feed, begin, end, 0);
     LS_TRY(feed->read(feed->ctx, begin, end, partition->host_ids, partition->host_targets));
     return ls_partition_set_tokens(partition, partition->host_ids, partition->host_targets);
@@ -161,10 +171,32 @@ ls_status ls_partition_drain(ls_partition *partition) {
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
+void ls_partition_ask(ls_partition *partition, bool (*gives_up)(void *ctx), void *ctx) {
+    partition->gives_up = gives_up;
+    partition->gives_up_ctx = ctx;
+}
+
+/* Audits compare what they compute, so they end first. */
+static void look_up(ls_partition *partition) {
+    ls_alive_moved();
+    if (!partition->gives_up || partition->ops || partition->audits) return;
+    if (!partition->gives_up(partition->gives_up_ctx)) return;
+    partition->ops = partition->device->ops;
+    partition->device->ops = &ls_ops_skip;
+}
+
+bool ls_partition_end_skip(ls_partition *partition) {
+    if (!partition->ops) return false;
+    partition->device->ops = partition->ops;
+    partition->ops = NULL;
+    return true;
+}
+
 /* Block b with this slot's memory, ready to run; `next` is the block after it, or −1. */
 ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
                                    int next, ls_block **block) {
     *block = &partition->model->blocks[b];
+    look_up(partition);
     if (partition->all)
         LS_TRY(ls_world_progress(partition->setup.world)); /* reductions and sends under way move along */
     (*block)->saved = slot->saved[b - chunk->first];

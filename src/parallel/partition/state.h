@@ -141,6 +141,9 @@ struct ls_partition {
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
     int64_t seen_state[4];              /* what the last look at the state found: check.c */
+    bool (*gives_up)(void *ctx); /* NULL: nobody asks */
+    void *gives_up_ctx;
+    const ls_ops *ops;                  /* of the device, while it skips; NULL: it does not */
     bool audits;                        /* a group of another row is being computed: nothing is reduced */
     int audit_slot;                     /* with zero < 2: where its gradients go */
     int bad_shard_param, bad_shard_row; /* of a gathered shard that was not what its owner had; −1: none */

@@ -14,6 +14,9 @@
  * Tensors go from the old workers to the new ones by their canonical elements, as they go through a checkpoint: each
  * old worker lists the pieces that it reports, each new one copies those that it must be given. The layouts may differ.
  *
+ * What was put together is trained on only if its hash is the one that the old workers wrote down after the step. Where
+ * the last update was not finished by all of them there is none, nor with --check off.
+ *
  * With a device whose memory is not the host's nothing is left but the numbers. */
 #ifndef LS_RUN_RECOVER_LEFT_H
 #define LS_RUN_RECOVER_LEFT_H
@@ -34,6 +37,7 @@ typedef struct ls_left_numbers {
     bool pending;           /* the update may not be finished everywhere; below, what it does */
     ls_optimizer_update by; /* number `updates` */
     ls_step_result result;
+    double peak_flops_s; /* that as many workers reached, as was measured; 0: not known */
 } ls_left_numbers;
 
 typedef struct ls_left ls_left;
@@ -49,10 +53,14 @@ ls_status ls_left_take(ls_trainer *trainer, ls_world *world, ls_left_numbers *ou
 /* The trainer has its first state, or the one it took. */
 void ls_left_begin(ls_trainer *trainer, const ls_left_numbers *numbers);
 
+/* What was measured of the workers' devices, for as many workers later. */
+void ls_left_note_peak(ls_trainer *trainer, double flops_s);
 /* Step t->step + 1 begins. */
 void ls_left_try(ls_trainer *trainer);
 /* It is decided. `by` NULL: there is no update. */
 void ls_left_commit(ls_trainer *trainer, const ls_step_result *result, const ls_optimizer_update *by);
+/* It is done: its part of the hash of the state is written down, where there is one (state_hash.h). */
+ls_status ls_left_stepped(ls_trainer *trainer);
 /* All that was due after the last step is done. */
 void ls_left_settle(ls_trainer *trainer, int64_t saved_step);
 

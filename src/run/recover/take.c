@@ -4,8 +4,11 @@
 
 #include "base/fault.h"
 #include "comm/world.h"
+#include "numerics/state_sum.h"
+#include "parallel/partition/state_sum.h"
 #include "run/agree.h"
 #include "run/recover/left_state.h"
+#include "run/state_hash.h"
 
 /* ---- an update that was not finished ----------------------------------------------------------------------------- */
 
@@ -172,18 +175,46 @@ static ls_status take_numbers(ls_trainer *t, const ls_left_numbers *n) {
     return t->guard.outlier ? ls_outlier_restore(t->guard.outlier, n->outlier) : LS_OK;
 }
 
+/* ---- admission --------------------------------------------------------------------------------------------------- */
+
+/* Whether all old workers wrote their part of the sum of this step down, and what they add up to. */
+static bool find_sum(const ls_segment *segment, int64_t step, ls_hash128 *out) {
+    *out = (ls_hash128){0, 0};
+    for (int l = 0; l < segment->workers; l++) {
+        ls_left *kept = ls_segment_kept(segment, l);
+        const ls_left_sum *sum = &kept->sums[step & 1];
+        if (atomic_load(&sum->step) != step) return false;
+        ls_state_add(out, sum->part);
+    }
+    return true;
+}
+
+static ls_status admit(ls_trainer *t, const ls_segment *segment, int64_t step) {
+    ls_hash128 recorded, part;
+    if (!ls_trainer_has_state_hash(t) || !find_sum(segment, step, &recorded)) return LS_OK;
+    LS_TRY(ls_partition_state_now(t->partition, &part, NULL));
+    int64_t words[2] = {(int64_t)part.lo, (int64_t)part.hi};
+    LS_TRY(ls_partition_sum(t->partition, words, 2));
+    if ((uint64_t)words[0] == recorded.lo && (uint64_t)words[1] == recorded.hi) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the state that the workers left after step %lld is not the one that they had",
+                   (long long)step);
+}
+
 ls_status ls_left_take(ls_trainer *t, ls_world *world, ls_left_numbers *out) {
     const ls_segment *segment = &ls_world_attempt(world)->before;
     pieces all = {.count = 0};
-    const ls_left_numbers *n = ls_left_newest(segment);
-    ls_status status = n ? list_pieces(segment, &all) : ls_fail(LS_ERR_INPUT, "the workers before left no state");
+    const ls_left_numbers *n = out;
+    ls_status status = ls_left_newest(segment, out) ? list_pieces(segment, &all)
+                                                    : ls_fail(LS_ERR_INPUT, "the workers before left no state");
     LS_TRY_OUT(ls_agree(t->world, status));
-    *out = *n;
+    ls_left *first = ls_segment_kept(segment, 0);
+    out->peak_flops_s = segment->workers == ls_world_size(world) ? first->peak_flops_s : 0;
     ls_fault_step = n->step;
     LS_TRY_OUT(ls_agree(t->world, finish_all(t, segment, n)));
     LS_TRY_OUT(ls_agree(t->world, take_tensors(t, segment, &all)));
     LS_TRY_OUT(ls_agree(t->world, take_numbers(t, n)));
-    status = ls_partition_settle(t->partition);
+    LS_TRY_OUT(ls_partition_settle(t->partition));
+    status = admit(t, segment, n->step);
 out:
     free(all.piece);
     return status;
