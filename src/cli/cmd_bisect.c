@@ -162,19 +162,22 @@ static ls_status link_checkpoint(const ls_store *store, const char *to, int64_t 
     return status;
 }
 
-static ls_status oldest_sound(const ls_store *store, int64_t *step) {
+/* Where to begin: the oldest that is sound, or the newest one up to `most`; −1: where the run began. */
+static ls_status choose(const ls_store *store, int64_t most, int64_t *step) {
     ls_store_entry *entries = NULL;
     int count = 0;
     *step = -1;
     LS_TRY(ls_store_list(store, &entries, &count));
-    for (int i = 0; i < count && *step < 0; i++)
-        if (entries[i].is_complete && ls_store_verify(store, entries[i].step, NULL, NULL) == LS_OK)
+    for (int i = 0; i < count; i++) {
+        bool wanted = most < 0 ? *step < 0 : entries[i].step <= most && most > 0;
+        if (wanted && entries[i].is_complete && ls_store_verify(store, entries[i].step, NULL, NULL) == LS_OK)
             *step = entries[i].step;
+    }
     free(entries);
     return LS_OK;
 }
 
-static ls_status prepare(const char *run, replay *r) {
+static ls_status prepare(const char *run, int64_t most, replay *r) {
     static const char *const names[] = {"config.json", "identity.json", "layout.json", "parent.json", "device.json"};
     ls_store *store = NULL;
     int64_t step = -1;
@@ -183,7 +186,7 @@ static ls_status prepare(const char *run, replay *r) {
     snprintf(r->run, sizeof r->run, "%s/replay", r->folder);
     ls_path checkpoints = ls_path_format("%s/checkpoints", r->run);
     LS_TRY(ls_store_open(run, LS_STORE_READ, &store));
-    ls_status status = oldest_sound(store, &step);
+    ls_status status = choose(store, most, &step);
     if (status == LS_OK) status = ls_dir_make(r->folder);
     if (status == LS_OK && step >= 0) status = ls_dir_make(r->run);
     for (size_t i = 0; i < sizeof names / sizeof *names && step >= 0 && status == LS_OK; i++)
@@ -303,6 +306,14 @@ static json_t *find_tensors(const char *run, const char *other, long long step, 
     return list;
 }
 
+static bool is_one(const json_t *tensors) {
+    const char *first = json_string_value(json_object_get(json_array_get(tensors, 0), "parameter"));
+    for (size_t i = 1; i < json_array_size(tensors); i++)
+        if (strcmp(first, json_string_value(json_object_get(json_array_get(tensors, i), "parameter"))) != 0)
+            return false;
+    return true;
+}
+
 static void print_tensors(const json_t *tensors, size_t all) {
     size_t count = json_array_size(tensors);
     printf("tensors that differ: %zu of %zu\n", count, all);
@@ -315,12 +326,13 @@ static void print_tensors(const json_t *tensors, size_t all) {
         putchar('\n');
     }
     if (count > TENSORS_SHOWN) printf("  …\n");
-    puts(count * 2 > all ? "most of them: the gradient of that step was wrong, or what it was computed from"
-                         : "few of them: their memory changed, or their update was wrong");
+    puts(is_one(tensors)
+             ? "one parameter alone: its memory changed, or its update was wrong"
+             : "several parameters: the gradient of that step was wrong, or the weights it was computed with");
 }
 
 static void print_verdict(const verdict *v, const char *other, const json_t *tensors, size_t all) {
-    if (v->from > 0) printf("steps up to %lld: no older checkpoint, so nothing can be said\n", v->from);
+    if (v->from > 0) printf("steps up to %lld: not replayed (--from 0 replays all)\n", v->from);
     printf("compared: steps %lld … %lld, with hashes of %lld states\n", v->from + 1, v->to, v->hashes);
     if (v->hashes == 0)
         puts("no hashes were recorded (--check off, or an older version): losses were compared, which tell nothing of "
@@ -377,7 +389,7 @@ static ls_status with_replay(const ls_options *options, const series *run, verdi
     replay r = {.child = 0};
     char path[PATH_MAX];
     if (!realpath(options->run, path)) return ls_fail_errno(LS_ERR_INPUT, "cannot find %s", options->run);
-    ls_status status = prepare(path, &r);
+    ls_status status = prepare(path, options->source[LS_OPT_from].origin == LS_ORIGIN_DEFAULT ? -1 : options->from, &r);
     v->from = v->to = r.from;
     if (status == LS_OK && v->to < run->last) status = start(path, &r);
     if (status == LS_OK && r.child > 0) status = follow(&r, run, v);

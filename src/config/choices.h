@@ -132,7 +132,8 @@ LS_CHOICE_ENUM(ls_lr_scaling, LS_LR_SCALINGS)
 /* ---- guards ------------------------------------------------------------------------------------------------------ */
 
 /* Each includes the one before. */
-#define LS_CHECKS(X) X(LS_CHECK_OFF, "off") X(LS_CHECK_REPLICAS, "replicas") X(LS_CHECK_STATE, "state")
+#define LS_CHECKS(X)                                                                                                   \
+    X(LS_CHECK_OFF, "off") X(LS_CHECK_REPLICAS, "replicas") X(LS_CHECK_STATE, "state") X(LS_CHECK_AUTO, "auto")
 LS_CHOICE_ENUM(ls_check, LS_CHECKS)
 
 #define LS_SAVE_MODES(X)                                                                                               \

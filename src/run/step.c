@@ -46,6 +46,7 @@ enum {
     ASK_SAVE,
     ASK_SAVE_BEST,
     ASK_LEAVE,
+    ASK_DAMAGED, /* its weights or moments are not what it wrote */
     ASKS,
     ASK_BITS = 15,
     ASKS_IN_WORD = 4
@@ -105,6 +106,8 @@ static ls_status end_watch(ls_trainer *t) {
     return ls_partition_count_acts(t->partition, NULL);
 }
 
+static ls_status tell_damage(ls_trainer *t);
+
 float ls_trainer_backward_start(const ls_trainer *t) {
     return ls_clip_backward_start(ls_guard_tokens(&t->guard, &t->settings), t->scale.exponent);
 }
@@ -113,6 +116,16 @@ static double rate(const ls_trainer *t) {
     ls_lr_schedule lr = t->settings.lr;
     lr.total_steps -= t->lr_start;
     return ls_lr_at(&lr, t->step - t->lr_start);
+}
+
+/* Once a step, when gradients are made and nothing is changed yet: damaged weights explain more than what became of
+ * them. */
+static ls_status look_at_state(ls_trainer *t, totals *sum) {
+    bool found = false;
+    if (t->check < LS_CHECK_STATE || !t->state.is_summed || t->state.step == t->step) return LS_OK;
+    LS_TRY(ls_partition_look_at_state(t->partition, &found));
+    if (found) sum->asks[ASK_DAMAGED / ASKS_IN_WORD] += INT64_C(1) << ASK_BITS * (ASK_DAMAGED % ASKS_IN_WORD);
+    return LS_OK;
 }
 
 static ls_status give_state(ls_trainer *t, totals *sum) {
@@ -154,6 +167,7 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                  [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST,
                                  [ASK_LEAVE] = stop & LS_REQUEST_LEAVE},
               sum.asks);
+    LS_TRY(look_at_state(t, &sum));
     LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
     signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
@@ -162,6 +176,7 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                                : 0;
     *result = (ls_step_result){.stop = signal, .gave_up = is_asked(sum.asks, ASK_GIVE_UP)};
     if (result->gave_up) return LS_TRAINER_GAVE_UP;
+    if (is_asked(sum.asks, ASK_DAMAGED)) return tell_damage(t);
     take_state(t, &sum);
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
@@ -220,11 +235,10 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     return end_run(t, &event, "continue with --resume, and without the machine of that worker if it happens again");
 }
 
-static ls_status check_state(ls_trainer *t) {
+static ls_status tell_damage(ls_trainer *t) {
     ls_check_finding f;
-    if (t->settings.options.check < LS_CHECK_STATE) return LS_OK;
-    LS_TRY(ls_partition_check_state(t->partition, &f));
-    return f.found ? tell_finding(t, &f, LS_EVENT_STATE) : LS_OK;
+    LS_TRY(ls_partition_tell_state(t->partition, &f));
+    return tell_finding(t, &f, LS_EVENT_STATE);
 }
 
 ls_status ls_trainer_prove_state(ls_trainer *t) {
@@ -238,11 +252,11 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
 
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f;
-    if (t->settings.options.check >= LS_CHECK_REPLICAS) {
+    if (t->check >= LS_CHECK_REPLICAS) {
         LS_TRY(ls_partition_check_replicas(t->partition, &f));
         if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
     }
-    return t->settings.options.check >= LS_CHECK_STATE ? ls_partition_remember_state(t->partition) : LS_OK;
+    return t->check >= LS_CHECK_STATE ? ls_partition_remember_state(t->partition) : LS_OK;
 }
 
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
@@ -505,8 +519,6 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(pass_with_all(t, stop, result));
-    /* Weights that are not what was written explain more than what became of them. */
-    if (!result->finite) LS_TRY(check_state(t));
     if (is_broken(t, result)) LS_TRY(look_again(t, stop, result));
     if (is_scaled(t) && !result->finite) return overflowed(t, stop, result);
     if (a->is_due) LS_TRY(audit(t, stop, result));
@@ -561,7 +573,6 @@ static void let_spoil(const ls_trainer *t, bool after) {
 /* What the update will do; weights and moments are as they were. */
 static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_optimizer_update *by) {
     const ls_settings *s = &t->settings;
-    LS_TRY(check_state(t));
     let_spoil(t, false);
     ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
     *by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);

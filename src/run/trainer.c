@@ -14,6 +14,7 @@
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/state_sum.h"
 #include "run/dry_run.h"
+#include "run/guard/state_check.h"
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
@@ -117,7 +118,8 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .leaves = ls_settings_watch_groups(s),
                                 .watches = ls_watch_choose(s, layout) == LS_WATCH_ON,
                                 .numerics = s->options.numerics > 0,
-                                .checks_state = s->options.check >= LS_CHECK_STATE,
+                                .checks_state = ls_check_choose(s, layout) == LS_CHECK_STATE,
+                                .checks_shards = s->options.check == LS_CHECK_STATE,
                                 .sums_state = s->options.check >= LS_CHECK_REPLICAS,
                                 .audits = s->options.audit > 0,
                                 .apart = s->options.device && strcmp(s->options.device, "fake") == 0,
@@ -251,6 +253,7 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     LS_TRY_OUT(ls_device_check_unit(t->device, settings->policy.unit, settings->policy.act));
     LS_TRY_OUT(make_partition(t));
     t->watch = ls_watch_choose(&t->settings, &t->layout);
+    t->check = ls_check_choose(&t->settings, &t->layout);
     LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->watch == LS_WATCH_ON, t->model->nblocks));
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
     LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));

@@ -100,6 +100,7 @@ typedef struct ls_trainer {
     ls_loss_scale scale;
     ls_guard guard;
     ls_watch watch;       /* whether it looks for outliers */
+    ls_check check;       /* what of weights and moments is checked; never auto */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_trainer_asked asked;
     ls_worker_time time;

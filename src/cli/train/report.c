@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "cli/print.h"
 #include "plan/hardware/machine.h"
+#include "run/guard/state_check.h"
 #include "run/settings.h"
 
 enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
@@ -97,7 +98,7 @@ void ls_train_print_header(const ls_run *run) {
     const ls_settings *set = &trainer->settings;
     const ls_arena *arena = ls_partition_arena(trainer->partition);
     int workers = ls_layout_workers(&trainer->layout);
-    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX], watch[LS_WATCH_TEXT_MAX];
+    char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX], watch[LS_WATCH_TEXT_MAX], check[LS_CHECK_TEXT_MAX];
     ls_layout_text(&trainer->layout, layout, sizeof layout);
     if (ls_shape_sees_images(&set->shape))
         print_images(trainer);
@@ -126,6 +127,8 @@ void ls_train_print_header(const ls_run *run) {
     print_recovery(run);
     ls_watch_text(trainer->watch, set, watch);
     printf("guards    %s\n", watch);
+    ls_check_text(set, &trainer->layout, check);
+    printf("          %s\n", check);
     fflush(stdout);
     if (run->request.speeds) print_shares(&run->layout, run->speeds);
 }

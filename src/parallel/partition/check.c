@@ -221,15 +221,36 @@ static ls_status check_copies(ls_partition *partition, verdict *v) {
     return LS_OK;
 }
 
+static ls_status look(ls_partition *partition, verdict *v) {
+    *v = (verdict){0};
+    if (!partition->setup.sums_state) return LS_OK;
+    LS_TRY(check_sums(partition, v));
+    if (v->param == 0 && partition->remembers) LS_TRY(check_copies(partition, v));
+    /* A shard that arrived damaged: nobody knows where it happened, so who received it is named. */
+    if (v->param == 0 && partition->bad_shard_param >= 0)
+        *v = (verdict){.wrong = 1, .param = partition->bad_shard_param + 1, .is_received = 1};
+    partition->bad_shard_param = -1;
+    return LS_OK;
+}
+
+ls_status ls_partition_look_at_state(ls_partition *partition, bool *found) {
+    verdict v;
+    LS_TRY(look(partition, &v));
+    *found = v.param > 0;
+    memcpy(partition->seen_state, &v, sizeof v);
+    return LS_OK;
+}
+
+ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out) {
+    verdict v;
+    memcpy(&v, partition->seen_state, sizeof v);
+    return agree(partition, v, out);
+}
+
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out) {
-    verdict v = {0};
+    bool found;
     *out = (ls_check_finding){.param = -1};
     if (!partition->setup.sums_state) return LS_OK;
-    LS_TRY(check_sums(partition, &v));
-    if (v.param == 0 && partition->remembers) LS_TRY(check_copies(partition, &v));
-    /* A shard that arrived damaged: nobody knows where it happened, so who received it is named. */
-    if (v.param == 0 && partition->bad_shard_param >= 0)
-        v = (verdict){.wrong = 1, .param = partition->bad_shard_param + 1, .is_received = 1};
-    partition->bad_shard_param = -1;
-    return agree(partition, v, out);
+    LS_TRY(ls_partition_look_at_state(partition, &found));
+    return ls_partition_tell_state(partition, out);
 }

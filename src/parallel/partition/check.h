@@ -39,6 +39,10 @@ ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding 
 /* After ls_partition_publish(), of copies and shards; own elements are summed up by the update. The setup has
  * `checks_state`. */
 ls_status ls_partition_remember_state(ls_partition *partition);
+/* The same as below in two halves: what this worker finds by itself, which *found tells; and, where any worker has
+ * found something, all of them together. */
+ls_status ls_partition_look_at_state(ls_partition *partition, bool *found);
+ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out);
 /* Before the next update, a save or another use: own elements that were summed up, copies that were remembered, and
  * shards that were gathered since. The setup has `sums_state`. */
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out);

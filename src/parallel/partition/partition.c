@@ -251,7 +251,7 @@ static void alloc_checks(ls_partition *partition) {
     partition->bad_shard_param = -1;
     if (!setup->checks_state) return;
     partition->copy_hashes = take(partition, params, sizeof *partition->copy_hashes);
-    if (setup->layout.zero < 3) return;
+    if (setup->layout.zero < 3 || !setup->checks_shards) return;
     partition->shard_hashes = take(partition, (size_t)partition->nbuckets * dp, sizeof *partition->shard_hashes);
 }
 

@@ -19,14 +19,15 @@
 #include "parallel/layout/layout.h"
 
 typedef struct ls_partition_setup {
-    bool train;        /* gradients and saved activations; otherwise forward alone */
-    bool leaves;       /* the gradient of every group can be watched (ls_partition_watch) */
-    bool watches;      /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
-    bool numerics;     /* numbers can be counted (numerics.h) */
-    bool audits;       /* groups of other replicas can be computed again (audit.h) */
-    bool checks_state; /* own weights and moments can be checked (check.h); with sums_state */
-    bool sums_state;   /* the state is summed up (state_sum.h) */
-    bool apart;        /* while measuring: memory of the device is not the host's; a partition asks its device */
+    bool train;         /* gradients and saved activations; otherwise forward alone */
+    bool leaves;        /* the gradient of every group can be watched (ls_partition_watch) */
+    bool watches;       /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
+    bool numerics;      /* numbers can be counted (numerics.h) */
+    bool audits;        /* groups of other replicas can be computed again (audit.h) */
+    bool checks_state;  /* own weights and moments can be checked (check.h); with sums_state */
+    bool checks_shards; /* with checks_state: also shards as they arrive, whose hashes workers tell each other */
+    bool sums_state;    /* the state is summed up (state_sum.h) */
+    bool apart;         /* while measuring: memory of the device is not the host's; a partition asks its device */
     ls_policy policy;
     size_t B, T; /* of a batch */
     int G;

@@ -1,0 +1,19 @@
+/* state_check.h: whether a run checks before every update that its weights and moments are still what it wrote. Where
+ * nobody asked (--check auto) it does so if that takes at most a hundredth of a step: a pass over what a worker owns,
+ * and two over copies that matmuls read, beside 6 FLOPs for each element and each token of its replica. */
+#ifndef LS_RUN_GUARD_STATE_CHECK_H
+#define LS_RUN_GUARD_STATE_CHECK_H
+
+#include "parallel/layout/layout.h"
+#include "run/settings.h"
+
+/* Off, replicas or state; the same on all workers. */
+ls_check ls_check_choose(const ls_settings *settings, const ls_layout *layout);
+/* The share of a step that checking state is taken to cost. */
+double ls_check_cost(const ls_settings *settings, const ls_layout *layout);
+
+enum { LS_CHECK_TEXT_MAX = 240 };
+/* What is checked and what is not, for the header of a run. */
+void ls_check_text(const ls_settings *settings, const ls_layout *layout, char text[LS_CHECK_TEXT_MAX]);
+
+#endif
