@@ -28,7 +28,7 @@
 /* Everything that the workers must know of each other after backward, in one exact sum. */
 typedef struct totals {
     ls_loss_sum loss;
-    int64_t asks[2]; /* how many workers ask for what: see give_asks() */
+    int64_t asks[2];  /* how many workers ask for what: see give_asks() */
     int64_t state[2]; /* sum of the state before this step; wraps */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
