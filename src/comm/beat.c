@@ -226,3 +226,79 @@ char ls_beat_process_state(int pid) {
     const char *paren = strrchr(text, ')');
     return paren && paren[1] == ' ' ? paren[2] : 0;
 }
+
+/* ---- suspects ---------------------------------------------------------------------------------------------------- */
+
+static const double silent_s = 2, crowded_s = 10, still_s = 2;
+
+static double seconds(uint64_t ns) { return (double)ns * 1e-9; }
+
+/* The end of the chain that begins with a local worker, by what the records say. */
+static int end_of_chain(const ls_segment *segment, int worker) {
+    for (int hops = 0; hops < segment->workers; hops++) {
+        int next = atomic_load(&segment->header->workers[worker].beat.waits_for) - 1;
+        if (next < 0 || next >= segment->workers || next == worker) break;
+        worker = next;
+    }
+    return worker;
+}
+
+/* One that waits for it in the end; −1: nobody does. */
+static int who_waits(const ls_segment *segment, int worker) {
+    for (int w = 0; w < segment->workers; w++)
+        if (w != worker && end_of_chain(segment, w) == worker) return w;
+    return -1;
+}
+
+static bool is_still(const ls_beat_watch *watch, const ls_beat *beat, int worker) {
+    double usual_s = atomic_load(&beat->usual_ms) * 1e-3, limit_s = 3 * usual_s > still_s ? 3 * usual_s : still_s;
+    return usual_s > 0 && ls_phase_computes((ls_phase)atomic_load(&beat->phase)) &&
+           seconds(watch->still_ns[worker]) > limit_s;
+}
+
+/* Adds what has passed to what each worker has not shown meanwhile. How many have a beat. */
+static int look(ls_beat_watch *watch, const ls_segment *segment) {
+    uint64_t now = ls_clock_ns(), passed = watch->last_ns ? now - watch->last_ns : 0, most = 200000000;
+    int beating = 0;
+    if (passed > most) passed = most;
+    watch->last_ns = now;
+    for (int w = 0; w < segment->workers; w++) {
+        const ls_worker_record *record = &segment->header->workers[w];
+        uint64_t beat_ns = atomic_load(&record->beat.beat_ns), moved_ns = atomic_load(&record->beat.moved_ns);
+        bool waits = atomic_load(&record->beat.waits_for) != LS_WAITS_FOR_NOBODY;
+        bool is_new = beat_ns != watch->beat_ns[w] || beat_ns == 0 || atomic_load(&record->ended) != 0;
+        watch->silent_ns[w] = is_new ? 0 : watch->silent_ns[w] + passed;
+        watch->still_ns[w] = moved_ns != watch->moved_ns[w] || waits ? 0 : watch->still_ns[w] + passed;
+        watch->beat_ns[w] = beat_ns;
+        watch->moved_ns[w] = moved_ns;
+        beating += seconds(watch->silent_ns[w]) < silent_s / 2;
+    }
+    return beating;
+}
+
+int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char *text, size_t room) {
+    int beating = look(watch, segment);
+    for (int w = 0; w < segment->workers; w++) {
+        const ls_worker_record *record = &segment->header->workers[w];
+        const ls_beat *beat = &record->beat;
+        double silence_s = seconds(watch->silent_ns[w]);
+        const char *doing = ls_phase_text((ls_phase)atomic_load(&beat->phase));
+        int pid = atomic_load(&record->pid);
+        if (silence_s > silent_s && (beating > 0 || segment->workers == 1)) {
+            char state = ls_beat_process_state(pid);
+            bool is_stopped = state == 'T';
+            if (state == 't' || (!is_stopped && silence_s < crowded_s)) continue; /* a debugger knows what it does */
+            (void)snprintf(text, room, "worker %d (process %d) has shown no beat for %.0f s while %s%s", w, pid,
+                           silence_s, doing, is_stopped ? ": it is stopped (by SIGSTOP)" : "");
+            return w;
+        }
+        int waiting = is_still(watch, beat, w) ? who_waits(segment, w) : -1;
+        if (waiting < 0) continue;
+        (void)snprintf(
+            text, room, "worker %d (process %d) got nowhere for %.0f s while %s, and worker %d waits in %s", w, pid,
+            seconds(watch->still_ns[w]), doing, waiting,
+            ls_traffic_kind_name((ls_traffic_kind)atomic_load(&segment->header->workers[waiting].beat.kind)));
+        return w;
+    }
+    return -1;
+}

@@ -53,6 +53,27 @@ bool ls_beat_is_working(const ls_world *world, int rank, double within_s);
 /* "computing gradients", "waiting for worker 3 in all-reduce"; of another machine "". */
 void ls_beat_text(const ls_world *world, int rank, char *text, size_t room);
 
+/* ---- of the process that forked the workers ---------------------------------------------------------------------- */
+
+struct ls_segment;
+
+/* Zeroed: it has seen nothing yet. */
+typedef struct ls_beat_watch {
+    uint64_t last_ns;
+    uint64_t beat_ns[LS_WORKERS_MAX], silent_ns[LS_WORKERS_MAX]; /* by worker: what was seen last, and since when */
+    uint64_t moved_ns[LS_WORKERS_MAX], still_ns[LS_WORKERS_MAX];
+} ls_beat_watch;
+
+/* To be called some ten times a second. The worker that hangs, with words on it; −1: none does. Suspect is
+ *
+ *   - who has had no beat for two seconds and is stopped; or for ten, where the system says that it could run: a
+ * machine may be crowded. Not where all are so: then somebody has suspended the run.
+ *   - who has got nowhere for max(2 s, three times what its phase usually takes) while another waits for it, in a phase
+ *     that computes and of which this worker has finished one turn: before it, there may be kernels to compile.
+ *
+ * Time in which the caller itself did not run does not count. */
+int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char *text, size_t room);
+
 /* The letter of /proc/PID/stat; 0 where it cannot be read. */
 char ls_beat_process_state(int pid);
 

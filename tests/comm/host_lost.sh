@@ -22,6 +22,7 @@ skip() {
     echo "skipped: $*"
     exit 77
 }
+[ "$TIER" = long ] || skip "in the long tier only"
 [ "$(id -u)" -eq 0 ] || skip "making network namespaces needs root"
 for tool in ip unshare mpirun hostname; do command -v $tool >/dev/null || skip "there is no $tool"; done
 mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
@@ -69,20 +70,20 @@ chmod +x "$scratch/on" "$scratch/agent" "$scratch/ask" "$scratch/launch"
 printf '%s slots=2\n%s slots=2\n' "$net.1" "$net.2" >"$scratch/hosts"
 
 experiment=(--model "$gpt2" --data "$text" --seq 11 --global-batch 8 --lr 0.01 --warmup 5 --lr-schedule constant --eval-every 0 --threads 1)
-steps=4000
+steps=200
 case_begin "the undisturbed run"
 train "${experiment[@]}" --steps $steps --out "$scratch/whole"
 final=$(weights)
 [ -n "$final" ] || { fail "no hash"; finished; }
 
-# lose NAME: the run is under way on both hosts.
+# begin NAME: the run is under way on both hosts.
 begin() {
     rm -f "$scratch/gone"
-    tools/relaunch --hostfile "$scratch/hosts" --probe "$scratch/ask" --pause 1 -- "$scratch/launch" '{workers}' '{hostfile}' \
-        "$LOCKSTEP" train "${experiment[@]}" --steps $steps --save-every 50 --timeout 4s --out "$scratch/$1" --resume auto \
+    tools/relaunch --hostfile "$scratch/hosts" --probe "$scratch/ask" --pause 1 --watch 2 -- "$scratch/launch" '{workers}' '{hostfile}' \
+        "$LOCKSTEP" train "${experiment[@]}" --steps $steps --save-every 10 --timeout 4s --out "$scratch/$1" --resume auto \
         >"$scratch/out" 2>"$scratch/err" </dev/null &
     child=$!
-    await_steps "$scratch/$1" 60
+    await_steps "$scratch/$1" 20
 }
 # Every process of the second host.
 of_second() { ip netns pids "$b"; }

@@ -55,4 +55,25 @@ LS_FAULT_INPUT=800 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --pp 2 --micro
     --out "$scratch/slow" >"$scratch/out" 2>"$scratch/err" </dev/null
 status=$?
 expect_status 0
+
+# ---- ended and replaced ------------------------------------------------------------------------------------------------
+
+if [ ${#restarts[@]} -gt 0 ]; then
+    case_begin "several workers, undisturbed"
+    train "${experiment[@]}" --steps 400 --out "$scratch/whole"
+    final=$(weights)
+    for layout in '1 ' '4 --dp 2 --tp 2'; do
+        case_begin "a worker of $layout that is stopped is ended and replaced"
+        rm -rf "$scratch/replaced"
+        # shellcheck disable=SC2086 # flags are words
+        start "${experiment[@]}" --steps 400 --out "$scratch/replaced" ${layout#* }
+        if await_steps "$scratch/replaced" 20; then
+            read -r -a pids <"/proc/$child/task/$child/children"
+            kill -STOP "${pids[RANDOM % ${#pids[@]}]}"
+        fi
+        reap
+        expect_weights "$final"
+        grep -hq 'no beat for [0-9]* s while .*: it is stopped' "$scratch/out" "$scratch/err" || fail "it does not say who was stopped"
+    done
+fi
 finished

@@ -133,9 +133,9 @@ for case in '1 :child' '2 --dp 2:worker' '4 --tp 2 --pp 2:worker'; do
     env LS_FAULT_INPUT=2000 "$LOCKSTEP" train --resume --out "$part" --steps 12 --micro-batch 1 --grace 4s ${layout#* } \
         >"$scratch/out" 2>"$scratch/err" </dev/null &
     child=$!
-    worker=$child
-    [ "$target" = child ] || await_worker "${layout%% *}"
-    await_handler "$worker" 15 && kill -TERM "$worker"
+    await_worker "${layout%% *}" && await_handler "$worker" 15
+    [ "$target" = worker ] || worker=$child
+    kill -TERM "$worker"
     reap_within 12000
     expect_status 143
     expect_said '^lockstep: stopped at step 3 \(step 4 was given up to stop within --grace\), checkpoint saved'

@@ -42,6 +42,7 @@ typedef struct crew {
     int workers, alive;
     const ls_supervision *supervision; /* NULL: a lost worker ends the run */
     ls_attempt attempt;
+    ls_beat_watch beats;
     int lost; /* rank of the first worker that was lost in this attempt; −1: none */
     char lost_text[LS_MESSAGE_MAX];
     int places[LS_WORKERS_MAX]; /* by rank */
@@ -233,8 +234,18 @@ static void on_signal(crew *c, int number) {
 /* All workers of this attempt have the state: what the one before left is not needed any more. */
 static bool is_whole(const crew *c) { return atomic_load(&c->segment.header->ready) == c->workers; }
 
+/* One that hangs is lost: it is ended with the others, and replaced. */
+static void end_suspect(crew *c) {
+    char text[LS_MESSAGE_MAX];
+    int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
+                   ? ls_beat_suspect(&c->beats, &c->segment, text, sizeof text)
+                   : -1;
+    if (rank >= 0) lose(c, rank, text);
+}
+
 static void look_after(crew *c) {
     if (!c->supervision) return;
+    end_suspect(c);
     if (c->attempt.before.base && is_whole(c)) ls_segment_close(&c->attempt.before);
     if (is_whole(c) && c->supervision->wants_change && c->supervision->wants_change(c->supervision->ctx))
         atomic_store(&c->segment.header->leave, 1);
@@ -325,6 +336,7 @@ static ls_status begin_anew(crew *c) {
     c->attempt.number++;
     c->lost = -1;
     c->lost_text[0] = '\0';
+    c->beats = (ls_beat_watch){0};
     if (end.rank < 0 || workers > c->placement.workers) LS_TRY(place_workers(c, workers));
     return make_segment(c);
 }
