@@ -126,24 +126,41 @@ LS_DEVICE float4 plus(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + 
 
 template <bool VECTOR> LS_DEVICE float4 part_at(const float *p) { return VECTOR ? load4(p) : make_float4(*p, 0, 0, 0); }
 
+/* The sum of 2^LEVEL slices, `part` numbers apart. All are read before the first is added: a thread that waits for each
+ * leaves most of the memory's rate unused. */
+template <bool VECTOR, int LEVEL> LS_DEVICE float4 node_of(const float *at, size_t part) {
+    float4 x[1 << LEVEL];
+    LS_UNROLL for (int i = 0; i < 1 << LEVEL; i++) x[i] = part_at<VECTOR>(at + i * part);
+    LS_UNROLL for (int l = 0; l < LEVEL; l++)
+        LS_UNROLL for (int i = 0; i < 1 << LEVEL; i += 2 << l) x[i] = plus(x[i], x[i + (1 << l)]);
+    return x[0];
+}
+
 /* Of neighbours of one row: a sum of 2^l slices waits in wait[l]; indices are known to the compiler, so these are
  * registers. */
 template <bool VECTOR> LS_DEVICE float4 tree_of(const ls_cuda_gemm &g, size_t at) {
+    enum { TOGETHER = 3 }; /* the level of nodes that are read at once */
     float4 wait[LEVELS];
     LS_UNROLL for (int l = 0; l < LEVELS; l++) wait[l] = make_float4(0, 0, 0, 0);
-    for (int s = 0; s < g.slices; s++) {
-        float4 x = part_at<VECTOR>(g.parts + s * (g.m * g.n) + at);
+    const size_t part = g.m * g.n;
+    const float *from = g.parts + at;
+    for (int s = 0; s < g.slices >> TOGETHER; s++) {
+        float4 x = node_of<VECTOR, TOGETHER>(from, part);
         bool carries = true;
-        LS_UNROLL for (int l = 0; l < LEVELS; l++) {
+        LS_UNROLL for (int l = TOGETHER; l < LEVELS; l++) {
             if (!carries) continue;
-            if (s >> l & 1) {
+            if (s >> (l - TOGETHER) & 1) {
                 x = plus(wait[l], x);
             } else {
                 wait[l] = x;
                 carries = false;
             }
         }
+        from += part << TOGETHER;
     }
+    if (g.slices & 4) wait[2] = node_of<VECTOR, 2>(from, part), from += part * 4;
+    if (g.slices & 2) wait[1] = node_of<VECTOR, 1>(from, part), from += part * 2;
+    if (g.slices & 1) wait[0] = part_at<VECTOR>(from);
     float4 sum = make_float4(0, 0, 0, 0);
     bool is_first = true;
     LS_UNROLL for (int l = 0; l < LEVELS; l++)
