@@ -88,15 +88,14 @@ static ls_status carry(ls_run *r) {
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
-/* What the workers before left is not whole: the newest checkpoint is what there is; without one the run begins anew. */
+/* What the workers before left is not whole: the newest checkpoint is what there is; without one the run begins anew.
+ */
 static ls_status recover_saved(ls_run *r) {
     bool first = r->trainer->rank == 0, anew;
-    if (first)
-        ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
+    if (first) ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
     LS_TRY(ls_run_start_resume(r->trainer, r->store, r->dir, r->start.weights, r->identity, &anew));
     r->taken = (ls_left_numbers){.saved_step = r->trainer->step > 0 ? r->trainer->step : -1, .settled = true};
-    if (first)
-        ls_log_warn("the run goes on from step %lld, which was saved", (long long)r->trainer->step);
+    if (first) ls_log_warn("the run goes on from step %lld, which was saved", (long long)r->trainer->step);
     return LS_OK;
 }
 

@@ -52,8 +52,8 @@ typedef struct ls_loop {
     double usual_s;     /* how long the last one of its kind took; 0: not known */
     double step_s, evaluation_s, sample_s; /* how long the last ones took */
     double save_s;                         /* the longest save so far */
-    double recovery_s;  /* from the loss of a worker to the first step of the next ones */
-    bool leaves;        /* the supervisor has asked all workers to leave, and they do */
+    double recovery_s;                     /* from the loss of a worker to the first step of the next ones */
+    bool leaves;                           /* the supervisor has asked all workers to leave, and they do */
     bool in_step;                          /* what fails is a step */
     bool in_save;                          /* what fails is a checkpoint */
     int64_t lost;                          /* lines of metrics that could not be written, */

@@ -38,7 +38,18 @@ _Static_assert(sizeof(totals) == (3 + 2 + 2 + LS_EXACT_WORDS) * sizeof(int64_t),
 enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff };
 
 /* What a worker may ask for, each counted in 15 bits of a word: there are far fewer workers. */
-enum { ASK_INT, ASK_TERM, ASK_REQUEUE, ASK_GIVE_UP, ASK_SAVE, ASK_SAVE_BEST, ASK_LEAVE, ASKS, ASK_BITS = 15, ASKS_IN_WORD = 4 };
+enum {
+    ASK_INT,
+    ASK_TERM,
+    ASK_REQUEUE,
+    ASK_GIVE_UP,
+    ASK_SAVE,
+    ASK_SAVE_BEST,
+    ASK_LEAVE,
+    ASKS,
+    ASK_BITS = 15,
+    ASKS_IN_WORD = 4
+};
 
 static void give_asks(const bool asked[ASKS], int64_t words[2]) {
     words[0] = words[1] = 0;

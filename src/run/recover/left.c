@@ -167,7 +167,7 @@ void ls_left_commit(ls_trainer *t, const ls_step_result *result, const ls_optimi
 
 ls_status ls_left_stepped(ls_trainer *t) {
     ls_hash128 part;
-    if (!t->kept || !ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->kept || !t->kept->is_host || !ls_trainer_has_state_hash(t)) return LS_OK;
     LS_TRY(ls_trainer_state_part(t, &part));
     ls_left_sum *sum = &t->kept->sums[t->step & 1];
     atomic_store(&sum->step, -1);
@@ -197,7 +197,8 @@ bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out) {
         const ls_left_numbers *n = numbers_of(kept);
         if (found && n->step <= out->step) continue;
         *out = *n;
-        /* Only the first worker knows whether metrics and checkpoints are written; what others have done is done again. */
+        /* Only the first worker knows whether metrics and checkpoints are written; what others have done is done again.
+         */
         if (l > 0) out->settled = false;
         found = true;
     }

@@ -29,7 +29,7 @@ typedef struct ls_left_sum {
 
 struct ls_left {
     ls_left_sum sums[2]; /* by steps mod 2 */
-    bool is_host; /* tensors are here too */
+    bool is_host;        /* tensors are here too */
     double peak_flops_s; /* of all workers, as measured; 0: not yet */
     uint64_t pieces, pieces_at, tensors, tensors_at, slots, slots_at;
     _Atomic int64_t tried;    /* the step under way; −1: none yet */

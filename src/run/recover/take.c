@@ -204,7 +204,8 @@ ls_status ls_left_take(ls_trainer *t, ls_world *world, ls_left_numbers *out) {
     const ls_segment *segment = &ls_world_attempt(world)->before;
     pieces all = {.count = 0};
     const ls_left_numbers *n = out;
-    ls_status status = ls_left_newest(segment, out) ? list_pieces(segment, &all) : ls_fail(LS_ERR_INPUT, "the workers before left no state");
+    ls_status status = ls_left_newest(segment, out) ? list_pieces(segment, &all)
+                                                    : ls_fail(LS_ERR_INPUT, "the workers before left no state");
     LS_TRY_OUT(ls_agree(t->world, status));
     ls_left *first = ls_segment_kept(segment, 0);
     out->peak_flops_s = segment->workers == ls_world_size(world) ? first->peak_flops_s : 0;
