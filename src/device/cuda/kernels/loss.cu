@@ -23,6 +23,8 @@ LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
     return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
 }
 
+LS_DEVICE uint32_t smaller(uint32_t a, uint32_t b) { return b < a ? b : a; }
+
 /* The largest number of 32 lanes, for all of them; of two zeros any. */
 LS_DEVICE float warp_max(float most) {
 #pragma unroll
@@ -218,29 +220,69 @@ LS_DEVICE void raise(float *row, float m, unsigned p, unsigned end, unsigned ste
     }
 }
 
-/* Goes on with lane j of a slice over elements begin … end − 1; begin is a multiple of 16. */
-LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, size_t slice, unsigned begin, unsigned end,
-                            float sum) {
-    enum { LOADS = LS_BEFORE_HOPPER ? 8 : 16 };
-    const unsigned at = ends[slice], n = ends[slice + 1] - at, to = end < n ? end : n;
-    unsigned i = begin + threadIdx.x % 16;
-    if (i + 16 * (LOADS - 1) < to) {
-        /* Numbers of the next turn are on their way while those of this one are added. */
-        float x[LOADS], next[LOADS];
+/* Where load_steps reads for a lane, of the chains of a warp, lane 0's and so on; the elements of each slice from `begin`
+ * on. A matrix of `ldmatrix` is eight rows of 16 bytes: one step of all chains of two slices. Lanes 8·s + r have row r of
+ * step s. */
+LS_DEVICE const float *steps_at(const float *row, const uint32_t *ends, unsigned slices, unsigned chain, unsigned begin) {
+#ifndef LS_CUDA_ON_CPU_H
+    const unsigned lane = threadIdx.x % 32, r = lane % 8;
+    return row + ends[smaller((chain - lane) / 16 + r / 4, slices - 1)] + begin + lane / 8 * 16 + r % 4 * 4;
+#else
+    return row + ends[smaller(chain / 16, slices - 1)] + begin + chain % 16;
+#endif
+}
+
+/* Four steps of each lane's chain: rows begin at multiples of 16 bytes. */
+LS_DEVICE void load_steps(float (&x)[4], const float *from) {
+#ifndef LS_CUDA_ON_CPU_H
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(from))
+                 : "memory");
+#else
+    for (int k = 0; k < 4; k++) x[k] = from[16 * k];
+#endif
+}
+
+LS_DEVICE unsigned warp_least(unsigned x) {
 #pragma unroll
-        for (unsigned k = 0; k < LOADS; k++) x[k] = row[at + i + 16 * k];
-        for (i += 16 * LOADS; i + 16 * (LOADS - 1) < to; i += 16 * LOADS) {
+    for (int mask = 16; mask > 0; mask /= 2) x = smaller(x, __shfl_xor_sync(~0u, x, mask));
+    return x;
+}
+
+/* Goes on with the chain of a lane over elements begin … end − 1 of its slice; begin is a multiple of 16. All lanes of a
+ * warp come by, with chains that follow each other; those behind the last slice get anything. */
+LS_DEVICE float add_stretch(const float *row, const uint32_t *ends, unsigned slices, unsigned chain, unsigned begin,
+                            unsigned end, float sum) {
+    enum { SETS = 6, STEPS = 4 };
+    const unsigned slice = smaller(chain / 16, slices - 1), at = ends[slice], first = begin + chain % 16,
+                   to = smaller(end, ends[slice + 1] - at);
+    unsigned left = to > first ? (to - first + 15) / 16 : 0;
+    const unsigned turns = warp_least(at % 4 ? 0 : left) / (SETS * STEPS);
+    /* While a set of numbers is added the next ones are on their way. */
+    const float *from = steps_at(row, ends, slices, chain, begin);
+    if (turns > 0) {
+        float x[SETS][STEPS];
 #pragma unroll
-            for (unsigned k = 0; k < LOADS; k++) next[k] = row[at + i + 16 * k];
+        for (int s = 0; s < SETS - 1; s++) load_steps(x[s], from + 16 * STEPS * s);
+        LS_UNROLL_2 for (unsigned turn = 1; turn < turns; turn++) {
 #pragma unroll
-            for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
+            for (int s = 0; s < SETS; s++) {
+                load_steps(x[(s + SETS - 1) % SETS], from + 16 * STEPS * (s + SETS - 1));
 #pragma unroll
-            for (unsigned k = 0; k < LOADS; k++) x[k] = next[k];
+                for (int k = 0; k < STEPS; k++) sum = sum + x[s][k];
+            }
+            from += 16 * STEPS * SETS;
         }
+        load_steps(x[SETS - 1], from + 16 * STEPS * (SETS - 1));
 #pragma unroll
-        for (unsigned k = 0; k < LOADS; k++) sum = sum + x[k];
+        for (int s = 0; s < SETS; s++)
+#pragma unroll
+            for (int k = 0; k < STEPS; k++) sum = sum + x[s][k];
     }
-    for (; i < to; i += 16) sum = sum + row[at + i];
+    from = row + at + first + 16 * STEPS * SETS * turns;
+    left -= STEPS * SETS * turns;
+    LS_UNROLL_4 for (; left > 0; left--, from += 16) sum = sum + *from;
     return sum;
 }
 
@@ -261,7 +303,7 @@ LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, 
      * slice need not begin with a pack. */
     const unsigned each = are_many ? others : others / slices / 4 * 4, stretch = are_many ? longest / 4 * 4 + 4 : 4 * PACKS_OF_A_STRETCH * each,
                    number = is_lonely ? 32 * (warp - warp / 4 - 1) + threadIdx.x % 32 : threadIdx.x - adders,
-                   s = number / each, slice = threadIdx.x / 16;
+                   s = number / each;
     const bool adds = threadIdx.x < adders;
     unsigned from = 0, last = 0;
     if (are_many)
@@ -272,14 +314,14 @@ LS_DEVICE void sum_row(const ls_cuda_loss &a, float *row, float m, float *sums, 
     for (unsigned begin = 0; begin < longest + (are_many ? 1 : stretch + 16); begin += stretch, from += stretch / 4) {
         if (!adds)
             raise(row, m, from, from + stretch / 4 < last ? from + stretch / 4 : last, each);
-        else if (slice < slices && begin > 0)
-            sum = add_stretch(row, ends, slice, begin > stretch ? begin - stretch - 16 : 0, begin - 16, sum);
+        else if (begin > 0)
+            sum = add_stretch(row, ends, slices, threadIdx.x, begin > stretch ? begin - stretch - 16 : 0, begin - 16, sum);
         __syncthreads();
     }
     for (unsigned first = 0; first < chains; first += adders ? adders : blockDim.x) {
         const unsigned of = (first + threadIdx.x) / 16;
         if (adders && !adds) break;
-        if (are_many) sum = of < slices ? add_stretch(row, ends, of, 0, ~0u, 0.0f) : 0.0f;
+        if (are_many) sum = add_stretch(row, ends, slices, first + threadIdx.x, 0, ~0u, 0.0f);
         sum = join16(sum);
         if (of < slices && threadIdx.x % 16 == 0) sums[of] = sum;
     }
@@ -317,7 +359,7 @@ template <class T>
 LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space) {
     loss_row t = {};
     T *dz = nullptr; /* of the row in shared memory */
-    for (size_t r = blockIdx.x; r < a.rows; r += gridDim.x) {
+    for (uint32_t r = blockIdx.x, rows = (uint32_t)a.rows; r < rows; r += gridDim.x) {
         const float *z = logits_of(a, r);
         const uint32_t target = (uint32_t)(target_of(a, r) - (int64_t)a.first); /* all lie in the columns */
         const float z_target = threadIdx.x == 0 ? z[target] : 0.0f;

@@ -97,7 +97,7 @@ ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
     if (c->dz) LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
     if (c->rows == 0) return LS_OK;
     size_t columns = c->bounds[c->slices] - c->bounds[0], room = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
-    if (columns > room / sizeof(float)) return long_rows(device, c);
+    if (columns > room / sizeof(float) || c->rows > INT32_MAX) return long_rows(device, c);
     size_t shared = (columns + WIDTH + 2 * c->slices + 1) * sizeof(float);
     if (shared > room) return long_rows(device, c);
     ls_cuda_loss args;
