@@ -527,10 +527,10 @@ typedef struct ls_update_piece {
     const float *g;
     const ls_update_step *step; /* host */
     size_t n;
+    ls_update_sums sums; /* zeroed: none */
     _Atomic uint64_t *cells; /* of a CPU: how far the update of the whole tensor has come (cpu/journal.h); NULL: none */
     uint64_t name;           /* of the tensor there, */
     size_t first;            /* and its element with which the piece begins */
-    ls_update_sums sums; /* zeroed: none */
 } ls_update_piece;
 
 /* One pass over each piece. A model has hundreds of them, most of them small: one call for all is one launch. */

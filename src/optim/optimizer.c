@@ -101,10 +101,10 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
                              .copy_dtype = policy->act,
                              .step = &update->step[param->decay],
                              .n = count,
+                             .sums = sums_of(update, param, first, count),
                              .cells = param->cells,
                              .name = param->number,
-                             .first = first,
-                             .sums = sums_of(update, param, first, count)};
+                             .first = first};
     for (int i = 0; i < LS_MOMENTS_MAX; i++)
         if (param->moment[i]) piece.moment[i] = param->moment[i] + first;
     if (param->own_w16) piece.copy = param->own_w16 + first;

@@ -83,9 +83,51 @@ static void test_jumps_of_long_updates(void **state) {
     first_is(LS_CAUSE_BAD_DATA);
 }
 
+/* Jumps that are too small for the level of the steps before, but not beside their neighbours: bad data, unless as many
+ * go down, or they are few. */
+static void test_lone_steps(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        begin(NULL);
+        for (int s = 1; s <= 240; s++) {
+            bool jumps = s > 40 && s % (form == 2 ? 60 : 10) == 0, down = form == 1 && s % 20 == 0;
+            double loss = jumps ? 2 + 3 * exp(-s / 30.0) + (down ? -.078 : .078) : calm(s);
+            line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100}", s, loss);
+        }
+        diagnose();
+        if (form == 0)
+            assert_non_null(strstr(first_is(LS_CAUSE_BAD_DATA)->title, "single steps stands out"));
+        else if (d.verdict != LS_VERDICT_CLEAN)
+            fail_msg("form %d: %s", form, d.finding[0].title);
+        end(NULL);
+    }
+    begin(NULL);
+}
+
+/* A run that goes on from another one's checkpoint knows something: its first step may have been an easy one. */
+static void test_fork_begins_low(void **state) {
+    (void)state;
+    for (int form = 0; form < 2; form++) {
+        begin(NULL);
+        for (int s = 501; s <= 700; s++)
+            line("{\"step\":%d,\"loss\":%.6f,\"norm\":0.7,\"lr\":0.001,\"ms\":100}", s,
+                 2.4 + .06 * (sin(12.9898 * s) + sin(4.1 * s * s)) + (s == 501 ? -.105 : 0) +
+                     (form && s > 501 ? .4 : 0));
+        diagnose();
+        if (form)
+            first_is(LS_CAUSE_LR);
+        else if (d.verdict != LS_VERDICT_CLEAN)
+            fail_msg("form %d: %s", form, d.finding[0].title);
+        end(NULL);
+    }
+    begin(NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_plateau),
+        TEST(test_lone_steps),
+        TEST(test_fork_begins_low),
         TEST(test_often_long),
         TEST(test_jumps_of_long_updates),
     };

@@ -19,7 +19,9 @@ static const double RATIO_MUCH = 0.1;   /* and one that is so at once */
 static const double RATIO_OFTEN = 0.03; /* and one that is too long at a third of the measurements near the peak */
 static const double NEAR_PEAK = 0.5;    /* of the learning rate */
 static const double LARGE = 10;         /* growth of the norm before a run breaks */
+static const double LONE = 3.5;         /* scatters of a step beside its neighbours */
 enum { BEGIN_STEPS = 10, LONG = 4, LASTING = 6, EARLIER = 5, OFTEN = 5 };
+enum { BESIDE = 6, AROUND = 65, LONE_FROM = 24 }; /* neighbours at each side; steps for the scatter; from which on */
 
 /* ---- bad data ---------------------------------------------------------------------------------------------------- */
 
@@ -62,9 +64,51 @@ static bool is_data(const ls_series *s, const jumps *j) {
     return j->count >= some + chance || j->far >= few + chance || j->lasting >= LASTING;
 }
 
+/* Steps that stand out beside those just before and after them. That sees smaller jumps than a level of the steps
+ * before does, since no course of the loss is in it; it takes more of them, and hardly any downward. */
+typedef struct lone_steps {
+    size_t up, down;
+    size_t first, last, largest; /* in the series */
+    double rest, score;          /* of the largest: above its neighbours, in scatters */
+} lone_steps;
+
+/* How far the loss of a step is above the median of its neighbours. */
+static double above_neighbours(const ls_series *s, size_t at) {
+    double beside[2 * BESIDE];
+    size_t n = 0;
+    for (size_t i = at < BESIDE ? 0 : at - BESIDE; i <= at + BESIDE && i < s->count; i++)
+        if (i != at) beside[n++] = s->at[i].loss;
+    return s->at[at].loss - ls_median(beside, n);
+}
+
+static lone_steps find_lone(const ls_case *c) {
+    const ls_series *s = &c->series;
+    lone_steps l = {0};
+    double rest[AROUND], window[AROUND];
+    size_t end = c->rise.found ? c->rise.low : s->count, known = 0;
+    for (size_t i = 0; i + BESIDE < end; i++) {
+        size_t first = i < AROUND / 2 ? 0 : i - AROUND / 2, n = 0;
+        for (; known < end && known <= i + AROUND / 2; known++) rest[known % AROUND] = above_neighbours(s, known);
+        if (i < LONE_FROM) continue;
+        for (size_t k = first; k < known; k++) window[n++] = fabs(rest[k % AROUND]);
+        double scatter = 1.4826 * ls_median(window, n), least = 1e-3 * fabs(s->at[i].loss);
+        double score = rest[i % AROUND] / (scatter > least ? scatter : least);
+        l.down += score < -LONE;
+        if (!(score > LONE)) continue;
+        if (l.up++ == 0) l.first = i;
+        l.last = i;
+        if (score > l.score) l.score = score, l.largest = i, l.rest = rest[i % AROUND];
+    }
+    return l;
+}
+
+/* By chance one step in 4000 is as far up, and as many down. */
+static bool is_lone_data(const ls_series *s, const lone_steps *l) { return l->up >= 7 + s->count / 200 + 4 * l->down; }
+
 bool ls_loss_tells_data(const ls_case *c) {
     jumps j = count_jumps(c);
-    return is_data(&c->series, &j);
+    lone_steps l = find_lone(c);
+    return is_data(&c->series, &j) || is_lone_data(&c->series, &l);
 }
 
 static void describe_samples(const ls_case *c, ls_finding *f) {
@@ -77,11 +121,31 @@ static void describe_samples(const ls_case *c, ls_finding *f) {
     if (first >= 0) LS_EVIDENCE(f, "step %lld used samples %.0f to %.0f of the run", f->step, first, first + batch - 1);
 }
 
+static void advise_data(ls_finding *f) {
+    LS_ACTION(f, "look for unusual text (binary, another encoding, repetitions) in --data and remove it; --on-outlier "
+                 "warn makes the run report the group and its samples");
+}
+
+static void add_lone(ls_case *c, const lone_steps *l) {
+    const ls_series *s = &c->series;
+    ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->at[l->first].step, s->at[l->last].step, (double)l->up);
+    LS_TITLE(f, "bad data: the loss of %zu single steps stands out, first at step %lld", l->up, f->step);
+    LS_EVIDENCE(f, "largest at step %lld: loss %.3f, %.3f above the steps beside it (%.1f times the usual scatter)",
+                s->at[l->largest].step, s->at[l->largest].loss, l->rest, l->score);
+    LS_EVIDENCE(f, "%zu step%s fell equally far below: this is not noise", l->down, l->down == 1 ? "" : "s");
+    describe_samples(c, f);
+    advise_data(f);
+}
+
 void ls_diagnose_data(ls_case *c) {
     const ls_series *s = &c->series;
     jumps j = count_jumps(c);
-    const ls_finding *seen = ls_case_find(c, LS_CAUSE_BAD_DATA);
-    if (seen || !is_data(s, &j)) return;
+    lone_steps l = find_lone(c);
+    if (ls_case_find(c, LS_CAUSE_BAD_DATA)) return;
+    if (!is_data(s, &j)) {
+        if (is_lone_data(s, &l)) add_lone(c, &l);
+        return;
+    }
     ls_finding *f = ls_finding_add(c, LS_CAUSE_BAD_DATA, s->at[j.first->first].step, j.last_step, (double)j.count);
     LS_TITLE(f, "bad data: the loss spikes and recovers at once, %zu time%s, first at step %lld", j.count,
              j.count == 1 ? "" : "s", f->step);
@@ -92,8 +156,7 @@ void ls_diagnose_data(ls_case *c) {
                 j.longest == 1 ? "" : "s");
     LS_EVIDENCE(f, "%zu steps fell equally far below the median: this is not noise", s->jumps_down);
     describe_samples(c, f);
-    LS_ACTION(f, "look for unusual text (binary, another encoding, repetitions) in --data and remove it; --on-outlier "
-                 "warn makes the run report the group and its samples");
+    advise_data(f);
 }
 
 /* ---- a loss that stands still ------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 #include "observe/diagnose/rules.h"
 
 static const double WORSE = 1.05, WORSE_BY = .1; /* times the first loss, and above it */
+static const double SCATTERS = 4;                /* and so many deviations of single steps, where it began elsewhere */
 static const double BLOWN = 1.5;                 /* times the first loss, for some steps */
 static const double KNOWS_LITTLE = .7;           /* of the first loss, where the data's entropy is not known */
 static const double WILD_LR = .05;               /* of AdamW: weights have 0.02 to 0.2, and move by about the rate */
@@ -116,6 +117,9 @@ void ls_diagnose_ruined(ls_case *c) {
     if (s->count < LEAST_STEPS || ls_case_find(c, LS_CAUSE_LR) || ls_case_find(c, LS_CAUSE_FAULT)) return;
     course how = look(s);
     bool worse = how.end > WORSE * how.first && how.end > how.first + WORSE_BY;
+    /* Guesses of a model that knows nothing are all as good as each other. One that knows something has steps that are
+     * easier than others, and the first may be such. */
+    if (s->at[0].step > 1 && how.end < how.first + SCATTERS * ls_series_noise(s, s->count - 1)) worse = false;
     /* A rate that blew it up is too high even where it came down with the rate. */
     bool is_wild = ls_case_is_adamw(c) && s->peak_lr >= WILD_LR;
     bool blown = how.top > BLOWN * how.first && (is_wild || how.end > bound(c, how.first));

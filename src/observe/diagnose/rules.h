@@ -51,6 +51,8 @@ void ls_series_free(ls_series *series);
 bool ls_series_find(const ls_series *series, long long step, size_t *at);
 /* Median loss of up to `n` steps that end with index `at`. NaN for none. */
 double ls_series_before(const ls_series *series, size_t at, size_t n);
+/* Standard deviation of single steps up to `end`. */
+double ls_series_noise(const ls_series *series, size_t end);
 /* `least`: for how many steps the rise must last. */
 ls_status ls_series_rise(const ls_series *series, size_t least, ls_rise *out);
 

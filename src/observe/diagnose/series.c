@@ -201,9 +201,9 @@ void ls_series_free(ls_series *s) {
 
 /* ---- a lasting rise ---------------------------------------------------------------------------------------------- */
 
-/* Standard deviation of single steps, from the differences of neighbours up to `end`: a slope hardly counts, and of a
- * normal distribution a quarter of the differences is below 0.45 of it. Near the beginning it is the first ones. */
-static double noise_before(const ls_series *s, size_t end) {
+/* From the differences of neighbours: a slope hardly counts, and of a normal distribution a quarter of the differences
+ * is below 0.45 of its deviation. Near the beginning it is the first ones. */
+double ls_series_noise(const ls_series *s, size_t end) {
     double difference[NOISE_STEPS];
     size_t n = 0;
     if (end < NOISE_LEAST) end = s->count - 1 < NOISE_LEAST ? s->count - 1 : NOISE_LEAST;
@@ -234,7 +234,7 @@ static void smooth(riser *r) {
 static double least_rise(const riser *r, size_t low) {
     double loss = r->smooth[low], rise = RISE_OF_LOSS * fabs(loss);
     double gained = RISE_OF_PROGRESS * (r->s->at[0].loss - loss),
-           scatter = RISE_SCATTER * noise_before(r->s, r->at[low]);
+           scatter = RISE_SCATTER * ls_series_noise(r->s, r->at[low]);
     if (gained > rise) rise = gained;
     return scatter > rise ? scatter : rise;
 }

@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "parallel/partition/audit.h"
 #include "parallel/partition/state.h"
+#include "parallel/partition/state_sum.h"
 
 enum { MAJORITY = 4 }; /* against me, to not being cleared */
 
@@ -123,30 +124,25 @@ out:
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
-/* Own weights and moments, and what matmuls read where that is more. */
-static ls_status make_state(ls_partition *partition, const ls_param *p, size_t at) {
-    size_t own = ls_param_range_elems(p->own), bytes = own * sizeof(float);
-    bool is_own = !p->w16 && p->w == p->own_w && own == ls_param_local_elems(p);
-    LS_TRY(ls_partition_make_hash(partition, at, p->own_w, bytes));
-    LS_TRY(ls_partition_make_hash(partition, at + 1, p->moment[0], bytes));
-    LS_TRY(ls_partition_make_hash(partition, at + 2, p->moment[1], bytes));
-    return is_own ? LS_OK : make_replica(partition, p, at + LS_CHECK_COPY);
+/* Whether matmuls read more than the worker's own elements. */
+static bool has_copy(const ls_param *p) {
+    return p->w16 || p->w != p->own_w || ls_param_range_elems(p->own) != ls_param_local_elems(p);
 }
 
-/* All state is hashed before any of it is looked at: one read. To host_hashes, LS_CHECK_TENSORS for each parameter. */
-static ls_status hash_state(ls_partition *partition) {
-    size_t count = (size_t)partition->model->nparams;
+/* Of what matmuls read: to host_hashes, one for each parameter, all made before any is looked at. */
+static ls_status hash_copies(ls_partition *partition) {
+    size_t count = (size_t)partition->model->nparams, copies = 0;
     ls_hash128 *hashes = partition->host_hashes;
-    LS_TRY(ls_partition_begin_hashes(partition, count * LS_PARTITION_HASHES));
-    for (size_t i = 0; i < count; i++)
-        LS_TRY(make_state(partition, ls_model_param(partition->model, (int)i), i * LS_PARTITION_HASHES));
-    LS_TRY(ls_partition_read_hashes(partition, hashes, count * LS_PARTITION_HASHES));
+    for (size_t i = 0; i < count; i++) copies += has_copy(ls_model_param(partition->model, (int)i));
+    memset(hashes, 0, count * sizeof *hashes);
+    if (copies == 0) return LS_OK;
+    LS_TRY(ls_partition_begin_hashes(partition, 2 * count));
     for (size_t i = 0; i < count; i++) {
-        const ls_hash128 *from = hashes + i * LS_PARTITION_HASHES;
-        ls_hash128 *to = hashes + i * LS_CHECK_TENSORS, copy = join_replica(from + LS_CHECK_COPY);
-        for (int t = 0; t < LS_CHECK_COPY; t++) to[t] = from[t];
-        to[LS_CHECK_COPY] = copy;
+        const ls_param *p = ls_model_param(partition->model, (int)i);
+        if (has_copy(p)) LS_TRY(make_replica(partition, p, 2 * i));
     }
+    LS_TRY(ls_partition_read_hashes(partition, hashes, 2 * count));
+    for (size_t i = 0; i < count; i++) hashes[i] = join_replica(hashes + 2 * i);
     return LS_OK;
 }
 
@@ -171,10 +167,11 @@ static ls_status remember_shards(ls_partition *partition) {
     return LS_OK;
 }
 
+/* Sums of own weights and moments were made by the update. */
 ls_status ls_partition_remember_state(ls_partition *partition) {
-    size_t count = (size_t)partition->model->nparams * LS_CHECK_TENSORS;
-    LS_TRY(hash_state(partition));
-    memcpy(partition->state_hashes, partition->host_hashes, count * sizeof *partition->state_hashes);
+    LS_TRY(hash_copies(partition));
+    memcpy(partition->copy_hashes, partition->host_hashes,
+           (size_t)partition->model->nparams * sizeof *partition->copy_hashes);
     LS_TRY(remember_shards(partition));
     partition->remembers = true;
     return LS_OK;
@@ -202,14 +199,34 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
     return LS_OK;
 }
 
+/* The first parameter whose numbers are not those of the sums. */
+static ls_status check_sums(ls_partition *partition, verdict *v) {
+    LS_TRY(ls_partition_read_state(partition));
+    LS_TRY(ls_partition_find_state(partition));
+    for (int i = 0; i < partition->model->nparams * LS_PARAM_SUMS; i++)
+        if (!ls_hash_equal(partition->host_found[i], partition->host_state[i])) {
+            *v = (verdict){.wrong = 1, .param = i / LS_PARAM_SUMS + 1, .tensor = i % LS_STATE_TENSORS};
+            return LS_OK;
+        }
+    return LS_OK;
+}
+
+static ls_status check_copies(ls_partition *partition, verdict *v) {
+    LS_TRY(hash_copies(partition));
+    for (int i = 0; i < partition->model->nparams; i++)
+        if (!ls_hash_equal(partition->host_hashes[i], partition->copy_hashes[i])) {
+            *v = (verdict){.wrong = 1, .param = i + 1, .tensor = LS_CHECK_COPY};
+            return LS_OK;
+        }
+    return LS_OK;
+}
+
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out) {
     verdict v = {0};
     *out = (ls_check_finding){.param = -1};
-    if (!partition->remembers) return LS_OK;
-    LS_TRY(hash_state(partition));
-    for (int i = 0; i < partition->model->nparams * LS_CHECK_TENSORS && v.param == 0; i++)
-        if (!ls_hash_equal(partition->host_hashes[i], partition->state_hashes[i]))
-            v = (verdict){.wrong = 1, .param = i / LS_CHECK_TENSORS + 1, .tensor = i % LS_CHECK_TENSORS};
+    if (!partition->setup.sums_state) return LS_OK;
+    LS_TRY(check_sums(partition, &v));
+    if (v.param == 0 && partition->remembers) LS_TRY(check_copies(partition, &v));
     /* A shard that arrived damaged: nobody knows where it happened, so who received it is named. */
     if (v.param == 0 && partition->bad_shard_param >= 0)
         v = (verdict){.wrong = 1, .param = partition->bad_shard_param + 1, .is_received = 1};

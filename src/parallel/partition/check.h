@@ -3,10 +3,10 @@
  *
  *     replicas   after an update: everybody who holds a parameter hashes it as it computes with it; holders of the same
  *                one, along dp and, of what is not split, along tp, compare
- *     state      what nobody else has (weights and moments that are sharded): its owner hashes it as written and checks
- *                before it is read again; with zero 3 receivers check the hash of each gathered shard. So with what
- *                others do have but is written anew after every update, which would hide that one worker computed a
- *                step with something else
+ *     state      what nobody else has (weights and moments that are sharded): the update sums it up as it writes it
+ *                (state_sum.h), and its owner checks it before it is read again; with zero 3 receivers check the hash
+ * of each gathered shard. So with what others do have but is written anew after every update, which would hide that one
+ * worker computed a step with something else
  *
  * Every worker gets the same finding. */
 #ifndef LS_PARALLEL_PARTITION_CHECK_H
@@ -36,9 +36,11 @@ typedef struct ls_check_finding {
 
 ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding *out);
 
-/* After ls_partition_publish(); the setup has `checks_state`. */
+/* After ls_partition_publish(), of copies and shards; own elements are summed up by the update. The setup has
+ * `checks_state`. */
 ls_status ls_partition_remember_state(ls_partition *partition);
-/* Before the next update, and of gathered shards since; nothing is found before something was remembered. */
+/* Before the next update, a save or another use: own elements that were summed up, copies that were remembered, and
+ * shards that were gathered since. The setup has `sums_state`. */
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out);
 
 #endif

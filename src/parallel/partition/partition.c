@@ -250,7 +250,7 @@ static void alloc_checks(ls_partition *partition) {
     size_t params = (size_t)ls_model_params(partition->model), dp = (size_t)setup->layout.dp;
     partition->bad_shard_param = -1;
     if (!setup->checks_state) return;
-    partition->state_hashes = take(partition, params * LS_CHECK_TENSORS, sizeof *partition->state_hashes);
+    partition->copy_hashes = take(partition, params, sizeof *partition->copy_hashes);
     if (setup->layout.zero < 3) return;
     partition->shard_hashes = take(partition, (size_t)partition->nbuckets * dp, sizeof *partition->shard_hashes);
 }

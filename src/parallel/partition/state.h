@@ -12,8 +12,6 @@
 #include "parallel/partition/audit.h"
 
 enum { LS_PARTITION_BUFFERS = 2 };
-/* Raw hashes of a parameter when its state is checked: own weights, moments, and two of what matmuls read. */
-enum { LS_PARTITION_HASHES = 5 };
 /* Elements that are rounded at a time on their way from and to the host. */
 enum { LS_PARTITION_HOST16 = 1 << 20 };
 /* Messages between stages: micro-batches by chunk, then a tied table. */
@@ -139,7 +137,7 @@ struct ls_partition {
     ls_hash128 *host_state;   /* sums of state as they were read, in front of host_sums; NULL: none */
     ls_hash128 *host_found;   /* the other set */
     bool state_is_read;       /* host_state is what the last update made */
-    ls_hash128 *state_hashes; /* by parameter and tensor, as written last; NULL: not checked */
+    ls_hash128 *copy_hashes;  /* by parameter, of what matmuls read as it was written last; NULL: not checked */
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
     bool (*gives_up)(void *ctx); /* NULL: nobody asks */

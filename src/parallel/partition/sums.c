@@ -304,10 +304,10 @@ ls_status ls_partition_bad_state(ls_partition *partition, int *param) {
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
-/* Blocks of many elements are hashed at a time; a check has up to LS_PARTITION_HASHES of a parameter. */
+/* Blocks of many elements are hashed at a time; a check has up to two of a parameter. */
 size_t ls_partition_hash_room(const ls_partition *partition) {
     enum { BLOCKS = 4096 };
-    size_t checks = (size_t)partition->model->nparams * LS_PARTITION_HASHES, buckets = (size_t)partition->nbuckets;
+    size_t checks = 2 * (size_t)partition->model->nparams, buckets = (size_t)partition->nbuckets;
     size_t most = checks > buckets ? checks : buckets, groups = partition->micro;
     if (most < groups) most = groups;
     return most < BLOCKS ? BLOCKS : most;

@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "checkpoint/partition_tensors.h"
 #include "run/folder/save.h"
+#include "run/folder/state_log.h"
+#include "run/state_hash.h"
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
@@ -133,6 +135,25 @@ ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoi
     return load_file(partition, checkpoint, LS_CHECKPOINT_WEIGHTS, LS_TENSOR_WEIGHT, 1);
 }
 
+/* What was loaded is what was saved, whatever happened to it on the way. */
+static ls_status compare_hash(ls_trainer *t, const ls_checkpoint *checkpoint) {
+    json_t *state = NULL;
+    char saved[LS_HASH_TEXT_BYTES] = "", loaded[LS_HASH_TEXT_BYTES];
+    LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
+    const char *text = json_string_value(json_object_get(state, LS_SAVED_STATE));
+    snprintf(saved, sizeof saved, "%s", text ? text : "");
+    json_decref(state);
+    if (!saved[0] || !ls_trainer_has_state_hash(t)) return LS_OK;
+    LS_TRY(ls_trainer_state_written(t));
+    LS_TRY(ls_trainer_know_state(t));
+    ls_hash_text(t->state.hash, loaded);
+    if (strcmp(saved, loaded) == 0) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "%s: weights and moments have the hash %s, but %s was saved; use an older checkpoint (--resume "
+                   "RUN@STEP), and look for bad memory or a bad disk",
+                   ls_checkpoint_path(checkpoint), loaded, saved);
+}
+
 static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))
@@ -140,7 +161,8 @@ static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fo
                        ls_checkpoint_path(checkpoint));
     LS_TRY(ls_load_weights(t->partition, checkpoint));
     if (moments > 0) LS_TRY(load_file(t->partition, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));
-    return load_state(t, checkpoint, is_fork);
+    LS_TRY(load_state(t, checkpoint, is_fork));
+    return is_fork ? LS_OK : compare_hash(t, checkpoint);
 }
 
 ls_status ls_load(ls_trainer *t, const ls_checkpoint *checkpoint) { return load(t, checkpoint, false); }

@@ -19,6 +19,8 @@
 #include "checkpoint/partition_tensors.h"
 #include "model/shape_file.h"
 #include "run/agree.h"
+#include "run/folder/state_log.h"
+#include "run/state_hash.h"
 
 enum { TOKENIZER_BYTES_MAX = 1 << 28, LOSS_TEXT_MAX = 64 };
 
@@ -131,6 +133,13 @@ static bool put_words(json_t *state, const char *name, const int64_t *words, siz
     return json_object_set_new(state, name, list) == 0 && whole;
 }
 
+static bool put_hash(json_t *state, const ls_trainer *t) {
+    char text[LS_HASH_TEXT_BYTES];
+    if (t->state.step != t->step) return true;
+    ls_hash_text(t->state.hash, text);
+    return json_object_set_new(state, LS_SAVED_STATE, json_string(text)) == 0;
+}
+
 /* What decides about later steps: the loss scale, and what guards remember. */
 static bool put_numbers(json_t *state, const ls_trainer *t) {
     int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS], noise[LS_NOISE_WORDS];
@@ -139,7 +148,8 @@ static bool put_numbers(json_t *state, const ls_trainer *t) {
     /* Where outliers are watched by default, nothing but words depends on it, and checkpoints are the same. */
     bool remembers = t->guard.outlier && ls_settings_wants_outliers(&t->settings);
     if (remembers) ls_outlier_save(t->guard.outlier, outlier);
-    return (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
+    return put_hash(state, t) &&
+           (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
            (t->settings.options.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
            (!remembers || (put_words(state, "outliers", outlier, LS_TRACK_WORDS) &&
                            put_words(state, "outlier_losses", outlier + LS_TRACK_WORDS, LS_TRACK_WORDS)));
@@ -173,6 +183,7 @@ static ls_status put_rest(ls_store_save *save, const ls_trainer *t, const char *
 ls_status ls_save(ls_store *store, ls_trainer *t, const ls_identity *identity, const ls_tokenizer *tokenizer) {
     ls_store_save *save = NULL;
     char hash[33];
+    LS_TRY(ls_trainer_prove_state(t));
     LS_TRY(ls_partition_hash(t->partition, hash));
     ls_status status = t->rank == 0 ? ls_store_begin(store, t->step, &save) : LS_OK;
     LS_TRY_OUT(ls_agree(t->world, status));

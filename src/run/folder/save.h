@@ -4,7 +4,7 @@
  *     weights.safetensors     one tensor for each parameter, by name; metadata: format, shape
  *     optimizer.safetensors   "<name>.m" and "<name>.v" (SGD: "<name>.m" alone); none for SGD without momentum
  *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight
- *                             hash, evaluations so far (validation.h)
+ *                             hash, hash of the state, evaluations so far (validation.h)
  *
  * Workers of a layout save and load together, in one folder that all of them see. Each moves its own bytes: nobody ever
  * holds the whole model. */

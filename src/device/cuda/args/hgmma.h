@@ -2,6 +2,7 @@
 #ifndef LS_DEVICE_CUDA_ARGS_HGMMA_H
 #define LS_DEVICE_CUDA_ARGS_HGMMA_H
 
+#include "device/cuda/args/act.h"
 #include "device/cuda/args/gemm.h"
 
 enum {
@@ -30,11 +31,12 @@ enum { LS_CUDA_HGMMA_TALL_M = 256, LS_CUDA_HGMMA_OVER_N = 192, LS_CUDA_HGMMA_TAL
 /* The numbers of ls_gemm_end. */
 enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD };
 
-/* hgmma_act.cu: tiles of 128 × 192, all of whose numbers wait in shared memory for another warpgroup. */
+/* hgmma_act.cu: tiles of 128 × 192, all of whose numbers wait in shared memory for another warpgroup; of bf16 it looks
+ * activations up in one of the tables of act_table.cuh. */
 enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_ACT_THREADS = 512 };
 #define LS_CUDA_HGMMA_ACT_SHARED                                                                                       \
     (1024 + LS_CUDA_HGMMA_ACT_STAGES * (LS_CUDA_HGMMA_M + LS_CUDA_HGMMA_ACT_N) * LS_CUDA_HGMMA_K * 2 +                 \
-     LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 1024)
+     LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 4 * LS_CUDA_SIGMOID_TABLE + 2 * 4 * LS_CUDA_HGMMA_ACT_N + 256)
 
 /* A unit of work is a tile of C, or a slice or two of one where slices are apart. Whole units go to the blocks in
  * turns. What would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each

@@ -11,8 +11,10 @@ LS_DEVICE float gelu_tanh(float x, float q) { return tanh_number(x * __fmaf_rn(G
 
 struct gelu_both {
     float y, slope;
-    LS_DEVICE explicit gelu_both(float x) {
-        float q = x * x, t = gelu_tanh(x, q), h = 0.5f * x;
+    LS_DEVICE explicit gelu_both(float x) : gelu_both(x, gelu_tanh(x, x * x)) {}
+    /* t: its tanh. */
+    LS_DEVICE gelu_both(float x, float t) {
+        float q = x * x, h = 0.5f * x;
         y = __fmaf_rn(h, t, h);
         slope = __fmaf_rn(h * __fmaf_rn(-t, t, 1.0f), __fmaf_rn(GELU_C3, q, GELU_C0), __fmaf_rn(0.5f, t, 0.5f));
     }

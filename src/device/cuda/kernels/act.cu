@@ -1,7 +1,6 @@
 /* act.cu: activations and bias (docs/arithmetic.md, "Activations"), element by element. */
 #include "device/cuda/args/act.h"
-#include "device/cuda/common/act.cuh"
-#include "device/cuda/common/pack.cuh"
+#include "device/cuda/common/act_table.cuh"
 
 template <int FN> LS_DEVICE float act_of(float x) {
     if (FN == LS_CUDA_GELU) return gelu(x);
@@ -61,26 +60,50 @@ LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-template <class T> LS_DEVICE void gate_rows(const ls_cuda_gated &a) {
-    each_row<widest<T>::n, 1>(
+/* How a gate has its sigmoids: each when it is asked for, or all from the table. */
+struct plain_sigmoids {
+    template <int W> struct found {
+        const pack<W> &x;
+        LS_DEVICE float operator[](int i) const { return sigmoid_of(x.v[i]); }
+    };
+    template <int W> LS_DEVICE found<W> of(const pack<W> &x) const { return {x}; }
+};
+struct table_sigmoids {
+    const act_table<LS_CUDA_SILU> &table;
+    template <int W> struct found {
+        float s[W];
+        LS_DEVICE float operator[](int i) const { return s[i]; }
+    };
+    template <int W> LS_DEVICE found<W> of(const pack<W> &x) const {
+        found<W> f;
+        table.look_up(x.v, f.s);
+        return f;
+    }
+};
+
+template <int U, class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const S &sigmoids) {
+    each_row<widest<T>::n, U>(
         a.rows,
         [&](auto w, size_t row, size_t c) {
             size_t in = row * a.in_stride + c;
             return two_packs<w.n>{load_pack<w.n>((const T *)a.gate + in), load_pack<w.n>((const T *)a.up + in)};
         },
         [&](auto w, size_t row, size_t c, const auto &in) {
-            store_pack<w.n>((T *)a.y + row * a.y_stride + c,
-                            map(in.a, in.b, [](float x, float up) { return (x * sigmoid_of(x)) * up; }));
+            pack<w.n> y;
+            const auto s = sigmoids.of(in.a);
+#pragma unroll
+            for (int i = 0; i < w.n; i++) y.v[i] = (in.a.v[i] * s[i]) * in.b.v[i];
+            store_pack<w.n>((T *)a.y + row * a.y_stride + c, y);
         });
 }
 
 LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { gate_rows<T>(a); });
+    LS_BY_TYPE(a.act, T, { gate_rows<1, T>(a, plain_sigmoids()); });
 }
 
 template <int W> struct gate_packs { pack<W> gate, up, dy; };
 
-template <class T> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a) {
+template <class T, class S> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a, const S &sigmoids) {
     each_row<widest<T>::n, 1>(
         a.rows,
         [&](auto w, size_t row, size_t c) {
@@ -90,9 +113,10 @@ template <class T> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a) {
         },
         [&](auto w, size_t row, size_t c, const auto &in) {
             pack<w.n> dgate, dup;
+            const auto all = sigmoids.of(in.gate);
 #pragma unroll
             for (int i = 0; i < w.n; i++) {
-                float x = in.gate.v[i], dy = in.dy.v[i], s = sigmoid_of(x);
+                float x = in.gate.v[i], dy = in.dy.v[i], s = all[i];
                 dgate.v[i] = (dy * in.up.v[i]) * silu_slope(x, s);
                 dup.v[i] = dy * (x * s);
             }
@@ -102,7 +126,63 @@ template <class T> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a) {
 }
 
 LS_KERNEL(gated_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a); });
+    LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, plain_sigmoids()); });
+}
+
+/* ---- large tensors of bf16 by table ------------------------------------------------------------------------------ */
+
+template <int FN, class F> LS_DEVICE void with_table(F run) {
+    __shared__ float memory[FN == LS_CUDA_GELU ? LS_CUDA_GELU_TABLE : LS_CUDA_SIGMOID_TABLE];
+    act_table<FN> table{memory};
+    table.make((int)threadIdx.x, (int)blockDim.x);
+    __syncthreads();
+    run(table);
+}
+
+template <int FN> LS_DEVICE void forward_by_table(const ls_cuda_act &a) {
+    with_table<FN>([&](const act_table<FN> &table) {
+        each_elem<8, LS_CUDA_TABLE_PACKS>(
+            a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const bf16 *)a.x + i); },
+            [&](auto w, size_t i, const auto &x) {
+                pack<w.n> t;
+                table.look_up(x.v, t.v);
+                store_pack<w.n>((bf16 *)a.y + i, map(x, t, [](float v, float s) { return act_table<FN>::y(v, s); }));
+            });
+    });
+}
+
+template <int FN> LS_DEVICE void backward_by_table(const ls_cuda_act &a) {
+    with_table<FN>([&](const act_table<FN> &table) {
+        each_elem<8, LS_CUDA_TABLE_PACKS / 2>(
+            a.flat,
+            [&](auto w, size_t i) {
+                return two_packs<w.n>{load_pack<w.n>((const bf16 *)a.dy + i), load_pack<w.n>((const bf16 *)a.x + i)};
+            },
+            [&](auto w, size_t i, const auto &in) {
+                pack<w.n> dx;
+                table.look_up(in.b.v, dx.v);
+#pragma unroll
+                for (int k = 0; k < w.n; k++) dx.v[k] = in.a.v[k] * act_table<FN>::slope(in.b.v[k], dx.v[k]);
+                store_pack<w.n>((bf16 *)a.y + i, dx);
+            });
+    });
+}
+
+LS_KERNEL_MANY(act_forward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
+    a.fn == LS_CUDA_GELU ? forward_by_table<LS_CUDA_GELU>(a) : forward_by_table<LS_CUDA_SILU>(a);
+}
+
+LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
+    a.fn == LS_CUDA_GELU ? backward_by_table<LS_CUDA_GELU>(a) : backward_by_table<LS_CUDA_SILU>(a);
+}
+
+LS_KERNEL_MANY(gated_forward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
+    with_table<LS_CUDA_SILU>(
+        [&](const act_table<LS_CUDA_SILU> &table) { gate_rows<LS_CUDA_TABLE_PACKS / 2, bf16>(a, table_sigmoids{table}); });
+}
+
+LS_KERNEL_MANY(gated_backward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
+    with_table<LS_CUDA_SILU>([&](const act_table<LS_CUDA_SILU> &table) { gate_grad_rows<bf16>(a, table_sigmoids{table}); });
 }
 
 /* ---- bias -------------------------------------------------------------------------------------------------------- */

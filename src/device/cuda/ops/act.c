@@ -11,13 +11,31 @@ _Static_assert((int)LS_ACT_GELU == LS_CUDA_GELU && (int)LS_ACT_SILU == LS_CUDA_S
                    (int)LS_ACT_RELU == LS_CUDA_RELU && (int)LS_ACT_SIGMOID == LS_CUDA_SIGMOID,
                "kernels know activations by the numbers of ls_act_fn");
 
+/* From here on what a block saves by its table is more than making it takes. */
+#define TABLE_ELEMS_MIN ((size_t)1 << 20)
+
+static bool has_table(ls_device *device, ls_dtype dtype, bool are_aligned, size_t n) {
+    return dtype == LS_BF16 && are_aligned && n >= TABLE_ELEMS_MIN && !ls_cuda_computes_otherwise(device);
+}
+
+/* Blocks that stay on their multiprocessors. */
+static ls_status run_table(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, const void *args) {
+    size_t most = ls_cuda_processors(device) * LS_CUDA_TABLE_BLOCKS;
+    most = most > grid.y ? most / grid.y : 1;
+    if (grid.x > most) grid.x = most;
+    return ls_cuda_launch(device, kernel, grid, LS_CUDA_TABLE_THREADS, 0, args);
+}
+
 static ls_status run(ls_device *device, ls_cuda_kernel kernel, const ls_act_call *c, const void *dy, size_t packs) {
     LS_TRY(ls_check_float(names[c->fn], c->act));
     size_t width = ls_cuda_widest(c->act);
     ls_cuda_act args = {.flat = {.n = c->n}, .fn = (int)c->fn, .act = (int)c->act, .y = c->y, .dy = dy, .x = c->x};
     args.flat.aligned = ls_cuda_fits(c->y, c->act, 0, width) && ls_cuda_fits(dy, c->act, 0, width) &&
                         ls_cuda_fits(c->x, c->act, 0, width);
-    return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, width, packs), LS_CUDA_PACK_THREADS, 0, &args);
+    ls_cuda_grid grid = ls_cuda_flat_grid(&args.flat, width, packs);
+    if ((c->fn == LS_ACT_GELU || c->fn == LS_ACT_SILU) && has_table(device, c->act, args.flat.aligned, c->n))
+        return run_table(device, dy ? LS_CUDA_act_backward_table : LS_CUDA_act_forward_table, grid, &args);
+    return ls_cuda_launch(device, kernel, grid, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 ls_status ls_cuda_op_act_forward(ls_device *device, const ls_act_call *c) {
@@ -41,7 +59,10 @@ static ls_status gated(ls_device *device, ls_cuda_kernel kernel, const ls_gated_
         ls_cuda_fits(c->up, c->act, c->in_stride, width) && ls_cuda_fits(args.y, c->act, c->y_stride, width) &&
         ls_cuda_fits(args.dy, c->act, c->dy_stride, width) && ls_cuda_fits(args.dgate, c->act, c->din_stride, width) &&
         ls_cuda_fits(args.dup, c->act, c->din_stride, width);
-    return ls_cuda_launch(device, kernel, ls_cuda_rows_grid(&args.rows, width, 1), LS_CUDA_PACK_THREADS, 0, &args);
+    ls_cuda_grid grid = ls_cuda_rows_grid(&args.rows, width, 1);
+    if (has_table(device, c->act, args.rows.aligned, c->rows * c->columns))
+        return run_table(device, args.dy ? LS_CUDA_gated_backward_table : LS_CUDA_gated_forward_table, grid, &args);
+    return ls_cuda_launch(device, kernel, grid, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 ls_status ls_cuda_op_gated_forward(ls_device *device, const ls_gated_call *c) {

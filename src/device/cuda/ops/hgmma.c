@@ -8,10 +8,9 @@ enum {
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
     TILES = 5,
-    END_TILE = 1,          /* of hgmma_act.cu */
-    OVER_TILE = 3,         /* of hgmma_over.cu, */
-    TALL_TILE = 4,         /* and with 256 rows */
-    END_GELU_K_MIN = 1024, /* with shorter chains a product and GELU apart are as fast (measured) */
+    END_TILE = 1,  /* of hgmma_act.cu */
+    OVER_TILE = 3, /* of hgmma_over.cu, */
+    TALL_TILE = 4, /* and with 256 rows */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
@@ -341,19 +340,19 @@ static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *bes
     return true;
 }
 
-/* Pieces of 16 bytes that belong together, and long chains. */
-static bool end_pays(const ls_gemm *g) {
+/* Pieces of 16 bytes that belong together. */
+static bool has_pieces(const ls_gemm *g) {
     const size_t piece = ALIGN_BYTES / sizeof(uint16_t);
     if (!is_aligned(g->c, g->dtype, g->ldc) || !is_aligned(g->y, g->dtype, 0) || !is_aligned(g->pre, g->dtype, 0))
         return false;
-    return g->n % piece == 0 && (g->end != LS_GEMM_GELU || g->k >= END_GELU_K_MIN) &&
+    return g->n % piece == 0 &&
            (g->end != LS_GEMM_GATED_GRAD || (g->gate && g->gate % piece == 0 && g->n % g->gate == 0));
 }
 
 bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g) {
     hgmma_plan plan;
     return !ls_cuda_computes_otherwise(device) && g->form == LS_GEMM_NT && slices_of(g) == 1 && !g->accumulate &&
-           !g->siblings && g->c_dtype == g->dtype && end_pays(g) &&
+           !g->siblings && g->c_dtype == g->dtype && has_pieces(g) &&
            (double)g->m * (double)g->n >=
                (double)ls_cuda_processors(device) * (double)(tiles[END_TILE].m * tiles[END_TILE].n) &&
            ls_cuda_hgmma_takes(device, g) && period_of(g) == g->k && choose_end_plan(device, g, &plan);
