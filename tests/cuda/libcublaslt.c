@@ -155,7 +155,6 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, desc *d, layout *a, layout *b, 
 }
 #endif
 
-
 /* ---- products, columns one behind the other ---------------------------------------------------------------------- */
 
 static uint16_t element(const uint16_t *m, const layout *l, int turns, uint64_t row, uint64_t column) {
