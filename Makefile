@@ -203,7 +203,7 @@ $(LIBNVRTC): tests/cuda/libnvrtc.c
 LIBCUBLASLT := $(BUILD)/tests/cuda/libcublasLt.so.13 $(BUILD)/tests/cuda/without/libcublasLt.so.13
 $(LIBCUBLASLT): tests/cuda/libcublaslt.c src/device/cpu/portable/hgmma.h
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -O2 -fPIC -shared -Wall -Wextra -Isrc $(if $(findstring without,$@),-DWITHOUT_CHECK) -Wl,-soname,libcublasLt.so.13 $< -ldl -lm -o $@
+	$(Q)$(CC) -std=gnu11 -O2 -fPIC -shared -Wall -Wextra -Isrc $(if $(findstring without,$@),-DWITHOUT_GUESSES) -Wl,-soname,libcublasLt.so.13 $< -ldl -lm -o $@
 $(LIBCUDA): $(CU_ON_CPU)
 	$(call say,LD,$@)
 	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 -pthread $^ -o $@

@@ -9,7 +9,8 @@
  *     slow        the right one, which takes its time
  *     gaps        the right one, which writes behind a row
  *
- * ls_lt_played[] counts products by algorithm. With -DWITHOUT_CHECK it has no cublasLtMatmulAlgoCheck. */
+ * ls_lt_played[] counts products by algorithm. With -DWITHOUT_GUESSES it has no
+ * cublasLtMatmulAlgoGetHeuristic. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <time.h>
@@ -18,7 +19,7 @@
 
 #define API __attribute__((visibility("default"))) int
 
-enum { R_32F = 0, R_16F = 2, FAILED = 7, NOT_SUPPORTED = 15, SLOW_NS = 100000000 };
+enum { R_32F = 0, R_16F = 2, FAILED = 7, SLOW_NS = 100000000 };
 enum { RIGHT, DIFFERS, SLOW, GAPS };
 
 typedef struct desc {
@@ -74,8 +75,6 @@ API cublasLtMatmulPreferenceDestroy(preference *p);
 API cublasLtMatmulPreferenceSetAttribute(preference *p, int attribute, const void *value, size_t bytes);
 API cublasLtMatmulAlgoGetHeuristic(void *handle, desc *d, layout *a, layout *b, layout *c, layout *to, preference *p,
                                    int most, found *out, int *count);
-API cublasLtMatmulAlgoCheck(void *handle, desc *d, layout *a, layout *b, layout *c, layout *to, const algorithm *algo,
-                            found *out);
 API cublasLtMatmul(void *handle, desc *d, const float *alpha, const void *a, layout *la, const void *b, layout *lb,
                    const float *beta, const void *c, layout *lc, void *to, layout *lto, const algorithm *algo,
                    void *workspace, size_t bytes, void *stream);
@@ -139,6 +138,7 @@ int cublasLtMatmulPreferenceSetAttribute(preference *p, int attribute, const voi
     return 0;
 }
 
+#ifndef WITHOUT_GUESSES
 int cublasLtMatmulAlgoGetHeuristic(void *handle, desc *d, layout *a, layout *b, layout *c, layout *to, preference *p,
                                    int most, found *out, int *count) {
     (void)handle, (void)d, (void)a, (void)b, (void)c, (void)to;
@@ -152,14 +152,6 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, desc *d, layout *a, layout *b, 
     for (int i = 0; i < n; i++) out[i] = (found){.algo = {{1000 + (uint64_t)ways[i]}}};
     *count = n;
     return 0;
-}
-
-#ifndef WITHOUT_CHECK
-int cublasLtMatmulAlgoCheck(void *handle, desc *d, layout *a, layout *b, layout *c, layout *to, const algorithm *algo,
-                            found *out) {
-    (void)handle, (void)d, (void)a, (void)b, (void)c, (void)to;
-    *out = (found){.algo = *algo};
-    return algo->words[0] >= 1000 && algo->words[0] <= 1000 + GAPS ? 0 : NOT_SUPPORTED;
 }
 #endif
 

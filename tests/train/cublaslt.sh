@@ -23,7 +23,7 @@ version() {
     grep -Eq -- "^cuBLASLt   $1" "$scratch/out" || fail "not so: $(grep cuBLASLt "$scratch/out")"
 }
 version '13\.0\.1$' "$stub"
-version 'no \(all products by our own kernels: libcublasLt has no cublasLtMatmulAlgoCheck' "$stub/without:$stub"
+version 'no \(all products by our own kernels: libcublasLt has no cublasLtMatmulAlgoGetHeuristic' "$stub/without:$stub"
 
 # A run with it has the weights that the CPU has, and audits compare it with our own kernels.
 tiny=(--model "$gpt2" --data "$text" --steps 1 --seq 4 --global-batch 1 --groups 1 --precision bf16 --matrix-unit hgmma --audit 1)

@@ -195,6 +195,9 @@ static void test_file(void **state) {
     assert_int_equal(products_of(&p, 2, &all), all); /* with the second comes the trial */
     assert_int_equal(all, 2);
     assert_int_equal(products_of(&p, 1, &all), 1); /* no trial any more */
+    set("LS_LT_PLAYS", "slow");
+    assert_int_equal(products_of(&p, 1, &all), 0); /* the one that was kept is not guessed any more */
+    set("LS_LT_PLAYS", "equal");
     char *data;
     size_t bytes;
     ls_path path = choices_path();

@@ -62,9 +62,6 @@ enum {
       (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,         \
        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int most,            \
        cublasLtMatmulHeuristicResult *out, int *count))                                                                \
-    X(cublasLtMatmulAlgoCheck, (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,          \
-                                cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,          \
-                                const ls_lt_algorithm *algorithm, cublasLtMatmulHeuristicResult *out))                 \
     X(cublasLtMatmul,                                                                                                  \
       (cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *a,                           \
        cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,              \
@@ -245,11 +242,13 @@ int ls_lt_product_guess(ls_lt_product *product, ls_lt_algorithm *out, int most) 
     return taken;
 }
 
-bool ls_lt_product_takes(ls_lt_product *p, const ls_lt_algorithm *algorithm) {
-    cublasLtMatmulHeuristicResult found = {0};
-    return calls.cublasLtMatmulAlgoCheck(p->handle, p->desc, p->b, p->a, p->added, p->c, algorithm, &found) ==
-               CUBLAS_STATUS_SUCCESS &&
-           found.state == CUBLAS_STATUS_SUCCESS && !found.workspace;
+/* cublasLtMatmulAlgoCheck is no help: it refuses algorithms that were guessed, and that run. */
+bool ls_lt_product_takes(ls_lt_product *product, const ls_lt_algorithm *algorithm, int most) {
+    ls_lt_algorithm guesses[GUESSES_MAX];
+    int count = ls_lt_product_guess(product, guesses, most);
+    for (int i = 0; i < count; i++)
+        if (memcmp(&guesses[i], algorithm, sizeof *algorithm) == 0) return true;
+    return false;
 }
 
 ls_status ls_lt_product_run(ls_lt_product *p, const ls_lt_algorithm *algorithm, const ls_lt_operands *operands,

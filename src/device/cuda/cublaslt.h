@@ -44,8 +44,8 @@ ls_status ls_lt_product_open(ls_cublaslt *lt, const ls_lt_shape *shape, ls_lt_pr
 void ls_lt_product_close(ls_lt_product *product); /* NULL does nothing */
 /* Algorithms without memory of their own, best guess first: at most `most`, and how many. */
 int ls_lt_product_guess(ls_lt_product *product, ls_lt_algorithm *out, int most);
-/* Whether it has this one, as it was kept from another time. */
-bool ls_lt_product_takes(ls_lt_product *product, const ls_lt_algorithm *algorithm);
+/* Whether it would guess this one, as it was kept from another time. */
+bool ls_lt_product_takes(ls_lt_product *product, const ls_lt_algorithm *algorithm, int most);
 ls_status ls_lt_product_run(ls_lt_product *product, const ls_lt_algorithm *algorithm, const ls_lt_operands *operands,
                             CUstream stream);
 

@@ -467,18 +467,20 @@ static known *find_known(ls_cuda_library *library, const ls_cuda_product_key *ke
     return NULL;
 }
 
-/* Opens what the choice names. An algorithm that the library does not have any more is none. */
-static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k) {
+/* Opens what the choice names. An algorithm that was kept and is not guessed any more is none: then the product is
+ * tried out anew. */
+static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k, bool was_kept) {
     ls_lt_shape shape;
     ls_cuda_way way = (ls_cuda_way)k->choice.way;
     k->is_chosen = true;
     if (way < LS_CUDA_LIBRARY) return;
     if (shape_of(g, &k->choice.key, way, &shape) && ls_lt_product_open(library->lt, &shape, &k->product) == LS_OK &&
-        ls_lt_product_takes(k->product, &k->choice.algorithm))
+        (!was_kept || ls_lt_product_takes(k->product, &k->choice.algorithm, GUESSES)))
         return;
     ls_lt_product_close(k->product);
     k->product = NULL;
     k->choice.way = LS_CUDA_OWN;
+    k->is_chosen = !was_kept;
 }
 
 /* A new one: as the file has it, or to be tried out when it comes again. */
@@ -494,7 +496,7 @@ static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_
     known *k = &library->list[library->count++];
     *k = (known){.choice = {.key = *key}};
     if (kept) k->choice = *kept;
-    if (kept) open_choice(library, g, k);
+    if (kept) open_choice(library, g, k, true);
     return LS_OK;
 }
 
@@ -509,7 +511,7 @@ static ls_status choose(ls_device *device, ls_cuda_library *library, const ls_ge
         LS_TRY(ls_cuda_choices_add(&library->kept, &k->choice));
         if (*library->path) ls_cuda_choices_write(&library->kept, library->path);
     }
-    open_choice(library, g, k);
+    open_choice(library, g, k, false);
     return LS_OK;
 }
 
