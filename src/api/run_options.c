@@ -82,9 +82,14 @@ static ls_status keep_outputs_inside(ls_options *o) {
 
 /* ---- of the run before ------------------------------------------------------------------------------------------- */
 
+/* With --resume auto, whether there is a run to go on with. */
+static bool resumes(const ls_options *given) {
+    return given->resume || (given->resume_auto && given->out && ls_run_dir_holds_run(given->out));
+}
+
 /* The run whose options are taken over; "": none. */
 static void find_run(const ls_options *given, char run[PATH_MAX]) {
-    const char *folder = given->resume ? given->out : given->fork;
+    const char *folder = resumes(given) ? given->out : given->fork;
     run[0] = '\0';
     if (!folder || given->config || strlen(folder) >= PATH_MAX) return;
     if (ls_run_dir_holds_run(folder))
@@ -115,7 +120,8 @@ static void drop_layout(const ls_options *given, ls_options *out) {
 }
 
 static ls_status take_over(const char *run, bool fork, ls_options *out) {
-    static const ls_option_id own[] = {LS_OPT_out, LS_OPT_resume, LS_OPT_fork, LS_OPT_transport, LS_OPT_slow_link};
+    static const ls_option_id own[] = {LS_OPT_out,  LS_OPT_resume,    LS_OPT_resume_auto,
+                                       LS_OPT_fork, LS_OPT_transport, LS_OPT_slow_link};
     static const ls_option_id of_model[] = {LS_OPT_model, LS_OPT_preset};
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/config.json", run);
@@ -140,6 +146,7 @@ ls_status ls_run_options_inherit(const ls_options *given, ls_options *out) {
         if (source->origin != LS_ORIGIN_DEFAULT)
             LS_TRY(ls_options_put(out, (ls_option_id)i, source->text, source->origin, source->line));
     }
+    if (given->resume_auto && resumes(given)) LS_TRY(ls_options_put(out, LS_OPT_resume, "true", LS_ORIGIN_FLAG, 0));
     return keep_outputs_inside(out);
 }
 
@@ -154,6 +161,7 @@ ls_status ls_run_options_check(const ls_options *o) {
     if (!launched && o->transport == LS_TRANSPORT_MPI)
         return ls_options_fail(o, LS_OPT_transport,
                                "start it with mpirun or srun (mpirun -n 4 lockstep train …), or leave --transport out");
+    if (o->resume_auto && !o->out) return ls_options_fail(o, LS_OPT_resume_auto, "name the run: --out DIR");
     if (o->resume && !o->out) return ls_options_fail(o, LS_OPT_resume, "name the run to resume: --out DIR");
     if (o->preset && o->model) return ls_options_fail(o, LS_OPT_preset, "--model is given too; use one of them");
     if (o->fork && (o->preset || o->model))

@@ -4,6 +4,7 @@
 
 #include "api/run.h"
 #include "api/options.h"
+#include "base/alive.h"
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
@@ -188,6 +189,7 @@ static ls_status begin_loop(ls_run *r) {
     ls_hash128 hash;
     if (r->tokenizer) LS_TRY(ls_run_encode(r, o->prompt, &r->prompt));
     r->loop = (ls_loop){.trainer = r->trainer,
+                        .folder = r->is_trial ? NULL : r->out,
                         .identity = r->identity,
                         .saves = true,
                         .store = r->store,
@@ -196,10 +198,13 @@ static ls_status begin_loop(ls_run *r) {
                         .sample = ls_generate_options_from(o),
                         .prompt = r->prompt.ids,
                         .prompt_tokens = r->prompt.count,
+                        .world = ls_world_attempt(r->world) ? r->world : NULL,
                         .taken = r->recovers ? &r->taken : NULL,
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
-    LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    if (r->recovers) r->loop.peak_flops_s = r->taken.peak_flops_s; /* a new set of workers is waited for */
+    if (!(r->loop.peak_flops_s > 0)) LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    ls_left_note_peak(r->trainer, r->loop.peak_flops_s);
     LS_TRY(write_device(r));
     LS_TRY(find_hint(r));
     LS_TRY(ls_identity_hash(r->identity, &hash));
@@ -231,9 +236,12 @@ static ls_status work(const job *j) {
     const char *trace;
     LS_TRY(ls_fault_read(ls_world_rank(world), ls_world_attempt(world) ? ls_world_attempt(world)->number : 0));
     if (r->launched) LS_TRY(ls_start_open_together(world, ls_run_model_name(&r->options), &r->start));
+    (void)ls_phase_enter(LS_PHASE_READ);
     LS_TRY(open_data(r, world));
+    (void)ls_phase_enter(LS_PHASE_START);
     if (r->launched) LS_TRY(ls_run_start_agree(world, r->identity));
     LS_TRY(create_trainer(r, world));
+    (void)ls_phase_enter(LS_PHASE_LOAD);
     const ls_attempt *attempt = ls_world_attempt(world);
     r->recovers = attempt && attempt->before.base;
     ls_fault_point(LS_POINT_START);
@@ -241,6 +249,7 @@ static ls_status work(const job *j) {
     ls_fault_point(LS_POINT_READY);
     ls_left_begin(r->trainer, r->recovers ? &r->taken : NULL);
     ls_world_ready(world);
+    (void)ls_phase_enter(LS_PHASE_START);
     LS_TRY(find_trace(r, room, &trace));
     LS_TRY(ls_trace_begin(trace));
     LS_TRY(begin_loop(r));

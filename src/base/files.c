@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alive.h"
+
 enum { READ_CHUNK_BYTES = 64 * 1024, SCAN_BYTES = 1 << 20, TEMPORARY_TRIES = 100, OPEN_FOLDERS_MAX = 8 };
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -57,6 +59,7 @@ size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset) {
         if (got < 0 && errno == EINTR) continue;
         if (got == 0) errno = 0;
         if (got <= 0) break;
+        ls_alive_turn();
         done += (size_t)got;
     }
     return done;
@@ -162,6 +165,7 @@ size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset) {
         if (put < 0 && errno == EINTR) continue;
         if (put == 0) errno = ENOSPC; /* nothing else could be meant */
         if (put <= 0) break;
+        ls_alive_turn();
         done += (size_t)put;
     }
     return done;

@@ -31,6 +31,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/fpenv.h"
@@ -167,6 +168,7 @@ static void gate_close(ls_pool *pool) {
 }
 
 void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx) {
+    ls_alive_moved();
     if (!pool || pool->threads == 1 || tasks <= 1) {
         for (size_t task = 0; task < tasks; task++) fn(ctx, task, 0);
         return;

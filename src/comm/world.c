@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
@@ -23,6 +24,8 @@ static const uint64_t sleep_slice_ns = 50000000;
 /* Messages between machines ring no bell: with any under way the look-ups are this far apart. */
 static const uint64_t net_slice_ns = 100000;
 enum { COPY_CHUNK_BYTES = 1 << 20, COPY_TRACED_BYTES = 64 << 10 };
+
+static void tell_that_it_works(void *ctx);
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -41,6 +44,8 @@ ls_status ls_world_open(ls_world *world, const ls_workers_options *options, cons
         LS_TRY_OUT(ls_heap_init(&world->heap, &world->segment, world->local));
     }
     LS_TRY_OUT(ls_pool_create(world->threads, cpus, &world->pool));
+    LS_TRY_OUT(ls_beat_begin(world));
+    ls_alive_set_hook(world->transport->tell ? tell_that_it_works : NULL, world);
     LS_TRY_OUT(ls_comm_open_world(world, &world->comm));
 out:
     return status;
@@ -60,6 +65,8 @@ static void free_requests(ls_request *list) {
 }
 
 void ls_world_close(ls_world *world) {
+    ls_beat_end(world);
+    ls_alive_set_hook(NULL, NULL);
     free_requests(world->flight_first); /* after a failure some may never have ended */
     free_requests(world->spare);
     ls_comm_close(world->comm);
@@ -68,6 +75,8 @@ void ls_world_close(ls_world *world) {
     ls_segment_close(&world->segment);
     free(world->machine_of);
     free(world->local_of);
+    free(world->heard_ns);
+    free(world->heard_waits);
 }
 
 int ls_world_rank(const ls_world *world) { return world->rank; }
@@ -151,19 +160,53 @@ static void relax(void) {
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
+/* What workers of other machines have told since the last time. */
+static void hear(ls_world *world) {
+    ls_net_word word;
+    while (world->transport->hear && world->transport->hear(&word)) {
+        uint64_t now = ls_clock_ns(), age = (uint64_t)word.value * 1000000;
+        if (word.from < 0 || word.from >= world->size) continue;
+        switch (word.kind) {
+        case LS_NET_WORKS:
+            world->heard_ns[word.from] = now > age ? now - age : 1;
+            world->heard_waits[word.from] = LS_WAITS_FOR_NOBODY;
+            break;
+        case LS_NET_WAITS: world->heard_waits[word.from] = word.value + 1; break;
+        default:
+            if (world->heard_asked == 0) world->heard_asked_ns = now;
+            if (world->heard_asked == 0) world->heard_asked = word.value;
+        }
+    }
+}
+
+static void tell(ls_world *world, ls_net_word_kind kind, int value) {
+    if (world->transport->tell)
+        world->transport->tell(world, (ls_net_word){.kind = (int)kind, .from = world->rank, .value = value});
+}
+
+/* base/alive.h: this worker is busy with something that none of the others sees. */
+static void tell_that_it_works(void *ctx) { tell(ctx, LS_NET_WORKS, 0); }
+
 void ls_world_ask(ls_world *world, int signal, uint64_t ns) {
     ls_segment_header *header = world->segment.base ? world->segment.header : NULL;
     int none = 0;
+    if (!world->has_asked) tell(world, LS_NET_ASKS, signal);
+    world->has_asked = true;
     if (!header || atomic_load(&header->asked) != 0) return;
     atomic_store(&header->asked_ns, ns);
     (void)atomic_compare_exchange_strong(&header->asked, &none, signal);
 }
 
-int ls_world_asked(const ls_world *world, uint64_t *ns) {
+int ls_world_asked(ls_world *world, uint64_t *ns) {
     const ls_segment_header *header = world->segment.base ? world->segment.header : NULL;
     int signal = header ? atomic_load(&header->asked) : 0;
-    if (signal) *ns = atomic_load(&header->asked_ns);
-    return signal;
+    if (signal) {
+        *ns = atomic_load(&header->asked_ns);
+        return signal;
+    }
+    hear(world);
+    if (world->heard_asked) *ns = world->heard_asked_ns;
+    return world->heard_asked;
 }
 
 /* ---- failure ----------------------------------------------------------------------------------------------------- */
@@ -189,44 +232,62 @@ static ls_worker_record *record_of(const ls_world *world, int rank) {
     return &world->segment.header->workers[world->local_of[rank]];
 }
 
-/* The letter of /proc/PID/stat; 0 where it cannot be read. */
-static char process_state(int pid) {
-    char path[64], text[256] = "";
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[n] = 0;
-    const char *paren = strrchr(text, ')');
-    return paren && paren[1] == ' ' ? paren[2] : 0;
-}
-
+/* Who keeps this worker waiting in the end: not always the one that it waits for itself. */
 static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
-    char what[96];
+    char what[96], doing[96], waits[160] = "";
+    int through, rank = r->blocked_on < 0 ? -1 : ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
     if (r->number)
         snprintf(what, sizeof what, "%s (collective number %llu)", ls_traffic_kind_name(r->kind),
                  (unsigned long long)r->number);
     else
         snprintf(what, sizeof what, "%s", ls_traffic_kind_name(r->kind));
-    if (r->blocked_on < 0)
+    if (rank < 0)
         return ls_fail(LS_ERR_DEADLINE, "worker %d timed out after %g s in %s", world->rank, world->timeout_s, what);
-    int rank = r->comm->world_rank[r->blocked_on];
     const ls_worker_record *late = record_of(world, rank);
     int pid = late ? atomic_load(&late->pid) : 0;
-    char state = pid ? process_state(pid) : 0;
+    char state = pid ? ls_beat_process_state(pid) : 0;
     const char *why = state == 'T' || state == 't' ? "it is stopped (by SIGSTOP or a debugger)"
                       : state                      ? "it is alive and may just be slow; raise --timeout"
                                                    : "its process or machine may be gone";
-    return ls_fail(LS_ERR_DEADLINE, "worker %d did not answer within %g s in %s: %s", rank, world->timeout_s, what,
-                   why);
+    ls_beat_text(world, rank, doing, sizeof doing);
+    if (through >= 0) {
+        char its[96];
+        ls_beat_text(world, through, its, sizeof its);
+        if (its[0]) snprintf(waits, sizeof waits, " (worker %d is %s)", through, its);
+    }
+    return ls_fail(LS_ERR_DEADLINE, "worker %d did not answer within %g s in %s%s%s%s: %s", rank, world->timeout_s,
+                   what, waits, doing[0] ? " while " : "", doing, why);
+}
+
+/* Whether who keeps this worker waiting is at work, and the wait is nobody's fault. */
+static bool is_worth_waiting(ls_world *world, const ls_request *r) {
+    int through;
+    if (r->blocked_on < 0) return false;
+    hear(world);
+    int rank = ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
+    return ls_beat_is_working(world, rank, world->timeout_s);
+}
+
+/* Workers of other machines see no beats: twice a second this one tells them whether the one that it waits for works,
+ * or who it is. */
+static void tell_of_wait(ls_world *world, const ls_request *r, uint64_t now) {
+    int through;
+    if (!world->transport->tell || r->blocked_on < 0 || now - world->told_ns < 500000000u) return;
+    world->told_ns = now;
+    hear(world);
+    int rank = ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
+    uint64_t moved = ls_beat_moved_ns(world, rank);
+    if (moved && now - moved < 1000000000u)
+        tell(world, LS_NET_WORKS, (int)((now - moved) / 1000000));
+    else
+        tell(world, LS_NET_WAITS, rank);
 }
 
 ls_status ls_world_check_stopped(const ls_world *world, double waited_s) {
     for (int l = 0; world->segment.base && l < world->local_size; l++) {
         const ls_worker_record *record = &world->segment.header->workers[l];
         int pid = atomic_load(&record->pid);
-        char state = pid ? process_state(pid) : 0;
+        char state = pid ? ls_beat_process_state(pid) : 0;
         if (state == 'T' || state == 't')
             return ls_fail(LS_ERR_DEADLINE,
                            "worker %d did not answer within %g s: it is stopped (by SIGSTOP or a debugger)",
@@ -292,7 +353,7 @@ static ls_status sleep_once(ls_world *world, ls_request *request) {
 
 /* Waiting time is added up slice by slice and no slice counts for more than twice its length, so that suspending the
  * whole run (Ctrl-Z, a laptop's lid) is not taken for a lost worker. */
-ls_status ls_world_wait(ls_world *world, ls_request *request) {
+static ls_status wait_for(ls_world *world, ls_request *request) {
     uint64_t waited_ns = 0, last_ns = 0, ended_ns = 0, moves = world->moves - 1;
     for (unsigned turn = 0;; turn++) {
         LS_TRY(ls_world_progress(world));
@@ -317,13 +378,23 @@ ls_status ls_world_wait(ls_world *world, ls_request *request) {
         waited_ns += slept < 2 * sleep_slice_ns ? slept : 2 * sleep_slice_ns;
         if (ls_wire_is_busy(world, now)) waited_ns = 0;
         if (spinning) continue;
+        ls_beat_wait(world, request);
+        if (waited_ns > 500000000u) tell_of_wait(world, request, now);
         ls_status status = check_ended(world, request, &ended_ns);
-        if (status == LS_OK && (double)waited_ns * 1e-9 > world->timeout_s) status = fail_deadline(world, request);
+        bool is_late = (double)waited_ns * 1e-9 > world->timeout_s;
+        if (status == LS_OK && is_late && !is_worth_waiting(world, request)) status = fail_deadline(world, request);
         if (status != LS_OK) {
             ls_world_fail(world, status);
             return status;
         }
     }
+}
+
+ls_status ls_world_wait(ls_world *world, ls_request *request) {
+    ls_status status = wait_for(world, request);
+    ls_beat_go_on(world);
+    ls_alive_moved();
+    return status;
 }
 
 /* ---- copying ----------------------------------------------------------------------------------------------------- */

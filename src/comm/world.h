@@ -48,10 +48,17 @@ struct ls_world {
     ls_comm *comm;
     ls_request *flight_first, *flight_last; /* requests that have not ended, in the order of their start */
     ls_request *spare;                      /* ended requests, to be used again */
+    struct ls_beating *beating;             /* its beat (beat.h) */
+    uint64_t *heard_ns;                     /* by rank: when one of another machine last was at work, as it says */
+    int *heard_waits;                       /* by rank: for whom it waits, as ls_beat has it */
+    uint64_t told_ns;                       /* when this one last told the others of itself */
+    int heard_asked;                        /* signal that one of another machine has got, */
+    uint64_t heard_asked_ns;                /* and when this one heard of it; 0: none */
     uint64_t moves;                         /* grows with each step that gets anywhere */
     int net_pending;                        /* messages between machines under way: these ring no bell */
     uint64_t waited_ns;                     /* in all, for requests that were not done */
     uint64_t net_ns;                        /* of it: after the last of the others had come, or not known */
+    bool has_asked;                         /* it has told the others of a signal */
     bool failed;                            /* a collective failed: none can be trusted any more */
     ls_status cause;                        /* of that, where it was this worker's */
     char cause_text[LS_MESSAGE_MAX];
@@ -79,11 +86,11 @@ void ls_world_ring_member(ls_comm *comm, int local);
 /* Reports this worker's failure to the others of its machine, unless another was first. */
 void ls_world_fail(ls_world *world, ls_status status);
 
-/* Tells the others of this machine, at once, that this worker was asked to stop by a signal, which came then. They
- * learn of it earlier than from the sum that ends a step. */
+/* Tells the others, those of this machine at once, that this worker was asked to stop by a signal, which came then.
+ * They learn of it earlier than from the sum that ends a step. */
 void ls_world_ask(ls_world *world, int signal, uint64_t ns);
 /* The first signal of which one of them told, and when it came; 0: none. */
-int ls_world_asked(const ls_world *world, uint64_t *ns);
+int ls_world_asked(ls_world *world, uint64_t *ns);
 
 /* Outputs from this size on are too large for the caches. */
 enum { LS_STREAM_BYTES = 16 << 20 };

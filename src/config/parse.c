@@ -85,6 +85,18 @@ static ls_option_id find_flag(ls_command command, const char *name, bool *negate
     return id;
 }
 
+/* "--resume auto" is the switch --resume-auto: where a switch has such a neighbour, the word goes with it. */
+static bool takes_auto(ls_command command, const char *name, const char *word, flag *out) {
+    char with_auto[FLAG_MAX + sizeof "-auto"];
+    if (!word || strcmp(word, "auto") != 0) return false;
+    (void)snprintf(with_auto, sizeof with_auto, "%s-auto", name);
+    ls_option_id id = ls_option_find_of(command, with_auto);
+    if (id == LS_OPTION_COUNT || !(ls_option_info_get(id)->commands & (1u << command))) return false;
+    out->id = id;
+    out->text = "true";
+    return true;
+}
+
 /* Reads the flag at argv[*at], with its value, and moves *at behind it. */
 static ls_status next_flag(ls_command command, int argc, char *const argv[], int *at, flag *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
@@ -116,7 +128,10 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
         return ls_fail(LS_ERR_INPUT, "--%s takes no value; write --%s=false or --%s", name, info->name, name);
     (*at)++;
     out->more = info->words > 1 ? info->words - 1 : 0;
-    if (equals) {
+    bool may_be_auto = info->kind == LS_OPTION_BOOL && !negated;
+    if (may_be_auto && takes_auto(command, name, equals ? equals + 1 : *at < argc ? argv[*at] : NULL, out)) {
+        *at += !equals;
+    } else if (equals) {
         out->text = equals + 1;
     } else if (info->kind == LS_OPTION_BOOL) {
         out->text = negated ? "false" : "true";

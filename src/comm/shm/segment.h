@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "base/status.h"
+#include "comm/beat.h"
 
 /* What the first failing worker leaves behind for all others and for the parent; and what the first worker that ended
  * because of a signal leaves for the parent alone. */
@@ -37,6 +38,7 @@ typedef struct ls_worker_record {
     int rank;              /* in the world */
     uint64_t peers;        /* offset of what others need to find its device's memory (peers/memory.c); 0: nothing */
     _Atomic uint64_t kept; /* offset of what it leaves to the next attempt (comm/attempt.h); 0: nothing */
+    ls_beat beat;
 } ls_worker_record;
 
 typedef struct ls_segment_header {

@@ -118,6 +118,59 @@ static void net_poke(void) {
     (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
 }
 
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+enum { WORD_SLOTS = 3, WORD_INTS = sizeof(ls_net_word) / sizeof(int) };
+
+/* Of this process, which is one worker. A slot for each kind, so that no kind keeps another from being told. */
+static struct {
+    MPI_Comm comm;
+    MPI_Request *under_way[WORD_SLOTS]; /* by rank */
+    ls_net_word word[WORD_SLOTS];
+} words;
+
+static ls_status open_words(int size) {
+    for (int k = 0; k < WORD_SLOTS; k++) {
+        words.under_way[k] = malloc(sizeof(MPI_Request) * (size_t)size);
+        if (!words.under_way[k]) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", size);
+        for (int r = 0; r < size; r++) words.under_way[k][r] = MPI_REQUEST_NULL;
+    }
+    LS_TRY(check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &words.comm), "MPI_Comm_dup"));
+    MPI_Comm_set_errhandler(words.comm, MPI_ERRORS_RETURN);
+    return LS_OK;
+}
+
+static void net_tell(ls_world *world, ls_net_word word) {
+    int done = 1;
+    for (int r = 0; r < world->size && done; r++)
+        if (MPI_Test(&words.under_way[word.kind][r], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+    if (!done) return;
+    words.word[word.kind] = word;
+    for (int r = 0; r < world->size; r++)
+        if (world->machine_of[r] != world->machine_of[world->rank])
+            (void)MPI_Isend(&words.word[word.kind], WORD_INTS, MPI_INT, r, 0, words.comm,
+                            &words.under_way[word.kind][r]);
+}
+
+static bool net_hear(ls_net_word *word) {
+    int there = 0;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, 0, words.comm, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there) return false;
+    return MPI_Recv(word, WORD_INTS, MPI_INT, MPI_ANY_SOURCE, 0, words.comm, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+}
+
+/* What nobody has heard by now is of no use; MPI wants to be rid of it before it ends. */
+static void close_words(ls_world *world) {
+    ls_net_word word;
+    (void)MPI_Barrier(words.comm);
+    while (net_hear(&word)) continue;
+    for (int k = 0; k < WORD_SLOTS; k++) {
+        (void)MPI_Waitall(world->size, words.under_way[k], MPI_STATUSES_IGNORE);
+        free(words.under_way[k]);
+        words.under_way[k] = NULL;
+    }
+    (void)MPI_Comm_free(&words.comm);
+}
+
 /* ---- the world --------------------------------------------------------------------------------------------------- */
 
 typedef struct invitation {
@@ -240,6 +293,11 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     MPI_Comm_size(MPI_COMM_WORLD, &world->size);
     int on_machine = 1;
     LS_TRY(find_machine(options, world, &on_machine));
+    world->heard_ns = calloc((size_t)world->size, sizeof *world->heard_ns);
+    world->heard_waits = calloc((size_t)world->size, sizeof *world->heard_waits);
+    if (!world->heard_ns || !world->heard_waits)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
+    LS_TRY(open_words(world->size));
     /* The launcher has placed the workers. Where it bound them to cores these are this worker's own, else all share
      * them. */
     int cores = ls_cpu_count();
@@ -279,6 +337,7 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
         end_job(status);
     }
     if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, LS_ENDED);
+    close_words(&world);
     ls_world_close(&world);
     if (ours) MPI_Finalize();
     return status;
@@ -291,7 +350,9 @@ const ls_transport ls_transport_mpi = {.name = "mpi",
                                        .send = net_send,
                                        .recv = net_recv,
                                        .test = net_test,
-                                       .poke = net_poke};
+                                       .poke = net_poke,
+                                       .tell = net_tell,
+                                       .hear = net_hear};
 #else
 typedef int ls_transport_mpi_is_not_built; /* a file must hold something */
 #endif

@@ -31,6 +31,17 @@ typedef enum ls_net_lane {
     LS_NET_LANES
 } ls_net_lane;
 
+/* What workers of different machines tell each other besides messages (beat.h). */
+typedef enum ls_net_word_kind {
+    LS_NET_WORKS, /* who tells it gets somewhere, or waits for one that does; `value`: ms since it was known */
+    LS_NET_WAITS, /* it waits for the worker of rank `value` */
+    LS_NET_ASKS   /* it was asked to stop by signal `value` */
+} ls_net_word_kind;
+
+typedef struct ls_net_word {
+    int kind, from, value;
+} ls_net_word;
+
 typedef struct ls_transport {
     const char *name;
     ls_status (*run)(const ls_workers_options *options, ls_worker_fn fn, void *arg);
@@ -47,6 +58,10 @@ typedef struct ls_transport {
     ls_status (*test)(ls_net_request *request, bool *done);
     /* Lets messages under way come on while nobody asks for them. */
     void (*poke)(void);
+    /* A word to all workers of other machines, by the thread that leads this one; lost where the last one is still
+     * under way. And the next one that has come; false: none. */
+    void (*tell)(ls_world *world, ls_net_word word);
+    bool (*hear)(ls_net_word *word);
 } ls_transport;
 
 extern const ls_transport ls_transport_self, ls_transport_shm;

@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/alive.h"
+#include "base/alive.h"
 #include "base/memory.h"
 
 enum { SHOWN = 200, VERSION = 1, HEAD_BYTES = 56, END_BYTES = 16, FLAGS_PER_WORD = 32 };
@@ -172,6 +174,7 @@ bool ls_token_sums_verify(ls_token_sums *sums, const uint8_t *ids, uint64_t begi
         if (atomic_load_explicit(word, memory_order_relaxed) & flag) continue;
         *wrong = piece;
         if (!has_its_sum(sums, ids, piece)) return false;
+        ls_alive_turn();
         (void)atomic_fetch_or_explicit(word, flag, memory_order_relaxed);
     }
     return true;

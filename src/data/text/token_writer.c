@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "data/text/token_layout.h"
 #include "data/text/token_sums.h"
 
@@ -186,6 +187,7 @@ static ls_status put_ids(ls_token_writer *writer, const int32_t *ids, size_t cou
 
 ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_t count, uint64_t text_bytes) {
     assert(!writer->finished);
+    ls_alive_turn();
     while (count) {
         if (writer->fd < 0) LS_TRY(begin_shard(writer));
         writer->shard_text_bytes += text_bytes;

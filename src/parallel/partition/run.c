@@ -1,6 +1,7 @@
 /* run.c: the executor: a stage's list of actions, micro-batches through its chunks. */
 #include <assert.h>
 
+#include "base/alive.h"
 #include "base/events.h"
 #include "base/fault.h"
 #include "base/meter.h"
@@ -177,6 +178,7 @@ void ls_partition_ask(ls_partition *partition, bool (*gives_up)(void *ctx), void
 
 /* Audits compare what they compute, so they end first. */
 static void look_up(ls_partition *partition) {
+    ls_alive_moved();
     if (!partition->gives_up || partition->ops || partition->audits) return;
     if (!partition->gives_up(partition->gives_up_ctx)) return;
     partition->ops = partition->device->ops;

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# blame.sh: of eight workers (dp 2 · tp 2 · pp 2) one is stopped; whichever it is, and wherever it was, it is the one that the error names,
+# though nearly all of the others wait for somebody else. And who works is never taken for stopped: a worker that takes longer than
+# --timeout for its data, or all of them suspended for longer than that. CASES=n sets how many are stopped.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+
+case "$TIER" in
+long) cases_wanted=${CASES:-24} ;;
+*) cases_wanted=${CASES:-4} ;;
+esac
+RANDOM=${SEED:=$((${EPOCHREALTIME/[.,]/} % 30000))}
+
+model=$scratch/model.json
+echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+experiment=(--model "$model" --data "$text" --seq 11 --global-batch 8 --lr 0.01 --eval-every 5 --save-every 7)
+restarts=()
+"$LOCKSTEP" train --help-all | grep -q -- '--restarts' && restarts=(--restarts 0)
+
+first=$((RANDOM % 8))
+for ((turn = 0; turn < cases_wanted; turn++)); do
+    rank=$(((first + turn * 3) % 8))
+    case_begin "worker $rank is stopped, seed $SEED"
+    rm -rf "$scratch/stopped"
+    start "${experiment[@]}" --steps 1000000 --dp 2 --tp 2 --pp 2 --timeout 2s "${restarts[@]}" --out "$scratch/stopped"
+    if await_steps "$scratch/stopped" $((3 + turn / 8)); then
+        sleep "0.0$((RANDOM % 90 + 10))"
+        read -r -a pids <"/proc/$child/task/$child/children"
+        kill -STOP "${pids[rank]}"
+    fi
+    reap
+    expect_status 4
+    expect_said "error: worker $rank did not answer within 2 s in .*: it is stopped \(by SIGSTOP or a debugger\)$"
+done
+
+case_begin "the whole run is suspended for longer than --timeout"
+rm -rf "$scratch/suspended"
+start "${experiment[@]}" --steps 1000000 --dp 2 --tp 2 --timeout 1s "${restarts[@]}" --out "$scratch/suspended"
+if await_steps "$scratch/suspended" 3; then
+    read -r -a pids <"/proc/$child/task/$child/children"
+    kill -STOP "$child" "${pids[@]}"
+    sleep 2.5
+    done_steps=$(losses "$scratch/suspended" | wc -l)
+    kill -CONT "${pids[@]}" "$child"
+    await_steps "$scratch/suspended" $((done_steps + 3))
+    kill -TERM "$child"
+fi
+reap
+expect_status 143
+
+# The first worker of each stage reads for 1.5 s; the others wait, with a timeout of one second, of which its beats alone are no excuse:
+# it gets further, micro-batch by micro-batch.
+case_begin "work that gets somewhere is no timeout"
+LS_FAULT_INPUT=800 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --pp 2 --micro-batch 4 --timeout 1s --eval-every 0 "${restarts[@]}" \
+    --out "$scratch/slow" >"$scratch/out" 2>"$scratch/err" </dev/null
+status=$?
+expect_status 0
+finished
