@@ -60,6 +60,13 @@ LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
+/* The compiler would begin to look up what has come, and only then load the rest. */
+LS_DEVICE void loads_come_first() {
+#ifndef LS_CUDA_ON_CPU_H
+    __syncwarp(__activemask());
+#endif
+}
+
 /* How a gate has its sigmoids: each when it is asked for, or all from the table. */
 struct plain_sigmoids {
     template <int W> struct found {
@@ -76,6 +83,7 @@ struct table_sigmoids {
     };
     template <int W> LS_DEVICE found<W> of(const pack<W> &x) const {
         found<W> f;
+        loads_come_first();
         table.look_up(x.v, f.s);
         return f;
     }
@@ -145,6 +153,7 @@ template <int FN> LS_DEVICE void forward_by_table(const ls_cuda_act &a) {
             a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const bf16 *)a.x + i); },
             [&](auto w, size_t i, const auto &x) {
                 pack<w.n> t;
+                loads_come_first();
                 table.look_up(x.v, t.v);
                 store_pack<w.n>((bf16 *)a.y + i, map(x, t, [](float v, float s) { return act_table<FN>::y(v, s); }));
             });
@@ -160,6 +169,7 @@ template <int FN> LS_DEVICE void backward_by_table(const ls_cuda_act &a) {
             },
             [&](auto w, size_t i, const auto &in) {
                 pack<w.n> dx;
+                loads_come_first();
                 table.look_up(in.b.v, dx.v);
 #pragma unroll
                 for (int k = 0; k < w.n; k++) dx.v[k] = in.a.v[k] * act_table<FN>::slope(in.b.v[k], dx.v[k]);
