@@ -33,6 +33,17 @@ lose() {
     [ -e "$out/checkpoints/step-000000006/complete.json" ] || fail "no checkpoint at the end"
 }
 
+await_said() {
+    local end=$(($(now_ms) + 30000))
+    while ! grep -q "$1" "$scratch/err"; do
+        if [ "$(now_ms)" -gt $end ] || ! is_alive "$child"; then
+            fail "it did not say '$1'"
+            return 1
+        fi
+        sleep 0.01
+    done
+}
+
 # Every place of a step, of what follows it, and of recovery.
 lose plain 1 start:1:-1:0 --dp 2
 lose plain 1 forward:1:2:0 --dp 2 --tp 2
@@ -64,6 +75,20 @@ LS_FAULT_POINT=forward:2:1:0,update:2:2:1:2,publish:2:3:2 train "${experiment[@]
 expect_weights "$final_plain"
 expect_said "goes on from step [0-9]+ with 2 workers, dp 2"
 expect_losses "$scratch/fewer" "$scratch/plain.losses"
+
+case_begin "more workers, then fewer, on purpose"
+LS_FAULT_INPUT=100 start "${experiment[@]}" --out "$scratch/resized" --dp 2
+if await_steps "$scratch/resized" 1; then
+    "$LOCKSTEP" resize "$scratch/resized" --workers 4 >/dev/null || fail "resize ended with $?"
+    await_said "with 4 workers, dp 4"
+    "$LOCKSTEP" resize "$scratch/resized" --workers 1 >/dev/null || fail "resize ended with $?"
+fi
+reap
+expect_weights "$final_plain"
+expect_said "goes on from step [1-5] with 1 worker"
+expect_losses "$scratch/resized" "$scratch/plain.losses"
+"$LOCKSTEP" resize "$scratch/resized" --workers 2 >/dev/null 2>"$scratch/err" && fail "a run that is over was resized"
+expect_said "no run is at work"
 
 case_begin "the same step fails twice, on different workers"
 LS_FAULT_POINT=forward:1:2:0,forward:0:2:1 train "${experiment[@]}" --out "$scratch/twice" --restarts 9 --dp 2
