@@ -21,7 +21,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
+BARE_GOALS := setup demo test test-long test-faults-count test-chaos bench-recovery test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ SPOILED  := $(BUILD)/tests/spoil/lockstep
 FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
-.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-parity test-parity-run \
+.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
@@ -281,6 +281,22 @@ test-faults-count:
 
 test-faults-count-run: all $(SPOILED)
 	@BUILD=$(BUILD) TIER=long tests/faults/count.sh
+
+# A thousand deaths, resizes and killed parents; KILLS=n SEED=n.
+test-chaos:
+	@tools/setup test
+	@$(MAKE) test-chaos-run
+
+test-chaos-run: all
+	@BUILD=$(BUILD) TIER=long tests/train/chaos.sh
+
+# How soon a lost worker is noticed and its step tried again, and what that costs when nobody is lost.
+bench-recovery:
+	@tools/setup test
+	@$(MAKE) bench-recovery-run
+
+bench-recovery-run: all
+	@LOCKSTEP=$(BUILD)/lockstep bench/recovery.sh
 
 # Comparisons with PyTorch, transformers, tokenizers and tiktoken, which a virtual environment in the build folder holds.
 PYTHON := $(BUILD)/venv/bin/python
@@ -505,6 +521,8 @@ help:
 	@echo 'make demo         set up, build, train a small model on this text for about a minute, twice, under two layouts'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
+	@echo 'make test-chaos       workers die, runs are resized, parents are killed, a thousand times; KILLS=100 SEED=1'
+	@echo 'make bench-recovery   how soon a lost worker is noticed and its step tried again; what that costs; MODEL= WORKERS= KILLS='
 	@echo 'make test-faults-count  faults planted in real runs: what guards and doctor catch, in figures'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'

@@ -1,7 +1,7 @@
 /* gpu_products.c: rates of 16-bit products of the unit hgmma on a GPU, at the sizes of GPT-2 124M (64 sequences of 1024
  * tokens), GPT-2 1.5B (8 of 1024) and a Llama of 1B (8 of 4096), in TFLOP/s: forward, gradients of inputs (in two
  * slices where a layer is cut so) and of weights (in groups of sequences); and products that end with GELU, or with its
- * slope and GELU once more, at once and apart.
+ * slope and GELU once more, or with the gradient of a gate, at once and apart.
  *
  *     gpu_products [--json] [--trials] [--only TEXT] [GPU]
  *
@@ -51,11 +51,22 @@ typedef struct work {
     bool is_apart;
 } work;
 
+static ls_status run_gate(bench *b, const ls_gemm *g) {
+    ls_gated_call call = {.rows = g->m, .columns = g->n, .act = g->dtype, .gate = g->pre, .in_stride = 2 * g->n};
+    call.up = (const uint16_t *)g->pre + g->n;
+    call.dy = g->c, call.dy_stride = g->n;
+    call.dgate = (uint16_t *)g->c + g->m * g->n, call.dup = (uint16_t *)call.dgate + g->n, call.din_stride = 2 * g->n;
+    call.y = g->y, call.y_stride = g->n;
+    LS_TRY(b->device->ops->gated_backward(b->device, &call));
+    return b->device->ops->gated_forward(b->device, &call);
+}
+
 static ls_status run_work(bench *b, const work *w) {
     ls_gemm g = w->g;
     if (!w->is_apart) return b->device->ops->gemm(b->device, &g);
     g.end = LS_GEMM_END_NONE;
     LS_TRY(b->device->ops->gemm(b->device, &g));
+    if (g.gate) return run_gate(b, &g);
     ls_act_call act = {.fn = LS_ACT_GELU, .act = g.dtype, .n = g.m * g.n, .y = g.y, .x = g.pre ? g.pre : g.c};
     LS_TRY(b->device->ops->act_forward(b->device, &act));
     if (!g.pre) return LS_OK;
@@ -114,12 +125,19 @@ static ls_status measure_end(bench *b, const char *what, ls_gemm_end end, size_t
     work w = {.g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k}};
     w.g.a = b->a, w.g.b = b->b, w.g.c = b->c, w.g.y = b->y;
     w.g.lda = w.g.ldb = k, w.g.ldc = n, w.g.c_dtype = LS_BF16, w.g.end = end;
-    if (end == LS_GEMM_GELU_GRAD) w.g.pre = (const uint16_t *)b->a + m * k;
+    static const char *const names[] = {
+        [LS_GEMM_GELU] = "gelu", [LS_GEMM_GELU_GRAD] = "gelu_grad", [LS_GEMM_GATED_GRAD] = "gated_grad"};
+    if (end == LS_GEMM_GELU)
+        w.g.bias = (const float *)b->a;
+    else
+        w.g.pre = (const uint16_t *)b->a + m * k;
+    if (end == LS_GEMM_GATED_GRAD) w.g.gate = n, w.g.ldc = 2 * n;
     for (int i = 0; i < 2; i++) {
         char name[96];
         w.is_apart = i == 1;
-        snprintf(name, sizeof name, "hgmma/%s/NT/%zux%zux%zu/%s%s", what, m, n, k,
-                 end == LS_GEMM_GELU ? "gelu" : "gelu_grad", w.is_apart ? "/apart" : "");
+        if (w.is_apart) w.g.ldc = n;
+        snprintf(name, sizeof name, "hgmma/%s/NT/%zux%zux%zu/%s%s", what, m, n, k, names[end],
+                 w.is_apart ? "/apart" : "");
         if (w.is_apart || b->device->ops->gemm_ends(b->device, &w.g)) LS_TRY(report(b, name, &w));
     }
     return LS_OK;
@@ -162,6 +180,7 @@ static ls_status run(bench *b) {
         LS_TRY(measure_end(b, "124M-in", (ls_gemm_end)end, 65536, 3072, 768));
         LS_TRY(measure_end(b, "1.5B-in", (ls_gemm_end)end, 8192, 6400, 1600));
     }
+    LS_TRY(measure_end(b, "llama-in", LS_GEMM_GATED_GRAD, 32768, 8192, 2048));
     for (size_t i = 0; i < LAYERS; i++) LS_TRY(measure_layer(b, &layers[i]));
     for (int i = 0; i < 4; i++) ls_device_free(b->device, *tensors[i]);
     return LS_OK;

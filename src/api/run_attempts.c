@@ -11,6 +11,7 @@
 #include "api/run.h"
 #include "base/log.h"
 #include "comm/attempt.h"
+#include "run/recover/resize.h"
 
 enum { LOSSES_MAX = 2 };
 
@@ -19,6 +20,7 @@ typedef struct ls_run_attempts {
     int places;
     int losses[LS_WORKERS_MAX]; /* by place */
     int place_of[LS_WORKERS_MAX];
+    int wanted;                            /* workers, of a resize that was asked for; 0: none */
     int restarts;                          /* so far */
     int64_t failed_step;                   /* that the last worker was lost in; −1: in none */
     int failed_place;                      /* and its place */
@@ -60,6 +62,17 @@ static void find_layout(const ls_run_attempts *a, int places, ls_layout *out) {
         for (int tp = asked->tp; tp >= 1; tp--)
             for (int pp = asked->pp; pp >= 1; pp--)
                 if (workers % (tp * pp) == 0 && try_layout(a, workers / (tp * pp), tp, pp, out)) return;
+}
+
+/* One of exactly so many workers, with the tp · pp of the run where that divides them; dp 0: there is none. */
+static void find_exact(const ls_run_attempts *a, int workers, ls_layout *out) {
+    const ls_layout *asked = &a->run->layout;
+    int set = asked->tp * asked->pp;
+    *out = (ls_layout){.dp = 0};
+    if (workers % set == 0 && try_layout(a, workers / set, asked->tp, asked->pp, out)) return;
+    for (int tp = asked->tp; tp >= 1; tp--)
+        for (int pp = asked->pp; pp >= 1; pp--)
+            if (workers % (tp * pp) == 0 && try_layout(a, workers / (tp * pp), tp, pp, out)) return;
 }
 
 static void list_layouts(ls_run_attempts *a) {
@@ -120,10 +133,52 @@ static void tell(const ls_run_attempts *a, const ls_attempt_end *end, int64_t do
                 (int)a->run->options.restarts);
 }
 
+/* ---- another size ------------------------------------------------------------------------------------------------ */
+
+static bool wants_change(void *ctx) {
+    ls_run_attempts *a = ctx;
+    ls_layout layout;
+    int workers;
+    if (a->wanted > 0 || !ls_resize_take(a->run->out, &workers)) return a->wanted > 0;
+    if (workers > 0) find_exact(a, workers, &layout);
+    if (workers < 0)
+        ls_log_warn("%s/resize is not a number of workers", a->run->out);
+    else if (layout.dp == 0)
+        ls_log_warn("no layout of this run has %d workers: it stays as it is", workers);
+    else if (workers != ls_layout_workers(&a->run->layout))
+        a->wanted = workers;
+    return a->wanted > 0;
+}
+
+/* All have left. Places begin anew: they are shared out to another number of workers. */
+static ls_status resize(ls_run_attempts *a, const ls_attempt_end *end, int *workers, int *places) {
+    ls_run *r = a->run;
+    char text[200];
+    int64_t done, tried;
+    ls_left_look(end->segment, -1, &done, &tried);
+    ls_layout layout;
+    find_exact(a, a->wanted, &layout);
+    r->layout = layout;
+    *workers = a->wanted;
+    a->places = a->wanted + (int)r->options.spares;
+    if (a->places > LS_WORKERS_MAX) a->places = LS_WORKERS_MAX;
+    a->wanted = 0;
+    memset(a->losses, 0, sizeof a->losses);
+    for (int p = 0; p < a->places; p++) a->place_of[p] = p;
+    for (int w = 0; w < *workers; w++) places[w] = w;
+    list_layouts(a);
+    ls_layout_text(&r->layout, text, sizeof text);
+    ls_log_warn("the run goes on from step %lld with %d worker%s, %s", (long long)done, *workers,
+                *workers == 1 ? "" : "s", text);
+    ls_left_trim(end->segment);
+    return LS_OK;
+}
+
 static ls_status next(void *ctx, const ls_attempt_end *end, int *workers, int *places) {
     ls_run_attempts *a = ctx;
     ls_run *r = a->run;
     ls_layout before = r->layout;
+    if (end->rank < 0) return resize(a, end, workers, places);
     int64_t done, tried;
     int place = a->place_of[end->rank];
     ls_left_look(end->segment, end->whole ? end->rank : -1, &done, &tried);
@@ -172,7 +227,9 @@ ls_status ls_run_supervise(ls_run *r, ls_worker_fn fn, void *arg) {
     list_layouts(a);
     r->attempts = a;
     ls_status status = r->dir ? LS_OK : ls_run_open_folder(r); /* or the first worker would make it, and be gone */
-    ls_supervision supervision = {.next = next, .ctx = a, .places = a->places};
+    int stale;
+    if (status == LS_OK) (void)ls_resize_take(r->out, &stale); /* of a run that ended before it was taken */
+    ls_supervision supervision = {.next = next, .wants_change = wants_change, .ctx = a, .places = a->places};
     if (status == LS_OK) status = ls_workers_supervise(&r->workers, &supervision, fn, arg);
     r->attempts = NULL;
     free(a);

@@ -188,6 +188,7 @@ static ls_status begin_loop(ls_run *r) {
     ls_hash128 hash;
     if (r->tokenizer) LS_TRY(ls_run_encode(r, o->prompt, &r->prompt));
     r->loop = (ls_loop){.trainer = r->trainer,
+                        .folder = r->is_trial ? NULL : r->out,
                         .identity = r->identity,
                         .saves = true,
                         .store = r->store,
@@ -196,10 +197,13 @@ static ls_status begin_loop(ls_run *r) {
                         .sample = ls_generate_options_from(o),
                         .prompt = r->prompt.ids,
                         .prompt_tokens = r->prompt.count,
+                        .world = ls_world_attempt(r->world) ? r->world : NULL,
                         .taken = r->recovers ? &r->taken : NULL,
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
-    LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    if (r->recovers) r->loop.peak_flops_s = r->taken.peak_flops_s; /* a new set of workers is waited for */
+    if (!(r->loop.peak_flops_s > 0)) LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    ls_left_note_peak(r->trainer, r->loop.peak_flops_s);
     LS_TRY(write_device(r));
     LS_TRY(find_hint(r));
     LS_TRY(ls_identity_hash(r->identity, &hash));

@@ -36,6 +36,7 @@ static ls_status train(ls_run *run, void *arg) {
     ls_status status = ls_run_train(run);
     if (ls_status_is_stop(status)) return ls_train_stopped(run, status);
     LS_TRY(status);
+    if (run->loop.leaves) return end_output(); /* others go on */
     if (speaks) ls_train_print_end(run);
     LS_TRY(ls_train_print_done(run));
     return is_first ? end_output() : LS_OK;

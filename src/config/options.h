@@ -31,7 +31,8 @@ enum {
     LS_CMD_ALL = (1 << LS_COMMAND_COUNT) - 1,
     /* those that only read and write files; those that compute; those that start workers; those that train;
      * those that run a model */
-    LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT | LS_CMD_TIMELINE | LS_CMD_DOCTOR | LS_CMD_PLAN,
+    LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT | LS_CMD_TIMELINE | LS_CMD_DOCTOR | LS_CMD_PLAN |
+                   LS_CMD_BISECT | LS_CMD_RESIZE,
     LS_CMD_COMPUTE = LS_CMD_ALL & ~LS_CMD_FILES,
     LS_CMD_WORKERS =
         LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN | LS_CMD_VERIFY | LS_CMD_SCALE,

@@ -254,6 +254,12 @@ static void cut_back(ls_run_log *run, int64_t step) {
         run->of_kind[run->events[--run->event_count].kind]--;
 }
 
+/* 32 hexadecimal digits, or nothing. */
+static void copy_hash(char out[33], const char *text) {
+    bool is_hash = text && strlen(text) == 32 && strspn(text, "0123456789abcdef") == 32;
+    snprintf(out, 33, "%s", is_hash ? text : "");
+}
+
 static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
     cut_back(run, step);
     run->stopped = false;
@@ -271,6 +277,7 @@ static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
         .dropped = (int)json_array_size(json_object_get(line, "dropped")),
         .skipped = json_is_true(json_object_get(line, "skipped")),
     };
+    copy_hash(run->steps[run->step_count - 1].state_before, json_string_value(json_object_get(line, "state_before")));
     return read_usage(run, step, line, number(line, "ms"));
 }
 

@@ -31,6 +31,7 @@ typedef struct ls_run_log_step {
     int dropped;             /* gradient groups that were left out */
     bool skipped;            /* no update: overflow */
     bool has_norm;
+    char state_before[33]; /* hash of the state after the step before; "": not recorded */
 } ls_run_log_step;
 
 typedef struct ls_run_log_validation {

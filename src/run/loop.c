@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alive.h"
 #include "base/clock.h"
@@ -79,6 +80,15 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());
     ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
     ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier != NULL);
+    if (l->taken) { /* this process is one of a new set of workers */
+        const ls_attempt *attempt = ls_world_attempt(l->world);
+        struct timespec now = {0};
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        int64_t ago_us = attempt->seen_ns > 0 ? (int64_t)(ls_clock_ns() - attempt->seen_ns) / 1000 : 0;
+        ls_metrics_add_i64(l->metrics, "restart", attempt->number);
+        ls_metrics_add_i64(l->metrics, "lost_unix_us", now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000 - ago_us);
+        ls_metrics_add_f64(l->metrics, "recovery_ms", l->recovery_s * 1e3);
+    }
     double unigram = unigram_nats(t);
     if (isfinite(unigram)) ls_metrics_add_f64(l->metrics, "unigram_nats", unigram);
     wrote(l, ls_metrics_end(l->metrics));
@@ -257,8 +267,8 @@ ls_status ls_loop_save(ls_loop *l) {
     l->in_save = false;
     l->saved_step = t->step;
     l->saved_s = ls_clock_seconds();
-    ls_fault_point(LS_POINT_SAVED);
     if (l->saved_s - start > l->save_s) l->save_s = l->saved_s - start;
+    ls_fault_point(LS_POINT_SAVED);
     if (!l->reports) return LS_OK;
     double seconds = l->saved_s - start;
     record_save(l, seconds);
@@ -398,9 +408,21 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
 static int requests_of(const ls_loop *l, double now_s) {
     double every_s = l->trainer->settings.save_every_s, passed_s = now_s - l->saved_s;
     int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
+    if (l->world && ls_world_should_leave(l->world)) asked_to |= LS_REQUEST_LEAVE;
     if (!l->reports || !(every_s > 0)) return asked_to;
     return asked_to | (passed_s >= every_s ? LS_REQUEST_SAVE : 0) |
            (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
+}
+
+/* What cannot be written is missed by `lockstep bisect` alone. */
+static void keep_state(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    if (!l->folder || l->states_are_lost || !t->state.parts || t->state.step != t->step - 1) return;
+    ls_status status = LS_OK;
+    if (!l->states) status = ls_state_log_open(l->folder, t->model, t->rank, ls_layout_workers(&t->layout), &l->states);
+    if (status == LS_OK) status = ls_state_log_write(l->states, t->state.step, t->state.sum, t->state.parts);
+    l->states_are_lost = status != LS_OK;
+    if (l->states_are_lost) ls_log_warn("%s; lockstep bisect will not find tensors", ls_status_message());
 }
 
 ls_status ls_loop_step(ls_loop *l, ls_step *out) {
@@ -412,6 +434,7 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
     begin_work(l, LS_PHASE_STEP, l->step_s);
     LS_TRY(ls_trainer_step(t, requests_of(l, start), &result));
     l->in_step = false;
+    keep_state(l);
     l->stop = result.stop;
     *out = (ls_step){.step = t->step, .steps = t->settings.options.steps, .loss = (double)NAN};
     l->gave_up = result.gave_up;
@@ -454,6 +477,12 @@ static ls_status after_step(ls_loop *l) {
     return LS_OK;
 }
 
+/* Since a worker was lost; above 0. */
+static double lost_s(const ls_loop *l) {
+    uint64_t seen_ns = ls_world_attempt(l->world)->seen_ns, now_ns = ls_clock_ns();
+    return seen_ns > 0 && now_ns > seen_ns ? (double)(now_ns - seen_ns) * 1e-9 : 1e-3;
+}
+
 /* What the attempt before had decided and perhaps not told: its metrics end before this step. */
 static ls_status settle_taken(ls_loop *l) {
     const ls_trainer *t = l->trainer;
@@ -463,7 +492,7 @@ static ls_status settle_taken(ls_loop *l) {
                     .loss = result->loss,
                     .norm = result->norm,
                     .lr = result->lr,
-                    .seconds = ls_clock_seconds() - l->saved_s,
+                    .seconds = lost_s(l),
                     .samples = (double)(t->settings.B * t->settings.T),
                     .is_images = t->data.images != NULL,
                     .audited = result->audited,
@@ -502,28 +531,40 @@ void ls_loop_end(ls_loop *l) {
     (void)ls_phase_enter(LS_PHASE_END);
     if (!l->trainer) return;
     tell_lost(l);
+    ls_state_log_close(l->states);
+    l->states = NULL;
     l->trainer->events = (ls_event_sink){.take = NULL};
     ls_trainer_set_asked(l->trainer, (ls_trainer_asked){.ctx = NULL});
     ls_stop_restore();
+}
+
+/* The run goes on without these workers: what they have is where the next ones find it. */
+static ls_status leave(ls_loop *l) {
+    LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
+    ls_world_go_on(l->world);
+    return LS_OK;
 }
 
 static ls_status run(ls_loop *l) {
     ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
-    if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
     ls_evaluation evaluation;
+    if (l->taken) l->recovery_s = lost_s(l);
+    if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
     /* One that was given up, when the run was stopped, decides about its end and about what is best. */
     if (t->has_val && t->validation.is_due && l->stop == 0) {
         LS_TRY(ls_loop_evaluate(l, &evaluation));
         ls_validation_saving(&t->validation, t->step); /* it was */
         if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
     }
-    while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l)) {
+    while (t->step < t->settings.options.steps && l->stop == 0 && !is_over(l) && !l->leaves) {
         int64_t done = t->step;
         LS_TRY(ls_loop_step(l, &step));
         if (t->step > done) LS_TRY(after_step(l));
+        l->leaves = l->requests & LS_REQUEST_LEAVE && t->step < t->settings.options.steps;
     }
+    if (l->leaves && l->stop == 0 && !is_over(l)) return leave(l);
     if (is_over(l)) {
         LS_TRY(tell_early_stop(l));
         record_stop(l, "early stop");

@@ -14,6 +14,7 @@
 #define LS_RUN_LOOP_H
 
 #include "observe/metrics.h"
+#include "run/folder/state_log.h"
 #include "run/generate.h"
 #include "run/folder/save.h"
 #include "run/progress.h"
@@ -31,7 +32,9 @@ typedef struct ls_loop {
     const int32_t *prompt;
     size_t prompt_tokens;
     double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
+    ls_world *world;              /* of a run that is supervised (comm/attempt.h); else NULL */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
+    const char *folder;           /* of the run, that all workers see; NULL: none */
     ls_run_event_fn event;        /* NULL: not asked for */
     void *event_ctx;
     ls_run_summary summary; /* filled, on the first worker */
@@ -49,10 +52,14 @@ typedef struct ls_loop {
     double usual_s;     /* how long the last one of its kind took; 0: not known */
     double step_s, evaluation_s, sample_s; /* how long the last ones took */
     double save_s;                         /* the longest save so far */
+    double recovery_s;                     /* from the loss of a worker to the first step of the next ones */
+    bool leaves;                           /* the supervisor has asked all workers to leave, and they do */
     bool in_step;                          /* what fails is a step */
     bool in_save;                          /* what fails is a checkpoint */
     int64_t lost;                          /* lines of metrics that could not be written, */
     int64_t from, to;                      /* of steps from … to */
+    ls_state_log *states;                  /* of this worker; NULL: not opened yet, */
+    bool states_are_lost;                  /* or it cannot be written */
 } ls_loop;
 
 /* From here to ls_loop_end() signals ask for an orderly stop (stop.h). The loop stays where it is meanwhile. */

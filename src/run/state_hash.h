@@ -23,6 +23,8 @@ ls_status ls_trainer_state_hash(ls_trainer *trainer, ls_hash128 *out);
 /* and as memory has it now. A state that was rebuilt is to be trained on if this is the hash recorded for its step. */
 ls_status ls_trainer_state_hash_now(ls_trainer *trainer, ls_hash128 *out);
 
+/* All workers together: from now on trainer->state has the hash after the last step. */
+ls_status ls_trainer_know_state(ls_trainer *trainer);
 /* All workers together: finds out whether memory still has what was written, names worker and tensor where it has not,
  * and then trainer->state has the hash. Before a state is saved. */
 ls_status ls_trainer_prove_state(ls_trainer *trainer);

@@ -38,7 +38,18 @@ _Static_assert(sizeof(totals) == (3 + 2 + 2 + LS_EXACT_WORDS) * sizeof(int64_t),
 enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff };
 
 /* What a worker may ask for, each counted in 15 bits of a word: there are far fewer workers. */
-enum { ASK_INT, ASK_TERM, ASK_REQUEUE, ASK_GIVE_UP, ASK_SAVE, ASK_SAVE_BEST, ASKS, ASK_BITS = 15, ASKS_IN_WORD = 4 };
+enum {
+    ASK_INT,
+    ASK_TERM,
+    ASK_REQUEUE,
+    ASK_GIVE_UP,
+    ASK_SAVE,
+    ASK_SAVE_BEST,
+    ASK_LEAVE,
+    ASKS,
+    ASK_BITS = 15,
+    ASKS_IN_WORD = 4
+};
 
 static void give_asks(const bool asked[ASKS], int64_t words[2]) {
     words[0] = words[1] = 0;
@@ -107,7 +118,7 @@ static double rate(const ls_trainer *t) {
 static ls_status give_state(ls_trainer *t, totals *sum) {
     ls_hash128 part;
     if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
-    LS_TRY(ls_trainer_state_part(t, &part));
+    LS_TRY(ls_partition_state_part(t->partition, &part, t->state.parts));
     sum->state[0] = (int64_t)part.lo;
     sum->state[1] = (int64_t)part.hi;
     return LS_OK;
@@ -118,6 +129,7 @@ static void take_state(ls_trainer *t, const totals *sum) {
     if (!t->state.is_summed || t->state.step == t->step) return;
     ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
     t->state.hash = ls_trainer_state_hash_of(t, all);
+    t->state.sum = all;
     t->state.step = t->step;
 }
 
@@ -139,17 +151,18 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                  [ASK_REQUEUE] = signal == SIGUSR2,
                                  [ASK_GIVE_UP] = ls_partition_end_skip(t->partition),
                                  [ASK_SAVE] = stop & LS_REQUEST_SAVE,
-                                 [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST},
+                                 [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST,
+                                 [ASK_LEAVE] = stop & LS_REQUEST_LEAVE},
               sum.asks);
     LS_TRY(give_state(t, &sum));
     LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
-    take_state(t, &sum);
     signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
              : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
              : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
                                                : 0;
     *result = (ls_step_result){.stop = signal, .gave_up = is_asked(sum.asks, ASK_GIVE_UP)};
     if (result->gave_up) return LS_TRAINER_GAVE_UP;
+    take_state(t, &sum);
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
@@ -158,7 +171,8 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
                                .requests = (is_asked(sum.asks, ASK_SAVE) ? LS_REQUEST_SAVE : 0) |
-                                           (is_asked(sum.asks, ASK_SAVE_BEST) ? LS_REQUEST_SAVE_BEST : 0),
+                                           (is_asked(sum.asks, ASK_SAVE_BEST) ? LS_REQUEST_SAVE_BEST : 0) |
+                                           (is_asked(sum.asks, ASK_LEAVE) ? LS_REQUEST_LEAVE : 0),
                                .stop = signal};
     return LS_OK;
 }
@@ -219,9 +233,7 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(ls_partition_check_state(t->partition, &f));
     if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
-    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
-    t->state.step = t->step;
-    return LS_OK;
+    return ls_trainer_know_state(t);
 }
 
 static ls_status check_replicas(ls_trainer *t) {

@@ -12,6 +12,7 @@
 #include "device/unit_check.h"
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
+#include "parallel/partition/state_sum.h"
 #include "run/dry_run.h"
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
@@ -212,6 +213,10 @@ static ls_status alloc_buffers(ls_trainer *t) {
     t->sums = calloc(ls_trainer_sums(t), sizeof *t->sums);
     t->window = malloc((T + 1) * sizeof *t->window);
     t->index = malloc(t->layout.micro * sizeof *t->index);
+    if (ls_partition_sums_state(t->partition))
+        t->state.parts = calloc((size_t)t->model->nparams * LS_STATE_TENSORS, sizeof *t->state.parts);
+    if (ls_partition_sums_state(t->partition) && !t->state.parts)
+        return ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of %d parameters", t->model->nparams);
     if (t->sums && t->window && t->index) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a sequence of %zu tokens", T);
 }
@@ -266,6 +271,7 @@ void ls_trainer_destroy(ls_trainer *t) {
     ls_model_destroy(t->model);
     ls_worker_time_close(&t->time);
     free(t->sums);
+    free(t->state.parts);
     free(t->window);
     free(t->index);
     free(t);

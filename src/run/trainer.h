@@ -36,7 +36,7 @@ typedef struct ls_step_result {
 
 /* What a worker may have to say before a step, besides a signal: added to `stop`, and known to all after the step. For
  * decisions by one worker's clock. */
-enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9 };
+enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9, LS_REQUEST_LEAVE = 1 << 10 };
 
 /* What an evaluation returns, on all workers, that one of them gave up; no message. */
 #define LS_TRAINER_GAVE_UP ((ls_status)-2)
@@ -67,7 +67,8 @@ typedef struct ls_trainer_data {
 typedef struct ls_state_seen {
     bool is_summed; /* sums of the state were made since it was loaded */
     int64_t step;   /* after which it was so; −1: none is known */
-    ls_hash128 hash;
+    ls_hash128 hash, sum;
+    ls_hash128 *parts; /* of this worker, by parameter and tensor, when the sum was given */
 } ls_state_seen;
 
 typedef struct ls_trainer {

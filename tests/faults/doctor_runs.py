@@ -131,7 +131,7 @@ def ended_early(draw, _):
 def slow_worker(draw, _):
     """Without lacking cores at the same time: one thing alone is wrong."""
     dp = min(draw.choice((2, 2, 4)), max(2, os.cpu_count() or 1))
-    return ["--dp", str(dp), "--trace", "run"], {"LS_FAULT_SLOW": f"{draw.randrange(dp)}:{draw.choice((150, 200, 300))}"}
+    return ["--dp", str(dp), "--trace", "run", "--steps", "480"], {"LS_FAULT_SLOW": f"{draw.randrange(dp)}:{draw.choice((150, 200, 300))}"}
 
 
 def healthy(draw, _):

@@ -120,6 +120,24 @@ static void test_slow_on_a_busy_machine(void **state) {
     }
 }
 
+/* A moment's other work on the core of a worker is no fault of its own, unless it takes more than a core can lose. */
+static void test_slow_for_a_moment(void **state) {
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        double ms = form == 1 ? 40 : 2, slow = form == 2 ? 3 * ms : 1.5 * ms; /* 40 steps: 0.1 s, 2.4 s, 0.2 s */
+        begin(NULL);
+        layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
+        steps_of((two){.busy = {ms, slow}, .wait = {slow - ms, 0}, .cpu = {ms, slow}});
+        diagnose();
+        if (form == 0)
+            assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+        else
+            assert_int_equal(first_is(LS_CAUSE_SLOW_WORKER)->worker, 1);
+        end(NULL);
+    }
+    begin(NULL);
+}
+
 static void test_input(void **state) {
     (void)state;
     layout("{\"dp\":2,\"tp\":1,\"pp\":1,\"shares\":\"4,4\"}");
@@ -303,6 +321,7 @@ int main(void) {
         TEST(test_idle),
         TEST(test_idle_on_a_busy_machine),
         TEST(test_slow_on_a_busy_machine),
+        TEST(test_slow_for_a_moment),
         TEST(test_input),
         TEST(test_cores),
         TEST(test_gpus),

@@ -227,6 +227,7 @@ static void all_losses(void) {
     check_loss(1, 7);
     check_loss(9, 8009); /* a block of a GPU has three rows in turn */
     check_loss(521, 61);
+    check_loss(4, 13819); /* a full block of a GPU, which exchanges rows; 13824 columns are whole packs */
     check_loss(2, 60007); /* more than the shared memory of a GPU */
 }
 

@@ -81,6 +81,17 @@ static void print_usage(ls_device *device) {
            (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
 }
 
+/* What becomes of the run when a worker is lost. */
+static void print_recovery(const ls_run *run) {
+    int64_t restarts = run->options.restarts;
+    if (!run->attempts || restarts == 0) return;
+    printf("recovery  a lost worker is replaced, %lld time%s at most; %s\n", (long long)restarts,
+           restarts == 1 ? "" : "s",
+           run->trainer->device->is_host
+               ? "its state outlives it: at most one step is done again"
+               : "the memory of its GPU is lost with it: the run goes back to its newest checkpoint");
+}
+
 void ls_train_print_header(const ls_run *run) {
     const ls_trainer *trainer = run->trainer;
     const ls_settings *set = &trainer->settings;
@@ -112,6 +123,7 @@ void ls_train_print_header(const ls_run *run) {
            ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
            workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
     if (*run->hint) printf("          %s\n", run->hint);
+    print_recovery(run);
     ls_watch_text(trainer->watch, set, watch);
     printf("guards    %s\n", watch);
     fflush(stdout);

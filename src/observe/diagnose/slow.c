@@ -92,6 +92,7 @@ static ls_status measure(const ls_run_log *run, ls_usage *out) {
 /* ---- a worker that holds up the others --------------------------------------------------------------------------- */
 
 static const double SLOW = 1.3, SLOW_STAGE = 1.6; /* times its peers */
+static const double TWICE = 2, SHORT_MS = 1e3;    /* what lasts less than that must be so many times as slow: below */
 static const double WAITING = 0.08;               /* of the time of all workers, that waiting must cost */
 static const double QUEUING = 0.05;               /* of the time of each worker, from which on cores are shared */
 enum { LEAST_STEPS = 5, MISS = 2 };               /* MISS: what a step that was not slow takes back */
@@ -232,6 +233,23 @@ static double waited_share(const watch *w, const slowness *s, int rank, double *
     return all > 0 ? *waited_ms / all : 0;
 }
 
+/* A second's other work on a core, or on the other hardware thread of it, is no fault of a worker, whatever it costs a
+ * run that is not much longer. It can take half of a core: what is slower than that is so by itself. */
+static bool is_passing(watch *w, const slowness *s, int rank) {
+    double all = 0, steps = (double)(w->run->usage[s->last].step - w->run->usage[s->first].step + 1);
+    size_t n = 0;
+    for (size_t i = s->first; i <= s->last; i++) {
+        const ls_run_log_usage *u = &w->run->usage[i];
+        if (u->workers != w->workers || !counts(w->run, i)) continue;
+        double busy = (double)ls_run_log_busy(w->run, u)[rank], wait = (double)ls_run_log_wait(w->run, u)[rank];
+        all += busy > 0 ? busy : 0;
+        all += wait > 0 ? wait : 0;
+        n++;
+    }
+    if (n == 0 || all / (double)n * steps >= SHORT_MS) return false;
+    return typical(w, rank, s) < TWICE * (s->alone ? SLOW_STAGE / SLOW : 1);
+}
+
 /* ---- the finding ------------------------------------------------------------------------------------------------- */
 
 static void advise(const ls_case *c, ls_finding *f, const slowness *s) {
@@ -282,7 +300,7 @@ static void judge(ls_case *c, watch *w) {
     size_t least = usage->steps / 10 > LEAST_STEPS ? usage->steps / 10 : LEAST_STEPS;
     if (w->best[slowest].slow < least) return;
     double waited_ms, share = waited_share(w, &w->best[slowest], slowest, &waited_ms);
-    if (share >= WAITING) add_finding(c, w, slowest, share, waited_ms);
+    if (share >= WAITING && !is_passing(w, &w->best[slowest], slowest)) add_finding(c, w, slowest, share, waited_ms);
 }
 
 ls_status ls_diagnose_usage(ls_case *c) {

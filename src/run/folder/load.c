@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "checkpoint/partition_tensors.h"
 #include "run/folder/save.h"
+#include "run/folder/state_log.h"
 #include "run/state_hash.h"
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
@@ -144,8 +145,7 @@ static ls_status compare_hash(ls_trainer *t, const ls_checkpoint *checkpoint) {
     json_decref(state);
     if (!saved[0] || !ls_trainer_has_state_hash(t)) return LS_OK;
     LS_TRY(ls_trainer_state_written(t));
-    LS_TRY(ls_trainer_state_hash(t, &t->state.hash));
-    t->state.step = t->step;
+    LS_TRY(ls_trainer_know_state(t));
     ls_hash_text(t->state.hash, loaded);
     if (strcmp(saved, loaded) == 0) return LS_OK;
     return ls_fail(LS_ERR_INPUT,

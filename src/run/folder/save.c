@@ -19,6 +19,7 @@
 #include "checkpoint/partition_tensors.h"
 #include "model/shape_file.h"
 #include "run/agree.h"
+#include "run/folder/state_log.h"
 #include "run/state_hash.h"
 
 enum { TOKENIZER_BYTES_MAX = 1 << 28, LOSS_TEXT_MAX = 64 };

@@ -35,8 +35,6 @@ ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_
 /* The hash of its weights as they were in memory, "" where it records none. */
 enum { LS_SAVED_HASH_MAX = 33 };
 ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
-/* The hash of the whole state (run/state_hash.h) in state.json; absent where the run made none. */
-#define LS_SAVED_STATE "state_hash"
 /* Its position in the data. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
 /* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether

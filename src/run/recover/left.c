@@ -144,6 +144,10 @@ void ls_left_begin(ls_trainer *t, const ls_left_numbers *numbers) {
     write_numbers(t->kept, &n);
 }
 
+void ls_left_note_peak(ls_trainer *t, double flops_s) {
+    if (t->kept) t->kept->peak_flops_s = flops_s;
+}
+
 void ls_left_try(ls_trainer *t) {
     if (t->kept) atomic_store(&t->kept->tried, t->step + 1);
 }
@@ -163,7 +167,7 @@ void ls_left_commit(ls_trainer *t, const ls_step_result *result, const ls_optimi
 
 ls_status ls_left_stepped(ls_trainer *t) {
     ls_hash128 part;
-    if (!t->kept || !ls_trainer_has_state_hash(t)) return LS_OK;
+    if (!t->kept || !t->kept->is_host || !ls_trainer_has_state_hash(t)) return LS_OK;
     LS_TRY(ls_trainer_state_part(t, &part));
     ls_left_sum *sum = &t->kept->sums[t->step & 1];
     atomic_store(&sum->step, -1);
@@ -185,22 +189,26 @@ void ls_left_settle(ls_trainer *t, int64_t saved_step) {
 
 /* ---- the supervisor ---------------------------------------------------------------------------------------------- */
 
-const ls_left_numbers *ls_left_newest(const ls_segment *segment) {
-    const ls_left_numbers *newest = NULL;
+bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out) {
+    bool found = false;
     for (int l = 0; l < segment->workers; l++) {
         ls_left *kept = ls_segment_kept(segment, l);
         if (!kept || atomic_load(&kept->written) == 0) continue;
         const ls_left_numbers *n = numbers_of(kept);
-        if (!newest || n->step > newest->step || (n->step == newest->step && n->settled && !newest->settled))
-            newest = n;
+        if (found && n->step <= out->step) continue;
+        *out = *n;
+        /* Only the first worker knows whether metrics and checkpoints are written; what others have done is done again.
+         */
+        if (l > 0) out->settled = false;
+        found = true;
     }
-    return newest;
+    return found;
 }
 
 void ls_left_look(const ls_segment *segment, int local, int64_t *done, int64_t *tried) {
-    const ls_left_numbers *newest = segment->base ? ls_left_newest(segment) : NULL;
+    ls_left_numbers newest;
     ls_left *kept = segment->base && local >= 0 && local < segment->workers ? ls_segment_kept(segment, local) : NULL;
-    *done = newest ? newest->step : -1;
+    *done = segment->base && ls_left_newest(segment, &newest) ? newest.step : -1;
     *tried = kept ? atomic_load(&kept->tried) : -1;
 }
 

@@ -37,6 +37,7 @@ typedef struct ls_left_numbers {
     bool pending;           /* the update may not be finished everywhere; below, what it does */
     ls_optimizer_update by; /* number `updates` */
     ls_step_result result;
+    double peak_flops_s; /* that as many workers reached, as was measured; 0: not known */
 } ls_left_numbers;
 
 typedef struct ls_left ls_left;
@@ -52,6 +53,8 @@ ls_status ls_left_take(ls_trainer *trainer, ls_world *world, ls_left_numbers *ou
 /* The trainer has its first state, or the one it took. */
 void ls_left_begin(ls_trainer *trainer, const ls_left_numbers *numbers);
 
+/* What was measured of the workers' devices, for as many workers later. */
+void ls_left_note_peak(ls_trainer *trainer, double flops_s);
 /* Step t->step + 1 begins. */
 void ls_left_try(ls_trainer *trainer);
 /* It is decided. `by` NULL: there is no update. */

@@ -30,13 +30,14 @@ typedef struct ls_left_sum {
 struct ls_left {
     ls_left_sum sums[2]; /* by steps mod 2 */
     bool is_host;        /* tensors are here too */
+    double peak_flops_s; /* of all workers, as measured; 0: not yet */
     uint64_t pieces, pieces_at, tensors, tensors_at, slots, slots_at;
     _Atomic int64_t tried;    /* the step under way; −1: none yet */
     _Atomic uint64_t written; /* times; the newest numbers are numbers[written & 1] */
     ls_left_numbers numbers[2];
 };
 
-/* Of the worker that came furthest; NULL: nobody has any. */
-const ls_left_numbers *ls_left_newest(const ls_segment *segment);
+/* Of the worker that came furthest; of those, the first. False: nobody has any. */
+bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out);
 
 #endif

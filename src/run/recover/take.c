@@ -203,10 +203,12 @@ static ls_status admit(ls_trainer *t, const ls_segment *segment, int64_t step) {
 ls_status ls_left_take(ls_trainer *t, ls_world *world, ls_left_numbers *out) {
     const ls_segment *segment = &ls_world_attempt(world)->before;
     pieces all = {.count = 0};
-    const ls_left_numbers *n = ls_left_newest(segment);
-    ls_status status = n ? list_pieces(segment, &all) : ls_fail(LS_ERR_INPUT, "the workers before left no state");
+    const ls_left_numbers *n = out;
+    ls_status status = ls_left_newest(segment, out) ? list_pieces(segment, &all)
+                                                    : ls_fail(LS_ERR_INPUT, "the workers before left no state");
     LS_TRY_OUT(ls_agree(t->world, status));
-    *out = *n;
+    ls_left *first = ls_segment_kept(segment, 0);
+    out->peak_flops_s = segment->workers == ls_world_size(world) ? first->peak_flops_s : 0;
     ls_fault_step = n->step;
     LS_TRY_OUT(ls_agree(t->world, finish_all(t, segment, n)));
     LS_TRY_OUT(ls_agree(t->world, take_tensors(t, segment, &all)));

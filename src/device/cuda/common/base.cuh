@@ -141,6 +141,15 @@ LS_DEVICE void prefetch(const void *global) {
 #endif
 }
 
+LS_DEVICE void wait_cycles(unsigned cycles) {
+#ifndef LS_CUDA_ON_CPU_H
+    const long long begin = clock64();
+    while (clock64() - begin < cycles) continue;
+#else
+    (void)cycles;
+#endif
+}
+
 /* ---- sums over a row ----------------------------------------------------------------------------------------------- */
 
 /* The end of a sum16: thread j of sixteen neighbours has lane j; all of them get the sum. */

@@ -81,8 +81,8 @@ struct table_sigmoids {
     }
 };
 
-template <class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const S &sigmoids) {
-    each_row<widest<T>::n, 1>(
+template <int U, class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const S &sigmoids) {
+    each_row<widest<T>::n, U>(
         a.rows,
         [&](auto w, size_t row, size_t c) {
             size_t in = row * a.in_stride + c;
@@ -98,7 +98,7 @@ template <class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, con
 }
 
 LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { gate_rows<T>(a, plain_sigmoids()); });
+    LS_BY_TYPE(a.act, T, { gate_rows<1, T>(a, plain_sigmoids()); });
 }
 
 template <int W> struct gate_packs { pack<W> gate, up, dy; };
@@ -153,7 +153,7 @@ template <int FN> LS_DEVICE void forward_by_table(const ls_cuda_act &a) {
 
 template <int FN> LS_DEVICE void backward_by_table(const ls_cuda_act &a) {
     with_table<FN>([&](const act_table<FN> &table) {
-        each_elem<8, LS_CUDA_TABLE_PACKS>(
+        each_elem<8, LS_CUDA_TABLE_PACKS / 2>(
             a.flat,
             [&](auto w, size_t i) {
                 return two_packs<w.n>{load_pack<w.n>((const bf16 *)a.dy + i), load_pack<w.n>((const bf16 *)a.x + i)};
@@ -172,15 +172,16 @@ LS_KERNEL_MANY(act_forward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TA
     a.fn == LS_CUDA_GELU ? forward_by_table<LS_CUDA_GELU>(a) : forward_by_table<LS_CUDA_SILU>(a);
 }
 
-LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
+LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
     a.fn == LS_CUDA_GELU ? backward_by_table<LS_CUDA_GELU>(a) : backward_by_table<LS_CUDA_SILU>(a);
 }
 
-LS_KERNEL_MANY(gated_forward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
-    with_table<LS_CUDA_SILU>([&](const act_table<LS_CUDA_SILU> &table) { gate_rows<bf16>(a, table_sigmoids{table}); });
+LS_KERNEL_MANY(gated_forward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
+    with_table<LS_CUDA_SILU>(
+        [&](const act_table<LS_CUDA_SILU> &table) { gate_rows<LS_CUDA_TABLE_PACKS / 2, bf16>(a, table_sigmoids{table}); });
 }
 
-LS_KERNEL_MANY(gated_backward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
+LS_KERNEL_MANY(gated_backward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
     with_table<LS_CUDA_SILU>([&](const act_table<LS_CUDA_SILU> &table) { gate_grad_rows<bf16>(a, table_sigmoids{table}); });
 }
 

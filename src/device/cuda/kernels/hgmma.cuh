@@ -376,12 +376,13 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                 write_16<true>(x, to);
         }
     }
-    template <class S> LS_DEVICE void finish_piece(const sums &d, int q, float2 bias, S &s, const hgmma_unit &u) const {
+    template <bool TAKES_BIAS = true, class S>
+    LS_DEVICE void finish_piece(const sums &d, int q, float2 bias, S &s, const hgmma_unit &u) const {
         if (!is_f32() && q >= PIECES / 2) return;
         uint8_t *to = s.staged[warpgroup * 4 + thread / 32][q % S::STAGED];
         if (thread % 32 == 0) stores_read<S::STAGED - 1>();
         __syncwarp();
-        if (!a.g.parts && a.g.bias)
+        if (TAKES_BIAS && !a.g.parts && a.g.bias)
             write_piece<true>(d, q, bias, to);
         else
             write_piece<false>(d, q, bias, to);

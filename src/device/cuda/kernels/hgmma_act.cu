@@ -14,7 +14,7 @@
 enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS };
 /* Warps that have the end take tasks in turns: 4 rows of 8 pieces, a line of memory each. */
 enum { ENDERS = 7, TASK_ROWS = 4, TASK_PIECES = 8, ROW_TASKS = BN / (8 * TASK_PIECES) };
-enum { TASKS = BM / TASK_ROWS * ROW_TASKS, HALF_TASKS = TASKS / CONSUMERS, AHEAD = 2 };
+enum { TASKS = BM / TASK_ROWS * ROW_TASKS, HALF_TASKS = TASKS / CONSUMERS };
 
 struct act_shared {
     enum { STAGES = LS_CUDA_HGMMA_ACT_STAGES };
@@ -100,11 +100,34 @@ template <bool IS_F16, int END> struct act_numbers {
     }
 };
 
-/* A thread has eight neighbours of a row at a time. */
+/* A thread has eight neighbours of a row at a time. Of a task that comes two turns later pre is on its way from memory, and of
+ * the next one numbers are on their way from the table. */
 template <bool IS_F16, int END> struct act_end {
     const ls_cuda_hgmma &a;
     act_shared &s;
     const int warp, lane;
+    enum { LOOKS_AHEAD = END == LS_CUDA_HGMMA_GELU_GRAD }; /* a gate has no registers for it, and GELU forward nothing to look up */
+
+    /* A task of a tile that this block ends. */
+    struct cursor {
+        uint32_t number, turn, m0, n0; /* number: of the tile; turn: of the piece behind it */
+        int task;
+        bool is_there;
+    };
+    LS_DEVICE void enter(cursor &c) const {
+        hgmma_piece p;
+        c.task = warp;
+        c.is_there = find_ended(a, c.turn, p);
+        if (!c.is_there) return;
+        const hgmma_unit u(a, p.unit, BN);
+        c.m0 = u.m0, c.n0 = u.n0;
+    }
+    LS_DEVICE void advance(cursor &c) const {
+        c.task += ENDERS;
+        if (c.task < TASKS) return;
+        c.number++;
+        enter(c);
+    }
 
     struct place {
         int row, piece;   /* of the tile */
@@ -114,13 +137,16 @@ template <bool IS_F16, int END> struct act_end {
     struct numbers {
         uint4 pre, up;
     };
+    struct looked_up {
+        float x[8], t[8];
+    };
 
-    LS_DEVICE place place_of(const hgmma_unit &u, int task) const {
+    LS_DEVICE place place_of(const cursor &c) const {
         place p;
-        const int rows = task / ROW_TASKS;
+        const int rows = c.task / ROW_TASKS;
         p.row = rows * TASK_ROWS + lane / TASK_PIECES;
-        p.piece = (task - rows * ROW_TASKS) * TASK_PIECES + lane % TASK_PIECES;
-        const uint32_t row = u.m0 + p.row, column = u.n0 + p.piece * 8;
+        p.piece = (c.task - rows * ROW_TASKS) * TASK_PIECES + lane % TASK_PIECES;
+        const uint32_t row = c.m0 + p.row, column = c.n0 + p.piece * 8;
         p.at = row * a.g.ldc + column;
         p.y = p.up = p.at;
         p.is_in = row < a.g.m && column < a.g.n;
@@ -131,75 +157,93 @@ template <bool IS_F16, int END> struct act_end {
         }
         return p;
     }
-    LS_DEVICE uint4 read(const place &p, size_t at) const {
-        return p.is_in ? __ldcs((const uint4 *)((const uint16_t *)a.pre + at)) : make_uint4(0, 0, 0, 0);
-    }
-    LS_DEVICE numbers load(const hgmma_unit &u, int task) const {
-        numbers x = {};
-        if (END == LS_CUDA_HGMMA_GELU || task >= TASKS) return x;
-        const place p = place_of(u, task);
-        x.pre = read(p, p.at);
-        if (END == LS_CUDA_HGMMA_GATED_GRAD) x.up = read(p, p.up);
+    LS_DEVICE numbers load(const cursor &c) const {
+        const uint32_t any = 0x3F803F80u; /* that is in a table */
+        numbers x = {make_uint4(any, any, any, any), make_uint4(any, any, any, any)};
+        if (END == LS_CUDA_HGMMA_GELU || !c.is_there) return x;
+        const place p = place_of(c);
+        if (!p.is_in) return x;
+        x.pre = __ldcs((const uint4 *)((const uint16_t *)a.pre + p.at));
+        if (END == LS_CUDA_HGMMA_GATED_GRAD) x.up = __ldcs((const uint4 *)((const uint16_t *)a.pre + p.up));
         return x;
+    }
+    LS_DEVICE looked_up look_up(uint4 pre) const {
+        looked_up l;
+        widen<IS_F16>(pre, l.x);
+        act_numbers<IS_F16, END>::of(s, l.x, l.t);
+        return l;
     }
     LS_DEVICE void store(const place &p, void *to, size_t at, const float (&x)[8]) const {
         if (p.is_in) __stcs((uint4 *)((uint16_t *)to + at), rounded<IS_F16>(x));
     }
-    LS_DEVICE void end_piece(const place &p, const numbers &in) const {
-        const uint4 made = *(const uint4 *)piece_at(s, p.row, p.piece);
-        float c[8], x[8], t[8], up[8];
+    LS_DEVICE void end_gelu(const place &p, uint4 made) const {
+        looked_up l = look_up(made);
+        if (p.is_in) __stcs((uint4 *)((uint16_t *)a.g.c + p.at), made);
+        LS_UNROLL for (int k = 0; k < 8; k++) l.x[k] = gelu_both(l.x[k], l.t[k]).y;
+        store(p, a.y, p.y, l.x);
+    }
+    LS_DEVICE void end_grad(const place &p, uint4 made, uint4 in_up, const looked_up &l) const {
+        float c[8], y[8];
         widen<IS_F16>(made, c);
-        if (END == LS_CUDA_HGMMA_GELU) {
-            act_numbers<IS_F16, END>::of(s, c, t);
-            LS_UNROLL for (int k = 0; k < 8; k++) x[k] = gelu_both(c[k], t[k]).y;
-            if (p.is_in) __stcs((uint4 *)((uint16_t *)a.g.c + p.at), made);
-            store(p, a.y, p.y, x);
-            return;
-        }
-        widen<IS_F16>(in.pre, x);
-        act_numbers<IS_F16, END>::of(s, x, t);
         if (END == LS_CUDA_HGMMA_GELU_GRAD) {
             LS_UNROLL for (int k = 0; k < 8; k++) {
-                const gelu_both g(x[k], t[k]);
-                c[k] = c[k] * g.slope, x[k] = g.y;
+                const gelu_both g(l.x[k], l.t[k]);
+                c[k] = c[k] * g.slope, y[k] = g.y;
             }
         } else {
-            float dup[8];
-            widen<IS_F16>(in.up, up);
+            float up[8], dup[8];
+            widen<IS_F16>(in_up, up);
             LS_UNROLL for (int k = 0; k < 8; k++) {
-                const float g = t[k], silu = x[k] * g;
+                const float silu = l.x[k] * l.t[k];
                 dup[k] = c[k] * silu;
-                c[k] = (c[k] * up[k]) * silu_slope(x[k], g);
-                x[k] = silu * up[k];
+                c[k] = (c[k] * up[k]) * silu_slope(l.x[k], l.t[k]);
+                y[k] = silu * up[k];
             }
             store(p, a.g.c, p.up, dup);
         }
         store(p, a.g.c, p.at, c);
-        if (a.y) store(p, a.y, p.y, x);
+        if (a.y) store(p, a.y, p.y, y);
+    }
+    /* The bias of the tile behind that of c. */
+    LS_DEVICE void bring_next_bias(const cursor &c) const {
+        hgmma_piece p;
+        uint32_t turn = c.turn;
+        if (a.g.bias && find_ended(a, turn, p)) bring_bias(a, s, hgmma_unit(a, p.unit, BN), c.number + 1, warp * 32 + lane);
     }
     LS_DEVICE void run() const {
-        hgmma_piece p, next;
-        uint32_t turn = 0;
-        bool is_more = find_ended(a, turn, next);
-        for (uint32_t number = 0; is_more; number++) {
-            p = next;
-            is_more = find_ended(a, turn, next);
-            if (is_more) bring_bias(a, s, hgmma_unit(a, next.unit, BN), number + 1, warp * 32 + lane);
-            const hgmma_unit u(a, p.unit, BN);
-            numbers in[AHEAD];
-            LS_UNROLL for (int i = 0; i < AHEAD; i++) in[i] = load(u, warp + i * ENDERS);
-            LS_NO_UNROLL for (int first = warp; first < TASKS; first += AHEAD * ENDERS)
-                LS_UNROLL for (int i = 0; i < AHEAD; i++) {
-                    const int task = first + i * ENDERS, half = task >= HALF_TASKS, at = task - half * HALF_TASKS;
-                    if (task >= TASKS) break;
-                    if (at < ENDERS) barrier_wait(&s.is_made[half], number % 2); /* its first of this half */
-                    end_piece(place_of(u, task), in[i]);
-                    in[i] = load(u, task + AHEAD * ENDERS);
-                    if (at + ENDERS < HALF_TASKS) continue;
+        cursor now = {}, ahead;
+        numbers in[2];
+        looked_up l[2];
+        enter(now);
+        ahead = now;
+        LS_UNROLL for (int i = 0; i < 2; i++) {
+            in[i] = load(ahead);
+            if (ahead.is_there) advance(ahead);
+        }
+        if (LOOKS_AHEAD) l[0] = look_up(in[0].pre);
+        LS_NO_UNROLL while (now.is_there)
+            LS_UNROLL for (int i = 0; i < 2; i++) {
+                if (!now.is_there) break;
+                const int half = now.task >= HALF_TASKS, at = now.task - half * HALF_TASKS;
+                if (now.task < ENDERS) bring_next_bias(now);
+                if (at < ENDERS) barrier_wait(&s.is_made[half], now.number % 2); /* its first of this half */
+                const place p = place_of(now);
+                const uint4 made = *(const uint4 *)piece_at(s, p.row, p.piece);
+                if (END == LS_CUDA_HGMMA_GELU) {
+                    end_gelu(p, made);
+                } else {
+                    const int next = LOOKS_AHEAD ? 1 - i : i;
+                    l[next] = look_up(in[next].pre);
+                    end_grad(p, made, in[i].up, l[i]);
+                    in[i] = load(ahead);
+                    if (ahead.is_there) advance(ahead);
+                }
+                if (at + ENDERS >= HALF_TASKS) {
                     __syncwarp();
                     if (lane == 0) barrier_arrive(&s.is_taken[half]);
                 }
-        }
+                advance(now);
+            }
     }
 };
 

@@ -1,8 +1,9 @@
-/* hgmma_over.cu: products of hgmma.cu whose tiles are whole, with 192 sums in each thread's registers:
+/* hgmma_over.cu: products of hgmma.cu with 192 sums in each thread's registers:
  *
- * - two tiles of 128 × 192, of one slice each, or of two: a tile goes out while the next is multiplied, which pays where chains
+ * - two whole tiles of 128 × 192, of one slice each, or of two: a tile goes out while the next is multiplied, which pays where chains
  *   are short;
- * - a tile of 256 × 192 of one slice, for which the second cache has to bring a quarter less: it pays where chains are long. */
+ * - a tile of 256 × 192 of one slice, without bias, for which less goes through shared memory than tensor cores leave time for: it pays where
+ *   chains are long. The last tiles may be cut. */
 #include "device/cuda/kernels/hgmma.cuh"
 
 enum { OVER_N = LS_CUDA_HGMMA_OVER_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
@@ -37,9 +38,9 @@ template <int TA, int TB, int SLICES> LS_DEVICE void hgmma_over(const ls_cuda_hg
 
 /* ---- 256 × 192 ------------------------------------------------------------------------------------------------------- */
 
-/* A warpgroup has 64 rows of the upper half and 64 of the lower. */
+/* A warpgroup has 64 rows of the upper half and 64 of the lower, which goes where the sums of a second slice would. */
 template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
-    typedef hgmma_part<OVER_N, false> part_type;
+    typedef hgmma_part<OVER_N> part_type;
     const ls_cuda_hgmma &a;
     S &s;
     part_type part;
@@ -67,13 +68,41 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
     LS_DEVICE void advance() {
         if (++stage == S::STAGES) stage = 0, phase ^= 1;
     }
-    LS_DEVICE void run() {
+    /* Steps of piece `turn`; 0: there is none. */
+    LS_DEVICE uint32_t count_of(uint32_t turn, int &is_begun) const {
         hgmma_piece p;
-        for (uint32_t turn = 0; find_piece(a, found_again(turn), p); turn++) {
-            const uint32_t count = uniform(hgmma_walk(a, hgmma_unit(a, p.unit, OVER_N, TALL_M).first, 0).left);
-            step(0);
+        if (!find_piece(a, found_again(turn), p)) return 0;
+        is_begun = p.begin != 0;
+        return min(p.end, hgmma_walk(a, hgmma_unit(a, p.unit, OVER_N, TALL_M).first, 0).left) - p.begin;
+    }
+    /* What one piece needs is found again for the next: registers. */
+    LS_DEVICE void finish(const typename part_type::sums &d, const hgmma_unit &out) const {
+        LS_UNROLL for (int q = 0; q < part_type::PIECES; q++) {
+            const part_type self(a);
+            self.template finish_piece<false>(d, q, make_float2(0, 0), s, out);
+        }
+    }
+    LS_DEVICE void end_piece(uint32_t turn) {
+        hgmma_piece p;
+        find_piece(a, found_again(turn), p);
+        if (p.end < a.steps) {
+            part_type(a).hand_over(upper, lower, block_number(), true);
+            return;
+        }
+        hgmma_unit out(a, p.unit, OVER_N, TALL_M);
+        finish(upper, out);
+        out.m0 += BM;
+        finish(lower, out);
+    }
+    LS_DEVICE void run() {
+        int is_begun = 0;
+        uint32_t left;
+        for (uint32_t turn = 0; (left = uniform(count_of(turn, is_begun))) != 0; turn++) {
+            is_begun = (int)uniform((uint32_t)is_begun);
+            if (is_begun) part_type(a).take_over(upper, lower, block_number() + 1, true);
+            step(is_begun);
             advance();
-            for (uint32_t i = 1; i < count; i++) {
+            while (--left) {
                 step(1);
                 wgmma_wait<1>();
                 release();
@@ -81,10 +110,7 @@ template <int TA, int TB, bool IS_F16, class S> struct tall_tiles {
             }
             wgmma_wait<0>();
             release();
-            hgmma_unit out(a, found_again(p.unit), OVER_N, TALL_M);
-            part.finish_pieces(upper, s, out);
-            out.m0 += BM;
-            part.finish_pieces(lower, s, out);
+            end_piece(turn);
         }
         if (part.thread % 32 == 0) stores_done();
     }

@@ -1,8 +1,8 @@
 /* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy").
  *
  * loss_rows: a block has rows, one after another, and keeps one in shared memory, so that z is read once: its logits, then
- * their exponentials. While the gradient of a row is written, the logits of the next come to where its numbers lay; and
- * while there is nothing to be read, the row after that comes into the GPU's cache.
+ * their exponentials. While the gradient of a row is written, the logits of the next come to where its numbers lay. A
+ * block that adds up exponentials needs no memory: blocks begin at different times, so that others have it meanwhile.
  *
  * The chains of sum16 are few, sixteen for each slice; so that they do not stand alone, the first warps add up one
  * stretch of every slice while the others raise the next:
@@ -322,10 +322,6 @@ LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uin
         const uint32_t target = (uint32_t)(target_of(a, r) - (int64_t)a.first); /* all lie in the columns */
         const float z_target = threadIdx.x == 0 ? z[target] : 0.0f;
         const float m = row_max(a, z, exchange_rows(a, t, row, dz, z), space); /* waits for the row too */
-        if (r + gridDim.x < a.rows) {
-            const float *later = logits_of(a, r + gridDim.x);
-            for (uint32_t i = 32 * threadIdx.x; i < (uint32_t)a.columns; i += 32 * blockDim.x) prefetch(later + i);
-        }
         t.m = m, t.l = __uint_as_float(LS_NAN_BITS), t.target = target;
         if (is_finite(m)) {
             sum_row(a, row, m, sums, ends);
@@ -347,12 +343,17 @@ LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uin
     if (dz) exchange_rows<T>(a, t, row, dz, nullptr);
 }
 
+/* Of so many blocks each begins some cycles later than the one before, where blocks have enough rows; all of them within
+ * about the time of a row. */
+enum { LATER_BLOCKS = 33, LATER_CYCLES = 750, LATER_ROWS = 8 };
+
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
     float *sums = row + (a.columns + 3) / 4 * 4;
     uint32_t *ends = (uint32_t *)(sums + a.slices);
     copy_bounds(a, ends);
+    if (a.rows >= LATER_ROWS * gridDim.x) wait_cycles(blockIdx.x % LATER_BLOCKS * LATER_CYCLES);
     __syncthreads();
     LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space); });
 }

@@ -115,15 +115,20 @@ static bool is_staged(const ls_gemm *g, bool are_apart) {
     return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
 }
 
-/* Whether the kernels of hgmma_over.cu take it: whole tiles that the copy engine writes, of one slice or two; and
- * where a tile goes out while the next is multiplied, it has a step for each of its pieces. */
+/* Whether the kernels of hgmma_over.cu take it: tiles that the copy engine writes, of one slice or two; and where one
+ * goes out while the next is multiplied, it is whole, and has a step for each of its pieces. */
 static bool is_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
     int each = p->each ? p->each : slices_of(g);
-    if (p->is_cut || !is_staged(g, p->each) || (!p->each && (g->accumulate || g->siblings))) return false;
-    if (p->tile == TALL_TILE) return each == 1;
+    if (!is_staged(g, p->each) || (!p->each && (g->accumulate || g->siblings))) return false;
+    if (p->tile == TALL_TILE) return each == 1 && (p->each || !g->bias);
     for (int s = 0; s < slices_of(g); s++)
         if (steps_of(g, period, length_of(g, s)) < LS_CUDA_HGMMA_OVER_STEPS) return false;
-    return each <= 2;
+    return each <= 2 && !p->is_cut;
+}
+
+/* Sums of tiles that are cut: a block has two sets, of 128 rows each. */
+static size_t begun_bytes(const hgmma_plan *p) {
+    return 2 * p->blocks * LS_CUDA_HGMMA_M * tiles[p->tile].n * sizeof(float);
 }
 
 static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, int each, bool is_cut,
@@ -158,7 +163,7 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
             return false;
         p.whole = (p.units / processors - 1) * processors;
         if ((p.units - p.whole) * p.steps > UINT32_MAX) return false;
-        p.scratch = 2 * p.blocks * set;
+        p.scratch = begun_bytes(&p);
     }
     if (each) {
         size_t bytes;
@@ -195,10 +200,11 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
 }
 
 /* Whether a plan with this tile and so many slices apart is one of this way. */
-static bool is_of_way(ls_cuda_way way, int tile, int each) {
-    if (way == LS_CUDA_PAIRS) return tile != TALL_TILE && each == 2;
-    if (each == 2) return false;
-    return way == LS_CUDA_OVER ? tile == OVER_TILE : way == LS_CUDA_TALL ? tile == TALL_TILE : tile < OVER_TILE;
+static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
+    if (way == LS_CUDA_PAIRS || each == 2) return way == LS_CUDA_PAIRS && each == 2 && tile != TALL_TILE;
+    if (way == LS_CUDA_OVER) return tile == OVER_TILE;
+    if (way == LS_CUDA_TALL || way == LS_CUDA_TALL_CUT) return tile == TALL_TILE && is_cut == (way == LS_CUDA_TALL_CUT);
+    return tile < OVER_TILE;
 }
 
 /* The plan of a way that ends first, without the tile `but`. False: there is none. */
@@ -208,7 +214,7 @@ static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int b
         int tile = i / 6, each = i / 2 % 3;
         bool is_cut = i % 2;
         hgmma_plan plan;
-        if (tile == but || !is_of_way(way, tile, each) || (each && slices_of(g) <= each)) continue;
+        if (tile == but || !is_of_way(way, tile, each, is_cut) || (each && slices_of(g) <= each)) continue;
         if (!plan_of(device, g, period, tile, each, is_cut, &plan)) continue;
         double cost = cost_of(device, g, &plan);
         if (least >= 0 && cost >= least) continue;
@@ -283,7 +289,7 @@ static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
         args.line_rest = (uint32_t)(line % plan->blocks);
         args.begun = (float *)(void *)scratch;
         args.is_begun = ls_cuda_flags(device);
-        scratch += 2 * plan->blocks * t->m * t->n * sizeof(float);
+        scratch += begun_bytes(plan);
     }
     if (plan->each) args.g.parts = (float *)(void *)scratch;
     if (plan->far_levels) args.g.far = (float *)(void *)scratch;

@@ -1,0 +1,401 @@
+/* cmd_bisect.c: `lockstep bisect RUN`: which step of a run was the first whose state was not computed rightly.
+ *
+ * Equal steps give equal bits, so a run can be made again. The replay is a run of its own, in a folder inside RUN that
+ * is removed at the end: it goes on from RUN's oldest intact checkpoint, or begins where RUN began, and every state
+ * that it comes to is compared with the hash that RUN recorded for that step. It ends at the first difference. Then the
+ * sums that workers keep of their last steps tell which tensors differ, and in whose part of them. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "checkpoint/store.h"
+#include "cli/cli.h"
+#include "cli/print.h"
+#include "device/calls.h"
+#include "numerics/state_sum.h"
+#include "observe/run_read.h"
+#include "run/folder/run_dir.h"
+#include "run/folder/state_log.h"
+
+enum { FILE_BYTES_MAX = 1 << 26, TENSORS_SHOWN = 8 };
+
+/* Hashes of states by step, 0 … last; "": not recorded. And losses, of which a run without hashes has nothing more. */
+typedef struct series {
+    long long last;
+    char (*state)[LS_HASH_TEXT_BYTES];
+    double *loss; /* of each step; NaN: not recorded */
+} series;
+
+typedef struct verdict {
+    long long from, to; /* steps that were compared: states after from … to */
+    long long hashes;   /* of them so many were recorded */
+    long long differs;  /* first step after which the states differ; −1: none */
+    bool by_loss;       /* it is the loss of this step that differs; there is no hash */
+    char recorded[LS_HASH_TEXT_BYTES], replayed[LS_HASH_TEXT_BYTES];
+} verdict;
+
+/* ---- what a run recorded ----------------------------------------------------------------------------------------- */
+
+static void free_series(series *s) {
+    free(s->state);
+    free(s->loss);
+    *s = (series){.last = -1};
+}
+
+/* Checkpoints know the hash of the last step, which no metrics line follows. */
+static void add_checkpoints(const char *run, series *s) {
+    ls_store *store = NULL;
+    ls_store_entry *entries = NULL;
+    int count = 0;
+    if (ls_store_open(run, LS_STORE_READ, &store) != LS_OK) return;
+    if (ls_store_list(store, &entries, &count) != LS_OK) count = 0;
+    for (int i = 0; i < count; i++) {
+        ls_checkpoint *checkpoint = NULL;
+        json_t *state = NULL;
+        if (!entries[i].is_complete || entries[i].step > s->last || s->state[entries[i].step][0]) continue;
+        if (ls_checkpoint_open(ls_store_folder(store, entries[i].step).text, &checkpoint) == LS_OK &&
+            ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state) == LS_OK) {
+            const char *text = json_string_value(json_object_get(state, LS_SAVED_STATE));
+            if (text && strlen(text) == 32) memcpy(s->state[entries[i].step], text, sizeof s->state[0]);
+        }
+        json_decref(state);
+        ls_checkpoint_close(checkpoint);
+    }
+    free(entries);
+    ls_store_close(store);
+}
+
+static ls_status read_series(const char *run, series *s) {
+    static ls_run_log log;
+    *s = (series){.last = -1};
+    LS_TRY(ls_run_log_open(run, &log));
+    s->last = log.step_count > 0 ? log.steps[log.step_count - 1].step : 0;
+    s->state = calloc((size_t)s->last + 1, sizeof *s->state);
+    s->loss = calloc((size_t)s->last + 1, sizeof *s->loss);
+    bool whole = s->state && s->loss;
+    for (long long i = 0; whole && i <= s->last; i++) s->loss[i] = (double)NAN;
+    for (size_t i = 0; whole && i < log.step_count; i++) {
+        const ls_run_log_step *step = &log.steps[i];
+        if (step->step < 1) continue;
+        s->loss[step->step] = step->loss;
+        memcpy(s->state[step->step - 1], step->state_before, sizeof s->state[0]);
+    }
+    ls_run_log_free(&log);
+    if (whole) add_checkpoints(run, s);
+    return whole ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %lld steps", s->last);
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+static bool same_loss(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+/* From v->to on, as far as `other` has come. */
+static void compare(const series *run, const series *other, verdict *v) {
+    for (long long s = v->to + 1; s <= run->last && s <= other->last && v->differs < 0; s++) {
+        bool both = run->state[s][0] && other->state[s][0];
+        /* The state after a step that was just made is known with the next. */
+        if (run->state[s][0] && !other->state[s][0] && s == other->last) return;
+        if (both && strcmp(run->state[s], other->state[s]) != 0) {
+            v->differs = s;
+            memcpy(v->recorded, run->state[s], sizeof v->recorded);
+            memcpy(v->replayed, other->state[s], sizeof v->replayed);
+        } else if (!both && !isnan(run->loss[s]) && !isnan(other->loss[s]) &&
+                   !same_loss(run->loss[s], other->loss[s])) {
+            v->differs = s;
+            v->by_loss = true;
+        }
+        v->to = s;
+        v->hashes += both;
+    }
+}
+
+/* ---- the replay -------------------------------------------------------------------------------------------------- */
+
+typedef struct replay {
+    char folder[PATH_MAX / 2], run[PATH_MAX]; /* the second inside the first */
+    long long from;
+    bool resumes;
+    pid_t child;
+} replay;
+
+static ls_status copy_file(const char *from, const char *to, const char *name) {
+    char path[PATH_MAX];
+    char *data = NULL;
+    size_t bytes;
+    if (!ls_folder_has(from, name)) return LS_OK;
+    if (snprintf(path, sizeof path, "%s/%s", from, name) >= PATH_MAX)
+        return ls_fail(LS_ERR_INPUT, "%s: too long", from);
+    LS_TRY(ls_file_read(path, FILE_BYTES_MAX, &data, &bytes));
+    ls_status status = snprintf(path, sizeof path, "%s/%s", to, name) < PATH_MAX
+                           ? ls_file_write_atomic(path, data, bytes)
+                           : ls_fail(LS_ERR_INPUT, "%s: too long", to);
+    free(data);
+    return status;
+}
+
+/* The files of a checkpoint are never changed, so they may have a second name. */
+static ls_status link_checkpoint(const ls_store *store, const char *to, int64_t step) {
+    ls_path from = ls_store_folder(store, step);
+    const char *slash = strrchr(from.text, '/');
+    ls_path into = ls_path_format("%s/%s", to, slash ? slash + 1 : from.text);
+    ls_status status = LS_OK;
+    LS_TRY(ls_dir_make(into.text));
+    DIR *folder = opendir(from.text);
+    if (!folder) return ls_fail_errno(LS_ERR_RESOURCE, "cannot read %s", from.text);
+    for (const struct dirent *entry; status == LS_OK && (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.') continue;
+        ls_path a = ls_path_format("%s/%s", from.text, entry->d_name),
+                b = ls_path_format("%s/%s", into.text, entry->d_name);
+        if (link(a.text, b.text) != 0) status = ls_fail_errno(LS_ERR_RESOURCE, "cannot link %s to %s", a.text, b.text);
+    }
+    closedir(folder);
+    return status;
+}
+
+static ls_status oldest_sound(const ls_store *store, int64_t *step) {
+    ls_store_entry *entries = NULL;
+    int count = 0;
+    *step = -1;
+    LS_TRY(ls_store_list(store, &entries, &count));
+    for (int i = 0; i < count && *step < 0; i++)
+        if (entries[i].is_complete && ls_store_verify(store, entries[i].step, NULL, NULL) == LS_OK)
+            *step = entries[i].step;
+    free(entries);
+    return LS_OK;
+}
+
+static ls_status prepare(const char *run, replay *r) {
+    static const char *const names[] = {"config.json", "identity.json", "layout.json", "parent.json", "device.json"};
+    ls_store *store = NULL;
+    int64_t step = -1;
+    if (snprintf(r->folder, sizeof r->folder, "%s/bisect-%ld", run, (long)getpid()) >= (int)sizeof r->folder)
+        return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", run);
+    snprintf(r->run, sizeof r->run, "%s/replay", r->folder);
+    ls_path checkpoints = ls_path_format("%s/checkpoints", r->run);
+    LS_TRY(ls_store_open(run, LS_STORE_READ, &store));
+    ls_status status = oldest_sound(store, &step);
+    if (status == LS_OK) status = ls_dir_make(r->folder);
+    if (status == LS_OK && step >= 0) status = ls_dir_make(r->run);
+    for (size_t i = 0; i < sizeof names / sizeof *names && step >= 0 && status == LS_OK; i++)
+        status = copy_file(run, r->run, names[i]);
+    if (status == LS_OK && step >= 0) status = link_checkpoint(store, checkpoints.text, step);
+    ls_store_close(store);
+    r->resumes = step >= 0;
+    r->from = step >= 0 ? step : 0;
+    return status;
+}
+
+static ls_status start(const char *run, replay *r) {
+    char config[PATH_MAX], log[PATH_MAX], folder[PATH_MAX];
+    if (snprintf(config, sizeof config, "%s/config.json", run) >= PATH_MAX ||
+        snprintf(log, sizeof log, "%s/log", r->folder) >= PATH_MAX)
+        return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", run);
+    const char *const again[] = {"lockstep", "train",          "--resume", "--out",      r->run,     "--save-every",
+                                 "0",        "--keep",         "0",        "--check",    "replicas", "--eval-every",
+                                 "0",        "--sample-every", "0",        "--restarts", "0",        NULL};
+    const char *const anew[] = {
+        "lockstep", "train",    "--config",     config, "--out",          r->run, "--save-every", "0", "--keep", "0",
+        "--check",  "replicas", "--eval-every", "0",    "--sample-every", "0",    "--restarts",   "0", NULL};
+    r->child = fork();
+    if (r->child < 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot start the replay");
+    if (r->child > 0) return LS_OK;
+    int file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0) _exit(127);
+    /* A run that begins anew has its paths from where it was started. */
+    if (!r->resumes && ls_run_dir_started_in(run, folder) && chdir(folder) != 0) _exit(127);
+    /* The casts take away a const that execv() keeps. */
+    execv("/proc/self/exe", (char *const *)(uintptr_t)(r->resumes ? again : anew));
+    _exit(127);
+}
+
+static ls_status tell_log(const replay *r, int rc) {
+    char path[PATH_MAX], last[400] = "";
+    char *data = NULL;
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "%s/log", r->folder);
+    if (ls_file_read(path, FILE_BYTES_MAX, &data, &bytes) == LS_OK) {
+        size_t end = bytes, begin;
+        while (end > 0 && data[end - 1] == '\n') end--;
+        for (begin = end; begin > 0 && data[begin - 1] != '\n';) begin--;
+        snprintf(last, sizeof last, "%.*s", (int)(end - begin), data + begin);
+    }
+    free(data);
+    return ls_fail(LS_ERR_FAILED, "the replay ended with %d: %s", rc, last);
+}
+
+static ls_status look(const replay *r, const series *run, verdict *v) {
+    series other;
+    if (!ls_folder_has(r->run, "metrics.jsonl")) return LS_OK;
+    if (read_series(r->run, &other) == LS_OK) compare(run, &other, v);
+    free_series(&other);
+    return LS_OK;
+}
+
+/* Until it differs, ends, or has come to where the run's record ends. */
+static ls_status follow(replay *r, const series *run, verdict *v) {
+    int rc = 0;
+    bool ended = false, asked = false;
+    while (!ended) {
+        pid_t pid = waitpid(r->child, &rc, WNOHANG);
+        ended = pid == r->child;
+        if (!ended) ls_clock_sleep_us(200000);
+        LS_TRY(look(r, run, v));
+        ls_cli_progress("replayed up to step %lld of %lld", v->to, run->last);
+        bool done = v->differs >= 0 || v->to >= run->last;
+        if (!ended && done && !asked) kill(r->child, SIGTERM);
+        asked = asked || done;
+    }
+    ls_cli_progress_end();
+    r->child = 0;
+    if (asked || (WIFEXITED(rc) && WEXITSTATUS(rc) == 0)) return LS_OK;
+    return tell_log(r, WIFEXITED(rc) ? WEXITSTATUS(rc) : 128 + WTERMSIG(rc));
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
+
+static const char *const tensor_names[LS_STATE_TENSORS] = {"weight", "moment 1", "moment 2"};
+
+/* Tensors, and workers where both were cut alike, whose sums differ. */
+static json_t *list_tensors(const ls_state_record *a, const ls_state_record *b) {
+    json_t *list = json_array();
+    size_t count = (size_t)a->params * LS_STATE_TENSORS;
+    bool alike = a->workers == b->workers;
+    for (size_t t = 0; t < count; t++) {
+        ls_hash128 x = {0, 0}, y = {0, 0};
+        json_t *workers = json_array();
+        for (int w = 0; w < a->workers; w++) ls_state_add(&x, a->parts[(size_t)w * count + t]);
+        for (int w = 0; w < b->workers; w++) ls_state_add(&y, b->parts[(size_t)w * count + t]);
+        for (int w = 0; alike && w < a->workers; w++)
+            if (!ls_hash_equal(a->parts[(size_t)w * count + t], b->parts[(size_t)w * count + t]))
+                json_array_append_new(workers, json_integer(w));
+        if (!ls_hash_equal(x, y))
+            json_array_append_new(list, json_pack("{s:s, s:s, s:O}", "parameter", a->names[t / LS_STATE_TENSORS],
+                                                  "tensor", tensor_names[t % LS_STATE_TENSORS], "workers", workers));
+        json_decref(workers);
+    }
+    return list;
+}
+
+/* NULL: one of them has no record of that step. */
+static json_t *find_tensors(const char *run, const char *other, long long step, size_t *all) {
+    ls_state_record a, b;
+    json_t *list = NULL;
+    bool both = ls_state_record_read(run, step, &a);
+    if (both && !ls_state_record_read(other, step, &b)) {
+        ls_state_record_free(&a);
+        both = false;
+    }
+    if (!both) return NULL;
+    if (a.params == b.params) list = list_tensors(&a, &b);
+    *all = (size_t)a.params * LS_STATE_TENSORS;
+    ls_state_record_free(&a);
+    ls_state_record_free(&b);
+    return list;
+}
+
+static void print_tensors(const json_t *tensors, size_t all) {
+    size_t count = json_array_size(tensors);
+    printf("tensors that differ: %zu of %zu\n", count, all);
+    for (size_t i = 0; i < count && i < TENSORS_SHOWN; i++) {
+        const json_t *t = json_array_get(tensors, i), *workers = json_object_get(t, "workers");
+        printf("  %s, %s", json_string_value(json_object_get(t, "parameter")),
+               json_string_value(json_object_get(t, "tensor")));
+        for (size_t w = 0; w < json_array_size(workers); w++)
+            printf("%s %lld", w == 0 ? "; worker" : ",", (long long)json_integer_value(json_array_get(workers, w)));
+        putchar('\n');
+    }
+    if (count > TENSORS_SHOWN) printf("  …\n");
+    puts(count * 2 > all ? "most of them: the gradient of that step was wrong, or what it was computed from"
+                         : "few of them: their memory changed, or their update was wrong");
+}
+
+static void print_verdict(const verdict *v, const char *other, const json_t *tensors, size_t all) {
+    if (v->from > 0) printf("steps up to %lld: no older checkpoint, so nothing can be said\n", v->from);
+    printf("compared: steps %lld … %lld, with hashes of %lld states\n", v->from + 1, v->to, v->hashes);
+    if (v->hashes == 0)
+        puts("no hashes were recorded (--check off, or an older version): losses were compared, which tell nothing of "
+             "moments and less of weights");
+    if (v->differs < 0) {
+        puts("no difference");
+        return;
+    }
+    if (v->by_loss) {
+        printf("first difference: the loss of step %lld; which tensor it was cannot be told without hashes\n",
+               v->differs);
+        return;
+    }
+    printf("first difference: the state after step %lld\n  recorded  %s\n  %-8s  %s\n", v->differs, v->recorded, other,
+           v->replayed);
+    if (tensors)
+        print_tensors(tensors, all);
+    else
+        puts("tensor and worker cannot be told: the sums of that step are no longer in RUN/state");
+}
+
+static ls_status report(const ls_options *options, const char *other, const verdict *v) {
+    size_t all = 0;
+    json_t *tensors = v->differs >= 0 && !v->by_loss ? find_tensors(options->run, other, v->differs, &all) : NULL;
+    if (!options->json) {
+        print_verdict(v, options->against ? "other" : "replayed", tensors, all);
+        json_decref(tensors);
+        return LS_OK;
+    }
+    return ls_cli_print_json_lines(json_pack(
+        "{s:I, s:I, s:I, s:o, s:b, s:s, s:s, s:o}", "from", (json_int_t)v->from, "to", (json_int_t)v->to, "hashes",
+        (json_int_t)v->hashes, "differs", v->differs >= 0 ? json_integer(v->differs) : json_null(), "by_loss",
+        v->by_loss, "recorded", v->recorded, "replayed", v->replayed, "tensors", tensors ? tensors : json_null()));
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+/* A difference is a finding, and one that a script has to see. */
+static ls_status conclude(const verdict *v) {
+    if (v->differs < 0) return LS_OK;
+    return ls_fail(LS_ERR_FAILED, "step %lld was not computed rightly; continue from a checkpoint before it",
+                   v->differs);
+}
+
+static ls_status with_run(const ls_options *options, const series *run, verdict *v) {
+    series other;
+    LS_TRY(read_series(options->against, &other));
+    compare(run, &other, v);
+    free_series(&other);
+    return report(options, options->against, v);
+}
+
+static ls_status with_replay(const ls_options *options, const series *run, verdict *v) {
+    replay r = {.child = 0};
+    char path[PATH_MAX];
+    if (!realpath(options->run, path)) return ls_fail_errno(LS_ERR_INPUT, "cannot find %s", options->run);
+    ls_status status = prepare(path, &r);
+    v->from = v->to = r.from;
+    if (status == LS_OK && v->to < run->last) status = start(path, &r);
+    if (status == LS_OK && r.child > 0) status = follow(&r, run, v);
+    if (r.child > 0) {
+        kill(r.child, SIGKILL);
+        (void)waitpid(r.child, NULL, 0);
+    }
+    if (status == LS_OK) status = report(options, r.run, v);
+    ls_status removed = r.folder[0] ? ls_folder_remove(r.folder) : LS_OK;
+    return status == LS_OK ? removed : status;
+}
+
+ls_status ls_cmd_bisect(const ls_options *options) {
+    verdict v = {.differs = -1};
+    series run;
+    if (!options->run) return ls_fail(LS_ERR_INPUT, "bisect needs a run directory: lockstep bisect RUN");
+    LS_TRY(read_series(options->run, &run));
+    ls_status status = options->against ? with_run(options, &run, &v) : with_replay(options, &run, &v);
+    free_series(&run);
+    return status == LS_OK ? conclude(&v) : status;
+}

@@ -1,0 +1,38 @@
+/* state_log.h: the state sums of the last steps, tensor by tensor, that each worker keeps in a file of its own:
+ *
+ *     DIR/state/worker-N.sums    names of the parameters, then so many slots of one step each, used in turn
+ *
+ * The hash of a whole state is in the metrics (run/state_hash.h); this tells in which tensor, and in whose part of it,
+ * two runs of the same steps began to differ. At most about LS_STATE_LOG_BYTES for each worker. */
+#ifndef LS_RUN_FOLDER_STATE_LOG_H
+#define LS_RUN_FOLDER_STATE_LOG_H
+
+#include "base/hash.h"
+#include "nn/blocks.h"
+
+/* The hash of the whole state in a checkpoint's state.json; absent where the run made none. */
+#define LS_SAVED_STATE "state_hash"
+
+enum { LS_STATE_LOG_BYTES = 4 << 20, LS_STATE_LOG_SLOTS = 4096 };
+
+typedef struct ls_state_log ls_state_log;
+
+/* Makes the file anew unless it is one of the same parameters. */
+ls_status ls_state_log_open(const char *dir, const ls_model *model, int worker, int workers, ls_state_log **out);
+void ls_state_log_close(ls_state_log *log);
+/* Parts of this worker, LS_STATE_TENSORS for each parameter, after `step`; `sum` is that of all parts of all workers.
+ */
+ls_status ls_state_log_write(ls_state_log *log, int64_t step, ls_hash128 sum, const ls_hash128 *parts);
+
+/* What all workers wrote down about one step. */
+typedef struct ls_state_record {
+    int workers, params;
+    char (*names)[LS_PARAM_NAME_MAX];
+    ls_hash128 *parts; /* by worker, then parameter, then tensor */
+} ls_state_record;
+
+/* False: the step is not recorded, or not by all workers. The caller frees what it got. */
+bool ls_state_record_read(const char *dir, int64_t step, ls_state_record *out);
+void ls_state_record_free(ls_state_record *record);
+
+#endif
