@@ -125,7 +125,8 @@ def too_few_cores(draw, _):
 
 def ended_early(draw, _):
     """So many steps that none but the killing ends it."""
-    return draw.choice((["--dp", "2"], ["--pp", "2"])) + ["--steps", "4000", "--save-every", "10"], {"KILL": (draw.randint(12, 30), draw.choice((0, 1, -1)))}
+    flags = draw.choice((["--dp", "2"], ["--pp", "2"])) + ["--steps", "4000", "--save-every", "10", "--restarts", "0"]
+    return flags, {"KILL": (draw.randint(12, 30), draw.choice((0, 1, -1)))}
 
 
 def slow_worker(draw, _):
