@@ -9,10 +9,10 @@ enum { LS_CUDA_GELU, LS_CUDA_SILU, LS_CUDA_RELU, LS_CUDA_SIGMOID };
 
 enum { LS_CUDA_ACT_PACKS = 2, LS_CUDA_ACT_ROWS = 2 }; /* that a thread has under way */
 
-/* Numbers of the tables of act_table.cuh. A multiprocessor has room for so many blocks; of one input a thread has so many packs
- * under way, of two half of them, of three one. */
+/* Numbers of the tables of act_table.cuh. A multiprocessor has room for so many
+ * blocks, fewer where there is more than one input; threads have so many packs of a flat array under way. */
 enum { LS_CUDA_GELU_TABLE = 1831, LS_CUDA_SIGMOID_TABLE = 4130 };
-enum { LS_CUDA_TABLE_THREADS = 512, LS_CUDA_TABLE_BLOCKS = 2, LS_CUDA_TABLE_PACKS = 4 };
+enum { LS_CUDA_TABLE_THREADS = 512, LS_CUDA_TABLE_BLOCKS = 3, LS_CUDA_TABLE_MORE_BLOCKS = 2, LS_CUDA_TABLE_PACKS = 2 };
 
 /* y of x; backward y is dx, from dy and x. */
 typedef struct ls_cuda_act {

@@ -60,13 +60,6 @@ LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-/* The compiler would begin to look up what has come, and only then load the rest. */
-LS_DEVICE void loads_come_first() {
-#ifndef LS_CUDA_ON_CPU_H
-    __syncwarp(__activemask());
-#endif
-}
-
 /* How a gate has its sigmoids: each when it is asked for, or all from the table. */
 struct plain_sigmoids {
     template <int W> struct found {
@@ -83,14 +76,13 @@ struct table_sigmoids {
     };
     template <int W> LS_DEVICE found<W> of(const pack<W> &x) const {
         found<W> f;
-        loads_come_first();
         table.look_up(x.v, f.s);
         return f;
     }
 };
 
-template <int U, class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const S &sigmoids) {
-    each_row<widest<T>::n, U>(
+template <class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const S &sigmoids) {
+    each_row<widest<T>::n, 1>(
         a.rows,
         [&](auto w, size_t row, size_t c) {
             size_t in = row * a.in_stride + c;
@@ -106,7 +98,7 @@ template <int U, class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated 
 }
 
 LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { gate_rows<1, T>(a, plain_sigmoids()); });
+    LS_BY_TYPE(a.act, T, { gate_rows<T>(a, plain_sigmoids()); });
 }
 
 template <int W> struct gate_packs { pack<W> gate, up, dy; };
@@ -153,7 +145,6 @@ template <int FN> LS_DEVICE void forward_by_table(const ls_cuda_act &a) {
             a.flat, [&](auto w, size_t i) { return load_pack<w.n>((const bf16 *)a.x + i); },
             [&](auto w, size_t i, const auto &x) {
                 pack<w.n> t;
-                loads_come_first();
                 table.look_up(x.v, t.v);
                 store_pack<w.n>((bf16 *)a.y + i, map(x, t, [](float v, float s) { return act_table<FN>::y(v, s); }));
             });
@@ -162,14 +153,13 @@ template <int FN> LS_DEVICE void forward_by_table(const ls_cuda_act &a) {
 
 template <int FN> LS_DEVICE void backward_by_table(const ls_cuda_act &a) {
     with_table<FN>([&](const act_table<FN> &table) {
-        each_elem<8, LS_CUDA_TABLE_PACKS / 2>(
+        each_elem<8, LS_CUDA_TABLE_PACKS>(
             a.flat,
             [&](auto w, size_t i) {
                 return two_packs<w.n>{load_pack<w.n>((const bf16 *)a.dy + i), load_pack<w.n>((const bf16 *)a.x + i)};
             },
             [&](auto w, size_t i, const auto &in) {
                 pack<w.n> dx;
-                loads_come_first();
                 table.look_up(in.b.v, dx.v);
 #pragma unroll
                 for (int k = 0; k < w.n; k++) dx.v[k] = in.a.v[k] * act_table<FN>::slope(in.b.v[k], dx.v[k]);
@@ -182,16 +172,15 @@ LS_KERNEL_MANY(act_forward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TA
     a.fn == LS_CUDA_GELU ? forward_by_table<LS_CUDA_GELU>(a) : forward_by_table<LS_CUDA_SILU>(a);
 }
 
-LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
+LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
     a.fn == LS_CUDA_GELU ? backward_by_table<LS_CUDA_GELU>(a) : backward_by_table<LS_CUDA_SILU>(a);
 }
 
-LS_KERNEL_MANY(gated_forward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
-    with_table<LS_CUDA_SILU>(
-        [&](const act_table<LS_CUDA_SILU> &table) { gate_rows<LS_CUDA_TABLE_PACKS / 2, bf16>(a, table_sigmoids{table}); });
+LS_KERNEL_MANY(gated_forward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
+    with_table<LS_CUDA_SILU>([&](const act_table<LS_CUDA_SILU> &table) { gate_rows<bf16>(a, table_sigmoids{table}); });
 }
 
-LS_KERNEL_MANY(gated_backward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
+LS_KERNEL_MANY(gated_backward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
     with_table<LS_CUDA_SILU>([&](const act_table<LS_CUDA_SILU> &table) { gate_grad_rows<bf16>(a, table_sigmoids{table}); });
 }
 

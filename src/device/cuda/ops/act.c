@@ -20,7 +20,8 @@ static bool has_table(ls_device *device, ls_dtype dtype, bool are_aligned, size_
 
 /* Blocks that stay on their multiprocessors. */
 static ls_status run_table(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, const void *args) {
-    size_t most = ls_cuda_processors(device) * LS_CUDA_TABLE_BLOCKS;
+    bool has_one = kernel == LS_CUDA_act_forward_table; /* input alone */
+    size_t most = ls_cuda_processors(device) * (has_one ? LS_CUDA_TABLE_BLOCKS : LS_CUDA_TABLE_MORE_BLOCKS);
     most = most > grid.y ? most / grid.y : 1;
     if (grid.x > most) grid.x = most;
     return ls_cuda_launch(device, kernel, grid, LS_CUDA_TABLE_THREADS, 0, args);
