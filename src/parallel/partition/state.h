@@ -140,7 +140,7 @@ struct ls_partition {
     ls_hash128 *copy_hashes;  /* by parameter, of what matmuls read as it was written last; NULL: not checked */
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
-    int64_t seen_state[4];              /* what the last look at the state found: check.c */
+    int64_t seen_state[4];       /* what the last look at the state found: check.c */
     bool (*gives_up)(void *ctx); /* NULL: nobody asks */
     void *gives_up_ctx;
     const ls_ops *ops;                  /* of the device, while it skips; NULL: it does not */
