@@ -399,6 +399,7 @@ static ls_status save_last(ls_loop *l) {
     bool finite = false;
     LS_TRY(ls_trainer_is_finite(l->trainer, &finite));
     if (!finite) return LS_OK;
+    if (l->saves) LS_TRY(settle(l));
     if (l->store) ls_store_set_keep(l->store, 0);
     return ls_loop_save(l);
 }

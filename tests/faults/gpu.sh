@@ -31,9 +31,9 @@ fails 1 "GPU 0 failed" LS_CUDA_FAULT=cuMemcpyHtoDAsync:719:3
 fails 1 "uncorrectable ECC error" LS_CUDA_FAULT=kernel:214:5
 fails 1 "illegal memory access" LS_CUDA_FAULT=kernel:700:2
 fails 1 "CUDA_ERROR" LS_CUDA_FAULT=cuDevicePrimaryCtxRetain:3
-fails 1 "worker 0: GPU 0 failed: waiting: " LS_CUDA_FAULT=cuEventQuery:999:4
+fails 1 "GPU 0 failed: waiting: " LS_CUDA_FAULT=cuEventQuery:999:4
 fails 1 "it may have fallen off the bus" LS_CUDA_FAULT=cuEventQuery:999:4
-fails 1 "worker 0: GPU 0 has not finished its work for 0.5 seconds" LS_CUDA_HANG=1 LS_CUDA_WAIT_S=0.5
+fails 1 "GPU 0 has not finished its work for 0.5 seconds" LS_CUDA_HANG=1 LS_CUDA_WAIT_S=0.5
 device=cuda:3 fails 2 "there is no GPU 3" LS_CUDA_GPUS=2
 device=gpu fails 2 "no device is called gpu"
 case_begin "no driver"
@@ -67,7 +67,7 @@ for rank in 0 1; do
     case_begin "worker $rank is killed"
     # shellcheck disable=SC2030,SC2031 # for the child alone
     LS_CUDA_ORPHAN=1 LD_LIBRARY_PATH=$stub start --model "$gpt2" --data "$text" --steps 500 --seq 4 --global-batch 2 --groups 2 --dp 2 --device cuda \
-        --out "$scratch/killed"
+        --restarts 0 --out "$scratch/killed"
     await_steps "$scratch/killed" 1
     read -r -a pids <"/proc/$child/task/$child/children"
     begin=$(now_ms)

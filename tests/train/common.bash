@@ -92,7 +92,7 @@ train() {
 
 # start ARGS…: in the background, as `child`. A background process of a shell ignores SIGINT unless told otherwise.
 start() {
-    env --default-signal=INT "$LOCKSTEP" train "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
+    env --default-signal=INT,HUP "$LOCKSTEP" train "$@" >"$scratch/out" 2>"$scratch/err" </dev/null &
     child=$!
 }
 

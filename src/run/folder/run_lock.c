@@ -4,15 +4,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
 enum { OWNER_MAX = 128, HOST_MAX = 64, SHOWN = 200, TRIES = 100 };
+enum { GONE_TRIES = 300, GONE_WAIT_NS = 10000000 }; /* three seconds */
 
 static const char owner_start[] = "process ";
 
@@ -107,9 +110,30 @@ static int try_lock(int fd) {
     return rc;
 }
 
+/* Whether the process that took the lock is gone. Its workers share the lock, and end a moment after it. */
+static bool is_gone(int fd) {
+    char owner[OWNER_MAX], host[HOST_MAX] = "";
+    long pid = 0;
+    int host_at = 0;
+    read_owner(fd, owner);
+    if (sscanf(owner, "process %ld on %n", &pid, &host_at) != 1 || pid <= 0 || host_at == 0) return false;
+    if (gethostname(host, sizeof host - 1) != 0 || strcmp(owner + host_at, host) != 0) return false;
+    return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+static int lock_soon(int fd) {
+    int rc = try_lock(fd);
+    for (int i = 0; i < GONE_TRIES && rc != 0 && errno == EWOULDBLOCK && is_gone(fd); i++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = GONE_WAIT_NS}, NULL);
+        rc = try_lock(fd);
+    }
+    if (rc != 0) rc = try_lock(fd); /* for its errno */
+    return rc;
+}
+
 static ls_status lock_file(const char *folder, const char *path, int fd) {
     char owner[OWNER_MAX];
-    if (try_lock(fd) == 0) return LS_OK;
+    if (lock_soon(fd) == 0) return LS_OK;
     if (errno == EWOULDBLOCK) {
         read_owner(fd, owner);
         return ls_fail(LS_ERR_INPUT, "%.*s is in use by %s; wait for it, stop it, or choose another --out", SHOWN,
