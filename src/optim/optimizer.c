@@ -82,7 +82,7 @@ static ls_update_sums sums_of(const ls_optimizer_update *update, const ls_param 
     size_t begin = param->own.begin + first, end = begin + count;
     size_t once = param->once.begin > begin ? param->once.begin : begin,
            once_end = param->once.end < end ? param->once.end : end;
-    if (!update->sums) return (ls_update_sums){NULL};
+    if (!update->sums) return (ls_update_sums){.once = NULL};
     ls_update_sums sums = {.once = update->sums + (size_t)param->number * LS_PARAM_SUMS,
                            .tensor = ls_param_state_tensor(param),
                            .first = param->first_row * param->columns + begin};
@@ -132,7 +132,7 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     }
     if (param->running || !is_rounded(policy, param)) return device->ops->update(device, &(ls_update_call){&piece, 1});
     ls_update_piece unsummed = piece;
-    unsummed.sums = (ls_update_sums){NULL};
+    unsummed.sums = (ls_update_sums){.once = NULL};
     LS_TRY(device->ops->update(device, &(ls_update_call){&unsummed, 1}));
     LS_TRY(device->ops->round(device, &(ls_round_call){piece.w, piece.w, policy->act, count}));
     return sum_piece(device, &piece);
