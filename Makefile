@@ -21,7 +21,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo test test-long test-faults-count test-chaos bench-recovery test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh clean help format check-format ci
+BARE_GOALS := setup demo bench-live test test-long test-faults-count test-chaos bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -53,6 +53,11 @@ ifeq ($(call have,libpng),yes)
 LIBS += libpng
 DEFS += -DLS_HAVE_PNG
 endif
+# The live page; the program alone has it, not the library.
+ifeq ($(call have,libmicrohttpd),yes)
+HTTP_CFLAGS := -DLS_HAVE_MICROHTTPD $(patsubst -I%,-isystem %,$(shell $(PKG) --cflags libmicrohttpd))
+HTTP_LDLIBS := $(shell $(PKG) --libs libmicrohttpd)
+endif
 ifeq ($(MPI),auto)
 MPI_PKG := $(firstword $(foreach p,mpi-c ompi-c mpich,$(if $(call have,$(p)),$(p))))
 else ifneq ($(MPI),no)
@@ -73,7 +78,9 @@ endif
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wcast-qual \
           -Wundef -Wformat=2 -Werror=implicit-function-declaration -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror)
 OPT    ?= -O3 -g
-CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fvisibility=hidden -pthread $(WARN) -Iinclude -Isrc \
+# One set of objects for the program, the archive and the shared library. Nothing replaces a function of ours from outside.
+PIC    := -fPIC -fno-semantic-interposition
+CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fvisibility=hidden $(PIC) -pthread $(WARN) -Iinclude -Isrc \
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
@@ -107,6 +114,11 @@ CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter src/cli/%,$(SRC)))
 LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(SRC))) $(if $(IMAGES),$(IMAGES).o)
 LIB     := $(BUILD)/liblockstep.a
 BIN     := $(BUILD)/lockstep
+# The number of the shared library changes with the interface: 0.x may change it with each x.
+VERSION := $(shell sed -n 's/^\#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
+SOVERSION := $(basename $(VERSION))
+SONAME  := liblockstep.so.$(SOVERSION)
+SHARED  := $(BUILD)/liblockstep.so.$(VERSION)
 
 # Test programs: tests/unit/test_*.c use cmocka; tests/comm and tests/faults hold programs that start workers.
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -114,11 +126,11 @@ SPOILED  := $(BUILD)/tests/spoil/lockstep
 FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 
-.PHONY: all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run test-parity test-parity-run \
+.PHONY: bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-save bench-save-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
-        verify-all-run test-mutations fuzz fuzz-run fresh install uninstall clean help format \
+        verify-all-run test-mutations fuzz fuzz-run fresh install uninstall shared pages dist wheel clean help format \
         check-format check-layers ci
 
 all: $(BIN) $(LIB)
@@ -135,11 +147,15 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
 $(BUILD)/flags-mpi: FORCE
 	@mkdir -p $(BUILD); echo '$(MPI_FLAGS_NOW)' | cmp -s - $@ || echo '$(MPI_FLAGS_NOW)' > $@
+$(BUILD)/flags-http: FORCE
+	@mkdir -p $(BUILD); echo '$(HTTP_CFLAGS) $(HTTP_LDLIBS)' | cmp -s - $@ || echo '$(HTTP_CFLAGS) $(HTTP_LDLIBS)' > $@
 $(BUILD)/flags-tests: FORCE
 	@mkdir -p $(BUILD); echo '$(TEST_OPT) $(TEST_LDFLAGS)' | cmp -s - $@ || echo '$(TEST_OPT) $(TEST_LDFLAGS)' > $@
 ifndef BARE
 MPI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MPI $(SRC)))
 $(MPI_OBJ): $(BUILD)/flags-mpi
+HTTP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MICROHTTPD $(SRC)))
+$(HTTP_OBJ): $(BUILD)/flags-http
 TEST_OBJ := $(addsuffix .o,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.o $(FUZZ_OBJ)
 $(TEST_OBJ): $(BUILD)/flags-tests
 endif
@@ -149,7 +165,8 @@ FORCE:
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter tests/%,$<),$(TEST_OPT)) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter tests/%,$<),$(TEST_OPT)) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) $(if $(filter $@,$(HTTP_OBJ)),$(HTTP_CFLAGS)) -MMD -MP -c $< -o $@
+$(BUILD)/src/cli/watch/assets.o: src/cli/watch/live.js src/cli/watch/live.css
 
 CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.cuh src/device/cuda/args/*.h src/device/cuda/common/*)
 define cubins_of # SM, its name for the compiler
@@ -172,9 +189,17 @@ $(LIB): $(LIB_OBJ)
 	$(call say,AR,$@)
 	$(Q)ar rcs $@ $(LIB_OBJ)
 
+# Exports what include/lockstep.h declares, and nothing else (tools/lockstep.map).
+$(SHARED): $(LIB_OBJ) tools/lockstep.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS_ALL) -shared -Wl,-soname,$(SONAME) -Wl,--version-script,tools/lockstep.map -Wl,--no-undefined-version $(LIB_OBJ) $(LIB_LDLIBS) -o $@
+	@ln -sf $(notdir $@) $(BUILD)/$(SONAME)
+	@ln -sf $(SONAME) $(BUILD)/liblockstep.so
+shared: $(SHARED)
+
 $(BIN): $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $(CLI_OBJ) $(LIB) $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(CLI_OBJ) $(LIB) $(LIB_LDLIBS) $(HTTP_LDLIBS) -o $@
 
 CMOCKA = $(eval CMOCKA := $(shell $(PKG) --libs cmocka))$(CMOCKA)
 $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
@@ -216,7 +241,7 @@ $(LIBNCCL): tests/nccl/libnccl.c
 # The program with somebody in it who spoils numbers, as LS_SPOIL says: for tests alone.
 $(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) $(HTTP_LDLIBS) -o $@
 
 $(PROG_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
@@ -282,7 +307,7 @@ test-faults-count:
 test-faults-count-run: all $(SPOILED)
 	@BUILD=$(BUILD) TIER=long tests/faults/count.sh
 
-# A thousand deaths, resizes and killed parents; KILLS=n SEED=n.
+# A thousand deaths, stops, resizes and killed parents; KILLS=n SEED=n LANES=n.
 test-chaos:
 	@tools/setup test
 	@$(MAKE) test-chaos-run
@@ -290,13 +315,37 @@ test-chaos:
 test-chaos-run: all
 	@BUILD=$(BUILD) TIER=long tests/train/chaos.sh
 
-# How soon a lost worker is noticed and its step tried again, and what that costs when nobody is lost.
+# How soon a lost worker is noticed and its step tried again, on one machine and over MPI.
 bench-recovery:
 	@tools/setup test
 	@$(MAKE) bench-recovery-run
 
 bench-recovery-run: all
 	@LOCKSTEP=$(BUILD)/lockstep bench/recovery.sh
+
+# What supervision, beats, hashes and copies of the state cost a run that nobody disturbs.
+bench-overhead:
+	@tools/setup test
+	@$(MAKE) bench-overhead-run
+
+bench-overhead-run: all
+	@LOCKSTEP=$(BUILD)/lockstep bench/overhead.sh
+
+# A run that loses a worker every 30 s, beside what plan makes of a few losses.
+bench-goodput:
+	@tools/setup test
+	@$(MAKE) bench-goodput-run
+
+bench-goodput-run: all
+	@LOCKSTEP=$(BUILD)/lockstep bench/goodput.sh
+
+# How long --resume takes with a million lines of metrics.
+bench-resume:
+	@tools/setup test
+	@$(MAKE) bench-resume-run
+
+bench-resume-run: all
+	@LOCKSTEP=$(BUILD)/lockstep bench/resume.sh
 
 # Comparisons with PyTorch, transformers, tokenizers and tiktoken, which a virtual environment in the build folder holds.
 PYTHON := $(BUILD)/venv/bin/python
@@ -453,6 +502,13 @@ bench-save:
 bench-save-run: all
 	LOCKSTEP=$(BUILD)/lockstep bench/save $(BENCH_ARGS)
 
+bench-live:
+	@tools/setup python
+	@$(MAKE) bench-live-run
+
+bench-live-run: all
+	python3 bench/live.py $(BUILD)/lockstep
+
 bench-plan:
 	@tools/setup python
 	@$(MAKE) bench-plan-run
@@ -508,17 +564,46 @@ docs-plan-run: all $(SPOILED)
 
 # ---- install -----------------------------------------------------------------------------------------------------------
 
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+# Pages of the manual and completions, by the program itself from its table of options.
+PAGES := $(BUILD)/share/complete
+$(PAGES): $(BIN) tools/pages
+	$(call say,MAN,$(BUILD)/share)
+	$(Q)tools/pages $(BIN) $(BUILD)/share
+	@touch $@
+pages: $(PAGES)
+
+MANDIR  := $(DESTDIR)$(PREFIX)/share/man/man1
+BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+install: all $(SHARED) $(PAGES)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(MANDIR) $(BASHDIR) $(ZSHDIR) $(FISHDIR)
 	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/lockstep
 	install -m 644 include/lockstep.h $(DESTDIR)$(PREFIX)/include/lockstep.h
 	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/liblockstep.a
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(shell sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)|' \
+	install -m 755 $(SHARED) $(DESTDIR)$(PREFIX)/lib/$(notdir $(SHARED))
+	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/liblockstep.so
+	install -m 644 $(BUILD)/share/man/*.1 $(MANDIR)
+	install -m 644 $(BUILD)/share/lockstep.bash $(BASHDIR)/lockstep
+	install -m 644 $(BUILD)/share/lockstep.zsh $(ZSHDIR)/_lockstep
+	install -m 644 $(BUILD)/share/lockstep.fish $(FISHDIR)/lockstep.fish
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
 	    -e 's|@REQUIRES@|$(LIBS) $(MPI_PKG)|' -e 's|@SANITIZE@|$(if $(SANITIZE),-fsanitize=$(SANITIZE))|' tools/lockstep.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/lockstep $(DESTDIR)$(PREFIX)/include/lockstep.h $(DESTDIR)$(PREFIX)/lib/liblockstep.a \
-	      $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc
+	      $(DESTDIR)$(PREFIX)/lib/liblockstep.so $(DESTDIR)$(PREFIX)/lib/liblockstep.so.[0-9]* $(DESTDIR)$(PREFIX)/lib/pkgconfig/lockstep.pc \
+	      $(MANDIR)/lockstep.1 $(MANDIR)/lockstep-*.1 $(BASHDIR)/lockstep $(ZSHDIR)/_lockstep $(FISHDIR)/lockstep.fish
+
+# The sources that git knows, as they are here, in one file with a name and dates of its own.
+dist:
+	@tools/dist $(BUILD) $(VERSION)
+
+# The Python package with the shared library in it.
+wheel: all $(SHARED)
+	@python3 tools/wheel $(BUILD) $(VERSION) $(SHARED) $(BIN)
 
 clean:
 	rm -rf $(BUILD) lockstep
@@ -528,12 +613,16 @@ help:
 	@echo 'make demo         set up, build, train a small model on this text for about a minute, twice, under two layouts'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
-	@echo 'make test-chaos       workers die, runs are resized, parents are killed, a thousand times; KILLS=100 SEED=1'
-	@echo 'make bench-recovery   how soon a lost worker is noticed and its step tried again; what that costs; MODEL= WORKERS= KILLS='
+	@echo 'make test-chaos       workers die or stop, runs are resized, parents are killed, a thousand times; KILLS=100 SEED=1'
+	@echo 'make bench-recovery   how soon a lost worker is noticed and its step tried again; MODEL= WORKERS= KILLS= RELAUNCHES='
+	@echo 'make bench-overhead  what supervision, hashes and copies of the state cost a run that nobody disturbs; OLD=COMMIT: all that is new since'
+	@echo 'make bench-goodput   a run that loses a worker every 30 s, beside what plan predicts; MINUTES= EVERY= WORKERS='
+	@echo 'make bench-resume    how long --resume takes with a million lines of metrics beside a few; LINES= ROUNDS='
 	@echo 'make test-faults-count  faults planted in real runs: what guards and doctor catch, in figures'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
-	@echo 'make bench-save   what checkpoints cost: in the background, waited for, none; BENCH_ARGS="--model tiny --workers 2"'
+	@echo 'make bench-live   what looking at a run costs, and how soon large runs open (LIVE_SECONDS=30)'
+	@echo 'make bench-save   what checkpoints cost: in the background, waited for; BENCH_ARGS="--model tiny --workers 2"'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
 	@echo 'make bench-precision  16 bit beside fp32: step, products, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'
@@ -552,7 +641,10 @@ help:
 	@echo 'make fuzz         every parser with libFuzzer; FUZZ_SECONDS=20 each'
 	@echo 'make fresh        make demo and make test on a bare Debian system, made with debootstrap; needs root and a network'
 	@echo 'make setup        install the compiler and the libraries the build needs'
-	@echo 'make install      to PREFIX=$(PREFIX)'
+	@echo 'make install      program, libraries, header, manual and completions to PREFIX=$(PREFIX); make uninstall takes them away'
+	@echo 'make shared       the shared library $(notdir $(SHARED))'
+	@echo 'make dist         the sources as build/lockstep-VERSION.tar.gz'
+	@echo 'make wheel        the Python package, with the shared library and the program in it, as build/lockstep-VERSION-….whl'
 	@echo 'make format       lay the sources out as .clang-format says; check-format only looks'
 	@echo 'make check-layers includes, headers and symbols follow the rules of the layers'
 	@echo 'make ci           everything a change must pass'

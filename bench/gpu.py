@@ -18,10 +18,12 @@ ends with 0.
 LLMC=FOLDER of the environment: a folder of llm.c in which train_gpt2cu was built; it trains GPT-2 in bf16 too, in turns with the others, and is
 no PyTorch: ratios are not of it. Rows it cannot run, and a missing LLMC, are said.
 
+--only compiled (or eager, …): PyTorch in that way alone; a row then takes half the time.
+
 --kinds: also the milliseconds of a step by kind of kernel: PyTorch's from its profiler, lockstep's from the times of streams in a traced run
 (`lockstep timeline --kernels`; its fourth step).
 
-Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--kinds] [--lockstep PATH] [--kernels PATH] [--json FILE]
+Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--only MODE] [--kinds] [--lockstep PATH] [--kernels PATH] [--json FILE]
 """
 import argparse
 import json
@@ -195,7 +197,7 @@ def train_row(args, row):
     amount, unit = of["batch"] * (of["seq"] or 1), "tok/s" if seq else "img/s"
     peers, best, memory, kinds = {}, {}, {}, {}
     for mode in of["modes"]:
-        if mode == "compiled" and args.no_compile:
+        if (mode == "compiled" and args.no_compile) or args.only not in (None, mode):
             continue
         try:
             peers[mode] = Peer(row, mode, of["batch"], *seq)
@@ -292,6 +294,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--only", metavar="MODE", choices=sorted({mode for of in TRAINING.values() for mode in of["modes"]}))
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--lockstep", default="./lockstep")
     parser.add_argument("--kernels", default="build/bench/gpu_kernels")

@@ -119,6 +119,13 @@ static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m
     return report(b, name, &(work){.g = g});
 }
 
+/* Logits: fp32, rows of 50304 numbers of which 50257 are made. */
+static ls_status measure_logits(bench *b) {
+    work w = {.g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = 8192, .n = 50257, .k = 768}};
+    w.g.a = b->a, w.g.b = b->b, w.g.c = b->c, w.g.lda = w.g.ldb = 768, w.g.ldc = 50304, w.g.c_dtype = LS_F32;
+    return report(b, "hgmma/124M-logits/NT/8192x50257x768/fp32", &w);
+}
+
 /* A layer's way in, or the gradient of its way out, with what follows: 2 tensors are written, of which pre is one or is
  * read. */
 static ls_status measure_end(bench *b, const char *what, ls_gemm_end end, size_t m, size_t n, size_t k) {
@@ -181,6 +188,7 @@ static ls_status run(bench *b) {
         LS_TRY(measure_end(b, "1.5B-in", (ls_gemm_end)end, 8192, 6400, 1600));
     }
     LS_TRY(measure_end(b, "llama-in", LS_GEMM_GATED_GRAD, 32768, 8192, 2048));
+    LS_TRY(measure_logits(b));
     for (size_t i = 0; i < LAYERS; i++) LS_TRY(measure_layer(b, &layers[i]));
     for (int i = 0; i < 4; i++) ls_device_free(b->device, *tensors[i]);
     return LS_OK;

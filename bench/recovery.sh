@@ -1,66 +1,115 @@
 #!/usr/bin/env bash
-# recovery.sh: how soon a lost worker is noticed, how soon the step that it was in is tried again, and what it costs a run that
-# nobody disturbs that it could be. A worker is killed from outside, at moments that are drawn; the run says in its metrics when the
-# supervisor saw it and when the new workers began their first step.
+# recovery.sh: how soon a lost worker is noticed and the step that it was in is tried again.
 #
-#   LOCKSTEP=build/lockstep MODEL=gpt2-124m WORKERS=8 KILLS=6 ROUNDS=11 bench/recovery.sh
-set -euo pipefail
-export LC_ALL=C
-here=$(cd "$(dirname "$0")/.." && pwd)
-LOCKSTEP=${LOCKSTEP:-$here/build/lockstep} MODEL=${MODEL:-gpt2-124m} WORKERS=${WORKERS:-8} KILLS=${KILLS:-6} ROUNDS=${ROUNDS:-11}
-SEQ=${SEQ:-64} BATCH=${BATCH:-16} LAYOUTS=${LAYOUTS:-"--zero 1;--zero 3;--tp 2"} COST_MODEL=${COST_MODEL:-tiny} RANDOM=${SEED:-1}
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-recovery.XXXXXX")
-child=
-trap '[ -z "$child" ] || kill -KILL "$child" 2>/dev/null || true; rm -rf "$scratch"' EXIT
-for ((i = 0; i < 4000; i++)); do echo "line $i: $((i * i)) quick brown foxes jump over $((i * 7 % 31)) lazy dogs"; done >"$scratch/text.txt"
-export XDG_CACHE_HOME=$scratch/cache LS_DEVICE=cpu
+#   LOCKSTEP=build/lockstep MODEL=gpt2-124m WORKERS=8 KILLS=5 LAYOUTS="--zero 1;--zero 3;--tp 2" RELAUNCHES=2 bench/recovery.sh
+#
+# On one machine: a worker is killed from outside, at moments that are drawn. The metrics say when the supervisor saw it and when the
+# new workers began the forward pass of their first step, and what went before: the others ended, workers made, the state taken, ready.
+# Over MPI (RELAUNCHES=0: not at all): a worker of mpirun is killed, the job ends, tools/relaunch starts it again from the newest
+# checkpoint; times are those of its log and of the metrics of the new job.
+#
+# What supervision costs a run that nobody disturbs: make bench-overhead.
+# shellcheck source=bench/common.bash
+. "$(dirname "$0")/common.bash"
+MODEL=${MODEL:-gpt2-124m} WORKERS=${WORKERS:-8} KILLS=${KILLS:-5}
+SEQ=${SEQ:-64} BATCH=${BATCH:-$WORKERS} LAYOUTS=${LAYOUTS:-"--zero 1;--zero 3;--tp 2"} RELAUNCHES=${RELAUNCHES:-2} RANDOM=${SEED:-1}
+out=$scratch/run
 now_us() { echo "${EPOCHREALTIME/[.,]/}"; }
+train=(train --model "$MODEL" --tokenizer bytes --data "$scratch/text.txt" --seq "$SEQ" --global-batch "$BATCH" --steps 100000 --eval-every 0
+    --sample-every 0 --out "$out")
 
-echo "| layout of $WORKERS workers, $MODEL | deaths | seen after ms, median (worst) | first step after ms, median (worst) | step ms |"
-echo "|---|---|---|---|---|"
-IFS=';' read -r -a layouts <<<"$LAYOUTS"
-for layout in "${layouts[@]}"; do
-    out=$scratch/run
+# Lines of the metrics that have this; 0 where there are none yet.
+count() { cat "$out"/metrics*.jsonl 2>/dev/null | grep -c "$1" || true; }
+# await PATTERN COUNT: until the metrics have so many lines.
+await() {
+    while [ "$(count "$1")" -lt "$2" ]; do
+        kill -0 "$child" 2>/dev/null || {
+            tail -n 3 "$scratch/err" >&2
+            exit 1
+        }
+        sleep 0.02
+    done
+}
+# median and worst of the numbers in column $1 of a file, in format $2
+middle() { awk -v c="$1" '{ print $c }' "$3" | sort -g | awk -v f="$2 ($2)" '{ v[NR] = $1 } END { printf f, v[int((NR + 1) / 2)], v[NR] }'; }
+step_ms() {
+    sed -n 's/.*"loss".*"ms":\([0-9.]*\).*/\1/p' "$out"/metrics*.jsonl | sort -g | awk '{ v[NR] = $1 } END { printf "%.0f", v[int((NR + 1) / 2)] }'
+}
+
+deaths() {
+    local layout=$1 k pids begun
     rm -rf "$out" "$scratch/kills"
     # shellcheck disable=SC2086 # flags are words
-    "$LOCKSTEP" train --model "$MODEL" --tokenizer bytes --data "$scratch/text.txt" --seq "$SEQ" --global-batch "$BATCH" --steps 100000 \
-        --eval-every 0 --sample-every 0 --save-every 0 --restarts 1000 --spares 0 --workers "$WORKERS" $layout --out "$out" \
-        >"$scratch/out" 2>"$scratch/err" </dev/null &
+    "$LOCKSTEP" "${train[@]}" --save-every 0 --restarts 1000 --workers "$WORKERS" $layout >"$scratch/out" 2>"$scratch/err" </dev/null &
     child=$!
+    begun=0
     for ((k = 0; k < KILLS; k++)); do
-        count=$(grep -c '"loss"' "$out/metrics.jsonl" 2>/dev/null || true)
-        while [ "$(grep -c '"loss"' "$out/metrics.jsonl" 2>/dev/null || true)" -lt $((${count:-0} + 3)) ]; do
-            kill -0 "$child" 2>/dev/null || { tail -n 3 "$scratch/err"; exit 1; }
-            sleep 0.05
-        done
+        await '"loss"' $((begun + 2))
         sleep "0.$((RANDOM % 10))"
         read -r -a pids <"/proc/$child/task/$child/children" || true
         # Each at another place: one that fails twice is left out.
-        victim=${pids[k % ${#pids[@]}]}
-        echo "$(now_us)" >>"$scratch/kills"
-        kill -KILL "$victim"
-        while [ "$(grep -c '"restart"' "$out/metrics.jsonl" 2>/dev/null || true)" -le "$k" ]; do
-            kill -0 "$child" 2>/dev/null || { tail -n 3 "$scratch/err"; exit 1; }
-            sleep 0.05
-        done
+        now_us >>"$scratch/kills"
+        kill -KILL "${pids[k % ${#pids[@]}]}"
+        await '"restart"' $((k + 1))
+        begun=$(count '"loss"')
     done
     kill -KILL "$child"
     wait "$child" 2>/dev/null || true
     child=
-    paste <(cat "$scratch/kills") <(sed -n 's/.*"lost_unix_us":\([0-9]*\),"recovery_ms":\([0-9.e+-]*\).*/\1 \2/p' "$out/metrics.jsonl") |
-        awk '{ print ($2 - $1) / 1000, $3 }' >"$scratch/times"
-    step=$(sed -n 's/.*"loss".*"ms":\([0-9.]*\).*/\1/p' "$out/metrics.jsonl" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }')
-    seen=$(cut -d' ' -f1 "$scratch/times" | sort -g | awk '{ v[NR] = $1 } END { printf "%.1f (%.1f)", v[int((NR + 1) / 2)], v[NR] }')
-    first=$(cut -d' ' -f2 "$scratch/times" | sort -g | awk '{ v[NR] = $1 } END { printf "%.0f (%.0f)", v[int((NR + 1) / 2)], v[NR] }')
-    echo "| $layout | $KILLS | $seen | $first | $step |"
-done
+    paste "$scratch/kills" <(sed -n 's/.*"lost_unix_us":\([0-9]*\),"recovery_ms":\([0-9.e+-]*\),"recovery_parts_ms":\[\([^]]*\).*/\1 \2 \3/p' "$out"/metrics*.jsonl |
+        tr , ' ') | awk '{ print ($2 - $1) / 1000, $3, $4, $5, $6, $7 }' >"$scratch/times"
+    echo "| $layout | $KILLS | $(middle 1 %.1f "$scratch/times") | $(middle 2 %.0f "$scratch/times") | $(middle 3 %.0f "$scratch/times") | $(middle 4 %.0f "$scratch/times") | $(
+        middle 5 %.0f "$scratch/times") | $(middle 6 %.0f "$scratch/times") | $(step_ms) |"
+}
 
-[ "$ROUNDS" -gt 0 ] || exit 0
-printf '#!/bin/sh\nexec "%s" "$@" --restarts 0\n' "$LOCKSTEP" >"$scratch/without"
-printf '#!/bin/sh\nexec "%s" "$@"\n' "$LOCKSTEP" >"$scratch/with"
-chmod +x "$scratch/without" "$scratch/with"
-for workers in 1 2; do
-    echo "A run that nobody disturbs, $COST_MODEL on $workers worker(s): --restarts 3 beside 0"
-    "$here/tools/ab" --rounds "$ROUNDS" "$scratch/without" "$scratch/with" -- {} train --model "$COST_MODEL" --tokenizer bytes \
-        --data "$scratch/text.txt" --seq 128 --global-batch 16 --steps 60 --eval-every 0 --sample-every 0 --save-every 0 --workers $workers --out '{dir}/run' || true
-done
+if [ "$KILLS" -gt 0 ]; then
+    echo "| $WORKERS workers, $MODEL | deaths | seen after ms, median (worst) | first forward after ms | others gone | workers made | state taken | ready | step ms |"
+    echo "|---|---|---|---|---|---|---|---|---|"
+    IFS=';' read -r -a layouts <<<"$LAYOUTS"
+    for layout in "${layouts[@]}"; do deaths "$layout"; done
+fi
+
+# Workers of mpirun are grandchildren of relaunch.
+workers_of() { pgrep -P "$1" -f -- "--out $out" | while read -r pid; do
+    pgrep -P "$pid" -f -- "^$LOCKSTEP" || true
+done; }
+
+relaunches() {
+    local k begun victim
+    command -v mpirun >/dev/null || {
+        echo "relaunch over MPI: there is no mpirun"
+        return
+    }
+    rm -rf "$out" "$scratch/rows"
+    mpi=(mpirun --oversubscribe --bind-to none -n "$WORKERS" "$LOCKSTEP" "${train[@]}" --save-every 3 --keep 1 --resume auto)
+    [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    "$here/tools/relaunch" --pause 0 --times 9 -- "${mpi[@]}" >"$scratch/out" 2>"$scratch/err" </dev/null &
+    child=$!
+    for ((k = 0; k < RELAUNCHES; k++)); do
+        await '"saved":true' $((k + 1))
+        victim=$(workers_of "$child" | head -n 1)
+        local killed ended
+        killed=$(now_us)
+        kill -KILL "$victim"
+        while [ "$(grep -c '^relaunch: exit status' "$scratch/err" || true)" -le "$k" ]; do sleep 0.01; done
+        ended=$(now_us)
+        await '"started":true' $((k + 2))
+        # The line is written behind the first step, whose time it does not have.
+        await '"loss"' 1
+        local first
+        first=$(tail -n 40 "$out"/metrics.jsonl | awk '/"started":true/ { n = NR } { l[NR] = $0 } END { for (i = n + 1; i <= NR; i++) if (l[i] ~ /"loss"/) { print l[i]; exit } }' |
+            sed -n 's/.*"ms":\([0-9.]*\).*/\1/p')
+        while [ -z "$first" ]; do
+            sleep 0.02
+            first=$(awk '/"started":true/ { n = NR; s = "" } /"loss"/ && s == "" { s = $0 } END { print s }' "$out"/metrics.jsonl | sed -n 's/.*"ms":\([0-9.]*\).*/\1/p')
+        done
+        awk -v a="$killed" -v b="$ended" -v c="$(now_us)" -v f="$first" 'BEGIN { print (b - a) / 1e6, (c - b) / 1e6 - f / 1e3, (c - a) / 1e6 - f / 1e3 }' >>"$scratch/rows"
+    done
+    kill -TERM "$child"
+    wait "$child" 2>/dev/null || true
+    child=
+    echo "| $WORKERS workers of mpirun | relaunches | job gone after s, median (worst) | then first forward after s | in all |"
+    echo "|---|---|---|---|---|"
+    echo "| $MODEL | $RELAUNCHES | $(middle 1 %.1f "$scratch/rows") | $(middle 2 %.1f "$scratch/rows") | $(middle 3 %.1f "$scratch/rows") |"
+}
+[ "$RELAUNCHES" -eq 0 ] || relaunches

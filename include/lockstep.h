@@ -32,6 +32,11 @@
 extern "C" {
 #endif
 
+/* What is declared here is all that the shared library exports. */
+#ifdef __GNUC__
+#    pragma GCC visibility push(default)
+#endif
+
 #define LS_VERSION "0.2.0"
 
 /* ---- status ------------------------------------------------------------------------------------------------------ */
@@ -510,6 +515,28 @@ ls_run_state ls_run_get_state(const ls_run *run);
  * workers, again and again; leaves no folder behind but one for results that "out" names. */
 ls_status ls_verify(const ls_run_setup *setup, int64_t steps);
 
+/* ---- what runs recorded ------------------------------------------------------------------------------------------ */
+
+/* The series of a run (docs/metrics.md), living or ended: each step once, in order, however often the run was resumed,
+ * recovered or forked. Reads files and starts nothing. One thread at a time. */
+typedef struct ls_history ls_history;
+
+ls_status ls_history_open(const char *run, ls_history **out);
+void ls_history_close(ls_history *history);
+/* Reads what was recorded since. *changed, which may be NULL: 1 where there is anything new. */
+ls_status ls_history_refresh(ls_history *history, int *changed);
+/* Whether a process is at work in the run; as of the last look. */
+int ls_history_is_open(const ls_history *history);
+/* Names of the columns that have numbers, in their order; NULL at the end. "step", "loss", "lr", … are of steps;
+ * "val_step", "val_loss", … of evaluations. */
+const char *ls_history_column(const ls_history *history, size_t index);
+/* How many numbers a column has; 0: there is none of this name. */
+size_t ls_history_count(const ls_history *history, const char *column);
+/* Copies numbers `first` … `first` + `count` − 1, or as many as there are. Returns how many. NaN: not recorded. */
+size_t ls_history_read(const ls_history *history, const char *column, size_t first, size_t count, double *out);
+/* Starts, events and samples as a JSON object of lists. Borrowed until the next refresh; NULL: out of memory. */
+const char *ls_history_json(ls_history *history);
+
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_plan ls_plan;
@@ -533,6 +560,10 @@ ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train);
 /* With the options of "probe": measures this machine for plans of this program, in about half a minute, and writes a
  * cluster file: "out", or where the option "auto-layout" of train looks for it. Starts workers. */
 ls_status ls_probe(const ls_options *options);
+
+#ifdef __GNUC__
+#    pragma GCC visibility pop
+#endif
 
 #ifdef __cplusplus
 }

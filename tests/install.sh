@@ -15,14 +15,57 @@ fail() {
 }
 
 make install BUILD="$BUILD" PREFIX="$scratch/prefix" >"$scratch/log" 2>&1 || { cat "$scratch/log"; fail "make install"; }
-for file in bin/lockstep include/lockstep.h lib/liblockstep.a lib/pkgconfig/lockstep.pc; do
+version=$(sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
+for file in bin/lockstep include/lockstep.h lib/liblockstep.a lib/pkgconfig/lockstep.pc "lib/liblockstep.so.$version" lib/liblockstep.so \
+    share/man/man1/lockstep.1 share/man/man1/lockstep-train.1 share/man/man1/lockstep-bench-comm.1 share/bash-completion/completions/lockstep \
+    share/zsh/site-functions/_lockstep share/fish/vendor_completions.d/lockstep.fish; do
     [ -s "$scratch/prefix/$file" ] || fail "$file was not installed"
 done
 
+# The shared library: its name for linkers, and nothing in it that the header does not declare.
+so=$scratch/prefix/lib/liblockstep.so
+readelf -d "$so" | grep -q "SONAME.*\[liblockstep.so.${version%.*}\]" || fail "the shared library has no name: $(readelf -d "$so" | grep SONAME)"
+if [ -z "${SANITIZE:-}" ] && ! nm -D "$so" | grep -q __asan_init; then
+    nm -D --defined-only "$so" | awk '$2 == "T" || $2 == "D" || $2 == "B" || $2 == "R" { sub(/@@.*/, "", $3); print $3 }' | LC_ALL=C sort >"$scratch/exported"
+    tools/exports | diff "$scratch/exported" - >"$scratch/diff" || fail "it exports other symbols than the header declares: $(head -n 3 "$scratch/diff")"
+fi
+
+# A page for every command, without a mistake that a reader of such pages knows.
+pages=$(find "$scratch/prefix/share/man" -name '*.1' | wc -l)
+[ "$pages" -eq "$(($(grep -c '^LS_COMMAND(' src/config/commands.def) + 1))" ] || fail "$pages pages of the manual"
+grep -q '^\.B .*global..batch' "$scratch/prefix/share/man/man1/lockstep-train.1" || fail "the page of train lacks --global-batch"
+if command -v mandoc >/dev/null; then
+    mandoc -T lint -W error "$scratch"/prefix/share/man/man1/*.1 || fail "mandoc finds mistakes in the manual"
+elif command -v groff >/dev/null; then
+    for page in "$scratch"/prefix/share/man/man1/*.1; do
+        warnings=$(groff -man -Tutf8 -ww "$page" 2>&1 >/dev/null | grep -v "can.t break line\|cannot adjust\|cannot break" | head -n 2)
+        [ -z "$warnings" ] || fail "$page: $warnings"
+    done
+fi
+
+# Completions: commands, options, words of an option, second words.
+completed() { # words… : what bash offers for the last of them
+    bash -c '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _lockstep; echo "${COMPREPLY[*]}"' \
+        "$scratch/prefix/share/bash-completion/completions/lockstep" "$@"
+}
+[ "$(completed lockstep tra)" = train ] || fail "bash offers '$(completed lockstep tra)' for tra"
+[ "$(completed lockstep train --global)" = --global-batch ] || fail "bash offers '$(completed lockstep train --global)'"
+[ "$(completed lockstep train --lr-schedule cos)" = cosine ] || fail "bash offers '$(completed lockstep train --lr-schedule cos)'"
+[ "$(completed lockstep bench c)" = comm ] || fail "bash offers '$(completed lockstep bench c)' for bench c"
+[ -z "$(completed lockstep train --steps '')" ] || fail "bash offers something for a number"
+for shell in bash zsh fish; do
+    file=$scratch/prefix/share/bash-completion/completions/lockstep
+    [ $shell != zsh ] || file=$scratch/prefix/share/zsh/site-functions/_lockstep
+    [ $shell != fish ] || file=$scratch/prefix/share/fish/vendor_completions.d/lockstep.fish
+    grep -q 'global-batch' "$file" && grep -q cosine "$file" || fail "completions for $shell lack options"
+    ! command -v $shell >/dev/null || $shell -n "$file" || fail "$shell does not take its completions"
+done
+
 export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-version=$(sed -n 's/^#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
 [ "$(pkg-config --modversion lockstep)" = "$version" ] || fail "pkg-config does not know version $version"
 flags=$(pkg-config --cflags --libs lockstep) || fail "pkg-config does not know the flags"
+
+export LD_LIBRARY_PATH=$scratch/prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 # Away from the sources, so that nothing but the installed copy can be found.
 cp examples/*.c "$scratch/" || fail "cannot copy the examples"

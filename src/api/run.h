@@ -45,6 +45,11 @@ struct ls_run {
     ls_trainer_data data;
     ls_identity *identity;
     bool is_trial;                    /* to be compared: it has no folder */
+    bool may_share;                   /* groups may be shared out anew while it goes on (run/shares.h), */
+    bool has_shares;                  /* and these are in the layout; */
+    int shared_times;                 /* how often that was, */
+    double shared_s;                  /* and when, by ls_clock_seconds() */
+    double began_s;                   /* when this worker began */
     struct ls_run_attempts *attempts; /* of the supervisor; NULL: nobody supervises */
     bool worked;                      /* ls_run_workers() was called */
 
@@ -52,6 +57,7 @@ struct ls_run {
     ls_world *world;
     bool recovers;         /* it goes on from what the workers before it left, */
     ls_left_numbers taken; /* which was this */
+    ls_recovery recovery;
     ls_device *device;
     ls_trainer *trainer;
     ls_tokens prompt; /* of samples */

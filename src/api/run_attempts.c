@@ -1,19 +1,26 @@
 /* run_attempts.c: the supervisor of a run: what it does when a worker is lost.
  *
  * A place is what a worker has of the machine: its cores, or its GPU. A worker that was lost is started anew on a spare
- * place, or on its own; a place on which workers were lost twice is left out. Then the run is laid out for the places
+ * place, or on its own; a place on which workers were lost twice
+ * (--place-losses) is left out. Then the run is laid out for the places
  * that are left: dp shrinks while a whole set of tp · pp workers fits, else it is the largest layout of the list that
- * is made at the start. Places that a layout has no use for become spares. */
+ * is made at the start. Places that a layout has no use for become spares.
+ *
+ * A worker whose numbers are wrong (run/guard/event.h: ls_wrong) leaves like the others, and is judged here: where it
+ * is wrong again and again its place is left out at once, otherwise it counts as lost. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "api/run.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/attempt.h"
+#include "comm/claim.h"
+#include "comm/placement.h"
 #include "run/recover/resize.h"
 
-enum { LOSSES_MAX = 2 };
+enum { WRONG = 1 << 20 }; /* of a place: it computes wrongly, and is not used whatever happens */
 
 typedef struct ls_run_attempts {
     ls_run *run;
@@ -81,6 +88,37 @@ static void list_layouts(ls_run_attempts *a) {
     for (int places = workers; places <= a->places; places++) a->layouts[places] = a->run->layout;
 }
 
+static bool is_gpu(const ls_run_attempts *a) { return ls_device_is_gpu(a->run->chosen.name); }
+
+/* The layout of the run with its groups shared out by speed; whether it is legal. */
+static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout *out) {
+    ls_run *r = a->run;
+    ls_layout_request request = r->request;
+    ls_layout before = r->layout;
+    r->request.workers = 0;
+    ls_knob_give(&r->request, LS_KNOB_dp, before.dp);
+    ls_knob_give(&r->request, LS_KNOB_tp, before.tp);
+    ls_knob_give(&r->request, LS_KNOB_pp, before.pp);
+    r->request.shares = "auto";
+    r->request.speeds = speeds;
+    bool legal = ls_run_make_layout(r) == LS_OK;
+    *out = r->layout;
+    r->request = request;
+    r->layout = before;
+    return legal;
+}
+
+/* Shares that somebody has chosen stay. The memory of a GPU is lost with its process, which costs more than is won. */
+static bool may_share(const ls_run_attempts *a) {
+    const ls_run *r = a->run;
+    double speeds[LS_WORKERS_MAX];
+    ls_layout layout;
+    bool is_open = !r->request.shares || strcmp(r->request.shares, "auto") == 0;
+    if (r->layout.dp == 1 || !is_open || is_gpu(a)) return false;
+    for (int d = 0; d < r->layout.dp; d++) speeds[d] = d == 0 ? 100 : 1;
+    return try_shares(a, speeds, &layout) && layout.share[0] > r->layout.share[0];
+}
+
 /* ---- a loss ------------------------------------------------------------------------------------------------------ */
 
 static ls_status used_up(const ls_run_attempts *a, const char *text) {
@@ -107,19 +145,26 @@ static int list_places(const ls_run_attempts *a, int *places) {
     int count = 0, least = 0;
     for (int p = 1; p < a->places; p++)
         if (a->losses[p] < a->losses[least]) least = p;
-    for (int losses = 0; losses < LOSSES_MAX; losses++)
+    int64_t limit = a->run->options.place_losses;
+    int most = 0;
+    for (int p = 0; p < a->places; p++)
+        if (a->losses[p] > most && a->losses[p] < WRONG) most = a->losses[p];
+    for (int losses = 0; losses <= most && (limit == 0 || losses < limit); losses++)
         for (int p = 0; p < a->places; p++)
             if (a->losses[p] == losses) places[count++] = p;
-    if (count == 0) places[count++] = least;
+    if (count == 0 && a->losses[least] < WRONG) places[count++] = least;
     return count;
 }
 
 static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-static void tell(const ls_run_attempts *a, const ls_attempt_end *end, int64_t done, const ls_layout *before) {
-    char layout[256] = "", from[64];
+/* `back_to`: the last step whose state is beyond doubt, where that is not what the workers have; −1: it is. */
+static void tell(const ls_run_attempts *a, const char *why, int64_t done, int64_t back_to, const ls_layout *before) {
+    char layout[256] = "", from[96];
     const ls_layout *now = &a->run->layout;
-    if (done >= 0)
+    if (back_to >= 0)
+        snprintf(from, sizeof from, "goes back to its newest checkpoint up to step %lld", (long long)back_to);
+    else if (done >= 0)
         snprintf(from, sizeof from, "goes on from step %lld", (long long)done);
     else
         snprintf(from, sizeof from, "starts again");
@@ -129,8 +174,62 @@ static void tell(const ls_run_attempts *a, const ls_attempt_end *end, int64_t do
         snprintf(layout, sizeof layout, " with %d worker%s, %s", ls_layout_workers(now),
                  ls_layout_workers(now) == 1 ? "" : "s", text);
     }
-    ls_log_warn("%s; the run %s%s (restart %d of %d)", end->text, from, layout, a->restarts,
-                (int)a->run->options.restarts);
+    ls_log_warn("%s; the run %s%s (restart %d of %d)", why, from, layout, a->restarts, (int)a->run->options.restarts);
+}
+
+/* On the places that are left. */
+static ls_status lay_out(ls_run_attempts *a, const char *why, int *workers, int *places) {
+    if (a->restarts >= a->run->options.restarts) return used_up(a, why);
+    a->restarts++;
+    int free_places = list_places(a, places);
+    const ls_layout *layout = &a->layouts[free_places];
+    if (layout->dp == 0)
+        return ls_fail(LS_ERR_WORKER, "%s; no layout fits the %d place%s that are left; continue with --resume", why,
+                       free_places, free_places == 1 ? "" : "s");
+    if (layout->dp != a->run->layout.dp) a->run->has_shares = false;
+    a->run->layout = *layout;
+    a->run->may_share = may_share(a);
+    *workers = ls_layout_workers(layout);
+    qsort(places, (size_t)*workers, sizeof *places, compare); /* the same rank at the same place as far as can be */
+    memcpy(a->place_of, places, (size_t)*workers * sizeof *places);
+    return LS_OK;
+}
+
+/* ---- wrong numbers ----------------------------------------------------------------------------------------------- */
+
+/* "its cores, 4-7, are left out" */
+static void place_text(const ls_run_attempts *a, const ls_attempt_end *end, int place, char *text, size_t room) {
+    const int *cpus = ls_placement_cpus(end->placement, place);
+    char cores[80] = "";
+    if (cpus) ls_claim_list(cpus, end->placement->threads, cores, sizeof cores);
+    if (is_gpu(a))
+        snprintf(text, room, "; its GPU is left out");
+    else if (cpus)
+        snprintf(text, room, "; its core%s, %s, %s left out", end->placement->threads == 1 ? "" : "s", cores,
+                 end->placement->threads == 1 ? "is" : "are");
+    else
+        snprintf(text, room, "; it is left out, but nobody knows its cores: workers are not pinned here");
+}
+
+static ls_status leave_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wrong *b, int *workers, int *places) {
+    ls_layout before = a->run->layout;
+    char what[LS_MESSAGE_MAX - 160], where[160] = "", why[LS_MESSAGE_MAX];
+    int64_t done, tried;
+    int place = b->worker >= 0 ? a->place_of[b->worker] : -1;
+    int64_t limit = a->run->options.place_losses;
+    bool is_out = place >= 0 && (b->event.persistent || (limit > 0 && a->losses[place] + 1 >= limit));
+    ls_left_look(end->segment, -1, &done, &tried);
+    if (place >= 0) a->losses[place] = is_out ? WRONG : a->losses[place] + 1;
+    if (is_out) {
+        place_text(a, end, place, where, sizeof where);
+        end->wrong_place = place;
+        ls_left_leave_out(end->segment);
+    }
+    ls_event_text(&b->event, what, sizeof what);
+    snprintf(why, sizeof why, "%s%s", what, where);
+    LS_TRY(lay_out(a, why, workers, places));
+    tell(a, why, done, b->in_memory ? -1 : b->sound_step, &before);
+    return LS_OK;
 }
 
 /* ---- another size ------------------------------------------------------------------------------------------------ */
@@ -150,8 +249,20 @@ static bool wants_change(void *ctx) {
     return a->wanted > 0;
 }
 
-/* All have left. Places begin anew: they are shared out to another number of workers. */
-static ls_status resize(ls_run_attempts *a, const ls_attempt_end *end, int *workers, int *places) {
+/* Places begin anew, but for GPUs that compute wrongly; cores that do are in none of them. */
+static void share_places(ls_run_attempts *a, int workers, int *places) {
+    int place = 0;
+    for (int p = 0; p < LS_WORKERS_MAX; p++)
+        if (a->losses[p] < WRONG || !is_gpu(a)) a->losses[p] = 0;
+    for (int w = 0; w < workers; w++) {
+        while (place < LS_WORKERS_MAX - 1 && a->losses[place] >= WRONG) place++;
+        a->place_of[w] = places[w] = place++;
+    }
+    if (a->places < place) a->places = place;
+}
+
+/* All have left. Places are shared out to another number of workers. */
+static ls_status resize(ls_run_attempts *a, ls_attempt_end *end, int *workers, int *places) {
     ls_run *r = a->run;
     char text[200];
     int64_t done, tried;
@@ -159,44 +270,59 @@ static ls_status resize(ls_run_attempts *a, const ls_attempt_end *end, int *work
     ls_layout layout;
     find_exact(a, a->wanted, &layout);
     r->layout = layout;
+    r->has_shares = false;
+    r->may_share = may_share(a);
     *workers = a->wanted;
     a->places = a->wanted + (int)r->options.spares;
     if (a->places > LS_WORKERS_MAX) a->places = LS_WORKERS_MAX;
     a->wanted = 0;
-    memset(a->losses, 0, sizeof a->losses);
-    for (int p = 0; p < a->places; p++) a->place_of[p] = p;
-    for (int w = 0; w < *workers; w++) places[w] = w;
+    share_places(a, *workers, places);
+    end->shares_out = a->places;
     list_layouts(a);
     ls_layout_text(&r->layout, text, sizeof text);
     ls_log_warn("the run goes on from step %lld with %d worker%s, %s", (long long)done, *workers,
                 *workers == 1 ? "" : "s", text);
-    ls_left_trim(end->segment);
     return LS_OK;
 }
 
-static ls_status next(void *ctx, const ls_attempt_end *end, int *workers, int *places) {
-    ls_run_attempts *a = ctx;
+/* ---- other shares ------------------------------------------------------------------------------------------------ */
+
+/* All have left since one of them stays slow: as many go on, at the same places. */
+static ls_status share_anew(ls_run_attempts *a, const ls_attempt_end *end, const ls_left_shares *by, int *workers,
+                            int *places) {
     ls_run *r = a->run;
-    ls_layout before = r->layout;
+    char text[200];
+    int64_t done, tried;
+    ls_layout layout;
+    ls_left_look(end->segment, -1, &done, &tried);
+    if (by->rows == r->layout.dp && try_shares(a, by->speeds, &layout)) r->layout = layout;
+    r->has_shares = true;
+    r->shared_times++;
+    r->shared_s = ls_clock_seconds();
+    *workers = ls_layout_workers(&r->layout);
+    memcpy(places, a->place_of, (size_t)*workers * sizeof *places);
+    list_layouts(a);
+    ls_layout_text(&r->layout, text, sizeof text);
+    ls_log_warn("%s; the run goes on from step %lld with %s", by->text, (long long)done, text);
+    return LS_OK;
+}
+
+static ls_status next(void *ctx, ls_attempt_end *end, int *workers, int *places) {
+    ls_run_attempts *a = ctx;
+    ls_layout before = a->run->layout;
+    ls_wrong blame = ls_left_blamed(end->segment);
+    if (a->run->dir && ls_run_dir_clean_up(a->run->dir) != LS_OK) ls_log_warn("%s", ls_status_message());
+    if (end->rank < 0 && blame.is_found) return leave_out(a, end, &blame, workers, places);
+    ls_left_shares shares = ls_left_shared(end->segment);
+    if (end->rank < 0 && a->wanted == 0) return share_anew(a, end, &shares, workers, places);
     if (end->rank < 0) return resize(a, end, workers, places);
     int64_t done, tried;
     int place = a->place_of[end->rank];
     ls_left_look(end->segment, end->whole ? end->rank : -1, &done, &tried);
     if (end->whole) a->losses[place]++; /* before, it was no step of this worker that failed */
     LS_TRY(check_step(a, place, done, tried, end->text));
-    if (a->restarts >= r->options.restarts) return used_up(a, end->text);
-    a->restarts++;
-    int free_places = list_places(a, places);
-    const ls_layout *layout = &a->layouts[free_places];
-    if (layout->dp == 0)
-        return ls_fail(LS_ERR_WORKER, "%s; no layout fits the %d place%s that are left; continue with --resume",
-                       end->text, free_places, free_places == 1 ? "" : "s");
-    r->layout = *layout;
-    *workers = ls_layout_workers(layout);
-    qsort(places, (size_t)*workers, sizeof *places, compare); /* the same rank at the same place as far as can be */
-    memcpy(a->place_of, places, (size_t)*workers * sizeof *places);
-    tell(a, end, done, &before);
-    ls_left_trim(end->segment);
+    LS_TRY(lay_out(a, end->text, workers, places));
+    tell(a, end->text, done, -1, &before);
     return LS_OK;
 }
 
@@ -225,6 +351,7 @@ ls_status ls_run_supervise(ls_run *r, ls_worker_fn fn, void *arg) {
     if (a->places > LS_WORKERS_MAX) a->places = LS_WORKERS_MAX;
     for (int p = 0; p < a->places; p++) a->place_of[p] = p;
     list_layouts(a);
+    r->may_share = may_share(a);
     r->attempts = a;
     ls_status status = r->dir ? LS_OK : ls_run_open_folder(r); /* or the first worker would make it, and be gone */
     int stale;

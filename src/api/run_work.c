@@ -1,18 +1,23 @@
 /* run_work.c: what each worker of a run does. The first one has the folder, and reports. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/run.h"
 #include "api/options.h"
 #include "base/alive.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
+#include "comm/grace.h"
+#include "comm/status_page.h"
 #include "comm/tensors.h"
 #include "comm/world.h"
 #include "interop/copies.h"
 #include "observe/trace.h"
 #include "run/agree.h"
+#include "run/recover/copies.h"
 #include "run/speed.h"
 #include "run/stop.h"
 
@@ -29,18 +34,28 @@ static ls_status open_data(ls_run *r, ls_world *world) {
 /* A layout that was made without workers has equal shares for --shares auto. */
 static ls_status share_by_speed(ls_run *r, ls_world *world) {
     bool is_auto = r->request.shares && strcmp(r->request.shares, "auto") == 0;
-    if (!is_auto || r->layout.dp == 1) return LS_OK;
+    if (!is_auto || r->layout.dp == 1 || r->has_shares) return LS_OK;
     LS_TRY(ls_speed_of_rows(world, r->device, &r->settings.shape, &r->layout, r->speeds));
     r->request.speeds = r->speeds;
     return ls_run_make_layout(r);
 }
 
+/* Before anybody asks how much memory there is; by all workers, since the kernel takes its time. */
+static ls_status give_back(ls_world *world) {
+    const ls_attempt *attempt = ls_world_attempt(world);
+    if (!attempt || !attempt->before.base) return LS_OK;
+    ls_left_trim(&attempt->before, ls_world_rank(world), ls_world_size(world));
+    return ls_comm_barrier(ls_world_comm(world));
+}
+
 static ls_status create_trainer(ls_run *r, ls_world *world) {
+    LS_TRY(give_back(world));
     if (r->launched && strcmp(r->options.device, "auto") == 0) LS_TRY(ls_agree_device(world, &r->chosen));
     LS_TRY(ls_world_open_device(world, r->chosen.name, NULL, &r->device));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
     LS_TRY(ls_trainer_create(&r->settings, &place, &r->data, &r->trainer));
+    LS_TRY(ls_copies_open(r->trainer, world));
     return ls_left_open(r->trainer, world);
 }
 
@@ -96,16 +111,35 @@ static ls_status recover_saved(ls_run *r) {
     if (first) ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
     LS_TRY(ls_run_start_resume(r->trainer, r->store, r->dir, r->start.weights, r->identity, &anew));
     r->taken = (ls_left_numbers){.saved_step = r->trainer->step > 0 ? r->trainer->step : -1, .settled = true};
-    if (first) ls_log_warn("the run goes on from step %lld, which was saved", (long long)r->trainer->step);
+    if (first && r->trainer->step > 0)
+        ls_log_warn("the run goes on from step %lld, which was saved", (long long)r->trainer->step);
     return LS_OK;
+}
+
+/* Checkpoints of steps that are in doubt go aside. */
+static ls_status recover_sound(ls_run *r, const ls_wrong *blame) {
+    LS_TRY(ls_agree(r->trainer->world, r->store ? ls_store_rewind(r->store, blame->sound_step) : LS_OK));
+    (void)ls_fail(LS_ERR_INPUT, "what the workers have may be wrong from step %lld on",
+                  (long long)blame->sound_step + 1);
+    return recover_saved(r);
+}
+
+/* What the workers before were left for: the line that they wrote is cut off with their last step. */
+static ls_status record_blame(const ls_run *r, ls_wrong blame) {
+    blame.event.found_step = blame.event.step;
+    blame.event.step = r->trainer->step;
+    return ls_event_record(&blame.event, r->metrics);
 }
 
 /* The run goes on where the workers before came to. Its files are there, and end with what they told. */
 static ls_status recover_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first) LS_TRY(open_store(r));
-    ls_status status = ls_left_take(r->trainer, world, &r->taken);
-    if (status == LS_ERR_INPUT || status == LS_ERR_PEER) status = recover_saved(r);
+    ls_wrong blame = ls_left_blamed(&ls_world_attempt(world)->before);
+    bool goes_back = blame.is_found && !blame.in_memory;
+    ls_status status = goes_back ? recover_sound(r, &blame) : ls_left_take(r->trainer, world, &r->taken);
+    bool is_missing = !goes_back && (status == LS_ERR_INPUT || status == LS_ERR_PEER);
+    if (is_missing && !ls_world_is_abandoned(world)) status = recover_saved(r);
     LS_TRY(status);
     if (!first) return LS_OK;
     LS_TRY(carry(r));
@@ -113,7 +147,8 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     r->identity = NULL;
     LS_TRY(ls_run_dir_read_identity(r->dir, &r->identity));
     LS_TRY(ls_run_dir_write_layout(r->dir, ls_layout_to_json(&r->trainer->layout)));
-    return ls_run_dir_open_metrics(r->dir, r->trainer->step - !r->taken.settled, &r->metrics);
+    LS_TRY(ls_run_dir_open_metrics(r->dir, r->trainer->step - !r->taken.settled, &r->metrics));
+    return blame.is_found ? record_blame(r, blame) : LS_OK;
 }
 
 /* What a fork began with is saved at once, since nobody could begin it anew. */
@@ -122,7 +157,7 @@ static ls_status open_run(ls_run *r, ls_world *world) {
     if (first && !r->dir) LS_TRY(ls_run_open_folder(r));
     if (first && r->options.resume) LS_TRY(ls_run_dir_check_checkpoints(r->dir));
     if (first && r->options.resume) LS_TRY(open_store(r));
-    LS_TRY(ls_save_check_shared(world, r->out));
+    if (r->launched) LS_TRY(ls_save_check_shared(world, r->out));
     LS_TRY(begin(r));
     if (first) LS_TRY(write_beginning(r));
     if (first) LS_TRY(carry(r));
@@ -200,6 +235,11 @@ static ls_status begin_loop(ls_run *r) {
                         .prompt_tokens = r->prompt.count,
                         .world = ls_world_attempt(r->world) ? r->world : NULL,
                         .taken = r->recovers ? &r->taken : NULL,
+                        .may_share = r->may_share && ls_world_attempt(r->world),
+                        .shared_times = r->shared_times,
+                        .shared_s = r->shared_s,
+                        .cost_s = ls_clock_seconds() - r->began_s,
+                        .recovery = r->recovery,
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
     if (r->recovers) r->loop.peak_flops_s = r->taken.peak_flops_s; /* a new set of workers is waited for */
@@ -234,26 +274,33 @@ static ls_status work(const job *j) {
     ls_world *world = r->world;
     char room[PATH_MAX];
     const char *trace;
-    LS_TRY(ls_fault_read(ls_world_rank(world), ls_world_attempt(world) ? ls_world_attempt(world)->number : 0));
+    bool is_supervised = ls_world_attempt(world) != NULL;
+    LS_TRY(ls_fault_read(ls_world_rank(world), is_supervised ? world->place : ls_world_rank(world),
+                         is_supervised ? ls_world_attempt(world)->number : 0));
     if (r->launched) LS_TRY(ls_start_open_together(world, ls_run_model_name(&r->options), &r->start));
     (void)ls_phase_enter(LS_PHASE_READ);
     LS_TRY(open_data(r, world));
     (void)ls_phase_enter(LS_PHASE_START);
     if (r->launched) LS_TRY(ls_run_start_agree(world, r->identity));
     LS_TRY(create_trainer(r, world));
+    r->recovery.made_ns = ls_clock_ns();
     (void)ls_phase_enter(LS_PHASE_LOAD);
     const ls_attempt *attempt = ls_world_attempt(world);
     r->recovers = attempt && attempt->before.base;
     ls_fault_point(LS_POINT_START);
     LS_TRY((r->recovers ? recover_run : open_run)(r, world));
+    LS_TRY(ls_copies_fill(r->trainer));
+    r->recovery.taken_ns = ls_clock_ns();
     ls_fault_point(LS_POINT_READY);
-    ls_left_begin(r->trainer, r->recovers ? &r->taken : NULL);
+    LS_TRY(ls_left_begin(r->trainer, r->recovers ? &r->taken : NULL));
     ls_world_ready(world);
     (void)ls_phase_enter(LS_PHASE_START);
     LS_TRY(find_trace(r, room, &trace));
     LS_TRY(ls_trace_begin(trace));
     LS_TRY(begin_loop(r));
+    if (r->dir) ls_status_page_begin(world);
     ls_status status = j->fn(r, j->arg);
+    if (r->dir) ls_status_page_end(world);
     ls_loop_end(&r->loop);
     if (!is_orderly(status)) return status;
     char message[LS_MESSAGE_MAX];
@@ -262,12 +309,23 @@ static ls_status work(const job *j) {
     return status == LS_OK ? LS_OK : ls_fail(status, "%s", message);
 }
 
+/* Another worker is lost, and this one ends: its device is read before it goes. Where that fails there is less to go on
+ * from, and nobody to blame. */
+static _Noreturn void rescue(ls_run *r, ls_world *world) {
+    if (r->trainer) (void)ls_left_rescue(r->trainer, world);
+    ls_world_rescued(world);
+    for (;;) (void)pause(); /* the supervisor ends it: files and folders are the next worker's now */
+}
+
 static ls_status run_worker(ls_world *world, void *arg) {
     const job *j = arg;
     ls_run *r = j->run;
     r->world = world;
+    r->began_s = ls_clock_seconds();
     ls_fpenv_set();
-    ls_status status = work(j), closed = ls_metrics_close(r->metrics);
+    ls_status status = work(j);
+    if (ls_world_is_abandoned(world)) rescue(r, world);
+    ls_status closed = ls_metrics_close(r->metrics);
     if (status == LS_OK) status = closed;
     if (!is_orderly(status))
         ls_world_fail(world, status); /* or the others would be waited for while communicators end */
@@ -290,6 +348,7 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     r->worked = true;
     r->workers.workers = r->launched ? 0 : ls_layout_workers(&r->layout);
     r->workers.pass_signals = 1;
+    ls_workers_grace_s = r->options.grace;
     r->workers.forks_one = ls_device_is_gpu(r->chosen.name);
     bool supervises = !r->launched && !r->is_trial && ls_run_is_supervised(r);
     LS_TRY(ls_stop_install_saves());

@@ -212,7 +212,7 @@ ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out) {
     ls_store *store = calloc(1, sizeof *store);
     if (!store) return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", dir);
     store->mode = mode;
-    store->best = -1;
+    store->best = store->clean = -1;
     store->folder = ls_path_in(dir, "checkpoints");
     ls_status status = mode == LS_STORE_WRITE ? prepare_for_writing(store) : LS_OK;
     if (status == LS_OK) store->best = ls_store_read_best(store);
@@ -250,6 +250,7 @@ ls_status ls_store_carry(ls_store *store, const char *folder, const char *name) 
     return file.name ? LS_OK : out_of_memory(store);
 }
 
+void ls_store_set_clean(ls_store *store, int64_t step) { store->clean = step < 0 ? -1 : step; }
 void ls_store_set_best(ls_store *store, int64_t step) { store->best = step < 0 ? -1 : step; }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */

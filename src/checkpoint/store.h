@@ -46,6 +46,9 @@ void ls_store_set_keep_every(ls_store *store, int64_t steps);
 ls_status ls_store_carry(ls_store *store, const char *folder, const char *name);
 /* Which step is the best one, from the next save on: `best` names it, and it is kept whatever its age. −1: none. */
 void ls_store_set_best(ls_store *store, int64_t step);
+/* Steps up to this one were looked at and are beyond doubt: the newest checkpoint of these is kept whatever its age.
+ * −1, as at the start: nobody looks. */
+void ls_store_set_clean(ls_store *store, int64_t step);
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 

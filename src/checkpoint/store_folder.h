@@ -20,7 +20,8 @@ struct ls_store {
     ls_store_mode mode;
     int keep;
     int64_t keep_every;
-    int64_t best; /* −1: none */
+    int64_t best;  /* −1: none */
+    int64_t clean; /* −1: all are */
     bool is_saving;
     ls_store_file *carried;
     int carried_count;

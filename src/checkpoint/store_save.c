@@ -164,10 +164,12 @@ static ls_status prune(const ls_store *store, int64_t step) {
     if (store->keep == 0) return LS_OK;
     LS_TRY_OUT(ls_store_list(store, &entries, &count));
     for (int i = 0; i < count; i++) complete += entries[i].is_complete && entries[i].step <= step;
-    int64_t before = 0;
+    int64_t before = 0, clean = -1;
+    for (int i = 0; i < count; i++)
+        if (entries[i].is_complete && entries[i].step <= store->clean) clean = entries[i].step;
     for (int i = 0; i < count && complete > store->keep; i++) {
         if (!entries[i].is_complete || entries[i].step >= step) continue;
-        if (entries[i].step != store->best && !is_milestone(store, before, entries[i].step))
+        if (entries[i].step != store->best && entries[i].step != clean && !is_milestone(store, before, entries[i].step))
             LS_TRY_OUT(ls_store_remove(store, entries[i].step, ""));
         before = entries[i].step;
         complete--;

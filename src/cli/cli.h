@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "comm/launcher.h"
+#include "config/help.h"
 #include "config/options.h"
 #include "lockstep.h"
 
@@ -24,6 +25,7 @@ ls_status ls_cmd_plan_validate(const ls_options *options);
 ls_status ls_cmd_plan_fit(const ls_options *options);
 /* `lockstep plan --compare A.json B.json`: two answers as one table. */
 ls_status ls_cmd_plan_compare(const ls_options *options);
+ls_status ls_cmd_plan_recovery(const ls_options *options);
 
 /* What the user asked for. */
 typedef enum ls_cli_task {
@@ -32,13 +34,17 @@ typedef enum ls_cli_task {
     LS_CLI_HELP_OVERVIEW,
     LS_CLI_HELP_GROUP,
     LS_CLI_HELP_MARKDOWN,
+    LS_CLI_HELP_MAN,
+    LS_CLI_COMPLETION,
     LS_CLI_VERSION,
+    LS_CLI_VERSION_JSON,
     LS_CLI_USAGE /* nothing, or half a command: show what there is and fail */
 } ls_cli_task;
 
 typedef struct ls_cli_request {
     ls_cli_task task;
-    ls_command command; /* for RUN and HELP_COMMAND */
+    ls_command command; /* for RUN and HELP_COMMAND; for HELP_MAN, where LS_COMMAND_COUNT is the program itself */
+    ls_shell shell;     /* for COMPLETION */
     bool all;           /* for HELP_COMMAND: every option, not only the common ones */
     const char *group;  /* for HELP_GROUP and USAGE: first word of the commands meant; NULL: all */
     int argc;           /* for RUN: the words behind the command */
@@ -51,5 +57,6 @@ ls_status ls_cli_run_command(ls_command command, const ls_options *options);
 /* Answers a request for help or the version on `out`. */
 void ls_cli_answer(const ls_cli_request *request, FILE *out);
 void ls_cli_write_version(FILE *out);
+void ls_cli_write_version_json(FILE *out);
 
 #endif

@@ -100,6 +100,7 @@ ls_status ls_cmd_plan(const ls_options *options) {
     if (options->calibrate) return ls_fail(LS_ERR_INPUT, "--calibrate requires --validate FILE");
     if (options->compare) return ls_cmd_plan_compare(options);
     if (print_list(options)) return LS_OK;
+    if (options->recovery) return ls_cmd_plan_recovery(options);
     if (options->out) LS_TRY(ls_file_can_write(options->out));
     LS_TRY(ls_plan_make(options, &plan));
     ls_status status = answer(plan);

@@ -1,10 +1,17 @@
 /* cmd_train.c: `lockstep train`: a run of the library, with what a person wants to see. */
 #include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "cli/train/observer.h"
 #include "cli/train/report.h"
+#include "report/live/address.h"
 #include "run/progress.h"
 
 static ls_status show(void *ctx, const ls_run_event *event) {
@@ -14,9 +21,17 @@ static ls_status show(void *ctx, const ls_run_event *event) {
     case LS_RUN_STEPPED: return ls_progress_step_done(progress, event->step);
     case LS_RUN_MEASURES: ls_cli_progress_probe(NULL, event->text); return LS_OK;
     case LS_RUN_PLANNED: ls_train_print_plan(event->plan); return LS_OK;
+    case LS_RUN_EVALUATED: return ls_progress_evaluated(progress, event->evaluation, event->text);
+    case LS_RUN_NOTICED: return ls_progress_noticed(progress, event->text);
     case LS_RUN_STEPS_ENDED: return ls_progress_end(progress);
     default: return ls_progress_note(progress, event->text);
     }
+}
+
+/* Warnings of this process stand above what is drawn. */
+static void warn(void *ctx, ls_log_level level, const char *line, size_t bytes) {
+    ls_progress_hide(ctx);
+    ls_log_stderr(NULL, level, line, bytes);
 }
 
 /* Progress that cannot be printed is dropped; a full disk is told here, once the run is saved. A reader that has gone
@@ -32,6 +47,7 @@ static ls_status end_output(void) {
 static ls_status train(ls_run *run, void *arg) {
     bool is_first = ls_run_get_state(run).rank == 0, speaks = is_first && !run->options.json;
     ls_progress_init(arg, run->options.json ? stderr : stdout, run->options.log_every);
+    if (is_first && ((ls_progress *)arg)->live) ls_log_set_sink(warn, arg);
     if (speaks && !run->recovers) ls_train_print_header(run);
     ls_status status = ls_run_train(run);
     if (ls_status_is_stop(status)) return ls_train_stopped(run, status);
@@ -42,13 +58,55 @@ static ls_status train(ls_run *run, void *arg) {
     return is_first ? end_output() : LS_OK;
 }
 
+/* ---- the live page ----------------------------------------------------------------------------------------------- */
+
+/* `lockstep watch` of the run, as a program of its own: nothing of the run is in it, and it ends with this process. −1:
+ * there is none. */
+static pid_t begin_page(const ls_run *run) {
+    char program[] = "/proc/self/exe", name[] = "lockstep", command[] = "watch", flag[] = "--live", runs[] = "--runs";
+    char *const argv[] = {name, command, runs, run->out, flag, (char *)(uintptr_t)run->options.live, NULL};
+    bool quiet = run->options.json; /* standard output is for one object */
+    (void)fflush(stdout);
+    pid_t parent = getpid(), child = fork();
+    if (child < 0) ls_log_warn("--live: the page could not be started; training goes on without it");
+    if (child != 0) return child;
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(0);
+    if (quiet) (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+    (void)close_range(3, ~0u, 0);
+    (void)execv(program, argv);
+    _exit(127);
+}
+
+static void end_page(pid_t page) {
+    if (page <= 0) return;
+    (void)kill(page, SIGTERM);
+    while (waitpid(page, NULL, 0) < 0 && errno == EINTR) continue;
+}
+
 ls_status ls_cmd_train(const ls_options *options) {
     ls_run *run = NULL;
     ls_progress progress;
+    pid_t page = -1;
     LS_TRY(ls_run_open(&(ls_run_setup){.options = options, .event = show, .event_ctx = &progress}, &run));
     if (run->options.source[LS_OPT_restarts].origin == LS_ORIGIN_DEFAULT && !run->launched) run->options.restarts = 3;
-    ls_status status = run->options.dry_run ? ls_train_print_dry(&run->settings, &run->layout, run->options.json)
-                                            : ls_run_workers(run, train, &progress);
+    if (run->options.dry_run) {
+        ls_status status = ls_train_print_dry(&run->settings, &run->layout, run->options.json);
+        ls_run_close(run);
+        return status;
+    }
+    ls_live_address address;
+    ls_status status = run->options.live ? ls_live_address_read(run->options.live, &address) : LS_OK;
+    if (status != LS_OK) {
+        ls_run_close(run);
+        return status;
+    }
+    if (run->options.live && ls_launcher_place().rank <= 0) page = begin_page(run);
+    ls_observer observer;
+    ls_observer_start(&run->options, ls_run_get_state(run).folder, &observer);
+    status = ls_run_workers(run, train, &progress);
+    end_page(page);
     ls_run_close(run);
+    ls_observer_end(&observer);
     return status;
 }

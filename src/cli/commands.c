@@ -95,12 +95,36 @@ static ls_status read_help(ls_cli_request *request, int argc, char *const argv[]
     return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after the command", SHOWN, argv[count]);
 }
 
+/* `--help-man [COMMAND]`: a page of the manual. */
+static ls_status read_man(ls_cli_request *request, int argc, char *const argv[]) {
+    int count = 0;
+    request->task = LS_CLI_HELP_MAN;
+    request->command = LS_COMMAND_COUNT;
+    if (argc > 0) LS_TRY(find_command(argc, argv, &request->command, &count));
+    return count == argc ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after the command", SHOWN, argv[count]);
+}
+
+static ls_status read_completion(ls_cli_request *request, int argc, char *const argv[]) {
+    request->task = LS_CLI_COMPLETION;
+    for (int shell = 0; argc == 1 && shell < LS_SHELLS; shell++) {
+        request->shell = (ls_shell)shell;
+        if (strcmp(argv[0], ls_shell_names[shell]) == 0) return LS_OK;
+    }
+    return ls_fail(LS_ERR_INPUT, "--completion needs the name of a shell: bash, zsh or fish");
+}
+
 ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const argv[]) {
     int count;
     *request = (ls_cli_request){.task = LS_CLI_USAGE};
     if (argc == 0) return LS_OK;
     LS_TRY(check_help(argv[0], "COMMAND"));
     if (is_help(argv[0]) || strcmp(argv[0], "help") == 0) return read_help(request, argc - 1, argv + 1);
+    if (strcmp(argv[0], "--version") == 0 && argc == 2 && strcmp(argv[1], "--json") == 0) {
+        request->task = LS_CLI_VERSION_JSON;
+        return LS_OK;
+    }
+    if (strcmp(argv[0], "--help-man") == 0) return read_man(request, argc - 1, argv + 1);
+    if (strcmp(argv[0], "--completion") == 0) return read_completion(request, argc - 1, argv + 1);
     if (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "--help-markdown") == 0) {
         request->task = strcmp(argv[0], "--version") == 0 ? LS_CLI_VERSION : LS_CLI_HELP_MARKDOWN;
         return argc == 1 ? LS_OK : ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s", SHOWN, argv[1], argv[0]);
@@ -142,7 +166,10 @@ void ls_cli_answer(const ls_cli_request *request, FILE *out) {
     case LS_CLI_HELP_COMMAND: ls_help_command(out, request->command, request->all, wants_colour(out)); break;
     case LS_CLI_HELP_OVERVIEW: ls_help_overview(out, wants_colour(out)); break;
     case LS_CLI_HELP_MARKDOWN: ls_help_markdown(out); break;
+    case LS_CLI_HELP_MAN: ls_help_man(out, request->command); break;
+    case LS_CLI_COMPLETION: ls_help_completion(out, request->shell); break;
     case LS_CLI_VERSION: ls_cli_write_version(out); break;
+    case LS_CLI_VERSION_JSON: ls_cli_write_version_json(out); break;
     case LS_CLI_HELP_GROUP:
     case LS_CLI_USAGE:
     case LS_CLI_RUN: write_group(request->group, out); break;

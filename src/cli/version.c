@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
 #include "base/cpu.h"
@@ -54,6 +56,13 @@
 #    define PNG "no (only PPM and PGM pictures)"
 #endif
 
+#ifdef LS_HAVE_MICROHTTPD
+#    include <microhttpd.h>
+#    define HTTP MHD_get_version()
+#else
+#    define HTTP "no (no live page)"
+#endif
+
 #ifdef LS_HAVE_MPI
 #    include <mpi.h>
 #endif
@@ -88,26 +97,36 @@ static void write_gpus(FILE *out) {
     fprintf(out, "cuBLASLt   %s\n", ls_cuda_cublaslt());
 }
 
-void ls_cli_write_version(FILE *out) {
+enum { LIBRARIES = 10 };
+
+typedef struct library {
+    const char *name, *version;
+} library;
+
+static void list_libraries(library list[LIBRARIES]) {
 #ifdef LS_HAVE_HWLOC
-    char hwloc[32];
+    static char hwloc[32];
     snprintf(hwloc, sizeof hwloc, "%d.%d.%d", HWLOC_API_VERSION >> 16, HWLOC_API_VERSION >> 8 & 0xff,
              HWLOC_API_VERSION & 0xff);
 #endif
-    const struct {
-        const char *name, *version;
-    } libraries[] = {{"compiler", COMPILER},
-                     {"jansson", JANSSON_VERSION},
-                     {"xxhash", DOTTED(XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE)},
-                     {"libyaml", YAML},
-                     {"PCRE2", PCRE2},
-                     {"hwloc", HWLOC},
-                     {"zlib", ZLIB},
-                     {"libpng", PNG},
-                     {"MPI", MPI}};
+    const library all[LIBRARIES] = {{"compiler", COMPILER},
+                                    {"jansson", JANSSON_VERSION},
+                                    {"xxhash", DOTTED(XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE)},
+                                    {"libyaml", YAML},
+                                    {"PCRE2", PCRE2},
+                                    {"hwloc", HWLOC},
+                                    {"zlib", ZLIB},
+                                    {"libpng", PNG},
+                                    {"microhttpd", HTTP},
+                                    {"MPI", MPI}};
+    memcpy(list, all, sizeof all);
+}
+
+void ls_cli_write_version(FILE *out) {
+    library libraries[LIBRARIES];
+    list_libraries(libraries);
     fprintf(out, "lockstep %s\n", LS_VERSION);
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
-        fprintf(out, "%-10s %s\n", libraries[i].name, libraries[i].version);
+    for (size_t i = 0; i < LIBRARIES; i++) fprintf(out, "%-10s %s\n", libraries[i].name, libraries[i].version);
     fprintf(out, "machine    %s, %d cores\nISAs      ", ls_cpu_detect()->model, ls_cpu_count());
     for (ls_isa isa = 0; isa < LS_ISA_COUNT; isa++) {
         if (ls_cpu_use(isa)) fprintf(out, " %s", ls_isa_name(isa));
@@ -115,4 +134,41 @@ void ls_cli_write_version(FILE *out) {
     fputc('\n', out);
     fprintf(out, "cubins     %s\n", ls_cuda_built_in());
     write_gpus(out);
+}
+
+/* What is not built in is null. */
+static json_t *libraries_json(void) {
+    library libraries[LIBRARIES];
+    json_t *json = json_object();
+    list_libraries(libraries);
+    for (size_t i = 1; i < LIBRARIES; i++) {
+        bool is_in = strncmp(libraries[i].version, "no (", 4) != 0;
+        (void)json_object_set_new(json, libraries[i].name, is_in ? json_string(libraries[i].version) : json_null());
+    }
+    return json;
+}
+
+static json_t *gpus_json(void) {
+    ls_gpu_survey survey;
+    json_t *list = json_array();
+    if (ls_cuda_survey(0, &survey) != LS_OK) return list;
+    for (int i = 0; i < survey.count && i < LS_GPUS_LISTED; i++) {
+        const ls_gpu *gpu = &survey.gpu[i];
+        (void)json_array_append_new(list, json_pack("{s:s, s:i, s:I}", "name", gpu->name, "capability", gpu->capability,
+                                                    "bytes", (json_int_t)gpu->bytes));
+    }
+    return list;
+}
+
+void ls_cli_write_version_json(FILE *out) {
+    json_t *isas = json_array();
+    for (ls_isa isa = 0; isa < LS_ISA_COUNT; isa++)
+        if (ls_cpu_use(isa)) (void)json_array_append_new(isas, json_string(ls_isa_name(isa)));
+    json_t *json = json_pack("{s:s, s:s, s:o, s:s, s:i, s:o, s:s, s:o}", "version", LS_VERSION, "compiler", COMPILER,
+                             "libraries", libraries_json(), "machine", ls_cpu_detect()->model, "cores", ls_cpu_count(),
+                             "isas", isas, "cubins", ls_cuda_built_in(), "gpus", gpus_json());
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    if (text) fprintf(out, "%s\n", text);
+    free(text);
+    json_decref(json);
 }

@@ -2,7 +2,8 @@
  *
  * The process that forks them becomes a supervisor: it holds no tensors and opens no GPU, sees a death by SIGCHLD, ends
  * the workers that are left, and forks a new set, which may be larger or smaller. Tensors of CPU workers lie in the
- * segment, which is the supervisor's and outlives them:
+ * segment, which is the supervisor's and outlives them; those of other devices are brought there by the workers that
+ * are left, before they end:
  *
  *     attempt k      segment k      a worker dies, all are ended; what they left is in segment k
  *     attempt k+1    segment k+1    its workers take the state from segment k and say that they are ready
@@ -19,6 +20,7 @@
 typedef struct ls_attempt {
     int number;        /* 0: the first */
     uint64_t seen_ns;  /* when the loss before this attempt was seen; 0: there was none */
+    uint64_t begun_ns; /* when the workers before were gone, and these were about to be forked */
     ls_segment before; /* what the last whole attempt left; base NULL: nothing, begin as if there had been none */
 } ls_attempt;
 
@@ -27,14 +29,18 @@ typedef struct ls_attempt_end {
     int rank;            /* of the worker that was lost; −1: all left because they were asked to */
     bool whole;          /* all workers had the state: the segment is what to go on from */
     ls_segment *segment; /* of this attempt, or of the last whole one; base NULL: there is none */
+    const struct ls_placement *placement;
     char text[LS_MESSAGE_MAX];
+    /* Answers of next(). */
+    int shares_out;  /* places that cores are shared out to anew; 0: they stay as they are */
+    int wrong_place; /* whose cores compute wrongly; −1: none */
 } ls_attempt_end;
 
 /* What the supervisor asks its caller, in the process that forks. */
 typedef struct ls_supervision {
     /* The workers of the next attempt, and in `places` which place each of them has (its cores, its GPU). Other than
      * LS_OK ends the run so. */
-    ls_status (*next)(void *ctx, const ls_attempt_end *end, int *workers, int *places);
+    ls_status (*next)(void *ctx, ls_attempt_end *end, int *workers, int *places);
     /* Ten times a second; true: all shall leave after the step under way, to go on as next() says. */
     bool (*wants_change)(void *ctx);
     void *ctx;
@@ -53,6 +59,13 @@ const ls_attempt *ls_world_attempt(const ls_world *world);
 void ls_world_keep(ls_world *world, const void *memory);
 /* The state of the run is in this attempt's segment; that of the one before is given back by this worker. */
 void ls_world_ready(ls_world *world);
+/* This worker's tensors are not in the segment: when another is lost it is woken from whatever it waits for, with
+ * LS_ERR_PEER, and is given the time to bring them there. */
+void ls_world_rescues(ls_world *world);
+/* Whether another was lost; this one is at it; it is done, and may be ended. */
+bool ls_world_is_abandoned(const ls_world *world);
+void ls_world_rescuing(ls_world *world);
+void ls_world_rescued(ls_world *world);
 /* Whether the supervisor asks all to leave. */
 bool ls_world_should_leave(const ls_world *world);
 /* This worker leaves because all do, and the run goes on without it. */

@@ -1,6 +1,7 @@
 /* beat.c: beats, waits, and the chain that these make. */
 #include "comm/beat.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "comm/status_page.h"
 
 enum { STACK_BYTES = 256 << 10 };
 
@@ -27,6 +29,7 @@ typedef struct ls_beating {
     pthread_mutex_t lock;
     pthread_cond_t over;
     bool ends;
+    ls_status_page *page; /* under the lock; NULL: nobody shows anything */
 } ls_beating;
 
 static ls_beat *beat_of(const ls_world *world, int rank) {
@@ -73,6 +76,7 @@ static void *run(void *arg) {
         atomic_store(&mine->phase, (int)phase);
         atomic_store(&mine->usual_ms, (int)(ls_phase_usual_ns(phase) / 1000000));
         atomic_store(&mine->beat_ns, now);
+        if (b->page) ls_status_page_fill(b->page, b->world);
         if (ls_phase_computes(phase) && !b->world->device && (double)stood_ns * 1e-9 > b->world->timeout_s) {
             give_up(b, phase);
             stood_ns = 0;
@@ -129,6 +133,16 @@ void ls_beat_end(ls_world *world) {
     pthread_join(b->thread, NULL);
     world->beating = NULL;
     free(b);
+}
+
+const ls_beat *ls_beat_get(const ls_world *world, int rank) { return beat_of(world, rank); }
+
+void ls_beat_show(ls_world *world, ls_status_page *page) {
+    ls_beating *b = world->beating;
+    if (!b) return;
+    pthread_mutex_lock(&b->lock);
+    b->page = page;
+    pthread_mutex_unlock(&b->lock);
 }
 
 /* ---- waits ------------------------------------------------------------------------------------------------------- */
@@ -215,9 +229,8 @@ void ls_beat_text(const ls_world *world, int rank, char *text, size_t room) {
         (void)snprintf(text, room, "%s", ls_phase_text((ls_phase)atomic_load(&beat->phase)));
 }
 
-char ls_beat_process_state(int pid) {
-    char path[64], text[256] = "";
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+static char state_in(const char *path) {
+    char text[256] = "";
     FILE *file = fopen(path, "re");
     if (!file) return 0;
     size_t n = fread(text, 1, sizeof text - 1, file);
@@ -225,6 +238,27 @@ char ls_beat_process_state(int pid) {
     text[n] = 0;
     const char *paren = strrchr(text, ')');
     return paren && paren[1] == ' ' ? paren[2] : 0;
+}
+
+char ls_beat_process_state(int pid) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return state_in(path);
+}
+
+/* Whether one of its threads runs, or would if there were a core. */
+static bool is_runnable(int pid) {
+    char path[300];
+    bool found = false;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    for (struct dirent *task; tasks && !found && (task = readdir(tasks)) != NULL;) {
+        if (task->d_name[0] == '.') continue;
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", pid, task->d_name);
+        found = state_in(path) == 'R';
+    }
+    if (tasks) closedir(tasks);
+    return found;
 }
 
 /* ---- suspects ---------------------------------------------------------------------------------------------------- */
@@ -250,49 +284,57 @@ static int who_waits(const ls_segment *segment, int worker) {
     return -1;
 }
 
-static bool is_still(const ls_beat_watch *watch, const ls_beat *beat, int worker) {
-    double usual_s = atomic_load(&beat->usual_ms) * 1e-3, limit_s = 3 * usual_s > still_s ? 3 * usual_s : still_s;
-    return usual_s > 0 && ls_phase_computes((ls_phase)atomic_load(&beat->phase)) &&
-           seconds(watch->still_ns[worker]) > limit_s;
+static bool is_still(const ls_beat_watch *watch, const ls_worker_record *record, int worker) {
+    const ls_beat *beat = &record->beat;
+    double usual_s = atomic_load(&beat->usual_ms) * 1e-3, still = seconds(watch->still_ns[worker]);
+    double limit_s = 3 * usual_s > still_s ? 3 * usual_s : still_s;
+    if (!(usual_s > 0) || still <= limit_s || !ls_phase_computes((ls_phase)atomic_load(&beat->phase))) return false;
+    double patience_s = 10 * usual_s > crowded_s ? 10 * usual_s : crowded_s;
+    return still > patience_s || !is_runnable(atomic_load(&record->pid));
 }
 
-/* Adds what has passed to what each worker has not shown meanwhile. How many have a beat. */
-static int look(ls_beat_watch *watch, const ls_segment *segment) {
+/* Adds what has passed to what each worker has not shown meanwhile. How many are there, and how many have a beat. */
+static void look(ls_beat_watch *watch, const ls_segment *segment, int *present, int *beating) {
     uint64_t now = ls_clock_ns(), passed = watch->last_ns ? now - watch->last_ns : 0, most = 200000000;
-    int beating = 0;
+    *present = *beating = 0;
     if (passed > most) passed = most;
     watch->last_ns = now;
     for (int w = 0; w < segment->workers; w++) {
         const ls_worker_record *record = &segment->header->workers[w];
         uint64_t beat_ns = atomic_load(&record->beat.beat_ns), moved_ns = atomic_load(&record->beat.moved_ns);
         bool waits = atomic_load(&record->beat.waits_for) != LS_WAITS_FOR_NOBODY;
-        bool is_new = beat_ns != watch->beat_ns[w] || beat_ns == 0 || atomic_load(&record->ended) != 0;
-        watch->silent_ns[w] = is_new ? 0 : watch->silent_ns[w] + passed;
+        watch->silent_ns[w] = beat_ns != watch->beat_ns[w] ? 0 : watch->silent_ns[w] + passed;
         watch->still_ns[w] = moved_ns != watch->moved_ns[w] || waits ? 0 : watch->still_ns[w] + passed;
         watch->beat_ns[w] = beat_ns;
         watch->moved_ns[w] = moved_ns;
-        beating += seconds(watch->silent_ns[w]) < silent_s / 2;
+        if (atomic_load(&record->pid) == 0) continue;
+        ++*present;
+        *beating += seconds(watch->silent_ns[w]) < silent_s / 2;
     }
-    return beating;
 }
 
 int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char *text, size_t room) {
-    int beating = look(watch, segment);
+    int present, beating;
+    look(watch, segment, &present, &beating);
     for (int w = 0; w < segment->workers; w++) {
         const ls_worker_record *record = &segment->header->workers[w];
         const ls_beat *beat = &record->beat;
         double silence_s = seconds(watch->silent_ns[w]);
         const char *doing = ls_phase_text((ls_phase)atomic_load(&beat->phase));
         int pid = atomic_load(&record->pid);
-        if (silence_s > silent_s && (beating > 0 || segment->workers == 1)) {
+        if (pid == 0) continue; /* it has left */
+        if (silence_s > silent_s && (beating > 0 || present == 1)) {
             char state = ls_beat_process_state(pid);
             bool is_stopped = state == 'T';
-            if (state == 't' || (!is_stopped && silence_s < crowded_s)) continue; /* a debugger knows what it does */
+            if (state == 't') continue; /* a debugger knows what it does */
+            /* One that starts, or ends, has no beat. */
+            bool beats = atomic_load(&beat->beat_ns) != 0 && atomic_load(&record->ended) == 0;
+            if (!is_stopped && (silence_s < crowded_s || !beats)) continue;
             (void)snprintf(text, room, "worker %d (process %d) has shown no beat for %.0f s while %s%s", w, pid,
                            silence_s, doing, is_stopped ? ": it is stopped (by SIGSTOP)" : "");
             return w;
         }
-        int waiting = is_still(watch, beat, w) ? who_waits(segment, w) : -1;
+        int waiting = is_still(watch, record, w) ? who_waits(segment, w) : -1;
         if (waiting < 0) continue;
         (void)snprintf(
             text, room, "worker %d (process %d) got nowhere for %.0f s while %s, and worker %d waits in %s", w, pid,

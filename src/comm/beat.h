@@ -53,6 +53,12 @@ bool ls_beat_is_working(const ls_world *world, int rank, double within_s);
 /* "computing gradients", "waiting for worker 3 in all-reduce"; of another machine "". */
 void ls_beat_text(const ls_world *world, int rank, char *text, size_t room);
 
+/* The beat of a worker, as far as this one can see it; NULL: it cannot. */
+const ls_beat *ls_beat_get(const ls_world *world, int rank);
+/* From now on each beat of this worker fills the page (comm/status_page.h); NULL: no more. */
+struct ls_status_page;
+void ls_beat_show(ls_world *world, struct ls_status_page *page);
+
 /* ---- of the process that forked the workers ---------------------------------------------------------------------- */
 
 struct ls_segment;
@@ -69,7 +75,8 @@ typedef struct ls_beat_watch {
  *   - who has had no beat for two seconds and is stopped; or for ten, where the system says that it could run: a
  * machine may be crowded. Not where all are so: then somebody has suspended the run.
  *   - who has got nowhere for max(2 s, three times what its phase usually takes) while another waits for it, in a phase
- *     that computes and of which this worker has finished one turn: before it, there may be kernels to compile.
+ *     that computes and of which this worker has finished one turn: before it, there may be kernels to compile; or
+ *     for max(10 s, ten times that), where the system says that it could run.
  *
  * Time in which the caller itself did not run does not count. */
 int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char *text, size_t room);

@@ -42,11 +42,15 @@ static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int capacity, in
 }
 #endif
 
+static cpu_set_t left_out; /* those that compute wrongly; zeros: none */
+
 /* CPUs this process may use, one of each core first, then the other hyperthreads; returns their number. */
 static int list_cpus(int *cpus, int capacity, int *cores) {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
     int used = 0;
+    for (int c = 0; c < CPU_SETSIZE; c++)
+        if (CPU_ISSET(c, &left_out)) CPU_CLR(c, &allowed);
 #ifdef LS_HAVE_HWLOC
     used = list_with_hwloc(&allowed, cpus, capacity, cores);
     if (used > 0) return used;
@@ -132,6 +136,7 @@ ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *ou
         return ls_fail(LS_ERR_RESOURCE, "out of memory for the placement of workers");
     }
     int cores = 0, n = list_cpus(cpus, CPU_SETSIZE, &cores), quota = ls_cpu_count();
+    if (CPU_COUNT(&left_out) > 0 && quota > n) quota = n > 0 ? n : 1;
     if (cores < 1 || cores > quota) cores = quota;
     out->cores = cores;
     out->threads = threads > 0 ? threads : cores / workers > 0 ? cores / workers : 1;
@@ -154,6 +159,11 @@ void ls_placement_free(ls_placement *placement) {
     free(placement->cpus);
     placement->claims = NULL;
     placement->cpus = NULL;
+}
+
+void ls_placement_leave_out(const ls_placement *placement, int worker) {
+    const int *cpus = ls_placement_cpus(placement, worker);
+    for (int c = 0; cpus && c < placement->threads; c++) CPU_SET(cpus[c], &left_out);
 }
 
 const int *ls_placement_cpus(const ls_placement *placement, int worker) {

@@ -22,6 +22,8 @@ typedef struct ls_placement {
 /* threads 0: the cores shared out, at least one each. */
 ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *out);
 void ls_placement_free(ls_placement *placement);
+/* The cores of this worker compute wrongly: no placement that this process makes from now on has them. */
+void ls_placement_leave_out(const ls_placement *placement, int worker);
 /* The cores of one worker, or NULL. */
 const int *ls_placement_cpus(const ls_placement *placement, int worker);
 

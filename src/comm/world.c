@@ -120,12 +120,28 @@ void ls_world_ready(ls_world *world) {
     ls_segment_close(&world->attempt->before); /* of this process: the supervisor and the others have their own */
 }
 
+static ls_worker_record *own_record(const ls_world *world) { return &world->segment.header->workers[world->local]; }
+
+void ls_world_rescues(ls_world *world) {
+    if (world->attempt) atomic_store(&own_record(world)->rescues, LS_RESCUE_NEEDED);
+}
+
+bool ls_world_is_abandoned(const ls_world *world) { return world->attempt && ls_segment_is_abandoned(&world->segment); }
+
+void ls_world_rescuing(ls_world *world) {
+    if (world->attempt) atomic_fetch_add(&own_record(world)->rescued, 1);
+}
+
+void ls_world_rescued(ls_world *world) {
+    if (world->attempt) atomic_store(&own_record(world)->rescues, LS_RESCUE_DONE);
+}
+
 bool ls_world_should_leave(const ls_world *world) {
     return world->attempt && atomic_load(&world->segment.header->leave) != 0;
 }
 
 void ls_world_go_on(ls_world *world) {
-    if (world->attempt) atomic_store(&world->segment.header->workers[world->local].ended, LS_ENDED_TO_GO_ON);
+    world->goes_on = world->attempt != NULL; /* what is left to do may still need the others */
 }
 
 /* ---- bells ------------------------------------------------------------------------------------------------------- */
@@ -222,9 +238,11 @@ void ls_world_fail(ls_world *world, ls_status status) {
 }
 
 ls_status ls_world_check(ls_world *world) {
-    if (!world->segment.base || !ls_segment_failed(&world->segment)) return LS_OK;
+    if (!world->segment.base) return LS_OK;
+    bool failed = ls_segment_failed(&world->segment);
+    if (!failed && !ls_segment_is_abandoned(&world->segment)) return LS_OK;
     world->failed = true;
-    return ls_fail(LS_ERR_PEER, "another worker failed");
+    return ls_fail(LS_ERR_PEER, "another worker %s", failed ? "failed" : "is lost");
 }
 
 static ls_worker_record *record_of(const ls_world *world, int rank) {
@@ -303,8 +321,8 @@ static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_
     int rank = r->comm->world_rank[r->blocked_on];
     const ls_worker_record *peer = record_of(world, rank);
     int ended = peer ? atomic_load(&peer->ended) : 0;
-    if (!ended) {
-        *seen_ns = 0; /* what was seen was another member's */
+    if (!ended || ended == LS_ENDED_TO_GO_ON) { /* the latter says so before it takes everything down with the others */
+        *seen_ns = 0;                           /* what was seen was another member's */
         return LS_OK;
     }
     /* It may have ended right after doing its part: only if it still is missing a little later it never came. */

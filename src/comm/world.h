@@ -29,6 +29,7 @@ struct ls_world {
 
     ls_attempt *attempt; /* borrowed; NULL: nobody supervises */
     int place;           /* whose cores and GPU this worker has */
+    bool goes_on;        /* the run goes on without this worker, which leaves */
 
     int *machine_of; /* by rank: the lowest rank on the same machine (or the same part of it, see node_size) */
     int *local_of;   /* by rank: its number among the workers of its machine */

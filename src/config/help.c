@@ -180,18 +180,15 @@ void ls_help_list(FILE *out, const char *group) {
     }
 }
 
-static void write_exit_codes(FILE *out, bool markdown) {
-    static const struct {
-        int code;
-        const char *meaning;
-    } codes[] = {
+const ls_exit_code ls_exit_codes[] = {
 #define LS_STATUS_HELP(name, exit_code, text) {exit_code, text},
-        LS_STATUS_LIST(LS_STATUS_HELP)
+    LS_STATUS_LIST(LS_STATUS_HELP)
 #undef LS_STATUS_HELP
-    };
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        fprintf(out, markdown ? "| %d | %s |\n" : "  %-4d %s\n", codes[i].code, codes[i].meaning);
-    }
+        {0, NULL}};
+
+static void write_exit_codes(FILE *out, bool markdown) {
+    for (const ls_exit_code *e = ls_exit_codes; e->meaning; e++)
+        fprintf(out, markdown ? "| %d | %s |\n" : "  %-4d %s\n", e->code, e->meaning);
 }
 
 void ls_help_overview(FILE *out, bool colour) {
@@ -199,7 +196,8 @@ void ls_help_overview(FILE *out, bool colour) {
     heading(out, colour, "Usage");
     fprintf(out, "  lockstep COMMAND [options]\n"
                  "  lockstep COMMAND --help       common options of a command; --help-all lists all\n"
-                 "  lockstep --version\n");
+                 "  lockstep --version [--json]\n"
+                 "  lockstep --completion SHELL   completions for bash, zsh or fish\n");
     heading(out, colour, "Commands");
     ls_help_list(out, NULL);
     heading(out, colour, "Exit status");

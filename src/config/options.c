@@ -94,10 +94,13 @@ ls_option_id ls_option_find_of(ls_command command, const char *name) {
 }
 
 ls_option_id ls_option_operand(ls_command command, int n) {
-    ls_option_id id = 0;
-    for (; id < LS_OPTION_COUNT; id++)
-        if (table[id].operand & (1u << command) && n-- == 0) break;
-    return id;
+    ls_option_id last = LS_OPTION_COUNT;
+    for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
+        if (!(table[id].operand & (1u << command))) continue;
+        if (n-- == 0) return id;
+        last = id;
+    }
+    return last < LS_OPTION_COUNT && table[last].joins ? last : LS_OPTION_COUNT;
 }
 
 const char *ls_option_nearest(ls_command command, const char *word) {

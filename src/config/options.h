@@ -32,7 +32,7 @@ enum {
     /* those that only read and write files; those that compute; those that start workers; those that train;
      * those that run a model */
     LS_CMD_FILES = LS_CMD_TOKENIZE | LS_CMD_IMPORT | LS_CMD_EXPORT | LS_CMD_TIMELINE | LS_CMD_DOCTOR | LS_CMD_PLAN |
-                   LS_CMD_BISECT | LS_CMD_RESIZE,
+                   LS_CMD_BISECT | LS_CMD_RESIZE | LS_CMD_METRICS | LS_CMD_PS | LS_CMD_REPORT | LS_CMD_WATCH,
     LS_CMD_COMPUTE = LS_CMD_ALL & ~LS_CMD_FILES,
     LS_CMD_WORKERS =
         LS_CMD_DEMO | LS_CMD_BENCH_COMM | LS_CMD_BENCH_KERNELS | LS_CMD_TRAIN | LS_CMD_VERIFY | LS_CMD_SCALE,
@@ -115,7 +115,7 @@ typedef struct ls_option_variant {
     ls_option_group group;
 } ls_option_variant;
 
-enum { LS_OPTION_VARIANTS_MAX = 8 };
+enum { LS_OPTION_VARIANTS_MAX = 10 };
 #define LS_IN(set, ...)                                                                                                \
     { .commands = (set), __VA_ARGS__ }
 
@@ -155,6 +155,7 @@ typedef struct ls_option_info {
     const char *max;                 /* (both belong to the range) */
     const char *unit;                /* of an INT or FLOAT */
     const char *metavar;             /* what --help calls the value of a STRING */
+    const char *bare;                /* the value of a STRING whose flag stands alone; NULL: it may not */
     const char *aliases;             /* further names, separated by spaces */
     const char *help;                /* one or two lines: what the option sets */
     const char *more;                /* details for --help-all and docs/options.md */
@@ -187,7 +188,8 @@ ls_option_words ls_option_words_of(ls_option_id id, ls_command command);
 ls_option_id ls_option_find(const char *name);
 /* The same for a command: of two options that share a name, its own. */
 ls_option_id ls_option_find_of(ls_command command, const char *name);
-/* The option of `command` whose flag may be left out before value `n`, from 0; LS_OPTION_COUNT: none. */
+/* The option of `command` whose flag may be left out before value `n`, from 0; one that joins its values takes all that
+ * follow. LS_OPTION_COUNT: none. */
 ls_option_id ls_option_operand(ls_command command, int n);
 /* The name among the options of `command` nearest to `word`; NULL: none is near. */
 const char *ls_option_nearest(ls_command command, const char *word);

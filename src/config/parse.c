@@ -137,6 +137,8 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
         out->text = negated ? "false" : "true";
     } else if (*at < argc && strncmp(argv[*at], "--", 2) != 0) {
         out->text = argv[(*at)++];
+    } else if (info->bare) {
+        out->text = info->bare;
     } else {
         return ls_fail(LS_ERR_INPUT, "--%s needs a value (lockstep %s --help says which)", name,
                        ls_command_info_get(command)->name);

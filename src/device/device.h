@@ -113,6 +113,9 @@ typedef struct ls_device_calls {
     ls_status (*host_alloc)(ls_device *device, size_t bytes, void **out);
     void (*host_free)(ls_device *device, void *memory);
     ls_status (*read_times)(ls_device *device); /* NULL: what it does is done when its calls return */
+    /* NULL, both: memory is the host's. */
+    ls_status (*mark)(ls_device *device);
+    ls_status (*rescue)(ls_device *device, void *host, const void *from, size_t bytes);
 } ls_device_calls;
 
 /* Who has to know what happens to a device: the workers that read each other's memory (comm/peers). */
@@ -182,6 +185,18 @@ static inline ls_status ls_device_copy_out(ls_device *device, void *host, const 
     device->reads++;
     device->read_ns += ls_clock_ns() - begin;
     return status;
+}
+
+/* A worker that ends because another is gone may still want what it has, although its queues wait for the other for
+ * ever. ls_device_rescue() reads memory past all queues, also after a guest has ended a wait, once everything is done
+ * that was before the last ls_device_mark() of LS_QUEUE_COMPUTE, and waits for nothing else: the caller knows that what
+ * was enqueued later leaves the memory as it is. */
+static inline ls_status ls_device_mark(ls_device *device) {
+    return device->calls->mark ? device->calls->mark(device) : LS_OK;
+}
+static inline bool ls_device_rescues(const ls_device *device) { return device->calls->rescue != NULL; }
+static inline ls_status ls_device_rescue(ls_device *device, void *host, const void *from, size_t bytes) {
+    return device->calls->rescue(device, host, from, bytes);
 }
 
 /* Memory of the host that ls_device_copy_out() is fastest to; freed on the same device, with the same bytes. */

@@ -61,6 +61,7 @@ typedef struct ls_param {
     bool decay;       /* weight decay applies */
     bool running; /* statistics of batch norm: its gradient is the sum of those of the ghost groups, which it follows */
     double follow; /* of those: times the mean over ghost groups; n/(n−1) for a variance of n numbers */
+    bool rounded;  /* own_w has what 16 bits can hold although there is no own_w16: of a copy for another worker */
     ls_param_init init;
     double init_std;
     uint32_t number; /* in the model */

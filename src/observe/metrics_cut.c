@@ -7,6 +7,9 @@
  *     └──── kept ────┘  aside     kept  │  dropped            aside
  *                                       end of the history
  *
+ * An event is told in its step, which may never have been done, and lines of the step before may follow: it is dropped
+ * then, and nothing is damaged.
+ *
  * Without damage before the end the file is only shortened. Otherwise its sound lines are written to a new file, which
  * then takes its name: a crash at any moment leaves the old file or the new. Damaged lines are on disk in their own
  * file before anything else changes. */
@@ -33,7 +36,7 @@ typedef struct line {
     off_t at;   /* where it begins */
 } line;
 
-typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_LOOSE, LINE_DAMAGED } line_kind;
+typedef enum line_kind { LINE_KEPT, LINE_LATER, LINE_EVENT, LINE_LOOSE, LINE_DAMAGED } line_kind;
 
 /* A checkpoint that was written while steps went on is told of later. */
 static void note_saved(const json_t *object, int64_t step, ls_metrics_about *about) {
@@ -44,7 +47,7 @@ static void note_saved(const json_t *object, int64_t step, ls_metrics_about *abo
         about->saved_step = (int64_t)json_integer_value(saved_step);
 }
 
-/* LOOSE: an object without a step, which belongs to the line before it. */
+/* LOOSE: an object without a step, which belongs to the line before it. EVENT: of the step that was not done. */
 static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *about) {
     json_error_t error;
     json_t *object = json_loadb(l->text, l->bytes, JSON_REJECT_DUPLICATES, &error);
@@ -53,6 +56,7 @@ static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *
         const json_t *member = json_object_get(object, "step");
         int64_t step = json_is_integer(member) ? (int64_t)json_integer_value(member) : -1;
         kind = step < 0 ? LINE_LOOSE : step > last_step ? LINE_LATER : LINE_KEPT;
+        if (kind == LINE_LATER && step == last_step + 1 && json_object_get(object, "event")) kind = LINE_EVENT;
         if (about && step > about->last_step) about->last_step = step;
         if (about && step >= 0) note_saved(object, step, about);
     }
@@ -119,24 +123,25 @@ static void close_files(cutter *c) {
 static line_kind settle(line_kind kind, line_kind before) { return kind == LINE_LOOSE ? before : kind; }
 
 static ls_status scan(cutter *c, ls_metrics_about *about) {
-    int64_t later = 0, damaged = 0;
+    int64_t later = 0, damaged = 0, events = 0;
     line_kind last = LINE_KEPT;
     while (next_line(c->file, &c->line)) {
         line_kind kind = settle(judge_line(&c->line, c->last_step, about), last);
         later += kind == LINE_LATER;
+        events += kind == LINE_EVENT;
         damaged += kind == LINE_DAMAGED;
         c->report.damaged += kind == LINE_DAMAGED;
         if (kind != LINE_DAMAGED) last = kind;
         if (kind != LINE_KEPT) continue;
         /* Lines of later steps before this one are out of place as well. */
-        c->is_spoiled = c->is_spoiled || later + damaged > 0;
+        c->is_spoiled = c->is_spoiled || later + damaged + events > 0;
         c->report.damaged += later;
-        later = damaged = 0;
+        later = damaged = events = 0;
         c->report.kept++;
         c->end = c->line.at + (off_t)c->line.bytes + c->line.ended;
         c->lacks_newline = !c->line.ended;
     }
-    c->report.dropped = later;
+    c->report.dropped = later + events;
     return ferror(c->file) ? ls_fail_errno(LS_ERR_FAILED, "cannot read %s", c->path) : LS_OK;
 }
 
@@ -203,10 +208,10 @@ static ls_status part_lines(cutter *c) {
 }
 
 static ls_status set_aside(cutter *c) {
-    LS_TRY(open_aside(c));
+    if (c->report.damaged > 0) LS_TRY(open_aside(c));
     ls_status status = open_sound(c);
     if (status == LS_OK) status = part_lines(c);
-    if (status != LS_OK) (void)unlink(c->report.aside);
+    if (status != LS_OK && c->report.damaged > 0) (void)unlink(c->report.aside);
     return status;
 }
 
@@ -235,7 +240,7 @@ ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_rep
     LS_TRY_OUT(open_file(&c, O_RDWR));
     if (!c.file) goto out;
     LS_TRY_OUT(scan(&c, NULL));
-    if (c.report.damaged > 0) LS_TRY_OUT(set_aside(&c));
+    if (c.report.damaged > 0 || c.is_spoiled) LS_TRY_OUT(set_aside(&c));
     LS_TRY_OUT(c.is_spoiled ? replace(&c) : shorten(&c));
     if (report) *report = c.report;
 out:

@@ -1,19 +1,17 @@
 /* run_lines.c: the metrics of a run, line by line: which kind it is, and its members. */
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/json.h"
+#include "observe/line_scan.h"
 #include "observe/metrics.h"
 #include "observe/run_read.h"
 
 static const int64_t STEP_MAX = (INT64_C(1) << 48) - 1;
-static const int64_t METRICS_BYTES_MAX = INT64_C(4) << 30;
-enum { SCALE_MAX = 1024, SHOWN = 160 };
+enum { SCALE_MAX = 1024 };
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
@@ -124,6 +122,8 @@ static const char *const event_names[LS_EVENT_KINDS] = {
     [LS_EVENT_AUDIT] = "audit",       [LS_EVENT_STOPPED] = "stopped",
 };
 
+const char *ls_run_log_event_name(ls_run_log_event_kind kind) { return event_names[kind]; }
+
 static void read_suspects(const json_t *line, ls_run_log_event *event) {
     const json_t *list = json_object_get(line, "workers");
     for (size_t i = 0; i < json_array_size(list) && event->suspect_count < LS_RUN_SUSPECTS_MAX; i++) {
@@ -163,6 +163,10 @@ static void read_event(const json_t *line, ls_run_log_event *event) {
     event->recurs = json_is_true(json_object_get(line, "recurs"));
     event->has_persistent = json_is_boolean(json_object_get(line, "persistent"));
     event->persistent = json_is_true(json_object_get(line, "persistent"));
+    event->left_out = json_is_true(json_object_get(line, "left_out"));
+    event->found_step = place(line, "found_step");
+    event->suspect_from = place(line, "suspect_from");
+    event->suspect_to = place(line, "suspect_to");
     text(line, "block", event->block, sizeof event->block);
     text(line, "tensor", event->tensor, sizeof event->tensor);
     text(line, "value", event->value, sizeof event->value);
@@ -176,10 +180,32 @@ static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
                             .threads = (int)whole(line, "threads", 1, INT_MAX, 0),
                             .crowded = json_is_true(json_object_get(line, "crowded")),
                             .watched = json_is_true(json_object_get(line, "watched")),
-                            .unigram = number(line, "unigram_nats")};
+                            .unigram = number(line, "unigram_nats"),
+                            .unix_ms = place(line, "unix_ms"),
+                            .restart = (int)whole(line, "restart", 0, INT_MAX, 0),
+                            .recovery_ms = number(line, "recovery_ms"),
+                            .taken = json_is_true(json_object_get(line, "taken"))};
     text(line, "version", s->version, sizeof s->version);
     text(line, "cpu", s->cpu, sizeof s->cpu);
     text(line, "device", s->device, sizeof s->device);
+    LS_TRY(ls_run_log_grow(&run->starts, run->start_count, sizeof *run->starts));
+    run->starts[run->start_count++] = *s;
+    return LS_OK;
+}
+
+static ls_status add_sample(ls_run_log *run, int64_t step, const json_t *line) {
+    const char *from = json_string_value(json_object_get(line, "sample"));
+    size_t room = strlen(from) + 1;
+    LS_TRY(ls_run_log_grow(&run->samples, run->sample_count, sizeof *run->samples));
+    char *copy = malloc(room);
+    if (!copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %zu bytes", room);
+    ls_run_log_copy_text(copy, room, from);
+    /* A control character has one byte here as there, or two of which one went: lines end where the original's do. */
+    for (size_t i = 0, k = 0; from[i] && copy[k]; i++, k++) {
+        if (from[i] == '\n') copy[k] = '\n';
+        if ((unsigned char)from[i] == 0xC2 && (unsigned char)from[i + 1] < 0xA0 && from[i + 1]) i++;
+    }
+    run->samples[run->sample_count++] = (ls_run_log_sample){step, place(line, "unix_ms"), copy};
     return LS_OK;
 }
 
@@ -209,49 +235,93 @@ static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static size_t read_list(const json_t *line, const char *key, float out[LS_WORKERS_MAX]) {
+static int read_list(const json_t *line, const char *key, float out[LS_WORKERS_MAX]) {
     const json_t *list = json_object_get(line, key);
     size_t count = json_array_size(list);
     if (count > LS_WORKERS_MAX) return 0;
-    for (size_t i = 0; i < count; i++) {
-        double ms = json_number_value(json_array_get(list, i));
-        out[i] = ms >= 0 && ms < 1e12 ? (float)ms : NAN;
-    }
-    return count;
+    for (size_t i = 0; i < count; i++) out[i] = ls_line_ms(json_number_value(json_array_get(list, i)));
+    return (int)count;
 }
 
 /* One worker alone tells parts of its busy time, which is its step. */
-static ls_status read_usage(ls_run_log *run, int64_t step, const json_t *line, double step_ms) {
-    static const char *const names[LS_USAGE_KINDS] = {"busy_ms",  "wait_ms",   "net_ms",
-                                                      "input_ms", "queued_ms", "cpu_ms"};
-    float ms[LS_USAGE_KINDS][LS_WORKERS_MAX];
+static ls_status put_usage(ls_run_log *run, const ls_run_log_step *step, ls_line_usage *usage) {
     const float *list[LS_USAGE_KINDS] = {NULL};
-    size_t count = read_list(line, names[LS_USAGE_BUSY], ms[LS_USAGE_BUSY]);
-    if (count == 0 && step_ms >= 0 && read_list(line, names[LS_USAGE_INPUT], ms[LS_USAGE_INPUT]) == 1) {
+    int count = usage->count[LS_USAGE_BUSY];
+    if (count == 0 && step->ms >= 0 && usage->count[LS_USAGE_INPUT] == 1) {
         count = 1;
-        ms[LS_USAGE_BUSY][0] = (float)step_ms;
+        usage->ms[LS_USAGE_BUSY][0] = (float)step->ms;
     }
     if (count == 0) return LS_OK;
-    list[LS_USAGE_BUSY] = ms[LS_USAGE_BUSY];
+    list[LS_USAGE_BUSY] = usage->ms[LS_USAGE_BUSY];
     for (int k = LS_USAGE_WAIT; k < LS_USAGE_KINDS; k++)
-        if (read_list(line, names[k], ms[k]) == count) list[k] = ms[k];
-    return ls_run_log_add_usage(run, step, (int)count, list);
+        if (usage->count[k] == count) list[k] = usage->ms[k];
+    return ls_run_log_add_usage(run, step->step, count, list);
 }
 
 /* The run goes on with `step`: what was told of it and of later steps is dropped. Numerics, events and validations of
  * `step` itself stay: they may stand before the line of their step. */
 static void cut_back(ls_run_log *run, int64_t step) {
     if (run->step_count == 0 || run->steps[run->step_count - 1].step < step) return;
+    run->cuts++;
     while (run->step_count > 0 && run->steps[run->step_count - 1].step >= step) run->step_count--;
     while (run->usage_count > 0 && run->usage[run->usage_count - 1].step >= step)
         run->usage_ms_count = run->usage[--run->usage_count].at;
     while (run->validation_count > 0 && run->validations[run->validation_count - 1].step > step)
         run->validation_count--;
     while (run->save_count > 0 && run->saves[run->save_count - 1].step >= step) run->save_count--;
+    while (run->start_count > 0 && run->starts[run->start_count - 1].step > step) run->start_count--;
+    while (run->sample_count > 0 && run->samples[run->sample_count - 1].step >= step)
+        free(run->samples[--run->sample_count].text);
     while (run->numerics_count > 0 && run->numerics[run->numerics_count - 1].step > step) run->numerics_count--;
     while (run->noise_count > 0 && run->noises[run->noise_count - 1].step > step) run->noise_count--;
     while (run->event_count > 0 && run->events[run->event_count - 1].step > step)
         run->of_kind[run->events[--run->event_count].kind]--;
+}
+
+void ls_run_log_mark_make(const ls_run_log *run, ls_run_log_mark *out) {
+    *out = (ls_run_log_mark){.steps = run->step_count,
+                             .validations = run->validation_count,
+                             .saves = run->save_count,
+                             .numerics = run->numerics_count,
+                             .noises = run->noise_count,
+                             .events = run->event_count,
+                             .usage = run->usage_count,
+                             .usage_ms = run->usage_ms_count,
+                             .starts = run->start_count,
+                             .samples = run->sample_count,
+                             .cuts = run->cuts,
+                             .lines = run->lines,
+                             .damaged_lines = run->damaged_lines,
+                             .unknown_lines = run->unknown_lines,
+                             .start = run->start,
+                             .noise = run->noise,
+                             .stopped = run->stopped};
+    memcpy(out->of_kind, run->of_kind, sizeof out->of_kind);
+    memcpy(out->stop, run->stop, sizeof out->stop);
+}
+
+bool ls_run_log_go_back(ls_run_log *run, const ls_run_log_mark *mark) {
+    if (run->cuts != mark->cuts) return false;
+    while (run->sample_count > mark->samples) free(run->samples[--run->sample_count].text);
+    run->step_count = mark->steps;
+    run->validation_count = mark->validations;
+    run->save_count = mark->saves;
+    run->numerics_count = mark->numerics;
+    run->noise_count = mark->noises;
+    run->event_count = mark->events;
+    run->usage_count = mark->usage;
+    run->usage_ms_count = mark->usage_ms;
+    run->start_count = mark->starts;
+    run->lines = mark->lines;
+    run->damaged_lines = mark->damaged_lines;
+    run->unknown_lines = mark->unknown_lines;
+    run->start = mark->start;
+    run->noise = mark->noise;
+    run->stopped = mark->stopped;
+    run->ends_torn = false;
+    memcpy(run->of_kind, mark->of_kind, sizeof run->of_kind);
+    memcpy(run->stop, mark->stop, sizeof run->stop);
+    return true;
 }
 
 /* 32 hexadecimal digits, or nothing. */
@@ -260,31 +330,57 @@ static void copy_hash(char out[33], const char *text) {
     snprintf(out, 33, "%s", is_hash ? text : "");
 }
 
-static ls_status add_step(ls_run_log *run, int64_t step, const json_t *line) {
-    cut_back(run, step);
+void ls_run_log_step_init(ls_run_log_step *step) {
+    const double none = (double)NAN;
+    *step = (ls_run_log_step){.loss = none,
+                              .norm = none,
+                              .lr = none,
+                              .ms = none,
+                              .tokens_s = none,
+                              .mfu = none,
+                              .gpu_wait_ms = none,
+                              .unix_ms = LS_RUN_NONE,
+                              .scale = INT_MIN};
+}
+
+static ls_status put_step(ls_run_log *run, const ls_run_log_step *step, ls_line_usage *usage) {
+    cut_back(run, step->step);
     run->stopped = false;
     LS_TRY(ls_run_log_grow(&run->steps, run->step_count, sizeof *run->steps));
-    run->steps[run->step_count++] = (ls_run_log_step){
-        .step = step,
+    run->steps[run->step_count++] = *step;
+    return put_usage(run, step, usage);
+}
+
+static ls_status add_step(ls_run_log *run, int64_t number_done, const json_t *line) {
+    ls_run_log_step step = {
+        .step = number_done,
         .loss = number(line, "loss"),
         .norm = number(line, "norm"),
         .has_norm = json_object_get(line, "norm") != NULL,
         .lr = number(line, "lr"),
         .ms = number(line, "ms"),
+        .tokens_s = number(line, "tokens_per_s"),
+        .unix_ms = place(line, "unix_ms"),
+        .audited = (int)whole(line, "audited", 0, INT_MAX, 0),
         .mfu = number(line, "mfu"),
         .gpu_wait_ms = number(line, "gpu_wait_ms"),
         .scale = scale(line, "scale"),
         .dropped = (int)json_array_size(json_object_get(line, "dropped")),
         .skipped = json_is_true(json_object_get(line, "skipped")),
     };
-    copy_hash(run->steps[run->step_count - 1].state_before, json_string_value(json_object_get(line, "state_before")));
-    return read_usage(run, step, line, number(line, "ms"));
+    copy_hash(step.state_before, json_string_value(json_object_get(line, "state_before")));
+    ls_line_usage usage;
+    for (int k = 0; k < LS_USAGE_KINDS; k++) usage.count[k] = read_list(line, ls_line_usage_names[k], usage.ms[k]);
+    return put_step(run, &step, &usage);
 }
 
 static ls_status add_validation(ls_run_log *run, int64_t step, const json_t *line) {
     LS_TRY(ls_run_log_grow(&run->validations, run->validation_count, sizeof *run->validations));
-    run->validations[run->validation_count++] =
-        (ls_run_log_validation){step, number(line, "val_loss"), number(line, "ms")};
+    run->validations[run->validation_count++] = (ls_run_log_validation){.step = step,
+                                                                        .loss = number(line, "val_loss"),
+                                                                        .ms = number(line, "ms"),
+                                                                        .accuracy = number(line, "val_accuracy"),
+                                                                        .unix_ms = place(line, "unix_ms")};
     return LS_OK;
 }
 
@@ -310,6 +406,7 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
         run->unknown_lines++;
         return LS_OK;
     }
+    if (step > run->limit_step) return LS_OK;
     if (json_object_get(line, "event") || json_is_string(json_object_get(line, "stopped")))
         return add_event(run, step, line);
     if (json_is_true(json_object_get(line, "started"))) return add_start(run, step, line);
@@ -318,6 +415,7 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
     if (json_object_get(line, "val_loss")) return add_validation(run, step, line);
     if (json_is_true(json_object_get(line, "noise"))) return add_noise(run, step, line);
     if (json_object_get(line, "saved")) return add_save(run, step, line);
+    if (json_is_string(json_object_get(line, "sample"))) return add_sample(run, step, line);
     if (json_object_get(line, "continues")) return LS_OK; /* of a file that begins: the series does not */
     run->unknown_lines++;
     return LS_OK;
@@ -325,10 +423,14 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
 
 ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     json_error_t error;
-    json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
-    ls_status status = LS_OK;
+    ls_run_log_step step;
+    ls_line_usage usage;
     run->lines++;
-    if (!object && json_error_code(&error) == json_error_out_of_memory)
+    if (ls_line_scan_step(line, bytes, &step, &usage))
+        return step.step > run->limit_step ? LS_OK : put_step(run, &step, &usage);
+    json_t *object = bytes <= LS_METRICS_LINE_MAX ? json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
+    ls_status status = LS_OK;
+    if (!object && bytes <= LS_METRICS_LINE_MAX && json_error_code(&error) == json_error_out_of_memory)
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a line of metrics");
     else if (!json_is_object(object))
         run->damaged_lines++;
@@ -338,121 +440,16 @@ ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     return status;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------- */
-
-typedef struct line_reader {
-    char text[LS_METRICS_LINE_MAX];
-    size_t used;
-    bool too_long;
-} line_reader;
-
-static ls_status end_line(ls_run_log *run, line_reader *line) {
-    ls_status status = LS_OK;
-    if (line->too_long) {
-        run->lines++;
-        run->damaged_lines++;
-    } else {
-        status = ls_run_log_add_line(run, line->text, line->used);
-    }
-    line->used = 0;
-    line->too_long = false;
-    return status;
-}
-
-static ls_status add_bytes(ls_run_log *run, line_reader *line, const char *bytes, size_t count) {
-    while (count > 0) {
-        const char *newline = memchr(bytes, '\n', count);
-        size_t part = newline ? (size_t)(newline - bytes) : count;
-        if (part > sizeof line->text - line->used) line->too_long = true;
-        if (!line->too_long) {
-            memcpy(line->text + line->used, bytes, part);
-            line->used += part;
-        }
-        if (!newline) return LS_OK;
-        LS_TRY(end_line(run, line));
-        bytes += part + 1;
-        count -= part + 1;
-    }
-    return LS_OK;
-}
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 /* A last line without its newline is whole where it is JSON, else torn. */
-static ls_status add_rest(ls_run_log *run, line_reader *line) {
-    if (line->used == 0 && !line->too_long) return LS_OK;
-    int64_t damaged = run->damaged_lines;
-    LS_TRY(end_line(run, line));
-    run->ends_torn = run->damaged_lines > damaged;
-    return LS_OK;
-}
-
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes) {
-    line_reader *line = calloc(1, sizeof *line);
-    if (!line) return ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
-    ls_status status = add_bytes(run, line, text, bytes);
-    if (status == LS_OK) status = add_rest(run, line);
-    free(line);
-    return status;
-}
-
-static ls_status read_lines(ls_run_log *run, FILE *file, const char *path) {
-    enum { PIECE = 1 << 16 };
-    ls_status status = LS_OK;
-    line_reader *line = calloc(1, sizeof *line);
-    char *piece = malloc(PIECE);
-    if (!line || !piece) {
-        status = ls_fail(LS_ERR_RESOURCE, "out of memory to read %.*s", SHOWN, path);
-        goto out;
+    for (const char *end = text + bytes; text < end;) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        long long damaged = run->damaged_lines;
+        LS_TRY(ls_run_log_add_line(run, text, (size_t)((newline ? newline : end) - text)));
+        if (!newline) run->ends_torn = run->damaged_lines > damaged;
+        text = newline ? newline + 1 : end;
     }
-    /* A run that is at work may write faster than this reads. */
-    int64_t left = METRICS_BYTES_MAX;
-    for (size_t got; left > 0 && (got = fread(piece, 1, PIECE, file)) > 0; left -= (int64_t)got)
-        LS_TRY_OUT(add_bytes(run, line, piece, got));
-    if (ferror(file)) {
-        status = ls_fail_errno(LS_ERR_FAILED, "cannot read %.*s", SHOWN, path);
-        goto out;
-    }
-    LS_TRY_OUT(add_rest(run, line));
-    if (run->lines > 0 && run->lines == run->damaged_lines)
-        status = ls_fail(LS_ERR_INPUT, "%.*s contains no metrics line: each must be a JSON object", SHOWN, path);
-out:
-    free(piece);
-    free(line);
-    return status;
-}
-
-static ls_status open_metrics(const char *path, FILE **file, struct stat *about) {
-    *file = NULL;
-    if (stat(path, about) != 0)
-        return errno == ENOENT ? LS_OK : ls_fail_errno(LS_ERR_INPUT, "cannot stat %.*s", SHOWN, path);
-    if (!S_ISREG(about->st_mode)) return ls_fail(LS_ERR_INPUT, "metrics file %.*s is not a regular file", SHOWN, path);
-    if (about->st_size > METRICS_BYTES_MAX)
-        return ls_fail(LS_ERR_INPUT, "%.*s has %lld bytes; the limit is %lld", SHOWN, path, (long long)about->st_size,
-                       (long long)METRICS_BYTES_MAX);
-    *file = fopen(path, "re");
-    if (!*file || fstat(fileno(*file), about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
     return LS_OK;
-}
-
-/* Those set aside, then the one that is appended to. A run that is at work may set that aside meanwhile: it was opened
- * before the others were listed, and is then known by its number. */
-ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path) {
-    struct stat about, old_about;
-    FILE *file = NULL, *old = NULL;
-    ls_metrics_file *files = NULL;
-    int count = 0;
-    ls_status status;
-    LS_TRY_OUT(open_metrics(path, &file, &about));
-    LS_TRY_OUT(ls_metrics_files(path, &files, &count));
-    for (int i = 0; i < count && status == LS_OK; i++) {
-        status = open_metrics(files[i].path.text, &old, &old_about);
-        if (status == LS_OK && old && !(file && old_about.st_ino == about.st_ino && old_about.st_dev == about.st_dev))
-            status = read_lines(run, old, files[i].path.text);
-        if (old) (void)fclose(old);
-        old = NULL;
-    }
-    if (status == LS_OK && file) status = read_lines(run, file, path);
-out:
-    if (file) (void)fclose(file);
-    free(files);
-    return status;
 }

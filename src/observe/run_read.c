@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "observe/series.h"
 #include "observe/timeline.h"
 
 enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
@@ -22,7 +23,9 @@ enum { SHOWN = 160, OPTIONS_BYTES_MAX = 1 << 20 };
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 void ls_run_log_init(ls_run_log *run) {
-    *run = (ls_run_log){.noise = {.step = LS_RUN_NONE}, .start = {.step = LS_RUN_NONE, .unigram = (double)NAN}};
+    *run = (ls_run_log){.noise = {.step = LS_RUN_NONE},
+                        .start = {.step = LS_RUN_NONE, .unigram = (double)NAN},
+                        .limit_step = LLONG_MAX};
 }
 
 void ls_run_log_free(ls_run_log *run) {
@@ -37,6 +40,9 @@ void ls_run_log_free(ls_run_log *run) {
     free(run->usage);
     free(run->usage_ms);
     free(run->options);
+    free(run->starts);
+    for (size_t i = 0; i < run->sample_count; i++) free(run->samples[i].text);
+    free(run->samples);
     ls_run_log_init(run);
 }
 
@@ -111,7 +117,7 @@ static ls_status check_folder(const char *path) {
 
 /* A process that works in the folder holds its lock (run/folder/run_lock.h). Asking for a share of it, for a moment,
  * is refused while it does. */
-static bool is_open(const char *folder) {
+bool ls_run_folder_is_open(const char *folder) {
     char path[PATH_MAX];
     if (join(path, folder, "lock") != LS_OK) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -120,22 +126,23 @@ static bool is_open(const char *folder) {
     return held;
 }
 
-ls_status ls_run_log_open(const char *path, ls_run_log *out) {
-    char metrics[PATH_MAX];
-    ls_status status;
-    ls_run_log_init(out);
+ls_status ls_run_log_add_folder(ls_run_log *run, const char *path) {
     LS_TRY(check_folder(path));
-    LS_TRY(join(metrics, path, "metrics.jsonl"));
-    LS_TRY_OUT(read_text(out, path, "config.json", ls_run_log_add_options));
-    LS_TRY_OUT(read_text(out, path, "identity.json", ls_run_log_add_options));
-    LS_TRY_OUT(read_text(out, path, "layout.json", ls_run_log_add_layout));
-    LS_TRY_OUT(read_text(out, path, "device.json", ls_run_log_add_device));
-    LS_TRY_OUT(ls_run_log_read_metrics(out, metrics));
-    LS_TRY_OUT(read_trace(out, path));
-    out->is_open = is_open(path);
+    LS_TRY(read_text(run, path, "config.json", ls_run_log_add_options));
+    LS_TRY(read_text(run, path, "identity.json", ls_run_log_add_options));
+    LS_TRY(read_text(run, path, "layout.json", ls_run_log_add_layout));
+    LS_TRY(read_text(run, path, "device.json", ls_run_log_add_device));
+    run->is_open = ls_run_folder_is_open(path);
     return LS_OK;
-out:
-    ls_run_log_free(out);
+}
+
+ls_status ls_run_log_open(const char *path, ls_run_log *out) {
+    ls_series *series;
+    ls_run_log_init(out);
+    LS_TRY(ls_series_open(path, LS_SERIES_OWN, &series));
+    ls_series_take_log(series, out);
+    ls_status status = read_trace(out, path);
+    if (status != LS_OK) ls_run_log_free(out);
     return status;
 }
 

@@ -26,9 +26,12 @@ enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = 192, LS_RUN_BLO
 typedef struct ls_run_log_step {
     long long step;
     double loss, norm, lr, ms;
+    double tokens_s;         /* tokens, or images, a second */
     double mfu, gpu_wait_ms; /* NaN: not recorded; that the host waited for its GPU */
+    long long unix_ms;       /* when it was done; LS_RUN_NONE: not recorded */
     int scale;               /* exponent of the loss scale of fp16; INT_MIN: none */
     int dropped;             /* gradient groups that were left out */
+    int audited;             /* gradient groups that were computed twice */
     bool skipped;            /* no update: overflow */
     bool has_norm;
     char state_before[33]; /* hash of the state after the step before; "": not recorded */
@@ -36,8 +39,17 @@ typedef struct ls_run_log_step {
 
 typedef struct ls_run_log_validation {
     long long step;
-    double loss, ms; /* ms: how long it took; NaN: not told */
+    double loss, ms;   /* ms: how long it took; NaN: not told */
+    double accuracy;   /* NaN: not told */
+    long long unix_ms; /* LS_RUN_NONE: not told */
 } ls_run_log_validation;
+
+/* A text that the model made. Its lines end with \n; no other control characters. */
+typedef struct ls_run_log_sample {
+    long long step;
+    long long unix_ms; /* LS_RUN_NONE: not told */
+    char *text;
+} ls_run_log_sample;
 
 /* A checkpoint. */
 typedef struct ls_run_log_save {
@@ -47,11 +59,15 @@ typedef struct ls_run_log_save {
 
 /* A process that made steps of the run: where, and how it ended. */
 typedef struct ls_run_log_start {
-    long long step; /* its first; LS_RUN_NONE: the run did not record it */
-    int threads;    /* of a worker; 0: not told */
-    bool crowded;   /* more threads than cores */
-    bool watched;   /* outliers were looked for */
-    double unigram; /* entropy of single tokens of the data, nats; NaN: not told */
+    long long step;     /* its first; LS_RUN_NONE: the run did not record it */
+    int threads;        /* of a worker; 0: not told */
+    bool crowded;       /* more threads than cores */
+    bool watched;       /* outliers were looked for */
+    double unigram;     /* entropy of single tokens of the data, nats; NaN: not told */
+    long long unix_ms;  /* when; LS_RUN_NONE: not told */
+    int restart;        /* new set of workers of the same command, from 1; 0: a command that was started */
+    double recovery_ms; /* of a restart: from the loss of a worker to here; NaN: not told */
+    bool taken;         /* of a restart: the workers before had made `step`, and these begin behind it */
     char version[32], cpu[LS_RUN_NAME_MAX], device[LS_RUN_NAME_MAX];
 } ls_run_log_start;
 
@@ -93,6 +109,9 @@ typedef struct ls_run_log_event {
     double norm, median, spread, score, angle_deg, length_with, length_without;
     double group_loss, peers_loss, loss_score; /* of an outlier; older runs have none */
     bool recurs, persistent, has_recurs, has_persistent;
+    bool left_out;                      /* the run went on without the worker's place, */
+    long long found_step;               /* which was seen in this step; LS_RUN_NONE: the run ended there */
+    long long suspect_from, suspect_to; /* steps since the last clean audit or check; LS_RUN_NONE: none */
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char what[LS_RUN_TEXT_MAX]; /* phase of non-finite, action of outlier, what of state, reason of stopped */
     char value[8];              /* of non-finite: "nan" or "inf" */
@@ -136,9 +155,13 @@ typedef struct ls_run_log {
     size_t validation_count;
     ls_run_log_save *saves;
     size_t save_count;
-    ls_run_log_start start; /* of the last process */
-    bool is_open;           /* a process is at work in the folder */
-    bool stopped;           /* the last process told why it ended before the last step: `stop` */
+    ls_run_log_start start;   /* of the last process */
+    ls_run_log_start *starts; /* of all */
+    size_t start_count;
+    ls_run_log_sample *samples;
+    size_t sample_count;
+    bool is_open; /* a process is at work in the folder */
+    bool stopped; /* the last process told why it ended before the last step: `stop` */
     char stop[LS_RUN_TEXT_MAX];
     ls_run_log_numerics *numerics;
     size_t numerics_count;
@@ -167,6 +190,8 @@ typedef struct ls_run_log {
     long long lines, damaged_lines, unknown_lines;
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
+    long long limit_step;               /* later lines are passed over */
+    size_t cuts;                        /* how often records were dropped for a step that was told again */
 } ls_run_log;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
@@ -178,9 +203,8 @@ void ls_run_log_free(ls_run_log *run);
 void ls_run_log_init(ls_run_log *run);
 /* One line, without its newline (run_lines.c). Fails for want of memory alone. */
 ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes);
-/* All lines of a text, or of a file, which need not be there. */
+/* All lines of a text. Those of files: series.h. */
 ls_status ls_run_log_add_metrics(ls_run_log *run, const char *text, size_t bytes);
-ls_status ls_run_log_read_metrics(ls_run_log *run, const char *path);
 /* config.json, identity.json or layout.json; what is none of them has no effect. */
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes);
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes);
@@ -189,6 +213,30 @@ ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes)
 ls_status ls_run_log_add_trace(ls_run_log *run, const char *source, const ls_trace *trace);
 /* ms: by kind, a list of the workers each; NULL: not told. */
 ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, const float *const ms[LS_USAGE_KINDS]);
+
+/* Of the files beside the metrics: LS_ERR_INPUT where the folder is no run. */
+ls_status ls_run_log_add_folder(ls_run_log *run, const char *path);
+/* As metrics.jsonl has it: "overflow". */
+const char *ls_run_log_event_name(ls_run_log_event_kind kind);
+/* Whether a process is at work in the folder. */
+bool ls_run_folder_is_open(const char *path);
+/* A step without any number. */
+void ls_run_log_step_init(ls_run_log_step *step);
+
+/* How far a log has come, to go back to. */
+typedef struct ls_run_log_mark {
+    size_t steps, validations, saves, numerics, noises, events, of_kind[LS_EVENT_KINDS], usage, usage_ms, starts,
+        samples;
+    size_t cuts;
+    long long lines, damaged_lines, unknown_lines;
+    ls_run_log_start start;
+    ls_run_log_noise noise;
+    bool stopped;
+    char stop[LS_RUN_TEXT_MAX];
+} ls_run_log_mark;
+void ls_run_log_mark_make(const ls_run_log *run, ls_run_log_mark *out);
+/* False, and nothing is done: records that were there at the mark have been dropped since. */
+bool ls_run_log_go_back(ls_run_log *run, const ls_run_log_mark *mark);
 
 /* Space for one more record of an array of the run. */
 static inline ls_status ls_run_log_grow(void *array, size_t count, size_t record_bytes) {

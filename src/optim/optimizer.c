@@ -112,7 +112,9 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
 }
 
 /* Whether weights have nothing but their 16-bit copy to be kept in. */
-static bool is_rounded(const ls_policy *policy, const ls_param *param) { return param->own_w16 && policy->no_master; }
+static bool is_rounded(const ls_policy *policy, const ls_param *param) {
+    return policy->no_master && (param->own_w16 || param->rounded);
+}
 
 static ls_status sum_piece(ls_device *device, const ls_update_piece *piece) {
     ls_state_piece pieces[LS_UPDATE_STATE_MAX];
@@ -140,14 +142,20 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
 
 ls_status ls_optimizer_sum(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_model *model) {
+    enum { AT_ONCE = 128 };
+    ls_state_piece pieces[AT_ONCE + LS_UPDATE_STATE_MAX];
+    int count = 0;
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *param = ls_model_param(model, i);
         size_t own = ls_param_range_elems(param->own);
         if (own == 0) continue;
         ls_update_piece piece = piece_of(update, policy, param, 0, own);
-        LS_TRY(sum_piece(device, &piece));
+        count += ls_update_state_pieces(&piece, 0, own, pieces + count);
+        if (count < AT_ONCE) continue;
+        LS_TRY(device->ops->state_sums(device, &(ls_state_sums_call){pieces, count}));
+        count = 0;
     }
-    return LS_OK;
+    return count > 0 ? device->ops->state_sums(device, &(ls_state_sums_call){pieces, count}) : LS_OK;
 }
 
 ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,

@@ -21,6 +21,23 @@ typedef struct ls_course {
     double goodput;          /* work_seconds / seconds */
 } ls_course;
 
+/* A run on one machine that goes on from memory when it loses a worker: of a failure every M seconds it takes r until
+ * the next step begins, and that step anew, of which half was done on average:
+ *
+ *     T = W·(1 + w) + T/M·(r + s/2)
+ *
+ * with the share w by which saves hold it up; goodput is W/T. All but M is measured. */
+typedef struct ls_mending {
+    double seen_seconds;    /* from a death to its notice */
+    double restart_seconds; /* from there to the next step */
+    double slower_seconds;  /* by which that takes longer than others: its memory is new */
+    double step_seconds;
+    double save_share; /* w */
+} ls_mending;
+
+/* Twice the goodput: without and with what is computed again; 0: failures come faster than the run gets over them. */
+void ls_mending_goodput(const ls_mending *mending, double mtbf_seconds, double *aside, double *whole);
+
 /* restart: r; save: d. */
 ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoint_bytes, double bytes_per_second,
                        double restart_seconds);

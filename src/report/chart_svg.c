@@ -1,8 +1,8 @@
 /* chart_svg.c: a chart is
  *
- *     title
- *     10^a |        ‾‾\__/    name
- *          |   __/            name
+ *     title                    y label
+ *     10^a |        ‾‾\__/──  name, at the end of its curve
+ *          |   __/       /──  name
  *     10^b |__/
  *       0  |───────────────   name
  *          1 … step
@@ -13,18 +13,19 @@
 #include <stdbool.h>
 
 #include "numerics/elementary.h"
-#include "report/svg.h"
+#include "report/axis.h"
 
 enum {
     WIDTH = 960,
-    LEFT = 70, /* of the scale */
+    LEFT = 46, /* of the scale */
     RIGHT = 640,
     TITLE = 34,   /* above a scale */
     HEIGHT = 240, /* of a scale, */
     ZERO = 22,    /* and from its end to the zeros */
-    BOTTOM = 48,  /* below the zeros */
-    LEGEND = 20,  /* from one name to the next */
-    COLUMNS_MAX = 570,
+    BOTTOM = 56,  /* below the zeros */
+    LEGEND = 14,  /* from one name to the next */
+    LINES_MAX = 64,
+    COLUMNS_MAX = 590,
     DECADES_SHOWN = 8
 };
 
@@ -68,18 +69,14 @@ static void put_y_axis(const ls_svg_plot *p, const char *label) {
     double zero = ls_svg_y(p, place_of(p, 0));
     ls_svg_line(p->out, LEFT, zero, RIGHT, zero, "g");
     ls_svg_text(p->out, LEFT - 8, zero + 4, "e q n", "0");
-    fprintf(p->out, "<g transform=\"translate(16 %.0f) rotate(-90)\">", p->top + HEIGHT / 2);
-    ls_svg_text(p->out, 0, 0, "c n", "%s", label);
-    fputs("</g>\n", p->out);
+    ls_svg_text(p->out, RIGHT, p->top - TITLE + 20, "e q n", "%s", label);
 }
 
-/* Round numbers of steps, at most ten of them. */
-static void put_x_axis(const ls_svg_plot *p, int64_t points) {
-    int64_t every = (int64_t)ls_svg_step(1, (double)points, 10);
-    double y = p->top + HEIGHT + ZERO + 18;
-    for (int64_t step = 1; step <= points; step = step / every * every + every)
-        ls_svg_text(p->out, ls_svg_x(p, (double)step), y, "c q n", "%lld", (long long)step);
-    ls_svg_text(p->out, RIGHT + 14, y, "n", "step");
+/* Round numbers of steps, and the first. */
+static void put_x_axis(const ls_svg_plot *p) {
+    ls_svg_plot axis = *p;
+    axis.height += ZERO + 8;
+    (void)ls_axis_draw_x(&axis, LS_AXIS_WHOLE, "step");
 }
 
 static void put_curve(ls_svg_plot *p, const ls_chart_line *line, int64_t points) {
@@ -92,6 +89,15 @@ static void put_curve(ls_svg_plot *p, const ls_chart_line *line, int64_t points)
         ls_svg_curve_to(p, (double)(s + 1), isnan(most) ? most : place_of(p, most));
     }
     ls_svg_curve_end(p);
+}
+
+/* The value at the end of a curve, as it is drawn. */
+static double last_of(const ls_chart_line *line, int64_t points) {
+    int64_t every = (points + COLUMNS_MAX - 1) / COLUMNS_MAX, from = (points - 1) / every * every;
+    double most = (double)NAN;
+    for (int64_t k = from; k < points; k++)
+        if (isfinite(line->y[k]) && !(line->y[k] < most)) most = line->y[k];
+    return most;
 }
 
 static int height_of(const ls_chart *chart) {
@@ -112,10 +118,17 @@ static void draw(const ls_chart *chart, int top, FILE *out) {
     find_decades(chart, &p);
     ls_svg_text(out, 12, top + 20, "t", "%s", chart->title);
     put_y_axis(&p, chart->y_label);
-    put_x_axis(&p, chart->points);
+    put_x_axis(&p);
     for (int i = 0; i < chart->lines; i++) put_curve(&p, &chart->line[i], chart->points);
-    for (int i = 0; i < chart->lines; i++)
-        ls_svg_key(out, RIGHT + 14, p.top + i * LEGEND, chart->line[i].colour, chart->line[i].name);
+    ls_svg_label labels[LINES_MAX];
+    int count = 0;
+    for (int i = 0; i < chart->lines && count < LINES_MAX; i++) {
+        double last = last_of(&chart->line[i], chart->points);
+        if (isnan(last)) continue;
+        labels[count++] =
+            (ls_svg_label){RIGHT, ls_svg_y(&p, place_of(&p, last)), chart->line[i].colour, chart->line[i].name};
+    }
+    ls_svg_labels(out, labels, count, RIGHT, WIDTH, p.top, p.top + HEIGHT + ZERO + 4);
 }
 
 void ls_chart_svg(const ls_chart *charts, int count, FILE *out) {

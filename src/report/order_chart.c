@@ -20,14 +20,14 @@ typedef struct sheet {
 
 /* By kind, and lighter for more workers. */
 static const char *colour_of(const ls_order_way *way) {
-    static const char *const ring[] = {"#2b6fc2", "#4a90e2", "#74aef0"}, *const ring16[] = {"#7a3fb0", "#a066d3",
-                                                                                            "#c79bea"};
+    static const char *const ring[] = {"#0072b2", "#2b8fcb", "#56b4e9"}, *const ring16[] = {"#a8538a", "#bf6c9d",
+                                                                                            "#cc79a7"};
     int shade = way->workers <= 2 ? 0 : way->workers <= 4 ? 1 : 2;
     switch (way->kind) {
     case LS_ORDER_RING: return ring[shade];
     case LS_ORDER_RING16: return ring16[shade];
-    case LS_ORDER_ARRIVAL: return way->run == 1 ? "#c9541a" : "#ef9a3d";
-    default: return "#1f9d57";
+    case LS_ORDER_ARRIVAL: return way->run == 1 ? "#d55e00" : "#c98a00";
+    default: return "#009e73";
     }
 }
 

@@ -11,6 +11,7 @@ void ls_page_free(ls_page *page) {
     for (int i = 0; i < page->count; i++) {
         free(page->block[i].text);
         free(page->block[i].caption);
+        free(page->block[i].narrow);
     }
     memset(page, 0, sizeof *page);
 }
@@ -60,18 +61,28 @@ void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) 
     va_end(list);
 }
 
-FILE *ls_page_begin_chart(ls_page *page, const char *name) {
-    begin(page, LS_PAGE_CHART, name);
-    return page->open;
+static char *draw_chart(ls_page *page, ls_svg_draw *draw, const void *ctx, int width, int *height) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = page->failed ? NULL : open_memstream(&text, &bytes);
+    if (!out) {
+        page->failed = true;
+        return NULL;
+    }
+    *height = draw(out, width, ctx);
+    if (fclose(out) != 0) page->failed = true;
+    return text;
 }
 
-void ls_page_end_chart(ls_page *page, int width, int height, const char *caption, ...) {
-    end(page);
-    if (page->failed) return;
-    ls_page_block *block = &page->block[page->count - 1];
-    block->width = width;
-    block->height = height;
+void ls_page_add_chart(ls_page *page, const char *name, ls_svg_draw *draw, const void *ctx, const char *caption, ...) {
     va_list list;
+    end(page);
+    page->failed = page->failed || page->count == LS_PAGE_BLOCKS_MAX;
+    if (page->failed) return;
+    ls_page_block *block = &page->block[page->count++];
+    *block = (ls_page_block){.kind = LS_PAGE_CHART, .name = name};
+    block->text = draw_chart(page, draw, ctx, LS_SVG_WIDE, &block->height);
+    block->narrow = draw_chart(page, draw, ctx, LS_SVG_NARROW, &block->narrow_height);
     va_start(list, caption);
     if (vasprintf(&block->caption, caption, list) < 0) {
         block->caption = NULL;

@@ -1,7 +1,7 @@
 /* page.h: a report as a list of blocks, from which HTML and Markdown are written, so that they say the same.
  *
  * Text is UTF-8 without markup, but for \1 … \2 around what is to be bold. Cells of a table are separated by tabs, rows
- * by line breaks; the first row is the head. A chart is what is inside an <svg>, drawn to page->open with svg.h. Adding
+ * by line breaks; the first row is the head. A chart is drawn twice, for a screen and for a phone. Adding
  * to a page that has run out of memory does nothing; ls_page_end() then fails. */
 #ifndef LS_REPORT_PAGE_H
 #define LS_REPORT_PAGE_H
@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/status.h"
+#include "report/svg.h"
 
 typedef enum ls_page_kind {
     LS_PAGE_TITLE,
@@ -27,8 +28,9 @@ typedef struct ls_page_block {
     ls_page_kind kind;
     char *text;
     const char *name; /* of a chart: stem of its file; of a table: "lrr", how its columns are aligned */
-    char *caption;    /* of a chart */
-    int width, height;
+    char *caption;    /* of a chart: what is said below it, and read to those who cannot see it */
+    char *narrow;     /* of a chart: its drawing for a phone; the text is the one for a screen */
+    int height, narrow_height;
 } ls_page_block;
 
 enum { LS_PAGE_BLOCKS_MAX = 160 };
@@ -51,14 +53,20 @@ void ls_page_put(ls_page *page, const char *format, ...) __attribute__((format(p
 #define LS_ITEM(page, ...) ls_page_add(page, LS_PAGE_ITEM, __VA_ARGS__)
 /* A table begins with its head. */
 void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) __attribute__((format(printf, 3, 4)));
-/* What a chart is drawn to; NULL: memory has run out. */
-FILE *ls_page_begin_chart(ls_page *page, const char *name);
-/* Ends a chart: its size, and what is said below it and read to those who cannot see it. */
-void ls_page_end_chart(ls_page *page, int width, int height, const char *caption, ...)
-    __attribute__((format(printf, 4, 5)));
+/* `name` is the stem of its file. A caption that begins with \3 is only read to those who cannot see the chart. */
+void ls_page_add_chart(ls_page *page, const char *name, ls_svg_draw *draw, const void *ctx, const char *caption, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Ends the last block. LS_ERR_RESOURCE where memory has run out. */
 ls_status ls_page_end(ls_page *page);
+
+extern const char ls_page_style[];
+
+/* Sections as HTML: a heading and what is below it; section 0 is what stands before the first. */
+enum { LS_PAGE_ID_MAX = 48 };
+int ls_page_sections(const ls_page *page);
+/* *id: letters, digits and dashes of the heading, "top" for section 0. */
+void ls_page_put_section(const ls_page *page, int section, char id[LS_PAGE_ID_MAX], FILE *out);
 
 /* The files: contents that the caller frees. LS_ERR_RESOURCE. */
 ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes);

@@ -5,35 +5,41 @@
 #include "report/page.h"
 #include "report/svg.h"
 
-static const char page_style[] =
-    ":root{color-scheme:light "
-    "dark;--ink:#1f2328;--soft:#59636e;--line:#d8dee4;--page:#fff;--tint:#f5f7f9;--mark:#2f6fb3}"
+const char ls_page_style[] =
+    ":root{color-scheme:light dark;--ink:#1f2328;--soft:#57606a;--line:#d8dee4;--page:#fff;--tint:#f5f7f9;"
+    "--mark:#0072b2;--good:#00704f;--bad:#a3241b}"
     "@media screen and (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa4af;--line:#30363d;--page:#0d1117;"
-    "--tint:#161b22;--mark:#6ea8e0}}"
-    "*{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);"
+    "--tint:#161b22;--mark:#58a6e0;--good:#2fc49a;--bad:#ff8a7d}}"
+    "*{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);overflow-wrap:break-word;"
     "font:16px/1.55 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Liberation Sans\",sans-serif}"
-    "main{max-width:50rem;margin:0 auto;padding:2rem 1.25rem 4rem}"
+    "main{max-width:50rem;margin:0 auto;padding:2rem 1.25rem 4rem}a{color:var(--mark)}"
     "h1{font-size:1.75rem;line-height:1.2;margin:0 0 .4rem}.lead{color:var(--soft);margin:0 0 1.5rem}"
     "h2{font-size:1.25rem;line-height:1.3;margin:2.6rem 0 .6rem;padding-top:.9rem;border-top:1px solid var(--line)}"
     "p{margin:.7rem 0}ul{margin:.7rem 0;padding-left:1.2rem}li{margin:.35rem 0}"
-    "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(10.5rem,1fr));gap:.6rem;margin:1.2rem 0}"
+    "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:.6rem;margin:1.2rem 0}"
     "dl div{display:flex;flex-direction:column-reverse;justify-content:flex-end;background:var(--tint);"
-    "border-left:3px solid var(--mark);padding:.55rem .75rem}"
-    "dt{color:var(--soft);font-size:.82rem;line-height:1.3}dd{margin:0;font-size:1.15rem;font-weight:600;line-height:1."
-    "35}"
-    "pre{background:var(--tint);padding:.8rem 1rem;overflow-x:auto;font-size:.85rem;"
-    "line-height:1.45}.wide{overflow-x:auto;margin:1rem 0}"
+    "border-left:3px solid var(--mark);padding:.55rem .75rem;min-width:0}"
+    "dt{color:var(--soft);font-size:.82rem;line-height:1.3}dd{margin:0;font-size:1.15rem;font-weight:600;"
+    "line-height:1.35}"
+    "pre{background:var(--tint);padding:.8rem 1rem;font-size:.85rem;line-height:1.45;white-space:pre-wrap;"
+    "overflow-wrap:anywhere}.wide{margin:1rem 0}"
     "table{border-collapse:collapse;width:100%;font-size:.88rem;line-height:1.4;font-variant-numeric:tabular-nums}"
-    "th,td{padding:.35rem .7rem .35rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}"
-    "th{font-weight:600;color:var(--soft)}.r{text-align:right}td.r{white-space:nowrap}th{vertical-align:bottom}th:last-"
-    "child,td:last-child{padding-"
-    "right:0}"
-    "figure{margin:1.3rem 0}figure svg{display:block;width:100%;height:auto}"
+    "th,td{padding:.35rem .7rem .35rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line);"
+    "overflow-wrap:anywhere}"
+    "th{font-weight:600;color:var(--soft);vertical-align:bottom;overflow-wrap:normal}.r{text-align:right}"
+    "td.r{white-space:nowrap}th:last-child,td:last-child{padding-right:0}"
+    "figure{margin:1.3rem 0}figure svg{display:block;width:100%;height:auto}figure svg.narrow{display:none}"
     "figcaption{color:var(--soft);font-size:.85rem;line-height:1.45;margin-top:.4rem}"
-    "@media screen and (max-width:44rem){main{padding:1.2rem 1rem 3rem}h1{font-size:1.4rem}figure svg{min-width:35rem}"
-    "table{min-width:27rem}}"
+    /* A phone: charts of their own, and rows of wide tables as blocks of lines "column: value". */
+    "@media screen and (max-width:44rem){main{padding:1.2rem 1rem 3rem}h1{font-size:1.4rem}"
+    "figure svg.full{display:none}figure svg.narrow{display:block;max-width:26rem}"
+    "table.many thead{display:none}table.many,table.many tbody,table.many tr,table.many td{display:block;width:100%}"
+    "table.many tr{padding:.5rem 0;border-bottom:1px solid var(--line)}"
+    "table.many td{border:0;padding:.1rem 0;text-align:right;white-space:normal;display:flex;gap:1rem;"
+    "justify-content:space-between}table.many td::before{content:attr(data-of);color:var(--soft);text-align:left;"
+    "flex:none;max-width:60%}table.many td:first-child{font-weight:600}table.many td:empty{display:none}}"
     "@media print{body{font-size:10.5pt}main{max-width:none;padding:0}h2{break-after:avoid;margin-top:1.5rem}"
-    "figure,dl div,tr,pre{break-inside:avoid}pre{white-space:pre-wrap}.wide{overflow:visible}dl div{background:none}}";
+    "figure,dl div,tr,pre{break-inside:avoid}dl div{background:none}}";
 
 /* A number and its unit stay on one line. */
 static bool joins(char before, char behind) {
@@ -62,14 +68,30 @@ static void put_part(FILE *out, const char *text, size_t length) {
     put_text(out, part);
 }
 
+/* The column's name, as an attribute. */
+static void put_column(FILE *out, const char *head, int column) {
+    char name[128];
+    for (; column > 0 && *head && *head != '\n'; head++) column -= *head == '\t';
+    size_t length = strcspn(head, "\t\n");
+    snprintf(name, sizeof name, "%.*s", (int)length, head);
+    fputs(" data-of=\"", out);
+    ls_svg_escape(out, name);
+    fputc('"', out);
+}
+
+/* A table of more than three columns has another form on phones. */
 static void put_table(FILE *out, const char *text, const char *align) {
-    fputs("<div class=\"wide\"><table>\n", out);
+    const char *head = text;
+    bool many = strlen(align) > 3;
+    fprintf(out, "<div class=\"wide\"><table%s>\n", many ? " class=\"many\"" : "");
     for (int row = 0; *text; row++) {
-        const char *tag = row == 0 ? "th" : "td";
+        const char *tag = row == 0 ? "th" : "td", *a = align;
         fputs(row == 0 ? "<thead><tr>" : "<tr>", out);
-        for (const char *a = align;; text++) {
+        for (int column = 0;; text++, column++) {
             size_t length = strcspn(text, "\t\n");
-            fprintf(out, "<%s%s>", tag, *a == 'r' ? " class=\"r\"" : "");
+            fprintf(out, "<%s%s", tag, *a == 'r' ? " class=\"r\"" : "");
+            if (many && row > 0 && length > 0) put_column(out, head, column);
+            fputc('>', out);
             put_part(out, text, length);
             fprintf(out, "</%s>", tag);
             text += length;
@@ -97,13 +119,22 @@ static void put_facts(FILE *out, const char *text) {
     fputs("</dl>\n", out);
 }
 
+static void put_svg(FILE *out, const char *class, int width, int height, const char *drawing, const char *caption) {
+    fprintf(out, "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", class, width, height);
+    put_text(out, caption + (caption[0] == '\3'));
+    fprintf(out, "\">\n%s</svg>", drawing);
+}
+
 static void put_chart(FILE *out, const ls_page_block *block) {
-    fprintf(out, "<figure><div class=\"wide\"><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", block->width,
-            block->height);
-    put_text(out, block->caption);
-    fprintf(out, "\">\n%s</svg></div><figcaption>", block->text);
-    put_text(out, block->caption);
-    fputs("</figcaption></figure>\n", out);
+    fputs("<figure>", out);
+    put_svg(out, "full", LS_SVG_WIDE, block->height, block->text, block->caption);
+    put_svg(out, "narrow", LS_SVG_NARROW, block->narrow_height, block->narrow, block->caption);
+    if (block->caption[0] != '\3') {
+        fputs("<figcaption>", out);
+        put_text(out, block->caption);
+        fputs("</figcaption>", out);
+    }
+    fputs("</figure>\n", out);
 }
 
 static void put_block(FILE *out, const ls_page *page, int i) {
@@ -126,6 +157,29 @@ static void put_block(FILE *out, const ls_page *page, int i) {
     if (is_item && (i + 1 == page->count || page->block[i + 1].kind != LS_PAGE_ITEM)) fputs("</ul>\n", out);
 }
 
+int ls_page_sections(const ls_page *page) {
+    int count = 1;
+    for (int i = 0; i < page->count; i++) count += page->block[i].kind == LS_PAGE_HEADING;
+    return count;
+}
+
+void ls_page_put_section(const ls_page *page, int section, char id[LS_PAGE_ID_MAX], FILE *out) {
+    int at = 0, n = 0;
+    snprintf(id, LS_PAGE_ID_MAX, "top");
+    for (int i = 0; i < page->count; i++) {
+        at += page->block[i].kind == LS_PAGE_HEADING;
+        if (at != section) continue;
+        if (page->block[i].kind == LS_PAGE_HEADING) {
+            for (const char *c = page->block[i].text; *c && n < LS_PAGE_ID_MAX - 1; c++)
+                id[n++] = (char)((*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') ? *c
+                                 : *c >= 'A' && *c <= 'Z'                             ? *c + 32
+                                                                                      : '-');
+            id[n] = '\0';
+        }
+        put_block(out, page, i);
+    }
+}
+
 ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
     if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
@@ -133,7 +187,7 @@ ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes) {
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           file);
     if (page->count > 0) put_text(file, page->block[0].text);
-    fprintf(file, "</title>\n<style>%s\n%s</style>\n</head>\n<body>\n<main>\n", page_style, ls_svg_style);
+    fprintf(file, "</title>\n<style>%s\n%s</style>\n</head>\n<body>\n<main>\n", ls_page_style, ls_svg_style);
     for (int i = 0; i < page->count; i++) put_block(file, page, i);
     fputs("</main>\n</body>\n</html>\n", file);
     if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the memo");
@@ -143,7 +197,7 @@ ls_status ls_page_html(const ls_page *page, char **out, size_t *bytes) {
 ls_status ls_page_svg(const ls_page_block *chart, char **out, size_t *bytes) {
     FILE *file = open_memstream(out, bytes);
     if (!file) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a chart");
-    ls_svg_begin(file, chart->width, chart->height);
+    ls_svg_begin(file, LS_SVG_WIDE, chart->height);
     fputs(chart->text, file);
     ls_svg_end(file);
     if (fclose(file) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for a chart");

@@ -40,9 +40,10 @@ static void put_kinds(ls_page *page, const ls_scale_plan *plan, const ls_scale_f
         const ls_scaling_point *p = &f->point[i];
         for (int k = 0; k < LS_TRAFFIC_KINDS; k++)
             if (p->messages[k] > 0)
-                ls_page_put(page, "%d\t%zu\t%s\t%.0f\t%.3g\t%.2g\t%.2g\n", p->workers, p->batch,
-                            ls_traffic_kind_name((ls_traffic_kind)k), p->messages[k], 1e-6 * p->bytes[k],
-                            1e3 * p->sync[k], 1e3 * p->hidden[k]);
+                ls_page_put(page, "%d\t%zu\t%s\t%.0f\t%s\t%s\t%s\n", p->workers, p->batch,
+                            ls_traffic_kind_name((ls_traffic_kind)k), p->messages[k],
+                            ls_number_plain(1e-6 * p->bytes[k]).text, ls_number_plain(1e3 * p->sync[k]).text,
+                            ls_number_plain(1e3 * p->hidden[k]).text);
     }
 }
 
@@ -56,7 +57,7 @@ static void put_next(ls_page *page, const ls_scale_found *f) {
     ls_page_add_table(page, "rrrrrrr", "workers\tbatch\tstep\trange\tspeed-up\teff.\tweak\n");
     for (int i = 0; i < f->nexts; i++) {
         const ls_scaling_point *p = &f->next[i];
-        ls_page_put(page, "%d\t%zu\t%s\t%s and %s\t", p->workers, p->batch, LS_SECONDS(p->seconds), LS_SECONDS(p->low),
+        ls_page_put(page, "%d\t%zu\t%s\t%s to %s\t", p->workers, p->batch, LS_SECONDS(p->seconds), LS_SECONDS(p->low),
                     LS_SECONDS(p->high));
         put_factor(page, ls_scale_speedup(f, p), "\t");
         put_factor(page, ls_scale_speedup(f, p) / p->workers, "\t");

@@ -7,40 +7,61 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "report/numbers.h"
+#include "numerics/elementary.h"
 
 enum {
     DIGIT = 7, /* width of a digit, and of what must be around it */
-    KEY = 12   /* side of a sample */
+    KEY = 12,  /* side of a sample */
+    KEY_ROW = 18,
+    LS_SVG_LABELS_MAX = 64
 };
 
 /* ---- style ------------------------------------------------------------------------------------------------------- */
 
-const char ls_svg_style[] =
-    "svg text{fill:#1f2328;font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Liberation Sans\",sans-serif}"
-    "svg .q{fill:#59636e}svg .t{font-weight:600}svg .e{text-anchor:end}svg .c{text-anchor:middle}svg .n{font-size:11px}"
-    "svg .w{fill:#fff;text-anchor:middle;font-size:10px}"
-    "svg .g{stroke:#d8dee4;fill:none}svg .x{stroke:#59636e;fill:none}svg .k{stroke:#b42318;fill:none;stroke-width:2}"
-    "svg .kt,svg .v{fill:#b42318}"
-    "svg .u,svg .s{fill:#2f6fb3}svg .i{fill:#c3cad1}svg .m,svg .b{fill:#d0722a}svg .r{fill:#7a5cb0}"
-    "svg .a{fill:#3c8c5a}svg .o{fill:#98a2ad}svg .y{fill:#b98900}svg .h{fill:#cf5f4d}svg .p{fill:#1b8a8f}svg "
-    ".z{fill:#eef1f4}"
-    "svg .l1{stroke:#2f6fb3;fill:none;stroke-width:2.5}svg .l2{stroke:#d0722a;fill:none;stroke-width:2;"
-    "stroke-dasharray:7 3}svg .l3{stroke:#59636e;fill:none;stroke-width:1;stroke-dasharray:2 3}"
-    "@media screen and (prefers-color-scheme:dark){svg text{fill:#e6edf3}svg .q{fill:#9aa4af}svg .w{fill:#0d1117}"
-    "svg .g{stroke:#30363d}svg .x{stroke:#9aa4af}svg .k{stroke:#ff8a7d}svg .kt,svg .v{fill:#ff8a7d}"
-    "svg .u,svg .s{fill:#6ea8e0}svg .i{fill:#454d56}svg .m,svg .b{fill:#e8a15a}svg .r{fill:#ab92dd}"
-    "svg .a{fill:#6cc08b}svg .o{fill:#7d8792}svg .y{fill:#d9b44a}svg .h{fill:#e58a7b}svg .p{fill:#5cc4c9}svg "
-    ".z{fill:#20262e}"
-    "svg .l1{stroke:#6ea8e0}svg .l2{stroke:#e8a15a}svg .l3{stroke:#9aa4af}}";
+#define LIGHT                                                                                                          \
+    "--ink:#1f2328;--soft:#57606a;--grid:#dde2e7;--paper:#fff;--on:#fff;--blue:#0072b2;--orange:#e69f00;"              \
+    "--green:#009e73;--sky:#56b4e9;--pink:#cc79a7;--red:#d55e00;--deep:#a3241b;--yellow:#cbb800;--grey:#8c96a0;"       \
+    "--pale:#cdd3d9;--empty:#eef1f4;--s0:#0072b2;--s1:#c75400;--s2:#00805e;--s3:#a8538a;--s4:#8a6400;--s5:#2b86bd;"    \
+    "--s6:#4a4f55;--s7:#a3241b"
+#define DARK                                                                                                           \
+    "--ink:#e6edf3;--soft:#9aa4af;--grid:#2b323a;--paper:#0d1117;--on:#0d1117;--blue:#58a6e0;--orange:#f0b43c;"        \
+    "--green:#2fc49a;--sky:#9ad4f5;--pink:#dd9bc2;--red:#ff8a4c;--deep:#ff8a7d;--yellow:#e6d84a;--grey:#8c96a0;"       \
+    "--pale:#454e58;--empty:#1b2129;--s0:#58a6e0;--s1:#ff8a4c;--s2:#2fc49a;--s3:#dd9bc2;--s4:#f0b43c;--s5:#9ad4f5;"    \
+    "--s6:#b8c0c8;--s7:#ff8a7d"
 
+/* Numbers in light boxes are dark. */
+const char ls_svg_style[] =
+    "svg{" LIGHT "}@media screen and (prefers-color-scheme:dark){svg{" DARK "}}"
+    "svg text{fill:var(--ink);font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"Liberation Sans\",sans-serif}"
+    "svg .q{fill:var(--soft)}svg .t{font-weight:600}svg .e{text-anchor:end}svg .c{text-anchor:middle}"
+    "svg .n{font-size:11px}svg .w{fill:var(--on);text-anchor:middle;font-size:10px}"
+    "svg .b+.w,svg .m+.w,svg .y+.w,svg .a+.w,svg .r+.w,svg .o+.w,svg .p+.w,svg .h+.w{fill:#0d1117}"
+    "svg .g{stroke:var(--grid);fill:none}svg .x{stroke:var(--soft);fill:none}"
+    "svg .k{stroke:var(--deep);fill:none;stroke-width:2}svg .kt,svg .v{fill:var(--deep)}"
+    "svg .u,svg .s{fill:var(--blue)}svg .i{fill:var(--pale)}svg .m,svg .b{fill:var(--orange)}svg .r{fill:var(--pink)}"
+    "svg .a{fill:var(--green)}svg .o{fill:var(--grey)}svg .y{fill:var(--sky)}svg .h{fill:var(--red)}"
+    "svg .p{fill:var(--yellow)}svg .z{fill:var(--empty)}svg .odd{fill:var(--paper);opacity:.6}"
+    "svg path{fill:none}svg .l1{stroke:var(--s0);stroke-width:2.5}"
+    "svg .l2{stroke:var(--s1);stroke-width:2;stroke-dasharray:7 3}"
+    "svg .l3{stroke:var(--soft);stroke-width:1;stroke-dasharray:2 3}"
+    "svg .s0,svg .s1,svg .s2,svg .s3,svg .s4,svg .s5,svg .s6,svg .s7{stroke-width:2;stroke-linejoin:round}"
+    "svg .s0{stroke:var(--s0)}svg .s1{stroke:var(--s1)}svg .s2{stroke:var(--s2)}svg .s3{stroke:var(--s3)}"
+    "svg .s4{stroke:var(--s4);stroke-dasharray:8 3}svg .s5{stroke:var(--s5);stroke-dasharray:8 3}"
+    "svg .s6{stroke:var(--s6);stroke-dasharray:3 2}svg .s7{stroke:var(--s7);stroke-dasharray:3 2}"
+    "svg .d{stroke-dasharray:6 4}svg .f{stroke-width:1;opacity:.4}svg "
+    ".dot{fill:var(--paper);stroke:var(--s0);stroke-width:2}"
+    "svg circle.s0{fill:var(--s0)}svg circle.s1{fill:var(--s1)}svg circle.s2{fill:var(--s2)}"
+    "svg circle.s3{fill:var(--s3)}svg circle.s4{fill:var(--s4)}svg circle.s5{fill:var(--s5)}"
+    "svg circle.s6{fill:var(--s6)}svg circle.s7{fill:var(--s7)}svg circle{stroke:none}"
+    "svg .mark{stroke:var(--deep);stroke-width:1;stroke-dasharray:1 3}svg .back{fill:var(--paper)}";
+
+/* As large as the window lets it be. */
 void ls_svg_begin(FILE *out, int width, int height) {
-    fprintf(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
-        "<style>%s svg .back{fill:#fff}@media screen and (prefers-color-scheme:dark){svg .back{fill:#0d1117}}</style>"
-        "\n<rect width=\"%d\" height=\"%d\" class=\"back\"/>\n",
-        width, height, width, height, ls_svg_style, width, height);
+    fprintf(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
+            "style=\"max-width:100%%;height:auto\">\n<style>%s</style>\n"
+            "<rect width=\"%d\" height=\"%d\" class=\"back\"/>\n",
+            width, height, width, height, ls_svg_style, width, height);
 }
 
 void ls_svg_end(FILE *out) { fputs("</svg>\n", out); }
@@ -98,41 +119,121 @@ void ls_svg_line(FILE *out, double x, double y, double x_end, double y_end, cons
     fprintf(out, " d=\"M%.1f %.1fL%.1f %.1f\"/>\n", x, y, x_end, y_end);
 }
 
-double ls_svg_key(FILE *out, double x, double y, const char *look, const char *name) {
-    bool is_line = *look == '#' || *look == 'l';
-    double wide = is_line ? 2 * KEY : KEY;
-    if (is_line)
-        ls_svg_line(out, x, y + 6, x + wide, y + 6, look);
-    else
-        ls_svg_rect(out, x, y, wide, KEY, look);
-    ls_svg_text(out, x + wide + 6, y + 10, "n", "%s", name);
-    return x + wide + 26 + 6.2 * (double)strlen(name);
+double ls_svg_text_width(const char *text) {
+    const double widest = 6.8; /* of a letter, on average, in a wide font of 11 px */
+    int letters = 0;
+    for (; *text; text++) letters += ((unsigned char)*text & 0xc0) != 0x80;
+    return letters * widest;
+}
+
+static bool is_line(const char *look) {
+    return *look == '#' || *look == 'l' || (*look == 's' && look[1] >= '0' && look[1] <= '9');
+}
+
+double ls_svg_keys(FILE *out, double left, double right, double y, const ls_svg_named *keys, int count) {
+    double x = left;
+    for (int i = 0; i < count; i++) {
+        double sample = is_line(keys[i].look) ? 2 * KEY : KEY, wide = sample + 6 + ls_svg_text_width(keys[i].name);
+        if (x > left && x + wide > right) {
+            x = left;
+            y += KEY_ROW;
+        }
+        if (is_line(keys[i].look))
+            ls_svg_line(out, x, y + 6, x + sample, y + 6, keys[i].look);
+        else
+            ls_svg_rect(out, x, y, sample, KEY, keys[i].look);
+        ls_svg_text(out, x + sample + 6, y + 10, "n", "%s", keys[i].name);
+        x += wide + 16;
+    }
+    return count > 0 ? y + KEY_ROW : y;
+}
+
+static int compare_labels(const void *a, const void *b) {
+    double first = ((const ls_svg_label *)a)->y, second = ((const ls_svg_label *)b)->y;
+    return (first > second) - (first < second);
+}
+
+/* As much of the name as has room. */
+static void put_name(FILE *out, double x, double y, double right, const char *name) {
+    char text[128];
+    size_t end = strlen(name);
+    if (x + ls_svg_text_width(name) <= right) {
+        ls_svg_text(out, x, y, "n", "%s", name);
+        return;
+    }
+    if (end > sizeof text - 4) end = sizeof text - 4;
+    do {
+        while (end > 0 && ((unsigned char)name[--end] & 0xc0) == 0x80) continue;
+        snprintf(text, sizeof text, "%.*s…", (int)end, name);
+    } while (end > 0 && x + ls_svg_text_width(text) > right);
+    ls_svg_text(out, x, y, "n", "%s", text);
+}
+
+void ls_svg_labels(FILE *out, ls_svg_label *labels, int count, double x, double right, double top, double bottom) {
+    const double apart = 14, leader = 14;
+    double last = bottom, next = top;
+    double at[LS_SVG_LABELS_MAX];
+    if (count > LS_SVG_LABELS_MAX) count = LS_SVG_LABELS_MAX;
+    if (count == 0) return;
+    qsort(labels, (size_t)count, sizeof *labels, compare_labels);
+    for (int i = 0; i < count; i++, next += apart) {
+        if (labels[i].y > next) next = labels[i].y;
+        at[i] = next;
+    }
+    /* Those that were pushed below the end push the ones above them up. */
+    for (int i = count - 1; i >= 0 && at[i] > last; i--, last -= apart) at[i] = last;
+    for (int i = 0; i < count; i++) {
+        /* One that ends before the others is led to by dots. */
+        if (labels[i].x < x - 8) ls_svg_line(out, labels[i].x + 8, labels[i].y, x, labels[i].y, "l3");
+        if (out && is_line(labels[i].look)) {
+            bool coloured = *labels[i].look == '#';
+            fprintf(out, coloured ? "<path stroke=\"%s\"" : "<path class=\"%s\"", labels[i].look);
+            fprintf(out, " d=\"M%.1f %.1fL%.1f %.1fL%.1f %.1f\"/>\n", x + 2, labels[i].y, x + 4, labels[i].y,
+                    x + leader, at[i]);
+        }
+        put_name(out, x + leader + 4, at[i] + 4, right, labels[i].name);
+    }
+}
+
+double ls_svg_paragraph(FILE *out, double x, double y, double width, const char *look, const char *text) {
+    const double row = 15;
+    double begin = y;
+    char line[256];
+    while (*text) {
+        size_t fits = 0, end = 0;
+        while (text[end] && end < sizeof line - 1) { /* word by word */
+            size_t word = end + strspn(text + end, " ");
+            word += strcspn(text + word, " ");
+            if (word >= sizeof line) word = sizeof line - 1;
+            memcpy(line, text, word);
+            line[word] = '\0';
+            end = word;
+            if (fits > 0 && ls_svg_text_width(line) > width) break;
+            fits = end;
+        }
+        line[fits] = '\0';
+        ls_svg_text(out, x, y, look, "%s", line);
+        y += row;
+        text += fits;
+        while (*text == ' ') text++;
+    }
+    return y - begin;
 }
 
 /* ---- plots ------------------------------------------------------------------------------------------------------- */
 
+static double share(double value, double first, double last, bool is_log) {
+    if (!is_log) return (value - first) / (last - first);
+    if (!(value > 0)) return 0;
+    return ls_log_f64(value / first) / ls_log_f64(last / first);
+}
+
 double ls_svg_x(const ls_svg_plot *p, double x) {
-    return p->left + (x - p->x_first) / (p->x_last - p->x_first) * p->width;
+    return p->left + share(x, p->x_first, p->x_last, p->x_log) * p->width;
 }
 
 double ls_svg_y(const ls_svg_plot *p, double y) {
-    return p->top + p->height - (y - p->y_first) / (p->y_last - p->y_first) * p->height;
-}
-
-double ls_svg_step(double least, double span, int most) {
-    const double factors[] = {2, 2.5, 2};
-    double step = least;
-    for (int i = 0; span / step > most; i = (i + 1) % 3) step *= factors[i];
-    return step;
-}
-
-void ls_svg_grid(const ls_svg_plot *p, int most) {
-    double step = ls_svg_step(1, p->y_last - p->y_first, most);
-    for (int i = 0; p->y_first + i * step <= p->y_last; i++) {
-        double value = p->y_first + i * step, y = ls_svg_y(p, value);
-        ls_svg_line(p->out, p->left, y, p->left + p->width, y, "g");
-        ls_svg_text(p->out, p->left - 6, y + 4, "e q n", "%s", ls_number_whole(value).text);
-    }
+    return p->top + p->height - share(y, p->y_first, p->y_last, p->y_log) * p->height;
 }
 
 void ls_svg_curve_begin(ls_svg_plot *p, const char *look, double width) {
@@ -163,17 +264,6 @@ void ls_svg_dot(const ls_svg_plot *p, double x, double y, const char *look) {
 
 /* ---- lanes of time ----------------------------------------------------------------------------------------------- */
 
-void ls_svg_time_axis(const ls_svg_plot *p, double y, double grid_height) {
-    double span = p->x_last - p->x_first, step = ls_svg_step(1e-9, span, 10);
-    for (int i = 0; i * step <= span; i++) {
-        double x = ls_svg_x(p, p->x_first + i * step);
-        if (grid_height > 0) ls_svg_line(p->out, x, y - grid_height, x, y, "g");
-        ls_svg_line(p->out, x, y, x, y + 4, "x");
-        ls_svg_text(p->out, x, y + 17, "c q n", "%s", ls_number_tick(i * step).text);
-    }
-    ls_svg_line(p->out, p->left, y, p->left + p->width, y, "x");
-}
-
 void ls_svg_action(const ls_svg_plot *p, double from, double to, double y, double height, const char *look, bool odd,
                    int number, const char *title) {
     double left = ls_svg_x(p, from), wide = ls_svg_x(p, to) - left;
@@ -181,12 +271,13 @@ void ls_svg_action(const ls_svg_plot *p, double from, double to, double y, doubl
     int digits = snprintf(text, sizeof text, "%d", number);
     if (!p->out) return;
     if (wide > 4) wide -= .8; /* a gap that is seen between boxes, where they are wide enough to lose it */
-    fprintf(p->out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"%s\"%s>", left, y, wide, height,
-            look, odd ? " opacity=\".75\"" : "");
+    fprintf(p->out, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" class=\"%s\">", left, y, wide, height,
+            look);
     if (title) fprintf(p->out, "<title>%s</title>", title);
     fputs("</rect>", p->out);
     if (wide >= digits * DIGIT + 2 && height >= 14)
         ls_svg_text(p->out, left + wide / 2, y + height / 2 + 4, "w", "%s", text);
     else
         fputc('\n', p->out);
+    if (odd) ls_svg_rect(p->out, left, y, wide, 2, "odd");
 }

@@ -1,37 +1,34 @@
 /* timeline_svg.c: stages × time as a drawing.
  *
- *     title
+ *     title, legend
  *     predicted   stage 0 |▇▇▇▇   ▇▇ |  bubble
  *                 stage 1 |  ▇▇▇▇▇   |
  *     measured    stage 0 |▇▇▇▇   ▇▇ |  busy, bubble      a lane for each worker: boxes for what it did, waits behind
  *                 stage 1 |  ▇▇▇▇▇   |                    them, and below them a line while reductions are under way
  *                 compute |▇▇▇▇▇▇▇   |                    below it one for each queue of its GPU, kernels by kind
  *                         0 … time
- *     legend
  *
  * Both parts have the same scale, and their first actions begin at the same place. Of waits and reductions, which can
  * be many thousands, those that a line on a screen could not tell apart are drawn as one; of kernels a point shows the
  * kind that took most of its time. */
 #include <math.h>
 
+#include "report/axis.h"
 #include "report/charts.h"
-#include "report/svg.h"
 
 enum {
-    WIDTH = 1220,
-    LEFT = 118,   /* of the lanes */
-    RIGHT = 1050, /* what is behind belongs to figures */
-    TOP = 40,     /* of the first lane */
-    LANE = 26,    /* from one to the next */
-    BOX = 18,     /* height of a box in it */
-    LINE = 3,     /* height of the line for reductions */
-    QUEUE = 16,   /* from the lane of a queue to the next */
+    WIDTH = 960,
+    LEFT = 118,  /* of the lanes */
+    RIGHT = 784, /* what is behind belongs to figures */
+    TOP = 30,    /* below the title */
+    LANE = 26,   /* from one to the next */
+    BOX = 18,    /* height of a box in it */
+    LINE = 3,    /* height of the line for reductions */
+    QUEUE = 16,  /* from the lane of a queue to the next */
     QUEUE_BOX = 12,
     POINTS = 2 * (RIGHT - LEFT), /* of a lane of kernels: two a pixel */
     GROUP = 8,                   /* between stages that have several workers */
-    CAPTION = 22,                /* above the lanes of a part */
-    LEGEND = 30,
-    KEYS = 20 /* from one row of a legend to the next */
+    CAPTION = 24                 /* above the lanes of a part */
 };
 
 typedef struct drawing {
@@ -72,11 +69,11 @@ static void label(const drawing *d, const char *name, const char *figures) {
     FILE *out = d->plot.out;
     ls_svg_text(out, LEFT - 8, d->y + 13, "e n", "%s", name);
     ls_svg_text(out, RIGHT + 8, d->y + 13, "n", "%s", figures);
-    ls_svg_line(out, LEFT, d->y + BOX + .5, RIGHT, d->y + BOX + .5, "g");
+    ls_svg_rect(out, LEFT, d->y, RIGHT - LEFT, BOX, "z");
 }
 
 static void caption(drawing *d, const char *text, double us) {
-    ls_svg_text(d->plot.out, 8, d->y + 14, "t n", "%s: %.3f ms", text, us / 1e3);
+    ls_svg_text(d->plot.out, 8, d->y + 16, "t n", "%s: %.3f ms", text, us / 1e3);
     d->y += CAPTION;
 }
 
@@ -199,14 +196,17 @@ static bool is_seen(const ls_timeline *t, ls_mark mark) {
     return false;
 }
 
-static void legend(const drawing *d) {
-    double x = LEFT;
+/* Returns where it ends. */
+static double legend(const ls_timeline *t, FILE *out, double y) {
+    ls_svg_named keys[LS_MARK_KINDS + LS_KERNEL_KINDS];
+    int count = 0;
     for (ls_mark mark = 0; mark < LS_MARK_STEP; mark++)
-        if (is_seen(d->t, mark)) x = ls_svg_key(d->plot.out, x, d->y + 4, looks[mark].look, looks[mark].name);
-    x = LEFT;
+        if (is_seen(t, mark)) keys[count++] = looks[mark];
+    y = ls_svg_keys(out, 8, WIDTH - 8, y, keys, count);
+    count = 0;
     for (ls_kernel_kind kind = 0; kind < LS_KERNEL_KINDS; kind++)
-        if (d->t->kernels.launches[kind] > 0)
-            x = ls_svg_key(d->plot.out, x, d->y + 4 + KEYS, kind_looks[kind], ls_kernel_kind_name(kind));
+        if (t->kernels.launches[kind] > 0) keys[count++] = (ls_svg_named){kind_looks[kind], ls_kernel_kind_name(kind)};
+    return ls_svg_keys(out, 8, WIDTH - 8, y, keys, count);
 }
 
 static int lanes_height(const ls_timeline *t) {
@@ -221,12 +221,13 @@ void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
     if (!(end_us > t->begin_us)) end_us = t->begin_us + 1;
     drawing d = {
         .t = t,
-        .plot = {.out = out, .left = LEFT, .width = RIGHT - LEFT, .x_first = t->begin_us / 1e6, .x_last = end_us / 1e6},
-        .y = TOP};
-    int bottom = TOP + lanes_height(t);
-    ls_svg_begin(out, WIDTH, bottom + CAPTION + LEGEND + (t->kernels.lanes > 0 ? KEYS : 0));
+        .plot = {
+            .out = out, .left = LEFT, .width = RIGHT - LEFT, .x_first = t->begin_us / 1e6, .x_last = end_us / 1e6}};
+    int top = (int)legend(t, NULL, TOP) + 2, bottom = top + lanes_height(t);
+    ls_svg_begin(out, WIDTH, bottom + 44);
     ls_svg_text(out, 8, 20, "t", "%s", title);
-    ls_svg_time_axis(&d.plot, bottom + .5, bottom - TOP);
+    (void)legend(t, out, TOP);
+    d.y = top;
     if (t->prediction) caption(&d, "predicted", t->prediction[0].seconds * 1e6);
     for (int s = 0; t->prediction && s < t->stages; s++, d.y += LANE) predicted_lane(&d, s);
     caption(&d, "measured", t->work_end_us - t->work_begin_us);
@@ -236,7 +237,11 @@ void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
         d.y += LANE;
         queue_lanes(&d, r);
     }
-    d.y = bottom + CAPTION;
-    legend(&d);
+    /* Time begins with the step. */
+    ls_svg_plot axis = d.plot;
+    axis.x_last -= axis.x_first;
+    axis.x_first = 0;
+    axis.top = bottom + .5;
+    (void)ls_axis_draw_x(&axis, LS_AXIS_SECONDS, "time");
     ls_svg_end(out);
 }

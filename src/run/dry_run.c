@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "device/choose.h"
 #include "device/cpu/kernels.h"
 #include "device/ops.h"
 #include "model/model.h"
 #include "optim/optimizer.h"
 #include "parallel/layout/micro_batches.h"
+#include "run/recover/copies.h"
 
 const char *const ls_dry_kind_names[LS_DRY_KINDS] = {"parameters",
                                                      "16-bit parameters",
@@ -152,6 +154,37 @@ static size_t snapshot_bytes(const ls_settings *settings, const ls_model *model)
     return elems * (1 + (size_t)ls_optimizer_moments(&settings->optimizer)) * sizeof(float);
 }
 
+/* What makes updates and copies of one worker's tensors last: its journal on a CPU, one worker's copies on another. The
+ * model has the parts of that worker. */
+static void add_kept(const ls_settings *s, const ls_layout *layout, const ls_model *model, bool own,
+                     ls_dry_worker *out) {
+    size_t elems = 0, cells = 0;
+    for (int i = 0; i < model->nparams; i++) {
+        const ls_param *p = model->params[i];
+        if (!p->held || !(own || ls_copies_are_of(layout, p))) continue;
+        elems += ls_param_range_elems(p->own);
+        cells += ls_journal_cells(ls_param_range_elems(p->own));
+    }
+    int threads = s->options.threads > 0 ? (int)s->options.threads : ls_cpu_count() / ls_layout_workers(layout);
+    if (!ls_device_is_gpu(s->options.device) && elems > 0)
+        out->journal += cells * sizeof(ls_journal_cell) + (size_t)(threads > 1 ? threads : 1) * sizeof(ls_journal_slot);
+    if (!own) out->copies = ls_copies_bytes(s, layout, model);
+}
+
+/* Of the worker whose state this one keeps. */
+static ls_status measure_copies(const ls_settings *s, const ls_layout *layout, int rank, ls_dry_worker *out) {
+    int of = s->options.state_copies > 0 ? ls_copies_keeps(layout, rank, 1) : -1;
+    ls_model *model = NULL;
+    ls_arena arena;
+    if (of < 0) return LS_OK;
+    LS_TRY(ls_model_create(&s->shape, s->slices, &model));
+    ls_partition_setup setup = ls_trainer_setup(s, layout, of);
+    ls_status status = ls_partition_measure(model, &setup, &arena);
+    if (status == LS_OK) add_kept(s, layout, model, false, out);
+    ls_model_destroy(model);
+    return status;
+}
+
 ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, int rank, ls_dry_worker *out) {
     ls_model *model = NULL;
     ls_arena arena;
@@ -165,7 +198,9 @@ ls_status ls_dry_measure(const ls_settings *settings, const ls_layout *layout, i
         out->arena = arena.peak;
         out->snapshot = snapshot_bytes(settings, model);
         for (int k = 0; k < LS_DRY_KINDS; k++) out->kind[k] = ls_arena_kind_bytes(&arena, ls_dry_kind_names[k]);
+        add_kept(settings, layout, model, true, out);
         out->outside = ls_predict_outside_bytes(&task, layout, setup.place, &ls_kernels_get()->gemm);
+        status = measure_copies(settings, layout, rank, out);
     }
     ls_model_destroy(model);
     return status;
@@ -178,6 +213,8 @@ static ls_status add_worker(ls_dry_run *dry, const ls_layout_task *task, int ran
     dry->arena += worker->arena;
     dry->outside += worker->outside;
     dry->snapshot += worker->snapshot;
+    dry->copies += worker->copies;
+    dry->journal += worker->journal;
     ls_traffic_add(&dry->traffic, &worker->traffic);
     return LS_OK;
 }

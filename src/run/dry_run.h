@@ -15,6 +15,8 @@ typedef struct ls_dry_worker {
     size_t kind[LS_DRY_KINDS]; /* of the arena; with all padding they add up to it */
     size_t arena, outside;
     size_t snapshot;         /* of the host's memory: a copy of what this worker saves */
+    size_t copies;           /* of the device's: what it keeps for another worker (--state-copies), with a gradient */
+    size_t journal;          /* of the host's, with a supervisor: what lets others finish an update */
     ls_step_traffic traffic; /* of a step */
 } ls_dry_worker;
 
@@ -23,7 +25,7 @@ typedef struct ls_dry_run {
     ls_layout layout;
     int workers;
     ls_dry_worker *worker;
-    size_t arena, outside, snapshot; /* of all workers */
+    size_t arena, outside, snapshot, copies, journal; /* of all workers */
     ls_step_traffic traffic;
     int *micros; /* by replica */
     int row;     /* the replica with most sequences: the one whose schedule is shown */

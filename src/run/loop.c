@@ -69,6 +69,29 @@ static double unigram_nats(const ls_trainer *t) {
     return counted > 0 ? sum / (double)counted : (double)NAN;
 }
 
+/* From the loss to the first step: the workers before gone, these made, their state taken, ready. */
+static void record_recovery(ls_loop *l, const ls_attempt *attempt) {
+    const ls_recovery *r = &l->recovery;
+    const uint64_t at[] = {attempt->seen_ns ? attempt->seen_ns : attempt->begun_ns, attempt->begun_ns, r->made_ns,
+                           r->taken_ns, r->ready_ns};
+    enum { PARTS = sizeof at / sizeof *at - 1 };
+    double ms[PARTS];
+    for (int i = 0; i < PARTS; i++) ms[i] = (double)(at[i + 1] - at[i]) * 1e-6;
+    ls_metrics_add_f64(l->metrics, "recovery_ms", (double)(at[PARTS] - at[0]) * 1e-6);
+    ls_metrics_add_ms_list(l->metrics, "recovery_parts_ms", ms, PARTS);
+    /* The step of this line is one that the workers before had committed, or the first of these. */
+    ls_metrics_add_bool(l->metrics, "taken", !l->taken->settled && l->trainer->step == l->taken->step);
+}
+
+static int64_t unix_us(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
+}
+
+/* When the line was written, for curves over time. */
+static void add_time(ls_metrics *m) { ls_metrics_add_i64(m, "unix_ms", unix_us() / 1000); }
+
 /* The machine on which the steps behind this line were made; with the first of them, so that a start that makes none
  * leaves nothing behind. */
 static void record_start(ls_loop *l) {
@@ -84,15 +107,15 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier != NULL);
     if (l->taken) { /* this process is one of a new set of workers */
         const ls_attempt *attempt = ls_world_attempt(l->world);
-        struct timespec now = {0};
-        (void)clock_gettime(CLOCK_REALTIME, &now);
         int64_t ago_us = attempt->seen_ns > 0 ? (int64_t)(ls_clock_ns() - attempt->seen_ns) / 1000 : 0;
         ls_metrics_add_i64(l->metrics, "restart", attempt->number);
-        ls_metrics_add_i64(l->metrics, "lost_unix_us", now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000 - ago_us);
-        ls_metrics_add_f64(l->metrics, "recovery_ms", l->recovery_s * 1e3);
+        ls_metrics_add_i64(l->metrics, "lost_unix_us", unix_us() - ago_us);
+        record_recovery(l, attempt);
+        if (t->layout.dp > 1) ls_metrics_add_i64_list(l->metrics, "shares", t->layout.share, t->layout.dp);
     }
     double unigram = unigram_nats(t);
     if (isfinite(unigram)) ls_metrics_add_f64(l->metrics, "unigram_nats", unigram);
+    add_time(l->metrics);
     wrote(l, ls_metrics_end(l->metrics));
     l->told_start = true;
 }
@@ -171,6 +194,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     char note[NOTE_MAX];
     *out = (ls_evaluation){.loss = (double)NAN, .accuracy = -1};
     begin_work(l, LS_PHASE_EVALUATE, l->evaluation_s);
+    ls_fault_point(LS_POINT_EVALUATE);
     ls_status status = ls_trainer_evaluate(t, t->settings.options.eval_batches, &out->loss, &out->accuracy);
     t->validation.is_due = status == LS_TRAINER_GAVE_UP;
     if (status == LS_TRAINER_GAVE_UP) return agree_stop(l);
@@ -185,6 +209,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     ls_metrics_add_hex(l->metrics, "val_loss", out->loss);
     if (out->accuracy >= 0) ls_metrics_add_f64(l->metrics, "val_accuracy", out->accuracy);
     ls_metrics_add_f64(l->metrics, "ms", out->seconds * 1e3);
+    add_time(l->metrics);
     wrote(l, ls_metrics_end(l->metrics));
     if (out->accuracy >= 0)
         snprintf(note, sizeof note, "step %lld | validation loss %.4f | accuracy %.2f %% | %.1f s", (long long)t->step,
@@ -204,7 +229,7 @@ typedef struct sample {
     bool gave_up;
 } sample;
 
-enum { AGREE_TOKENS = 64 };
+enum { AGREE_TOKENS = 64, SAMPLE_MAX = 8192 };
 
 static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     sample *s = ctx;
@@ -213,6 +238,19 @@ static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     if (s->count % AGREE_TOKENS == 0) LS_TRY(ls_trainer_has_given_up(s->trainer, &s->gave_up));
     *stop = s->gave_up;
     return LS_OK;
+}
+
+/* So much of it that the line is none too long, however its characters are written. */
+static void record_sample(ls_loop *l, const char *text, size_t bytes) {
+    char kept[SAMPLE_MAX + 1];
+    if (bytes > SAMPLE_MAX) bytes = SAMPLE_MAX;
+    for (size_t i = 0; i < bytes; i++) kept[i] = text[i] ? text[i] : '?';
+    kept[bytes] = '\0';
+    ls_metrics_begin(l->metrics);
+    ls_metrics_add_i64(l->metrics, "step", l->trainer->step);
+    ls_metrics_add_text(l->metrics, "sample", kept);
+    add_time(l->metrics);
+    wrote(l, ls_metrics_end(l->metrics));
 }
 
 static ls_status show_sample(ls_loop *l) {
@@ -232,6 +270,7 @@ static ls_status show_sample(ls_loop *l) {
     if (s.gave_up) status = agree_stop(l);
     if (s.gave_up || !l->reports) goto out;
     LS_TRY_OUT(ls_tokenizer_decode(l->tokenizer, s.ids, s.count, &text, &bytes));
+    record_sample(l, text, bytes);
     LS_TRY_OUT(ls_sample_frame(l->trainer->step, text, bytes, &framed));
     LS_TRY_OUT(tell(l, (ls_run_event){.kind = LS_RUN_SAMPLED, .text = framed}));
 out:
@@ -284,7 +323,7 @@ static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
         return LS_OK;
     }
     if (l->trainer->settings.save_auto) choose_interval(l, o);
-    if (o->stall_s < o->seconds)
+    if (o->along)
         snprintf(text, sizeof text, "step %lld | checkpoint saved in %.1f s; training waited %.3f s",
                  (long long)o->step, o->seconds, o->stall_s);
     else
@@ -299,6 +338,7 @@ static void take_saving(ls_loop *l) {
     l->sound_step = l->saved_step;
     ls_validation_saving(&t->validation, t->step);
     if (l->store) ls_store_set_best(l->store, t->validation.saved_step);
+    if (l->store && t->guard.audit.every > 0) ls_store_set_clean(l->store, t->guard.audit.clean_step);
     l->saved_s = ls_clock_seconds(); /* what fails is not tried again at once */
 }
 
@@ -319,13 +359,13 @@ static ls_status settle(ls_loop *l) {
 }
 
 /* While training waits. */
-static ls_status save_now(ls_loop *l) {
+static ls_status save_now(ls_loop *l, double since_s) {
     ls_save_outcome o;
     take_saving(l);
     l->in_save = true;
     (void)ls_phase_enter(LS_PHASE_SAVE);
     ls_fault_point(LS_POINT_SAVE);
-    ls_status status = ls_saver_save(l->saver, ls_metrics_share(l->metrics), &o);
+    ls_status status = ls_saver_save(l->saver, since_s, ls_metrics_share(l->metrics), &o);
     if (status != LS_OK) {
         take_failure(l);
         return status;
@@ -339,20 +379,21 @@ static ls_status save_now(ls_loop *l) {
 
 ls_status ls_loop_save(ls_loop *l) {
     ls_trainer *t = l->trainer;
+    double since_s = ls_clock_seconds();
     if (!l->saves) return LS_OK;
     LS_TRY(settle(l));
     /* Before the first step there is nothing that could not be made again. */
     if (l->saved_step == t->step || (l->stop != 0 && t->step == t->base_step)) return LS_OK;
     LS_TRY(ls_trainer_prove_state(t));
-    return save_now(l);
+    return save_now(l, since_s);
 }
 
 /* In the background, where there is memory for it. */
-static ls_status begin_save(ls_loop *l) {
+static ls_status begin_save(ls_loop *l, double since_s) {
     take_saving(l);
     (void)ls_phase_enter(LS_PHASE_SAVE);
     ls_fault_point(LS_POINT_SAVE);
-    ls_status status = ls_saver_begin(l->saver, ls_metrics_share(l->metrics));
+    ls_status status = ls_saver_begin(l->saver, since_s, ls_metrics_share(l->metrics));
     if (status == LS_OK)
         l->saved_step = l->trainer->step;
     else
@@ -363,10 +404,11 @@ static ls_status begin_save(ls_loop *l) {
 
 /* One that is due, with more steps to come. */
 static ls_status save_along(ls_loop *l) {
+    double since_s = ls_clock_seconds();
     LS_TRY(settle(l));
     if (l->saved_step == l->trainer->step) return LS_OK;
     LS_TRY(ls_trainer_prove_state(l->trainer)); /* what is not sound ends the run */
-    ls_status status = ls_saver_has_snapshot(l->saver) ? begin_save(l) : save_now(l);
+    ls_status status = ls_saver_has_snapshot(l->saver) ? begin_save(l, since_s) : save_now(l, since_s);
     l->in_save = false;
     if (status == LS_OK) return LS_OK;
     if (l->trainer->world && l->trainer->world->failed) return status; /* it is not the save that has failed */
@@ -383,7 +425,7 @@ static ls_status prepare(ls_loop *l, bool is_due_now) {
     if (l->prepared || !(is_due_now || half_way || l->requests & LS_REQUEST_SAVE_BEST)) return LS_OK;
     l->prepared = true;
     LS_TRY(ls_saver_prepare(l->saver, s->options.save_mode, why));
-    if (why[0]) ls_log_warn("%s", why);
+    if (why[0]) ls_log_warn("%s: training waits while checkpoints are written", why);
     return LS_OK;
 }
 
@@ -461,7 +503,16 @@ static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_r
     if (result->audited > 0) ls_metrics_add_i64(m, "audited", result->audited);
     if (result->dropped > 0) ls_metrics_add_flags(m, "dropped", t->guard.absent, t->guard.groups);
     if (t->state.step == t->step - 1) add_state(m, t);
+    add_time(m);
     return ls_metrics_end(m);
+}
+
+/* After a step, by the first worker. */
+static void look_at_shares(ls_loop *l, double step_s) {
+    const ls_trainer *t = l->trainer;
+    double left_s = step_s * (double)(t->settings.options.steps - t->step);
+    if (!l->may_share || !t->time.due || l->shares_anew) return;
+    l->shares_anew = ls_share_watch_add(&l->share_watch, t->time.ms[LS_WORKER_BUSY], ls_clock_seconds(), left_s);
 }
 
 static double share(int64_t part, int64_t whole) { return whole > 0 ? (double)part / (double)whole : 0; }
@@ -526,7 +577,7 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
 static int requests_of(const ls_loop *l, double now_s) {
     double every_s = l->every_s, passed_s = now_s - l->saved_s;
     int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
-    if (l->world && ls_world_should_leave(l->world)) asked_to |= LS_REQUEST_LEAVE;
+    if (l->world && (l->shares_anew || ls_world_should_leave(l->world))) asked_to |= LS_REQUEST_LEAVE;
     if (!l->reports || !(every_s > 0) || !l->saver || ls_saver_is_busy(l->saver)) return asked_to;
     return asked_to | (passed_s >= every_s ? LS_REQUEST_SAVE : 0) |
            (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
@@ -571,6 +622,7 @@ ls_status ls_loop_step(ls_loop *l, ls_step *out) {
                      .skipped = result.skipped};
     l->gpu_wait_ms = t->room.known ? (double)(t->device->read_ns - read_ns) / 1e6 : -1;
     if (l->peak_flops_s > 0) out->mfu = l->flops / out->seconds / l->peak_flops_s;
+    if (l->reports) look_at_shares(l, out->seconds);
     return l->reports ? record(l, &result, out) : LS_OK;
 }
 
@@ -623,6 +675,8 @@ static ls_status settle_taken(ls_loop *l) {
                     .audited = result->audited,
                     .skipped = result->skipped};
     l->gpu_wait_ms = -1;
+    /* What all had agreed on in that step. Who is to leave is asked again. */
+    l->requests = result->requests & ~LS_REQUEST_LEAVE;
     if (l->reports) LS_TRY(record(l, result, &step));
     return after_step(l);
 }
@@ -651,6 +705,7 @@ ls_status ls_loop_begin(ls_loop *l) {
     }
     l->saved_s = ls_clock_seconds();
     l->flops = ls_model_step_flops(t->model, t->settings.B, t->settings.T);
+    ls_share_watch_begin(&l->share_watch, &t->layout, l->cost_s, l->shared_times, l->shared_s);
     l->summary = (ls_run_summary){.first_step = t->step, .is_images = t->data.images != NULL};
     t->events = (ls_event_sink){.take = take_event, .ctx = l};
     if (l->saves) LS_TRY(ls_agree(t->world, ls_saver_open(t, l->store, l->identity, l->tokenizer, &l->saver)));
@@ -672,10 +727,37 @@ void ls_loop_end(ls_loop *l) {
     ls_stop_restore();
 }
 
+/* Why, for the supervisor, where a replica is slow. */
+static void tell_shares(const ls_loop *l) {
+    const ls_share_watch *w = &l->share_watch;
+    ls_left_shares shares = {.rows = l->trainer->layout.dp};
+    int slow = 0;
+    memcpy(shares.speeds, w->speeds, sizeof shares.speeds);
+    for (int d = 1; d < shares.rows; d++)
+        if (w->speeds[d] < w->speeds[slow]) slow = d;
+    snprintf(shares.text, sizeof shares.text,
+             "replica %d takes %.3g ms for a group and sets the pace, %.3g ms a step; %.3g ms with other shares", slow,
+             1 / w->speeds[slow], w->step_ms, w->then_ms);
+    ls_left_share(l->trainer, &shares);
+}
+
 /* The run goes on without these workers: what they have is where the next ones find it. */
 static ls_status leave(ls_loop *l) {
+    if (l->shares_anew) tell_shares(l);
     if (l->saves) LS_TRY(settle(l));
     LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
+    LS_TRY(ls_left_rescue(l->trainer, l->world));
+    ls_world_go_on(l->world);
+    return LS_OK;
+}
+
+/* One of them is wrong: its place is the supervisor's to judge. */
+static ls_status leave_wrong(ls_loop *l) {
+    if (l->saves) LS_TRY(settle(l)); /* what is being saved was proved */
+    l->failed = false;
+    LS_TRY(ls_left_rescue(l->trainer, l->world));
+    ls_left_blame(l->trainer, &l->trainer->blame);
+    l->leaves = true;
     ls_world_go_on(l->world);
     return LS_OK;
 }
@@ -685,7 +767,8 @@ static ls_status run(ls_loop *l) {
     double begin = ls_clock_seconds();
     ls_step step;
     ls_evaluation evaluation;
-    if (l->taken) l->recovery_s = lost_s(l);
+    l->recovery.ready_ns = ls_clock_ns();
+    if (l->taken && l->taken->result.stop) l->stop = l->taken->result.stop; /* all had agreed on it */
     if (l->taken && !l->taken->settled) LS_TRY(settle_taken(l));
     /* One that was given up, when the run was stopped, decides about its end and about what is best. */
     if (t->has_val && t->validation.is_due && l->stop == 0) {
@@ -714,11 +797,14 @@ ls_status ls_loop_run(ls_loop *l) {
     char message[LS_MESSAGE_MAX];
     ls_status status = run(l);
     if (status == LS_OK) return LS_OK;
+    if (l->world && ls_world_is_abandoned(l->world)) return status; /* the run goes on without this worker */
     l->failed = l->stop == 0;
     snprintf(message, sizeof message, "%s", ls_status_message());
-    record_stop(l, message);
+    bool goes_on = l->world && l->stop == 0 && l->trainer->blame.is_found;
+    if (!goes_on) record_stop(l, message);
     if (l->stop == 0 && may_save(l) && save_last(l) != LS_OK)
         ls_log_warn("the last step could not be saved: %s", ls_status_message());
     (void)tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED});
+    if (goes_on) return leave_wrong(l);
     return strcmp(message, ls_status_message()) == 0 ? status : ls_fail(status, "%s", message);
 }

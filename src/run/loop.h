@@ -21,7 +21,15 @@
 #include "run/folder/saver.h"
 #include "run/progress.h"
 #include "run/recover/left.h"
+#include "run/shares.h"
 #include "run/trainer.h"
+
+/* When what follows the loss of a worker was done, after ls_attempt's seen_ns and begun_ns. */
+typedef struct ls_recovery {
+    uint64_t made_ns;  /* data, device and trainer */
+    uint64_t taken_ns; /* the state */
+    uint64_t ready_ns; /* all else: the first step may begin */
+} ls_recovery;
 
 typedef struct ls_loop {
     ls_trainer *trainer;
@@ -36,6 +44,11 @@ typedef struct ls_loop {
     double peak_flops_s;          /* of all workers' devices; 0: MFU is not known */
     ls_world *world;              /* of a run that is supervised (comm/attempt.h); else NULL */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
+    ls_recovery recovery;         /* then, of this worker */
+    bool may_share;               /* groups may be shared out anew (shares.h), */
+    int shared_times;             /* which was done so often, */
+    double shared_s;              /* last then, */
+    double cost_s;                /* and costs so much */
     const char *folder;           /* of the run, that all workers see; NULL: none */
     ls_run_event_fn event;        /* NULL: not asked for */
     void *event_ctx;
@@ -60,7 +73,8 @@ typedef struct ls_loop {
     double usual_s;       /* how long the last one of its kind took; 0: not known */
     double step_s, evaluation_s, sample_s; /* how long the last ones took */
     double save_s;                         /* the longest save so far */
-    double recovery_s;                     /* from the loss of a worker to the first step of the next ones */
+    ls_share_watch share_watch;            /* of the first worker */
+    bool shares_anew;                      /* it has asked all to leave for other shares */
     bool leaves;                           /* the supervisor has asked all workers to leave, and they do */
     bool in_step;                          /* what fails is a step */
     bool in_save;                          /* what fails is a checkpoint */

@@ -7,15 +7,18 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/launcher.h"
 #include "data/tokenizer/utf8_stream.h"
 
-enum { TEXT_MAX = 64, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000, FIRST_STEPS = 10 };
+enum { TEXT_MAX = LS_PROGRESS_TIME_MAX, COLUMNS_UNKNOWN = 80, REDRAW_NS = 100000000, FIRST_STEPS = 10 };
+enum { BLOCK_COLUMNS_MIN = 40, BLOCK_ROWS_MIN = LS_PROGRESS_BLOCK_LINES + 4, ROWS_UNKNOWN = 24 };
 
 /* Between lines of a file or pipe, unless --log-every says otherwise. */
 static const uint64_t line_ns = 5000000000;
@@ -51,8 +54,7 @@ typedef struct fields {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* "1m36s" */
-static void time_text(double seconds, char text[TEXT_MAX]) {
+void ls_progress_time_text(double seconds, char text[TEXT_MAX]) {
     if (!(seconds < 1e9)) { /* NaN, too */
         snprintf(text, TEXT_MAX, "?");
         return;
@@ -69,12 +71,11 @@ static void time_text(double seconds, char text[TEXT_MAX]) {
 }
 
 /* Three digits at least, and no more behind the point than they need. */
-static void format_ms(double ms, char text[TEXT_MAX]) {
+void ls_progress_ms_text(double ms, char text[TEXT_MAX]) {
     snprintf(text, TEXT_MAX, "%.*f ms", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
 
-/* "45.7k tok/s" */
-static void speed_text(double per_s, bool is_images, char text[TEXT_MAX]) {
+void ls_progress_speed_text(double per_s, bool is_images, char text[TEXT_MAX]) {
     const char *unit = is_images ? "img" : "tok";
     if (per_s < 1e4)
         snprintf(text, TEXT_MAX, "%.0f %s/s", per_s, unit);
@@ -99,12 +100,12 @@ static void fill(fields *f, const ls_step *s, double eta_s) {
     snprintf(f->text[FIELD_LOSS], TEXT_MAX, fabs(s->loss) < 1e6 ? "loss %.4f" : "loss %.4g", one_nan(s->loss));
     snprintf(f->text[FIELD_NORM], TEXT_MAX, "norm %.4g", one_nan(s->norm));
     snprintf(f->text[FIELD_LR], TEXT_MAX, "lr %.2e", s->lr);
-    format_ms(s->seconds * 1e3, f->text[FIELD_TIME]);
-    if (s->seconds > 0) speed_text(s->samples / s->seconds, s->is_images, f->text[FIELD_SPEED]);
+    ls_progress_ms_text(s->seconds * 1e3, f->text[FIELD_TIME]);
+    if (s->seconds > 0) ls_progress_speed_text(s->samples / s->seconds, s->is_images, f->text[FIELD_SPEED]);
     if (s->mfu > 0) snprintf(f->text[FIELD_MFU], TEXT_MAX, "MFU %.1f%%", s->mfu * 100);
     if (s->audited > 0) snprintf(f->text[FIELD_AUDIT], TEXT_MAX, "%d audited", s->audited);
     if (eta_s < 0) return;
-    time_text(eta_s, eta);
+    ls_progress_time_text(eta_s, eta);
     snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);
 }
 
@@ -179,20 +180,55 @@ static bool is_set(const char *variable) {
     return value && *value;
 }
 
+/* The locale that C programs take for characters. */
+static bool is_utf8(void) {
+    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        if (!is_set(variables[i])) continue;
+        const char *value = getenv(variables[i]);
+        return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return false;
+}
+
+static volatile sig_atomic_t window_changed;
+
+static void note_window(int signal_number) {
+    (void)signal_number;
+    window_changed = 1;
+}
+
 void ls_progress_init(ls_progress *p, FILE *out, int64_t log_every) {
     const char *term = getenv("TERM");
     int fd = fileno(out);
     *p = (ls_progress){.out = out, .now_ns = ls_clock_ns, .log_every = log_every};
-    p->live = fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+    /* Open MPI's launcher gives workers a terminal of its own, whatever it writes to itself. */
+    bool is_ours = ls_launcher_place().size == 0;
+    p->live = is_ours && fd >= 0 && isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+    p->block = p->live;
+    p->utf8 = is_utf8();
     p->colours = p->live && !is_set("NO_COLOR");
+    if (!p->live) return;
+    struct sigaction action = {.sa_handler = note_window, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGWINCH, &action, NULL); /* without it the next drawing notices */
+}
+
+static void window_of(const ls_progress *p, int *columns, int *rows) {
+    struct winsize window = {0};
+    int fd = fileno(p->out);
+    *columns = p->columns;
+    *rows = p->rows > 0 ? p->rows : ROWS_UNKNOWN;
+    if (p->columns > 0) return;
+    bool known = fd >= 0 && ioctl(fd, TIOCGWINSZ, &window) == 0;
+    *columns = known && window.ws_col > 0 ? window.ws_col : COLUMNS_UNKNOWN;
+    *rows = known && window.ws_row > 0 ? window.ws_row : ROWS_UNKNOWN;
 }
 
 static int columns_of(const ls_progress *p) {
-    struct winsize window;
-    if (p->columns > 0) return p->columns;
-    int fd = fileno(p->out);
-    if (fd < 0 || ioctl(fd, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return COLUMNS_UNKNOWN;
-    return window.ws_col;
+    int columns, rows;
+    window_of(p, &columns, &rows);
+    return columns;
 }
 
 /* What cannot be printed is dropped: a run does not end because nobody reads along, or the log's disk is full. The
@@ -221,12 +257,42 @@ static void put_plain_line(const ls_progress *p) {
     fputs(line, p->out);
 }
 
+/* Takes away what is drawn: the cursor goes to the begin of its first row, wherever a window that was made narrower has
+ * put that. It stands below the block, so that what other processes say begins a line. */
+static void erase(ls_progress *p) {
+    if (!p->drawn) return;
+    if (p->drawn_lines == 0) {
+        fputs(TO_LINE_START, p->out);
+    } else {
+        int rows = ls_progress_block_rows(p->widths, p->drawn_lines, columns_of(p));
+        fprintf(p->out, "\r\x1b[%dA\x1b[J", rows);
+    }
+    p->drawn = false;
+    p->drawn_lines = 0;
+}
+
+static bool put_block(ls_progress *p) {
+    ls_progress_block block;
+    int columns, rows;
+    window_of(p, &columns, &rows);
+    if (!p->block || columns < BLOCK_COLUMNS_MIN || rows < BLOCK_ROWS_MIN) return false;
+    ls_progress_block_make(p, columns - 1, &block);
+    for (int i = 0; i < LS_PROGRESS_BLOCK_LINES; i++) {
+        fprintf(p->out, "%s\r\n", block.line[i]);
+        p->widths[i] = block.width[i];
+    }
+    p->drawn_lines = LS_PROGRESS_BLOCK_LINES;
+    return true;
+}
+
 /* The last step; `stays`: nothing is drawn over it. */
 static ls_status show(ls_progress *p, bool stays) {
-    if (p->live)
-        put_live_line(p);
-    else
+    if (p->drawn_lines > 0) erase(p);
+    window_changed = 0;
+    if (!p->live)
         put_plain_line(p);
+    else if (stays || !put_block(p))
+        put_live_line(p);
     if (stays) fputc('\n', p->out);
     p->drawn = !stays;
     p->late = false;
@@ -248,6 +314,7 @@ double ls_progress_eta(const ls_progress *p) {
 ls_status ls_progress_step_done(ls_progress *p, const ls_step *step) {
     p->last = *step;
     average(p, step->seconds);
+    ls_progress_seen_step(&p->seen, step);
     ls_progress_moment moment = {.live = p->live,
                                  .log_every = p->log_every,
                                  .step = step->step,
@@ -255,19 +322,47 @@ ls_status ls_progress_step_done(ls_progress *p, const ls_step *step) {
                                  .nth = p->timed,
                                  .since_ns = p->now_ns() - p->shown_ns};
     ls_progress_show how = ls_progress_cadence(&moment);
+    if (how == LS_PROGRESS_HOLD && p->live && window_changed) how = LS_PROGRESS_DRAW;
     p->late = how == LS_PROGRESS_HOLD;
     return p->late ? LS_OK : show(p, how == LS_PROGRESS_LINE);
 }
 
 ls_status ls_progress_note(ls_progress *p, const char *text) {
     bool drawn = p->drawn;
-    if (drawn) fputs(TO_LINE_START, p->out);
+    erase(p);
     fprintf(p->out, "%s\n", text);
     return drawn ? show(p, false) : flush(p);
 }
 
+void ls_progress_hide(ls_progress *p) {
+    erase(p);
+    (void)flush(p);
+}
+
+ls_status ls_progress_evaluated(ls_progress *p, const ls_evaluation *evaluation, const char *text) {
+    ls_progress_seen *s = &p->seen;
+    if (evaluation && isfinite(evaluation->loss)) {
+        s->val_step = p->last.step;
+        s->val_loss = evaluation->loss;
+        s->val_accuracy = evaluation->accuracy;
+        if (!s->evaluated || evaluation->loss < s->best_loss) {
+            s->best_loss = evaluation->loss;
+            s->best_step = p->last.step;
+        }
+        s->evaluated = true;
+    }
+    return ls_progress_note(p, text);
+}
+
+ls_status ls_progress_noticed(ls_progress *p, const char *text) {
+    p->seen.notices++;
+    snprintf(p->seen.notice, sizeof p->seen.notice, "%.*s", (int)strcspn(text, "\n"), text);
+    return ls_progress_note(p, text);
+}
+
+/* Of a block the last step stays, as a line. */
 ls_status ls_progress_end(ls_progress *p) {
-    if (p->late) return show(p, true);
+    if (p->late || (p->drawn && p->drawn_lines > 0)) return show(p, true);
     if (!p->drawn) return LS_OK;
     p->drawn = false;
     fputc('\n', p->out);
@@ -281,14 +376,14 @@ static void duration_text(double seconds, char text[TEXT_MAX]) {
     if (seconds < 59.95)
         snprintf(text, TEXT_MAX, "%.1fs", seconds);
     else
-        time_text(seconds, text);
+        ls_progress_time_text(seconds, text);
 }
 
 void ls_run_summary_time_text(const ls_run_summary *s, char line[LS_RUN_SUMMARY_LINE_MAX]) {
     char wall[TEXT_MAX], steps[TEXT_MAX], speed[TEXT_MAX] = "";
     duration_text(s->wall_s, wall);
     duration_text(s->step_s, steps);
-    if (s->step_s > 0) speed_text(s->samples / s->step_s, s->is_images, speed);
+    if (s->step_s > 0) ls_progress_speed_text(s->samples / s->step_s, s->is_images, speed);
     if (s->steps == 0)
         snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "%s, no steps", wall);
     else

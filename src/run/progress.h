@@ -2,8 +2,9 @@
  *
  *     step 120/900 | loss 4.1234 | norm 0.512 | lr 6.00e-04 | 123 ms | 45.7k tok/s | MFU 41.2% | ETA 1m36s
  *
- * On a terminal one line is drawn again and again, at most ten times a second, cut to the width of the window by
- * leaving out whole fields, the least important first. Elsewhere (a file, a pipe, a dumb terminal) some steps are a
+ * On a terminal a block of lines is drawn again and again, at most ten times a second, and at once where the window has
+ * another size (progress_block.c); in a window too small for it one line, cut to its width by leaving out whole fields,
+ * the least important first. Elsewhere (a file, a pipe, a dumb terminal) some steps are a
  * plain line each: ls_progress_cadence() says which. The loss to its last bit is in metrics.jsonl, where every step is.
  * Colours are for terminals only, and not where NO_COLOR is set.
  *
@@ -21,7 +22,13 @@
 #include "device/unit.h"
 #include "nn/policy.h"
 
-enum { LS_PROGRESS_LINE_MAX = 512 };
+enum { LS_PROGRESS_LINE_MAX = 512, LS_PROGRESS_TIME_MAX = 64 };
+
+/* "1m36s", "2d03h"; "?": not known. */
+void ls_progress_time_text(double seconds, char text[LS_PROGRESS_TIME_MAX]);
+/* "0.52 ms", "12.3 ms", "123 ms"; "45.7k tok/s", or images. */
+void ls_progress_ms_text(double ms, char text[LS_PROGRESS_TIME_MAX]);
+void ls_progress_speed_text(double per_s, bool is_images, char text[LS_PROGRESS_TIME_MAX]);
 
 /* What becomes of a step that is done. */
 typedef enum ls_progress_show {
@@ -42,13 +49,33 @@ typedef struct ls_progress_moment {
  * then the first after five seconds without a line. The last step of the run always stays. */
 ls_progress_show ls_progress_cadence(const ls_progress_moment *moment);
 
+/* What the block of a terminal shows beside the last step. */
+enum { LS_PROGRESS_POINTS = 64, LS_PROGRESS_BLOCK_LINES = 4, LS_PROGRESS_NOTICE_MAX = 160 };
+
+typedef struct ls_progress_seen {
+    /* Means of the loss of `stride` steps each; the last may have fewer. */
+    double points[LS_PROGRESS_POINTS];
+    int count, in_last;
+    int64_t stride;
+    /* Evaluations. */
+    bool evaluated;
+    int64_t val_step, best_step;
+    double val_loss, val_accuracy, best_loss; /* accuracy −1: none */
+    /* What guards noticed. */
+    int64_t notices, skipped, audited;
+    char notice[LS_PROGRESS_NOTICE_MAX]; /* the last */
+} ls_progress_seen;
+
 /* How to write; ls_progress_init() finds out, a test may set it. */
 typedef struct ls_progress {
     FILE *out;
-    bool live; /* one line, drawn again and again */
+    bool live;  /* drawn again and again */
+    bool block; /* as a block, where the window has room */
+    bool utf8;  /* bars and curves of characters that are not ASCII */
     bool colours;
     int64_t log_every;
     int columns; /* of the window; 0: asked for at each drawing */
+    int rows;    /* likewise, with the columns */
     uint64_t (*now_ns)(void);
     /* private */
     bool drawn, late;  /* a line stands there unended; the last step is not on it yet */
@@ -56,6 +83,8 @@ typedef struct ls_progress {
     int64_t timed;     /* steps in the average */
     double average_s;
     ls_step last;
+    ls_progress_seen seen;
+    int widths[LS_PROGRESS_BLOCK_LINES], drawn_lines; /* of what stands there; 0: one line */
 } ls_progress;
 
 void ls_progress_init(ls_progress *progress, FILE *out, int64_t log_every);
@@ -63,6 +92,11 @@ ls_status ls_progress_step_done(ls_progress *progress, const ls_step *step);
 /* Lines of their own, above the one that is drawn: evaluations, samples, checkpoints. `text` has no newline at its end.
  */
 ls_status ls_progress_note(ls_progress *progress, const char *text);
+/* The same for an evaluation, and for what a guard noticed: the block shows them too. */
+ls_status ls_progress_evaluated(ls_progress *progress, const ls_evaluation *evaluation, const char *text);
+ls_status ls_progress_noticed(ls_progress *progress, const char *text);
+/* Takes away what is drawn, before something else is written to the terminal; the next step draws it again. */
+void ls_progress_hide(ls_progress *progress);
 /* Shows the last step and leaves the line. May be called again, and before any step. */
 ls_status ls_progress_end(ls_progress *progress);
 
@@ -71,6 +105,18 @@ ls_status ls_progress_end(ls_progress *progress);
 size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]);
 /* Seconds left, from a moving average of the time of a step; negative before the first. */
 double ls_progress_eta(const ls_progress *progress);
+
+/* ---- the block (progress_block.c) -------------------------------------------------------------------------------- */
+
+void ls_progress_seen_step(ls_progress_seen *seen, const ls_step *step);
+/* The lines of the block, each at most `columns` wide, without newlines; colours are not counted. */
+typedef struct ls_progress_block {
+    char line[LS_PROGRESS_BLOCK_LINES][LS_PROGRESS_LINE_MAX];
+    int width[LS_PROGRESS_BLOCK_LINES];
+} ls_progress_block;
+void ls_progress_block_make(const ls_progress *progress, int columns, ls_progress_block *out);
+/* Rows that lines of these widths take in a window of so many columns, which has wrapped them. */
+int ls_progress_block_rows(const int *widths, int lines, int columns);
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 

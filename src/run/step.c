@@ -19,6 +19,7 @@
 #include "parallel/partition/check.h"
 #include "parallel/partition/state_sum.h"
 #include "run/agree.h"
+#include "run/recover/copies.h"
 #include "run/recover/left.h"
 #include "run/state_hash.h"
 #include "run/trainer.h"
@@ -153,6 +154,9 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     /* Whoever made the gradients elsewhere had nobody watching. */
     bool measures = t->guard.partition && t->guard.measures;
     ls_exact_sum squares = {0}, measured = {0};
+    /* The host reads squares after that, so no update will wait for a gradient of somebody who is gone. */
+    LS_TRY(ls_copies_give(t));
+    ls_fault_point(LS_POINT_GIVEN);
     LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, measures ? &measured : NULL));
     if (loss) sum.loss = *loss;
     LS_TRY(end_watch(t));
@@ -223,6 +227,22 @@ static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char 
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
+/* Steps in the weights that nobody has looked at since `sound_step`. */
+static void doubt(const ls_trainer *t, int64_t sound_step, ls_train_event *event) {
+    if (sound_step >= t->step) return;
+    event->suspect_from = sound_step + 1;
+    event->suspect_to = t->step;
+}
+
+static void blame(ls_trainer *t, const ls_train_event *event, int worker, int64_t sound_step, bool in_memory) {
+    t->blame = (ls_wrong){.is_found = true,
+                          .event = *event,
+                          .worker = worker,
+                          .sound_step = sound_step,
+                          .in_memory = in_memory && sound_step == t->step};
+}
+
+/* Copies that differ are those of an update that is written down, and of which there is no hash yet. */
 static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind) {
     static const char *const tensors[] = {"weight", "moment1", "moment2", "copy"};
     ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
@@ -232,6 +252,7 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
     event.worker = f->nworkers > 0 ? f->workers[0] : 0;
     LS_TRY(tell(t, &event));
+    blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, t->step, kind == LS_EVENT_STATE);
     return end_run(t, &event, "continue with --resume, and without the machine of that worker if it happens again");
 }
 
@@ -491,11 +512,15 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
         LS_TRY(ls_audit_run(a, t->partition, &step, &next, &outcome, &event));
+        if (outcome == LS_AUDIT_STOP) doubt(t, a->clean_step, &event);
         if (event.group >= 0) LS_TRY(tell(t, &event));
-        if (outcome == LS_AUDIT_STOP)
+        if (outcome == LS_AUDIT_STOP) {
+            if (event.worker >= 0) blame(t, &event, event.worker, a->clean_step, true);
             return end_run(t, &event, "take the machine of that worker out of the run and continue with --resume");
+        }
         if (outcome == LS_AUDIT_PASSED && next == a->groups) {
             a->counted++;
+            a->clean_step = t->step + 1;
             result->audited = a->total;
             return LS_OK;
         }
@@ -532,7 +557,7 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
 
 /* One worker alone has nobody whose step went on, whatever it was that failed. */
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
-    t->ended_whole = false;
+    t->ended_whole = t->blame.is_found = false;
     ls_status status = gradients(t, stop, result);
     (void)ls_partition_end_skip(t->partition); /* after a failure on the way */
     bool alone = !t->world || ls_world_size(t->world) == 1;
@@ -591,6 +616,8 @@ static ls_status update(ls_trainer *t, ls_optimizer_update by) {
     } else {
         LS_TRY(ls_optimizer_step(&by, t->device, &t->settings.policy, t->model));
     }
+    LS_TRY(ls_copies_update(t, &by));
+    LS_TRY(ls_left_mark(t));
     ls_meter_computed(mark);
     ls_span_end(span, 0);
     ls_fault_point(LS_POINT_PUBLISH);

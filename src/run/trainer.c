@@ -15,6 +15,7 @@
 #include "parallel/partition/state_sum.h"
 #include "run/dry_run.h"
 #include "run/guard/state_check.h"
+#include "run/recover/copies.h"
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
@@ -143,8 +144,8 @@ static ls_status fits(const ls_room *room, const ls_settings *settings, const ls
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {
         ls_dry_worker worker;
         LS_TRY(ls_dry_measure(settings, layout, rank, &worker));
-        bytes += worker.arena + worker.arena / 16;
-        if (on_devices) each[rank] = worker.arena;
+        bytes += worker.arena + worker.arena / 16 + worker.copies + worker.journal;
+        if (on_devices) each[rank] = worker.arena + worker.copies;
     }
     *out = (on_devices ? ls_room_check(room, each) : ls_memory_check(bytes)) == LS_OK;
     return LS_OK;
@@ -239,6 +240,7 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->data = *data;
     t->last_loss = (double)NAN;
     t->state.step = -1;
+    t->marked = -1;
     t->validation = ls_validation_start();
     t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));
@@ -269,6 +271,7 @@ out:
 void ls_trainer_destroy(ls_trainer *t) {
     if (!t) return;
     ls_guard_close(&t->guard);
+    ls_copies_close(t);
     ls_partition_destroy(t->partition);
     ls_mesh_destroy(t->mesh);
     ls_model_destroy(t->model);

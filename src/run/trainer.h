@@ -94,6 +94,7 @@ typedef struct ls_trainer {
     ls_validation validation;
     ls_adamw_powers powers;
     bool damaged;     /* a check has found weights or moments that are not what was written */
+    ls_wrong blame;   /* why the last step failed, where a worker is wrong */
     bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
     ls_state_seen state;
     ls_clip clip; /* of the last gradients */
@@ -106,9 +107,12 @@ typedef struct ls_trainer {
     ls_worker_time time;
     struct ls_left *kept; /* what the next attempt finds (recover/left.h); NULL: nobody supervises */
     ls_journal journal;   /* with it, of updates on a CPU */
-    int64_t *sums;        /* what all workers add up after backward */
-    int32_t *window;      /* of one sequence, host */
-    uint64_t *index;      /* of the images of a micro-batch, host */
+    int64_t marked;       /* of a device that is not the host: the last update that it was asked for; −1: none yet */
+    struct ls_copies *copies; /* of another worker's state (recover/copies.h); NULL: none */
+    const char *no_copies;    /* why there are none, where they are asked for */
+    int64_t *sums;            /* what all workers add up after backward */
+    int32_t *window;          /* of one sequence, host */
+    uint64_t *index;          /* of the images of a micro-batch, host */
 } ls_trainer;
 
 /* On failure nothing is left to release. */

@@ -1,7 +1,7 @@
 /* conformance.c: runs every collective in a world of any size and compares each result with its plain meaning.
  *
- *   conformance [--workers N] [--node-size K] [--seed S] [--buffers shared|private|mixed] [--only NAME] [--list]
- *   conformance --reference [--seed S]
+ *   conformance [--workers N] [--node-size K] [--seed S] [--buffers shared|private|mixed] [--only NAME] [--some]
+ * [--list] conformance --reference [--seed S]
  *
  * Rank 0 prints what was checked, and the hash of sums that must be the same on any number of workers and any
  * transport; --reference prints the hash that they must have. The first difference ends the run with exit status 1 and
@@ -47,7 +47,7 @@ typedef struct arguments {
     uint64_t seed;
     int buffers;
     const char *only;
-    bool list, reference;
+    bool list, reference, some;
 } arguments;
 
 static ls_status report(harness *h) {
@@ -66,7 +66,7 @@ static ls_status report(harness *h) {
 
 static ls_status worker(ls_world *world, void *arg) {
     const arguments *args = arg;
-    harness h = {.world = world, .seed = args->seed, .buffers = args->buffers};
+    harness h = {.world = world, .seed = args->seed, .buffers = args->buffers, .some = args->some};
     h.comm = ls_world_comm(world);
     h.rank = ls_world_rank(world);
     h.size = ls_world_size(world);
@@ -102,6 +102,10 @@ static ls_status parse(int argc, char **argv, arguments *args) {
         }
         if (strcmp(name, "--reference") == 0) {
             args->reference = true;
+            continue;
+        }
+        if (strcmp(name, "--some") == 0) {
+            args->some = true;
             continue;
         }
         i++;

@@ -36,6 +36,7 @@ typedef struct harness {
     int rank, size; /* in comm */
     uint64_t seed, draws, checks;
     int buffers; /* a buffer_kind, or −1: all in turn */
+    bool some;   /* of long sums only some: the reference takes its time */
     area *areas;
     size_t area_count, area_room, areas_made;
     uint64_t bits[2]; /* hashes of the G = 8 and the G = 12 sums; 0: not made */

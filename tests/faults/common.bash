@@ -45,7 +45,8 @@ fail() {
     sed 's/^/    stderr: /' "$scratch/err" 2>/dev/null
 }
 
-shm_files() { find /dev/shm -mindepth 1 -maxdepth 1 -not -name 'vader_segment*' 2>/dev/null | sort; }
+# Without what Open MPI has there, and the scratch folders of tests that run elsewhere.
+shm_files() { find /dev/shm -mindepth 1 -maxdepth 1 -not -name 'vader_segment*' -not -name 'lockstep-tests.*' 2>/dev/null | sort; }
 
 # start NAME ARGS…: starts the victim; `parent` is its process. A prefix command may be given in the array `through`.
 through=()

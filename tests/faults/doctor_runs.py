@@ -125,7 +125,7 @@ def too_few_cores(draw, _):
 
 def ended_early(draw, _):
     """So many steps that none but the killing ends it."""
-    flags = draw.choice((["--dp", "2"], ["--pp", "2"])) + ["--steps", "4000", "--save-every", "10", "--restarts", "0"]
+    flags = draw.choice((["--dp", "2"], ["--pp", "2"])) + ["--steps", "4000", "--save-every", "10"]
     return flags, {"KILL": (draw.randint(12, 30), draw.choice((0, 1, -1)))}
 
 

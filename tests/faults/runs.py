@@ -56,7 +56,7 @@ class Run:
     def __init__(self, program, folder, options, environment, limit_s=240, kill_at=None):
         """kill_at: (steps, worker): SIGKILL for that worker, or for all of them (−1), once so many steps are recorded."""
         env = {**clean_environment(), "XDG_CACHE_HOME": os.path.join(os.path.dirname(folder), "cache"), **environment}
-        command = [program, "train", "--out", folder, *options]
+        command = [program, "train", "--out", folder, "--restarts", "0", *options]
         with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             try:
                 if kill_at:

@@ -13,10 +13,12 @@ another as the other two are apart.
 The text is tinyshakespeare.txt and the tokenizer gpt2-bpe, in TEST_DATA. Without them, or without a GPU, the exit status is 77.
 """
 import argparse
+import concurrent.futures
 import csv
 import glob
 import itertools
 import json
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -144,8 +146,12 @@ def main():
         data = Tokens(files, SEED, T)
         words = options_of(",".join(files), options.batch)
         start = start_of(folder, words)
-        found = {f"slices {slices}": train(folder, words, slices, options.steps) for slices in SLICES}
-    peers = {mode: train_pytorch(mode, start, data, options.steps, options.batch) for mode in MODES}
+        # All at once: none of them fills a GPU, and nobody looks at the clock.
+        with (concurrent.futures.ThreadPoolExecutor() as threads,
+              concurrent.futures.ProcessPoolExecutor(len(MODES), multiprocessing.get_context("spawn")) as processes):
+            peers = {mode: processes.submit(train_pytorch, mode, start, data, options.steps, options.batch) for mode in MODES}
+            found = {f"slices {slices}": threads.submit(train, folder, words, slices, options.steps) for slices in SLICES}
+            peers, found = ({name: run.result() for name, run in some.items()} for some in (peers, found))
     runs = {**found, **peers}
     if options.csv:
         with open(options.csv, "w", newline="", encoding="utf-8") as file:
@@ -163,4 +169,5 @@ def main():
     sys.exit(1 if bad else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

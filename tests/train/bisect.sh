@@ -6,8 +6,7 @@
 program=$LOCKSTEP
 LOCKSTEP=$BUILD/tests/spoil/lockstep
 
-model=$scratch/model.json
-echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+model=$deep
 experiment=(--model "$model" --data "$text" --seq 11 --global-batch 16 --groups 8 --lr 0.01 --eval-every 0 --steps 8 --save-every 3 --keep 0 --restarts 0)
 hashes() { grep -o '"state_before":"[0-9a-f]*"' "$1/metrics.jsonl"; }
 bisect() {

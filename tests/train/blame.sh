@@ -11,55 +11,65 @@ long) cases_wanted=${CASES:-24} ;;
 esac
 RANDOM=${SEED:=$((${EPOCHREALTIME/[.,]/} % 30000))}
 
-model=$scratch/model.json
-echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+model=$deep
 experiment=(--model "$model" --data "$text" --seq 11 --global-batch 8 --lr 0.01 --eval-every 5 --save-every 7)
 
 first=$((RANDOM % 8))
-for ((turn = 0; turn < cases_wanted; turn++)); do
-    rank=$(((first + turn * 3) % 8))
-    case_begin "worker $rank is stopped, seed $SEED"
-    rm -rf "$scratch/stopped"
-    start "${experiment[@]}" --steps 1000000 --dp 2 --tp 2 --pp 2 --timeout 2s --restarts 0 --out "$scratch/stopped"
-    if await_steps "$scratch/stopped" $((3 + turn / 8)); then
-        sleep "0.0$((RANDOM % 90 + 10))"
+# Every second one, from the given one on.
+stop_some() {
+    local turn rank pids
+    for ((turn = $1; turn < cases_wanted; turn += 2)); do
+        rank=$(((first + turn * 3) % 8))
+        case_begin "worker $rank is stopped, seed $SEED"
+        rm -rf "$scratch/stopped"
+        start "${experiment[@]}" --steps 1000000 --dp 2 --tp 2 --pp 2 --timeout 2s --restarts 0 --out "$scratch/stopped"
+        if await_steps "$scratch/stopped" $((3 + turn / 8)); then
+            sleep "0.0$((RANDOM % 90 + 10))"
+            read -r -a pids <"/proc/$child/task/$child/children"
+            kill -STOP "${pids[rank]}"
+        fi
+        reap
+        expect_status 4
+        expect_said "error: worker $rank did not answer within 2 s in .*: it is stopped \(by SIGSTOP or a debugger\)$"
+    done
+}
+
+suspend() {
+    case_begin "the whole run is suspended for longer than --timeout"
+    rm -rf "$scratch/suspended"
+    start "${experiment[@]}" --steps 1000000 --dp 2 --tp 2 --timeout 1s --restarts 0 --out "$scratch/suspended"
+    if await_steps "$scratch/suspended" 3; then
         read -r -a pids <"/proc/$child/task/$child/children"
-        kill -STOP "${pids[rank]}"
+        kill -STOP "$child" "${pids[@]}"
+        sleep 2.5
+        done_steps=$(losses "$scratch/suspended" | wc -l)
+        kill -CONT "${pids[@]}" "$child"
+        await_steps "$scratch/suspended" $((done_steps + 3))
+        kill -TERM "$child"
     fi
     reap
-    expect_status 4
-    expect_said "error: worker $rank did not answer within 2 s in .*: it is stopped \(by SIGSTOP or a debugger\)$"
-done
+    expect_status 143
 
-case_begin "the whole run is suspended for longer than --timeout"
-rm -rf "$scratch/suspended"
-start "${experiment[@]}" --steps 1000000 --dp 2 --tp 2 --timeout 1s --restarts 0 --out "$scratch/suspended"
-if await_steps "$scratch/suspended" 3; then
-    read -r -a pids <"/proc/$child/task/$child/children"
-    kill -STOP "$child" "${pids[@]}"
-    sleep 2.5
-    done_steps=$(losses "$scratch/suspended" | wc -l)
-    kill -CONT "${pids[@]}" "$child"
-    await_steps "$scratch/suspended" $((done_steps + 3))
-    kill -TERM "$child"
-fi
-reap
-expect_status 143
+}
 
 # The first worker of each stage reads for 1.5 s; the others wait, with a timeout of one second, of which its beats alone are no excuse:
 # it gets further, micro-batch by micro-batch.
-case_begin "work that gets somewhere is no timeout"
-LS_FAULT_INPUT=800 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --pp 2 --micro-batch 4 --timeout 1s --eval-every 0 --restarts 0 \
-    --out "$scratch/slow" >"$scratch/out" 2>"$scratch/err" </dev/null
-status=$?
-expect_status 0
+work_long() {
+    case_begin "work that gets somewhere is no timeout"
+    LS_FAULT_INPUT=800 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --pp 2 --micro-batch 4 --timeout 1s --eval-every 0 --restarts 0 \
+        --out "$scratch/slow" >"$scratch/out" 2>"$scratch/err" </dev/null
+    status=$?
+    expect_status 0
+
+}
 
 # ---- ended and replaced ------------------------------------------------------------------------------------------------
 
 case_begin "several workers, undisturbed"
 train "${experiment[@]}" --steps 400 --out "$scratch/whole"
 final=$(weights)
-for layout in '1 ' '4 --dp 2 --tp 2'; do
+replace() {
+    local layout=$1 pids
     case_begin "a worker of $layout that is stopped is ended and replaced"
     rm -rf "$scratch/replaced"
     # shellcheck disable=SC2086 # flags are words
@@ -71,5 +81,12 @@ for layout in '1 ' '4 --dp 2 --tp 2'; do
     reap
     expect_weights "$final"
     grep -hq 'no beat for [0-9]* s while .*: it is stopped' "$scratch/out" "$scratch/err" || fail "it does not say who was stopped"
-done
+}
+beside stop_some 0
+beside stop_some 1
+beside suspend
+beside replace '1 '
+beside replace '4 --dp 2 --tp 2'
+beside work_long
+join
 finished

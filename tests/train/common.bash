@@ -52,6 +52,33 @@ case_begin() {
     cases=$((cases + 1))
 }
 
+# beside FUNCTION ARGUMENTS…: cases that mostly wait, in a shell and a folder of their own, while others go on; join: until all of these
+# have ended, with their failures among this test's.
+beside_pids=()
+beside() {
+    local folder=$scratch/beside-${#beside_pids[@]}
+    mkdir -p "$folder"
+    (
+        scratch=$folder failures=0 cases=0 child=
+        trap stop_child EXIT
+        "$@"
+        echo "$failures $cases" >"$scratch/count"
+    ) >"$folder.log" 2>&1 &
+    beside_pids+=($!)
+}
+join() {
+    local i own all
+    for i in "${!beside_pids[@]}"; do
+        wait "${beside_pids[i]}"
+        cat "$scratch/beside-$i.log"
+        own=1 all=1
+        { read -r own all <"$scratch/beside-$i/count"; } 2>/dev/null || echo "cases side by side ended before their end"
+        failures=$((failures + own))
+        cases=$((cases + all))
+    done
+    beside_pids=()
+}
+
 finished() {
     if [ "$failures" -gt 0 ]; then
         echo "$failures failures in $cases cases"
@@ -76,8 +103,10 @@ make_text 150 >"$text"
 
 # Odd sizes on purpose: nothing is a multiple of a vector or of a tile.
 gpt2=$scratch/gpt2.json
+deep=$scratch/model.json # enough layers and heads for every kind of layout
 llama=$scratch/llama.json
 echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 2, "heads": 3, "hidden": 50, "positions": 24}' >"$gpt2"
+echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$deep"
 echo '{"arch": "llama", "vocab": 256, "width": 40, "layers": 2, "heads": 6, "kv-heads": 3, "head-size": 8, "hidden": 44,
        "positions": 20}' >"$llama"
 

@@ -14,8 +14,7 @@ RANDOM=${SEED:=$((${EPOCHREALTIME/[.,]/} % 30000))}
 echo "$kills kills, seed $SEED"
 
 # Five blocks, four slices, eight groups.
-model=$scratch/model.json
-echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+model=$deep
 experiment=(--model "$model" --data "$text" --seq 11 --global-batch 8 --lr 0.01 --dropout 0.1 --warmup 5 --lr-schedule constant --eval-every 7)
 # How many workers, and as what.
 victims=('4 --dp 2 --tp 2' '2 --pp 2' '4 --dp 2 --pp 2 --zero 3' '3 --dp 3 --zero 2' '4 --tp 2 --pp 2 --sequence-parallel')

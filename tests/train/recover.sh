@@ -5,8 +5,7 @@
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
-model=$scratch/model.json
-echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+model=$deep
 experiment=(--model "$model" --data "$text" --seq 11 --global-batch 8 --lr 0.01 --dropout 0.1 --warmup 5 --lr-schedule constant
             --threads 1 --steps 6 --eval-every 2 --sample-every 0 --save-every 3)
 
@@ -53,11 +52,14 @@ lose plain 1 update:0:3:0:7
 lose plain 1 update:2:3:0:4 --dp 2 --pp 2 --zero 3
 lose plain 1 publish:1:4:0 --dp 3
 lose plain 1 stepped:0:3:0 --tp 2
-lose plain 1 evaluate:1:3:0 --dp 2 --zero 3
+lose plain 1 evaluate:1:3:0:2 --dp 2 --zero 3
 lose plain 1 save:0:2:0 --dp 2
 lose plain 1 saved:1:2:0 --dp 2
 lose bf16 1 update:1:3:0:9 --dp 2 --precision bf16
 lose numerics 1 update:0:3:0:9 --dp 2 --numerics 2
+# The first worker, who writes the metrics, is behind: the others have done all that followed the step, and go on to the next one.
+lose plain 1 stepped:0:0:0:1:stop,forward:1:1:0 --dp 2 --zero 0 --check off
+lose plain 1 commit:0:0:0:1:stop,forward:2:1:0 --dp 3 --zero 0 --check off
 # Deaths while the run is put together again.
 lose plain 4 update:1:3:0:3,finish:0:-1:1:2,adopt:1:-1:2:5,ready:0:-1:3 --dp 2 --zero 1
 
@@ -76,8 +78,8 @@ expect_weights "$final_plain"
 expect_said "goes on from step [0-9]+ with 2 workers, dp 2"
 expect_losses "$scratch/fewer" "$scratch/plain.losses"
 
-case_begin "more workers, then fewer, on purpose"
-LS_FAULT_INPUT=100 start "${experiment[@]}" --out "$scratch/resized" --dp 2
+case_begin "more workers, then fewer, on purpose; one of them is stopped when it has left"
+LS_FAULT_POINT=leave:1:-1:0:1:stop LS_FAULT_INPUT=100 start "${experiment[@]}" --out "$scratch/resized" --dp 2
 if await_steps "$scratch/resized" 1; then
     "$LOCKSTEP" resize "$scratch/resized" --workers 4 >/dev/null || fail "resize ended with $?"
     await_said "with 4 workers, dp 4"
@@ -90,10 +92,26 @@ expect_losses "$scratch/resized" "$scratch/plain.losses"
 "$LOCKSTEP" resize "$scratch/resized" --workers 2 >/dev/null 2>"$scratch/err" && fail "a run that is over was resized"
 expect_said "no run is at work"
 
+case_begin "a worker that is stopped after the end holds nobody up"
+LS_FAULT_POINT=end:1:-1:-1:1:stop train "${experiment[@]}" --out "$scratch/over" --dp 2
+expect_weights "$final_plain"
+[ "$(grep -c 'restart' "$scratch/err")" -eq 0 ] || fail "something was done again"
+
 case_begin "the same step fails twice, on different workers"
 LS_FAULT_POINT=forward:1:2:0,forward:0:2:1 train "${experiment[@]}" --out "$scratch/twice" --restarts 9 --dp 2
 expect_status 3
 expect_said "another worker was lost in the same step, 3"
+
+case_begin "a place may fail any number of times; what recoveries took tells the goodput"
+LS_FAULT_POINT=forward:1:1:0,forward:1:2:1,forward:1:4:2 train "${experiment[@]}" --out "$scratch/often" --restarts 9 --place-losses 0 --dp 2
+expect_weights "$final_plain"
+[ "$(grep -c 'the run goes on' "$scratch/err")" -eq 3 ] || fail "not three restarts"
+grep -q 'with 1 worker' "$scratch/err" && fail "a place was left out"
+"$LOCKSTEP" plan --recovery "$scratch/often" --mtbf 3 >"$scratch/out" || fail "plan ended with $?"
+grep -q '^recovery .* mean of 3,' "$scratch/out" || fail "not three recoveries: $(cat "$scratch/out")"
+grep -q '^goodput   [1-9][0-9.]* % with a failure every 3 h' "$scratch/out" || fail "no goodput: $(cat "$scratch/out")"
+"$LOCKSTEP" plan --recovery "$scratch/whole-plain" --mtbf 3 >"$scratch/out" 2>"$scratch/err" && fail "a run that lost nobody has a recovery"
+expect_said "has lost no worker"
 
 case_begin "restarts that are used up"
 LS_FAULT_POINT=forward:1:3:0,forward:0:4:1,forward:1:5:2 train "${experiment[@]}" --out "$scratch/used" --restarts 2 --dp 4

@@ -108,6 +108,33 @@ one=$(grep -o '"snapshot_bytes": *[0-9]*' "$scratch/out" | tail -1)
 train --model "$gpt2" --dry-run --json --steps 7 --seq 11 --global-batch 6 --dp 2 --tp 2 --pp 2 --zero 1
 [ -n "$one" ] && [ "$one" = "$(grep -o '"snapshot_bytes": *[0-9]*' "$scratch/out" | tail -1)" ] || fail "one worker $one, eight $(grep -o '"snapshot_bytes": *[0-9]*' "$scratch/out" | tail -1)"
 
+# short WHAT FLAGS…: with LS_FAULT_SNAPSHOT=WHAT; training waits for every save, which has the same bytes.
+short() {
+    case_begin "no memory for a copy: $*"
+    local what=$1
+    shift
+    rm -rf "$scratch/short"
+    LS_FAULT_SNAPSHOT=$what train "${experiment[@]}" --out "$scratch/short" "$@"
+}
+streams() {
+    expect_weights "$final"
+    [ "$(grep -c "$1" "$scratch/err")" -eq 1 ] || fail "it did not say '$1' once"
+    grep -q 'training waited' "$scratch/out" && fail "it says that training went on"
+    shown 'step 2 \| checkpoint saved in [0-9.]* s$'
+    diff -r "$scratch/stream/checkpoints" "$scratch/short/checkpoints" >/dev/null || fail "the checkpoints differ"
+}
+short 0:1000
+streams 'a copy of what is saved does not fit into memory (.* of worker 0, .*): training waits while checkpoints are written'
+short 1:1000 --dp 2 --tp 2 --zero 1
+streams 'a copy of what is saved does not fit into memory (.*): training waits while checkpoints are written'
+short 0:-1 --dp 2
+streams 'out of memory for a copy of what is saved.*training waits'
+short 1:-1 --dp 2 --zero 3
+streams 'another worker has no memory for a copy of what is saved.*training waits'
+short 0:1000 --dp 2 --save-mode snapshot
+expect_status 5
+expect_said '--save-mode snapshot: .*use --save-mode auto'
+
 case_begin "a time between saves by what they cost"
 train "${experiment[@]}" --save-every auto --mtbf 1 --out "$scratch/by-cost"
 expect_status 0

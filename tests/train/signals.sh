@@ -9,16 +9,19 @@ case "$TIER" in
 long) rounds=${ROUNDS:-60} ;;
 *) rounds=${ROUNDS:-4} ;;
 esac
+# With sanitizers everything takes longer, and so may --grace.
+slow=1
+[ -z "${SANITIZE:-}" ] || slow=3
 RANDOM=${SEED:=$((${EPOCHREALTIME/[.,]/} % 30000))}
 
-model=$scratch/model.json
-echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+model=$deep
 experiment=(--model "$model" --data "$text" --seq 11 --global-batch 8 --lr 0.01 --dropout 0.1 --warmup 5 --lr-schedule constant)
 
 case_begin "the undisturbed run"
 train "${experiment[@]}" --steps 12 --eval-every 4 --eval-batches 4 --out "$scratch/whole"
 expect_status 0
 final=$(weights)
+whole=$scratch/whole
 [ -n "$final" ] || { fail "no hash"; finished; }
 grep '"val_loss"' "$scratch/whole/metrics.jsonl" | sed 's/,"ms".*//' >"$scratch/whole.evaluations"
 
@@ -55,7 +58,7 @@ await_handler() {
 
 # reap_within MS: the child ends by then.
 reap_within() {
-    local end=$(($(now_ms) + $1))
+    local end=$(($(now_ms) + $1 * slow))
     while is_alive "$child" && [ "$(now_ms)" -le $end ]; do sleep 0.01; done
     if is_alive "$child"; then
         fail "still running $1 ms after the signal"
@@ -78,143 +81,188 @@ code_of() {
 
 # Workers, layout, and whom the signal goes to.
 number=0
-for case in '1 :child' '2 --dp 2:child' '2 --pp 2:worker'; do
-    for signal in TERM HUP XCPU USR2; do
+every_signal() {
+    for case in "$@"; do
+        for signal in TERM HUP XCPU USR2; do
+            IFS=: read -r layout target <<<"$case"
+            [ "$signal" != XCPU ] || [ "$target" = worker ] || continue
+            case_begin "SIG$signal to the $target of $layout"
+            part=$scratch/part-$((number++))
+            # shellcheck disable=SC2086 # flags are words
+            start "${experiment[@]}" --steps 1000000 --out "$part" ${layout#* }
+            if await_steps "$part" 2; then
+                worker=$child
+                [ "$target" = child ] || await_worker "${layout%% *}"
+                kill -"$signal" "$worker"
+            fi
+            reap_within 30000
+            expect_status "$(code_of $signal)"
+            done_steps=$(losses "$part" | wc -l)
+            expect_said "^lockstep: stopped at step $done_steps, checkpoint saved; continue with: "
+            [ "$(steps_of "$part")" = "$(printf 'step-%09d' "$done_steps")" ] || fail "step $done_steps was not saved"
+        done
+    done
+
+}
+
+save_and_go_on() {
+    for case in '1 :child' '2 --dp 2:child' '2 --dp 2:worker'; do
         IFS=: read -r layout target <<<"$case"
-        [ "$signal" != XCPU ] || [ "$target" = worker ] || continue
-        case_begin "SIG$signal to the $target of $layout"
+        case_begin "SIGUSR1 to the $target of $layout saves, and the run goes on"
         part=$scratch/part-$((number++))
         # shellcheck disable=SC2086 # flags are words
-        start "${experiment[@]}" --steps 1000000 --out "$part" ${layout#* }
+        start "${experiment[@]}" --steps 1000000 --save-every 0 --out "$part" ${layout#* }
         if await_steps "$part" 2; then
             worker=$child
             [ "$target" = child ] || await_worker "${layout%% *}"
-            kill -"$signal" "$worker"
+            kill -USR1 "$worker"
+            end=$(($(now_ms) + 30000))
+            until [ -n "$(steps_of "$part")" ] || [ "$(now_ms)" -gt $end ]; do sleep 0.01; done
+            saved=$(steps_of "$part")
+            [ -n "$saved" ] || fail "it did not save"
+            await_steps "$part" $((10#${saved#step-} + 2))
+            kill -TERM "$child"
         fi
         reap_within 30000
-        expect_status "$(code_of $signal)"
-        done_steps=$(losses "$part" | wc -l)
-        expect_said "^lockstep: stopped at step $done_steps, checkpoint saved; continue with: "
-        [ "$(steps_of "$part")" = "$(printf 'step-%09d' "$done_steps")" ] || fail "step $done_steps was not saved"
+        expect_status 143
     done
-done
 
-for case in '1 :child' '2 --dp 2:child' '2 --dp 2:worker'; do
-    IFS=: read -r layout target <<<"$case"
-    case_begin "SIGUSR1 to the $target of $layout saves, and the run goes on"
-    part=$scratch/part-$((number++))
-    # shellcheck disable=SC2086 # flags are words
-    start "${experiment[@]}" --steps 1000000 --save-every 0 --out "$part" ${layout#* }
-    if await_steps "$part" 2; then
-        worker=$child
-        [ "$target" = child ] || await_worker "${layout%% *}"
-        kill -USR1 "$worker"
-        end=$(($(now_ms) + 30000))
-        until [ -n "$(steps_of "$part")" ] || [ "$(now_ms)" -gt $end ]; do sleep 0.01; done
-        saved=$(steps_of "$part")
-        [ -n "$saved" ] || fail "it did not save"
-        await_steps "$part" $((10#${saved#step-} + 2))
-        kill -TERM "$child"
-    fi
-    reap_within 30000
-    expect_status 143
-done
+}
 
 # ---- in time -----------------------------------------------------------------------------------------------------------
 
-# A batch takes eight waits of two seconds, or four on each of two workers; --grace is four.
-for case in '1 :child' '2 --dp 2:worker' '4 --tp 2 --pp 2:worker'; do
-    IFS=: read -r layout target <<<"$case"
-    case_begin "a long step of $layout is given up"
-    part=$scratch/part-$((number++))
-    train "${experiment[@]}" --steps 3 --eval-every 0 --out "$part"
-    expect_status 0
-    # shellcheck disable=SC2086 # flags are words
-    env LS_FAULT_INPUT=2000 "$LOCKSTEP" train --resume --out "$part" --steps 12 --micro-batch 1 --grace 4s ${layout#* } \
-        >"$scratch/out" 2>"$scratch/err" </dev/null &
-    child=$!
-    await_worker "${layout%% *}" && await_handler "$worker" 15
-    [ "$target" = worker ] || worker=$child
-    kill -TERM "$worker"
-    reap_within 12000
-    expect_status 143
-    expect_said '^lockstep: stopped at step 3 \(step 4 was given up to stop within --grace\), checkpoint saved'
-    train --resume --out "$part" --steps 12
-    expect_weights "$final"
-done
+# A batch takes eight waits of 0.6 s, or four on each of two workers; half of --grace is 2 s.
+long_steps() {
+    for case in "$@"; do
+        IFS=: read -r layout target <<<"$case"
+        case_begin "a long step of $layout is given up"
+        part=$scratch/part-$((number++))
+        train "${experiment[@]}" --steps 3 --eval-every 0 --out "$part"
+        expect_status 0
+        # shellcheck disable=SC2086 # flags are words
+        env LS_FAULT_INPUT=$((600 * slow)) "$LOCKSTEP" train --resume --out "$part" --steps 12 --micro-batch 1 --grace $((4 * slow))s ${layout#* } \
+            >"$scratch/out" 2>"$scratch/err" </dev/null &
+        child=$!
+        await_worker "${layout%% *}" && await_handler "$worker" 15
+        [ "$target" = worker ] || worker=$child
+        kill -TERM "$worker"
+        reap_within 12000
+        expect_status 143
+        expect_said '^lockstep: stopped at step 3 \(step 4 was given up to stop within --grace\), checkpoint saved'
+        train --resume --out "$part" --steps 12
+        expect_weights "$final"
+    done
+
+}
 
 # An evaluation of many micro-batches after step 4, the same way; and a sample that never seems to end.
-for case in '1 :child' '2 --tp 2:worker'; do
-    IFS=: read -r layout target <<<"$case"
-    case_begin "a long evaluation of $layout is given up, and made when the run goes on"
-    part=$scratch/part-$((number++))
-    train "${experiment[@]}" --steps 3 --eval-every 4 --eval-batches 4 --micro-batch 8 --out "$part"
-    # shellcheck disable=SC2086 # flags are words
-    env LS_FAULT_INPUT=1000 "$LOCKSTEP" train --resume --out "$part" --steps 12 --micro-batch 8 --grace 3s ${layout#* } \
-        >"$scratch/out" 2>"$scratch/err" </dev/null &
-    child=$!
-    if await_steps "$part" 4; then
-        worker=$child
-        [ "$target" = child ] || await_worker "${layout%% *}"
-        kill -TERM "$worker"
-    fi
-    reap_within 12000
-    expect_status 143
-    expect_said '^lockstep: stopped at step 4, checkpoint saved'
-    grep -q '"step":4,"val_loss"' "$part/metrics.jsonl" && fail "the evaluation was not given up"
-    train --resume --out "$part" --steps 12
-    expect_weights "$final"
-    grep '"val_loss"' "$part/metrics.jsonl" | grep -v '"step":3,' | sed 's/,"ms".*//' | cmp -s - "$scratch/whole.evaluations" ||
-        fail "the evaluations are not those of the undisturbed run"
-done
+long_evaluations() {
+    for case in '1 :child' '2 --tp 2:worker'; do
+        IFS=: read -r layout target <<<"$case"
+        case_begin "a long evaluation of $layout is given up, and made when the run goes on"
+        part=$scratch/part-$((number++))
+        train "${experiment[@]}" --steps 3 --eval-every 4 --eval-batches 4 --micro-batch 8 --out "$part"
+        # shellcheck disable=SC2086 # flags are words
+        env LS_FAULT_INPUT=$((600 * slow)) "$LOCKSTEP" train --resume --out "$part" --steps 12 --micro-batch 8 --grace $((3 * slow))s ${layout#* } \
+            >"$scratch/out" 2>"$scratch/err" </dev/null &
+        child=$!
+        if await_steps "$part" 4; then
+            worker=$child
+            [ "$target" = child ] || await_worker "${layout%% *}"
+            kill -TERM "$worker"
+        fi
+        reap_within 12000
+        expect_status 143
+        expect_said '^lockstep: stopped at step 4, checkpoint saved'
+        grep -q '"step":4,"val_loss"' "$part/metrics.jsonl" && fail "the evaluation was not given up"
+        train --resume --out "$part" --steps 12
+        expect_weights "$final"
+        grep '"val_loss"' "$part/metrics.jsonl" | grep -v '"step":3,' | sed 's/,"ms".*//' | cmp -s - "$whole.evaluations" ||
+            fail "the evaluations are not those of the undisturbed run"
+    done
 
-for case in '1 :child' '4 --dp 2 --tp 2:worker'; do
-    IFS=: read -r layout target <<<"$case"
-    case_begin "a long sample of $layout is given up"
+}
+
+long_samples() {
+    for case in '1 :child' '4 --dp 2 --tp 2:worker'; do
+        IFS=: read -r layout target <<<"$case"
+        case_begin "a long sample of $layout is given up"
+        part=$scratch/part-$((number++))
+        # shellcheck disable=SC2086 # flags are words
+        start "${experiment[@]}" --steps 12 --eval-every 0 --sample-every 5 --max-tokens 16000000 --temperature 0 --grace $((2 * slow))s --out "$part" ${layout#* }
+        if await_steps "$part" 5; then
+            worker=$child
+            [ "$target" = child ] || await_worker "${layout%% *}"
+            kill -TERM "$worker"
+        fi
+        reap_within 10000
+        expect_status 143
+        expect_said '^lockstep: stopped at step 5, checkpoint saved'
+        train --resume --out "$part" --steps 12 --sample-every 0
+        expect_weights "$final"
+    done
+
+}
+
+# A worker that hangs, without a timeout that would tell: the parent ends it.
+hangs() {
+    case_begin "a worker that hangs is ended after --grace"
     part=$scratch/part-$((number++))
-    # shellcheck disable=SC2086 # flags are words
-    start "${experiment[@]}" --steps 12 --eval-every 0 --sample-every 5 --max-tokens 16000000 --temperature 0 --grace 2s --out "$part" ${layout#* }
-    if await_steps "$part" 5; then
-        worker=$child
-        [ "$target" = child ] || await_worker "${layout%% *}"
-        kill -TERM "$worker"
-    fi
+    LS_FAULT_POINT=forward:1:4:0:1:stop start "${experiment[@]}" --steps 1000000 --save-every 3 --save-mode stream --dp 2 --restarts 0 --timeout 1h --grace 1s --out "$part"
+    if await_steps "$part" 4; then kill -TERM "$child"; fi
     reap_within 10000
     expect_status 143
-    expect_said '^lockstep: stopped at step 5, checkpoint saved'
-    train --resume --out "$part" --steps 12 --sample-every 0
+    expect_said 'terminated by signal 15, SIGTERM; worker 1 was still .* after 1 s \(--grace\), and was ended'
+    [ "$(steps_of "$part")" = step-000000003 ] || fail "it has the checkpoints $(steps_of "$part")"
+    train --resume --out "$part" --steps 12
     expect_weights "$final"
-done
+
+}
 
 # ---- at any moment -----------------------------------------------------------------------------------------------------
 
 # A run that saves, evaluates and writes samples all the time gets a signal, or two, wherever it is.
 layouts=('1 ' '2 --dp 2 --zero 3' '2 --pp 2' '4 --dp 2 --tp 2' '4 --tp 2 --pp 2' '3 --dp 3 --zero 2')
 kinds=(TERM HUP XCPU USR2 INT)
-for ((turn = 0; turn < rounds; turn++)); do
-    layout=${layouts[turn % ${#layouts[@]}]}
-    signal=${kinds[RANDOM % ${#kinds[@]}]}
-    case_begin "round $turn, seed $SEED: SIG$signal to $layout"
-    part=$scratch/any
-    rm -rf "$part"
-    # shellcheck disable=SC2086 # flags are words
-    start "${experiment[@]}" --steps 12 --eval-every 1 --sample-every 2 --max-tokens 40 --save-every 1 --grace 5s --out "$part" ${layout#* }
-    worker=$child
-    [ "${layout%% *}" -eq 1 ] || [ $((RANDOM % 3)) -eq 0 ] || [ "$signal" = INT ] || await_worker "${layout%% *}"
-    await_handler "$worker" 12 # from then on even SIGUSR2 is heard
-    sleep "0.$(printf '%03d' $((RANDOM % 600)))"
-    [ $((RANDOM % 2)) -eq 0 ] || kill -USR1 "$worker" 2>/dev/null
-    kill -"$signal" "$worker" 2>/dev/null
-    reap_within 20000
-    case $status in
-    0 | "$(code_of "$signal")") ;;
-    *) fail "exit status $status, neither 0 nor $(code_of "$signal")" ;;
-    esac
-    flags=()
-    [ ! -e "$part/identity.json" ] || flags=(--resume)
-    train "${experiment[@]}" --steps 12 --eval-every 4 --sample-every 0 --out "$part" "${flags[@]}"
-    expect_weights "$final"
-    find "$part/checkpoints" -name "*.tmp*" | grep . && fail "these temporary files are left"
-done
-echo "$rounds signals at any moment, seed $SEED"
+any_moment() {
+    for ((turn = 0; turn < rounds; turn++)); do
+        layout=${layouts[turn % ${#layouts[@]}]}
+        signal=${kinds[RANDOM % ${#kinds[@]}]}
+        case_begin "round $turn, seed $SEED: SIG$signal to $layout"
+        part=$scratch/any
+        rm -rf "$part"
+        # shellcheck disable=SC2086 # flags are words
+        start "${experiment[@]}" --steps 12 --eval-every 1 --sample-every 2 --max-tokens 40 --save-every 1 --grace 5s --out "$part" ${layout#* }
+        worker=$child
+        [ "${layout%% *}" -eq 1 ] || [ $((RANDOM % 3)) -eq 0 ] || [ "$signal" = INT ] || await_worker "${layout%% *}"
+        await_handler "$worker" 12 # from then on even SIGUSR2 is heard
+        sleep "0.$(printf '%03d' $((RANDOM % 600)))"
+        [ $((RANDOM % 2)) -eq 0 ] || kill -USR1 "$worker" 2>/dev/null
+        kill -"$signal" "$worker" 2>/dev/null
+        reap_within 20000
+        case $status in
+        0 | "$(code_of "$signal")") ;;
+        # Before there is anything to save, a signal may end the process as signals do.
+        $((128 + $(kill -l "$signal")))) [ ! -e "$part/identity.json" ] || fail "exit status $status, with a run that had begun" ;;
+        *) fail "exit status $status, neither 0 nor $(code_of "$signal")" ;;
+        esac
+        flags=()
+        [ ! -e "$part/identity.json" ] || flags=(--resume)
+        train "${experiment[@]}" --steps 12 --eval-every 4 --sample-every 0 --out "$part" "${flags[@]}"
+        expect_weights "$final"
+        find "$part/checkpoints" -name "*.tmp*" | grep . && fail "these temporary files are left"
+    done
+    echo "$rounds signals at any moment, seed $SEED"
+}
+
+beside every_signal '1 :child' '2 --dp 2:child'
+beside every_signal '2 --pp 2:worker'
+beside save_and_go_on
+beside long_steps '1 :child' '2 --dp 2:worker'
+beside long_steps '4 --tp 2 --pp 2:worker'
+beside long_evaluations
+beside long_samples
+beside hangs
+beside any_moment
+join
 finished

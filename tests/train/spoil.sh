@@ -5,8 +5,7 @@
 . "$(dirname "$0")/common.bash"
 LOCKSTEP=$BUILD/tests/spoil/lockstep
 
-model=$scratch/model.json
-echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+model=$deep
 experiment=(--model "$model" --data "$text" --seq 11 --global-batch 16 --groups 8 --lr 0.01 --eval-every 0)
 
 # spoiled WHAT FLAGS…: with LS_SPOIL=WHAT.
@@ -15,7 +14,7 @@ spoiled() {
     local how=$1
     shift
     rm -rf "$scratch/run"
-    LS_SPOIL=$how train "${experiment[@]}" --steps "$steps" --out "$scratch/run" "$@"
+    LS_SPOIL=$how train "${experiment[@]}" --steps "$steps" --out "$scratch/run" --restarts 0 "$@"
 }
 expect_event() { grep -Eq -- "$1" "$scratch/run/metrics.jsonl" || fail "no event '$1': $(grep event "$scratch/run/metrics.jsonl")"; }
 expect_no_event() { ! grep -q '"event"' "$scratch/run/metrics.jsonl" || fail "an event: $(grep event "$scratch/run/metrics.jsonl")"; }

@@ -4,8 +4,7 @@
 . "$(dirname "$0")/common.bash"
 
 # Five blocks, four slices, eight groups.
-model=$scratch/model.json
-echo '{"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "head-size": 9, "hidden": 50, "positions": 24}' >"$model"
+model=$deep
 experiment=(--model "$model" --data "$text" --steps 5 --seq 11 --global-batch 8 --lr 0.01 --dropout 0.1)
 case_begin "one worker"
 train "${experiment[@]}" --out "$scratch/one"

@@ -10,7 +10,9 @@
 
 #include <cmocka.h>
 
+#include "report/axis.h"
 #include "report/charts.h"
+#include "report/curves.h"
 
 static char *draw(const ls_chart *charts, int count) {
     char *text = NULL;
@@ -92,7 +94,113 @@ static void test_extremes(void **state) {
     free(found);
 }
 
+/* ---- scales ------------------------------------------------------------------------------------------------------ */
+
+static void assert_ticks(double first, double last, bool is_log, ls_axis_unit unit, int most, const char *wanted) {
+    ls_axis_tick ticks[LS_AXIS_TICKS_MAX];
+    char text[512] = "";
+    int count = ls_axis_ticks(first, last, is_log, unit, most, ticks);
+    for (int i = 0; i < count; i++) {
+        strcat(text, i ? " " : "");
+        strcat(text, ticks[i].text);
+        assert_true(ticks[i].value >= first - 1e-9 * fabs(last) && ticks[i].value <= last * (1 + 1e-9) + 1e-12);
+    }
+    assert_string_equal(text, wanted);
+}
+
+static void test_ticks(void **state) {
+    (void)state;
+    assert_ticks(0, 10, false, LS_AXIS_NUMBER, 5, "0 2 4 6 8 10");
+    assert_ticks(-0.02, .23, false, LS_AXIS_NUMBER, 5, "0.00 0.05 0.10 0.15 0.20");
+    assert_ticks(0, 1000000, false, LS_AXIS_NUMBER, 4, "0 500k 1.0M");
+    assert_ticks(0, 7200, false, LS_AXIS_SECONDS, 4, "0.0 0.5 1.0 1.5 2.0");
+    assert_ticks(0, .95, false, LS_AXIS_SHARE, 5, "0 20 40 60 80");
+    assert_ticks(1, 1000, true, LS_AXIS_NUMBER, 5, "1 10 100 1000");
+    assert_ticks(1.5, 8, true, LS_AXIS_NUMBER, 5, "2 5");
+    assert_ticks(3.1, 3.9, true, LS_AXIS_NUMBER, 4, "3.2 3.4 3.6 3.8");
+    assert_ticks(0, 0, false, LS_AXIS_NUMBER, 5, "");
+    assert_ticks(0, (double)INFINITY, false, LS_AXIS_NUMBER, 5, "");
+}
+
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
+
+/* The one low and the one high value of a million stay; so does a gap that fills a column. */
+static void test_thin(void **state) {
+    (void)state;
+    enum { MANY = 1000000, COLUMNS = 500 };
+    ls_curve_point *p = malloc(MANY * sizeof *p);
+    double least = 1, most = 1;
+    int gaps = 0;
+    assert_non_null(p);
+    for (int i = 0; i < MANY; i++) p[i] = (ls_curve_point){i, 1};
+    p[123456].y = -7;
+    p[654321].y = 9;
+    for (int i = 300000; i < 310000; i++) p[i].y = (double)NAN;
+    size_t left = ls_curves_thin(p, MANY, COLUMNS);
+    assert_in_range(left, COLUMNS, 2 * COLUMNS);
+    for (size_t i = 0; i < left; i++) {
+        if (i > 0) assert_true(p[i].x > p[i - 1].x);
+        gaps += isnan(p[i].y);
+        if (p[i].y < least) least = p[i].y;
+        if (p[i].y > most) most = p[i].y;
+    }
+    assert_true(least == -7 && most == 9 && gaps == 5);
+    assert_int_equal(ls_curves_thin(p, 10, 5), 10);
+    free(p);
+}
+
+static void test_smooth(void **state) {
+    (void)state;
+    ls_curve_point p[] = {{0, 2}, {1, (double)NAN}, {2, 8}, {3, 8}};
+    ls_curves_smooth(p, 4, 1);
+    assert_true(p[0].y == 2 && isnan(p[1].y));
+    assert_true(fabs(p[2].y - (8 + .5 * 2) / 1.5) < 1e-12);
+    assert_true(fabs(p[3].y - (8 + .5 * 8 + .25 * 2) / 1.75) < 1e-12);
+}
+
+/* Each width has the whole chart inside it, whatever the values are. */
+static void test_curves(void **state) {
+    (void)state;
+    const ls_curve_point usual[] = {{1, 4}, {2, 3}, {3, (double)NAN}, {4, 2.5}}, one[] = {{3, 1e-30}},
+                         wild[] = {{1, (double)INFINITY}, {2, -1e300}, {3, 0}};
+    const ls_curve curves[] = {{.name = "training <b>", .series = 0, .points = usual, .count = 4},
+                               {.name = "one", .series = 1, .points = one, .count = 1},
+                               {.name = NULL, .series = 9, .faint = true, .points = wild, .count = 3},
+                               {.name = "none", .series = 3}};
+    const ls_curve_mark marks[] = {{2, 'a', "an <event>"}, {99, 'b', NULL}};
+    for (int kind = 0; kind < 8; kind++)
+        for (int width = LS_SVG_NARROW; width <= LS_SVG_WIDE; width += LS_SVG_WIDE - LS_SVG_NARROW) {
+            ls_curves c = {.title = "loss",
+                           .x_name = "step",
+                           .y_name = "nats",
+                           .curve = curves,
+                           .count = kind & 1 ? 4 : 2,
+                           .x_log = kind & 2,
+                           .y_log = kind & 4,
+                           .marks = marks,
+                           .mark_count = 2};
+            char *text = NULL;
+            size_t bytes = 0;
+            FILE *out = open_memstream(&text, &bytes);
+            assert_non_null(out);
+            int height = ls_curves_draw(out, width, &c);
+            assert_int_equal(fclose(out), 0);
+            assert_in_range(height, 200, 400);
+            assert_null(strstr(text, "nan"));
+            assert_null(strstr(text, "inf"));
+            assert_null(strstr(text, "<b>"));
+            assert_non_null(strstr(text, "an &lt;event&gt;"));
+            double x;
+            for (const char *at = text; (at = strstr(at, "x=\"")); at++)
+                if (sscanf(at, "x=\"%lf", &x) == 1 && at[-1] == ' ') assert_true(x >= 0 && x <= width);
+            assert_int_equal(ls_curves_draw(NULL, width, &c), height);
+            free(text);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale), cmocka_unit_test(test_extremes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale),  cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_ticks),  cmocka_unit_test(test_thin),
+                                       cmocka_unit_test(test_smooth), cmocka_unit_test(test_curves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

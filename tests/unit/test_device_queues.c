@@ -158,6 +158,49 @@ static void check_times(ls_device *device) {
     ls_device_free(device, x);
 }
 
+static bool is_gone;
+static ls_status watch(ls_device_guest *guest) {
+    (void)guest;
+    return is_gone ? ls_fail(LS_ERR_PEER, "another is gone") : LS_OK;
+}
+static ls_status take_note(ls_device_guest *guest, void *memory, size_t bytes) {
+    (void)guest, (void)memory, (void)bytes;
+    return LS_OK;
+}
+static void forget(ls_device_guest *guest, void *memory) { (void)guest, (void)memory; }
+static void leave(ls_device_guest *guest) { (void)guest; }
+
+/* The queue waits for ever for somebody who is gone: what was done before the mark can be read, and is done even where
+ * it was not yet when the wait was given up. The device is destroyed. */
+static void check_rescue(ls_device *device) {
+    ls_device_guest guest = {watch, take_note, forget, leave};
+    float *x = memory_of(device, N), *y = memory_of(device, N), host[N];
+    uint64_t *counter = (void *)memory_of(device, 2);
+    device->guest = &guest;
+    is_gone = false;
+    for (int i = 0; i < N; i++) host[i] = 1;
+    ok(ls_device_copy_in(device, x, host, sizeof host));
+    for (int i = 0; i < 10; i++) scale(device, x, x, 2);
+    ok(ls_device_mark(device));
+    ok(ls_device_await(device, counter, 1));
+    scale(device, y, x, 2);
+    is_gone = true;
+    assert_int_equal(ls_device_copy_out(device, host, y, sizeof host), LS_ERR_PEER);
+    memset(host, 0, sizeof host);
+    ok(ls_device_rescue(device, host, x, sizeof host));
+    for (int i = 0; i < N; i++) assert_true(host[i] == 1024);
+    ls_device_free(device, x);
+    ls_device_free(device, y);
+    ls_device_free(device, counter);
+    ls_device_destroy(device);
+}
+
+static void test_rescue(void **state) {
+    (void)state;
+    ok(ls_device_open_fake(&first));
+    check_rescue(first);
+}
+
 /* A GPU does not open its own process's handles, so only its queues. */
 static void test_gpu(void **state) {
     (void)state;
@@ -168,7 +211,15 @@ static void test_gpu(void **state) {
     ls_device_destroy(first);
 }
 
+static void test_gpu_rescue(void **state) {
+    (void)state;
+    if (!getenv("LS_TEST_CUDA")) skip();
+    ok(ls_device_open_cuda(0, &first));
+    check_rescue(first);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fake), cmocka_unit_test(test_gpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fake), cmocka_unit_test(test_rescue),
+                                       cmocka_unit_test(test_gpu), cmocka_unit_test(test_gpu_rescue)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

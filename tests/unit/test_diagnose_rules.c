@@ -47,6 +47,29 @@ static void test_audit(void **state) {
     assert_non_null(strstr(f->action, "remove the machine of worker 1"));
 }
 
+static void test_left_out(void **state) {
+    (void)state;
+    steps(1, 60);
+    line("{\"step\":30,\"event\":\"audit\",\"group\":5,\"owner\":1,\"auditor\":0,\"wrong\":1,\"persistent\":true,"
+         "\"suspect_from\":31,\"suspect_to\":39,\"found_step\":40,\"left_out\":true}");
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_FAULT);
+    assert_int_equal(f->worker, 1);
+    assert_non_null(strstr(f->action, "nothing for this run"));
+    assert_non_null(strstr(f->evidence[1], "steps 31 to 39"));
+    assert_non_null(strstr(f->evidence[1], "made again"));
+}
+
+static void test_suspects(void **state) {
+    (void)state;
+    steps(1, 39);
+    line("{\"step\":40,\"event\":\"audit\",\"group\":5,\"owner\":1,\"auditor\":0,\"wrong\":1,\"persistent\":true,"
+         "\"suspect_from\":31,\"suspect_to\":39}");
+    diagnose();
+    const ls_finding *f = first_is(LS_CAUSE_FAULT);
+    assert_non_null(strstr(f->action, "checkpoint before step 31; lockstep bisect RUN --from 30"));
+}
+
 static void test_memory(void **state) {
     (void)state;
     steps(1, 60);
@@ -508,6 +531,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_replica),
         TEST(test_audit),
+        TEST(test_left_out),
+        TEST(test_suspects),
         TEST(test_memory),
         TEST(test_non_finite),
         TEST(test_start_is_normal),

@@ -12,7 +12,7 @@
 static void test_off(void **state) {
     (void)state;
     unsetenv("LS_FAULT_SLOW");
-    assert_int_equal(ls_fault_read(0, 0), LS_OK);
+    assert_int_equal(ls_fault_read(0, 0, 0), LS_OK);
     assert_true(ls_fault_slow == 0 && ls_fault_slow_begin() == 0);
     ls_fault_slow_end(0); /* would never end, were it on */
 }
@@ -20,9 +20,9 @@ static void test_off(void **state) {
 static void test_one_rank(void **state) {
     (void)state;
     setenv("LS_FAULT_SLOW", "2:150", 1);
-    assert_int_equal(ls_fault_read(1, 0), LS_OK);
+    assert_int_equal(ls_fault_read(1, 1, 0), LS_OK);
     assert_true(ls_fault_slow == 0);
-    assert_int_equal(ls_fault_read(2, 0), LS_OK);
+    assert_int_equal(ls_fault_read(2, 2, 0), LS_OK);
     assert_true(ls_fault_slow == 1.5);
     double begin = ls_fault_slow_begin();
     ls_clock_sleep_us(10000);
@@ -30,7 +30,7 @@ static void test_one_rank(void **state) {
     ls_fault_slow_end(begin);
     assert_true(ls_clock_seconds() - begin >= 2.5 * worked);
     unsetenv("LS_FAULT_SLOW");
-    assert_int_equal(ls_fault_read(2, 0), LS_OK);
+    assert_int_equal(ls_fault_read(2, 2, 0), LS_OK);
     assert_true(ls_fault_slow == 0);
 }
 
@@ -40,7 +40,7 @@ static void test_bad_values(void **state) {
         "", "1", ":", "1:", ":3", "-1:3", "1:-3", "1:3x", "x:3", "1:100001", "1:99999999999999999999", "1:3:4"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("LS_FAULT_SLOW", bad[i], 1);
-        assert_int_equal(ls_fault_read(1, 0), LS_ERR_INPUT);
+        assert_int_equal(ls_fault_read(1, 1, 0), LS_ERR_INPUT);
         assert_true(ls_fault_slow == 0);
     }
     unsetenv("LS_FAULT_SLOW");

@@ -109,7 +109,7 @@ static void test_two_processes(void **state) {
     pid_t parent = getpid(), child = fork();
     if (child == 0) {
         ls_segment_close(&(ls_segment){.fd = -1});
-        if (ls_segment_join(parent, mine.fd, &mine, &joined) != LS_OK) _exit(1);
+        if (ls_segment_join(parent, &mine, &joined) != LS_OK) _exit(1);
         strcpy(ls_segment_at(&joined, offset), "seen");
         ls_segment_fail(&joined, 1, LS_ERR_FAILED, "first");
         ls_segment_fail(&joined, 0, LS_ERR_INPUT, "second");
@@ -129,7 +129,7 @@ static void test_two_processes(void **state) {
 /* 512-byte blocks that the system holds for the segment, in bytes. */
 static size_t backed_bytes(const ls_segment *segment) {
     struct stat info;
-    assert_int_equal(fstat(segment->fd, &info), 0);
+    assert_int_equal(fstat(segment->file[0], &info), 0);
     return (size_t)info.st_blocks * 512;
 }
 

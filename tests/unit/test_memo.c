@@ -174,7 +174,7 @@ static void test_sections(void **state) {
         free(svg);
     }
     int figures = 0;
-    for (const char *at = m->html; (at = strstr(at, "<svg viewBox")); at++) figures++;
+    for (const char *at = m->html; (at = strstr(at, "<svg class=\"full\"")); at++) figures++;
     assert_int_equal(figures, 5);
     has(m->html, "prefers-color-scheme:dark");
     has(m->html, "@media print");

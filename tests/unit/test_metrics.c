@@ -296,6 +296,7 @@ static void places_that_cannot_be_written_are_named(void **state) {
 #define E2 "{\"step\":2,\"val\":5}\n"
 #define L3 "{\"step\":3,\"loss\":4}\n"
 #define EVENT "{\"event\":\"saved\"}\n"
+#define TOLD "{\"step\":3,\"event\":\"audit\"}\n"
 
 static void files_are_cut_to_a_step(void **state) {
     (void)state;
@@ -329,6 +330,10 @@ static void files_are_cut_to_a_step(void **state) {
         {"17\n", 9, "", 0, 0, 3},
         /* nor does a step whose number was damaged */
         {L1 "{\"step\":66,\"loss\":5}\n" EVENT L2 L3, 3, L1 L2 L3, 3, 0, 21 + sizeof EVENT - 1},
+        /* an event of a step that was not done, and what was told of the one before it later */
+        {L1 L2 TOLD E2, 2, L1 L2 E2, 3, 0, 0},
+        {L1 L2 TOLD, 2, L1 L2, 2, 1, 0},
+        {L1 L2 TOLD E2 L3, 3, L1 L2 TOLD E2 L3, 5, 0, 0},
         /* a step that is no whole number has no say */
         {L1 "{\"step\":\"7\"}\n", 1, L1 "{\"step\":\"7\"}\n", 2, 0, 0},
     };

@@ -331,6 +331,7 @@ static void one_line_on_a_terminal(void **state) {
     terminal t = open_terminal(50);
     ls_progress p;
     ls_progress_init(&p, t.out, 0);
+    p.block = false; /* tests/unit/test_progress_block.c */
     assert_true(p.live);
     assert_false(p.colours);
     assert_true(p.now_ns == ls_clock_ns);
@@ -371,6 +372,7 @@ static void log_every_leaves_lines_on_a_terminal(void **state) {
     terminal t = open_terminal(30);
     ls_progress p;
     ls_progress_init(&p, t.out, 2);
+    p.block = false; /* tests/unit/test_progress_block.c */
     p.now_ns = test_now;
     ls_step s = {.step = 1, .steps = 9, .loss = 1.5};
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
@@ -394,6 +396,7 @@ static void the_last_step_is_not_held_back(void **state) {
     terminal t = open_terminal(30);
     ls_progress p;
     ls_progress_init(&p, t.out, 0);
+    p.block = false; /* tests/unit/test_progress_block.c */
     ls_step s = {.step = 8, .steps = 9, .loss = 1.5, .seconds = 2};
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
     s.step = 9;
@@ -414,6 +417,7 @@ static void colours_where_they_are_wanted(void **state) {
     terminal t = open_terminal(60);
     ls_progress p;
     ls_progress_init(&p, t.out, 0);
+    p.block = false; /* tests/unit/test_progress_block.c */
     assert_true(p.live && p.colours);
     ls_step s = {.step = 1, .steps = 9, .loss = 1.5, .norm = 1, .seconds = 2};
     assert_int_equal(ls_progress_step_done(&p, &s), LS_OK);
@@ -426,9 +430,11 @@ static void colours_where_they_are_wanted(void **state) {
     assert_int_equal(setenv("NO_COLOR", "", 1), 0); /* empty is as good as absent */
     t = open_terminal(60);
     ls_progress_init(&p, t.out, 0);
+    p.block = false; /* tests/unit/test_progress_block.c */
     assert_true(p.colours);
     assert_int_equal(setenv("TERM", "dumb", 1), 0);
     ls_progress_init(&p, t.out, 0);
+    p.block = false; /* tests/unit/test_progress_block.c */
     assert_false(p.live || p.colours);
     close_terminal(&t);
 }

@@ -71,6 +71,12 @@ static void print_memory(const ls_dry_run *dry) {
     else
         printf("saves: a copy of what is saved takes %zu bytes (%s) of the host's memory%s, beside the above\n",
                dry->snapshot, ls_cli_bytes(dry->snapshot).text, dry->workers > 1 ? " in all workers" : "");
+    if (dry->journal > 0)
+        printf("recovery: a journal of updates takes %zu bytes (%s) of the host's memory%s, beside the above\n",
+               dry->journal, ls_cli_bytes(dry->journal).text, dry->workers > 1 ? " in all workers" : "");
+    if (dry->settings->options.state_copies > 0)
+        printf("recovery: copies of what only one worker has take %zu bytes (%s) in all workers, beside the above\n",
+               dry->copies, ls_cli_bytes(dry->copies).text);
     if (dry->workers > 1)
         printf("all workers: arenas %zu bytes (%s), outside them about %s\n", dry->arena, ls_cli_bytes(dry->arena).text,
                ls_cli_bytes(dry->outside).text);
@@ -188,9 +194,10 @@ static json_t *json_worker(const ls_dry_worker *worker, int rank) {
     json_t *kinds = json_object();
     for (int k = 0; k < LS_DRY_KINDS; k++)
         json_object_set_new(kinds, ls_dry_kind_names[k], json_bytes(worker->kind[k]));
-    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o}", "worker", rank, "dp", worker->place.dp, "tp",
-                     worker->place.tp, "pp", worker->place.pp, "bytes", json_bytes(worker->arena), "kinds", kinds,
+    return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker", rank, "dp", worker->place.dp,
+                     "tp", worker->place.tp, "pp", worker->place.pp, "bytes", json_bytes(worker->arena), "kinds", kinds,
                      "outside_bytes", json_bytes(worker->outside), "snapshot_bytes", json_bytes(worker->snapshot),
+                     "copies_bytes", json_bytes(worker->copies), "journal_bytes", json_bytes(worker->journal),
                      "traffic", json_traffic(&worker->traffic));
 }
 
@@ -228,10 +235,12 @@ static json_t *json_types(const ls_settings *s) {
 static ls_status print_json(const ls_dry_run *dry) {
     json_t *workers = json_array();
     for (int r = 0; r < dry->workers; r++) json_array_append_new(workers, json_worker(&dry->worker[r], r));
-    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout),
-                               "types", json_types(dry->settings), "workers", workers, "bytes", json_bytes(dry->arena),
-                               "outside_bytes", json_bytes(dry->outside), "snapshot_bytes", json_bytes(dry->snapshot),
-                               "traffic", json_traffic(&dry->traffic), "schedule", json_schedule(dry));
+    json_t *object =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "layout", ls_layout_to_json(&dry->layout),
+                  "types", json_types(dry->settings), "workers", workers, "bytes", json_bytes(dry->arena),
+                  "outside_bytes", json_bytes(dry->outside), "snapshot_bytes", json_bytes(dry->snapshot),
+                  "copies_bytes", json_bytes(dry->copies), "journal_bytes", json_bytes(dry->journal), "traffic",
+                  json_traffic(&dry->traffic), "schedule", json_schedule(dry));
     return ls_cli_print_json(object);
 }
 

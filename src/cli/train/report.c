@@ -12,9 +12,10 @@
 #include "cli/print.h"
 #include "plan/hardware/machine.h"
 #include "run/guard/state_check.h"
+#include "run/recover/copies.h"
 #include "run/settings.h"
 
-enum { LAYOUT_TEXT_MAX = 512, WORD_MAX = 4 * PATH_MAX };
+enum { LAYOUT_TEXT_MAX = 512, COPIES_TEXT_MAX = 256, WORD_MAX = 4 * PATH_MAX };
 
 void ls_train_print_plan(const ls_plan *plan) {
     enum { NEXT = 3 };
@@ -82,15 +83,25 @@ static void print_usage(ls_device *device) {
            (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
 }
 
+/* What becomes of the state of a worker that is lost. */
+static const char *recovery_text(const ls_trainer *t) {
+    if (t->device->is_host) return "its state outlives it: at most one step is done again";
+    if (!ls_device_rescues(t->device)) return "the run goes back to its newest checkpoint";
+    if (ls_layout_workers(&t->layout) > 1 && t->layout.dp > 1 && t->layout.zero == 0)
+        return "replicas have its state: at most one step is done again";
+    if (t->copies) return "copies have its state: at most one step is done again";
+    return "the memory of its GPU is lost with it: the run goes back to its newest checkpoint";
+}
+
 /* What becomes of the run when a worker is lost. */
 static void print_recovery(const ls_run *run) {
     int64_t restarts = run->options.restarts;
-    if (!run->attempts || restarts == 0) return;
-    printf("recovery  a lost worker is replaced, %lld time%s at most; %s\n", (long long)restarts,
-           restarts == 1 ? "" : "s",
-           run->trainer->device->is_host
-               ? "its state outlives it: at most one step is done again"
-               : "the memory of its GPU is lost with it: the run goes back to its newest checkpoint");
+    if (run->attempts && restarts > 0)
+        printf("recovery  a lost worker is replaced, %lld time%s at most; %s\n", (long long)restarts,
+               restarts == 1 ? "" : "s", recovery_text(run->trainer));
+    char copies[COPIES_TEXT_MAX] = "";
+    if (run->options.state_copies > 0) ls_copies_text(run->trainer, copies, sizeof copies);
+    if (*copies) printf("copies    %s\n", copies);
 }
 
 void ls_train_print_header(const ls_run *run) {

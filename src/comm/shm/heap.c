@@ -76,7 +76,7 @@ static ls_status reserve(ls_heap *heap, size_t until) {
     LS_TRY(ls_memory_check(bytes));
     LS_TRY(check_data_limit(heap, bytes));
     bool there = madvise(ls_segment_at(heap->segment, heap->reserved_until), bytes, MADV_POPULATE_WRITE) == 0;
-    while (!there && fallocate(heap->segment->fd, 0, (off_t)heap->reserved_until, (off_t)bytes) != 0) {
+    while (!there && ls_segment_fallocate(heap->segment, 0, heap->reserved_until, bytes) != 0) {
         if (errno == EINTR) continue;
         return ls_fail_errno(LS_ERR_RESOURCE, "out of memory: the system refused %zu MiB of shared memory",
                              bytes >> 20);
@@ -158,7 +158,7 @@ void ls_heap_trim(ls_heap *heap) {
     while (last->next) last = last->next;
     size_t from = (last->at + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
     if (last->used || from + trim_least_bytes > heap->reserved_until) return;
-    if (fallocate(heap->segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
-                  (off_t)(heap->reserved_until - from)) == 0)
+    if (ls_segment_fallocate(heap->segment, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from,
+                             heap->reserved_until - from) == 0)
         heap->reserved_until = from;
 }

@@ -2,6 +2,7 @@
 #include "comm/shm/segment.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -36,10 +37,35 @@ static size_t heap_choice(int workers) {
     return heap < HEAP_LEAST ? HEAP_LEAST : heap;
 }
 
-static ls_status map(ls_segment *s) {
-    s->base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->fd, 0);
+static size_t file_bytes(const ls_segment *s, int f) {
+    int behind = s->workers - f * s->heaps;
+    return s->heap_bytes * (size_t)(behind < s->heaps ? behind : s->heaps);
+}
+
+static bool map_file(char *at, size_t bytes, int fd) {
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED;
+}
+
+/* All addresses at once, then one file behind the other. */
+static bool map_files(ls_segment *s) {
+    s->base = mmap(NULL, s->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s->base == MAP_FAILED) {
         s->base = NULL;
+        return false;
+    }
+    bool there = map_file(s->base, s->heap_at, s->fd);
+    for (int f = 0; there && f < s->files; f++)
+        there = map_file(s->base + s->heap_at + s->heap_bytes * (size_t)(f * s->heaps), file_bytes(s, f), s->file[f]);
+    if (there) return true;
+    int error = errno;
+    munmap(s->base, s->bytes);
+    s->base = NULL;
+    errno = error;
+    return false;
+}
+
+static ls_status map(ls_segment *s) {
+    if (!map_files(s)) {
         return ls_fail_errno(LS_ERR_RESOURCE,
                              "cannot map %zu MiB of shared memory for %d workers (lower --shm-heap or raise ulimit -v)",
                              s->bytes >> 20, s->workers);
@@ -58,12 +84,33 @@ static void lay_out(ls_segment *s, size_t heap_bytes) {
     s->bytes = s->heap_at + s->heap_bytes * (size_t)s->workers;
 }
 
+static int make_file(void) { return memfd_create("lockstep", MFD_CLOEXEC); }
+
+static bool make_files(ls_segment *s) {
+    s->fd = make_file();
+    s->heaps = (s->workers + LS_SEGMENT_FILES - 1) / LS_SEGMENT_FILES;
+    s->files = (s->workers + s->heaps - 1) / s->heaps;
+    bool there = s->fd >= 0;
+    for (int f = 0; f < s->files; f++) s->file[f] = -1;
+    for (int f = 0; there && f < s->files; f++) there = (s->file[f] = make_file()) >= 0;
+    return there;
+}
+
+static bool size_files(const ls_segment *s) {
+    bool sized = ftruncate(s->fd, (off_t)s->heap_at) == 0;
+    for (int f = 0; sized && f < s->files; f++) sized = ftruncate(s->file[f], (off_t)file_bytes(s, f)) == 0;
+    return sized;
+}
+
 ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes, ls_segment *out) {
     assert(workers >= 1 && workers <= LS_WORKERS_MAX);
     *out = (ls_segment){.fd = -1, .workers = workers, .control_bytes = control_bytes};
-    out->fd = memfd_create("lockstep", MFD_CLOEXEC);
-    if (out->fd < 0)
-        return ls_fail_errno(LS_ERR_RESOURCE, "cannot create shared memory (check the open-file limit, ulimit -n)");
+    if (!make_files(out)) {
+        ls_status status =
+            ls_fail_errno(LS_ERR_RESOURCE, "cannot create shared memory (check the open-file limit, ulimit -n)");
+        ls_segment_close(out);
+        return status;
+    }
     bool chosen = heap_bytes == 0;
     if (heap_bytes > ((size_t)1 << 56) / (size_t)workers) {
         ls_segment_close(out);
@@ -74,7 +121,7 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
     ls_status status;
     for (;;) {
         lay_out(out, heap);
-        status = ftruncate(out->fd, (off_t)out->bytes) == 0
+        status = size_files(out)
                      ? map(out)
                      : ls_fail_errno(LS_ERR_RESOURCE, "cannot resize shared memory to %zu MiB", out->bytes >> 20);
         /* Small address spaces (39 bits on some ARM64 systems): a chosen heap shrinks until it fits. */
@@ -85,14 +132,23 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
     return status;
 }
 
-ls_status ls_segment_join(pid_t pid, int fd, const ls_segment *same, ls_segment *out) {
-    *out = *same;
-    out->base = NULL;
+static int join_file(pid_t pid, int fd) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
-    out->fd = open(path, O_RDWR | O_CLOEXEC);
-    if (out->fd < 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot open the shared memory of process %d", (int)pid);
-    ls_status status = map(out);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+ls_status ls_segment_join(pid_t pid, const ls_segment *same, ls_segment *out) {
+    *out = *same;
+    out->base = NULL;
+    out->fd = join_file(pid, same->fd);
+    bool there = out->fd >= 0;
+    for (int f = 0; f < out->files; f++) {
+        out->file[f] = there ? join_file(pid, same->file[f]) : -1;
+        there = there && out->file[f] >= 0;
+    }
+    ls_status status =
+        there ? map(out) : ls_fail_errno(LS_ERR_RESOURCE, "cannot open the shared memory of process %d", (int)pid);
     if (status != LS_OK) ls_segment_close(out);
     return status;
 }
@@ -100,7 +156,15 @@ ls_status ls_segment_join(pid_t pid, int fd, const ls_segment *same, ls_segment 
 void ls_segment_close(ls_segment *segment) {
     if (segment->base) munmap(segment->base, segment->bytes);
     if (segment->fd >= 0) close(segment->fd);
+    for (int f = 0; f < segment->files; f++)
+        if (segment->file[f] >= 0) close(segment->file[f]);
     *segment = (ls_segment){.fd = -1};
+}
+
+int ls_segment_fallocate(const ls_segment *s, int mode, size_t offset, size_t bytes) {
+    assert(offset >= s->heap_at && offset + bytes <= s->bytes);
+    size_t in_heaps = offset - s->heap_at, of_file = s->heap_bytes * (size_t)s->heaps;
+    return fallocate(s->file[in_heaps / of_file], mode, (off_t)(in_heaps % of_file), (off_t)bytes);
 }
 
 void ls_segment_ring(ls_worker_record *worker) {
@@ -123,7 +187,17 @@ void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char
     (void)note(&segment->header->stop, rank, status, message);
 }
 
-void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message) {
-    if (!note(&segment->header->failure, rank, status, message)) return;
+static void ring_all(ls_segment *segment) {
     for (int i = 0; i < segment->workers; i++) ls_segment_ring(&segment->header->workers[i]);
+}
+
+void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message) {
+    if (rank >= 0 && ls_segment_is_abandoned(segment)) return;
+    if (!note(&segment->header->failure, rank, status, message)) return;
+    ring_all(segment);
+}
+
+void ls_segment_abandon(ls_segment *segment) {
+    atomic_store_explicit(&segment->header->abandoned, 1, memory_order_release);
+    ring_all(segment);
 }

@@ -174,7 +174,7 @@ static void close_words(ls_world *world) {
 /* ---- the world --------------------------------------------------------------------------------------------------- */
 
 typedef struct invitation {
-    int pid, fd, good;
+    int pid, good;
     ls_segment segment;
 } invitation;
 
@@ -185,14 +185,14 @@ static ls_status share_segment(MPI_Comm machine, const ls_workers_options *optio
     if (world->local == 0) {
         status = ls_segment_create(world->local_size, options->heap_bytes, ls_comm_control_bytes(world->local_size),
                                    &world->segment);
-        from_first = (invitation){(int)getpid(), world->segment.fd, status == LS_OK, world->segment};
+        from_first = (invitation){(int)getpid(), status == LS_OK, world->segment};
     }
     LS_TRY(check_mpi(MPI_Bcast(&from_first, sizeof from_first, MPI_BYTE, 0, machine),
                      "sharing the shared-memory handle (MPI_Bcast)"));
     if (!from_first.good)
         return status != LS_OK ? status : ls_fail(LS_ERR_PEER, "the first worker on this machine failed");
-    int good = world->local == 0 ||
-               ls_segment_join((pid_t)from_first.pid, from_first.fd, &from_first.segment, &world->segment) == LS_OK;
+    int good =
+        world->local == 0 || ls_segment_join((pid_t)from_first.pid, &from_first.segment, &world->segment) == LS_OK;
     int all_good = 0;
     LS_TRY(check_mpi(MPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, machine),
                      "setting up shared memory (MPI_Allreduce)"));

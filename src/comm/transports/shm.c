@@ -12,8 +12,8 @@
  * SIGXCPU are then as SIGTERM; SIGUSR1 and SIGUSR2 are sent on as they are. A worker that SIGTERM ends before it has a
  * handler has been asked to stop like the parent.
  *
- * With a supervision (attempt.h) a worker that is lost ends the attempt and not the run: the others are ended at once,
- * since what they hold is in the segment, and a new set is forked. */
+ * With a supervision (attempt.h) a worker that is lost ends the attempt and not the run: the others are ended at once
+ * where what they hold is in the segment, else when they have brought it there; and a new set is forked. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -25,13 +25,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "comm/comm.h"
+#include "comm/grace.h"
 #include "comm/placement.h"
 
 /* How long workers may take to leave by themselves after a failure; all must be gone within two seconds. */
 static const uint64_t grace_ns = 1000000000;
+
+double ls_workers_grace_s;
+/* How long a worker may bring nothing of its device's memory into the segment. */
+static const uint64_t rescue_ns = UINT64_C(15000000000);
 
 typedef struct crew {
     const ls_workers_options *options;
@@ -43,11 +50,14 @@ typedef struct crew {
     const ls_supervision *supervision; /* NULL: a lost worker ends the run */
     ls_attempt attempt;
     ls_beat_watch beats;
+    ls_life_watch lives;
     int lost; /* rank of the first worker that was lost in this attempt; −1: none */
     char lost_text[LS_MESSAGE_MAX];
-    int places[LS_WORKERS_MAX]; /* by rank */
-    int signals, interrupts;    /* SIGINTs and SIGTERMs that came; SIGINTs alone */
-    int passed;                 /* the first signal that was passed on, 0: none */
+    uint64_t rescued[LS_WORKERS_MAX], rescued_ns[LS_WORKERS_MAX]; /* then, by rank: how far it is, and since when */
+    int places[LS_WORKERS_MAX];                                   /* by rank */
+    int signals, interrupts;                                      /* SIGINTs and SIGTERMs that came; SIGINTs alone */
+    int passed;                                                   /* the first signal that was passed on, 0: none */
+    uint64_t passed_ns;
     pid_t pids[LS_WORKERS_MAX];
     sigset_t waited, before;
     struct sigaction old_child;
@@ -82,6 +92,7 @@ static bool is_stop(const crew *c, ls_status status) {
 static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(LS_ERR_WORKER); /* it died before the line above */
+    if (c->supervision) ls_life_hold(&c->segment.header->workers[rank].life);
     signal(SIGINT, SIG_IGN);
     sigprocmask(SIG_SETMASK, &c->before, NULL);
     ls_log_set_worker(rank);
@@ -89,16 +100,16 @@ static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     ls_status status = make_world(c, rank, &world);
     if (status == LS_OK) status = c->fn(&world, c->arg);
     bool stopped = is_stop(c, status);
-    if (atomic_load(&c->segment.header->workers[rank].ended) == LS_ENDED_TO_GO_ON && status == LS_OK) {
-        fflush(NULL);
-        _exit(0);
-    }
+    bool goes_on = world.goes_on && status == LS_OK;
     if (stopped && status != LS_ERR_PEER)
         ls_segment_stop(&c->segment, rank, status, ls_status_message());
     else if (status != LS_OK)
         ls_world_fail(&world, status);
     fflush(NULL);
-    atomic_store(&c->segment.header->workers[rank].ended, stopped ? LS_ENDED_BY_SIGNAL : LS_ENDED);
+    atomic_store(&c->segment.header->workers[rank].ended, goes_on   ? LS_ENDED_TO_GO_ON
+                                                          : stopped ? LS_ENDED_BY_SIGNAL
+                                                                    : LS_ENDED);
+    ls_fault_point(goes_on ? LS_POINT_LEAVE : LS_POINT_END);
     /* Handlers that the program set up for its own end are the parent's to run. */
     _exit(ls_status_exit_code(status));
 }
@@ -115,6 +126,7 @@ static ls_status start(crew *c) {
             return ls_fail_errno(LS_ERR_RESOURCE, "cannot start worker %d of %d (check the process limit, ulimit -u)",
                                  rank, c->workers);
         c->pids[rank] = pid;
+        atomic_store(&c->segment.header->workers[rank].pid, (int)pid); /* it may be stopped before it says so itself */
         c->alive++;
     }
     return LS_OK;
@@ -138,7 +150,7 @@ static const char *signal_text(int number) {
 static void pass_on(crew *c, int number) {
     bool as_is = number == SIGUSR1 || number == SIGUSR2;
     union sigval value = {.sival_int = number};
-    if (!c->passed && number != SIGUSR1) c->passed = number;
+    if (!c->passed && number != SIGUSR1) c->passed = number, c->passed_ns = ls_clock_ns();
     for (int rank = 0; rank < c->workers; rank++)
         if (c->pids[rank] > 0)
             (void)sigqueue(c->pids[rank], as_is ? number : SIGTERM, value); /* a child that is gone is reaped next */
@@ -148,18 +160,41 @@ static bool stops(int number) {
     return number == SIGTERM || number == SIGHUP || number == SIGXCPU || number == SIGUSR2;
 }
 
-/* The first that is lost ends the attempt. What the others hold lies in the segment, so none of them is asked. */
+/* All workers of this attempt have the state: what the one before left is not needed any more. */
+static bool is_whole(const crew *c) { return atomic_load(&c->segment.header->ready) == c->workers; }
+
+static bool must_rescue(const crew *c, int rank) {
+    return rank != c->lost && is_whole(c) && atomic_load(&c->segment.header->workers[rank].rescues) == LS_RESCUE_NEEDED;
+}
+
+/* Ends those who have nothing to bring into the segment, or are done with it, or do not get on with it. */
+static void end_attempt(crew *c) {
+    uint64_t now = ls_clock_ns();
+    for (int rank = 0; rank < c->workers; rank++) {
+        uint64_t rescued = atomic_load(&c->segment.header->workers[rank].rescued) + 1;
+        if (c->rescued[rank] != rescued) c->rescued_ns[rank] = now;
+        c->rescued[rank] = rescued;
+        bool waits = must_rescue(c, rank) && now - c->rescued_ns[rank] < rescue_ns;
+        if (!waits && c->pids[rank] > 0) kill(c->pids[rank], SIGKILL);
+    }
+}
+
+/* The first that is lost ends the attempt. What others hold lies in the segment, or is brought there now. */
 static void lose(crew *c, int rank, const char *text) {
     if (c->lost >= 0) return;
     c->lost = rank;
     c->attempt.seen_ns = ls_clock_ns();
+    memset(c->rescued, 0, sizeof c->rescued);
     snprintf(c->lost_text, sizeof c->lost_text, "%s", text);
-    kill_all(c);
+    end_attempt(c); /* who is not asked for anything does not learn of it, and does nothing about it */
+    ls_segment_abandon(&c->segment);
 }
 
 /* What the end of a worker means, as a failure of the run; nothing if it simply was done. */
 static void judge(crew *c, int rank, pid_t pid, int wait_status) {
     char text[LS_MESSAGE_MAX];
+    /* It had left, and reported its own failure, if any, whatever became of the process after that. */
+    if (atomic_load(&c->segment.header->workers[rank].ended)) return;
     if (WIFSIGNALED(wait_status) && stops(WTERMSIG(wait_status)) && c->options->pass_signals) {
         /* It had no handler, not yet or not any more: it has stopped, and the others may still be about it. */
         if (!c->passed) pass_on(c, WTERMSIG(wait_status));
@@ -175,17 +210,27 @@ static void judge(crew *c, int rank, pid_t pid, int wait_status) {
                                               : "";
         snprintf(text, sizeof text, "worker %d (process %d) was killed by signal %d, SIG%s%s", rank, (int)pid, number,
                  sigabbrev_np(number) ? sigabbrev_np(number) : "?", hint);
-    } else if (!atomic_load(&c->segment.header->workers[rank].ended)) {
+    } else {
         snprintf(text, sizeof text, "worker %d (process %d) exited with code %d before the run was finished", rank,
                  (int)pid, WEXITSTATUS(wait_status));
-    } else {
-        return; /* it has reported its own failure, if any */
     }
     if (c->supervision && !ls_segment_failed(&c->segment)) {
         lose(c, rank, text);
         return;
     }
     ls_segment_fail(&c->segment, -1, LS_ERR_WORKER, text);
+}
+
+/* Those that are ending, and whose memory may keep the kernel busy for a while. One that a signal to stop ends, or that
+ * has said why it ends, is left to reap(). */
+static void look_at_dying(crew *c) {
+    for (int rank = 0; rank < c->lives.count; rank++) {
+        int status;
+        if (!atomic_load(&c->lives.of[rank].died) || c->lost >= 0 || c->pids[rank] <= 0) continue;
+        if (atomic_load(&c->segment.header->workers[rank].ended)) continue;
+        if (!ls_life_status(c->pids[rank], &status) || !WIFSIGNALED(status) || stops(WTERMSIG(status))) continue;
+        judge(c, rank, c->pids[rank], status);
+    }
 }
 
 /* Collects workers that have ended; other children of this process are not ours to collect. */
@@ -197,6 +242,7 @@ static void reap(crew *c) {
         if (pid == 0 || (pid < 0 && errno == EINTR)) continue;
         pid_t gone = c->pids[rank];
         c->pids[rank] = 0;
+        atomic_store(&c->segment.header->workers[rank].pid, 0);
         c->alive--;
         if (pid > 0) judge(c, rank, gone, wait_status);
     }
@@ -231,8 +277,35 @@ static void on_signal(crew *c, int number) {
     if (again) kill_all(c);
 }
 
-/* All workers of this attempt have the state: what the one before left is not needed any more. */
-static bool is_whole(const crew *c) { return atomic_load(&c->segment.header->ready) == c->workers; }
+/* The first worker that is still there and waits for nobody; else the first that is there. */
+static int late_worker(const crew *c) {
+    int late = -1;
+    for (int rank = c->workers - 1; rank >= 0; rank--) {
+        const ls_worker_record *record = &c->segment.header->workers[rank];
+        if (c->pids[rank] <= 0 || atomic_load(&record->ended)) continue;
+        bool waits = atomic_load(&record->beat.waits_for) != LS_WAITS_FOR_NOBODY;
+        if (late < 0 || !waits) late = rank;
+    }
+    return late;
+}
+
+/* The signal came to this process, or to one of the workers. */
+static void keep_grace(crew *c) {
+    const ls_segment_header *header = c->segment.header;
+    int asked = atomic_load(&header->asked);
+    uint64_t since = c->passed ? c->passed_ns : asked ? atomic_load(&header->asked_ns) : 0, now = ls_clock_ns();
+    if (!(ls_workers_grace_s > 0) || since == 0 || now <= since || ls_segment_failed(&c->segment)) return;
+    if ((double)(now - since) * 1e-9 <= ls_workers_grace_s) return;
+    int signal = c->passed ? c->passed : asked, late = late_worker(c);
+    if (late < 0) return;
+    char text[LS_MESSAGE_MAX];
+    snprintf(text, sizeof text,
+             "%s; worker %d was still %s after %g s (--grace), and was ended: the newest checkpoint is as it was",
+             signal_text(signal), late, ls_phase_text((ls_phase)atomic_load(&header->workers[late].beat.phase)),
+             ls_workers_grace_s);
+    ls_segment_fail(&c->segment, -1, signal_status(signal), text);
+    kill_all(c);
+}
 
 /* One that hangs is lost: it is ended with the others, and replaced. */
 static void end_suspect(crew *c) {
@@ -240,12 +313,17 @@ static void end_suspect(crew *c) {
     int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
                    ? ls_beat_suspect(&c->beats, &c->segment, text, sizeof text)
                    : -1;
-    if (rank >= 0) lose(c, rank, text);
+    if (rank < 0) return;
+    if (atomic_load(&c->segment.header->workers[rank].ended))
+        kill(c->pids[rank], SIGKILL); /* nothing is lost with it */
+    else
+        lose(c, rank, text);
 }
 
 static void look_after(crew *c) {
     if (!c->supervision) return;
     end_suspect(c);
+    if (c->lives.count == 0 && is_whole(c)) ls_life_watch_begin(&c->lives, &c->segment);
     if (c->attempt.before.base && is_whole(c)) ls_segment_close(&c->attempt.before);
     if (is_whole(c) && c->supervision->wants_change && c->supervision->wants_change(c->supervision->ctx))
         atomic_store(&c->segment.header->leave, 1);
@@ -259,11 +337,14 @@ static void watch(crew *c) {
         bool failing = ls_segment_failed(&c->segment);
         if (failing && !failed_ns) failed_ns = ls_clock_ns();
         if (failing && ls_clock_ns() - failed_ns > grace_ns) kill_all(c);
+        if (c->options->pass_signals) keep_grace(c);
         look_after(c);
+        if (c->lost >= 0) end_attempt(c);
         /* A worker may fail without ending: then nothing but this look at the segment tells. */
-        struct timespec slice = {.tv_nsec = failing ? 10000000 : 100000000};
+        struct timespec slice = {.tv_nsec = c->lost >= 0 ? 1000000 : failing ? 10000000 : 100000000};
         int number = sigtimedwait(&c->waited, NULL, &slice);
         if (number > 0 && number != SIGCHLD) on_signal(c, number);
+        look_at_dying(c);
         reap(c);
     }
 }
@@ -304,7 +385,9 @@ static void warn_crowded(const crew *c) {
 }
 
 static ls_status make_segment(crew *c) {
-    return ls_segment_create(c->workers, c->options->heap_bytes, ls_comm_control_bytes(c->workers), &c->segment);
+    LS_TRY(ls_segment_create(c->workers, c->options->heap_bytes, ls_comm_control_bytes(c->workers), &c->segment));
+    if (c->supervision) ls_life_init(&c->segment);
+    return LS_OK;
 }
 
 static ls_status place_workers(crew *c, int places) {
@@ -320,7 +403,7 @@ static bool goes_on(const crew *c) {
 
 /* From the attempt that ended to the next one. */
 static ls_status begin_anew(crew *c) {
-    ls_attempt_end end = {.rank = c->lost, .whole = is_whole(c)};
+    ls_attempt_end end = {.rank = c->lost, .whole = is_whole(c), .placement = &c->placement, .wrong_place = -1};
     int workers = c->workers;
     if (end.whole) {
         ls_segment_close(&c->attempt.before);
@@ -331,22 +414,27 @@ static ls_status begin_anew(crew *c) {
     }
     end.segment = &c->attempt.before;
     snprintf(end.text, sizeof end.text, "%s", c->lost_text);
+    if (end.rank < 0) c->attempt.seen_ns = ls_clock_ns();
     LS_TRY(c->supervision->next(c->supervision->ctx, &end, &workers, c->places));
+    if (end.wrong_place >= 0) ls_placement_leave_out(&c->placement, end.wrong_place);
     c->workers = workers;
     c->attempt.number++;
+    if (c->lost < 0) c->attempt.seen_ns = 0;
     c->lost = -1;
     c->lost_text[0] = '\0';
     c->beats = (ls_beat_watch){0};
-    if (end.rank < 0 || workers > c->placement.workers) LS_TRY(place_workers(c, workers));
+    if (end.shares_out > 0) LS_TRY(place_workers(c, end.shares_out));
     return make_segment(c);
 }
 
 /* From the fork to the end of the last worker. */
 static ls_status run_attempt(crew *c) {
+    c->attempt.begun_ns = ls_clock_ns();
     ls_status status = start(c);
     if (status != LS_OK) ls_segment_fail(&c->segment, -1, status, ls_status_message());
     if (c->passed) pass_on(c, c->passed);
     watch(c);
+    ls_life_watch_end(&c->lives);
     return goes_on(c) ? LS_OK : report(c);
 }
 

@@ -36,6 +36,7 @@ enum {
     WGMMA_CAPABILITY = 90,
     WAIT_LIMIT_S = 600,
     TEARDOWN_LIMIT_S = 10,
+    RESCUE_S = 10,
     BLOCKS_X_MAX = 0x7FFFFFFF,
     BLOCKS_Y_MAX = 0xFFFF,
 };
@@ -75,7 +76,10 @@ typedef struct cuda_device {
     ls_cuda_times *times;       /* NULL until something is traced */
     ls_cuda_asked asked;
     char name[32], model[96], about[128];
-    bool blamed; /* others were looked for after a failure */
+    CUevent marked;   /* NULL: nothing was */
+    CUstream aside;   /* made when something is to be rescued, and left to the end of the process */
+    void *aside_host; /* pinned, PIECE_BYTES */
+    bool blamed;      /* others were looked for after a failure */
     bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
 } cuda_device;
 
@@ -369,6 +373,42 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
         LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[at]));
         memcpy((unsigned char *)host + taken, cuda->pinned + (size_t)at * PIECE_BYTES, n);
         taken += n;
+    }
+    return LS_OK;
+}
+
+static ls_status mark(ls_device *device) {
+    cuda_device *cuda = cuda_of(device);
+    if (!cuda->marked) CALL(cuda, cuEventCreate, &cuda->marked, CU_EVENT_DISABLE_TIMING);
+    CALL(cuda, cuEventRecord, cuda->marked, cuda->streams[LS_QUEUE_COMPUTE]);
+    return LS_OK;
+}
+
+/* Nobody is asked meanwhile: that others are gone is known. */
+static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
+    double begin = ls_clock_seconds();
+    for (;;) {
+        CUresult result = stream ? cuda->driver->cuStreamQuery(stream) : cuda->driver->cuEventQuery(cuda->marked);
+        if (result != CUDA_ERROR_NOT_READY) return ls_cuda_result(cuda->driver, result, "rescuing", cuda->gpu);
+        if (ls_clock_seconds() - begin > RESCUE_S)
+            return ls_fail(LS_ERR_FAILED, "GPU %d does not give its memory back", cuda->gpu);
+        ls_clock_sleep_us(20);
+    }
+}
+
+/* On a queue of its own, through pieces of its own: those of others may be waited for in vain. */
+static ls_status rescue(ls_device *device, void *host, const void *from, size_t bytes) {
+    cuda_device *cuda = cuda_of(device);
+    if (!cuda->aside) {
+        ASK(cuda, cuStreamCreate, &cuda->aside, CU_STREAM_NON_BLOCKING);
+        ASK(cuda, cuMemHostAlloc, &cuda->aside_host, PIECE_BYTES, 0);
+        if (cuda->marked) LS_TRY(wait_alone(cuda, NULL));
+    }
+    for (size_t begin = 0, n; begin < bytes; begin += n) {
+        n = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
+        ASK(cuda, cuMemcpyDtoHAsync, cuda->aside_host, address(from) + begin, n, cuda->aside);
+        LS_TRY(wait_alone(cuda, cuda->aside));
+        memcpy((unsigned char *)host + begin, cuda->aside_host, n);
     }
     return LS_OK;
 }
@@ -672,6 +712,7 @@ static void destroy_cuda(ls_device *device) {
         for (int i = 0; i < EVENTS; i++)
             if (cuda->events[q][i]) (void)driver->cuEventDestroy(cuda->events[q][i]);
     }
+    if (cuda->marked) (void)driver->cuEventDestroy(cuda->marked);
     for (int i = 0; i < PIECES; i++)
         if (cuda->piece_done[i]) (void)driver->cuEventDestroy(cuda->piece_done[i]);
     for (int i = 0; i < LISTS; i++)
@@ -712,6 +753,8 @@ static const ls_device_calls cuda_calls = {
     .host_alloc = alloc_host,
     .host_free = free_host,
     .read_times = read_times,
+    .mark = mark,
+    .rescue = rescue,
 };
 
 static ls_status make_events(cuda_device *cuda, CUevent *events, int count) {

@@ -76,6 +76,8 @@ typedef struct fake_device {
     block *blocks;
     queue queues[LS_QUEUES];
     bool ends, started;
+    uint64_t marked;  /* of the compute queue: commands that are run whatever the guest says */
+    bool left;        /* the guest has ended a wait: `status` is its own */
     ls_status status; /* of the first command that failed: none is run after it */
     char message[512];
 } fake_device;
@@ -180,6 +182,12 @@ static ls_status run(fake_device *fake, const command *c) {
     return LS_OK;
 }
 
+/* Whether the next command of the queue is one that is run also when others are gone: nothing before it waits for
+ * them. */
+static bool is_marked(const fake_device *fake, const queue *q) {
+    return fake->left && q == &fake->queues[LS_QUEUE_COMPUTE] && q->finished < fake->marked;
+}
+
 /* Whether the first command of a queue may begin; what it waits for is wanted. After a failure nobody waits. */
 static bool can_begin(fake_device *fake, const command *c) {
     if (fake->status != LS_OK) return true;
@@ -206,8 +214,9 @@ static bool work_queue(fake_device *fake, queue *q) {
         q->first = c->next;
         if (!q->first) q->last = NULL;
         ls_status status = fake->status;
+        bool marked = is_marked(fake, q);
         pthread_mutex_unlock(&fake->lock);
-        if (status == LS_OK) status = run(fake, c);
+        if (status == LS_OK || marked) status = run(fake, c);
         free_command(c);
         pthread_mutex_lock(&fake->lock);
         if (status != LS_OK && fake->status == LS_OK) {
@@ -261,6 +270,7 @@ static ls_status told(const fake_device *fake) {
 static void ask_guest(fake_device *fake) {
     ls_status status = fake->base.guest ? fake->base.guest->watch(fake->base.guest) : LS_OK;
     if (status == LS_OK || fake->status != LS_OK) return;
+    fake->left = true;
     fake->status = status;
     (void)snprintf(fake->message, sizeof fake->message, "%s", ls_status_message());
 }
@@ -395,6 +405,31 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
     return finish_queue(fake);
 }
 
+static ls_status mark(ls_device *device) {
+    fake_device *fake = fake_of(device);
+    pthread_mutex_lock(&fake->lock);
+    fake->marked = fake->queues[LS_QUEUE_COMPUTE].asked;
+    pthread_mutex_unlock(&fake->lock);
+    return LS_OK;
+}
+
+static ls_status rescue(ls_device *device, void *host, const void *from, size_t bytes) {
+    enum { TRIES = 1000 };
+    fake_device *fake = fake_of(device);
+    queue *q = &fake->queues[LS_QUEUE_COMPUTE];
+    pthread_mutex_lock(&fake->lock);
+    if (fake->marked > q->wanted) q->wanted = fake->marked;
+    for (int i = 0; i < TRIES && q->finished < fake->marked; i++) {
+        pthread_cond_signal(&fake->work);
+        wait_until_ns(&fake->done, &fake->lock, WATCH_NS);
+    }
+    bool is_sound = q->finished >= fake->marked && (fake->status == LS_OK || fake->left);
+    pthread_mutex_unlock(&fake->lock);
+    if (!is_sound) return ls_fail(LS_ERR_FAILED, "the memory of the device cannot be read any more");
+    memcpy(host, translate(fake, from), bytes);
+    return LS_OK;
+}
+
 static ls_status copy_inside(ls_device *device, void *to, const void *from, size_t bytes) {
     fake_device *fake = fake_of(device);
     command *c;
@@ -501,6 +536,8 @@ static const ls_device_calls fake_calls = {
     .close = free_memory,
     .signal = signal_counter,
     .await = await_counter,
+    .mark = mark,
+    .rescue = rescue,
 };
 
 static const ls_ops fake_ops = {

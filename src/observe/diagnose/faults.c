@@ -40,6 +40,22 @@ static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
     }
 }
 
+/* Steps that were made before anybody looked again, and what the run itself has done about it. */
+static void describe_doubt(ls_finding *f, const ls_run_log_event *e) {
+    if (e->suspect_from != LS_RUN_NONE)
+        LS_EVIDENCE(f, "steps %lld to %lld, made since the last clean %s, %s", e->suspect_from, e->suspect_to,
+                    e->kind == LS_EVENT_AUDIT ? "audit" : "check",
+                    e->found_step != LS_RUN_NONE ? "were suspect and made again" : "are suspect");
+    if (e->found_step != LS_RUN_NONE)
+        LS_EVIDENCE(f, "seen in step %lld; the run went on by itself from step %lld%s", e->found_step, e->step,
+                    e->left_out ? ", without the cores or the GPU of this worker" : "");
+}
+
+/* The first step that may be wrong. */
+static long long first_in_doubt(const ls_run_log_event *e) {
+    return e->suspect_from != LS_RUN_NONE ? e->suspect_from : e->step;
+}
+
 void ls_diagnose_faults(ls_case *c) {
     const ls_run_log *run = c->run;
     const ls_run_log_event *first = NULL, *last = NULL;
@@ -61,6 +77,7 @@ void ls_diagnose_faults(ls_case *c) {
     f->group = first->group;
     ls_finding_name(f, first);
     describe_fault(f, first);
+    describe_doubt(f, first);
     bool is_known = f->worker != LS_RUN_NONE;
     persistent = persistent || (is_known && of_worker > 2);
     if (is_known)
@@ -70,11 +87,19 @@ void ls_diagnose_faults(ls_case *c) {
         LS_EVIDENCE(f, "%zu such event%s in total; the worker was not recorded", count, count == 1 ? "" : "s");
     if (!is_known)
         LS_ACTION(f, "nothing now: the repeated step was used; --audit 0.05 would have identified the worker");
+    else if (last->found_step != LS_RUN_NONE && (last->left_out || !persistent))
+        LS_ACTION(f, "nothing for this run, which went on from a state that is beyond doubt; test the %s of worker %d",
+                  first->kind == LS_EVENT_AUDIT ? "processor or GPU" : "memory", f->worker);
+    else if (persistent && first->suspect_from != LS_RUN_NONE)
+        LS_ACTION(f,
+                  "remove the machine of worker %d from the run and continue with --resume from the last checkpoint "
+                  "before step %lld; lockstep bisect RUN --from %lld tells whether the steps after it are wrong",
+                  f->worker, first_in_doubt(first), first_in_doubt(first) - 1);
     else if (persistent)
         LS_ACTION(f,
                   "remove the machine of worker %d from the run and continue with --resume from the last checkpoint "
                   "before step %lld",
-                  f->worker, f->step);
+                  f->worker, first_in_doubt(first));
     else
         LS_ACTION(f,
                   "continue with --resume from the last checkpoint before step %lld and --audit 0.05; remove the "

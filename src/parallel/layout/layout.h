@@ -76,6 +76,8 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
  *
  * Shares: replica d has ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest replica end first. */
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out);
+/* n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows. */
+void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share);
 /* Rules by which n blocks go to `chunks` ≤ n chunks, run by run; chunk c has first[c] … first[c + 1] − 1. A run is made
  * by one of the first two; the planner predicts other programs with the third. cost: of each block; for the third of
  * the first block, of a layer and of the last block. LS_ERR_RESOURCE alone, of the first. */

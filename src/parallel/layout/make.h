@@ -18,8 +18,6 @@ ls_status ls_layout_divide_blocks(const char *stages, const ls_layout_task *task
 /* Sets share; as in the request. */
 ls_status ls_layout_divide_groups(const char *shares, const double *speeds, const ls_layout_task *task,
                                   ls_layout *layout);
-/* n groups among `rows`, each ≥ 1, so that the largest share[d] / speed[d] is least; ties go to earlier rows. */
-void ls_layout_share_by_speed(const double *speeds, int rows, int n, int *share);
 
 /* "5,4,4", cut off where there is no more room; and back: 1 … max numbers ≥ 1. Messages
  * say `flag` and what is `wanted` behind "must be". */

@@ -9,7 +9,8 @@
 #include "parallel/partition/state.h"
 #include "parallel/partition/state_sum.h"
 
-enum { MAJORITY = 4 }; /* against me, to not being cleared */
+enum { MAJORITY = 4 };  /* against me, to not being cleared */
+enum { COPY_SUMS = 2 }; /* of a parameter's copies: in fp32, and rounded */
 
 /* What each worker tells all: words that are 0 on the others. */
 typedef struct verdict {
@@ -50,13 +51,15 @@ static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *o
 
 /* ---- replicas ---------------------------------------------------------------------------------------------------- */
 
+static bool is_gathered(const ls_partition *partition, const ls_param *param) {
+    return partition->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
+}
+
 /* Of a parameter as this worker computes with it: hashes `at` and the next; none where there is nothing that others
  * have too. */
 static ls_status make_replica(ls_partition *partition, const ls_param *param, size_t at) {
     size_t elems = ls_param_local_elems(param);
-    bool gathered =
-        partition->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
-    if (!param->held || gathered) return LS_OK;
+    if (!param->held || is_gathered(partition, param)) return LS_OK;
     LS_TRY(ls_partition_make_hash(partition, at, param->w, elems * sizeof(float)));
     return ls_partition_make_hash(partition, at + 1, param->w16, elems * sizeof(uint16_t));
 }
@@ -124,25 +127,54 @@ out:
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
-/* Whether matmuls read more than the worker's own elements. */
-static bool has_copy(const ls_param *p) {
-    return p->w16 || p->w != p->own_w || ls_param_range_elems(p->own) != ls_param_local_elems(p);
+/* Whether matmuls read more than the worker's own elements: other fp32, or a rounded copy. */
+static bool has_fp32_copy(const ls_param *p) {
+    return p->w && (p->w != p->own_w || ls_param_range_elems(p->own) != ls_param_local_elems(p));
+}
+static bool has_copy(const ls_partition *partition, const ls_param *p) {
+    return p->held && !is_gathered(partition, p) && (p->w16 || has_fp32_copy(p));
 }
 
-/* Of what matmuls read: to host_hashes, one for each parameter, all made before any is looked at. */
-static ls_status hash_copies(ls_partition *partition) {
-    size_t count = (size_t)partition->model->nparams, copies = 0;
-    ls_hash128 *hashes = partition->host_hashes;
-    for (size_t i = 0; i < count; i++) copies += has_copy(ls_model_param(partition->model, (int)i));
-    memset(hashes, 0, count * sizeof *hashes);
-    if (copies == 0) return LS_OK;
-    LS_TRY(ls_partition_begin_hashes(partition, 2 * count));
+static size_t count_copies(const ls_partition *partition) {
+    size_t copies = 0;
+    for (int i = 0; i < partition->model->nparams; i++)
+        copies += has_copy(partition, ls_model_param(partition->model, i));
+    return copies;
+}
+
+size_t ls_partition_copy_room(const ls_partition *partition) {
+    return partition->setup.checks_state ? COPY_SUMS * (size_t)partition->model->nparams : 0;
+}
+
+/* State sums (numerics/state_sum.h) of a parameter's copies: nobody but this worker compares them, and one launch of a
+ * GPU makes many. Of 16-bit numbers two at a time. */
+static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t tensor, ls_hash128 *out,
+                            ls_state_piece *pieces, int *count) {
+    size_t elems = ls_param_local_elems(p);
+    const void *pairs = p->w16;
+    if (has_fp32_copy(p)) pieces[(*count)++] = (ls_state_piece){.out = out, .x = p->w, .tensor = tensor, .n = elems};
+    if (!pairs) return LS_OK;
+    if (elems % 2 || (uintptr_t)pairs % sizeof(float))
+        return partition->nn.ops->hash(partition->device, &(ls_hash_call){out + 1, pairs, elems * sizeof(uint16_t)});
+    pieces[(*count)++] = (ls_state_piece){.out = out + 1, .x = pairs, .tensor = tensor + 1, .n = elems / 2};
+    return LS_OK;
+}
+
+/* Of what matmuls read: COPY_SUMS for each parameter, in memory of the device. */
+static ls_status sum_copies(ls_partition *partition, ls_hash128 *out) {
+    enum { AT_ONCE = 128 };
+    ls_state_piece pieces[AT_ONCE + COPY_SUMS];
+    size_t count = (size_t)partition->model->nparams;
+    int waiting = 0;
+    LS_TRY(ls_device_fill(partition->device, out, 0, COPY_SUMS * count * sizeof *out));
     for (size_t i = 0; i < count; i++) {
         const ls_param *p = ls_model_param(partition->model, (int)i);
-        if (has_copy(p)) LS_TRY(make_replica(partition, p, 2 * i));
+        if (has_copy(partition, p))
+            LS_TRY(put_copies(partition, p, COPY_SUMS * i, out + COPY_SUMS * i, pieces, &waiting));
+        if (waiting == 0 || (waiting < AT_ONCE && i + 1 < count)) continue;
+        LS_TRY(partition->nn.ops->state_sums(partition->device, &(ls_state_sums_call){pieces, waiting}));
+        waiting = 0;
     }
-    LS_TRY(ls_partition_read_hashes(partition, hashes, 2 * count));
-    for (size_t i = 0; i < count; i++) hashes[i] = join_replica(hashes + 2 * i);
     return LS_OK;
 }
 
@@ -167,11 +199,10 @@ static ls_status remember_shards(ls_partition *partition) {
     return LS_OK;
 }
 
-/* Sums of own weights and moments were made by the update. */
+/* Sums of own weights and moments were made by the update. Those of copies stay on the device until they are compared:
+ * nobody waits for it here. */
 ls_status ls_partition_remember_state(ls_partition *partition) {
-    LS_TRY(hash_copies(partition));
-    memcpy(partition->copy_hashes, partition->host_hashes,
-           (size_t)partition->model->nparams * sizeof *partition->copy_hashes);
+    if (count_copies(partition) > 0) LS_TRY(sum_copies(partition, partition->copy_sums));
     LS_TRY(remember_shards(partition));
     partition->remembers = true;
     return LS_OK;
@@ -212,10 +243,15 @@ static ls_status check_sums(ls_partition *partition, verdict *v) {
 }
 
 static ls_status check_copies(ls_partition *partition, verdict *v) {
-    LS_TRY(hash_copies(partition));
-    for (int i = 0; i < partition->model->nparams; i++)
-        if (!ls_hash_equal(partition->host_hashes[i], partition->copy_hashes[i])) {
-            *v = (verdict){.wrong = 1, .param = i + 1, .tensor = LS_CHECK_COPY};
+    size_t sums = ls_partition_copy_room(partition);
+    if (count_copies(partition) == 0) return LS_OK;
+    LS_TRY(sum_copies(partition, partition->hashes));
+    LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, sums));
+    LS_TRY(ls_device_copy_out(partition->device, partition->host_copies, partition->copy_sums,
+                              sums * sizeof *partition->copy_sums));
+    for (size_t i = 0; i < sums; i++)
+        if (!ls_hash_equal(partition->host_hashes[i], partition->host_copies[i])) {
+            *v = (verdict){.wrong = 1, .param = (int64_t)(i / COPY_SUMS) + 1, .tensor = LS_CHECK_COPY};
             return LS_OK;
         }
     return LS_OK;

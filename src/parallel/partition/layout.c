@@ -287,6 +287,9 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
         partition->found_sums =
             ls_arena_take_array(arena, "scratch", ls_partition_state_room(partition), sizeof *partition->found_sums);
     }
+    if (setup->checks_state)
+        partition->copy_sums =
+            ls_arena_take_array(arena, "scratch", ls_partition_copy_room(partition), sizeof *partition->copy_sums);
     if (setup->scratch_bytes) partition->lent = ls_arena_take(arena, "scratch", setup->scratch_bytes);
     LS_TRY(lay_sums(partition, arena));
     lay_scratch(partition, arena); /* last: its phases give their place up */

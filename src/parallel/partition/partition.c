@@ -247,10 +247,10 @@ ls_status ls_partition_measure(ls_model *model, const ls_partition_setup *setup,
 
 static void alloc_checks(ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
-    size_t params = (size_t)ls_model_params(partition->model), dp = (size_t)setup->layout.dp;
+    size_t dp = (size_t)setup->layout.dp;
     partition->bad_shard_param = -1;
     if (!setup->checks_state) return;
-    partition->copy_hashes = take(partition, params, sizeof *partition->copy_hashes);
+    partition->host_copies = take(partition, ls_partition_copy_room(partition), sizeof *partition->host_copies);
     if (setup->layout.zero < 3 || !setup->checks_shards) return;
     partition->shard_hashes = take(partition, (size_t)partition->nbuckets * dp, sizeof *partition->shard_hashes);
 }

@@ -85,6 +85,10 @@ bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param
 bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                                ls_partition_piece *piece, const float **memory);
 
+/* The same of what it updates, which others may update and report as well. */
+bool ls_partition_own_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                          ls_partition_piece *piece, const float **memory);
+
 /* All of them, as few runs in canonical order: where slices are neighbours there they are one run, so that one worker
  * alone has a single run, from the first element to the last. Zeroed: none. Ascending; none is empty, and none begins
  * where another ends. */

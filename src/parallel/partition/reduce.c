@@ -4,6 +4,7 @@
  * bucket once it and all before it are complete; with zero ≥ 2 in the order of actions, which is the same in all rows
  * because their lists have the same length. */
 #include "base/events.h"
+#include "base/fault.h"
 #include "parallel/partition/state.h"
 
 /* ---- reductions -------------------------------------------------------------------------------------------------- */
@@ -77,6 +78,7 @@ static bool passes(const ls_partition *partition, const ls_bucket *bucket) {
 }
 
 ls_status ls_partition_begin_grads(ls_partition *partition, int block) {
+    ls_fault_point(LS_POINT_REDUCE);
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
         if (bucket->block != block) continue;

@@ -116,6 +116,7 @@ struct ls_partition {
     int64_t *sums;                       /* of a step: sums.c */
     ls_hash128 *hashes;                  /* hash_room of them */
     ls_hash128 *state_sums, *found_sums; /* LS_PARAM_SUMS for each parameter: state_sum.c; NULL: none */
+    ls_hash128 *copy_sums;               /* of what matmuls read as it was written last: check.c; NULL: not checked */
     int64_t *counts;                     /* by block of the model: numerics.c; NULL: nothing is counted */
     float *aside;                        /* weights before an update of which numbers are counted, a piece of them */
     float *rope_cos, *rope_sin;
@@ -137,7 +138,8 @@ struct ls_partition {
     ls_hash128 *host_state;   /* sums of state as they were read, in front of host_sums; NULL: none */
     ls_hash128 *host_found;   /* the other set */
     bool state_is_read;       /* host_state is what the last update made */
-    ls_hash128 *copy_hashes;  /* by parameter, of what matmuls read as it was written last; NULL: not checked */
+    bool sums_rest;           /* sums are also made of what others report, whatever the setup says */
+    ls_hash128 *host_copies;  /* copy_sums, as they were read; NULL: not checked */
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
     int64_t seen_state[4];       /* what the last look at the state found: check.c */
@@ -235,6 +237,8 @@ size_t ls_partition_aside_elems(const ls_partition *partition);
 size_t ls_partition_count_words(const ls_partition *partition);
 int64_t *ls_partition_act_counts(const ls_partition *partition, int block);
 
+/* check.c: sums of what matmuls read. */
+size_t ls_partition_copy_room(const ls_partition *partition);
 /* state_sum.c: sums of one set, which are to host_state (as made) and to host_found (as they are now). */
 size_t ls_partition_state_room(const ls_partition *partition);
 ls_status ls_partition_read_state(ls_partition *partition);

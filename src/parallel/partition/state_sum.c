@@ -12,7 +12,7 @@ bool ls_partition_sums_state(const ls_partition *partition) { return partition->
 
 static ls_status begin(ls_partition *partition, ls_hash128 *sums, ls_optimizer_update *update) {
     update->sums = sums;
-    update->sums_rest = partition->setup.checks_state;
+    update->sums_rest = partition->setup.checks_state || partition->sums_rest;
     return ls_device_fill(partition->device, sums, 0, ls_partition_state_room(partition) * sizeof *sums);
 }
 
@@ -46,6 +46,13 @@ ls_status ls_partition_find_state(ls_partition *partition) {
     LS_TRY(sum_to(partition, partition->found_sums));
     return ls_device_copy_out(partition->device, partition->host_found, partition->found_sums,
                               ls_partition_state_room(partition) * sizeof(ls_hash128));
+}
+
+void ls_partition_sum_rest(ls_partition *partition) { partition->sums_rest = true; }
+
+ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out) {
+    return ls_device_rescue(partition->device, out, partition->state_sums,
+                            ls_partition_state_room(partition) * sizeof *out);
 }
 
 static ls_status check_sums(const ls_partition *partition) {

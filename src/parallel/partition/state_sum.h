@@ -17,6 +17,11 @@ bool ls_partition_sums_state(const ls_partition *partition);
 ls_status ls_partition_begin_sums(ls_partition *partition, ls_optimizer_update *update);
 /* The sums become those of weights and moments as they are in memory now: after they were made or loaded. */
 ls_status ls_partition_sum_state(ls_partition *partition);
+/* From now on sums are made also of what this worker updates and others report. */
+void ls_partition_sum_rest(ls_partition *partition);
+/* The sums as last made, LS_PARAM_SUMS for each parameter, of a device whose queues may stand still (device.h: the last
+ * update is marked). */
+ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out);
 /* This worker's part, as last made; by tensor, LS_STATE_TENSORS for each parameter of the model, unless NULL. */
 ls_status ls_partition_state_part(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor);
 /* The same of what is in memory now, whatever was made; the sums stay as they are. */

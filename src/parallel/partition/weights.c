@@ -77,16 +77,27 @@ bool ls_partition_piece_get(const ls_partition *partition, const ls_param *param
     return true;
 }
 
-bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
-                               ls_partition_piece *out, const float **memory) {
+/* Piece i of a part of what is held. */
+static bool locate(const ls_partition *partition, const held *h, ls_param_range range, int i, ls_partition_piece *out,
+                   const float **memory) {
     local_piece p;
-    held h = held_of(partition, param, which);
-    ls_param_range once = h.param->once;
-    if (!h.memory || ls_param_range_elems(once) == 0 || !piece_get(h.param, partition->model->S, once, i, &p))
+    if (!h->memory || ls_param_range_elems(range) == 0 || !piece_get(h->param, partition->model->S, range, i, &p))
         return false;
     *out = (ls_partition_piece){p.canonical, p.elems};
-    *memory = h.memory + (p.local - h.range.begin);
+    *memory = h->memory + (p.local - h->range.begin);
     return true;
+}
+
+bool ls_partition_reported_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                               ls_partition_piece *out, const float **memory) {
+    held h = held_of(partition, param, which);
+    return locate(partition, &h, h.param->once, i, out, memory);
+}
+
+bool ls_partition_own_get(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
+                          ls_partition_piece *out, const float **memory) {
+    held h = held_of(partition, param, which);
+    return h.param->own_w && locate(partition, &h, h.param->own, i, out, memory);
 }
 
 static ls_status add_piece(ls_partition_pieces *pieces, ls_partition_piece piece) {

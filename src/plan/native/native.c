@@ -56,6 +56,7 @@ static void take_kinds(const ls_dry_worker *worker, double *memory) {
         memory[kind_of[k]] += (double)worker->kind[k];
         rest -= (double)worker->kind[k];
     }
+    memory[LS_MEMORY_OPTIMIZER] += (double)worker->copies;
     memory[LS_MEMORY_WASTE] = rest > 0 ? rest : 0;
     memory[LS_MEMORY_RESERVED] = (double)worker->outside;
 }
@@ -93,7 +94,7 @@ static ls_status fill_memory(const step *st, ls_prediction *out) {
     for (int rank = 0; status == LS_OK && rank < workers; rank++) {
         status = ls_dry_measure(st->task->settings, st->layout, rank, &worker[rank]);
         if (st->machine->is_gpus) worker[rank].outside = 0;
-        bytes[rank] = (double)worker[rank].arena + (double)worker[rank].outside;
+        bytes[rank] = (double)worker[rank].arena + (double)worker[rank].outside + (double)worker[rank].copies;
     }
     if (status == LS_OK) take_heaviest(st, worker, bytes, out);
     free(worker);

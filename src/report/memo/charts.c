@@ -7,61 +7,80 @@
  */
 #include <math.h>
 
+#include "report/axis.h"
 #include "report/memo/facts.h"
-#include "report/svg.h"
 
-enum { WIDTH = 720, NAMES = 150, FIGURES = 122, ROW = 24, BAR = 16 };
+enum { NAMES = 156, FIGURES = 122, ROW = 24, BAR = 16 };
 
 typedef struct bar {
     const char *name, *look;
     double value;
 } bar;
 
-static void put_keys(FILE *out, double y, const ls_svg_named *keys, int count) {
-    double x = 0;
-    for (int i = 0; i < count; i++) x = ls_svg_key(out, x, y, keys[i].look, keys[i].name);
-}
+/* What a chart draws. */
+typedef struct sheet {
+    const ls_memo_facts *facts;
+    bar bars[LS_TIME_KINDS + 1];
+    int count;
+    double whole, scale_end;
+    bool falls; /* each bar begins where the one before it ended */
+    const ls_svg_named *keys;
+    int key_count;
+} sheet;
 
-/* Rows of bars; with `falls` each begins where the one before it ended. Returns where they end. */
-static double put_bars(FILE *out, const bar *bars, int count, double whole, double scale_end, bool falls, double y) {
-    double scale = (WIDTH - NAMES - FIGURES) / scale_end, begin = 0;
-    for (int i = 0; i < count; i++, y += ROW) {
-        double wide = bars[i].value * scale;
-        ls_svg_text(out, NAMES - 10, y + 12, "e", "%s", bars[i].name);
-        ls_svg_rect(out, NAMES + begin * scale, y, wide > .5 ? wide : .5, BAR, bars[i].look);
-        ls_svg_text(out, WIDTH - 54, y + 12, "e", "%s", LS_SECONDS(bars[i].value));
-        ls_svg_text(out, WIDTH, y + 12, "e q", "%s", LS_PERCENT(bars[i].value / whole));
-        if (falls) begin += bars[i].value;
+static int draw_bars(FILE *out, int width, const void *ctx) {
+    const sheet *s = ctx;
+    bool narrow = ls_svg_is_narrow(width); /* then names stand above their bars */
+    double left = narrow ? 0 : NAMES, scale = (width - left - FIGURES) / s->scale_end, begin = 0, y = 4;
+    for (int i = 0; i < s->count; i++, y += ROW) {
+        double wide = s->bars[i].value * scale;
+        ls_svg_text(out, narrow ? 0 : left - 10, y + 12, narrow ? "n" : "e n", "%s", s->bars[i].name);
+        if (narrow) y += 17;
+        ls_svg_rect(out, left + begin * scale, y, wide > .5 ? wide : .5, BAR, s->bars[i].look);
+        ls_svg_text(out, width - 50, y + 12, "e n", "%s", LS_SECONDS(s->bars[i].value));
+        ls_svg_text(out, width, y + 12, "e q n", "%s", LS_PERCENT(s->bars[i].value / s->whole));
+        if (s->falls) begin += s->bars[i].value;
     }
-    return y;
+    return (int)ls_svg_keys(out, 0, width, y + 6, s->keys, s->key_count) + 2;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* The number stands behind the bar and behind the line where memory ends. */
 static void put_rung(FILE *out, const ls_plan_rung *rung, double scale, double y) {
-    double end = ls_svg_rect(out, 0, y + 16, ls_memo_states(rung->memory) * scale, BAR, "s");
-    end = ls_svg_rect(out, end, y + 16, ls_memo_activations(rung->memory) * scale, BAR, "a");
-    ls_svg_rect(out, end, y + 16, rung->bytes * scale - end, BAR, "o");
-    ls_svg_text(out, 0, y + 11, "n", "%s", rung->what);
-    ls_svg_text(out, rung->bytes * scale + 8, y + 28, "t n", "%s", LS_GIB(rung->bytes));
+    double end = ls_svg_rect(out, 0, y, ls_memo_states(rung->memory) * scale, BAR, "s");
+    end = ls_svg_rect(out, end, y, ls_memo_activations(rung->memory) * scale, BAR, "a");
+    ls_svg_rect(out, end, y, rung->bytes * scale - end, BAR, "o");
 }
 
-void ls_memo_ladder_chart(ls_page *page, const ls_memo_facts *f) {
+static void put_rung_bytes(FILE *out, const ls_plan_rung *rung, double scale, double limit, double y) {
+    double x = rung->bytes * scale + 8, wide = ls_svg_text_width(LS_GIB(rung->bytes)) * 1.1;
+    if (x < limit + 4 && x + wide > limit - 4) x = limit + 8;
+    ls_svg_text(out, x, y + 12, "t n", "%s", LS_GIB(rung->bytes));
+}
+
+static int draw_ladder(FILE *out, int width, const void *ctx) {
     static const ls_svg_named keys[] = {
         {"s", "weights, gradients, optimizer"}, {"a", "activations and workspace"}, {"o", "other"}};
+    const ls_memo_facts *f = ctx;
     const double capacity = f->choice.prediction.capacity_bytes;
     double most = capacity, y = 24;
     for (int i = 0; i < f->rungs; i++)
         if (f->rung[i].bytes > most) most = f->rung[i].bytes;
-    double scale = (WIDTH - 90) / most, limit = capacity * scale;
-    FILE *out = ls_page_begin_chart(page, "memory");
-    for (int i = 0; i < f->rungs; i++, y += 40) {
+    double scale = (width - 90) / most, limit = capacity * scale;
+    for (int i = 0; i < f->rungs; i++, y += 26) {
+        y += ls_svg_paragraph(out, 0, y + 11, width, "n", f->rung[i].what);
         put_rung(out, &f->rung[i], scale, y);
-        ls_svg_line(out, limit, y + 15, limit, y + 33, "k");
+        put_rung_bytes(out, &f->rung[i], scale, limit, y);
+        ls_svg_line(out, limit, y - 1, limit, y + BAR + 1, "k");
     }
-    ls_svg_text(out, limit, 12, limit > WIDTH / 2 ? "kt n e" : "kt n", "%s usable", LS_GIB(capacity));
-    put_keys(out, y + 6, keys, 3);
-    ls_page_end_chart(page, WIDTH, (int)y + 24,
+    ls_svg_text(out, limit > width / 2.0 ? limit : 0, 12, limit > width / 2.0 ? "kt n e" : "kt n",
+                "the line: %s usable", LS_GIB(capacity));
+    return (int)ls_svg_keys(out, 0, width, y + 6, keys, 3) + 2;
+}
+
+void ls_memo_ladder_chart(ls_page *page, const ls_memo_facts *f) {
+    ls_page_add_chart(page, "memory", draw_ladder, f,
                       "Memory of the most loaded %s as each technique is added; the red line is its capacity.",
                       f->chip);
 }
@@ -95,13 +114,11 @@ static void sort_bars(bar *bars, int count) {
 
 void ls_memo_step_chart(ls_page *page, const ls_memo_facts *f) {
     const ls_prediction *p = &f->choice.prediction;
-    bar bars[LS_TIME_KINDS];
-    int count = fill_bars(p->time, p->seconds, bars);
-    sort_bars(bars, count);
-    FILE *out = ls_page_begin_chart(page, "step");
-    double y = put_bars(out, bars, count, p->seconds, bars[0].value, false, 4);
-    put_keys(out, y + 6, time_keys, 5);
-    ls_page_end_chart(page, WIDTH, (int)y + 24, "The %s of a step by kind, on the busiest stage.",
+    sheet s = {.facts = f, .whole = p->seconds, .keys = time_keys, .key_count = 5};
+    s.count = fill_bars(p->time, p->seconds, s.bars);
+    sort_bars(s.bars, s.count);
+    s.scale_end = s.bars[0].value;
+    ls_page_add_chart(page, "step", draw_bars, &s, "The %s of a step by kind, on the busiest stage.",
                       LS_SECONDS(p->seconds));
 }
 
@@ -112,21 +129,19 @@ void ls_memo_loss_chart(ls_page *page, const ls_memo_facts *f) {
                                         {"m", "exposed communication"},
                                         {"i", "idle"}};
     double whole = f->choice.prediction.seconds;
-    bar bars[LS_TIME_KINDS + 1] = {{"useful", "u", f->losses.useful}};
-    int count = 1 + fill_bars(f->losses.lost, whole, bars + 1);
-    sort_bars(bars + 1, count - 1);
-    for (int i = 1; i < count; i++)
-        if (bars[i].look[0] == 'u') bars[i].look = "o";
-    FILE *out = ls_page_begin_chart(page, "losses");
-    double y = put_bars(out, bars, count, whole, whole, true, 4);
-    put_keys(out, y + 6, keys, 5);
-    ls_page_end_chart(page, WIDTH, (int)y + 24,
+    sheet s = {.facts = f, .whole = whole, .scale_end = whole, .falls = true, .keys = keys, .key_count = 5};
+    s.bars[0] = (bar){"useful", "u", f->losses.useful};
+    s.count = 1 + fill_bars(f->losses.lost, whole, s.bars + 1);
+    sort_bars(s.bars + 1, s.count - 1);
+    for (int i = 1; i < s.count; i++)
+        if (s.bars[i].look[0] == 'u') s.bars[i].look = "o";
+    ls_page_add_chart(page, "losses", draw_bars, &s,
                       "From the time that the model's FLOPs take at the rate of large matmuls to the whole step.");
 }
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-enum { PANEL = 340, PLOT_LEFT = 58, PLOT_TOP = 34, PLOT_HEIGHT = 200 };
+enum { PANEL_HEIGHT = 200, PANEL_TOP = 46, GAP = 28 };
 
 /* Lines of a panel, in the order in which they are drawn: the dashes on top leave what is below them to be seen. */
 static const ls_svg_named lines[] = {
@@ -140,49 +155,42 @@ static double value_of(const ls_plan_point *p, int line) {
     return value > 0 ? value : (double)NAN;
 }
 
-static void put_sizes(const ls_svg_plot *p, const ls_plan_point *points, int count) {
-    double last = -100;
-    for (int i = 0; i < count; i++) {
-        double x = ls_svg_x(p, points[i].chips);
-        if (x - last < 30) continue;
-        ls_svg_text(p->out, x, PLOT_TOP + PLOT_HEIGHT + 16, "c q n", "%s", LS_WHOLE(points[i].chips));
-        last = x;
-    }
-}
-
-static void put_panel(FILE *out, const ls_plan_point *points, int count, int left, const char *title,
-                      const char *chips) {
-    ls_svg_plot p = {.out = out,
-                     .left = left + PLOT_LEFT,
-                     .top = PLOT_TOP,
-                     .width = PANEL - PLOT_LEFT - 14,
-                     .height = PLOT_HEIGHT,
-                     .x_last = 1,
-                     .y_last = 1};
+static double put_panel(FILE *out, const ls_plan_point *points, int count, double left, double top, double width,
+                        const char *title, const char *chips) {
+    ls_svg_plot p = {.out = out, .top = top + PANEL_TOP, .height = PANEL_HEIGHT, .x_last = 1, .y_last = 1};
     for (int i = 0; i < count; i++) {
         if (points[i].chips > p.x_last) p.x_last = points[i].chips;
         for (int line = 0; line < 3; line++)
             if (value_of(&points[i], line) > p.y_last) p.y_last = value_of(&points[i], line);
     }
-    ls_svg_text(out, p.left, 14, "t", "%s", title);
-    ls_svg_grid(&p, 6);
-    put_sizes(&p, points, count);
-    ls_svg_text(out, p.left, PLOT_TOP + PLOT_HEIGHT + 32, "q n", "%s; tokens per second on the y axis", chips);
+    p.left = left + ls_axis_room(0, p.y_last, false, LS_AXIS_NUMBER, 6);
+    p.width = left + width - p.left - 14;
+    ls_svg_text(out, left, top + 14, "t", "%s", title);
+    ls_svg_text(out, left, top + 31, "q n", "tokens per second");
+    ls_axis_draw_y(&p, LS_AXIS_NUMBER, 6);
     for (int line = 0; line < 3; line++) {
         ls_svg_curve_begin(&p, lines[line].look, 0);
         for (int i = 0; i < count; i++) ls_svg_curve_to(&p, points[i].chips, value_of(&points[i], line));
         ls_svg_curve_end(&p);
         for (int i = 0; line == 1 && i < count; i++) ls_svg_dot(&p, points[i].chips, value_of(&points[i], line), "u");
     }
+    return p.top + p.height + ls_axis_draw_x(&p, LS_AXIS_NUMBER, chips);
+}
+
+static int draw_scaling(FILE *out, int width, const void *ctx) {
+    static const ls_svg_named keys[] = {
+        {"l1", "best layout at each size"}, {"l2", "same layout, more replicas"}, {"l3", "ideal"}};
+    const ls_memo_facts *f = ctx;
+    bool narrow = ls_svg_is_narrow(width);
+    double panel = narrow ? width : (width - GAP) / 2.0, top = ls_svg_keys(out, 0, width, 2, keys, 3) + 8;
+    double y = put_panel(out, f->strong, f->strongs, 0, top, panel, "Same batch", f->chips);
+    y = put_panel(out, f->weak, f->weaks, narrow ? 0 : panel + GAP, narrow ? y + 16 : top, panel,
+                  "Batch grows with the cluster", f->chips);
+    return (int)y + 2;
 }
 
 void ls_memo_scaling_chart(ls_page *page, const ls_memo_facts *f) {
-    static const int legend[] = {1, 2, 0};
-    int y = PLOT_TOP + PLOT_HEIGHT + 46;
-    FILE *out = ls_page_begin_chart(page, "scaling");
-    put_panel(out, f->strong, f->strongs, 0, "Same batch", f->chips);
-    put_panel(out, f->weak, f->weaks, WIDTH - PANEL, "Batch grows with the cluster", f->chips);
-    for (int i = 0; i < 3; i++) ls_svg_key(out, PLOT_LEFT + 235 * i, y, lines[legend[i]].look, lines[legend[i]].name);
-    ls_page_end_chart(page, WIDTH, y + 20,
-                      "Throughput by cluster size. Left: the global batch is constant. Right: it grows in proportion.");
+    ls_page_add_chart(
+        page, "scaling", draw_scaling, f,
+        "Throughput by cluster size: with a constant global batch, and with one that grows in proportion.");
 }

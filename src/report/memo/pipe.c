@@ -5,15 +5,11 @@
  */
 #include "plan/cost/cost_case.h"
 #include "report/memo/facts.h"
-#include "report/svg.h"
+#include "report/axis.h"
 
 enum {
-    WIDTH = 720,
     LEFT = 62,
-    RIGHT = 712,
-    CAPTION = 26,
-    AXIS = 24,
-    LEGEND = 24,
+    EDGE = 8,        /* right of the lanes */
     DRAWN_MAX = 8,   /* micro-batches */
     BOXES_MAX = 3000 /* of a direction */
 };
@@ -101,11 +97,11 @@ static int lane_height(int stages) { return stages <= 8 ? 22 : stages <= 16 ? 14
 static const char *const looks[LS_ACTION_KINDS] = {"u", "b", "b", "a"};
 
 /* `plot` is as wide as the lanes; its x is seconds. */
-static void draw_lane(const ls_svg_plot *plot, const course *c, int stage, int y, int height) {
+static void draw_lane(const ls_svg_plot *plot, const course *c, int stage, double y, int height) {
     const ls_schedule *s = &c->schedule;
     if (height >= 12 || stage % 8 == 0)
-        ls_svg_text(plot->out, LEFT - 8, y + height / 2 + 4, "e q n", "stage %d", stage);
-    ls_svg_rect(plot->out, LEFT, y, RIGHT - LEFT, height, "z");
+        ls_svg_text(plot->out, LEFT - 8, y + height / 2.0 + 4, "e q n", "stage %d", stage);
+    ls_svg_rect(plot->out, LEFT, y, plot->width, height, "z");
     for (int i = 0; i < s->count[stage]; i++) {
         const ls_action *a = &s->actions[stage][i];
         const ls_simulated_action *when = &c->simulation.actions[stage][i];
@@ -113,19 +109,11 @@ static void draw_lane(const ls_svg_plot *plot, const course *c, int stage, int y
     }
 }
 
-static int draw_course(const ls_svg_plot *plot, const course *c, const char *title, int y) {
+static double draw_course(const ls_svg_plot *plot, const course *c, const char *title, double y) {
     int stages = c->schedule.stages, height = lane_height(stages), gap = height > 8 ? 3 : 1;
-    ls_svg_text(plot->out, LEFT, y + 17, "t", "%s", title);
-    y += CAPTION;
+    y += ls_svg_paragraph(plot->out, 0, y + 14, LEFT + plot->width, "t n", title) + 6;
     for (int s = 0; s < stages; s++, y += height + gap) draw_lane(plot, c, s, y, height);
     return y;
-}
-
-static void draw_legend(FILE *out, bool apart, int y) {
-    double x = ls_svg_key(out, LEFT, y, "u", "forward");
-    x = ls_svg_key(out, x, y, "b", "backward");
-    if (apart) x = ls_svg_key(out, x, y, "a", "backward (weights)");
-    ls_svg_key(out, x, y, "z", "idle");
 }
 
 static int drawn_micros(const ls_knobs *l, int micros) {
@@ -134,60 +122,67 @@ static int drawn_micros(const ls_knobs *l, int micros) {
     return micros < most ? micros : most;
 }
 
-static void caption(ls_page *page, const ls_memo_pipe *pipe, int drawn, int height, const double *seconds) {
-    int micros = pipe->step[1].micros;
-    const char *name = ls_schedule_kind_name(pipe->micro.schedule);
-    if (drawn == micros)
-        ls_page_end_chart(page, WIDTH, height, "One replica and all %d micro-batches of a step: %s instead of %s.",
-                          micros, LS_SECONDS(seconds[1]), LS_SECONDS(seconds[0]));
-    else
-        ls_page_end_chart(page, WIDTH, height,
-                          "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
-                          "the percentages above are for all %d.%s",
-                          drawn, micros, name, LS_SECONDS(seconds[1]), LS_SECONDS(seconds[0]), micros,
-                          pipe->micro.virtual_stages > 1 ? " Chunks of a stage alternate between dark and light." : "");
-}
+typedef struct sheet {
+    const ls_memo_pipe *pipe;
+    course course[3]; /* naive, micro, plain */
+    double span;
+} sheet;
 
-/* `courses`: naive, micro, plain. */
-static int draw_courses(const ls_svg_plot *plot, const ls_memo_pipe *pipe, const course *courses) {
+static int draw(FILE *out, int width, const void *ctx) {
+    const sheet *s = ctx;
+    const ls_memo_pipe *pipe = s->pipe;
+    static const ls_svg_named keys[] = {{"u", "forward"}, {"b", "backward"}, {"a", "backward (weights)"}};
+    bool apart = pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE;
+    ls_svg_plot plot = {.out = out, .left = LEFT, .width = width - LEFT - EDGE, .x_last = s->span};
     char title[160];
+    double y = ls_svg_keys(out, 0, width, 2, keys, apart ? 3 : 2);
     snprintf(title, sizeof title, "Model split into stages, one micro-batch at a time: stages busy %s of a step",
              LS_PERCENT(pipe->busy[0]));
-    int y = draw_course(plot, &courses[0], title, 0);
+    y = draw_course(&plot, &s->course[0], title, y);
     if (pipe->micro.virtual_stages > 1) {
         snprintf(title, sizeof title, "The same stages with 1f1b: busy %s", LS_PERCENT(pipe->busy[2]));
-        y = draw_course(plot, &courses[2], title, y + 8);
+        y = draw_course(&plot, &s->course[2], title, y + 8);
         snprintf(title, sizeof title, "Interleaved, %d chunks per stage: busy %s", pipe->micro.virtual_stages,
                  LS_PERCENT(pipe->busy[1]));
     } else {
         snprintf(title, sizeof title, "The same stages with %s: busy %s", ls_schedule_kind_name(pipe->micro.schedule),
                  LS_PERCENT(pipe->busy[1]));
     }
-    return draw_course(plot, &courses[1], title, y + 8);
+    plot.top = draw_course(&plot, &s->course[1], title, y + 8) + 3.5;
+    return (int)(plot.top + ls_axis_draw_x(&plot, LS_AXIS_SECONDS, "time")) + 2;
+}
+
+static void add_chart(ls_page *page, const sheet *s, int drawn) {
+    const ls_memo_pipe *pipe = s->pipe;
+    int micros = pipe->step[1].micros;
+    double naive = s->course[0].simulation.seconds, micro = s->course[1].simulation.seconds;
+    if (drawn == micros)
+        ls_page_add_chart(page, "timelines", draw, s,
+                          "One replica and all %d micro-batches of a step: %s instead of %s. An empty lane is idle.",
+                          micros, LS_SECONDS(micro), LS_SECONDS(naive));
+    else
+        ls_page_add_chart(page, "timelines", draw, s,
+                          "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
+                          "the percentages above are for all %d. An empty lane is idle.%s",
+                          drawn, micros, ls_schedule_kind_name(pipe->micro.schedule), LS_SECONDS(micro),
+                          LS_SECONDS(naive), micros,
+                          pipe->micro.virtual_stages > 1 ? " Every second chunk of a stage has a light edge." : "");
 }
 
 ls_status ls_memo_timeline_chart(ls_page *page, const ls_memo_facts *f) {
-    const ls_memo_pipe *pipe = &f->pipe;
-    const ls_knobs *const layouts[] = {&pipe->naive, &pipe->micro, &pipe->plain};
-    course courses[3];
-    double seconds[3], span = 0;
-    int made = 0, drawn = drawn_micros(&pipe->micro, pipe->step[1].micros);
+    const ls_knobs *const layouts[] = {&f->pipe.naive, &f->pipe.micro, &f->pipe.plain};
+    sheet s = {.pipe = &f->pipe};
+    int made = 0, drawn = drawn_micros(&f->pipe.micro, f->pipe.step[1].micros);
     ls_status status = LS_OK;
     for (; made < 3; made++) {
-        LS_TRY_OUT(simulate(f->task, layouts[made], drawn, &courses[made]));
-        seconds[made] = courses[made].simulation.seconds;
-        if (seconds[made] > span) span = seconds[made];
+        LS_TRY_OUT(simulate(f->task, layouts[made], drawn, &s.course[made]));
+        if (s.course[made].simulation.seconds > s.span) s.span = s.course[made].simulation.seconds;
     }
-    FILE *out = ls_page_begin_chart(page, "timelines");
-    const ls_svg_plot plot = {.out = out, .left = LEFT, .width = RIGHT - LEFT, .x_last = span};
-    int y = draw_courses(&plot, pipe, courses);
-    ls_svg_time_axis(&plot, y + 3.5, 0);
-    draw_legend(out, pipe->micro.schedule == LS_SCHEDULE_ZERO_BUBBLE, y + AXIS + 8);
-    caption(page, pipe, drawn, y + AXIS + 8 + LEGEND, seconds);
+    add_chart(page, &s, drawn);
 out:
     while (made-- > 0) {
-        ls_simulation_free(&courses[made].simulation);
-        ls_schedule_free(&courses[made].schedule);
+        ls_simulation_free(&s.course[made].simulation);
+        ls_schedule_free(&s.course[made].schedule);
     }
     return status;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/json.h"
 #include "checkpoint/partition_tensors.h"
 #include "run/folder/save.h"
@@ -96,6 +97,13 @@ static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *pa
     return ls_fail(LS_ERR_INPUT, "%s/%s: the loss scale is damaged", path, LS_CHECKPOINT_STATE);
 }
 
+/* Where nothing is said, all steps were looked at, or nobody was to look. */
+static void load_audited(ls_trainer *t, const json_t *state, bool is_fork) {
+    const json_t *step = json_object_get(state, LS_SAVED_AUDITED);
+    int64_t clean = json_is_integer(step) && !is_fork ? (int64_t)json_integer_value(step) : t->step;
+    t->guard.audit.clean_step = clean >= 0 && clean < t->step ? clean : t->step;
+}
+
 static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     json_t *state = NULL;
     LS_TRY(ls_checkpoint_load_json(checkpoint, LS_CHECKPOINT_STATE, &state));
@@ -104,6 +112,7 @@ static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool
     const char *loss = json_string_value(json_object_get(state, "loss_hex"));
     if (loss) t->last_loss = strtod(loss, NULL); /* shown again when no step follows; nothing else uses it */
     if (status == LS_OK) status = load_numbers(t, state, ls_checkpoint_path(checkpoint), is_fork);
+    if (status == LS_OK) load_audited(t, state, is_fork);
     /* A fork may have other validation data, and counts its evaluations anew. */
     if (status == LS_OK && !is_fork && ls_validation_from_json(&t->validation, state) != LS_OK)
         status = ls_fail_at(LS_ERR_INPUT, "%s/%s: ", ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE);
@@ -160,6 +169,7 @@ static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fo
         return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; use --model to start from its weights",
                        ls_checkpoint_path(checkpoint));
     LS_TRY(ls_load_weights(t->partition, checkpoint));
+    ls_fault_point(LS_POINT_LOAD);
     if (moments > 0) LS_TRY(load_file(t->partition, checkpoint, LS_CHECKPOINT_OPTIMIZER, LS_TENSOR_MOMENT0, moments));
     LS_TRY(load_state(t, checkpoint, is_fork));
     return is_fork ? LS_OK : compare_hash(t, checkpoint);

@@ -161,6 +161,7 @@ static void remove_files(const ls_run_dir *dir) {
 }
 
 static bool is_temporary(const char *name) {
+    if (strncmp(name, ".shared-", 8) == 0) return true; /* of workers that looked whether they share the folder */
     for (int i = 0; i < FILES; i++) {
         size_t length = strlen(files[i]);
         if (strncmp(name, files[i], length) == 0 && strncmp(name + length, ".tmp-", 5) == 0) return true;
@@ -179,6 +180,8 @@ static ls_status clean_up(const char *path) {
     (void)closedir(folder);
     return status;
 }
+
+ls_status ls_run_dir_clean_up(const ls_run_dir *dir) { return clean_up(dir->path); }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 

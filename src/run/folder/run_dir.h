@@ -41,6 +41,9 @@ ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out);
 /* Starts a run in STEM-N with the first N of which there is no folder; one that this call made, so that of several
  * processes each gets its own. */
 ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out);
+/* Removes temporary files of processes that were killed while they wrote; nobody else writes meanwhile. Opening does.
+ */
+ls_status ls_run_dir_clean_up(const ls_run_dir *dir);
 /* Gives the lock back; the metrics must be closed before. NULL is fine. */
 void ls_run_dir_close(ls_run_dir *dir);
 /* Closes it after a failure. Of a start that recorded no step and saved nothing, what was written is removed, and the

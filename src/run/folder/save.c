@@ -1,6 +1,7 @@
 /* save.c: a checkpoint, written by all workers while they wait; saver.c does the work. */
 #include "run/folder/save.h"
 
+#include "base/clock.h"
 #include "run/agree.h"
 #include "run/folder/saver.h"
 #include "run/state_hash.h"
@@ -10,7 +11,7 @@ ls_status ls_save(ls_store *store, ls_trainer *t, const ls_identity *identity, c
     ls_save_outcome saved;
     LS_TRY(ls_trainer_prove_state(t));
     ls_status status = ls_agree(t->world, ls_saver_open(t, store, identity, tokenizer, &saver));
-    if (status == LS_OK) status = ls_saver_save(saver, -1, &saved);
+    if (status == LS_OK) status = ls_saver_save(saver, ls_clock_seconds(), -1, &saved);
     ls_saver_close(saver, status != LS_OK);
     return status;
 }

@@ -93,7 +93,10 @@ static bool put_numbers(json_t *state, const ls_trainer *t) {
     /* Where outliers are watched by default, nothing but words depends on it, and checkpoints are the same. */
     bool remembers = t->guard.outlier && ls_settings_wants_outliers(&t->settings);
     if (remembers) ls_outlier_save(t->guard.outlier, outlier);
+    /* Steps that no audit has looked at yet are in doubt if the next one finds a worker that is wrong. */
+    bool unseen = t->settings.options.audit > 0 && t->guard.audit.clean_step < t->step;
     return put_hash(state, t) &&
+           (!unseen || json_object_set_new(state, LS_SAVED_AUDITED, json_integer(t->guard.audit.clean_step)) == 0) &&
            (t->settings.policy.act != LS_F16 || put_words(state, "loss_scale", scale, LS_LOSS_SCALE_WORDS)) &&
            (t->settings.options.numerics == 0 || put_words(state, "noise", noise, LS_NOISE_WORDS)) &&
            (!remembers || (put_words(state, "outliers", outlier, LS_TRACK_WORDS) &&

@@ -48,8 +48,8 @@ struct ls_saver {
     char folder[PATH_MAX];
     char *state;
     int sync_fd;
+    double since_s; /* training waits */
     double begin_s;
-    double waited_s;     /* for the one before */
     atomic_bool hurries; /* the run has failed: bytes that are not there yet may never come */
     /* of the last one */
     ls_save_outcome last;
@@ -157,9 +157,10 @@ static void end(ls_saver *s) {
 }
 
 /* The folder is there, and everybody knows it. */
-static ls_status begin(ls_saver *s, int sync_fd) {
+static ls_status begin(ls_saver *s, double since_s, int sync_fd) {
     char hash[33];
     s->sync_fd = sync_fd;
+    s->since_s = since_s;
     s->begin_s = ls_clock_seconds();
     s->last = (ls_save_outcome){.step = s->trainer->step};
     s->is_told = false;
@@ -209,11 +210,12 @@ static ls_status undo(ls_saver *s, ls_status status) {
     return ls_fail(status, "%s", message);
 }
 
-ls_status ls_saver_begin(ls_saver *s, int sync_fd) {
-    ls_status status = begin(s, sync_fd);
+ls_status ls_saver_begin(ls_saver *s, double since_s, int sync_fd) {
+    ls_status status = begin(s, since_s, sync_fd);
+    s->last.along = true;
     if (status == LS_OK) status = ls_agree(s->trainer->world, copy_and_start(s));
     if (status != LS_OK) return undo(s, status);
-    s->last.stall_s = ls_clock_seconds() - s->begin_s + s->waited_s;
+    s->last.stall_s = ls_clock_seconds() - s->since_s;
     return LS_OK;
 }
 
@@ -237,24 +239,22 @@ bool ls_saver_look(ls_saver *s, ls_save_outcome *out) {
 }
 
 ls_status ls_saver_settle(ls_saver *s, ls_save_outcome *out, bool *news) {
-    double start = ls_clock_seconds();
     if (s->thread) end_thread(s);
-    s->waited_s = ls_clock_seconds() - start;
     *news = s->last.step >= 0 && !s->is_told;
     s->is_told = true;
     *out = s->last;
     return ls_agree_tell(s->trainer->world, out, sizeof *out);
 }
 
-ls_status ls_saver_save(ls_saver *s, int sync_fd, ls_save_outcome *out) {
-    ls_status status = begin(s, sync_fd);
+ls_status ls_saver_save(ls_saver *s, double since_s, int sync_fd, ls_save_outcome *out) {
+    ls_status status = begin(s, since_s, sync_fd);
     if (status == LS_OK) status = ls_agree(s->trainer->world, write_part(s, true));
     if (status == LS_OK && is_first(s)) status = wait_for_parts(s);
     if (status == LS_OK && is_first(s)) status = publish(s);
     if (status == LS_OK) status = ls_agree(s->trainer->world, status);
     if (status != LS_OK) return undo(s, status);
     note(s, LS_OK);
-    s->last.stall_s = s->last.seconds;
+    s->last.stall_s = ls_clock_seconds() - s->since_s;
     s->is_told = true;
     end(s);
     *out = s->last;
@@ -271,7 +271,8 @@ static ls_status touch(void *ctx) {
 /* All workers know all needs, and so come to the same end. */
 static ls_status decide(ls_saver *s, bool *fits, char why[LS_MESSAGE_MAX]) {
     ls_world *world = s->trainer->world;
-    size_t available = ls_memory_available(), each[LS_WORKERS_MAX];
+    size_t available = ls_fault_snapshot >= 0 ? (size_t)ls_fault_snapshot : ls_memory_available();
+    size_t each[LS_WORKERS_MAX];
     ls_snapshot_need needs[LS_WORKERS_MAX];
     ls_snapshot_need own = {.host = world ? world->machine_of[world->rank] : 0,
                             .bytes = (int64_t)s->snapshot.bytes,
@@ -284,7 +285,7 @@ static ls_status decide(ls_saver *s, bool *fits, char why[LS_MESSAGE_MAX]) {
     if (!*fits && is_first(s))
         snprintf(why, LS_MESSAGE_MAX,
                  "a copy of what is saved does not fit into memory (%" PRId64 " MiB of worker %d, with %" PRId64
-                 " MiB available on its machine): training waits while checkpoints are written",
+                 " MiB available on its machine)",
                  needs[at].bytes >> 20, at, needs[at].available >> 20);
     return LS_OK;
 }
@@ -295,7 +296,9 @@ ls_status ls_saver_prepare(ls_saver *s, ls_save_mode mode, char why[LS_MESSAGE_M
     if (mode == LS_SAVE_STREAM || s->has_snapshot) return LS_OK;
     LS_TRY(decide(s, &fits, why));
     if (fits) {
-        int64_t failures = ls_snapshot_alloc(&s->snapshot, s->trainer->device) != LS_OK;
+        int64_t failures = ls_fault_snapshot == LS_FAULT_SNAPSHOT_NONE
+                               ? ls_fail(LS_ERR_RESOURCE, "out of memory for a copy of what is saved") != LS_OK
+                               : ls_snapshot_alloc(&s->snapshot, s->trainer->device) != LS_OK;
         if (failures) snprintf(why, LS_MESSAGE_MAX, "%s", ls_status_message());
         LS_TRY(ls_partition_sum(s->trainer->partition, &failures, 1));
         fits = failures == 0;

@@ -26,7 +26,8 @@ typedef struct ls_save_outcome {
     int64_t step;
     ls_status status; /* with a message in `text`, where it is the first worker's */
     double seconds;   /* until it was on disk */
-    double stall_s;   /* of them, that training waited */
+    bool along;       /* while training went on, from a copy */
+    double stall_s;   /* that training waited: also for the save before, and for proof of what is saved */
     char text[LS_MESSAGE_MAX];
 } ls_save_outcome;
 
@@ -45,9 +46,9 @@ bool ls_saver_has_snapshot(const ls_saver *saver);
 /* What a copy takes of this worker's memory. */
 size_t ls_saver_bytes(const ls_saver *saver);
 
-/* Together: begins a save in the background. None is under way. `sync_fd` is a file that is forced to disk before the
- * checkpoint counts, or −1; it is closed here. A failure leaves nothing behind. */
-ls_status ls_saver_begin(ls_saver *saver, int sync_fd);
+/* Together: begins a save in the background. None is under way. Training waits since `since_s`. `sync_fd` is a file
+ * that is forced to disk before the checkpoint counts, or −1; it is closed here. A failure leaves nothing behind. */
+ls_status ls_saver_begin(ls_saver *saver, double since_s, int sync_fd);
 /* Whether a save has been begun whose end nobody has asked for, on this worker alone. */
 bool ls_saver_is_busy(const ls_saver *saver);
 /* Alone: whether the save that was begun has ended; says how, once. */
@@ -57,6 +58,6 @@ bool ls_saver_look(ls_saver *saver, ls_save_outcome *out);
 ls_status ls_saver_settle(ls_saver *saver, ls_save_outcome *out, bool *news);
 
 /* Together: the whole of it. None is under way. */
-ls_status ls_saver_save(ls_saver *saver, int sync_fd, ls_save_outcome *out);
+ls_status ls_saver_save(ls_saver *saver, double since_s, int sync_fd, ls_save_outcome *out);
 
 #endif

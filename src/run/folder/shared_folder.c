@@ -1,10 +1,13 @@
 /* shared_folder.c: whether all workers see one folder.
  *
  * Each machine may well have a folder of the same name, so worker 0 puts a file of random content there, which the
- * others look for and open for writing. */
+ * others look for and open for writing. Workers that one process has forked need not ask: they see what it sees.
+ *
+ * Signals that would end this process come when the file is gone again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "comm/world.h"
 #include "run/folder/save.h"
 #include "run/agree.h"
 
@@ -77,9 +81,8 @@ static ls_status look(const note *n, int rank) {
     return LS_OK;
 }
 
-ls_status ls_save_check_shared(ls_world *world, const char *folder) {
+static ls_status check(ls_world *world, const char *folder) {
     note n = {.path = ""};
-    if (!world || ls_world_size(world) == 1) return LS_OK;
     int rank = ls_world_rank(world);
     ls_status status = rank == 0 ? put_note(folder, &n) : LS_OK;
     status = ls_agree(world, status);
@@ -89,4 +92,16 @@ ls_status ls_save_check_shared(ls_world *world, const char *folder) {
     if (rank == 0 && n.path[0] && unlink(n.path) != 0 && errno != ENOENT && status == LS_OK)
         removed = ls_fail_errno(LS_ERR_INPUT, "cannot remove %s", n.path);
     return status == LS_OK ? ls_agree(world, removed) : ls_agree_fail(world, status);
+}
+
+ls_status ls_save_check_shared(ls_world *world, const char *folder) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+    sigset_t held, before;
+    if (!world || ls_world_size(world) == 1) return LS_OK;
+    (void)sigemptyset(&held);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) (void)sigaddset(&held, numbers[i]);
+    (void)pthread_sigmask(SIG_BLOCK, &held, &before);
+    ls_status status = check(world, folder);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
 }

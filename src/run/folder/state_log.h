@@ -12,6 +12,8 @@
 
 /* The hash of the whole state in a checkpoint's state.json; absent where the run made none. */
 #define LS_SAVED_STATE "state_hash"
+/* Likewise the last step whose audits passed, where that is not the checkpoint's own. */
+#define LS_SAVED_AUDITED "audited_step"
 
 enum { LS_STATE_LOG_BYTES = 4 << 20, LS_STATE_LOG_SLOTS = 4096 };
 

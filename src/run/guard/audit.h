@@ -22,6 +22,7 @@ typedef struct ls_audit {
     int groups;                 /* the largest of these: audits of a step, one after the other */
     int total;                  /* their sum: groups audited in a step */
     int64_t counted;            /* audits so far: which groups are next */
+    int64_t clean_step;         /* the last step whose audits passed, or where the run began */
     size_t hashes, sites;       /* of a group: those of its gradients, and of results on the way */
     ls_hash128 *owned, *made;   /* hashes by audit of the step: [groups][hashes] */
     ls_hash128 *owned_sites;    /* results on the way, by audit of the step, of groups owned … */

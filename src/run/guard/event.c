@@ -75,6 +75,13 @@ static void add_audit(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_bool(m, "persistent", e->persistent);
 }
 
+static void add_doubt(const ls_train_event *e, ls_metrics *m) {
+    if (e->suspect_from > 0) ls_metrics_add_i64(m, "suspect_from", e->suspect_from);
+    if (e->suspect_from > 0) ls_metrics_add_i64(m, "suspect_to", e->suspect_to);
+    if (e->found_step > 0) ls_metrics_add_i64(m, "found_step", e->found_step);
+    if (e->found_step > 0) ls_metrics_add_bool(m, "left_out", e->left_out);
+}
+
 ls_status ls_event_record(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_begin(m);
     ls_metrics_add_i64(m, "step", e->step);
@@ -95,6 +102,7 @@ ls_status ls_event_record(const ls_train_event *e, ls_metrics *m) {
     case LS_EVENT_AUDIT: add_audit(e, m); break;
     }
     add_place(e, m);
+    add_doubt(e, m);
     return ls_metrics_end(m);
 }
 
@@ -144,6 +152,18 @@ static void say_replica(const ls_train_event *e, char *text, size_t bytes) {
         used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? ", " : " ", e->workers[i]);
 }
 
+static void say_doubt(const ls_train_event *e, char *text, size_t bytes) {
+    size_t used = strlen(text);
+    if (e->suspect_from <= 0) return;
+    const char *since = e->kind == LS_EVENT_AUDIT ? "audit" : "check";
+    if (e->suspect_from == e->suspect_to)
+        snprintf(text + used, bytes - used, "; step %lld, made since the last clean %s, is suspect",
+                 (long long)e->suspect_from, since);
+    else
+        snprintf(text + used, bytes - used, "; steps %lld to %lld, made since the last clean %s, are suspect",
+                 (long long)e->suspect_from, (long long)e->suspect_to, since);
+}
+
 void ls_event_text(const ls_train_event *e, char *text, size_t bytes) {
     int used = snprintf(text, bytes, "step %lld: ", (long long)e->step);
     if (used < 0 || (size_t)used >= bytes) return;
@@ -179,4 +199,5 @@ void ls_event_text(const ls_train_event *e, char *text, size_t bytes) {
                                    : "but right when it repeated the work");
         break;
     }
+    say_doubt(e, text, bytes);
 }

@@ -52,7 +52,21 @@ typedef struct ls_train_event {
     /* AUDIT */
     int owner, auditor;
     bool persistent;
+    /* REPLICA, STATE, AUDIT */
+    int64_t suspect_from, suspect_to; /* steps since the last one that was found in order; 0: none */
+    int64_t found_step;               /* the run has gone on since, from `step`; 0: not yet */
+    bool left_out;                    /* without the place of the worker */
 } ls_train_event;
+
+/* What ends a run, or the attempt of a run that is supervised (recover/left.h): numbers of a worker are wrong, and no
+ * further pass over the batch mends them. */
+typedef struct ls_wrong {
+    bool is_found;
+    ls_train_event event;
+    int worker;         /* −1: nobody knows which */
+    int64_t sound_step; /* the state after it is beyond doubt */
+    bool in_memory;     /* and is what the workers have, but for what the event tells */
+} ls_wrong;
 
 /* What is told by a trainer as it happens, on every worker. */
 typedef struct ls_event_sink {

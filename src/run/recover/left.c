@@ -1,4 +1,4 @@
-/* left.c: lists, numbers, and what the supervisor does with them. */
+/* left.c: numbers, and what the supervisor does with them and with the lists (lists.c). */
 #include "run/recover/left.h"
 
 #include <fcntl.h>
@@ -6,88 +6,12 @@
 #include <string.h>
 
 #include "comm/world.h"
+#include "parallel/partition/state_sum.h"
+#include "run/recover/copies.h"
 #include "run/recover/left_state.h"
 #include "run/state_hash.h"
 
-/* ---- lists ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t at(const ls_world *world, const void *memory) {
-    return memory ? ls_segment_offset(&world->segment, memory) : 0;
-}
-
-/* First to count, then to fill. */
-static size_t list_pieces(const ls_trainer *t, const ls_world *world, ls_left_piece *out) {
-    int tensors = 1 + ls_optimizer_moments(&t->settings.optimizer);
-    size_t count = 0;
-    for (int i = 0; i < t->model->nparams; i++)
-        for (int k = 0; k < tensors; k++) {
-            const ls_param *param = ls_model_param(t->model, i);
-            ls_partition_piece piece;
-            const float *memory;
-            ls_partition_tensor which = (ls_partition_tensor)(LS_TENSOR_WEIGHT + k);
-            for (int n = 0; ls_partition_reported_get(t->partition, param, which, n, &piece, &memory); n++) {
-                if (piece.count == 0) continue;
-                if (out)
-                    out[count] = (ls_left_piece){.param = (uint32_t)i,
-                                                 .which = (uint32_t)k,
-                                                 .first = piece.first,
-                                                 .count = piece.count,
-                                                 .at = at(world, memory)};
-                count++;
-            }
-        }
-    return count;
-}
-
-/* The journal has a cell for each grain of own elements. */
-static ls_status list_tensors(const ls_trainer *t, ls_world *world, ls_left *kept) {
-    size_t cells = 0, count = 0;
-    void *memory;
-    for (int i = 0; i < ls_model_params(t->model); i++)
-        cells += ls_journal_cells(ls_param_range_elems(ls_model_param(t->model, i)->own));
-    LS_TRY(ls_world_alloc(world, cells * sizeof(ls_journal_cell), &memory));
-    ls_journal_cell *cell = memory;
-    LS_TRY(ls_world_alloc(world, (size_t)ls_model_params(t->model) * sizeof(ls_left_tensor), &memory));
-    ls_left_tensor *tensor = memory;
-    kept->tensors_at = at(world, tensor);
-    for (int i = 0; i < ls_model_params(t->model); i++) {
-        ls_param *param = ls_model_param(t->model, i);
-        size_t own = ls_param_range_elems(param->own);
-        if (own == 0) continue;
-        param->cells = cell;
-        tensor[count++] = (ls_left_tensor){.w = at(world, param->own_w),
-                                           .g = at(world, param->own_grad),
-                                           .moment = {at(world, param->moment[0]), at(world, param->moment[1])},
-                                           .cells = at(world, cell),
-                                           .elems = own,
-                                           .once_begin = param->once.begin - param->own.begin,
-                                           .once_end = param->once.end - param->own.begin,
-                                           .number = param->number,
-                                           .decay = param->decay,
-                                           .running = param->running,
-                                           .rounded = param->own_w16 && t->settings.policy.no_master,
-                                           .follow = param->follow};
-        if (ls_param_range_elems(param->once) == 0) tensor[count - 1].once_begin = tensor[count - 1].once_end = 0;
-        cell += ls_journal_cells(own);
-    }
-    kept->tensors = count;
-    return LS_OK;
-}
-
-static ls_status list_all(ls_trainer *t, ls_world *world, ls_left *kept) {
-    void *memory;
-    kept->pieces = list_pieces(t, world, NULL);
-    LS_TRY(ls_world_alloc(world, kept->pieces * sizeof(ls_left_piece), &memory));
-    kept->pieces_at = at(world, memory);
-    (void)list_pieces(t, world, memory);
-    LS_TRY(list_tensors(t, world, kept));
-    LS_TRY(ls_world_alloc(world, (size_t)t->threads * sizeof(ls_journal_slot), &memory));
-    kept->slots_at = at(world, memory);
-    kept->slots = (uint64_t)t->threads;
-    t->journal = (ls_journal){.slots = t->threads, .slot = memory};
-    ls_cpu_use_journal(t->device, &t->journal);
-    return LS_OK;
-}
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 ls_status ls_left_open(ls_trainer *t, ls_world *world) {
     void *memory;
@@ -95,10 +19,23 @@ ls_status ls_left_open(ls_trainer *t, ls_world *world) {
     LS_TRY(ls_world_alloc(world, sizeof(ls_left), &memory));
     ls_left *kept = memory;
     atomic_store(&kept->tried, -1);
-    for (int i = 0; i < 2; i++) atomic_store(&kept->sums[i].step, -1);
-    kept->is_host = t->device->is_host;
-    if (kept->is_host) LS_TRY(list_all(t, world, kept));
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&kept->own.sums[i].step, -1);
+        atomic_store(&kept->copies.sums[i].step, -1);
+    }
+    kept->copies_of = kept->summed = -1;
+    kept->place = ls_layout_place(&t->layout, t->rank);
     t->kept = kept;
+    if (t->device->is_host) {
+        const ls_left_places here = {.world = world};
+        LS_TRY(ls_left_list_own(t, world, &here, &kept->own));
+        LS_TRY(ls_left_list_copies(t, world, &here, kept));
+        ls_left_use_journal(t, world);
+        atomic_store(&kept->is_here, true);
+    } else if (ls_device_rescues(t->device)) {
+        ls_partition_sum_rest(t->partition);
+        ls_world_rescues(world);
+    }
     ls_world_keep(world, kept);
     return LS_OK;
 }
@@ -124,14 +61,24 @@ static ls_left_numbers numbers_now(const ls_trainer *t) {
                          .validation = t->validation,
                          .scale = t->scale,
                          .audits = t->guard.audit.counted,
+                         .audited_step = t->guard.audit.clean_step,
                          .saved_step = -1};
     ls_noise_save(&t->guard.noise, n.noise);
     if (t->guard.outlier) ls_outlier_save(t->guard.outlier, n.outlier);
     return n;
 }
 
-void ls_left_begin(ls_trainer *t, const ls_left_numbers *numbers) {
-    if (!t->kept) return;
+ls_status ls_left_mark(ls_trainer *t) {
+    if (!t->kept || t->device->is_host) return LS_OK;
+    LS_TRY(ls_device_mark(t->device));
+    t->marked = t->updates;
+    return LS_OK;
+}
+
+ls_status ls_left_begin(ls_trainer *t, const ls_left_numbers *numbers) {
+    if (!t->kept) return LS_OK;
+    if (!t->device->is_host) LS_TRY(ls_trainer_state_written(t)); /* or there would be no sum before the first update */
+    LS_TRY(ls_left_mark(t));
     ls_left_numbers n = numbers_now(t);
     if (numbers) {
         n.saved_step = numbers->saved_step;
@@ -142,6 +89,7 @@ void ls_left_begin(ls_trainer *t, const ls_left_numbers *numbers) {
         n.settled = true;
     }
     write_numbers(t->kept, &n);
+    return LS_OK;
 }
 
 void ls_left_note_peak(ls_trainer *t, double flops_s) {
@@ -165,14 +113,21 @@ void ls_left_commit(ls_trainer *t, const ls_step_result *result, const ls_optimi
     write_numbers(t->kept, &n);
 }
 
-ls_status ls_left_stepped(ls_trainer *t) {
-    ls_hash128 part;
-    if (!t->kept || !t->kept->is_host || !ls_trainer_has_state_hash(t)) return LS_OK;
-    LS_TRY(ls_trainer_state_part(t, &part));
-    ls_left_sum *sum = &t->kept->sums[t->step & 1];
+static void write_sum(ls_left_sum sums[2], int64_t step, ls_hash128 part) {
+    ls_left_sum *sum = &sums[step & 1];
     atomic_store(&sum->step, -1);
     sum->part = part;
-    atomic_store(&sum->step, t->step);
+    atomic_store(&sum->step, step);
+}
+
+ls_status ls_left_stepped(ls_trainer *t) {
+    ls_hash128 part;
+    if (!t->kept || !t->device->is_host || !ls_trainer_has_state_hash(t)) return LS_OK;
+    LS_TRY(ls_trainer_state_part(t, &part));
+    write_sum(t->kept->own.sums, t->step, part);
+    if (!t->copies) return LS_OK;
+    LS_TRY(ls_copies_part(t, &part));
+    write_sum(t->kept->copies.sums, t->step, part);
     return LS_OK;
 }
 
@@ -185,6 +140,29 @@ void ls_left_settle(ls_trainer *t, int64_t saved_step) {
     n.by = before->by;
     n.result = before->result;
     write_numbers(t->kept, &n);
+}
+
+void ls_left_blame(ls_trainer *t, const ls_wrong *blame) {
+    if (t->kept) t->kept->blame = *blame;
+}
+
+ls_wrong ls_left_blamed(const ls_segment *segment) {
+    const ls_left *kept = segment->base ? ls_segment_kept(segment, 0) : NULL;
+    return kept ? kept->blame : (ls_wrong){.is_found = false};
+}
+
+void ls_left_share(ls_trainer *t, const ls_left_shares *shares) {
+    if (t->kept) t->kept->shares = *shares;
+}
+
+ls_left_shares ls_left_shared(const ls_segment *segment) {
+    const ls_left *kept = segment->base ? ls_segment_kept(segment, 0) : NULL;
+    return kept ? kept->shares : (ls_left_shares){.rows = 0};
+}
+
+void ls_left_leave_out(const ls_segment *segment) {
+    ls_left *kept = ls_segment_kept(segment, 0);
+    if (kept) kept->blame.event.left_out = true;
 }
 
 /* ---- the supervisor ---------------------------------------------------------------------------------------------- */
@@ -225,15 +203,14 @@ static void add_span(span *spans, size_t *count, uint64_t begin, uint64_t bytes)
     if (begin && bytes) spans[(*count)++] = (span){begin, begin + bytes};
 }
 
-static size_t list_spans(const ls_segment *segment, int local, span *spans) {
-    ls_left *kept = ls_segment_kept(segment, local);
+static size_t list_spans(const ls_segment *segment, const ls_left_part *part, span *spans) {
     size_t count = 0;
-    add_span(spans, &count, ls_segment_offset(segment, kept), sizeof *kept);
-    add_span(spans, &count, kept->pieces_at, kept->pieces * sizeof(ls_left_piece));
-    add_span(spans, &count, kept->tensors_at, kept->tensors * sizeof(ls_left_tensor));
-    add_span(spans, &count, kept->slots_at, kept->slots * sizeof(ls_journal_slot));
-    const ls_left_tensor *tensor = ls_segment_at(segment, kept->tensors_at);
-    for (uint64_t i = 0; i < kept->tensors; i++) {
+    add_span(spans, &count, part->pieces_at, part->pieces * sizeof(ls_left_piece));
+    add_span(spans, &count, part->shared_at, part->shared * sizeof(ls_left_piece));
+    add_span(spans, &count, part->tensors_at, part->tensors * sizeof(ls_left_tensor));
+    add_span(spans, &count, part->slots_at, part->slots * sizeof(ls_journal_slot));
+    const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
+    for (uint64_t i = 0; i < part->tensors; i++) {
         uint64_t bytes = tensor[i].elems * sizeof(float);
         add_span(spans, &count, tensor[i].w, bytes);
         add_span(spans, &count, tensor[i].g, bytes);
@@ -250,15 +227,19 @@ static void punch(const ls_segment *segment, uint64_t begin, uint64_t end) {
     begin = (begin + PAGE - 1) / PAGE * PAGE;
     end = end / PAGE * PAGE;
     if (begin < end)
-        (void)fallocate(segment->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin, (off_t)(end - begin));
+        (void)ls_segment_fallocate(segment, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
 }
 
-void ls_left_trim(const ls_segment *segment) {
-    for (int l = 0; segment->base && l < segment->workers; l++) {
+void ls_left_trim(const ls_segment *segment, int first, int step) {
+    for (int l = first; segment->base && l < segment->workers; l += step) {
         const ls_left *kept = ls_segment_kept(segment, l);
-        span *spans = kept ? malloc((4 + 5 * kept->tensors) * sizeof *spans) : NULL;
+        span *spans =
+            kept ? malloc((1 + 2 * 4 + 5 * (kept->own.tensors + kept->copies.tensors)) * sizeof *spans) : NULL;
         if (!spans) continue;
-        size_t count = list_spans(segment, l, spans);
+        size_t count = 0;
+        add_span(spans, &count, ls_segment_offset(segment, kept), sizeof *kept);
+        count += list_spans(segment, &kept->own, spans + count);
+        count += list_spans(segment, &kept->copies, spans + count);
         uint64_t from = segment->heap_at + segment->heap_bytes * (uint64_t)l, end = from + segment->heap_bytes;
         qsort(spans, count, sizeof *spans, compare_spans);
         for (size_t i = 0; i < count; i++) {

@@ -17,7 +17,8 @@
  * What was put together is trained on only if its hash is the one that the old workers wrote down after the step. Where
  * the last update was not finished by all of them there is none, nor with --check off.
  *
- * With a device whose memory is not the host's nothing is left but the numbers. */
+ * Tensors of a device whose memory is not the host's are brought into the segment by the workers that are left, before
+ * they end (rescue.c); of the worker that was lost there are only its numbers, and what others have of the same. */
 #ifndef LS_RUN_RECOVER_LEFT_H
 #define LS_RUN_RECOVER_LEFT_H
 
@@ -31,7 +32,7 @@ typedef struct ls_left_numbers {
     double last_loss;
     ls_validation validation;
     ls_loss_scale scale;
-    int64_t noise[LS_NOISE_WORDS], outlier[LS_OUTLIER_WORDS], audits;
+    int64_t noise[LS_NOISE_WORDS], outlier[LS_OUTLIER_WORDS], audits, audited_step;
     int64_t saved_step;     /* of the loop */
     bool settled;           /* evaluation, sample and checkpoint that were due after the step are done */
     bool pending;           /* the update may not be finished everywhere; below, what it does */
@@ -40,18 +41,27 @@ typedef struct ls_left_numbers {
     double peak_flops_s; /* that as many workers reached, as was measured; 0: not known */
 } ls_left_numbers;
 
+/* What the replicas were found to be worth (run/shares.h). */
+typedef struct ls_left_shares {
+    int rows; /* 0: nobody has asked */
+    double speeds[LS_WORKERS_MAX];
+    char text[160];
+} ls_left_shares;
+
 typedef struct ls_left ls_left;
 
 /* ---- of a worker ------------------------------------------------------------------------------------------------- */
 
 /* Lists what the trainer has, whose partition is made; nothing where nobody supervises. The memory is the world's. */
 ls_status ls_left_open(ls_trainer *trainer, ls_world *world);
+/* Gives all memory back that the attempt before left and nobody needs: of its workers first, first + step, … */
+void ls_left_trim(const ls_segment *before, int first, int step);
 /* The trainer goes on from what the attempt before left; all workers together. `*step` is what it has come to. Fails
  * with LS_ERR_INPUT on all workers alike where something is missing or is not what it was: then the newest checkpoint
  * is what there is. */
 ls_status ls_left_take(ls_trainer *trainer, ls_world *world, ls_left_numbers *out);
 /* The trainer has its first state, or the one it took. */
-void ls_left_begin(ls_trainer *trainer, const ls_left_numbers *numbers);
+ls_status ls_left_begin(ls_trainer *trainer, const ls_left_numbers *numbers);
 
 /* What was measured of the workers' devices, for as many workers later. */
 void ls_left_note_peak(ls_trainer *trainer, double flops_s);
@@ -61,14 +71,26 @@ void ls_left_try(ls_trainer *trainer);
 void ls_left_commit(ls_trainer *trainer, const ls_step_result *result, const ls_optimizer_update *by);
 /* It is done: its part of the hash of the state is written down, where there is one (state_hash.h). */
 ls_status ls_left_stepped(ls_trainer *trainer);
+/* The update of a step was asked for, and its device will make it whatever becomes of the others. */
+ls_status ls_left_mark(ls_trainer *trainer);
+/* This worker leaves: what its device has is brought to where the next attempt finds it. */
+ls_status ls_left_rescue(ls_trainer *trainer, ls_world *world);
 /* All that was due after the last step is done. */
 void ls_left_settle(ls_trainer *trainer, int64_t saved_step);
 
+/* All leave, and this is why: the next ones go on without the worker that is wrong. */
+void ls_left_blame(ls_trainer *trainer, const ls_wrong *blame);
+/* Or this: groups are to be shared out by speed. */
+void ls_left_share(ls_trainer *trainer, const ls_left_shares *shares);
+
 /* ---- of the supervisor ------------------------------------------------------------------------------------------- */
 
+/* Why the workers of a segment left; `is_found` false: they were asked to, or one was lost. */
+ls_wrong ls_left_blamed(const ls_segment *segment);
+/* And what was decided: the next ones are to write down that its place is left out. */
+void ls_left_leave_out(const ls_segment *segment);
+ls_left_shares ls_left_shared(const ls_segment *segment);
 /* Steps that were committed, and the step that worker `local` was trying; −1: not known. */
 void ls_left_look(const ls_segment *segment, int local, int64_t *done, int64_t *tried);
-/* Gives all memory back that the next attempt does not need. */
-void ls_left_trim(const ls_segment *segment);
 
 #endif

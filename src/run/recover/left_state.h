@@ -16,26 +16,68 @@ typedef struct ls_left_tensor {
     uint64_t w, g, moment[2], cells;
     uint64_t elems;
     uint64_t once_begin, once_end; /* of them, those that it reports */
+    uint64_t first;                /* of them, in a sum of the state */
     uint32_t number;
     bool decay, running, rounded;
     double follow;
 } ls_left_tensor;
 
-/* A worker's part of the sum of the state after a step. */
+/* Part of the sum of the state after a step. */
 typedef struct ls_left_sum {
     _Atomic int64_t step; /* −1: being written */
     ls_hash128 part;
 } ls_left_sum;
 
+/* Tensors in this worker's memory: its own, or those that it keeps for another. */
+typedef struct ls_left_part {
+    uint64_t pieces, pieces_at;   /* that the worker whose they are reports */
+    uint64_t shared, shared_at;   /* that others report, too, but this one updates as well */
+    uint64_t tensors, tensors_at; /* that updates change */
+    uint64_t slots, slots_at;     /* of the journal */
+    ls_left_sum sums[2];          /* of what is reported, by steps mod 2 */
+} ls_left_part;
+
+/* Sums of the state of a worker whose tensors were brought here, by kinds of parameters that the same workers have: cut
+ * into slices or not, and cut into shards or not. */
+enum { LS_LEFT_SPLIT = 1, LS_LEFT_SHARDED = 2, LS_LEFT_KINDS = 4 };
+
 struct ls_left {
-    ls_left_sum sums[2]; /* by steps mod 2 */
-    bool is_host;        /* tensors are here too */
-    double peak_flops_s; /* of all workers, as measured; 0: not yet */
-    uint64_t pieces, pieces_at, tensors, tensors_at, slots, slots_at;
+    ls_left_part own, copies;
+    int64_t copies_of;    /* rank; −1: there are none */
+    _Atomic bool is_here; /* tensors are in the segment: always, or since they were brought here */
+    ls_place_in_layout place;
+    int64_t summed;                     /* of tensors that were brought: the updates that the sums are of; −1: none */
+    ls_hash128 kind_sum[LS_LEFT_KINDS]; /* with what others report as well */
+    ls_hash128 copies_sum;
+    double peak_flops_s;      /* of all workers, as measured; 0: not yet */
+    ls_wrong blame;           /* why all left, where one of them is wrong */
+    ls_left_shares shares;    /* or where one of them is slow */
     _Atomic int64_t tried;    /* the step under way; −1: none yet */
     _Atomic uint64_t written; /* times; the newest numbers are numbers[written & 1] */
     ls_left_numbers numbers[2];
 };
+
+/* Memory that was brought into the segment. */
+typedef struct ls_left_range {
+    const void *memory; /* of the device */
+    size_t bytes;
+    uint64_t at;
+} ls_left_range;
+
+typedef struct ls_left_places {
+    const ls_world *world;
+    size_t count;
+    ls_left_range *range; /* NULL: tensors are in the segment themselves */
+} ls_left_places;
+
+/* lists.c: lists what the trainer has, and what it keeps for another. The memory is the world's. */
+ls_status ls_left_list_own(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left_part *part);
+ls_status ls_left_list_copies(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left *kept);
+/* Updates on a CPU are written down from now on. */
+void ls_left_use_journal(ls_trainer *trainer, const ls_world *world);
+
+/* Of worker `local`; NULL: it left nothing. */
+static inline ls_left *ls_left_of(const ls_segment *segment, int local) { return ls_segment_kept(segment, local); }
 
 /* Of the worker that came furthest; of those, the first. False: nobody has any. */
 bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out);

@@ -1,14 +1,35 @@
-/* take.c: from what an attempt left to the workers of the next one. */
+/* take.c: from what an attempt left to the workers of the next one.
+ *
+ * What a worker reports is taken from its own memory. Where that is lost, or is found to be damaged, it is taken from
+ * those who have the same elements: replicas, and the worker that keeps copies (copies.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/log.h"
 #include "comm/world.h"
 #include "numerics/state_sum.h"
 #include "parallel/partition/state_sum.h"
 #include "run/agree.h"
 #include "run/recover/left_state.h"
 #include "run/state_hash.h"
+
+/* What is taken from whom. */
+typedef struct sources {
+    const ls_segment *segment;
+    ls_left_numbers numbers;
+    bool gone[LS_WORKERS_MAX];    /* by old worker: nothing of its memory is used */
+    bool damaged[LS_WORKERS_MAX]; /* because it is not what it was */
+    bool any_gone;
+    bool refused;         /* what was put together is not what it should be */
+    ls_left_piece *piece; /* that those who are not gone report, by parameter, tensor and first element */
+    ls_left_piece *spare; /* other places of what those who are gone reported, and of more */
+    size_t pieces, spares;
+} sources;
+
+static bool is_copied(const sources *from, const ls_left *kept) {
+    return kept->copies_of >= 0 && from->gone[kept->copies_of];
+}
 
 /* ---- an update that was not finished ----------------------------------------------------------------------------- */
 
@@ -25,11 +46,11 @@ static ls_param param_of(const ls_segment *segment, const ls_left_tensor *tensor
     return param;
 }
 
-static void put_back(const ls_segment *segment, const ls_left *kept, uint64_t number) {
-    const ls_left_tensor *tensors = ls_segment_at(segment, kept->tensors_at);
-    ls_journal_slot *slots = ls_segment_at(segment, kept->slots_at);
-    for (uint64_t s = 0; s < kept->slots; s++)
-        for (uint64_t i = 0; i < kept->tensors; i++) {
+static void put_back(const ls_segment *segment, const ls_left_part *part, uint64_t number) {
+    const ls_left_tensor *tensors = ls_segment_at(segment, part->tensors_at);
+    ls_journal_slot *slots = ls_segment_at(segment, part->slots_at);
+    for (uint64_t s = 0; s < part->slots; s++)
+        for (uint64_t i = 0; i < part->tensors; i++) {
             if (tensors[i].number != slots[s].tensor) continue;
             ls_param param = param_of(segment, &tensors[i]);
             ls_update_piece whole = {
@@ -41,49 +62,64 @@ static void put_back(const ls_segment *segment, const ls_left *kept, uint64_t nu
         }
 }
 
-/* Of what the worker reports: nobody takes anything else. */
-static ls_status finish_tensor(ls_trainer *t, const ls_segment *segment, const ls_left_tensor *tensor,
-                               const ls_left_numbers *n) {
+/* Elements begin … end − 1, and what is left of their grains. */
+static ls_status finish_tensor(ls_trainer *t, ls_device *device, const ls_segment *segment,
+                               const ls_left_tensor *tensor, const ls_left_numbers *n, uint64_t begin, uint64_t end) {
     ls_param param = param_of(segment, tensor);
-    for (uint64_t g = tensor->once_begin / LS_JOURNAL_GRAIN; g * LS_JOURNAL_GRAIN < tensor->once_end; g++) {
-        uint64_t grain = g * LS_JOURNAL_GRAIN, end = grain + LS_JOURNAL_GRAIN;
-        uint64_t begin = grain + ls_journal_done(param.cells, g, (uint64_t)n->updates);
-        if (end > tensor->elems) end = tensor->elems;
-        if (begin < end) LS_TRY(ls_optimizer_run(&n->by, t->device, &t->settings.policy, &param, begin, end - begin));
+    for (uint64_t g = begin / LS_JOURNAL_GRAIN; g * LS_JOURNAL_GRAIN < end; g++) {
+        uint64_t grain = g * LS_JOURNAL_GRAIN, to = grain + LS_JOURNAL_GRAIN;
+        uint64_t from = grain + ls_journal_done(param.cells, g, (uint64_t)n->updates);
+        if (to > tensor->elems) to = tensor->elems;
+        if (from < to) LS_TRY(ls_optimizer_run(&n->by, device, &t->settings.policy, &param, from, to - from));
         ls_fault_point(LS_POINT_FINISH);
     }
-    if (!tensor->rounded) return LS_OK;
-    float *w = param.own_w + tensor->once_begin; /* rounding twice is rounding once */
-    return t->device->ops->round(t->device,
-                                 &(ls_round_call){w, w, t->settings.policy.act, tensor->once_end - tensor->once_begin});
+    if (!tensor->rounded || begin == end) return LS_OK;
+    float *w = param.own_w + begin; /* rounding twice is rounding once */
+    return device->ops->round(device, &(ls_round_call){w, w, t->settings.policy.act, end - begin});
 }
 
-/* A slot of the old worker is free once all are put back, and one is enough: grains follow each other. */
-static ls_status finish(ls_trainer *t, const ls_segment *segment, const ls_left *kept, const ls_left_numbers *n) {
-    const ls_left_tensor *tensors = ls_segment_at(segment, kept->tensors_at);
-    ls_journal journal = {.number = (uint64_t)n->updates, .slots = 1, .slot = ls_segment_at(segment, kept->slots_at)};
+/* A slot of the old worker is free once all are put back, and one is enough: grains follow each other. `whole`: also
+ * what others report. */
+static ls_status finish(ls_trainer *t, ls_device *device, const ls_segment *segment, const ls_left_part *part,
+                        const ls_left_numbers *n, bool whole) {
+    const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
+    ls_journal journal = {.number = (uint64_t)n->updates, .slots = 1, .slot = ls_segment_at(segment, part->slots_at)};
     ls_status status = LS_OK;
-    put_back(segment, kept, journal.number);
-    ls_cpu_use_journal(t->device, &journal);
-    for (uint64_t i = 0; i < kept->tensors && status == LS_OK; i++) status = finish_tensor(t, segment, &tensors[i], n);
-    ls_cpu_use_journal(t->device, &t->journal);
+    put_back(segment, part, journal.number);
+    ls_cpu_use_journal(device, &journal);
+    for (uint64_t i = 0; i < part->tensors && status == LS_OK; i++)
+        status = finish_tensor(t, device, segment, &tensor[i], n, whole ? 0 : tensor[i].once_begin,
+                               whole ? tensor[i].elems : tensor[i].once_end);
+    ls_cpu_use_journal(device, &t->journal);
     return status;
 }
 
-/* Old workers are shared out to the new ones. */
-static ls_status finish_all(ls_trainer *t, const ls_segment *segment, const ls_left_numbers *n) {
+/* Old workers are shared out to the new ones. Copies are finished where they are taken, and where nothing but a
+ * comparison with them tells whether the state is right. */
+static ls_status finish_on(ls_trainer *t, ls_device *device, const sources *from) {
+    const ls_left_numbers *n = &from->numbers;
     int size = t->world ? ls_world_size(t->world) : 1;
-    for (int l = t->rank; n->pending && l < segment->workers; l += size)
-        LS_TRY(finish(t, segment, ls_segment_kept(segment, l), n));
+    for (int l = t->rank; l < from->segment->workers; l += size) {
+        const ls_left *kept = ls_left_of(from->segment, l);
+        if (from->gone[l]) continue;
+        LS_TRY(finish(t, device, from->segment, &kept->own, n, from->any_gone));
+        if (kept->copies_of >= 0) LS_TRY(finish(t, device, from->segment, &kept->copies, n, true));
+    }
     return LS_OK;
 }
 
-/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+/* What lies in the segment a CPU can finish, with the same bits. */
+static ls_status finish_all(ls_trainer *t, const sources *from) {
+    ls_device *cpu;
+    if (!from->numbers.pending) return LS_OK;
+    if (t->device->is_host) return finish_on(t, t->device, from);
+    LS_TRY(ls_device_open_cpu(t->threads, NULL, NULL, &cpu));
+    ls_status status = finish_on(t, cpu, from);
+    ls_device_destroy(cpu);
+    return status;
+}
 
-typedef struct pieces {
-    ls_left_piece *piece; /* of all old workers, by parameter, tensor and first element */
-    size_t count;
-} pieces;
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 static int compare_pieces(const void *a, const void *b) {
     const ls_left_piece *x = a, *y = b;
@@ -92,59 +128,87 @@ static int compare_pieces(const void *a, const void *b) {
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-static ls_status list_pieces(const ls_segment *segment, pieces *out) {
-    *out = (pieces){.count = 0};
-    for (int l = 0; l < segment->workers; l++) {
-        const ls_left *kept = ls_segment_kept(segment, l);
-        if (!kept || !kept->is_host)
-            return ls_fail(LS_ERR_INPUT, "worker %d left no tensors: they were in the memory of its device", l);
-        out->count += kept->pieces;
+static void add_pieces(const ls_segment *segment, uint64_t at, uint64_t count, ls_left_piece *list, size_t *listed) {
+    if (list && count > 0) memcpy(list + *listed, ls_segment_at(segment, at), count * sizeof *list);
+    *listed += count;
+}
+
+/* First to count, then to fill. */
+static void list_all(sources *from, ls_left_piece *piece, ls_left_piece *spare) {
+    from->pieces = from->spares = 0;
+    for (int l = 0; l < from->segment->workers; l++) {
+        const ls_left *kept = ls_left_of(from->segment, l);
+        if (from->gone[l]) continue;
+        add_pieces(from->segment, kept->own.pieces_at, kept->own.pieces, piece, &from->pieces);
+        if (from->any_gone) add_pieces(from->segment, kept->own.shared_at, kept->own.shared, spare, &from->spares);
+        if (is_copied(from, kept))
+            add_pieces(from->segment, kept->copies.pieces_at, kept->copies.pieces, spare, &from->spares);
     }
-    out->piece = malloc((out->count + 1) * sizeof *out->piece);
-    if (!out->piece) return ls_fail(LS_ERR_RESOURCE, "out of memory for the pieces of a state");
-    size_t count = 0;
-    for (int l = 0; l < segment->workers; l++) {
-        const ls_left *kept = ls_segment_kept(segment, l);
-        memcpy(out->piece + count, ls_segment_at(segment, kept->pieces_at), kept->pieces * sizeof *out->piece);
-        count += kept->pieces;
-    }
-    qsort(out->piece, count, sizeof *out->piece, compare_pieces);
+}
+
+static void free_pieces(sources *from) {
+    free(from->piece);
+    free(from->spare);
+    from->piece = from->spare = NULL;
+}
+
+static ls_status list_pieces(sources *from) {
+    free_pieces(from);
+    list_all(from, NULL, NULL);
+    from->piece = malloc((from->pieces + 1) * sizeof *from->piece);
+    from->spare = malloc((from->spares + 1) * sizeof *from->spare);
+    if (!from->piece || !from->spare) return ls_fail(LS_ERR_RESOURCE, "out of memory for the pieces of a state");
+    list_all(from, from->piece, from->spare);
+    qsort(from->piece, from->pieces, sizeof *from->piece, compare_pieces);
     return LS_OK;
 }
 
-/* The last piece that begins at or before the element, of this tensor; NULL: none. */
-static const ls_left_piece *find_piece(const pieces *all, uint32_t param, uint32_t which, uint64_t first) {
-    size_t low = 0, high = all->count;
+static bool holds(const ls_left_piece *p, uint32_t param, uint32_t which, uint64_t first) {
+    return p->param == param && p->which == which && p->first <= first && first < p->first + p->count;
+}
+
+/* A piece with this element of the tensor; NULL: none. */
+static const ls_left_piece *find_piece(const sources *from, uint32_t param, uint32_t which, uint64_t first) {
+    size_t low = 0, high = from->pieces;
     ls_left_piece key = {.param = param, .which = which, .first = first};
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare_pieces(&all->piece[middle], &key) <= 0)
+        if (compare_pieces(&from->piece[middle], &key) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    const ls_left_piece *p = low > 0 ? &all->piece[low - 1] : NULL;
-    return p && p->param == param && p->which == which && first < p->first + p->count ? p : NULL;
+    if (low > 0 && holds(&from->piece[low - 1], param, which, first)) return &from->piece[low - 1];
+    for (size_t i = 0; i < from->spares; i++)
+        if (holds(&from->spare[i], param, which, first)) return &from->spare[i];
+    return NULL;
 }
 
-static ls_status take_piece(ls_trainer *t, const ls_segment *segment, const pieces *all, int i, int k,
-                            ls_partition_piece want) {
+static ls_status fail_missing(const sources *from, const ls_param *param, size_t element) {
+    for (int l = 0; l < from->segment->workers; l++)
+        if (from->gone[l])
+            return ls_fail(LS_ERR_INPUT, "the memory of worker %d is %s, and nobody else has its part of %s", l,
+                           from->damaged[l] ? "damaged" : "lost", param->name);
+    return ls_fail(LS_ERR_INPUT, "no worker left element %zu of %s", element, param->name);
+}
+
+static ls_status take_piece(ls_trainer *t, const sources *from, int i, int k, ls_partition_piece want) {
     const ls_param *param = ls_model_param(t->model, i);
     while (want.count > 0) {
-        const ls_left_piece *p = find_piece(all, (uint32_t)i, (uint32_t)k, want.first);
-        if (!p) return ls_fail(LS_ERR_INPUT, "no worker left element %zu of %s", want.first, param->name);
+        const ls_left_piece *p = find_piece(from, (uint32_t)i, (uint32_t)k, want.first);
+        if (!p) return fail_missing(from, param, want.first);
         size_t skip = want.first - p->first, count = p->count - skip;
         if (count > want.count) count = want.count;
-        const float *from = (const float *)ls_segment_at(segment, p->at) + skip;
+        const float *elems = (const float *)ls_segment_at(from->segment, p->at) + skip;
         LS_TRY(ls_partition_write(t->partition, param, (ls_partition_tensor)(LS_TENSOR_WEIGHT + k), want.first, count,
-                                  from));
+                                  elems));
         want.first += count;
         want.count -= count;
     }
     return LS_OK;
 }
 
-static ls_status take_tensors(ls_trainer *t, const ls_segment *segment, const pieces *all) {
+static ls_status take_tensors(ls_trainer *t, const sources *from) {
     int tensors = 1 + ls_optimizer_moments(&t->settings.optimizer);
     for (int i = 0; i < t->model->nparams; i++) {
         ls_fault_point(LS_POINT_ADOPT);
@@ -153,7 +217,7 @@ static ls_status take_tensors(ls_trainer *t, const ls_segment *segment, const pi
             const ls_param *param = ls_model_param(t->model, i);
             ls_partition_tensor which = (ls_partition_tensor)(LS_TENSOR_WEIGHT + k);
             for (int n = 0; ls_partition_piece_get(t->partition, param, which, n, &want); n++)
-                LS_TRY(take_piece(t, segment, all, i, k, want));
+                LS_TRY(take_piece(t, from, i, k, want));
         }
     }
     return LS_OK;
@@ -171,6 +235,7 @@ static ls_status take_numbers(ls_trainer *t, const ls_left_numbers *n) {
     t->validation = n->validation;
     t->scale = n->scale;
     t->guard.audit.counted = n->audits;
+    t->guard.audit.clean_step = n->audited_step;
     LS_TRY(ls_noise_restore(&t->guard.noise, n->noise));
     return t->guard.outlier ? ls_outlier_restore(t->guard.outlier, n->outlier) : LS_OK;
 }
@@ -178,44 +243,229 @@ static ls_status take_numbers(ls_trainer *t, const ls_left_numbers *n) {
 /* ---- admission --------------------------------------------------------------------------------------------------- */
 
 /* Whether all old workers wrote their part of the sum of this step down, and what they add up to. */
-static bool find_sum(const ls_segment *segment, int64_t step, ls_hash128 *out) {
+static bool find_sum(const sources *from, ls_hash128 *out) {
+    int64_t step = from->numbers.step;
     *out = (ls_hash128){0, 0};
-    for (int l = 0; l < segment->workers; l++) {
-        ls_left *kept = ls_segment_kept(segment, l);
-        const ls_left_sum *sum = &kept->sums[step & 1];
-        if (atomic_load(&sum->step) != step) return false;
+    for (int l = 0; l < from->segment->workers; l++) {
+        ls_left *kept = ls_left_of(from->segment, l);
+        const ls_left_sum *sum = kept ? &kept->own.sums[step & 1] : NULL;
+        if (!sum || atomic_load(&sum->step) != step) return false;
         ls_state_add(out, sum->part);
     }
     return true;
 }
 
-static ls_status admit(ls_trainer *t, const ls_segment *segment, int64_t step) {
+/* Whether another that is not gone comes before it and has the same parameters of this kind. */
+static bool is_told(const sources *from, int l, int kind) {
+    ls_place_in_layout a = ls_left_of(from->segment, l)->place;
+    for (int i = 0; i < l; i++) {
+        if (from->gone[i]) continue;
+        ls_place_in_layout b = ls_left_of(from->segment, i)->place;
+        if (a.pp == b.pp && (!(kind & LS_LEFT_SPLIT) || a.tp == b.tp) && (!(kind & LS_LEFT_SHARDED) || a.dp == b.dp))
+            return true;
+    }
+    return false;
+}
+
+/* The same of tensors that were brought here: what several have is told by one of them, and what only those who are
+ * gone had by the copies of it. Where the last update was not made by all of them there is no sum. */
+static bool find_brought_sum(const sources *from, ls_hash128 *out) {
+    *out = (ls_hash128){0, 0};
+    for (int l = 0; l < from->segment->workers; l++) {
+        const ls_left *kept = ls_left_of(from->segment, l);
+        if (from->gone[l]) continue;
+        if (kept->summed < 0 || kept->summed != from->numbers.updates) return false;
+        for (int kind = 0; kind < LS_LEFT_KINDS; kind++)
+            if (!is_told(from, l, kind)) ls_state_add(out, kept->kind_sum[kind]);
+        if (is_copied(from, kept)) ls_state_add(out, kept->copies_sum);
+    }
+    return true;
+}
+
+/* Of what a part reports, as it is now. */
+static ls_hash128 sum_part(const ls_segment *segment, const ls_left_part *part) {
+    const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
+    ls_hash128 sum = {0, 0};
+    for (uint64_t i = 0; i < part->tensors; i++) {
+        uint64_t at[] = {tensor[i].w, tensor[i].moment[0], tensor[i].moment[1]};
+        for (uint64_t k = 0; k < 3; k++)
+            if (at[k] && tensor[i].once_end > tensor[i].once_begin)
+                ls_state_add_elems(&sum, (uint64_t)tensor[i].number * 4 + k, tensor[i].first + tensor[i].once_begin,
+                                   (const float *)ls_segment_at(segment, at[k]) + tensor[i].once_begin,
+                                   tensor[i].once_end - tensor[i].once_begin);
+    }
+    return sum;
+}
+
+static bool is_damaged(const ls_segment *segment, const ls_left_part *part, int64_t step) {
+    const ls_left_sum *recorded = &part->sums[step & 1];
+    if (atomic_load(&recorded->step) != step) return false;
+    ls_hash128 now = sum_part(segment, part);
+    return now.lo != recorded->part.lo || now.hi != recorded->part.hi;
+}
+
+/* Whose memory is not what it was, where another has the same. All workers together. */
+static ls_status find_damaged(ls_trainer *t, sources *from, bool *found) {
+    int64_t damaged[LS_WORKERS_MAX] = {0};
+    int size = t->world ? ls_world_size(t->world) : 1, workers = from->segment->workers;
+    for (int l = t->rank; l < workers; l += size)
+        damaged[l] =
+            !from->gone[l] && is_damaged(from->segment, &ls_left_of(from->segment, l)->own, from->numbers.step);
+    LS_TRY(ls_partition_sum(t->partition, damaged, (size_t)workers));
+    *found = false;
+    for (int l = 0; l < workers; l++) {
+        if (damaged[l] == 0) continue;
+        *found = from->gone[l] = from->damaged[l] = from->any_gone = true;
+    }
+    return LS_OK;
+}
+
+static const ls_left_tensor *tensor_named(const ls_segment *segment, const ls_left_part *part, uint32_t number) {
+    const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
+    for (uint64_t i = 0; i < part->tensors; i++)
+        if (tensor[i].number == number) return &tensor[i];
+    return NULL;
+}
+
+static bool are_same(const ls_segment *segment, const ls_left_part *own, const ls_left_part *copies) {
+    const ls_left_tensor *copy = ls_segment_at(segment, copies->tensors_at);
+    for (uint64_t i = 0; i < copies->tensors; i++) {
+        const ls_left_tensor *of = tensor_named(segment, own, copy[i].number);
+        if (!of || of->elems != copy[i].elems) return false;
+        uint64_t a[] = {of->w, of->moment[0], of->moment[1]}, b[] = {copy[i].w, copy[i].moment[0], copy[i].moment[1]};
+        for (int k = 0; k < 3; k++)
+            if (a[k] && b[k] &&
+                memcmp(ls_segment_at(segment, a[k]), ls_segment_at(segment, b[k]), of->elems * sizeof(float)) != 0)
+                return false;
+    }
+    return true;
+}
+
+/* Where nobody has recorded the sum, since the update was finished by others: whether copies agree with what they are
+ * copies of. All workers together. */
+static ls_status compare_copies(ls_trainer *t, sources *from) {
+    int64_t other = 0;
+    int size = t->world ? ls_world_size(t->world) : 1;
+    for (int l = t->rank; l < from->segment->workers; l += size) {
+        const ls_left *kept = ls_left_of(from->segment, l);
+        int64_t of = from->gone[l] ? -1 : kept->copies_of;
+        if (of < 0 || from->gone[of]) continue;
+        other += !are_same(from->segment, &ls_left_of(from->segment, (int)of)->own, &kept->copies);
+    }
+    LS_TRY(ls_partition_sum(t->partition, &other, 1));
+    from->refused = other > 0;
+    if (!from->refused) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the state that the workers left after step %lld and the copies of it differ",
+                   (long long)from->numbers.step);
+}
+
+/* Memory that was found to be damaged is taken only where there is a hash to tell that this part of it is not. */
+static ls_status admit(ls_trainer *t, sources *from) {
     ls_hash128 recorded, part;
-    if (!ls_trainer_has_state_hash(t) || !find_sum(segment, step, &recorded)) return LS_OK;
+    ls_wrong blame = ls_left_blamed(from->segment);
+    bool is_known = ls_trainer_has_state_hash(t) && (find_sum(from, &recorded) || find_brought_sum(from, &recorded));
+    if (!is_known && blame.is_found && blame.event.kind == LS_EVENT_STATE)
+        return ls_fail(LS_ERR_INPUT, "there is no hash of the state after step %lld", (long long)from->numbers.step);
+    if (!is_known) return compare_copies(t, from);
     LS_TRY(ls_partition_state_now(t->partition, &part, NULL));
     int64_t words[2] = {(int64_t)part.lo, (int64_t)part.hi};
     LS_TRY(ls_partition_sum(t->partition, words, 2));
-    if ((uint64_t)words[0] == recorded.lo && (uint64_t)words[1] == recorded.hi) return LS_OK;
+    from->refused = (uint64_t)words[0] != recorded.lo || (uint64_t)words[1] != recorded.hi;
+    if (!from->refused) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the state that the workers left after step %lld is not the one that they had",
-                   (long long)step);
+                   (long long)from->numbers.step);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+/* For tests that spoil what was left, and what is made of it; ls_fault_spoil is NULL outside tests. */
+static void let_spoil_left(const ls_trainer *t, const sources *from) {
+    for (int l = 0; ls_fault_spoil && l < from->segment->workers; l++) {
+        const ls_left *kept = ls_left_of(from->segment, l);
+        const ls_left_tensor *tensor = from->gone[l] ? NULL : ls_segment_at(from->segment, kept->own.tensors_at);
+        for (uint64_t i = 0; tensor && i < kept->own.tensors; i++) {
+            const ls_left_tensor *at = &tensor[i];
+            if (at->once_end == at->once_begin) continue;
+            float *w = (float *)ls_segment_at(from->segment, at->w) + at->once_begin;
+            ls_fault_at(NULL, LS_FAULT_LEFT, ls_model_param(t->model, (int)at->number)->name, l, w,
+                        at->once_end - at->once_begin, sizeof *w);
+        }
+    }
+}
+
+static void let_spoil_taken(const ls_trainer *t) {
+    for (int i = 0; ls_fault_spoil && i < t->model->nparams; i++) {
+        const ls_param *p = ls_model_param(t->model, i);
+        size_t own = ls_param_range_elems(p->own);
+        if (own > 0) ls_fault_at(t->device, LS_FAULT_TAKEN, p->name, -1, p->own_w, own, sizeof(float));
+    }
+}
+
+static ls_status look(const ls_segment *segment, sources *from) {
+    int gone = 0;
+    from->segment = segment;
+    if (!ls_left_newest(segment, &from->numbers)) return ls_fail(LS_ERR_INPUT, "the workers before left no state");
+    for (int l = 0; l < segment->workers; l++) {
+        const ls_left *kept = ls_left_of(segment, l);
+        from->gone[l] = !kept || !atomic_load(&kept->is_here);
+        gone += from->gone[l];
+    }
+    from->any_gone = gone > 0;
+    if (gone < segment->workers) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the workers left no tensors: they were in the memory of their devices");
+}
+
+/* Nothing of what was taken stays: who begins anew finds moments of zero. */
+static void forget(ls_trainer *t) {
+    for (int i = 0; i < ls_model_params(t->model); i++) {
+        const ls_param *p = ls_model_param(t->model, i);
+        for (int m = 0; m < 2 && p->moment[m]; m++)
+            (void)ls_device_fill(t->device, p->moment[m], 0, ls_param_range_elems(p->own) * sizeof(float));
+    }
+}
+
+static void tell(const sources *from) {
+    for (int l = 0; l < from->segment->workers; l++)
+        if (from->gone[l])
+            ls_log_warn("the memory of worker %d %s; its part of the state was taken from others", l,
+                        from->damaged[l] ? "was damaged" : "is lost");
+}
+
+static ls_status take_once(ls_trainer *t, sources *from) {
+    LS_TRY(ls_agree(t->world, list_pieces(from)));
+    LS_TRY(ls_agree(t->world, finish_all(t, from)));
+    LS_TRY(ls_agree(t->world, take_tensors(t, from)));
+    LS_TRY(ls_partition_settle(t->partition));
+    let_spoil_taken(t);
+    from->refused = false;
+    return admit(t, from);
+}
+
+static ls_status take(ls_trainer *t, ls_world *world, sources *from) {
+    bool found = false;
+    LS_TRY(ls_agree(t->world, look(&ls_world_attempt(world)->before, from)));
+    ls_fault_step = from->numbers.step;
+    if (t->rank == 0) let_spoil_left(t, from);
+    ls_status status = take_once(t, from);
+    if (!from->refused) return status;
+    char why[LS_MESSAGE_MAX];
+    snprintf(why, sizeof why, "%s", ls_status_message());
+    LS_TRY(find_damaged(t, from, &found));
+    return found ? take_once(t, from) : ls_fail(status, "%s", why);
 }
 
 ls_status ls_left_take(ls_trainer *t, ls_world *world, ls_left_numbers *out) {
     const ls_segment *segment = &ls_world_attempt(world)->before;
-    pieces all = {.count = 0};
-    const ls_left_numbers *n = out;
-    ls_status status = ls_left_newest(segment, out) ? list_pieces(segment, &all)
-                                                    : ls_fail(LS_ERR_INPUT, "the workers before left no state");
-    LS_TRY_OUT(ls_agree(t->world, status));
-    ls_left *first = ls_segment_kept(segment, 0);
-    out->peak_flops_s = segment->workers == ls_world_size(world) ? first->peak_flops_s : 0;
-    ls_fault_step = n->step;
-    LS_TRY_OUT(ls_agree(t->world, finish_all(t, segment, n)));
-    LS_TRY_OUT(ls_agree(t->world, take_tensors(t, segment, &all)));
-    LS_TRY_OUT(ls_agree(t->world, take_numbers(t, n)));
-    LS_TRY_OUT(ls_partition_settle(t->partition));
-    status = admit(t, segment, n->step);
-out:
-    free(all.piece);
+    sources *from = calloc(1, sizeof *from);
+    LS_TRY(ls_agree(t->world, from ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a state to be taken over")));
+    ls_status status = take(t, world, from);
+    if (status == LS_OK) status = ls_agree(t->world, take_numbers(t, &from->numbers));
+    if (status == LS_OK && t->rank == 0) tell(from);
+    if (status != LS_OK) forget(t);
+    *out = from->numbers;
+    const ls_left *first = ls_left_of(segment, 0);
+    out->peak_flops_s = first && segment->workers == ls_world_size(world) ? first->peak_flops_s : 0;
+    free_pieces(from);
+    free(from);
     return status;
 }

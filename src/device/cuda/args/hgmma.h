@@ -12,7 +12,8 @@ enum {
     LS_CUDA_HGMMA_BAND = 16, /* rows of tiles that run together, for the second cache */
     LS_CUDA_HGMMA_STAGED_ROWS = 16,
     LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* what a store of the copy engine takes */
-    LS_CUDA_HGMMA_OVER_STEPS = 6,      /* hgmma_over.cu: of a slice, at least */
+    LS_CUDA_HGMMA_OVER_STEPS = 6,      /* hgmma_over.cu: of a slice, at least, */
+    LS_CUDA_HGMMA_SPREAD_STEPS = 12,   /* and where pieces go with every other */
 };
 
 /* Steps that lie in shared memory or are on their way, by columns of a tile: beside what waits to be stored. */

@@ -339,7 +339,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     }
     /* Piece q alone, while something else is multiplied: 32 columns, or 64 of 16-bit numbers, of which there are half as many
      * pieces. */
-    enum { PIECES = BN / 32 };
+    enum { PIECES = BN / 32, IS_SPREAD = false }; /* IS_SPREAD: a piece with every other step */
     LS_DEVICE bool is_f32() const { return a.g.parts || a.g.c_dtype == LS_CUDA_F32; }
     /* Its bias, two columns a lane: read long before it is needed, and by each warp once. */
     LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
@@ -504,8 +504,13 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
             }
             steps.advance();
             part.finish_piece(before, q, bias, s, out);
+            if (!PART::IS_SPREAD) continue;
+            steps.step(d, 1);
+            wgmma_wait<1>();
+            steps.release();
+            steps.advance();
         }
-        for (uint32_t i = PART::PIECES; i < count; i++) {
+        for (uint32_t i = PART::PIECES * (PART::IS_SPREAD ? 2 : 1); i < count; i++) {
             steps.step(d, 1);
             wgmma_wait<1>();
             steps.release();

@@ -1,7 +1,7 @@
 /* hgmma_over.cu: products of hgmma.cu with 192 sums in each thread's registers:
  *
  * - two whole tiles of 128 × 192, of one slice each, or of two: a tile goes out while the next is multiplied, which pays where chains
- *   are short;
+ *   are short; with many steps a piece of it goes with every other;
  * - a tile of 256 × 192 of one slice, without bias, for which less goes through shared memory than tensor cores leave time for: it pays where
  *   chains are long. The last tiles may be cut. */
 #include "device/cuda/kernels/hgmma.cuh"
@@ -12,8 +12,15 @@ enum { OVER_N = LS_CUDA_HGMMA_OVER_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
 
 static_assert(hgmma_part<OVER_N>::PIECES <= LS_CUDA_HGMMA_OVER_STEPS, "a step for each piece");
 
-template <int TA, int TB, int SLICES, bool IS_F16, class S> LS_DEVICE void multiply_turns(const ls_cuda_hgmma &a, S &s) {
-    hgmma_turns<hgmma_part<OVER_N>, OVER_N, IS_F16, TA, TB, S> turns(a, s);
+/* Stores that come evenly leave more of shared memory to products. */
+struct spread_part : hgmma_part<OVER_N> {
+    enum { IS_SPREAD = true };
+    LS_DEVICE spread_part(const ls_cuda_hgmma &args) : hgmma_part<OVER_N>(args) {}
+};
+static_assert(2 * spread_part::PIECES <= LS_CUDA_HGMMA_SPREAD_STEPS, "two steps for each piece");
+
+template <class PART, int TA, int TB, int SLICES, bool IS_F16, class S> LS_DEVICE void multiply_turns(const ls_cuda_hgmma &a, S &s) {
+    hgmma_turns<PART, OVER_N, IS_F16, TA, TB, S> turns(a, s);
     if constexpr (SLICES == 1)
         turns.ones();
     else
@@ -21,7 +28,7 @@ template <int TA, int TB, int SLICES, bool IS_F16, class S> LS_DEVICE void multi
     if (turns.part.thread % 32 == 0) stores_done();
 }
 
-template <int TA, int TB, int SLICES> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &a) {
+template <int TA, int TB, int SLICES, class PART = hgmma_part<OVER_N>> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
     auto &s = hgmma_open<OVER_N>(memory);
     if (threadIdx.x < 128) {
@@ -31,9 +38,9 @@ template <int TA, int TB, int SLICES> LS_DEVICE void hgmma_over(const ls_cuda_hg
     }
     take_registers<232>();
     if (a.g.dtype == LS_CUDA_F16)
-        multiply_turns<TA, TB, SLICES, true>(a, s);
+        multiply_turns<PART, TA, TB, SLICES, true>(a, s);
     else
-        multiply_turns<TA, TB, SLICES, false>(a, s);
+        multiply_turns<PART, TA, TB, SLICES, false>(a, s);
 }
 
 /* ---- 256 × 192 ------------------------------------------------------------------------------------------------------- */
@@ -134,13 +141,15 @@ template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &a) {
 
 #else
 
-template <int TA, int TB, int SLICES> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &) {} /* never started on other GPUs */
+struct spread_part {};
+template <int TA, int TB, int SLICES, class PART = spread_part> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &) {} /* never started on other GPUs */
 template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &) {}
 
 #endif
 
 LS_KERNEL_ALONE(hgmma_over_nn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 1>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 1>(a); }
+LS_KERNEL_ALONE(hgmma_over_nt_spread, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 1, spread_part>(a); }
 LS_KERNEL_ALONE(hgmma_over_tn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<1, 1, 1>(a); }
 LS_KERNEL_ALONE(hgmma_over_nn_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 2>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 2>(a); }

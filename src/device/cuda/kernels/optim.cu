@@ -166,31 +166,72 @@ LS_DEVICE uint64_t state_mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
-/* The part of block `block` of the tensor that the piece has; all lanes of the warp get the sum of their own. */
-LS_DEVICE uint64_t state_lane(const ls_cuda_state_piece &p, uint64_t block, unsigned lane) {
+/* A lane has four neighbours at a time: their places are the same in every block. */
+enum { STATE_PACKS = LS_CUDA_STATE_BLOCK / 128 };
+
+/* This lane's part of block `block` of the tensor, of which the piece may have only some. */
+LS_DEVICE uint64_t state_lane(const ls_cuda_state_piece &p, uint64_t block, unsigned lane, const uint32_t (&place)[4 * STATE_PACKS]) {
     const uint64_t first = block * LS_CUDA_STATE_BLOCK, end = p.first + p.n;
     const unsigned from = p.first > first ? (unsigned)(p.first - first) : 0u;
     const unsigned to = end - first < LS_CUDA_STATE_BLOCK ? (unsigned)(end - first) : (unsigned)LS_CUDA_STATE_BLOCK;
-    const float *x = p.x + (int64_t)(first - p.first);
+    const float *x = p.x + (int64_t)(first - p.first) + 4 * lane;
+    const bool is_whole = from == 0 && to == LS_CUDA_STATE_BLOCK && (uintptr_t)x % 16 == 0;
     uint64_t sum = 0;
-#pragma unroll 8
-    for (unsigned i = lane; i < LS_CUDA_STATE_BLOCK; i += 32)
-        if (i >= from && i < to) sum += (uint64_t)__float_as_uint(x[i]) * state_place(i);
+#pragma unroll
+    for (int k = 0; k < STATE_PACKS; k++) {
+        pack<4> v = {};
+        if (is_whole) {
+            v = load_pack<4>(x + 128 * k);
+        } else {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const unsigned i = 128 * k + 4 * lane + j;
+                if (i >= from && i < to) v.v[j] = x[128 * k + j];
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) sum += (uint64_t)__float_as_uint(v.v[j]) * place[4 * k + j];
+    }
     return sum;
 }
 
+/* Adds what the lanes of a warp have, and begins anew. */
+LS_DEVICE void state_flush(unsigned long long *out, uint64_t &lo, uint64_t &hi) {
+    for (unsigned half = 16; half > 0; half /= 2) {
+        lo = lo + __shfl_down_sync(~0u, lo, half, 32);
+        hi = hi + __shfl_down_sync(~0u, hi, half, 32);
+    }
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(out, (unsigned long long)lo);
+        atomicAdd(out + 1, (unsigned long long)hi);
+    }
+    lo = hi = 0;
+}
+
+/* A warp has blocks that follow each other, so that few of its sums go to memory: all warps add to the same ones. */
 LS_KERNEL(state_sums, ls_cuda_state, LS_CUDA_STATE_THREADS) {
     const unsigned lane = threadIdx.x % 32, warps = gridDim.x * (LS_CUDA_STATE_THREADS / 32);
-    unsigned turn = blockIdx.x * (LS_CUDA_STATE_THREADS / 32) + threadIdx.x / 32, piece = 0;
-    for (; turn < a.begin[a.count]; turn += warps) {
-        while (turn >= a.begin[piece + 1]) piece++;
+    const unsigned warp = blockIdx.x * (LS_CUDA_STATE_THREADS / 32) + threadIdx.x / 32;
+    const uint64_t turns = a.begin[a.count];
+    const unsigned end = (unsigned)(turns * (warp + 1) / warps);
+    unsigned turn = (unsigned)(turns * warp / warps), piece = 0;
+    uint32_t place[4 * STATE_PACKS];
+#pragma unroll
+    for (int i = 0; i < 4 * STATE_PACKS; i++) place[i] = state_place(128 * (i / 4) + 4 * lane + i % 4);
+    uint64_t lo = 0, hi = 0;
+    if (turn >= end) return;
+    while (turn >= a.begin[piece + 1]) piece++;
+    for (; turn < end; turn++) {
+        if (turn >= a.begin[piece + 1]) {
+            state_flush(a.piece[piece].out, lo, hi);
+            while (turn >= a.begin[piece + 1]) piece++;
+        }
         const ls_cuda_state_piece &p = a.piece[piece];
         const uint64_t block = p.first / LS_CUDA_STATE_BLOCK + (turn - a.begin[piece]);
-        uint64_t sum = state_lane(p, block, lane);
-        for (unsigned half = 16; half > 0; half /= 2) sum = sum + __shfl_down_sync(~0u, sum, half, 32);
-        if (lane > 0) continue;
         const uint64_t seed = (p.tensor + 1) * 0x9e3779b97f4a7c15ull + block * 0xd1b54a32d192ed03ull;
-        atomicAdd(p.out, (unsigned long long)(sum * (state_mix(seed) | 1)));
-        atomicAdd(p.out + 1, (unsigned long long)(sum * (state_mix(seed ^ 0xa0761d6478bd642full) | 1)));
+        const uint64_t sum = state_lane(p, block, lane, place);
+        lo += sum * (state_mix(seed) | 1);
+        hi += sum * (state_mix(seed ^ 0xa0761d6478bd642full) | 1);
     }
+    state_flush(a.piece[piece].out, lo, hi);
 }

@@ -325,6 +325,8 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     LS_TRY(map_c(device, g, &args));
     bool has_two = plan.tile == OVER_TILE && args.each == 2;
     ls_cuda_kernel kernel = has_two ? kernels_of_two[g->form] : kernels[g->form][plan.tile];
+    if (kernel == LS_CUDA_hgmma_over_nt && plan.steps >= LS_CUDA_HGMMA_SPREAD_STEPS && !plan.each)
+        kernel = LS_CUDA_hgmma_over_nt_spread;
     LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
                           tiles[plan.tile].shared, &args));
     return plan.each ? join_parts(device, &args) : LS_OK;

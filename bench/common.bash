@@ -1,0 +1,11 @@
+# common.bash: what the benchmarks of whole runs share; sourced by them, with bash.
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+LOCKSTEP=$(realpath "${LOCKSTEP:-$here/build/lockstep}")
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-$(basename "$0" .sh).XXXXXX")
+child=
+trap '[ -z "$child" ] || kill -KILL "$child" 2>/dev/null || true; rm -rf "$scratch"' EXIT
+trap 'exit 130' HUP INT TERM
+for ((i = 0; i < 4000; i++)); do echo "line $i: $((i * i)) quick brown foxes jump over $((i * 7 % 31)) lazy dogs"; done >"$scratch/text.txt"
+export XDG_CACHE_HOME=$scratch/cache LS_DEVICE=cpu

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# goodput.sh: a run that loses a worker every 30 s, beside what `lockstep plan --recovery` makes of a few losses before.
+#
+#   LOCKSTEP=build/lockstep MODEL=gpt2-124m WORKERS=8 MINUTES=20 EVERY=30 LEARN=5 FLAGS="--zero 1" bench/goodput.sh
+#
+# First a run loses LEARN workers: from it plan takes what a recovery and a step cost. Then another run goes on for MINUTES, and loses a worker
+# every EVERY seconds, give or take half of that. Its goodput is the time that its steps would have taken undisturbed (their number times the
+# mean of those that were) over the time that went by.
+# shellcheck source=bench/common.bash
+. "$(dirname "$0")/common.bash"
+MODEL=${MODEL:-gpt2-124m} WORKERS=${WORKERS:-8} MINUTES=${MINUTES:-20} EVERY=${EVERY:-30}
+LEARN=${LEARN:-5} SEQ=${SEQ:-64} BATCH=${BATCH:-$WORKERS} FLAGS=${FLAGS:-"--zero 1"} RANDOM=${SEED:-1}
+now_ms() {
+    local us=${EPOCHREALTIME/[.,]/}
+    echo $((us / 1000))
+}
+count() { cat "$out"/metrics*.jsonl 2>/dev/null | grep -c "$1" || true; }
+alive() {
+    kill -0 "$child" 2>/dev/null && return
+    tail -n 3 "$scratch/err" >&2
+    exit 1
+}
+await() { while [ "$(count "$1")" -lt "$2" ]; do alive && sleep 0.02; done; }
+start() {
+    out=$scratch/$1
+    # shellcheck disable=SC2086 # flags are words
+    "$LOCKSTEP" train --model "$MODEL" --tokenizer bytes --data "$scratch/text.txt" --seq "$SEQ" --global-batch "$BATCH" --steps 10000000 \
+        --eval-every 0 --sample-every 0 --save-every 0 --restarts 1000000 --place-losses 0 --workers "$WORKERS" $FLAGS --out "$out" \
+        >"$scratch/out" 2>"$scratch/err" </dev/null &
+    child=$!
+    await '"loss"' 3
+}
+stop() {
+    kill -KILL "$child"
+    wait "$child" 2>/dev/null || true
+    child=
+}
+lose_one() {
+    local pids
+    read -r -a pids <"/proc/$child/task/$child/children" || true
+    [ ${#pids[@]} -eq 0 ] || kill -KILL "${pids[RANDOM % ${#pids[@]}]}" 2>/dev/null || true
+}
+steps_done() { tail -n 1 "$out/metrics.jsonl" | sed -n 's/^{"step":\([0-9]*\).*/\1/p'; }
+
+start learn
+for ((k = 1; k <= LEARN; k++)); do
+    sleep "0.$((RANDOM % 10))"
+    lose_one
+    await '"restart"' "$k"
+    await '"loss"' $(($(count '"loss"') + 3))
+done
+stop
+hours=$(awk -v e="$EVERY" 'BEGIN { printf "%.9f", e / 3600 }')
+"$LOCKSTEP" plan --recovery "$out" --mtbf 3
+predicted=$("$LOCKSTEP" plan --recovery "$out" --mtbf "$hours" --json | tr -d '\n' | sed -n 's/.*"goodput": *\([0-9.e+-]*\).*/\1/p')
+
+start chaos
+first=$(steps_done) begin=$(now_ms) deaths=0
+end=$((begin + MINUTES * 60000)) next=$((begin + EVERY * (500 + RANDOM % 1000)))
+while [ "$(now_ms)" -lt "$end" ]; do
+    alive
+    if [ "$(now_ms)" -ge "$next" ]; then
+        lose_one
+        deaths=$((deaths + 1))
+        next=$((begin + EVERY * (deaths * 1000 + 500 + RANDOM % 1000)))
+    fi
+    sleep 0.02
+done
+# From the end of a step to the end of a step.
+last=$(steps_done)
+while [ "$(steps_done)" = "$last" ]; do alive && sleep 0.01; done
+last=$(steps_done) passed=$(($(now_ms) - begin))
+stop
+# The mean of steps beside which nobody was lost: not of those that came first, or were told with the time of a recovery.
+usual=$(cat "$out"/metrics*.jsonl | awk '
+    function value(name,   rest) { rest = $0; if (!sub(".*\"" name "\":", "", rest)) return ""; return rest + 0 }
+    /"restart"/ { out[value("step")] = out[value("step") + 1] = 1 }
+    /"loss"/ { ms[value("step")] = value("ms") }
+    END { for (s in ms) if (s > 3 && !(s in out)) { n++; sum += ms[s] } printf "%.6f", sum / n / 1000 }')
+awk -v n=$((last - first)) -v s="$usual" -v ms="$passed" -v p="$predicted" -v d="$deaths" -v w="$WORKERS" -v m="$MODEL" 'BEGIN {
+    g = n * s * 1000 / ms
+    print "| " w " workers, " m " | minutes | deaths | step s | goodput measured | predicted | off by |\n|---|---|---|---|---|---|---|"
+    printf "| | %.1f | %d | %.3f | %.2f %% | %.2f %% | %+.1f %% |\n", ms / 60000, d, s, 100 * g, 100 * p, 100 * (p / g - 1)
+}'

@@ -1,0 +1,105 @@
+/* recovery.c: `lockstep plan --recovery RUN --mtbf HOURS`: how much of its time a run on one machine gets anywhere,
+ * with failures that often, by what its own steps, saves and recoveries took. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/stats.h"
+#include "cli/cli.h"
+#include "cli/print.h"
+#include "observe/run_read.h"
+#include "plan/course.h"
+
+/* What `make bench-recovery` holds a run on one machine to; a run does not know when its workers died. */
+static const double seen_seconds = 0.01;
+
+static bool is_recovery(const ls_run_log_start *start) { return start->restart > 0 && start->recovery_ms > 0; }
+
+/* The first step of the new workers. */
+static long long first_of(const ls_run_log_start *start) { return start->step + start->taken; }
+
+/* Whether workers that were new to their memory made the step, or it was told with the time of a recovery. */
+static bool is_disturbed(const ls_run_log *run, long long step) {
+    for (size_t i = 0; i < run->start_count; i++) {
+        long long first = first_of(&run->starts[i]);
+        if (is_recovery(&run->starts[i]) && (step == first || step == first - 1)) return true;
+    }
+    return false;
+}
+
+static double step_ms(const ls_run_log *run, long long step) {
+    for (size_t i = 0; i < run->step_count; i++)
+        if (run->steps[i].step == step) return run->steps[i].ms;
+    return (double)NAN;
+}
+
+/* The first step of all touches memory for the first time. */
+static ls_status median_step(const ls_run_log *run, double *ms) {
+    double *x = malloc((run->step_count + 1) * sizeof *x);
+    size_t n = 0;
+    if (!x) return ls_fail(LS_ERR_RESOURCE, "out of memory for the steps of a run");
+    for (size_t i = 1; i < run->step_count; i++)
+        if (!is_disturbed(run, run->steps[i].step) && run->steps[i].ms > 0) x[n++] = run->steps[i].ms;
+    *ms = ls_median(x, n);
+    free(x);
+    return LS_OK;
+}
+
+static double save_share(const ls_run_log *run) {
+    double saves = 0, steps = 0;
+    for (size_t i = 0; i < run->save_count; i++)
+        if (run->saves[i].ms > 0) saves += run->saves[i].ms;
+    for (size_t i = 0; i < run->step_count; i++)
+        if (run->steps[i].ms > 0) steps += run->steps[i].ms;
+    return steps > 0 ? saves / steps : 0;
+}
+
+static ls_status measure(const ls_run_log *run, const char *path, ls_mending *out, int *count) {
+    double usual = 0, restart = 0, slower = 0;
+    LS_TRY(median_step(run, &usual));
+    for (size_t i = 0; i < run->start_count; i++) {
+        if (!is_recovery(&run->starts[i])) continue;
+        double first = step_ms(run, first_of(&run->starts[i]));
+        restart += run->starts[i].recovery_ms;
+        if (first > usual) slower += first - usual;
+        (*count)++;
+    }
+    if (*count == 0)
+        return ls_fail(LS_ERR_INPUT,
+                       "--recovery: %s has lost no worker, or not gone on by itself: there is nothing to learn from it",
+                       path);
+    if (!(usual > 0)) return ls_fail(LS_ERR_INPUT, "--recovery: %s has too few steps between its losses", path);
+    double n = (double)*count;
+    *out = (ls_mending){.seen_seconds = seen_seconds,
+                        .restart_seconds = restart / n / 1e3,
+                        .slower_seconds = slower / n / 1e3,
+                        .step_seconds = usual / 1e3,
+                        .save_share = save_share(run)};
+    return LS_OK;
+}
+
+ls_status ls_cmd_plan_recovery(const ls_options *o) {
+    ls_run_log run;
+    ls_mending m;
+    double aside, whole, mtbf = o->mtbf * 3600;
+    if (!(mtbf > 0)) return ls_fail(LS_ERR_INPUT, "--recovery requires --mtbf HOURS");
+    LS_TRY(ls_run_log_open(o->recovery, &run));
+    int count = 0;
+    ls_status status = measure(&run, o->recovery, &m, &count);
+    ls_run_log_free(&run);
+    LS_TRY(status);
+    ls_mending_goodput(&m, mtbf, &aside, &whole);
+    if (o->json)
+        return ls_cli_print_json(json_pack(
+            "{s:f, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "mtbf_seconds", mtbf, "recoveries", count, "seen_seconds",
+            m.seen_seconds, "restart_seconds", m.restart_seconds, "slower_seconds", m.slower_seconds, "step_seconds",
+            m.step_seconds, "save_share", m.save_share, "goodput_aside", aside, "goodput", whole));
+    printf("run       steps of %.3f s; saves hold it up by %.2f %%\n", m.step_seconds, 100 * m.save_share);
+    printf("recovery  %.3f s, mean of %d, from a loss to the next step, which takes %.3f s more than others; a loss "
+           "is seen within %.2f s\n",
+           m.restart_seconds, count, m.slower_seconds, m.seen_seconds);
+    printf(
+        "goodput   %.3f %% with a failure every %.4g h; %.3f %% with the half of a step that is then computed again\n",
+        100 * aside, mtbf / 3600, 100 * whole);
+    return LS_OK;
+}

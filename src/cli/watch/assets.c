@@ -1,0 +1,10 @@
+/* assets.c: the files of the live page, as they are in the source tree; the build puts them in. */
+#include "cli/watch/assets.h"
+
+#define LS_ASSET(symbol, path)                                                                                         \
+    __asm__(".section .rodata\n.global " #symbol "\n.hidden " #symbol "\n" #symbol ":\n.incbin \"" path                \
+            "\"\n.byte 0\n"                                                                                            \
+            ".previous\n");
+
+LS_ASSET(ls_watch_js, "src/cli/watch/live.js")
+LS_ASSET(ls_watch_css, "src/cli/watch/live.css")

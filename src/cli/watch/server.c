@@ -1,0 +1,574 @@
+/* server.c: requests, streams and limits. */
+#include "cli/watch/server.h"
+
+#ifdef LS_HAVE_MICROHTTPD
+
+#    include <arpa/inet.h>
+#    include <errno.h>
+#    include <jansson.h>
+#    include <microhttpd.h>
+#    include <netdb.h>
+#    include <poll.h>
+#    include <signal.h>
+#    include <stdlib.h>
+#    include <string.h>
+#    include <sys/random.h>
+#    include <sys/socket.h>
+#    include <time.h>
+#    include <unistd.h>
+
+#    include "base/clock.h"
+#    include "base/hash.h"
+#    include "base/log.h"
+#    include "cli/watch/assets.h"
+
+enum {
+    CONNECTIONS_MAX = 64,
+    STREAMS_MAX = 32,
+    HEADER_BYTES_MAX = 16 << 10,
+    IDLE_S = 20,
+    HEADER_S = 10,
+    CROWD = 48, /* connections, from which on */
+    CROWD_S = 1,
+    SECTIONS_MAX = 64,
+    PORTS_TRIED = 100
+};
+static const double LEAST_S = 1, MOST_S = 20, PING_S = 15;
+/* Of its time on a core the server spends at most this share on a page that is open: a run has at least one core. */
+static const double SHARE = 0.001;
+
+static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+                             "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/* ---- state ------------------------------------------------------------------------------------------------------- */
+
+typedef struct seen_section {
+    char id[LS_PAGE_ID_MAX];
+    ls_hash128 hash;
+} seen_section;
+
+/* A page that is open. */
+typedef struct stream {
+    struct MHD_Connection *connection;
+    bool is_used, is_suspended;
+    ls_live_query query;
+    seen_section seen[SECTIONS_MAX];
+    int seen_count;
+    ls_hash128 table;
+    uint64_t last_id; /* that the browser has; 0: it is new */
+    char *text;       /* to be sent */
+    size_t bytes, sent;
+    double next_s, spoke_s;
+    bool first;
+} stream;
+
+typedef struct peer {
+    struct MHD_Connection *connection;
+    double since_s;
+    bool has_asked;
+} peer;
+
+typedef struct server {
+    ls_shelf *shelf;
+    ls_live_address address;
+    char token[LS_LIVE_TOKEN_MAX]; /* "": none is needed */
+    stream streams[STREAMS_MAX];
+    peer peers[CONNECTIONS_MAX + 1];
+    uint64_t version; /* of what was sent last, by time: it rises over restarts */
+    double refreshed_s;
+} server;
+
+static volatile sig_atomic_t ends;
+static void end_it(int signal) {
+    (void)signal;
+    ends = 1;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static void add_headers(struct MHD_Response *r, const char *type) {
+    MHD_add_response_header(r, "Content-Type", type);
+    MHD_add_response_header(r, "Content-Security-Policy", policy);
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "X-Frame-Options", "DENY");
+    MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+    MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    MHD_add_response_header(r, "Cross-Origin-Opener-Policy", "same-origin");
+    MHD_add_response_header(r, "Cache-Control", "no-store");
+}
+
+/* `text` is freed unless it is constant. */
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, const char *type, char *text, size_t bytes,
+                              bool constant) {
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(bytes, text, constant ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_FREE);
+    if (!r) {
+        if (!constant) free(text);
+        return MHD_NO;
+    }
+    add_headers(r, type);
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, "Allow", "GET, HEAD");
+    enum MHD_Result result = MHD_queue_response(c, code, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *c, unsigned code, const char *why) {
+    char *text = strdup(why);
+    return text ? answer(c, code, "text/plain; charset=utf-8", text, strlen(text), false) : MHD_NO;
+}
+
+static enum MHD_Result answer_constant(struct MHD_Connection *c, const char *type, const char *text) {
+    union {
+        const char *from;
+        char *to;
+    } of = {text};
+    return answer(c, MHD_HTTP_OK, type, of.to, strlen(text), true);
+}
+
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+static enum MHD_Result take_pair(void *ctx, enum MHD_ValueKind kind, const char *key, const char *value) {
+    (void)kind;
+    ls_live_query_set(ctx, key, value);
+    return MHD_YES;
+}
+
+static void read_query(struct MHD_Connection *c, ls_live_query *out) {
+    ls_live_query_init(out);
+    MHD_get_connection_values(c, MHD_GET_ARGUMENT_KIND, take_pair, out);
+}
+
+static void refresh(server *s) {
+    double now = ls_clock_seconds();
+    if (now - s->refreshed_s < LEAST_S / 2) return;
+    if (ls_shelf_refresh(s->shelf) != LS_OK) ls_log_warn("%s", ls_status_message());
+    s->refreshed_s = ls_clock_seconds();
+}
+
+static ls_status put_page(server *s, const ls_live_query *query, FILE *out) {
+    ls_page *page = calloc(1, sizeof *page);
+    if (!page) return ls_fail(LS_ERR_RESOURCE, "out of memory for the page");
+    ls_status status = ls_shelf_page(s->shelf, query, page);
+    if (status == LS_OK) status = ls_page_end(page);
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+          "content=\"width=device-width, initial-scale=1\">\n<title>lockstep</title>\n<link rel=\"stylesheet\" "
+          "href=\"/style.css\">\n</head>\n<body>\n<main>\n<div id=\"bar\"><span id=\"state\" role=\"status\"></span>\n",
+          out);
+    ls_shelf_put_choices(query, out);
+    fputs("</div>\n<div id=\"runs\">\n", out);
+    if (ls_shelf_count(s->shelf) > 1) ls_shelf_put_table(s->shelf, query, out);
+    fputs("</div>\n<div id=\"page\">\n", out);
+    for (int i = 0; status == LS_OK && i < ls_page_sections(page); i++) {
+        char *text = NULL, id[LS_PAGE_ID_MAX];
+        size_t bytes = 0;
+        FILE *section = open_memstream(&text, &bytes);
+        if (!section) break;
+        ls_page_put_section(page, i, id, section);
+        if (fclose(section) == 0) fprintf(out, "<section id=\"s-%s\">\n%s</section>\n", id, text);
+        free(text);
+    }
+    fputs("</div>\n</main>\n<script src=\"/live.js\"></script>\n</body>\n</html>\n", out);
+    ls_page_free(page);
+    free(page);
+    return status;
+}
+
+static enum MHD_Result answer_text(server *s, struct MHD_Connection *c, const char *type,
+                                   ls_status (*put)(server *s, const ls_live_query *query, FILE *out)) {
+    ls_live_query query;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out) return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+    read_query(c, &query);
+    refresh(s);
+    ls_status status = put(s, &query, out);
+    bool whole = fclose(out) == 0;
+    if (status == LS_OK && whole) return answer(c, MHD_HTTP_OK, type, text, bytes, false);
+    free(text);
+    return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "the runs could not be read\n");
+}
+
+static ls_status put_metrics(server *s, const ls_live_query *query, FILE *out) {
+    (void)query;
+    ls_shelf_put_metrics(s->shelf, out);
+    return LS_OK;
+}
+
+static ls_status put_style(server *s, const ls_live_query *query, FILE *out) {
+    (void)s;
+    (void)query;
+    fprintf(out, "%s\n%s\n%s", ls_page_style, ls_svg_style, ls_watch_css);
+    return LS_OK;
+}
+
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+/* Whether the section is new or has changed since it was sent. */
+static bool has_changed(stream *t, const char *id, const char *text, size_t bytes) {
+    ls_hash128 hash = ls_hash_bytes(text, bytes);
+    for (int i = 0; i < t->seen_count; i++)
+        if (strcmp(t->seen[i].id, id) == 0) {
+            bool same = ls_hash_equal(t->seen[i].hash, hash);
+            t->seen[i].hash = hash;
+            return !same;
+        }
+    if (t->seen_count < SECTIONS_MAX) {
+        seen_section *seen = &t->seen[t->seen_count++];
+        memcpy(seen->id, id, LS_PAGE_ID_MAX);
+        seen->hash = hash;
+    }
+    return true;
+}
+
+static void add_sections(stream *t, const ls_page *page, json_t *sections, json_t *order) {
+    for (int i = 0; i < ls_page_sections(page); i++) {
+        char *text = NULL, id[LS_PAGE_ID_MAX];
+        size_t bytes = 0;
+        FILE *out = open_memstream(&text, &bytes);
+        if (!out) return;
+        ls_page_put_section(page, i, id, out);
+        if (fclose(out) == 0) {
+            json_array_append_new(order, json_string(id));
+            if (has_changed(t, id, text, bytes)) json_array_append_new(sections, json_pack("[s, s#]", id, text, bytes));
+        }
+        free(text);
+    }
+}
+
+/* What the page lacks; NULL: nothing. */
+static json_t *news_for(server *s, stream *t) {
+    ls_page *page = calloc(1, sizeof *page);
+    json_t *sections = json_array(), *order = json_array(), *news = NULL;
+    bool any = false;
+    if (page && ls_shelf_page(s->shelf, &t->query, page) == LS_OK && ls_page_end(page) == LS_OK) {
+        add_sections(t, page, sections, order);
+        news = json_pack("{s:O, s:O}", "sections", sections, "order", order);
+        any = json_array_size(sections) > 0;
+        char *text = NULL;
+        size_t bytes = 0;
+        FILE *out = ls_shelf_count(s->shelf) > 1 ? open_memstream(&text, &bytes) : NULL;
+        if (out) ls_shelf_put_table(s->shelf, &t->query, out);
+        if (out && fclose(out) == 0) {
+            ls_hash128 hash = ls_hash_bytes(text, bytes);
+            if (!ls_hash_equal(hash, t->table)) {
+                t->table = hash;
+                any = true;
+                json_object_set_new(news, "table", json_stringn(text, bytes));
+            }
+        }
+        free(text);
+    }
+    if (page) ls_page_free(page);
+    free(page);
+    json_decref(sections);
+    json_decref(order);
+    if (any) return news;
+    json_decref(news);
+    return NULL;
+}
+
+static void say(stream *t, char *text) {
+    free(t->text);
+    t->text = text;
+    t->bytes = text ? strlen(text) : 0;
+    t->sent = 0;
+}
+
+static double cpu_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Looks for news where it is time to; has the stream say them. */
+static void update(server *s, stream *t) {
+    double now = ls_clock_seconds(), before = cpu_seconds();
+    if (!t->is_used || now < t->next_s || t->sent < t->bytes) return;
+    refresh(s);
+    json_t *news = news_for(s, t);
+    char *data = news ? json_dumps(news, JSON_COMPACT) : NULL, *text = NULL;
+    json_decref(news);
+    if (data) {
+        /* A time: what a browser has from before a restart is always older. */
+        struct timespec wall;
+        clock_gettime(CLOCK_REALTIME, &wall);
+        uint64_t id = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000;
+        s->version = id > s->version ? id : s->version + 1;
+        if (asprintf(&text, "%sid: %llu\nevent: page\ndata: %s\n\n", t->first ? "retry: 1000\n" : "",
+                     (unsigned long long)s->version, data) < 0)
+            text = NULL;
+        t->first = false;
+    } else if (now - t->spoke_s > PING_S || t->first) {
+        text = strdup(t->first ? "retry: 1000\n\n" : ": still here\n\n");
+        t->first = false;
+    }
+    free(data);
+    if (text) t->spoke_s = now;
+    if (text) say(t, text);
+    double every = (cpu_seconds() - before) / SHARE;
+    t->next_s = now + (every < LEAST_S ? LEAST_S : every > MOST_S ? MOST_S : every);
+    if (text && t->is_suspended) {
+        t->is_suspended = false;
+        MHD_resume_connection(t->connection);
+    }
+}
+
+static ssize_t send_more(void *ctx, uint64_t position, char *buffer, size_t most) {
+    stream *t = ctx;
+    (void)position;
+    size_t left = t->bytes - t->sent;
+    if (left == 0) {
+        t->is_suspended = true;
+        MHD_suspend_connection(t->connection);
+        return 0;
+    }
+    if (left > most) left = most;
+    memcpy(buffer, t->text + t->sent, left);
+    t->sent += left;
+    return (ssize_t)left;
+}
+
+static void end_stream(void *ctx) {
+    stream *t = ctx;
+    free(t->text);
+    *t = (stream){.is_used = false};
+}
+
+static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
+    stream *t = NULL;
+    for (int i = 0; i < STREAMS_MAX && !t; i++)
+        if (!s->streams[i].is_used) t = &s->streams[i];
+    if (!t) return refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages are open\n");
+    *t = (stream){.connection = c, .is_used = true, .first = true};
+    read_query(c, &t->query);
+    t->last_id = ls_live_event_id(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Last-Event-ID"));
+    struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32 << 10, send_more, t, end_stream);
+    if (!r) {
+        t->is_used = false;
+        return MHD_NO;
+    }
+    add_headers(r, "text/event-stream");
+    enum MHD_Result result = MHD_queue_response(c, MHD_HTTP_OK, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+static const char *header(struct MHD_Connection *c, const char *name) {
+    return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+/* A page of somebody else may lead here, as any link does, but not make requests of its own. */
+static bool is_foreign(struct MHD_Connection *c) {
+    const char *site = header(c, "Sec-Fetch-Site"), *mode = header(c, "Sec-Fetch-Mode"), *host = header(c, "Host");
+    if (!ls_live_origin_is_own(header(c, "Origin"), host)) return true;
+    if (!site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0) return false;
+    return !mode || strcmp(mode, "navigate") != 0;
+}
+
+static enum MHD_Result let_in(server *s, struct MHD_Connection *c) {
+    char cookie[128], *text = strdup("");
+    struct MHD_Response *r = text ? MHD_create_response_from_buffer(0, text, MHD_RESPMEM_MUST_FREE) : NULL;
+    if (!r) return MHD_NO;
+    snprintf(cookie, sizeof cookie, "lockstep=%s; HttpOnly; SameSite=Strict; Path=/", s->token);
+    add_headers(r, "text/plain");
+    MHD_add_response_header(r, "Set-Cookie", cookie);
+    MHD_add_response_header(r, "Location", "/");
+    enum MHD_Result result = MHD_queue_response(c, MHD_HTTP_SEE_OTHER, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+/* A program that scrapes /metrics sends the token as it sends any: Authorization: Bearer. */
+static bool has_token(const server *s, struct MHD_Connection *c) {
+    const char *bearer = header(c, "Authorization");
+    if (!s->token[0]) return true;
+    if (bearer && strncmp(bearer, "Bearer ", 7) == 0 && ls_live_token_is(s->token, bearer + 7)) return true;
+    return ls_live_cookie_has(header(c, "Cookie"), s->token);
+}
+
+static void note_request(server *s, struct MHD_Connection *c) {
+    for (int i = 0; i <= CONNECTIONS_MAX; i++)
+        if (s->peers[i].connection == c) s->peers[i].has_asked = true;
+}
+
+static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_bytes, void **own) {
+    server *s = ctx;
+    static int mark;
+    (void)version;
+    (void)upload;
+    note_request(s, c);
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+        *upload_bytes = 0;
+        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "this page only shows; it takes no other requests\n");
+    }
+    if (!*own) { /* the headers are there; the answer comes with the next call */
+        *own = &mark;
+        return MHD_YES;
+    }
+    if (!ls_live_host_is_own(&s->address, header(c, "Host")))
+        return refuse(c, MHD_HTTP_FORBIDDEN, "this page answers to the address it was started with alone\n");
+    if (is_foreign(c)) return refuse(c, MHD_HTTP_FORBIDDEN, "requests of other pages are not answered\n");
+    const char *token = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token");
+    if (s->token[0] && token && ls_live_token_is(s->token, token) && strcmp(url, "/") == 0) return let_in(s, c);
+    if (!has_token(s, c)) return refuse(c, MHD_HTTP_FORBIDDEN, "open the link that was printed at the start\n");
+    if (strcmp(url, "/") == 0) return answer_text(s, c, "text/html; charset=utf-8", put_page);
+    if (strcmp(url, "/events") == 0 && strcmp(method, "GET") == 0) return begin_stream(s, c);
+    if (strcmp(url, "/live.js") == 0) return answer_constant(c, "text/javascript; charset=utf-8", ls_watch_js);
+    if (strcmp(url, "/style.css") == 0) return answer_text(s, c, "text/css; charset=utf-8", put_style);
+    if (strcmp(url, "/metrics") == 0)
+        return answer_text(s, c, "application/openmetrics-text; version=1.0.0; charset=utf-8", put_metrics);
+    if (strcmp(url, "/favicon.ico") == 0) return answer(c, MHD_HTTP_NO_CONTENT, "image/x-icon", strdup(""), 0, false);
+    return refuse(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+}
+
+/* ---- connections ------------------------------------------------------------------------------------------------- */
+
+static void note_connection(void *ctx, struct MHD_Connection *c, void **own, enum MHD_ConnectionNotificationCode code) {
+    server *s = ctx;
+    (void)own;
+    struct MHD_Connection *wanted = code == MHD_CONNECTION_NOTIFY_STARTED ? NULL : c;
+    for (int i = 0; i <= CONNECTIONS_MAX; i++) {
+        if (s->peers[i].connection != wanted) continue;
+        s->peers[i] = (peer){.connection = wanted ? NULL : c, .since_s = ls_clock_seconds()};
+        return;
+    }
+}
+
+/* Those that have sent no whole request in time are ended, however busily they send bytes. */
+static void end_slow(server *s) {
+    double now = ls_clock_seconds();
+    int count = 0;
+    for (int i = 0; i <= CONNECTIONS_MAX; i++) count += s->peers[i].connection != NULL;
+    double patience_s = count > CROWD ? CROWD_S : HEADER_S; /* where few places are left, those who wait get them */
+    for (int i = 0; i <= CONNECTIONS_MAX; i++) {
+        peer *p = &s->peers[i];
+        if (!p->connection || p->has_asked || now - p->since_s < patience_s) continue;
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(p->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        if (info) (void)shutdown(info->connect_fd, SHUT_RDWR);
+    }
+}
+
+static int listen_at(const char *host, int port, int *got) {
+    char service[16];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list = NULL;
+    snprintf(service, sizeof service, "%d", port);
+    if (getaddrinfo(host, service, &hints, &list) != 0) {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
+    int fd = -1, one = 1, why = EADDRNOTAVAIL;
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->ai_protocol);
+        if (fd < 0) continue;
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        if (bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 128) == 0) break;
+        why = errno;
+        (void)close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(list);
+    struct sockaddr_storage own;
+    socklen_t length = sizeof own;
+    if (fd >= 0 && getsockname(fd, (struct sockaddr *)&own, &length) == 0)
+        *got = ntohs(own.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&own)->sin6_port
+                                               : ((struct sockaddr_in *)&own)->sin_port);
+    errno = why;
+    return fd;
+}
+
+static ls_status open_socket(server *s, bool any_port, int *fd) {
+    int tried = any_port ? PORTS_TRIED : 1, port = s->address.port;
+    for (int i = 0; i < tried; i++) {
+        *fd = listen_at(s->address.host, port + i, &s->address.port);
+        if (*fd >= 0) return LS_OK;
+        if (errno != EADDRINUSE) break;
+    }
+    return ls_fail_errno(LS_ERR_INPUT, "--live: cannot listen at %s, port %d", s->address.host, port);
+}
+
+static ls_status make_token(char token[LS_LIVE_TOKEN_MAX]) {
+    unsigned char random[LS_LIVE_TOKEN_BYTES];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return ls_fail_errno(LS_ERR_RESOURCE, "cannot make a token for the page");
+    for (int i = 0; i < LS_LIVE_TOKEN_BYTES; i++) snprintf(token + 2 * i, 3, "%02x", random[i]);
+    return LS_OK;
+}
+
+static void tell_link(const server *s, void (*told)(const char *link)) {
+    char link[LS_LIVE_HOST_MAX + LS_LIVE_TOKEN_MAX + 64], name[LS_LIVE_HOST_MAX];
+    const char *host = s->address.host;
+    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
+        if (gethostname(name, sizeof name) == 0) host = name;
+        name[sizeof name - 1] = '\0';
+    }
+    snprintf(link, sizeof link, strchr(host, ':') ? "http://[%s]:%d/%s%s" : "http://%s:%d/%s%s", host, s->address.port,
+             s->token[0] ? "?token=" : "", s->token);
+    told(link);
+}
+
+static void serve(server *s, struct MHD_Daemon *daemon) {
+    while (!ends) {
+        (void)MHD_run_wait(daemon, 250);
+        for (int i = 0; i < STREAMS_MAX; i++) update(s, &s->streams[i]);
+        end_slow(s);
+    }
+    for (int i = 0; i < STREAMS_MAX; i++) /* a suspended connection cannot be ended */
+        if (s->streams[i].is_used && s->streams[i].is_suspended) MHD_resume_connection(s->streams[i].connection);
+}
+
+ls_status ls_watch_serve(ls_shelf *shelf, const ls_live_address *address, bool any_port,
+                         void (*told)(const char *link)) {
+    server *s = calloc(1, sizeof *s);
+    int fd = -1;
+    if (!s) return ls_fail(LS_ERR_RESOURCE, "out of memory for the page");
+    s->shelf = shelf;
+    s->address = *address;
+    s->refreshed_s = -1e9;
+    ls_status status = open_socket(s, any_port, &fd);
+    if (status == LS_OK && !address->is_local) status = make_token(s->token);
+    struct MHD_Daemon *daemon = NULL;
+    if (status == LS_OK) {
+        daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, s,
+                                  MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+                                  MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                                  (size_t)HEADER_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, note_connection, s,
+                                  MHD_OPTION_END);
+        if (!daemon) status = ls_fail(LS_ERR_RESOURCE, "cannot serve the page: libmicrohttpd did not start");
+    }
+    if (status == LS_OK) {
+        struct sigaction act = {.sa_handler = end_it};
+        (void)sigaction(SIGTERM, &act, NULL);
+        (void)sigaction(SIGINT, &act, NULL);
+        (void)sigaction(SIGHUP, &act, NULL);
+        act.sa_handler = SIG_IGN;
+        (void)sigaction(SIGPIPE, &act, NULL);
+        tell_link(s, told);
+        serve(s, daemon);
+        MHD_stop_daemon(daemon);
+    } else if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(s);
+    return status;
+}
+
+#else
+
+ls_status ls_watch_serve(ls_shelf *shelf, const ls_live_address *address, bool any_port,
+                         void (*told)(const char *link)) {
+    (void)shelf;
+    (void)address;
+    (void)any_port;
+    (void)told;
+    return ls_fail(LS_ERR_INPUT,
+                   "this program was built without libmicrohttpd: install it (make setup) and build again; "
+                   "lockstep report writes the same page as a file");
+}
+
+#endif

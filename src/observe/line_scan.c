@@ -1,0 +1,377 @@
+/* line_scan.c: a strict reader of one shape of line. What it does not expect it leaves to the parser.
+ *
+ * A number m · 10^−k, with m < 10^19 and k ≤ 27, is m / 5^k · 2^−k. The quotient of m, moved up to 128 bits, and 5^k,
+ * which has at most 63, has 64 bits or more, and the remainder tells whether any would follow: enough to round
+ * correctly. */
+#include "observe/line_scan.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DIGITS_MAX = 19, POWER_MAX = 27, TEXT_MAX = 48, MANTISSA = 53, SCALE_MAX = 1024 };
+
+static const int64_t step_max = (INT64_C(1) << 48) - 1;
+
+__extension__ typedef unsigned __int128 wide;
+
+static const uint64_t power_of_5[POWER_MAX + 1] = {UINT64_C(1),
+                                                   UINT64_C(5),
+                                                   UINT64_C(25),
+                                                   UINT64_C(125),
+                                                   UINT64_C(625),
+                                                   UINT64_C(3125),
+                                                   UINT64_C(15625),
+                                                   UINT64_C(78125),
+                                                   UINT64_C(390625),
+                                                   UINT64_C(1953125),
+                                                   UINT64_C(9765625),
+                                                   UINT64_C(48828125),
+                                                   UINT64_C(244140625),
+                                                   UINT64_C(1220703125),
+                                                   UINT64_C(6103515625),
+                                                   UINT64_C(30517578125),
+                                                   UINT64_C(152587890625),
+                                                   UINT64_C(762939453125),
+                                                   UINT64_C(3814697265625),
+                                                   UINT64_C(19073486328125),
+                                                   UINT64_C(95367431640625),
+                                                   UINT64_C(476837158203125),
+                                                   UINT64_C(2384185791015625),
+                                                   UINT64_C(11920928955078125),
+                                                   UINT64_C(59604644775390625),
+                                                   UINT64_C(298023223876953125),
+                                                   UINT64_C(1490116119384765625),
+                                                   UINT64_C(7450580596923828125)};
+
+static const double power_of_10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+enum { EXACT_POWERS = sizeof power_of_10 / sizeof *power_of_10 };
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+/* m / 5^k · 2^−k, to the nearest, ties to even. m > 0. */
+static double divide(uint64_t m, int k) {
+    int up = __builtin_clzll(m);
+    wide top = (wide)(m << up) << 64, quotient = top / power_of_5[k];
+    bool more = quotient * power_of_5[k] != top;
+    uint64_t high = (uint64_t)(quotient >> 64);
+    int bits = high ? 128 - __builtin_clzll(high) : 64 - __builtin_clzll((uint64_t)quotient), out = bits - MANTISSA;
+    uint64_t kept = (uint64_t)(quotient >> out);
+    wide rest = quotient & (((wide)1 << out) - 1), half = (wide)1 << (out - 1);
+    if (rest > half || (rest == half && (more || (kept & 1)))) kept++;
+    uint64_t power = (uint64_t)(1023 + out - 64 - up - k) << 52; /* of two, and far from the ends of the range */
+    double scale;
+    memcpy(&scale, &power, sizeof scale);
+    return (double)kept * scale;
+}
+
+static bool is_digit(const char *p, const char *end) { return p < end && *p >= '0' && *p <= '9'; }
+
+/* Decimal digits of a number, its fraction and its exponent; whole: it has neither of the latter. */
+typedef struct decimal {
+    uint64_t digits;
+    int count, power; /* of ten */
+    bool negative, whole;
+} decimal;
+
+static const uint64_t small_power[9] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+/* How many of the next eight characters are digits, from the first on, and their value. Most numbers here have sixteen
+ * or seventeen: three turns. */
+static int up_to_eight(const char *p, const char *end, uint64_t *value) {
+    int n = 0;
+    *value = 0;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (end - p >= 8) {
+        uint64_t v;
+        memcpy(&v, p, sizeof v);
+        uint64_t other = (v & UINT64_C(0xF0F0F0F0F0F0F0F0)) ^ UINT64_C(0x3030303030303030);
+        other |= ((v & UINT64_C(0x0F0F0F0F0F0F0F0F)) + UINT64_C(0x0606060606060606)) & UINT64_C(0x1010101010101010);
+        n = other ? __builtin_ctzll(other) / 8 : 8;
+        if (n == 0) return 0;
+        v = (v & UINT64_C(0x0F0F0F0F0F0F0F0F)) << 8 * (8 - n); /* zeros before the first */
+        v = (v * 10 + (v >> 8)) & UINT64_C(0x00FF00FF00FF00FF);
+        v = (v * 100 + (v >> 16)) & UINT64_C(0x0000FFFF0000FFFF);
+        *value = (v * 10000 + (v >> 32)) & UINT64_C(0xFFFFFFFF);
+        return n;
+    }
+#endif
+    for (; n < 8 && is_digit(p + n, end); n++) *value = *value * 10 + (uint64_t)(p[n] - '0');
+    return n;
+}
+
+/* More digits than fit make nonsense, which their count tells. Leading zeros do not count. */
+static inline const char *take_digits(const char *p, const char *end, decimal *d) {
+    uint64_t value;
+    int n;
+    if (d->digits == 0)
+        while (p < end && *p == '0') p++;
+    const char *first = p;
+    do {
+        n = up_to_eight(p, end, &value);
+        d->digits = d->digits * small_power[n] + value;
+        p += n;
+    } while (n == 8);
+    d->count = p - first > DIGITS_MAX ? DIGITS_MAX + 1 : d->count + (int)(p - first);
+    return p;
+}
+
+/* NULL: not a number of JSON. */
+static const char *take_decimal(const char *p, const char *end, decimal *d) {
+    *d = (decimal){.whole = true};
+    if (p < end && *p == '-') d->negative = true, p++;
+    if (!is_digit(p, end)) return NULL;
+    if (*p == '0' && is_digit(p + 1, end)) return NULL;
+    p = take_digits(p, end, d);
+    if (p < end && *p == '.') {
+        const char *point = ++p;
+        if (!is_digit(p, end)) return NULL;
+        p = take_digits(p, end, d);
+        d->power = (int)(point - p);
+        d->whole = false;
+    }
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        int exponent = 0, sign = 1;
+        p++;
+        if (p < end && (*p == '+' || *p == '-')) sign = *p++ == '-' ? -1 : 1;
+        if (!is_digit(p, end)) return NULL;
+        for (; is_digit(p, end); p++) exponent = exponent < 10000 ? exponent * 10 + (*p - '0') : exponent;
+        d->power += sign * exponent;
+        d->whole = false;
+    }
+    return p;
+}
+
+double ls_line_scan_number(const char **at, const char *end) {
+    char text[TEXT_MAX];
+    decimal d;
+    const char *begin = *at, *p = take_decimal(begin, end, &d);
+    *at = p;
+    if (!p || d.count > DIGITS_MAX || (d.whole && d.count == DIGITS_MAX) || p - begin >= TEXT_MAX) {
+        *at = NULL; /* so long that the parser may not take it either */
+        return (double)NAN;
+    }
+    double x;
+    if (d.digits == 0) {
+        x = 0;
+    } else if (d.power == 0) {
+        x = (double)d.digits;
+    } else if (d.power < 0 && d.power > -EXACT_POWERS && d.digits >> MANTISSA == 0) {
+        x = (double)d.digits / power_of_10[-d.power]; /* of two exact numbers: rounded once */
+    } else if (d.power < 0 && d.power >= -POWER_MAX) {
+        x = divide(d.digits, -d.power);
+    } else {
+        memcpy(text, begin, (size_t)(p - begin));
+        text[p - begin] = '\0';
+        x = strtod(text, NULL);
+        if (!isfinite(x)) *at = NULL;
+        return x;
+    }
+    /* A whole −0 is the integer 0. */
+    return d.negative && !(d.whole && d.digits == 0) ? -x : x;
+}
+
+/* ---- a line ------------------------------------------------------------------------------------------------------ */
+
+typedef struct scan {
+    const char *p, *end; /* p: NULL once anything was unexpected */
+} scan;
+
+/* Plain characters between quotes; their bytes. */
+static const char *take_text(scan *s, size_t *bytes) {
+    const char *p = s->p;
+    s->p = NULL;
+    if (p >= s->end || *p != '"') return "";
+    const char *text = ++p;
+    while (p < s->end && *p != '"') {
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7F || *p == '\\') return "";
+        p++;
+    }
+    if (p >= s->end) return "";
+    *bytes = (size_t)(p - text);
+    s->p = p + 1;
+    return text;
+}
+
+static bool is_text(const char *text, size_t bytes, const char *word) {
+    return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
+}
+
+/* A number, or one of the three texts for those that JSON has none for. */
+static double take_number(scan *s) {
+    size_t bytes = 0;
+    if (s->p < s->end && *s->p != '"') return ls_line_scan_number(&s->p, s->end);
+    const char *text = take_text(s, &bytes);
+    if (s->p && is_text(text, bytes, "nan")) return (double)NAN;
+    if (s->p && is_text(text, bytes, "inf")) return HUGE_VAL;
+    if (s->p && is_text(text, bytes, "-inf")) return -HUGE_VAL;
+    s->p = NULL;
+    return (double)NAN;
+}
+
+static int64_t take_whole(scan *s, int64_t low, int64_t high) {
+    decimal d;
+    s->p = take_decimal(s->p, s->end, &d);
+    if (!s->p || !d.whole || d.count >= DIGITS_MAX) {
+        s->p = NULL;
+        return 0;
+    }
+    int64_t n = d.negative ? -(int64_t)d.digits : (int64_t)d.digits;
+    if (n < low || n > high) s->p = NULL;
+    return n;
+}
+
+static void take_word(scan *s, const char *word) {
+    size_t bytes = strlen(word);
+    s->p = (size_t)(s->end - s->p) >= bytes && memcmp(s->p, word, bytes) == 0 ? s->p + bytes : NULL;
+}
+
+const char *const ls_line_usage_names[LS_USAGE_KINDS] = {"busy_ms",  "wait_ms",   "net_ms",
+                                                         "input_ms", "queued_ms", "cpu_ms"};
+
+typedef enum member {
+    STEP,
+    LOSS,
+    LOSS_HEX,
+    NORM,
+    LR,
+    MS,
+    TOKENS,
+    MFU,
+    GPU_WAIT,
+    TIMES, /* the first of LS_USAGE_KINDS */
+    SCALE = TIMES + LS_USAGE_KINDS,
+    SKIPPED,
+    AUDITED,
+    STATE,
+    UNIX,
+    MEMBERS
+} member;
+
+static const struct {
+    const char *text; /* with its quotes and colon */
+    size_t bytes;
+} names[MEMBERS] = {
+#define NAME(text)                                                                                                     \
+    { "\"" text "\":", sizeof text + 2 }
+    [STEP] = NAME("step"),
+    [LOSS] = NAME("loss"),
+    [LOSS_HEX] = NAME("loss_hex"),
+    [NORM] = NAME("norm"),
+    [LR] = NAME("lr"),
+    [MS] = NAME("ms"),
+    [TOKENS] = NAME("tokens_per_s"),
+    [MFU] = NAME("mfu"),
+    [GPU_WAIT] = NAME("gpu_wait_ms"),
+    [TIMES + LS_USAGE_BUSY] = NAME("busy_ms"),
+    [TIMES + LS_USAGE_WAIT] = NAME("wait_ms"),
+    [TIMES + LS_USAGE_NET] = NAME("net_ms"),
+    [TIMES + LS_USAGE_INPUT] = NAME("input_ms"),
+    [TIMES + LS_USAGE_QUEUED] = NAME("queued_ms"),
+    [TIMES + LS_USAGE_CPU] = NAME("cpu_ms"),
+    [SCALE] = NAME("scale"),
+    [SKIPPED] = NAME("skipped"),
+    [AUDITED] = NAME("audited"),
+    [STATE] = NAME("state_before"),
+    [UNIX] = NAME("unix_ms"),
+#undef NAME
+};
+
+/* The member whose name is next, which is passed. Members come in the order of the list, so the one behind the last is
+ * looked at first. */
+static member take_name(scan *s, member guess) {
+    size_t left = (size_t)(s->end - s->p);
+    for (int i = 0; i < MEMBERS; i++) {
+        member m = (member)((guess + i) % MEMBERS);
+        if (names[m].bytes >= left || s->p[1] != names[m].text[1]) continue;
+        if (memcmp(names[m].text, s->p, names[m].bytes) != 0) continue;
+        s->p += names[m].bytes;
+        return m;
+    }
+    return MEMBERS;
+}
+
+/* 32 hexadecimal digits between quotes. */
+static void take_state(scan *s, char out[33]) {
+    const char *p = s->p;
+    s->p = NULL;
+    if (s->end - p < 34 || p[0] != '"' || p[33] != '"') return;
+    memcpy(out, p + 1, 32);
+    out[32] = '\0';
+    unsigned other = 0;
+    for (int i = 0; i < 32; i++) {
+        unsigned char c = (unsigned char)out[i];
+        other |= !((unsigned)(c - '0') < 10) & !((unsigned)(c - 'a') < 6);
+    }
+    if (!other) s->p = p + 34;
+}
+
+static void take_list(scan *s, float *ms, int *count) {
+    int n = 0;
+    if (*s->p++ != '[' || s->p >= s->end || *s->p == ']') goto unexpected;
+    for (;;) {
+        if (n == LS_WORKERS_MAX) goto unexpected;
+        ms[n++] = ls_line_ms(ls_line_scan_number(&s->p, s->end));
+        if (!s->p || s->p >= s->end || (*s->p != ',' && *s->p != ']')) goto unexpected;
+        if (*s->p++ == ']') break;
+    }
+    *count = n;
+    return;
+unexpected:
+    s->p = NULL;
+}
+
+static void take_member(scan *s, member m, ls_run_log_step *out, ls_line_usage *usage) {
+    size_t bytes;
+    if (m >= TIMES && m < SCALE) {
+        take_list(s, usage->ms[m - TIMES], &usage->count[m - TIMES]);
+        return;
+    }
+    switch (m) {
+    case STEP: out->step = take_whole(s, 0, step_max); break;
+    case LOSS: out->loss = take_number(s); break;
+    case LOSS_HEX: (void)take_text(s, &bytes); break;
+    case NORM:
+        out->norm = take_number(s);
+        out->has_norm = true;
+        break;
+    case LR: out->lr = take_number(s); break;
+    case MS: out->ms = take_number(s); break;
+    case TOKENS: out->tokens_s = take_number(s); break;
+    case MFU: out->mfu = take_number(s); break;
+    case GPU_WAIT: out->gpu_wait_ms = take_number(s); break;
+    case UNIX: out->unix_ms = take_whole(s, 0, INT64_MAX); break;
+    case SCALE: out->scale = (int)take_whole(s, -SCALE_MAX, SCALE_MAX); break;
+    case SKIPPED:
+        take_word(s, "true");
+        out->skipped = true;
+        break;
+    case AUDITED: out->audited = (int)take_whole(s, 0, INT_MAX); break;
+    case STATE: take_state(s, out->state_before); break;
+    default: s->p = NULL; break;
+    }
+}
+
+bool ls_line_scan_step(const char *line, size_t bytes, ls_run_log_step *out, ls_line_usage *usage) {
+    scan s = {line, line + bytes};
+    unsigned seen = 0;
+    member m = STEP;
+    if (bytes < 2 || line[0] != '{' || line[bytes - 1] != '}') return false;
+    ls_run_log_step_init(out);
+    memset(usage->count, 0, sizeof usage->count);
+    s.end--;
+    while (s.p && s.p < s.end) {
+        s.p++; /* the brace, or a comma */
+        if (s.p >= s.end) return false;
+        m = take_name(&s, m);
+        if (m == MEMBERS || (seen & 1U << m)) return false;
+        seen |= 1U << m;
+        take_member(&s, m, out, usage);
+        if (s.p && s.p < s.end && *s.p != ',') return false;
+        m = (member)((m + 1) % MEMBERS);
+    }
+    return s.p == s.end && (seen & 1U << STEP) && (seen & 1U << LOSS);
+}

@@ -1,0 +1,78 @@
+/* series.h: the series of a run: what it recorded, in order, every step once, however often it was begun again.
+ *
+ *     metrics-000000012000.jsonl   metrics-000000024000.jsonl   metrics.jsonl
+ *     └──────── set aside, complete ────────────────────────┘   └─ grows, is cut back, goes on ─
+ *
+ * All who read a run read it here: doctor, bisect, metrics, the page, the report, TensorBoard. What they get is an
+ * ls_run_log (run_read.h).
+ *
+ * 1. Steps ascend. Steps that were done again, after a resume or a recovery, count as they were done last.
+ * 2. A fork has the steps of its parent before its own (LS_SERIES_PARENTS), as far as the parent's folder is there and
+ *    is the run that the fork began from.
+ * 3. ls_series_refresh() reads what was written since. It notices that the run went back, whatever the size of the file
+ *    is by then, and reads again only the file that was cut.
+ * 4. A line that has no end yet is left for later while a process is at work in the folder.
+ *
+ * Everything here is untrusted, as run_read.h says. Nothing is written. One thread at a time. Steps are parsed without
+ * a JSON tree where they look as metrics.h writes them (line_scan.h): a million of them take well below a second. */
+#ifndef LS_OBSERVE_SERIES_H
+#define LS_OBSERVE_SERIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+#include "observe/run_read.h"
+
+typedef struct ls_series ls_series;
+
+typedef enum ls_series_flags {
+    LS_SERIES_OWN = 0,
+    LS_SERIES_PARENTS = 1, /* with the steps of the run that this one was forked from */
+} ls_series_flags;
+
+/* Reads RUN up to its end. LS_ERR_INPUT as ls_run_log_open(). After a failure there is nothing to close. */
+ls_status ls_series_open(const char *run, ls_series_flags flags, ls_series **out);
+void ls_series_close(ls_series *series);
+
+/* What there is of the run: valid until the next refresh. The trace is not read (ls_run_log_open() does). */
+const ls_run_log *ls_series_log(const ls_series *series);
+
+/* Closes the series, and leaves its log to the caller. */
+void ls_series_take_log(ls_series *series, ls_run_log *out);
+
+typedef struct ls_series_change {
+    bool any;             /* records came, or went */
+    bool went_back;       /* records of steps from first_step on that were told before are void */
+    long long first_step; /* no record of an earlier step is new or void */
+} ls_series_change;
+
+/* Reads on. After a failure the series is as far as it came; the next call goes on. */
+ls_status ls_series_refresh(ls_series *series, ls_series_change *change);
+
+/* The end of a run alone, for lists of many runs: configuration, layout and the last lines of the newest file, at most
+ * 64 KiB. Free it as any ls_run_log. */
+ls_status ls_series_read_end(const char *run, ls_run_log *out);
+
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+/* The numbers of steps and evaluations by name, for tables and curves. */
+typedef struct ls_series_column {
+    const char *name;  /* as in metrics.jsonl */
+    const char *label; /* "learning rate" */
+    const char *unit;  /* "ms", "tokens/s", "" */
+    bool of_validation;
+    bool is_count;                                  /* for tables, but no curve: times of day, numbers of groups */
+    double (*get)(const ls_run_log *run, size_t i); /* of step, or of evaluation, i; NaN: not recorded */
+    /* Whether a NaN was recorded, where that may be; NULL: a NaN never is. */
+    bool (*is_told)(const ls_run_log *run, size_t i);
+} ls_series_column;
+
+extern const ls_series_column ls_series_columns[];
+extern const size_t ls_series_column_count;
+/* NULL: no such name. */
+const ls_series_column *ls_series_column_find(const char *name);
+/* Whether any of its numbers was recorded. */
+bool ls_series_has_column(const ls_run_log *run, const ls_series_column *column);
+
+#endif

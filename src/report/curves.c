@@ -1,0 +1,200 @@
+/* curves.c: the ends of the scales, then the curves. */
+#include "report/curves.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "numerics/elementary.h"
+
+enum { TOP = 30, MARKS = 16, HEIGHT = 200, TICKS = 6, RIGHT = 10, NAMED_MAX = 32 };
+
+/* ---- fewer points ------------------------------------------------------------------------------------------------ */
+
+size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns) {
+    size_t kept = 0;
+    if (count <= 2 * columns || columns == 0) return count;
+    for (size_t c = 0; c < columns; c++) {
+        size_t from = count * c / columns, to = count * (c + 1) / columns, least = to, most = to;
+        for (size_t i = from; i < to; i++) {
+            if (!isfinite(points[i].y)) continue;
+            if (least == to || points[i].y < points[least].y) least = i;
+            if (most == to || points[i].y > points[most].y) most = i;
+        }
+        if (least == to) { /* a column with nothing but gaps */
+            points[kept++] = points[from];
+            continue;
+        }
+        ls_curve_point first = points[least < most ? least : most], second = points[least < most ? most : least];
+        points[kept++] = first;
+        if (least != most) points[kept++] = second;
+    }
+    return kept;
+}
+
+void ls_curves_smooth(ls_curve_point *points, size_t count, double half) {
+    if (!(half > 0)) return;
+    double keep = ls_pow_f64(.5, 1 / half), sum = 0, weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(points[i].y)) continue;
+        sum = keep * sum + points[i].y;
+        weight = keep * weight + 1;
+        points[i].y = sum / weight;
+    }
+}
+
+/* ---- scales ------------------------------------------------------------------------------------------------------ */
+
+static bool is_shown(const ls_curves *c, const ls_curve_point *at) {
+    return isfinite(at->x) && isfinite(at->y) && !(c->x_log && at->x <= 0) && !(c->y_log && at->y <= 0);
+}
+
+static void find_ends(const ls_curves *c, ls_svg_plot *p) {
+    double x_first = HUGE_VAL, x_last = -HUGE_VAL, y_first = HUGE_VAL, y_last = -HUGE_VAL;
+    for (int k = 0; k < c->count; k++)
+        for (size_t i = 0; i < c->curve[k].count; i++) {
+            const ls_curve_point *at = &c->curve[k].points[i];
+            if (!is_shown(c, at)) continue;
+            if (at->x < x_first) x_first = at->x;
+            if (at->x > x_last) x_last = at->x;
+            if (at->y < y_first) y_first = at->y;
+            if (at->y > y_last) y_last = at->y;
+        }
+    if (!(x_last >= x_first)) x_first = 1, x_last = 2, y_first = 1, y_last = 2;
+    if (!(x_last > x_first)) x_first = c->x_log ? x_first / 2 : x_first - .5, x_last = x_first + 1;
+    if (c->from_zero && !c->y_log && y_first > 0) y_first = 0;
+    if (!(y_last > y_first)) {
+        double room = y_last != 0 ? fabs(y_last) * .1 : 1;
+        y_first = c->from_zero && !c->y_log ? 0 : y_first - room;
+        y_last += room;
+    }
+    if (c->y_log) {
+        y_last *= 1.05;
+        y_first /= 1.05;
+    } else {
+        double room = (y_last - y_first) * .04;
+        y_last += room;
+        if (y_first != 0) y_first -= room;
+    }
+    p->x_first = x_first;
+    p->x_last = x_last;
+    p->y_first = y_first;
+    p->y_last = y_last;
+    p->x_log = c->x_log;
+    p->y_log = c->y_log;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
+
+static void look_of(const ls_curve *curve, char look[8]) {
+    snprintf(look, 8, "s%d%s", curve->series % LS_SVG_SERIES, curve->faint ? " f" : "");
+}
+
+static void put_curve(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve) {
+    char look[8];
+    look_of(curve, look);
+    ls_svg_curve_begin(p, look, 0);
+    for (size_t i = 0; i < curve->count; i++) {
+        const ls_curve_point *at = &curve->points[i];
+        ls_svg_curve_to(p, at->x, is_shown(c, at) ? at->y : (double)NAN);
+    }
+    ls_svg_curve_end(p);
+    size_t shown = 0;
+    for (size_t i = 0; i < curve->count; i++) shown += is_shown(c, &curve->points[i]);
+    if (!curve->dots && shown > 1) return;
+    for (size_t i = 0; i < curve->count; i++)
+        if (is_shown(c, &curve->points[i]) && p->out)
+            fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" class=\"%s\"/>\n",
+                    ls_svg_x(p, curve->points[i].x), ls_svg_y(p, curve->points[i].y), look);
+}
+
+static const ls_curve_point *last_of(const ls_curves *c, const ls_curve *curve) {
+    for (size_t i = curve->count; i-- > 0;)
+        if (is_shown(c, &curve->points[i])) return &curve->points[i];
+    return NULL;
+}
+
+static int name_curves(const ls_curves *c, ls_svg_named *named, char looks[][8]) {
+    int count = 0;
+    for (int k = 0; k < c->count && count < NAMED_MAX; k++) {
+        if (!c->curve[k].name || !last_of(c, &c->curve[k])) continue;
+        look_of(&c->curve[k], looks[count]);
+        named[count] = (ls_svg_named){looks[count], c->curve[k].name};
+        count++;
+    }
+    return count;
+}
+
+static void put_marks(const ls_curves *c, const ls_svg_plot *p) {
+    double last = -1e9;
+    for (int i = 0; i < c->mark_count; i++) {
+        double x = ls_svg_x(p, c->marks[i].x);
+        if (c->marks[i].x < p->x_first || c->marks[i].x > p->x_last || !p->out) continue;
+        if (x - last < 11) continue; /* the table has them all */
+        last = x;
+        fputs("<g>", p->out);
+        if (c->marks[i].text) {
+            fputs("<title>", p->out);
+            ls_svg_escape(p->out, c->marks[i].text);
+            fputs("</title>", p->out);
+        }
+        ls_svg_text(p->out, x, p->top - 5, "c n kt t", "%c", c->marks[i].what);
+        fprintf(p->out, "<path class=\"mark\" d=\"M%.1f %.1fV%.1f\"/></g>\n", x, p->top, p->top + p->height);
+    }
+}
+
+static void put_labels(const ls_curves *c, const ls_svg_plot *p, double right) {
+    ls_svg_label labels[NAMED_MAX];
+    char looks[NAMED_MAX][8];
+    int count = 0;
+    for (int k = 0; k < c->count && count < NAMED_MAX; k++) {
+        const ls_curve_point *last = last_of(c, &c->curve[k]);
+        if (!c->curve[k].name || !last) continue;
+        look_of(&c->curve[k], looks[count]);
+        labels[count] = (ls_svg_label){ls_svg_x(p, last->x), ls_svg_y(p, last->y), looks[count], c->curve[k].name};
+        count++;
+    }
+    ls_svg_labels(p->out, labels, count, p->left + p->width, right, p->top + 4, p->top + p->height - 4);
+}
+
+/* ---- the chart --------------------------------------------------------------------------------------------------- */
+
+int ls_curves_draw(FILE *out, int width, const void *ctx) {
+    const ls_curves *c = ctx;
+    ls_svg_named named[NAMED_MAX];
+    char looks[NAMED_MAX][8], y_name[96];
+    ls_svg_plot p = {.out = out, .top = TOP, .height = HEIGHT};
+    int names = name_curves(c, named, looks);
+    double widest = 0;
+    find_ends(c, &p);
+    for (int i = 0; i < names; i++) {
+        double wide = ls_svg_text_width(named[i].name);
+        if (wide > widest) widest = wide;
+    }
+    bool beside = names > 1 && widest + 20 <= .3 * width && names * 14 <= HEIGHT;
+    ls_axis_name(c->y_name, p.y_last, c->y_unit, y_name, sizeof y_name);
+    ls_svg_text(out, 0, 14, "t", "%s", c->title);
+    if (*y_name) {
+        bool fits = ls_svg_text_width(c->title) * 1.2 + ls_svg_text_width(y_name) + 20 < width;
+        if (!fits) p.top += 16;
+        ls_svg_text(out, fits ? width : 0, fits ? 14 : 30, fits ? "e q n" : "q n", "%s", y_name);
+    }
+    if (names > 1 && !beside) p.top = ls_svg_keys(out, 0, width, p.top - 4, named, names) + 4;
+    if (c->mark_count > 0) p.top += MARKS;
+    p.left = ls_axis_room(p.y_first, p.y_last, p.y_log, c->y_unit, TICKS);
+    p.width = width - p.left - (beside ? widest + 26 : RIGHT);
+    if (out)
+        fprintf(
+            out,
+            "<g class=\"plot\" data-box=\"%.1f %.1f %.1f %.1f\" data-x=\"%.17g %.17g %d\" data-y=\"%.17g %.17g %d\">\n",
+            p.left, p.top, p.width, p.height, p.x_first, p.x_last, p.x_log, p.y_first, p.y_last, p.y_log);
+    ls_axis_draw_y(&p, c->y_unit, TICKS);
+    put_marks(c, &p);
+    for (int k = 0; k < c->count; k++)
+        if (c->curve[k].faint) put_curve(c, &p, &c->curve[k]);
+    for (int k = 0; k < c->count; k++)
+        if (!c->curve[k].faint) put_curve(c, &p, &c->curve[k]);
+    double bottom = p.top + p.height + ls_axis_draw_x(&p, c->x_unit, c->x_name);
+    if (out) fputs("</g>\n", out);
+    if (beside) put_labels(c, &p, width);
+    return (int)bottom + 2;
+}

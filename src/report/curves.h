@@ -1,0 +1,59 @@
+/* curves.h: curves over steps, tokens or time: what every learning curve is drawn with.
+ *
+ *     title                                   marks: short lines at the top, where something happened
+ *      4 |\   '        '
+ *        | \__
+ *      2 |    \_______ validation            the name of a curve stands behind its end
+ *        |            ‾ training
+ *        +-----------------
+ *        0     1k     2k
+ *              step
+ */
+#ifndef LS_REPORT_CURVES_H
+#define LS_REPORT_CURVES_H
+
+#include <stddef.h>
+
+#include "report/axis.h"
+
+typedef struct ls_curve_point {
+    double x, y; /* a y that is not finite leaves a gap */
+} ls_curve_point;
+
+typedef struct ls_curve {
+    const char *name; /* NULL: it has none, as the values behind a smoothed curve */
+    int series;       /* 0 … LS_SVG_SERIES − 1: its colour */
+    bool faint, dots;
+    const ls_curve_point *points;
+    size_t count;
+} ls_curve;
+
+typedef struct ls_curve_mark {
+    double x;
+    char what;        /* as the head of the line: a letter */
+    const char *text; /* shown when pointed at */
+} ls_curve_mark;
+
+typedef struct ls_curves {
+    const char *title;
+    const char *x_name, *y_name;
+    ls_axis_unit x_unit, y_unit;
+    bool x_log, y_log;
+    bool from_zero; /* the left scale begins with 0 */
+    const ls_curve *curve;
+    int count;
+    const ls_curve_mark *marks;
+    int mark_count;
+} ls_curves;
+
+/* ctx is an ls_curves. */
+int ls_curves_draw(FILE *out, int width, const void *ctx);
+
+/* At most 2 · columns points that look the same on a screen: of each column the least and the greatest value, in their
+ * order; and every gap. In place; returns how many are left. */
+size_t ls_curves_thin(ls_curve_point *points, size_t count, size_t columns);
+/* Each value becomes the mean of those around it with weights that halve every `half` points, beginning with the first.
+ */
+void ls_curves_smooth(ls_curve_point *points, size_t count, double half);
+
+#endif

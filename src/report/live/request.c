@@ -1,0 +1,69 @@
+/* request.c: see request.h. */
+#include "report/live/request.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+const char *const ls_live_sort_names[LS_LIVE_SORTS] = {"name",       "state", "step",  "loss",
+                                                       "validation", "speed", "change"};
+
+/* ---- queries ----------------------------------------------------------------------------------------------------- */
+
+void ls_live_query_init(ls_live_query *q) {
+    *q = (ls_live_query){.x = LS_VIEW_BY_STEP, .smooth = 1, .sort = LS_LIVE_BY_CHANGE, .falls = true};
+}
+
+static void set_run(ls_live_query *q, const char *value) {
+    char *end;
+    if (!isxdigit((unsigned char)*value)) return;
+    uint64_t id = strtoull(value, &end, 16);
+    if (*end || q->runs == LS_RUN_PAGE_RUNS_MAX) return;
+    for (int i = 0; i < q->runs; i++)
+        if (q->run[i] == id) return;
+    q->run[q->runs++] = id;
+}
+
+void ls_live_query_set(ls_live_query *q, const char *key, const char *value) {
+    static const char *const x_names[LS_VIEW_X_KINDS] = {"step", "tokens", "time"};
+    if (!key || !value) return;
+    if (strcmp(key, "run") == 0) set_run(q, value);
+    if (strcmp(key, "x") == 0)
+        for (int i = 0; i < LS_VIEW_X_KINDS; i++)
+            if (strcmp(value, x_names[i]) == 0) q->x = (ls_view_x)i;
+    if (strcmp(key, "smooth") == 0 && value[0] >= '0' && value[0] < '0' + LS_VIEW_SMOOTHS && !value[1])
+        q->smooth = value[0] - '0';
+    if (strcmp(key, "xlog") == 0) q->x_log = strcmp(value, "1") == 0;
+    if (strcmp(key, "ylog") == 0) q->y_log = strcmp(value, "1") == 0;
+    if (strcmp(key, "sort") == 0)
+        for (int i = 0; i < LS_LIVE_SORTS; i++)
+            if (strcmp(value, ls_live_sort_names[i]) == 0) q->sort = (ls_live_sort)i;
+    if (strcmp(key, "falls") == 0) q->falls = strcmp(value, "1") == 0;
+    if (strcmp(key, "filter") == 0) ls_run_log_copy_text(q->filter, sizeof q->filter, value);
+}
+
+void ls_live_query_text(const ls_live_query *q, char *out, size_t room) {
+    static const char *const x_names[LS_VIEW_X_KINDS] = {"step", "tokens", "time"};
+    size_t used = 0;
+    int n = snprintf(out, room, "x=%s&smooth=%d&xlog=%d&ylog=%d&sort=%s&falls=%d", x_names[q->x], q->smooth, q->x_log,
+                     q->y_log, ls_live_sort_names[q->sort], q->falls);
+    used = n > 0 ? (size_t)n : 0;
+    for (int i = 0; i < q->runs && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "&run=%016llx", (unsigned long long)q->run[i]);
+    if (q->filter[0] && used < room) used += (size_t)snprintf(out + used, room - used, "&filter=");
+    for (const char *at = q->filter; *at && used + 4 < room; at++)
+        used += (size_t)(isalnum((unsigned char)*at) ? snprintf(out + used, room - used, "%c", *at)
+                                                     : snprintf(out + used, room - used, "%%%02X", (unsigned char)*at));
+}
+
+uint64_t ls_live_event_id(const char *text) {
+    char *end;
+    if (!text || !isdigit((unsigned char)*text)) return 0;
+    uint64_t id = strtoull(text, &end, 10);
+    return *end ? 0 : id;
+}
+
+uint64_t ls_live_run_id(const char *folder) { return ls_hash_bytes(folder, strlen(folder)).lo; }

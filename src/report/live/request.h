@@ -1,0 +1,48 @@
+/* request.h: what a browser asks of the live page, parsed. Pure functions over untrusted text; nothing is kept. */
+#ifndef LS_REPORT_LIVE_REQUEST_H
+#define LS_REPORT_LIVE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "report/live/address.h"
+#include "report/run/page.h"
+
+/* ---- what is to be shown ----------------------------------------------------------------------------------------- */
+
+typedef enum ls_live_sort {
+    LS_LIVE_BY_NAME,
+    LS_LIVE_BY_STATE,
+    LS_LIVE_BY_STEP,
+    LS_LIVE_BY_LOSS,
+    LS_LIVE_BY_VALIDATION,
+    LS_LIVE_BY_SPEED,
+    LS_LIVE_BY_CHANGE,
+    LS_LIVE_SORTS
+} ls_live_sort;
+extern const char *const ls_live_sort_names[LS_LIVE_SORTS];
+
+typedef struct ls_live_query {
+    uint64_t run[LS_RUN_PAGE_RUNS_MAX]; /* ids of the runs to show */
+    int runs;
+    ls_view_x x;
+    int smooth;
+    bool x_log, y_log;
+    ls_live_sort sort;
+    bool falls;      /* the largest first */
+    char filter[64]; /* part of a name; "": all */
+} ls_live_query;
+
+void ls_live_query_init(ls_live_query *query);
+/* One pair of a query; what is not known or not a value has no effect. `value` may be NULL. */
+void ls_live_query_set(ls_live_query *query, const char *key, const char *value);
+/* The query as text, as a link has it ("run=…&x=step"), HTML-safe: letters, digits, "=&%.-_" alone. */
+void ls_live_query_text(const ls_live_query *query, char *out, size_t room);
+/* The number of a header Last-Event-ID; 0: none. */
+uint64_t ls_live_event_id(const char *text);
+
+/* The name of a folder as a number. */
+uint64_t ls_live_run_id(const char *folder);
+
+#endif

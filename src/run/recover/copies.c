@@ -1,0 +1,444 @@
+/* copies.c: who keeps whose state, and how it stays the same. */
+#include "run/recover/copies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "comm/tensors.h"
+#include "comm/world.h"
+#include "numerics/state_sum.h"
+#include "parallel/partition/state_sum.h"
+#include "run/agree.h"
+
+/* Messages between buddies; those between stages have other tags. */
+enum { TAG_LIST = 32100, TAG_STATE, TAG_GRAD, ALIGN_BYTES = 256 };
+
+/* ---- what is unique ---------------------------------------------------------------------------------------------- */
+
+bool ls_copies_are_of(const ls_layout *layout, const ls_param *param) {
+    bool sharded = layout->zero >= 1 && param->kind != LS_PARAM_VECTOR; /* as buckets are (partition/bucket.h) */
+    if (!param->held || ls_param_range_elems(param->once) == 0) return false;
+    return (layout->dp == 1 || sharded) && (layout->tp == 1 || param->split);
+}
+
+/* Whether a replica has the weights that an update changes. */
+static bool shares_weights(const ls_layout *layout, const ls_policy *policy, const ls_param *param) {
+    bool is_16 = ls_policy_is_16(policy) && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
+    return layout->dp > 1 && layout->zero < 3 && !is_16;
+}
+
+static size_t aligned(size_t elems) { return (elems * sizeof(float) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES; }
+
+static size_t tensor_bytes(const ls_settings *s, bool shares_w, size_t elems) {
+    size_t moments = (size_t)ls_optimizer_moments(&s->optimizer);
+    return (1 + moments + (shares_w ? 0 : 1)) * aligned(elems);
+}
+
+size_t ls_copies_bytes(const ls_settings *s, const ls_layout *layout, const ls_model *model) {
+    size_t bytes = 0;
+    for (int i = 0; i < model->nparams; i++) {
+        const ls_param *p = model->params[i];
+        if (ls_copies_are_of(layout, p))
+            bytes += tensor_bytes(s, shares_weights(layout, &s->policy, p), ls_param_range_elems(p->once));
+    }
+    return bytes;
+}
+
+/* ---- buddies ----------------------------------------------------------------------------------------------------- */
+
+static int ring_size(const ls_layout *layout) { return layout->dp > 1 ? layout->dp : ls_layout_workers(layout); }
+
+/* The worker `by` places behind in the ring of those that keep each other's state. */
+static int behind(const ls_layout *layout, int rank, int by) {
+    int size = ring_size(layout);
+    ls_place_in_layout place = ls_layout_place(layout, rank);
+    if (layout->dp == 1) return (rank + size - by) % size;
+    place.dp = (place.dp + size - by) % size;
+    return ls_layout_rank(layout, place);
+}
+
+int ls_copies_keeps(const ls_layout *layout, int rank, int shift) {
+    return ring_size(layout) < 2 ? -1 : behind(layout, rank, shift);
+}
+
+static bool are_apart(const ls_trainer *t, int a, int b) {
+    if (t->world->machine_of[a] != t->world->machine_of[b]) return true;
+    return t->room.known && memcmp(t->room.of[a].id, t->room.of[b].id, sizeof t->room.of[a].id) != 0;
+}
+
+/* The least distance at which most buddies have nothing in common that fails at once; the same on all workers. */
+static int find_shift(const ls_trainer *t, bool *all_apart) {
+    int best = 1, most = -1, workers = ls_layout_workers(&t->layout);
+    for (int shift = 1; shift < ring_size(&t->layout); shift++) {
+        int apart = 0;
+        for (int r = 0; r < workers; r++) apart += are_apart(t, r, behind(&t->layout, r, shift));
+        if (apart <= most) continue;
+        most = apart;
+        best = shift;
+    }
+    *all_apart = most == workers;
+    return best;
+}
+
+/* ---- what a worker tells its buddy ------------------------------------------------------------------------------- */
+
+typedef struct told {
+    uint32_t number;
+    bool decay, running, rounded;
+    double follow;
+    uint64_t begin, state_first, elems, pieces; /* `begin` among the local rows */
+} told;
+
+typedef struct list {
+    char *bytes;
+    size_t size, capacity;
+} list;
+
+static ls_status put(list *l, const void *data, size_t bytes) {
+    if (l->size + bytes > l->capacity) {
+        size_t capacity = 2 * (l->size + bytes);
+        char *grown = realloc(l->bytes, capacity);
+        if (!grown) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors");
+        l->bytes = grown;
+        l->capacity = capacity;
+    }
+    memcpy(l->bytes + l->size, data, bytes);
+    l->size += bytes;
+    return LS_OK;
+}
+
+static void get(const list *l, size_t *at, void *data, size_t bytes) {
+    memcpy(data, l->bytes + *at, bytes);
+    *at += bytes;
+}
+
+static ls_status put_param(const ls_trainer *t, const ls_param *param, list *l) {
+    told of = {.number = param->number,
+               .decay = param->decay,
+               .running = param->running,
+               .rounded = param->own_w16 && t->settings.policy.no_master,
+               .follow = param->follow,
+               .begin = param->own.begin,
+               .state_first = param->first_row * param->columns + param->own.begin,
+               .elems = ls_param_range_elems(param->own)};
+    ls_partition_piece piece;
+    const float *memory;
+    for (int i = 0; ls_partition_reported_get(t->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++)
+        of.pieces += piece.count > 0;
+    LS_TRY(put(l, &of, sizeof of));
+    for (int i = 0; ls_partition_reported_get(t->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++) {
+        ls_copy_piece p = {piece.first, piece.count, piece.count > 0 ? (uint64_t)(memory - param->own_w) : 0};
+        if (piece.count > 0) LS_TRY(put(l, &p, sizeof p));
+    }
+    return LS_OK;
+}
+
+static ls_status put_all(ls_trainer *t, ls_copies *c, list *l) {
+    int most = t->model->nparams;
+    c->sent = calloc((size_t)most + 1, sizeof(ls_param *));
+    c->request = calloc((size_t)most * 4 + 1, sizeof(ls_request *));
+    if (!c->sent || !c->request) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", most);
+    for (int i = 0; i < most; i++) {
+        const ls_param *param = ls_model_param(t->model, i);
+        if (!ls_copies_are_of(&t->layout, param)) continue;
+        c->sent[c->sends++] = param;
+        LS_TRY(put_param(t, param, l));
+    }
+    return LS_OK;
+}
+
+static ls_status swap(const ls_copies *c, const void *mine, size_t bytes, void *theirs, size_t their_bytes) {
+    ls_request *request;
+    LS_TRY(ls_comm_send_start(c->comm, c->to, TAG_LIST, mine, bytes, &request));
+    ls_status status = ls_comm_recv(c->comm, c->from, TAG_LIST, theirs, their_bytes);
+    ls_status sent = ls_request_wait(request);
+    return status == LS_OK ? sent : status;
+}
+
+static ls_status exchange_lists(ls_trainer *t, ls_copies *c, list *theirs) {
+    list mine = {.size = 0};
+    uint64_t size, their_size = 0;
+    ls_status status = ls_agree(t->world, put_all(t, c, &mine));
+    size = mine.size;
+    if (status == LS_OK) status = swap(c, &size, sizeof size, &their_size, sizeof their_size);
+    if (status == LS_OK) {
+        theirs->bytes = malloc(their_size + 1);
+        theirs->size = their_size;
+        status =
+            ls_agree(t->world, theirs->bytes ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors"));
+    }
+    if (status == LS_OK) status = swap(c, mine.bytes, mine.size, theirs->bytes, theirs->size);
+    free(mine.bytes);
+    return status;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static const ls_param *own_param(const ls_trainer *t, uint32_t number) {
+    for (int i = 0; i < t->model->nparams; i++)
+        if (ls_model_param(t->model, i)->number == number) return ls_model_param(t->model, i);
+    return NULL;
+}
+
+static ls_status read_list(ls_trainer *t, ls_copies *c, const list *l) {
+    size_t at = 0, count = 0;
+    for (told of; at < l->size; at += of.pieces * sizeof(ls_copy_piece), count++) get(l, &at, &of, sizeof of);
+    c->copy = calloc(count + 1, sizeof *c->copy);
+    if (!c->copy) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %zu tensors", count);
+    c->count = count;
+    at = 0;
+    for (size_t i = 0; i < count; i++) {
+        told of;
+        ls_copy *copy = &c->copy[i];
+        get(l, &at, &of, sizeof of);
+        const ls_param *same = own_param(t, of.number);
+        /* Only what an update and the sum of a state look at: elements count as those of a single column. */
+        copy->param = (ls_param){.number = of.number,
+                                 .columns = 1,
+                                 .decay = of.decay,
+                                 .running = of.running,
+                                 .rounded = of.rounded,
+                                 .follow = of.follow,
+                                 .own = {of.state_first, of.state_first + of.elems}};
+        copy->param.once = copy->param.own;
+        copy->shares_w = same && shares_weights(&t->layout, &t->settings.policy, same);
+        if (copy->shares_w) copy->param.own_w = same->w + of.begin;
+        copy->pieces = of.pieces;
+        copy->piece = malloc((of.pieces + 1) * sizeof *copy->piece);
+        if (!copy->piece) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of pieces");
+        get(l, &at, copy->piece, of.pieces * sizeof *copy->piece);
+    }
+    return LS_OK;
+}
+
+static size_t sum_count(const ls_trainer *t) {
+    return ls_partition_sums_state(t->partition) ? (size_t)t->model->nparams * LS_PARAM_SUMS : 0;
+}
+
+static size_t sum_bytes(const ls_trainer *t) { return sum_count(t) * sizeof(ls_hash128); }
+
+static size_t device_bytes(const ls_trainer *t, const ls_copies *c) {
+    size_t bytes = sum_bytes(t) + ALIGN_BYTES;
+    for (size_t i = 0; i < c->count; i++)
+        bytes += tensor_bytes(&t->settings, c->copy[i].shares_w, ls_param_range_elems(c->copy[i].param.own));
+    return bytes;
+}
+
+/* All workers find the memory, or none takes any. */
+static ls_status find_room(ls_trainer *t, size_t bytes, bool *out) {
+    int64_t short_of = 0;
+    ls_device_usage usage;
+    if (t->room.known && ls_device_get_usage(t->device, &usage) == LS_OK) {
+        int sharing = 0;
+        for (int r = 0; r < t->room.workers; r++) sharing += memcmp(t->room.of[r].id, usage.id, sizeof usage.id) == 0;
+        short_of = usage.free < (size_t)sharing * (bytes + bytes / 8);
+    } else {
+        short_of = ls_memory_check(bytes * (size_t)ls_layout_workers(&t->layout)) != LS_OK;
+    }
+    LS_TRY(ls_partition_sum(t->partition, &short_of, 1));
+    *out = short_of == 0;
+    return LS_OK;
+}
+
+static void *carve(char **at, size_t elems) {
+    void *memory = *at;
+    *at += aligned(elems);
+    return memory;
+}
+
+static ls_status alloc_tensors(ls_trainer *t, ls_copies *c, size_t bytes) {
+    int moments = ls_optimizer_moments(&t->settings.optimizer);
+    LS_TRY(ls_device_alloc(t->device, bytes, &c->memory));
+    LS_TRY(ls_device_fill(t->device, c->memory, 0, bytes));
+    char *at = c->memory;
+    for (size_t i = 0; i < c->count; i++) {
+        ls_param *p = &c->copy[i].param;
+        size_t elems = ls_param_range_elems(p->own);
+        if (!c->copy[i].shares_w) p->own_w = carve(&at, elems);
+        p->own_grad = carve(&at, elems);
+        for (int m = 0; m < moments; m++) p->moment[m] = carve(&at, elems);
+    }
+    if (sum_bytes(t) == 0) return LS_OK;
+    c->sums = (ls_hash128 *)(void *)at;
+    c->host_sums = malloc(sum_bytes(t));
+    return c->host_sums ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of a state");
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static ls_status open_comm(ls_trainer *t, ls_copies *c) {
+    int shift = find_shift(t, &c->is_apart);
+    bool rows = t->layout.dp > 1;
+    c->comm = rows ? ls_mesh_comm(t->mesh, LS_AXIS_DP) : ls_world_comm(t->world);
+    c->keeps = behind(&t->layout, t->rank, shift);
+    c->kept_by = behind(&t->layout, t->rank, ring_size(&t->layout) - shift);
+    c->from = rows ? ls_layout_place(&t->layout, c->keeps).dp : c->keeps;
+    c->to = rows ? ls_layout_place(&t->layout, c->kept_by).dp : c->kept_by;
+    return LS_OK;
+}
+
+static ls_status open_all(ls_trainer *t, ls_copies *c) {
+    list theirs = {.size = 0};
+    bool fits = false;
+    LS_TRY(open_comm(t, c));
+    ls_status status = exchange_lists(t, c, &theirs);
+    if (status == LS_OK) status = ls_agree(t->world, read_list(t, c, &theirs));
+    free(theirs.bytes);
+    LS_TRY(status);
+    c->bytes = device_bytes(t, c);
+    LS_TRY(find_room(t, c->bytes, &fits));
+    if (!fits) {
+        t->no_copies = "there is too little memory for copies: the newest checkpoint is what a lost state comes from";
+        ls_copies_close(t);
+        return LS_OK;
+    }
+    return ls_agree(t->world, alloc_tensors(t, c, c->bytes));
+}
+
+ls_status ls_copies_open(ls_trainer *t, const ls_world *world) {
+    if (t->settings.options.state_copies == 0) return LS_OK;
+    if (!ls_world_attempt(world)) {
+        t->no_copies =
+            "without a supervisor (--restarts 0, mpirun, srun) copies would end with the job: there are none, "
+            "and the newest checkpoint is what a lost state comes from";
+        return LS_OK;
+    }
+    if (ls_layout_workers(&t->layout) == 1) {
+        t->no_copies =
+            "there is one worker, and nobody to keep a copy: the newest checkpoint is what a lost state comes "
+            "from";
+        return LS_OK;
+    }
+    t->copies = calloc(1, sizeof *t->copies);
+    LS_TRY(ls_agree(t->world, t->copies ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for copies of the state")));
+    return open_all(t, t->copies);
+}
+
+/* Memory of the world goes with it. */
+void ls_copies_close(ls_trainer *t) {
+    ls_copies *c = t->copies;
+    if (!c) return;
+    for (size_t i = 0; c->copy && i < c->count; i++) free(c->copy[i].piece);
+    if (c->memory) ls_device_free(t->device, c->memory);
+    free(c->copy);
+    free(c->host_sums);
+    free(c->sent);
+    free(c->request);
+    free(c);
+    t->copies = NULL;
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+static ls_status send(ls_trainer *t, int tag, const float *memory, size_t elems, size_t *started) {
+    ls_copies *c = t->copies;
+    LS_TRY(ls_tensor_send_start(t->device, c->comm, c->to, tag, memory, elems * sizeof(float), &c->request[*started]));
+    (*started)++;
+    return LS_OK;
+}
+
+static ls_status receive(ls_trainer *t, int tag, float *memory, size_t elems) {
+    return ls_tensor_recv(t->device, t->copies->comm, t->copies->from, tag, memory, elems * sizeof(float));
+}
+
+static ls_status end_sends(ls_trainer *t, ls_status status, size_t started) {
+    for (size_t i = 0; i < started; i++) {
+        ls_status sent = ls_request_wait(t->copies->request[i]);
+        if (status == LS_OK) status = sent;
+    }
+    return status;
+}
+
+static ls_status fill(ls_trainer *t, size_t *started) {
+    const ls_copies *c = t->copies;
+    for (size_t i = 0; i < c->sends; i++) {
+        const ls_param *p = c->sent[i];
+        size_t own = ls_param_range_elems(p->own);
+        if (!shares_weights(&t->layout, &t->settings.policy, p)) LS_TRY(send(t, TAG_STATE, p->own_w, own, started));
+        for (int m = 0; m < 2 && p->moment[m]; m++) LS_TRY(send(t, TAG_STATE, p->moment[m], own, started));
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        const ls_param *p = &c->copy[i].param;
+        size_t own = ls_param_range_elems(p->own);
+        if (!c->copy[i].shares_w) LS_TRY(receive(t, TAG_STATE, p->own_w, own));
+        for (int m = 0; m < 2 && p->moment[m]; m++) LS_TRY(receive(t, TAG_STATE, p->moment[m], own));
+    }
+    return LS_OK;
+}
+
+ls_status ls_copies_fill(ls_trainer *t) {
+    size_t started = 0;
+    if (!t->copies) return LS_OK;
+    ls_status status = fill(t, &started);
+    return end_sends(t, status, started);
+}
+
+static ls_status give(ls_trainer *t, size_t *started) {
+    const ls_copies *c = t->copies;
+    for (size_t i = 0; i < c->sends; i++)
+        LS_TRY(send(t, TAG_GRAD, c->sent[i]->own_grad, ls_param_range_elems(c->sent[i]->own), started));
+    for (size_t i = 0; i < c->count; i++)
+        LS_TRY(receive(t, TAG_GRAD, c->copy[i].param.own_grad, ls_param_range_elems(c->copy[i].param.own)));
+    return LS_OK;
+}
+
+ls_status ls_copies_give(ls_trainer *t) {
+    size_t started = 0;
+    if (!t->copies) return LS_OK;
+    ls_status status = give(t, &started);
+    return end_sends(t, status, started);
+}
+
+/* ---- updates ----------------------------------------------------------------------------------------------------- */
+
+ls_status ls_copies_update(ls_trainer *t, const ls_optimizer_update *given) {
+    ls_copies *c = t->copies;
+    ls_optimizer_update by = *given;
+    ls_status status = LS_OK;
+    if (!c) return LS_OK;
+    by.sums = c->sums;
+    by.sums_rest = false;
+    if (c->sums) LS_TRY(ls_device_fill(t->device, c->sums, 0, sum_bytes(t)));
+    c->journal.number = (uint64_t)t->updates;
+    if (c->journal.slot) ls_cpu_use_journal(t->device, &c->journal);
+    for (size_t i = 0; i < c->count && status == LS_OK; i++)
+        status = ls_optimizer_run(&by, t->device, &t->settings.policy, &c->copy[i].param, 0,
+                                  ls_param_range_elems(c->copy[i].param.own));
+    if (c->journal.slot) ls_cpu_use_journal(t->device, &t->journal);
+    return status;
+}
+
+ls_status ls_copies_part(ls_trainer *t, ls_hash128 *part) {
+    const ls_copies *c = t->copies;
+    LS_TRY(ls_device_copy_out(t->device, c->host_sums, c->sums, sum_bytes(t)));
+    *part = (ls_hash128){0, 0};
+    for (size_t i = 0; i < sum_count(t); i++) ls_state_add(part, c->host_sums[i]);
+    return LS_OK;
+}
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+/* Which tensors are unique, in words. */
+static const char *unique_text(const ls_trainer *t) {
+    bool is_16 = ls_policy_is_16(&t->settings.policy);
+    if (t->layout.dp == 1) return "weights and moments";
+    if (t->layout.zero == 0) return NULL;
+    if (t->layout.zero == 3) return "weights and moments of shards";
+    return is_16 ? "moments and fp32 weights of shards" : "moments of shards";
+}
+
+void ls_copies_text(const ls_trainer *t, char *text, size_t room) {
+    const char *unique = unique_text(t);
+    if (t->no_copies)
+        (void)snprintf(text, room, "%s", t->no_copies);
+    else if (!unique || !t->copies)
+        (void)snprintf(text, room, "nothing needs one: every replica has all weights and moments");
+    else
+        (void)snprintf(text, room, "%s are also with another worker%s, %.1f MiB of worker 0; %s", unique,
+                       t->copies->is_apart ? " of another machine or GPU" : "", (double)t->copies->bytes / 0x1p20,
+                       t->layout.dp == 1    ? "nothing else is unique"
+                       : t->layout.zero < 3 ? "weights are in every replica"
+                                            : "vectors are in every replica");
+}

@@ -1,0 +1,72 @@
+/* copies.h: --state-copies: what only one worker has is also kept with another, its buddy.
+ *
+ * A buddy is sent the reduced gradient of the step before the step commits, and makes the same update, so it has the
+ * same bits: 4 bytes for each parameter travel, and no moment ever does but at the start. What is unique, and so
+ * copied:
+ *
+ *     moments     with --zero 1 and above, and with dp 1: of all but what several workers of a TP group hold alike
+ *     weights     where moments are, and no replica has them: with --zero 3, with dp 1, and with 16-bit weights that
+ *                 are rounded from fp32 ones, which only the owner of the moments has
+ *
+ * All else is in every replica. The buddy is a worker of another replica, with dp 1 any other worker; of those, as far
+ * as can be, one on another machine or at least with another GPU. */
+#ifndef LS_RUN_RECOVER_COPIES_H
+#define LS_RUN_RECOVER_COPIES_H
+
+#include "run/trainer.h"
+
+/* Canonical elements of a tensor, by where they are among those that are copied. */
+typedef struct ls_copy_piece {
+    uint64_t first, count, offset;
+} ls_copy_piece;
+
+/* A parameter of another worker. */
+typedef struct ls_copy {
+    ls_param param; /* own_w, own_grad, moment, cells and what an update reads of it */
+    bool shares_w;  /* own_w is this worker's replica of the weights */
+    size_t pieces;
+    ls_copy_piece *piece;
+} ls_copy;
+
+typedef struct ls_copies {
+    int keeps, kept_by; /* ranks: whose state this worker keeps, and who keeps its own */
+    bool is_apart;      /* every buddy is on another machine, or has another GPU */
+    size_t count;
+    ls_copy *copy;
+    size_t bytes;     /* of this worker */
+    void *memory;     /* of the device */
+    ls_hash128 *sums; /* of the device; NULL: none */
+    ls_hash128 *host_sums;
+    ls_journal journal; /* of updates on a CPU; its slots, and the cells, belong to lists.c */
+    ls_comm *comm;      /* borrowed, */
+    int from, to;       /* and the ranks in it of whom it keeps and who keeps it */
+    size_t sends;
+    const ls_param **sent;
+    ls_request **request; /* as many */
+} ls_copies;
+
+/* What a worker must have elsewhere, where there are copies. */
+bool ls_copies_are_of(const ls_layout *layout, const ls_param *param);
+/* Bytes that its buddy keeps of a worker, whose partition the model was measured for. */
+size_t ls_copies_bytes(const ls_settings *settings, const ls_layout *layout, const ls_model *model);
+/* The worker whose state `rank` keeps, where buddies are `shift` apart; −1: nobody has another. */
+int ls_copies_keeps(const ls_layout *layout, int rank, int shift);
+
+/* All workers together; the trainer's partition is made. Nothing is made without --state-copies, where there is nobody
+ * to keep or to use them, or where a worker has too little memory: t->copies is then NULL, and t->no_copies says why.
+ */
+ls_status ls_copies_open(ls_trainer *trainer, const ls_world *world);
+void ls_copies_close(ls_trainer *trainer);
+/* All workers together: weights and moments as they are now go to the buddies. */
+ls_status ls_copies_fill(ls_trainer *trainer);
+/* So do the gradients of the step. Before all sum up its squares. */
+ls_status ls_copies_give(ls_trainer *trainer);
+/* The update that own elements have had; before weights are published. */
+ls_status ls_copies_update(ls_trainer *trainer, const ls_optimizer_update *by);
+/* The sum of the copied state as the last update wrote it. */
+ls_status ls_copies_part(ls_trainer *trainer, ls_hash128 *part);
+
+/* One line for people: what is copied where; cut off where there is no more room. */
+void ls_copies_text(const ls_trainer *trainer, char *text, size_t room);
+
+#endif

@@ -1,0 +1,105 @@
+/* rescue.c: tensors of a device that are brought into the segment before a worker ends.
+ *
+ * The worker ends because another is lost, at whatever it was doing. What it has is that of the last update that it has
+ * asked its device for, which depends on nobody (step.c): the mark that follows it says when it is done. From there on
+ * nothing changes what it owns. Its gradient may be half made, but then nobody has decided the step, and nobody will
+ * use it; where somebody has, the gradient was there before, since everybody read its squares to decide. So what is
+ * brought is just what a worker on a CPU leaves: tensors, gradients, and how far updates have come. */
+#include <stdlib.h>
+
+#include "comm/world.h"
+#include "numerics/state_sum.h"
+#include "parallel/partition/state_sum.h"
+#include "run/recover/copies.h"
+#include "run/recover/left_state.h"
+
+typedef struct boat {
+    ls_trainer *trainer;
+    ls_world *world;
+    ls_left_places places;
+} boat;
+
+static ls_status bring(boat *b, const void *memory, size_t elems) {
+    void *here;
+    if (!memory || elems == 0) return LS_OK;
+    size_t bytes = elems * sizeof(float);
+    LS_TRY(ls_world_alloc(b->world, bytes, &here));
+    LS_TRY(ls_device_rescue(b->trainer->device, here, memory, bytes));
+    ls_world_rescuing(b->world);
+    b->places.range[b->places.count++] = (ls_left_range){memory, bytes, ls_segment_offset(&b->world->segment, here)};
+    return LS_OK;
+}
+
+static ls_status bring_param(boat *b, const ls_param *p) {
+    size_t own = ls_param_range_elems(p->own);
+    LS_TRY(bring(b, p->own_w, own));
+    LS_TRY(bring(b, p->own_grad, own));
+    for (int m = 0; m < 2; m++) LS_TRY(bring(b, p->moment[m], own));
+    return LS_OK;
+}
+
+static ls_status bring_all(boat *b) {
+    const ls_trainer *t = b->trainer;
+    size_t params = (size_t)ls_model_params(t->model), copies = t->copies ? t->copies->count : 0;
+    b->places.range = calloc(4 * (params + copies) + 1, sizeof *b->places.range);
+    if (!b->places.range) return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of tensors");
+    for (size_t i = 0; i < params; i++) LS_TRY(bring_param(b, ls_model_param(t->model, (int)i)));
+    for (size_t i = 0; i < copies; i++) LS_TRY(bring_param(b, &t->copies->copy[i].param));
+    return LS_OK;
+}
+
+/* The update that was asked for last is done in all of them. */
+static void note_done(const boat *b, const ls_left_part *part) {
+    const ls_left_tensor *tensor = ls_segment_at(&b->world->segment, part->tensors_at);
+    for (uint64_t i = 0; i < part->tensors; i++) {
+        ls_update_piece piece = {.cells = ls_segment_at(&b->world->segment, tensor[i].cells)};
+        for (uint64_t end = 0; end < tensor[i].elems;) {
+            end = end + LS_JOURNAL_GRAIN < tensor[i].elems ? end + LS_JOURNAL_GRAIN : tensor[i].elems;
+            ls_journal_note(&piece, end, (uint64_t)b->trainer->marked);
+        }
+    }
+}
+
+static int kind_of(const ls_trainer *t, const ls_param *p) {
+    bool sharded = t->layout.zero >= 1 && p->kind != LS_PARAM_VECTOR;
+    return (p->split ? LS_LEFT_SPLIT : 0) | (sharded ? LS_LEFT_SHARDED : 0);
+}
+
+/* Sums that the update made of what it wrote. */
+static ls_status bring_sums(const boat *b) {
+    ls_trainer *t = b->trainer;
+    ls_left *kept = t->kept;
+    size_t count = (size_t)t->model->nparams * LS_PARAM_SUMS;
+    kept->summed = -1;
+    if (!ls_partition_sums_state(t->partition)) return LS_OK;
+    ls_hash128 *sums = calloc(count, sizeof *sums);
+    ls_status status = sums ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of a state");
+    if (status == LS_OK) status = ls_partition_rescue_state(t->partition, sums);
+    for (size_t i = 0; status == LS_OK && i < count; i++)
+        ls_state_add(&kept->kind_sum[kind_of(t, ls_model_param(t->model, (int)(i / LS_PARAM_SUMS)))], sums[i]);
+    if (status == LS_OK && t->copies) status = ls_device_rescue(t->device, sums, t->copies->sums, count * sizeof *sums);
+    for (size_t i = 0; status == LS_OK && t->copies && i < count; i++) ls_state_add(&kept->copies_sum, sums[i]);
+    if (status == LS_OK) kept->summed = t->marked;
+    free(sums);
+    return status;
+}
+
+static ls_status rescue(boat *b) {
+    ls_left *kept = b->trainer->kept;
+    LS_TRY(bring_all(b));
+    LS_TRY(ls_left_list_own(b->trainer, b->world, &b->places, &kept->own));
+    LS_TRY(ls_left_list_copies(b->trainer, b->world, &b->places, kept));
+    note_done(b, &kept->own);
+    note_done(b, &kept->copies);
+    LS_TRY(bring_sums(b));
+    atomic_store(&kept->is_here, true);
+    return LS_OK;
+}
+
+ls_status ls_left_rescue(ls_trainer *t, ls_world *world) {
+    boat b = {.trainer = t, .world = world, .places = {.world = world}};
+    if (!t->kept || t->marked < 0 || atomic_load(&t->kept->is_here) || !ls_device_rescues(t->device)) return LS_OK;
+    ls_status status = rescue(&b);
+    free(b.places.range);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* shares.h: whether the groups of a run are to be shared out anew while it goes on: a replica that stays slow loses
+ * some.
+ *
+ * What each replica takes for a group is known from the busy times that workers tell each other in every step
+ * (worker_time.h). They are looked at in windows, of some steps and at least two seconds, by the best eighth: on a
+ * machine that others use too, most steps of a sound worker may be held up, but not all. Other shares are asked for
+ * only where
+ *
+ *   - three windows in a row have the same replica as the slowest, and a step would be at least a seventh shorter with
+ *     the slowest replica at its best and the others at their worst of these windows;
+ *   - what they save of the steps that are left, of ten minutes at most, is several times what a new layout costs;
+ *   - the last time was half a minute ago, and each time twice as long as the time before.
+ *
+ * The bits are the same under all shares. */
+#ifndef LS_RUN_SHARES_H
+#define LS_RUN_SHARES_H
+
+#include "parallel/layout/layout.h"
+
+enum { LS_SHARES_WINDOW = 64 };
+
+typedef struct ls_share_watch {
+    const ls_layout *layout; /* borrowed; NULL: nobody looks */
+    double cost_s;           /* of a new layout, as far as is known */
+    double not_before_s;     /* by ls_clock_seconds() */
+    /* private */
+    int warm_up, steps, agreed, slow; /* the last two: windows in a row that had this replica as the slowest */
+    double begin_s, window_s, pause_s;
+    float ms[LS_SHARES_WINDOW][LS_WORKERS_MAX]; /* by step and replica */
+    /* what came out of the windows that agree */
+    double row_ms[LS_WORKERS_MAX];
+    double speeds[LS_WORKERS_MAX]; /* groups each in a millisecond */
+    int share[LS_WORKERS_MAX];     /* that fit these */
+    double step_ms, then_ms;       /* of the slowest replica, and what it would be */
+} ls_share_watch;
+
+/* `times`: how often shares were changed before; `since_s`: when that was last. */
+void ls_share_watch_begin(ls_share_watch *watch, const ls_layout *layout, double cost_s, int times, double since_s);
+/* After a step: how long each worker was busy. True: other shares are worth it. `left_s`: of the run, at this pace. */
+bool ls_share_watch_add(ls_share_watch *watch, const double *busy_ms, double now_s, double left_s);
+
+#endif

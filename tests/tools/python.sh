@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# python.sh: the Python package with the system's Python, over the shared library of the build folder.
+# Runs alone: make looks at the build folder that the others use.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+command -v python3 >/dev/null || { echo "there is no python3"; exit 77; }
+[ -z "${SANITIZE:-}" ] || { echo "a sanitizer cannot be loaded into Python"; exit 77; }
+make shared BUILD="$BUILD" >/dev/null || exit 1
+if nm -D "$BUILD/liblockstep.so" | grep -q __asan_init; then echo "a sanitizer cannot be loaded into Python" && exit 77; fi
+# Exports are what the header declares, each with its version.
+diff <(nm -D --defined-only "$BUILD/liblockstep.so" | sed -n 's/.* T \(ls_[a-z0-9_]*\)@@LOCKSTEP_[0-9.]*$/\1/p' | LC_ALL=C sort) <(tools/exports) ||
+    { echo "the shared library does not export what include/lockstep.h declares (tools/exports --map > tools/lockstep.map)"; exit 1; }
+LOCKSTEP_LIBRARY=$BUILD/liblockstep.so PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1 python3 tests/python/package.py 2>&1

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# wrong.sh: a worker computes or keeps wrong numbers (tests/spoil) in a run that is supervised: its place is left out where it is wrong
+# again and again, the step is done again, and the run ends on the weights of one that nobody disturbed: from memory where that is beyond
+# doubt, else from the newest checkpoint that is.
+# shellcheck source=tests/train/common.bash
+. "$(dirname "$0")/common.bash"
+LOCKSTEP=$BUILD/tests/spoil/lockstep
+
+model=$deep
+experiment=(--model "$model" --data "$text" --seq 11 --global-batch 16 --groups 8 --lr 0.01 --lr-schedule constant --eval-every 0 --threads 1 --steps 12)
+
+case_begin "clean"
+train "${experiment[@]}" --out "$scratch/whole"
+expect_status 0
+final=$(weights)
+losses "$scratch/whole" >"$scratch/whole.losses"
+
+# wrong WHAT FLAGS…: it ends as if nothing had been.
+wrong() {
+    case_begin "$*"
+    local how=$1
+    shift
+    rm -rf "$scratch/run"
+    LS_SPOIL=$how train "${experiment[@]}" --out "$scratch/run" "$@"
+    expect_weights "$final"
+    expect_losses "$scratch/run" "$scratch/whole.losses"
+    [ ! -e "$scratch/run/metrics.jsonl.damaged-1" ] || fail "lines of the metrics were taken for damaged"
+}
+expect_event() { grep -Eq -- "$1" "$scratch/run/metrics.jsonl" || fail "no event '$1': $(grep event "$scratch/run/metrics.jsonl")"; }
+expect_restarts() { [ "$(grep -c '(restart [0-9]* of [0-9]*)' "$scratch/err")" -eq "$1" ] || fail "not $1 restarts"; }
+
+# ---- audits ------------------------------------------------------------------------------------------------------------
+
+# Every step is audited: the state is beyond doubt, and the step is done again without the place.
+wrong 'rank=2 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 4 --audit 1 --save-every 0
+expect_restarts 1
+expect_said 'step 4: audit: .*worker 2 was wrong, and wrong again .* left out.*; the run goes on from step 3 with 3 workers, dp 3'
+expect_event '"step":3,"event":"audit",.*"wrong":2,"persistent":true,.*"found_step":4,"left_out":true'
+! grep -q suspect_from "$scratch/run/metrics.jsonl" || fail "steps were suspected"
+"$LOCKSTEP" doctor "$scratch/run" >"$scratch/out" || true
+grep -q 'the run went on by itself from step 3, without the cores' "$scratch/out" || fail "the doctor does not tell"
+# With a spare place there are as many workers as before.
+wrong 'rank=1 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 1 --spares 1
+expect_restarts 1
+! grep -q 'with 1 worker' "$scratch/err" || fail "the spare place was not used"
+# The place is wrong in all its ranks, whatever they are later.
+wrong 'rank=0 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --tp 2 --audit 1
+expect_restarts 1
+
+# Audits in step 4, 8 and 12, and the fault from step 6 on: steps 5 to 7 are in doubt, and so are their checkpoints. Three are kept, and
+# the one of step 4.
+wrong 'rank=1 step=5+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 0.0625 --save-every 1 --keep 3
+expect_restarts 1
+expect_said 'step 8: audit: .*; steps 5 to 7, made since the last clean audit, are suspect; .*goes back to its newest checkpoint up to step 4'
+expect_said 'the run goes on from step 4, which was saved'
+expect_event '"step":4,"event":"audit",.*"persistent":true,.*"suspect_from":5,"suspect_to":7,"found_step":8,"left_out":true'
+# Without a checkpoint that is beyond doubt it begins again.
+wrong 'rank=1 step=1+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 0.0625 --save-every 2
+expect_said 'up to step 0'
+expect_said 'starts again at step 0'
+# What a run that was stopped had not looked at yet is still in doubt when it goes on.
+case_begin "suspects of a run that was resumed"
+rm -rf "$scratch/run"
+how='rank=1 step=5+1 place=product tensor=mlp.in.weight add=0.001 times=0'
+LS_SPOIL=$how train "${experiment[@]}" --out "$scratch/run" --dp 2 --audit 0.0625 --save-every 2 --keep 0 --steps 7
+expect_status 0
+LS_SPOIL=$how train --resume --out "$scratch/run" --steps 12 --dp 2 --audit 0.0625
+expect_weights "$final"
+expect_said 'steps 5 to 7, made since the last clean audit, are suspect'
+expect_said 'the run goes on from step 4, which was saved'
+
+case_begin "restarts that are used up, and nobody to blame"
+rm -rf "$scratch/run"
+LS_SPOIL='rank=1 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' train "${experiment[@]}" --out "$scratch/run" --dp 2 --audit 1 --restarts 0
+expect_status 1
+expect_said 'worker 1 was wrong'
+expect_event '"persistent":true'
+
+# ---- state and replicas ------------------------------------------------------------------------------------------------
+
+# The copy that a worker reads is made anew from what all have; a moment of one is lost, and the checkpoint is what there is.
+wrong 'rank=1 step=4 place=weight tensor=attn.norm.bias flip=0x40000000 times=0' --dp 2 --zero 0 --check state --save-every 2
+expect_said 'on worker 1 changed after the last update: memory corruption; the run goes on from step 5'
+wrong 'rank=1 step=4 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state --save-every 3
+expect_said 'the run goes back to its newest whole checkpoint'
+# It happens each time in the same place, which is left out after the second.
+expect_event '"event":"state","worker":1,"what":"moment1",.*"left_out":true'
+wrong 'rank=2 step=4 place=gradient tensor=mlp.in.weight flip=0x400000' --dp 4 --zero 0 --save-every 3
+expect_said 'up to step 4'
+expect_event '"step":3,"event":"replica","workers":\[2\],.*"found_step":5'
+# Before the first save, with nothing to go back to.
+wrong 'rank=1 step=1 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state --save-every 0
+expect_said 'starts again at step 0'
+# At the very end.
+wrong 'rank=0 step=11 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --save-every 4
+finished

@@ -1,0 +1,93 @@
+/* test_live.c: who may ask for the live page, and what of a request is understood. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "report/live/request.h"
+
+static void test_addresses(void **state) {
+    (void)state;
+    ls_live_address a;
+    assert_int_equal(ls_live_address_read("8080", &a), LS_OK);
+    assert_true(a.is_local && a.port == 8080 && strcmp(a.host, "127.0.0.1") == 0);
+    assert_int_equal(ls_live_address_read("0.0.0.0:1", &a), LS_OK);
+    assert_true(!a.is_local && a.port == 1);
+    assert_int_equal(ls_live_address_read("[::1]:99", &a), LS_OK);
+    assert_true(a.is_local && strcmp(a.host, "::1") == 0);
+    static const char *const wrong[] = {"", "x", "-1", "65536", ":1", "[::1]", "[::1:5", "a:b", "80x", "box:", "1:2:x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(ls_live_address_read(wrong[i], &a), LS_ERR_INPUT);
+}
+
+/* Another name than the machine's own is what a rebound name looks like. */
+static void test_hosts(void **state) {
+    (void)state;
+    const ls_live_address local = {.host = "127.0.0.1", .port = 8080, .is_local = true};
+    assert_true(ls_live_host_is_own(&local, "127.0.0.1:8080"));
+    assert_true(ls_live_host_is_own(&local, "LocalHost:8080"));
+    assert_true(ls_live_host_is_own(&local, "[::1]:8080"));
+    static const char *const foreign[] = {
+        "evil.example:8080", "127.0.0.1:8081", "127.0.0.1", "127.0.0.1.evil.example:8080", "localhost:8080:8080x", "",
+        "[::1]8080"};
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) assert_false(ls_live_host_is_own(&local, foreign[i]));
+    assert_false(ls_live_host_is_own(&local, NULL));
+    assert_true(ls_live_origin_is_own(NULL, "a:1"));
+    assert_true(ls_live_origin_is_own("http://a:1", "a:1"));
+    assert_false(ls_live_origin_is_own("http://b:1", "a:1"));
+    assert_false(ls_live_origin_is_own("null", "a:1"));
+}
+
+static void test_tokens(void **state) {
+    (void)state;
+    assert_true(ls_live_token_is("abcd", "abcd"));
+    assert_false(ls_live_token_is("abcd", "abc"));
+    assert_false(ls_live_token_is("abcd", "abcde"));
+    assert_false(ls_live_token_is("abcd", NULL));
+    assert_true(ls_live_cookie_has("x=1; lockstep=abcd; y=2", "abcd"));
+    assert_true(ls_live_cookie_has("lockstep=no; lockstep=abcd", "abcd"));
+    assert_false(ls_live_cookie_has("xlockstep=abcd", "abcd"));
+    assert_false(ls_live_cookie_has("lockstep=abcde", "abcd"));
+    assert_false(ls_live_cookie_has(NULL, "abcd"));
+}
+
+static void test_queries(void **state) {
+    (void)state;
+    ls_live_query q;
+    char text[512];
+    ls_live_query_init(&q);
+    ls_live_query_set(&q, "run", "00000000000000ff");
+    ls_live_query_set(&q, "run", "ff"); /* the same */
+    ls_live_query_set(&q, "run", "x");
+    ls_live_query_set(&q, "x", "time");
+    ls_live_query_set(&q, "smooth", "3");
+    ls_live_query_set(&q, "smooth", "9");
+    ls_live_query_set(&q, "ylog", "1");
+    ls_live_query_set(&q, "sort", "loss");
+    ls_live_query_set(&q, "filter", "a<b>\"&\033c");
+    ls_live_query_set(&q, "nothing", "1");
+    ls_live_query_set(&q, "x", NULL);
+    assert_int_equal(q.runs, 1);
+    assert_true(q.run[0] == 0xff && q.x == LS_VIEW_BY_TIME && q.smooth == 3 && q.y_log && !q.x_log);
+    ls_live_query_text(&q, text, sizeof text);
+    assert_null(strpbrk(text, "<>\"' "));
+    assert_non_null(strstr(text, "x=time&smooth=3&xlog=0&ylog=1&sort=loss"));
+    assert_non_null(strstr(text, "run=00000000000000ff"));
+    for (int i = 0; i < 20; i++) {
+        char id[8];
+        snprintf(id, sizeof id, "%x", i + 1);
+        ls_live_query_set(&q, "run", id);
+    }
+    assert_int_equal(q.runs, LS_RUN_PAGE_RUNS_MAX);
+    assert_true(ls_live_event_id("17") == 17 && ls_live_event_id("x") == 0 && ls_live_event_id(NULL) == 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses), cmocka_unit_test(test_hosts),
+                                       cmocka_unit_test(test_tokens), cmocka_unit_test(test_queries)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
