@@ -93,6 +93,7 @@ static ls_status measure(const ls_run_log *run, ls_usage *out) {
 
 static const double SLOW = 1.3, SLOW_STAGE = 1.6; /* times its peers */
 static const double TWICE = 2, SHORT_MS = 1e3;    /* what lasts less than that must be so many times as slow: below */
+static const double INSTANT_MS = 100;             /* what lasts less than that is chance, however slow */
 static const double WAITING = 0.08;               /* of the time of all workers, that waiting must cost */
 static const double QUEUING = 0.05;               /* of the time of each worker, from which on cores are shared */
 enum { LEAST_STEPS = 5, MISS = 2 };               /* MISS: what a step that was not slow takes back */
@@ -246,8 +247,9 @@ static bool is_passing(watch *w, const slowness *s, int rank) {
         all += wait > 0 ? wait : 0;
         n++;
     }
-    if (n == 0 || all / (double)n * steps >= SHORT_MS) return false;
-    return typical(w, rank, s) < TWICE * (s->alone ? SLOW_STAGE / SLOW : 1);
+    double lasts_ms = n > 0 ? all / (double)n * steps : 0;
+    if (n == 0 || lasts_ms >= SHORT_MS) return false;
+    return lasts_ms < INSTANT_MS || typical(w, rank, s) < TWICE * (s->alone ? SLOW_STAGE / SLOW : 1);
 }
 
 /* ---- the finding ------------------------------------------------------------------------------------------------- */

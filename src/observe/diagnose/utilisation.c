@@ -27,6 +27,7 @@ enum { LEAST_STEPS = 5, LEAST_BETWEEN = 3 };
 static const double OWN_LEAST = .05; /* however little is left of the time */
 static const double PROMISED = .2;   /* share of a step that the schedule leaves a stage idle */
 static const double QUIET = .1;      /* share of a machine's time that others may take, or the host */
+static const double BRIEF_MS = 1e3;  /* of steps in all: who waited for whom in less is chance */
 
 static const struct {
     const char *name;
@@ -197,6 +198,7 @@ static bool is_too_much(const ls_case *c, ls_use use) {
     if (use == LS_USE_BUBBLE) return is_quiet || promised_bubble(c->run) >= PROMISED;
     if (use == LS_USE_CHECKPOINTS) return u->saves >= LEAST_BETWEEN;
     if (use == LS_USE_EVALUATION) return u->evals >= LEAST_BETWEEN;
+    if (!is_made && u->step_ms * (double)u->steps < BRIEF_MS) return false;
     if (use == LS_USE_IMBALANCE) return !ls_case_find(c, LS_CAUSE_SLOW_WORKER);
     return true;
 }
