@@ -12,6 +12,7 @@
 #include "run/inputs/inputs.h"
 #include "run/loop.h"
 #include "run/progress.h"
+#include "run/recover/ends.h"
 #include "run/recover/left.h"
 
 /* Of eval and generate: a model with weights, ready to run forward in this process. */
@@ -58,6 +59,7 @@ struct ls_run {
     bool recovers;         /* it goes on from what the workers before it left, */
     ls_left_numbers taken; /* which was this */
     ls_recovery recovery;
+    ls_ends ends; /* of a job of mpirun or srun */
     ls_device *device;
     ls_trainer *trainer;
     ls_tokens prompt; /* of samples */

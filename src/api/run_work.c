@@ -161,6 +161,7 @@ static ls_status open_run(ls_run *r, ls_world *world) {
     LS_TRY(begin(r));
     if (first) LS_TRY(write_beginning(r));
     if (first) LS_TRY(carry(r));
+    if (r->launched && !r->is_trial) LS_TRY(ls_ends_begin(&r->ends, world, r->out));
     if (r->options.fork) LS_TRY(ls_save(r->store, r->trainer, r->identity, r->tokenizer));
     return first ? ls_run_dir_open_metrics(r->dir, r->trainer->step, &r->metrics) : LS_OK;
 }
@@ -325,6 +326,8 @@ static ls_status run_worker(ls_world *world, void *arg) {
     ls_fpenv_set();
     ls_status status = work(j);
     if (ls_world_is_abandoned(world)) rescue(r, world);
+    bool has_begun = r->options.resume || (r->trainer && r->trainer->step > 0);
+    if (r->launched && has_begun && !is_orderly(status)) ls_ends_write(&r->ends, world, r->trainer, status);
     ls_status closed = ls_metrics_close(r->metrics);
     if (status == LS_OK) status = closed;
     if (!is_orderly(status))

@@ -75,6 +75,7 @@ void ls_world_close(ls_world *world) {
     ls_segment_close(&world->segment);
     free(world->machine_of);
     free(world->local_of);
+    free(world->host_of);
     free(world->heard_ns);
     free(world->heard_waits);
 }
@@ -84,6 +85,14 @@ int ls_world_size(const ls_world *world) { return world->size; }
 int ls_world_threads(const ls_world *world) { return world->threads; }
 const char *ls_world_transport(const ls_world *world) { return world->transport->name; }
 ls_comm *ls_world_comm(ls_world *world) { return world->comm; }
+
+void ls_host_name_get(ls_host_name name) {
+    if (gethostname(name, LS_HOST_MAX) != 0) snprintf(name, LS_HOST_MAX, "?");
+    name[LS_HOST_MAX - 1] = 0;
+}
+
+const char *ls_world_host(const ls_world *world, int rank) { return world->host_of ? world->host_of[rank] : NULL; }
+int ls_world_late(const ls_world *world) { return world->late - 1; }
 
 ls_status ls_world_alloc(ls_world *world, size_t bytes, void **out) {
     if (world->segment.base) return ls_heap_alloc(&world->heap, bytes, false, out);
@@ -251,8 +260,8 @@ static ls_worker_record *record_of(const ls_world *world, int rank) {
 }
 
 /* Who keeps this worker waiting in the end: not always the one that it waits for itself. */
-static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
-    char what[96], doing[96], waits[160] = "";
+static ls_status fail_deadline(ls_world *world, const ls_request *r) {
+    char what[96], doing[96], waits[160] = "", gone[LS_HOST_MAX + 64];
     int through, rank = r->blocked_on < 0 ? -1 : ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
     if (r->number)
         snprintf(what, sizeof what, "%s (collective number %llu)", ls_traffic_kind_name(r->kind),
@@ -264,9 +273,15 @@ static ls_status fail_deadline(const ls_world *world, const ls_request *r) {
     const ls_worker_record *late = record_of(world, rank);
     int pid = late ? atomic_load(&late->pid) : 0;
     char state = pid ? ls_beat_process_state(pid) : 0;
+    const char *host = ls_world_host(world, rank);
+    if (host)
+        snprintf(gone, sizeof gone, "its process or its machine, %s, may be gone", host);
+    else
+        snprintf(gone, sizeof gone, "its process or machine may be gone");
+    world->late = rank + 1;
     const char *why = state == 'T' || state == 't' ? "it is stopped (by SIGSTOP or a debugger)"
                       : state                      ? "it is alive and may just be slow; raise --timeout"
-                                                   : "its process or machine may be gone";
+                                                   : gone;
     ls_beat_text(world, rank, doing, sizeof doing);
     if (through >= 0) {
         char its[96];

@@ -21,6 +21,11 @@ typedef struct ls_scratch_piece {
     bool lent; /* in somebody's arena */
 } ls_scratch_piece;
 
+/* What a machine calls itself: uname -n. */
+enum { LS_HOST_MAX = 64 };
+typedef char ls_host_name[LS_HOST_MAX];
+void ls_host_name_get(ls_host_name name);
+
 struct ls_world {
     int rank, size, threads;
     const ls_transport *transport;
@@ -34,7 +39,9 @@ struct ls_world {
     int *machine_of; /* by rank: the lowest rank on the same machine (or the same part of it, see node_size) */
     int *local_of;   /* by rank: its number among the workers of its machine */
     int local, local_size;
-    ls_segment segment; /* base is NULL where local_size is 1 */
+    ls_host_name *host_of; /* by rank: what its machine calls itself; NULL: all are on this one */
+    int late;              /* 1 + the rank of the worker that this one waited for in vain; 0: none */
+    ls_segment segment;    /* base is NULL where local_size is 1 */
     ls_heap heap;
     ls_wire wire;
 
@@ -84,6 +91,10 @@ ls_status ls_world_check_stopped(const ls_world *world, double waited_s);
 void ls_world_ring(ls_comm *comm);
 /* The same for one of them. */
 void ls_world_ring_member(ls_comm *comm, int local);
+/* The machine of a worker of mpirun or srun; NULL: nobody knows, or all are on this one. */
+const char *ls_world_host(const ls_world *world, int rank);
+/* The worker that kept this one waiting until the deadline; −1: there was none. */
+int ls_world_late(const ls_world *world);
 /* Reports this worker's failure to the others of its machine, unless another was first. */
 void ls_world_fail(ls_world *world, ls_status status);
 

@@ -28,20 +28,29 @@ expect_said 'resume-auto true: name the run: --out DIR'
 
 # The script of the page, with a model and a program of this test.
 awk '/^## /{slurm = /Slurm/} slurm && /^```sh/{on = 1; next} /^```/{on = 0} on' docs/clusters.md |
-    sed "s|lockstep train --preset gpt2 |lockstep train $(printf '%q ' "${experiment[@]}") --steps 300 --save-every 50 |" >"$scratch/job"
+    sed "s|hosts\.\\$|$scratch/&|g; s|lockstep train --preset gpt2 |lockstep train $(printf '%q ' "${experiment[@]}") --steps 300 --save-every 50 |" >"$scratch/job"
 grep -q -- '--resume auto' "$scratch/job" || fail "docs/clusters.md has no such script"
 
-# Starts its command as one task and sends it on what the step gets; dies as it does.
+# Starts its command as one task and sends it on what the step gets; dies as it does. --nodelist with the name apart is relaunch's question.
 cat >"$bin/srun" <<'STAND_IN'
 #!/bin/bash
-while case "$1" in --*) true ;; *) false ;; esac do shift; done
-echo start >>"$FAKE_SLURM/starts"
+nodes=
+while case "$1" in --*) true ;; *) false ;; esac do
+    case "$1" in
+    --nodelist) shift; nodes=$1 ;;
+    --nodelist=*) nodes=${1#*=} ;;
+    esac
+    shift
+done
+[ "$1" = lockstep ] || { echo "$nodes"; exit; }
+echo "start $nodes" >>"$FAKE_SLURM/starts"
 "$@" &
 echo $! >"$FAKE_SLURM/task"
 wait $!
 STAND_IN
 cat >"$bin/scontrol" <<'STAND_IN'
 #!/bin/bash
+[ "$1" != show ] || printf '%s\n' node1 node2
 [ "$1" = requeue ] && [ "$2" = "$SLURM_JOB_ID" ] && touch "$FAKE_SLURM/requeued"
 STAND_IN
 # Runs the script until it ends without having been requeued. The signal that the script asks for comes once the run is at the step of
@@ -49,7 +58,7 @@ STAND_IN
 # that of preempt-at, after which the job is requeued too.
 cat >"$bin/sbatch" <<'STAND_IN'
 #!/bin/bash
-export SLURM_JOB_ID=7 SLURM_RESTART_COUNT=0
+export SLURM_JOB_ID=7 SLURM_RESTART_COUNT=0 SLURM_JOB_NODELIST='node[1-2]'
 signal=$(sed -n 's/^#SBATCH --signal=\(.*\)@.*/\1/p' "$1")
 step() { grep -c '"loss"' "$RUN/metrics.jsonl" 2>/dev/null || echo 0; }
 while :; do
@@ -101,7 +110,18 @@ expect_weights "$final"
 case_begin "Slurm: the task is killed: the script starts it again"
 job killed kill-at 60
 expect_weights "$final"
-[ "$(wc -l <"$FAKE_SLURM/starts")" -eq 2 ] || fail "it was not started twice"
+[ "$(cat "$FAKE_SLURM/starts")" = "$(printf 'start node1,node2\nstart node1,node2')" ] || fail "its starts were: $(cat "$FAKE_SLURM/starts")"
+
+# Each task of the job has written whom it waited for in vain.
+case_begin "Slurm: a node that was to blame twice is left out"
+mkdir -p "$scratch/blamed/ends"
+for start in 1 2; do
+    echo '{"start":"'$start'","step":3,"host":"node1","worker":0,"found":"hung","persistent":false,"text":""}' >"$scratch/blamed/ends/$start-1.json"
+done
+job blamed
+expect_weights "$final"
+[ "$(cat "$FAKE_SLURM/starts")" = 'start node2' ] || fail "its starts were: $(cat "$FAKE_SLURM/starts")"
+[ "$(tools/relaunch --left-out "$RUN" 2>/dev/null)" = node1 ] || fail "--left-out does not say node1"
 
 # ---- relaunch ----------------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ static ls_status fail_still(const ls_comm *comm, const ls_links_move *m) {
                        (unsigned long long)m->number);
     else if (m->kind != LS_TRAFFIC_KINDS)
         (void)snprintf(what, sizeof what, "%s", ls_traffic_kind_name(m->kind));
+    if (m->peer >= 0 && m->kind != LS_TRAFFIC_KINDS) comm->world->late = comm->world_rank[m->peer] + 1;
     if (m->peer >= 0) (void)snprintf(who, sizeof who, "worker %d", comm->world_rank[m->peer]);
     return ls_fail(LS_ERR_DEADLINE,
                    "nothing has moved between the GPUs of workers on several machines for %g s in %s: the process or "

@@ -205,8 +205,13 @@ static ls_status gather_places(ls_world *world, int machine_first) {
     size_t n = (size_t)world->size;
     world->machine_of = malloc(sizeof(int) * n);
     world->local_of = malloc(sizeof(int) * n);
-    if (!world->machine_of || !world->local_of)
+    world->host_of = malloc(sizeof *world->host_of * n);
+    if (!world->machine_of || !world->local_of || !world->host_of)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
+    ls_host_name host = "";
+    ls_host_name_get(host);
+    LS_TRY(check_mpi(MPI_Allgather(host, LS_HOST_MAX, MPI_CHAR, world->host_of, LS_HOST_MAX, MPI_CHAR, MPI_COMM_WORLD),
+                     "exchanging host names (MPI_Allgather)"));
     LS_TRY(check_mpi(MPI_Allgather(&machine_first, 1, MPI_INT, world->machine_of, 1, MPI_INT, MPI_COMM_WORLD),
                      "exchanging worker locations (MPI_Allgather)"));
     return check_mpi(MPI_Allgather(&world->local, 1, MPI_INT, world->local_of, 1, MPI_INT, MPI_COMM_WORLD),
@@ -313,10 +318,15 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
 }
 
 /* The worker that failed says so and ends the whole job: MPI has no way to tell the others. */
-static void end_job(ls_status status) {
+static void end_job(const ls_world *world, ls_status status) {
+    const ls_failure *failure = world->segment.base ? &world->segment.header->failure : NULL;
     if (status == LS_ERR_PEER) {
-        /* The one that failed is about to end us. */
+        /* The one that failed is about to end us, unless it hangs: then its message is told here. */
         sleep(2);
+        if (failure && atomic_load(&failure->state) == 2 && failure->status != LS_ERR_PEER) {
+            ls_log_write(LS_LOG_ERROR, "%s", failure->message);
+            status = failure->status;
+        }
     } else {
         ls_log_write(LS_LOG_ERROR, "%s", ls_status_message());
     }
@@ -334,7 +344,7 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
     if (status == LS_OK) status = fn(&world, arg);
     if (status != LS_OK) {
         ls_world_fail(&world, status);
-        end_job(status);
+        end_job(&world, status);
     }
     if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, LS_ENDED);
     close_words(&world);

@@ -24,7 +24,7 @@ static const char not_utf8[] = "(not UTF-8)";
 
 /* What a run writes here. identity.json first: without it the rest is no run. A trace may be of any run. */
 static const char *const files[] = {"identity.json", "config.json",   "parent.json", "layout.json",
-                                    "device.json",   "metrics.jsonl", "trace.json"};
+                                    "device.json",   "metrics.jsonl", "hosts.json",  "trace.json"};
 enum { FILES = sizeof files / sizeof *files, TRACE = FILES - 1 };
 
 struct ls_run_dir {

@@ -20,26 +20,21 @@
 #include "run/folder/save.h"
 #include "run/agree.h"
 
-enum { LOOKS = 40, LOOK_EVERY_US = 25000, SECRET_BYTES = 32, HOST_MAX = 64 };
+enum { LOOKS = 40, LOOK_EVERY_US = 25000, SECRET_BYTES = 32 };
 
 /* What worker 0 tells. */
 typedef struct note {
     char folder[PATH_MAX], path[PATH_MAX];
-    char host[HOST_MAX];
+    ls_host_name host;
     char secret[SECRET_BYTES + 1];
 } note;
-
-static void host_name(char host[HOST_MAX]) {
-    if (gethostname(host, HOST_MAX) != 0) snprintf(host, HOST_MAX, "?");
-    host[HOST_MAX - 1] = 0;
-}
 
 static ls_status put_note(const char *folder, note *n) {
     uint64_t number[2] = {0, 0};
     if (getrandom(number, sizeof number, 0) != sizeof number) number[0] = ls_clock_ns() ^ (uint64_t)getpid();
     snprintf(n->secret, sizeof n->secret, "%016llx%016llx", (unsigned long long)number[0],
              (unsigned long long)number[1]);
-    host_name(n->host);
+    ls_host_name_get(n->host);
     int room = PATH_MAX;
     if (snprintf(n->folder, sizeof n->folder, "%s", folder) >= room ||
         snprintf(n->path, sizeof n->path, "%s/.shared-%.8s", folder, n->secret) >= room) {
@@ -61,9 +56,9 @@ static bool sees(const note *n) {
 
 /* A file system that is shared may take a moment to show a new name. */
 static ls_status look(const note *n, int rank) {
-    char host[HOST_MAX];
+    ls_host_name host;
     int look = 0;
-    host_name(host);
+    ls_host_name_get(host);
     while (!sees(n) && ++look < LOOKS) ls_clock_sleep_us(LOOK_EVERY_US);
     if (look == LOOKS)
         return ls_fail(
