@@ -621,7 +621,7 @@ help:
 	@echo 'make test-faults-count  faults planted in real runs: what guards and doctor catch, in figures'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
-	@echo 'make bench-live   what looking at a run costs, and how soon large runs open (LIVE_SECONDS=30)'
+	@echo 'make bench-live   what looking at a run costs, and how soon large runs open (LIVE_SECONDS=60, LIVE_MODEL=llama-160m)'
 	@echo 'make bench-save   what checkpoints cost: in the background, waited for; BENCH_ARGS="--model tiny --workers 2"'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static const size_t look_first_bytes = (size_t)32 << 20;
 
@@ -19,6 +20,18 @@ size_t ls_memory_available(void) {
         if (sscanf(line, "MemAvailable: %zu kB", &kib) == 1) break;
     fclose(file);
     return kib << 10;
+}
+
+bool ls_memory_of_process(int pid, ls_memory_use *out) {
+    char path[64];
+    long long pages = 0, shared = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", pid);
+    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
+    bool found = file && fscanf(file, "%*d %lld %lld", &pages, &shared) == 2;
+    if (file) (void)fclose(file);
+    double page = (double)sysconf(_SC_PAGESIZE);
+    *out = (ls_memory_use){(double)pages * page, (double)shared * page};
+    return found;
 }
 
 ls_status ls_memory_check(size_t bytes) {

@@ -13,6 +13,14 @@ ls_status ls_memory_check(size_t bytes);
 /* What the system says is available; SIZE_MAX where it does not say. */
 size_t ls_memory_available(void);
 
+/* What a process has in memory. */
+typedef struct ls_memory_use {
+    double bytes;  /* all of it */
+    double shared; /* of that, what others may have too: files, and memory that workers share */
+} ls_memory_use;
+/* False: it is not known. */
+bool ls_memory_of_process(int pid, ls_memory_use *out);
+
 /* Pages of their own, in large ones where the system has them: for what is copied in one go. Released with the same
  * number of bytes; NULL does nothing. */
 ls_status ls_pages_alloc(size_t bytes, void **out);

@@ -7,12 +7,12 @@
 #include "cli/print.h"
 #include "report/run/page.h"
 
-/* The paths of a list with commas, which the caller frees as one block of text. */
+/* The paths of a list, a line each, which the caller frees as one block of text. */
 static ls_status split(const char *list, const char **paths, int most, int *count, char **text) {
     *text = strdup(list);
     *count = 0;
     if (!*text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the list of runs");
-    for (char *save = NULL, *at = strtok_r(*text, ",", &save); at; at = strtok_r(NULL, ",", &save)) {
+    for (char *save = NULL, *at = strtok_r(*text, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {
         if (*count == most) {
             free(*text);
             *text = NULL;

@@ -27,7 +27,8 @@ ls_status ls_cmd_watch(const ls_options *options) {
     if (options->live) LS_TRY(ls_live_address_read(options->live, &address));
     char *text = strdup(options->runs);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the list of runs");
-    for (char *save = NULL, *at = strtok_r(text, ",", &save); at && count < PATHS_MAX; at = strtok_r(NULL, ",", &save))
+    for (char *save = NULL, *at = strtok_r(text, "\n", &save); at && count < PATHS_MAX;
+         at = strtok_r(NULL, "\n", &save))
         paths[count++] = at;
     ls_status status = ls_shelf_create(paths, count, &shelf);
     if (status == LS_OK) status = ls_watch_serve(shelf, &address, !options->live, options->json ? tell_json : tell);

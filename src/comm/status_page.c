@@ -12,6 +12,7 @@
 
 #include "base/alive.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "comm/beat.h"
 #include "comm/comm.h"
 
@@ -34,14 +35,30 @@ void ls_status_page_begin(ls_world *world) {
 
 void ls_status_page_end(ls_world *world) { ls_beat_show(world, NULL); }
 
+/* The process of a worker of this machine. */
+static int pid_of(const ls_world *world, int rank) {
+    return rank == world->rank ? (int)getpid()
+                               : atomic_load(&world->segment.header->workers[world->local_of[rank]].pid);
+}
+
+double ls_status_memory(const ls_world *world) {
+    double own = 0, shared = 0;
+    for (int rank = 0; rank < (world ? world->size : 1); rank++) {
+        ls_memory_use use;
+        if (world && rank != world->rank && !ls_beat_get(world, rank)) continue; /* of another machine */
+        if (!ls_memory_of_process(world ? pid_of(world, rank) : (int)getpid(), &use)) continue;
+        own += use.bytes - use.shared;
+        if (use.shared > shared) shared = use.shared;
+    }
+    return own + shared;
+}
+
 void ls_status_page_fill(ls_status_page *page, const ls_world *world) {
     for (int rank = 0; rank < world->size && rank < LS_WORKERS_MAX; rank++) {
         const ls_beat *beat = ls_beat_get(world, rank);
         ls_status_worker *w = &page->worker[rank];
         if (!beat) continue;
-        int pid = rank == world->rank ? (int)getpid()
-                                      : atomic_load(&world->segment.header->workers[world->local_of[rank]].pid);
-        atomic_store_explicit(&w->pid, pid, memory_order_relaxed);
+        atomic_store_explicit(&w->pid, pid_of(world, rank), memory_order_relaxed);
         atomic_store_explicit(&w->phase, atomic_load(&beat->phase), memory_order_relaxed);
         atomic_store_explicit(&w->kind, atomic_load(&beat->kind), memory_order_relaxed);
         atomic_store_explicit(&w->waits_for, atomic_load(&beat->waits_for), memory_order_relaxed);

@@ -32,6 +32,9 @@ typedef struct ls_status_page {
  * passed over: a run does not depend on being seen. */
 void ls_status_page_begin(ls_world *world);
 void ls_status_page_end(ls_world *world);
+/* What this worker and those of its machine have in memory together, what they share counted once; of one alone,
+ * `world` is NULL. 0: not known. */
+double ls_status_memory(const ls_world *world);
 /* By the beat. */
 void ls_status_page_fill(ls_status_page *page, const ls_world *world);
 

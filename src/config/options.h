@@ -163,7 +163,8 @@ typedef struct ls_option_info {
     ls_option_group group;
     unsigned common;   /* those of its commands whose --help shows it; --help-all always does */
     unsigned commands; /* LS_CMD_* */
-    bool joins;        /* given more than once as a flag, its values are joined with commas */
+    bool joins;        /* given more than once as a flag, its values are joined, with commas or */
+    char joint;        /* this between them, where a value may have a comma; 0: commas */
     int words;         /* of a flag that joins: so many values follow it; 0: one */
     ls_option_identity identity;
     ls_option_with with; /* where the option has an effect */

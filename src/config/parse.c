@@ -146,12 +146,12 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     return LS_OK;
 }
 
-/* Behind what an earlier flag gave, with a comma between. */
+/* Behind what an earlier flag gave, with a comma between, or what the option has instead. */
 static ls_status join_flag(ls_options *options, const flag *given) {
     const char *before = options->source[given->id].text;
-    char *text;
+    char *text, joint = ls_option_info_get(given->id)->joint;
     if (!*given->text) return ls_options_put(options, given->id, given->text, LS_ORIGIN_FLAG, 0);
-    if (asprintf(&text, "%s,%s", before, given->text) < 0)
+    if (asprintf(&text, "%s%c%s", before, joint ? joint : ',', given->text) < 0)
         return ls_fail(LS_ERR_RESOURCE, "no memory for the values of --%s", ls_option_info_get(given->id)->name);
     ls_status status = ls_options_put(options, given->id, text, LS_ORIGIN_FLAG, 0);
     free(text);

@@ -242,6 +242,8 @@ typedef enum member {
     TOKENS,
     MFU,
     GPU_WAIT,
+    MEMORY,
+    GPU_MEMORY,
     TIMES, /* the first of LS_USAGE_KINDS */
     SCALE = TIMES + LS_USAGE_KINDS,
     SKIPPED,
@@ -266,6 +268,8 @@ static const struct {
     [TOKENS] = NAME("tokens_per_s"),
     [MFU] = NAME("mfu"),
     [GPU_WAIT] = NAME("gpu_wait_ms"),
+    [MEMORY] = NAME("memory_bytes"),
+    [GPU_MEMORY] = NAME("gpu_memory_bytes"),
     [TIMES + LS_USAGE_BUSY] = NAME("busy_ms"),
     [TIMES + LS_USAGE_WAIT] = NAME("wait_ms"),
     [TIMES + LS_USAGE_NET] = NAME("net_ms"),
@@ -343,6 +347,8 @@ static void take_member(scan *s, member m, ls_run_log_step *out, ls_line_usage *
     case TOKENS: out->tokens_s = take_number(s); break;
     case MFU: out->mfu = take_number(s); break;
     case GPU_WAIT: out->gpu_wait_ms = take_number(s); break;
+    case MEMORY: out->memory = take_number(s); break;
+    case GPU_MEMORY: out->gpu_memory = take_number(s); break;
     case UNIX: out->unix_ms = take_whole(s, 0, INT64_MAX); break;
     case SCALE: out->scale = (int)take_whole(s, -SCALE_MAX, SCALE_MAX); break;
     case SKIPPED:

@@ -339,6 +339,8 @@ void ls_run_log_step_init(ls_run_log_step *step) {
                               .tokens_s = none,
                               .mfu = none,
                               .gpu_wait_ms = none,
+                              .memory = none,
+                              .gpu_memory = none,
                               .unix_ms = LS_RUN_NONE,
                               .scale = INT_MIN};
 }
@@ -364,6 +366,8 @@ static ls_status add_step(ls_run_log *run, int64_t number_done, const json_t *li
         .audited = (int)whole(line, "audited", 0, INT_MAX, 0),
         .mfu = number(line, "mfu"),
         .gpu_wait_ms = number(line, "gpu_wait_ms"),
+        .memory = number(line, "memory_bytes"),
+        .gpu_memory = number(line, "gpu_memory_bytes"),
         .scale = scale(line, "scale"),
         .dropped = (int)json_array_size(json_object_get(line, "dropped")),
         .skipped = json_is_true(json_object_get(line, "skipped")),

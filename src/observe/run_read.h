@@ -28,6 +28,8 @@ typedef struct ls_run_log_step {
     double loss, norm, lr, ms;
     double tokens_s;         /* tokens, or images, a second */
     double mfu, gpu_wait_ms; /* NaN: not recorded; that the host waited for its GPU */
+    double memory;           /* bytes of the workers of the first machine; told once a second, else NaN */
+    double gpu_memory;       /* bytes in use on the first worker's GPU; likewise */
     long long unix_ms;       /* when it was done; LS_RUN_NONE: not recorded */
     int scale;               /* exponent of the loss scale of fp16; INT_MIN: none */
     int dropped;             /* gradient groups that were left out */

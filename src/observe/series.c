@@ -483,6 +483,8 @@ STEP_COLUMN(get_ms, run->steps[i].ms)
 STEP_COLUMN(get_tokens, run->steps[i].tokens_s)
 STEP_COLUMN(get_mfu, run->steps[i].mfu)
 STEP_COLUMN(get_gpu_wait, run->steps[i].gpu_wait_ms)
+STEP_COLUMN(get_memory, run->steps[i].memory)
+STEP_COLUMN(get_gpu_memory, run->steps[i].gpu_memory)
 STEP_COLUMN(get_scale, run->steps[i].scale == INT_MIN ? (double)NAN : (double)run->steps[i].scale)
 STEP_COLUMN(get_skipped, count_of(run->steps[i].skipped))
 STEP_COLUMN(get_dropped, count_of(run->steps[i].dropped))
@@ -504,6 +506,8 @@ const ls_series_column ls_series_columns[] = {
     {.name = "tokens_per_s", .label = "speed", .unit = "tokens/s", .get = get_tokens},
     {.name = "mfu", .label = "MFU", .unit = "", .get = get_mfu},
     {.name = "gpu_wait_ms", .label = "wait for the GPU", .unit = "ms", .get = get_gpu_wait},
+    {.name = "memory_bytes", .label = "memory of the workers", .unit = "bytes", .get = get_memory},
+    {.name = "gpu_memory_bytes", .label = "memory of the GPU", .unit = "bytes", .get = get_gpu_memory},
     {.name = "scale", .label = "exponent of the loss scale", .unit = "", .get = get_scale},
     {.name = "skipped", .label = "update skipped", .unit = "", .is_count = true, .get = get_skipped},
     {.name = "dropped", .label = "gradient groups left out", .unit = "", .is_count = true, .get = get_dropped},

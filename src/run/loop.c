@@ -13,6 +13,7 @@
 #include "base/cpu.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "comm/status_page.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
 #include "run/agree.h"
@@ -482,8 +483,22 @@ static void add_state(ls_metrics *m, const ls_trainer *t) {
     ls_metrics_add_text(m, "state_before", text);
 }
 
-static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_result *result, const ls_step *step,
-                             double gpu_wait_ms) {
+/* Once a second, however short steps are: the system is asked for it. Of a GPU, all that is in use on the first
+ * worker's. */
+static void add_memory(ls_loop *l) {
+    const ls_trainer *t = l->trainer;
+    ls_device_usage usage;
+    double now = ls_clock_seconds(), bytes;
+    if (!l->metrics || (l->memory_s > 0 && now - l->memory_s < 1)) return;
+    l->memory_s = now;
+    if ((bytes = ls_status_memory(t->time.world)) > 0) ls_metrics_add_f64(l->metrics, "memory_bytes", bytes);
+    if (ls_device_has_usage(t->device) && ls_device_get_usage(t->device, &usage) == LS_OK && usage.total > usage.free)
+        ls_metrics_add_f64(l->metrics, "gpu_memory_bytes", (double)(usage.total - usage.free));
+}
+
+static ls_status record_step(ls_loop *l, const ls_step_result *result, const ls_step *step) {
+    ls_metrics *m = l->metrics;
+    const ls_trainer *t = l->trainer;
     ls_metrics_begin(m);
     ls_metrics_add_i64(m, "step", t->step);
     ls_metrics_add_hex(m, "loss", result->loss);
@@ -492,7 +507,8 @@ static ls_status record_step(ls_metrics *m, const ls_trainer *t, const ls_step_r
     ls_metrics_add_f64(m, "ms", step->seconds * 1e3);
     ls_metrics_add_f64(m, "tokens_per_s", step->samples / step->seconds);
     if (step->mfu > 0) ls_metrics_add_f64(m, "mfu", step->mfu);
-    if (gpu_wait_ms >= 0) ls_metrics_add_f64(m, "gpu_wait_ms", gpu_wait_ms);
+    if (l->gpu_wait_ms >= 0) ls_metrics_add_f64(m, "gpu_wait_ms", l->gpu_wait_ms);
+    add_memory(l);
     if (t->time.due) {
         /* One worker alone waits for nobody, and its busy time is its step. */
         for (int k = t->time.world ? 0 : LS_WORKER_INPUT; k < LS_WORKER_TIMES; k++)
@@ -564,7 +580,7 @@ static ls_status record_numerics(ls_metrics *m, const ls_trainer *t) {
 static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step *step) {
     const ls_trainer *t = l->trainer;
     if (!l->told_start) record_start(l);
-    wrote(l, record_step(l->metrics, t, result, step, l->gpu_wait_ms));
+    wrote(l, record_step(l, result, step));
     l->summary.steps++;
     l->summary.step_s += step->seconds;
     l->summary.samples += step->samples;

@@ -56,6 +56,7 @@ typedef struct ls_loop {
     /* private */
     double flops;         /* of a step */
     double gpu_wait_ms;   /* of the last step: that the host waited for its GPU; below 0: there is none */
+    double memory_s;      /* when memory was last recorded; 0: not yet */
     ls_saver *saver;      /* NULL: nothing is saved */
     bool prepared;        /* whether saves go to the background is decided */
     bool failed;          /* the run */

@@ -38,7 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     (void)ls_live_origin_is_own(text, "127.0.0.1:8787");
     if (ls_live_token_is(token, text) && strcmp(token, text) != 0) abort();
     if (ls_live_cookie_has(text, token) && !strstr(text, token)) abort();
-    (void)ls_live_event_id(text);
+    ls_live_has has;
+    char id[LS_LIVE_HAS_TEXT_MAX];
+    ls_live_has_read(text, &has);
+    ls_live_has_text(&has, id);
     (void)ls_live_run_id(text);
     check_query(text);
     free(text);

@@ -20,7 +20,7 @@ except ImportError as error:
     sys.exit(77)
 
 LOCKSTEP = os.environ.get("LOCKSTEP", "build/lockstep")
-STEPS = ("loss", "norm", "lr", "ms", "tokens_per_s", "mfu", "gpu_wait_ms", "scale")
+STEPS = ("loss", "norm", "lr", "ms", "tokens_per_s", "mfu", "gpu_wait_ms", "memory_bytes", "gpu_memory_bytes", "scale")
 VALIDATIONS = ("val_loss", "val_accuracy")
 
 

@@ -83,11 +83,42 @@ static void test_queries(void **state) {
         ls_live_query_set(&q, "run", id);
     }
     assert_int_equal(q.runs, LS_RUN_PAGE_RUNS_MAX);
-    assert_true(ls_live_event_id("17") == 17 && ls_live_event_id("x") == 0 && ls_live_event_id(NULL) == 0);
+}
+
+/* The id of an event: what a page has. It reads back as it was, and what is no id is none. */
+static void test_what_a_page_has(void **state) {
+    (void)state;
+    ls_live_has has = {.count = 0}, back;
+    char text[LS_LIVE_HAS_TEXT_MAX];
+    uint64_t loss = ls_live_part("loss", "<svg>", 5);
+    assert_true(loss == ls_live_part("loss", "<svg>", 5));
+    assert_true(loss != ls_live_part("loss", "<svg/>", 6) && loss != ls_live_part("speed", "<svg>", 5));
+    for (int i = 0; i < LS_LIVE_PARTS_MAX + 5; i++) ls_live_has_add(&has, loss + (uint64_t)i);
+    assert_int_equal(has.count, LS_LIVE_PARTS_MAX);
+    ls_live_has_text(&has, text);
+    assert_int_equal(strlen(text), LS_LIVE_HAS_TEXT_MAX - 2);
+    ls_live_has_read(text, &back);
+    assert_true(ls_live_has_same(&has, &back) && ls_live_has_has(&back, loss + 7) && !ls_live_has_has(&back, loss - 1));
+    back.part[3]++;
+    assert_false(ls_live_has_same(&has, &back));
+    static const char *const wrong[] = {NULL,
+                                        "",
+                                        "17",
+                                        "0123456789abcdef.",
+                                        "0123456789abcdef,0123456789abcdef",
+                                        "0123456789abcdeg",
+                                        "0123456789abcdef0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ls_live_has_read(wrong[i], &back);
+        assert_int_equal(back.count, 0);
+    }
+    ls_live_has_read("0123456789abcdef.00000000000000ff", &back);
+    assert_true(back.count == 2 && back.part[1] == 0xff);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses), cmocka_unit_test(test_hosts),
-                                       cmocka_unit_test(test_tokens), cmocka_unit_test(test_queries)};
+                                       cmocka_unit_test(test_tokens), cmocka_unit_test(test_queries),
+                                       cmocka_unit_test(test_what_a_page_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,11 +96,13 @@ static void test_scan(void **state) {
     static const char good[] =
         "{\"step\":12,\"loss\":5.5966284684836864,\"loss_hex\":\"0x1.662f292cp+2\",\"norm\":\"inf\",\"lr\":9."
         "617314097820151e-05,"
-        "\"ms\":202.72612099870457,\"tokens_per_s\":631.3937215856753,\"input_ms\":[0.076,-1],\"scale\":-3,"
+        "\"ms\":202.72612099870457,\"tokens_per_s\":631.3937215856753,\"memory_bytes\":1073741824,"
+        "\"gpu_memory_bytes\":2.5,\"input_ms\":[0.076,-1],\"scale\":-3,"
         "\"state_before\":\"527e567ca483c43c1d899c805fe10ef2\",\"unix_ms\":1760000000123}";
     assert_true(ls_line_scan_step(good, strlen(good), &step, &usage));
     assert_true(step.step == 12 && step.loss == 5.5966284684836864 && step.norm == HUGE_VAL && step.has_norm);
     assert_true(step.lr == 9.617314097820151e-05 && step.ms == 202.72612099870457 && isnan(step.mfu));
+    assert_true(step.memory == 1073741824 && step.gpu_memory == 2.5 && isnan(step.gpu_wait_ms));
     assert_true(step.scale == -3 && step.unix_ms == 1760000000123 && usage.count[LS_USAGE_INPUT] == 2);
     assert_true(usage.ms[LS_USAGE_INPUT][0] == 0.076F && isnan(usage.ms[LS_USAGE_INPUT][1]));
     assert_string_equal(step.state_before, "527e567ca483c43c1d899c805fe10ef2");

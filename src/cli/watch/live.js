@@ -5,6 +5,7 @@
     const state = document.getElementById("state");
     const main = document.getElementById("page");
     let source = null;
+    let has = document.currentScript.dataset.has; // what this page shows, as the server names it
 
     function replace(id, html) {
         let section = document.getElementById("s-" + id);
@@ -17,6 +18,7 @@
     }
 
     function take(event) {
+        has = event.lastEventId;
         const news = JSON.parse(event.data);
         for (const [id, html] of news.sections) replace(id, html);
         const wanted = new Set(news.order.map(id => "s-" + id));
@@ -28,10 +30,16 @@
 
     function listen() {
         if (source) source.close();
-        source = new EventSource("/events" + location.search);
+        const query = new URLSearchParams(location.search);
+        query.set("has", has);
+        source = new EventSource("/events?" + query);
         source.addEventListener("page", take);
         source.onopen = () => { state.textContent = "live"; state.className = "live"; };
-        source.onerror = () => { state.textContent = "waiting for the server"; state.className = "away"; };
+        source.onerror = () => {
+            state.textContent = "waiting for the server";
+            state.className = "away";
+            if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000); // refused: it does not try again itself
+        };
     }
 
     // Choices take effect at once.

@@ -18,7 +18,6 @@
 #    include <unistd.h>
 
 #    include "base/clock.h"
-#    include "base/hash.h"
 #    include "base/log.h"
 #    include "cli/watch/assets.h"
 
@@ -30,33 +29,27 @@ enum {
     HEADER_S = 10,
     CROWD = 48, /* connections, from which on */
     CROWD_S = 1,
-    SECTIONS_MAX = 64,
     PORTS_TRIED = 100
 };
 static const double LEAST_S = 1, MOST_S = 20, PING_S = 15;
 /* Of its time on a core the server spends at most this share on a page that is open: a run has at least one core. */
 static const double SHARE = 0.001;
 
+/* The name of that part; no section has one with a blank. */
+static const char TABLE[] = "the table";
+
 static const char policy[] = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
                              "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
-
-typedef struct seen_section {
-    char id[LS_PAGE_ID_MAX];
-    ls_hash128 hash;
-} seen_section;
 
 /* A page that is open. */
 typedef struct stream {
     struct MHD_Connection *connection;
     bool is_used, is_suspended;
     ls_live_query query;
-    seen_section seen[SECTIONS_MAX];
-    int seen_count;
-    ls_hash128 table;
-    uint64_t last_id; /* that the browser has; 0: it is new */
-    char *text;       /* to be sent */
+    ls_live_has has; /* what the browser has of the page */
+    char *text;      /* to be sent */
     size_t bytes, sent;
     double next_s, spoke_s;
     bool first;
@@ -74,7 +67,6 @@ typedef struct server {
     char token[LS_LIVE_TOKEN_MAX]; /* "": none is needed */
     stream streams[STREAMS_MAX];
     peer peers[CONNECTIONS_MAX + 1];
-    uint64_t version; /* of what was sent last, by time: it rises over restarts */
     double refreshed_s;
 } server;
 
@@ -146,6 +138,38 @@ static void refresh(server *s) {
     s->refreshed_s = ls_clock_seconds();
 }
 
+/* Section `i` as HTML, which the caller frees; false: for want of memory. */
+static bool make_section(const ls_page *page, int i, char id[LS_PAGE_ID_MAX], char **text, size_t *bytes) {
+    FILE *out = open_memstream(text, bytes);
+    if (!out) return false;
+    ls_page_put_section(page, i, id, out);
+    if (fclose(out) == 0) return true;
+    free(*text);
+    *text = NULL;
+    return false;
+}
+
+/* The table of the runs; false: there is none. The caller frees *text. */
+static bool make_table(const server *s, const ls_live_query *query, char **text, size_t *bytes) {
+    *text = NULL;
+    if (ls_shelf_count(s->shelf) < 2) return false;
+    FILE *out = open_memstream(text, bytes);
+    if (!out) return false;
+    ls_shelf_put_table(s->shelf, query, out);
+    return fclose(out) == 0;
+}
+
+static void put_sections(const ls_page *page, ls_live_has *has, FILE *out) {
+    for (int i = 0; i < ls_page_sections(page); i++) {
+        char *text = NULL, id[LS_PAGE_ID_MAX];
+        size_t bytes = 0;
+        if (!make_section(page, i, id, &text, &bytes)) continue;
+        fprintf(out, "<section id=\"s-%s\">\n%s</section>\n", id, text);
+        ls_live_has_add(has, ls_live_part(id, text, bytes));
+        free(text);
+    }
+}
+
 static ls_status put_page(server *s, const ls_live_query *query, FILE *out) {
     ls_page *page = calloc(1, sizeof *page);
     if (!page) return ls_fail(LS_ERR_RESOURCE, "out of memory for the page");
@@ -157,18 +181,17 @@ static ls_status put_page(server *s, const ls_live_query *query, FILE *out) {
           out);
     ls_shelf_put_choices(query, out);
     fputs("</div>\n<div id=\"runs\">\n", out);
-    if (ls_shelf_count(s->shelf) > 1) ls_shelf_put_table(s->shelf, query, out);
+    char *table = NULL, id[LS_LIVE_HAS_TEXT_MAX];
+    size_t bytes = 0;
+    bool has_table = make_table(s, query, &table, &bytes);
+    if (has_table) fwrite(table, 1, bytes, out);
     fputs("</div>\n<div id=\"page\">\n", out);
-    for (int i = 0; status == LS_OK && i < ls_page_sections(page); i++) {
-        char *text = NULL, id[LS_PAGE_ID_MAX];
-        size_t bytes = 0;
-        FILE *section = open_memstream(&text, &bytes);
-        if (!section) break;
-        ls_page_put_section(page, i, id, section);
-        if (fclose(section) == 0) fprintf(out, "<section id=\"s-%s\">\n%s</section>\n", id, text);
-        free(text);
-    }
-    fputs("</div>\n</main>\n<script src=\"/live.js\"></script>\n</body>\n</html>\n", out);
+    ls_live_has has = {.count = 0};
+    if (status == LS_OK) put_sections(page, &has, out);
+    if (has_table) ls_live_has_add(&has, ls_live_part(TABLE, table, bytes));
+    ls_live_has_text(&has, id);
+    fprintf(out, "</div>\n</main>\n<script src=\"/live.js\" data-has=\"%s\"></script>\n</body>\n</html>\n", id);
+    free(table);
     ls_page_free(page);
     free(page);
     return status;
@@ -205,34 +228,16 @@ static ls_status put_style(server *s, const ls_live_query *query, FILE *out) {
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the section is new or has changed since it was sent. */
-static bool has_changed(stream *t, const char *id, const char *text, size_t bytes) {
-    ls_hash128 hash = ls_hash_bytes(text, bytes);
-    for (int i = 0; i < t->seen_count; i++)
-        if (strcmp(t->seen[i].id, id) == 0) {
-            bool same = ls_hash_equal(t->seen[i].hash, hash);
-            t->seen[i].hash = hash;
-            return !same;
-        }
-    if (t->seen_count < SECTIONS_MAX) {
-        seen_section *seen = &t->seen[t->seen_count++];
-        memcpy(seen->id, id, LS_PAGE_ID_MAX);
-        seen->hash = hash;
-    }
-    return true;
-}
-
-static void add_sections(stream *t, const ls_page *page, json_t *sections, json_t *order) {
+static void add_sections(const ls_page *page, const ls_live_has *had, json_t *sections, json_t *order,
+                         ls_live_has *now) {
     for (int i = 0; i < ls_page_sections(page); i++) {
         char *text = NULL, id[LS_PAGE_ID_MAX];
         size_t bytes = 0;
-        FILE *out = open_memstream(&text, &bytes);
-        if (!out) return;
-        ls_page_put_section(page, i, id, out);
-        if (fclose(out) == 0) {
-            json_array_append_new(order, json_string(id));
-            if (has_changed(t, id, text, bytes)) json_array_append_new(sections, json_pack("[s, s#]", id, text, bytes));
-        }
+        if (!make_section(page, i, id, &text, &bytes)) continue;
+        uint64_t part = ls_live_part(id, text, bytes);
+        json_array_append_new(order, json_string(id));
+        if (!ls_live_has_has(had, part)) json_array_append_new(sections, json_pack("[s, s#]", id, text, bytes));
+        ls_live_has_add(now, part);
         free(text);
     }
 }
@@ -241,32 +246,29 @@ static void add_sections(stream *t, const ls_page *page, json_t *sections, json_
 static json_t *news_for(server *s, stream *t) {
     ls_page *page = calloc(1, sizeof *page);
     json_t *sections = json_array(), *order = json_array(), *news = NULL;
-    bool any = false;
+    ls_live_has now = {.count = 0};
     if (page && ls_shelf_page(s->shelf, &t->query, page) == LS_OK && ls_page_end(page) == LS_OK) {
-        add_sections(t, page, sections, order);
+        add_sections(page, &t->has, sections, order, &now);
         news = json_pack("{s:O, s:O}", "sections", sections, "order", order);
-        any = json_array_size(sections) > 0;
         char *text = NULL;
         size_t bytes = 0;
-        FILE *out = ls_shelf_count(s->shelf) > 1 ? open_memstream(&text, &bytes) : NULL;
-        if (out) ls_shelf_put_table(s->shelf, &t->query, out);
-        if (out && fclose(out) == 0) {
-            ls_hash128 hash = ls_hash_bytes(text, bytes);
-            if (!ls_hash_equal(hash, t->table)) {
-                t->table = hash;
-                any = true;
-                json_object_set_new(news, "table", json_stringn(text, bytes));
-            }
+        if (make_table(s, &t->query, &text, &bytes)) {
+            uint64_t part = ls_live_part(TABLE, text, bytes);
+            if (!ls_live_has_has(&t->has, part)) json_object_set_new(news, "table", json_stringn(text, bytes));
+            ls_live_has_add(&now, part);
         }
         free(text);
+        if (ls_live_has_same(&now, &t->has)) {
+            json_decref(news);
+            news = NULL;
+        }
+        t->has = now;
     }
     if (page) ls_page_free(page);
     free(page);
     json_decref(sections);
     json_decref(order);
-    if (any) return news;
-    json_decref(news);
-    return NULL;
+    return news;
 }
 
 static void say(stream *t, char *text) {
@@ -291,13 +293,9 @@ static void update(server *s, stream *t) {
     char *data = news ? json_dumps(news, JSON_COMPACT) : NULL, *text = NULL;
     json_decref(news);
     if (data) {
-        /* A time: what a browser has from before a restart is always older. */
-        struct timespec wall;
-        clock_gettime(CLOCK_REALTIME, &wall);
-        uint64_t id = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000;
-        s->version = id > s->version ? id : s->version + 1;
-        if (asprintf(&text, "%sid: %llu\nevent: page\ndata: %s\n\n", t->first ? "retry: 1000\n" : "",
-                     (unsigned long long)s->version, data) < 0)
+        char id[LS_LIVE_HAS_TEXT_MAX];
+        ls_live_has_text(&t->has, id);
+        if (asprintf(&text, "%sid: %s\nevent: page\ndata: %s\n\n", t->first ? "retry: 1000\n" : "", id, data) < 0)
             text = NULL;
         t->first = false;
     } else if (now - t->spoke_s > PING_S || t->first) {
@@ -343,7 +341,9 @@ static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
     if (!t) return refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages are open\n");
     *t = (stream){.connection = c, .is_used = true, .first = true};
     read_query(c, &t->query);
-    t->last_id = ls_live_event_id(MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Last-Event-ID"));
+    /* What the page was loaded with; once it has had an event, the browser tells that one's. */
+    const char *has = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Last-Event-ID");
+    ls_live_has_read(has ? has : MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "has"), &t->has);
     struct MHD_Response *r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 32 << 10, send_more, t, end_stream);
     if (!r) {
         t->is_used = false;

@@ -158,32 +158,39 @@ static double norm_of(const ls_shelf_run *r) { return r->norm; }
 static double speed_of(const ls_shelf_run *r) { return r->facts.speed; }
 static double mfu_of(const ls_shelf_run *r) { return r->facts.mfu; }
 static double time_of(const ls_shelf_run *r) { return r->facts.step_s; }
+static double memory_of(const ls_shelf_run *r) { return r->memory; }
+static double gpu_memory_of(const ls_shelf_run *r) { return r->gpu_memory; }
 
 void ls_shelf_put_metrics(const ls_shelf *shelf, FILE *out) {
     static const struct {
         const char *name, *unit, *help;
         double (*get)(const ls_shelf_run *run);
+        bool counts; /* a counter: its sample is NAME_total; one that went back to a checkpoint begins anew */
     } families[] = {
-        {"lockstep_training", "", "1 while a process is at work in the run.", up_of},
-        {"lockstep_step", "", "Steps done.", step_of},
-        {"lockstep_planned_steps", "", "Steps that the run is to make.", planned_of},
-        {"lockstep_loss", "", "Training loss of the last step.", loss_of},
-        {"lockstep_validation_loss", "", "Loss of the last evaluation.", validation_of},
-        {"lockstep_learning_rate", "", "Learning rate of the last step.", lr_of},
-        {"lockstep_gradient_norm", "", "Norm of the gradient of the last step.", norm_of},
-        {"lockstep_tokens_per_second", "", "Median of the last steps; images where the model is of images.", speed_of},
-        {"lockstep_mfu_ratio", "ratio", "Model FLOPs utilisation, median of the last steps.", mfu_of},
-        {"lockstep_step_seconds", "seconds", "Time of a step, median of the last steps.", time_of},
+        {"lockstep_training", "", "1 while a process is at work in the run.", up_of, false},
+        {"lockstep_step", "", "Number of the last step.", step_of, false},
+        {"lockstep_steps", "", "Steps done.", step_of, true},
+        {"lockstep_planned_steps", "", "Steps that the run is to make.", planned_of, false},
+        {"lockstep_loss", "", "Training loss of the last step.", loss_of, false},
+        {"lockstep_validation_loss", "", "Loss of the last evaluation.", validation_of, false},
+        {"lockstep_learning_rate", "", "Learning rate of the last step.", lr_of, false},
+        {"lockstep_gradient_norm", "", "Norm of the gradient of the last step.", norm_of, false},
+        {"lockstep_tokens_per_second", "", "Median of the last steps; images where the model is of images.", speed_of,
+         false},
+        {"lockstep_mfu_ratio", "ratio", "Model FLOPs utilisation, median of the last steps.", mfu_of, false},
+        {"lockstep_step_seconds", "seconds", "Time of a step, median of the last steps.", time_of, false},
+        {"lockstep_memory_bytes", "bytes", "What the workers of the first machine have in memory.", memory_of, false},
+        {"lockstep_gpu_memory_bytes", "bytes", "What is in use on the first worker's GPU.", gpu_memory_of, false},
     };
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        fprintf(out, "# TYPE %s gauge\n", families[f].name);
+        fprintf(out, "# TYPE %s %s\n", families[f].name, families[f].counts ? "counter" : "gauge");
         if (*families[f].unit) fprintf(out, "# UNIT %s %s\n", families[f].name, families[f].unit);
         fprintf(out, "# HELP %s %s\n", families[f].name, families[f].help);
         for (int i = 0; i < ls_shelf_count(shelf); i++) {
             const ls_shelf_run *run = ls_shelf_at(shelf, i);
             double value = families[f].get(run);
             if (!run->is_there || isnan(value)) continue;
-            fprintf(out, "%s{run=\"", families[f].name);
+            fprintf(out, "%s%s{run=\"", families[f].name, families[f].counts ? "_total" : "");
             put_label(out, run->name);
             fprintf(out, "\",id=\"%016llx\"} ", (unsigned long long)run->id);
             if (isinf(value))

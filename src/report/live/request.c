@@ -59,11 +59,46 @@ void ls_live_query_text(const ls_live_query *q, char *out, size_t room) {
                                                      : snprintf(out + used, room - used, "%%%02X", (unsigned char)*at));
 }
 
-uint64_t ls_live_event_id(const char *text) {
-    char *end;
-    if (!text || !isdigit((unsigned char)*text)) return 0;
-    uint64_t id = strtoull(text, &end, 10);
-    return *end ? 0 : id;
+/* ---- what a page has --------------------------------------------------------------------------------------------- */
+
+uint64_t ls_live_part(const char *name, const char *text, size_t bytes) {
+    ls_hash128 of_name = ls_hash_bytes(name, strlen(name)), of_text = ls_hash_bytes(text, bytes);
+    uint64_t both[2] = {of_name.lo, of_text.lo};
+    return ls_hash_bytes(both, sizeof both).lo;
+}
+
+bool ls_live_has_has(const ls_live_has *has, uint64_t part) {
+    for (int i = 0; i < has->count; i++)
+        if (has->part[i] == part) return true;
+    return false;
+}
+
+void ls_live_has_add(ls_live_has *has, uint64_t part) {
+    if (has->count < LS_LIVE_PARTS_MAX) has->part[has->count++] = part;
+}
+
+bool ls_live_has_same(const ls_live_has *a, const ls_live_has *b) {
+    return a->count == b->count && memcmp(a->part, b->part, (size_t)a->count * sizeof *a->part) == 0;
+}
+
+void ls_live_has_read(const char *text, ls_live_has *out) {
+    *out = (ls_live_has){.count = 0};
+    while (text && out->count < LS_LIVE_PARTS_MAX) {
+        char digits[17] = "";
+        for (int i = 0; i < 16 && isxdigit((unsigned char)text[i]); i++) digits[i] = text[i];
+        if (strlen(digits) < 16 || (text[16] && text[16] != '.')) break;
+        ls_live_has_add(out, strtoull(digits, NULL, 16));
+        text = text[16] ? text + 17 : NULL;
+    }
+    if (text) out->count = 0; /* not an id of this server */
+}
+
+void ls_live_has_text(const ls_live_has *has, char out[LS_LIVE_HAS_TEXT_MAX]) {
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < has->count; i++)
+        used += (size_t)snprintf(out + used, LS_LIVE_HAS_TEXT_MAX - used, "%s%016llx", i ? "." : "",
+                                 (unsigned long long)has->part[i]);
 }
 
 uint64_t ls_live_run_id(const char *folder) { return ls_hash_bytes(folder, strlen(folder)).lo; }

@@ -56,7 +56,7 @@ static ls_status add_run(ls_shelf *s, const char *folder) {
     LS_TRY(ls_array_grow(&s->runs, s->count, sizeof *s->runs, "runs"));
     ls_shelf_run *run = &s->runs[s->count++];
     *run = (ls_shelf_run){.folder = ls_path_format("%s", folder), .id = id, .is_there = true, .bytes = -1};
-    run->loss = run->lr = run->norm = (double)NAN;
+    run->loss = run->lr = run->norm = run->memory = run->gpu_memory = (double)NAN;
     size_t end = strlen(folder);
     while (end > 1 && folder[end - 1] == '/') end--;
     size_t begin = end;
@@ -97,6 +97,10 @@ static void read_end(ls_shelf_run *run) {
         run->loss = last->loss;
         run->lr = last->lr;
         run->norm = last->norm;
+        for (size_t i = 0; i < log.step_count; i++) {
+            if (isfinite(log.steps[i].memory)) run->memory = log.steps[i].memory;
+            if (isfinite(log.steps[i].gpu_memory)) run->gpu_memory = log.steps[i].gpu_memory;
+        }
     }
     ls_run_log_free(&log);
 }
@@ -142,8 +146,9 @@ ls_status ls_shelf_refresh(ls_shelf *s) {
             continue;
         }
         bool was_open = run->facts.state && strcmp(run->facts.state, "training") == 0;
+        /* Between two steps of a run at work there is nothing to read, unless it has ended. */
         if (about.st_size == run->bytes && about.st_mtim.tv_sec == run->changed.tv_sec &&
-            about.st_mtim.tv_nsec == run->changed.tv_nsec && !was_open)
+            about.st_mtim.tv_nsec == run->changed.tv_nsec && (!was_open || ls_run_folder_is_open(run->folder.text)))
             continue;
         run->bytes = about.st_size;
         run->changed = about.st_mtim;
@@ -227,13 +232,8 @@ static ls_view *look_at(ls_shelf *s, const ls_shelf_run *run) {
 }
 
 static double memory_of(int pid) {
-    char path[64];
-    long pages = 0;
-    snprintf(path, sizeof path, "/proc/%d/statm", pid);
-    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
-    bool found = file && fscanf(file, "%*d %ld", &pages) == 1;
-    if (file) (void)fclose(file);
-    return found ? (double)pages * (double)sysconf(_SC_PAGESIZE) : (double)NAN;
+    ls_memory_use use;
+    return ls_memory_of_process(pid, &use) ? use.bytes : (double)NAN;
 }
 
 /* What the workers are doing; false: not known. */

@@ -17,7 +17,8 @@ typedef struct ls_shelf_run {
     off_t bytes; /* of metrics.jsonl when its end was read */
     struct timespec changed;
     ls_view_facts facts;
-    double loss, lr, norm; /* of the last step */
+    double loss, lr, norm;     /* of the last step */
+    double memory, gpu_memory; /* as last told */
 } ls_shelf_run;
 
 typedef struct ls_shelf ls_shelf;

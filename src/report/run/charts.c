@@ -25,6 +25,10 @@ static const about columns[LS_VIEW_COLUMNS] = {
     [LS_VIEW_STEP_TIME] = {"Time of a step", "time", "step-time", LS_AXIS_SECONDS, true, true, false},
     [LS_VIEW_GOODPUT] = {"Goodput: time in steps that count, of all time", "goodput", "goodput", LS_AXIS_SHARE, true,
                          false, false},
+    [LS_VIEW_MEMORY] = {"Memory of the workers on the first machine", "memory", "memory", LS_AXIS_BYTES, true, false,
+                        false},
+    [LS_VIEW_GPU_MEMORY] = {"Memory in use on the first GPU", "memory", "gpu-memory", LS_AXIS_BYTES, true, false,
+                            false},
     [LS_VIEW_SCALE] = {"Loss scale", "exponent of 2", "scale", LS_AXIS_NUMBER, false, false, false},
 };
 

@@ -1,4 +1,5 @@
 /* facts.c: a run in figures. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,9 +65,33 @@ static void find_losses(const ls_run_log *log, ls_view_facts *f) {
     }
 }
 
+/* "gpt2-124m" → "GPT-2 124M (gpt2-124m)"; what is no such name, as a file, stays as it is. */
+static void name_model(const char *name, char *out, size_t room) {
+    static const struct {
+        const char *begin, *family;
+    } families[] = {{"gpt2-", "GPT-2 "}, {"gpt3-", "GPT-3 "},         {"llama-", "Llama "},     {"lenet", "LeNet"},
+                    {"mlp", "MLP"},      {"resnet18-", "ResNet-18 "}, {"resnet18", "ResNet-18"}};
+    char text[LS_RUN_NAME_MAX];
+    ls_run_log_copy_text(text, sizeof text, name);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        size_t length = strlen(families[i].begin), end = strlen(text);
+        if (strncmp(text, families[i].begin, length) != 0 || strpbrk(text, "/\\") || ls_ends_with(text, ".json") ||
+            ls_ends_with(text, ".yaml") || ls_ends_with(text, ".yml"))
+            continue;
+        bool is_size = end > length && isdigit((unsigned char)text[length]) && strchr("mb", text[end - 1]);
+        (void)snprintf(out, room, "%s%.*s%s (%s)", families[i].family, (int)(end - length - is_size), text + length,
+                       !is_size               ? ""
+                       : text[end - 1] == 'm' ? "M"
+                                              : "B",
+                       text);
+        return;
+    }
+    (void)snprintf(out, room, "%s", text);
+}
+
 void ls_view_facts_find(const ls_run_log *log, ls_view_facts *f) {
     double planned = ls_run_log_option_number(log, "steps");
-    const char *model = ls_run_log_option_get(log, "model");
+    const char *preset = ls_run_log_option_get(log, "preset"), *model = ls_run_log_option_get(log, "model");
     *f = (ls_view_facts){.steps = planned > 0 ? (long long)planned : 0, .sessions = (int)log->start_count};
     f->step = log->step_count > 0 ? log->steps[log->step_count - 1].step : 0;
     find_losses(log, f);
@@ -79,6 +104,6 @@ void ls_view_facts_find(const ls_run_log *log, ls_view_facts *f) {
     f->state = log->is_open ? "training" : done ? "finished" : log->stopped ? "stopped" : "ended early";
     f->eta_s =
         log->is_open && f->steps > f->step && f->step_s > 0 ? (double)(f->steps - f->step) * f->step_s : (double)NAN;
-    ls_run_log_copy_text(f->model, sizeof f->model, model ? model : "");
+    name_model(preset && *preset ? preset : model ? model : "", f->model, sizeof f->model);
     if (log->dp > 0) snprintf(f->layout, sizeof f->layout, "dp %d × tp %d × pp %d", log->dp, log->tp, log->pp);
 }

@@ -9,9 +9,6 @@
 #include "observe/diagnose/diagnose.h"
 #include "report/numbers.h"
 
-/* Steps up to which the live page has a diagnosis: of a run that is at work it is made again with every update. */
-enum { LIVE_STEPS_MAX = 2000, DEAD_STEPS_MAX = 20000 };
-
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
 static void put_fact(ls_page *page, const char *value, const char *what) { ls_page_put(page, "%s\t%s\n", value, what); }
@@ -42,15 +39,17 @@ static void put_finding(ls_page *page, const ls_finding *f) {
     if (f->action[0]) LS_TEXT(page, "What to do: %s", f->action);
 }
 
-static ls_status put_doctor(ls_page *page, const ls_run_log *log) {
-    ls_diagnosis *d = malloc(sizeof *d);
-    if (!d) return ls_fail(LS_ERR_RESOURCE, "out of memory for a diagnosis");
-    ls_status status = ls_diagnose(log, d);
-    if (status != LS_OK) {
-        free(d);
-        return status;
-    }
+static ls_status put_doctor(ls_page *page, const ls_view *run, bool is_live) {
+    const ls_diagnosis *d;
+    const ls_run_log *log = ls_view_log(run);
+    LS_TRY(ls_view_diagnose(run, is_live, &d));
     LS_HEADING(page, "What the doctor says");
+    if (!d) {
+        LS_TEXT(page,
+                "There are %s steps to look through. What is found comes here; \1lockstep doctor %s\2 says it too.",
+                LS_WHOLE((double)log->step_count), run->folder.text);
+        return LS_OK;
+    }
     if (d->verdict == LS_VERDICT_CLEAN)
         LS_TEXT(page, "Nothing that went wrong is in what was recorded.");
     else if (d->verdict == LS_VERDICT_NOT_ENOUGH)
@@ -64,8 +63,8 @@ static ls_status put_doctor(ls_page *page, const ls_run_log *log) {
                 ls_page_put(page, "%s\t%s\n", ls_use_name((ls_use)u), LS_PERCENT(d->use.share[u]));
     }
     for (int i = 0; i < d->missing_count; i++) LS_ITEM(page, "not recorded: %s", d->missing[i]);
-    ls_diagnosis_free(d);
-    free(d);
+    if (run->doctor->steps < log->step_count)
+        LS_TEXT(page, "Said of the steps up to %lld.", log->steps[run->doctor->steps - (run->doctor->steps > 0)].step);
     return LS_OK;
 }
 
@@ -200,11 +199,13 @@ static ls_status put_curves(ls_page *page, const ls_view *runs, int count, const
     LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_LR));
     LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_NORM));
     LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_SCALE));
-    LS_HEADING(page, "Speed");
+    LS_HEADING(page, "Speed and memory");
     LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_SPEED));
     LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_MFU));
     LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_STEP_TIME));
-    return ls_run_chart(page, runs, count, o, LS_VIEW_GOODPUT);
+    LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_GOODPUT));
+    LS_TRY(ls_run_chart(page, runs, count, o, LS_VIEW_MEMORY));
+    return ls_run_chart(page, runs, count, o, LS_VIEW_GPU_MEMORY);
 }
 
 ls_status ls_run_page_fill(ls_page *page, const ls_view *runs, int count, const ls_run_page_options *o) {
@@ -239,12 +240,7 @@ ls_status ls_run_page_fill(ls_page *page, const ls_view *runs, int count, const 
         LS_TEXT(page, "How the time of workers was spent is recorded where there are several.");
     if (o->is_live) put_samples(page, log);
     ls_run_events(page, log);
-    if (o->is_live && log->step_count > (log->is_open ? LIVE_STEPS_MAX : DEAD_STEPS_MAX)) {
-        LS_HEADING(page, "What the doctor says");
-        LS_TEXT(page, "Looking through so many steps takes its time: lockstep doctor and lockstep report do it.");
-    } else {
-        LS_TRY(put_doctor(page, log));
-    }
+    LS_TRY(put_doctor(page, &runs[0], o->is_live));
     if (!o->is_live) put_samples(page, log);
     put_identity(page, &runs[0]);
     put_options(page, log);

@@ -118,6 +118,8 @@ static ls_status add_step(ls_view_points *p, const ls_run_log *log, const ls_run
     LS_TRY(add(p, LS_VIEW_STEP_TIME, step, seconds, s->ms / 1e3));
     LS_TRY(add(p, LS_VIEW_GOODPUT, step, seconds,
                by_clock && p->trained_s <= seconds * 1.001 ? p->trained_s / seconds : (double)NAN));
+    if (isfinite(s->memory)) LS_TRY(add(p, LS_VIEW_MEMORY, step, seconds, s->memory)); /* not of every step */
+    if (isfinite(s->gpu_memory)) LS_TRY(add(p, LS_VIEW_GPU_MEMORY, step, seconds, s->gpu_memory));
     return add(p, LS_VIEW_SCALE, step, seconds, s->scale == INT_MIN ? (double)NAN : (double)s->scale);
 }
 
@@ -196,6 +198,8 @@ ls_status ls_view_open(const char *folder, ls_view *out) {
     ls_status status = out->points ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the curves of a run");
     for (int s = 1; out->points && s < LS_VIEW_SMOOTHS; s++)
         out->points->keep[s] = ls_pow_f64(.5, 1.0 / ls_view_halves[s]);
+    out->doctor = calloc(1, sizeof *out->doctor);
+    if (!out->doctor) status = ls_fail(LS_ERR_RESOURCE, "out of memory for the curves of a run");
     if (status == LS_OK) status = take(out);
     if (status != LS_OK) ls_view_close(out);
     return status;
@@ -205,6 +209,9 @@ void ls_view_close(ls_view *view) {
     ls_series_close(view->series);
     if (view->points) clear(view->points);
     free(view->points);
+    if (view->doctor) ls_diagnosis_free(view->doctor->said);
+    if (view->doctor) free(view->doctor->said);
+    free(view->doctor);
     *view = (ls_view){.series = NULL};
 }
 
@@ -215,6 +222,40 @@ ls_status ls_view_refresh(ls_view *view, bool *changed) {
     /* A validation of a step may come before the step's place is known again. */
     if (change.went_back) clear(view->points);
     LS_TRY(take(view));
+    return status;
+}
+
+/* ---- the doctor -------------------------------------------------------------------------------------------------- */
+
+static bool is_old(const ls_view_doctor *d, const ls_run_log *log) {
+    enum { PARTS = 20 };
+    size_t grows = log->is_open ? d->steps / PARTS + 1 : 1;
+    return !d->said || log->step_count < d->steps || log->step_count >= d->steps + grows ||
+           log->event_count != d->events || log->start_count != d->starts || log->is_open != d->was_open;
+}
+
+ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **out) {
+    enum { MANY = 20000 };
+    ls_view_doctor *d = view->doctor;
+    const ls_run_log *log = ls_view_log(view);
+    ls_status status = LS_OK;
+    bool later = soon && log->step_count > MANY && d->asked_for++ == 0;
+    if (!later && is_old(d, log)) {
+        ls_diagnosis *said = malloc(sizeof *said);
+        status = said ? ls_diagnose(log, said) : ls_fail(LS_ERR_RESOURCE, "out of memory for a diagnosis");
+        if (status == LS_OK) {
+            ls_diagnosis_free(d->said);
+            free(d->said);
+            d->said = said;
+            d->steps = log->step_count;
+            d->events = log->event_count;
+            d->starts = log->start_count;
+            d->was_open = log->is_open;
+        } else {
+            free(said);
+        }
+    }
+    *out = d->said;
     return status;
 }
 

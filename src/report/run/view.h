@@ -13,6 +13,7 @@
 #define LS_REPORT_RUN_VIEW_H
 
 #include "base/files.h"
+#include "observe/diagnose/diagnose.h"
 #include "observe/series.h"
 #include "report/curves.h"
 
@@ -26,6 +27,8 @@ typedef enum ls_view_column {
     LS_VIEW_MFU,
     LS_VIEW_STEP_TIME,
     LS_VIEW_GOODPUT,
+    LS_VIEW_MEMORY,
+    LS_VIEW_GPU_MEMORY,
     LS_VIEW_SCALE,
     LS_VIEW_COLUMNS
 } ls_view_column;
@@ -38,11 +41,22 @@ extern const int ls_view_halves[LS_VIEW_SMOOTHS];
 
 typedef struct ls_view_points ls_view_points;
 
+/* What the doctor said, kept because it looks at every step: of a run at work it is asked again when the run has
+ * grown by a twentieth, or something has happened to it. So all that it does over a run is some twenty times what it
+ * does at the end. */
+typedef struct ls_view_doctor {
+    ls_diagnosis *said;           /* NULL: not asked yet */
+    size_t steps, events, starts; /* of the log by then */
+    bool was_open;
+    int asked_for; /* how often the page wanted it */
+} ls_view_doctor;
+
 typedef struct ls_view {
     ls_path folder;
     char name[LS_RUN_NAME_MAX];
     ls_series *series;
     ls_view_points *points;
+    ls_view_doctor *doctor;
     double tokens_per_step; /* tokens, or images; 0: not known */
     bool is_images;
 } ls_view;
@@ -58,6 +72,9 @@ static inline const ls_run_log *ls_view_log(const ls_view *view) { return ls_ser
  * ls_view_halves. */
 ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, ls_view_x x, ls_curve_point **points,
                         size_t *count);
+/* *out: what the doctor says, for as long as the view is open and is not asked again. NULL: not yet; with `soon` a run
+ * of many steps is looked through at the second call, so that its page is there first. */
+ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **out);
 /* Where the step stands on that axis. */
 double ls_view_place(const ls_view *view, long long step, ls_view_x x);
 
@@ -77,7 +94,7 @@ typedef struct ls_view_facts {
     double eta_s;             /* of a run that is at work */
     int restarts, sessions;
     const char *state; /* "training", "finished", "stopped", "ended early" */
-    char model[LS_RUN_NAME_MAX], layout[LS_RUN_NAME_MAX];
+    char model[2 * LS_RUN_NAME_MAX + 16], layout[LS_RUN_NAME_MAX];
 } ls_view_facts;
 
 void ls_view_facts_find(const ls_run_log *log, ls_view_facts *out);
