@@ -1,6 +1,6 @@
 /* reference.h: the plain meaning of an ordered sum, and the numbers that the collectives are tested with.
  *
- * Shares nothing with src/: the tree is a recursion over one element at a time, and contributions are a function of
+ * Shares nothing with src/: the tree is a recursion over a few elements at a time, and contributions are a function of
  * (seed, trial, group, element) alone, so every worker can compute everybody's part.
  *
  *   tree over 7 groups:  ((0 1) (2 3)) ((4 5) 6)     the left side has the largest power of two below the count
@@ -21,8 +21,8 @@ typedef struct ref_source {
     uint64_t key; /* of seed and trial */
     ls_dtype dtype;
     bool wild;
-    void *kept; /* the contributions themselves, by element and group, once ref_source_keep() has made them; or NULL */
-    int kept_groups;
+    void *kept; /* the contributions themselves, by group and element, once ref_source_keep() has made them; or NULL */
+    size_t kept_elems;
 } ref_source;
 
 static inline uint64_t ref_mix(uint64_t x) {
@@ -59,8 +59,7 @@ static inline uint32_t ref_bits(float value) {
 /* The fp32 bits of one contribution; for bf16 the low half is zero, so both types read the same number.
  * Some elements are −0 in every group: a sum that starts from +0 gets them wrong. */
 static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t element) {
-    if (source->kept != NULL)
-        return ((const uint32_t *)source->kept)[element * (size_t)source->kept_groups + (size_t)group];
+    if (source->kept != NULL) return ((const uint32_t *)source->kept)[(size_t)group * source->kept_elems + element];
     uint64_t column = ref_mix(source->key ^ element);
     uint32_t mask = source->dtype == LS_BF16 ? 0xFFFF0000u : 0xFFFFFFFFu;
     if (column % 29 == 0) return 0x80000000u;
@@ -77,8 +76,7 @@ static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t
 }
 
 static inline int64_t ref_leaf_i64(const ref_source *source, int group, size_t element) {
-    if (source->kept != NULL)
-        return ((const int64_t *)source->kept)[element * (size_t)source->kept_groups + (size_t)group];
+    if (source->kept != NULL) return ((const int64_t *)source->kept)[(size_t)group * source->kept_elems + element];
     return (int64_t)ref_leaf_random(source, group, element);
 }
 
@@ -87,16 +85,13 @@ static inline int64_t ref_leaf_i64(const ref_source *source, int group, size_t e
 static inline void ref_source_keep(ref_source *source, int groups, size_t elems) {
     size_t count = elems * (size_t)groups, width = source->dtype == LS_I64 ? 8 : 4;
     void *kept = count > 0 && count * width <= (size_t)32 << 20 ? malloc(count * width) : NULL;
-    for (size_t i = 0; kept != NULL && i < count; i++) {
-        int group = (int)(i % (size_t)groups);
-        if (width == 8) {
-            ((int64_t *)kept)[i] = ref_leaf_i64(source, group, i / (size_t)groups);
-        } else {
-            ((uint32_t *)kept)[i] = ref_leaf_bits(source, group, i / (size_t)groups);
-        }
+    for (int group = 0; kept != NULL && group < groups; group++) {
+        size_t at = (size_t)group * elems;
+        for (size_t i = 0; i < elems && width == 8; i++) ((int64_t *)kept)[at + i] = ref_leaf_i64(source, group, i);
+        for (size_t i = 0; i < elems && width != 8; i++) ((uint32_t *)kept)[at + i] = ref_leaf_bits(source, group, i);
     }
     source->kept = kept;
-    source->kept_groups = groups;
+    source->kept_elems = elems;
 }
 
 /* The largest power of two below `count`, for count ≥ 2. */
@@ -106,18 +101,34 @@ static inline int ref_split(int count) {
     return left;
 }
 
-static inline float ref_node_f32(const ref_source *source, int first, int count, size_t element) {
-    if (count == 1) return ref_float(ref_leaf_bits(source, first, element));
+enum { REF_BLOCK = 256 };
+
+/* `elems` elements of a node, at most REF_BLOCK. */
+static inline void ref_block_f32(const ref_source *source, int first, int count, size_t element, size_t elems,
+                                 float *out) {
+    if (count == 1) {
+        for (size_t i = 0; i < elems; i++) out[i] = ref_float(ref_leaf_bits(source, first, element + i));
+        return;
+    }
+    float right[REF_BLOCK];
     int left = ref_split(count);
-    float a = ref_node_f32(source, first, left, element);
-    float b = ref_node_f32(source, first + left, count - left, element);
-    return a + b;
+    ref_block_f32(source, first, left, element, elems, out);
+    ref_block_f32(source, first + left, count - left, element, elems, right);
+    for (size_t i = 0; i < elems; i++) out[i] = out[i] + right[i];
 }
 
-static inline int64_t ref_node_i64(const ref_source *source, int first, int count, size_t element) {
-    uint64_t sum = 0;
-    for (int g = first; g < first + count; g++) sum += (uint64_t)ref_leaf_i64(source, g, element);
-    return (int64_t)sum;
+static inline float ref_node_f32(const ref_source *source, int first, int count, size_t element) {
+    float sum;
+    ref_block_f32(source, first, count, element, 1, &sum);
+    return sum;
+}
+
+static inline void ref_block_i64(const ref_source *source, int first, int count, size_t element, size_t elems,
+                                 int64_t *out) {
+    memset(out, 0, elems * sizeof *out);
+    for (int g = first; g < first + count; g++)
+        for (size_t i = 0; i < elems; i++)
+            out[i] = (int64_t)((uint64_t)out[i] + (uint64_t)ref_leaf_i64(source, g, element + i));
 }
 
 /* Bytes of one element of a node with `count` groups: only a single group of bf16 is 16 bits wide. */
@@ -129,20 +140,25 @@ static inline size_t ref_node_width(ls_dtype dtype, int count) {
 /* Writes elements first_element … first_element+elems−1 of a node, as a worker hands it over. */
 static inline void ref_node_write(const ref_source *source, ls_tree_node node, size_t first_element, size_t elems,
                                   void *out) {
-    unsigned char *to = out;
-    size_t width = ref_node_width(source->dtype, node.count);
-    for (size_t i = 0; i < elems; i++) {
+    size_t width = ref_node_width(source->dtype, node.count), n;
+    for (size_t i = 0; i < elems; i += n) {
+        unsigned char *to = (unsigned char *)out + i * width;
         size_t element = first_element + i;
+        union {
+            int64_t i64[REF_BLOCK];
+            float f32[REF_BLOCK];
+            uint16_t half[REF_BLOCK];
+        } block;
+        n = elems - i < REF_BLOCK ? elems - i : REF_BLOCK;
         if (width == 8) {
-            int64_t value = ref_node_i64(source, node.first, node.count, element);
-            memcpy(to + i * 8, &value, 8);
+            ref_block_i64(source, node.first, node.count, element, n, block.i64);
         } else if (width == 2) {
-            uint16_t half = (uint16_t)(ref_leaf_bits(source, node.first, element) >> 16);
-            memcpy(to + i * 2, &half, 2);
+            for (size_t k = 0; k < n; k++)
+                block.half[k] = (uint16_t)(ref_leaf_bits(source, node.first, element + k) >> 16);
         } else {
-            float value = ref_node_f32(source, node.first, node.count, element);
-            memcpy(to + i * 4, &value, 4);
+            ref_block_f32(source, node.first, node.count, element, n, block.f32);
         }
+        memcpy(to, &block, n * width);
     }
 }
 
@@ -188,6 +204,7 @@ static inline bool ref_is_nan(uint32_t bits) { return (bits & 0x7FFFFFFFu) > 0x7
 /* The first element whose bits differ, or `elems`. Every NaN is the same value. */
 static inline size_t ref_first_difference(ls_dtype dtype, const void *a, const void *b, size_t elems) {
     size_t width = ref_sum_width(dtype);
+    if (elems == 0 || memcmp(a, b, elems * width) == 0) return elems;
     for (size_t i = 0; i < elems; i++) {
         const unsigned char *x = (const unsigned char *)a + i * width, *y = (const unsigned char *)b + i * width;
         if (memcmp(x, y, width) == 0) continue;

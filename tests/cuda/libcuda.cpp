@@ -8,6 +8,7 @@
  * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end.
  * LS_CUDA_ORPHAN=1: memory of another process that ends takes the GPU with it.
  * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process. */
+#undef _FORTIFY_SOURCE /* it takes a jump to another stack for a mistake */
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -19,8 +20,10 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "on_cpu.h"
@@ -34,18 +37,82 @@ unsigned count, current;
 dim3 block, grid, block_dim;
 alignas(1024) unsigned char shared[SHARED_BYTES];
 kernel *kernel::first;
-static ucontext_t home;
-static unsigned char *stacks;
 static entry body;
 static const void *arguments;
-static unsigned long arrived, generation, exited;
+static unsigned begun, exited, arrived;
+static unsigned long generation;
 
-/* To the next that is not done. */
-static void yield() {
-    unsigned from = current;
-    do current = (current + 1) % count;
-    while (fibers[current].done && current != from);
-    if (current != from) swapcontext(&fibers[from].context, &fibers[current].context);
+/* Lanes that meet. A value is read before the next but one is written: two of each are enough. */
+static struct warp {
+    unsigned arrived, exited;
+    unsigned long turn;
+    uint64_t values[2][32];
+} warps[THREADS_MAX / 32];
+
+/* A stack runs threads that nobody has begun, one behind the other, so that those that never wait need no other; then it is free. Stacks stay
+ * where they are from block to block, and a switch is a jump: to make a context, or to swap two, asks the kernel for the mask of signals. */
+struct stack {
+    jmp_buf idle;
+    bool is_made;
+};
+static stack stacks[THREADS_MAX];
+static unsigned free_stacks[THREADS_MAX], free_count, made_count, given;
+static unsigned char *memory_of_stacks;
+static jmp_buf home;
+
+[[noreturn]] static void resume(unsigned thread) {
+    current = thread;
+    _longjmp(fibers[thread].at, 1);
+}
+
+/* The next behind `from` of those from `first` up to `end` that is not done; `from`, where there is none. */
+static unsigned next_of(unsigned from, unsigned first, unsigned end) {
+    unsigned to = from;
+    do to = to + 1 < end ? to + 1 : first;
+    while (to != from && fibers[to].done);
+    return to;
+}
+
+static void run_threads() {
+    const unsigned mine = given;
+    for (;;) {
+        while (begun < count) {
+            current = begun++;
+            body(arguments);
+            fibers[current].done = true;
+            exited++;
+            warps[current / 32].exited++;
+        }
+        free_stacks[free_count++] = mine;
+        if (_setjmp(stacks[mine].idle) == 0) {
+            if (exited == count) _longjmp(home, 1);
+            resume(next_of(current, 0, count));
+        }
+    }
+}
+
+[[noreturn]] static void begin_thread() {
+    given = free_count ? free_stacks[--free_count] : made_count++;
+    stack *s = stacks + given;
+    if (s->is_made) _longjmp(s->idle, 1);
+    s->is_made = true;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = memory_of_stacks + (size_t)given * STACK_STRIDE;
+    context.uc_stack.ss_size = STACK_BYTES;
+    context.uc_link = nullptr;
+    makecontext(&context, run_threads, 0);
+    setcontext(&context);
+    abort();
+}
+
+/* Lets one of the threads from `first` up to `end` go on, or begin. */
+static void yield(unsigned first, unsigned end) {
+    unsigned to = begun < end ? current : next_of(current, first, end);
+    if (begun >= end && to == current) return;
+    if (_setjmp(fibers[current].at) != 0) return;
+    if (begun < end) begin_thread();
+    resume(to);
 }
 
 void sync() {
@@ -56,57 +123,33 @@ void sync() {
             arrived = 0;
             generation++;
         } else {
-            yield();
+            yield(0, count);
         }
-    }
-}
-
-static void gather(fiber *warp, unsigned lanes, unsigned long turn) {
-    for (;;) {
-        bool all = true;
-        for (unsigned i = 0; i < lanes; i++) all = all && (warp[i].done || warp[i].waits >= turn);
-        if (all) return;
-        yield();
     }
 }
 
 uint64_t exchange(uint64_t value, unsigned from) {
     unsigned first = current / 32 * 32, lanes = count - first < 32 ? count - first : 32;
-    fiber *warp = fibers + first, *self = fibers + current;
-    self->value = value;
-    gather(warp, lanes, ++self->waits);
-    uint64_t got = warp[from].value;
-    gather(warp, lanes, ++self->waits); /* nobody overwrites before all have read */
-    return got;
-}
-
-static void start() {
-    body(arguments);
-    fibers[current].done = true;
-    exited++;
-    for (unsigned i = 0; i < count; i++)
-        if (!fibers[i].done) {
-            current = i;
-            setcontext(&fibers[i].context);
+    warp *w = warps + first / 32;
+    unsigned long mine = w->turn;
+    w->values[mine % 2][current - first] = value;
+    w->arrived++;
+    while (w->turn == mine) {
+        if (w->arrived + w->exited >= lanes) {
+            w->arrived = 0;
+            w->turn++;
+        } else {
+            yield(first, first + lanes);
         }
-    setcontext(&home);
+    }
+    return w->values[mine % 2][from];
 }
 
 static void run_block() {
-    arrived = exited = 0;
-    for (unsigned i = 0; i < count; i++) {
-        fiber *f = fibers + i;
-        getcontext(&f->context);
-        f->context.uc_stack.ss_sp = stacks + (size_t)i * STACK_BYTES;
-        f->context.uc_stack.ss_size = STACK_BYTES;
-        f->context.uc_link = nullptr;
-        f->thread = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / (block_dim.x * block_dim.y));
-        f->done = false;
-        f->waits = 0;
-        makecontext(&f->context, start, 0);
-    }
-    current = 0;
-    swapcontext(&home, &fibers[0].context);
+    begun = exited = arrived = 0;
+    for (unsigned i = 0; i < count; i++) fibers[i].done = false;
+    for (unsigned i = 0; i * 32 < count; i++) warps[i].arrived = warps[i].exited = 0;
+    if (_setjmp(home) == 0) begin_thread();
 }
 
 void launch(entry run, dim3 g, dim3 b, const void *args) {
@@ -117,8 +160,10 @@ void launch(entry run, dim3 g, dim3 b, const void *args) {
     count = b.x * b.y * b.z;
     if (!fibers) {
         fibers = new fiber[THREADS_MAX];
-        stacks = (unsigned char *)mmap(nullptr, (size_t)THREADS_MAX * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        memory_of_stacks = (unsigned char *)mmap(nullptr, (size_t)THREADS_MAX * STACK_STRIDE, PROT_READ | PROT_WRITE,
+                                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     }
+    for (unsigned i = 0; i < count; i++) fibers[i].thread = dim3(i % b.x, i / b.x % b.y, i / (b.x * b.y));
     body = run;
     arguments = args;
     memset(shared, 0xFF, sizeof shared); /* NaNs: nobody may count on what was there */
@@ -194,6 +239,18 @@ struct stream {
 
 struct event {
     std::atomic<uint64_t> asked{0}, done{0}, ns{0}; /* ns: when it was done last */
+    std::mutex lock;
+    std::condition_variable some;
+    void finish(uint64_t number, uint64_t now_ns) {
+        std::lock_guard<std::mutex> hold(lock);
+        ns = now_ns;
+        done = number;
+        some.notify_all();
+    }
+    void await(uint64_t number) {
+        std::unique_lock<std::mutex> hold(lock);
+        some.wait(hold, [=] { return done >= number; });
+    }
 };
 
 static uint64_t clock_ns() {
@@ -386,7 +443,7 @@ API cuStreamQuery(stream *s) {
 API cuStreamWaitEvent(stream *s, event *e, unsigned) {
     CHECK("cuStreamWaitEvent");
     uint64_t asked = e->asked;
-    s->add([=] { while (e->done < asked) std::this_thread::yield(); });
+    s->add([=] { e->await(asked); });
     return SUCCESS;
 }
 API cuStreamWriteValue64(stream *s, uint64_t at, uint64_t value, unsigned) {
@@ -405,16 +462,15 @@ API cuEventCreate(event **out, unsigned) {
     return SUCCESS;
 }
 API cuEventDestroy(event *e) {
+    e->lock.lock(); /* whoever has just said that it is done may hold it still */
+    e->lock.unlock();
     delete e;
     return SUCCESS;
 }
 API cuEventRecord(event *e, stream *s) {
     CHECK("cuEventRecord");
     uint64_t number = ++e->asked;
-    s->add([=] {
-        e->ns = clock_ns();
-        e->done = number;
-    });
+    s->add([=] { e->finish(number, clock_ns()); });
     return SUCCESS;
 }
 API cuEventQuery(event *e) {

@@ -5,11 +5,11 @@
 #define LS_CUDA_ON_CPU_H
 
 #include <math.h>
+#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #define __global__
 #define __device__
@@ -43,14 +43,13 @@ static inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
 
 namespace on_cpu {
 
-enum { THREADS_MAX = 1024, STACK_BYTES = 128 << 10, SHARED_BYTES = 227 << 10 };
+/* Stacks begin at different places of a page, so that their ends do not all want the same lines of a cache. */
+enum { THREADS_MAX = 1024, STACK_BYTES = 128 << 10, STACK_STRIDE = STACK_BYTES + 4096 + 192, SHARED_BYTES = 227 << 10 };
 
 struct fiber {
-    ucontext_t context;
+    jmp_buf at; /* where it waits */
     dim3 thread;
     bool done;
-    unsigned long waits;
-    uint64_t value;
 };
 
 extern fiber *fibers;

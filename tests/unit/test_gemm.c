@@ -20,13 +20,15 @@
 
 #include "gemm_problem.h"
 
-enum { KERNELS = 4, POOLS = 4 };
+enum { KERNELS = 5, POOLS = 4 };
 
 static ls_pool *pools[POOLS];
 
 static int list_kernels(ls_gemm_kernels *list) {
     int n = 0;
     ls_gemm_kernels_fill_portable(&list[n++]);
+    ls_gemm_kernels_fill_plain(&list[n]);
+    if (list[n].micro != list[0].micro) n++;
 #ifdef __aarch64__
     ls_gemm_kernels_fill_neon(&list[n++]);
 #endif

@@ -100,6 +100,8 @@ typedef struct ls_gemm_kernels {
 } ls_gemm_kernels;
 
 void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table);
+/* Those of a CPU that has no instruction for fmaf(). */
+void ls_gemm_kernels_fill_plain(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_neon(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_avx2(ls_gemm_kernels *table);
 void ls_gemm_kernels_fill_avx512(ls_gemm_kernels *table);

@@ -1,6 +1,8 @@
-/* gemm.c: a 4 × 4 micro-kernel in plain C, for any CPU. */
+/* gemm.c: a 4 × 4 micro-kernel in plain C, for any CPU. On x86-64 it is compiled twice: where the CPU has FMA, fmaf()
+ * is an instruction and not a call. Both round once: the bits are the same. */
 #include <math.h>
 
+#include "base/cpu.h"
 #include "device/cpu/simd/portable.h"
 
 #define LSK_NAME(stem) stem##_portable
@@ -8,7 +10,8 @@
 
 enum { MR = 4, NR = 4 };
 
-static void lsk_gemm_f32_4x4_portable(size_t k, const void *panel_a, const void *panel_b, const ls_gemm_tile *tile) {
+static inline __attribute__((always_inline)) void make_tile(size_t k, const void *panel_a, const void *panel_b,
+                                                            const ls_gemm_tile *tile) {
     const float *a = panel_a, *b = panel_b;
     float c[MR][NR];
     for (int i = 0; i < MR; i++)
@@ -25,7 +28,11 @@ static void lsk_gemm_f32_4x4_portable(size_t k, const void *panel_a, const void 
             tile->out[(size_t)i * tile->ldout + (size_t)j] = tile->bias ? c[i][j] + tile->bias[j] : c[i][j];
 }
 
-void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table) {
+static void lsk_gemm_f32_4x4_portable(size_t k, const void *panel_a, const void *panel_b, const ls_gemm_tile *tile) {
+    make_tile(k, panel_a, panel_b, tile);
+}
+
+void ls_gemm_kernels_fill_plain(ls_gemm_kernels *table) {
     *table = (ls_gemm_kernels){.name = "4x4 portable",
                                .micro = lsk_gemm_f32_4x4_portable,
                                .thin = lsk_gemm_thin_f32_portable,
@@ -35,4 +42,18 @@ void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table) {
                                .mb = 64,
                                .nb = 128};
     ls_convert_kernels_fill_portable(&table->convert);
+}
+
+#ifdef __x86_64__
+__attribute__((target("fma"))) static void lsk_gemm_f32_4x4_fma(size_t k, const void *panel_a, const void *panel_b,
+                                                                const ls_gemm_tile *tile) {
+    make_tile(k, panel_a, panel_b, tile);
+}
+#endif
+
+void ls_gemm_kernels_fill_portable(ls_gemm_kernels *table) {
+    ls_gemm_kernels_fill_plain(table);
+#ifdef __x86_64__
+    if (ls_cpu_detect()->fma) table->micro = lsk_gemm_f32_4x4_fma;
+#endif
 }
