@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/files.h"
 #include "cli/cli.h"
 #include "cli/print.h"
 #include "cli/watch/server.h"
@@ -18,6 +19,18 @@ static void tell_json(const char *link) {
     (void)fflush(stdout);
 }
 
+/* Runs may begin later, in a folder that is there: a name that is not is a slip of the pen. */
+static ls_status list_paths(char *text, const char **paths, int *count) {
+    char *save = NULL;
+    for (char *at = strtok_r(text, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {
+        if (!ls_folder_exists(at)) return ls_fail(LS_ERR_INPUT, "%s: there is no such folder", at);
+        if (*count == PATHS_MAX)
+            return ls_fail(LS_ERR_INPUT, "watch takes %d folders: name one that holds the runs", PATHS_MAX);
+        paths[(*count)++] = at;
+    }
+    return LS_OK;
+}
+
 ls_status ls_cmd_watch(const ls_options *options) {
     const char *paths[PATHS_MAX];
     int count = 0;
@@ -27,10 +40,8 @@ ls_status ls_cmd_watch(const ls_options *options) {
     if (options->live) LS_TRY(ls_live_address_read(options->live, &address));
     char *text = strdup(options->runs);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the list of runs");
-    for (char *save = NULL, *at = strtok_r(text, "\n", &save); at && count < PATHS_MAX;
-         at = strtok_r(NULL, "\n", &save))
-        paths[count++] = at;
-    ls_status status = ls_shelf_create(paths, count, &shelf);
+    ls_status status = list_paths(text, paths, &count);
+    if (status == LS_OK) status = ls_shelf_create(paths, count, &shelf);
     if (status == LS_OK) status = ls_watch_serve(shelf, &address, !options->live, options->json ? tell_json : tell);
     ls_shelf_destroy(shelf);
     free(text);
