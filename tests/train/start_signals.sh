@@ -101,6 +101,25 @@ signal() {
     expect_weights "$final"
     rm -rf "$run"
 }
+# Before there are workers: while a text is read that takes a moment.
+reads() { ls -l "/proc/$child/fd" "/proc/$child/map_files" 2>/dev/null | grep -q "$scratch/long.txt"; }
+for kind in USR1 USR2; do
+    case_begin "SIG$kind while the data is read"
+    run=$scratch/read-$kind before=''
+    yes "$(cat "$text")" | head -c 20000000 >"$scratch/long.txt"
+    echo "$kind" >>"$scratch/long.txt" # a text that was never tokenized
+    start "${experiment[@]}" --data "$scratch/long.txt" --steps 1000000 --save-every 0 --grace 5s --out "$run" --dp 2
+    await reads
+    kill -$kind "$child"
+    if [ $kind = USR1 ]; then
+        await has_saved
+        kill -TERM "$child" 2>/dev/null
+    fi
+    await false || kill -KILL "$child"
+    reap
+    expect_status $([ $kind = USR1 ] && echo 143 || echo 75)
+done
+
 every_third() { for ((i = $1; i < rounds; i += 3)); do signal $i; done; }
 for k in 0 1 2; do beside every_third $k; done
 join
