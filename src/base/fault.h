@@ -6,8 +6,8 @@
  *
  *     LS_FAULT_SHARES=SECONDS       how long slowness is looked at before groups are shared out anew (run/shares.h)
  *
- *     LS_FAULT_SNAPSHOT=RANK:BYTES  worker RANK sees so much free memory when it asks whether a copy of what is saved
- *                                   fits; −1: enough, and then it gets none
+ *     LS_FAULT_SNAPSHOT=RANK:BYTES  worker RANK sees so much free memory when it asks whether a copy of what is saved,
+ *                                   or of another's state, fits; −1: enough, and then it gets none
  *
  * What is slowed down is put between begin and end, which cost one look at a number while the switch is off. The number
  * is set once, by each worker, before it works. */

@@ -13,6 +13,7 @@
 #include "cli/train/report.h"
 #include "report/live/address.h"
 #include "run/progress.h"
+#include "run/stop.h"
 
 static ls_status show(void *ctx, const ls_run_event *event) {
     ls_progress *progress = ctx;
@@ -88,6 +89,7 @@ ls_status ls_cmd_train(const ls_options *options) {
     ls_run *run = NULL;
     ls_progress progress;
     pid_t page = -1;
+    LS_TRY(ls_stop_install_saves()); /* reading data may take long */
     LS_TRY(ls_run_open(&(ls_run_setup){.options = options, .event = show, .event_ctx = &progress}, &run));
     if (run->options.source[LS_OPT_restarts].origin == LS_ORIGIN_DEFAULT && !run->launched) run->options.restarts = 3;
     if (run->options.dry_run) {

@@ -72,6 +72,7 @@ ls_status ls_stop_install(void) {
 }
 
 ls_status ls_stop_install_saves(void) {
+    if (installed[STOPS] && installed[SIGNALS - 1]) return LS_OK;
     atomic_store(&save_asked, 0);
     atomic_store(&first_signal, 0);
     return install(STOPS, SIGNALS);

@@ -23,7 +23,8 @@
 /* SIGINT, SIGTERM, SIGHUP and SIGXCPU. Clears what these have asked for. Installing twice is one installation. */
 ls_status ls_stop_install(void);
 /* SIGUSR1 and SIGUSR2 as well, which would end a process that has no handler: to be called before ls_stop_install(), as
- * soon as a run begins to start. Clears everything; what they ask for from then on stays. */
+ * soon as a run begins to start. Clears everything; what they ask for from then on stays, also where it is installed
+ * again. */
 ls_status ls_stop_install_saves(void);
 /* Puts back what was there before; nothing where nothing is installed. The flags stay readable. */
 void ls_stop_restore(void);

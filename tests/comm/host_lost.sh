@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# host_lost.sh: a run over two hosts loses one of them. The hosts are those of hosts.bash; the
-# cable is cut, or all processes of the second host are frozen: an error that says so within --timeout, and after tools/relaunch the bits of
-# an undisturbed run, on the host that is left.
+# host_lost.sh: a run over two hosts loses one of them: the second, or the first, on which the launcher runs. The hosts are those of
+# hosts.bash; the cable is cut, or all processes of a host are frozen: an error that says so within --timeout, and after tools/relaunch the bits
+# of an undisturbed run, on the host that is left.
 # Runs alone: its hosts and their network are of this machine.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/../train/common.bash"
@@ -18,18 +18,19 @@ trap cleanup EXIT
 "$LOCKSTEP" --version 2>/dev/null | grep -q '^MPI .*Open MPI' || skip "the build has no Open MPI"
 make_hosts
 
-# What relaunch asks: the first host is here, the second answers while the cable is whole and it is not frozen.
+# What relaunch asks: a host answers with its own name unless it is the one that is gone.
 cat >"$scratch/ask" <<ASK
 #!/bin/sh
-[ "\$1" = "$net.1" ] && exit 0
-[ ! -e "$scratch/gone" ]
+[ "\$(cat "$scratch/gone" 2>/dev/null)" != "\$1" ] || exit 1
+case \$1 in $net.1) echo $a ;; *) echo $b ;; esac
 ASK
-# launch WORKERS HOSTFILE COMMAND: as \`mpirun\` typed on the first host.
+# launch WORKERS HOSTFILE COMMAND: as \`mpirun\` typed on the first host of the start.
 cat >"$scratch/launch" <<LAUNCH
 #!/bin/bash
-workers=\$1 hosts=\$2
+workers=\$1 hosts=\$2 from=$a
 shift 2
-exec ${across[*]} --hostfile "\$hosts" -n "\$workers" --mca odls_base_sigkill_timeout 20 -x XDG_CACHE_HOME -x LS_DEVICE "\$@"
+[ "\$(head -n 1 "\$hosts" | cut -d ' ' -f 1)" = $net.1 ] || from=$b
+exec "$scratch/on" \$from ${across[*]:2} --hostfile "\$hosts" -n "\$workers" --mca odls_base_sigkill_timeout 20 -x XDG_CACHE_HOME -x LS_DEVICE "\$@"
 LAUNCH
 chmod +x "$scratch/ask" "$scratch/launch"
 
@@ -55,24 +56,36 @@ await_error() {
     grep -q "$2" "$scratch/err" || fail "within $1 ms nobody said '$2'"
 }
 
-case_begin "the cable is cut"
-if begin cut; then
-    touch "$scratch/gone"
-    ip -n $b link set "v$b" down
-    await_error 15000 'did not answer within 4 s\|lost communication\|exit status'
-fi
-kill_host "$b"
-reap
-expect_weights "$final"
-ip -n $b link set "v$b" up
+# The host of the launcher, a, is lost, or the other one.
+for case in "$b $net.2 $a" "$a $net.1 $b"; do
+    read -r host address other <<<"$case"
+    side=second
+    [ "$host" = "$b" ] || side=first
+    case_begin "the cable is cut, and the $side host is out of reach"
+    if begin "cut-$side"; then
+        echo "$address" >"$scratch/gone"
+        ip -n "$host" link set "v$host" down
+        await_error 15000 'did not answer within 4 s\|lost communication\|exit status'
+    fi
+    kill_host "$host"
+    reap
+    expect_weights "$final"
+    expect_said "^relaunch: $address does not answer"
+    ip -n "$host" link set "v$host" up
 
-case_begin "one host is frozen"
-if begin frozen; then
-    touch "$scratch/gone"
-    for pid in $(of_host "$b"); do kill -STOP "$pid" 2>/dev/null; done
-    await_error 15000 'worker [23] did not answer within 4 s'
-    kill_host "$b"
-fi
-reap
-expect_weights "$final"
+    case_begin "the $side host is frozen"
+    if begin "frozen-$side"; then
+        echo "$address" >"$scratch/gone"
+        for pid in $(of_host "$host"); do kill -STOP "$pid" 2>/dev/null; done
+        # What is told on the first host goes through the launcher, which is frozen with it: relaunch finds out.
+        [ "$host" = "$a" ] || await_error 15000 "worker [23] did not answer within 4 s.*$b, may be gone"
+        [ "$host" = "$b" ] || await_error 40000 "relaunch: $address does not answer any more"
+        kill_host "$host"
+    fi
+    reap
+    expect_weights "$final"
+    [ "$(sed -n 's/.*"host":"\([^"]*\)".*/\1/p' "$scratch/frozen-$side/ends"/*.json | sort -u)" = "$host" ] ||
+        fail "its records are: $(cat "$scratch/frozen-$side/ends"/*)"
+    grep -q "\"hosts\":\[\"$other\"" "$scratch/frozen-$side/hosts.json" || fail "it did not go on with $other"
+done
 finished

@@ -51,9 +51,10 @@ exec ip netns exec "$host" unshare --uts sh -c 'hostname "$1" && shift && eval "
 ON
     cat >"$scratch/agent" <<AGENT
 #!/bin/sh
-[ "\$1" = "$net.2" ] || exit 255
+host=$b
+[ "\$1" != "$net.1" ] || host=$a
 shift
-exec "$scratch/on" $b "\$@"
+exec "$scratch/on" \$host "\$@"
 AGENT
     chmod +x "$scratch/on" "$scratch/agent"
     printf '%s slots=2\n%s slots=2\n' "$net.1" "$net.2" >"$scratch/hosts"

@@ -36,6 +36,16 @@ bisect "$scratch/one" --from 0
 expect_out '^compared: steps 1 … 8'
 [ -z "$(find "$scratch/one" -name 'bisect-*')" ] || fail "the replay is still there"
 
+case_begin "without hashes it says what it cannot tell"
+train "${experiment[@]}" --out "$scratch/unhashed" --check off
+bisect "$scratch/unhashed" --from 0
+[ "$status" -eq 0 ] || fail "bisect: exit status $status"
+expect_out '^no hashes were recorded \(--check off, or an older version\): losses were compared, which tell nothing of moments'
+train "${experiment[@]}" --out "$scratch/another" --check off --lr 0.011
+bisect "$scratch/unhashed" "$scratch/another"
+[ "$status" -eq 1 ] || fail "bisect: exit status $status"
+expect_out '^first difference: the loss of step [0-9]+; which tensor it was cannot be told without hashes'
+
 # flip WHAT FLAGS…
 flip() {
     case_begin "$*"

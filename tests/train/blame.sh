@@ -63,6 +63,14 @@ work_long() {
 
 }
 
+# Nobody hangs, but everything takes longer to come than --timeout, and than a worker may be silent.
+slow_link() {
+    case_begin "a slow link is no hang"
+    train "${experiment[@]}" --steps 1 --dp 2 --eval-every 0 --slow-link 2500ms --timeout 2s --out "$scratch/linked"
+    expect_status 0
+    ! grep -q 'restart' "$scratch/err" || fail "a worker was taken to hang"
+}
+
 # ---- ended and replaced ------------------------------------------------------------------------------------------------
 
 case_begin "several workers, undisturbed"
@@ -88,5 +96,6 @@ beside suspend
 beside replace '1 '
 beside replace '4 --dp 2 --tp 2'
 beside work_long
+[ "$TIER" != long ] || beside slow_link
 join
 finished

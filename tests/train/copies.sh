@@ -100,6 +100,11 @@ train "${experiment[@]}" --out "$scratch/alone" --state-copies 1
 expect_weights "$final_plain"
 grep -q "nobody to keep a copy: the newest checkpoint" "$scratch/out" || fail "the header does not say it"
 
+case_begin "a worker has no memory for a copy: there is none, and the header says so"
+LS_FAULT_SNAPSHOT=1:1000 train "${experiment[@]}" --out "$scratch/full" --save-mode stream --dp 2 --zero 1 --state-copies 1
+expect_weights "$final_plain"
+grep -q "there is too little memory for copies: the newest checkpoint is what a lost state comes from" "$scratch/out" || fail "the header does not say it"
+
 case_begin "what is copied, and what it costs"
 # copied BYTES OPTIONS…: what all workers keep for others, as --dry-run counts it.
 copied() {

@@ -68,6 +68,17 @@ rm -rf "$scratch/lost"
 LS_FAULT_POINT=forward:3:1:0,update:3:2:1:2,publish:2:4:2 train "${experiment[@]}" --out "$scratch/lost" --restarts 9 --dp 2 --tp 2
 expect_weights "$final_plain"
 expect_losses "$scratch/lost" "$scratch/plain.losses"
+expect_said "with 2 workers, dp 1 × tp 2"
+
+case_begin "where no whole set of tp and pp is left, the largest layout that is legal; with a spare place, the same one"
+rm -rf "$scratch/lost"
+LS_FAULT_POINT=forward:1:1:0,forward:1:2:1 train "${experiment[@]}" --out "$scratch/lost" --restarts 9 --tp 2
+expect_weights "$final_plain"
+expect_said "goes on from step 2 with 1 worker, dp 1 × tp 1 × pp 1"
+rm -rf "$scratch/lost"
+LS_FAULT_POINT=forward:1:1:0,forward:1:2:1 train "${experiment[@]}" --out "$scratch/lost" --restarts 9 --tp 2 --spares 1
+expect_weights "$final_plain"
+[ "$(grep -c 'the run goes on from step [12] (restart' "$scratch/err")" -eq 2 ] || fail "the spare place was not used"
 
 case_begin "fewer workers"
 rm -rf "$scratch/lost"

@@ -58,6 +58,7 @@ typedef struct crew {
     int signals, interrupts;                                      /* SIGINTs and SIGTERMs that came; SIGINTs alone */
     int passed;                                                   /* the first signal that was passed on, 0: none */
     uint64_t passed_ns;
+    bool save_asked; /* SIGUSR1 came: workers that are lost before they have saved take that with them */
     pid_t pids[LS_WORKERS_MAX];
     sigset_t waited, before;
     struct sigaction old_child;
@@ -263,6 +264,7 @@ static ls_status report(const crew *c) {
 static void on_signal(crew *c, int number) {
     bool pass = c->options->pass_signals;
     if (number == SIGUSR1) {
+        c->save_asked = true;
         pass_on(c, number);
         return;
     }
@@ -433,6 +435,7 @@ static ls_status run_attempt(crew *c) {
     ls_status status = start(c);
     if (status != LS_OK) ls_segment_fail(&c->segment, -1, status, ls_status_message());
     if (c->passed) pass_on(c, c->passed);
+    if (c->save_asked && c->attempt.number > 0) pass_on(c, SIGUSR1);
     watch(c);
     ls_life_watch_end(&c->lives);
     return goes_on(c) ? LS_OK : report(c);

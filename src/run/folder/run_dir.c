@@ -288,6 +288,7 @@ void ls_run_dir_abandon(ls_run_dir *dir) {
     char message[LS_MESSAGE_MAX]; /* of the failure that led here */
     snprintf(message, sizeof message, "%s", ls_status_message());
     bool held = ls_run_lock_is_held(&dir->lock);
+    if (held && dir->opened) (void)clean_up(dir->path); /* of a worker that a signal has ended */
     if (held && dir->opened && dir->mode == LS_RUN_START && !has_work(dir->path)) remove_files(dir);
     if (!ls_run_dir_holds_run(dir->path)) ls_run_lock_remove(&dir->lock);
     if (held || !dir->opened) remove_folders(dir);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/memory.h"
 #include "comm/tensors.h"
 #include "comm/world.h"
@@ -237,6 +238,7 @@ static ls_status find_room(ls_trainer *t, size_t bytes, bool *out) {
     } else {
         short_of = ls_memory_check(bytes * (size_t)ls_layout_workers(&t->layout)) != LS_OK;
     }
+    if (ls_fault_snapshot >= 0) short_of = bytes > (size_t)ls_fault_snapshot;
     LS_TRY(ls_partition_sum(t->partition, &short_of, 1));
     *out = short_of == 0;
     return LS_OK;
