@@ -87,6 +87,8 @@ LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 # Test programs are many and run for moments: what counts is how soon they are built.
 TEST_OPT     ?= $(if $(SANITIZE),,-O1 -g0)
 TEST_LDFLAGS ?= $(if $(SANITIZE),,-Wl,-S)
+# This one computes long sums.
+$(BUILD)/tests/comm/conformance.o: TEST_OPT := $(if $(SANITIZE),,-O2 -g0)
 
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
             $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
