@@ -212,7 +212,8 @@ $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
 CXX ?= c++
 CU_ON_CPU := $(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/tests/cuda/%.o,$(CU)) $(BUILD)/tests/cuda/libcuda.o
-CXXFLAGS_CUDA := -std=c++17 -Og -g0 -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
+# It runs where it is built: an fma() is an instruction where there is one.
+CXXFLAGS_CUDA := -std=c++17 -Og -g0 $(if $(shell grep -m 1 -ow fma /proc/cpuinfo 2>/dev/null),-mfma) -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
                  $(if $(WERROR),-Werror) -Isrc -Itests/cuda
 $(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)
