@@ -87,6 +87,8 @@ LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 # Test programs are many and run for moments: what counts is how soon they are built.
 TEST_OPT     ?= $(if $(SANITIZE),,-O1 -g0)
 TEST_LDFLAGS ?= $(if $(SANITIZE),,-Wl,-S)
+# This one computes long sums.
+$(BUILD)/tests/comm/conformance.o: TEST_OPT := $(if $(SANITIZE),,-O2 -g0)
 
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
             $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
@@ -210,7 +212,8 @@ $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
 CXX ?= c++
 CU_ON_CPU := $(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/tests/cuda/%.o,$(CU)) $(BUILD)/tests/cuda/libcuda.o
-CXXFLAGS_CUDA := -std=c++17 -Og -g0 -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
+# It runs where it is built: an fma() is an instruction where there is one.
+CXXFLAGS_CUDA := -std=c++17 -Og -g0 $(if $(shell grep -m 1 -ow fma /proc/cpuinfo 2>/dev/null),-mfma) -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
                  $(if $(WERROR),-Werror) -Isrc -Itests/cuda
 $(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)

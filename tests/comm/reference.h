@@ -58,9 +58,7 @@ static inline uint32_t ref_bits(float value) {
 
 /* The fp32 bits of one contribution; for bf16 the low half is zero, so both types read the same number.
  * Some elements are −0 in every group: a sum that starts from +0 gets them wrong. */
-static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t element) {
-    if (source->kept != NULL) return ((const uint32_t *)source->kept)[(size_t)group * source->kept_elems + element];
-    uint64_t column = ref_mix(source->key ^ element);
+static inline uint32_t ref_drawn_bits(const ref_source *source, int group, size_t element, uint64_t column) {
     uint32_t mask = source->dtype == LS_BF16 ? 0xFFFF0000u : 0xFFFFFFFFu;
     if (column % 29 == 0) return 0x80000000u;
     uint64_t r = ref_leaf_random(source, group, element);
@@ -75,20 +73,33 @@ static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t
     return (sign | exponent << 23 | fraction) & mask;
 }
 
+static inline uint64_t ref_column(const ref_source *source, size_t element) { return ref_mix(source->key ^ element); }
+
+static inline uint32_t ref_leaf_bits(const ref_source *source, int group, size_t element) {
+    if (source->kept != NULL) return ((const uint32_t *)source->kept)[(size_t)group * source->kept_elems + element];
+    return ref_drawn_bits(source, group, element, ref_column(source, element));
+}
+
 static inline int64_t ref_leaf_i64(const ref_source *source, int group, size_t element) {
     if (source->kept != NULL) return ((const int64_t *)source->kept)[(size_t)group * source->kept_elems + element];
     return (int64_t)ref_leaf_random(source, group, element);
 }
 
 /* Makes all contributions once, where many sums are of the same ones; the caller frees `kept`. Without the memory, or
- * beyond 32 MiB of it, they are made anew each time they are asked for. */
+ * beyond 64 MiB of it, they are made anew each time they are asked for. */
 static inline void ref_source_keep(ref_source *source, int groups, size_t elems) {
     size_t count = elems * (size_t)groups, width = source->dtype == LS_I64 ? 8 : 4;
-    void *kept = count > 0 && count * width <= (size_t)32 << 20 ? malloc(count * width) : NULL;
-    for (int group = 0; kept != NULL && group < groups; group++) {
-        size_t at = (size_t)group * elems;
-        for (size_t i = 0; i < elems && width == 8; i++) ((int64_t *)kept)[at + i] = ref_leaf_i64(source, group, i);
-        for (size_t i = 0; i < elems && width != 8; i++) ((uint32_t *)kept)[at + i] = ref_leaf_bits(source, group, i);
+    void *kept = count > 0 && count * width <= (size_t)64 << 20 ? malloc(count * width) : NULL;
+    for (size_t i = 0; kept != NULL && i < elems; i++) {
+        uint64_t column = ref_column(source, i);
+        for (int group = 0; group < groups; group++) {
+            size_t at = (size_t)group * elems + i;
+            if (width == 8) {
+                ((int64_t *)kept)[at] = ref_leaf_i64(source, group, i);
+            } else {
+                ((uint32_t *)kept)[at] = ref_drawn_bits(source, group, i, column);
+            }
+        }
     }
     source->kept = kept;
     source->kept_elems = elems;

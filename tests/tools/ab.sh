@@ -3,6 +3,7 @@
 # figures; the programs run in turns; what is wrong is said, with the exit status that the tool documents.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+[ -z "${SANITIZE:-}" ] || { echo "it runs nothing that a sanitizer sees"; exit 77; }
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-ab-test.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP

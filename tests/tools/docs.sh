@@ -2,6 +2,7 @@
 # docs.sh: what the pages and pictures of the documentation name is there (tools/check-docs); and the check itself notices what is not.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+[ -z "${SANITIZE:-}" ] || { echo "it runs nothing that a sanitizer sees"; exit 77; }
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-docs-test.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP

@@ -3,6 +3,7 @@
 # And what a bare system lacks is not called for.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+[ -z "${SANITIZE:-}" ] || { echo "it runs nothing that a sanitizer sees"; exit 77; }
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-fresh.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP

@@ -13,6 +13,7 @@
 #include "device/cpu/kernels.h"
 #include "device/cuda/launch.h"
 
+#include "device/cpu/portable/hgmma.h"
 #include "gemm_problem.h"
 
 enum { POOLS = 3 };
@@ -60,8 +61,8 @@ static ls_gemm_kernels emulated; /* one at a time */
 static ls_unit emulated_unit;
 static int begun;
 
-static float panel_at(const uint16_t *panel, size_t width, size_t group, size_t line, size_t k) {
-    uint32_t bits = (uint32_t)panel[(k / group * width + line) * group + k % group] << 16;
+static float panel_at(const uint16_t *panel, size_t width, size_t group, size_t lane, size_t k) {
+    uint32_t bits = (uint32_t)panel[(k / group * width + lane) * group + k % group] << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -489,13 +490,41 @@ static void test_names(void **state) {
     assert_true(ls_unit_is_here(LS_UNIT_CHAIN) && !ls_unit_is_here(LS_UNITS));
 }
 
+/* The formula as any CPU computes it, here, and the kernel that was chosen for this one. */
+static void test_hgmma_twins(void **state) {
+    (void)state;
+    for (int turn = 0; turn < 400; turn++) {
+        ls_gemm_kernels chosen;
+        uint16_t a[TILE][GRANULE], b[TILE][GRANULE];
+        float plain[TILE][TILE], other[TILE][TILE];
+        /* Exponents near each other, near one end or anywhere, infinities and NaN too. */
+        const uint16_t mask = turn % 4 == 0 ? 0xFFFF : turn % 4 == 1 ? 0x83FF : 0xBFFF;
+        for (int i = 0; i < TILE; i++)
+            for (int k = 0; k < GRANULE; k++) {
+                a[i][k] = (uint16_t)below(65536) & mask;
+                b[i][k] = (uint16_t)below(65536) & mask;
+            }
+        for (int i = 0; i < TILE; i++)
+            for (int j = 0; j < TILE; j++)
+                plain[i][j] = other[i][j] = ldexpf((float)below(1000) - 500, (int)below(40) - 20);
+        ls_gemm_kernels_fill_hgmma(&chosen, turn % 2 ? LS_F16 : LS_BF16);
+        add_granules(plain[0], TILE, a[0], b[0], turn % 2 ? format_f16 : format_bf16);
+        chosen.micro(GRANULE, a, b,
+                     &(ls_gemm_tile){.start = other[0], .ldstart = TILE, .out = other[0], .ldout = TILE});
+        for (int i = 0; i < TILE; i++)
+            for (int j = 0; j < TILE; j++)
+                if (!isnan(plain[i][j]) || !isnan(other[i][j]))
+                    assert_memory_equal(&plain[i][j], &other[i][j], sizeof(float));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),     cmocka_unit_test(test_models),     cmocka_unit_test(test_refused),
         cmocka_unit_test(test_loops),     cmocka_unit_test(test_shapes),     cmocka_unit_test(test_special),
         cmocka_unit_test(test_sequences), cmocka_unit_test(test_cuts),       cmocka_unit_test(test_cuts_matter),
         cmocka_unit_test(test_aligned),   cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_rectangles),
-        cmocka_unit_test(test_one_nan),   cmocka_unit_test(test_long),
+        cmocka_unit_test(test_one_nan),   cmocka_unit_test(test_long),       cmocka_unit_test(test_hgmma_twins),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

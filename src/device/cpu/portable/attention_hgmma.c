@@ -4,6 +4,7 @@
  * Eight queries (or keys) are worked on together, as many as a tile of the unit's sums has rows. What lies behind the
  * last of them, or behind the end of a granule, is +0, and no result of it is kept. Numbers of all types are 16 bits
  * here until a formula needs them in fp32. */
+#include "base/cpu.h"
 #include "base/rng.h"
 #include "device/cpu/kernels.h"
 #include "device/cpu/portable/exp2.h"
@@ -28,11 +29,31 @@ static inline uint16_t rounded(float x, ls_dtype act) {
     return act == LS_BF16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x);
 }
 
-static void add(float *c, size_t ld, const uint16_t *a, const uint16_t *b, ls_dtype act) {
+static void add_portable(float *c, size_t ld, const uint16_t *a, const uint16_t *b, ls_dtype act) {
     if (act == LS_BF16)
         add_granules(c, ld, a, b, format_bf16);
     else
         add_granules(c, ld, a, b, format_f16);
+}
+
+#ifdef __x86_64__
+/* As in hgmma.c. */
+__attribute__((target("avx2"))) static void add_avx2(float *c, size_t ld, const uint16_t *a, const uint16_t *b,
+                                                     ls_dtype act) {
+    if (act == LS_BF16)
+        add_granules(c, ld, a, b, format_bf16);
+    else
+        add_granules(c, ld, a, b, format_f16);
+}
+#else
+#    define add_avx2 add_portable
+#endif
+
+static void add(float *c, size_t ld, const uint16_t *a, const uint16_t *b, ls_dtype act) {
+    if (ls_cpu_use(LS_ISA_AVX2))
+        add_avx2(c, ld, a, b, act);
+    else
+        add_portable(c, ld, a, b, act);
 }
 
 /* A tensor of one head. */
