@@ -4,7 +4,7 @@
 1. The processor time, by getrusage, of all that observes a run while one page is open, /metrics is read each second and event files are
    written, beside that of the run: LIVE_MODEL (llama-160m) on all cores, for LIVE_SECONDS (60).
 2. How soon a run of a million steps opens, and a folder of a thousand runs lists."""
-import os, re, shutil, subprocess, sys, tempfile, threading, time, urllib.request
+import http.client, os, re, shutil, subprocess, sys, tempfile, threading, time, urllib.request
 
 SECONDS = float(os.environ.get("LIVE_SECONDS", "60"))
 
@@ -36,9 +36,11 @@ def end(process, at_once=True):
 
 def observe(page, ends):
     with urllib.request.urlopen(page + "events", timeout=600) as stream:
-        while not ends.is_set():
-            if not stream.read1(65536):
-                return
+        try:
+            while stream.read1(65536):
+                pass
+        except (OSError, http.client.IncompleteRead):
+            assert ends.is_set(), "the stream broke off"
 
 
 def steps_of(run):
@@ -75,8 +77,8 @@ def cost(lockstep, work):
     written = end(board, at_once=False)
     trained = end(run)
     share = (watched + written) / trained
-    print(f"{model}, {steps} steps in {seconds:.0f} s: the run used {trained:.1f} s of processor time; the page, open and scraped each second, "
-          f"{watched:.3f} s, the event files {written:.3f} s: {100 * share:.3f} % (limit 0.2 %)", flush=True)
+    print(f"{model}, {steps} steps in {seconds:.0f} s: the run used {trained:.1f} s of processor time ({os.cpu_count()} cores, "
+          f"load {os.getloadavg()[0]:.0f}); the page, open and scraped each second, {watched:.3f} s, the event files {written:.3f} s: {100 * share:.3f} % (limit 0.2 %)", flush=True)
     return share <= 0.002
 
 
@@ -103,10 +105,10 @@ def opens(lockstep, work):
         first = time.monotonic() - begin
         begin = time.monotonic()
         urllib.request.urlopen(page, timeout=120).read()
-        print(f"{what} in {first:.2f} s, again in {time.monotonic() - begin:.3f} s (limit 1 s)", flush=True)
+        again = time.monotonic() - begin
+        print(f"{what} in {first:.2f} s, again in {again:.3f} s (limit 1 s); {end(watch):.2f} s of processor time, load {os.getloadavg()[0]:.0f}",
+              flush=True)
         good = good and first < 1
-        watch.terminate()
-        watch.wait(60)
     return good
 
 

@@ -48,7 +48,8 @@ typedef struct stream {
     struct MHD_Connection *connection;
     bool is_used, is_suspended;
     ls_live_query query;
-    ls_live_has has; /* what the browser has of the page */
+    ls_live_has has; /* what the browser has of the page, */
+    uint64_t state;  /* as the runs were then (ls_shelf_state) */
     char *text;      /* to be sent */
     size_t bytes, sent;
     double next_s, spoke_s;
@@ -286,10 +287,14 @@ static double cpu_seconds(void) {
 
 /* Looks for news where it is time to; has the stream say them. */
 static void update(server *s, stream *t) {
-    double now = ls_clock_seconds(), before = cpu_seconds();
-    if (!t->is_used || now < t->next_s || t->sent < t->bytes) return;
+    if (!t->is_used || t->sent < t->bytes) return;
+    double now = ls_clock_seconds();
+    if (now < t->next_s) return;
+    double before = cpu_seconds();
     refresh(s);
-    json_t *news = news_for(s, t);
+    uint64_t state = ls_shelf_state(s->shelf);
+    json_t *news = t->first || state != t->state ? news_for(s, t) : NULL;
+    t->state = state;
     char *data = news ? json_dumps(news, JSON_COMPACT) : NULL, *text = NULL;
     json_decref(news);
     if (data) {

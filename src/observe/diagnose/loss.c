@@ -81,17 +81,58 @@ static double above_neighbours(const ls_series *s, size_t at) {
     return s->at[at].loss - ls_median(beside, n);
 }
 
+/* Numbers in their order, of which one goes and one comes with every step. */
+typedef struct sliding {
+    double x[AROUND];
+    size_t n;
+} sliding;
+
+/* The first place whose number is not below the value. */
+static size_t place_in(const sliding *w, double value) {
+    size_t low = 0, high = w->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->x[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void slide_in(sliding *w, double value) {
+    size_t at = place_in(w, value);
+    memmove(w->x + at + 1, w->x + at, (w->n - at) * sizeof *w->x);
+    w->x[at] = value;
+    w->n++;
+}
+
+static void slide_out(sliding *w, double value) {
+    size_t at = place_in(w, value);
+    w->n--;
+    memmove(w->x + at, w->x + at + 1, (w->n - at) * sizeof *w->x);
+}
+
+/* As ls_median(), of what is sorted. */
+static double middle_of(const sliding *w) {
+    size_t n = w->n;
+    return n % 2 ? w->x[n / 2] : 0.5 * w->x[n / 2 - 1] + 0.5 * w->x[n / 2];
+}
+
 static lone_steps find_lone(const ls_case *c) {
     const ls_series *s = &c->series;
     lone_steps l = {0};
-    double rest[AROUND], window[AROUND];
+    double rest[AROUND];
+    sliding window = {.n = 0};
     size_t end = c->rise.found ? c->rise.low : s->count, known = 0;
     for (size_t i = 0; i + BESIDE < end; i++) {
-        size_t first = i < AROUND / 2 ? 0 : i - AROUND / 2, n = 0;
-        for (; known < end && known <= i + AROUND / 2; known++) rest[known % AROUND] = above_neighbours(s, known);
+        if (i > AROUND / 2) slide_out(&window, fabs(rest[(i - AROUND / 2 - 1) % AROUND]));
+        for (; known < end && known <= i + AROUND / 2; known++) {
+            rest[known % AROUND] = above_neighbours(s, known);
+            slide_in(&window, fabs(rest[known % AROUND]));
+        }
         if (i < LONE_FROM) continue;
-        for (size_t k = first; k < known; k++) window[n++] = fabs(rest[k % AROUND]);
-        double scatter = 1.4826 * ls_median(window, n), least = 1e-3 * fabs(s->at[i].loss);
+        double scatter = 1.4826 * middle_of(&window), least = 1e-3 * fabs(s->at[i].loss);
         double score = rest[i % AROUND] / (scatter > least ? scatter : least);
         l.down += score < -LONE;
         if (!(score > LONE)) continue;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "comm/status_page.h"
 
 enum { RUNS_MAX = 20000, VIEWS_MAX = 12 };
@@ -259,6 +260,27 @@ static bool find_now(ls_shelf *s, const ls_view *view, uint64_t id, ls_run_now *
     }
     *out = (ls_run_now){workers, s->now};
     return true;
+}
+
+uint64_t ls_shelf_state(const ls_shelf *s) {
+    uint64_t now = s->count;
+    for (size_t i = 0; i < s->count; i++) {
+        const ls_shelf_run *run = &s->runs[i];
+        const uint64_t about[] = {now,
+                                  run->id,
+                                  run->is_there,
+                                  (uint64_t)run->bytes,
+                                  (uint64_t)run->changed.tv_sec,
+                                  (uint64_t)run->changed.tv_nsec,
+                                  run->facts.state ? (uint64_t)run->facts.state[0] : 0};
+        now = ls_hash_bytes(about, sizeof about).lo;
+    }
+    int workers = s->status ? atomic_load(&s->status->workers) : 0;
+    for (int w = 0; w < workers && w < LS_WORKERS_MAX; w++) {
+        const uint64_t about[] = {now, (uint64_t)ls_status_page_kind(s->status, w)};
+        now = ls_hash_bytes(about, sizeof about).lo;
+    }
+    return now;
 }
 
 ls_status ls_shelf_page(ls_shelf *s, const ls_live_query *q, ls_page *page) {

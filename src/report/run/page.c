@@ -46,7 +46,8 @@ static ls_status put_doctor(ls_page *page, const ls_view *run, bool is_live) {
     LS_HEADING(page, "What the doctor says");
     if (!d) {
         LS_TEXT(page,
-                "There are %s steps to look through. What is found comes here; \1lockstep doctor %s\2 says it too.",
+                "There are %s steps to look through, which takes its time. \1lockstep doctor %s\2 does it, and so does "
+                "lockstep report.",
                 LS_WHOLE((double)log->step_count), run->folder.text);
         return LS_OK;
     }

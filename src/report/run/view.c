@@ -67,8 +67,15 @@ static ls_status add_place(curve *c, place at) {
     return LS_OK;
 }
 
+/* What is the same from step to step, or told seldom, has nothing to smooth. */
+static bool smooths(ls_view_column column) {
+    return column == LS_VIEW_LOSS || column == LS_VIEW_NORM || column == LS_VIEW_SPEED || column == LS_VIEW_MFU ||
+           column == LS_VIEW_STEP_TIME;
+}
+
 static ls_status add(ls_view_points *p, ls_view_column column, double step, double seconds, double y) {
-    for (int s = 0; s < LS_VIEW_SMOOTHS; s++) {
+    if (!isfinite(y) && !p->curve[column][0].buckets) return LS_OK; /* before the first value there is no gap */
+    for (int s = 0; s < (smooths(column) ? LS_VIEW_SMOOTHS : 1); s++) {
         curve *c = &p->curve[column][s];
         double smooth = y;
         if (s > 0 && isfinite(y)) {
@@ -228,18 +235,18 @@ ls_status ls_view_refresh(ls_view *view, bool *changed) {
 /* ---- the doctor -------------------------------------------------------------------------------------------------- */
 
 static bool is_old(const ls_view_doctor *d, const ls_run_log *log) {
-    enum { PARTS = 20 };
+    enum { PARTS = 10 };
     size_t grows = log->is_open ? d->steps / PARTS + 1 : 1;
     return !d->said || log->step_count < d->steps || log->step_count >= d->steps + grows ||
            log->event_count != d->events || log->start_count != d->starts || log->is_open != d->was_open;
 }
 
 ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **out) {
-    enum { MANY = 20000 };
+    enum { MANY = 20000, MOST = 300000 };
     ls_view_doctor *d = view->doctor;
     const ls_run_log *log = ls_view_log(view);
     ls_status status = LS_OK;
-    bool later = soon && log->step_count > MANY && d->asked_for++ == 0;
+    bool later = soon && log->step_count > MANY && (log->step_count > MOST || d->asked_for++ == 0);
     if (!later && is_old(d, log)) {
         ls_diagnosis *said = malloc(sizeof *said);
         status = said ? ls_diagnose(log, said) : ls_fail(LS_ERR_RESOURCE, "out of memory for a diagnosis");
@@ -269,7 +276,7 @@ double ls_view_place(const ls_view *view, long long step, ls_view_x x) {
 
 ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, ls_view_x x, ls_curve_point **points,
                         size_t *count) {
-    const curve *c = &view->points->curve[column][smooth];
+    const curve *c = &view->points->curve[column][smooths(column) ? smooth : 0];
     *points = NULL;
     *count = 0;
     if (c->count == 0) return LS_OK;

@@ -42,8 +42,8 @@ extern const int ls_view_halves[LS_VIEW_SMOOTHS];
 typedef struct ls_view_points ls_view_points;
 
 /* What the doctor said, kept because it looks at every step: of a run at work it is asked again when the run has
- * grown by a twentieth, or something has happened to it. So all that it does over a run is some twenty times what it
- * does at the end. */
+ * grown by a tenth, or something has happened to it. So all that it does over a run is some ten times what it does at
+ * the end. */
 typedef struct ls_view_doctor {
     ls_diagnosis *said;           /* NULL: not asked yet */
     size_t steps, events, starts; /* of the log by then */
@@ -73,7 +73,8 @@ static inline const ls_run_log *ls_view_log(const ls_view *view) { return ls_ser
 ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, ls_view_x x, ls_curve_point **points,
                         size_t *count);
 /* *out: what the doctor says, for as long as the view is open and is not asked again. NULL: not yet; with `soon` a run
- * of many steps is looked through at the second call, so that its page is there first. */
+ * of many steps is looked through at the second call, so that its page is there first, and one of very many never:
+ * meanwhile a server would answer nobody. */
 ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **out);
 /* Where the step stands on that axis. */
 double ls_view_place(const ls_view *view, long long step, ls_view_x x);
