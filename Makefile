@@ -21,7 +21,7 @@ say = $(if $(V),,@echo '  $(1)  $(2)')
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo bench-live test test-long test-faults-count test-chaos bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
+BARE_GOALS := setup demo bench-live test test-long test-faults-count test-chaos bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -127,11 +127,13 @@ UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 SPOILED  := $(BUILD)/tests/spoil/lockstep
 FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
+# Draws the charts of documents.
+CHART    := $(BUILD)/tools/chart
 
 .PHONY: bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-save bench-save-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
-        validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
+        validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run docs-pictures docs-pictures-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
         verify-all-run test-mutations fuzz fuzz-run fresh install uninstall shared pages dist wheel clean help format \
         check-format check-layers ci
 
@@ -158,7 +160,7 @@ MPI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MPI $(SRC)))
 $(MPI_OBJ): $(BUILD)/flags-mpi
 HTTP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MICROHTTPD $(SRC)))
 $(HTTP_OBJ): $(BUILD)/flags-http
-TEST_OBJ := $(addsuffix .o,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.o $(FUZZ_OBJ)
+TEST_OBJ := $(addsuffix .o,$(UNIT_BIN) $(PROG_BIN) $(CHART)) $(BUILD)/tests/spoil/spoil.o $(FUZZ_OBJ)
 $(TEST_OBJ): $(BUILD)/flags-tests
 endif
 .PHONY: FORCE
@@ -246,11 +248,11 @@ $(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) $(HTTP_LDLIBS) -o $@
 
-$(PROG_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
+$(PROG_BIN) $(CHART): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) -o $@
 
--include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN)) $(BUILD)/tests/spoil/spoil.d
+-include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN) $(CHART)) $(BUILD)/tests/spoil/spoil.d
 
 # ---- set-up, main job, tests -------------------------------------------------------------------------------------------
 
@@ -286,7 +288,7 @@ verify-all-run: all
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
 # The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
-programs: all $(UNIT_BIN) $(PROG_BIN) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC) $(LIBNCCL) $(LIBCUBLASLT))
+programs: all $(UNIT_BIN) $(PROG_BIN) $(CHART) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC) $(LIBNCCL) $(LIBCUBLASLT))
 
 test:
 	@tools/setup test
@@ -478,7 +480,7 @@ experiment-precision:
 	@tools/setup parity
 	@$(MAKE) experiment-precision-run
 
-experiment-precision-run: all
+experiment-precision-run: all $(CHART)
 	python3 bench/quality.py --lockstep $(BIN) --runs $(BUILD)/quality $(EXPERIMENT_ARGS)
 
 # Whether more workers help LeNet and ResNet-18 on this machine, and over which links; results of other machines stay in the page.
@@ -486,7 +488,7 @@ experiment-ratio:
 	@tools/setup python
 	@$(MAKE) experiment-ratio-run
 
-experiment-ratio-run: all
+experiment-ratio-run: all $(CHART)
 	python3 bench/ratio.py --lockstep $(BIN) $(EXPERIMENT_ARGS)
 
 # Probes this machine, predicts layouts of this program and measures them.
@@ -565,6 +567,14 @@ docs-plan:
 docs-plan-run: all $(SPOILED)
 	@LOCKSTEP=$(BIN) tools/refresh-examples docs/planner-examples.md docs/doctor-times.md
 
+# The pictures of the documents, as this program draws them; PICTURES="ratio order".
+docs-pictures:
+	@tools/setup python
+	@$(MAKE) docs-pictures-run
+
+docs-pictures-run: all $(CHART)
+	@tools/refresh-pictures $(BUILD) $(PICTURES)
+
 # ---- install -----------------------------------------------------------------------------------------------------------
 
 # Pages of the manual and completions, by the program itself from its table of options.
@@ -638,6 +648,7 @@ help:
 	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/planner.md says'
 	@echo 'make fit-plan     the constants of the planner again from measured runs: writes src/plan/fitted; RUNS as above'
 	@echo 'make docs-plan    the answers in docs/planner-examples.md and docs/doctor-times.md, again from this program'
+	@echo 'make docs-pictures  the pictures of the documents, again from their results and from this program; PICTURES="ratio order"'
 	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'

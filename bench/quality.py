@@ -37,16 +37,14 @@ RECORDS = 20  # of the telemetry, and evaluations, in a run
 class Policy:
     name: str
     flags: str
-    colour: str
-    dashes: str = ""
 
 
-FP32 = Policy("fp32", "", "#24292f")
-BF16 = Policy("bf16", "--precision bf16", "#0969da")
-FP16 = Policy("fp16", "--precision fp16", "#1a7f37", "6 3")
-UNSCALED = Policy("fp16 without scaling", "--precision fp16 --loss-scale 1", "#bf8700")
-NO_MASTER = Policy("bf16 without master weights", "--precision bf16 --no-master-weights", "#cf222e")
-ROUNDED_SUM = Policy("bf16 accumulation", "--precision bf16 --accumulate-dtype bf16", "#8250df")
+FP32 = Policy("fp32", "")
+BF16 = Policy("bf16", "--precision bf16")
+FP16 = Policy("fp16", "--precision fp16")
+UNSCALED = Policy("fp16 without scaling", "--precision fp16 --loss-scale 1")
+NO_MASTER = Policy("bf16 without master weights", "--precision bf16 --no-master-weights")
+ROUNDED_SUM = Policy("bf16 accumulation", "--precision bf16 --accumulate-dtype bf16")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,15 +264,35 @@ def counted(number, what):
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
+def results_of(out, setting):
+    return os.path.join(out, "precision-experiments", setting.name + ".json")
+
+
+def keep(out, setting, losses):
+    """Validation losses by policy and step, for the picture."""
+    os.makedirs(os.path.join(out, "precision-experiments"), exist_ok=True)
+    with open(results_of(out, setting), "w", encoding="utf-8") as file:
+        rows = (f'  {json.dumps(name)}: {json.dumps(found)}' for name, found in losses.items())
+        file.write("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+def draw(out, setting):
+    with open(results_of(out, setting), encoding="utf-8") as file:
+        losses = {name: {int(step): loss for step, loss in found.items()} for name, found in json.load(file).items()}
+    base = losses[FP32.name]
+    # The first evaluations are far apart for many reasons; the picture is about where runs end.
+    worst = max(100 * (found[step] / base[step] - 1) for found in losses.values() for step in base if step > max(base) / 4)
+    title = setting.title[0].upper() + setting.title[1:]
+    chart.draw_against(os.path.join(out, "img", f"precision-{setting.name}.svg"), title,
+                       f"nats per {'byte' if setting.tokenizer == 'bytes' else 'token'}", list(losses.items()), max(3, worst * 1.1))
+
+
 def section(args, setting, runs):
     lines, missed = table_of(setting, runs, args.steps)
     picture = f"precision-{setting.name}.svg"
     os.makedirs(os.path.join(args.out, "img"), exist_ok=True)
-    # The first evaluations are far apart for many reasons; the picture is about where runs end.
-    late = [step for step in runs[FP32].validation if step > args.steps / 4]
-    worst = max(100 * (run.validation[step] / runs[FP32].validation[step] - 1) for run in runs.values() for step in late)
-    chart.draw_against(os.path.join(args.out, "img", picture), f"{setting.title}: validation loss, nats per {'byte' if setting.tokenizer == 'bytes' else 'token'}",
-                       [(policy.name, policy.colour, policy.dashes, run.validation) for policy, run in runs.items()], max(3, worst * 1.1))
+    keep(args.out, setting, {policy.name: run.validation for policy, run in runs.items()})
+    draw(args.out, setting)
     shape = setting.shape
     text = [f"\n## {setting.title[0].upper()}{setting.title[1:]}\n", setting.why + "\n", *lines,
             f"\n{counted(shape['layers'], 'layer')} of width {shape['width']}, {counted(shape['heads'], 'head')}, "

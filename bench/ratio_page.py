@@ -1,7 +1,6 @@
 """ratio_page.py: the page and the charts of ratio.py, from the results of all machines."""
 import glob
 import json
-import math
 import os
 import sys
 import textwrap
@@ -14,8 +13,6 @@ PROMISE = 0.2  # a crossover is predicted within this share of the measured one
 BUSY = 0.05
 WIDEST = 150
 TITLES = {"lenet": "LeNet", "resnet18": "ResNet-18"}
-COLOURS = ["#0969da", "#cf4a00", "#1a7f37", "#8250df"]
-PANEL = (70, 300)
 
 PAGE = """# Compute to synchronisation
 
@@ -90,41 +87,6 @@ def strong_rows(model):
 # ---- charts ----------------------------------------------------------------------------------------------------------
 
 
-class LogPanel(chart.Panel):
-    """Both axes are logarithms."""
-
-    def x(self, value):
-        low, high = self.x_range
-        return chart.LEFT + math.log(value / low) / math.log(high / low) * (chart.WIDTH - chart.LEFT - chart.RIGHT)
-
-    def y(self, value):
-        low, high = self.y_range
-        return self.top + math.log(high / min(max(value, low), high)) / math.log(high / low) * self.height
-
-    def marks(self, values, label):
-        for value in values:
-            yield chart.text(self.x(value), self.top + self.height + 18, label(value), "middle", chart.FAINT)
-
-
-def finish(path, lines, height, axis):
-    lines.append(chart.text(chart.WIDTH - chart.RIGHT, height - 12, axis, "end", chart.FAINT))
-    with open(path, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n</svg>\n")
-
-
-def powers(low, high):
-    return [2.0 ** e for e in range(math.ceil(math.log2(low) - 1e-9), math.floor(math.log2(high) + 1e-9) + 1)]
-
-
-def round_values(low, high):
-    """1, 2, 5, 10, …; where these are few, the ones between them too."""
-    for steps in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
-        values = [step * 10.0 ** e for e in range(-1, 7) for step in steps if low <= step * 10.0 ** e <= high]
-        if len(values) >= 4:
-            break
-    return values
-
-
 def draw_speedups(path, result):
     curves = []
     for model, found in result["models"].items():
@@ -134,44 +96,28 @@ def draw_speedups(path, result):
             predicted = [(p["workers"], p["speedup"]) for p in found["predicted"] if p["global_batch"] == batch and p["speedup"]]
             start = [point for point in measured if point[0] <= known][-1:]
             curves.append((f"{TITLES[model]}, batch {batch}", measured, start + predicted))
-    every = [point for _, measured, predicted in curves for point in measured + predicted]
-    most = max(w for w, _ in every)
-    panel = LogPanel(PANEL, (1, most), (min(0.9, *(s for _, s in every)), max(most, *(s for _, s in every))))
-    height = PANEL[0] + PANEL[1] + 50
-    lines = chart.begin(f"Speed-up over one worker, shared memory, {name_of(result)}", height)
-    lines += chart.legend([(name, COLOURS[i], "", "full") for i, (name, _, _) in enumerate(curves)] + [("predicted", chart.FAINT, "5 4", ""),
-                                                                                                       ("ideal", chart.GRID, "", "")])
-    lines += panel.grid(powers(*panel.y_range), lambda value: f"{value:g}")
-    lines += panel.marks(powers(1, most), lambda value: f"{value:g}")
-    lines.append(panel.line([(1, 1), (most, most)], chart.GRID, width=3))
-    for i, (_, measured, predicted) in enumerate(curves):
-        lines.append(panel.line(predicted, COLOURS[i], "5 4"))
-        lines.append(panel.line(measured, COLOURS[i]))
-        lines += panel.dots(measured, COLOURS[i], 4, COLOURS[i])
-    finish(path, lines, height, "workers")
+    most = max(w for _, measured, predicted in curves for w, _ in measured + predicted)
+    lines = [{"name": "ideal", "series": None, "points": [(1, 1), (most, most)]}]
+    for i, (name, measured, predicted) in enumerate(curves):
+        lines.append({"series": i, "dashed": True, "points": predicted})
+        lines.append({"name": name, "series": i, "dots": True, "points": measured})
+    chart.write(path, [(f"Speed-up over one worker, shared memory, {name_of(result)}", chart.axis("workers; dashed: predicted", "doubles", True),
+                        chart.axis("", "doubles", True), lines)])
 
 
 def draw_crossings(path, result, kind):
     found = [c for c in result["crossings"] if c["kind"] == kind and c["points"]]
     if not found:
         return False
-    xs = [x for c in found for x, _ in c["points"] + c["line"]]
-    ys = [y for c in found for _, y in c["points"] + c["line"]]
-    panel = LogPanel(PANEL, (min(xs), max(xs)), (min(ys) / 1.05, max(ys) * 1.05))
-    height = PANEL[0] + PANEL[1] + 50
     first = found[0]
     title = f"LeNet, batch {first['batch']}, latency {first['link']}" if kind == "bandwidth" else f"LeNet over {first['link']}"
-    lines = chart.begin(f"{title}: speed-up over one worker, {name_of(result)}", height)
-    lines += chart.legend([(f"{c['workers']} workers, measured", COLOURS[i], "", "full") for i, c in enumerate(found)] +
-                          [("predicted", chart.FAINT, "5 4", "")])
-    lines += panel.grid([y for y in (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.4, 1.6, 2, 4, 8, 16) if panel.y_range[0] <= y <= panel.y_range[1]],
-                        lambda value: f"{value:g}")
-    lines += panel.marks(round_values(*panel.x_range), lambda value: f"{value:.4g}")
-    lines.append(panel.line([(panel.x_range[0], 1), (panel.x_range[1], 1)], chart.INK, width=1))
+    xs = [x for c in found for x, _ in c["points"] + c["line"]]
+    lines = [{"name": "no gain", "series": None, "points": [(min(xs), 1), (max(xs), 1)]}]
     for i, crossing in enumerate(found):
-        lines.append(panel.line(crossing["line"], COLOURS[i], "5 4"))
-        lines += panel.dots(crossing["points"], COLOURS[i], 4, COLOURS[i])
-    finish(path, lines, height, "Mbit/s of each worker's link" if kind == "bandwidth" else "images in a batch, all workers together")
+        lines.append({"name": f"{crossing['workers']} workers, predicted", "series": i, "dashed": True, "points": crossing["line"]})
+        lines.append({"name": f"{crossing['workers']} workers, measured", "series": i, "loose": True, "points": sorted(crossing["points"])})
+    chart.write(path, [(f"{title}: speed-up, {name_of(result)}", chart.axis("Mbit/s of each worker's link" if kind == "bandwidth" else
+                        "images in a batch, all workers together", log=True), chart.axis("over one worker", log=True), lines)])
     return True
 
 

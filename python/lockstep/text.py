@@ -100,9 +100,11 @@ class Tokenizer:
 
     @property
     def vocab(self) -> int:
+        """How many tokens there are."""
         return int(library().ls_tokenizer_vocab(self._handle))
 
     def encode(self, text: str) -> list[int]:
+        """The tokens of a text, by number."""
         data, tokens = text.encode(), Tokens()
         check(library().ls_tokenizer_encode(self._handle, data, len(data), 0, ctypes.byref(tokens)))
         try:
@@ -111,6 +113,7 @@ class Tokenizer:
             library().ls_tokens_fini(ctypes.byref(tokens))
 
     def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens; bytes that are no UTF-8 become U+FFFD."""
         numbers = (ctypes.c_int32 * len(ids))(*ids)
         text, count = ctypes.c_void_p(), ctypes.c_size_t()
         check(library().ls_tokenizer_decode(self._handle, numbers, len(ids), ctypes.byref(text), ctypes.byref(count)))

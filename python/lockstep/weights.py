@@ -68,9 +68,11 @@ class Weights(Mapping[str, Any]):
             self._entries[name] = (data, dtype, shape, 8 + length + begin)
 
     def dtype(self, name: str) -> str:
+        """The type in the file: F32, BF16, F16 …"""
         return self._entries[name][1]
 
     def shape(self, name: str) -> tuple[int, ...]:
+        """The sizes of its dimensions."""
         return self._entries[name][2]
 
     def __getitem__(self, name: str) -> Any:

@@ -2,6 +2,7 @@
 #include "report/axis.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/numbers.h"
@@ -50,6 +51,10 @@ static void put_number(double value, double step, char text[LS_AXIS_TEXT_MAX]) {
         const char *name;
     } sizes[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}};
     double size = fabs(value);
+    if (size == 0 && step < 1e-3) {
+        snprintf(text, LS_AXIS_TEXT_MAX, "0");
+        return;
+    }
     if (size > 0 && (size < 1e-3 || size >= 1e15)) {
         snprintf(text, LS_AXIS_TEXT_MAX, "%.3g", value);
         return;
@@ -79,15 +84,11 @@ static int put_linear(double first, double last, double one, double least, int m
     return count;
 }
 
-static int put_log(double first, double last, double one, int most, ls_axis_tick *ticks) {
-    static const double between[] = {1, 2, 5};
-    double low = first / one, high = last / one, begin = decade_below(low);
-    int decades = 0, every = 1, count = 0, parts;
-    for (double power = begin; power <= high; power *= 10) decades++;
-    while (decades / every > most) every++;
-    parts = 3 * decades <= most + 2 ? 3 : 1;
-    int number = 0;
-    for (double power = begin; power <= high * (1 + 1e-9); power *= 10, number++)
+/* Powers of ten, of which a long scale shows every second or third, and the first `parts` of what is between them. */
+static int put_decades(double low, double high, double one, int every, int parts, ls_axis_tick *ticks) {
+    static const double between[] = {1, 2, 5, 1.5, 3, 4, 7};
+    int count = 0, number = 0;
+    for (double power = decade_below(low); power <= high * (1 + 1e-9); power *= 10, number++)
         for (int i = 0; i < parts && number % every == 0; i++) {
             double value = power * between[i];
             if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9) || count == LS_AXIS_TICKS_MAX) continue;
@@ -97,11 +98,53 @@ static int put_log(double first, double last, double one, int most, ls_axis_tick
     return count;
 }
 
+static int compare_ticks(const void *a, const void *b) {
+    double first = ((const ls_axis_tick *)a)->value, second = ((const ls_axis_tick *)b)->value;
+    return (first > second) - (first < second);
+}
+
+static int put_log(double first, double last, double one, int most, ls_axis_tick *ticks) {
+    static const int parts[] = {7, 3};
+    double low = first / one, high = last / one;
+    int decades = 0, every = 1;
+    for (double power = decade_below(low); power <= high; power *= 10) decades++;
+    while (decades / every > most) every++;
+    int count = put_decades(low, high, one, every, 1, ticks);
+    for (int i = 0; i < 2 && every == 1; i++) {
+        ls_axis_tick finer[LS_AXIS_TICKS_MAX];
+        int found = put_decades(low, high, one, 1, parts[i], finer);
+        if (found > most + 2) continue;
+        memcpy(ticks, finer, (size_t)found * sizeof *finer);
+        count = found;
+        break;
+    }
+    qsort(ticks, (size_t)count, sizeof *ticks, compare_ticks);
+    return count;
+}
+
+/* Powers of two, of which a long scale shows every second or third. */
+static int put_doubles(double first, double last, int most, ls_axis_tick *ticks) {
+    double begin = 1, step = 2;
+    int count = 0, powers = 1;
+    while (begin > first) begin /= 2;
+    while (begin < first * (1 - 1e-9)) begin *= 2;
+    for (double value = begin; value * 2 <= last * (1 + 1e-9); value *= 2) powers++;
+    for (int every = 1; powers / every > most; every++) step *= 2;
+    for (double value = begin; value <= last * (1 + 1e-9) && count < LS_AXIS_TICKS_MAX; value *= step) {
+        ticks[count].value = value;
+        put_number(value, value, ticks[count++].text);
+    }
+    return count;
+}
+
 int ls_axis_ticks(double first, double last, bool is_log, ls_axis_unit unit, int most,
                   ls_axis_tick ticks[LS_AXIS_TICKS_MAX]) {
     double one = measure_of(last, unit).one;
     if (!isfinite(first) || !isfinite(last) || !(last > first)) return 0;
-    int count = is_log ? put_log(first, last, one, most, ticks) : 0;
+    int count = 0;
+    if (is_log)
+        count =
+            unit == LS_AXIS_DOUBLES ? put_doubles(first, last, most, ticks) : put_log(first, last, one, most, ticks);
     /* Less than a decade may have no power of ten in it. */
     return count >= 2 ? count : put_linear(first, last, one, unit == LS_AXIS_WHOLE ? 1 : 0, most, ticks);
 }

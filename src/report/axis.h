@@ -7,6 +7,7 @@
 typedef enum ls_axis_unit {
     LS_AXIS_NUMBER,  /* 0.5, 20, 5k, 2M */
     LS_AXIS_WHOLE,   /* the same without fractions: steps, workers */
+    LS_AXIS_DOUBLES, /* a logarithmic scale of 1, 2, 4, 8 … */
     LS_AXIS_SECONDS, /* ms, s, min, h or days, the same for the whole scale */
     LS_AXIS_BYTES,   /* MiB, GiB */
     LS_AXIS_SHARE    /* per cent */
@@ -20,7 +21,7 @@ typedef struct ls_axis_tick {
 } ls_axis_tick;
 
 /* Round values from `first` to `last`, about `most`; returns how many. A logarithmic scale has powers of ten and, where
- * these are few, their doubles and fives. */
+ * these are few, what is between them: 2 and 5, or 1.5, 2, 3, 4, 5 and 7. */
 int ls_axis_ticks(double first, double last, bool is_log, ls_axis_unit unit, int most,
                   ls_axis_tick ticks[LS_AXIS_TICKS_MAX]);
 /* "time" → "time (min)", for a scale that ends at `last`. */

@@ -45,7 +45,8 @@ void ls_curves_smooth(ls_curve_point *points, size_t count, double half) {
 /* ---- scales ------------------------------------------------------------------------------------------------------ */
 
 static bool is_shown(const ls_curves *c, const ls_curve_point *at) {
-    return isfinite(at->x) && isfinite(at->y) && !(c->x_log && at->x <= 0) && !(c->y_log && at->y <= 0);
+    return isfinite(at->x) && isfinite(at->y) && !(c->x_log && at->x <= 0) && !(c->y_log && at->y <= 0) &&
+           !(c->y_most > 0 && at->y > c->y_most);
 }
 
 static void find_ends(const ls_curves *c, ls_svg_plot *p) {
@@ -86,21 +87,28 @@ static void find_ends(const ls_curves *c, ls_svg_plot *p) {
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 static void look_of(const ls_curve *curve, char look[8]) {
-    snprintf(look, 8, "s%d%s", curve->series % LS_SVG_SERIES, curve->faint ? " f" : "");
+    if (curve->series == LS_CURVE_GUIDE)
+        snprintf(look, 8, "l3");
+    else
+        snprintf(look, 8, "s%d%s", curve->series % LS_SVG_SERIES, curve->faint ? " f" : curve->dashed ? " d" : "");
 }
 
-static void put_curve(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve) {
-    char look[8];
-    look_of(curve, look);
+static void put_line(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve, const char *look) {
     ls_svg_curve_begin(p, look, 0);
     for (size_t i = 0; i < curve->count; i++) {
         const ls_curve_point *at = &curve->points[i];
         ls_svg_curve_to(p, at->x, is_shown(c, at) ? at->y : (double)NAN);
     }
     ls_svg_curve_end(p);
+}
+
+static void put_curve(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve) {
+    char look[8];
     size_t shown = 0;
+    look_of(curve, look);
+    if (!curve->loose) put_line(c, p, curve, look);
     for (size_t i = 0; i < curve->count; i++) shown += is_shown(c, &curve->points[i]);
-    if (!curve->dots && shown > 1) return;
+    if (!curve->dots && !curve->loose && shown > 1) return;
     for (size_t i = 0; i < curve->count; i++)
         if (is_shown(c, &curve->points[i]) && p->out)
             fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" class=\"%s\"/>\n",
@@ -122,6 +130,15 @@ static int name_curves(const ls_curves *c, ls_svg_named *named, char looks[][8])
         count++;
     }
     return count;
+}
+
+/* Whether the names differ in what fits into a width. */
+static bool are_told_apart(const ls_svg_named *named, int count, double width) {
+    size_t letters = (size_t)(width / ls_svg_text_width("m")) - 1;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            if (strncmp(named[i].name, named[k].name, letters) == 0) return false;
+    return true;
 }
 
 static void put_marks(const ls_curves *c, const ls_svg_plot *p) {
@@ -170,6 +187,9 @@ int ls_curves_draw(FILE *out, int width, const void *ctx) {
         double wide = ls_svg_text_width(named[i].name);
         if (wide > widest) widest = wide;
     }
+    /* Long names are cut, unless they would then be the same. */
+    if (!ls_svg_is_narrow(width) && widest > .3 * width - 20 && are_told_apart(named, names, .3 * width - 20))
+        widest = .3 * width - 20;
     bool beside = names > 1 && widest + 20 <= .3 * width && names * 14 <= HEIGHT;
     ls_axis_name(c->y_name, p.y_last, c->y_unit, y_name, sizeof y_name);
     ls_svg_text(out, 0, 14, "t", "%s", c->title);

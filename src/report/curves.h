@@ -20,10 +20,14 @@ typedef struct ls_curve_point {
     double x, y; /* a y that is not finite leaves a gap */
 } ls_curve_point;
 
+enum { LS_CURVE_GUIDE = -1 };
+
 typedef struct ls_curve {
     const char *name; /* NULL: it has none, as the values behind a smoothed curve */
-    int series;       /* 0 … LS_SVG_SERIES − 1: its colour */
+    int series;       /* 0 … LS_SVG_SERIES − 1: its colour; LS_CURVE_GUIDE: a dotted line to compare with */
     bool faint, dots;
+    bool dashed; /* what is predicted */
+    bool loose;  /* dots without a line */
     const ls_curve_point *points;
     size_t count;
 } ls_curve;
@@ -40,6 +44,7 @@ typedef struct ls_curves {
     ls_axis_unit x_unit, y_unit;
     bool x_log, y_log;
     bool from_zero; /* the left scale begins with 0 */
+    double y_most;  /* values above it are not shown; 0: all are */
     const ls_curve *curve;
     int count;
     const ls_curve_mark *marks;

@@ -22,12 +22,12 @@ const char ls_page_style[] =
     "dt{color:var(--soft);font-size:.82rem;line-height:1.3}dd{margin:0;font-size:1.15rem;font-weight:600;"
     "line-height:1.35}"
     "pre{background:var(--tint);padding:.8rem 1rem;font-size:.85rem;line-height:1.45;white-space:pre-wrap;"
-    "overflow-wrap:anywhere}.wide{margin:1rem 0}"
+    "overflow-wrap:anywhere}.wide{margin:1rem 0;overflow-x:auto}"
     "table{border-collapse:collapse;width:100%;font-size:.88rem;line-height:1.4;font-variant-numeric:tabular-nums}"
-    "th,td{padding:.35rem .7rem .35rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line);"
-    "overflow-wrap:anywhere}"
-    "th{font-weight:600;color:var(--soft);vertical-align:bottom;overflow-wrap:normal}.r{text-align:right}"
+    "th,td{padding:.35rem .7rem .35rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}"
+    "th{font-weight:600;color:var(--soft);vertical-align:bottom}.r{text-align:right}"
     "td.r{white-space:nowrap}th:last-child,td:last-child{padding-right:0}"
+    "@media (min-width:44rem){.long{columns:2;column-gap:2.5rem}.long tr{break-inside:avoid}}"
     "figure{margin:1.3rem 0}figure svg{display:block;width:100%;height:auto}figure svg.narrow{display:none}"
     "figcaption{color:var(--soft);font-size:.85rem;line-height:1.45;margin-top:.4rem}"
     /* A phone: charts of their own, and rows of wide tables as blocks of lines "column: value". */
@@ -68,6 +68,26 @@ static void put_part(FILE *out, const char *text, size_t length) {
     put_text(out, part);
 }
 
+/* Words of a table stay whole, so that no column is narrower than they are; but those that nobody reads as words,
+ * hashes above all, may be broken. */
+static void put_cell(FILE *out, const char *text, size_t length) {
+    enum { WORD = 20, PIECE = 8 };
+    while (length > 0) {
+        size_t end = 0, word = 0; /* up to the end of a long word, or of all */
+        for (; end < length && word <= WORD; end++) word = text[end] == ' ' ? 0 : word + 1;
+        if (word <= WORD) {
+            put_part(out, text, end);
+            return;
+        }
+        end -= word - PIECE;
+        while (((unsigned char)text[end] & 0xc0) == 0x80) end++;
+        put_part(out, text, end);
+        fputs("<wbr>", out);
+        text += end;
+        length -= end;
+    }
+}
+
 /* The column's name, as an attribute. */
 static void put_column(FILE *out, const char *head, int column) {
     char name[128];
@@ -79,11 +99,17 @@ static void put_column(FILE *out, const char *head, int column) {
     fputc('"', out);
 }
 
-/* A table of more than three columns has another form on phones. */
+static int rows_of(const char *text) {
+    int rows = 0;
+    for (; *text; text++) rows += *text == '\n';
+    return rows;
+}
+
+/* A table of more than three columns has another form on phones; a long one of two stands in two parts side by side. */
 static void put_table(FILE *out, const char *text, const char *align) {
     const char *head = text;
-    bool many = strlen(align) > 3;
-    fprintf(out, "<div class=\"wide\"><table%s>\n", many ? " class=\"many\"" : "");
+    bool many = strlen(align) > 3, is_long = strlen(align) == 2 && rows_of(text) > 30;
+    fprintf(out, "<div class=\"wide%s\"><table%s>\n", is_long ? " long" : "", many ? " class=\"many\"" : "");
     for (int row = 0; *text; row++) {
         const char *tag = row == 0 ? "th" : "td", *a = align;
         fputs(row == 0 ? "<thead><tr>" : "<tr>", out);
@@ -92,7 +118,7 @@ static void put_table(FILE *out, const char *text, const char *align) {
             fprintf(out, "<%s%s", tag, *a == 'r' ? " class=\"r\"" : "");
             if (many && row > 0 && length > 0) put_column(out, head, column);
             fputc('>', out);
-            put_part(out, text, length);
+            put_cell(out, text, length);
             fprintf(out, "</%s>", tag);
             text += length;
             if (*a) a++;

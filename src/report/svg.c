@@ -59,7 +59,7 @@ const char ls_svg_style[] =
 void ls_svg_begin(FILE *out, int width, int height) {
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-            "style=\"max-width:100%%;height:auto\">\n<style>%s</style>\n"
+            "style=\"max-width:100%%;height:auto;background:var(--paper)\">\n<style>%s</style>\n"
             "<rect width=\"%d\" height=\"%d\" class=\"back\"/>\n",
             width, height, width, height, ls_svg_style, width, height);
 }
@@ -130,29 +130,6 @@ static bool is_line(const char *look) {
     return *look == '#' || *look == 'l' || (*look == 's' && look[1] >= '0' && look[1] <= '9');
 }
 
-double ls_svg_keys(FILE *out, double left, double right, double y, const ls_svg_named *keys, int count) {
-    double x = left;
-    for (int i = 0; i < count; i++) {
-        double sample = is_line(keys[i].look) ? 2 * KEY : KEY, wide = sample + 6 + ls_svg_text_width(keys[i].name);
-        if (x > left && x + wide > right) {
-            x = left;
-            y += KEY_ROW;
-        }
-        if (is_line(keys[i].look))
-            ls_svg_line(out, x, y + 6, x + sample, y + 6, keys[i].look);
-        else
-            ls_svg_rect(out, x, y, sample, KEY, keys[i].look);
-        ls_svg_text(out, x + sample + 6, y + 10, "n", "%s", keys[i].name);
-        x += wide + 16;
-    }
-    return count > 0 ? y + KEY_ROW : y;
-}
-
-static int compare_labels(const void *a, const void *b) {
-    double first = ((const ls_svg_label *)a)->y, second = ((const ls_svg_label *)b)->y;
-    return (first > second) - (first < second);
-}
-
 /* As much of the name as has room. */
 static void put_name(FILE *out, double x, double y, double right, const char *name) {
     char text[128];
@@ -167,6 +144,29 @@ static void put_name(FILE *out, double x, double y, double right, const char *na
         snprintf(text, sizeof text, "%.*s…", (int)end, name);
     } while (end > 0 && x + ls_svg_text_width(text) > right);
     ls_svg_text(out, x, y, "n", "%s", text);
+}
+
+double ls_svg_keys(FILE *out, double left, double right, double y, const ls_svg_named *keys, int count) {
+    double x = left;
+    for (int i = 0; i < count; i++) {
+        double sample = is_line(keys[i].look) ? 2 * KEY : KEY, wide = sample + 6 + ls_svg_text_width(keys[i].name);
+        if (x > left && x + wide > right) {
+            x = left;
+            y += KEY_ROW;
+        }
+        if (is_line(keys[i].look))
+            ls_svg_line(out, x, y + 6, x + sample, y + 6, keys[i].look);
+        else
+            ls_svg_rect(out, x, y, sample, KEY, keys[i].look);
+        put_name(out, x + sample + 6, y + 10, right, keys[i].name);
+        x += wide + 16;
+    }
+    return count > 0 ? y + KEY_ROW : y;
+}
+
+static int compare_labels(const void *a, const void *b) {
+    double first = ((const ls_svg_label *)a)->y, second = ((const ls_svg_label *)b)->y;
+    return (first > second) - (first < second);
 }
 
 void ls_svg_labels(FILE *out, ls_svg_label *labels, int count, double x, double right, double top, double bottom) {

@@ -53,8 +53,8 @@ double ls_svg_rect(FILE *out, double x, double y, double width, double height, c
 void ls_svg_line(FILE *out, double x, double y, double x_end, double y_end, const char *look);
 /* How wide a small text is at most. */
 double ls_svg_text_width(const char *text);
-/* Samples with their names, in rows between `left` and `right`: squares, or pieces of line for the look of one. Returns
- * where the rows end. */
+/* Samples with their names, in rows between `left` and `right`: squares, or pieces of line for the look of one; what
+ * has no room in a row is cut. Returns where the rows end. */
 double ls_svg_keys(FILE *out, double left, double right, double y, const ls_svg_named *keys, int count);
 
 /* The name of a curve behind its end. */

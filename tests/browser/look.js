@@ -12,7 +12,7 @@
     };
     const behind = element => {
         for (let e = element; e; e = e.parentElement) {
-            if (e instanceof SVGElement) {
+            if (e instanceof SVGElement && e !== document.documentElement) {
                 if (e.tagName === "text" && e.classList.contains("w")) {
                     const box = e.previousElementSibling;
                     if (box) return colour(getComputedStyle(box).fill);
@@ -34,8 +34,12 @@
         for (const r of rects) {
             if (r.width < 1 || r.height < 1) continue;
             if (r.left < -1 || r.right > innerWidth + 1) found.push(`cut off at ${innerWidth}: ${text}`);
+            const drawing = element.closest("svg"), edge = drawing && drawing.getBoundingClientRect();
+            if (edge && (r.left < edge.left - 1 || r.right > edge.right + 1)) found.push(`cut off by its chart: ${text}`);
             boxes.push([r, text, element]);
         }
+        const lines = new Set(rects.map(r => Math.round(r.top)));
+        if (/^[A-Za-z]{1,12}$|^[\d.]{1,9}$/.test(text) && lines.size > 1) found.push(`broken: ${text}`);
     };
     const walker = document.createTreeWalker(document.body || document.documentElement, NodeFilter.SHOW_TEXT);
     for (let node; (node = walker.nextNode());) {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -148,6 +151,34 @@ class Package(unittest.TestCase):
             frame = history.frame()
             self.assertEqual(list(frame.index), list(range(1, 13)))
             self.assertEqual(frame["val_loss"].dropna().index.tolist(), [5, 10, 12])
+
+    def test_page(self) -> None:
+        """What docs/python.md shows runs as it is written, less what needs a package that is missing."""
+        page = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+        code = "".join(re.findall(r"^```python\n(.*?)^```", page, re.M | re.S))
+        self.assertIn("lockstep.generate(", code)
+        missing = [word for word, found in ((".frame()", pandas), ("weights", numpy)) if not found]
+        shown = "".join(line for line in code.splitlines(True) if not any(word in line for word in missing))
+        before, place = os.getcwd(), Path(self.scratch.name) / "page"
+        place.mkdir()
+        (place / "book.txt").write_text("".join(f"It was the best of times {i}. " for i in range(500)))
+        os.chdir(place)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(shown, "docs/python.md", "exec"), names := {})
+        finally:
+            os.chdir(before)
+        self.assertEqual(len(names["history"]), 20)
+        self.assertIn("\n20 ", printed.getvalue())
+
+    def test_documented(self) -> None:
+        """help(lockstep) says something about everything that is public."""
+        for name in lockstep.__all__:
+            thing = getattr(lockstep, name)
+            self.assertTrue(thing.__doc__, name)
+            if isinstance(thing, type):
+                bare = [m for m, f in vars(thing).items() if not m.startswith("_") and (callable(f) or isinstance(f, property)) and not f.__doc__]
+                self.assertEqual(bare, [], name)
 
 
 if __name__ == "__main__":

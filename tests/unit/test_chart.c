@@ -116,7 +116,12 @@ static void test_ticks(void **state) {
     assert_ticks(0, 7200, false, LS_AXIS_SECONDS, 4, "0.0 0.5 1.0 1.5 2.0");
     assert_ticks(0, .95, false, LS_AXIS_SHARE, 5, "0 20 40 60 80");
     assert_ticks(1, 1000, true, LS_AXIS_NUMBER, 5, "1 10 100 1000");
-    assert_ticks(1.5, 8, true, LS_AXIS_NUMBER, 5, "2 5");
+    assert_ticks(1.5, 8, true, LS_AXIS_NUMBER, 5, "1.5 2 3 4 5 7");
+    assert_ticks(1, 80, true, LS_AXIS_NUMBER, 5, "1 2 5 10 20 50");
+    assert_ticks(1, 16, true, LS_AXIS_DOUBLES, 6, "1 2 4 8 16");
+    assert_ticks(.4, 5, true, LS_AXIS_DOUBLES, 6, "0.5 1 2 4");
+    assert_ticks(1, 1024, true, LS_AXIS_DOUBLES, 6, "1 4 16 64 256 1024");
+    assert_ticks(0, 2e-7, false, LS_AXIS_NUMBER, 3, "0 1e-07 2e-07");
     assert_ticks(3.1, 3.9, true, LS_AXIS_NUMBER, 4, "3.2 3.4 3.6 3.8");
     assert_ticks(0, 0, false, LS_AXIS_NUMBER, 5, "");
     assert_ticks(0, (double)INFINITY, false, LS_AXIS_NUMBER, 5, "");
@@ -198,9 +203,51 @@ static void test_curves(void **state) {
         }
 }
 
+static char *draw_curves(const ls_curve *curve, int count, double most) {
+    ls_curves c = {.title = "t", .x_name = "x", .y_name = "y", .curve = curve, .count = count, .y_most = most};
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    (void)ls_curves_draw(out, LS_SVG_WIDE, &c);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+/* Lines to compare with, predictions, dots alone; values above a limit; names that are too long for their place. */
+static void test_kinds_of_curves(void **state) {
+    (void)state;
+    const ls_curve_point points[] = {{1, 1}, {2, 3}, {3, 1000}};
+    const ls_curve curves[] = {{.name = "guide", .series = LS_CURVE_GUIDE, .points = points, .count = 2},
+                               {.name = "dashed", .series = 1, .dashed = true, .points = points, .count = 2},
+                               {.name = "loose", .series = 2, .loose = true, .points = points, .count = 3},
+                               {.name = "a name that is much too long for what is beside a chart, b",
+                                .series = 3,
+                                .points = points,
+                                .count = 2}};
+    char *text = draw_curves(curves, 4, 10);
+    assert_non_null(strstr(text, "<path class=\"l3\" d=\"M"));
+    assert_non_null(strstr(text, "<path class=\"s1 d\" d=\"M"));
+    const char *dot = strstr(text, "class=\"s2\"/>");
+    assert_non_null(dot);
+    assert_non_null(dot = strstr(dot + 1, "class=\"s2\"/>"));
+    assert_null(strstr(dot + 1, "class=\"s2\"/>")); /* the third is above the limit */
+    assert_null(strstr(text, "beside a chart"));
+    assert_non_null(strstr(text, "…</text>"));
+    free(text);
+    /* Names that would look the same are not cut, but stand above the plot. */
+    ls_curve alike[2] = {curves[3], curves[3]};
+    alike[1].name = "a name that is much too long for what is beside a chart, c";
+    text = draw_curves(alike, 2, 0);
+    assert_non_null(strstr(text, "a chart, b<"));
+    assert_non_null(strstr(text, "a chart, c<"));
+    free(text);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale),  cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_ticks),  cmocka_unit_test(test_thin),
-                                       cmocka_unit_test(test_smooth), cmocka_unit_test(test_curves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale),          cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_ticks),          cmocka_unit_test(test_thin),
+                                       cmocka_unit_test(test_smooth),         cmocka_unit_test(test_curves),
+                                       cmocka_unit_test(test_kinds_of_curves)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,8 +108,8 @@ static void put_identity(ls_page *page, const ls_view *run) {
     size_t bytes;
     latest[0] = '\0';
     if (ls_file_read(link.text, 60, &text, &bytes) == LS_OK) {
+        text[strcspn(text, " \n")] = '\0';
         ls_run_log_copy_text(latest, sizeof latest, text);
-        latest[strcspn(latest, " ")] = '\0';
         free(text);
     }
     if (latest[0] && !strchr(latest, '/')) {
@@ -124,8 +124,8 @@ static void put_identity(ls_page *page, const ls_view *run) {
     if (hash[0]) ls_page_put(page, "identity\t%s\n", hash);
     if (log->start.version[0]) ls_page_put(page, "lockstep\t%s\n", log->start.version);
     if (log->start.cpu[0])
-        ls_page_put(page, "machine\t%s, %d threads a worker, device %s\n", log->start.cpu, log->start.threads,
-                    log->start.device);
+        ls_page_put(page, "machine\t%s, %d thread%s a worker, device %s\n", log->start.cpu, log->start.threads,
+                    log->start.threads == 1 ? "" : "s", log->start.device);
     if (log->device.is_gpu)
         ls_page_put(page, "GPU\t%d × %s, %s\n", log->device.gpus, log->device.gpu, log->device.precision);
     if (last && last->state_before[0])
