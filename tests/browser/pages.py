@@ -136,7 +136,8 @@ def main(lockstep, work):
         order = live.eval("[...document.querySelectorAll('#runs tbody tr td:first-child a:first-child')].map(a => a.innerText)")
         check("the table is sorted", order == sorted(order), str(order))
         stays_home(live, page, "the live page")
-        looks_good(live, page + "?run=" + chosen[0], "the live page", "document.body.dataset.updates > 0")
+        looks_good(live, page + "?run=" + chosen[0], "the live page",
+                   "document.getElementById('state').className === 'live'")
         looks_good(live, page + "?run=" + "&run=".join(chosen), "the live page of two runs")
         stays_home(live, page, "the live page, again")
         live.open("file://" + os.path.join(runs, "two", "timeline.svg"))
