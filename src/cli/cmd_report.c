@@ -1,4 +1,5 @@
 /* cmd_report.c: `lockstep report RUN…`: runs as one HTML file. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,8 @@ static ls_status write_report(const ls_options *options, const char *const *path
     LS_TRY(ls_report_write(paths, count, out.text));
     if (options->json)
         return ls_cli_print_json(json_pack("{s:o, s:i}", "report", ls_cli_json_path(out.text), "runs", count));
-    printf("written to %s\n", out.text);
+    char shown[PATH_MAX];
+    printf("written to %s\n", ls_cli_visible(out.text, shown, sizeof shown));
     return LS_OK;
 }
 

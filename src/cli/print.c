@@ -94,6 +94,14 @@ static size_t append(char *word, size_t used, size_t room, const char *text) {
     return used;
 }
 
+const char *ls_cli_visible(const char *text, char *out, size_t room) {
+    size_t used = 0;
+    for (; *text && used + 1 < room; text++)
+        out[used++] = (char)((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+    out[used] = '\0';
+    return out;
+}
+
 const char *ls_shell_word(const char *text, char *word, size_t room) {
     size_t used = 0;
     if (*text && text[strspn(text, plain)] == '\0') {
@@ -102,7 +110,10 @@ const char *ls_shell_word(const char *text, char *word, size_t room) {
     }
     used = append(word, used, room, "'");
     for (; *text; text++) {
-        char one[2] = {*text, '\0'};
+        char one[16] = {*text, '\0'};
+        /* What a terminal would obey is spelled, as bash and zsh read it. */
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            snprintf(one, sizeof one, "'$'\\%03o''", (unsigned)(unsigned char)*text);
         used = append(word, used, room, *text == '\'' ? "'\\''" : one);
     }
     (void)append(word, used, room, "'");

@@ -48,6 +48,8 @@ ls_cli_text ls_cli_bytes(uint64_t bytes);
 
 /* ---- names in commands that a user is told to type --------------------------------------------------------------- */
 
+/* A name as it can be shown: what a terminal would obey is '?'. Returns `out`. */
+const char *ls_cli_visible(const char *text, char *out, size_t room);
 /* `text` as one word of a POSIX shell: as it is where that is safe, else in single quotes. Cut where there is no room.
  * Returns `word`. */
 const char *ls_shell_word(const char *text, char *word, size_t room);

@@ -178,7 +178,9 @@ def main():
         # A dumb terminal and a file get plain lines, thinned.
         screen, status = run([*command, "--steps", "400", "--out", "c"], [(30, 100)], {"TERM": "dumb"})
         assert status == 0 and screen.colours == 0 and blocks(screen) == 0
-        done = subprocess.run([LOCKSTEP, *command, "--steps", "400", "--out", "d"], capture_output=True, check=True)
+        # The name of a run may contain what a terminal would obey.
+        done = subprocess.run([LOCKSTEP, *command, "--steps", "400", "--out", "d\x1b[31m"], capture_output=True, check=True)
+        assert b"run       d?[31m, " in done.stdout and b"doctor 'd'$'\\033''[31m'" in done.stdout, done.stdout
         assert b"\x1b" not in done.stdout and b"\r" not in done.stdout
         lines = [line for line in done.stdout.decode().splitlines() if re.match(r"step +\d+/400 \|", line)]
         assert 11 <= len(lines) <= 60 and lines[-1].startswith("step 400/400"), len(lines)

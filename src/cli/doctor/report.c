@@ -1,6 +1,7 @@
 /* report.c: verdict, evidence, what followed, the workers, what to change first, what was not recorded. */
 #include "cli/doctor/report.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +72,8 @@ static void print_device(const ls_run_log *run, const ls_gpu_usage *gpu) {
 
 static void print_run(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
     const char *precision = ls_run_log_option_get(run, "precision");
-    printf("%s: ", name);
+    char shown[PATH_MAX];
+    printf("%s: ", ls_cli_visible(name, shown, sizeof shown));
     if (d->steps == 0) {
         printf("no steps");
     } else {

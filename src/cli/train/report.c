@@ -110,6 +110,7 @@ void ls_train_print_header(const ls_run *run) {
     const ls_arena *arena = ls_partition_arena(trainer->partition);
     int workers = ls_layout_workers(&trainer->layout);
     char layout[LAYOUT_TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX], watch[LS_WATCH_TEXT_MAX], check[LS_CHECK_TEXT_MAX];
+    char out[PATH_MAX];
     ls_layout_text(&trainer->layout, layout, sizeof layout);
     if (ls_shape_sees_images(&set->shape))
         print_images(trainer);
@@ -131,9 +132,9 @@ void ls_train_print_header(const ls_run *run) {
            (double)ls_arena_kind_bytes(arena, "optimizer state") / 0x1p20,
            (double)ls_arena_kind_bytes(arena, "activations") / 0x1p20);
     if (trainer->room.known) print_usage(trainer->device);
-    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", run->out, ls_dtype_word(set->policy.act),
-           ls_unit_name(set->policy.unit), trainer->threads, trainer->threads == 1 ? "" : "s",
-           workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
+    printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", ls_cli_visible(run->out, out, sizeof out),
+           ls_dtype_word(set->policy.act), ls_unit_name(set->policy.unit), trainer->threads,
+           trainer->threads == 1 ? "" : "s", workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
     if (*run->hint) printf("          %s\n", run->hint);
     print_recovery(run);
     ls_watch_text(trainer->watch, set, watch);
@@ -171,13 +172,14 @@ static void print_next(const ls_run *r, bool is_images) {
 
 void ls_train_print_end(const ls_run *r) {
     const ls_run_summary *summary = &r->loop.summary;
-    char line[LS_RUN_SUMMARY_LINE_MAX];
+    char line[LS_RUN_SUMMARY_LINE_MAX], out[PATH_MAX];
     ls_run_summary_time_text(summary, line);
     printf("time      %s\n", line);
     const ls_validation *v = &r->trainer->validation;
     if (v->best_step >= 0)
         printf("best      validation loss %.4f at step %lld\n", v->best_loss, (long long)v->best_step);
-    printf("saved     %s/checkpoints/step-%09lld\n", r->out, (long long)r->trainer->step);
+    printf("saved     %s/checkpoints/step-%09lld\n", ls_cli_visible(r->out, out, sizeof out),
+           (long long)r->trainer->step);
     print_next(r, summary->is_images);
 }
 
