@@ -60,38 +60,38 @@ kept plain publish:2:3:0 '' --tp 2 --pp 2
 in_memory
 kept rounded update:1:3:0:12 '' --tp 2 --precision bf16 --no-master-weights
 
-# What worker 1 left is damaged: its copy is taken, or a replica's.
+# What worker 1 left is damaged: its copy is taken, or a replica's. When gradients were reduced, all have recorded what the step before came to.
 spoil='rank=0 step=4 place=left tensor=mlp.in.weight block=1 index=5 flip=0x100000'
-kept plain forward:0:4:0 "$spoil" --dp 2 --zero 1
+kept plain reduced:0:4:0 "$spoil" --dp 2 --zero 1
 from_others 1
-kept plain forward:1:4:0 "$spoil" --dp 2 --zero 3
+kept plain reduced:1:4:0 "$spoil" --dp 2 --zero 3
 from_others 1
-kept plain forward:0:4:0 "$spoil" --tp 2
+kept plain reduced:0:4:0 "$spoil" --tp 2
 from_others 1
-kept plain forward:1:4:0 'rank=0 step=4 place=left tensor=blocks.2 block=1 index=5 flip=0x100000' --pp 2
+kept plain reduced:1:4:0 'rank=0 step=4 place=left tensor=blocks.2 block=1 index=5 flip=0x100000' --pp 2
 from_others 1
-kept plain forward:0:4:0 "$spoil" --dp 2 --zero 0
+kept plain reduced:0:4:0 "$spoil" --dp 2 --zero 0
 from_others 1
-kept bf16 forward:0:4:0 "$spoil" --dp 3 --zero 2 --precision bf16
+kept bf16 reduced:0:4:0 "$spoil" --dp 3 --zero 2 --precision bf16
 from_others 1
-kept rounded forward:0:4:0 "$spoil" --dp 2 --zero 1 --precision bf16 --no-master-weights
+kept rounded reduced:0:4:0 "$spoil" --dp 2 --zero 1 --precision bf16 --no-master-weights
 from_others 1
-kept sgd forward:1:4:0 "$spoil" --dp 2 --zero 3 --optimizer sgd --momentum 0.9
+kept sgd reduced:1:4:0 "$spoil" --dp 2 --zero 3 --optimizer sgd --momentum 0.9
 from_others 1
 # By others, since the worker died in its update: nobody recorded the sum, but copies tell.
 kept plain update:1:3:0:9 "$spoil" --dp 2 --zero 1
 from_checkpoint "the state that the workers left after step 4 and the copies of it differ" 2
 
 # Without copies nobody has it.
-kept plain forward:0:4:0 "$spoil" --dp 2 --zero 1 --state-copies 0
+kept plain reduced:0:4:0 "$spoil" --dp 2 --zero 1 --state-copies 0
 from_checkpoint "the memory of worker 1 is damaged, and nobody else has its part" 4
 # What is put together wrongly is refused, whatever it was put together from.
-kept plain forward:0:3:0 'rank=1 step=3 place=taken tensor=mlp.in.weight index=5 flip=0x100000 times=0' --dp 2 --zero 1
+kept plain reduced:0:3:0 'rank=1 step=3 place=taken tensor=mlp.in.weight index=5 flip=0x100000 times=0' --dp 2 --zero 1
 from_checkpoint "the state that the workers left after step 3 is not the one that they had" 2
-kept plain forward:0:3:0 'rank=0 step=3 place=taken tensor=weight index=5 flip=0x100000 times=0' --dp 2 --state-copies 0
+kept plain reduced:0:3:0 'rank=0 step=3 place=taken tensor=weight index=5 flip=0x100000 times=0' --dp 2 --state-copies 0
 from_checkpoint "the state that the workers left after step 3 is not the one that they had" 2
 # There is no checkpoint to go back to: nothing of what was refused stays.
-kept plain forward:0:3:0 'rank=0 step=3 place=taken tensor=weight index=5 flip=0x100000 times=0' --dp 2 --save-every 0
+kept plain reduced:0:3:0 'rank=0 step=3 place=taken tensor=weight index=5 flip=0x100000 times=0' --dp 2 --save-every 0
 expect_said "is not the one that they had; the run goes back to its newest whole checkpoint"
 expect_said "has no checkpoint yet: it starts again at step 0"
 

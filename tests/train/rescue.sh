@@ -77,7 +77,7 @@ expect_said "left no tensors: they were in the memory of their devices; the run 
 case_begin "what is put together wrongly is refused"
 LOCKSTEP=$spoiler
 rm -rf "$scratch/lost"
-LS_FAULT_POINT=forward:1:3:0 LS_SPOIL='rank=0 step=3 place=left tensor=weight block=0 index=5 flip=0x100000' train "${experiment[@]}" --device fake \
+LS_FAULT_POINT=reduced:1:3:0 LS_SPOIL='rank=0 step=3 place=left tensor=weight block=0 index=5 flip=0x100000' train "${experiment[@]}" --device fake \
     --out "$scratch/lost" --dp 2 --zero 1 --state-copies 1
 LOCKSTEP=$plain
 expect_weights "$final_plain"
