@@ -114,7 +114,8 @@ expect_status 3
 expect_said "another worker was lost in the same step, 3"
 
 case_begin "a place may fail any number of times; what recoveries took tells the goodput"
-LS_FAULT_POINT=forward:1:1:0,forward:1:2:1,forward:1:4:2 train "${experiment[@]}" --out "$scratch/often" --restarts 9 --place-losses 0 --dp 2
+# Who has reduced a gradient has heard of the other, which then has written down the step before.
+LS_FAULT_POINT=reduced:1:1:0,reduced:1:2:1,reduced:1:4:2 train "${experiment[@]}" --out "$scratch/often" --restarts 9 --place-losses 0 --dp 2
 expect_weights "$final_plain"
 [ "$(grep -c 'the run goes on' "$scratch/err")" -eq 3 ] || fail "not three restarts"
 grep -q 'with 1 worker' "$scratch/err" && fail "a place was left out"

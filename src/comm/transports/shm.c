@@ -152,9 +152,11 @@ static void pass_on(crew *c, int number) {
     bool as_is = number == SIGUSR1 || number == SIGUSR2;
     union sigval value = {.sival_int = number};
     if (!c->passed && number != SIGUSR1) c->passed = number, c->passed_ns = ls_clock_ns();
-    for (int rank = 0; rank < c->workers; rank++)
-        if (c->pids[rank] > 0)
-            (void)sigqueue(c->pids[rank], as_is ? number : SIGTERM, value); /* a child that is gone is reaped next */
+    for (int rank = 0; rank < c->workers; rank++) {
+        if (c->pids[rank] <= 0) continue;
+        (void)sigqueue(c->pids[rank], as_is ? number : SIGTERM, value); /* a child that is gone is reaped next */
+        if (number == SIGUSR1) return; /* of two that hear of it in different steps each would have one saved */
+    }
 }
 
 static bool stops(int number) {
