@@ -114,7 +114,7 @@ static int find_blamed(const ls_world *world, const ls_trainer *t, ls_status sta
     return status == LS_ERR_DEADLINE ? ls_world_late(world) : -1;
 }
 
-void ls_ends_write(const ls_ends *ends, const ls_world *world, const ls_trainer *t, ls_status status) {
+static void tell(const ls_ends *ends, const ls_world *world, const ls_trainer *t, ls_status status) {
     const char *found;
     int worker = find_blamed(world, t, status, &found);
     const char *host = worker >= 0 ? ls_world_host(world, worker) : NULL;
@@ -126,4 +126,10 @@ void ls_ends_write(const ls_ends *ends, const ls_world *world, const ls_trainer 
                         (json_int_t)(t ? t->step + 1 : 0), "host", host, "worker", worker, "found", found, "persistent",
                         (int)persistent, "text", ls_status_message());
     write_soon(n);
+}
+
+void ls_ends_write(const ls_ends *ends, ls_world *world, const ls_trainer *t, ls_status status) {
+    tell(ends, world, t, status);
+    /* Whoever ends the job now would end the one that tells, too. */
+    if (t && t->blame.is_found) (void)ls_agree_fail(world, status);
 }

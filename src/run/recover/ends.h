@@ -23,6 +23,6 @@ typedef struct ls_ends {
 ls_status ls_ends_begin(ls_ends *ends, ls_world *world, const char *run);
 /* This worker ends with a failure, whose message stays. Writes whom it knows to be to blame; what cannot be written
  * within seconds is left, since the job must end. `trainer` may be NULL. */
-void ls_ends_write(const ls_ends *ends, const ls_world *world, const ls_trainer *trainer, ls_status status);
+void ls_ends_write(const ls_ends *ends, ls_world *world, const ls_trainer *trainer, ls_status status);
 
 #endif
