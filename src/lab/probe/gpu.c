@@ -2,6 +2,7 @@
  * that forks workers later: memory, copies, peaks and start-up; gpu_kernels.c has the kernels. */
 #include "lab/probe/gpu.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,20 +104,23 @@ static ls_status fill(const ls_probe_gpu_bench *b) {
     return LS_OK;
 }
 
-/* A GPU that a CPU plays, as the tests have it, needs a second for what others do in a millisecond. */
+/* A GPU that a CPU plays, as the tests have it, needs a second for what others do in a millisecond. They differ most in work that is all memory: the
+ * slowest GPU writes this array in a third of the limit, the fastest core calls no thread for each element in it. The best of a few counts, since
+ * whoever shares the machine only makes it longer. */
 static ls_status look_how_fast(ls_probe_gpu_bench *b) {
-    enum { ELEMS = 1 << 18 };
+    enum { ELEMS = 1 << 22, ROUNDS = 3 };
     const double slow_s = 1e-3;
-    double begin = 0;
+    double best = INFINITY;
     void *memory;
     LS_TRY(ls_device_alloc(b->device, ELEMS * sizeof(float), &memory));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < ROUNDS && best > slow_s; i++) {
         LS_TRY(ls_device_finish(b->device));
-        begin = ls_clock_seconds();
+        double begin = ls_clock_seconds();
         LS_TRY(b->device->ops->set(b->device, &(ls_set_call){memory, 1, ELEMS}));
+        LS_TRY(ls_device_finish(b->device));
+        best = fmin(best, ls_clock_seconds() - begin);
     }
-    LS_TRY(ls_device_finish(b->device));
-    b->is_slow = ls_clock_seconds() - begin > slow_s;
+    b->is_slow = best > slow_s;
     ls_device_free(b->device, memory);
     return LS_OK;
 }
