@@ -118,7 +118,8 @@ static ls_status look_how_fast(ls_probe_gpu_bench *b) {
         double begin = ls_clock_seconds();
         LS_TRY(b->device->ops->set(b->device, &(ls_set_call){memory, 1, ELEMS}));
         LS_TRY(ls_device_finish(b->device));
-        best = fmin(best, ls_clock_seconds() - begin);
+        double seconds = ls_clock_seconds() - begin;
+        if (seconds < best) best = seconds;
     }
     b->is_slow = best > slow_s;
     ls_device_free(b->device, memory);
