@@ -42,13 +42,16 @@ void ls_alive_turn(void) {
     own_hook(own_ctx);
 }
 
-ls_phase ls_phase_enter(ls_phase phase) {
-    ls_phase before = ls_phase_now();
-    uint64_t now = ls_clock_ns();
+ls_phase ls_phase_swap(ls_phase phase) {
     ls_alive_moved();
+    return (ls_phase)atomic_exchange_explicit(&phase_now, (int)phase, memory_order_relaxed);
+}
+
+ls_phase ls_phase_enter(ls_phase phase) {
+    uint64_t now = ls_clock_ns();
+    ls_phase before = ls_phase_swap(phase);
     if (entered_ns) lasted_ns[before][turns[before]++ % KEPT] = now - entered_ns;
     entered_ns = now;
-    atomic_store_explicit(&phase_now, (int)phase, memory_order_relaxed);
     return before;
 }
 

@@ -14,6 +14,7 @@
     X(LS_PHASE_START, "starting")                                                                                      \
     X(LS_PHASE_READ, "preparing its data")                                                                             \
     X(LS_PHASE_LOAD, "loading its weights")                                                                            \
+    X(LS_PHASE_COMPILE, "loading kernels")                                                                             \
     X(LS_PHASE_SAVE, "saving a checkpoint")                                                                            \
     X(LS_PHASE_END, "ending")                                                                                          \
     X(LS_PHASE_STEP, "computing gradients")                                                                            \
@@ -28,8 +29,8 @@ typedef enum ls_phase {
         LS_PHASES
 } ls_phase;
 
-/* Time may pass on what nobody can see into: a file system that syncs. */
-static inline bool ls_phase_is_disk(ls_phase phase) { return phase >= LS_PHASE_READ && phase <= LS_PHASE_SAVE; }
+/* Time may pass on what nobody can see into: a file system that syncs, a compiler. */
+static inline bool ls_phase_is_opaque(ls_phase phase) { return phase >= LS_PHASE_READ && phase <= LS_PHASE_SAVE; }
 /* It consists of many small operations. */
 static inline bool ls_phase_computes(ls_phase phase) { return phase >= LS_PHASE_STEP; }
 
@@ -53,6 +54,8 @@ void ls_alive_set_hook(void (*hook)(void *ctx), void *ctx);
 /* From now on the process does this. What it did before, to be put back. */
 ls_phase ls_phase_enter(ls_phase phase);
 ls_phase ls_phase_now(void);
+/* The same where a phase is only held up, and its turn goes on afterwards: by kernels that are compiled on first use. */
+ls_phase ls_phase_swap(ls_phase phase);
 /* Median of how long the last few turns of the phase took; 0: there was none. */
 uint64_t ls_phase_usual_ns(ls_phase phase);
 

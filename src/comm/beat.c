@@ -18,8 +18,8 @@
 
 enum { STACK_BYTES = 256 << 10 };
 
-/* A file system may sync for long without a sign of it: in such phases a beat is enough for so many timeouts. */
-enum { DISK_PATIENCE = 10 };
+/* A file system may sync, a compiler work, for long without a sign of it: in such phases a beat is enough for so many timeouts. */
+enum { OPAQUE_PATIENCE = 10 };
 
 typedef struct ls_beating {
     ls_world *world;
@@ -213,7 +213,7 @@ bool ls_beat_is_working(const ls_world *world, int rank, double within_s) {
     moved_ns = atomic_load(&beat->moved_ns);
     if (beat_ns == 0 || atomic_load(&beat->waits_for) != LS_WAITS_FOR_NOBODY) return false;
     bool beats = beat_ns > now || (double)(now - beat_ns) * 1e-9 < within_s;
-    if (beats && ls_phase_is_disk((ls_phase)atomic_load(&beat->phase))) within_s *= DISK_PATIENCE;
+    if (beats && ls_phase_is_opaque((ls_phase)atomic_load(&beat->phase))) within_s *= OPAQUE_PATIENCE;
     return beats && (moved_ns > now || (double)(now - moved_ns) * 1e-9 < within_s);
 }
 

@@ -3,7 +3,7 @@
  * as threads (on_cpu.h).
  *
  * LS_CUDA_FAULT=CALL:ERROR[:N] makes the N-th call (the first, if not said) of CALL and all later ones fail with the number ERROR; -1 never
- * returns, -2 crashes. LS_CUDA_GPU=N: only on that GPU.
+ * returns, -2 crashes, -3 makes the N-th take four seconds. LS_CUDA_GPU=N: only on that GPU.
  * LS_CUDA_VERSION=11080 plays an old driver, LS_CUDA_MISSING=CALL one without that call, LS_CUDA_GPUS=N their number,
  * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end.
  * LS_CUDA_ORPHAN=1: memory of another process that ends takes the GPU with it.
@@ -195,9 +195,14 @@ static CUresult fault(const char *call) {
     if (!text || strncmp(text, call, length) || text[length] != ':') return SUCCESS;
     char *end;
     long error = strtol(text + length + 1, &end, 10), nth = *end == ':' ? strtol(end + 1, nullptr, 10) : 1;
-    if (++calls < nth || (current_gpu >= 0 && setting("LS_CUDA_GPU", current_gpu) != current_gpu)) return SUCCESS;
+    const long number = ++calls;
+    if (number < nth || (current_gpu >= 0 && setting("LS_CUDA_GPU", current_gpu) != current_gpu)) return SUCCESS;
     if (error == -2) abort();
     while (error == -1) pause();
+    if (error == -3) {
+        if (number == nth) sleep(4);
+        return SUCCESS;
+    }
     return (CUresult)error;
 }
 

@@ -101,4 +101,11 @@ for flags in "" "--dp 2"; do
     expect_weights "$right"
     rm -rf "$scratch/gpu"
 done
+
+# A compiler has four seconds on the way, while the other worker waits: two without progress are a hang elsewhere.
+case_begin "kernels that take long to load are no hang"
+LS_CUDA_FAULT=cuModuleLoadData:-3:5 LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LD_LIBRARY_PATH=$stub train "${tiny[@]}" --dp 2 --device cuda --out "$scratch/gpu"
+expect_weights "$right"
+grep -q '"step":1,.*"ms":[4-9][0-9][0-9][0-9]\.' "$scratch/gpu/metrics.jsonl" || fail "the first step did not wait for them"
+! grep -q '"restart":1' "$scratch/gpu/metrics.jsonl" || fail "somebody was replaced"
 finished

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "device/cuda/images.h"
@@ -187,7 +188,12 @@ ls_status ls_cuda_modules_get(ls_cuda_modules *modules, ls_cuda_kernel kernel, C
     if (*out) return LS_OK;
     int first = 0;
     while (strcmp(kernels[first].family, kernels[kernel].family) != 0) first++;
-    if (!modules->module[first]) LS_TRY(load_module(modules, kernels[kernel].family, &modules->module[first]));
+    if (!modules->module[first]) {
+        ls_phase before = ls_phase_swap(LS_PHASE_COMPILE);
+        ls_status status = load_module(modules, kernels[kernel].family, &modules->module[first]);
+        (void)ls_phase_swap(before);
+        LS_TRY(status);
+    }
     char name[64];
     (void)snprintf(name, sizeof name, "ls_%s", kernels[kernel].name);
     LS_TRY(ls_cuda_result(modules->driver, modules->driver->cuModuleGetFunction(out, modules->module[first], name),
