@@ -54,7 +54,8 @@ void ls_alive_set_hook(void (*hook)(void *ctx), void *ctx);
 /* From now on the process does this. What it did before, to be put back. */
 ls_phase ls_phase_enter(ls_phase phase);
 ls_phase ls_phase_now(void);
-/* The same where a phase is only held up, and its turn goes on afterwards: by kernels that are compiled on first use. */
+/* The same where a phase is only held up, and its turn goes on afterwards: by kernels that are compiled on first use.
+ */
 ls_phase ls_phase_swap(ls_phase phase);
 /* Median of how long the last few turns of the phase took; 0: there was none. */
 uint64_t ls_phase_usual_ns(ls_phase phase);

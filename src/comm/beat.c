@@ -18,7 +18,8 @@
 
 enum { STACK_BYTES = 256 << 10 };
 
-/* A file system may sync, a compiler work, for long without a sign of it: in such phases a beat is enough for so many timeouts. */
+/* A file system may sync, a compiler work, for long without a sign of it: in such phases a beat is enough for so many
+ * timeouts. */
 enum { OPAQUE_PATIENCE = 10 };
 
 typedef struct ls_beating {

@@ -104,9 +104,9 @@ static ls_status fill(const ls_probe_gpu_bench *b) {
     return LS_OK;
 }
 
-/* A GPU that a CPU plays, as the tests have it, needs a second for what others do in a millisecond. They differ most in work that is all memory: the
- * slowest GPU writes this array in a third of the limit, the fastest core calls no thread for each element in it. The best of a few counts, since
- * whoever shares the machine only makes it longer. */
+/* A GPU that a CPU plays, as the tests have it, needs a second for what others do in a millisecond. They differ most in
+ * work that is all memory: the slowest GPU writes this array in a third of the limit, the fastest core calls no thread
+ * for each element in it. The best of a few counts, since whoever shares the machine only makes it longer. */
 static ls_status look_how_fast(ls_probe_gpu_bench *b) {
     enum { ELEMS = 1 << 22, ROUNDS = 3 };
     const double slow_s = 1e-3;
