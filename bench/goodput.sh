@@ -40,11 +40,17 @@ lose_one() {
     read -r -a pids <"/proc/$child/task/$child/children" || true
     [ ${#pids[@]} -eq 0 ] || kill -KILL "${pids[RANDOM % ${#pids[@]}]}" 2>/dev/null || true
 }
+# Some part of the time of a step, so that a death comes anywhere in one.
+sleep_in_step() {
+    local ms
+    ms=$(sed -n 's/.*"ms":\([0-9.]*\),.*/\1/p' "$out/metrics.jsonl" | tail -n 1)
+    sleep "$(awk -v ms="$ms" -v r="$RANDOM" 'BEGIN { printf "%.3f", ms * r / 32768 / 1000 }')"
+}
 steps_done() { tail -n 1 "$out/metrics.jsonl" | sed -n 's/^{"step":\([0-9]*\).*/\1/p'; }
 
 start learn
 for ((k = 1; k <= LEARN; k++)); do
-    sleep "0.$((RANDOM % 10))"
+    sleep_in_step
     lose_one
     await '"restart"' "$k"
     await '"loss"' $(($(count '"loss"') + 3))

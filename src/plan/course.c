@@ -28,5 +28,5 @@ static double share_left(const ls_mending *m, double lost_seconds, double mtbf_s
 void ls_mending_goodput(const ls_mending *m, double mtbf_seconds, double *aside, double *whole) {
     double lost = m->seen_seconds + m->restart_seconds + m->slower_seconds;
     *aside = share_left(m, lost, mtbf_seconds);
-    *whole = share_left(m, lost + m->step_seconds / 2, mtbf_seconds);
+    *whole = share_left(m, lost + m->again_share * m->step_seconds / 2, mtbf_seconds);
 }

@@ -22,9 +22,10 @@ typedef struct ls_course {
 } ls_course;
 
 /* A run on one machine that goes on from memory when it loses a worker: of a failure every M seconds it takes r until
- * the next step begins, and that step anew, of which half was done on average:
+ * the next step begins; and a share a of failures comes before their step has committed, which is made anew and of
+ * which half was done on average:
  *
- *     T = W·(1 + w) + T/M·(r + s/2)
+ *     T = W·(1 + w) + T/M·(r + a·s/2)
  *
  * with the share w by which saves hold it up; goodput is W/T. All but M is measured. */
 typedef struct ls_mending {
@@ -32,7 +33,8 @@ typedef struct ls_mending {
     double restart_seconds; /* from there to the next step */
     double slower_seconds;  /* by which that takes longer than others: its memory is new */
     double step_seconds;
-    double save_share; /* w */
+    double again_share; /* a */
+    double save_share;  /* w */
 } ls_mending;
 
 /* Twice the goodput: without and with what is computed again; 0: failures come faster than the run gets over them. */

@@ -214,16 +214,21 @@ static void test_the_best_interval_is_best(void **state) {
     assert_true(c.seconds == 0 && c.goodput == 0);
 }
 
-/* By hand: 1 s of 3 h, and half of a step of 2 s; saves hold it up by 1 %. */
+/* By hand: 1 s of 3 h, and half of a step of 2 s, or of every fourth; saves hold it up by 1 %. */
 static void test_a_run_that_mends_itself(void **state) {
     (void)state;
-    ls_mending m = {.seen_seconds = .01, .restart_seconds = .59, .slower_seconds = .4, .step_seconds = 2};
+    ls_mending m = {
+        .seen_seconds = .01, .restart_seconds = .59, .slower_seconds = .4, .step_seconds = 2, .again_share = 1};
     double aside, whole;
     ls_mending_goodput(&m, 10800, &aside, &whole);
     assert_true(near(aside, 1 - 1 / 10800.0) && near(whole, 1 - 2 / 10800.0) && aside > .999);
     m.save_share = .01;
     ls_mending_goodput(&m, 10800, &aside, &whole);
     assert_true(near(whole, (1 - 2 / 10800.0) / 1.01));
+    m.again_share = .25;
+    ls_mending_goodput(&m, 10800, &aside, &whole);
+    assert_true(near(whole, (1 - 1.25 / 10800.0) / 1.01));
+    m.again_share = 1;
     ls_mending_goodput(&m, 1.5, &aside, &whole); /* a failure before the step is done: it never ends */
     assert_true(aside > 0 && whole == 0);
 }

@@ -110,7 +110,7 @@ static ls_status fill(const ls_probe_gpu_bench *b) {
 static ls_status look_how_fast(ls_probe_gpu_bench *b) {
     enum { ELEMS = 1 << 22, ROUNDS = 3 };
     const double slow_s = 1e-3;
-    double best = INFINITY;
+    double best = HUGE_VAL;
     void *memory;
     LS_TRY(ls_device_alloc(b->device, ELEMS * sizeof(float), &memory));
     for (int i = 0; i < ROUNDS && best > slow_s; i++) {
