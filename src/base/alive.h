@@ -45,6 +45,9 @@ static inline void ls_alive_moved(void) {
     atomic_store_explicit(&ls_alive_count, count + 1, memory_order_relaxed);
 }
 
+/* How much of a file that may have to come from a disk is looked through between two counts. */
+enum { LS_ALIVE_BYTES = 16 << 20 };
+
 /* The same, by the thread that leads a worker, while it does something long in which it meets no other worker: calls
  * the function that ls_alive_set_hook() was given, at most twice a second. */
 void ls_alive_turn(void);

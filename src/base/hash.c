@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/files.h"
 
 /* Shows the size of the streaming state, so that it can live on the stack. */
@@ -75,6 +76,17 @@ ls_status ls_hash_file(const char *path, ls_hash128 *hash, uint64_t *bytes) {
 /* ---- whole ------------------------------------------------------------------------------------------------------- */
 
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes) { return from_xxh(XXH3_128bits(data, bytes)); }
+
+ls_hash128 ls_hash_long(const void *data, size_t bytes) {
+    ls_hash_stream stream;
+    ls_hash_stream_restart(&stream);
+    for (size_t done = 0; done < bytes; ls_alive_turn()) {
+        size_t part = bytes - done < LS_ALIVE_BYTES ? bytes - done : LS_ALIVE_BYTES;
+        ls_hash_stream_add(&stream, (const uint8_t *)data + done, part);
+        done += part;
+    }
+    return ls_hash_stream_value(&stream);
+}
 
 ls_hash128 ls_hash_f32(const float *values, size_t elems) {
     ls_hash_stream stream;

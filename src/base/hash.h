@@ -20,6 +20,8 @@ typedef struct ls_hash128 {
 enum { LS_HASH_TEXT_BYTES = 33 };
 
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes);
+/* The same of what may take long, as a mapped file does: it counts as work while it goes on (base/alive.h). */
+ls_hash128 ls_hash_long(const void *data, size_t bytes);
 ls_hash128 ls_hash_f32(const float *values, size_t elems);
 /* One hash of `count` hashes in this order: the hash of their canonical forms (hi, then lo, big-endian). */
 ls_hash128 ls_hash_combine(const ls_hash128 *hashes, size_t count);

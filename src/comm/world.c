@@ -387,14 +387,13 @@ static ls_status sleep_once(ls_world *world, ls_request *request) {
 /* Waiting time is added up slice by slice and no slice counts for more than twice its length, so that suspending the
  * whole run (Ctrl-Z, a laptop's lid) is not taken for a lost worker. */
 static ls_status wait_for(ls_world *world, ls_request *request) {
-    uint64_t waited_ns = 0, last_ns = 0, ended_ns = 0, moves = world->moves - 1;
+    uint64_t waited_ns = 0, late_ns = 0, last_ns = 0, ended_ns = 0, moves = world->moves - 1;
     for (unsigned turn = 0;; turn++) {
         LS_TRY(ls_world_progress(world));
         if (request->done) return LS_OK;
         if (world->moves != moves) {
             moves = world->moves;
-            waited_ns = 0;
-            last_ns = 0;
+            waited_ns = late_ns = last_ns = 0;
             continue;
         }
         bool spinning = world->wire.wake_ns == LS_WIRE_NEVER ? waited_ns < world->spin_ns
@@ -408,13 +407,14 @@ static ls_status wait_for(ls_world *world, ls_request *request) {
         uint64_t now = ls_clock_ns();
         uint64_t slept = last_ns ? now - last_ns : 1;
         last_ns = now;
-        waited_ns += slept < 2 * sleep_slice_ns ? slept : 2 * sleep_slice_ns;
-        if (ls_wire_is_busy(world, now)) waited_ns = 0;
+        slept = slept < 2 * sleep_slice_ns ? slept : 2 * sleep_slice_ns;
+        waited_ns += slept;
+        late_ns = ls_wire_is_busy(world, now) ? 0 : late_ns + slept;
         if (spinning) continue;
         ls_beat_wait(world, request);
         if (waited_ns > 500000000u) tell_of_wait(world, request, now);
         ls_status status = check_ended(world, request, &ended_ns);
-        bool is_late = (double)waited_ns * 1e-9 > world->timeout_s;
+        bool is_late = (double)late_ns * 1e-9 > world->timeout_s;
         if (status == LS_OK && is_late && !is_worth_waiting(world, request)) status = fail_deadline(world, request);
         if (status != LS_OK) {
             ls_world_fail(world, status);

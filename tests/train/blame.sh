@@ -71,6 +71,25 @@ slow_link() {
     ! grep -q 'restart' "$scratch/err" || fail "a worker was taken to hang"
 }
 
+# The first worker makes tokens of a text for several timeouts, while the other waits: beside it, and as if on another machine.
+tokenize_long() {
+    local model=$scratch/bpe.json bpe=tests/data/tiny_bpe size
+    "$LOCKSTEP" --version | grep -q '^MPI .*Open MPI' && mpirun --version 2>/dev/null | grep -q 'Open MPI' || return 0
+    echo '{"arch": "gpt2", "vocab": 282, "width": 16, "layers": 1, "heads": 2, "hidden": 32, "positions": 24}' >"$model"
+    awk 'BEGIN { for (i = 0; i < 8000000; i++) printf "%d lazy dogs jump over %d foxes\n", i * i % 1000003, i % 7919 }' >"$scratch/long.txt"
+    for size in 2 1; do
+        case_begin "text that is tokenized for long under mpirun is no timeout, --node-size $size"
+        rm -rf "$scratch/long"
+        begin=$(now_ms)
+        XDG_CACHE_HOME=$scratch/cache-$size mpirun --oversubscribe --bind-to none -n 2 "$LOCKSTEP" train --model "$model" --tokenizer $bpe \
+            --data "$scratch/long.txt" --seq 11 --global-batch 2 --groups 2 --steps 1 --eval-every 0 --threads 1 --timeout 1s --node-size $size \
+            --out "$scratch/long" >"$scratch/out" 2>"$scratch/err" </dev/null
+        status=$?
+        expect_status 0
+        [ $(($(now_ms) - begin)) -gt 3000 ] || fail "it took only $(($(now_ms) - begin)) ms: the text is too short to show anything"
+    done
+}
+
 # ---- ended and replaced ------------------------------------------------------------------------------------------------
 
 case_begin "several workers, undisturbed"
@@ -97,5 +116,6 @@ beside replace '1 '
 beside replace '4 --dp 2 --tp 2'
 beside work_long
 [ "$TIER" != long ] || beside slow_link
+[ "$TIER" != long ] || beside tokenize_long
 join
 finished

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/alive.h"
 #include "base/hash.h"
 
 static void check_text(ls_hash128 hash, const char *expected) {
@@ -29,6 +30,22 @@ static void bytes_have_the_known_hashes(void **state) {
     check_text(ls_hash_bytes("", 0), "99aa06d3014798d86001c324468d497f");
     check_text(ls_hash_bytes("a", 1), "a96faf705af16834e6c632b61e964e1f");
     check_text(ls_hash_bytes("abc", 3), "06b05ab6733a618578af5f94892f3950");
+}
+
+/* Pieces end where the hash has no block that does. */
+static void what_is_long_hashes_as_the_whole(void **state) {
+    (void)state;
+    static const size_t lengths[] = {0, 1, LS_ALIVE_BYTES - 1, LS_ALIVE_BYTES, 2 * (size_t)LS_ALIVE_BYTES + 77};
+    const size_t most = 2 * (size_t)LS_ALIVE_BYTES + 77;
+    unsigned char *bytes = malloc(most);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < most; i++) bytes[i] = (unsigned char)(i * 131 >> 7);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        uint64_t before = atomic_load(&ls_alive_count);
+        assert_true(ls_hash_equal(ls_hash_long(bytes, lengths[i]), ls_hash_bytes(bytes, lengths[i])));
+        assert_int_equal(atomic_load(&ls_alive_count) - before, (lengths[i] + LS_ALIVE_BYTES - 1) / LS_ALIVE_BYTES);
+    }
+    free(bytes);
 }
 
 static void text_keeps_leading_zeros(void **state) {
@@ -146,10 +163,15 @@ static void a_file_hashes_as_its_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_have_the_known_hashes),   cmocka_unit_test(text_keeps_leading_zeros),
-        cmocka_unit_test(f32_hash_is_that_of_its_bytes), cmocka_unit_test(every_nan_is_one_value),
-        cmocka_unit_test(one_bit_changes_the_hash),      cmocka_unit_test(combining_hashes_their_canonical_bytes),
-        cmocka_unit_test(pieces_hash_as_the_whole),      cmocka_unit_test(a_file_hashes_as_its_bytes),
+        cmocka_unit_test(what_is_long_hashes_as_the_whole),
+        cmocka_unit_test(bytes_have_the_known_hashes),
+        cmocka_unit_test(text_keeps_leading_zeros),
+        cmocka_unit_test(f32_hash_is_that_of_its_bytes),
+        cmocka_unit_test(every_nan_is_one_value),
+        cmocka_unit_test(one_bit_changes_the_hash),
+        cmocka_unit_test(combining_hashes_their_canonical_bytes),
+        cmocka_unit_test(pieces_hash_as_the_whole),
+        cmocka_unit_test(a_file_hashes_as_its_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

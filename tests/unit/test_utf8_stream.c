@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/alive.h"
 #include "data/tokenizer/unicode.h"
 #include "data/tokenizer/utf8_stream.h"
 
@@ -85,6 +86,22 @@ static void any_bytes_give_valid_text(void **state) {
         }
 }
 
+/* A character of four bytes lies at every place around the end of a piece, whole or not. */
+static void long_text_is_valid_across_its_pieces(void **state) {
+    (void)state;
+    const size_t bytes = LS_ALIVE_BYTES + 64;
+    uint8_t *text = malloc(bytes);
+    assert_non_null(text);
+    for (size_t at = LS_ALIVE_BYTES - 5; at < LS_ALIVE_BYTES + 2; at++) {
+        memset(text, 'x', bytes);
+        memcpy(text + at, "\xF0\x9F\x90\xA2", 4);
+        assert_int_equal(ls_utf8_valid_bytes(text, bytes), bytes);
+        text[at + 3] = 'x';
+        assert_int_equal(ls_utf8_valid_bytes(text, bytes), at);
+    }
+    free(text);
+}
+
 static void a_terminal_gets_no_controls(void **state) {
     (void)state;
     ls_utf8_stream stream = {.for_terminal = true};
@@ -100,6 +117,7 @@ static void a_terminal_gets_no_controls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_text_is_valid_across_its_pieces),
         cmocka_unit_test(every_split_gives_the_same_text),
         cmocka_unit_test(any_bytes_give_valid_text),
         cmocka_unit_test(a_terminal_gets_no_controls),

@@ -53,7 +53,7 @@ static ls_hash128 key_of(const filling *f) {
     const char *kind = ls_text_is_jsonl(f->path) ? field : "";
     char frame[LS_FRAME_TEXT_BYTES];
     ls_frame_describe(&options->frame, frame);
-    const ls_hash128 parts[] = {ls_hash_bytes(FORMAT, sizeof FORMAT - 1), ls_hash_bytes(f->text.data, f->text.bytes),
+    const ls_hash128 parts[] = {ls_hash_bytes(FORMAT, sizeof FORMAT - 1), ls_hash_long(f->text.data, f->text.bytes),
                                 ls_tokenizer_hash(options->tokenizer), ls_hash_bytes(kind, strlen(kind)),
                                 ls_hash_bytes(frame, strlen(frame))};
     return ls_hash_combine(parts, sizeof parts / sizeof *parts);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/files.h"
 
 enum { SHOWN = 150, HEAD_BYTES = 4096 };
@@ -79,7 +80,9 @@ ls_status ls_not_text_check(const char *path, const uint8_t *data, size_t bytes)
 }
 
 ls_status ls_not_text_check_nul(const char *path, const uint8_t *data, size_t bytes) {
-    const uint8_t *nul = bytes ? memchr(data, 0, bytes) : NULL;
+    const uint8_t *nul = NULL;
+    for (size_t done = 0; done < bytes && !nul; done += LS_ALIVE_BYTES, ls_alive_turn())
+        nul = memchr(data + done, 0, bytes - done < LS_ALIVE_BYTES ? bytes - done : LS_ALIVE_BYTES);
     if (!nul) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
                    "%.*s is not text: byte %" PRIu64 " is NUL. Name a text file; a file of 16-bit token ids must be "

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/alive.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "data/text/not_text.h"
@@ -107,11 +108,14 @@ static const uint8_t *next_line(const uint8_t *at, const uint8_t *end, const uin
 }
 
 static uint64_t count_documents(const ls_map *text) {
-    const uint8_t *end = text->data + text->bytes, *stop;
+    const uint8_t *end = text->data + text->bytes, *stop, *told = text->data;
     uint64_t count = 0;
     for (const uint8_t *at = text->data, *next; at < end; at = next) {
         next = next_line(at, end, &stop);
         count += !is_blank(at, stop);
+        if (next - told < LS_ALIVE_BYTES) continue;
+        told = next;
+        ls_alive_turn();
     }
     return count;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alive.h"
 #include "data/text/map_file.h"
 #include "data/text/token_layout.h"
 #include "data/text/token_sums.h"
@@ -135,7 +136,9 @@ static ls_status check_guarded(void *ctx) {
                            ", but the vocabulary has %u (ids 0 … %u): the file was made with another tokenizer, or is "
                            "no token file (it was read as %s's)",
                            SHOWN, file->path, at + wrong, ids[wrong], r->vocab, r->vocab - 1, file->layout.format);
-        if (r->progress && blocks % PROGRESS_BLOCKS == 0) r->progress(r->progress_ctx, at, total);
+        if (blocks % PROGRESS_BLOCKS != 0) continue;
+        ls_alive_turn();
+        if (r->progress) r->progress(r->progress_ctx, at, total);
     }
     if (r->progress) r->progress(r->progress_ctx, total, total);
     return r->stream ? check_sum(file, r) : LS_OK;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/alive.h"
+
 _Static_assert(LS_CHAR_OTHER == 0 && LS_CHAR_SPACE == 3, "the numbers of the classes are those in unicode_table.c");
 
 static bool is_tail(uint8_t byte) { return (byte & 0xC0) == 0x80; }
@@ -30,9 +32,9 @@ size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
     return *code < 0x10000 || *code > 0x10FFFF ? 0 : 4;
 }
 
-size_t ls_utf8_valid_bytes(const uint8_t *text, size_t bytes) {
-    const uint8_t *at = text, *end = text + bytes;
-    while (at < end) {
+/* Up to the first character that is none, or that begins at `stop` or behind it. */
+static const uint8_t *skip_valid(const uint8_t *at, const uint8_t *stop, const uint8_t *end) {
+    while (at < stop) {
         uint64_t word;
         uint32_t code;
         if ((size_t)(end - at) >= sizeof word) {
@@ -45,6 +47,17 @@ size_t ls_utf8_valid_bytes(const uint8_t *text, size_t bytes) {
         size_t length = ls_utf8_decode(at, end, &code);
         if (!length) break;
         at += length;
+    }
+    return at;
+}
+
+size_t ls_utf8_valid_bytes(const uint8_t *text, size_t bytes) {
+    const uint8_t *at = text, *end = text + bytes;
+    while (at < end) {
+        const uint8_t *stop = (size_t)(end - at) > LS_ALIVE_BYTES ? at + LS_ALIVE_BYTES : end;
+        at = skip_valid(at, stop, end);
+        if (at < stop || at == end) break;
+        ls_alive_turn();
     }
     return (size_t)(at - text);
 }
