@@ -74,7 +74,7 @@ void ls_new_file_close(ls_new_file *file);
  * are; fewer: errno tells why, or, of a read without it (0), that the file ends there. */
 size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset);
 size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset);
-/* fsync(2), retried. */
+/* fsync(2), retried; a large file piece by piece, which counts as work (base/alive.h). */
 int ls_fd_sync(int fd);
 
 /* Anything at all of this name, links followed. */

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "report/axis.h"
+#include "report/numbers.h"
 #include "report/charts.h"
 
 enum {
@@ -73,7 +74,7 @@ static void label(const drawing *d, const char *name, const char *figures) {
 }
 
 static void caption(drawing *d, const char *text, double us) {
-    ls_svg_text(d->plot.out, 8, d->y + 16, "t n", "%s: %.3f ms", text, us / 1e3);
+    ls_svg_text(d->plot.out, 8, d->y + 16, "t n", "%s: %s", text, LS_TIME(us / 1e6));
     d->y += CAPTION;
 }
 
