@@ -370,13 +370,6 @@ static ls_status fill(ls_trainer *t, size_t *started) {
     return LS_OK;
 }
 
-ls_status ls_copies_fill(ls_trainer *t) {
-    size_t started = 0;
-    if (!t->copies) return LS_OK;
-    ls_status status = fill(t, &started);
-    return end_sends(t, status, started);
-}
-
 static ls_status give(ls_trainer *t, size_t *started) {
     const ls_copies *c = t->copies;
     for (size_t i = 0; i < c->sends; i++)
@@ -386,12 +379,17 @@ static ls_status give(ls_trainer *t, size_t *started) {
     return LS_OK;
 }
 
-ls_status ls_copies_give(ls_trainer *t) {
+/* Sends that were started are waited for, whatever came of the rest. */
+static ls_status exchange(ls_trainer *t, ls_status (*move)(ls_trainer *t, size_t *started)) {
     size_t started = 0;
     if (!t->copies) return LS_OK;
-    ls_status status = give(t, &started);
+    ls_status status = move(t, &started);
     return end_sends(t, status, started);
 }
+
+ls_status ls_copies_fill(ls_trainer *t) { return exchange(t, fill); }
+
+ls_status ls_copies_give(ls_trainer *t) { return exchange(t, give); }
 
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
