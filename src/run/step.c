@@ -123,7 +123,8 @@ static double rate(const ls_trainer *t) {
  * them. */
 static ls_status look_at_state(ls_trainer *t, totals *sum) {
     bool found = false;
-    if (t->check < LS_CHECK_STATE || !t->state.is_summed || t->state.step == t->step) return LS_OK;
+    if (t->check_every == 0 || t->step % t->check_every != 0) return LS_OK;
+    if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
     LS_TRY(ls_partition_look_at_state(t->partition, &found));
     if (found) sum->asks[ASK_DAMAGED / ASKS_IN_WORD] += INT64_C(1) << ASK_BITS * (ASK_DAMAGED % ASKS_IN_WORD);
     return LS_OK;

@@ -102,6 +102,7 @@ typedef struct ls_trainer {
     ls_guard guard;
     ls_watch watch;       /* whether it looks for outliers */
     ls_check check;       /* what of weights and moments is checked; never auto */
+    int64_t check_every;  /* in one of so many steps what this worker owns; 0: in none */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_trainer_asked asked;
     ls_worker_time time;

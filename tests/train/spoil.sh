@@ -106,6 +106,21 @@ spoiled 'rank=1 step=2 place=weight tensor=attn.out.weight flip=0x80000001' --dp
 expect_stopped
 expect_event '"event":"state","worker":1,"what":"weight","tensor":"blocks.0.attn.out.weight"'
 
+# In steps so short that a check would take over 1 % of each, one in so many has it, as the header says.
+case_begin "how often memory is checked in short steps"
+train "${experiment[@]}" --steps 1 --out "$scratch/short" --restarts 0
+every=$(sed -n 's/.*checked in memory in one of \([0-9]*\): all would take over 1 % of a step.*/\1/p' "$scratch/out")
+[ "${every:-0}" -gt 1 ] || fail "the header does not say it"
+steps=$((every + 3))
+spoiled "rank=0 step=$((every - 1)) place=moment tensor=mlp.in.weight flip=0x1"
+expect_status 1
+[ "$(steps_done)" -eq "$every" ] || fail "$(steps_done) steps, not $every"
+expect_event '"event":"state","worker":0,"what":"moment1","tensor":"blocks.0.mlp.in.weight"'
+spoiled "rank=0 step=$((every - 1)) place=moment tensor=mlp.in.weight flip=0x1" --check replicas
+expect_status 0
+expect_no_event
+steps=6
+
 # What products read, which the next update would write anew; and a weight that makes everything overflow.
 spoiled 'rank=1 step=2 place=copy tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --precision bf16 --check state
 expect_stopped

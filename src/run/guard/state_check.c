@@ -1,6 +1,7 @@
 /* state_check.c: the price of a check, and what it leaves out. */
 #include "run/guard/state_check.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,21 +14,37 @@ static double bytes_per_flop(const ls_settings *s) {
     return (gpu ? 2000.0 : 8.0) / (gpu ? (half ? 400e3 : 40e3) : (half ? 200.0 : 50.0));
 }
 
-double ls_check_cost(const ls_settings *s, const ls_layout *layout) {
-    double tokens = (double)s->B * (double)s->T / layout->dp, own = layout->zero >= 1 ? 1.0 / layout->dp : 1.0;
-    bool half = s->policy.act != LS_F32;
-    double moved = 4.0 * (1 + ls_optimizer_moments(&s->optimizer)) * own;
-    if (half) moved += 2 * 2.0 * (layout->zero == 3 ? own : 1.0);
-    if (!half && layout->zero >= 1 && layout->dp > 1 && layout->zero < 3) moved += 2 * 4.0;
-    return moved / bytes_per_flop(s) / (6 * tokens);
+static double share_owned(const ls_layout *layout) { return layout->zero >= 1 ? 1.0 / layout->dp : 1.0; }
+
+/* Of an element: weights and moments that a worker owns; copies that matmuls read, twice. */
+static double own_bytes(const ls_settings *s, const ls_layout *layout) {
+    return 4.0 * (1 + ls_optimizer_moments(&s->optimizer)) * share_owned(layout);
+}
+static double copy_bytes(const ls_settings *s, const ls_layout *layout) {
+    if (s->policy.act != LS_F32) return 2 * 2.0 * (layout->zero == 3 ? share_owned(layout) : 1.0);
+    return layout->zero >= 1 && layout->dp > 1 && layout->zero < 3 ? 2 * 4.0 : 0;
+}
+
+/* The share of a step that it takes to read so many bytes of each element. */
+static double share_of_step(const ls_settings *s, const ls_layout *layout, double bytes) {
+    double tokens = (double)s->B * (double)s->T / layout->dp;
+    return bytes / bytes_per_flop(s) / (6 * tokens);
 }
 
 ls_check ls_check_choose(const ls_settings *s, const ls_layout *layout) {
     if (s->options.check != LS_CHECK_AUTO) return (ls_check)s->options.check;
-    return ls_check_cost(s, layout) <= COST_MAX ? LS_CHECK_STATE : LS_CHECK_REPLICAS;
+    return share_of_step(s, layout, own_bytes(s, layout) + copy_bytes(s, layout)) <= COST_MAX ? LS_CHECK_STATE
+                                                                                              : LS_CHECK_REPLICAS;
+}
+
+int64_t ls_check_every(const ls_settings *s, const ls_layout *layout) {
+    if (ls_check_choose(s, layout) == LS_CHECK_STATE) return 1;
+    if (s->options.check != LS_CHECK_AUTO) return 0;
+    return (int64_t)ceil(share_of_step(s, layout, own_bytes(s, layout)) / COST_MAX);
 }
 
 void ls_check_text(const ls_settings *s, const ls_layout *layout, char text[LS_CHECK_TEXT_MAX]) {
+    const int64_t every = ls_check_every(s, layout);
     bool shards = layout->zero == 3 && layout->dp > 1 && s->options.check == LS_CHECK_AUTO;
     switch (ls_check_choose(s, layout)) {
     case LS_CHECK_STATE:
@@ -41,8 +58,17 @@ void ls_check_text(const ls_settings *s, const ls_layout *layout, char text[LS_C
                  "cannot tell a damaged state");
         break;
     default:
-        snprintf(text, LS_CHECK_TEXT_MAX, "weights and moments are hashed, not checked in memory%s",
-                 s->options.check == LS_CHECK_AUTO ? ": that would take over 1 % of a step (--check state does it)"
-                                                   : " (--check state does it)");
+        if (every == 0)
+            snprintf(text, LS_CHECK_TEXT_MAX,
+                     "weights and moments are hashed, not checked in memory (--check state does it)");
+        else if (every == 1)
+            snprintf(text, LS_CHECK_TEXT_MAX,
+                     "weights and moments are checked before every update; not copies that matmuls read: that would "
+                     "take over 1 %% of a step (--check state does it)");
+        else
+            snprintf(text, LS_CHECK_TEXT_MAX,
+                     "weights and moments are hashed in every step and checked in memory in one of %lld: all would "
+                     "take over 1 %% of a step (--check state does it)",
+                     (long long)every);
     }
 }
