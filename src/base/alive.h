@@ -45,21 +45,19 @@ static inline void ls_alive_moved(void) {
     atomic_store_explicit(&ls_alive_count, count + 1, memory_order_relaxed);
 }
 
-/* How much of a file that may have to come from a disk is looked through between two counts. */
-enum { LS_ALIVE_BYTES = 16 << 20 };
-
 /* The same, by the thread that leads a worker, while it does something long in which it meets no other worker: calls
  * the function that ls_alive_set_hook() was given, at most twice a second. */
 void ls_alive_turn(void);
+/* How much of a file that may have to come from a disk is looked through between two turns. */
+enum { LS_ALIVE_BYTES = 16 << 20 };
 /* Of the calling thread; NULL: none. */
 void ls_alive_set_hook(void (*hook)(void *ctx), void *ctx);
 
 /* From now on the process does this. What it did before, to be put back. */
 ls_phase ls_phase_enter(ls_phase phase);
-ls_phase ls_phase_now(void);
-/* The same where a phase is only held up, and its turn goes on afterwards: by kernels that are compiled on first use.
- */
+/* The same where the phase before is only held up, as by kernels that are compiled on first use: its turn goes on. */
 ls_phase ls_phase_swap(ls_phase phase);
+ls_phase ls_phase_now(void);
 /* Median of how long the last few turns of the phase took; 0: there was none. */
 uint64_t ls_phase_usual_ns(ls_phase phase);
 

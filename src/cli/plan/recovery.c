@@ -102,8 +102,8 @@ ls_status ls_cmd_plan_recovery(const ls_options *o) {
     printf("recovery  %.3f s, mean of %d, from a loss to the next step, which takes %.3f s more than others; a loss "
            "is seen within %.2f s\n",
            m.restart_seconds, count, m.slower_seconds, m.seen_seconds);
-    printf("goodput   %.3f %% with a failure every %.4g h; %.3f %% with the half of a step that %.0f %% of them cost "
-           "besides\n",
+    printf("goodput   %.3f %% with a failure every %.4g h; %.3f %% with the half of a step that %.0f %% of them also "
+           "cost\n",
            100 * aside, mtbf / 3600, 100 * whole, 100 * m.again_share);
     return LS_OK;
 }
