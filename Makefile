@@ -497,8 +497,8 @@ bench-gpu:
 	@tools/setup python
 	@$(MAKE) $(JOBS) bench-gpu-run
 
-bench-gpu-run: all $(BUILD)/bench/gpu_kernels
-	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --row "$(ROW)" $(BENCH_ARGS)
+bench-gpu-run: all $(BUILD)/bench/gpu_kernels $(BUILD)/bench/gpu_products
+	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --products $(BUILD)/bench/gpu_products --row "$(ROW)" $(BENCH_ARGS)
 
 bench-save:
 	@tools/setup

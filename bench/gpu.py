@@ -6,14 +6,17 @@ Rows (--row, or ROW= of `make bench-gpu`; each takes less than four minutes):
   resnet18        ResNet-18 for images of 32 × 32 in fp32, 512 images, SGD with momentum  bar 0.80 of PyTorch's images/s, without TF32
   gemm            products in fp32 beside cuBLAS                                          bar 0.85, of sums in slices 0.75
   memory          kernels that only move memory, beside a copy                            bars 0.85 in fp32; 16 bits: 0.90, loss 0.70, GELU and SiLU 0.55
+  products        products in bf16 by our own kernels, as training makes them             bar 0.88 of PyTorch's plain product, geometric mean
+  attention       attention in bf16 beside cuDNN's                                        bars 0.80 forward, 0.65 backward; heads of 128: 0.70, 0.65
   gpt2-bf16       GPT-2 124M in bf16, 64 sequences of 1024 tokens                         bar 1.05 of PyTorch's tokens/s, and its memory
   gpt2-1.5b-bf16  GPT-2 1.5B in bf16, 8 sequences of 1024 tokens                          bar 1.05
   llama-1b-bf16   Llama 1B shapes, untied, in bf16, 8 sequences of 4096 tokens            bar 1.00
+  qwen-1.5b-bf16  Qwen2.5 1.5B's sizes as a Llama, in bf16, 64 sequences of 1024 tokens in micro-batches of 16, beside what llmq has published
 
 PyTorch runs eager and compiled (ResNet-18 also with channels last), in bf16 under autocast, always with the fused optimizer; the fastest counts.
 The figure of a round is the median of its steps, the first two aside; that of a program is its best round. A ratio is lockstep's speed by the
-peer's. Memory is what PyTorch has reserved on the GPU, and lockstep's bytes of a dry run. Where there is no GPU or no PyTorch, it says so and
-ends with 0.
+peer's. Memory is what PyTorch has reserved on the GPU and, in brackets, the most that its tensors took of it; and lockstep's bytes of a dry run.
+Where there is no GPU or no PyTorch, it says so and ends with 0.
 
 LLMC=FOLDER of the environment: a folder of llm.c in which train_gpt2cu was built; it trains GPT-2 in bf16 too, in turns with the others, and is
 no PyTorch: ratios are not of it. Rows it cannot run, and a missing LLMC, are said.
@@ -23,10 +26,12 @@ no PyTorch: ratios are not of it. Rows it cannot run, and a missing LLMC, are sa
 --kinds: also the milliseconds of a step by kind of kernel: PyTorch's from its profiler, lockstep's from the times of streams in a traced run
 (`lockstep timeline --kernels`; its fourth step).
 
-Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--only MODE] [--kinds] [--lockstep PATH] [--kernels PATH] [--json FILE]
+Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--only MODE] [--kinds] [--lockstep PATH] [--kernels PATH]
+                    [--products PATH] [--json FILE]
 """
 import argparse
 import json
+import math
 import os
 import re
 import shutil
@@ -46,8 +51,11 @@ TRAINING = {
     "gpt2-1.5b-bf16": dict(model={"preset": "gpt2-124m", "width": 1600, "layers": 48, "heads": 25}, batch=8, seq=1024, flags=BF16,
                            modes=["eager", "compiled"], bar=1.05),
     "llama-1b-bf16": dict(model={"preset": "llama-1b", "tied": False}, batch=8, seq=4096, flags=BF16, modes=["eager", "compiled"], bar=1.0),
+    # Sequences and micro-batch as llmq's table of an H100 in bf16 has them (README of IST-DASLab/llmq; 32 micro-batches a step there).
+    "qwen-1.5b-bf16": dict(model={"preset": "llama-1b", "vocab": 151936, "width": 1536, "layers": 28, "heads": 12, "kv-heads": 2, "hidden": 8960},
+                           batch=64, seq=1024, flags=[*BF16, "--micro-batch", "16"], modes=[], bar=None, published={"llmq, H100, published": 58e3}),
 }
-ROWS = ["gpt2", "resnet18", "gemm", "memory", "gpt2-bf16", "gpt2-1.5b-bf16", "llama-1b-bf16"]
+ROWS = ["gpt2", "resnet18", "gemm", "memory", "products", "attention", "gpt2-bf16", "gpt2-1.5b-bf16", "llama-1b-bf16", "qwen-1.5b-bf16"]
 # What llm.c calls the models of its rows.
 LLMC_MODELS = {"gpt2-bf16": "d12", "gpt2-1.5b-bf16": "d48"}
 # Kinds of PyTorch's kernels by their names, the first that fits.
@@ -195,7 +203,7 @@ def train_row(args, row):
     of = TRAINING[row]
     seq = [of["seq"]] if of["seq"] else []
     amount, unit = of["batch"] * (of["seq"] or 1), "tok/s" if seq else "img/s"
-    peers, best, memory, kinds = {}, {}, {}, {}
+    peers, best, memory, tensors, kinds = {}, {}, {}, {}, {}
     for mode in of["modes"]:
         if (mode == "compiled" and args.no_compile) or args.only not in (None, mode):
             continue
@@ -210,7 +218,7 @@ def train_row(args, row):
         for _ in range(args.rounds):
             rounds = {"lockstep": lockstep_round(args, row, inputs, folder)}
             for mode, peer in peers.items():
-                times, memory[mode] = peer.ask(args.steps + 2)
+                times, memory[mode], tensors[mode] = peer.ask(args.steps + 2)
                 rounds[mode] = times[2:]
             if isinstance(llmc, list):
                 llmc = llmc_round(row, inputs[1], folder, args.steps)
@@ -229,8 +237,11 @@ def train_row(args, row):
     for name in ["lockstep", *peers, *(["llm.c"] if "llm.c" in best else [])]:
         ratio = best[fastest] / best[name] if fastest else None
         lines.append({"row": row, "name": name, "ms": best[name], "speed": 1e3 * amount / best[name], "unit": unit,
-                      "mib": memory[name] / 2**20 if memory.get(name) else None, "ratio": ratio, "bar": of["bar"] if name == "lockstep" else None,
+                      "mib": memory[name] / 2**20 if memory.get(name) else None,
+                      "tensors_mib": tensors[name] / 2**20 if name in tensors else None, "ratio": ratio, "bar": of["bar"] if name == "lockstep" else None,
                       "kinds": kinds.get(name)})
+    for name, speed in of.get("published", {}).items():
+        lines.append({"row": row, "name": name, "ms": 1e3 * amount / speed, "speed": speed, "unit": unit, "mib": None, "ratio": None, "bar": None})
     return lines
 
 
@@ -239,9 +250,14 @@ def train_row(args, row):
 
 def kernel_rows(args, only):
     """What build/bench/gpu_kernels measures of them."""
-    done = subprocess.run([args.kernels, "--json", "--only", only], capture_output=True, text=True, check=False)
+    return lines_of([args.kernels, "--json", "--only", only])
+
+
+def lines_of(words, **environment):
+    """The objects that a program writes, one a line."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if done.returncode != 0:
-        print("gpu: " + (done.stderr.strip().splitlines() or ["gpu_kernels failed"])[0], file=sys.stderr)
+        print("gpu: " + (done.stderr.strip().splitlines() or [words[0] + " failed"])[0], file=sys.stderr)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -258,6 +274,48 @@ def gemm_row(args, peer):
         ours = found["time_us"] / 1e3
         lines.append({"row": "gemm", "name": found["kernel"][5:], "ms": ours, "speed": 2e-9 * m * n * k / ours, "unit": "TFLOP/s", "mib": None,
                       "ratio": theirs[named[1]] / ours, "bar": 0.85 if named[6] == "1" else 0.75})
+    return lines
+
+
+def geometric_mean(lines, name, bar):
+    """A line for the mean of all their ratios."""
+    mean = math.exp(statistics.fmean(math.log(line["ratio"]) for line in lines))
+    total = sum(line["ms"] for line in lines)
+    speed = sum(line["ms"] * line["speed"] for line in lines) / total
+    return {"row": lines[0]["row"], "name": name, "ms": total, "speed": speed, "unit": "TFLOP/s", "mib": None, "ratio": mean, "bar": bar}
+
+
+def products_row(args, peer):
+    """Products are called hgmma/LAYER/FORM/MxNxK/HOW: slices and bias, or the activation behind them. Inputs' gradients of one slice, and weights'
+    of one group, are not what training makes."""
+    lines, theirs = {False: [], True: []}, {}
+    for found in lines_of([args.products, "--json"], LS_CUBLASLT="no"):
+        named = re.fullmatch(r"hgmma/[^/]+/((NN|NT|TN)/(\d+)x(\d+)x(\d+))/(.+)", found["kernel"])
+        if not named or named[6].endswith("apart") or (named[6] == "slices=1" and named[2] != "NT"):
+            continue
+        m, n, k = (int(named[i]) for i in (3, 4, 5))
+        if named[1] not in theirs:
+            theirs[named[1]] = peer.ask(["gemm-bf16", named[2], m, n, k])
+        ours = found["time_us"] / 1e3
+        lines[not named[6].startswith("slices")].append({"row": "products", "name": found["kernel"][6:], "ms": ours, "speed": 2e-9 * m * n * k / ours,
+                                                          "unit": "TFLOP/s", "mib": None, "ratio": theirs[named[1]] / ours, "bar": None})
+    plain, ended = lines[False], lines[True]
+    return [*plain, *ended, *([geometric_mean(ended, "with an activation behind them", None)] if ended else []),
+            *([geometric_mean(plain, "all others, geometric mean", 0.88)] if plain else [])]
+
+
+def attention_row(args, peer):
+    """Attention is called attention-hgmma/PASS/BxHEADSxT/KV_HEADS/SIZE."""
+    lines = []
+    for found in kernel_rows(args, "attention"):
+        named = re.fullmatch(r"attention-hgmma/(forward|backward)/(\d+)x(\d+)x(\d+)/(\d+)/(\d+)", found["kernel"])
+        if not named:
+            continue
+        theirs = peer.ask(["attention", *(int(named[i]) for i in range(2, 7))])
+        ratio = 1e3 * theirs[named[1] == "backward"] / found["time_us"] if theirs else None
+        bar = 0.65 if named[1] == "backward" else 0.70 if int(named[6]) > 64 else 0.80
+        lines.append({"row": "attention", "name": found["kernel"][16:], "ms": found["time_us"] / 1e3, "speed": found["flops_per_s"] / 1e12,
+                      "unit": "TFLOP/s", "mib": None, "ratio": ratio, "bar": bar})
     return lines
 
 
@@ -281,6 +339,7 @@ def memory_row(args):
 
 def show(line):
     memory = f"{line['mib']:9.0f} MiB" if line["mib"] else " " * 13
+    memory += f" ({line['tensors_mib']:.0f})" if line.get("tensors_mib") else ""
     ratio = f"{line['ratio']:6.2f}" if line["ratio"] else "     –"
     verdict = "" if line["bar"] is None or line["ratio"] is None else f"  bar {line['bar']:.2f} {'met' if line['ratio'] >= line['bar'] else 'MISSED'}"
     print(f"{line['row']:14} {line['name']:40} {line['ms']:10.3f} ms {line['speed']:11.1f} {line['unit']:7} {memory} {ratio}{verdict}", flush=True)
@@ -298,6 +357,7 @@ def main():
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--lockstep", default="./lockstep")
     parser.add_argument("--kernels", default="build/bench/gpu_kernels")
+    parser.add_argument("--products", default="build/bench/gpu_products")
     parser.add_argument("--json", help="also write the table there")
     args = parser.parse_args()
     rows = [row for row in args.row.split(",") if row] or ROWS
@@ -316,7 +376,7 @@ def main():
             found = memory_row(args)
         else:
             peer = Peer("operations")
-            found = gemm_row(args, peer)
+            found = {"gemm": gemm_row, "products": products_row, "attention": attention_row}[row](args, peer)
             peer.close()
         for line in found:
             show(line)

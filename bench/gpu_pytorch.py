@@ -1,10 +1,11 @@
 """The PyTorch side of bench/gpu.py, on a GPU: one process that works when asked to. In fp32 without TF32; rows named …-bf16 under autocast.
 
 Usage: gpu_pytorch.py ROW eager|compiled|channels-last BATCH [SEQUENCE]: writes "ready" after some steps that do not count; then reads JSON from each
-line: a number of steps, and writes the milliseconds of each and the most bytes of memory that PyTorch had taken; or "kinds", and writes the
-milliseconds of each kernel of a step by its name.
+line: a number of steps, and writes the milliseconds of each, the most bytes of memory that PyTorch had taken, and the most that its tensors had of
+them; or "kinds", and writes the milliseconds of each kernel of a step by its name.
        gpu_pytorch.py operations: reads JSON from each line and writes the milliseconds of that operation, the best of a few samples:
-["gemm", "NN"|"NT"|"TN", M, N, K], a product by cuBLAS.
+["gemm" (fp32) or "gemm-bf16", "NN"|"NT"|"TN", M, N, K], a product by cuBLAS; ["attention", B, heads, T, key/value heads, head size], causal, in bf16
+by cuDNN: forward and backward; null where it does not take them.
 """
 import json
 import math
@@ -102,7 +103,8 @@ def train(name, mode, batch, *seq):
     print("ready", flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        answer = kernels_of(step) if asked == "kinds" else [[timed(i) for i in range(asked)], torch.cuda.max_memory_reserved()]
+        answer = kernels_of(step) if asked == "kinds" else [[timed(i) for i in range(asked)], torch.cuda.max_memory_reserved(),
+                                                            torch.cuda.max_memory_allocated()]
         step.rest()
         torch.cuda.empty_cache()  # the others need room while this one waits
         print(json.dumps(answer), flush=True)
@@ -143,16 +145,40 @@ def best_ms(call):
     return min(sample(count) for _ in range(5))
 
 
+def gemm_ms(dtype, form, m, n, k):
+    a = torch.randn((k, m) if form[0] == "T" else (m, k), device="cuda", dtype=dtype)
+    b = torch.randn((n, k) if form[1] == "T" else (k, n), device="cuda", dtype=dtype)
+    c = torch.empty((m, n), device="cuda", dtype=dtype)
+    a, b = a.t() if form[0] == "T" else a, b.t() if form[1] == "T" else b
+    return best_ms(lambda: torch.mm(a, b, out=c))
+
+
+def attention_ms(batch, heads, T, kv_heads, size):
+    """Operands as a fused projection leaves them: [batch][T][heads][size]."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def numbers(count):
+        return torch.randn((batch, T, count, size), device="cuda", dtype=torch.bfloat16).transpose(1, 2)
+
+    q, k, v = (numbers(count).requires_grad_() for count in (heads, kv_heads, kv_heads))
+    dy = numbers(heads)
+
+    def forward():
+        with sdpa_kernel([SDPBackend.CUDNN_ATTENTION]):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=heads != kv_heads)
+
+    try:
+        y = forward()
+    except RuntimeError:
+        return None
+    return best_ms(forward), best_ms(lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True))
+
+
 def operations():
     print("ready", flush=True)
     for line in sys.stdin:
-        _, *rest = json.loads(line)
-        form, m, n, k = rest
-        a = torch.randn((k, m) if form[0] == "T" else (m, k), device="cuda")
-        b = torch.randn((n, k) if form[1] == "T" else (k, n), device="cuda")
-        c = torch.empty((m, n), device="cuda")
-        a, b = a.t() if form[0] == "T" else a, b.t() if form[1] == "T" else b
-        ms = best_ms(lambda: torch.mm(a, b, out=c))
+        what, *rest = json.loads(line)
+        ms = attention_ms(*rest) if what == "attention" else gemm_ms(torch.bfloat16 if what == "gemm-bf16" else torch.float32, *rest)
         print(json.dumps(ms), flush=True)
 
 
