@@ -174,12 +174,13 @@ $(BUILD)/src/cli/watch/assets.o: src/cli/watch/live.js src/cli/watch/live.css
 
 CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.cuh src/device/cuda/args/*.h src/device/cuda/common/*)
 define cubins_of # SM, its name for the compiler
-$(BUILD)/cuda/%.$(1).cubin: src/device/cuda/kernels/%.cu $(CUDA_HEADERS)
+$(BUILD)/cuda/%.$(1).cubin: src/device/cuda/kernels/%.cu
 	@mkdir -p $$(@D)
 	$$(call say,NVCC,$$@)
-	$$(Q)$$(NVCC) -std=c++17 -O3 --fmad=false -Werror all-warnings -gencode=arch=compute_$(2),code=sm_$(2) -cubin -Isrc $$< -o $$@
+	$$(Q)$$(NVCC) -std=c++17 -O3 --fmad=false -Werror all-warnings -gencode=arch=compute_$(2),code=sm_$(2) -cubin -Isrc -MMD -MP -MF $$(@:.cubin=.d) -MT $$@ $$< -o $$@
 endef
 $(foreach sm,$(CUDA_SMS),$(eval $(call cubins_of,$(sm),$(if $(filter 90,$(sm)),90a,$(sm)))))
+-include $(CUBINS:.cubin=.d)
 
 $(BUILD)/cuda/wanted: FORCE
 	@mkdir -p $(@D); echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@

@@ -154,8 +154,9 @@ static void all_whole_norms(void) {
         {4, 594, 132, 18, 1, false, false, true, 0}, /* and more rows than a block has at a time */
         {4, 66, 36, 2, 1, true, false, false, 0},
         {4, 66, 2048, 2, 1, false, true, true, 0},
+        {8, 66, 132, 2, 1, false, false, true, 0}, /* twice as many */
     };
-    enum { CASES = sizeof cases / sizeof *cases, FOR_GPU = 3 };
+    enum { CASES = sizeof cases / sizeof *cases, FOR_GPU = 4 };
     bool on_gpu = strcmp(table.isa, "cuda") == 0;
     for (int i = 0; i < CASES - (on_gpu ? 0 : FOR_GPU); i++) check_whole(&cases[i], half_types[i % 2]);
 }

@@ -8,6 +8,7 @@ enum {
     LS_CUDA_NORM_ROWS = 8,            /* of a block, at most */
     LS_CUDA_NORM_THREADS = 256,       /* of a block, at most */
     LS_CUDA_NORM_CHAIN_THREADS = 512, /* the same where it has a chain of tokens, and a thread four columns */
+    LS_CUDA_NORM_FEW_ROWS = 4,        /* of a block at a time, where chains are few */
 };
 
 /* As ls_norm_call. */

@@ -292,7 +292,9 @@ template <bool RMS, class T> struct chain_packs {
     }
 };
 
-template <bool RMS, class T> LS_DEVICE void chain_rows(const ls_cuda_norm_chains &chains) {
+/* DEEP: where a multiprocessor has one block, nobody else uses memory while its threads add up rows. So the packs of the
+ * next rows are under way meanwhile, and what the gradients of these are added to: DEEP rows at a time; 0: a few rows. */
+template <bool RMS, class T, int DEEP> LS_DEVICE void chain_rows(const ls_cuda_norm_chains &chains) {
     enum { W = 4, AT_ONCE = 2 };
     __shared__ float ts[LS_CUDA_NORM_ROWS], means[LS_CUDA_NORM_ROWS];
     LS_SHARED(float, gs);
@@ -306,6 +308,13 @@ template <bool RMS, class T> LS_DEVICE void chain_rows(const ls_cuda_norm_chains
     const bool has_columns = c < a.C;
     float *hs = gs + together * pitch;
     token_sums sums = {};
+    chain_packs<RMS, T> in[DEEP + 1];
+    pack<W> old[DEEP + 1];
+    auto load_next = [&](size_t from) { /* as many as there are */
+        LS_UNROLL for (int k = 0; k < DEEP; k++)
+            if (has_columns && from + k < end) in[k] = chain_packs<RMS, T>(a, from + k, c);
+    };
+    if (DEEP) load_next(row);
     LS_NO_UNROLL for (size_t rows; row < end; row += rows) {
         rows = end - row < together ? end - row : together;
         auto load = [&](size_t r) {
@@ -329,13 +338,21 @@ template <bool RMS, class T> LS_DEVICE void chain_rows(const ls_cuda_norm_chains
         };
         if (has_columns) {
             const pack<W> w = load_pack<W>(a.w + c);
-            size_t r = 0;
-            LS_NO_UNROLL for (; r + AT_ONCE <= rows; r += AT_ONCE) {
-                chain_packs<RMS, T> in[AT_ONCE];
-                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) in[k] = load(r + k);
-                LS_UNROLL for (int k = 0; k < AT_ONCE; k++) take(r + k, w, in[k]);
+            if (DEEP) {
+                LS_UNROLL for (int k = 0; k < DEEP; k++)
+                    if (k < rows) take(k, w, in[k]);
+                LS_UNROLL for (int k = 0; k < DEEP; k++)
+                    if (a.add && k < rows) old[k] = load_pack<W>((const float *)a.dx + (row + k) * a.dx_stride + c);
+                load_next(row + rows);
+            } else {
+                size_t r = 0;
+                LS_NO_UNROLL for (; r + AT_ONCE <= rows; r += AT_ONCE) {
+                    chain_packs<RMS, T> now[AT_ONCE];
+                    LS_UNROLL for (int k = 0; k < AT_ONCE; k++) now[k] = load(r + k);
+                    LS_UNROLL for (int k = 0; k < AT_ONCE; k++) take(r + k, w, now[k]);
+                }
+                LS_NO_UNROLL for (; r < rows; r++) take(r, w, load(r));
             }
-            LS_NO_UNROLL for (; r < rows; r++) take(r, w, load(r));
         }
         __syncthreads();
         gradient_sums<RMS>(
@@ -346,11 +363,14 @@ template <bool RMS, class T> LS_DEVICE void chain_rows(const ls_cuda_norm_chains
         weights<W> w = {};
         if (a.y) w.w = load_pack<W>(a.w + c);
         if (a.y && !RMS) w.b = load_pack<W>(a.b + c);
-        LS_UNROLL_2 for (size_t r = 0; r < rows; r++) {
-            grad_packs<W> in;
-            in.f = {load_pack<W>((const float *)gs + r * pitch + c), load_pack<W>((const float *)hs + r * pitch + c)};
-            if (a.add) in.old = load_pack<W>((const float *)a.dx + (row + r) * a.dx_stride + c);
-            const pack<W> dx = gradient<RMS>(a, in, ts[r], means[r], a.rstd[row + r]);
+        auto give = [&](size_t r, const pack<W> &was) {
+            grad_packs<W> of;
+            of.f = {load_pack<W>((const float *)gs + r * pitch + c), load_pack<W>((const float *)hs + r * pitch + c)};
+            if (DEEP)
+                of.old = was;
+            else if (a.add)
+                of.old = load_pack<W>((const float *)a.dx + (row + r) * a.dx_stride + c);
+            const pack<W> dx = gradient<RMS>(a, of, ts[r], means[r], a.rstd[row + r]);
             store_pack<W>(a.dx + (row + r) * a.dx_stride + c, dx);
             if (a.dx_copy) {
                 uint32_t two[2];
@@ -359,7 +379,13 @@ template <bool RMS, class T> LS_DEVICE void chain_rows(const ls_cuda_norm_chains
                 *(uint2 *)((T *)a.dx_copy + (row + r) * a.C + c) = rounded;
                 if (chains.dx_sums) sums.dx = add(sums.dx, load_pack<W>((const T *)&rounded));
             }
-            if (a.y) store_pack<W>((T *)a.y + (row + r) * a.y_stride + c, output<RMS>(in.f.h, w));
+            if (a.y) store_pack<W>((T *)a.y + (row + r) * a.y_stride + c, output<RMS>(of.f.h, w));
+        };
+        if (DEEP) {
+            LS_UNROLL for (int k = 0; k < DEEP; k++)
+                if (k < rows) give(k, old[k]);
+        } else {
+            LS_UNROLL_2 for (size_t r = 0; r < rows; r++) give(r, old[0]);
         }
     }
     if (!has_columns) return;
@@ -396,7 +422,9 @@ LS_KERNEL_MANY(rms_norm_backward, ls_cuda_norm, LS_CUDA_NORM_THREADS, 3) {
 }
 
 /* Chains are of 16-bit gradients. */
-#define CHAINS(RMS) a.norm.act == LS_CUDA_BF16 ? chain_rows<RMS, bf16>(a) : chain_rows<RMS, f16>(a)
+#define CHAINS(RMS, DEEP) a.norm.act == LS_CUDA_BF16 ? chain_rows<RMS, bf16, DEEP>(a) : chain_rows<RMS, f16, DEEP>(a)
 
-LS_KERNEL_MANY(layer_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(false); }
-LS_KERNEL_MANY(rms_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(true); }
+LS_KERNEL_MANY(layer_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(false, 0); }
+LS_KERNEL_MANY(rms_norm_chains, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS, 2) { CHAINS(true, 0); }
+LS_KERNEL(layer_norm_chains_few, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS) { CHAINS(false, LS_CUDA_NORM_FEW_ROWS); }
+LS_KERNEL(rms_norm_chains_few, ls_cuda_norm_chains, LS_CUDA_NORM_CHAIN_THREADS) { CHAINS(true, LS_CUDA_NORM_FEW_ROWS); }

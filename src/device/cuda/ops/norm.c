@@ -156,12 +156,16 @@ static ls_status backward_chains(ls_device *device, const ls_norm_call *call, ch
     if (call->dx_sums)
         args.dx_sums = joins.at[sums] = scratch + (size_t)sums * counts.all * C, out[sums++] = call->dx_sums;
     size_t threads = ls_cuda_divide_up(packs, 32) * 32;
+    /* With one block for a multiprocessor, its own loads have to be early. */
+    bool few = counts.all < 2 * (size_t)ls_cuda_processors(device);
     args.norm.together = rows_together(device, counts.all, (unsigned)threads, row);
+    if (few && args.norm.together > LS_CUDA_NORM_FEW_ROWS) args.norm.together = LS_CUDA_NORM_FEW_ROWS;
     args.norm.pitch = (int)pitch;
     /* Half a warp for each row. */
     while (threads < (size_t)args.norm.together * 16) threads += 32;
-    ls_cuda_kernel kernel = call->rms ? LS_CUDA_rms_norm_chains : LS_CUDA_layer_norm_chains;
-    LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){counts.all, 1, 1}, (unsigned)threads,
+    static const ls_cuda_kernel kernels[2][2] = {{LS_CUDA_layer_norm_chains, LS_CUDA_layer_norm_chains_few},
+                                                 {LS_CUDA_rms_norm_chains, LS_CUDA_rms_norm_chains_few}};
+    LS_TRY(ls_cuda_launch(device, kernels[call->rms][few], (ls_cuda_grid){counts.all, 1, 1}, (unsigned)threads,
                           (size_t)args.norm.together * row, &args));
     return ls_cuda_join_blocks(device, &joins, out, sums, call->groups);
 }
