@@ -226,19 +226,23 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
+/* 16 bits are those of the unit hgmma, whose slices begin at multiples of 64. */
 static ls_status loss_row(bench *b, size_t columns, size_t stride, size_t slices, ls_dtype type) {
     static int32_t ids[ROWS];
+    const bool is_half = type != LS_F32;
     size_t bounds[9], fit = (size_t)ROWS * V_PADDED / stride, rows = fit < ROWS ? fit : ROWS;
-    for (size_t i = 0; i <= slices; i++) bounds[i] = i * columns / slices;
+    for (size_t i = 0; i <= slices; i++)
+        bounds[i] = i == slices ? columns : is_half ? i * ((columns + 63) / 64) / slices * 64 : i * columns / slices;
     for (size_t i = 0; i < rows; i++) ids[i] = (int32_t)(i * 2654435761u % columns);
-    ls_loss_call call = {.rows = rows, .z = b->a, .z_stride = stride, .bounds = bounds, .slices = slices};
+    ls_loss_call call = {.rows = rows, .z_dtype = type, .z_stride = stride, .bounds = bounds, .slices = slices};
+    call.z = is_half ? (const void *)b->h : b->a;
     call.targets = (int32_t *)(void *)b->d, call.loss = b->d + ROWS;
-    call.dz = b->c, call.dz_dtype = type, call.dz_stride = stride * F / (type == LS_F32 ? F : H), call.g = 0x1p-14f;
+    call.dz = b->c, call.dz_dtype = type, call.dz_stride = stride, call.g = 0x1p-14f;
     LS_TRY(ls_device_copy_in(b->device, b->d, ids, sizeof ids));
     char name[80];
     snprintf(name, sizeof name, "loss/%zu+%zu/slices=%zu/%s", columns, stride - columns, slices,
-             type == LS_F32 ? "f32" : "bf16");
-    return row(b, name, F + (type == LS_F32 ? F : H), rows * columns, run_loss_rows, &call);
+             is_half ? "bf16" : "f32");
+    return row(b, name, 2.0 * (is_half ? H : F), rows * columns, run_loss_rows, &call);
 }
 
 static ls_status loss_rows(bench *b) {
