@@ -21,7 +21,7 @@ static ls_status row(bench *b, const char *name, double bytes, size_t n, body ru
 RUN(scale)
 RUN(set)
 /* clang-format off */
-RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(square_sums) RUN(update) RUN(count)
+RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(square_sums) RUN(state_sums) RUN(update) RUN(count)
 RUN(act_forward) RUN(act_backward) RUN(gated_forward) RUN(gated_backward) RUN(bias_gelu_forward)
 RUN(bias_add) RUN(bias_grad) RUN(dropout_add) RUN(embed_forward) RUN(embed_token_grad)
 RUN(embed_position_grad) RUN(rope_forward) RUN(norm_forward) RUN(norm_backward) RUN(norm_params)
@@ -37,7 +37,7 @@ RUN(loss_rows)
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
 /* The tensors of GPT-2 124M in one call. */
-static ls_status update_row(bench *b, const ls_update_piece *whole) {
+static ls_status update_row(bench *b, const char *name, const ls_update_piece *whole) {
     enum { LAYERS = 12, WIDTH = 768, OF_A_LAYER = 12, PIECES = 4 + LAYERS * OF_A_LAYER };
     static const size_t layer[OF_A_LAYER] = {WIDTH, WIDTH, 3 * WIDTH * WIDTH, 3 * WIDTH, WIDTH * WIDTH,     WIDTH,
                                              WIDTH, WIDTH, 4 * WIDTH * WIDTH, 4 * WIDTH, 4 * WIDTH * WIDTH, WIDTH};
@@ -51,7 +51,30 @@ static ls_status update_row(bench *b, const ls_update_piece *whole) {
         pieces[i].n = n;
         at += (n + 63) / 64 * 64;
     }
-    return row(b, "adamw/bf16/148", 7 * F + H, at, run_update, &(ls_update_call){pieces, PIECES});
+    return row(b, name, 7 * F + H, at, run_update, &(ls_update_call){pieces, PIECES});
+}
+
+/* Without and with the state sums of what is written. */
+static ls_status update_rows(bench *b) {
+    const size_t n = ELEMS;
+    ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 1, 1e-4f, 0.9f, 0.1f, 0.95f, 0.05f, 1, 1e-8f, 0.999f, 0, 0, false};
+    ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 1, .rate = 1e-4f, .momentum = 0.9f};
+    ls_update_piece update = {.w = b->c, .moment = {b->c + n, b->c + 2 * n}, .g = b->a, .step = &adamw, .n = n};
+    const ls_update_sums sums = {.once = (ls_hash128 *)(void *)(b->d + n), .end = n};
+    const ls_update_call all = {&update, 1};
+    LS_TRY(ls_device_copy(b->device, b->c, b->a, n * F));
+    LS_TRY(b->device->ops->set(b->device, &(ls_set_call){b->c + n, 1e-3f, 2 * n}));
+    LS_TRY(row(b, "adamw/f32", 7 * F, n, run_update, &all));
+    update.copy = b->d, update.copy_dtype = LS_BF16;
+    LS_TRY(row(b, "adamw/bf16", 7 * F + H, n, run_update, &all));
+    LS_TRY(update_row(b, "adamw/bf16/148", &update));
+    update.sums = sums;
+    LS_TRY(row(b, "adamw/bf16/sums", 7 * F + H, n, run_update, &all));
+    LS_TRY(update_row(b, "adamw/bf16/148/sums", &update));
+    update.step = &sgd, update.copy = NULL, update.moment[1] = NULL;
+    LS_TRY(row(b, "sgd/f32/sums", 5 * F, n, run_update, &all));
+    update.sums = (ls_update_sums){.once = NULL};
+    return row(b, "sgd/f32", 5 * F, n, run_update, &all);
 }
 
 static ls_status flat_rows(bench *b) {
@@ -73,18 +96,9 @@ static ls_status flat_rows(bench *b) {
     LS_TRY(row(b, "count/f32", F, n, run_count, &count));
     LS_TRY(row(b, "square_sums/f32", F, n, run_square_sums,
                &(ls_square_sums_call){(int64_t *)(void *)b->d, &(ls_square_piece){b->a, n}, 1}));
-    ls_update_step adamw = {LS_OPTIMIZER_ADAMW, 1, 1e-4f, 0.9f, 0.1f, 0.95f, 0.05f, 1, 1e-8f, 0.999f, 0, 0, false};
-    ls_update_step sgd = {.rule = LS_OPTIMIZER_SGD, .factor = 1, .rate = 1e-4f, .momentum = 0.9f};
-    ls_update_piece update = {.w = b->c, .moment = {b->c + n, b->c + 2 * n}, .g = b->a, .step = &adamw, .n = n};
-    LS_TRY(ls_device_copy(b->device, b->c, b->a, n * F));
-    LS_TRY(b->device->ops->set(b->device, &(ls_set_call){b->c + n, 1e-3f, 2 * n}));
-    const ls_update_call all = {&update, 1};
-    LS_TRY(row(b, "adamw/f32", 7 * F, n, run_update, &all));
-    update.copy = b->d, update.copy_dtype = LS_BF16;
-    LS_TRY(row(b, "adamw/bf16", 7 * F + H, n, run_update, &all));
-    LS_TRY(update_row(b, &update));
-    update.step = &sgd, update.copy = NULL, update.moment[1] = NULL;
-    return row(b, "sgd/f32", 5 * F, n, run_update, &all);
+    ls_state_piece state = {.out = (ls_hash128 *)(void *)b->d, .x = b->a, .n = n};
+    LS_TRY(row(b, "state_sums/f32", F, n, run_state_sums, &(ls_state_sums_call){&state, 1}));
+    return update_rows(b);
 }
 
 /* All sequences in one group; 16 bits are those of the unit hgmma, whose chains are short. */
@@ -226,19 +240,23 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
+/* 16 bits are those of the unit hgmma, whose slices begin at multiples of 64. */
 static ls_status loss_row(bench *b, size_t columns, size_t stride, size_t slices, ls_dtype type) {
     static int32_t ids[ROWS];
+    const bool is_half = type != LS_F32;
     size_t bounds[9], fit = (size_t)ROWS * V_PADDED / stride, rows = fit < ROWS ? fit : ROWS;
-    for (size_t i = 0; i <= slices; i++) bounds[i] = i * columns / slices;
+    for (size_t i = 0; i <= slices; i++)
+        bounds[i] = i == slices ? columns : is_half ? i * ((columns + 63) / 64) / slices * 64 : i * columns / slices;
     for (size_t i = 0; i < rows; i++) ids[i] = (int32_t)(i * 2654435761u % columns);
-    ls_loss_call call = {.rows = rows, .z = b->a, .z_stride = stride, .bounds = bounds, .slices = slices};
+    ls_loss_call call = {.rows = rows, .z_dtype = type, .z_stride = stride, .bounds = bounds, .slices = slices};
+    call.z = is_half ? (const void *)b->h : b->a;
     call.targets = (int32_t *)(void *)b->d, call.loss = b->d + ROWS;
-    call.dz = b->c, call.dz_dtype = type, call.dz_stride = stride * F / (type == LS_F32 ? F : H), call.g = 0x1p-14f;
+    call.dz = b->c, call.dz_dtype = type, call.dz_stride = stride, call.g = 0x1p-14f;
     LS_TRY(ls_device_copy_in(b->device, b->d, ids, sizeof ids));
     char name[80];
     snprintf(name, sizeof name, "loss/%zu+%zu/slices=%zu/%s", columns, stride - columns, slices,
-             type == LS_F32 ? "f32" : "bf16");
-    return row(b, name, F + (type == LS_F32 ? F : H), rows * columns, run_loss_rows, &call);
+             is_half ? "bf16" : "f32");
+    return row(b, name, 2.0 * (is_half ? H : F), rows * columns, run_loss_rows, &call);
 }
 
 static ls_status loss_rows(bench *b) {

@@ -119,11 +119,11 @@ static ls_status measure(bench *b, const char *what, ls_gemm_form form, size_t m
     return report(b, name, &(work){.g = g});
 }
 
-/* Logits: fp32, rows of 50304 numbers of which 50257 are made. */
+/* Logits: rows of 50304 numbers of which 50257 are made. */
 static ls_status measure_logits(bench *b) {
     work w = {.g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = 8192, .n = 50257, .k = 768}};
-    w.g.a = b->a, w.g.b = b->b, w.g.c = b->c, w.g.lda = w.g.ldb = 768, w.g.ldc = 50304, w.g.c_dtype = LS_F32;
-    return report(b, "hgmma/124M-logits/NT/8192x50257x768/fp32", &w);
+    w.g.a = b->a, w.g.b = b->b, w.g.c = b->c, w.g.lda = w.g.ldb = 768, w.g.ldc = 50304, w.g.c_dtype = LS_BF16;
+    return report(b, "hgmma/124M-logits/NT/8192x50257x768/bf16", &w);
 }
 
 /* A layer's way in, or the gradient of its way out, with what follows: 2 tensors are written, of which pre is one or is

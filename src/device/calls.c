@@ -60,6 +60,15 @@ ls_status ls_check_half(const char *what, ls_dtype dtype) {
     return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
 }
 
+ls_status ls_check_loss(const ls_loss_call *call) {
+    LS_TRY(ls_check_float("the logits of a loss", call->z_dtype));
+    if (!call->dz) return LS_OK;
+    LS_TRY(ls_check_float("the gradient of a loss", call->dz_dtype));
+    if (call->z_dtype == LS_F32 || call->z_dtype == call->dz_dtype) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "the gradient of %s logits in %s: it must have their type",
+                   ls_dtype_name(call->z_dtype), ls_dtype_name(call->dz_dtype));
+}
+
 ls_status ls_check_update(const ls_update_call *call) {
     for (int i = 0; i < call->count; i++)
         if (call->pieces[i].copy) LS_TRY(ls_check_half("a copy of weights", call->pieces[i].copy_dtype));

@@ -399,10 +399,14 @@ typedef struct ls_rope_call {
  *
  * Who holds whole rows calls loss_rows. Workers that share rows:
  *
- *     loss_max → gather m and z_target, max → loss_sums → gather sums, tree_sum → l → loss_values, loss_grad */
+ *     loss_max → gather m and z_target, max → loss_sums → gather sums, tree_sum → l → loss_values, loss_grad
+ *
+ * 16-bit logits are those of the unit hgmma, whose sums have an order of their own; dz is of their type then, and there
+ * are at most LS_GEMM_SLICES_MAX slices. */
 typedef struct ls_loss_call {
     size_t rows;
-    const float *z;
+    const void *z;
+    ls_dtype z_dtype;
     size_t z_stride;
     const size_t *bounds; /* host, slices + 1 of them */
     size_t slices;
@@ -416,6 +420,9 @@ typedef struct ls_loss_call {
     size_t dz_stride;
     float g; /* the power of two with which backward starts */
 } ls_loss_call;
+
+/* LS_ERR_INPUT where the types of z and dz do not go together. */
+ls_status ls_check_loss(const ls_loss_call *call);
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 

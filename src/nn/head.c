@@ -20,7 +20,9 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     scratch->stats = ls_nn_take_f32(arena, "scratch", stream, 2);
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
-    scratch->logits = ls_nn_take_f32(arena, "logits", rows, nn->own.logits);
+    bool are_wide = ls_nn_logits_dtype(nn) == LS_F32;
+    scratch->logits = are_wide ? ls_nn_take_f32(arena, "logits", rows, nn->own.logits)
+                               : ls_nn_take(nn, arena, "logits", rows, nn->own.logits);
     scratch->loss = ls_nn_take_f32(arena, "scratch", rows, 1);
     ls_nn_take_joins(nn, arena, scratch);
     if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
@@ -38,14 +40,17 @@ static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
-/* The gradient lies in the place of the logits, row by row, so 16-bit rows are twice as far apart. */
-static size_t dz_stride(const ls_nn *nn) { return nn->own.logits * sizeof(float) / ls_dtype_bytes(nn->policy.act); }
+/* The gradient lies in the place of the logits, row by row: 16-bit rows in the place of fp32 are twice as far apart. */
+static size_t dz_stride(const ls_nn *nn) {
+    return nn->own.logits * ls_dtype_bytes(ls_nn_logits_dtype(nn)) / ls_dtype_bytes(nn->policy.act);
+}
 
 /* Ends of this worker's slices of the vocabulary, counted in its columns. */
 static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1]) {
     for (int i = 0; i <= nn->slices; i++)
         bounds[i] = ls_shape_first_id(nn->shape, nn->S, nn->slice0 + i) - nn->own.first_id;
     ls_loss_call call = {.rows = ls_nn_rows(nn), .z = nn->scratch.logits, .z_stride = nn->own.logits};
+    call.z_dtype = ls_nn_logits_dtype(nn);
     call.bounds = bounds;
     call.slices = (size_t)nn->slices;
     call.targets = nn->targets;

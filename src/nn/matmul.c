@@ -95,8 +95,8 @@ ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const v
     return *is_done ? nn->ops->gemm(nn->device, &call) : LS_OK;
 }
 
-ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table) {
-    return project(nn, y, nn->own.logits, LS_F32, x, table, NULL);
+ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *table) {
+    return project(nn, y, nn->own.logits, ls_nn_logits_dtype(nn), x, table, NULL);
 }
 
 /* `pieces` cut the whole of W; this worker's are those of its slices. */

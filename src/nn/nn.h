@@ -70,7 +70,7 @@ typedef struct ls_scratch {
     void *dheads;   /* [rows][query width] */
     void *dqkv;     /* [rows][qkv width] */
     float *dots;    /* [B][H][T] */
-    float *logits;  /* [rows][V, or somewhat more] */
+    void *logits;   /* [rows][V, or somewhat more], of ls_nn_logits_dtype() */
     float *loss;    /* [rows] */
     float *stats;   /* [2][stream] of the head's norm */
     float *row_max; /* [rows] of the workers that share logits: their maxima, targets' logits and sums */
@@ -216,8 +216,12 @@ ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const vo
  * false: this device has it apart, and nothing was done. */
 ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
                                    const ls_param *w, bool *is_done);
-/* The same as ls_nn_project() into fp32, without bias. */
-ls_status ls_nn_logits(const ls_nn *nn, float *y, const void *x, const ls_param *table);
+/* fp32; with hgmma the type of activations. */
+static inline ls_dtype ls_nn_logits_dtype(const ls_nn *nn) {
+    return nn->policy.unit == LS_UNIT_HGMMA ? nn->policy.act : LS_F32;
+}
+/* The same as ls_nn_project() into logits, without bias. */
+ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *table);
 /* y[stream][columns] = x[rows][k]·W[k][columns] + bias, where slices cut k at the ends of units of W; over the TP group
  */
 ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);

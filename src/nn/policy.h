@@ -1,7 +1,8 @@
 /* policy.h: which numbers are kept in which type (docs/precision.md). Part of the identity.
  *
  *     act          operands and results of matmuls: weights as matmuls read them, activations, their gradients
- *     always fp32  residual stream and its gradient, norms, softmax, logits, loss, weight gradients, optimizer */
+ *     always fp32  residual stream and its gradient, norms, softmax, loss, weight gradients, optimizer; logits, but
+ * those of the unit hgmma */
 #ifndef LS_NN_POLICY_H
 #define LS_NN_POLICY_H
 

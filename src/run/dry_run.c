@@ -296,8 +296,12 @@ ls_dry_types ls_dry_types_of(const ls_policy *p) {
                            : "operands and results of products, and their gradients");
     add(&types, "residual stream", "fp32",
         "every block adds to it and its gradient: roundings would add up over the layers");
+    bool half_logits = ls_policy_is_16(p) && p->unit == LS_UNIT_HGMMA;
     add(&types, "softmax, norms, loss", "fp32",
-        "sums and exponentials of a whole row; logits and attention scores too");
+        half_logits ? "sums and exponentials of a whole row; attention scores too"
+                    : "sums and exponentials of a whole row; logits and attention scores too");
+    if (half_logits)
+        add(&types, "logits", ls_dtype_word(p->act), "as the matrix unit hgmma has them: half the bytes of the loss");
     add_gradients(p, &types);
     add(&types, "sums between workers", "fp32",
         "parts of one sum are never rounded, or the bits would depend on the layout");

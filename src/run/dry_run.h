@@ -8,7 +8,7 @@
 #include "parallel/traffic/traffic.h"
 #include "run/trainer.h"
 
-enum { LS_DRY_KINDS = 12, LS_DRY_TYPES_MAX = 10 };
+enum { LS_DRY_KINDS = 12, LS_DRY_TYPES_MAX = 12 };
 
 typedef struct ls_dry_worker {
     ls_place_in_layout place;

@@ -19,7 +19,8 @@ enum {
     DEFAULT_T_MAX = 1024,
     DEFAULT_GROUPS = 8,
     GROUP_TOKENS = 8192,
-    ARITHMETIC_VERSION = 1
+    ARITHMETIC_VERSION = 1,
+    HGMMA_RULE = 2 /* of what is the unit's own (docs/arithmetic.md); 1: fp32 logits. Only runs with hgmma have it */
 };
 
 /* The first option that was asked for though it acts only where `choice` has `value`; LS_OPTION_COUNT: none. */
@@ -377,6 +378,7 @@ ls_status ls_settings_identity(const ls_settings *s, ls_identity *id) {
     LS_TRY(ls_identity_add_i64(id, "arithmetic", ARITHMETIC_VERSION, LS_IDENTITY_FIXED));
     LS_TRY(add_shape(&s->shape, id));
     LS_TRY(ls_identity_add_options(id, &o));
+    if (s->policy.unit == LS_UNIT_HGMMA) LS_TRY(ls_identity_add_i64(id, "hgmma-rule", HGMMA_RULE, LS_IDENTITY_FIXED));
     /* Of fp16 runs only those with hgmma name their unit: chain was the only one. */
     if (s->policy.act != LS_F16 || s->policy.unit == LS_UNIT_CHAIN) return LS_OK;
     return ls_identity_add_text(id, ls_option_info_get(LS_OPT_matrix_unit)->name, ls_unit_name(s->policy.unit),

@@ -161,7 +161,7 @@ static void check_loss(size_t rows, size_t V) {
 
     ls_loss_call half[2] = {c, c};
     half[0].slices = HELD, half[1].slices = SLICES - HELD, half[1].bounds = second;
-    half[1].z += column, half[1].id_begin = (int32_t)column;
+    half[1].z = z.dev + column, half[1].id_begin = (int32_t)column;
     const float *maxima[2], *logits[2];
     const void *parts[SLICES];
     for (int i = 0; i < 2; i++) {

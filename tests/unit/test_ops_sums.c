@@ -113,9 +113,45 @@ static void check_state(size_t n, uint64_t first, size_t most) {
     check("state", n, most);
 }
 
-/* The sums that an update makes are those of what it wrote; elements `begin` … `end` − 1 go to the first three. */
-static void check_updated(size_t n, size_t begin, size_t end, int moments, ls_dtype copy) {
-    ls_update_step step = {.rule = moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
+/* The sums that an update makes are those of what it wrote, in one piece or in as many as are asked for, of which the
+ * first is element `first` of the tensor. Of all elements `begin` … `end` − 1 go to the first three sums. */
+typedef struct updated {
+    size_t n, begin, end;
+    int moments;
+    ls_dtype copy;
+    uint64_t first;
+    int pieces;
+} updated;
+
+enum { UPDATED_PIECES = 300 };
+
+static size_t within(size_t at, size_t begin, size_t end) {
+    return at < begin ? 0 : at < end ? at - begin : end - begin;
+}
+
+static ls_update_piece part_of(const ls_update_piece *all, size_t begin, size_t end) {
+    ls_update_piece piece = *all;
+    piece.w += begin;
+    piece.g += begin;
+    for (int i = 0; i < LS_MOMENTS_MAX; i++)
+        if (piece.moment[i]) piece.moment[i] += begin;
+    if (piece.copy) piece.copy = (uint16_t *)piece.copy + begin;
+    piece.n = end - begin;
+    piece.sums.begin = within(all->sums.begin, begin, end);
+    piece.sums.end = within(all->sums.end, begin, end);
+    piece.sums.first += begin;
+    return piece;
+}
+
+static void run_update(const ls_update_piece *all, int count) {
+    ls_update_piece pieces[UPDATED_PIECES];
+    for (int i = 0; i < count; i++)
+        pieces[i] = part_of(all, all->n * (size_t)i / (size_t)count, all->n * ((size_t)i + 1) / (size_t)count);
+    ok(ops->update(device, &(ls_update_call){pieces, count}));
+}
+
+static void check_updated(updated u) {
+    ls_update_step step = {.rule = u.moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
                            .factor = 0.5f,
                            .rate = 0.01f,
                            .beta1 = 0.9f,
@@ -127,29 +163,30 @@ static void check_updated(size_t n, size_t begin, size_t end, int moments, ls_dt
                            .decay = 0.99f,
                            .momentum = 0.9f};
     ls_state_piece pieces[LS_UPDATE_STATE_MAX];
+    const size_t n = u.n;
     twin w = make(n), m = make(n), v = make(n), g = make(n), half = make(n), out = make_words(12, 0);
     for (size_t i = 0; i < n; i++) v.ref[i] = v.ref[i] * v.ref[i];
     ok(ls_device_copy_in(device, v.dev, v.ref, n * sizeof(float)));
     ls_hash128 *sums = (ls_hash128 *)(void *)out.dev, *want = (ls_hash128 *)(void *)out.ref;
-    ls_update_piece piece = {.w = w.dev, .g = g.dev, .step = &step, .n = n, .copy_dtype = copy};
+    ls_update_piece piece = {.w = w.dev, .g = g.dev, .step = &step, .n = n, .copy_dtype = u.copy};
     piece.sums =
-        (ls_update_sums){.once = sums, .rest = sums + 3, .begin = begin, .end = end, .tensor = 8, .first = 700};
-    if (moments > 0) piece.moment[0] = m.dev;
-    if (moments > 1) piece.moment[1] = v.dev;
-    if (copy != LS_F32) piece.copy = half.dev;
-    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+        (ls_update_sums){.once = sums, .rest = sums + 3, .begin = u.begin, .end = u.end, .tensor = 8, .first = u.first};
+    if (u.moments > 0) piece.moment[0] = m.dev;
+    if (u.moments > 1) piece.moment[1] = v.dev;
+    if (u.copy != LS_F32) piece.copy = half.dev;
+    run_update(&piece, u.pieces);
     ok(ls_device_copy_out(device, w.ref, w.dev, n * sizeof(float)));
     ok(ls_device_copy_out(device, m.ref, m.dev, n * sizeof(float)));
     ok(ls_device_copy_out(device, v.ref, v.dev, n * sizeof(float)));
     ok(ls_device_copy_out(device, half.ref, half.dev, n * sizeof(float)));
     piece = (ls_update_piece){
-        .w = w.ref, .moment = {moments > 0 ? m.ref : NULL, moments > 1 ? v.ref : NULL}, .n = n, .sums = piece.sums};
+        .w = w.ref, .moment = {u.moments > 0 ? m.ref : NULL, u.moments > 1 ? v.ref : NULL}, .n = n, .sums = piece.sums};
     piece.sums.once = want;
     piece.sums.rest = want + 3;
     int count = ls_update_state_pieces(&piece, 0, n, pieces);
     for (int i = 0; i < count; i++)
         ls_state_add_elems(pieces[i].out, pieces[i].tensor, pieces[i].first, pieces[i].x, pieces[i].n);
-    check("updated", n, begin);
+    check("updated", n, u.begin);
 }
 
 static void all_state(void) {
@@ -158,11 +195,14 @@ static void all_state(void) {
         check_state(sizes[i], 0, sizes[i] + 1);
         check_state(sizes[i], 1023, 1000);
         check_state(sizes[i], ((uint64_t)1 << 40) + 17, 333);
-        check_updated(sizes[i], 0, sizes[i], 2, LS_F32);
-        check_updated(sizes[i], sizes[i] / 3, sizes[i] / 2, 2, LS_BF16);
-        check_updated(sizes[i], 0, sizes[i] / 2, 1, LS_F16);
-        check_updated(sizes[i], 0, 0, 0, LS_F32);
+        check_updated((updated){sizes[i], 0, sizes[i], 2, LS_F32, 700, 1});
+        check_updated((updated){sizes[i], sizes[i] / 3, sizes[i] / 2, 2, LS_BF16, 700, 1});
+        check_updated((updated){sizes[i], 0, sizes[i] / 2, 1, LS_F16, 701, 1});
+        check_updated((updated){sizes[i], 0, 0, 0, LS_F32, 1020, 1});
     }
+    check_updated((updated){40000, 1024, 3 * 1024, 2, LS_BF16, 1024, 1});
+    check_updated((updated){40000, 1024, 3 * 1024, 1, LS_F32, ((uint64_t)1 << 40) + 4, 5});
+    check_updated((updated){9000, 100, 8000, 2, LS_F32, 0, UPDATED_PIECES});
 }
 
 static void all_sums(void) {

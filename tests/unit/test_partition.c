@@ -243,9 +243,9 @@ static void extend_and_evaluate_agree(const ls_shape *shape, int slices, int thr
     memcpy(turned.ids + T, b.ids, T * sizeof *b.ids);
     memcpy(turned.ids, b.ids + T, T * sizeof *b.ids);
     evaluate(&t, 2, turned.ids, turned.targets, &loss);
-    assert_memory_equal(t.partition->nn.scratch.logits + T * V, whole[0], V * sizeof(float));
-    for (size_t n = 0; n < T; n++)
-        assert_memory_equal(t.partition->nn.scratch.logits + (T + n) * V, whole[n], V * sizeof(float));
+    const float *logits = t.partition->nn.scratch.logits;
+    assert_memory_equal(logits + T * V, whole[0], V * sizeof(float));
+    for (size_t n = 0; n < T; n++) assert_memory_equal(logits + (T + n) * V, whole[n], V * sizeof(float));
     tiny_close(&t);
 }
 

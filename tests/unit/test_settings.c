@@ -363,6 +363,24 @@ static void rule_of_dropout(void **state) {
     ls_identity_destroy(with);
 }
 
+/* Runs of older logits with hgmma do not go on; all other runs have no such field. */
+static void rule_of_hgmma(void **state) {
+    (void)state;
+    ls_shape tiny = shape_of("tiny");
+    ls_identity *chain = identity_of(&tiny, (const char *const[]){"precision", "bf16", NULL});
+    const char *const types[] = {"bf16", "fp16"};
+    int64_t rule = 0;
+    assert_false(ls_identity_get_i64(chain, "hgmma-rule", &rule));
+    for (int i = 0; i < 2; i++) {
+        ls_identity *unit =
+            identity_of(&tiny, (const char *const[]){"precision", types[i], "matrix-unit", "hgmma", NULL});
+        assert_true(ls_identity_get_i64(unit, "hgmma-rule", &rule));
+        assert_int_equal(rule, 2);
+        ls_identity_destroy(unit);
+    }
+    ls_identity_destroy(chain);
+}
+
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 
 static void precision_options(void **state) {
@@ -601,6 +619,7 @@ int main(void) {
         cmocka_unit_test(rule_of_dropout),
         cmocka_unit_test(precision_options),
         cmocka_unit_test(precision_that_is_refused),
+        cmocka_unit_test(rule_of_hgmma),
         cmocka_unit_test(defaults_of_hgmma),
         cmocka_unit_test(units_that_this_cpu_lacks),
         cmocka_unit_test(fields_of_precision),

@@ -17,6 +17,7 @@ void ls_kernels_fill(ls_kernels *table, unsigned isa_mask) {
 #endif
     table->attention_hgmma = table->attention; /* its dots are those of chains */
     ls_attention_kernels_fill_hgmma(&table->attention_hgmma);
+    ls_loss_kernels_fill_hgmma(&table->loss_hgmma);
 }
 
 static ls_kernels chosen;

@@ -148,6 +148,16 @@ typedef struct ls_loss_kernels {
     ls_loss_row (*row)(float *dz, const float *z, const size_t *bounds, size_t slices, size_t target, float g);
 } ls_loss_kernels;
 
+/* The same of 16-bit logits, with the order of the unit hgmma, on any CPU. */
+typedef struct ls_loss_hgmma_kernels {
+    /* −inf for n = 0; a zero is +0 */
+    float (*slice_max)(const uint16_t *z, ls_dtype type, size_t n);
+    /* of ex2(fma(z_j, log2 e, −(m·log2 e))) */
+    float (*slice_sum)(const uint16_t *z, ls_dtype type, size_t n, float m);
+    void (*slice_grad)(uint16_t *dz, const uint16_t *z, ls_dtype type, size_t n, float m, float l, size_t target,
+                       float g);
+} ls_loss_hgmma_kernels;
+
 /* Causal attention of one sequence. A kernel takes ranges, and any division of the heads, queries or keys into ranges
  * gives the same bits. Ranges with scratch of their own may run at the same time:
  *
@@ -232,6 +242,7 @@ typedef struct ls_kernels {
     ls_dropout_kernels dropout;
     ls_embed_kernels embed;
     ls_loss_kernels loss;
+    ls_loss_hgmma_kernels loss_hgmma;
     ls_attention_kernels attention;
     ls_attention_kernels attention_bfmmla; /* bf16 with LS_UNIT_BFMMLA; all NULL where the CPU lacks it */
     ls_attention_kernels attention_hgmma;  /* 16 bits with LS_UNIT_HGMMA */
@@ -253,5 +264,6 @@ void ls_kernels_fill_avx512(ls_kernels *table);
 void ls_attention_kernels_fill_bfmmla(ls_attention_kernels *table);
 /* For tensors of 16 bits, on any CPU; all but the dots. */
 void ls_attention_kernels_fill_hgmma(ls_attention_kernels *table);
+void ls_loss_kernels_fill_hgmma(ls_loss_hgmma_kernels *table);
 
 #endif

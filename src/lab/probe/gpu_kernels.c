@@ -11,7 +11,7 @@ enum { F32 = 1, CHAIN = 2, UNIT = 4 };
 typedef struct layer {
     size_t tokens, out, in;
     int groups, types;
-    bool is_head; /* its result is logits, in fp32 */
+    bool is_head; /* its result is logits, in fp32 but of the unit */
 } layer;
 
 static const layer layers[] = {
@@ -82,7 +82,7 @@ static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
         size_t tokens = smaller(b, l->tokens, 256), out = smaller(b, l->out, 64), in = smaller(b, l->in, 64);
         if (!(l->types & bit)) continue;
         done++;
-        p.call.c_dtype = l->is_head ? LS_F32 : p.call.dtype;
+        p.call.c_dtype = l->is_head && p.call.unit != LS_UNIT_HGMMA ? LS_F32 : p.call.dtype;
         LS_TRY(measure_matmul(&p, type, LS_GEMM_NT, tokens, out, in, 1));
         p.call.c_dtype = p.call.dtype;
         LS_TRY(measure_matmul(&p, type, LS_GEMM_NN, tokens, in, out, slices));
@@ -181,6 +181,10 @@ static ls_status measure_pass(ls_probe_gpu_bench *b, ls_probe_pass *p, ls_native
     p->act = is_16 ? LS_BF16 : LS_F32;
     p->slices = p->loss_slices = is_16 && b->has_unit ? 2 : 8;
     p->block = is_16 && b->has_unit ? 64 : 0;
+    p->logits = is_16 && b->has_unit ? LS_BF16 : LS_F32;
+    /* Logits of 1, two in a number: what other passes left may be anything as 16 bits. */
+    if (p->logits == LS_BF16)
+        LS_TRY(b->device->ops->set(b->device, &(ls_set_call){p->at[0], 0x1.007fp+0f, r->sizes.pass[1] / 2}));
     for (int large = 0; large < 2; large++) {
         p->elems = r->sizes.pass[large];
         p->rows = p->elems / p->columns;

@@ -118,7 +118,7 @@ static ls_status run_activation(const passes *p) {
 static ls_loss_call loss_of(const passes *p, size_t bounds[SLICES + 1]) {
     size_t rows = p->elems / p->vocabulary;
     for (int i = 0; i <= p->loss_slices; i++) bounds[i] = p->vocabulary * (size_t)i / (size_t)p->loss_slices;
-    ls_loss_call c = {.rows = rows, .z = p->at[0], .z_stride = p->vocabulary, .bounds = bounds};
+    ls_loss_call c = {.rows = rows, .z = p->at[0], .z_dtype = p->logits, .z_stride = p->vocabulary, .bounds = bounds};
     c.slices = (size_t)p->loss_slices;
     c.targets = p->ids;
     c.m = p->at[1];
@@ -129,7 +129,7 @@ static ls_loss_call loss_of(const passes *p, size_t bounds[SLICES + 1]) {
     c.dz = p->in_place ? p->at[0] : p->at[3];
     if (p->which != LS_PASS_LOSS && p->which != LS_PASS_LOSS_GRAD) c.dz = NULL;
     c.dz_dtype = p->act;
-    c.dz_stride = p->vocabulary * (p->in_place ? sizeof(float) / ls_dtype_bytes(p->act) : 1);
+    c.dz_stride = p->vocabulary * (p->in_place ? ls_dtype_bytes(p->logits) / ls_dtype_bytes(p->act) : 1);
     c.g = 1;
     return c;
 }
@@ -209,10 +209,11 @@ ls_status ls_probe_pass_run(void *ctx) {
     return run_flat(p);
 }
 
-/* The conversion is nothing but 16-bit; the loss has a 16-bit gradient where that takes the place of the logits. */
+/* The conversion is nothing but 16-bit; the loss has a 16-bit gradient where that takes the place of the logits, and
+ * 16-bit logits too with the unit of GPUs. */
 bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu) {
     bool both = which <= LS_PASS_DROPOUT || which == LS_PASS_ADAMW || which == LS_PASS_SGD || which == LS_PASS_ADD;
-    bool of_loss = which == LS_PASS_LOSS || which == LS_PASS_LOSS_GRAD;
+    bool of_loss = which >= LS_PASS_LOSS && which <= LS_PASS_LOSS_GRAD;
     if (which >= LS_PASS_MATMUL_GELU || (which >= LS_PASS_FUSED && !is_gpu)) return false;
     if (which == LS_PASS_CONVERT || which == LS_PASS_NORM_BACK_COPY || which == LS_PASS_RMS_BACK_COPY) return is_16;
     if (which == LS_PASS_NORM_SUM || which == LS_PASS_RMS_SUM) return true;

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "numerics/float16.h"
 #include "parallel/partition/state.h"
 
 /* One micro-batch, of nn's rows, through the chunks of this stage. `head` runs on the last chunk; empty micro-batches
@@ -66,13 +67,28 @@ ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T,
 
 bool ls_partition_keeps_keys(const ls_partition *partition) { return partition->kept_parts & LS_SAVE_KEYS; }
 
-/* From the workers that hold them to everybody: `row` is where this worker's logits are, on the last stage. */
-static ls_status share_logits(ls_partition *partition, const float *row, float *logits) {
+/* A row of this worker's logits to `to`, in fp32. 16-bit numbers come to its second half, and become wide from there:
+ * no number is written over one that is still to be read. */
+static ls_status copy_logits(ls_partition *partition, size_t row, float *to) {
+    const ls_nn *nn = &partition->nn;
+    ls_dtype type = ls_nn_logits_dtype(nn);
+    size_t n = nn->own.vocabulary, bytes = n * ls_dtype_bytes(type);
+    const char *at = (const char *)nn->scratch.logits + row * nn->own.logits * ls_dtype_bytes(type);
+    char *end = (char *)(to + n) - bytes;
+    LS_TRY(ls_device_copy_out(partition->device, end, at, bytes));
+    for (size_t i = 0; type != LS_F32 && i < n; i++) {
+        uint16_t half;
+        memcpy(&half, end + i * sizeof half, sizeof half);
+        to[i] = type == LS_BF16 ? ls_bf16_to_f32(half) : ls_f16_to_f32(half);
+    }
+    return LS_OK;
+}
+
+/* From the workers that hold them to everybody: those of a row, on the last stage. */
+static ls_status share_logits(ls_partition *partition, size_t row, float *logits) {
     const ls_nn *nn = &partition->nn;
     size_t bytes[LS_SLICES_MAX], V = partition->model->shape.V;
-    if (has_head(partition))
-        LS_TRY(ls_device_copy_out(partition->device, partition->host + nn->own.first_id, row,
-                                  nn->own.vocabulary * sizeof(float)));
+    if (has_head(partition)) LS_TRY(copy_logits(partition, row, partition->host + nn->own.first_id));
     for (int t = 0; t < nn->tp_size; t++)
         bytes[t] = (ls_shape_first_id(nn->shape, nn->S, (t + 1) * nn->slices) -
                     ls_shape_first_id(nn->shape, nn->S, t * nn->slices)) *
@@ -117,7 +133,7 @@ static ls_status extend(ls_partition *partition, size_t first, size_t rows, cons
         status = extend_piece(partition, first + done, piece, ids + done);
     }
     if (status == LS_OK) status = last_row(partition, piece);
-    if (status == LS_OK) status = share_logits(partition, partition->nn.scratch.logits, logits);
+    if (status == LS_OK) status = share_logits(partition, 0, logits);
     partition->nn.sequence_parallel = was;
     return status;
 }
@@ -129,8 +145,7 @@ static ls_status extend_anew(ls_partition *partition, size_t rows, const int32_t
     ls_nn_set_rows(&partition->nn, 1, T);
     LS_TRY(ls_partition_set_tokens(partition, partition->host_ids, NULL));
     LS_TRY(forward_chunks(partition, NULL, 0, 1, true));
-    const float *all = partition->nn.scratch.logits;
-    return share_logits(partition, has_head(partition) ? all + (rows - 1) * partition->nn.own.logits : NULL, logits);
+    return share_logits(partition, rows - 1, logits);
 }
 
 ls_status ls_partition_extend(ls_partition *partition, size_t first, size_t rows, const int32_t *ids, float *logits) {

@@ -180,7 +180,7 @@ static ls_status embed_position_grad(ls_device *d, const ls_position_grad_call *
 
 #define LOSS(name, which)                                                                                              \
     static ls_status name(ls_device *d, const ls_loss_call *c) {                                                       \
-        ls_dtype type = c->dz ? c->dz_dtype : LS_F32;                                                                  \
+        ls_dtype type = c->dz ? c->dz_dtype : c->z_dtype;                                                              \
         return pass(d, LS_PRICE_ENDS, which, type, c->rows, c->bounds[c->slices] - c->bounds[0]);                      \
     }
 LOSS(loss_rows, LS_PASS_LOSS)

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "device/cpu/ops/staging.h"
+#include "numerics/float16.h"
 
 static size_t first_column(const ls_loss_call *c) { return c->bounds[0]; }
 static size_t end_column(const ls_loss_call *c) { return c->bounds[c->slices]; }
@@ -13,6 +14,11 @@ static size_t target_column(const ls_loss_call *c, size_t row) {
     int64_t column = (int64_t)c->targets[row] - c->id_begin;
     if (column < (int64_t)first_column(c) || column >= (int64_t)end_column(c)) return LS_LOSS_NO_TARGET;
     return (size_t)column;
+}
+
+static const float *logits_of(const ls_loss_call *c, size_t row) { return (const float *)c->z + row * c->z_stride; }
+static const uint16_t *halves_of(const ls_loss_call *c, size_t row) {
+    return (const uint16_t *)c->z + row * c->z_stride;
 }
 
 static ls_status run_rows(ls_device *device, const ls_loss_call *call, ls_cpu_fn fn) {
@@ -29,7 +35,7 @@ static void grad_row(const ls_kernels *kernels, const ls_loss_call *c, size_t r,
         n = ls_cpu_piece(c->dz_dtype, columns - i);
         size_t at = r * c->dz_stride + first + i, here = target - i < n ? target - i : LS_LOSS_NO_TARGET;
         float *dz = ls_cpu_target(buffer.at, c->dz, c->dz_dtype, at);
-        kernels->loss.slice_grad(dz, c->z + r * c->z_stride + first + i, n, m, l, here, c->g);
+        kernels->loss.slice_grad(dz, logits_of(c, r) + first + i, n, m, l, here, c->g);
         ls_cpu_narrow(kernels, c->dz, c->dz_dtype, at, dz, n);
     }
 }
@@ -40,7 +46,7 @@ static void whole_rows(const ls_kernels *kernels, const void *args, size_t begin
         size_t target = target_column(c, r);
         assert(target != LS_LOSS_NO_TARGET);
         float *dz = c->dz && c->dz_dtype == LS_F32 ? (float *)c->dz + r * c->dz_stride : NULL;
-        ls_loss_row row = kernels->loss.row(dz, c->z + r * c->z_stride, c->bounds, c->slices, target, c->g);
+        ls_loss_row row = kernels->loss.row(dz, logits_of(c, r), c->bounds, c->slices, target, c->g);
         if (c->dz && !dz) grad_row(kernels, c, r, row.m, row.l, target - first_column(c));
         c->loss[r] = row.loss;
         if (c->m) c->m[r] = row.m;
@@ -48,32 +54,94 @@ static void whole_rows(const ls_kernels *kernels, const void *args, size_t begin
     }
 }
 
+/* ---- 16-bit logits: the order of the unit hgmma ------------------------------------------------------------------ */
+
+static float half_max(const ls_kernels *kernels, const ls_loss_call *c, size_t r) {
+    size_t first = first_column(c);
+    return kernels->loss_hgmma.slice_max(halves_of(c, r) + first, c->z_dtype, end_column(c) - first);
+}
+
+/* The logit of the target; −inf where another worker has it. */
+static float half_target(const ls_loss_call *c, size_t r) {
+    size_t target = target_column(c, r);
+    if (target == LS_LOSS_NO_TARGET) return -INFINITY;
+    uint16_t z = halves_of(c, r)[target];
+    return c->z_dtype == LS_BF16 ? ls_bf16_to_f32(z) : ls_f16_to_f32(z);
+}
+
+static float half_sum(const ls_kernels *kernels, const ls_loss_call *c, size_t r, size_t slice, float m) {
+    size_t begin = c->bounds[slice];
+    return kernels->loss_hgmma.slice_sum(halves_of(c, r) + begin, c->z_dtype, c->bounds[slice + 1] - begin, m);
+}
+
+static void half_grad(const ls_kernels *kernels, const ls_loss_call *c, size_t r, float m, float l) {
+    size_t first = first_column(c), target = target_column(c, r);
+    uint16_t *dz = (uint16_t *)c->dz + r * c->dz_stride + first;
+    if (target != LS_LOSS_NO_TARGET) target -= first;
+    kernels->loss_hgmma.slice_grad(dz, halves_of(c, r) + first, c->z_dtype, end_column(c) - first, m, l, target, c->g);
+}
+
+static void whole_half_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    assert(c->slices <= LS_GEMM_SLICES_MAX);
+    for (size_t r = begin; r < end; r++) {
+        float m = half_max(kernels, c, r), z_target = half_target(c, r), sums[LS_GEMM_SLICES_MAX];
+        for (size_t i = 0; i < c->slices; i++) sums[i] = half_sum(kernels, c, r, i, m);
+        for (size_t step = 1; step < c->slices; step *= 2)
+            for (size_t i = 0; i + step < c->slices; i += 2 * step) sums[i] += sums[i + step];
+        if (c->dz) half_grad(kernels, c, r, m, sums[0]);
+        c->loss[r] = kernels->loss.value(z_target, m, sums[0]);
+        if (c->m) c->m[r] = m;
+        if (c->l) c->l[r] = sums[0];
+    }
+}
+
 ls_status ls_cpu_op_loss_rows(ls_device *device, const ls_loss_call *call) {
-    if (call->dz) LS_TRY(ls_check_float("the gradient of a loss", call->dz_dtype));
-    return run_rows(device, call, whole_rows);
+    LS_TRY(ls_check_loss(call));
+    return run_rows(device, call, call->z_dtype == LS_F32 ? whole_rows : whole_half_rows);
 }
 
 static void max_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
     for (size_t r = begin; r < end; r++) {
-        const float *z = c->z + r * c->z_stride;
+        const float *z = logits_of(c, r);
         size_t target = target_column(c, r);
         c->m[r] = kernels->loss.slice_max(z + first_column(c), end_column(c) - first_column(c));
         c->z_target[r] = target == LS_LOSS_NO_TARGET ? -INFINITY : z[target];
     }
 }
 
-ls_status ls_cpu_op_loss_max(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, max_rows); }
+static void max_half_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++) {
+        c->m[r] = half_max(kernels, c, r);
+        c->z_target[r] = half_target(c, r);
+    }
+}
+
+ls_status ls_cpu_op_loss_max(ls_device *device, const ls_loss_call *call) {
+    LS_TRY(ls_check_loss(call));
+    return run_rows(device, call, call->z_dtype == LS_F32 ? max_rows : max_half_rows);
+}
 
 static void sums_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
     for (size_t r = begin; r < end; r++)
         for (size_t i = 0; i < c->slices; i++)
-            c->sums[i * c->rows + r] = kernels->loss.slice_sum(c->z + r * c->z_stride + c->bounds[i],
-                                                               c->bounds[i + 1] - c->bounds[i], c->m[r]);
+            c->sums[i * c->rows + r] =
+                kernels->loss.slice_sum(logits_of(c, r) + c->bounds[i], c->bounds[i + 1] - c->bounds[i], c->m[r]);
 }
 
-ls_status ls_cpu_op_loss_sums(ls_device *device, const ls_loss_call *call) { return run_rows(device, call, sums_rows); }
+static void sums_half_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++)
+        for (size_t i = 0; i < c->slices; i++) c->sums[i * c->rows + r] = half_sum(kernels, c, r, i, c->m[r]);
+}
+
+ls_status ls_cpu_op_loss_sums(ls_device *device, const ls_loss_call *call) {
+    LS_TRY(ls_check_loss(call));
+    return run_rows(device, call, call->z_dtype == LS_F32 ? sums_rows : sums_half_rows);
+}
 
 static void value_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_loss_call *c = args;
@@ -94,9 +162,14 @@ static void grad_rows(const ls_kernels *kernels, const void *args, size_t begin,
     }
 }
 
+static void grad_half_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_loss_call *c = args;
+    for (size_t r = begin; r < end; r++) half_grad(kernels, c, r, c->m[r], c->l[r]);
+}
+
 ls_status ls_cpu_op_loss_grad(ls_device *device, const ls_loss_call *call) {
-    LS_TRY(ls_check_float("the gradient of a loss", call->dz_dtype));
-    return run_rows(device, call, grad_rows);
+    LS_TRY(ls_check_loss(call));
+    return run_rows(device, call, call->z_dtype == LS_F32 ? grad_rows : grad_half_rows);
 }
 
 /* ---- what becomes of losses and logits: integers, so it does not matter which thread adds first ------------------ */

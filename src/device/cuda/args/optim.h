@@ -11,14 +11,17 @@ enum {
     LS_CUDA_EXACT_WORDS = 68,
 };
 
-/* As ls_update_piece and its ls_update_step. */
+/* As ls_update_piece and its ls_update_step; its elements go to the same state sums. */
 typedef struct ls_cuda_update_piece {
     float *w, *moment[2]; /* NULL: there is none */
     void *copy;
     const float *g;
     size_t n;
+    unsigned long long *sums; /* lo, hi of w and of each moment; NULL: none are made */
+    uint64_t tensor, first;   /* of w; those of the moments follow */
     float factor, rate, beta1, beta1_rest, beta2, beta2_rest, root, epsilon, decay, momentum, weight_decay;
-    int copy_dtype, nesterov, aligned;
+    int copy_dtype, nesterov;
+    int aligned; /* packs begin at multiples of 16 bytes, and of 4 elements of the whole tensor */
 } ls_cuda_update_piece;
 
 enum { LS_CUDA_UPDATE_PIECES = 256, LS_CUDA_UPDATE_FEW = 4, LS_CUDA_UPDATE_ELEMS = 8192 }; /* the last: of a block */

@@ -2,26 +2,11 @@
 #pragma once
 #include "device/cuda/args/attention_hgmma.h"
 #include "device/cuda/common/base.cuh"
+#include "device/cuda/common/exp2.cuh"
 #include "device/cuda/common/math.cuh"
 #include "device/cuda/common/philox.cuh"
 
-#ifdef LS_CUDA_ON_CPU_H
-#include "device/cpu/portable/exp2.h"
-#endif
-
 #define LS_INFINITY __uint_as_float(0x7F800000u)
-
-/* docs/elementary.md, "exp2 of a GPU". */
-LS_DEVICE float exp2_of(float x) {
-#ifdef LS_CUDA_ON_CPU_H
-    prepare_exp2();
-    return unit_exp2(x);
-#else
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#endif
-}
 
 /* Two neighbours, rounded to the type. */
 template <bool IS_F16> LS_DEVICE uint32_t rounded_pair(float low, float high) {

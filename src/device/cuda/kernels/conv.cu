@@ -3,7 +3,7 @@
  *
  * Where channels fill no vector, numbers are found one by one. What a tap reads outside of the image is an operand +0.
  */
-#include "device/cuda/kernels/patches.cuh"
+#include "device/cuda/common/patches.cuh"
 
 /* Positions as lines, whose columns come by fours. A thread goes from k to k by additions: it looks for its pixels only
  * where a tap ends. */

@@ -8,7 +8,7 @@
  * Rows of the images are in a ring in shared memory, some turns ahead of the windows; a turn is ROWS rows of windows. In
  * front of each image is a row of zeros, which is also the one behind the image before. Left of a row a window has
  * zeros in registers, right of it there is a pixel of zeros in the ring. */
-#include "device/cuda/kernels/patches.cuh"
+#include "device/cuda/common/patches.cuh"
 
 template <int WIDTH, int STRIDE, int OUT> struct walk {
     enum {

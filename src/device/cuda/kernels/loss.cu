@@ -10,36 +10,10 @@
  *     first warps         | add stretch 0 | add stretch 1 | …
  *     others   | exp of 0 | exp of 1      | exp of 2      | …
  */
-#include "device/cuda/args/loss.h"
-#include "device/cuda/common/list.cuh"
-#include "device/cuda/common/math.cuh"
+#include "device/cuda/common/loss.cuh"
 #include "device/cuda/common/tree.cuh"
 
 enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2, GRAD_PACKS = 2 }; /* of a thread */
-
-/* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
-LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
-LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
-    return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
-}
-
-LS_DEVICE uint32_t smaller(uint32_t a, uint32_t b) { return b < a ? b : a; }
-
-/* The largest number of 32 lanes, for all of them; of two zeros any. */
-LS_DEVICE float warp_max(float most) {
-#pragma unroll
-    for (int mask = 16; mask > 0; mask /= 2) most = max_of_any_zero(most, __shfl_xor_sync(~0u, most, mask));
-    return most;
-}
-
-/* The largest number of the block, for all of its threads; `space` has one for each warp. */
-LS_DEVICE float block_max(float most, float *space) {
-    most = warp_max(most);
-    if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
-    __syncthreads();
-    most = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? space[threadIdx.x % 32] : __uint_as_float(0xFF800000u));
-    return quiet(most, most != most);
-}
 
 /* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
 template <int W, int LOADS, class F>
@@ -81,7 +55,6 @@ LS_DEVICE float row_max(const ls_cuda_loss &a, const float *z, float most, float
 }
 
 LS_DEVICE bool is_finite(float x) { return abs_of(x) < __uint_as_float(0x7F800000u); }
-LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
 /* e: the exponential. p − 0 is p, as no exponential is −0. */
 LS_DEVICE float dz_of(float e, float l, float g, bool is_target) {
     float p = __fdiv_rn(e, l);
@@ -353,7 +326,7 @@ template <class T> LS_DEVICE void fill_row(const ls_cuda_loss &a, T *dz, float v
 }
 
 /* Row r of the logits, counted from the first column. */
-LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return a.z + r * a.z_stride + a.first; }
+LS_DEVICE const float *logits_of(const ls_cuda_loss &a, size_t r) { return (const float *)a.z + r * a.z_stride + a.first; }
 
 template <class T>
 LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uint32_t *ends, float *space) {
@@ -385,17 +358,13 @@ LS_DEVICE void do_rows(const ls_cuda_loss &a, float *row, float *sums, const uin
     if (dz) exchange_rows<T>(a, t, row, dz, nullptr);
 }
 
-/* Of so many blocks each begins some cycles later than the one before, where blocks have enough rows; all of them within
- * about the time of a row. */
-enum { LATER_BLOCKS = 33, LATER_CYCLES = 750, LATER_ROWS = 8 };
-
 LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     LS_SHARED(float, row); /* columns of it, then the sums of slices and where these end */
     float *sums = row + (a.columns + 3) / 4 * 4;
     uint32_t *ends = (uint32_t *)(sums + a.slices);
     copy_bounds(a, ends);
-    if (a.rows >= LATER_ROWS * gridDim.x) wait_cycles(blockIdx.x % LATER_BLOCKS * LATER_CYCLES);
+    begin_later(a.rows);
     __syncthreads();
     LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space); });
 }
@@ -405,7 +374,7 @@ LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
 LS_KERNEL(loss_max, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     __shared__ float space[LS_CUDA_LOSS_THREADS / 32];
     const size_t r = blockIdx.x;
-    const float *z = a.z + r * a.z_stride;
+    const float *z = (const float *)a.z + r * a.z_stride;
     float m = __uint_as_float(0xFF800000u);
     visit_row<4>(a, z + a.first, [&](auto, size_t, const auto &x) { m = most_of(m, x); });
     m = row_max(a, z + a.first, m, space);
@@ -436,7 +405,7 @@ LS_KERNEL(loss_sums, ls_cuda_loss, 16 * LS_CUDA_LOSS_SUMS) {
     const bool is_in = unit < a.rows * a.slices;
     if (!is_in) unit = 0;
     const size_t r = unit / a.slices, slice = unit % a.slices, end = size_at(a.bounds, slice + 1);
-    const float *z = a.z + r * a.z_stride, m = a.m[r];
+    const float *z = (const float *)a.z + r * a.z_stride, m = a.m[r];
     const size_t i = size_at(a.bounds, slice) + threadIdx.x % 16;
     float sum = is_finite(m) ? sum_lane(z, i, end, [=](float x) { return exp_number(x - m); })
                              : sum_lane(z, i, end, [=](float x) { return exp_of(x - m); });

@@ -2,6 +2,36 @@
 #include "device/cuda/args/optim.h"
 #include "device/cuda/common/pack.cuh"
 
+/* ---- factors of state sums (numerics/state_sum.h) ---------------------------------------------------------------- */
+
+LS_DEVICE uint32_t state_place(uint32_t i) {
+    uint32_t z = (i + 1) * 0x9e3779b1u;
+    z = (z ^ (z >> 15)) * 0x85ebca77u;
+    z = (z ^ (z >> 13)) * 0xc2b2ae3du;
+    return (z ^ (z >> 16)) | 1;
+}
+
+LS_DEVICE uint64_t state_mix(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+struct state_factors { uint64_t lo, hi; };
+
+LS_DEVICE state_factors factors_of(uint64_t tensor, uint64_t block) {
+    const uint64_t seed = (tensor + 1) * 0x9e3779b97f4a7c15ull + block * 0xd1b54a32d192ed03ull;
+    return {state_mix(seed) | 1, state_mix(seed ^ 0xa0761d6478bd642full) | 1};
+}
+
+/* Sum of the lanes of a warp, in its first. */
+LS_DEVICE uint64_t warp_total(uint64_t x) {
+    for (unsigned half = 16; half > 0; half /= 2) x = x + __shfl_down_sync(~0u, x, half, 32);
+    return x;
+}
+
+/* ---- updates ----------------------------------------------------------------------------------------------------- */
+
 /* A 16-bit copy of the new weights, where there is one. */
 template <int W> LS_DEVICE void store_copy(void *copy, int dtype, size_t i, const pack<W> &w) {
     if (!copy) return;
@@ -36,6 +66,70 @@ LS_DEVICE update_part find_part(const ls_cuda_update &a, ls_cuda_update_piece *s
     return {space, begin, begin + LS_CUDA_UPDATE_ELEMS < n ? begin + LS_CUDA_UPDATE_ELEMS : n};
 }
 
+/* State sums of what a block of threads writes, of N tensors, from its registers. The next pack of a thread is a block
+ * of the sums further on: so its places in these are the same for all its packs. */
+template <int N> struct written_sums {
+    enum { BLOCKS = LS_CUDA_UPDATE_ELEMS / LS_CUDA_STATE_BLOCK + 1, WARPS = LS_CUDA_PACK_THREADS / 32 };
+    struct room {
+        state_factors by[N][BLOCKS], warp[N][WARPS];
+    };
+    room &space;
+    const size_t begin;
+    unsigned from; /* place of the block's first element */
+    uint32_t place[4];
+    uint64_t lo[N] = {}, hi[N] = {};
+
+    LS_DEVICE written_sums(room &shared, const update_part &part) : space(shared), begin(part.begin) {
+        const uint64_t first = part.piece->first + part.begin;
+        from = (unsigned)(first % LS_CUDA_STATE_BLOCK);
+        for (unsigned i = threadIdx.x; i < N * BLOCKS; i += blockDim.x)
+            space.by[i / BLOCKS][i % BLOCKS] =
+                factors_of(part.piece->tensor + i / BLOCKS, first / LS_CUDA_STATE_BLOCK + i % BLOCKS);
+#pragma unroll
+        for (int k = 0; k < 4; k++) place[k] = state_place((from + 4 * threadIdx.x + k) % LS_CUDA_STATE_BLOCK);
+        __syncthreads();
+    }
+
+    LS_DEVICE static uint64_t times(float x, uint32_t place) { return (uint64_t)__float_as_uint(x) * place; }
+
+    LS_DEVICE uint64_t in_block(const pack<4> &x, unsigned) const {
+        uint64_t sum = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++) sum += times(x.v[k], place[k]);
+        return sum;
+    }
+    LS_DEVICE uint64_t in_block(const pack<1> &x, unsigned at) const {
+        return times(x.v[0], state_place(at % LS_CUDA_STATE_BLOCK));
+    }
+
+    /* Elements i … of the piece, of tensor t. */
+    template <int W> LS_DEVICE void add(int t, size_t i, const pack<W> &x) {
+        const unsigned at = from + (unsigned)(i - begin);
+        const state_factors by = space.by[t][at / LS_CUDA_STATE_BLOCK];
+        const uint64_t sum = in_block(x, at);
+        lo[t] += sum * by.lo;
+        hi[t] += sum * by.hi;
+    }
+
+    /* Every thread comes by when it has added all. */
+    LS_DEVICE void flush(unsigned long long *out) {
+#pragma unroll
+        for (int t = 0; t < N; t++) {
+            const state_factors total = {warp_total(lo[t]), warp_total(hi[t])};
+            if (threadIdx.x % 32 == 0) space.warp[t][threadIdx.x / 32] = total;
+        }
+        __syncthreads();
+        if (threadIdx.x >= N) return;
+        state_factors sum = {0, 0};
+        for (int w = 0; w < WARPS; w++) {
+            sum.lo += space.warp[threadIdx.x][w].lo;
+            sum.hi += space.warp[threadIdx.x][w].hi;
+        }
+        atomicAdd(out + 2 * threadIdx.x, (unsigned long long)sum.lo);
+        atomicAdd(out + 2 * threadIdx.x + 1, (unsigned long long)sum.hi);
+    }
+};
+
 /* As each_elem(), of a block's own. */
 template <int W, int U, class L, class F> LS_DEVICE void each_own(const update_part &p, const L &load, const F &finish) {
     const size_t whole = p.piece->aligned ? p.begin + (p.end - p.begin) / W * W : p.begin;
@@ -47,8 +141,10 @@ template <int W> struct adamw_packs { pack<W> g, m, v, w; };
 
 LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     __shared__ ls_cuda_update_piece space;
+    __shared__ written_sums<3>::room room;
     const update_part part = find_part(a, &space);
     const ls_cuda_update_piece p = *part.piece;
+    written_sums<3> sums(room, part);
     each_own<4, LS_CUDA_OPTIM_PACKS>(
         part,
         [&](auto w, size_t i) {
@@ -69,15 +165,21 @@ LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
             store_pack<width.n>(p.moment[1] + i, v);
             store_pack<width.n>(p.w + i, w);
             store_copy(p.copy, p.copy_dtype, i, w);
+            sums.add(0, i, w);
+            sums.add(1, i, m);
+            sums.add(2, i, v);
         });
+    if (p.sums) sums.flush(p.sums);
 }
 
 template <int W> struct sgd_packs { pack<W> g, b, w; };
 
 LS_KERNEL(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     __shared__ ls_cuda_update_piece space;
+    __shared__ written_sums<2>::room room;
     const update_part part = find_part(a, &space);
     const ls_cuda_update_piece p = *part.piece;
+    written_sums<2> sums(room, part);
     float *moment = p.moment[0];
     each_own<4, LS_CUDA_OPTIM_PACKS>(
         part,
@@ -98,7 +200,10 @@ LS_KERNEL(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS) {
             if (moment) store_pack<width.n>(moment + i, b);
             store_pack<width.n>(p.w + i, w);
             store_copy(p.copy, p.copy_dtype, i, w);
+            sums.add(0, i, w);
+            if (moment) sums.add(1, i, b);
         });
+    if (p.sums) sums.flush(p.sums);
 }
 
 /* ---- squared norms ----------------------------------------------------------------------------------------------- */
@@ -153,19 +258,6 @@ LS_KERNEL(square_sums, ls_cuda_squares, 16 * LS_CUDA_SQUARE_BLOCKS) {
 
 /* ---- state sums -------------------------------------------------------------------------------------------------- */
 
-LS_DEVICE uint32_t state_place(uint32_t i) {
-    uint32_t z = (i + 1) * 0x9e3779b1u;
-    z = (z ^ (z >> 15)) * 0x85ebca77u;
-    z = (z ^ (z >> 13)) * 0xc2b2ae3du;
-    return (z ^ (z >> 16)) | 1;
-}
-
-LS_DEVICE uint64_t state_mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
 /* A lane has four neighbours at a time: their places are the same in every block. */
 enum { STATE_PACKS = LS_CUDA_STATE_BLOCK / 128 };
 
@@ -175,7 +267,7 @@ LS_DEVICE uint64_t state_lane(const ls_cuda_state_piece &p, uint64_t block, unsi
     const unsigned from = p.first > first ? (unsigned)(p.first - first) : 0u;
     const unsigned to = end - first < LS_CUDA_STATE_BLOCK ? (unsigned)(end - first) : (unsigned)LS_CUDA_STATE_BLOCK;
     const float *x = p.x + (int64_t)(first - p.first) + 4 * lane;
-    const bool is_whole = from == 0 && to == LS_CUDA_STATE_BLOCK && (uintptr_t)x % 16 == 0;
+    const bool is_whole = from == 0 && to == LS_CUDA_STATE_BLOCK && (size_t)x % 16 == 0;
     uint64_t sum = 0;
 #pragma unroll
     for (int k = 0; k < STATE_PACKS; k++) {
@@ -197,10 +289,8 @@ LS_DEVICE uint64_t state_lane(const ls_cuda_state_piece &p, uint64_t block, unsi
 
 /* Adds what the lanes of a warp have, and begins anew. */
 LS_DEVICE void state_flush(unsigned long long *out, uint64_t &lo, uint64_t &hi) {
-    for (unsigned half = 16; half > 0; half /= 2) {
-        lo = lo + __shfl_down_sync(~0u, lo, half, 32);
-        hi = hi + __shfl_down_sync(~0u, hi, half, 32);
-    }
+    lo = warp_total(lo);
+    hi = warp_total(hi);
     if (threadIdx.x % 32 == 0) {
         atomicAdd(out, (unsigned long long)lo);
         atomicAdd(out + 1, (unsigned long long)hi);
@@ -228,10 +318,10 @@ LS_KERNEL(state_sums, ls_cuda_state, LS_CUDA_STATE_THREADS) {
         }
         const ls_cuda_state_piece &p = a.piece[piece];
         const uint64_t block = p.first / LS_CUDA_STATE_BLOCK + (turn - a.begin[piece]);
-        const uint64_t seed = (p.tensor + 1) * 0x9e3779b97f4a7c15ull + block * 0xd1b54a32d192ed03ull;
+        const state_factors by = factors_of(p.tensor, block);
         const uint64_t sum = state_lane(p, block, lane, place);
-        lo += sum * (state_mix(seed) | 1);
-        hi += sum * (state_mix(seed ^ 0xa0761d6478bd642full) | 1);
+        lo += sum * by.lo;
+        hi += sum * by.hi;
     }
     state_flush(a.piece[piece].out, lo, hi);
 }

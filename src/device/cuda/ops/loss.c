@@ -3,6 +3,7 @@
 
 #include "device/cuda/args/loss.h"
 #include "device/cuda/ops/list.h"
+#include "device/cuda/ops/loss.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
@@ -10,11 +11,20 @@ enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS =
 /* What a multiprocessor has room for: threads with their registers, and blocks. */
 enum { THREADS_OF_A_PROCESSOR = LS_CUDA_LOSS_THREADS, BLOCKS_OF_A_PROCESSOR = 32 };
 
-static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss *out) {
+/* Whether rows of z and dz begin with packs of `width`. */
+static bool are_aligned(const ls_loss_call *c, size_t width) {
+    size_t first = c->bounds[0];
+    const char *z = (const char *)c->z + first * ls_dtype_bytes(c->z_dtype);
+    const char *dz = c->dz ? (const char *)c->dz + first * ls_dtype_bytes(c->dz_dtype) : NULL;
+    return ls_cuda_fits(z, c->z_dtype, c->z_stride, width) && ls_cuda_fits(dz, c->dz_dtype, c->dz_stride, width);
+}
+
+ls_status ls_cuda_loss_args(ls_device *device, const ls_loss_call *c, size_t width, ls_cuda_loss *out) {
     assert(c->slices >= 1 && c->slices <= 4096);
     size_t first = c->bounds[0], columns = c->bounds[c->slices] - first;
     *out = (ls_cuda_loss){.rows = c->rows,
                           .z = c->z,
+                          .z_dtype = (int)c->z_dtype,
                           .z_stride = c->z_stride,
                           .slices = c->slices,
                           .first = first,
@@ -30,12 +40,9 @@ static ls_status args_of(ls_device *device, const ls_loss_call *c, ls_cuda_loss 
                           .dz_dtype = (int)c->dz_dtype,
                           .dz_stride = c->dz_stride,
                           .g = c->g,
-                          .over = c->dz && (const void *)c->z == c->dz && c->dz_dtype != LS_F32};
-    LS_TRY(ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1));
-    bool dz_fits = !c->dz || ls_cuda_fits((const char *)c->dz + first * ls_dtype_bytes(c->dz_dtype), c->dz_dtype,
-                                          c->dz_stride, WIDTH);
-    if (ls_cuda_fits(c->z + first, LS_F32, c->z_stride, WIDTH) && dz_fits) out->whole = columns / WIDTH * WIDTH;
-    return LS_OK;
+                          .over = c->dz && c->z == c->dz && c->dz_dtype != LS_F32};
+    if (are_aligned(c, width)) out->whole = columns / width * width;
+    return ls_cuda_sizes_set(device, &out->bounds, c->bounds, c->slices + 1);
 }
 
 /* Threads for a row: as many as find some columns each. */
@@ -48,18 +55,22 @@ static unsigned threads_of(const ls_cuda_loss *args, unsigned most) {
 static ls_status run_rows(ls_device *device, ls_cuda_kernel kernel, const ls_loss_call *c, unsigned most) {
     ls_cuda_loss args;
     if (c->rows == 0) return LS_OK;
-    LS_TRY(args_of(device, c, &args));
+    LS_TRY(ls_cuda_loss_args(device, c, WIDTH, &args));
     return ls_cuda_launch(device, kernel, (ls_cuda_grid){c->rows, 1, 1}, threads_of(&args, most), 0, &args);
 }
 
 ls_status ls_cuda_op_loss_max(ls_device *device, const ls_loss_call *c) {
+    LS_TRY(ls_check_loss(c));
+    if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_pass(device, LS_CUDA_loss_hgmma_max, c);
     return run_rows(device, LS_CUDA_loss_max, c, THREADS_OF_A_PASS);
 }
 
 ls_status ls_cuda_op_loss_sums(ls_device *device, const ls_loss_call *c) {
     ls_cuda_loss args;
+    LS_TRY(ls_check_loss(c));
+    if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_pass(device, LS_CUDA_loss_hgmma_sums, c);
     if (c->rows == 0) return LS_OK;
-    LS_TRY(args_of(device, c, &args));
+    LS_TRY(ls_cuda_loss_args(device, c, WIDTH, &args));
     ls_cuda_grid grid = {ls_cuda_divide_up(c->rows * c->slices, LS_CUDA_LOSS_SUMS), 1, 1};
     return ls_cuda_launch(device, LS_CUDA_loss_sums, grid, 16 * LS_CUDA_LOSS_SUMS, 0, &args);
 }
@@ -71,7 +82,8 @@ ls_status ls_cuda_op_loss_values(ls_device *device, const ls_loss_call *c) {
 }
 
 ls_status ls_cuda_op_loss_grad(ls_device *device, const ls_loss_call *c) {
-    LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
+    LS_TRY(ls_check_loss(c));
+    if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_pass(device, LS_CUDA_loss_hgmma_grad, c);
     return run_rows(device, LS_CUDA_loss_grad, c, LS_CUDA_LOSS_GRAD);
 }
 
@@ -94,14 +106,15 @@ static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
 }
 
 ls_status ls_cuda_op_loss_rows(ls_device *device, const ls_loss_call *c) {
-    if (c->dz) LS_TRY(ls_check_float("the gradient of a loss", c->dz_dtype));
+    LS_TRY(ls_check_loss(c));
     if (c->rows == 0) return LS_OK;
+    if (c->z_dtype != LS_F32) return ls_cuda_loss_hgmma_rows(device, c);
     size_t columns = c->bounds[c->slices] - c->bounds[0], room = ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
     if (columns > room / sizeof(float) || c->rows > INT32_MAX) return long_rows(device, c);
     size_t shared = (columns + WIDTH + 2 * c->slices + 1) * sizeof(float);
     if (shared > room) return long_rows(device, c);
     ls_cuda_loss args;
-    LS_TRY(args_of(device, c, &args));
+    LS_TRY(ls_cuda_loss_args(device, c, WIDTH, &args));
     /* As many blocks as find room together: each takes one row after another. */
     unsigned threads = threads_of(&args, LS_CUDA_LOSS_THREADS);
     size_t blocks = room / shared, most = THREADS_OF_A_PROCESSOR / threads;

@@ -11,51 +11,6 @@ enum { WIDTH = 4, BLOCKS_MAX = 1 << 30 };
 
 _Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared norms are those of the contract");
 
-static ls_cuda_update_piece piece_of(const ls_update_piece *c) {
-    const ls_update_step *step = c->step;
-    ls_cuda_update_piece piece = {.w = c->w,
-                                  .moment = {c->moment[0], c->moment[1]},
-                                  .copy = c->copy,
-                                  .g = c->g,
-                                  .n = c->n,
-                                  .factor = step->factor,
-                                  .rate = step->rate,
-                                  .beta1 = step->beta1,
-                                  .beta1_rest = step->beta1_rest,
-                                  .beta2 = step->beta2,
-                                  .beta2_rest = step->beta2_rest,
-                                  .root = step->root,
-                                  .epsilon = step->epsilon,
-                                  .decay = step->decay,
-                                  .momentum = step->momentum,
-                                  .weight_decay = step->weight_decay,
-                                  .copy_dtype = (int)c->copy_dtype,
-                                  .nesterov = step->nesterov};
-    piece.aligned = ls_cuda_fits(c->w, LS_F32, 0, WIDTH) && ls_cuda_fits(c->moment[0], LS_F32, 0, WIDTH) &&
-                    ls_cuda_fits(c->moment[1], LS_F32, 0, WIDTH) && ls_cuda_fits(c->g, LS_F32, 0, WIDTH) &&
-                    (!c->copy || ls_cuda_fits(c->copy, c->copy_dtype, 0, WIDTH));
-    return piece;
-}
-
-/* Some pieces with one rule: the pieces go to the device in one copy, with the numbers of the step. */
-static ls_status update_pieces(ls_device *device, const ls_update_piece *pieces, int count) {
-    ls_cuda_update_piece list[LS_CUDA_UPDATE_PIECES];
-    ls_cuda_update args = {.count = (unsigned)count};
-    const void *many = NULL;
-    for (int i = 0; i < count; i++) {
-        list[i] = piece_of(&pieces[i]);
-        args.first[i + 1] = args.first[i] + (unsigned)ls_cuda_divide_up(pieces[i].n, LS_CUDA_UPDATE_ELEMS);
-    }
-    if (args.first[count] == 0) return LS_OK;
-    if (count > LS_CUDA_UPDATE_FEW)
-        LS_TRY(ls_cuda_list(device, list, (size_t)count * sizeof *list, &many));
-    else
-        memcpy(args.few, list, (size_t)count * sizeof *list);
-    args.many = many;
-    return ls_cuda_launch(device, pieces->step->rule == LS_OPTIMIZER_ADAMW ? LS_CUDA_adamw : LS_CUDA_sgd,
-                          (ls_cuda_grid){args.first[count], 1, 1}, LS_CUDA_PACK_THREADS, 0, &args);
-}
-
 /* ---- state sums -------------------------------------------------------------------------------------------------- */
 
 _Static_assert((int)LS_STATE_BLOCK == LS_CUDA_STATE_BLOCK, "blocks of state sums are those of the formula");
@@ -93,30 +48,94 @@ ls_status ls_cuda_op_state_sums(ls_device *device, const ls_state_sums_call *c) 
     return add_state(device, &args);
 }
 
-static ls_status sum_updated(ls_device *device, const ls_update_call *c) {
-    ls_cuda_state args = {.count = 0};
-    ls_state_piece pieces[LS_UPDATE_STATE_MAX];
-    for (int i = 0; i < c->count; i++) {
-        int count = ls_update_state_pieces(&c->pieces[i], 0, c->pieces[i].n, pieces);
-        for (int k = 0; k < count; k++) LS_TRY(put_state(device, &args, &pieces[k]));
-    }
-    return add_state(device, &args);
-}
-
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
-ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
-    LS_TRY(ls_check_update(c));
-    for (int first = 0, end; first < c->count; first = end) {
-        size_t blocks = 0;
-        for (end = first; end < c->count && end - first < LS_CUDA_UPDATE_PIECES; end++) {
-            const ls_update_piece *piece = &c->pieces[end];
-            blocks += ls_cuda_divide_up(piece->n, LS_CUDA_UPDATE_ELEMS);
-            if (end > first && (piece->step->rule != c->pieces[first].step->rule || blocks > BLOCKS_MAX)) break;
-        }
-        LS_TRY(update_pieces(device, c->pieces + first, end - first));
+/* What one launch updates, with one rule. */
+typedef struct update_list {
+    ls_optimizer_kind rule;
+    ls_cuda_update args;
+    ls_cuda_update_piece pieces[LS_CUDA_UPDATE_PIECES];
+} update_list;
+
+/* The pieces go to the device in one copy, with the numbers of the step. */
+static ls_status run_updates(ls_device *device, update_list *list) {
+    ls_cuda_update *args = &list->args;
+    const size_t bytes = args->count * sizeof *list->pieces;
+    if (args->count == 0) return LS_OK;
+    if (args->count > LS_CUDA_UPDATE_FEW) {
+        const void *many;
+        LS_TRY(ls_cuda_list(device, list->pieces, bytes, &many));
+        args->many = many;
+    } else {
+        args->many = NULL;
+        memcpy(args->few, list->pieces, bytes);
     }
-    return sum_updated(device, c);
+    ls_status status = ls_cuda_launch(device, list->rule == LS_OPTIMIZER_ADAMW ? LS_CUDA_adamw : LS_CUDA_sgd,
+                                      (ls_cuda_grid){args->first[args->count], 1, 1}, LS_CUDA_PACK_THREADS, 0, args);
+    args->count = 0;
+    return status;
+}
+
+/* Elements begin … end − 1, which all go to `sums`, or to none. */
+static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums, size_t begin, size_t end) {
+    const ls_update_step *step = c->step;
+    ls_cuda_update_piece piece = {.w = c->w + begin,
+                                  .g = c->g + begin,
+                                  .n = end - begin,
+                                  .sums = (unsigned long long *)(void *)sums,
+                                  .tensor = c->sums.tensor,
+                                  .first = sums ? c->sums.first + begin : 0,
+                                  .factor = step->factor,
+                                  .rate = step->rate,
+                                  .beta1 = step->beta1,
+                                  .beta1_rest = step->beta1_rest,
+                                  .beta2 = step->beta2,
+                                  .beta2_rest = step->beta2_rest,
+                                  .root = step->root,
+                                  .epsilon = step->epsilon,
+                                  .decay = step->decay,
+                                  .momentum = step->momentum,
+                                  .weight_decay = step->weight_decay,
+                                  .copy_dtype = (int)c->copy_dtype,
+                                  .nesterov = step->nesterov};
+    for (int i = 0; i < LS_MOMENTS_MAX; i++)
+        if (c->moment[i]) piece.moment[i] = c->moment[i] + begin;
+    if (c->copy) piece.copy = (uint16_t *)c->copy + begin;
+    piece.aligned = piece.first % WIDTH == 0 && ls_cuda_fits(piece.w, LS_F32, 0, WIDTH) &&
+                    ls_cuda_fits(piece.moment[0], LS_F32, 0, WIDTH) &&
+                    ls_cuda_fits(piece.moment[1], LS_F32, 0, WIDTH) && ls_cuda_fits(piece.g, LS_F32, 0, WIDTH) &&
+                    (!piece.copy || ls_cuda_fits(piece.copy, c->copy_dtype, 0, WIDTH));
+    return piece;
+}
+
+static ls_status put_update(ls_device *device, update_list *list, const ls_update_piece *c, ls_hash128 *sums,
+                            size_t begin, size_t end) {
+    ls_cuda_update *args = &list->args;
+    if (begin >= end) return LS_OK;
+    size_t blocks = ls_cuda_divide_up(end - begin, LS_CUDA_UPDATE_ELEMS);
+    if (args->count == LS_CUDA_UPDATE_PIECES || list->rule != c->step->rule ||
+        (args->count && blocks > BLOCKS_MAX - args->first[args->count]))
+        LS_TRY(run_updates(device, list));
+    list->rule = c->step->rule;
+    list->pieces[args->count] = piece_of(c, sums, begin, end);
+    args->first[args->count + 1] = args->first[args->count] + (unsigned)blocks;
+    args->count++;
+    return LS_OK;
+}
+
+ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
+    update_list list = {.args = {.count = 0}};
+    LS_TRY(ls_check_update(c));
+    for (int i = 0; i < c->count; i++) {
+        const ls_update_piece *piece = &c->pieces[i];
+        const ls_update_sums *s = &piece->sums;
+        size_t n = piece->n, first = s->begin < n ? s->begin : n, last = s->end < n ? s->end : n;
+        if (!s->once && !s->rest) first = last = 0;
+        LS_TRY(put_update(device, &list, piece, s->rest, 0, first));
+        LS_TRY(put_update(device, &list, piece, s->once, first, last));
+        LS_TRY(put_update(device, &list, piece, s->rest, last > first ? last : first, n));
+    }
+    return run_updates(device, &list);
 }
 
 _Static_assert((int)LS_EXACT_WORDS == LS_CUDA_EXACT_WORDS, "kernels add to the words of an exact sum");

@@ -1,0 +1,18 @@
+/* exp2.cuh: 2^x of the special function unit (docs/elementary.md, "exp2 of a GPU"). */
+#pragma once
+#include "device/cuda/common/base.cuh"
+
+#ifdef LS_CUDA_ON_CPU_H
+#include "device/cpu/portable/exp2.h"
+#endif
+
+LS_DEVICE float exp2_of(float x) {
+#ifdef LS_CUDA_ON_CPU_H
+    prepare_exp2();
+    return unit_exp2(x);
+#else
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}

@@ -1,0 +1,38 @@
+/* loss.cuh: what the kernels of the loss of fp32 logits (loss.cu) and of 16-bit logits (loss_hgmma.cu) share. */
+#pragma once
+#include "device/cuda/args/loss.h"
+#include "device/cuda/common/list.cuh"
+#include "device/cuda/common/math.cuh"
+
+/* The column of a row's target, counted from that of id_begin; whether it is one of those held here. */
+LS_DEVICE int64_t target_of(const ls_cuda_loss &a, size_t row) { return (int64_t)a.targets[row] - a.id_begin; }
+LS_DEVICE bool is_held(const ls_cuda_loss &a, int64_t column) {
+    return column >= (int64_t)a.first && column < (int64_t)(a.first + a.columns);
+}
+
+LS_DEVICE uint32_t smaller(uint32_t a, uint32_t b) { return b < a ? b : a; }
+
+/* The largest number of 32 lanes, for all of them; of two zeros any. */
+LS_DEVICE float warp_max(float most) {
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2) most = max_of_any_zero(most, __shfl_xor_sync(~0u, most, mask));
+    return most;
+}
+
+/* The largest number of the block, for all of its threads; `space` has one for each warp. */
+LS_DEVICE float block_max(float most, float *space) {
+    most = warp_max(most);
+    if (threadIdx.x % 32 == 0) space[threadIdx.x / 32] = most;
+    __syncthreads();
+    most = warp_max(threadIdx.x % 32 < blockDim.x / 32 ? space[threadIdx.x % 32] : __uint_as_float(0xFF800000u));
+    return quiet(most, most != most);
+}
+
+LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - (z_target - m); }
+
+/* Of so many blocks each begins some cycles later than the one before, where blocks have enough rows; all of them within
+ * about the time of a row. */
+LS_DEVICE void begin_later(size_t rows) {
+    enum { BLOCKS = 33, CYCLES = 750, ROWS = 8 };
+    if (rows >= (size_t)ROWS * gridDim.x) wait_cycles(blockIdx.x % BLOCKS * CYCLES);
+}
