@@ -73,8 +73,7 @@ ls_status ls_cpu_op_tree_rows(ls_device *device, const ls_tree_rows_call *call) 
     for (int i = 0; i < call->count; i++) {
         const ls_tree_rows_piece *piece = &call->pieces[i];
         for (int k = 0; k < call->leaves; k++) rows[k] = piece->rows + (size_t)k * piece->n;
-        LS_TRY(ls_cpu_op_tree_sum(
-            device, &(ls_tree_sum_call){piece->rows, rows, LS_F32, call->leaves, piece->n}));
+        LS_TRY(ls_cpu_op_tree_sum(device, &(ls_tree_sum_call){piece->rows, rows, LS_F32, call->leaves, piece->n}));
     }
     return LS_OK;
 }

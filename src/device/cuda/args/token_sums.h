@@ -27,8 +27,8 @@ typedef struct ls_cuda_chains {
 /* Sums of what sequences contribute to each of `rows`, in their order by groups, then the tree over groups. */
 typedef struct ls_cuda_token_join {
     ls_cuda_rows rows;
-    ls_cuda_slices slices;         /* a row for each; one without tokens has no sum */
-    size_t block;                  /* tokens of the chains of a slice, row by row, to be added ascending; 0: it is one */
+    ls_cuda_slices slices; /* a row for each; one without tokens has no sum */
+    size_t block;          /* tokens of the chains of a slice, row by row, to be added ascending; 0: it is one */
     size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
     const float *in[LS_CUDA_TOKEN_SUMS];
     float *out[LS_CUDA_TOKEN_SUMS]; /* without gaps */

@@ -14,10 +14,10 @@ ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int s
     args->accumulate = groups->accumulate;
     size_t rows = args->rows.rows, columns = args->rows.columns;
     if (args->block || (args->slices.slices && !args->are_tokens && rows * columns <= COLUMNS_FEW))
-        return ls_cuda_launch(device, LS_CUDA_token_join_few,
-                              (ls_cuda_grid){ls_cuda_divide_up(columns, 32), rows < BLOCKS_Y_MAX ? rows : BLOCKS_Y_MAX,
-                                             (size_t)sums},
-                              32 * LS_CUDA_JOIN_WARPS, 0, args);
+        return ls_cuda_launch(
+            device, LS_CUDA_token_join_few,
+            (ls_cuda_grid){ls_cuda_divide_up(columns, 32), rows < BLOCKS_Y_MAX ? rows : BLOCKS_Y_MAX, (size_t)sums},
+            32 * LS_CUDA_JOIN_WARPS, 0, args);
     args->rows.aligned = args->rows.columns % WIDTH == 0 && args->in_sequence % WIDTH == 0 &&
                          args->rows.rows * args->rows.columns / WIDTH >= THREADS_ENOUGH;
     for (int i = 0; i < sums; i++)
