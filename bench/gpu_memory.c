@@ -21,7 +21,7 @@ static ls_status row(bench *b, const char *name, double bytes, size_t n, body ru
 RUN(scale)
 RUN(set)
 /* clang-format off */
-RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(square_sums) RUN(state_sums) RUN(update) RUN(count)
+RUN(add) RUN(convert) RUN(round) RUN(tree_sum) RUN(tree_rows) RUN(square_sums) RUN(state_sums) RUN(update) RUN(count)
 RUN(act_forward) RUN(act_backward) RUN(gated_forward) RUN(gated_backward) RUN(bias_gelu_forward)
 RUN(bias_add) RUN(bias_grad) RUN(dropout_add) RUN(embed_forward) RUN(embed_token_grad)
 RUN(embed_position_grad) RUN(rope_forward) RUN(norm_forward) RUN(norm_backward) RUN(norm_params)
@@ -77,6 +77,19 @@ static ls_status update_rows(bench *b) {
     return row(b, "sgd/f32", 5 * F, n, run_update, &all);
 }
 
+/* The token slices of the vectors of GPT-2 1.5B, two for each, joined in one call. */
+static ls_status vector_rows(bench *b) {
+    enum { LAYERS = 48, WIDTH = 1600, OF_A_LAYER = 8, PIECES = 2 + LAYERS * OF_A_LAYER, LEAVES = 2 };
+    static const size_t layer[OF_A_LAYER] = {WIDTH, WIDTH, 3 * WIDTH, WIDTH, WIDTH, WIDTH, 4 * WIDTH, WIDTH};
+    ls_tree_rows_piece pieces[PIECES];
+    size_t at = 0;
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i] = (ls_tree_rows_piece){b->c + LEAVES * at, layer[i % OF_A_LAYER]};
+        at += pieces[i].n;
+    }
+    return row(b, "tree_rows/2/386", (LEAVES + 1) * F, at, run_tree_rows, &(ls_tree_rows_call){pieces, PIECES, LEAVES});
+}
+
 static ls_status flat_rows(bench *b) {
     const size_t n = ELEMS;
     const void *wide[] = {b->a, b->b, b->a + n, b->b + n, b->a + 2 * n, b->b + 2 * n, b->a + 3 * n, b->b + 3 * n};
@@ -92,6 +105,7 @@ static ls_status flat_rows(bench *b) {
     LS_TRY(row(b, "tree_sum/4/f32", 5 * F, n, run_tree_sum, &(ls_tree_sum_call){b->c, wide, LS_F32, 4, n}));
     LS_TRY(row(b, "tree_sum/8/f32", 9 * F, n, run_tree_sum, &(ls_tree_sum_call){b->c, wide, LS_F32, 8, n}));
     LS_TRY(row(b, "tree_sum/4/bf16", 4 * H + F, n, run_tree_sum, &(ls_tree_sum_call){b->c, half, LS_BF16, 4, n}));
+    LS_TRY(vector_rows(b));
     ls_count_call count = {(int64_t *)(void *)b->d, b->a, 1, LS_BF16, n};
     LS_TRY(row(b, "count/f32", F, n, run_count, &count));
     LS_TRY(row(b, "square_sums/f32", F, n, run_square_sums,

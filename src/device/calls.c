@@ -69,6 +69,11 @@ ls_status ls_check_loss(const ls_loss_call *call) {
                    ls_dtype_name(call->z_dtype), ls_dtype_name(call->dz_dtype));
 }
 
+ls_status ls_check_leaves(int leaves) {
+    if (leaves >= 1 && leaves <= LS_GROUPS_MAX) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", leaves, LS_GROUPS_MAX);
+}
+
 ls_status ls_check_update(const ls_update_call *call) {
     for (int i = 0; i < call->count; i++)
         if (call->pieces[i].copy) LS_TRY(ls_check_half("a copy of weights", call->pieces[i].copy_dtype));

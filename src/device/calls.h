@@ -23,7 +23,7 @@
 /* How gradients of parameters are summed over the tokens of a call (docs/arithmetic.md, "Sums over tokens"). The rows
  * of the call are bounds[groups] sequences of T tokens; group g is sequences bounds[g] … bounds[g+1]−1, and the sum is
  * the tree over the groups. A gradient of a norm or a bias is [slices][C], one row for each token slice of the
- * sequences; the slices are joined once a step, by tree_sum.
+ * sequences; the slices are joined once a step, by tree_rows.
  *
  * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
  * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
@@ -39,10 +39,11 @@ typedef struct ls_token_groups {
     bool accumulate;
 } ls_token_groups;
 
-/* LS_ERR_INPUT, for any device: `what` of a type that is neither LS_F32 nor 16 bits, or not 16 bits; groups that do not
- * fit together, or not with so many rows. */
+/* LS_ERR_INPUT, for any device: `what` of a type that is neither LS_F32 nor 16 bits, or not 16 bits; a tree of
+ * fewer than one or more than LS_GROUPS_MAX; groups that do not fit together, or not with so many rows. */
 ls_status ls_check_float(const char *what, ls_dtype dtype);
 ls_status ls_check_half(const char *what, ls_dtype dtype);
+ls_status ls_check_leaves(int leaves);
 ls_status ls_token_groups_check(const ls_token_groups *groups);
 ls_status ls_token_groups_check_rows(const ls_token_groups *groups, size_t rows);
 
@@ -614,6 +615,18 @@ typedef struct ls_tree_sum_call {
     int leaves;
     size_t elems;
 } ls_tree_sum_call;
+
+/* Of each piece, rows[leaves][n]: its first row becomes the tree over its rows. 1 ≤ leaves ≤ LS_GROUPS_MAX, else
+ * LS_ERR_INPUT. A model has hundreds of vectors whose token slices are joined once a step: one call is for many. */
+typedef struct ls_tree_rows_piece {
+    float *rows;
+    size_t n;
+} ls_tree_rows_piece;
+
+typedef struct ls_tree_rows_call {
+    const ls_tree_rows_piece *pieces;
+    int count, leaves;
+} ls_tree_rows_call;
 
 /* out[i] = the maximum of inputs[0][i] … inputs[count−1][i]. 1 ≤ count ≤ LS_WORKERS_MAX, else LS_ERR_INPUT. `out` may
  * be one of the inputs. */

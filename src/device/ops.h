@@ -70,6 +70,7 @@
     X(add, ls_add_call)                                                                                                \
     X(copy_rows, ls_copy_rows_call)                                                                                    \
     X(tree_sum, ls_tree_sum_call)                                                                                      \
+    X(tree_rows, ls_tree_rows_call)                                                                                    \
     X(max, ls_max_call)                                                                                                \
     X(square_sums, ls_square_sums_call)                                                                                \
     X(add_losses, ls_add_losses_call)                                                                                  \

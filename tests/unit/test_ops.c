@@ -186,6 +186,26 @@ static void check_sums(size_t n, int leaves) {
     check("sums", n, (size_t)leaves);
 }
 
+/* Pieces of many sizes, more of them than go into one launch, with gaps between some. */
+static void check_rows(int pieces, int leaves) {
+    ls_tree_rows_piece list[200];
+    size_t at[201] = {0}, n[200];
+    for (int i = 0; i < pieces; i++) {
+        n[i] = (size_t)(i % 7 == 3 ? 0 : i % 50 == 2 ? 300 + i : 1 + i % 40);
+        at[i + 1] = at[i] + n[i] * (size_t)leaves + (size_t)(i % 3);
+    }
+    twin x = make(at[pieces]);
+    for (int i = 0; i < pieces; i++) list[i] = (ls_tree_rows_piece){x.dev + at[i], n[i]};
+    ok(ops->tree_rows(device, &(ls_tree_rows_call){list, pieces, leaves}));
+    for (int i = 0; i < pieces; i++)
+        for (size_t e = 0; e < n[i]; e++) {
+            float values[24];
+            for (int k = 0; k < leaves; k++) values[k] = x.ref[at[i] + (size_t)k * n[i] + e];
+            x.ref[at[i] + e] = tree(values, leaves);
+        }
+    check("sums of rows", (size_t)pieces, (size_t)leaves);
+}
+
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
 static void check_gemm(size_t m, size_t k) {
@@ -322,6 +342,9 @@ static void all_sums(void) {
     check_sums(17, 24);
     check_sums(16411, 7);
     check_sums(33013, 2);
+    check_rows(1, 1);
+    check_rows(200, 2);
+    check_rows(9, 24);
 }
 
 static void all_products(void) {
@@ -422,6 +445,7 @@ static void test_errors(void **state) {
     assert_int_equal(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, LS_F32, 0, 1}), LS_ERR_INPUT);
     assert_int_equal(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, LS_F32, LS_GROUPS_MAX + 1, 1}), LS_ERR_INPUT);
     assert_int_equal(ops->tree_sum(device, &(ls_tree_sum_call){&x, parts, LS_I64, 1, 1}), LS_ERR_INPUT);
+    assert_int_equal(ops->tree_rows(device, &(ls_tree_rows_call){NULL, 0, 0}), LS_ERR_INPUT);
     assert_int_equal(ops->max(device, &(ls_max_call){&x, inputs, 0, 1}), LS_ERR_INPUT);
     /* Scratch that no machine has: refused before anything is read. */
     ls_attention part = {.T = SIZE_MAX / 2048, .heads = 1, .kv_heads = 1, .head_size = 1, .scale = 1};

@@ -6,7 +6,7 @@
 #include "device/cpu/cpu.h"
 #include "ops.h"
 
-enum { SEQUENCES_MAX = 9, GROUPS_MAX = 6, VOCABULARY = 13, ID_BEGIN = 2, ID_END = 11 };
+enum { SEQUENCES_MAX = 140, GROUPS_MAX = 6, VOCABULARY = 13, ID_BEGIN = 2, ID_END = 11 };
 
 /* Groups of sequences; the first bound is 0. */
 typedef struct cut {
@@ -22,8 +22,9 @@ static const cut cuts[] = {
     {3, {0, 2, 2, 3}}, /* the second has no sequence */
     {5, {0, 1, 3, 4, 7, 8}},
     {6, {0, 1, 2, 4, 5, 6, 9}},
+    {4, {0, 63, 65, 100, 140}}, /* more sequences than a GPU joins at a time */
 };
-enum { N_CUTS = sizeof cuts / sizeof *cuts };
+enum { MANY = sizeof cuts / sizeof *cuts - 1, N_CUTS = MANY };
 
 static ls_token_groups groups_of(const cut *c, size_t T, int slices) {
     return (ls_token_groups){.T = T, .slices = slices, .groups = c->groups, .bounds = c->bounds};
@@ -211,6 +212,7 @@ static void all_calls(void) {
             }
     /* Rows wide enough to be cut. */
     check_call(&cuts[6], 3, 2, 2500, false);
+    check_call(&cuts[MANY], 2, 2, 3, false);
     check_call(&cuts[1], 7, 1, 777, true);
     /* Chains of blocks: one, several, a last one that is shorter. */
     check_blocks(&cuts[6], 64, 2, 19, false, 64);

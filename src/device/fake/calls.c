@@ -256,6 +256,12 @@ static void own_ls_tree_sum_call(const ls_fake_copier *c, ls_tree_sum_call *call
     own_tensors(c, call->contributions, (size_t)call->leaves, &call->contributions);
 }
 
+static void own_ls_tree_rows_call(const ls_fake_copier *c, ls_tree_rows_call *call) {
+    ls_tree_rows_piece *own = c->keep(c->keeper, call->pieces, (size_t)call->count * sizeof *own);
+    for (int i = 0; own && i < call->count; i++) own[i].rows = c->translate(c->memory, own[i].rows);
+    call->pieces = own;
+}
+
 static void own_ls_max_call(const ls_fake_copier *c, ls_max_call *call) {
     TENSOR(out);
     own_tensors(c, (const void *const *)call->inputs, (size_t)call->count, &call->inputs);

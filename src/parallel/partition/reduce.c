@@ -132,15 +132,26 @@ static ls_status gather_slices(ls_partition *partition, float *rows, size_t n) {
     return ls_tensor_all_gather(partition->device, partition->tp, rows + (size_t)nn->slice0 * n, rows, bytes);
 }
 
-static ls_status join_slices(ls_partition *partition, const ls_param *param) {
-    const void *rows[LS_SLICES_MAX];
-    int S = partition->model->S;
+/* Vectors whose token slices are joined together: a launch costs more than the sums of one. */
+typedef struct slice_joins {
+    int count;
+    ls_tree_rows_piece pieces[192];
+} slice_joins;
+
+static ls_status join_all(ls_partition *partition, slice_joins *joins) {
+    ls_tree_rows_call call = {joins->pieces, joins->count, partition->model->S};
+    joins->count = 0;
+    return call.count ? partition->nn.ops->tree_rows(partition->device, &call) : LS_OK;
+}
+
+static ls_status join_slices(ls_partition *partition, slice_joins *joins, const ls_param *param) {
     size_t n = param->local_rows;
     if (partition->setup.layout.sequence_parallel && !param->split)
         LS_TRY(gather_slices(partition, param->own_grad, n));
-    if (S == 1) return LS_OK;
-    for (int i = 0; i < S; i++) rows[i] = param->own_grad + (size_t)i * n;
-    return partition->nn.ops->tree_sum(partition->device, &(ls_tree_sum_call){param->own_grad, rows, LS_F32, S, n});
+    if (partition->model->S == 1) return LS_OK;
+    if (joins->count == sizeof joins->pieces / sizeof *joins->pieces) LS_TRY(join_all(partition, joins));
+    joins->pieces[joins->count++] = (ls_tree_rows_piece){param->own_grad, n};
+    return LS_OK;
 }
 
 /* The uses of a tied table are added in model order: the embedding's, then the head's (rule 9). */
@@ -174,11 +185,13 @@ ls_status ls_partition_finish_grads(ls_partition *partition) {
         bucket->ready = bucket->started = false;
     }
     ls_span_end(span, 0);
+    slice_joins joins = {.count = 0};
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
         if (bucket->kind == LS_BUCKET_LOOKUP) LS_TRY(add_lookup(partition, bucket));
         for (int p = 0; bucket->kind == LS_BUCKET_VECTORS && p < bucket->nparams; p++)
-            LS_TRY(join_slices(partition, bucket->param[p]));
+            LS_TRY(join_slices(partition, &joins, bucket->param[p]));
     }
+    LS_TRY(join_all(partition, &joins));
     return send_tied_grad(partition);
 }

@@ -238,6 +238,12 @@ static ls_status tree_sum(ls_device *d, const ls_tree_sum_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, c->elems, (size_t)(c->leaves > 1 ? c->leaves - 1 : 1));
 }
 
+static ls_status tree_rows(ls_device *d, const ls_tree_rows_call *c) {
+    size_t n = 0;
+    for (int i = 0; i < c->count; i++) n += c->pieces[i].n;
+    return pass(d, LS_PRICE_PASSES, LS_PASS_ADD, LS_F32, n, (size_t)(c->leaves > 1 ? c->leaves - 1 : 1));
+}
+
 static ls_status copy_rows(ls_device *d, const ls_copy_rows_call *c) {
     return pass(d, LS_PRICE_PASSES, LS_PASS_SET, LS_F32, c->rows * c->bytes / sizeof(float), 2);
 }
@@ -301,6 +307,7 @@ static const ls_ops ops = {.gemm = gemm,
                            .add = add,
                            .copy_rows = copy_rows,
                            .tree_sum = tree_sum,
+                           .tree_rows = tree_rows,
                            .max = max,
                            .set = set,
                            .count = count,

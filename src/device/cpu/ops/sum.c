@@ -55,8 +55,7 @@ static void tree_task(void *ctx, size_t task, int thread) {
 
 ls_status ls_cpu_op_tree_sum(ls_device *device, const ls_tree_sum_call *call) {
     int leaves = call->leaves;
-    if (leaves < 1 || leaves > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", leaves, LS_GROUPS_MAX);
+    LS_TRY(ls_check_leaves(leaves));
     LS_TRY(ls_check_float("a sum", call->dtype));
     ls_cpu_device *cpu = ls_cpu_enter(device);
     size_t sources = (size_t)leaves * (size_t)ls_pool_threads(cpu->pool), steps = 2 * (size_t)leaves - 1;
@@ -65,6 +64,17 @@ ls_status ls_cpu_op_tree_sum(ls_device *device, const ls_tree_sum_call *call) {
     tree_job job = {.sources = scratch, .call = call};
     write_program(&job.program, (int *)(void *)(job.sources + sources), leaves);
     ls_pool_run(cpu->pool, call->elems / LS_CPU_GRAIN + (call->elems % LS_CPU_GRAIN != 0), tree_task, &job);
+    return LS_OK;
+}
+
+ls_status ls_cpu_op_tree_rows(ls_device *device, const ls_tree_rows_call *call) {
+    const void *rows[LS_GROUPS_MAX];
+    LS_TRY(ls_check_leaves(call->leaves));
+    for (int i = 0; i < call->count; i++) {
+        const ls_tree_rows_piece *piece = &call->pieces[i];
+        for (int k = 0; k < call->leaves; k++) rows[k] = piece->rows + (size_t)k * piece->n;
+        LS_TRY(ls_cpu_op_tree_sum(device, &(ls_tree_sum_call){piece->rows, rows, LS_F32, call->leaves, piece->n}));
+    }
     return LS_OK;
 }
 

@@ -24,6 +24,16 @@ typedef struct ls_cuda_join {
     ls_cuda_pointers inputs;
 } ls_cuda_join;
 
+/* As ls_tree_rows_call; arguments of a kernel are at most 4 KiB. */
+enum { LS_CUDA_ROWS_PIECES = 192 };
+
+typedef struct ls_cuda_tree_rows {
+    int count, leaves;
+    float *rows[LS_CUDA_ROWS_PIECES];
+    size_t n[LS_CUDA_ROWS_PIECES];
+    unsigned first[LS_CUDA_ROWS_PIECES + 1]; /* block of threads with which a piece begins */
+} ls_cuda_tree_rows;
+
 /* y = x·factor; without x every element becomes the factor. */
 typedef struct ls_cuda_scale {
     ls_cuda_flat flat;

@@ -6,6 +6,7 @@
 #include "device/cuda/common/pack.h"
 
 enum { LS_CUDA_CHAIN_THREADS = 64, LS_CUDA_CHAIN_WARPS = 8 }; /* the latter: of a block where slices are cut */
+enum { LS_CUDA_JOIN_WARPS = 16 };                             /* of a block that joins few columns */
 enum { LS_CUDA_TOKEN_SUMS = 3 };                              /* of one operation, at most */
 enum { LS_CUDA_CHAIN_BIAS, LS_CUDA_CHAIN_LAYER, LS_CUDA_CHAIN_RMS };
 
@@ -23,19 +24,11 @@ typedef struct ls_cuda_chains {
     float *out[2]; /* [sequence][slice][column], of dw or a bias and of db */
 } ls_cuda_chains;
 
-/* Chains [sequence][slice][number][column] of the blocks that slices are cut into, `most` of a slice at most: each
- * slice's are added up in their order, in the place of the first. */
-typedef struct ls_cuda_token_blocks {
-    ls_cuda_rows rows; /* a row for each sequence and slice */
-    ls_cuda_slices slices;
-    size_t block, most; /* tokens of one */
-    float *at[LS_CUDA_TOKEN_SUMS];
-} ls_cuda_token_blocks;
-
 /* Sums of what sequences contribute to each of `rows`, in their order by groups, then the tree over groups. */
 typedef struct ls_cuda_token_join {
     ls_cuda_rows rows;
-    ls_cuda_slices slices;         /* a row for each; one without tokens has no sum */
+    ls_cuda_slices slices; /* a row for each; one without tokens has no sum */
+    size_t block;          /* tokens of the chains of a slice, row by row, to be added ascending; 0: it is one */
     size_t in_stride, in_sequence; /* elements from a row to the next, from a sequence to the next */
     const float *in[LS_CUDA_TOKEN_SUMS];
     float *out[LS_CUDA_TOKEN_SUMS]; /* without gaps */

@@ -41,18 +41,27 @@ enum { EIGHT = 8 };
 
 template <int LEAVES, int W> struct leaf_packs { pack<W> x[LEAVES]; };
 
-/* The tree over leaves first … first + count − 1, at most eight: all of them are under way together. */
-template <int W, class T> LS_DEVICE pack<W> sum_eight(const ls_cuda_join &a, size_t i, int first, int count) {
+/* The tree over leaves first … first + count − 1, at most eight, leaf k at leaf(k): all of them are under way together. */
+template <int W, class F> LS_DEVICE pack<W> sum_eight(const F &leaf, int first, int count) {
     pack<W> x[EIGHT];
 #pragma unroll
-    for (int k = 0; k < EIGHT; k++)
-        x[k] = load_pack<W>((const T *)pointer_at(a.inputs, first + (k < count ? k : 0)) + i);
+    for (int k = 0; k < EIGHT; k++) x[k] = load_pack<W>(leaf(first + (k < count ? k : 0)));
 #pragma unroll
     for (int step = 1; step < EIGHT; step *= 2)
 #pragma unroll
         for (int k = 0; k < EIGHT; k += 2 * step)
             if (k + step < count) x[k] = add(x[k], x[k + step]);
     return x[0];
+}
+
+template <int W, class F> LS_DEVICE pack<W> sum_all(const F &leaf, int count) {
+    if (count <= EIGHT) return sum_eight<W>(leaf, 0, count);
+    tree<W> t;
+    t.begin();
+    for (int first = 0; first < count; first += EIGHT)
+        t.push(first / EIGHT, sum_eight<W>(leaf, first, count - first));
+    t.end();
+    return t.sum;
 }
 
 /* A tree of at most LEAVES leaves, U packs of each under way together. */
@@ -87,19 +96,25 @@ template <class T> LS_DEVICE void tree_elems(const ls_cuda_join &a) {
     each_elem<4, 1>(
         a.flat,
         [&](auto w, size_t i) {
-            if (a.count <= EIGHT) return sum_eight<w.n, T>(a, i, 0, a.count);
-            tree<w.n> t;
-            t.begin();
-            for (int first = 0; first < a.count; first += EIGHT)
-                t.push(first / EIGHT, sum_eight<w.n, T>(a, i, first, a.count - first));
-            t.end();
-            return t.sum;
+            return sum_all<w.n>([&](int k) { return (const T *)pointer_at(a.inputs, k) + i; }, a.count);
         },
         [&](auto w, size_t i, const auto &sum) { store_pack<w.n>(a.out + i, sum); });
 }
 
 LS_KERNEL(tree_sum, ls_cuda_join, LS_CUDA_PACK_THREADS) {
     LS_BY_TYPE(a.dtype, T, { tree_elems<T>(a); });
+}
+
+/* Vectors are short: a thread has one number. */
+LS_KERNEL(tree_rows, ls_cuda_tree_rows, LS_CUDA_PACK_THREADS) {
+    int piece = 0;
+    for (int end = a.count; piece + 1 < end;) {
+        const int middle = (piece + end) / 2;
+        blockIdx.x < a.first[middle] ? end = middle : piece = middle;
+    }
+    const size_t n = a.n[piece], i = (size_t)(blockIdx.x - a.first[piece]) * blockDim.x + threadIdx.x;
+    float *rows = a.rows[piece] + i;
+    if (i < n) store_pack<1>(rows, sum_all<1>([&](int k) { return (const float *)rows + (size_t)k * n; }, a.leaves));
 }
 
 /* ---- maxima ------------------------------------------------------------------------------------------------------ */

@@ -156,33 +156,6 @@ CHAIN_KERNELS(rms_chains, rms_blocks, LS_CUDA_CHAIN_RMS, 8, 3)
 
 /* ---- joins ------------------------------------------------------------------------------------------------------- */
 
-template <int W> LS_DEVICE void join_blocks(const ls_cuda_token_blocks &a, float *chains) {
-    walk_rows<W, 1>(
-        a.rows, [&](auto, size_t, size_t) { return 0; },
-        [&](auto, size_t number, size_t c, int) {
-            enum { AT_ONCE = 8 };
-            const size_t slice = number % a.slices.slices,
-                         tokens = token_of(a.slices, slice + 1) - token_of(a.slices, slice);
-            float *at = chains + number * a.most * a.rows.columns + c;
-            if (tokens <= a.block) return;
-            pack<W> sum = load_pack<W>((const float *)at);
-            for (size_t k = 1, count = (tokens - 1) / a.block + 1; k < count; k += AT_ONCE) {
-                pack<W> x[AT_ONCE];
-#pragma unroll
-                for (int i = 0; i < AT_ONCE; i++)
-                    if (k + i < count) x[i] = load_pack<W>((const float *)at + (k + i) * a.rows.columns);
-#pragma unroll
-                for (int i = 0; i < AT_ONCE; i++)
-                    if (k + i < count) sum = add(sum, x[i]);
-            }
-            store_pack<W>(at, sum);
-        });
-}
-
-LS_KERNEL(token_blocks, ls_cuda_token_blocks, LS_CUDA_PACK_THREADS) {
-    a.rows.aligned ? join_blocks<4>(a, a.at[blockIdx.z]) : join_blocks<1>(a, a.at[blockIdx.z]);
-}
-
 /* Sequences begin … end − 1 of a group, from what is in sum: −0, which leaves the first as it is, or the sum of an
  * earlier call. */
 template <int W>
@@ -231,4 +204,74 @@ LS_KERNEL(token_join, ls_cuda_token_join, LS_CUDA_PACK_THREADS) {
     const float *in = a.in[blockIdx.z];
     float *out = a.out[blockIdx.z];
     a.rows.aligned ? join<4>(a, in, out) : join<1>(a, in, out);
+}
+
+/* Few columns have few threads, and each would wait for one sum after another. So a block has 32 columns of a slice: its
+ * warps add up the blocks of tokens of as many sequences as there is room for, and the first warp joins these. */
+LS_DEVICE float join_chain(const float *in, size_t stride, size_t count) {
+    enum { AT_ONCE = 8 };
+    float sum = *in;
+    for (size_t k = 1; k < count; k += AT_ONCE) {
+        float x[AT_ONCE];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            if (k + i < count) x[i] = in[(k + i) * stride];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            if (k + i < count) sum = sum + x[i];
+    }
+    return sum;
+}
+
+/* What groups have of a column, from one sequence to the next. */
+struct group_sums {
+    tree<1> t;
+    float start, sum; /* of a group: what it begins with, what it has */
+    int group;
+    size_t bound; /* sequence with which it ends */
+
+    LS_DEVICE group_sums(const ls_cuda_token_join &a, float start)
+        : start(start), sum(start), group(0), bound(size_at(a.bounds, 1)) {
+        t.begin();
+    }
+    LS_DEVICE void end_group(const ls_cuda_token_join &a) {
+        t.push(group++, {{sum}});
+        sum = start;
+        if (group < a.groups) bound = size_at(a.bounds, group + 1);
+    }
+    LS_DEVICE void take(const ls_cuda_token_join &a, size_t sequence, float x) {
+        while (sequence >= bound) end_group(a);
+        sum = sum + x;
+    }
+    LS_DEVICE float end(const ls_cuda_token_join &a) {
+        while (group < a.groups) end_group(a);
+        t.end();
+        return t.sum.v[0];
+    }
+};
+
+LS_KERNEL(token_join_few, ls_cuda_token_join, 32 * LS_CUDA_JOIN_WARPS) {
+    enum { TURNS = 4, SEQUENCES = TURNS * LS_CUDA_JOIN_WARPS };
+    __shared__ float parts[SEQUENCES][32];
+    const size_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, c = blockIdx.x * 32 + lane, columns = a.rows.columns,
+                 sequences = size_at(a.bounds, a.groups);
+    for (size_t row = blockIdx.y; row < a.rows.rows; row += gridDim.y) {
+        const size_t tokens = token_of(a.slices, row + 1) - token_of(a.slices, row),
+                     chains = a.block ? (tokens + a.block - 1) / a.block : 1;
+        const float *in = a.in[blockIdx.z] + row * a.in_stride + c;
+        float *out = a.out[blockIdx.z] + row * columns + c;
+        group_sums sums(a, a.accumulate && c < columns ? *out : -0.0f);
+        for (size_t first = 0; tokens > 0 && first < sequences; first += SEQUENCES) {
+            const size_t count = sequences - first < SEQUENCES ? sequences - first : (size_t)SEQUENCES;
+#pragma unroll
+            for (int i = 0; i < TURNS; i++) {
+                const size_t s = warp + i * LS_CUDA_JOIN_WARPS;
+                if (s < count && c < columns) parts[s][lane] = join_chain(in + (first + s) * a.in_sequence, columns, chains);
+            }
+            __syncthreads();
+            for (size_t s = 0; warp == 0 && s < count; s++) sums.take(a, first + s, parts[s][lane]);
+            __syncthreads();
+        }
+        if (warp == 0 && c < columns) *out = tokens > 0 ? sums.end(a) : sums.start;
+    }
 }

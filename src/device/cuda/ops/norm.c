@@ -145,16 +145,18 @@ static int rows_together(ls_device *device, size_t chains, unsigned threads, siz
 static ls_status backward_chains(ls_device *device, const ls_norm_call *call, chain_counts counts, float *scratch) {
     const size_t C = call->C, packs = C / WIDTH, pitch = pitch_of(C), row = pitch * 2 * sizeof(float);
     ls_cuda_norm_chains args = {.norm = backward_args_of(call), .block = call->groups->block, .most = counts.of_slice};
-    ls_cuda_token_blocks joins = {.rows = {.columns = C}, .block = args.block, .most = args.most};
-    float *out[LS_CUDA_TOKEN_SUMS];
+    ls_cuda_token_join joins = {.rows = {.rows = (size_t)call->groups->slices, .columns = C},
+                                .block = args.block,
+                                .in_stride = args.most * C,
+                                .in_sequence = (size_t)call->groups->slices * args.most * C};
     int sums = 0;
     args.norm.branch = call->branch;
     LS_TRY(ls_cuda_slices_set(device, &args.slices, call->groups));
     joins.slices = args.slices;
-    args.dw = joins.at[sums] = scratch, out[sums++] = call->dw;
-    if (!call->rms) args.db = joins.at[sums] = scratch + (size_t)sums * counts.all * C, out[sums++] = call->db;
+    joins.in[sums] = args.dw = scratch, joins.out[sums++] = call->dw;
+    if (!call->rms) joins.in[sums] = args.db = scratch + (size_t)sums * counts.all * C, joins.out[sums++] = call->db;
     if (call->dx_sums)
-        args.dx_sums = joins.at[sums] = scratch + (size_t)sums * counts.all * C, out[sums++] = call->dx_sums;
+        joins.in[sums] = args.dx_sums = scratch + (size_t)sums * counts.all * C, joins.out[sums++] = call->dx_sums;
     size_t threads = ls_cuda_divide_up(packs, 32) * 32;
     /* With one block for a multiprocessor, its own loads have to be early. */
     bool few = counts.all < 2 * (size_t)ls_cuda_processors(device);
@@ -167,7 +169,7 @@ static ls_status backward_chains(ls_device *device, const ls_norm_call *call, ch
                                                  {LS_CUDA_rms_norm_chains, LS_CUDA_rms_norm_chains_few}};
     LS_TRY(ls_cuda_launch(device, kernels[call->rms][few], (ls_cuda_grid){counts.all, 1, 1}, (unsigned)threads,
                           (size_t)args.norm.together * row, &args));
-    return ls_cuda_join_blocks(device, &joins, out, sums, call->groups);
+    return ls_cuda_join_tokens(device, &joins, sums, call->groups);
 }
 
 ls_status ls_cuda_op_norm_backward(ls_device *device, const ls_norm_call *call) {

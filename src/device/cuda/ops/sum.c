@@ -30,12 +30,38 @@ static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, cons
 }
 
 ls_status ls_cuda_op_tree_sum(ls_device *device, const ls_tree_sum_call *c) {
-    if (c->leaves < 1 || c->leaves > LS_GROUPS_MAX)
-        return ls_fail(LS_ERR_INPUT, "a sum of %d contributions: must be between 1 and %d", c->leaves, LS_GROUPS_MAX);
+    LS_TRY(ls_check_leaves(c->leaves));
     LS_TRY(ls_check_float("a sum", c->dtype));
     bool is_few = c->leaves <= LS_CUDA_FEW_LEAVES;
     return join(device, is_few ? LS_CUDA_tree_sum_few : LS_CUDA_tree_sum, c->out, c->contributions, c->dtype, c->leaves,
                 c->elems, is_few ? LS_CUDA_TREE_PACKS : 1);
+}
+
+static ls_status join_rows(ls_device *device, ls_cuda_tree_rows *args) {
+    ls_status status = LS_OK;
+    if (args->first[args->count] > 0)
+        status = ls_cuda_launch(device, LS_CUDA_tree_rows, (ls_cuda_grid){args->first[args->count], 1, 1},
+                                LS_CUDA_PACK_THREADS, 0, args);
+    args->count = 0;
+    return status;
+}
+
+ls_status ls_cuda_op_tree_rows(ls_device *device, const ls_tree_rows_call *c) {
+    enum { BLOCKS_MAX = 1 << 30 };
+    ls_cuda_tree_rows args = {.leaves = c->leaves};
+    LS_TRY(ls_check_leaves(c->leaves));
+    for (int i = 0; i < c->count; i++) {
+        const ls_tree_rows_piece *piece = &c->pieces[i];
+        size_t blocks = ls_cuda_divide_up(piece->n, LS_CUDA_PACK_THREADS);
+        if (blocks == 0) continue;
+        if (args.count == LS_CUDA_ROWS_PIECES || (args.count && blocks > BLOCKS_MAX - args.first[args.count]))
+            LS_TRY(join_rows(device, &args));
+        args.rows[args.count] = piece->rows;
+        args.n[args.count] = piece->n;
+        args.first[args.count + 1] = args.first[args.count] + (unsigned)blocks;
+        args.count++;
+    }
+    return join_rows(device, &args);
 }
 
 ls_status ls_cuda_op_max(ls_device *device, const ls_max_call *c) {

@@ -5,13 +5,19 @@
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
-enum { WIDTH = 4, THREADS_ENOUGH = 1 << 14, BLOCKS_Y_MAX = 1 << 15 };
+enum { WIDTH = 4, THREADS_ENOUGH = 1 << 14, COLUMNS_FEW = 1 << 16, BLOCKS_Y_MAX = 1 << 15 };
 
 ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int sums, const ls_token_groups *groups) {
     if (args->rows.rows == 0 || args->rows.columns == 0) return LS_OK;
     LS_TRY(ls_cuda_sizes_set(device, &args->bounds, groups->bounds, (size_t)groups->groups + 1));
     args->groups = groups->groups;
     args->accumulate = groups->accumulate;
+    size_t rows = args->rows.rows, columns = args->rows.columns;
+    if (args->block || (args->slices.slices && !args->are_tokens && rows * columns <= COLUMNS_FEW))
+        return ls_cuda_launch(
+            device, LS_CUDA_token_join_few,
+            (ls_cuda_grid){ls_cuda_divide_up(columns, 32), rows < BLOCKS_Y_MAX ? rows : BLOCKS_Y_MAX, (size_t)sums},
+            32 * LS_CUDA_JOIN_WARPS, 0, args);
     args->rows.aligned = args->rows.columns % WIDTH == 0 && args->in_sequence % WIDTH == 0 &&
                          args->rows.rows * args->rows.columns / WIDTH >= THREADS_ENOUGH;
     for (int i = 0; i < sums; i++)
@@ -45,25 +51,6 @@ ls_status ls_cuda_slices_set(ls_device *device, ls_cuda_slices *slices, const ls
     slices->slices = (size_t)groups->slices;
     slices->are_listed = groups->tokens != NULL;
     return groups->tokens ? ls_cuda_sizes_set(device, &slices->tokens, groups->tokens, slices->slices + 1) : LS_OK;
-}
-
-ls_status ls_cuda_join_blocks(ls_device *device, ls_cuda_token_blocks *args, float *const out[], int sums,
-                              const ls_token_groups *groups) {
-    size_t columns = args->rows.columns, slices = args->slices.slices;
-    args->rows.rows = groups->bounds[groups->groups] * slices;
-    args->rows.aligned = columns % WIDTH == 0;
-    ls_cuda_token_join joins = {.rows = {.rows = slices, .columns = columns},
-                                .slices = args->slices,
-                                .in_stride = args->most * columns,
-                                .in_sequence = slices * args->most * columns};
-    for (int i = 0; i < sums; i++) {
-        args->rows.aligned = args->rows.aligned && ls_cuda_fits(args->at[i], LS_F32, 0, WIDTH);
-        joins.in[i] = args->at[i], joins.out[i] = out[i];
-    }
-    ls_cuda_grid grid = ls_cuda_rows_grid(&args->rows, WIDTH, 1);
-    grid.z = (size_t)sums;
-    LS_TRY(ls_cuda_launch(device, LS_CUDA_token_blocks, grid, LS_CUDA_PACK_THREADS, 0, args));
-    return ls_cuda_join_tokens(device, &joins, sums, groups);
 }
 
 /* Kernels of a kind of sum: for slices that are one chain, and for those that are cut into blocks. */

@@ -9,8 +9,5 @@
 ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int sums, const ls_token_groups *groups);
 
 ls_status ls_cuda_slices_set(ls_device *device, ls_cuda_slices *slices, const ls_token_groups *groups);
-/* `args` has columns, slices, and chains of their blocks, which it changes; out[i] is [slices][columns]. */
-ls_status ls_cuda_join_blocks(ls_device *device, ls_cuda_token_blocks *args, float *const out[], int sums,
-                              const ls_token_groups *groups);
 
 #endif
