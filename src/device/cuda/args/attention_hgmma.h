@@ -11,6 +11,7 @@ enum {
     LS_CUDA_HGMMA_ANY_FORWARD_THREADS = 128,
     LS_CUDA_HGMMA_ANY_BACKWARD_THREADS = 256,
     LS_CUDA_HGMMA_STATS_ROWS = 16,
+    LS_CUDA_HGMMA_STATS_WIDE_ROWS = 128,
     LS_CUDA_HGMMA_STAT_STEP = 128, /* rows of statistics are filled up to a multiple */
     LS_CUDA_HGMMA_PARTS = 7,       /* of one launch with tensor maps */
     LS_CUDA_HGMMA_SUMS = 64 * 64,  /* gradients of 64 queries */

@@ -1,13 +1,15 @@
 /* attention_hgmma_any.cu: attention with the unit hgmma (docs/arithmetic.md, "With hgmma") for every head size, stride
  * and alignment, with dropout, and for few queries: by mma.sync, from tiles in shared memory.
  *
- *     stats      L and D of each query: half a warp a row
+ *     stats      L and D of each query: half a warp a row; wide, where rows lie at multiples of 16 bytes: two threads a
+ *                row
  *     forward    a block has 64 queries of a head, a warp 16 of them; blocks of 128 keys pass by
  *     queries    a block has 64 queries of a head; keys pass by, 64 at a time: dQ
  *     keys       a block has 64 keys of a kv head; the queries of its heads pass by, 64 at a time: dK and dV
  *
  * Weights go from the product that makes them to the one that reads them through shared memory. Products of which
  * nothing is seen are left out. What is behind the end of a tensor is +0. */
+#include "device/cuda/common/pack.cuh"
 #include "device/cuda/kernels/attention_hgmma.cuh"
 
 #ifdef LS_CUDA_ON_CPU_H
@@ -83,8 +85,8 @@ struct head_place {
     uint32_t first; /* the number of the part's first query head */
 };
 
-template <bool OF_KEYS> LS_DEVICE head_place find_head(const ls_cuda_attention_hgmma &h) {
-    head_place p = {h.a.parts, blockIdx.y, blockIdx.z, 0};
+template <bool OF_KEYS> LS_DEVICE head_place find_head(const ls_cuda_attention_hgmma &h, uint32_t number) {
+    head_place p = {h.a.parts, number, blockIdx.z, 0};
     for (;; p.part++) {
         const uint32_t here = OF_KEYS ? p.part->kv_heads : p.part->heads;
         if (p.head < here) return p;
@@ -137,7 +139,7 @@ template <int D, bool IS_F16> LS_DEVICE void forward_tile(const ls_cuda_attentio
     LS_SHARED(uint16_t, shared);
     uint16_t *Q = shared, *K = Q + ROWS * PITCH, *V = K + KEYS * PITCH, *P = V + KEYS * PITCH;
     const ls_cuda_attention &a = h.a;
-    const head_place p = find_head<false>(h);
+    const head_place p = find_head<false>(h, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t kv = p.head / (part.heads / part.kv_heads);
     const float c = scale2_of(part);
@@ -217,8 +219,22 @@ template <class T> LS_DEVICE float dot_of(const ls_cuda_attention &a, const head
     return sum;
 }
 
+LS_DEVICE size_t stat_of(const ls_cuda_attention &a, const head_place &p, int row) {
+    return p.sequence * a.stat_elems + p.head * p.part->stat_stride + (size_t)row;
+}
+
+/* L, of a row that is no query +∞. */
+LS_DEVICE float log_sum(const ls_cuda_attention_part &part, bool is_query, float m, float l) {
+    return is_query ? __fmaf_rn(m, scale2_of(part), log_of(l) * 0x1.715476p+0f) : LS_INFINITY;
+}
+
+LS_DEVICE void open_turn(const ls_cuda_attention_hgmma &h, const head_place &p, int row) {
+    if (h.turns && row % 64 == 0)
+        h.turns[((size_t)p.sequence * h.all_heads + h.head0 + p.first + p.head) * (h.stat_rows / 64) + row / 64] = 0;
+}
+
 LS_KERNEL(attention_hgmma_stats, ls_cuda_attention_hgmma, 16 * LS_CUDA_HGMMA_STATS_ROWS) {
-    const head_place p = find_head<false>(a);
+    const head_place p = find_head<false>(a, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
     const int row = (int)blockIdx.x * LS_CUDA_HGMMA_STATS_ROWS + (int)threadIdx.x / 16;
     const bool is_query = row < a.a.T;
@@ -227,12 +243,65 @@ LS_KERNEL(attention_hgmma_stats, ls_cuda_attention_hgmma, 16 * LS_CUDA_HGMMA_STA
     sum = join16(sum);
     if (threadIdx.x % 16) return;
     float *L = stats_of(a, p.sequence, p.first + p.head) + row;
-    const size_t stat = p.sequence * a.a.stat_elems + p.head * part.stat_stride + row;
-    if (a.turns && row % 64 == 0)
-        a.turns[((size_t)p.sequence * a.all_heads + a.head0 + p.first + p.head) * (a.stat_rows / 64) + row / 64] = 0;
+    const size_t stat = stat_of(a.a, p, row);
+    open_turn(a, p, row);
     if (is_query) part.dots[stat] = sum;
     L[a.stat_rows] = is_query ? sum : 0.0f;
-    L[0] = is_query ? __fmaf_rn(part.m[stat], scale2_of(part), log_of(part.l[stat]) * 0x1.715476p+0f) : LS_INFINITY;
+    L[0] = log_sum(part, is_query, is_query ? part.m[stat] : 0.0f, is_query ? part.l[stat] : 1.0f);
+}
+
+/* Of two neighbouring threads the first has lanes 0 … 7 of the sum, the second 8 … 15: each reads every other 16 bytes
+ * of a row, four of each tensor before it adds. */
+template <class T> LS_DEVICE float wide_dot(const ls_cuda_attention &a, const head_place &p, int row) {
+    enum { PACKS = 4 };
+    const ls_cuda_attention_part &part = *p.part;
+    const int begin = threadIdx.x % 2 * 8;
+    const T *x = (const T *)part.dout.at + head_at(part.dout, p.sequence, p.head) + (size_t)row * part.dout.row_stride;
+    const T *y = (const T *)part.o.at + head_at(part.o, p.sequence, p.head) + (size_t)row * part.o.row_stride;
+    float lanes[8];
+    LS_UNROLL for (int j = 0; j < 8; j++) lanes[j] = 0.0f;
+    LS_NO_UNROLL for (int d = begin; d < a.head_size; d += 16 * PACKS) {
+        uint4 xs[PACKS], ys[PACKS];
+        LS_UNROLL for (int i = 0; i < PACKS; i++)
+            if (d + 16 * i < a.head_size) {
+                xs[i] = *(const uint4 *)(x + d + 16 * i);
+                ys[i] = *(const uint4 *)(y + d + 16 * i);
+            }
+        LS_UNROLL for (int i = 0; i < PACKS; i++)
+            if (d + 16 * i < a.head_size) {
+                const pack<8> u = packed<8>::load((const T *)&xs[i]), v = packed<8>::load((const T *)&ys[i]);
+                LS_UNROLL for (int j = 0; j < 8; j++) lanes[j] = __fmaf_rn(u.v[j], v.v[j], lanes[j]);
+            }
+    }
+    /* As join16: lane j and j + 8, then j + 4, j + 2, j + 1; the second thread's sum is the same. */
+    LS_UNROLL for (int j = 0; j < 8; j++) {
+        const float other = __shfl_xor_sync(~0u, lanes[j], 1);
+        lanes[j] = begin ? other + lanes[j] : lanes[j] + other;
+    }
+    LS_UNROLL for (int n = 4; n > 0; n /= 2)
+        LS_UNROLL for (int j = 0; j < n; j++) lanes[j] = lanes[j] + lanes[j + n];
+    return lanes[0];
+}
+
+/* Rows of 16-bit numbers at multiples of 16 bytes. blockIdx.x is the head, y a block of rows: what blocks read at the
+ * same time lies side by side. */
+LS_KERNEL(attention_hgmma_stats_wide, ls_cuda_attention_hgmma, 2 * LS_CUDA_HGMMA_STATS_WIDE_ROWS) {
+    const head_place p = find_head<false>(a, blockIdx.x);
+    const ls_cuda_attention_part &part = *p.part;
+    const int row = (int)blockIdx.y * LS_CUDA_HGMMA_STATS_WIDE_ROWS + (int)threadIdx.x / 2;
+    const bool is_query = row < a.a.T;
+    const size_t stat = stat_of(a.a, p, row);
+    const float m = is_query ? part.m[stat] : 0.0f, l = is_query ? part.l[stat] : 1.0f;
+    const int from = is_query ? row : 0; /* an exchange needs all lanes */
+    const float sum = a.a.act == LS_CUDA_F16 ? wide_dot<f16>(a.a, p, from) : wide_dot<bf16>(a.a, p, from);
+    float *L = stats_of(a, p.sequence, p.first + p.head) + row;
+    if (threadIdx.x % 2) {
+        L[0] = log_sum(part, is_query, m, l);
+        open_turn(a, p, row);
+    } else {
+        L[a.stat_rows] = is_query ? sum : 0.0f;
+        if (is_query) part.dots[stat] = sum;
+    }
 }
 
 /* A thread's part of a tile of 64 queries and 64 keys, as it is made and as products read it: a warp has 16 queries and
@@ -288,7 +357,7 @@ template <int D, bool IS_F16> LS_DEVICE void queries_tile(const ls_cuda_attentio
     LS_SHARED(uint16_t, shared);
     const tile t(shared);
     const ls_cuda_attention &a = h.a;
-    const head_place p = find_head<false>(h);
+    const head_place p = find_head<false>(h, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t kv = p.head / (part.heads / part.kv_heads);
     const int q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, end = min(a.T, q0 + ROWS), warp = threadIdx.x / 32;
@@ -322,7 +391,7 @@ template <int D, bool IS_F16> LS_DEVICE void keys_tile(const ls_cuda_attention_h
     LS_SHARED(uint16_t, shared);
     const tile t(shared);
     const ls_cuda_attention &a = h.a;
-    const head_place p = find_head<true>(h);
+    const head_place p = find_head<true>(h, blockIdx.y);
     const ls_cuda_attention_part &part = *p.part;
     const uint32_t group = part.heads / part.kv_heads;
     const int k0 = (int)blockIdx.x * OTHERS, warp = threadIdx.x / 32, row = warp % 4 * 16, column = warp / 4 * (D / 2);

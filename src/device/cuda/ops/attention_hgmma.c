@@ -152,6 +152,27 @@ static ls_status each_launch(ls_device *device, const ls_attention_call *call, c
     return LS_OK;
 }
 
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
+
+static bool has_wide_rows(ls_device *device, const ls_attention_call *call) {
+    if (call->parts[0].head_size % 8 || ls_cuda_computes_otherwise(device)) return false;
+    for (int p = 0; p < call->nparts; p++) {
+        const ls_attention *a = &call->parts[p];
+        if (!is_aligned(a->o.at, a->o.row_stride, a->o.head_stride) ||
+            !is_aligned(a->dout.at, a->dout.row_stride, a->dout.head_stride))
+            return false;
+    }
+    return true;
+}
+
+static ls_status run_stats(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *args) {
+    const pass any = {LS_CUDA_attention_hgmma_stats, LS_CUDA_HGMMA_STATS_ROWS, 16 * LS_CUDA_HGMMA_STATS_ROWS, 0};
+    size_t blocks = args->stat_rows / LS_CUDA_HGMMA_STATS_WIDE_ROWS;
+    if (!args->B || !has_wide_rows(device, call)) return run_any(device, args, &any, args->stat_rows, args->heads);
+    return ls_cuda_launch(device, LS_CUDA_attention_hgmma_stats_wide, (ls_cuda_grid){args->heads, blocks, args->B},
+                          2 * LS_CUDA_HGMMA_STATS_WIDE_ROWS, 0, args);
+}
+
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
@@ -176,7 +197,6 @@ ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_
 
 ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention_call *call,
                                            const ls_cuda_attention_job *job) {
-    const pass stats = {LS_CUDA_attention_hgmma_stats, LS_CUDA_HGMMA_STATS_ROWS, 16 * LS_CUDA_HGMMA_STATS_ROWS, 0};
     ls_cuda_attention_hgmma args = args_of(job);
     ls_cuda_attention_tiles space;
     bool by_tiles = takes_tiles(device, call, true, &space);
@@ -190,7 +210,7 @@ ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention
         args.sums = args.stats + 2 * rows;
         args.turns = (uint32_t *)(args.sums + pieces * LS_CUDA_HGMMA_SUMS);
     }
-    LS_TRY(run_any(device, &args, &stats, args.stat_rows, job->heads));
+    LS_TRY(run_stats(device, call, &args));
     if (by_tiles) return each_launch(device, call, &args, true, backward_tiles);
     int size = size_index(call->parts[0].head_size);
     LS_TRY(run_any(device, &args, &any_queries[size], job->queries, job->heads));
