@@ -32,7 +32,7 @@ LS_DEVICE float value_of(float z_target, float m, float l) { return log_of(l) - 
 
 /* Of so many blocks each begins some cycles later than the one before, where blocks have enough rows; all of them within
  * about the time of a row. */
-LS_DEVICE void begin_later(size_t rows) {
-    enum { BLOCKS = 33, CYCLES = 750, ROWS = 8 };
-    if (rows >= (size_t)ROWS * gridDim.x) wait_cycles(blockIdx.x % BLOCKS * CYCLES);
+LS_DEVICE void begin_later(size_t rows, unsigned blocks, unsigned cycles) {
+    enum { ROWS = 8 };
+    if (rows >= (size_t)ROWS * gridDim.x) wait_cycles(blockIdx.x % blocks * cycles);
 }

@@ -14,6 +14,7 @@
 #include "device/cuda/common/tree.cuh"
 
 enum { AT_ONCE = 4, PACKS_OF_A_STRETCH = 2, GRAD_PACKS = 2 }; /* of a thread */
+enum { LATER_BLOCKS = 33, LATER_CYCLES = 750 };
 
 /* visit(width, i, z of i … i + width − 1) for the columns of a row, counted from the first; `z` is where they begin. */
 template <int W, int LOADS, class F>
@@ -364,7 +365,7 @@ LS_KERNEL(loss_rows, ls_cuda_loss, LS_CUDA_LOSS_THREADS) {
     float *sums = row + (a.columns + 3) / 4 * 4;
     uint32_t *ends = (uint32_t *)(sums + a.slices);
     copy_bounds(a, ends);
-    begin_later(a.rows);
+    begin_later(a.rows, LATER_BLOCKS, LATER_CYCLES);
     __syncthreads();
     LS_BY_TYPE(a.dz_dtype, T, { do_rows<T>(a, row, sums, ends, space); });
 }

@@ -16,6 +16,10 @@
 
 enum { LANES = LS_CUDA_LOSS_LANES, FOLD = LS_CUDA_LOSS_FOLD, FOLDED = LS_CUDA_LOSS_FOLDED, PACK = 8, THREADS = 1024 };
 
+/* A block begins columns / 80 cycles after the one before, 37 of them within about the time of a row. The two blocks of a
+ * multiprocessor, 132 apart, are then at different things. */
+enum { LATER_BLOCKS = 37, COLUMNS_OF_A_CYCLE = 80 };
+
 #define LOG2_E 0x1.715476p+0f
 #define PLAIN 0x1p20f
 
@@ -217,33 +221,46 @@ template <class T> LS_DEVICE void store_eight(T *dz, const pack<PACK> &d) {
 #endif
 }
 
-template <class T> LS_DEVICE void grad_pack(const row_place<T> &at, const loss_row &t, T *dz, uint32_t p, const uint4 &z) {
-    const uint32_t i = PACK * p;
-    const pack<PACK> d = grad_of(t, wide<T>(z), i);
-    if (i + PACK <= at.columns) {
-        store_eight(dz + i, d);
-    } else {
-#pragma unroll
-        for (int k = 0; k < PACK; k++)
-            if (i + k < at.columns) store(dz + i + k, d.v[k]);
+/* The gradient of eight columns, the target not among them. */
+template <class T> LS_DEVICE pack<PACK> beside_target(const loss_row &t, const uint4 &z) {
+    return map(wide<T>(z), [&](float x) { return weight_of(x, t.shift) * t.factor; });
+}
+
+/* The gradient of whole packs of the row in shared memory, and copies of the next row to their places, those that this
+ * thread has. Gives the first that it has left. */
+template <bool HAS_GRAD, bool HAS_NEXT, class T>
+LS_DEVICE uint32_t exchange_packs(const row_place<T> &at, const loss_row &t, T *dz, const T *next) {
+    const uint32_t whole = smaller(at.kept, at.columns / PACK);
+    uint32_t p = threadIdx.x;
+    LS_NO_UNROLL for (; p < whole; p += blockDim.x) {
+        if (HAS_GRAD) store_eight(dz + PACK * p, beside_target<T>(t, at.row[p]));
+        if (HAS_NEXT) copy16_async(at.row + p, next + PACK * p);
     }
+    return p;
 }
 
 /* The gradient of the row is written to dz, and the row at `next` takes its place; either may be NULL. Each thread has seen
- * what it copied. */
-template <class T> LS_DEVICE void exchange_rows(const row_place<T> &at, const loss_row &t, T *dz, const T *next) {
-    uint32_t p = threadIdx.x;
-    for (; p < at.kept; p += blockDim.x) {
-        if (dz) grad_pack(at, t, dz, p, at.row[p]);
-        if (!next) continue;
-        if (PACK * p + PACK <= at.columns)
-            copy16_async(at.row + p, next + PACK * p);
-        else
-            at.row[p] = at.read(next, p);
-    }
-    if (dz)
-        LS_NO_UNROLL for (; p < at.packs; p += blockDim.x) grad_pack(at, t, dz, p, at.read(at.z, p));
+ * what it copied. The target comes last: z of it is known, and the thread of its pack writes over what it wrote. */
+template <class T> LS_DEVICE void exchange_rows(const row_place<T> &at, const loss_row &t, float z_target, T *dz, const T *next) {
+    uint32_t p = !dz    ? exchange_packs<false, true>(at, t, dz, next)
+                 : next ? exchange_packs<true, true>(at, t, dz, next)
+                        : exchange_packs<true, false>(at, t, dz, next);
     copy_async_commit();
+    LS_NO_UNROLL for (; p < at.packs; p += blockDim.x) {
+        const bool is_kept = p < at.kept;
+        if (dz) {
+            const pack<PACK> d = beside_target<T>(t, is_kept ? at.row[p] : at.read(at.z, p));
+            if (PACK * p + PACK <= at.columns) {
+                store_eight(dz + PACK * p, d);
+            } else {
+#pragma unroll
+                for (int k = 0; k < PACK; k++)
+                    if (PACK * p + k < at.columns) store(dz + PACK * p + k, d.v[k]);
+            }
+        }
+        if (next && is_kept) at.row[p] = at.read(next, p);
+    }
+    if (dz && t.target / PACK % blockDim.x == threadIdx.x) store(dz + t.target, at_target(t, z_target));
     copy_async_wait<0>();
 }
 
@@ -275,14 +292,15 @@ template <class T> LS_DEVICE void do_rows(const ls_cuda_loss &a, uint4 *row, flo
     float *sums = (float *)(row + a.kept);
     row_place<T> at = {row, nullptr, (uint32_t)a.kept, (uint32_t)(a.columns + PACK - 1) / PACK, (uint32_t)a.columns};
     loss_row t = {};
+    float z_target = 0.0f;
     T *dz = nullptr; /* of the row in shared memory */
-    begin_later(a.rows);
+    begin_later(a.rows, LATER_BLOCKS, at.columns / COLUMNS_OF_A_CYCLE);
     for (uint32_t r = blockIdx.x, rows = (uint32_t)a.rows; r < rows; r += gridDim.x) {
         const T *z = logits_of<T>(a, r);
         const uint32_t target = (uint32_t)(target_of(a, r) - (int64_t)a.first); /* all lie in the columns */
-        const float z_target = threadIdx.x == 0 ? load(z + target) : 0.0f;
-        exchange_rows(at, t, dz, z);
-        at.z = z;
+        const float next_target = load(z + target);
+        exchange_rows(at, t, z_target, dz, z);
+        at.z = z, z_target = next_target;
         const float m = max_of_row(at, space); /* waits for the row too */
         const bool is_plain = abs_of(m) < PLAIN;
         if (is_plain)
@@ -301,7 +319,7 @@ template <class T> LS_DEVICE void do_rows(const ls_cuda_loss &a, uint4 *row, flo
         if (a.m) a.m[r] = m;
         if (a.l) a.l[r] = l;
     }
-    if (dz) exchange_rows<T>(at, t, dz, nullptr);
+    if (dz) exchange_rows<T>(at, t, z_target, dz, nullptr);
 }
 
 LS_KERNEL_ALONE(loss_hgmma_bf16, ls_cuda_loss, THREADS) {
