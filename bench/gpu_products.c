@@ -127,7 +127,7 @@ static ls_status measure_logits(bench *b) {
 }
 
 /* A layer's way in, or the gradient of its way out, with what follows: 2 tensors are written, of which pre is one or is
- * read. */
+ * read; then without the output of the activation, where that is kept, and all of it apart. */
 static ls_status measure_end(bench *b, const char *what, ls_gemm_end end, size_t m, size_t n, size_t k) {
     work w = {.g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k}};
     w.g.a = b->a, w.g.b = b->b, w.g.c = b->c, w.g.y = b->y;
@@ -139,12 +139,17 @@ static ls_status measure_end(bench *b, const char *what, ls_gemm_end end, size_t
     else
         w.g.pre = (const uint16_t *)b->a + m * k;
     if (end == LS_GEMM_GATED_GRAD) w.g.gate = n, w.g.ldc = 2 * n;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         char name[96];
-        w.is_apart = i == 1;
+        bool is_kept = i == 1;
+        w.is_apart = i == 2;
+        w.g.y = is_kept ? NULL : b->y;
+        if (is_kept && end == LS_GEMM_GELU) continue;
         if (w.is_apart) w.g.ldc = n;
         snprintf(name, sizeof name, "hgmma/%s/NT/%zux%zux%zu/%s%s", what, m, n, k, names[end],
-                 w.is_apart ? "/apart" : "");
+                 w.is_apart ? "/apart"
+                 : is_kept  ? "/kept"
+                            : "");
         if (w.is_apart || b->device->ops->gemm_ends(b->device, &w.g)) LS_TRY(report(b, name, &w));
     }
     return LS_OK;

@@ -26,6 +26,7 @@ typedef struct ls_saved {
     float *middle;  /* [stream][C] the residual stream between attention and MLP; in fp32 */
     void *branch;   /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
     void *wide;     /* [rows][width of the MLP] before the activation */
+    void *inner;    /* [rows][hidden] behind the activation; NULL: it is made again */
     float *act;     /* image models: [images][…] what the activation gives, before pooling */
     uint32_t *taps; /* where each window had its maximum */
     ls_conv_bn_saved conv_bn[LS_CONV_BN_MAX];
@@ -35,7 +36,7 @@ typedef struct ls_saved {
 enum {
     LS_SAVE_KEYS = 1,      /* qkv */
     LS_SAVE_ATTENTION = 2, /* all the others but wide */
-    LS_SAVE_WIDE = 4,
+    LS_SAVE_WIDE = 4,      /* and inner, where it is kept */
     LS_SAVE_ALL = 7
 };
 

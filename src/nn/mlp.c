@@ -3,7 +3,7 @@
  *     x ─ norm ─ in ─ GELU, or silu(gate)·up ─ out ─ + x
  *
  * A row of the gated form is cut as its weight is: slice by slice, gate columns before up columns. The output of the
- * activation is made again in backward: it is wide, and cheap beside the matmuls. */
+ * activation is made again in backward, unless it is to be kept: it is wide, and cheap beside the matmuls. */
 #include "nn/transformer.h"
 
 /* One call for each slice, since gate and up are neighbours only inside one. */
@@ -49,6 +49,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
 
 static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner) {
     const void *pre = block->saved.wide;
+    if (nn->keeps_act) inner = NULL;
     if (!ls_shape_family(nn->shape)->gated) return ls_nn_project_gelu_grad(nn, dwide, inner, pre, rows, half->out_w);
     /* Slices are alike, but where their number does not divide the width. */
     bool is_done = false;
@@ -64,12 +65,12 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn) {
     ls_half half = ls_half_open(block, nn->shape, 1);
     half.in_width = nn->own.mlp;
-    half.inner = nn->scratch.wide;
+    half.inner = nn->keeps_act ? block->saved.inner : nn->scratch.wide;
     half.inner_width = nn->own.hidden;
     half.branch = nn->scratch.branch;
     half.dwide = nn->scratch.dwide;
     half.forward = forward;
-    half.remake = activate;
+    half.remake = nn->keeps_act ? NULL : activate;
     half.backward = backward;
     return half;
 }

@@ -127,6 +127,7 @@ typedef struct ls_nn {
     int tp_size, tp_index;
     bool sequence_parallel;
     bool crosses_at_once;             /* with it: rows of all sequences are moved by one collective, not one for each */
+    bool keeps_act;                   /* what the MLP's activation gives is saved, not made again in backward */
     const float *rope_cos, *rope_sin; /* [shape T][head size / 2] */
 
     size_t ghost; /* images whose statistics batch norm takes together */

@@ -113,7 +113,10 @@ static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn,
         if (!is_16) saved->middle = ls_nn_take_f32(arena, "activations", stream, nn->shape->C);
         saved->norm[1] = ls_nn_take_f32(arena, "activations", stream, 2);
     }
-    if (parts & LS_SAVE_WIDE) saved->wide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
+    if (parts & LS_SAVE_WIDE) {
+        saved->wide = ls_nn_take(nn, arena, "activations", rows, nn->own.mlp);
+        saved->inner = nn->keeps_act ? ls_nn_take(nn, arena, "activations", rows, nn->own.hidden) : NULL;
+    }
 }
 
 static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
@@ -135,14 +138,14 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     if (ls_policy_is_16(&nn->policy)) scratch->middle = ls_nn_take_f32(arena, "scratch", stream, C);
     ls_nn_take_joins(nn, arena, scratch);
     if (!for_backward) {
-        scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
+        if (!nn->keeps_act) scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
         return;
     }
     if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
     scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     /* The two halves do not run at the same time. */
     ls_arena_phase_begin(arena);
-    scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
+    if (!nn->keeps_act) scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
     scratch->dwide = ls_nn_take(nn, arena, "scratch", rows, nn->own.mlp);
     if (ls_shape_family(nn->shape)->gated) scratch->dact = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
     ls_arena_phase_end(arena);

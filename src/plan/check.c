@@ -37,6 +37,9 @@ static ls_status check_model(const ls_plan_task *task, const ls_knobs *l) {
                        l->virtual_stages, shape->L);
     if (l->virtual_stages > 1 && l->schedule != LS_SCHEDULE_INTERLEAVED)
         return ls_fail(LS_ERR_INPUT, "%d virtual stages require the interleaved schedule", l->virtual_stages);
+    if (l->keep_activations)
+        return ls_fail(LS_ERR_INPUT,
+                       "kept activations are predicted for machines that probe measured, not for clusters");
     if (l->sequence_parallel && l->tp < 2) return ls_fail(LS_ERR_INPUT, "sequence parallelism requires tp 2 or more");
     return LS_OK;
 }

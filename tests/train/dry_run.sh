@@ -43,6 +43,7 @@ same "$untied" --dp 4 --zero 3 --micro-batch 2 --recompute full
 same "$untied" --dp 2 --shares 1,7 --zero 1 --micro-batch 3
 same "$tied" --tp 2 --micro-batch 4
 same "$untied" --tp 4 --micro-batch 4 --sequence-parallel
+same "$untied" --tp 2 --pp 2 --micro-batch 2 --keep-activations
 same "$tied" --tp 4 --sequence-parallel --recompute selective --micro-batch 11
 same "$tied" --pp 2 --micro-batch 2
 same "$untied" --pp 3 --micro-batch 2 --schedule gpipe

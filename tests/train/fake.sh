@@ -30,6 +30,7 @@ same --dp 2 --check state --audit 1
 experiment=(--model "$llama" "${base[@]}" --groups 5) right=$(golden llama)
 same --tp 2 --dp 2 --micro-batch 2
 same --pp 3 --schedule 1f1b
+same --pp 2 --schedule zero-bubble --keep-activations
 
 experiment=(--model "$gpt2" "${base[@]}" --dropout 0.2) right=$(golden gpt2-dropout-sliced)
 same --tp 2 --sequence-parallel

@@ -40,6 +40,7 @@ same() {
 same "$gpt2"
 same "$gpt2" --micro-batch 1 --recompute full
 same "$gpt2" --dp 2 --zero 3 --precision bf16
+same "$gpt2" --pp 2 --keep-activations --precision bf16
 same "$gpt2" --dp 3 --precision bf16 --reduce-dtype bf16 # sums of two types need scratch
 same "$gpt2" --dp 3 --zero 2
 same "$llama" --tp 2 --pp 2 --dropout 0.1

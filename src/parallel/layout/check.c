@@ -164,6 +164,17 @@ ls_status ls_layout_check_shares(const ls_layout *layout, const ls_layout_task *
                    shares, (long long)sum, task->G, better);
 }
 
+static ls_status check_keep_activations(const ls_layout *layout, const ls_layout_task *task) {
+    const ls_model *model = task->model;
+    if (!layout->keep_activations) return LS_OK;
+    if (model->nblocks > 1 && model->blocks[1].kind != &ls_block_transformer)
+        return ls_fail(LS_ERR_INPUT, "--keep-activations is for the MLPs of transformers, and %s has none; omit it",
+                       model->shape.name);
+    if (layout->recompute == LS_RECOMPUTE_NONE) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "--keep-activations keeps what --recompute %s makes again; omit one of them",
+                   ls_recompute_name(layout->recompute));
+}
+
 static ls_status check_sequence_parallel(const ls_layout *layout, const ls_layout_task *task) {
     if (!layout->sequence_parallel) return LS_OK;
     if (layout->tp == 1)
@@ -207,6 +218,7 @@ static ls_status check_rest(const ls_layout *layout, const ls_layout_task *task)
         return ls_fail(LS_ERR_INPUT, "--zero %d: must be between 0 and %d", layout->zero, LS_KNOB_LAST_zero);
     if ((int)layout->recompute < 0 || layout->recompute >= LS_RECOMPUTE_KINDS)
         return ls_fail(LS_ERR_INPUT, "--recompute: unknown kind %d", (int)layout->recompute);
+    LS_TRY(check_keep_activations(layout, task));
     LS_TRY(check_sequence_parallel(layout, task));
     LS_TRY(check_bn_sync(layout, task));
     if (task->ghost > 0 && layout->micro % task->ghost != 0)

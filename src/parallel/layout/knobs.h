@@ -27,6 +27,7 @@
 /*   dp, tp, pp          data, tensor and pipeline parallel
  *   virtual_stages      chunks of a stage
  *   zero                0 … 3
+ *   keep_activations    what the MLP's activation gives is kept for backward, not made again; written where it is on
  *   micro               sequences of a micro-batch at most; 0: not chosen yet
  *   context             chips that share a sequence
  *   tp_overlap          tensor-parallel collectives are cut into pieces that hide behind matmuls

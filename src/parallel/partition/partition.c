@@ -51,6 +51,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
                             .shape = &model->shape,
                             .sequence_parallel = partition->setup.layout.sequence_parallel,
                             .crosses_at_once = setup->apart,
+                            .keeps_act = setup->train && setup->layout.keep_activations,
                             .leaves = setup->leaves || setup->watches || ls_policy_wants_leaves(&setup->policy)};
     partition->nn.ghost = setup->ghost;
     if (setup->bn_sync) partition->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};

@@ -58,7 +58,7 @@ static ls_status look_at(search *s, const ls_layout_request *request, bool *fits
 
 /* Recomputation costs time and saves memory alone, so it is tried where memory asks for it. */
 static ls_status try_recompute(search *s, ls_layout_request request) {
-    bool given = ls_knob_is_given(&request, LS_KNOB_recompute), fits;
+    bool given = ls_knob_is_given(&request, LS_KNOB_recompute) || request.knobs.keep_activations, fits;
     for (int r = (int)request.knobs.recompute; r <= LS_KNOB_LAST_recompute; r++) {
         ls_knob_give(&request, LS_KNOB_recompute, r);
         LS_TRY(look_at(s, &request, &fits));

@@ -81,8 +81,9 @@ template <bool IS_F16, int END> struct act_numbers {
     }
 };
 
-/* A thread has eight neighbours of a row at a time: a piece in each turn, neighbours in neighbouring threads. */
-template <bool IS_F16, int END> struct act_end {
+/* A thread has eight neighbours of a row at a time: a piece in each turn, neighbours in neighbouring threads. HAS_Y: what the activation
+ * gives is wanted. */
+template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     const ls_cuda_hgmma &a;
     act_shared &s;
     const int thread;
@@ -155,7 +156,7 @@ template <bool IS_F16, int END> struct act_end {
             store(p, a.g.c, p.up, dup);
         }
         store(p, a.g.c, p.at, c);
-        if (a.y) store(p, a.y, p.y, x);
+        if (HAS_Y) store(p, a.y, p.y, x);
     }
     LS_DEVICE void run() const {
         hgmma_piece p;
@@ -177,6 +178,13 @@ template <bool IS_F16, int END> struct act_end {
         }
     }
 };
+
+template <bool IS_F16, int END> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a, act_shared &s, int thread) {
+    if (END == LS_CUDA_HGMMA_GELU || a.y)
+        act_end<IS_F16, END, true>{a, s, thread}.run();
+    else
+        act_end<IS_F16, END, false>{a, s, thread}.run();
+}
 
 template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
@@ -200,13 +208,13 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a)
         if (threadIdx.x == 0)
             bring<BN, 0, 0>(a, s);
         else if (threadIdx.x >= 32)
-            act_end<IS_F16, END>{a, s, (int)threadIdx.x - 32}.run();
+            end_tiles<IS_F16, END>(a, s, (int)threadIdx.x - 32);
     } else if (threadIdx.x < 384) {
         take_registers<152>();
         multiply_tiles<act_part, BN, 0, 0, IS_F16>(a, s);
     } else {
         give_registers<104>();
-        act_end<IS_F16, END>{a, s, (int)threadIdx.x - 384 + 96}.run();
+        end_tiles<IS_F16, END>(a, s, (int)threadIdx.x - 384 + 96);
     }
 }
 
