@@ -222,13 +222,13 @@ static bool has_copy_engine(void) {
 }
 
 /* A GPU against the kernels of this CPU: shapes and strides that its copy engine takes, larger than a tile and with an
- * end inside one. */
+ * end inside one; and more tiles than a GPU takes at once. */
 static void check_tiles(const ls_attention_kernels *k) {
     static const struct {
         size_t T, heads, kv_heads, d, gap, first;
     } cases[] = {{130, 4, 2, 64, 0, 0},  {72, 1, 1, 128, 8, 0}, {200, 2, 1, 128, 0, 0},  {390, 3, 1, 64, 8, 0},
                  {258, 2, 2, 96, 0, 0},  {150, 1, 1, 40, 8, 0}, {300, 2, 1, 64, 0, 100}, {300, 2, 1, 128, 0, 30},
-                 {1030, 1, 1, 64, 0, 0}, {520, 1, 1, 128, 0, 0}};
+                 {1030, 1, 1, 64, 0, 0}, {520, 1, 1, 128, 0, 0}, {200, 150, 150, 16, 0, 0}, {66, 140, 140, 72, 0, 0}};
     enum { ON_FIBERS = 2 }; /* of the cases, where there is no such engine */
     ls_kernels table;
     if (k || unit != LS_UNIT_HGMMA) return;

@@ -54,13 +54,13 @@ LS_DEVICE void load_box(void *to, const ls_cuda_tensor_map *map, uint64_t *barri
                  : "memory");
 }
 
-/* ROWS rows of a head of at most D elements. */
+/* ROWS rows of a head of at most D elements, without the first `skipped`, a multiple of 64. */
 template <int D, int ROWS>
 LS_DEVICE void load_tile(uint16_t *to, const ls_cuda_tensor_map *map, uint64_t *barrier, int head, int row,
-                         int sequence) {
+                         int sequence, int skipped = 0) {
     LS_UNROLL for (int c = 0; c < D / 64; c++)
         LS_UNROLL for (int r = 0; r < ROWS; r += 64)
-            load_box(to + (c * ROWS + r) * 64, map, barrier, c * 64, head, row + r, sequence);
+            if (r >= skipped) load_box(to + (c * ROWS + r) * 64, map, barrier, c * 64, head, row + r, sequence);
 }
 
 LS_DEVICE void load_numbers(float *to, const float *from, int bytes, uint64_t *barrier) {

@@ -1,7 +1,8 @@
 /* attention_hgmma.cu: attention with the unit hgmma (docs/arithmetic.md, "With hgmma") on tensor cores of compute
  * capability 9.0: tiles come by the tensor memory accelerator, products are those of warp groups.
  *
- *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by; heads have 64 or 128 numbers
+ *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by; heads have 64 or 128 numbers;
+ *                where the queries do not fill all tiles the first one is short, as it sees the fewest keys
  *     keys       a tile is 128 keys, 64 for each warp group; the queries of all heads of the kv head pass by, 64 at a
  *                time: dK and dV
  *     queries    a tile is 128 queries; keys pass by, 64 at a time: dQ
@@ -31,6 +32,8 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     const ls_cuda_attention &a = t.h.a;
     const int group = threadIdx.x / 128, thread = threadIdx.x % 128, rows = a.T - a.first_query;
     const uint32_t tiles = tiles_of(t, false);
+    /* Rows of the first tile that are no queries: whole warp groups. Those that take turns all take part in every tile. */
+    const auto lead = [&] { return IN_TURN ? 0 : ((int)anew(t.rows) * QUERIES - rows) / 64 * 64; };
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) barrier_init(&s.q_full[i], 1), barrier_init(&s.q_empty[i], GROUPS);
         for (int i = 0; i < STAGES; i++) {
@@ -45,15 +48,15 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     if (group == 0) {
         give_registers<(GROUPS == 3 ? 32 : 24)>(); /* a block has 512 or 504 for a thread of each of its warp groups */
         if (thread != 0) return;
-        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, turn++) {
-            const tile_place p = tile_at<true, false>(t, number);
+        for (; tile_of_round(turn) < tiles; turn++) {
+            const tile_place p = tile_at<true, false>(t, tile_of_round(turn));
             const ls_cuda_attention_part &part = a.parts[p.part];
             const ls_cuda_attention_maps &maps = t.maps[p.part];
             const int kv = (int)(p.head / (part.heads / part.kv_heads)), head = (int)p.head, b = (int)p.sequence;
-            const int end = min(a.T, a.first_query + (p.row + 1) * QUERIES);
+            const int row = p.row * QUERIES - lead(), end = min(a.T, a.first_query + row + QUERIES), skipped = max(0, -row);
             barrier_wait(&s.q_empty[turn % 2], turn / 2 % 2 ^ 1);
-            barrier_expect(&s.q_full[turn % 2], QUERIES * D * 2);
-            load_tile<D, QUERIES>(s.q[turn % 2], &maps.q, &s.q_full[turn % 2], head, p.row * QUERIES, b);
+            barrier_expect(&s.q_full[turn % 2], (QUERIES - skipped) * D * 2);
+            load_tile<D, QUERIES>(s.q[turn % 2], &maps.q, &s.q_full[turn % 2], head, row, b, skipped);
             for (int key = 0; key < end; key += KEYS, keys.next()) {
                 barrier_wait(&s.k_empty[keys.at], keys.turn ^ 1);
                 barrier_expect(&s.k_full[keys.at], KEYS * D * 2);
@@ -68,19 +71,19 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     take_registers<REGISTERS>();
     const int w = group - 1, lane = thread % 32, warp = thread / 32;
     if (IN_TURN && w == 1) asm volatile("bar.arrive 1, 256;" ::: "memory");
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, turn++) {
-        const tile_place p = tile_at<true, false>(t, number);
+    for (; tile_of_round(turn) < tiles; turn++) {
+        const tile_place p = tile_at<true, false>(t, tile_of_round(turn));
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         const auto blocks_of = [&](int row) {
-            return (min(a.T, a.first_query + (row + 1) * QUERIES) + KEYS - 1) / KEYS;
+            return (min(a.T, a.first_query + (row + 1) * QUERIES - lead()) + KEYS - 1) / KEYS;
         };
         const int blocks = blocks_of(p.row);
-        const int first = a.first_query + p.row * QUERIES + w * 64;
+        const int query = p.row * QUERIES - lead() + w * 64, first = a.first_query + query;
         /* Blocks of which this warp group sees something; all of them wait for the others. */
-        const int mine = IN_TURN ? blocks : first >= a.T ? 0 : min(blocks, (first + 63) / KEYS + 1);
+        const int mine = IN_TURN ? blocks : query < 0 ? 0 : min(blocks, (first + 63) / KEYS + 1);
         const auto leave = [&](int block) {
-            const int end = blocks_of(tile_at<true, false>(t, anew(number)).row);
+            const int end = blocks_of(tile_at<true, false>(t, anew(tile_of_round(turn))).row);
             for (; block < end; block++, keys.next())
                 if (thread == 0) {
                     barrier_wait(&s.k_full[keys.at], keys.turn);
@@ -185,9 +188,9 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             l0 = l0 + __shfl_xor_sync(~0u, l0, x);
             l1 = l1 + __shfl_xor_sync(~0u, l1, x);
         }
-        const tile_place to = tile_at<true, false>(t, anew(number));
+        const tile_place to = tile_at<true, false>(t, anew(tile_of_round(turn)));
         const ls_cuda_attention_part &out = a.parts[to.part];
-        const int row = to.row * QUERIES + w * 64 + warp * 16, r = row + lane / 4;
+        const int row = to.row * QUERIES - lead() + w * 64 + warp * 16, r = row + lane / 4;
         const size_t stat = to.sequence * a.stat_elems + to.head * out.stat_stride;
         if (lane % 4 == 0 && r < rows) out.m[stat + r] = m0, out.l[stat + r] = l0;
         if (lane % 4 == 0 && r + 8 < rows) out.m[stat + r + 8] = m1, out.l[stat + r + 8] = l1;
@@ -234,8 +237,8 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
     if (group == 0) {
         give_registers<24>();
         if (thread != 0) return;
-        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const tile_place p = tile_at<false, true>(t, number);
+        for (uint32_t round = 0; tile_of_round(round) < tiles; round++) {
+            const tile_place p = tile_at<false, true>(t, tile_of_round(round));
             const ls_cuda_attention_part &part = a.parts[p.part];
             const ls_cuda_attention_maps &maps = t.maps[p.part];
             const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head, b = (int)p.sequence;
@@ -261,8 +264,8 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
     }
     take_registers<240>();
     const int w = group - 1, lane = thread % 32, warp = thread / 32;
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const tile_place p = tile_at<false, true>(t, number);
+    for (uint32_t round = 0; tile_of_round(round) < tiles; round++) {
+        const tile_place p = tile_at<false, true>(t, tile_of_round(round));
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         float dk[D / 2], dv[D / 2];
@@ -304,7 +307,7 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
             barrier_arrive(&s.q_empty[at.before().at]);
             barrier_arrive(&s.k_empty);
         }
-        const tile_place to = tile_at<false, true>(t, anew(number));
+        const tile_place to = tile_at<false, true>(t, anew(tile_of_round(round)));
         const ls_cuda_attention_part &out = a.parts[to.part];
         const int row = to.row * 128 + w * 64 + warp * 16;
         store_tile<IS_F16, D>(out.dk, to.sequence, to.head, row, a.T, a.head_size, dk, out.scale, out.scale, lane);
@@ -333,8 +336,8 @@ template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tile
     if (group == 0) {
         give_registers<24>();
         if (thread != 0) return;
-        for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const tile_place p = tile_at<true, false>(t, number);
+        for (uint32_t round = 0; tile_of_round(round) < tiles; round++) {
+            const tile_place p = tile_at<true, false>(t, tile_of_round(round));
             const ls_cuda_attention_part &part = a.parts[p.part];
             const ls_cuda_attention_maps &maps = t.maps[p.part];
             const int kv = (int)(p.head / (part.heads / part.kv_heads)), head = (int)p.head, b = (int)p.sequence;
@@ -355,8 +358,8 @@ template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tile
     }
     take_registers<240>();
     const int w = group - 1, lane = thread % 32, warp = thread / 32;
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const tile_place p = tile_at<true, false>(t, number);
+    for (uint32_t round = 0; tile_of_round(round) < tiles; round++) {
+        const tile_place p = tile_at<true, false>(t, tile_of_round(round));
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         const int row = p.row * 128 + w * 64 + warp * 16, last = 2 * p.row + w;

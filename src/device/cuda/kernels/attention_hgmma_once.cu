@@ -25,13 +25,8 @@ struct once_shared {
     uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_added[SUMS], sums_empty[SUMS];
 };
 
-/* Blocks share out as many heads as there are blocks, row by row, then the next ones: so the sums of few heads are in
- * use at a time, and mostly one block has all tiles of a head. */
-LS_DEVICE tile_place once_at(const ls_cuda_attention_tiles &t, uint32_t number) {
-    const uint32_t all = t.h.kv_heads * t.h.B, chunk = min(all, gridDim.x), first = number / (chunk * t.rows) * chunk;
-    const uint32_t heads = min(chunk, all - first), in = number - first * t.rows;
-    return place_of<true>(t, first + in % heads, in / heads);
-}
+/* Mostly one block has all tiles of a head. */
+LS_DEVICE tile_place once_at(const ls_cuda_attention_tiles &t, uint32_t number) { return tile_at<false, true>(t, number); }
 
 /* Which of the call's pieces of 64 queries. */
 LS_DEVICE size_t piece_of(const ls_cuda_attention_hgmma &h, const tile_place &p, int head, int j) {

@@ -33,20 +33,28 @@ template <bool OF_KEYS> LS_DEVICE tile_place place_of(const ls_cuda_attention_ti
     }
 }
 
-/* A row of all heads after another. LAST_FIRST: tiles with larger numbers are longer. */
-template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
-    const uint32_t all = (OF_KEYS ? t.h.kv_heads : t.h.heads) * t.h.B, head = number % all, row = number / all;
-    return place_of<OF_KEYS>(t, head, LAST_FIRST ? t.rows - 1 - row : row);
-}
-
-LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
-    return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
-}
-
 /* The same number, as the compiler does not see: what is made of it is made anew, not kept in registers until then. */
 LS_DEVICE uint32_t anew(uint32_t number) {
     asm volatile("" : "+r"(number));
     return number;
+}
+
+/* Blocks share out as many heads as there are blocks, row by row, then the next ones: so few heads are in use at a time.
+ * LAST_FIRST: tiles with larger numbers are longer. */
+template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
+    const uint32_t all = (OF_KEYS ? t.h.kv_heads : t.h.heads) * t.h.B, chunk = anew(min(all, gridDim.x));
+    const uint32_t first = number / (chunk * t.rows) * chunk, heads = min(chunk, all - first), in = number - first * t.rows;
+    const uint32_t row = in / heads;
+    return place_of<OF_KEYS>(t, first + in % heads, LAST_FIRST ? t.rows - 1 - row : row);
+}
+
+/* A block's tile of a round, every other round from the other end: who had a longer one has a shorter one next. */
+LS_DEVICE uint32_t tile_of_round(uint32_t round) {
+    return round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+}
+
+LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
+    return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
 }
 
 LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
