@@ -81,11 +81,11 @@ LS_DEVICE void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "
 LS_DEVICE void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N> LS_DEVICE void products_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-/* Where a swizzled operand is: `step` bytes from one block of 64 columns to the next, for one that is read across. */
+/* Where a swizzled operand is: `step` bytes from one block of 64 columns to the next, for one that is read across. Places
+ * in one tile differ by a number that is added to the low half, known to the compiler. */
 LS_DEVICE uint64_t operand_at(const uint16_t *tile, int bytes, int step) {
-    const uint32_t address = shared_address(tile) + bytes;
-    return ((uint64_t)(address & 0x3FFFF) >> 4) | ((uint64_t)(step >> 4) << 16) | ((uint64_t)(1024 >> 4) << 32) |
-           (1ull << 62);
+    const uint32_t low = (shared_address(tile) >> 4) + (uint32_t)(bytes >> 4) + ((uint32_t)(step >> 4) << 16);
+    return (uint64_t)(1024u >> 4 | 1u << 30) << 32 | low;
 }
 /* k 16·k … of rows row …, of a tile with ROWS rows. */
 template <int ROWS> LS_DEVICE uint64_t along(const uint16_t *tile, int row, int k) {

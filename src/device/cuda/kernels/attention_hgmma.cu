@@ -224,7 +224,7 @@ struct keys_shared {
 template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<keys_shared>();
     const ls_cuda_attention &a = t.h.a;
-    const int group = threadIdx.x / 128, thread = threadIdx.x % 128, queries = (a.T + 63) / 64;
+    const int group = warp_group(), thread = threadIdx.x % 128, queries = (a.T + 63) / 64;
     const uint32_t tiles = tiles_of(t, true);
     if (threadIdx.x == 0) {
         barrier_init(&s.k_full, 1), barrier_init(&s.k_empty, 2);
@@ -290,13 +290,13 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
             products_commit();
             products_wait<1>();
             if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-            weigh_keys<IS_F16>(S, weights, s.L[at.at], c, j == first + w, warp, lane);
+            weigh_keys<IS_F16>(S, weights, pairs_read(s.L[at.at], lane), c, j == first + w, warp, lane);
             products_begin();
             LS_UNROLL for (int k = 0; k < 4; k++)
                 product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
             products_commit();
             products_wait<0>(); /* there are no registers for dS while weights are read */
-            slope_of_keys<IS_F16>(ds, S, dp, s.dots[at.at], lane);
+            slope_of_keys<IS_F16>(ds, S, dp, pairs_read(s.dots[at.at], lane));
             products_begin();
             LS_UNROLL for (int k = 0; k < 4; k++)
                 product<IS_F16, 1>(dk, &ds[k * 4], across<64>(s.q[at.at], k), 1);
@@ -323,7 +323,7 @@ struct queries_shared {
 template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<queries_shared>();
     const ls_cuda_attention &a = t.h.a;
-    const int group = threadIdx.x / 128, thread = threadIdx.x % 128;
+    const int group = warp_group(), thread = threadIdx.x % 128;
     const uint32_t tiles = tiles_of(t, false);
     if (threadIdx.x == 0) {
         barrier_init(&s.q_full, 1), barrier_init(&s.q_empty, 2);

@@ -113,13 +113,13 @@ LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint
         const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         for (int head = kv * heads; head < (kv + 1) * heads; head++)
             LS_NO_UNROLL for (int j = 2 * p.row; j < queries; j++, at.next()) {
+                const size_t piece = piece_of(t.h, p, head, j);
+                if (p.row > 0) await_turn(t.h.turns + piece, (uint32_t)p.row);
                 barrier_wait(&s.sums_empty[at.at], at.turn ^ 1);
                 if (p.row == 0) { /* nothing was added yet */
                     barrier_arrive(&s.sums_full[at.at]);
                     continue;
                 }
-                const size_t piece = piece_of(t.h, p, head, j);
-                await_turn(t.h.turns + piece, (uint32_t)p.row);
                 async_proxy_fence();
                 barrier_expect(&s.sums_full[at.at], QUERIES * D * 4);
                 load_numbers(s.sums[at.at], t.h.sums + piece * (QUERIES * D), QUERIES * D * 4, &s.sums_full[at.at]);
@@ -127,7 +127,8 @@ LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint
     }
 }
 
-/* The copy engine writes sums; their turn is given away when they are there, which is looked for one step later. */
+/* The copy engine writes sums; their turn is given away when they are there, which is looked for one step later, when the
+ * buffer is free again. */
 LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
     ring<SUMS> at;
     for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
@@ -138,17 +139,22 @@ LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint3
         for (int head = kv * heads; head < (kv + 1) * heads; head++)
             LS_NO_UNROLL for (int j = first; j < queries; j++, at.next()) {
                 barrier_wait(&s.sums_added[at.at], at.turn);
-                if (j >= first + 2) {
-                    const size_t piece = piece_of(t.h, p, head, j);
-                    write_sums(t.h.sums + piece * (QUERIES * D), s.sums[at.at]);
-                    writes_are_read();
-                    if (before) {
-                        writes_wait<1>();
-                        give_turn(before, (uint32_t)p.row + 1);
-                    }
-                    before = t.h.turns + piece;
+                if (j < first + 2) { /* these are finished */
+                    barrier_arrive(&s.sums_empty[at.at]);
+                    writes_wait<0>();
+                    if (before) give_turn(before, (uint32_t)p.row + 1);
+                    before = NULL;
+                    continue;
                 }
+                const size_t piece = piece_of(t.h, p, head, j);
+                write_sums(t.h.sums + piece * (QUERIES * D), s.sums[at.at]);
+                writes_are_read();
                 barrier_arrive(&s.sums_empty[at.at]);
+                if (before) {
+                    writes_wait<1>();
+                    give_turn(before, (uint32_t)p.row + 1);
+                }
+                before = t.h.turns + piece;
             }
         writes_wait<0>();
         if (before) give_turn(before, (uint32_t)p.row + 1);
@@ -189,15 +195,17 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
             products_commit();
             dots_of<IS_F16, D>(dp, v, w * 64, s.g[at.at]);
             products_commit();
+            const pairs_held L(s.L[at.at], lane);
             products_wait<1>();
             if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-            weigh_keys<IS_F16>(S, weights, s.L[at.at], c, j == first + w, warp, lane);
+            weigh_keys<IS_F16>(S, weights, L, c, j == first + w, warp, lane);
             products_begin();
             LS_UNROLL for (int i = 0; i < 4; i++)
                 product<IS_F16, 1>(dv, &weights[i * 4], across<64>(s.g[at.at], i), 1);
             products_commit();
+            const pairs_read dots(s.dots[at.at], lane);
             products_wait<1>();
-            slope_of_keys<IS_F16>(ds, S, dp, s.dots[at.at], lane);
+            slope_of_keys<IS_F16>(ds, S, dp, dots);
             products_begin();
             LS_UNROLL for (int i = 0; i < 4; i++)
                 product<IS_F16, 1>(dk, &ds[i * 4], across<64>(s.q[at.at], i), 1);
@@ -275,7 +283,7 @@ LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uin
 
 template <bool IS_F16> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<once_shared>();
-    const int group = threadIdx.x / 128, queries = (t.h.a.T + QUERIES - 1) / QUERIES;
+    const int group = warp_group(), queries = (t.h.a.T + QUERIES - 1) / QUERIES;
     const uint32_t tiles = tiles_of(t, true);
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) barrier_init(&s.k_full[i], 1), barrier_init(&s.k_empty[i], 3);

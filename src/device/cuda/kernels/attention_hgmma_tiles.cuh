@@ -57,7 +57,17 @@ LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
     return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
 }
 
+/* Of this thread's warp group, which the compiler then knows to be the same for all of a warp. */
+LS_DEVICE int warp_group() { return __shfl_sync(~0u, (int)threadIdx.x / 128, 0); }
+
 LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
+
+/* At once: of a plain assignment the compiler may make four stores. */
+LS_DEVICE void write16(void *to, const uint32_t (&x)[4]) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(x[0]), "r"(x[1]),
+                 "r"(x[2]), "r"(x[3])
+                 : "memory");
+}
 
 /* A warp group's 64 rows of a result, each number times `factor[0]` or, 8 rows down, `factor[1]`. Lanes exchange
  * numbers, so that each writes 16 bytes. */
@@ -85,8 +95,7 @@ LS_DEVICE void store_tile(const ls_cuda_heads &to, uint32_t sequence, uint32_t h
             }
             const int column = (i + t) * 8;
             if (r < rows && column < head_size)
-                *(uint4 *)(at + (size_t)r * to.row_stride + column) =
-                    make_uint4(theirs[0], theirs[1], theirs[2], theirs[3]);
+                write16(at + (size_t)r * to.row_stride + column, theirs);
         }
     }
 }
@@ -94,7 +103,8 @@ LS_DEVICE void store_tile(const ls_cuda_heads &to, uint32_t sequence, uint32_t h
 template <class T> LS_DEVICE T &shared_at_1024() {
     static_assert(sizeof(T) + 1024 <= LS_CUDA_HGMMA_SHARED);
     extern __shared__ float4 ls_shared_memory[];
-    return *(T *)(((size_t)ls_shared_memory + 1023) & ~(size_t)1023);
+    /* Counted from the array: so the compiler knows that it is shared memory. */
+    return *(T *)((char *)ls_shared_memory + (-shared_address(ls_shared_memory) & 1023u));
 }
 
 /* 64 rows of a tile of 128, from `row` on, with 64 of b: all dots. Both are read from shared memory: rows that are held
@@ -103,33 +113,48 @@ template <bool IS_F16, int D> LS_DEVICE void dots_of(float (&s)[32], const uint1
     LS_UNROLL for (int k = 0; k < D / 16; k++) product<IS_F16, 0>(s, along<128>(a, row, k), along<64>(b, 0, k), k > 0);
 }
 
+/* Of 64 numbers, one for each column, a thread's: pair i is of columns 8·i …. They are read where they are used, or held
+ * in registers from when they were made. */
+struct pairs_read {
+    const float *at;
+    LS_DEVICE pairs_read(const float *from, int lane) : at(from + lane % 4 * 2) {}
+    LS_DEVICE float2 operator()(int i) const { return *(const float2 *)&at[i * 8]; }
+};
+struct pairs_held {
+    float2 x[8];
+    LS_DEVICE pairs_held(const float *from, int lane) {
+        LS_UNROLL for (int i = 0; i < 8; i++) x[i] = *(const float2 *)&from[i * 8 + lane % 4 * 2];
+    }
+    LS_DEVICE float2 operator()(int i) const { return x[i]; }
+};
+
 /* The weights of 64 keys, rows, with 64 queries from their scores: those in fp32 take the scores' place. L: the queries'.
  * On the diagonal queries before a key do not see it. */
-template <bool IS_F16>
-LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const float *L, float c, bool diagonal, int warp, int lane) {
+template <bool IS_F16, class PAIRS>
+LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const PAIRS &L, float c, bool diagonal, int warp, int lane) {
     const int key = warp * 16 + lane / 4 - lane % 4 * 2;
     LS_UNROLL for (int i = 0; i < 8; i++) {
-        const float2 l = *(const float2 *)&L[i * 8 + lane % 4 * 2];
+        const float2 l = L(i);
         s[i * 4] = exp2_of(__fmaf_rn(s[i * 4], c, -l.x));
         s[i * 4 + 1] = exp2_of(__fmaf_rn(s[i * 4 + 1], c, -l.y));
         s[i * 4 + 2] = exp2_of(__fmaf_rn(s[i * 4 + 2], c, -l.x));
         s[i * 4 + 3] = exp2_of(__fmaf_rn(s[i * 4 + 3], c, -l.y));
-        if (diagonal) {
+    }
+    if (diagonal)
+        LS_UNROLL for (int i = 0; i < 8; i++) {
             if (i * 8 < key) s[i * 4] = 0.0f;
             if (i * 8 + 1 < key) s[i * 4 + 1] = 0.0f;
             if (i * 8 < key + 8) s[i * 4 + 2] = 0.0f;
             if (i * 8 + 1 < key + 8) s[i * 4 + 3] = 0.0f;
         }
-        weights[i * 2] = rounded_pair<IS_F16>(s[i * 4], s[i * 4 + 1]);
-        weights[i * 2 + 1] = rounded_pair<IS_F16>(s[i * 4 + 2], s[i * 4 + 3]);
-    }
+    LS_UNROLL for (int i = 0; i < 16; i++) weights[i] = rounded_pair<IS_F16>(s[i * 2], s[i * 2 + 1]);
 }
 
 /* The gradient of their scores, from that of the weights, dp, and the queries' D. */
-template <bool IS_F16>
-LS_DEVICE void slope_of_keys(uint32_t (&ds)[16], const float (&weights)[32], const float (&dp)[32], const float *dots, int lane) {
+template <bool IS_F16, class PAIRS>
+LS_DEVICE void slope_of_keys(uint32_t (&ds)[16], const float (&weights)[32], const float (&dp)[32], const PAIRS &dots) {
     LS_UNROLL for (int i = 0; i < 8; i++) {
-        const float2 dot = *(const float2 *)&dots[i * 8 + lane % 4 * 2];
+        const float2 dot = dots(i);
         ds[i * 2] = rounded_pair<IS_F16>(weights[i * 4] * (dp[i * 4] - dot.x), weights[i * 4 + 1] * (dp[i * 4 + 1] - dot.y));
         ds[i * 2 + 1] =
             rounded_pair<IS_F16>(weights[i * 4 + 2] * (dp[i * 4 + 2] - dot.x), weights[i * 4 + 3] * (dp[i * 4 + 3] - dot.y));
