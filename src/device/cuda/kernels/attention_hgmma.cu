@@ -30,7 +30,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     constexpr int STAGES = memory::STAGES, QUERIES = memory::QUERIES;
     auto &s = shared_at_1024<memory>();
     const ls_cuda_attention &a = t.h.a;
-    const int group = threadIdx.x / 128, thread = threadIdx.x % 128, rows = a.T - a.first_query;
+    const int group = warp_group(), thread = threadIdx.x % 128, rows = a.T - a.first_query;
     const uint32_t tiles = tiles_of(t, false);
     /* Rows of the first tile that are no queries: whole warp groups. Those that take turns all take part in every tile. */
     const auto lead = [&] { return IN_TURN ? 0 : ((int)anew(t.rows) * QUERIES - rows) / 64 * 64; };
@@ -78,13 +78,14 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         const auto blocks_of = [&](int row) {
             return (min(a.T, a.first_query + (row + 1) * QUERIES - lead()) + KEYS - 1) / KEYS;
         };
-        const int blocks = blocks_of(p.row);
-        const int query = p.row * QUERIES - lead() + w * 64, first = a.first_query + query;
         /* Blocks of which this warp group sees something; all of them wait for the others. */
-        const int mine = IN_TURN ? blocks : query < 0 ? 0 : min(blocks, (first + 63) / KEYS + 1);
-        const auto leave = [&](int block) {
-            const int end = blocks_of(tile_at<true, false>(t, anew(tile_of_round(turn))).row);
-            for (; block < end; block++, keys.next())
+        const auto mine_of = [&](int row) {
+            const int query = row * QUERIES - lead() + w * 64, blocks = blocks_of(row);
+            return IN_TURN ? blocks : query < 0 ? 0 : min(blocks, (a.first_query + query + 63) / KEYS + 1);
+        };
+        int left = uniform(mine_of(p.row)), ahead = uniform(a.first_query + p.row * QUERIES - lead() + w * 64);
+        const auto leave = [&](int row) {
+            for (int blocks = blocks_of(row) - mine_of(row); blocks > 0; blocks--, keys.next())
                 if (thread == 0) {
                     barrier_wait(&s.k_full[keys.at], keys.turn);
                     barrier_arrive(&s.k_empty[keys.at]);
@@ -96,8 +97,8 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         uint32_t weights[KEYS / 4];
         LS_UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0.0f;
         barrier_wait(&s.q_full[turn % 2], turn / 2 % 2);
-        if (mine == 0) {
-            leave(0);
+        if (left == 0) {
+            leave(p.row);
             if (thread == 0) barrier_arrive(&s.q_empty[turn % 2]);
             continue;
         }
@@ -107,9 +108,9 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
                 product<IS_F16, 0>(S, along<QUERIES>(s.q[turn % 2], w * 64, k), along<KEYS>(s.k[keys.at], 0, k), k > 0);
             products_commit();
         };
-        const auto weigh = [&](int block) {
-            if (block * KEYS + KEYS - 1 > first) {
-                const int seen = first + warp * 16 + lane / 4 - block * KEYS - lane % 4 * 2;
+        const auto weigh = [&] { /* a block whose first key is so far before the first query */
+            if (ahead < KEYS - 1) {
+                const int seen = ahead + warp * 16 + lane / 4 - lane % 4 * 2;
                 LS_UNROLL for (int i = 0; i < KEYS / 8; i++) {
                     if (i * 8 > seen) S[i * 4] = -LS_INFINITY;
                     if (i * 8 + 1 > seen) S[i * 4 + 1] = -LS_INFINITY;
@@ -157,9 +158,10 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         products_wait<0>();
         if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
         keys.next();
-        weigh(0);
+        weigh();
         round_weights();
-        for (int block = 1; block < mine; block++) {
+        while (--left > 0) {
+            ahead -= KEYS;
             if (IN_TURN) asm volatile("bar.sync %0, 256;" ::"r"(1 + w) : "memory");
             barrier_wait(&s.k_full[keys.at], keys.turn);
             scores();
@@ -167,7 +169,8 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             if (IN_TURN) asm volatile("bar.arrive %0, 256;" ::"r"(2 - w) : "memory");
             products_wait<1>();
             if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
-            weigh(block);
+            weigh();
+            made_before(l0, l1);
             products_wait<0>();
             if (thread == 0) barrier_arrive(&s.v_empty[keys.before().at]);
             keys.next();
@@ -183,12 +186,12 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             barrier_arrive(&s.v_empty[keys.before().at]);
             barrier_arrive(&s.q_empty[turn % 2]);
         }
-        leave(mine);
+        const tile_place to = tile_at<true, false>(t, anew(tile_of_round(turn)));
+        leave(to.row);
         LS_UNROLL for (int x = 1; x < 4; x *= 2) {
             l0 = l0 + __shfl_xor_sync(~0u, l0, x);
             l1 = l1 + __shfl_xor_sync(~0u, l1, x);
         }
-        const tile_place to = tile_at<true, false>(t, anew(tile_of_round(turn)));
         const ls_cuda_attention_part &out = a.parts[to.part];
         const int row = to.row * QUERIES - lead() + w * 64 + warp * 16, r = row + lane / 4;
         const size_t stat = to.sequence * a.stat_elems + to.head * out.stat_stride;

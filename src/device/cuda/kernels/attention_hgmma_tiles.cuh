@@ -57,8 +57,15 @@ LS_DEVICE uint32_t tiles_of(const ls_cuda_attention_tiles &t, bool of_keys) {
     return (of_keys ? t.h.kv_heads : t.h.heads) * t.h.B * t.rows;
 }
 
-/* Of this thread's warp group, which the compiler then knows to be the same for all of a warp. */
-LS_DEVICE int warp_group() { return __shfl_sync(~0u, (int)threadIdx.x / 128, 0); }
+/* A number that is the same for all of a warp, as the compiler then knows too. */
+LS_DEVICE int uniform(int x) { return __shfl_sync(~0u, x, 0); }
+LS_DEVICE int warp_group() { return uniform((int)threadIdx.x / 128); }
+
+/* Two numbers that are never negative, and all that they are made of, are made before what follows: the compiler moves a
+ * wait for products up over arithmetic that should run beside them, but not over a branch on its results. */
+LS_DEVICE void made_before(float x, float y) {
+    if ((x < 0.0f) | (y < 0.0f)) asm volatile("trap;");
+}
 
 LS_DEVICE float larger(float a, float b) { return max_of_any_zero(a, b); }
 
