@@ -11,7 +11,7 @@ enum { LS_CUDA_ACT_PACKS = 2, LS_CUDA_ACT_ROWS = 2 }; /* that a thread has under
 
 /* Numbers of the tables of act_table.cuh. A multiprocessor has room for so many
  * blocks, fewer where there is more than one input; threads have so many packs of a flat array under way. */
-enum { LS_CUDA_GELU_TABLE = 1831, LS_CUDA_SIGMOID_TABLE = 4130 };
+enum { LS_CUDA_GELU_TABLE = 1831, LS_CUDA_SIGMOID_TABLE = 4130, LS_CUDA_SLOPE_TABLE = 4174 };
 enum { LS_CUDA_TABLE_THREADS = 512, LS_CUDA_TABLE_BLOCKS = 3, LS_CUDA_TABLE_MORE_BLOCKS = 2, LS_CUDA_TABLE_PACKS = 2 };
 
 /* y of x; backward y is dx, from dy and x. */

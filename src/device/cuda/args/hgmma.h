@@ -44,7 +44,7 @@ enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD
 enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_ACT_THREADS = 512 };
 #define LS_CUDA_HGMMA_ACT_SHARED                                                                                       \
     (1024 + LS_CUDA_HGMMA_ACT_STAGES * (LS_CUDA_HGMMA_M + LS_CUDA_HGMMA_ACT_N) * LS_CUDA_HGMMA_K * 2 +                 \
-     LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 4 * LS_CUDA_SIGMOID_TABLE + 1024)
+     LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 4 * LS_CUDA_SLOPE_TABLE + 1024)
 
 /* A unit of work is a tile of C, or a slice or two of one where slices are apart. Whole units go to the blocks in
  * turns. What would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each

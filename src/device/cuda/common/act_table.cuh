@@ -71,9 +71,87 @@ template <> struct act_table<LS_CUDA_SILU> {
             s[i] = line_if_below(__fmaf_rn(0.25f, x[i], 0.5f), made, size, __uint_as_float(FIRST));
             are_here = are_here & (size >= 0x1p-17f) & (x[i] >= -__uint_as_float(LAST));
         }
-        if (are_here) return;
-        LS_UNROLL for (int i = 0; i < W; i++) s[i] = sigmoid_of(x[i]);
+        if (!are_here) compute(x, s);
+    }
+    /* One after the other, each as the first: few instructions and registers. */
+    template <int W> LS_DEVICE static void compute(const float (&x)[W], float (&s)[W]) {
+        float left[W];
+        LS_UNROLL for (int i = 0; i < W; i++) left[i] = x[i];
+        LS_NO_UNROLL for (int turn = 0; turn < W; turn++) {
+            const float first = left[0];
+            LS_UNROLL for (int i = 0; i + 1 < W; i++) left[i] = left[i + 1], s[i] = s[i + 1];
+            s[W - 1] = sigmoid_of(first);
+        }
     }
     LS_DEVICE static float y(float x, float s) { return x * s; }
     LS_DEVICE static float slope(float x, float s) { return silu_slope(x, s); }
+};
+
+/* ---- GELU's slope itself ------------------------------------------------------------------------------------------- */
+
+/* Of two 16-bit numbers each. */
+LS_DEVICE uint32_t min_of_two(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t c;
+    asm("min.u16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+    return c;
+#else
+    const uint32_t low = (a & 0xFFFFu) < (b & 0xFFFFu) ? a : b, high = (a >> 16) < (b >> 16) ? a : b;
+    return (low & 0xFFFFu) | (high & 0xFFFF0000u);
+#endif
+}
+LS_DEVICE uint32_t max_of_two(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t c;
+    asm("max.u16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+    return c;
+#else
+    return ~min_of_two(~a, ~b);
+#endif
+}
+
+/* Where nothing but the slope is wanted, one access to a table is all of it. The table has numbers of both signs beside each other, from
+ * 2^−14 to 5.1875, from where on the slope is 1, or 0 of those below zero, as long as their squares are finite; a number that is smaller
+ * or larger than all of that is rare, and computed. Numbers come by twos, as they lie in memory. */
+struct gelu_slopes {
+    enum : uint32_t { FIRST = 0x3880, LAST = 0x40A6, END = 0x5D80, COUNT = 2 * (LAST - FIRST + 1) };
+    static_assert((int)COUNT <= (int)LS_CUDA_SLOPE_TABLE, "what there is room for");
+    float *at;
+
+    LS_DEVICE static uint32_t both(uint32_t number) { return number | number << 16; }
+    LS_DEVICE void make(int thread, int threads) {
+        for (int i = thread; i < (int)COUNT; i += threads)
+            at[i] = gelu_slope(__uint_as_float((uint32_t)(i & 1) << 31 | (FIRST + ((uint32_t)i >> 1)) << 16));
+    }
+    template <int TWOS> LS_DEVICE void look_up(const uint32_t (&two)[TWOS], float (&slope)[2 * TWOS]) const {
+        uint32_t number[TWOS], least = ~0u, most = 0; /* the size, and the sign behind it */
+        LS_UNROLL for (int i = 0; i < TWOS; i++) {
+            number[i] = (two[i] << 1 & 0xFFFEFFFEu) | (two[i] >> 15 & 0x00010001u);
+            least = min_of_two(least, number[i]);
+            most = max_of_two(most, number[i]);
+        }
+        if (min_of_two(least, both(2 * FIRST)) == both(2 * FIRST) && max_of_two(most, both(2 * END - 1)) == both(2 * END - 1)) {
+            LS_UNROLL for (int i = 0; i < TWOS; i++) {
+                const uint32_t n = min_of_two(number[i], both(2 * LAST)) | (number[i] & 0x00010001u);
+                slope[2 * i] = at[(n & 0xFFFFu) - 2 * FIRST];
+                slope[2 * i + 1] = at[(n >> 16) - 2 * FIRST];
+            }
+            return;
+        }
+        compute(two, slope);
+    }
+    /* As above, by twos. */
+    template <int TWOS> LS_DEVICE static void compute(const uint32_t (&two)[TWOS], float (&slope)[2 * TWOS]) {
+        uint32_t left[TWOS];
+        LS_UNROLL for (int i = 0; i < TWOS; i++) left[i] = two[i];
+        LS_NO_UNROLL for (int turn = 0; turn < TWOS; turn++) {
+            const uint32_t first = left[0];
+            LS_UNROLL for (int i = 0; i + 1 < TWOS; i++) {
+                left[i] = left[i + 1];
+                slope[2 * i] = slope[2 * i + 2], slope[2 * i + 1] = slope[2 * i + 3];
+            }
+            slope[2 * TWOS - 2] = gelu_slope(__uint_as_float(first << 16));
+            slope[2 * TWOS - 1] = gelu_slope(__uint_as_float(first & 0xFFFF0000u));
+        }
+    }
 };

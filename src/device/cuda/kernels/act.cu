@@ -168,12 +168,38 @@ template <int FN> LS_DEVICE void backward_by_table(const ls_cuda_act &a) {
     });
 }
 
+/* GELU's gradient wants the slope alone. */
+LS_DEVICE void slopes_by_table(const ls_cuda_act &a) {
+    __shared__ float memory[LS_CUDA_SLOPE_TABLE];
+    gelu_slopes table{memory};
+    table.make((int)threadIdx.x, (int)blockDim.x);
+    __syncthreads();
+    each_elem<8, LS_CUDA_TABLE_PACKS>(
+        a.flat,
+        [&](auto w, size_t i) {
+            return two_packs<w.n>{load_pack<w.n>((const bf16 *)a.dy + i), load_pack<w.n>((const bf16 *)a.x + i)};
+        },
+        [&](auto w, size_t i, const auto &in) {
+            enum { TWOS = (w.n + 1) / 2 };
+            pack<w.n> dx;
+            uint32_t two[TWOS];
+            float slope[2 * TWOS];
+#pragma unroll
+            for (int k = 0; k < TWOS; k++)
+                two[k] = __float_as_uint(in.b.v[2 * k]) >> 16 | (__float_as_uint(in.b.v[2 * k + (w.n > 1)]) & 0xFFFF0000u);
+            table.look_up(two, slope);
+#pragma unroll
+            for (int k = 0; k < w.n; k++) dx.v[k] = in.a.v[k] * slope[k];
+            store_pack<w.n>((bf16 *)a.y + i, dx);
+        });
+}
+
 LS_KERNEL_MANY(act_forward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_BLOCKS) {
     a.fn == LS_CUDA_GELU ? forward_by_table<LS_CUDA_GELU>(a) : forward_by_table<LS_CUDA_SILU>(a);
 }
 
 LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
-    a.fn == LS_CUDA_GELU ? backward_by_table<LS_CUDA_GELU>(a) : backward_by_table<LS_CUDA_SILU>(a);
+    a.fn == LS_CUDA_GELU ? slopes_by_table(a) : backward_by_table<LS_CUDA_SILU>(a);
 }
 
 LS_KERNEL_MANY(gated_forward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
