@@ -20,7 +20,6 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "device/cuda/launch.h"
-#include "device/cuda/ops/hgmma.h"
 
 #include "gemm_problem.h"
 
@@ -352,44 +351,11 @@ static void test_odd_tiles(void **state) {
     set("LS_CUBLASLT", "always");
 }
 
-/* Which products are worth trying with them, without a GPU: those of rows that other tiles waste. */
-static void test_odd_tiles_chosen(void **state) {
-    (void)state;
-    static const struct {
-        ls_gemm_form form;
-        size_t m, n, k;
-        int slices;
-        bool has_bias, by_200, by_160;
-    } cases[] = {
-        {LS_GEMM_NN, 8192, 1600, 6400, 2, false, true, true},   {LS_GEMM_NN, 8192, 1600, 1600, 2, false, true, true},
-        {LS_GEMM_NN, 8192, 1600, 6400, 2, true, false, false},  {LS_GEMM_NN, 8192, 1600, 6400, 1, false, false, false},
-        {LS_GEMM_NN, 8192, 1600, 704, 2, false, false, false},  {LS_GEMM_NT, 8192, 1600, 1600, 1, true, true, false},
-        {LS_GEMM_NT, 8192, 4800, 1600, 1, true, true, false},   {LS_GEMM_NT, 8192, 1600, 1600, 2, false, false, false},
-        {LS_GEMM_TN, 8192, 1600, 6400, 2, false, false, false}, {LS_GEMM_NN, 65536, 768, 3072, 2, false, false, false},
-        {LS_GEMM_NN, 32768, 2048, 8192, 2, false, false, false}};
-    ls_device *dry;
-    void *at;
-    assert_int_equal(ls_device_open_cuda_dry(&dry), LS_OK);
-    assert_int_equal(ls_device_alloc(dry, 256, &at), LS_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const size_t m = cases[i].m, n = cases[i].n, k = cases[i].k, bounds[] = {0, k / 2, k};
-        ls_gemm g = {.form = cases[i].form, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k};
-        g.a = g.b = g.c = at, g.bias = cases[i].has_bias ? at : NULL, g.c_dtype = LS_BF16;
-        g.lda = g.form == LS_GEMM_TN ? m : k, g.ldb = g.form == LS_GEMM_NT ? k : n, g.ldc = n;
-        if (cases[i].slices > 1) g.slices = 2, g.bounds = bounds;
-        if (ls_cuda_hgmma_has_way(dry, &g, LS_CUDA_200) != cases[i].by_200 ||
-            ls_cuda_hgmma_has_way(dry, &g, LS_CUDA_160) != cases[i].by_160)
-            fail_msg("case %zu", i);
-    }
-    ls_device_free(dry, at);
-    ls_device_destroy(dry);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_taken),     cmocka_unit_test(test_siblings),  cmocka_unit_test(test_not_taken),
         cmocka_unit_test(test_not_plain), cmocka_unit_test(test_file),      cmocka_unit_test(test_none),
-        cmocka_unit_test(test_here),      cmocka_unit_test(test_odd_tiles), cmocka_unit_test(test_odd_tiles_chosen),
+        cmocka_unit_test(test_here),      cmocka_unit_test(test_odd_tiles),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
