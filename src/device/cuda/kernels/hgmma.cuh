@@ -313,7 +313,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                                (int)u.m0 + warpgroup * 64 + warp * 16, a.g.parts ? u.part : 0);
         }
     }
-    /* 4 quads, or PIECE_16 / 8 of 16-bit numbers. */
+    /* 4 quads, 8 of 16-bit numbers. */
     LS_DEVICE void write_f32(const float *d, uint8_t *to) const {
         const int r = thread % 32 / 4, c = thread % 4;
         LS_UNROLL for (int j = 0; j < 4; j++) {
@@ -324,10 +324,10 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         }
     }
     template <bool TO_F16> LS_DEVICE void write_16(const float *d, uint8_t *to) const {
-        const int r = thread % 16, c = thread % 32 / 16, exchanged = PIECE_16 == 64 ? r & 7 : r / 2 & 3;
-        LS_UNROLL for (int j = 0; j < PIECE_16 / 16; j++) {
+        const int r = thread % 16, c = thread % 32 / 16;
+        LS_UNROLL for (int j = 0; j < 4; j++) {
             const float *x = d + j * 8;
-            matrices_store(shared_at(to) + r * (2 * PIECE_16) + ((2 * j + c) ^ exchanged) * 16, pair_of<TO_F16>(x[0], x[1]),
+            matrices_store(shared_at(to) + r * 128 + ((2 * j + c) ^ (r & 7)) * 16, pair_of<TO_F16>(x[0], x[1]),
                            pair_of<TO_F16>(x[2], x[3]), pair_of<TO_F16>(x[4], x[5]), pair_of<TO_F16>(x[6], x[7]));
         }
     }
@@ -337,17 +337,17 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
         store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) { write_16<TO_F16>(d + q * 32, to); });
     }
-    /* Piece q alone, while something else is multiplied: 32 columns, or 64 of 16-bit numbers where BN is so many times 64. A quad
-     * may be left over. */
-    enum { PIECE_16 = LS_CUDA_HGMMA_CHUNK(BN), HAS_TAIL = BN % 32 != 0, PIECES = BN / 32 + HAS_TAIL, PIECES_16 = BN / PIECE_16 + HAS_TAIL };
+    /* Piece q alone, while something else is multiplied: 32 columns, or 64 of 16-bit numbers, of which there are half as many
+     * pieces. What is left of BN then is one quad. */
+    enum { HAS_TAIL = BN % 64 != 0, PIECES = BN / 32 + HAS_TAIL, PIECES_16 = BN / 64 + HAS_TAIL };
     enum { IS_SPREAD = false }; /* a piece with every other step */
-    static_assert(!HAS_TAIL || (BN % 32 == 8 && PIECE_16 == 32), "a quad behind the pieces of either type");
+    static_assert(BN % 64 == 0 || BN % 64 == 8, "a quad");
     LS_DEVICE bool is_f32() const { return a.g.parts || a.g.c_dtype == LS_CUDA_F32; }
     /* Its bias, two columns a lane: read long before it is needed, and by each warp once. */
     LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
         float2 x = make_float2(0, 0);
         if (a.g.parts || !a.g.bias) return x;
-        const uint32_t c = u.n0 + q * (is_f32() ? 32 : (int)PIECE_16) + thread % 32 * 2;
+        const uint32_t c = u.n0 + q * (is_f32() ? 32 : 64) + thread % 32 * 2;
         if (c < a.g.n) x.x = a.g.bias[c];
         if (c + 1 < a.g.n) x.y = a.g.bias[c + 1];
         return x;
@@ -366,13 +366,13 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     }
     template <bool HAS_BIAS> LS_DEVICE void write_piece(const sums &d, int q, float2 bias, uint8_t *to) const {
         if (is_f32()) {
-            if (q >= BN / 32) return;
+            if (q >= BN / 32) return; /* for the compiler */
             float x[16];
             take_quads<HAS_BIAS>(d, 4 * q, bias, x);
             write_f32(x, to);
-        } else if (q < BN / PIECE_16) {
-            float x[PIECE_16 / 2];
-            take_quads<HAS_BIAS>(d, PIECE_16 / 8 * q, bias, x);
+        } else if (q < BN / 64) {
+            float x[32];
+            take_quads<HAS_BIAS>(d, 8 * q, bias, x);
             if (a.g.c_dtype == LS_CUDA_BF16)
                 write_16<false>(x, to);
             else
@@ -404,7 +404,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     template <bool TAKES_BIAS = true, class S>
     LS_DEVICE void finish_piece(const sums &d, int q, float2 bias, S &s, const hgmma_unit &u) const {
         if (!is_f32() && q >= PIECES_16) return;
-        if (HAS_TAIL && q == BN / 32) {
+        if (HAS_TAIL && q == (is_f32() ? BN / 32 : BN / 64)) {
             finish_tail<TAKES_BIAS>(d, bias, u);
             return;
         }
@@ -418,7 +418,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         shared_is_written();
         __syncwarp();
         if (thread % 32 == 0)
-            tile_store(a.c, to, (int)u.n0 + q * (is_f32() ? 32 : (int)PIECE_16), (int)u.m0 + warpgroup * 64 + thread / 32 * 16,
+            tile_store(a.c, to, (int)u.n0 + q * (is_f32() ? 32 : 64), (int)u.m0 + warpgroup * 64 + thread / 32 * 16,
                        a.g.parts ? u.part : 0);
     }
     /* All of them. */

@@ -7,12 +7,11 @@ enum {
     BK = LS_CUDA_HGMMA_K,
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
-    TILES = 7,
+    TILES = 6,
     END_TILE = 1,  /* of hgmma_act.cu */
     OVER_TILE = 3, /* of hgmma_over.cu, */
     TALL_TILE = 4, /* with 256 rows, */
-    TILE_200 = 5,  /* and with 200 and 160 columns */
-    TILE_160 = 6,
+    WIDE_TILE = 5, /* and with 200 columns */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
@@ -44,9 +43,7 @@ static const tile_kind tiles[TILES] = {
     {LS_CUDA_HGMMA_M, 128, 640, true, LS_CUDA_HGMMA_SHARED(128)},
     [OVER_TILE] = {LS_CUDA_HGMMA_M, LS_CUDA_HGMMA_OVER_N, 850, true, LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_OVER_N)},
     [TALL_TILE] = {LS_CUDA_HGMMA_TALL_M, LS_CUDA_HGMMA_OVER_N, 1600, false, LS_CUDA_HGMMA_TALL_SHARED},
-    /* Not measured: by what goes through shared memory, as that of the others does. */
-    [TILE_200] = {LS_CUDA_HGMMA_M, 200, 890, true, LS_CUDA_HGMMA_SHARED(200)},
-    [TILE_160] = {LS_CUDA_HGMMA_M, 160, 750, true, LS_CUDA_HGMMA_SHARED(160)},
+    [WIDE_TILE] = {LS_CUDA_HGMMA_M, LS_CUDA_HGMMA_WIDE_N, 890, true, LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_WIDE_N)},
 };
 
 _Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
@@ -59,9 +56,9 @@ static const ls_cuda_kernel kernels_of_two[] = {[LS_GEMM_NN] = LS_CUDA_hgmma_ove
                                                 [LS_GEMM_TN] = LS_CUDA_hgmma_over_tn_2};
 static const ls_cuda_kernel kernels[3][TILES] = {
     [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128, LS_CUDA_hgmma_over_nn,
-                    LS_CUDA_hgmma_tall_nn, LS_CUDA_hgmma_200_nn_2, LS_CUDA_hgmma_160_nn_2},
+                    LS_CUDA_hgmma_tall_nn, LS_CUDA_hgmma_wide_nn},
     [LS_GEMM_NT] = {LS_CUDA_hgmma_nt_256, LS_CUDA_hgmma_nt_192, LS_CUDA_hgmma_nt_128, LS_CUDA_hgmma_over_nt,
-                    LS_CUDA_hgmma_tall_nt, LS_CUDA_hgmma_200_nt},
+                    LS_CUDA_hgmma_tall_nt, LS_CUDA_hgmma_wide_nt},
     [LS_GEMM_TN] = {LS_CUDA_hgmma_tn_256, LS_CUDA_hgmma_tn_192, LS_CUDA_hgmma_tn_128, LS_CUDA_hgmma_over_tn,
                     LS_CUDA_hgmma_tall_tn},
 };
@@ -120,10 +117,12 @@ static bool is_staged(const ls_gemm *g, bool are_apart) {
     return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
 }
 
-/* Tiles of 200 columns for NT of one slice, of 200 and 160 for NN of two without bias. */
-static bool takes_odd(const ls_gemm *g, const hgmma_plan *p) {
+static bool goes_over(int tile) { return tile == OVER_TILE || tile == WIDE_TILE; }
+
+/* Tiles of 200 columns: NT of one slice, NN of one or two without bias. */
+static bool is_wide(const ls_gemm *g, const hgmma_plan *p) {
     if (p->each || g->form == LS_GEMM_TN) return false;
-    return g->form == LS_GEMM_NT ? p->tile == TILE_200 && slices_of(g) == 1 : slices_of(g) == 2 && !g->bias;
+    return g->form == LS_GEMM_NT ? slices_of(g) == 1 : !g->bias;
 }
 
 /* Whether the kernels of hgmma_over.cu take it: tiles that the copy engine writes, of one slice or two; and where one
@@ -132,8 +131,8 @@ static bool is_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
     int each = p->each ? p->each : slices_of(g);
     if (!is_staged(g, p->each) || (!p->each && (g->accumulate || g->siblings))) return false;
     if (p->tile == TALL_TILE) return each == 1 && (p->each || !g->bias);
-    if (p->tile >= TILE_200 && !takes_odd(g, p)) return false;
-    size_t least = p->tile >= TILE_200 ? LS_CUDA_HGMMA_ODD_STEPS : LS_CUDA_HGMMA_OVER_STEPS;
+    if (p->tile == WIDE_TILE && !is_wide(g, p)) return false;
+    size_t least = p->tile == WIDE_TILE ? LS_CUDA_HGMMA_WIDE_STEPS : LS_CUDA_HGMMA_OVER_STEPS;
     for (int s = 0; s < slices_of(g); s++)
         if (steps_of(g, period, length_of(g, s)) < least) return false;
     return each <= 2 && !p->is_cut;
@@ -193,7 +192,7 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
 static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) {
     const tile_kind *t = &tiles[p->tile];
     int slices = slices_of(g);
-    bool are_apart = p->each != 0, is_over_next = p->tile >= OVER_TILE && p->tile != TALL_TILE;
+    bool are_apart = p->each != 0, is_over_next = goes_over(p->tile);
     double elems = (double)(t->m * t->n), set = elems * sizeof(float), all = (double)g->m * (double)g->n;
     double c_bytes = are_apart ? set : elems * (double)ls_dtype_bytes(g->c_dtype);
     double edge = EDGE_CYCLES + c_bytes * EDGE_PER_BYTE;
@@ -216,8 +215,7 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
 static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
     if (way == LS_CUDA_PAIRS || each == 2) return way == LS_CUDA_PAIRS && each == 2 && tile < TALL_TILE;
     if (way == LS_CUDA_OVER) return tile == OVER_TILE;
-    if (way == LS_CUDA_200) return tile == TILE_200;
-    if (way == LS_CUDA_160) return tile == TILE_160;
+    if (way == LS_CUDA_WIDE) return tile == WIDE_TILE;
     if (way == LS_CUDA_TALL || way == LS_CUDA_TALL_CUT) return tile == TALL_TILE && is_cut == (way == LS_CUDA_TALL_CUT);
     return tile < OVER_TILE;
 }
@@ -240,9 +238,9 @@ static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int b
 }
 
 /* Columns that others waste are what it is for: elsewhere it is not worth a trial. */
-static bool is_worth(ls_device *device, const ls_gemm *g, size_t period, const hgmma_plan *plan) {
+static bool is_worth(ls_device *device, const ls_gemm *g, size_t period, const hgmma_plan *wide) {
     const ls_cuda_way others[] = {LS_CUDA_OWN, LS_CUDA_OVER};
-    const double cost = cost_of(device, g, plan);
+    const double cost = cost_of(device, g, wide);
     for (int i = 0; i < 2; i++) {
         hgmma_plan other;
         if (choose_but(device, g, period, -1, others[i], &other) && cost_of(device, g, &other) <= cost) return false;
@@ -252,7 +250,7 @@ static bool is_worth(ls_device *device, const ls_gemm *g, size_t period, const h
 
 static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, ls_cuda_way way, hgmma_plan *best) {
     if (!choose_but(device, g, period, -1, way, best)) return false;
-    if (best->tile >= TILE_200) return is_worth(device, g, period, best);
+    if (way == LS_CUDA_WIDE) return is_worth(device, g, period, best);
     return way != LS_CUDA_OWN_SECOND || choose_but(device, g, period, best->tile, way, best);
 }
 
@@ -275,7 +273,7 @@ static ls_status map_operand(ls_device *device, const ls_gemm *g, size_t period,
     return ls_cuda_tensor_map_of(device, &tiled, out);
 }
 
-static ls_status map_c(ls_device *device, const ls_gemm *g, const hgmma_plan *plan, ls_cuda_hgmma *args) {
+static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args) {
     bool are_apart = args->g.parts != NULL;
     if (!is_staged(g, are_apart)) return LS_OK;
     ls_cuda_tiled tiled = {.at = are_apart ? args->g.parts : g->c, .dtype = are_apart ? LS_F32 : g->c_dtype};
@@ -286,7 +284,7 @@ static ls_status map_c(ls_device *device, const ls_gemm *g, const hgmma_plan *pl
     tiled.sizes[2] = are_apart ? (size_t)(args->g.slices / args->each) : 1;
     tiled.strides[0] = ld;
     tiled.strides[1] = are_apart ? g->m * g->n : ld;
-    tiled.box[0] = tiled.dtype == LS_F32 ? ROW_BYTES / sizeof(float) : LS_CUDA_HGMMA_CHUNK(tiles[plan->tile].n);
+    tiled.box[0] = ROW_BYTES / (uint32_t)ls_dtype_bytes(tiled.dtype);
     tiled.box[1] = LS_CUDA_HGMMA_STAGED_ROWS;
     return ls_cuda_tensor_map_of(device, &tiled, &args->c);
 }
@@ -350,9 +348,10 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     *is_done = true;
     ls_cuda_hgmma args;
     LS_TRY(args_of(device, g, call, period, &plan, &args));
-    LS_TRY(map_c(device, g, &plan, &args));
-    bool has_two = plan.tile == OVER_TILE && args.each == 2;
+    LS_TRY(map_c(device, g, &args));
+    bool has_two = goes_over(plan.tile) && args.each == 2;
     ls_cuda_kernel kernel = has_two ? kernels_of_two[g->form] : kernels[g->form][plan.tile];
+    if (has_two && plan.tile == WIDE_TILE) kernel = LS_CUDA_hgmma_wide_nn_2;
     if (kernel == LS_CUDA_hgmma_over_nt && plan.steps >= LS_CUDA_HGMMA_SPREAD_STEPS && !plan.each)
         kernel = LS_CUDA_hgmma_over_nt_spread;
     LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
