@@ -19,7 +19,6 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "device/cuda/launch.h"
 
 #include "gemm_problem.h"
 
@@ -269,90 +268,11 @@ static void test_here(void **state) {
     stride_step = 1;
 }
 
-/* What a trial says. */
-typedef struct told {
-    bool has_wide, has_other_bits;
-} told;
-
-static void listen(void *ctx, ls_log_level level, const char *line, size_t bytes) {
-    told *t = ctx;
-    char text[512];
-    (void)level;
-    snprintf(text, sizeof text, "%.*s", (int)bytes, line);
-    if (strstr(text, " wide ")) t->has_wide = true;
-    if (strstr(text, "has other bits")) t->has_other_bits = true;
-    if (getenv("LS_TEST_VERBOSE")) ls_log_stderr(NULL, level, line, bytes);
-}
-
-static void *made_up(size_t elems, size_t bytes) {
-    void *at;
-    uint16_t *host = room(elems * bytes);
-    for (size_t i = 0; i < elems * bytes / 2; i++)
-        host[i] = (uint16_t)(ls_rng_u64(ls_rng_key_make(7, 0, 0), i) % 0x800 + 0x3C00 + (i % 3 ? 0 : 0x8000));
-    assert_int_equal(ls_device_alloc(cuda, elems * bytes, &at), LS_OK);
-    assert_int_equal(ls_device_copy_in(cuda, at, host, elems * bytes), LS_OK);
-    free(host);
-    return at;
-}
-
-/* Rows of 1600 in tiles of 200 columns, beside the other ways: all have the same bits, also of what is left over in
- * the last tile, and of its rows and columns. */
-static void test_wide(void **state) {
-    (void)state;
-    static const struct {
-        ls_gemm_form form;
-        size_t m, n, k;
-        int slices;
-        bool has_bias;
-        ls_dtype dtype, c_dtype;
-    } cases[] = {
-        {LS_GEMM_NN, 8192, 1600, 1600, 2, false, LS_BF16, LS_BF16},
-        {LS_GEMM_NN, 8192, 1600, 1024, 2, false, LS_F16, LS_F16},
-        {LS_GEMM_NN, 8184, 1592, 1600, 2, false, LS_BF16, LS_F32},
-        {LS_GEMM_NN, 8192, 1600, 1600, 1, false, LS_BF16, LS_BF16},
-        {LS_GEMM_NT, 8192, 1600, 1600, 1, true, LS_BF16, LS_BF16},
-        {LS_GEMM_NT, 8184, 1592, 1600, 1, true, LS_F16, LS_F32},
-        {LS_GEMM_NT, 8192, 4800, 1600, 1, true, LS_BF16, LS_BF16},
-    };
-    if (!getenv("LS_TEST_CUDA") || getenv("LS_TEST_LT")) skip();
-    forget();
-    set("LS_CUBLASLT", "no");
-    assert_int_equal(ls_device_open_cuda(0, &cuda), LS_OK);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases && ls_cuda_has_wgmma(cuda); i++) {
-        const size_t m = cases[i].m, n = cases[i].n, k = cases[i].k, bounds[] = {0, k / 2, k};
-        const size_t bytes = m * n * ls_dtype_bytes(cases[i].c_dtype);
-        const bool is_nt = cases[i].form == LS_GEMM_NT;
-        told t = {false, false};
-        void *a = made_up(m * k, 2), *b = made_up(n * k, 2), *bias = made_up(n, 4), *c = made_up(m * n, 4);
-        ls_gemm g = {.form = cases[i].form, .dtype = cases[i].dtype, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k};
-        g.a = a, g.b = b, g.c = c, g.bias = cases[i].has_bias ? bias : NULL;
-        g.lda = k, g.ldb = is_nt ? k : n, g.ldc = n, g.c_dtype = cases[i].c_dtype;
-        if (cases[i].slices > 1) g.slices = 2, g.bounds = bounds;
-        char *made[2] = {room(bytes), room(bytes)};
-        ls_log_set_sink(listen, &t);
-        ls_log_set_level(LS_LOG_DEBUG);
-        for (int turn = 0; turn < 3; turn++) { /* with the second comes the trial */
-            if (cuda->ops->gemm(cuda, &g) != LS_OK) fail_msg("%s", ls_status_message());
-            assert_int_equal(ls_device_copy_out(cuda, made[turn > 0], c, bytes), LS_OK);
-            if (turn && memcmp(made[0], made[1], bytes) != 0) fail_msg("case %zu: what was chosen has other bits", i);
-        }
-        ls_log_set_sink(NULL, NULL);
-        if (!t.has_wide || t.has_other_bits) fail_msg("case %zu: %s", i, t.has_wide ? "other bits" : "not tried");
-        void *all[] = {a, b, bias, c};
-        for (int j = 0; j < 4; j++) ls_device_free(cuda, all[j]);
-        free(made[0]);
-        free(made[1]);
-    }
-    ls_device_destroy(cuda);
-    cuda = NULL;
-    set("LS_CUBLASLT", "always");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_taken),     cmocka_unit_test(test_siblings), cmocka_unit_test(test_not_taken),
         cmocka_unit_test(test_not_plain), cmocka_unit_test(test_file),     cmocka_unit_test(test_none),
-        cmocka_unit_test(test_here),      cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_here),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

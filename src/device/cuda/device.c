@@ -643,13 +643,13 @@ ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *m, ls_cu
     const uint64_t sizes[3] = {m->sizes[0], m->sizes[1], m->sizes[2]}, bytes = ls_dtype_bytes(m->dtype);
     const uint64_t strides[2] = {m->strides[0] * bytes, m->strides[1] * bytes};
     const uint32_t box[3] = {m->box[0], m->box[1], 1}, steps[3] = {1, 1, 1};
-    const int swizzle = box[0] * bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
     void *at;
     *out = (ls_cuda_tensor_map){0};
     if (is_dry(cuda)) return LS_OK;
     memcpy(&at, &m->at, sizeof at);
     CALL(cuda, cuTensorMapEncodeTiled, out->words, types[m->dtype], 3, at, sizes, strides, box, steps,
-         CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return LS_OK;
 }
 

@@ -74,8 +74,8 @@ size_t ls_cuda_shared_max(ls_device *device);
 /* Whether the GPU has what the kernels of wgmma.cuh need. */
 bool ls_cuda_has_wgmma(ls_device *device);
 /* A matrix of elements of `dtype`, or several: sizes along its rows, from row to row and from matrix to matrix; strides
- * of rows and matrices, in elements, multiples of 16 bytes; tiles of `box` elements, rows of 128 bytes or of 64,
- * exchanged as in wgmma.cuh. What a tile has outside of the matrix is +0, and is not written. */
+ * of rows and matrices, in elements, multiples of 16 bytes; tiles of `box` elements, rows of 128 bytes, exchanged as in
+ * wgmma.cuh. What a tile has outside of the matrix is +0, and is not written. */
 typedef struct ls_cuda_tiled {
     const void *at;
     ls_dtype dtype;

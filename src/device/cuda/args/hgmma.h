@@ -17,13 +17,10 @@ enum {
 };
 
 /* Steps that lie in shared memory or are on their way, by columns of a tile: beside what waits to be stored. */
-#define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : (n) <= 200 ? 4 : 3)
+#define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : (n) == 192 ? 4 : 3)
 #define LS_CUDA_HGMMA_STAGED(n) ((n) / 64) /* stores of a warp: all of a tile of 16-bit numbers */
-/* Columns of B that the copy engine brings together where k goes from row to row, and all of them in a step. */
-#define LS_CUDA_HGMMA_CHUNK(n) ((n) % 64 ? 32 : 64)
-#define LS_CUDA_HGMMA_LINES(n) (((n) + LS_CUDA_HGMMA_CHUNK(n) - 1) / LS_CUDA_HGMMA_CHUNK(n) * LS_CUDA_HGMMA_CHUNK(n))
 #define LS_CUDA_HGMMA_SHARED(n)                                                                                        \
-    (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + LS_CUDA_HGMMA_LINES(n)) * LS_CUDA_HGMMA_K * 2 +               \
+    (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
      8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
 /* hgmma_over.cu: tiles of 256 × 192 too. */
@@ -31,9 +28,6 @@ enum { LS_CUDA_HGMMA_TALL_M = 256, LS_CUDA_HGMMA_OVER_N = 192, LS_CUDA_HGMMA_TAL
 #define LS_CUDA_HGMMA_TALL_SHARED                                                                                      \
     (1024 + LS_CUDA_HGMMA_TALL_STAGES * (LS_CUDA_HGMMA_TALL_M + LS_CUDA_HGMMA_OVER_N) * LS_CUDA_HGMMA_K * 2 +          \
      8 * LS_CUDA_HGMMA_STAGED(LS_CUDA_HGMMA_OVER_N) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
-
-/* … and of 128 × 200: as OVER_STEPS. */
-enum { LS_CUDA_HGMMA_WIDE_N = 200, LS_CUDA_HGMMA_WIDE_STEPS = 7 };
 
 /* The numbers of ls_gemm_end. */
 enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD };

@@ -17,7 +17,7 @@ enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2
 
 template <int BN, int ROWS = BM> struct hgmma_shared {
     enum { STAGES = ROWS == BM ? LS_CUDA_HGMMA_STAGES(BN) : LS_CUDA_HGMMA_TALL_STAGES, STAGED = LS_CUDA_HGMMA_STAGED(BN) };
-    uint16_t a[STAGES][ROWS * BK], b[STAGES][LS_CUDA_HGMMA_LINES(BN) * BK];
+    uint16_t a[STAGES][ROWS * BK], b[STAGES][BN * BK];
     uint8_t staged[CONSUMERS * 4][STAGED][LS_CUDA_HGMMA_STAGED_BYTES];
     uint64_t full[STAGES], empty[STAGES];
 };
@@ -150,7 +150,7 @@ struct hgmma_walk {
 /* ---- who brings ---------------------------------------------------------------------------------------------------- */
 
 template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
-    enum { STAGES = S::STAGES, CHUNK = LS_CUDA_HGMMA_CHUNK(BN), LINES = TB ? LS_CUDA_HGMMA_LINES(BN) : BN };
+    enum { STAGES = S::STAGES };
     int stage = 0;
     uint32_t phase = 0;
     hgmma_piece p;
@@ -160,7 +160,7 @@ template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(c
         const uint32_t end = min(p.end, walk.total(u.first, u.last));
         for (uint32_t i = p.begin; i < end; i++) {
             barrier_wait(&s.empty[stage], phase ^ 1);
-            barrier_expect(&s.full[stage], (ROWS + LINES) * BK * 2);
+            barrier_expect(&s.full[stage], (ROWS + BN) * BK * 2);
             const int k = (int)walk.k, sequence = (int)walk.sequence;
             if (TA)
                 for (int c = 0; c < ROWS / 64; c++)
@@ -168,8 +168,8 @@ template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(c
             else
                 tile_load(s.a[stage], a.a, &s.full[stage], k, (int)u.m0, sequence);
             if (TB)
-                for (int c = 0; c < LINES / CHUNK; c++)
-                    tile_load(s.b[stage] + c * CHUNK * BK, a.b, &s.full[stage], (int)u.n0 + c * CHUNK, k, sequence);
+                for (int c = 0; c < BN / 64; c++)
+                    tile_load(s.b[stage] + c * 64 * BK, a.b, &s.full[stage], (int)u.n0 + c * 64, k, sequence);
             else
                 tile_load(s.b[stage], a.b, &s.full[stage], k, (int)u.n0, sequence);
             if (++stage == STAGES) stage = 0, phase ^= 1;
@@ -183,7 +183,7 @@ template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(c
 /* A thread's numbers of a warpgroup's 64 × BN: pair i of quad j is row warp·16 + lane / 4 + 8·i, columns 8·j + lane mod 4 · 2
  * and the next. */
 template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
-    enum { COLUMNS = BN, COUNT = BN / 2, QUADS = BN / 8, HAS_TWO = HAS_SECOND, SECOND = HAS_SECOND ? COUNT : 4, THREADS = 256 };
+    enum { COUNT = BN / 2, QUADS = BN / 8, HAS_TWO = HAS_SECOND, SECOND = HAS_SECOND ? COUNT : 4, THREADS = 256 };
     enum { IN_REGISTERS = HAS_SECOND }; /* all slices */
     typedef float sums[COUNT], waiting[SECOND]; /* waiting: of the second slice, where there are two at most */
     const ls_cuda_hgmma &a;
@@ -338,10 +338,8 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) { write_16<TO_F16>(d + q * 32, to); });
     }
     /* Piece q alone, while something else is multiplied: 32 columns, or 64 of 16-bit numbers, of which there are half as many
-     * pieces. What is left of BN then is one quad. */
-    enum { HAS_TAIL = BN % 64 != 0, PIECES = BN / 32 + HAS_TAIL, PIECES_16 = BN / 64 + HAS_TAIL };
-    enum { IS_SPREAD = false }; /* a piece with every other step */
-    static_assert(BN % 64 == 0 || BN % 64 == 8, "a quad");
+     * pieces. */
+    enum { PIECES = BN / 32, IS_SPREAD = false }; /* IS_SPREAD: a piece with every other step */
     LS_DEVICE bool is_f32() const { return a.g.parts || a.g.c_dtype == LS_CUDA_F32; }
     /* Its bias, two columns a lane: read long before it is needed, and by each warp once. */
     LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
@@ -366,11 +364,10 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     }
     template <bool HAS_BIAS> LS_DEVICE void write_piece(const sums &d, int q, float2 bias, uint8_t *to) const {
         if (is_f32()) {
-            if (q >= BN / 32) return; /* for the compiler */
             float x[16];
             take_quads<HAS_BIAS>(d, 4 * q, bias, x);
             write_f32(x, to);
-        } else if (q < BN / 64) {
+        } else if (q < PIECES / 2) {
             float x[32];
             take_quads<HAS_BIAS>(d, 8 * q, bias, x);
             if (a.g.c_dtype == LS_CUDA_BF16)
@@ -379,35 +376,9 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                 write_16<true>(x, to);
         }
     }
-    /* The last quad, straight to C. */
-    template <bool TAKES_BIAS> LS_DEVICE void finish_tail(const sums &d, float2 bias, const hgmma_unit &u) const {
-        float x[4];
-        if (TAKES_BIAS && a.g.bias)
-            take_quads<true>(d, QUADS - 1, bias, x);
-        else
-            take_quads<false>(d, QUADS - 1, bias, x);
-        const uint32_t c = u.n0 + 8 * (QUADS - 1) + thread % 4 * 2;
-        LS_UNROLL for (int i = 0; i < 2; i++) {
-            const uint32_t r = u.m0 + warpgroup * 64 + thread / 32 * 16 + thread % 32 / 4 + 8 * i;
-            if (r >= a.g.m || c >= a.g.n) continue;
-            const size_t at = r * a.g.ldc + c;
-            if (is_f32()) {
-                ((float *)a.g.c)[at] = x[2 * i];
-                if (c + 1 < a.g.n) ((float *)a.g.c)[at + 1] = x[2 * i + 1];
-                continue;
-            }
-            const uint32_t pair = a.g.c_dtype == LS_CUDA_BF16 ? pair_of<false>(x[2 * i], x[2 * i + 1]) : pair_of<true>(x[2 * i], x[2 * i + 1]);
-            ((uint16_t *)a.g.c)[at] = (uint16_t)pair;
-            if (c + 1 < a.g.n) ((uint16_t *)a.g.c)[at + 1] = (uint16_t)(pair >> 16);
-        }
-    }
     template <bool TAKES_BIAS = true, class S>
     LS_DEVICE void finish_piece(const sums &d, int q, float2 bias, S &s, const hgmma_unit &u) const {
-        if (!is_f32() && q >= PIECES_16) return;
-        if (HAS_TAIL && q == (is_f32() ? BN / 32 : BN / 64)) {
-            finish_tail<TAKES_BIAS>(d, bias, u);
-            return;
-        }
+        if (!is_f32() && q >= PIECES / 2) return;
         uint8_t *to = s.staged[warpgroup * 4 + thread / 32][q % S::STAGED];
         if (thread % 32 == 0) stores_read<S::STAGED - 1>();
         __syncwarp();
@@ -460,17 +431,12 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     }
 };
 
-/* Granule g of B's part of a step, of BN columns. */
-template <int BN, int TB> LS_DEVICE uint64_t granule_of_b(uint32_t b, int g) {
-    if (TB && LS_CUDA_HGMMA_CHUNK(BN) == 32) return wgmma_narrow_tile(b + g * 1024, CHUNK_BYTES / 2);
-    return wgmma_tile(b + g * (TB ? 2048 : 32), CHUNK_BYTES);
-}
-
 /* A step more in d, or instead of it (keep 0). */
 template <bool IS_F16, int TA, int TB, int N> LS_DEVICE void multiply_step(float (&d)[N], uint32_t a, uint32_t b, int keep) {
     wgmma_begin();
     LS_UNROLL for (int g = 0; g < BK / GRANULE_K; g++)
-        wgmma_granule<IS_F16, TA, TB>(d, wgmma_tile(a + g * (TA ? 2048 : 32), CHUNK_BYTES), granule_of_b<2 * N, TB>(b, g), keep | g);
+        wgmma_granule<IS_F16, TA, TB>(d, wgmma_tile(a + g * (TA ? 2048 : 32), CHUNK_BYTES),
+                                      wgmma_tile(b + g * (TB ? 2048 : 32), CHUNK_BYTES), keep | g);
     wgmma_commit();
 }
 

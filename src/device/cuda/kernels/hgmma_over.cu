@@ -1,13 +1,12 @@
-/* hgmma_over.cu: products of hgmma.cu with 192 or 200 sums in each thread's registers:
+/* hgmma_over.cu: products of hgmma.cu with 192 sums in each thread's registers:
  *
  * - two whole tiles of 128 × 192, of one slice each, or of two: a tile goes out while the next is multiplied, which pays where chains
  *   are short; with many steps a piece of it goes with every other;
- * - the same with 200 columns, of which 1600 have eight: tiles of 192 or 256 leave 7 or 11 percent of their last column of tiles unused;
  * - a tile of 256 × 192 of one slice, without bias, for which less goes through shared memory than tensor cores leave time for: it pays where
  *   chains are long. The last tiles may be cut. */
 #include "device/cuda/kernels/hgmma.cuh"
 
-enum { OVER_N = LS_CUDA_HGMMA_OVER_N, WIDE_N = LS_CUDA_HGMMA_WIDE_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
+enum { OVER_N = LS_CUDA_HGMMA_OVER_N, TALL_M = LS_CUDA_HGMMA_TALL_M };
 
 #ifdef LS_HAS_WGMMA
 
@@ -20,25 +19,8 @@ struct spread_part : hgmma_part<OVER_N> {
 };
 static_assert(2 * spread_part::PIECES <= LS_CUDA_HGMMA_SPREAD_STEPS, "two steps for each piece");
 
-/* What one piece needs is found again for the next: registers. */
-template <bool TAKES_BIAS> struct wide_part : hgmma_part<WIDE_N> {
-    typedef hgmma_part<WIDE_N> plain;
-    LS_DEVICE wide_part(const ls_cuda_hgmma &args) : plain(args) {}
-    LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
-        return TAKES_BIAS ? plain(this->a).piece_bias(q, u) : make_float2(0, 0);
-    }
-    template <class S> LS_DEVICE void finish_piece(const plain::sums &d, int q, float2 bias, S &s, const hgmma_unit &u) const {
-        const plain self(this->a);
-        self.template finish_piece<TAKES_BIAS>(d, q, bias, s, u);
-    }
-    template <class S> LS_DEVICE void finish_pieces(const plain::sums &d, S &s, const hgmma_unit &u) const {
-        LS_UNROLL for (int q = 0; q < plain::PIECES; q++) finish_piece(d, q, piece_bias(q, u), s, u);
-    }
-};
-static_assert(wide_part<true>::PIECES <= LS_CUDA_HGMMA_WIDE_STEPS, "a step for each piece");
-
 template <class PART, int TA, int TB, int SLICES, bool IS_F16, class S> LS_DEVICE void multiply_turns(const ls_cuda_hgmma &a, S &s) {
-    hgmma_turns<PART, PART::COLUMNS, IS_F16, TA, TB, S> turns(a, s);
+    hgmma_turns<PART, OVER_N, IS_F16, TA, TB, S> turns(a, s);
     if constexpr (SLICES == 1)
         turns.ones();
     else
@@ -48,10 +30,10 @@ template <class PART, int TA, int TB, int SLICES, bool IS_F16, class S> LS_DEVIC
 
 template <int TA, int TB, int SLICES, class PART = hgmma_part<OVER_N>> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &a) {
     LS_SHARED(uint8_t, memory);
-    auto &s = hgmma_open<PART::COLUMNS>(memory);
+    auto &s = hgmma_open<OVER_N>(memory);
     if (threadIdx.x < 128) {
         give_registers<40>();
-        if (threadIdx.x == 0) bring<PART::COLUMNS, TA, TB>(a, s);
+        if (threadIdx.x == 0) bring<OVER_N, TA, TB>(a, s);
         return;
     }
     take_registers<232>();
@@ -160,7 +142,6 @@ template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &a) {
 #else
 
 struct spread_part {};
-template <bool TAKES_BIAS> struct wide_part {};
 template <int TA, int TB, int SLICES, class PART = spread_part> LS_DEVICE void hgmma_over(const ls_cuda_hgmma &) {} /* never started on other GPUs */
 template <int TA, int TB> LS_DEVICE void hgmma_tall(const ls_cuda_hgmma &) {}
 
@@ -173,9 +154,6 @@ LS_KERNEL_ALONE(hgmma_over_tn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_ove
 LS_KERNEL_ALONE(hgmma_over_nn_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 2>(a); }
 LS_KERNEL_ALONE(hgmma_over_nt_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 2>(a); }
 LS_KERNEL_ALONE(hgmma_over_tn_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<1, 1, 2>(a); }
-LS_KERNEL_ALONE(hgmma_wide_nn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 1, wide_part<false>>(a); }
-LS_KERNEL_ALONE(hgmma_wide_nt, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 0, 1, wide_part<true>>(a); }
-LS_KERNEL_ALONE(hgmma_wide_nn_2, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_over<0, 1, 2, wide_part<false>>(a); }
 LS_KERNEL_ALONE(hgmma_tall_nn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_tall<0, 1>(a); }
 LS_KERNEL_ALONE(hgmma_tall_nt, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_tall<0, 0>(a); }
 LS_KERNEL_ALONE(hgmma_tall_tn, ls_cuda_hgmma, LS_CUDA_HGMMA_THREADS) { hgmma_tall<1, 1>(a); }

@@ -70,17 +70,11 @@ template <int N> LS_DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 LS_DEVICE uint64_t wgmma_tile(uint32_t at, int chunk) {
     return ((uint64_t)(at & 0x3FFFF) >> 4) | ((uint64_t)(chunk >> 4) << 16) | ((uint64_t)(1024 >> 4) << 32) | (1ull << 62);
 }
-/* The same with rows of 64 bytes, k from row to row: groups of 8 are 512 bytes apart, the next 32 lines `chunk` bytes behind, and
- * piece p of row r is at p ^ (r / 2 mod 4). */
-LS_DEVICE uint64_t wgmma_narrow_tile(uint32_t at, int chunk) {
-    return ((uint64_t)(at & 0x3FFFF) >> 4) | ((uint64_t)(chunk >> 4) << 16) | ((uint64_t)(512 >> 4) << 32) | (2ull << 62);
-}
 
 #define LS_TEN(t) "%" t "0,%" t "1,%" t "2,%" t "3,%" t "4,%" t "5,%" t "6,%" t "7,%" t "8,%" t "9"
 #define LS_SIXTY LS_TEN("") "," LS_TEN("1") "," LS_TEN("2") "," LS_TEN("3") "," LS_TEN("4") "," LS_TEN("5")
 #define LS_LIST_64 LS_SIXTY ",%60,%61,%62,%63"
 #define LS_LIST_96 LS_SIXTY "," LS_TEN("6") "," LS_TEN("7") "," LS_TEN("8") ",%90,%91,%92,%93,%94,%95"
-#define LS_LIST_100 LS_SIXTY "," LS_TEN("6") "," LS_TEN("7") "," LS_TEN("8") "," LS_TEN("9")
 #define LS_LIST_128                                                                                             \
     LS_SIXTY "," LS_TEN("6") "," LS_TEN("7") "," LS_TEN("8") "," LS_TEN("9") "," LS_TEN("10") "," LS_TEN("11")    \
         ",%120,%121,%122,%123,%124,%125,%126,%127"
@@ -90,7 +84,6 @@ LS_DEVICE uint64_t wgmma_narrow_tile(uint32_t at, int chunk) {
 #define LS_SUMS_32(i) LS_SUMS_8(i), LS_SUMS_8(i + 8), LS_SUMS_8(i + 16), LS_SUMS_8(i + 24)
 #define LS_SUMS_64 LS_SUMS_32(0), LS_SUMS_32(32)
 #define LS_SUMS_96 LS_SUMS_64, LS_SUMS_32(64)
-#define LS_SUMS_100 LS_SUMS_96, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99])
 #define LS_SUMS_128 LS_SUMS_96, LS_SUMS_32(96)
 
 #define LS_WGMMA(n, type, list, sums, at_a, at_b, at_keep, at_ta, at_tb)                                                    \
@@ -110,7 +103,6 @@ LS_DEVICE uint64_t wgmma_narrow_tile(uint32_t at, int chunk) {
     }
 LS_WGMMA_OF(64, "128", "%64", "%65", "%66", "%67", "%68")
 LS_WGMMA_OF(96, "192", "%96", "%97", "%98", "%99", "%100")
-LS_WGMMA_OF(100, "200", "%100", "%101", "%102", "%103", "%104")
 LS_WGMMA_OF(128, "256", "%128", "%129", "%130", "%131", "%132")
 
 /* ---- two 16-bit numbers ---------------------------------------------------------------------------------------------- */

@@ -7,11 +7,10 @@ enum {
     BK = LS_CUDA_HGMMA_K,
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
-    TILES = 6,
+    TILES = 5,
     END_TILE = 1,  /* of hgmma_act.cu */
     OVER_TILE = 3, /* of hgmma_over.cu, */
-    TALL_TILE = 4, /* with 256 rows, */
-    WIDE_TILE = 5, /* and with 200 columns */
+    TALL_TILE = 4, /* and with 256 rows */
     COORDINATE_MAX = 0x7FFFFF00,
     BLOCKS_MAX = LS_CUDA_FLAGS / 2, /* two warpgroups of a block have a flag each */
 };
@@ -43,7 +42,6 @@ static const tile_kind tiles[TILES] = {
     {LS_CUDA_HGMMA_M, 128, 640, true, LS_CUDA_HGMMA_SHARED(128)},
     [OVER_TILE] = {LS_CUDA_HGMMA_M, LS_CUDA_HGMMA_OVER_N, 850, true, LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_OVER_N)},
     [TALL_TILE] = {LS_CUDA_HGMMA_TALL_M, LS_CUDA_HGMMA_OVER_N, 1600, false, LS_CUDA_HGMMA_TALL_SHARED},
-    [WIDE_TILE] = {LS_CUDA_HGMMA_M, LS_CUDA_HGMMA_WIDE_N, 890, true, LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_WIDE_N)},
 };
 
 _Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
@@ -56,9 +54,9 @@ static const ls_cuda_kernel kernels_of_two[] = {[LS_GEMM_NN] = LS_CUDA_hgmma_ove
                                                 [LS_GEMM_TN] = LS_CUDA_hgmma_over_tn_2};
 static const ls_cuda_kernel kernels[3][TILES] = {
     [LS_GEMM_NN] = {LS_CUDA_hgmma_nn_256, LS_CUDA_hgmma_nn_192, LS_CUDA_hgmma_nn_128, LS_CUDA_hgmma_over_nn,
-                    LS_CUDA_hgmma_tall_nn, LS_CUDA_hgmma_wide_nn},
+                    LS_CUDA_hgmma_tall_nn},
     [LS_GEMM_NT] = {LS_CUDA_hgmma_nt_256, LS_CUDA_hgmma_nt_192, LS_CUDA_hgmma_nt_128, LS_CUDA_hgmma_over_nt,
-                    LS_CUDA_hgmma_tall_nt, LS_CUDA_hgmma_wide_nt},
+                    LS_CUDA_hgmma_tall_nt},
     [LS_GEMM_TN] = {LS_CUDA_hgmma_tn_256, LS_CUDA_hgmma_tn_192, LS_CUDA_hgmma_tn_128, LS_CUDA_hgmma_over_tn,
                     LS_CUDA_hgmma_tall_tn},
 };
@@ -117,24 +115,14 @@ static bool is_staged(const ls_gemm *g, bool are_apart) {
     return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
 }
 
-static bool goes_over(int tile) { return tile == OVER_TILE || tile == WIDE_TILE; }
-
-/* Tiles of 200 columns: NT of one slice, NN of one or two without bias. */
-static bool is_wide(const ls_gemm *g, const hgmma_plan *p) {
-    if (p->each || g->form == LS_GEMM_TN) return false;
-    return g->form == LS_GEMM_NT ? slices_of(g) == 1 : !g->bias;
-}
-
 /* Whether the kernels of hgmma_over.cu take it: tiles that the copy engine writes, of one slice or two; and where one
  * goes out while the next is multiplied, it is whole, and has a step for each of its pieces. */
 static bool is_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
     int each = p->each ? p->each : slices_of(g);
     if (!is_staged(g, p->each) || (!p->each && (g->accumulate || g->siblings))) return false;
     if (p->tile == TALL_TILE) return each == 1 && (p->each || !g->bias);
-    if (p->tile == WIDE_TILE && !is_wide(g, p)) return false;
-    size_t least = p->tile == WIDE_TILE ? LS_CUDA_HGMMA_WIDE_STEPS : LS_CUDA_HGMMA_OVER_STEPS;
     for (int s = 0; s < slices_of(g); s++)
-        if (steps_of(g, period, length_of(g, s)) < least) return false;
+        if (steps_of(g, period, length_of(g, s)) < LS_CUDA_HGMMA_OVER_STEPS) return false;
     return each <= 2 && !p->is_cut;
 }
 
@@ -192,19 +180,19 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
 static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) {
     const tile_kind *t = &tiles[p->tile];
     int slices = slices_of(g);
-    bool are_apart = p->each != 0, is_over_next = goes_over(p->tile);
+    bool are_apart = p->each != 0, goes_over = p->tile == OVER_TILE;
     double elems = (double)(t->m * t->n), set = elems * sizeof(float), all = (double)g->m * (double)g->n;
     double c_bytes = are_apart ? set : elems * (double)ls_dtype_bytes(g->c_dtype);
     double edge = EDGE_CYCLES + c_bytes * EDGE_PER_BYTE;
     double over = OVER_CYCLES + ((p->each ? p->each : slices) > 1 ? SUM_CYCLES : 0);
-    double unit = (double)p->steps * t->step_cycles + (is_over_next ? over : edge);
+    double unit = (double)p->steps * t->step_cycles + (goes_over ? over : edge);
     if (!are_apart && g->accumulate) unit += set * SET_PER_BYTE;
     if (!are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
     if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(slices - 1);
     double cost =
         p->is_cut ? ((double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES) * CUT_FACTOR
                   : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
-    if (is_over_next) cost += edge; /* of the last */
+    if (goes_over) cost += edge; /* of the last */
     if (are_apart)
         cost += LAUNCH_CYCLES + all * sizeof(float) * (2 * (double)p->parts + 1 + g->siblings) * MEMORY_PER_BYTE /
                                     (double)ls_cuda_processors(device);
@@ -213,9 +201,8 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
 
 /* Whether a plan with this tile and so many slices apart is one of this way. */
 static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
-    if (way == LS_CUDA_PAIRS || each == 2) return way == LS_CUDA_PAIRS && each == 2 && tile < TALL_TILE;
+    if (way == LS_CUDA_PAIRS || each == 2) return way == LS_CUDA_PAIRS && each == 2 && tile != TALL_TILE;
     if (way == LS_CUDA_OVER) return tile == OVER_TILE;
-    if (way == LS_CUDA_WIDE) return tile == WIDE_TILE;
     if (way == LS_CUDA_TALL || way == LS_CUDA_TALL_CUT) return tile == TALL_TILE && is_cut == (way == LS_CUDA_TALL_CUT);
     return tile < OVER_TILE;
 }
@@ -237,21 +224,9 @@ static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int b
     return least >= 0;
 }
 
-/* Columns that others waste are what it is for: elsewhere it is not worth a trial. */
-static bool is_worth(ls_device *device, const ls_gemm *g, size_t period, const hgmma_plan *wide) {
-    const ls_cuda_way others[] = {LS_CUDA_OWN, LS_CUDA_OVER};
-    const double cost = cost_of(device, g, wide);
-    for (int i = 0; i < 2; i++) {
-        hgmma_plan other;
-        if (choose_but(device, g, period, -1, others[i], &other) && cost_of(device, g, &other) <= cost) return false;
-    }
-    return true;
-}
-
 static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, ls_cuda_way way, hgmma_plan *best) {
-    if (!choose_but(device, g, period, -1, way, best)) return false;
-    if (way == LS_CUDA_WIDE) return is_worth(device, g, period, best);
-    return way != LS_CUDA_OWN_SECOND || choose_but(device, g, period, best->tile, way, best);
+    return choose_but(device, g, period, -1, way, best) &&
+           (way != LS_CUDA_OWN_SECOND || choose_but(device, g, period, best->tile, way, best));
 }
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
@@ -267,7 +242,6 @@ static ls_status map_operand(ls_device *device, const ls_gemm *g, size_t period,
     if (!is_along) {
         tiled.sizes[0] = lines;
         tiled.sizes[1] = period;
-        tiled.box[0] = LS_CUDA_HGMMA_CHUNK(tile_lines);
         tiled.box[1] = BK;
     }
     return ls_cuda_tensor_map_of(device, &tiled, out);
@@ -349,9 +323,8 @@ ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_g
     ls_cuda_hgmma args;
     LS_TRY(args_of(device, g, call, period, &plan, &args));
     LS_TRY(map_c(device, g, &args));
-    bool has_two = goes_over(plan.tile) && args.each == 2;
+    bool has_two = plan.tile == OVER_TILE && args.each == 2;
     ls_cuda_kernel kernel = has_two ? kernels_of_two[g->form] : kernels[g->form][plan.tile];
-    if (has_two && plan.tile == WIDE_TILE) kernel = LS_CUDA_hgmma_wide_nn_2;
     if (kernel == LS_CUDA_hgmma_over_nt && plan.steps >= LS_CUDA_HGMMA_SPREAD_STEPS && !plan.each)
         kernel = LS_CUDA_hgmma_over_nt_spread;
     LS_TRY(ls_cuda_launch(device, kernel, (ls_cuda_grid){plan.blocks, 1, 1}, LS_CUDA_HGMMA_THREADS,
