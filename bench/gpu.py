@@ -43,14 +43,15 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "1e-3", "--clip", "0"]
 BF16 = ["--precision", "bf16"]
+KEEP = "--keep-activations"  # where PyTorch has more memory all the same
 # Training: the model of lockstep (a preset or what a shape file says), sequences or images of a step, their tokens, flags, ways of PyTorch, bar.
 TRAINING = {
     "gpt2": dict(model="gpt2-124m", batch=16, seq=1024, flags=[], modes=["eager", "compiled"], bar=0.8),
     "resnet18": dict(model="resnet18", batch=512, seq=0, flags=SGD, modes=["eager", "channels-last", "compiled"], bar=0.8),
-    "gpt2-bf16": dict(model="gpt2-124m", batch=64, seq=1024, flags=BF16, modes=["eager", "compiled"], bar=1.05),
+    "gpt2-bf16": dict(model="gpt2-124m", batch=64, seq=1024, flags=[*BF16, KEEP], modes=["eager", "compiled"], bar=1.05),
     "gpt2-1.5b-bf16": dict(model={"preset": "gpt2-124m", "width": 1600, "layers": 48, "heads": 25}, batch=8, seq=1024, flags=BF16,
                            modes=["eager", "compiled"], bar=1.05),
-    "llama-1b-bf16": dict(model={"preset": "llama-1b", "tied": False}, batch=8, seq=4096, flags=BF16, modes=["eager", "compiled"], bar=1.0),
+    "llama-1b-bf16": dict(model={"preset": "llama-1b", "tied": False}, batch=8, seq=4096, flags=[*BF16, KEEP], modes=["eager", "compiled"], bar=1.0),
     # Sequences and micro-batch as llmq's table of an H100 in bf16 has them (README of IST-DASLab/llmq; 32 micro-batches a step there).
     "qwen-1.5b-bf16": dict(model={"preset": "llama-1b", "vocab": 151936, "width": 1536, "layers": 28, "heads": 12, "kv-heads": 2, "hidden": 8960},
                            batch=64, seq=1024, flags=[*BF16, "--micro-batch", "16"], modes=[], bar=None, published={"llmq, H100, published": 58e3}),

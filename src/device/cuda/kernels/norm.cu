@@ -340,9 +340,9 @@ template <bool RMS, class T, int DEEP> LS_DEVICE void chain_rows(const ls_cuda_n
             const pack<W> w = load_pack<W>(a.w + c);
             if (DEEP) {
                 LS_UNROLL for (int k = 0; k < DEEP; k++)
-                    if (k < rows) take(k, w, in[k]);
+                    if ((size_t)k < rows) take((size_t)k, w, in[k]);
                 LS_UNROLL for (int k = 0; k < DEEP; k++)
-                    if (a.add && k < rows) old[k] = load_pack<W>((const float *)a.dx + (row + k) * a.dx_stride + c);
+                    if (a.add && (size_t)k < rows) old[k] = load_pack<W>((const float *)a.dx + (row + k) * a.dx_stride + c);
                 load_next(row + rows);
             } else {
                 size_t r = 0;
@@ -383,7 +383,7 @@ template <bool RMS, class T, int DEEP> LS_DEVICE void chain_rows(const ls_cuda_n
         };
         if (DEEP) {
             LS_UNROLL for (int k = 0; k < DEEP; k++)
-                if (k < rows) give(k, old[k]);
+                if ((size_t)k < rows) give((size_t)k, old[k]);
         } else {
             LS_UNROLL_2 for (size_t r = 0; r < rows; r++) give(r, old[0]);
         }
