@@ -25,8 +25,15 @@ struct once_shared {
     uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_added[SUMS], sums_empty[SUMS];
 };
 
-/* Mostly one block has all tiles of a head. */
-LS_DEVICE tile_place once_at(const ls_cuda_attention_tiles &t, uint32_t number) { return tile_at<false, true>(t, number); }
+/* A block's tile of a round. Mostly one block has all tiles of a head. Where there are fewer heads than blocks, a round has
+ * tiles of several rows, the longer ones first: blocks move on in it, so that all get some of each. */
+LS_DEVICE uint32_t once_number(const ls_cuda_attention_tiles &t, uint32_t round) {
+    const uint32_t all = t.h.kv_heads * t.h.B, moved = all < gridDim.x ? round * (gridDim.x / 16) % gridDim.x : 0;
+    return round * gridDim.x + (blockIdx.x >= moved ? blockIdx.x - moved : blockIdx.x + gridDim.x - moved);
+}
+LS_DEVICE tile_place once_at(const ls_cuda_attention_tiles &t, uint32_t round) {
+    return tile_at<false, true>(t, once_number(t, round));
+}
 
 /* Which of the call's pieces of 64 queries. */
 LS_DEVICE size_t piece_of(const ls_cuda_attention_hgmma &h, const tile_place &p, int head, int j) {
@@ -81,8 +88,8 @@ template <bool IS_F16> LS_DEVICE void product_across(float (&d)[32], uint64_t a,
 LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
     ring<STAGES> at;
     ring<2> keys;
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, keys.next()) {
-        const tile_place p = once_at(t, number);
+    for (uint32_t round = 0; once_number(t, round) < tiles; round++, keys.next()) {
+        const tile_place p = once_at(t, round);
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
         const ls_cuda_attention_maps &maps = t.maps[p.part];
         const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head, b = (int)p.sequence;
@@ -107,8 +114,8 @@ LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, uint
 
 LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
     ring<SUMS> at;
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const tile_place p = once_at(t, number);
+    for (uint32_t round = 0; once_number(t, round) < tiles; round++) {
+        const tile_place p = once_at(t, round);
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
         const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         for (int head = kv * heads; head < (kv + 1) * heads; head++)
@@ -131,8 +138,8 @@ LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint
  * buffer is free again. */
 LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
     ring<SUMS> at;
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const tile_place p = once_at(t, number);
+    for (uint32_t round = 0; once_number(t, round) < tiles; round++) {
+        const tile_place p = once_at(t, round);
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
         const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         uint32_t *before = NULL;
@@ -170,8 +177,8 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
     ring<STAGES> at;
     ring<2> keys;
     ring<SCORES> to;
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, keys.next()) {
-        const tile_place p = once_at(t, number);
+    for (uint32_t round = 0; once_number(t, round) < tiles; round++, keys.next()) {
+        const tile_place p = once_at(t, round);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         const uint16_t *k = s.k[keys.at], *v = s.v[keys.at];
@@ -224,7 +231,7 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
             barrier_arrive(&s.q_empty[at.before().at]);
             barrier_arrive(&s.k_empty[keys.at]);
         }
-        const tile_place out = once_at(t, anew(number));
+        const tile_place out = once_at(t, anew(round));
         const ls_cuda_attention_part &of = a.parts[out.part];
         const int row = out.row * TILE_KEYS + w * 64 + warp * 16;
         store_tile<IS_F16, D>(of.dk, out.sequence, out.head, row, a.T, a.head_size, dk, of.scale, of.scale, lane);
@@ -241,8 +248,8 @@ LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uin
     ring<2> keys;
     ring<SCORES> from;
     ring<SUMS> at;
-    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x, keys.next()) {
-        const tile_place p = once_at(t, number);
+    for (uint32_t round = 0; once_number(t, round) < tiles; round++, keys.next()) {
+        const tile_place p = once_at(t, round);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         barrier_wait(&s.k_full[keys.at], keys.turn);
