@@ -62,9 +62,11 @@ same "$tied" --tp 2 --pp 2 --micro-batch 2 --precision bf16 --recompute selectiv
 same "$untied" --tp 4 --micro-batch 4 --sequence-parallel --precision fp16
 same "$tied" --dp 2 --zero 2 --micro-batch 1 --precision bf16 --no-master-weights --accumulate-dtype bf16
 
-# logits FLAGS…: their bytes, by worker, after those of gradients.
+# logits FLAGS…: their bytes, after those of gradients, of a model whose memory is largest in the head.
+wide=$scratch/wide.json
+echo '{"arch": "gpt2", "vocab": 4000, "width": 8, "layers": 1, "heads": 1, "hidden": 8, "positions": 24}' >"$wide"
 logits() {
-    train --model "$tied" --data "$text" --tokenizer bytes --steps 1 --seq 13 --global-batch 12 --groups 4 --micro-batch 12 --json --dry-run "$@"
+    train --model "$wide" --data "$text" --tokenizer bytes --steps 1 --seq 13 --global-batch 12 --groups 4 --micro-batch 12 --json --dry-run "$@"
     expect_status 0
     grep -o '"gradients":[0-9]*\|"logits":[0-9]*' "$scratch/out" | tr '\n' ' '
 }
