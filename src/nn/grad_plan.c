@@ -27,15 +27,18 @@ static int group_of(const ls_grad_plan *plan, size_t sequence) {
     return low;
 }
 
-/* The largest subtree that begins with group g, ends before sequence `end` and fits one matmul. */
-static ls_tree_node subtree_at(const ls_grad_plan *plan, int g, size_t end) {
-    ls_tree_node node = {0, plan->G};
-    while (node.count > 1) {
-        bool inside = group_begin(plan, node.first + node.count) <= end;
-        if (node.first == g && inside && node.count <= LS_GRAD_GROUPS_MAX) break;
-        node = ls_tree_child(node, g);
-    }
+/* The largest subtree of a tree over `groups` that begins with group g and has `most` groups or fewer. */
+static ls_tree_node subtree_at(int groups, int g, int most) {
+    ls_tree_node node = {0, groups};
+    while (node.count > 1 && (node.first != g || node.count > most)) node = ls_tree_child(node, g);
     return node;
+}
+
+/* The same for the groups that end before sequence `end` and fit one matmul. */
+static ls_tree_node plan_subtree(const ls_grad_plan *plan, int g, size_t end) {
+    int most = 1;
+    while (most < LS_GRAD_GROUPS_MAX && g + most < plan->G && group_begin(plan, g + most + 1) <= end) most++;
+    return subtree_at(plan->G, g, most);
 }
 
 size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at, ls_grad_step *step) {
@@ -45,7 +48,7 @@ size_t ls_grad_plan_next(ls_grad_plan *plan, size_t begin, size_t end, size_t at
     ls_tree_node node = {g, 1};
     *step = (ls_grad_step){.first = at - begin, .groups = 1, .group = g, .at = plan->stack.depth};
     if (plan->cut == LS_GRAD_WHOLE && at == group_first && group_end <= end) {
-        node = subtree_at(plan, g, end);
+        node = plan_subtree(plan, g, end);
         step->groups = node.count;
         for (int i = 1; i <= node.count; i++) step->bounds[i] = group_begin(plan, g + i) - at;
     } else {
@@ -76,5 +79,59 @@ ls_grad_slots ls_grad_slots_count(size_t B, int G, ls_grad_cut cut, size_t begin
         }
     }
     slots.parts = plan.stack.depth;
+    return slots;
+}
+
+/* ---- steps in parts ---------------------------------------------------------------------------------------------- */
+
+ls_grad_parts ls_grad_parts_begin(const ls_grad_step *steps) {
+    return (ls_grad_parts){.step = steps, .stack = {.groups = steps->groups}};
+}
+
+/* Whole groups of the step from group g on, up to `end`, counted from its first sequence; a subtree of them. */
+static ls_tree_node whole_groups(const ls_grad_step *step, int g, size_t end) {
+    int most = 1;
+    while (g + most < step->groups && step->bounds[g + most + 1] <= end) most++;
+    return subtree_at(step->groups, g, most);
+}
+
+size_t ls_grad_parts_next(ls_grad_parts *parts, size_t begin, size_t end, size_t at, ls_grad_step *part) {
+    if (at == parts->step->end) *parts = ls_grad_parts_begin(parts->step + 1);
+    const ls_grad_step *step = parts->step;
+    assert(begin <= at && step->first <= at && at < step->end);
+    size_t from = at - step->first, to = (end < step->end ? end : step->end) - step->first;
+    int g = 0;
+    while (step->bounds[g + 1] <= from) g++;
+    ls_tree_node node = {g, 1};
+    if (from == step->bounds[g] && step->bounds[g + 1] <= to) node = whole_groups(step, g, to);
+    *part = (ls_grad_step){.first = at - begin,
+                           .groups = node.count,
+                           .accumulate = step->accumulate || from > step->bounds[g],
+                           .group = step->group + g,
+                           .at = step->at + parts->stack.depth};
+    for (int i = 1; i <= node.count; i++) {
+        size_t group_end = step->bounds[g + i];
+        part->bounds[i] = (group_end < to ? group_end : to) - from;
+    }
+    size_t next = from + part->bounds[node.count];
+    part->end = part->first + part->bounds[node.count];
+    part->ends = step->ends && next == step->bounds[g + node.count];
+    if (part->ends) part->joins = ls_tree_stack_push(&parts->stack, node);
+    if (part->ends && next == step->bounds[step->groups]) part->joins += step->joins;
+    return step->first + next;
+}
+
+int ls_grad_parts_slots(const ls_grad_step *steps, size_t sequences, size_t chunk, bool leaves) {
+    ls_grad_parts parts = ls_grad_parts_begin(steps);
+    int slots = 1;
+    for (size_t begin = 0, at = 0; at < sequences; begin = at) {
+        size_t end = sequences - begin < chunk ? sequences : begin + chunk;
+        while (at < end) {
+            ls_grad_step part;
+            at = ls_grad_parts_next(&parts, begin, end, at, &part);
+            int used = leaves || part.accumulate ? part.at : part.at - part.joins;
+            if (used + 1 > slots) slots = used + 1;
+        }
+    }
     return slots;
 }

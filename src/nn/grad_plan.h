@@ -62,4 +62,18 @@ typedef struct ls_grad_slots {
 
 ls_grad_slots ls_grad_slots_count(size_t B, int G, ls_grad_cut cut, size_t begin, size_t end, size_t micro);
 
+/* The steps of a micro-batch in parts, for a gradient whose factors are there for a chunk of its sequences at a time.
+ * The parts of a step leave in its slot what the step would; on their way they may use slots above it. */
+typedef struct ls_grad_parts {
+    const ls_grad_step *step; /* the one that is cut */
+    ls_tree_stack stack;      /* its groups so far */
+} ls_grad_parts;
+
+ls_grad_parts ls_grad_parts_begin(const ls_grad_step *steps);
+/* The part at sequence `at` of a chunk that is sequences begin … end−1, all counted in the micro-batch; the part counts
+ * from `begin`. Returns where the next part begins. Sequences must come in order. */
+size_t ls_grad_parts_next(ls_grad_parts *parts, size_t begin, size_t end, size_t at, ls_grad_step *part);
+/* Slots that a matmul writes for such parts of the steps of a micro-batch. */
+int ls_grad_parts_slots(const ls_grad_step *steps, size_t sequences, size_t chunk, bool leaves);
+
 #endif

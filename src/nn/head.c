@@ -1,7 +1,12 @@
 /* head.c: the last block: final norm, logits over the vocabulary, loss, and the gradient of its input.
  *
  *     x ─ norm ─ logits ─ loss
- *     dx ─────── dz (in the place of the logits) */
+ *     dx ─────── dz (in the place of the logits)
+ *
+ * Logits are the largest tensor of all, so the sequences of a micro-batch may take turns with their place: a chunk of
+ * them has its logits, its losses, its part of the table's gradient and of its input's, before the next one comes. */
+#include <assert.h>
+
 #include "nn/block.h"
 
 static void declare(ls_block *block, const ls_shape *shape) {
@@ -14,24 +19,29 @@ static void declare(ls_block *block, const ls_shape *shape) {
     block->table = ls_block_add(block, head);
 }
 
+/* Sequences that have logits at once. */
+static size_t chunk_of(const ls_nn *nn) {
+    return nn->loss_chunk > 0 && nn->loss_chunk < nn->B ? nn->loss_chunk : nn->B;
+}
+
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
-    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
+    size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C, chunk = chunk_of(nn) * nn->T;
     scratch->stats = ls_nn_take_f32(arena, "scratch", stream, 2);
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
     bool are_wide = ls_nn_logits_dtype(nn) == LS_F32;
-    scratch->logits = are_wide ? ls_nn_take_f32(arena, "logits", rows, nn->own.logits)
-                               : ls_nn_take(nn, arena, "logits", rows, nn->own.logits);
+    scratch->logits = are_wide ? ls_nn_take_f32(arena, "logits", chunk, nn->own.logits)
+                               : ls_nn_take(nn, arena, "logits", chunk, nn->own.logits);
     scratch->loss = ls_nn_take_f32(arena, "scratch", rows, 1);
     ls_nn_take_joins(nn, arena, scratch);
     if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
     if (for_backward) scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     if (nn->tp_size == 1) return;
     int parts = nn->S > 2 * nn->tp_size ? nn->S : 2 * nn->tp_size;
-    scratch->row_max = ls_nn_take_f32(arena, "scratch", rows, 1);
-    scratch->row_sum = ls_nn_take_f32(arena, "scratch", rows, 1);
-    scratch->parts = ls_nn_take_f32(arena, "scratch", rows, (size_t)parts);
+    scratch->row_max = ls_nn_take_f32(arena, "scratch", chunk, 1);
+    scratch->row_sum = ls_nn_take_f32(arena, "scratch", chunk, 1);
+    scratch->parts = ls_nn_take_f32(arena, "scratch", chunk, (size_t)parts);
 }
 
 static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
@@ -114,18 +124,63 @@ static ls_status loss(const ls_nn *nn) {
     return nn->nsteps > 0 ? nn->ops->loss_grad(nn->device, &call) : LS_OK;
 }
 
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
+
+/* nn of sequences first … first + count − 1 of its micro-batch. */
+static ls_nn part_of(const ls_nn *nn, size_t first, size_t count, ls_made_part *made) {
+    ls_nn part = *nn;
+    part.B = count;
+    part.targets = nn->targets ? nn->targets + first * nn->T : NULL;
+    part.scratch.loss += first * nn->T;
+    if (nn->nsteps > 0) part.scratch.dnorm = ls_nn_at(nn, part.scratch.dnorm, first * nn->stream_T * nn->shape->C);
+    *made = (ls_made_part){first, count, 0};
+    part.made.part = made;
+    return part;
+}
+
+/* The table's gradient from these sequences: its sums over groups go on from chunk to chunk. */
+static ls_status add_to_table(ls_nn part, ls_grad_parts *parts, size_t first, const ls_param *table, const void *norm) {
+    size_t end = first + part.B;
+    part.nsteps = 1;
+    for (size_t at = first; at < end;) {
+        ls_grad_step step;
+        at = ls_grad_parts_next(parts, first, end, at, &step);
+        part.steps = &step;
+        LS_TRY(ls_nn_grad_matrix(&part, table, part.scratch.logits, part.own.vocabulary, dz_stride(&part), norm,
+                                 part.shape->C));
+    }
+    return LS_OK;
+}
+
+/* Losses of a micro-batch from its norm, and with steps the gradients of table and norm. */
+static ls_status chunks(const ls_nn *nn, const ls_param *table, const void *norm) {
+    ls_grad_parts parts = {.step = NULL};
+    size_t most = chunk_of(nn), count;
+    assert(nn->targets || nn->B <= most); /* who reads the logits finds all of them */
+    if (nn->nsteps > 0) parts = ls_grad_parts_begin(nn->steps);
+    for (size_t first = 0; first < nn->B; first += count) {
+        count = nn->B - first < most ? nn->B - first : most;
+        ls_made_part made;
+        ls_nn part = part_of(nn, first, count, &made);
+        const void *rows = ls_nn_from(nn, norm, first * nn->T * nn->shape->C);
+        LS_TRY(ls_nn_logits(&part, part.scratch.logits, rows, table));
+        if (nn->targets == NULL) continue;
+        LS_TRY(loss(&part));
+        if (nn->nsteps == 0) continue;
+        LS_TRY(add_to_table(part, &parts, first, table, rows));
+        LS_TRY(ls_nn_project_vocabulary(&part, part.scratch.dnorm, part.scratch.logits, dz_stride(&part), table));
+    }
+    return LS_OK;
+}
+
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_scratch *scratch = &nn->scratch;
-    ls_param *norm_w = &block->param[0], *norm_b = norm_bias(block, nn->shape), *table = block->table;
+    ls_param *norm_w = &block->param[0], *norm_b = norm_bias(block, nn->shape);
     const void *norm;
     LS_TRY(ls_nn_norm(nn, scratch->norm, scratch->stats, x, norm_w, norm_b));
     LS_TRY(ls_nn_gather(nn, scratch->norm, nn->policy.act, scratch->rows2, &norm));
-    LS_TRY(ls_nn_logits(nn, scratch->logits, norm, table));
-    if (nn->targets == NULL) return LS_OK;
-    LS_TRY(loss(nn));
-    if (nn->nsteps == 0) return LS_OK;
-    LS_TRY(ls_nn_grad_matrix(nn, table, scratch->logits, nn->own.vocabulary, dz_stride(nn), norm, nn->shape->C));
-    LS_TRY(ls_nn_project_vocabulary(nn, scratch->dnorm, scratch->logits, dz_stride(nn), table));
+    LS_TRY(chunks(nn, block->table, norm));
+    if (nn->targets == NULL || nn->nsteps == 0) return LS_OK;
     ls_nn_norm_more more = {.b = norm_b, .params = ls_nn_norm_is_whole(nn)};
     if (!more.params) LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
     return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, &more);

@@ -70,12 +70,12 @@ typedef struct ls_scratch {
     void *dheads;   /* [rows][query width] */
     void *dqkv;     /* [rows][qkv width] */
     float *dots;    /* [B][H][T] */
-    void *logits;   /* [rows][V, or somewhat more], of ls_nn_logits_dtype() */
+    void *logits;   /* [rows of a chunk][V, or somewhat more], of ls_nn_logits_dtype() */
     float *loss;    /* [rows] */
     float *stats;   /* [2][stream] of the head's norm */
-    float *row_max; /* [rows] of the workers that share logits: their maxima, targets' logits and sums */
-    float *row_sum; /* [rows] */
-    float *parts;   /* [max(2·tp, S)][rows] */
+    float *row_max; /* [rows of a chunk] of the workers that share logits: their maxima, targets' logits and sums */
+    float *row_sum; /* [rows of a chunk] */
+    float *parts;   /* [max(2·tp, S)][rows of a chunk] */
     float *dpre;    /* image models: gradient in front of an activation; of pooled features */
     ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
     float *shortcut; /* gradient of what goes past the convolutions, and of the input through it */
@@ -102,9 +102,14 @@ typedef struct ls_leaf_watch {
 } ls_leaf_watch;
 
 /* Who wants to see results on the way: of each matmul, before it is joined over the TP group. */
+typedef struct ls_made_part {
+    size_t first, count; /* sequences of the micro-batch */
+    int made;            /* results of these so far */
+} ls_made_part;
 typedef struct ls_made_watch {
-    ls_status (*take)(void *ctx, const void *y, ls_dtype dtype, size_t elems);
+    ls_status (*take)(void *ctx, ls_made_part *part, const void *y, ls_dtype dtype, size_t elems);
     void *ctx;
+    ls_made_part *part; /* NULL: results are of the whole micro-batch */
 } ls_made_watch;
 
 /* Batch norm over the whole batch (conv_bn.h). */
@@ -128,6 +133,7 @@ typedef struct ls_nn {
     bool sequence_parallel;
     bool crosses_at_once;             /* with it: rows of all sequences are moved by one collective, not one for each */
     bool keeps_act;                   /* what the MLP's activation gives is saved, not made again in backward */
+    size_t loss_chunk;                /* sequences whose logits are in memory at once; 0: those of a micro-batch */
     const float *rope_cos, *rope_sin; /* [shape T][head size / 2] */
 
     size_t ghost; /* images whose statistics batch norm takes together */
@@ -200,7 +206,7 @@ ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_par
 
 /* To be called with every such result. */
 static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtype, size_t elems) {
-    return nn->made.take ? nn->made.take(nn->made.ctx, y, dtype, elems) : LS_OK;
+    return nn->made.take ? nn->made.take(nn->made.ctx, nn->made.part, y, dtype, elems) : LS_OK;
 }
 
 /* ---- matmuls ---------------------------------------------------------------------------------------------------- */

@@ -40,6 +40,9 @@ static ls_status check_model(const ls_plan_task *task, const ls_knobs *l) {
     if (l->keep_activations)
         return ls_fail(LS_ERR_INPUT,
                        "kept activations are predicted for machines that probe measured, not for clusters");
+    if (l->loss_chunk)
+        return ls_fail(LS_ERR_INPUT,
+                       "a loss in chunks is predicted for machines that probe measured, not for clusters");
     if (l->sequence_parallel && l->tp < 2) return ls_fail(LS_ERR_INPUT, "sequence parallelism requires tp 2 or more");
     return LS_OK;
 }

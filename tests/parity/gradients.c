@@ -100,9 +100,9 @@ static ls_status run_step(job *j, const ls_partition_feed *from, double *loss, g
 }
 
 /* Logits stand in their place when they are made; the loss then puts their gradient there. */
-static ls_status keep_logits(void *ctx, const void *y, ls_dtype dtype, size_t elems) {
+static ls_status keep_logits(void *ctx, ls_made_part *part, const void *y, ls_dtype dtype, size_t elems) {
     job *j = ctx;
-    (void)dtype;
+    (void)part, (void)dtype;
     if (y != j->partition->nn.scratch.logits) return LS_OK;
     if (elems > 2 * j->B * j->shape.V - j->logits_elems)
         return ls_fail(LS_ERR_FAILED, "more than %zu rows of logits", 2 * j->B);
@@ -126,7 +126,7 @@ static ls_status run_both(job *j, double *loss, gradients *out) {
     ls_partition_feed from = {.images = feed_images, .ctx = j};
     ls_loss_sum evaluated = {0};
     int64_t right = 0;
-    j->partition->nn.made = (ls_made_watch){keep_logits, j};
+    j->partition->nn.made = (ls_made_watch){keep_logits, j, NULL};
     LS_TRY(run_step(j, &from, loss, out));
     LS_TRY(follow(j, out->factor));
     LS_TRY(ls_partition_evaluate(j->partition, j->B, 1, &from, &evaluated, &right));

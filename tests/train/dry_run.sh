@@ -44,7 +44,7 @@ same "$untied" --dp 2 --shares 1,7 --zero 1 --micro-batch 3
 same "$tied" --tp 2 --micro-batch 4
 same "$untied" --tp 4 --micro-batch 4 --sequence-parallel
 same "$untied" --tp 2 --pp 2 --micro-batch 2 --keep-activations
-same "$tied" --tp 4 --sequence-parallel --recompute selective --micro-batch 11
+same "$tied" --tp 4 --sequence-parallel --recompute selective --micro-batch 11 --loss-chunk 3
 same "$tied" --pp 2 --micro-batch 2
 same "$untied" --pp 3 --micro-batch 2 --schedule gpipe
 same "$tied" --pp 3 --micro-batch 3 --schedule naive
@@ -61,6 +61,22 @@ same "$untied" --dp 2 --zero 3 --micro-batch 1 --precision fp16 --numerics 1
 same "$tied" --tp 2 --pp 2 --micro-batch 2 --precision bf16 --recompute selective
 same "$untied" --tp 4 --micro-batch 4 --sequence-parallel --precision fp16
 same "$tied" --dp 2 --zero 2 --micro-batch 1 --precision bf16 --no-master-weights --accumulate-dtype bf16
+
+# logits FLAGS…: their bytes, after those of gradients, of a model whose memory is largest in the head.
+wide=$scratch/wide.json
+echo '{"arch": "gpt2", "vocab": 4000, "width": 8, "layers": 1, "heads": 1, "hidden": 8, "positions": 24}' >"$wide"
+logits() {
+    train --model "$wide" --data "$text" --tokenizer bytes --steps 1 --seq 13 --global-batch 12 --groups 4 --micro-batch 12 --json --dry-run "$@"
+    expect_status 0
+    grep -o '"gradients":[0-9]*\|"logits":[0-9]*' "$scratch/out" | tr '\n' ' '
+}
+case_begin "--loss-chunk: so many sequences have logits, and halves of the groups need no more gradients"
+[[ $(logits) =~ gradients\":([0-9]+).*logits\":([0-9]+) ]] || fail "the dry run says nothing of logits"
+gradients=${BASH_REMATCH[1]} whole=${BASH_REMATCH[2]}
+[[ $(logits --loss-chunk 6) =~ gradients\":([0-9]+).*logits\":([0-9]+) ]] || fail "the dry run says nothing of logits"
+[ "${BASH_REMATCH[1]}" = "$gradients" ] || fail "gradients of ${BASH_REMATCH[1]} bytes, not $gradients"
+[ "$((2 * BASH_REMATCH[2]))" = "$whole" ] || fail "logits of ${BASH_REMATCH[2]} bytes, not half of $whole"
+[[ $(logits --loss-chunk 100) =~ logits\":$whole ]] || fail "more than a micro-batch is not the whole of it"
 
 # What people read: equal workers share a line, and there is a table of what a step sends and a line on the schedule.
 case_begin "text"

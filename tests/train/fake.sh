@@ -26,11 +26,13 @@ same --dp 3 --zero 1 --micro-batch 1
 same --dp 2 --zero 2 --recompute selective
 same --dp 2 --zero 3 --recompute full
 same --dp 2 --check state --audit 1
+same --loss-chunk 2 --eval-every 2
+same --dp 2 --tp 2 --sequence-parallel --loss-chunk 1 --check state --audit 1
 
 experiment=(--model "$llama" "${base[@]}" --groups 5) right=$(golden llama)
 same --tp 2 --dp 2 --micro-batch 2
 same --pp 3 --schedule 1f1b
-same --pp 2 --schedule zero-bubble --keep-activations
+same --pp 2 --schedule zero-bubble --keep-activations --loss-chunk 3
 
 experiment=(--model "$gpt2" "${base[@]}" --dropout 0.2) right=$(golden gpt2-dropout-sliced)
 same --tp 2 --sequence-parallel
@@ -40,7 +42,7 @@ same --dp 2 --pp 2
 experiment=(--model "$gpt2" "${base[@]}" --precision bf16 --reduce-dtype bf16)
 train "${experiment[@]}" --out "$scratch/cpu"
 right=$(sed -n 's/.*weights=xxh128:\([0-9a-f]*\).*/\1/p' "$scratch/out" | tail -n 1)
-same --dp 2 --zero 3
+same --dp 2 --zero 3 --loss-chunk 1
 same --tp 2 --pp 2
 
 finished

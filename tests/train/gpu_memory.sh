@@ -45,6 +45,7 @@ same "$gpt2" --dp 3 --precision bf16 --reduce-dtype bf16 # sums of two types nee
 same "$gpt2" --dp 3 --zero 2
 same "$llama" --tp 2 --pp 2 --dropout 0.1
 same "$llama" --micro-batch 2 --audit 0.5 --numerics 1
+same "$llama" --loss-chunk 1
 
 # once COMMAND FLAGS…: two pieces of memory are asked for, the block and that for lists: a third would fail. The same is printed as on the CPU.
 once() {

@@ -160,6 +160,57 @@ static void test_any_run_of_groups(void **state) {
     }
 }
 
+/* The steps of sequences begin … end−1 of the batch, in parts of `chunk` sequences. */
+static void run_parts(machine *m, const ls_grad_step *steps, size_t B, int G, ls_grad_cut cut, size_t begin, size_t end,
+                      size_t chunk) {
+    ls_grad_parts parts = ls_grad_parts_begin(steps);
+    for (size_t first = 0; first < end - begin; first += chunk) {
+        size_t last = end - begin - first < chunk ? end - begin : first + chunk;
+        for (size_t at = first; at < last;) {
+            ls_grad_step part;
+            size_t next = ls_grad_parts_next(&parts, first, last, at, &part);
+            assert_int_equal(part.first, at - first);
+            assert_int_equal(part.end, next - first);
+            check_cut(m, &part, B, G, cut, begin + first);
+            run_step(m, &part, cut, begin + first);
+            at = next;
+        }
+    }
+}
+
+static void check_parts(size_t B, int G, size_t micro, size_t chunk, ls_grad_cut cut) {
+    static machine m;
+    ls_grad_plan plan;
+    ls_grad_step steps[32];
+    char want[TEXT];
+    int slots = 1;
+    memset(&m, 0, sizeof m);
+    ls_grad_plan_begin(&plan, B, G, cut);
+    for (size_t begin = 0, end; begin < B; begin = end) {
+        int count = 0;
+        end = B - begin < micro ? B : begin + micro;
+        for (size_t at = begin; at < end;) at = ls_grad_plan_next(&plan, begin, end, at, &steps[count++]);
+        int needed = ls_grad_parts_slots(steps, end - begin, chunk, cut != LS_GRAD_WHOLE);
+        if (needed > slots) slots = needed;
+        run_parts(&m, steps, B, G, cut, begin, end, chunk);
+    }
+    tree(want, B, G, 0, G);
+    assert_string_equal(m.slot[0], want);
+    for (int g = 0; g < G; g++) assert_int_equal(m.ended[g], 1);
+    assert_int_equal(slots, m.most_product);
+}
+
+/* A micro-batch whose sequences come in chunks adds up to the same tree. */
+static void test_any_parts(void **state) {
+    (void)state;
+    for (size_t B = 1; B <= 13; B++)
+        for (int G = 1; G <= (int)B; G++)
+            for (size_t micro = 1; micro <= B; micro++)
+                for (size_t chunk = 1; chunk <= micro; chunk++)
+                    for (int cut = LS_GRAD_WHOLE; cut <= LS_GRAD_SEQUENCES; cut++)
+                        check_parts(B, G, micro, chunk, (ls_grad_cut)cut);
+}
+
 static void test_whole_batch_is_one_step(void **state) {
     (void)state;
     for (int G = 1; G <= LS_GRAD_GROUPS_MAX; G++) {
@@ -200,6 +251,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_cut),
         cmocka_unit_test(test_any_run_of_groups),
+        cmocka_unit_test(test_any_parts),
         cmocka_unit_test(test_whole_batch_is_one_step),
         cmocka_unit_test(test_leaves_need_one_more_slot),
         cmocka_unit_test(test_slots_are_few),

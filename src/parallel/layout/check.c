@@ -175,6 +175,13 @@ static ls_status check_keep_activations(const ls_layout *layout, const ls_layout
                    ls_recompute_name(layout->recompute));
 }
 
+static ls_status check_loss_chunk(const ls_layout *layout, const ls_layout_task *task) {
+    if (layout->loss_chunk == 0 || !ls_shape_sees_images(&task->model->shape)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "--loss-chunk %zu is for the logits of sequences, and %s is a model of images; omit it",
+                   layout->loss_chunk, task->model->shape.name);
+}
+
 static ls_status check_sequence_parallel(const ls_layout *layout, const ls_layout_task *task) {
     if (!layout->sequence_parallel) return LS_OK;
     if (layout->tp == 1)
@@ -219,6 +226,7 @@ static ls_status check_rest(const ls_layout *layout, const ls_layout_task *task)
     if ((int)layout->recompute < 0 || layout->recompute >= LS_RECOMPUTE_KINDS)
         return ls_fail(LS_ERR_INPUT, "--recompute: unknown kind %d", (int)layout->recompute);
     LS_TRY(check_keep_activations(layout, task));
+    LS_TRY(check_loss_chunk(layout, task));
     LS_TRY(check_sequence_parallel(layout, task));
     LS_TRY(check_bn_sync(layout, task));
     if (task->ghost > 0 && layout->micro % task->ghost != 0)

@@ -120,8 +120,8 @@ static json_t *value_to_json(ls_knob knob, double value) {
 /* A micro-batch that has not been chosen is nobody's. */
 static bool is_written(const ls_knobs *knobs, ls_knob knob, unsigned also) {
     bool neutral = ls_knob_get(knobs, knob) == table[knob].neutral;
-    if (table[knob].owner == LS_KNOB_OURS)
-        return (knob != LS_KNOB_micro && knob != LS_KNOB_keep_activations) || !neutral;
+    bool is_rare = knob == LS_KNOB_micro || knob == LS_KNOB_keep_activations || knob == LS_KNOB_loss_chunk;
+    if (table[knob].owner == LS_KNOB_OURS) return !is_rare || !neutral;
     return (also >> knob & 1) || (table[knob].owner == LS_KNOB_OF_OTHERS && !neutral);
 }
 

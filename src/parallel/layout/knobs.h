@@ -28,6 +28,7 @@
  *   virtual_stages      chunks of a stage
  *   zero                0 … 3
  *   keep_activations    what the MLP's activation gives is kept for backward, not made again; written where it is on
+ *   loss_chunk          sequences of a micro-batch whose logits are in memory at once; 0: all; written where it is not
  *   micro               sequences of a micro-batch at most; 0: not chosen yet
  *   context             chips that share a sequence
  *   tp_overlap          tensor-parallel collectives are cut into pieces that hide behind matmuls

@@ -146,43 +146,52 @@ static void add_sequence(ls_hash128 *sum, size_t number, ls_hash128 hash, size_t
     sum->hi += one.hi;
 }
 
-/* What is common to this micro-batch and a group. */
-static ls_status add_group(ls_partition *partition, int group, ls_hash128 *sum, const char *x, size_t bytes) {
-    const ls_micro *micro = partition->at.micro;
+/* What is common to these sequences of the batch and a group. */
+static ls_status add_group(ls_partition *partition, int group, ls_hash128 *sum, const ls_micro *made, const char *x,
+                           size_t bytes) {
     size_t begin = ls_slice_begin(partition->setup.B, partition->setup.G, group);
     size_t end = ls_slice_begin(partition->setup.B, partition->setup.G, group + 1);
-    size_t each = bytes / (micro->end - micro->begin);
-    if (begin < micro->begin) begin = micro->begin;
-    if (end > micro->end) end = micro->end;
+    size_t each = bytes / (made->end - made->begin);
+    if (begin < made->begin) begin = made->begin;
+    if (end > made->end) end = made->end;
     if (begin >= end) return LS_OK;
     for (size_t s = begin; s < end; s++)
-        LS_TRY(ls_partition_make_hash(partition, s - begin, x + (s - micro->begin) * each, each));
+        LS_TRY(ls_partition_make_hash(partition, s - begin, x + (s - made->begin) * each, each));
     LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, end - begin));
     for (size_t s = begin; s < end; s++) add_sequence(sum, s, partition->host_hashes[s - begin], each);
     return LS_OK;
 }
 
-ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes) {
+/* The same for all groups whose results are wanted. */
+static ls_status add_result(ls_partition *partition, int made, const ls_micro *of, const void *x, size_t bytes) {
     const ls_result_sums *results = partition->results;
     size_t sites = ls_result_sites(partition->model), site = site_of(partition, made);
     for (int i = 0; results && i < results->count; i++)
         if (results->group[i] >= 0)
-            LS_TRY(add_group(partition, results->group[i], &results->sites[(size_t)i * sites + site], x, bytes));
+            LS_TRY(add_group(partition, results->group[i], &results->sites[(size_t)i * sites + site], of, x, bytes));
     return LS_OK;
 }
 
-static ls_status take(void *ctx, const void *y, ls_dtype dtype, size_t elems) {
+ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes) {
+    return add_result(partition, made, partition->at.micro, x, bytes);
+}
+
+/* Results of some sequences have the numbers that those of all have, so nobody sees how many came at once. */
+static ls_status take(void *ctx, ls_made_part *part, const void *y, ls_dtype dtype, size_t elems) {
     ls_partition *partition = ctx;
-    int made = partition->at.made;
     if (!partition->at.micro) return LS_OK;
-    if (made < LS_RESULTS_MAX - 2) partition->at.made++;
-    LS_TRY(ls_partition_add_result(partition, made, y, elems * ls_dtype_bytes(dtype)));
+    int *count = part ? &part->made : &partition->at.made, made = *count;
+    ls_micro of = *partition->at.micro;
+    if (part) of.begin += part->first;
+    if (part) of.end = of.begin + part->count;
+    if (made < LS_RESULTS_MAX - 2) ++*count;
+    LS_TRY(add_result(partition, made, &of, y, elems * ls_dtype_bytes(dtype)));
     return ls_partition_look_at_result(partition, made, y, dtype, elems);
 }
 
 void ls_partition_watch_results(ls_partition *partition) {
-    partition->nn.made =
-        partition->results || partition->hunt ? (ls_made_watch){take, partition} : (ls_made_watch){NULL, NULL};
+    partition->nn.made = partition->results || partition->hunt ? (ls_made_watch){take, partition, NULL}
+                                                               : (ls_made_watch){NULL, NULL, NULL};
 }
 
 void ls_partition_sum_results(ls_partition *partition, const ls_result_sums *results) {

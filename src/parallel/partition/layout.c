@@ -73,9 +73,12 @@ static void lay_weights(ls_partition *partition, ls_arena *arena) {
 static void lay_stack(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     bool summed = bucket->kind == LS_BUCKET_VECTORS || bucket->kind == LS_BUCKET_POSITIONS || partition->nn.leaves;
     bool travels = ls_partition_wire(partition) != LS_F32 && partition->setup.layout.dp > 1;
+    bool heads = bucket->kind == LS_BUCKET_TABLE && bucket->block == partition->model->nblocks - 1;
     bucket->slots = summed ? partition->slots.sum : partition->slots.product;
     partition->audit_slot =
         partition->slots.sum > partition->slots.product ? partition->slots.sum : partition->slots.product;
+    if (heads && partition->table_slots > bucket->slots) bucket->slots = partition->table_slots;
+    if (partition->table_slots > partition->audit_slot) partition->audit_slot = partition->table_slots;
     if (partition->setup.audits) bucket->slots = partition->audit_slot + 1;
     for (int s = 0; s < bucket->slots; s++) bucket->slot[s] = take(arena, "gradients", bucket->grad_elems, 1);
     for (int s = 0; travels && s < partition->slots.parts; s++)

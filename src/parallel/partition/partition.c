@@ -52,6 +52,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
                             .sequence_parallel = partition->setup.layout.sequence_parallel,
                             .crosses_at_once = setup->apart,
                             .keeps_act = setup->train && setup->layout.keep_activations,
+                            .loss_chunk = setup->layout.loss_chunk,
                             .leaves = setup->leaves || setup->watches || ls_policy_wants_leaves(&setup->policy)};
     partition->nn.ghost = setup->ghost;
     if (setup->bn_sync) partition->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
@@ -183,6 +184,21 @@ static void find_leaves(ls_partition *partition) {
     for (int i = 0; i < count && i < LS_GRAD_SLOTS_MAX; i++) partition->part_is_leaf[i] = cover[i].count == 1;
 }
 
+/* The head's table gets its gradient chunk by chunk. */
+static int table_slots(const ls_partition *partition) {
+    size_t chunk = partition->nn.loss_chunk;
+    int most = 1;
+    for (int m = 0; m < partition->micros.count; m++) {
+        const ls_micro *micro = &partition->micros.micro[m];
+        size_t sequences = micro->end - micro->begin;
+        if (sequences == 0) continue;
+        int slots = ls_grad_parts_slots(partition->steps + partition->micro_steps[m].first, sequences,
+                                        chunk > 0 ? chunk : sequences, partition->nn.leaves);
+        if (slots > most) most = slots;
+    }
+    return most;
+}
+
 static ls_status make_steps(ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     const ls_layout *layout = &setup->layout;
@@ -204,6 +220,7 @@ static ls_status make_steps(ls_partition *partition) {
     partition->slots =
         ls_grad_slots_count(setup->B, setup->G, cut, ls_slice_begin(setup->B, setup->G, partition->group_bounds[row]),
                             ls_slice_begin(setup->B, setup->G, partition->group_bounds[row + 1]), layout->micro);
+    partition->table_slots = table_slots(partition);
     if (!ls_partition_rounds(partition)) return LS_OK;
     partition->leaves_pass = partition->micros.count == partition->micros.rounds;
     return ls_rounds_make(layout, setup->G, &partition->rounds);

@@ -88,6 +88,7 @@ struct ls_partition {
     ls_rounds rounds;  /* with zero ≥ 2 */
     int *group_bounds; /* by DP rank, with zero < 2: its first group */
     ls_grad_slots slots;
+    int table_slots;                      /* of the head's table, whose gradient may be made in more parts */
     bool part_is_leaf[LS_GRAD_SLOTS_MAX]; /* by slot, with zero < 2: what is left of this row's groups is one group */
     int nchunks;
     ls_chunk *chunks;
