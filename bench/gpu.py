@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """lockstep on a GPU beside PyTorch, cuBLAS and a copy, in one run and in turns.
 
-Rows (--row, or ROW= of `make bench-gpu`; each takes less than four minutes):
+Rows (--row, or ROW= of `make bench-gpu`; most take less than four minutes; compiling GPT-2 1.5B may take longer):
   gpt2            GPT-2 124M in fp32, 16 sequences of 1024 tokens, AdamW, clipped         bar 0.80 of PyTorch's tokens/s, without TF32
   resnet18        ResNet-18 for images of 32 × 32 in fp32, 512 images, SGD with momentum  bar 0.80 of PyTorch's images/s, without TF32
   gemm            products in fp32 beside cuBLAS                                          bar 0.85, of sums in slices 0.75
