@@ -52,7 +52,7 @@ for case in 'TERM rank 143' 'USR2 rank 75' 'TERM mpirun 1'; do
 done
 
 # While it starts there is nothing to save, and nothing may stay.
-for wait in 0.05 0.2 0.35; do
+for wait in 0 0.02 0.05 0.2 0.35; do
     case_begin "SIGTERM to a rank that starts, after $wait s"
     rm -rf "$scratch/run"
     mpirun --oversubscribe -n 2 "$LOCKSTEP" train "${experiment[@]}" --dp 2 --steps 1000000 --out "$scratch/run" \

@@ -4,7 +4,9 @@
  * open it through /proc; where they may not, each counts as a machine of its own and everything goes through MPI.
  *
  * MPI has no time-outs, so two things guard the start: a launcher of another MPI gives every process a world of one,
- * which is noticed; and MPI_Init that does not return is ended by an alarm. */
+ * which is noticed; and MPI_Init that does not return is ended by an alarm. A signal that would end the process waits
+ * until MPI_Init has returned: Open MPI's mpirun may never end when a process dies that is making itself known to it.
+ */
 #ifdef LS_HAVE_MPI
 #    include <mpi.h>
 #    include <signal.h>
@@ -18,7 +20,7 @@
 #    include "comm/comm.h"
 #    include "comm/launcher.h"
 
-enum { INIT_PATIENCE_S = 120 };
+enum { INIT_PATIENCE_S = 120, STOP_PATIENCE_S = 3 };
 static const size_t piece_bytes = (size_t)1 << 30; /* MPI counts with an int */
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(((ls_net_request *)0)->handle[0]), "a request must fit its handle");
@@ -260,14 +262,48 @@ static ls_status find_machine(const ls_workers_options *options, ls_world *world
     return status;
 }
 
-/* Runs in a signal handler: nothing but write and _exit is allowed there. */
+/* Those whose handler is the system's are held; what a program has handlers for, or ignores, is its own. */
+static const int held[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
+enum { HELD = sizeof held / sizeof *held };
+static volatile sig_atomic_t stopped_by;
+
+static void hold_signal(int number) {
+    stopped_by = number;
+    (void)alarm(STOP_PATIENCE_S);
+}
+
+/* Runs in a signal handler: little more than write, raise and _exit is allowed there. */
 static void give_up_on_init(int number) {
     static const char text[] = "lockstep: error: MPI_Init did not return within two minutes; check that all processes "
                                "were started, and by the same MPI that lockstep was built with\n";
     (void)number;
+    if (stopped_by) {
+        (void)signal(stopped_by, SIG_DFL);
+        (void)raise(stopped_by);
+    }
     ssize_t ignored = write(2, text, sizeof text - 1);
     (void)ignored;
     _exit(4);
+}
+
+/* MPI_Init within its time, and with signals held; one that came is obeyed here. */
+static int init_guarded(void) {
+    struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before_alarm;
+    struct sigaction hold = {.sa_handler = hold_signal, .sa_flags = SA_RESTART}, before[HELD];
+    stopped_by = 0;
+    (void)sigaction(SIGALRM, &alarm_action, &before_alarm);
+    for (int i = 0; i < HELD; i++) {
+        (void)sigaction(held[i], NULL, &before[i]);
+        if (!(before[i].sa_flags & SA_SIGINFO) && before[i].sa_handler == SIG_DFL)
+            (void)sigaction(held[i], &hold, NULL);
+    }
+    (void)alarm(INIT_PATIENCE_S);
+    int provided, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    (void)alarm(0);
+    for (int i = 0; i < HELD; i++) (void)sigaction(held[i], &before[i], NULL);
+    (void)sigaction(SIGALRM, &before_alarm, NULL);
+    if (stopped_by) (void)raise(stopped_by);
+    return code;
 }
 
 /* A program may have called MPI_Init itself; then it also ends MPI. */
@@ -280,13 +316,7 @@ static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
                        "MPI cannot be initialized again in this process: MPI_Finalize was called already");
     *ours = !begun;
     if (begun) return LS_OK;
-    struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before;
-    sigaction(SIGALRM, &alarm_action, &before);
-    alarm(INIT_PATIENCE_S);
-    int provided, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    alarm(0);
-    sigaction(SIGALRM, &before, NULL);
-    LS_TRY(check_mpi(code, "MPI_Init"));
+    LS_TRY(check_mpi(init_guarded(), "MPI_Init"));
     int size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size == launcher->size) return LS_OK;
