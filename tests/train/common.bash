@@ -46,8 +46,9 @@ stop_child() {
 trap 'stop_child; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP
 
-# more COMMAND…: one more of a kind that was there. With TEST_SAMPLE=1, as under sanitizers, which are many times slower, one of each kind is enough.
+# With TEST_SAMPLE=1 (tests/run) one of each kind is enough. more COMMAND…: one more of a kind that others are of; sample FEW ALL: what is to be taken.
 more() { [ -n "${TEST_SAMPLE:-}" ] || "$@"; }
+sample() { if [ -n "${TEST_SAMPLE:-}" ]; then echo "$1"; else echo "$2"; fi; }
 
 now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 
