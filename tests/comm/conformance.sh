@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # conformance.sh: the collectives on many numbers of workers, in shared memory and through MPI, and the bits of their sums, which
 # must be the same everywhere and those of the plain tree in one process. TIER=long adds more numbers of
-# workers, all sizes and more seeds; TEST_SAMPLE=1 (tests/run) takes fewer numbers of workers.
+# workers, all sizes and more seeds; TEST_SAMPLE=1 (tests/run) takes fewer of both.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 BUILD=${BUILD:-build}
@@ -42,7 +42,7 @@ shared_memory() {
     for workers in "$@"; do
         transport=shm
         [ "$workers" -ne 1 ] || transport=self
-        check "$transport, $workers workers" "$program" --workers "$workers"
+        check "$transport, $workers workers" "$program" --workers "$workers" ${TEST_SAMPLE:+--some}
     done
 }
 

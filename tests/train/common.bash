@@ -41,7 +41,7 @@ is_alive() {
 stop_child() {
     if [ -n "$child" ] && is_alive "$child"; then kill -KILL "$child" 2>/dev/null; fi
     [ -z "$guard" ] || kill -KILL "$guard" 2>/dev/null
-    child= guard=
+    child='' guard=''
 }
 trap 'stop_child; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -114,7 +114,7 @@ beside() {
     local folder=$scratch/beside-${#beside_pids[@]}
     mkdir -p "$folder"
     (
-        scratch=$folder failures=0 cases=0 child= guard=
+        scratch=$folder failures=0 cases=0 child='' guard=''
         trap stop_child EXIT
         "$@"
         echo "$failures $cases" >"$scratch/count"
