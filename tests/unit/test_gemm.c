@@ -19,7 +19,6 @@
 #include "device/ops.h"
 
 #include "gemm_problem.h"
-#include "sample.h"
 
 enum { KERNELS = 5, POOLS = 4 };
 
@@ -66,7 +65,7 @@ static void test_random_shapes(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 31, 32, 33, 64, 65, 97, 113, 193};
     enum { N = sizeof sizes / sizeof *sizes };
-    for (int turn = 0; turn < 220 / sample_every(4); turn++) {
+    for (int turn = 0; turn < 220; turn++) {
         size_t k = turn % 9 == 0 ? below(4) : turn % 7 == 0 ? 300 + below(2500) : sizes[below(N)];
         int slices = turn % 3 == 0 ? 1 : turn % 3 == 1 ? 1 << below(5) : 1 + (int)below(LS_GEMM_SLICES_MAX);
         problem p;
@@ -92,7 +91,7 @@ static void test_slices(void **state) {
 /* Few rows or columns, long enough for several stripes and blocks. */
 static void test_thin(void **state) {
     (void)state;
-    for (int turn = 0; turn < 60 / sample_every(4); turn++) {
+    for (int turn = 0; turn < 60; turn++) {
         size_t few = 1 + below(9), many = 100 + below(700), k = below(200);
         problem p;
         open_problem(&p, (ls_gemm_form)(turn % 3), turn % 2 ? few : many, turn % 2 ? many : few, k,
