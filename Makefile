@@ -85,16 +85,19 @@ CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -f
 LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 # Test programs are many and run for moments: what counts is how soon they are built.
-TEST_OPT     ?= $(if $(SANITIZE),,-O1 -g0)
+TEST_OPT     ?= -O1 $(if $(SANITIZE),,-g0)
 TEST_LDFLAGS ?= $(if $(SANITIZE),,-Wl,-S)
 # This one computes long sums.
-$(BUILD)/tests/comm/conformance.o: TEST_OPT := $(if $(SANITIZE),,-O2 -g0)
+$(BUILD)/tests/comm/conformance.o: TEST_OPT := -O2 $(if $(SANITIZE),,-g0)
 
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
             $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
             $(if $(findstring /portable/kernels.c,$<),$(PORTABLE_FLAGS))
 # All portable kernels are in one file; gcc is to inline and specialise in it as much as it would in one file a kernel.
 PORTABLE_FLAGS := $(if $(findstring clang,$(CC)),,--param inline-unit-growth=200 --param ipa-cp-unit-growth=200)
+
+# No bytes of a file lead a parser into the kernels, and to look into every access of theirs takes most of the time of a build for fuzzing.
+UNFUZZED = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter src/device/%,$<),-fno-sanitize=all))
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
@@ -169,7 +172,7 @@ FORCE:
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(if $(filter tests/%,$<),$(TEST_OPT)) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) $(if $(filter $@,$(HTTP_OBJ)),$(HTTP_CFLAGS)) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CFLAGS_ALL) $(ISA_FLAGS) $(UNFUZZED) $(if $(filter tests/%,$<),$(TEST_OPT)) $(if $(filter $@,$(MPI_OBJ)),$(MPI_CFLAGS)) $(if $(filter $@,$(HTTP_OBJ)),$(HTTP_CFLAGS)) -MMD -MP -c $< -o $@
 $(BUILD)/src/cli/watch/assets.o: src/cli/watch/live.js src/cli/watch/live.css
 
 CUDA_HEADERS := $(wildcard src/device/cuda/kernels/*.cuh src/device/cuda/args/*.h src/device/cuda/common/*)
@@ -363,15 +366,15 @@ test-parity-run: programs
 	@tools/venv $(BUILD)/venv
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) tests/parity/run
 
-# Every parser, with libFuzzer and the sanitizers of clang, for FUZZ_SECONDS each.
+# Every parser, with libFuzzer and the sanitizers of clang, for FUZZ_SECONDS each, as many at a time as there are cores.
 FUZZ_SECONDS ?= 20
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 fuzz:
 	@tools/setup ci
-	@$(MAKE) BUILD=build-fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined OPT='-O1 -g' fuzz-run
+	@$(MAKE) $(JOBS) BUILD=build-fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined OPT='-O1 -g1' fuzz-run
 
 fuzz-run: $(FUZZ_BIN)
-	@for target in $(FUZZ_BIN); do tools/fuzz $$target $(FUZZ_SECONDS) || exit 1; done
+	@printf '%s\n' $(FUZZ_BIN) | xargs -P "$$(nproc)" -I TARGET tools/fuzz TARGET $(FUZZ_SECONDS)
 
 $(FUZZ_BIN): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 	@mkdir -p $(@D)

@@ -24,6 +24,13 @@ cases=0
 what=
 child=
 
+# What has not ended after this long hangs. tests/run tells how long the whole test may take, and with sanitizers that is longer.
+patience_s=$((${TEST_TIMEOUT_S:-240} * 3 / 8))
+[ "$TIER${TEST_TIMEOUT_S:-}" != long ] || patience_s=600
+guard=
+nothing=$scratch/nothing # a pipe into which nobody writes
+mkfifo "$nothing" || exit 1
+
 # Running: there, and not a zombie.
 is_alive() {
     local stat
@@ -33,10 +40,15 @@ is_alive() {
 
 stop_child() {
     if [ -n "$child" ] && is_alive "$child"; then kill -KILL "$child" 2>/dev/null; fi
-    child=
+    [ -z "$guard" ] || kill -KILL "$guard" 2>/dev/null
+    child='' guard=''
 }
 trap 'stop_child; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP
+
+# With TEST_SAMPLE=1 (tests/run) one of each kind is enough. more COMMAND…: one more of a kind that others are of; sample FEW ALL: what is to be taken.
+more() { [ -n "${TEST_SAMPLE:-}" ] || "$@"; }
+sample() { if [ -n "${TEST_SAMPLE:-}" ]; then echo "$1"; else echo "$2"; fi; }
 
 now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 
@@ -52,6 +64,49 @@ case_begin() {
     cases=$((cases + 1))
 }
 
+# A process and all below it.
+tree_of() {
+    local pid
+    echo "$1"
+    for pid in $(cat "/proc/$1/task/"*/children 2>/dev/null); do tree_of "$pid"; done
+}
+
+# end_after SECONDS PID: when it is still there, tells who is there, what they wait for and what they said, and ends it with all below it.
+end_after() {
+    local pids pid file
+    read -r -t "$1" <>"$nothing"
+    is_alive "$2" || return
+    : >"$scratch/hung"
+    pids=$(tree_of "$2")
+    echo "still running after $1 s:"
+    # shellcheck disable=SC2086 # process numbers are words
+    ps -o pid,ppid,stat,wchan:24,etimes,args -p $pids
+    for pid in $(command -v gdb >/dev/null && echo "$pids"); do
+        echo "threads of $pid:"
+        timeout 10 gdb -p "$pid" -batch -ex 'thread apply all bt' 2>/dev/null | grep -E '^(#|Thread)' | cut -c1-160 | head -n 60
+    done
+    for file in out err; do sed "s/^/    std$file: /" "$scratch/$file" 2>/dev/null | tail -n 30; done
+    # shellcheck disable=SC2086
+    kill -KILL $pids 2>/dev/null
+}
+
+# wait_for PID [SECONDS]: until it has ended, whose status it gives; that it ends is not news to the shell. What hangs is ended, and is a failure.
+wait_for() {
+    local ended seconds=${2:-$patience_s}
+    end_after "$seconds" "$1" &
+    guard=$!
+    wait "$1" 2>/dev/null
+    ended=$?
+    if [ -e "$scratch/hung" ]; then
+        wait "$guard"
+        rm -f "$scratch/hung"
+        fail "it hung, and was ended after $seconds s"
+    fi
+    { kill -KILL "$guard" && wait "$guard"; } 2>/dev/null
+    guard=
+    return $ended
+}
+
 # beside FUNCTION ARGUMENTS…: cases that mostly wait, in a shell and a folder of their own, while others go on; join: until all of these
 # have ended, with their failures among this test's.
 beside_pids=()
@@ -59,7 +114,7 @@ beside() {
     local folder=$scratch/beside-${#beside_pids[@]}
     mkdir -p "$folder"
     (
-        scratch=$folder failures=0 cases=0 child=
+        scratch=$folder failures=0 cases=0 child='' guard=''
         trap stop_child EXIT
         "$@"
         echo "$failures $cases" >"$scratch/count"
@@ -69,7 +124,7 @@ beside() {
 join() {
     local i own all
     for i in "${!beside_pids[@]}"; do
-        wait "${beside_pids[i]}"
+        wait_for "${beside_pids[i]}" $((2 * patience_s)) # each of its waits has a limit of its own
         cat "$scratch/beside-$i.log"
         own=1 all=1
         { read -r own all <"$scratch/beside-$i/count"; } 2>/dev/null || echo "cases side by side ended before their end"
@@ -115,8 +170,8 @@ echo '{"arch": "llama", "vocab": 256, "width": 40, "layers": 2, "heads": 6, "kv-
 status=0
 # train ARGS…: runs it to its end; `status`, $scratch/out and $scratch/err tell what came of it.
 train() {
-    "$LOCKSTEP" train "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
-    status=$?
+    start "$@"
+    reap
 }
 
 # start ARGS…: in the background, as `child`. A background process of a shell ignores SIGINT unless told otherwise.
@@ -125,9 +180,8 @@ start() {
     child=$!
 }
 
-# Waits for the child and gives its status; its end is not news to the shell.
 reap() {
-    wait "$child" 2>/dev/null
+    wait_for "$child"
     status=$?
     child=
 }

@@ -36,22 +36,22 @@ same() {
 
 for type in bf16 fp16; do
     experiment=(--model "$gpt2" --steps 2 --seq 13 --global-batch 7 --dropout 0.1)
-    same gpt2-$type
+    more same gpt2-$type
     same gpt2-$type --dp 2 --zero 3 --micro-batch 1
     same gpt2-$type --tp 2 --sequence-parallel --micro-batch 3 --loss-chunk 2
-    same gpt2-$type --loss-chunk 3
-    same gpt2-$type --pp 2 --recompute full
+    more same gpt2-$type --loss-chunk 3
+    more same gpt2-$type --pp 2 --recompute full
     same gpt2-$type --pp 2 --keep-activations --micro-batch 2
     if [ $type = bf16 ]; then # without dropout blocks do some of the work of their neighbours
         experiment=(--model "$gpt2" --steps 2 --seq 24 --global-batch 5)
-        same plain-$type
-        same plain-$type --pp 2 --micro-batch 2
-        same plain-$type --keep-activations --dp 2 --zero 3
+        more same plain-$type
+        more same plain-$type --pp 2 --micro-batch 2
+        more same plain-$type --keep-activations --dp 2 --zero 3
         same plain-$type --keep-activations --pp 2 --schedule zero-bubble --micro-batch 1
         same plain-$type --recompute full --zero 3 --dp 2
     fi
     experiment=(--model "$llama" --steps 1 --seq 150 --global-batch 2)
-    same llama-$type --micro-batch 1
+    more same llama-$type --micro-batch 1
     same llama-$type --dp 2 --tp 2
     same llama-$type --tp 2 --keep-activations --loss-chunk 1
 done

@@ -18,10 +18,10 @@ declare -A golden=(
 
 # ---- every pair of choices ---------------------------------------------------------------------------------------------
 
-# A policy has a twelfth of the layouts in the short tier, each another one.
+# A policy has a twelfth of the layouts in the short tier, each another one; in a sample a forty-eighth.
 # pairs PART FLAGS…: all layouts equal.
 pairs() {
-    local some=(--part "$1")
+    local some=(--part "$1/$(sample 48 12)")
     shift
     [ "$TIER" = short ] || some=()
     case_begin "verify --quick ${some[*]} $*"
@@ -42,13 +42,13 @@ units() {
 }
 
 overflow=(--precision fp16 --loss-scale-initial 16777216 --loss-scale-window 2 --loss-scale-hysteresis 1)
-pairs 1/12 --precision bf16
-pairs 2/12 "${overflow[@]}" --steps 6
-pairs 3/12 --precision bf16 --reduce-dtype bf16
-for unit in $(units); do pairs 4/12 --precision bf16 --matrix-unit "$unit" --reduce-dtype bf16; done
-[ "$TIER" = short ] || pairs 1/1 --reduce-dtype bf16 --on-outlier warn
-[ "$TIER" = short ] || pairs 1/1 --precision bf16 --accumulate-dtype bf16 --no-master-weights
-[ "$TIER" = short ] || pairs 1/1 --precision fp16 --on-outlier skip-group --outlier-threshold 1 --steps 14
+pairs 1 --precision bf16
+pairs 2 "${overflow[@]}" --steps 6
+pairs 3 --precision bf16 --reduce-dtype bf16
+for unit in $(units); do pairs 4 --precision bf16 --matrix-unit "$unit" --reduce-dtype bf16; done
+[ "$TIER" = short ] || pairs 1 --reduce-dtype bf16 --on-outlier warn
+[ "$TIER" = short ] || pairs 1 --precision bf16 --accumulate-dtype bf16 --no-master-weights
+[ "$TIER" = short ] || pairs 1 --precision fp16 --on-outlier skip-group --outlier-threshold 1 --steps 14
 
 # ---- constants ---------------------------------------------------------------------------------------------------------
 
@@ -68,28 +68,28 @@ same() {
 base=(--data "$text" --steps 8 --seq 13 --global-batch 7 --lr 0.01)
 
 experiment=(--model "$gpt2" "${base[@]}" --precision bf16)
-same gpt2-bf16 --threads 1
+more same gpt2-bf16 --threads 1
 LS_ISA=portable same gpt2-bf16 --micro-batch 2
 same gpt2-bf16 --dp 2 --tp 2 --pp 2 --micro-batch 1
 # Whoever only looks changes nothing.
 same gpt2-bf16 --dp 3 --zero 2 --numerics 2 --on-outlier warn
 experiment+=(--reduce-dtype bf16)
-same gpt2-bf16-reduce --micro-batch 3
+more same gpt2-bf16-reduce --micro-batch 3
 LS_ISA=portable same gpt2-bf16-reduce --dp 4 --zero 3
 
 experiment=(--model "$llama" "${base[@]}" --groups 5)
 same llama-bf16 --precision bf16 --tp 2 --sequence-parallel
-same llama-bf16 --precision bf16 --micro-batch 2 --recompute full
-same llama-fp16 --precision fp16 --threads 2
+more same llama-bf16 --precision bf16 --micro-batch 2 --recompute full
+more same llama-fp16 --precision fp16 --threads 2
 same llama-fp16 --precision fp16 --pp 2 --schedule zero-bubble --micro-batch 1
-LS_ISA=portable same llama-fp16 --precision fp16 --dp 2 --numerics 1
+LS_ISA=portable more same llama-fp16 --precision fp16 --dp 2 --numerics 1
 
 for unit in $(units); do
     experiment=(--model "$gpt2" "${base[@]}" --precision bf16 --matrix-unit "$unit")
     same "gpt2-$unit" --threads 2
     LS_ISA=portable same "gpt2-$unit" --tp 2 --micro-batch 1
     experiment=(--model "$llama" "${base[@]}" --precision bf16 --matrix-unit "$unit")
-    same "llama-$unit" --micro-batch 3
+    more same "llama-$unit" --micro-batch 3
     same "llama-$unit" --dp 2 --pp 2 --zero 3 --micro-batch 1
     if [ "${golden[gpt2-$unit]}" = "${golden[gpt2-bf16]}" ]; then fail "$unit has the bits of chain: it did not run"; fi
 done
@@ -110,11 +110,11 @@ grep -q '^{"step":1,"event":"overflow","scale":24,"next_scale":23,"tensor":"[a-z
     fail "the event of the first step is another"
 grep -Eq '^step 1: .* overflowed at loss scale 2\^24: update skipped; the loss scale is 2\^23 now' "$scratch/out" || fail "it was not told"
 same gpt2-fp16-overflow --dp 2 --tp 2 --zero 1 --micro-batch 1
-LS_ISA=portable same gpt2-fp16-overflow --pp 2 --micro-batch 2
+LS_ISA=portable more same gpt2-fp16-overflow --pp 2 --micro-batch 2
 
 layouts=('--dp 2 --zero 2' '--tp 2 --micro-batch 1' '--pp 2 --micro-batch 2' '--dp 2 --tp 2 --pp 2 --micro-batch 1')
 turn=0
-for step in 1 2 4 6; do
+for step in $(sample '2 6' '1 2 4 6'); do
     layout=${layouts[turn++]}
     case_begin "resume at step $step $layout"
     part=$scratch/part-$step

@@ -20,6 +20,7 @@
 #include "device/cpu/kernels.h"
 #include "device/cuda/cuda.h"
 #include "device/ops.h"
+#include "sample.h"
 
 /* One sequence with memory of its own. Fused q, k, v and dq, dk, dv; `gap` spare elements behind every head. `a` is
  * what kernels take, `ref` what the reference takes: fp32 tensors with the same numbers. With fp32 the inputs are
@@ -429,7 +430,7 @@ static size_t list_isas(isa list[LS_ISA_COUNT]) {
 static void for_every_isa(void (*check)(const ls_attention_kernels *k)) {
     isa list[LS_ISA_COUNT];
     size_t n = list_isas(list);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && sample_has_cpu(); i++) {
         print_message("attention: %s\n", list[i].name);
         check(&list[i].kernels);
     }

@@ -18,6 +18,7 @@
 #include "device/cpu/kernels.h"
 #include "device/cuda/cuda.h"
 #include "device/ops.h"
+#include "sample.h"
 
 enum { GUARD = 16, TWINS_MAX = 64 };
 
@@ -116,10 +117,10 @@ static inline void on_cuda(void (*body)(void)) {
 static inline void on_every_device(void (*body)(void)) {
     static const int threads[] = {1, 2, 3, 7};
     ls_kernels_fill(&portable, 1u << LS_ISA_PORTABLE);
-    for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
+    for (int isa = 0; isa < LS_ISA_COUNT && sample_has_cpu(); isa++) {
         if (!ls_cpu_use((ls_isa)isa)) continue;
         ls_kernels_fill(&table, 1u << LS_ISA_PORTABLE | 1u << isa);
-        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        for (size_t i = 0; i < sizeof threads / sizeof *threads; i += (size_t)sample_every(3)) {
             thread_count = threads[i];
             ok(ls_device_open_cpu(thread_count, NULL, &table, &device));
             ops = device->ops;

@@ -16,10 +16,11 @@
 #include "contract_f32.h"
 #include "device/cpu/kernels.h"
 #include "numerics/elementary.h"
+#include "sample.h"
 
 enum { BLOCK = 1 << 12, BLOCKS = 400, BLOCKS_LONG = 40000, NEAR = 40, ISAS_MAX = 4 };
 
-static int blocks(void) { return getenv("LS_TEST_LONG") ? BLOCKS_LONG : BLOCKS; }
+static int blocks(void) { return (getenv("LS_TEST_LONG") ? BLOCKS_LONG : BLOCKS) / sample_every(4); }
 
 typedef struct function {
     const char *name;

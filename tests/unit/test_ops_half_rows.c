@@ -1,6 +1,7 @@
 /* test_ops_half_rows.c: operations on rows of 16-bit tensors: the bits of the portable fp32 kernel on widened inputs,
  * rounded once by the test's own code; strides, in place, on every ISA and number of threads. */
 #include "halves.h"
+#include "sample.h"
 
 static ls_dtype type;
 
@@ -293,7 +294,7 @@ static const size_t shapes[][2] = {{1, 1}, {3, 7}, {1, 5003}, {21, 1009}, {521, 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static void all_norms(void) {
-    for (int i = 0; i < 2 * N_SHAPES; i++) {
+    for (int i = sample_first(3); i < 2 * N_SHAPES; i += sample_every(3)) {
         size_t rows = shapes[i / 2][0], C = shapes[i / 2][1];
         type = half_types[i % 2];
         for (int kind = 0; kind < 6; kind++) check_norm(rows, C, kind % 2, kind >= 2, kind >= 4);
@@ -301,7 +302,7 @@ static void all_norms(void) {
 }
 
 static void all_gates(void) {
-    for (int i = 0; i < 2 * N_SHAPES; i++) {
+    for (int i = sample_first(3); i < 2 * N_SHAPES; i += sample_every(3)) {
         type = half_types[i % 2];
         check_gates(shapes[i / 2][0], shapes[i / 2][1], false);
         check_gates(shapes[i / 2][0], shapes[i / 2][1], true);
@@ -310,7 +311,7 @@ static void all_gates(void) {
 }
 
 static void all_dropouts(void) {
-    for (int i = 0; i < N_SHAPES; i++)
+    for (int i = sample_first(3); i < N_SHAPES; i += sample_every(3))
         for (int t = 0; t < 9; t++) {
             check_dropout(shapes[i][0], shapes[i][1], (ls_dtype)(t / 3), (ls_dtype)(t % 3), t % 2, false);
             check_dropout(shapes[i][0], shapes[i][1], (ls_dtype)(t / 3), (ls_dtype)(t % 3), true, true);
@@ -318,7 +319,7 @@ static void all_dropouts(void) {
 }
 
 static void all_embeddings(void) {
-    for (int i = 0; i < 2 * N_SHAPES; i++) {
+    for (int i = sample_first(3); i < 2 * N_SHAPES; i += sample_every(3)) {
         type = half_types[i % 2];
         check_embed(shapes[i / 2][0], shapes[i / 2][1]);
     }

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "numerics/float16.h"
+#include "sample.h"
 #include "step_layouts.h"
 
 static ls_settings settings_of(ls_policy policy) {
@@ -31,6 +32,7 @@ static void check_layouts(play *p, int first, int every) {
     play_ok(p);
     *one = p->seen[0];
     if (getenv("LS_TEST_LONG")) first = every = 1;
+    every *= sample_every(3);
     for (int i = first; i < LAYOUT_CASES; i += every) {
         p->layout = layout_cases[i];
         play_ok(p);

@@ -12,6 +12,7 @@
 
 #include "ask.h"
 #include "count_traffic.h"
+#include "sample.h"
 #include "tiny_trainer.h"
 
 enum { G = 8 };
@@ -156,6 +157,7 @@ out:
 /* Every so many of them; with LS_TEST_LONG all. */
 static void check_cases(ls_policy types, size_t first, size_t every) {
     if (getenv("LS_TEST_LONG")) first = 0, every = 1;
+    every *= (size_t)sample_every(3);
     policy = types;
     put_tokens(200);
     for (size_t i = first; i < sizeof cases / sizeof *cases; i += every) {
