@@ -1,5 +1,5 @@
-/* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU, or through the gradient of GELU or of a gate,
- * before it leaves (ls_gemm_end).
+/* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU or a gate, or through the gradient of either, before
+ * it leaves (ls_gemm_end). With a gate a tile has 96 columns of gates and the same of what they let through.
  *
  *     shared memory | steps of A | steps of B | a tile of rounded results | a table | barriers |
  *
@@ -13,9 +13,6 @@
 #ifdef LS_HAS_WGMMA
 
 enum { BN = LS_CUDA_HGMMA_ACT_N, HALF_ROWS = BM / CONSUMERS, PIECES = BN / 8, HALF_PIECES = HALF_ROWS * PIECES };
-#ifndef GATED_BATCH
-#define GATED_BATCH 1
-#endif
 enum { ENDERS = 7, HALF_TURNS = (HALF_PIECES + ENDERS * 32 - 1) / (ENDERS * 32) }; /* ENDERS: warps */
 
 struct act_shared {
@@ -73,7 +70,7 @@ template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
 /* Tanh or sigmoid of some numbers, as END needs it. HAS_Y: what the activation gives is wanted, too; where it is not, GELU's slope comes
  * from a table of its own. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
-    enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD ? LS_CUDA_SILU : LS_CUDA_GELU };
+    enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD || END == LS_CUDA_HGMMA_GATED ? LS_CUDA_SILU : LS_CUDA_GELU };
     enum { BY_SLOPE = !IS_F16 && END == LS_CUDA_HGMMA_GELU_GRAD && !HAS_Y };
     LS_DEVICE static void make(act_shared &s, int thread, int threads) {
         if (BY_SLOPE)
@@ -96,7 +93,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
 template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     enum { LINES = PIECES / 8, EIGHTS = ENDERS * 4, ROWS = EIGHTS / LINES };
     /* While the turns of a batch are worked on, the numbers of the next are on their way. */
-    enum { READS = END != LS_CUDA_HGMMA_GELU, BATCH = !READS ? HALF_TURNS : END == LS_CUDA_HGMMA_GATED_GRAD ? GATED_BATCH : 4 };
+    enum { READS = END != LS_CUDA_HGMMA_GELU, BATCH = !READS ? HALF_TURNS : END == LS_CUDA_HGMMA_GATED_GRAD ? 1 : IS_F16 ? 2 : 4 };
     enum { BATCHES = (HALF_TURNS + BATCH - 1) / BATCH };
     enum { BESIDE = END == LS_CUDA_HGMMA_GELU ? 2 : 1 }; /* turns, as far as registers go */
     static_assert(PIECES % 8 == 0 && EIGHTS % LINES == 1, "how lines are handed out");
@@ -123,6 +120,9 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
     LS_DEVICE static int row_of(int thread, int k) { return (thread / 8 + k) / LINES; }
     LS_DEVICE static int column_of(int thread, int k) { return ((thread / 8 + k) % LINES * 8 + thread % 8) * 8; }
+    /* fp16, whose activations are computed, has no registers for them. */
+    LS_DEVICE int row_at(int k) const { return IS_F16 ? row_of((int)found_again((uint32_t)thread), k) : row[k]; }
+    LS_DEVICE int column_at(int k) const { return IS_F16 ? column_of((int)found_again((uint32_t)thread), k) : column[k]; }
     LS_DEVICE static constexpr int rows_before(int turn) { return turn * ROWS + turn / LINES; }
     LS_DEVICE tile tile_of(const hgmma_unit &u) const {
         tile t;
@@ -130,7 +130,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         t.rows = a.g.m - u.m0 < BM ? (int)(a.g.m - u.m0) : BM;
         t.columns = a.g.n - u.n0 < BN ? (int)(a.g.n - u.n0) : BN;
         LS_UNROLL for (int k = 0; k < LINES; k++) {
-            const uint32_t r = u.m0 + row[k], c = u.n0 + column[k];
+            const uint32_t r = u.m0 + row_at(k), c = u.n0 + column_at(k);
             t.at[k] = r * a.g.ldc + c;
             if (END == LS_CUDA_HGMMA_GATED_GRAD) t.at[k] += divide(c, a.gate) * a.gate.divisor;
         }
@@ -138,7 +138,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
     /* WHOLE: all of the tile is in C, and nothing but the last turn has to look. */
     template <bool WHOLE> LS_DEVICE bool is_in(const tile &t, int half, int turn) const {
-        if (WHOLE) return turn + 1 < HALF_TURNS || row[turn % LINES] + rows_before(turn) < HALF_ROWS;
+        if (WHOLE) return turn + 1 < HALF_TURNS || row_at(turn % LINES) + rows_before(turn) < HALF_ROWS;
         const int self = (int)found_again((uint32_t)thread), r = row_of(self, turn % LINES) + rows_before(turn);
         return (turn + 1 < HALF_TURNS || r < HALF_ROWS) && half * HALF_ROWS + r < t.rows && column_of(self, turn % LINES) < t.columns;
     }
@@ -147,8 +147,8 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
     /* Of y with a gate, which is half as wide as C. */
     LS_DEVICE size_t gated_place_of(const tile &t, int half, int turn) const {
-        const uint32_t r = t.m0 + row[turn % LINES] + half * HALF_ROWS + rows_before(turn);
-        return (size_t)r * (uint32_t)a.g.n + t.n0 + column[turn % LINES];
+        const uint32_t r = t.m0 + row_at(turn % LINES) + half * HALF_ROWS + rows_before(turn);
+        return (size_t)r * (uint32_t)a.g.n + t.n0 + column_at(turn % LINES);
     }
     LS_DEVICE uint4 read(size_t at) const { return __ldcs((const uint4 *)((const uint16_t *)a.pre + at)); }
     template <bool WHOLE> LS_DEVICE numbers load(const tile &t, int half, int turn, uint32_t after) const {
@@ -178,7 +178,7 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         float c[8 * N], x[8 * N], n[8 * N];
         LS_UNROLL for (int i = 0; i < N; i++) {
             const int k = (turn + i) % LINES;
-            made[i] = *(const uint4 *)piece_at(s, half, row[k] + rows_before(turn + i), column[k] / 8);
+            made[i] = *(const uint4 *)piece_at(s, half, row_at(k) + rows_before(turn + i), column_at(k) / 8);
         }
         LS_UNROLL for (int i = 0; i < N; i++) at[i] = place_of(t, half, turn + i), widen<IS_F16>(made[i], c + 8 * i);
         if constexpr (END == LS_CUDA_HGMMA_GELU) {
@@ -220,7 +220,6 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     template <bool WHOLE, int TURN, int LAST> LS_DEVICE void end_turns(const tile &t, int half, const numbers (&in)[BATCH]) const {
         if constexpr (TURN < LAST) {
             enum { N = WHOLE && BESIDE == 2 && TURN + 2 <= LAST && TURN + 2 < HALF_TURNS ? 2 : 1 };
-            if (END == LS_CUDA_HGMMA_GATED_GRAD) asm volatile("" ::: "memory"); /* one after the other: registers */
             if (is_in<WHOLE>(t, half, TURN)) end_pieces<N>(t, half, TURN, in + TURN % BATCH);
             end_turns<WHOLE, TURN + N, LAST>(t, half, in);
         }
@@ -283,15 +282,72 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
 };
 
+/* With a gate: a thread has eight neighbours of the gates and the same eight of what they let through, all the time the same columns. */
+template <bool IS_F16> struct gate_end {
+    enum { ROW_PIECES = PIECES / 2, ROWS = ENDERS * 32 / ROW_PIECES, TURNS = (HALF_ROWS + ROWS - 1) / ROWS };
+    const ls_cuda_hgmma &a;
+    act_shared &s;
+    const int thread, row, piece;
+
+    LS_DEVICE gate_end(const ls_cuda_hgmma &a, act_shared &s, int thread)
+        : a(a), s(s), thread(thread), row(thread / ROW_PIECES), piece(thread % ROW_PIECES) {}
+    LS_DEVICE static void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
+    /* N turns side by side, `at` and `y_at` those of the first. */
+    template <int N> LS_DEVICE void end_pieces(int half, int turn, size_t at, size_t y_at) const {
+        uint4 gate[N], up[N];
+        float x[8 * N], u[8 * N], n[8 * N];
+        LS_UNROLL for (int i = 0; i < N; i++) {
+            const int r = row + (turn + i) * ROWS;
+            gate[i] = *(const uint4 *)piece_at(s, half, r, piece);
+            up[i] = *(const uint4 *)piece_at(s, half, r, piece + ROW_PIECES);
+            widen<IS_F16>(gate[i], x + 8 * i);
+            widen<IS_F16>(up[i], u + 8 * i);
+        }
+        act_numbers<IS_F16, LS_CUDA_HGMMA_GATED, true>::of(s, x, n);
+        LS_UNROLL for (int k = 0; k < 8 * N; k++) x[k] = (x[k] * n[k]) * u[k];
+        LS_UNROLL for (int i = 0; i < N; i++) {
+            store(a.g.c, at + i * ROWS * a.g.ldc, gate[i]);
+            store(a.g.c, at + i * ROWS * a.g.ldc + a.gate.divisor, up[i]);
+            store(a.y, y_at + i * ROWS * (a.g.n / 2), rounded<IS_F16>(x + 8 * i));
+        }
+    }
+    LS_DEVICE void run() const {
+        hgmma_piece p;
+        uint32_t phase = 0;
+        for (uint32_t unit = 0; find_piece(a, unit, p); unit++) {
+            if (p.end < a.steps) continue; /* another block ends it */
+            const hgmma_gates<BN> tile(a, p.unit);
+            const int rows = a.g.m - tile.m0 < BM ? (int)(a.g.m - tile.m0) : BM;
+            const bool has_columns = piece * 8 < tile.columns && row < ROWS;
+            const size_t at = (tile.m0 + row) * a.g.ldc + tile.gate + piece * 8, y_at = (tile.m0 + row) * (a.g.n / 2) + tile.y + piece * 8;
+            LS_NO_UNROLL for (int half = 0; half < CONSUMERS; half++) {
+                barrier_wait(&s.is_made[half], phase);
+                LS_UNROLL for (int turn = 0; turn < TURNS; turn++) {
+                    const int r = row + turn * ROWS, below = half * HALF_ROWS + turn * ROWS;
+                    if (has_columns && r < HALF_ROWS && row + below < rows)
+                        end_pieces<1>(half, turn, at + below * a.g.ldc, y_at + below * (a.g.n / 2));
+                }
+                __syncwarp();
+                if (thread % 32 == 0) barrier_arrive(&s.is_taken[half]);
+            }
+            phase ^= 1;
+        }
+    }
+};
+
+template <int END> LS_DEVICE constexpr bool has_y(const void *y) { return END == LS_CUDA_HGMMA_GELU || END == LS_CUDA_HGMMA_GATED || y; }
+
 template <bool IS_F16, int END> LS_DEVICE void make_table(const ls_cuda_hgmma &a, act_shared &s) {
-    if (END == LS_CUDA_HGMMA_GELU || a.y)
+    if (has_y<END>(a.y))
         act_numbers<IS_F16, END, true>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
     else
         act_numbers<IS_F16, END, false>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
 }
 
 template <bool IS_F16, int END> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a, act_shared &s, int thread) {
-    if (END == LS_CUDA_HGMMA_GELU || a.y)
+    if constexpr (END == LS_CUDA_HGMMA_GATED)
+        gate_end<IS_F16>(a, s, thread).run();
+    else if (has_y<END>(a.y))
         act_end<IS_F16, END, true>(a, s, thread).run();
     else
         act_end<IS_F16, END, false>(a, s, thread).run();
@@ -321,7 +377,7 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a)
     } else {
         give_registers<104>();
         if (thread == 0)
-            bring<BN, 0, 0>(a, s);
+            bring<BN, 0, 0, act_shared, BM, END == LS_CUDA_HGMMA_GATED>(a, s);
         else if (thread >= 32)
             end_tiles<IS_F16, END>(a, s, thread < 128 ? thread - 32 : thread - 384 + 96);
     }
@@ -339,3 +395,5 @@ LS_KERNEL_ALONE(hgmma_gelu_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) 
 LS_KERNEL_ALONE(hgmma_gelu_grad_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GELU_GRAD>(a); }
 LS_KERNEL_ALONE(hgmma_gated_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GATED_GRAD>(a); }
 LS_KERNEL_ALONE(hgmma_gated_grad_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GATED_GRAD>(a); }
+LS_KERNEL_ALONE(hgmma_gated_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GATED>(a); }
+LS_KERNEL_ALONE(hgmma_gated_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GATED>(a); }
