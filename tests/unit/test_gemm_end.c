@@ -1,5 +1,6 @@
 /* test_gemm_end.c: matmuls that end with an activation (ls_gemm_end) against the matmul and the activation apart, bit
- * by bit, on a GPU that makes them at once (LS_TEST_CUDA); other devices refuse them. */
+ * by bit, on a GPU that makes them at once (LS_TEST_CUDA), small ones on one that is played (LS_CUDA_WGMMA); other
+ * devices refuse them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +107,7 @@ static void run_apart(const ls_gemm *g, const end_case *c, void *made, void *to,
     }
 }
 
-static void check_case(size_t number, const end_case *c) {
+static void check_case(size_t number, const end_case *c, int turns) {
     bool is_grad = c->end == LS_GEMM_GATED_GRAD;
     size_t elems = c->m * c->n, wide = is_grad ? 2 * elems : elems;
     ls_gemm g = {.form = LS_GEMM_NT, .dtype = c->dtype, .c_dtype = c->dtype, .unit = LS_UNIT_HGMMA};
@@ -127,7 +128,7 @@ static void check_case(size_t number, const end_case *c) {
     g.end = c->end, g.c = to[0], g.y = c->has_y ? y[0] : NULL, g.gate = c->gate;
     if (is_grad) g.ldc = 2 * c->n;
     assert_true(device->ops->gemm_ends(device, &g));
-    for (int turn = 0; turn < 3; turn++) { /* a race may show in one of them */
+    for (int turn = 0; turn < turns; turn++) { /* a race may show in one of them */
         ok(device->ops->gemm(device, &g));
         same("C", number, to[0], to[1], wide);
         same("y", number, y[0], y[1], elems);
@@ -155,12 +156,28 @@ static void test_at_once(void **state) {
         {2007, 3008, 1032, LS_BF16, LS_GEMM_GATED, false, true, 376},
         {1111, 5440, 136, LS_F16, LS_GEMM_GATED, false, true, 2720},
     };
+    static const end_case small[] = {
+        {256, 384, 128, LS_BF16, LS_GEMM_GELU, true, true, 0},
+        {300, 400, 136, LS_BF16, LS_GEMM_GELU, false, true, 0},
+        {300, 400, 72, LS_F16, LS_GEMM_GELU, true, true, 0},
+        {256, 384, 128, LS_BF16, LS_GEMM_GELU_GRAD, false, true, 0},
+        {640, 800, 64, LS_BF16, LS_GEMM_GELU_GRAD, false, false, 0},
+        {300, 400, 72, LS_F16, LS_GEMM_GELU_GRAD, true, true, 0},
+        {640, 800, 64, LS_BF16, LS_GEMM_GATED_GRAD, false, false, 800},
+        {300, 400, 136, LS_F16, LS_GEMM_GATED_GRAD, false, true, 200},
+        {300, 400, 72, LS_BF16, LS_GEMM_GATED_GRAD, false, true, 40},
+        {640, 768, 64, LS_BF16, LS_GEMM_GATED, false, true, 192},
+        {300, 400, 136, LS_BF16, LS_GEMM_GATED, false, true, 200},
+        {300, 480, 72, LS_F16, LS_GEMM_GATED, false, true, 120},
+    };
     ls_gemm g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .c_dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .end = LS_GEMM_GELU};
+    bool is_played = getenv("LS_CUDA_WGMMA") != NULL;
+    size_t count = is_played ? sizeof small / sizeof *small : sizeof cases / sizeof *cases;
     if (!getenv("LS_TEST_CUDA")) skip();
     ok(ls_device_open_cuda(0, &device));
     g.m = 4096, g.n = g.ldc = 3072, g.k = g.lda = g.ldb = 1024;
     bool is_here = device->ops->gemm_ends(device, &g);
-    for (size_t i = 0; is_here && i < sizeof cases / sizeof *cases; i++) check_case(i, &cases[i]);
+    for (size_t i = 0; is_here && i < count; i++) check_case(i, is_played ? &small[i] : &cases[i], is_played ? 1 : 3);
     /* Too few tiles, columns that are no whole pieces, another form: not taken, and refused. */
     g.m = 8;
     assert_false(device->ops->gemm_ends(device, &g));

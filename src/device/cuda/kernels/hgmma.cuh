@@ -241,7 +241,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
 
     /* Nobody reads these any more: they need no registers. */
     LS_DEVICE static void forget(waiting &second) {
-        LS_UNROLL for (int i = 0; i < SECOND; i++) asm volatile("" : "=f"(second[i]));
+        LS_UNROLL for (int i = 0; i < SECOND; i++) forget_number(second[i]);
     }
     /* As waiting_sums::end_slice. */
     LS_DEVICE void end_slice(sums &d, int s, int slices) const {
@@ -265,16 +265,12 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         if (HAS_SECOND && is_second) write_set(set_at(a.begun, 2 * self + 1), second);
         __threadfence();
         warpgroup_sync(warpgroup + 1);
-        if (thread == 0) {
-            uint32_t *flag = a.is_begun + self * CONSUMERS + warpgroup;
-            asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
-        }
+        if (thread == 0) flag_set(a.is_begun + self * CONSUMERS + warpgroup);
     }
     LS_DEVICE void take_over(sums &d, waiting &second, uint32_t from, bool is_second) const {
         if (thread == 0) {
-            uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup, is_begun;
-            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_begun) : "l"(flag) : "memory");
-            while (!is_begun);
+            uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup;
+            flag_await(flag);
             *flag = 0;
         }
         warpgroup_sync(warpgroup + 1);
