@@ -219,9 +219,9 @@ LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
 CXX ?= c++
 CU_ON_CPU := $(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/tests/cuda/%.o,$(CU)) $(BUILD)/tests/cuda/libcuda.o
 # It runs where it is built: an fma() is an instruction where there is one.
-CXXFLAGS_CUDA := -std=c++17 -Og -g0 $(if $(shell grep -m 1 -ow fma /proc/cpuinfo 2>/dev/null),-mfma) -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter \
+CXXFLAGS_CUDA := -std=c++17 -Og -g0 $(if $(shell grep -m 1 -ow fma /proc/cpuinfo 2>/dev/null),-mfma) -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter -Wno-enum-compare \
                  $(if $(WERROR),-Werror) -Isrc -Itests/cuda
-$(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h $(CUDA_HEADERS)
+$(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h tests/cuda/wgmma_on_cpu.h $(CUDA_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)
 	$(Q)$(CXX) $(CXXFLAGS_CUDA) -include tests/cuda/on_cpu.h -x c++ -c $< -o $@

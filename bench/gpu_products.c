@@ -52,6 +52,11 @@ typedef struct work {
 } work;
 
 static ls_status run_gate(bench *b, const ls_gemm *g) {
+    if (!g->pre) {
+        ls_gated_call forward = {.rows = g->m, .columns = g->gate, .act = g->dtype, .gate = g->c, .in_stride = g->n};
+        forward.up = (const uint16_t *)g->c + g->gate, forward.y = g->y, forward.y_stride = g->gate;
+        return b->device->ops->gated_forward(b->device, &forward);
+    }
     ls_gated_call call = {.rows = g->m, .columns = g->n, .act = g->dtype, .gate = g->pre, .in_stride = 2 * g->n};
     call.up = (const uint16_t *)g->pre + g->n;
     call.dy = g->c, call.dy_stride = g->n;
@@ -132,19 +137,21 @@ static ls_status measure_end(bench *b, const char *what, ls_gemm_end end, size_t
     work w = {.g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k}};
     w.g.a = b->a, w.g.b = b->b, w.g.c = b->c, w.g.y = b->y;
     w.g.lda = w.g.ldb = k, w.g.ldc = n, w.g.c_dtype = LS_BF16, w.g.end = end;
-    static const char *const names[] = {
-        [LS_GEMM_GELU] = "gelu", [LS_GEMM_GELU_GRAD] = "gelu_grad", [LS_GEMM_GATED_GRAD] = "gated_grad"};
-    if (end == LS_GEMM_GELU)
-        w.g.bias = (const float *)b->a;
-    else
-        w.g.pre = (const uint16_t *)b->a + m * k;
+    static const char *const names[] = {[LS_GEMM_GELU] = "gelu",
+                                        [LS_GEMM_GELU_GRAD] = "gelu_grad",
+                                        [LS_GEMM_GATED_GRAD] = "gated_grad",
+                                        [LS_GEMM_GATED] = "gated"};
+    bool is_forward = end == LS_GEMM_GELU || end == LS_GEMM_GATED;
+    if (end == LS_GEMM_GELU) w.g.bias = (const float *)b->a;
+    if (end == LS_GEMM_GATED) w.g.gate = n / 2;
     if (end == LS_GEMM_GATED_GRAD) w.g.gate = n, w.g.ldc = 2 * n;
+    if (!is_forward) w.g.pre = (const uint16_t *)b->a + m * k;
     for (int i = 0; i < 3; i++) {
         char name[96];
         bool is_kept = i == 1;
         w.is_apart = i == 2;
         w.g.y = is_kept ? NULL : b->y;
-        if (is_kept && end == LS_GEMM_GELU) continue;
+        if (is_kept && is_forward) continue;
         if (w.is_apart) w.g.ldc = n;
         snprintf(name, sizeof name, "hgmma/%s/NT/%zux%zux%zu/%s%s", what, m, n, k, names[end],
                  w.is_apart ? "/apart"
@@ -193,6 +200,7 @@ static ls_status run(bench *b) {
         LS_TRY(measure_end(b, "1.5B-in", (ls_gemm_end)end, 8192, 6400, 1600));
     }
     LS_TRY(measure_end(b, "llama-in", LS_GEMM_GATED_GRAD, 32768, 8192, 2048));
+    LS_TRY(measure_end(b, "llama-in", LS_GEMM_GATED, 32768, 16384, 2048));
     LS_TRY(measure_logits(b));
     for (size_t i = 0; i < LAYERS; i++) LS_TRY(measure_layer(b, &layers[i]));
     for (int i = 0; i < 4; i++) ls_device_free(b->device, *tensors[i]);

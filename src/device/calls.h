@@ -78,7 +78,8 @@ typedef enum ls_gemm_end {
     LS_GEMM_GELU_GRAD, /* C becomes its product with the slope of GELU at pre, which lies as C does; y = gelu(pre) */
     /* In place of C its products with the slopes of silu(gate)·up, which is y; gate and up are in pre, their slopes' in
      * c, both with rows of ldc: `gate` columns of gates, then as many of up, and so on. */
-    LS_GEMM_GATED_GRAD
+    LS_GEMM_GATED_GRAD,
+    LS_GEMM_GATED /* y[m][n / 2] = silu(gate)·up, too: `gate` columns of gates of C, then as many of up, and so on */
 } ls_gemm_end;
 
 typedef struct ls_gemm {

@@ -70,6 +70,16 @@ ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x,
                                                                        .y_stride = n});
 }
 
+ls_status ls_nn_project_gated(const ls_nn *nn, void *pre, void *y, size_t gate, const void *x, const ls_param *w,
+                              bool *is_done) {
+    ls_gemm call = projection(nn, pre, w->local_rows, nn->policy.act, x, w, NULL);
+    call.end = LS_GEMM_GATED;
+    call.y = y;
+    call.gate = gate;
+    *is_done = ends_at_once(nn, &call);
+    return *is_done ? nn->ops->gemm(nn->device, &call) : LS_OK;
+}
+
 ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, const void *x,
                                   const ls_param *w) {
     size_t elems = ls_nn_rows(nn) * w->local_rows;

@@ -39,10 +39,19 @@ static ls_status activate(const ls_nn *nn, const void *in, void *out) {
         nn->device, &(ls_act_call){LS_ACT_GELU, out, NULL, in, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden});
 }
 
+/* Slices are alike, but where their number does not divide the width. 0: they are not. */
+static size_t gate_of(const ls_nn *nn) {
+    return nn->shape->hidden % (size_t)nn->S ? 0 : nn->shape->hidden / (size_t)nn->S;
+}
+
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
     void *pre = block->saved.wide;
     if (!ls_shape_family(nn->shape)->gated)
         return ls_nn_project_gelu(nn, pre, half->inner, norm, half->in_w, half->in_b);
+    bool is_done = false;
+    if (gate_of(nn) && !half->in_b)
+        LS_TRY(ls_nn_project_gated(nn, pre, half->inner, gate_of(nn), norm, half->in_w, &is_done));
+    if (is_done) return LS_OK;
     LS_TRY(ls_nn_project(nn, pre, norm, half->in_w, half->in_b));
     return activate(nn, pre, half->inner);
 }
@@ -51,11 +60,8 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     const void *pre = block->saved.wide;
     if (nn->keeps_act) inner = NULL;
     if (!ls_shape_family(nn->shape)->gated) return ls_nn_project_gelu_grad(nn, dwide, inner, pre, rows, half->out_w);
-    /* Slices are alike, but where their number does not divide the width. */
     bool is_done = false;
-    if (nn->shape->hidden % (size_t)nn->S == 0)
-        LS_TRY(ls_nn_project_gated_grad(nn, dwide, inner, pre, nn->shape->hidden / (size_t)nn->S, rows, half->out_w,
-                                        &is_done));
+    if (gate_of(nn)) LS_TRY(ls_nn_project_gated_grad(nn, dwide, inner, pre, gate_of(nn), rows, half->out_w, &is_done));
     if (is_done) return LS_OK;
     LS_TRY(ls_nn_project(nn, nn->scratch.dact, rows, half->out_w, NULL));
     LS_TRY(gated(nn, pre, NULL, nn->scratch.dact, dwide));

@@ -216,11 +216,14 @@ ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param 
 /* pre = that, and y = gelu(pre). */
 ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x, const ls_param *w,
                              const ls_param *bias);
+/* pre = that without bias, and y = silu(gate)·up, with `gate` columns of gates in pre and as many of up behind them,
+ * and so on; *is_done false: this device has it apart, and nothing was done. */
+ls_status ls_nn_project_gated(const ls_nn *nn, void *pre, void *y, size_t gate, const void *x, const ls_param *w,
+                              bool *is_done);
 /* dpre = x·Wᵀ · the slope of GELU at pre; and y = gelu(pre), unless it is NULL. */
 ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, const void *x,
                                   const ls_param *w);
-/* The same of silu(gate)·up, with `gate` columns of gates in pre and as many of up behind them, and so on; *is_done
- * false: this device has it apart, and nothing was done. */
+/* The same of silu(gate)·up, as above. */
 ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
                                    const ls_param *w, bool *is_done);
 /* fp32; with hgmma the type of activations. */

@@ -6,6 +6,7 @@
  * returns, -2 crashes, -3 makes the N-th take four seconds. LS_CUDA_GPU=N: only on that GPU.
  * LS_CUDA_VERSION=11080 plays an old driver, LS_CUDA_MISSING=CALL one without that call, LS_CUDA_GPUS=N their number,
  * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end.
+ * LS_CUDA_WGMMA=1: it has the copy engine and the products of whole tiles of compute capability 9.0 (wgmma_on_cpu.h), far slower than the rest.
  * LS_CUDA_ORPHAN=1: memory of another process that ends takes the GPU with it.
  * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process. */
 #undef _FORTIFY_SOURCE /* it takes a jump to another stack for a mistake */
@@ -126,6 +127,22 @@ void sync() {
             yield(0, count);
         }
     }
+}
+
+void pass() { yield(0, count); }
+
+void meet(unsigned number, unsigned threads) {
+    static struct {
+        unsigned arrived;
+        unsigned long turn;
+    } meetings[16];
+    auto &m = meetings[number % 16];
+    const unsigned long mine = m.turn;
+    if (++m.arrived == threads) {
+        m.arrived = 0;
+        m.turn++;
+    }
+    while (m.turn == mine) yield(0, count);
 }
 
 uint64_t exchange(uint64_t value, unsigned from) {
@@ -502,6 +519,16 @@ API cuModuleGetFunction(on_cpu::kernel **out, const void *, const char *name) {
         }
     return NOT_FOUND;
 }
+/* played_map of wgmma_on_cpu.h. */
+API cuTensorMapEncodeTiled(uint64_t *map, int type, unsigned rank, void *at, const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+                           const uint32_t *, int, int, int, int) {
+    CHECK("cuTensorMapEncodeTiled");
+    const uint64_t bytes = type == 7 ? 4 : 2;
+    if (rank != 3 || (uint64_t)at % 16 || strides[0] % 16 || strides[1] % 16 || box[0] * bytes > 128 || box[1] > 256) return INVALID_VALUE;
+    const uint64_t words[16] = {(uint64_t)at, sizes[0], sizes[1], sizes[2], bytes, strides[0], strides[1], box[0], box[1], bytes};
+    memcpy(map, words, sizeof words);
+    return SUCCESS;
+}
 API cuFuncSetAttribute(void *, int, int value) { return value > on_cpu::SHARED_BYTES ? INVALID_VALUE : SUCCESS; }
 API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, stream *s,
                    void **parameters, void **) {
@@ -511,7 +538,10 @@ API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, uns
         s->add([e] { broken = e; });
         return SUCCESS;
     }
-    std::vector<uint64_t> args(k->args_bytes / 8 + 1);
+    struct alignas(64) line {
+        uint64_t words[8];
+    };
+    std::vector<line> args(k->args_bytes / sizeof(line) + 1);
     memcpy(args.data(), parameters[0], k->args_bytes);
     s->add([=] { on_cpu::launch(k->run, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
     return SUCCESS;
@@ -562,10 +592,11 @@ API cuGetProcAddress_v2(const char *name, void **out, int, uint64_t, int *) {
         NAMED(cuStreamDestroy), NAMED(cuStreamQuery), NAMED(cuStreamWaitEvent), NAMED(cuStreamWriteValue64), NAMED(cuStreamWaitValue64),
         NAMED(cuEventCreate), NAMED(cuEventDestroy), NAMED(cuEventRecord), NAMED(cuEventQuery), NAMED(cuEventElapsedTime), NAMED(cuModuleLoadData), NAMED(cuModuleUnload),
         NAMED(cuModuleGetFunction), NAMED(cuFuncSetAttribute), NAMED(cuLaunchKernel), NAMED(cuIpcGetMemHandle), NAMED(cuIpcOpenMemHandle),
-        NAMED(cuIpcCloseMemHandle)};
+        NAMED(cuIpcCloseMemHandle), NAMED(cuTensorMapEncodeTiled)};
 #undef NAMED
     const char *missing = getenv("LS_CUDA_MISSING");
     auto found = calls.find(name);
-    *out = found == calls.end() || (missing && !strcmp(missing, name)) ? nullptr : found->second;
+    const bool is_without = !strcmp(name, "cuTensorMapEncodeTiled") && !setting("LS_CUDA_WGMMA", 0);
+    *out = found == calls.end() || is_without || (missing && !strcmp(missing, name)) ? nullptr : found->second;
     return *out ? SUCCESS : NOT_FOUND;
 }

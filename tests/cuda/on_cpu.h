@@ -58,6 +58,10 @@ extern dim3 block, grid, block_dim;
 extern unsigned char shared[SHARED_BYTES];
 
 void sync();
+/* Lets another thread of the block go on. */
+void pass();
+/* Until `threads` of them have come to meeting `number`. */
+void meet(unsigned number, unsigned threads);
 /* Every lane of the warp comes by with a value and leaves with that of lane `from`. */
 uint64_t exchange(uint64_t value, unsigned from);
 
@@ -144,6 +148,10 @@ static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 template <class T> static inline T __ldg(const T *p) { return *p; }
+template <class T> static inline T __ldcg(const T *p) { return *p; }
+template <class T> static inline T __ldcs(const T *p) { return *p; }
+template <class T> static inline void __stcs(T *p, T x) { *p = x; }
+static inline void __threadfence() {}
 /* Blocks and threads take turns, so plain memory is enough. */
 template <class T> static inline T atomicAdd(T *p, T v) {
     T old = *p;

@@ -1,5 +1,6 @@
 /* test_gemm_end.c: matmuls that end with an activation (ls_gemm_end) against the matmul and the activation apart, bit
- * by bit, on a GPU that makes them at once (LS_TEST_CUDA); other devices refuse them. */
+ * by bit, on a GPU that makes them at once (LS_TEST_CUDA), small ones on one that is played (LS_CUDA_WGMMA); other
+ * devices refuse them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,6 +76,16 @@ typedef struct end_case {
 
 /* What follows g, whose result is at `made`, by itself: to c and y. */
 static void run_apart(const ls_gemm *g, const end_case *c, void *made, void *to, void *y) {
+    for (size_t at = 0; c->end == LS_GEMM_GATED && at < c->n; at += 2 * c->gate) {
+        ls_gated_call call = {.rows = c->m, .columns = c->gate, .act = c->dtype, .in_stride = c->n};
+        call.gate = (const uint16_t *)made + at, call.up = (const uint16_t *)call.gate + c->gate;
+        call.y = (uint16_t *)y + at / 2, call.y_stride = c->n / 2;
+        ok(device->ops->gated_forward(device, &call));
+    }
+    if (c->end == LS_GEMM_GATED) {
+        ok(ls_device_copy(device, to, made, c->m * c->n * sizeof(uint16_t)));
+        return;
+    }
     ls_act_call act = {.fn = LS_ACT_GELU, .act = c->dtype, .n = c->m * c->n};
     act.y = y, act.x = c->end == LS_GEMM_GELU ? made : g->pre;
     for (size_t at = 0; c->gate && at < c->n; at += c->gate) {
@@ -96,8 +107,9 @@ static void run_apart(const ls_gemm *g, const end_case *c, void *made, void *to,
     }
 }
 
-static void check_case(size_t number, const end_case *c) {
-    size_t elems = c->m * c->n, wide = c->gate ? 2 * elems : elems;
+static void check_case(size_t number, const end_case *c, int turns) {
+    bool is_grad = c->end == LS_GEMM_GATED_GRAD;
+    size_t elems = c->m * c->n, wide = is_grad ? 2 * elems : elems;
     ls_gemm g = {.form = LS_GEMM_NT, .dtype = c->dtype, .c_dtype = c->dtype, .unit = LS_UNIT_HGMMA};
     void *a = some_halves(c->dtype, c->m * c->k, 1, false), *b = some_halves(c->dtype, c->n * c->k, 2, false);
     void *pre = some_halves(c->dtype, wide, 3, true), *made = some_halves(c->dtype, elems, 6, false);
@@ -110,13 +122,13 @@ static void check_case(size_t number, const end_case *c) {
     g.m = c->m, g.n = g.ldc = c->n, g.k = g.lda = g.ldb = c->k;
     g.a = a, g.b = b, g.c = made;
     g.bias = c->has_bias ? bias : NULL;
-    g.pre = c->end == LS_GEMM_GELU ? NULL : pre;
+    g.pre = c->end == LS_GEMM_GELU || c->end == LS_GEMM_GATED ? NULL : pre;
     ok(device->ops->gemm(device, &g));
     run_apart(&g, c, made, to[1], y[1]);
     g.end = c->end, g.c = to[0], g.y = c->has_y ? y[0] : NULL, g.gate = c->gate;
-    if (c->gate) g.ldc = 2 * c->n;
+    if (is_grad) g.ldc = 2 * c->n;
     assert_true(device->ops->gemm_ends(device, &g));
-    for (int turn = 0; turn < 3; turn++) { /* a race may show in one of them */
+    for (int turn = 0; turn < turns; turn++) { /* a race may show in one of them */
         ok(device->ops->gemm(device, &g));
         same("C", number, to[0], to[1], wide);
         same("y", number, y[0], y[1], elems);
@@ -140,13 +152,32 @@ static void test_at_once(void **state) {
         {2048, 2048, 512, LS_BF16, LS_GEMM_GATED_GRAD, false, true, 1024},
         {2007, 3008, 136, LS_F16, LS_GEMM_GATED_GRAD, false, true, 376},
         {1500, 2720, 64, LS_BF16, LS_GEMM_GATED_GRAD, false, false, 2720},
+        {2048, 4096, 512, LS_BF16, LS_GEMM_GATED, false, true, 1024},
+        {2007, 3008, 1032, LS_BF16, LS_GEMM_GATED, false, true, 376},
+        {1111, 5440, 136, LS_F16, LS_GEMM_GATED, false, true, 2720},
+    };
+    static const end_case small[] = {
+        {256, 384, 128, LS_BF16, LS_GEMM_GELU, true, true, 0},
+        {300, 400, 136, LS_BF16, LS_GEMM_GELU, false, true, 0},
+        {300, 400, 72, LS_F16, LS_GEMM_GELU, true, true, 0},
+        {256, 384, 128, LS_BF16, LS_GEMM_GELU_GRAD, false, true, 0},
+        {640, 800, 64, LS_BF16, LS_GEMM_GELU_GRAD, false, false, 0},
+        {300, 400, 72, LS_F16, LS_GEMM_GELU_GRAD, true, true, 0},
+        {640, 800, 64, LS_BF16, LS_GEMM_GATED_GRAD, false, false, 800},
+        {300, 400, 136, LS_F16, LS_GEMM_GATED_GRAD, false, true, 200},
+        {300, 400, 72, LS_BF16, LS_GEMM_GATED_GRAD, false, true, 40},
+        {640, 768, 64, LS_BF16, LS_GEMM_GATED, false, true, 192},
+        {300, 400, 136, LS_BF16, LS_GEMM_GATED, false, true, 200},
+        {300, 480, 72, LS_F16, LS_GEMM_GATED, false, true, 120},
     };
     ls_gemm g = {.form = LS_GEMM_NT, .dtype = LS_BF16, .c_dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .end = LS_GEMM_GELU};
+    bool is_played = getenv("LS_CUDA_WGMMA") != NULL;
+    size_t count = is_played ? sizeof small / sizeof *small : sizeof cases / sizeof *cases;
     if (!getenv("LS_TEST_CUDA")) skip();
     ok(ls_device_open_cuda(0, &device));
     g.m = 4096, g.n = g.ldc = 3072, g.k = g.lda = g.ldb = 1024;
     bool is_here = device->ops->gemm_ends(device, &g);
-    for (size_t i = 0; is_here && i < sizeof cases / sizeof *cases; i++) check_case(i, &cases[i]);
+    for (size_t i = 0; is_here && i < count; i++) check_case(i, is_played ? &small[i] : &cases[i], is_played ? 1 : 3);
     /* Too few tiles, columns that are no whole pieces, another form: not taken, and refused. */
     g.m = 8;
     assert_false(device->ops->gemm_ends(device, &g));

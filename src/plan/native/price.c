@@ -52,6 +52,7 @@ static bool gemm_ends(ls_device *device, const ls_gemm *g) {
 static double end_seconds(const ls_native_rates *r, const ls_gemm *g) {
     double elems = (double)g->m * (double)g->n;
     bool is_16 = g->dtype != LS_F32;
+    if (g->end == LS_GEMM_GATED) return ls_native_pass_seconds(r, LS_PASS_GATED, is_16, elems / 2);
     ls_native_pass whole = g->end == LS_GEMM_GELU ? LS_PASS_MATMUL_GELU : LS_PASS_MATMUL_GELU_GRAD;
     if (g->end == LS_GEMM_END_NONE) return 0;
     if (g->end != LS_GEMM_GATED_GRAD && ls_native_has_pass(r, whole, is_16))

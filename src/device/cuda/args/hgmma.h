@@ -30,7 +30,7 @@ enum { LS_CUDA_HGMMA_TALL_M = 256, LS_CUDA_HGMMA_OVER_N = 192, LS_CUDA_HGMMA_TAL
      8 * LS_CUDA_HGMMA_STAGED(LS_CUDA_HGMMA_OVER_N) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
 /* The numbers of ls_gemm_end. */
-enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD };
+enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD, LS_CUDA_HGMMA_GATED };
 
 /* hgmma_act.cu: tiles of 128 × 192, all of whose numbers wait in shared memory for another warpgroup; of bf16 it looks
  * activations up in one of the tables of act_table.cuh. */
@@ -59,7 +59,8 @@ typedef struct ls_cuda_hgmma {
     /* hgmma_act.cu: C, y and pre have the operands' type, n and ldc are multiples of 8, all is aligned to 16 bytes. */
     void *y;
     const void *pre;
-    ls_cuda_divider gate; /* columns of gates, and behind them as many of what they let through */
+    ls_cuda_divider gate;   /* columns of gates, and behind them as many of what they let through */
+    ls_cuda_divider across; /* where a tile is half gates, half what they let through: such tiles of `gate` columns */
 } ls_cuda_hgmma;
 
 #endif

@@ -94,6 +94,22 @@ struct hgmma_unit {
     }
 };
 
+/* A tile of gates, and as many columns of what they let through: where both begin in C, and y; how many of each are there. */
+template <int BN> struct hgmma_gates {
+    enum { COLUMNS = BN / 2 };
+    uint32_t m0, gate, up, y;
+    int columns;
+    LS_DEVICE hgmma_gates(const ls_cuda_hgmma &a, uint32_t unit) {
+        const hgmma_unit u(a, unit, 1); /* tiles, in place of columns */
+        const uint32_t pair = divide(u.n0, a.across), first = (u.n0 - pair * a.across.divisor) * COLUMNS;
+        m0 = u.m0;
+        gate = 2 * pair * a.gate.divisor + first;
+        up = gate + a.gate.divisor;
+        y = pair * a.gate.divisor + first;
+        columns = (int)min((uint32_t)COLUMNS, a.gate.divisor - first);
+    }
+};
+
 /* The walk over the steps of a unit. */
 struct hgmma_walk {
     const ls_cuda_hgmma &a;
@@ -149,7 +165,7 @@ struct hgmma_walk {
 
 /* ---- who brings ---------------------------------------------------------------------------------------------------- */
 
-template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
+template <int BN, int TA, int TB, class S, int ROWS = BM, bool HAS_GATES = false> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
     enum { STAGES = S::STAGES };
     int stage = 0;
     uint32_t phase = 0;
@@ -158,6 +174,11 @@ template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(c
         const hgmma_unit u(a, p.unit, BN, ROWS);
         hgmma_walk walk(a, u.first, p.begin);
         const uint32_t end = min(p.end, walk.total(u.first, u.last));
+        int gate = 0, up = 0;
+        if constexpr (HAS_GATES) {
+            const hgmma_gates<BN> gates(a, p.unit);
+            gate = (int)gates.gate, up = (int)gates.up;
+        }
         for (uint32_t i = p.begin; i < end; i++) {
             barrier_wait(&s.empty[stage], phase ^ 1);
             barrier_expect(&s.full[stage], (ROWS + BN) * BK * 2);
@@ -167,11 +188,15 @@ template <int BN, int TA, int TB, class S, int ROWS = BM> LS_DEVICE void bring(c
                     tile_load(s.a[stage] + c * 64 * BK, a.a, &s.full[stage], (int)u.m0 + c * 64, k, sequence);
             else
                 tile_load(s.a[stage], a.a, &s.full[stage], k, (int)u.m0, sequence);
-            if (TB)
+            if (TB) {
                 for (int c = 0; c < BN / 64; c++)
                     tile_load(s.b[stage] + c * 64 * BK, a.b, &s.full[stage], (int)u.n0 + c * 64, k, sequence);
-            else
+            } else if (HAS_GATES) {
+                tile_load(s.b[stage], a.b, &s.full[stage], k, gate, sequence);
+                tile_load(s.b[stage] + BN / 2 * BK, a.b, &s.full[stage], k, up, sequence);
+            } else {
                 tile_load(s.b[stage], a.b, &s.full[stage], k, (int)u.n0, sequence);
+            }
             if (++stage == STAGES) stage = 0, phase ^= 1;
             walk.advance(u.last);
         }
@@ -216,7 +241,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
 
     /* Nobody reads these any more: they need no registers. */
     LS_DEVICE static void forget(waiting &second) {
-        LS_UNROLL for (int i = 0; i < SECOND; i++) asm volatile("" : "=f"(second[i]));
+        LS_UNROLL for (int i = 0; i < SECOND; i++) forget_number(second[i]);
     }
     /* As waiting_sums::end_slice. */
     LS_DEVICE void end_slice(sums &d, int s, int slices) const {
@@ -240,16 +265,12 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         if (HAS_SECOND && is_second) write_set(set_at(a.begun, 2 * self + 1), second);
         __threadfence();
         warpgroup_sync(warpgroup + 1);
-        if (thread == 0) {
-            uint32_t *flag = a.is_begun + self * CONSUMERS + warpgroup;
-            asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
-        }
+        if (thread == 0) flag_set(a.is_begun + self * CONSUMERS + warpgroup);
     }
     LS_DEVICE void take_over(sums &d, waiting &second, uint32_t from, bool is_second) const {
         if (thread == 0) {
-            uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup, is_begun;
-            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_begun) : "l"(flag) : "memory");
-            while (!is_begun);
+            uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup;
+            flag_await(flag);
             *flag = 0;
         }
         warpgroup_sync(warpgroup + 1);

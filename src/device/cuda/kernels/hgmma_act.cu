@@ -1,5 +1,5 @@
-/* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU, or through the gradient of GELU or of a gate,
- * before it leaves (ls_gemm_end).
+/* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU or a gate, or through the gradient of either, before
+ * it leaves (ls_gemm_end). With a gate a tile has 96 columns of gates and the same of what they let through.
  *
  *     shared memory | steps of A | steps of B | a tile of rounded results | a table | barriers |
  *
@@ -56,21 +56,21 @@ struct act_part : hgmma_part<BN, false> {
 
 /* ---- who has the end ----------------------------------------------------------------------------------------------- */
 
-template <bool IS_F16> LS_DEVICE void widen(uint4 from, float (&x)[8]) {
+template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
     const uint32_t pair[4] = {from.x, from.y, from.z, from.w};
     LS_UNROLL for (int i = 0; i < 4; i++) {
         x[2 * i] = IS_F16 ? plain_from_f16((uint16_t)pair[i]) : __uint_as_float(pair[i] << 16);
         x[2 * i + 1] = IS_F16 ? plain_from_f16((uint16_t)(pair[i] >> 16)) : __uint_as_float(pair[i] & 0xFFFF0000u);
     }
 }
-template <bool IS_F16> LS_DEVICE uint4 rounded(const float (&x)[8]) {
+template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
 }
 
-/* Tanh or sigmoid of eight numbers, as END needs it. HAS_Y: what the activation gives is wanted, too; where it is not, GELU's slope comes
+/* Tanh or sigmoid of some numbers, as END needs it. HAS_Y: what the activation gives is wanted, too; where it is not, GELU's slope comes
  * from a table of its own. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
-    enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD ? LS_CUDA_SILU : LS_CUDA_GELU };
+    enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD || END == LS_CUDA_HGMMA_GATED ? LS_CUDA_SILU : LS_CUDA_GELU };
     enum { BY_SLOPE = !IS_F16 && END == LS_CUDA_HGMMA_GELU_GRAD && !HAS_Y };
     LS_DEVICE static void make(act_shared &s, int thread, int threads) {
         if (BY_SLOPE)
@@ -78,9 +78,9 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
         else if (!IS_F16)
             act_table<FN>{s.table}.make(thread, threads);
     }
-    LS_DEVICE static void of(act_shared &s, const float (&x)[8], float (&t)[8]) {
+    template <int W> LS_DEVICE static void of(act_shared &s, const float (&x)[W], float (&t)[W]) {
         if constexpr (IS_F16) {
-            LS_UNROLL for (int k = 0; k < 8; k++) t[k] = FN == LS_CUDA_SILU ? sigmoid_of(x[k]) : gelu_tanh(x[k], x[k] * x[k]);
+            LS_UNROLL for (int k = 0; k < W; k++) t[k] = FN == LS_CUDA_SILU ? sigmoid_of(x[k]) : gelu_tanh(x[k], x[k] * x[k]);
         } else {
             act_table<FN>{s.table}.look_up(x, t);
         }
@@ -92,30 +92,37 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
  * the same columns, and rows that differ by what is known beforehand. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     enum { LINES = PIECES / 8, EIGHTS = ENDERS * 4, ROWS = EIGHTS / LINES };
-    enum { AHEAD = END == LS_CUDA_HGMMA_GATED_GRAD ? 1 : 3 }; /* turns whose numbers are on their way */
-    static_assert(PIECES % 8 == 0 && EIGHTS % LINES == 1 && AHEAD <= HALF_TURNS, "how lines are handed out");
+    /* While the turns of a batch are worked on, the numbers of the next are on their way. */
+    enum { READS = END != LS_CUDA_HGMMA_GELU, BATCH = !READS ? HALF_TURNS : END == LS_CUDA_HGMMA_GATED_GRAD ? 1 : IS_F16 ? 2 : 4 };
+    enum { BATCHES = (HALF_TURNS + BATCH - 1) / BATCH };
+    enum { BESIDE = END == LS_CUDA_HGMMA_GELU ? 2 : 1 }; /* turns, as far as registers go */
+    static_assert(PIECES % 8 == 0 && EIGHTS % LINES == 1, "how lines are handed out");
     typedef act_numbers<IS_F16, END, HAS_Y> found;
 
     const ls_cuda_hgmma &a;
     act_shared &s;
     const int thread;
+    const uint32_t nothing;        /* 0, which the compiler does not know */
     int row[LINES], column[LINES]; /* of the first turns, in a half of a tile; elements */
 
     struct tile {
         size_t at[LINES]; /* where these are in C and pre, with a gate that of the gate */
         uint32_t m0, n0;
         int rows, columns;
+        LS_DEVICE bool is_whole() const { return rows == BM && columns == BN; }
     };
     struct numbers {
         uint4 pre, up;
     };
 
-    LS_DEVICE act_end(const ls_cuda_hgmma &a, act_shared &s, int thread) : a(a), s(s), thread(thread) {
-        LS_UNROLL for (int k = 0; k < LINES; k++) {
-            const int line = thread / 8 + k;
-            row[k] = line / LINES, column[k] = (line % LINES * 8 + thread % 8) * 8;
-        }
+    LS_DEVICE act_end(const ls_cuda_hgmma &a, act_shared &s, int thread) : a(a), s(s), thread(thread), nothing(threadIdx.z) {
+        LS_UNROLL for (int k = 0; k < LINES; k++) row[k] = row_of(thread, k), column[k] = column_of(thread, k);
     }
+    LS_DEVICE static int row_of(int thread, int k) { return (thread / 8 + k) / LINES; }
+    LS_DEVICE static int column_of(int thread, int k) { return ((thread / 8 + k) % LINES * 8 + thread % 8) * 8; }
+    /* fp16, whose activations are computed, has no registers for them. */
+    LS_DEVICE int row_at(int k) const { return IS_F16 ? row_of((int)found_again((uint32_t)thread), k) : row[k]; }
+    LS_DEVICE int column_at(int k) const { return IS_F16 ? column_of((int)found_again((uint32_t)thread), k) : column[k]; }
     LS_DEVICE static constexpr int rows_before(int turn) { return turn * ROWS + turn / LINES; }
     LS_DEVICE tile tile_of(const hgmma_unit &u) const {
         tile t;
@@ -123,87 +130,202 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         t.rows = a.g.m - u.m0 < BM ? (int)(a.g.m - u.m0) : BM;
         t.columns = a.g.n - u.n0 < BN ? (int)(a.g.n - u.n0) : BN;
         LS_UNROLL for (int k = 0; k < LINES; k++) {
-            const uint32_t r = u.m0 + row[k], c = u.n0 + column[k];
+            const uint32_t r = u.m0 + row_at(k), c = u.n0 + column_at(k);
             t.at[k] = r * a.g.ldc + c;
             if (END == LS_CUDA_HGMMA_GATED_GRAD) t.at[k] += divide(c, a.gate) * a.gate.divisor;
         }
         return t;
     }
-    LS_DEVICE bool is_in(const tile &t, int half, int turn) const {
-        const int r = row[turn % LINES] + rows_before(turn);
-        return (turn + 1 < HALF_TURNS || r < HALF_ROWS) && half * HALF_ROWS + r < t.rows && column[turn % LINES] < t.columns;
+    /* WHOLE: all of the tile is in C, and nothing but the last turn has to look. */
+    template <bool WHOLE> LS_DEVICE bool is_in(const tile &t, int half, int turn) const {
+        if (WHOLE) return turn + 1 < HALF_TURNS || row_at(turn % LINES) + rows_before(turn) < HALF_ROWS;
+        const int self = (int)found_again((uint32_t)thread), r = row_of(self, turn % LINES) + rows_before(turn);
+        return (turn + 1 < HALF_TURNS || r < HALF_ROWS) && half * HALF_ROWS + r < t.rows && column_of(self, turn % LINES) < t.columns;
     }
     LS_DEVICE size_t place_of(const tile &t, int half, int turn) const {
         return t.at[turn % LINES] + (size_t)(uint32_t)(half * HALF_ROWS + rows_before(turn)) * (uint32_t)a.g.ldc;
     }
     /* Of y with a gate, which is half as wide as C. */
     LS_DEVICE size_t gated_place_of(const tile &t, int half, int turn) const {
-        const uint32_t r = t.m0 + row[turn % LINES] + half * HALF_ROWS + rows_before(turn);
-        return (size_t)r * (uint32_t)a.g.n + t.n0 + column[turn % LINES];
+        const uint32_t r = t.m0 + row_at(turn % LINES) + half * HALF_ROWS + rows_before(turn);
+        return (size_t)r * (uint32_t)a.g.n + t.n0 + column_at(turn % LINES);
     }
     LS_DEVICE uint4 read(size_t at) const { return __ldcs((const uint4 *)((const uint16_t *)a.pre + at)); }
-    LS_DEVICE numbers load(const tile &t, int half, int turn) const {
+    template <bool WHOLE> LS_DEVICE numbers load(const tile &t, int half, int turn, uint32_t after) const {
         numbers x = {};
-        if (END == LS_CUDA_HGMMA_GELU || !is_in(t, half, turn)) return x;
-        const size_t at = place_of(t, half, turn);
+        if (!is_in<WHOLE>(t, half, turn)) return x;
+        const size_t at = place_of(t, half, turn) + after;
         x.pre = read(at);
         if (END == LS_CUDA_HGMMA_GATED_GRAD) x.up = read(at + a.gate.divisor);
         return x;
     }
+    template <bool WHOLE, int FIRST> LS_DEVICE void load_batch(const tile &t, int half, uint32_t after, numbers (&in)[BATCH]) const {
+        LS_UNROLL for (int i = 0; i < BATCH; i++)
+            if (FIRST + i < HALF_TURNS) in[i] = load<WHOLE>(t, half, FIRST + i, after);
+    }
+    /* 0, as soon as COUNT of them are here: who waits for one load waits for others too that began later, so no load may begin before
+     * those of the batch that comes first are here. */
+    template <int COUNT> LS_DEVICE uint32_t arrived(const numbers (&in)[BATCH]) const {
+        uint32_t any = 0;
+        LS_UNROLL for (int i = 0; i < COUNT; i++) any |= END == LS_CUDA_HGMMA_GATED_GRAD ? in[i].pre.x | in[i].up.x : in[i].pre.x;
+        return any & nothing;
+    }
     LS_DEVICE static void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
-    LS_DEVICE void end_piece(const tile &t, int half, int turn, const numbers &in) const {
-        if (!is_in(t, half, turn)) return;
-        const size_t at = place_of(t, half, turn);
-        const uint4 made = *(const uint4 *)piece_at(s, half, row[turn % LINES] + rows_before(turn), column[turn % LINES] / 8);
-        float c[8], x[8], n[8];
-        widen<IS_F16>(made, c);
+    /* N turns from `turn` on side by side: each waits for shared memory, several times, and others hide it. */
+    template <int N> LS_DEVICE void end_pieces(const tile &t, int half, int turn, const numbers *in) const {
+        uint4 made[N];
+        size_t at[N];
+        float c[8 * N], x[8 * N], n[8 * N];
+        LS_UNROLL for (int i = 0; i < N; i++) {
+            const int k = (turn + i) % LINES;
+            made[i] = *(const uint4 *)piece_at(s, half, row_at(k) + rows_before(turn + i), column_at(k) / 8);
+        }
+        LS_UNROLL for (int i = 0; i < N; i++) at[i] = place_of(t, half, turn + i), widen<IS_F16>(made[i], c + 8 * i);
         if constexpr (END == LS_CUDA_HGMMA_GELU) {
             found::of(s, c, n);
-            LS_UNROLL for (int k = 0; k < 8; k++) x[k] = gelu_both(c[k], n[k]).y;
-            store(a.g.c, at, made);
+            LS_UNROLL for (int k = 0; k < 8 * N; k++) x[k] = gelu_both(c[k], n[k]).y;
+            LS_UNROLL for (int i = 0; i < N; i++) store(a.g.c, at[i], made[i]);
         } else if constexpr (found::BY_SLOPE) {
-            const uint32_t two[4] = {in.pre.x, in.pre.y, in.pre.z, in.pre.w};
+            uint32_t two[4 * N];
+            LS_UNROLL for (int i = 0; i < N; i++)
+                two[4 * i] = in[i].pre.x, two[4 * i + 1] = in[i].pre.y, two[4 * i + 2] = in[i].pre.z, two[4 * i + 3] = in[i].pre.w;
             gelu_slopes{s.table}.look_up(two, n);
-            LS_UNROLL for (int k = 0; k < 8; k++) c[k] = c[k] * n[k];
-        } else if constexpr (END == LS_CUDA_HGMMA_GELU_GRAD) {
-            widen<IS_F16>(in.pre, x);
+            LS_UNROLL for (int k = 0; k < 8 * N; k++) c[k] = c[k] * n[k];
+        } else {
+            LS_UNROLL for (int i = 0; i < N; i++) widen<IS_F16>(in[i].pre, x + 8 * i);
             found::of(s, x, n);
-            LS_UNROLL for (int k = 0; k < 8; k++) {
+        }
+        if constexpr (END == LS_CUDA_HGMMA_GELU_GRAD && !found::BY_SLOPE) {
+            LS_UNROLL for (int k = 0; k < 8 * N; k++) {
                 const gelu_both g(x[k], n[k]);
                 c[k] = c[k] * g.slope, x[k] = g.y;
             }
-        } else {
-            float up[8], dup[8];
-            widen<IS_F16>(in.pre, x);
-            found::of(s, x, n);
-            widen<IS_F16>(in.up, up);
-            LS_UNROLL for (int k = 0; k < 8; k++) {
+        } else if constexpr (END == LS_CUDA_HGMMA_GATED_GRAD) {
+            float up[8 * N], dup[8 * N];
+            LS_UNROLL for (int i = 0; i < N; i++) widen<IS_F16>(in[i].up, up + 8 * i);
+            LS_UNROLL for (int k = 0; k < 8 * N; k++) {
                 const float g = n[k], silu = x[k] * g;
                 dup[k] = c[k] * silu;
                 c[k] = (c[k] * up[k]) * silu_slope(x[k], g);
                 x[k] = silu * up[k];
             }
-            store(a.g.c, at + a.gate.divisor, rounded<IS_F16>(dup));
+            LS_UNROLL for (int i = 0; i < N; i++) store(a.g.c, at[i] + a.gate.divisor, rounded<IS_F16>(dup + 8 * i));
         }
-        if (END != LS_CUDA_HGMMA_GELU) store(a.g.c, at, rounded<IS_F16>(c));
-        if (HAS_Y) store(a.y, END == LS_CUDA_HGMMA_GATED_GRAD ? gated_place_of(t, half, turn) : at, rounded<IS_F16>(x));
+        LS_UNROLL for (int i = 0; i < N; i++) {
+            if (END != LS_CUDA_HGMMA_GELU) store(a.g.c, at[i], rounded<IS_F16>(c + 8 * i));
+            if (HAS_Y)
+                store(a.y, END == LS_CUDA_HGMMA_GATED_GRAD ? gated_place_of(t, half, turn + i) : at[i], rounded<IS_F16>(x + 8 * i));
+        }
+    }
+    template <bool WHOLE, int TURN, int LAST> LS_DEVICE void end_turns(const tile &t, int half, const numbers (&in)[BATCH]) const {
+        if constexpr (TURN < LAST) {
+            enum { N = WHOLE && BESIDE == 2 && TURN + 2 <= LAST && TURN + 2 < HALF_TURNS ? 2 : 1 };
+            if (is_in<WHOLE>(t, half, TURN)) end_pieces<N>(t, half, TURN, in + TURN % BATCH);
+            end_turns<WHOLE, TURN + N, LAST>(t, half, in);
+        }
+    }
+    /* The next tile that this block ends, from piece `turn` on. */
+    LS_DEVICE bool find_tile(uint32_t &turn, tile &t) const {
+        hgmma_piece p;
+        while (find_piece(a, turn++, p)) {
+            if (p.end < a.steps) continue; /* another block ends it */
+            t = tile_of(hgmma_unit(a, p.unit, BN));
+            return true;
+        }
+        return false;
+    }
+    /* Half of t from turn FIRST on; `in` has the numbers of its first batch, and then those of the first batch behind it, of `next` behind
+     * the last half. False: there is no next. */
+    template <bool WHOLE, int FIRST = 0> LS_DEVICE bool end_half(const tile &t, int half, uint32_t &turn, tile &next, numbers (&in)[BATCH]) const {
+        enum { LAST = FIRST + BATCH < HALF_TURNS ? FIRST + BATCH : HALF_TURNS };
+        bool is_there = true;
+        numbers later[BATCH];
+        const uint32_t after = READS ? arrived<LAST - FIRST>(in) : 0;
+        if constexpr (LAST < HALF_TURNS) {
+            if constexpr (READS) load_batch<WHOLE, LAST>(t, half, after, later);
+        } else if (half + 1 < CONSUMERS) {
+            if constexpr (READS) load_batch<WHOLE, 0>(t, half + 1, after, later);
+        } else {
+            is_there = find_tile(turn, next);
+            if constexpr (READS) load_first(next, is_there, after, later);
+        }
+        end_turns<WHOLE, FIRST, LAST>(t, half, in);
+        if constexpr (READS) LS_UNROLL for (int i = 0; i < BATCH; i++) in[i] = later[i];
+        if constexpr (LAST < HALF_TURNS)
+            return end_half<WHOLE, LAST>(t, half, turn, next, in);
+        else
+            return is_there;
+    }
+    LS_DEVICE void load_first(const tile &t, bool is_there, uint32_t after, numbers (&in)[BATCH]) const {
+        if (is_there && t.is_whole())
+            load_batch<true, 0>(t, 0, after, in);
+        else if (is_there)
+            load_batch<false, 0>(t, 0, after, in);
+    }
+    LS_DEVICE void run() const {
+        uint32_t turn = 0, phase = 0;
+        tile t;
+        numbers in[BATCH];
+        bool is_there = find_tile(turn, t);
+        if constexpr (READS) load_first(t, is_there, 0, in);
+        while (is_there) {
+            LS_NO_UNROLL for (int half = 0; half < CONSUMERS; half++) {
+                tile next = t;
+                barrier_wait(&s.is_made[half], phase);
+                is_there = t.is_whole() ? end_half<true>(t, half, turn, next, in) : end_half<false>(t, half, turn, next, in);
+                __syncwarp();
+                if (thread % 32 == 0) barrier_arrive(&s.is_taken[half]);
+                t = next;
+            }
+            phase ^= 1;
+        }
+    }
+};
+
+/* With a gate: a thread has eight neighbours of the gates and the same eight of what they let through, all the time the same columns. */
+template <bool IS_F16> struct gate_end {
+    enum { ROW_PIECES = PIECES / 2, ROWS = ENDERS * 32 / ROW_PIECES, TURNS = (HALF_ROWS + ROWS - 1) / ROWS };
+    const ls_cuda_hgmma &a;
+    act_shared &s;
+    const int thread, row, piece;
+
+    LS_DEVICE gate_end(const ls_cuda_hgmma &a, act_shared &s, int thread)
+        : a(a), s(s), thread(thread), row(thread / ROW_PIECES), piece(thread % ROW_PIECES) {}
+    LS_DEVICE static void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
+    /* N turns side by side, `at` and `y_at` those of the first. */
+    template <int N> LS_DEVICE void end_pieces(int half, int turn, size_t at, size_t y_at) const {
+        uint4 gate[N], up[N];
+        float x[8 * N], u[8 * N], n[8 * N];
+        LS_UNROLL for (int i = 0; i < N; i++) {
+            const int r = row + (turn + i) * ROWS;
+            gate[i] = *(const uint4 *)piece_at(s, half, r, piece);
+            up[i] = *(const uint4 *)piece_at(s, half, r, piece + ROW_PIECES);
+            widen<IS_F16>(gate[i], x + 8 * i);
+            widen<IS_F16>(up[i], u + 8 * i);
+        }
+        act_numbers<IS_F16, LS_CUDA_HGMMA_GATED, true>::of(s, x, n);
+        LS_UNROLL for (int k = 0; k < 8 * N; k++) x[k] = (x[k] * n[k]) * u[k];
+        LS_UNROLL for (int i = 0; i < N; i++) {
+            store(a.g.c, at + i * ROWS * a.g.ldc, gate[i]);
+            store(a.g.c, at + i * ROWS * a.g.ldc + a.gate.divisor, up[i]);
+            store(a.y, y_at + i * ROWS * (a.g.n / 2), rounded<IS_F16>(x + 8 * i));
+        }
     }
     LS_DEVICE void run() const {
         hgmma_piece p;
         uint32_t phase = 0;
         for (uint32_t unit = 0; find_piece(a, unit, p); unit++) {
             if (p.end < a.steps) continue; /* another block ends it */
-            const tile t = tile_of(hgmma_unit(a, p.unit, BN));
-            numbers in[HALF_TURNS];
-            LS_UNROLL for (int turn = 0; turn < AHEAD; turn++) in[turn] = load(t, 0, turn);
+            const hgmma_gates<BN> tile(a, p.unit);
+            const int rows = a.g.m - tile.m0 < BM ? (int)(a.g.m - tile.m0) : BM;
+            const bool has_columns = piece * 8 < tile.columns && row < ROWS;
+            const size_t at = (tile.m0 + row) * a.g.ldc + tile.gate + piece * 8, y_at = (tile.m0 + row) * (a.g.n / 2) + tile.y + piece * 8;
             LS_NO_UNROLL for (int half = 0; half < CONSUMERS; half++) {
                 barrier_wait(&s.is_made[half], phase);
-                LS_UNROLL for (int turn = 0; turn < HALF_TURNS; turn++) {
-                    if (turn + AHEAD < HALF_TURNS)
-                        in[turn + AHEAD] = load(t, half, turn + AHEAD);
-                    else if (half + 1 < CONSUMERS)
-                        in[turn + AHEAD - HALF_TURNS] = load(t, half + 1, turn + AHEAD - HALF_TURNS);
-                    end_piece(t, half, turn, in[turn]);
+                LS_UNROLL for (int turn = 0; turn < TURNS; turn++) {
+                    const int r = row + turn * ROWS, below = half * HALF_ROWS + turn * ROWS;
+                    if (has_columns && r < HALF_ROWS && row + below < rows)
+                        end_pieces<1>(half, turn, at + below * a.g.ldc, y_at + below * (a.g.n / 2));
                 }
                 __syncwarp();
                 if (thread % 32 == 0) barrier_arrive(&s.is_taken[half]);
@@ -213,15 +335,19 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
 };
 
+template <int END> LS_DEVICE constexpr bool has_y(const void *y) { return END == LS_CUDA_HGMMA_GELU || END == LS_CUDA_HGMMA_GATED || y; }
+
 template <bool IS_F16, int END> LS_DEVICE void make_table(const ls_cuda_hgmma &a, act_shared &s) {
-    if (END == LS_CUDA_HGMMA_GELU || a.y)
+    if (has_y<END>(a.y))
         act_numbers<IS_F16, END, true>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
     else
         act_numbers<IS_F16, END, false>::make(s, (int)threadIdx.x, LS_CUDA_HGMMA_ACT_THREADS);
 }
 
 template <bool IS_F16, int END> LS_DEVICE void end_tiles(const ls_cuda_hgmma &a, act_shared &s, int thread) {
-    if (END == LS_CUDA_HGMMA_GELU || a.y)
+    if constexpr (END == LS_CUDA_HGMMA_GATED)
+        gate_end<IS_F16>(a, s, thread).run();
+    else if (has_y<END>(a.y))
         act_end<IS_F16, END, true>(a, s, thread).run();
     else
         act_end<IS_F16, END, false>(a, s, thread).run();
@@ -251,7 +377,7 @@ template <bool IS_F16, int END> LS_DEVICE void hgmma_act(const ls_cuda_hgmma &a)
     } else {
         give_registers<104>();
         if (thread == 0)
-            bring<BN, 0, 0>(a, s);
+            bring<BN, 0, 0, act_shared, BM, END == LS_CUDA_HGMMA_GATED>(a, s);
         else if (thread >= 32)
             end_tiles<IS_F16, END>(a, s, thread < 128 ? thread - 32 : thread - 384 + 96);
     }
@@ -269,3 +395,5 @@ LS_KERNEL_ALONE(hgmma_gelu_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) 
 LS_KERNEL_ALONE(hgmma_gelu_grad_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GELU_GRAD>(a); }
 LS_KERNEL_ALONE(hgmma_gated_grad_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GATED_GRAD>(a); }
 LS_KERNEL_ALONE(hgmma_gated_grad_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GATED_GRAD>(a); }
+LS_KERNEL_ALONE(hgmma_gated_bf16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<false, LS_CUDA_HGMMA_GATED>(a); }
+LS_KERNEL_ALONE(hgmma_gated_f16, ls_cuda_hgmma, LS_CUDA_HGMMA_ACT_THREADS) { hgmma_act<true, LS_CUDA_HGMMA_GATED>(a); }

@@ -6,11 +6,13 @@
 #pragma once
 #include "device/cuda/common/base.cuh"
 
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(LS_CUDA_ON_CPU_H)
 #define LS_HAS_WGMMA 1
 #endif
 
-#ifdef LS_HAS_WGMMA
+#ifdef LS_CUDA_ON_CPU_H
+#include "wgmma_on_cpu.h" /* all of it, for tests without a GPU */
+#elif defined(LS_HAS_WGMMA)
 
 LS_DEVICE uint32_t shared_at(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
@@ -104,6 +106,16 @@ LS_DEVICE uint64_t wgmma_tile(uint32_t at, int chunk) {
 LS_WGMMA_OF(64, "128", "%64", "%65", "%66", "%67", "%68")
 LS_WGMMA_OF(96, "192", "%96", "%97", "%98", "%99", "%100")
 LS_WGMMA_OF(128, "256", "%128", "%129", "%130", "%131", "%132")
+
+/* ---- flags in memory, and numbers that nobody reads any more --------------------------------------------------------- */
+
+LS_DEVICE void flag_set(uint32_t *flag) { asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory"); }
+LS_DEVICE void flag_await(const uint32_t *flag) {
+    uint32_t is_set;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(is_set) : "l"(flag) : "memory");
+    while (!is_set);
+}
+LS_DEVICE void forget_number(float &x) { asm volatile("" : "=f"(x)); }
 
 /* ---- two 16-bit numbers ---------------------------------------------------------------------------------------------- */
 

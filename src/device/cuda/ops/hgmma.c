@@ -46,7 +46,7 @@ static const tile_kind tiles[TILES] = {
 
 _Static_assert(LS_CUDA_HGMMA_ACT_N == 192, "the tile END_TILE");
 _Static_assert((int)LS_GEMM_GELU == LS_CUDA_HGMMA_GELU && (int)LS_GEMM_GELU_GRAD == LS_CUDA_HGMMA_GELU_GRAD &&
-                   (int)LS_GEMM_GATED_GRAD == LS_CUDA_HGMMA_GATED_GRAD,
+                   (int)LS_GEMM_GATED_GRAD == LS_CUDA_HGMMA_GATED_GRAD && (int)LS_GEMM_GATED == LS_CUDA_HGMMA_GATED,
                "kernels know ends by the numbers of ls_gemm_end");
 
 static const ls_cuda_kernel kernels_of_two[] = {[LS_GEMM_NN] = LS_CUDA_hgmma_over_nn_2,
@@ -131,6 +131,9 @@ static size_t begun_bytes(const hgmma_plan *p) {
     return 2 * p->blocks * LS_CUDA_HGMMA_M * tiles[p->tile].n * sizeof(float);
 }
 
+/* Of gates' columns, which a tile has beside as many of what they let through. */
+static size_t tiles_across(const ls_gemm *g, const tile_kind *t) { return ls_cuda_divide_up(g->gate, t->n / 2); }
+
 static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, int each, bool is_cut,
                     hgmma_plan *out) {
     const tile_kind *t = &tiles[tile];
@@ -146,7 +149,7 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
     if (each) p.parts = (size_t)(slices / each);
     if (each > 1) p.steps /= p.parts; /* which are alike */
     p.tiles_m = ls_cuda_divide_up(g->m, t->m);
-    p.tiles_n = ls_cuda_divide_up(g->n, t->n);
+    p.tiles_n = g->end == LS_GEMM_GATED ? g->n / (2 * g->gate) * tiles_across(g, t) : ls_cuda_divide_up(g->n, t->n);
     p.units = p.tiles_m * p.tiles_n * p.parts;
     p.blocks = p.units < processors ? p.units : processors;
     p.whole = p.units;
@@ -294,7 +297,8 @@ static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
     if (plan->each) args.g.parts = (float *)(void *)scratch;
     if (plan->far_levels) args.g.far = (float *)(void *)scratch;
     LS_TRY(map_operand(device, g, period, g->a, g->lda, g->form != LS_GEMM_TN, g->m, t->m, &args.a));
-    LS_TRY(map_operand(device, g, period, g->b, g->ldb, g->form == LS_GEMM_NT, g->n, t->n, &args.b));
+    LS_TRY(map_operand(device, g, period, g->b, g->ldb, g->form == LS_GEMM_NT, g->n,
+                       g->end == LS_GEMM_GATED ? t->n / 2 : t->n, &args.b));
     *out = args;
     return LS_OK;
 }
@@ -347,8 +351,10 @@ static bool has_pieces(const ls_gemm *g) {
     const size_t piece = ALIGN_BYTES / sizeof(uint16_t);
     if (!is_aligned(g->c, g->dtype, g->ldc) || !is_aligned(g->y, g->dtype, 0) || !is_aligned(g->pre, g->dtype, 0))
         return false;
-    return g->n % piece == 0 &&
-           (g->end != LS_GEMM_GATED_GRAD || (g->gate && g->gate % piece == 0 && g->n % g->gate == 0));
+    bool is_gated = g->end == LS_GEMM_GATED;
+    if (is_gated && (!g->y || g->bias)) return false;
+    return g->n % piece == 0 && ((g->end != LS_GEMM_GATED_GRAD && !is_gated) ||
+                                 (g->gate && g->gate % piece == 0 && g->n % (is_gated ? 2 * g->gate : g->gate) == 0));
 }
 
 bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g) {
@@ -365,6 +371,7 @@ ls_status ls_cuda_hgmma_run_end(ls_device *device, const ls_gemm *g, const ls_cu
         [LS_GEMM_GELU] = {LS_CUDA_hgmma_gelu_bf16, LS_CUDA_hgmma_gelu_f16},
         [LS_GEMM_GELU_GRAD] = {LS_CUDA_hgmma_gelu_grad_bf16, LS_CUDA_hgmma_gelu_grad_f16},
         [LS_GEMM_GATED_GRAD] = {LS_CUDA_hgmma_gated_grad_bf16, LS_CUDA_hgmma_gated_grad_f16},
+        [LS_GEMM_GATED] = {LS_CUDA_hgmma_gated_bf16, LS_CUDA_hgmma_gated_f16},
     };
     hgmma_plan plan = {0};
     ls_cuda_hgmma args;
@@ -373,6 +380,7 @@ ls_status ls_cuda_hgmma_run_end(ls_device *device, const ls_gemm *g, const ls_cu
     args.y = g->y;
     args.pre = g->pre;
     args.gate = ls_cuda_divider_of(g->gate);
+    if (g->end == LS_GEMM_GATED) args.across = ls_cuda_divider_of(tiles_across(g, &tiles[END_TILE]));
     return ls_cuda_launch(device, ends[g->end][g->dtype == LS_F16], (ls_cuda_grid){plan.blocks, 1, 1},
                           LS_CUDA_HGMMA_ACT_THREADS, LS_CUDA_HGMMA_ACT_SHARED, &args);
 }
