@@ -332,6 +332,9 @@ static void test_one_nan(void **state) {
         }
 }
 
+/* By a CPU, thousands of times slower (tests/cuda). */
+static bool is_played(void) { return getenv("LS_CUDA_WGMMA") != NULL; }
+
 /* Operands as the copy engine of a GPU takes them: around the edges of tiles and steps of k; slices that end with
  * steps, that are alike, and neither; sequences. */
 static void test_aligned(void **state) {
@@ -340,7 +343,7 @@ static void test_aligned(void **state) {
     static const size_t k[] = {8, 16, 24, 64, 72, 128, 136, 320};
     if (!cuda) skip();
     stride_step = 8;
-    for (int turn = 0; turn < (ls_cuda_has_wgmma(cuda) ? 90 : 3); turn++) {
+    for (int turn = 0; turn < (is_played() ? 24 : ls_cuda_has_wgmma(cuda) ? 90 : 3); turn++) {
         ls_gemm_form form = (ls_gemm_form)(turn % 3);
         size_t period = form == LS_GEMM_TN && turn % 2 ? 8 + 8 * below(12) : 0;
         size_t length = period ? period * (1 + below(6)) : k[below(sizeof k / sizeof *k)];
@@ -354,7 +357,8 @@ static void test_aligned(void **state) {
     stride_step = 1;
 }
 
-/* As many tiles as a GPU has multiprocessors and more, against the kernels for any alignment. */
+/* As many tiles as a GPU has multiprocessors and more, against the kernels for any alignment; one that is played has
+ * few of both. */
 static void test_many_tiles(void **state) {
     (void)state;
     static const struct {
@@ -383,8 +387,10 @@ static void test_many_tiles(void **state) {
     };
     if (!cuda || !ls_cuda_has_wgmma(cuda)) skip();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int otherwise = 0; otherwise < 2; otherwise++) {
-            size_t m = cases[i].m, n = cases[i].n, k = cases[i].k, bounds[LS_GEMM_SLICES_MAX + 1];
+        for (int otherwise = 0; otherwise < (is_played() ? 1 : 2); otherwise++) {
+            size_t bounds[LS_GEMM_SLICES_MAX + 1], few = is_played() ? 16 : 1,
+                                                   k = cases[i].k / (few > 1 && cases[i].k > 2000 ? 4 : 1);
+            size_t m = cases[i].m / few & ~(size_t)7, n = cases[i].n / (few > 1 ? 5 : 1) & ~(size_t)7;
             int slices = cases[i].slices;
             for (int s = 0; s <= slices; s++) bounds[s] = (size_t)s * (k / (size_t)slices);
             bounds[slices] = k;
