@@ -75,7 +75,7 @@ LD_LIBRARY_PATH=$stub "$LOCKSTEP" verify --model "$gpt2" --data "$text" --steps 
     >"$scratch/out" 2>"$scratch/err" </dev/null || fail "exit status $?"
 
 case_begin "a kernel that fails"
-LS_CUDA_FAULT=kernel:700:300 LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps 9 --device cuda --cuda-graphs on --out "$scratch/bad"
+LS_CUDA_FAULT=kernel:700:300 LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps 9 --restarts 0 --device cuda --cuda-graphs on --out "$scratch/bad"
 expect_status 1
 expect_said "GPU 0 failed: .*illegal memory access"
 finished
