@@ -129,6 +129,7 @@ ls_status ls_run_load(ls_run *r) {
     LS_TRY(ls_device_open_named(r->chosen.name, 0, &l->device));
     if (!l->device)
         LS_TRY(ls_device_open_cpu(l->placement.threads, ls_placement_cpus(&l->placement, 0), NULL, &l->device));
+    LS_TRY(ls_device_use_graphs(l->device, o->cuda_graphs));
     LS_TRY(ls_device_check_unit(l->device, l->policy.unit, l->policy.act));
     int slices = o->slices > 0 ? (int)o->slices : ls_model_default_slices(&r->start.shape, l->policy.unit);
     ls_model_suit_unit(&r->start.shape, l->policy.unit);

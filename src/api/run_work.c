@@ -52,6 +52,7 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
     LS_TRY(give_back(world));
     if (r->launched && strcmp(r->options.device, "auto") == 0) LS_TRY(ls_agree_device(world, &r->chosen));
     LS_TRY(ls_world_open_device(world, r->chosen.name, NULL, &r->device));
+    LS_TRY(ls_device_use_graphs(r->device, r->options.cuda_graphs));
     LS_TRY(share_by_speed(r, world));
     ls_trainer_place place = {.device = r->device, .world = world, .layout = r->layout};
     LS_TRY(ls_trainer_create(&r->settings, &place, &r->data, &r->trainer));

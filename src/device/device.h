@@ -28,6 +28,7 @@
 #include "base/events.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "config/choices.h"
 
 struct ls_kernels;
 struct ls_ops;
@@ -92,6 +93,7 @@ typedef struct ls_device_calls {
     ls_status (*finish)(ls_device *device);
     void (*destroy)(ls_device *device);
     ls_status (*compute_otherwise)(ls_device *device, bool otherwise); /* NULL: there is one way */
+    ls_status (*use_graphs)(ls_device *device, ls_graphs how);         /* NULL: there are none */
     /* NULL, all five: memory cannot be shared. */
     ls_status (*share)(ls_device *device, void *memory, ls_memory_handle *out);
     ls_status (*open)(ls_device *device, const ls_memory_handle *handle, void **out);
@@ -240,6 +242,11 @@ static inline ls_status ls_device_get_usage(ls_device *device, ls_device_usage *
  * of the hardware does wrongly then shows. False: the usual way again. */
 static inline ls_status ls_device_compute_otherwise(ls_device *device, bool otherwise) {
     return device->calls->compute_otherwise ? device->calls->compute_otherwise(device, otherwise) : LS_OK;
+}
+
+/* From now on operations are started together, as graphs, where the device can do so; with the same bits. */
+static inline ls_status ls_device_use_graphs(ls_device *device, ls_graphs how) {
+    return device->calls->use_graphs ? device->calls->use_graphs(device, how) : LS_OK;
 }
 
 /* From now on calls go to this queue; gives the one before. */

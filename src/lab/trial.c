@@ -97,7 +97,8 @@ static ls_status work(ls_world *world, void *arg) {
     ls_kernels_fill(&kernels, ls_cpu_isa_mask() & ((2u << isa) - 1));
     if (!t->place->world) LS_TRY(ls_cpu_set_isa(isa));
     LS_TRY(ls_world_open_device(world, t->chosen.name, &kernels, &device));
-    ls_status status = ls_trace_begin(trace);
+    ls_status status = ls_device_use_graphs(device, t->place->options->cuda_graphs);
+    if (status == LS_OK) status = ls_trace_begin(trace);
     bool alone = ls_layout_workers(&t->trial->layout) == 1;
     if (status == LS_OK) status = ls_trial_work(t->trial, alone ? NULL : world, device);
     if (status == LS_OK) status = ls_trace_end(world, trace);

@@ -8,7 +8,8 @@
  * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end.
  * LS_CUDA_WGMMA=1: it has the copy engine and the products of whole tiles of compute capability 9.0 (wgmma_on_cpu.h), far slower than the rest.
  * LS_CUDA_ORPHAN=1: memory of another process that ends takes the GPU with it.
- * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process. */
+ * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process; LS_CUDA_CALLS=FILE one for each call of
+ * the driver: its name, and how often it was made. */
 #undef _FORTIFY_SOURCE /* it takes a jump to another stack for a mistake */
 #include <atomic>
 #include <condition_variable>
@@ -315,8 +316,18 @@ static bool is_orphan() {
     return false;
 }
 
+/* Calls that were made, by name. */
+static std::mutex calls_lock;
+static std::map<std::string, long> calls_made;
+static void note_call(const char *call) {
+    std::lock_guard<std::mutex> hold(calls_lock);
+    calls_made[call]++;
+}
+
 #define CHECK(call)                                                            \
     do {                                                                       \
+        static const bool counts = getenv("LS_CUDA_CALLS");                    \
+        if (counts) note_call(call);                                           \
         static const bool orphans = getenv("LS_CUDA_ORPHAN");                  \
         if (orphans && is_orphan()) broken = 700;                              \
         if (CUresult e = fault(call)) return e;                                \
@@ -376,6 +387,10 @@ API cuDevicePrimaryCtxRetain(void **context, int gpu) {
 API cuDevicePrimaryCtxRelease(int) {
     if (FILE *file = getenv("LS_CUDA_COUNT") ? fopen(getenv("LS_CUDA_COUNT"), "a") : nullptr) {
         fprintf(file, "%zu\n", memory_most);
+        fclose(file);
+    }
+    if (FILE *file = getenv("LS_CUDA_CALLS") ? fopen(getenv("LS_CUDA_CALLS"), "a") : nullptr) {
+        for (auto &call : calls_made) fprintf(file, "%s %ld\n", call.first.c_str(), call.second);
         fclose(file);
     }
     return SUCCESS;
@@ -530,10 +545,8 @@ API cuTensorMapEncodeTiled(uint64_t *map, int type, unsigned rank, void *at, con
     return SUCCESS;
 }
 API cuFuncSetAttribute(void *, int, int value) { return value > on_cpu::SHARED_BYTES ? INVALID_VALUE : SUCCESS; }
-API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, stream *s,
-                   void **parameters, void **) {
-    CHECK("cuLaunchKernel");
-    if (!gx || !gy || !gz || !bx || bx * by * bz > on_cpu::THREADS_MAX || shared > on_cpu::SHARED_BYTES) return INVALID_VALUE;
+static CUresult start_kernel(on_cpu::kernel *k, dim3 g, dim3 b, unsigned shared, stream *s, const void *parameters) {
+    if (!g.x || !g.y || !g.z || !b.x || b.x * b.y * b.z > on_cpu::THREADS_MAX || shared > on_cpu::SHARED_BYTES) return INVALID_VALUE;
     if (CUresult e = fault("kernel")) { /* comes up later, and stays */
         s->add([e] { broken = e; });
         return SUCCESS;
@@ -542,8 +555,93 @@ API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, uns
         uint64_t words[8];
     };
     std::vector<line> args(k->args_bytes / sizeof(line) + 1);
-    memcpy(args.data(), parameters[0], k->args_bytes);
-    s->add([=] { on_cpu::launch(k->run, dim3(gx, gy, gz), dim3(bx, by, bz), args.data()); });
+    memcpy(args.data(), parameters, k->args_bytes);
+    s->add([=] { on_cpu::launch(k->run, g, b, args.data()); });
+    return SUCCESS;
+}
+API cuLaunchKernel(on_cpu::kernel *k, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, stream *s,
+                   void **parameters, void **) {
+    CHECK("cuLaunchKernel");
+    return start_kernel(k, dim3(gx, gy, gz), dim3(bx, by, bz), shared, s, parameters[0]);
+}
+
+/* Graphs: a chain of kernels, whose nodes say which one is before them. A graph that is instantiated has copies of its own. */
+struct node_params { /* CUDA_KERNEL_NODE_PARAMS */
+    on_cpu::kernel *k;
+    unsigned grid[3], block[3], shared;
+    void **parameters, **extra, *kern, *ctx;
+};
+struct node {
+    node_params params;
+    std::vector<uint64_t> args;
+    const node *before;
+};
+struct graph {
+    std::deque<node> nodes;
+};
+struct graph_exec {
+    std::map<const node *, node> nodes;
+    std::vector<const node *> order;
+};
+static void set_params(node *n, const node_params *params) {
+    n->params = *params;
+    n->args.resize(params->k->args_bytes / 8 + 1);
+    memcpy(n->args.data(), params->parameters[0], params->k->args_bytes);
+}
+API cuFuncGetParamInfo(on_cpu::kernel *k, size_t index, size_t *offset, size_t *bytes) {
+    CHECK("cuFuncGetParamInfo");
+    if (index) return INVALID_VALUE;
+    *offset = 0;
+    *bytes = k->args_bytes;
+    return SUCCESS;
+}
+API cuGraphCreate(graph **out, unsigned) {
+    CHECK("cuGraphCreate");
+    *out = new graph;
+    return SUCCESS;
+}
+API cuGraphDestroy(graph *g) {
+    delete g;
+    return SUCCESS;
+}
+API cuGraphAddKernelNode(node **out, graph *g, node *const *before, size_t count, const node_params *params) {
+    CHECK("cuGraphAddKernelNode");
+    if (count > 1) return INVALID_VALUE;
+    g->nodes.push_back({{}, {}, count ? before[0] : nullptr});
+    set_params(&g->nodes.back(), params);
+    *out = &g->nodes.back();
+    return SUCCESS;
+}
+API cuGraphInstantiateWithFlags(graph_exec **out, graph *g, unsigned long long) {
+    CHECK("cuGraphInstantiateWithFlags");
+    *out = new graph_exec;
+    const node *last = nullptr;
+    for (size_t n = 0; n < g->nodes.size(); n++)
+        for (const node &next : g->nodes)
+            if (next.before == last && !(*out)->nodes.count(&next)) {
+                (*out)->nodes[&next] = next;
+                (*out)->order.push_back(last = &next);
+                break;
+            }
+    return (*out)->order.size() == g->nodes.size() ? SUCCESS : INVALID_VALUE;
+}
+API cuGraphExecDestroy(graph_exec *exec) {
+    delete exec;
+    return SUCCESS;
+}
+API cuGraphExecKernelNodeSetParams(graph_exec *exec, node *n, const node_params *params) {
+    CHECK("cuGraphExecKernelNodeSetParams");
+    if (!exec->nodes.count(n)) return INVALID_VALUE;
+    set_params(&exec->nodes[n], params);
+    return SUCCESS;
+}
+API cuGraphLaunch(graph_exec *exec, stream *s) {
+    CHECK("cuGraphLaunch");
+    for (const node *at : exec->order) {
+        const node &n = exec->nodes[at];
+        const unsigned *g = n.params.grid, *b = n.params.block;
+        if (CUresult e = start_kernel(n.params.k, dim3(g[0], g[1], g[2]), dim3(b[0], b[1], b[2]), n.params.shared, s, n.args.data())) return e;
+    }
     return SUCCESS;
 }
 API cuLaunchHostFunc(stream *s, void (*fn)(void *), void *arg) {
@@ -592,7 +690,8 @@ API cuGetProcAddress_v2(const char *name, void **out, int, uint64_t, int *) {
         NAMED(cuStreamDestroy), NAMED(cuStreamQuery), NAMED(cuStreamWaitEvent), NAMED(cuStreamWriteValue64), NAMED(cuStreamWaitValue64),
         NAMED(cuEventCreate), NAMED(cuEventDestroy), NAMED(cuEventRecord), NAMED(cuEventQuery), NAMED(cuEventElapsedTime), NAMED(cuModuleLoadData), NAMED(cuModuleUnload),
         NAMED(cuModuleGetFunction), NAMED(cuFuncSetAttribute), NAMED(cuLaunchKernel), NAMED(cuIpcGetMemHandle), NAMED(cuIpcOpenMemHandle),
-        NAMED(cuIpcCloseMemHandle), NAMED(cuTensorMapEncodeTiled)};
+        NAMED(cuIpcCloseMemHandle), NAMED(cuFuncGetParamInfo), NAMED(cuGraphCreate), NAMED(cuGraphDestroy), NAMED(cuGraphAddKernelNode),
+        NAMED(cuGraphInstantiateWithFlags), NAMED(cuGraphExecDestroy), NAMED(cuGraphExecKernelNodeSetParams), NAMED(cuGraphLaunch), NAMED(cuTensorMapEncodeTiled)};
 #undef NAMED
     const char *missing = getenv("LS_CUDA_MISSING");
     auto found = calls.find(name);

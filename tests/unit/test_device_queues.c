@@ -208,6 +208,9 @@ static void test_gpu(void **state) {
     ok(ls_device_open_cuda(0, &first));
     check_follow(first);
     check_times(first);
+    ok(ls_device_use_graphs(first, LS_GRAPHS_ON));
+    for (int i = 0; i < 3; i++) check_follow(first);
+    check_times(first);
     ls_device_destroy(first);
 }
 

@@ -11,6 +11,7 @@
 #include "base/events.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/graphs.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/modules.h"
 #include "device/cuda/nccl.h"
@@ -23,9 +24,13 @@ enum {
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 8,
     HOST_BLOCKS = 4,
-    LISTS_EACH = 16,                       /* of a queue */
+    SHORT_BYTES = 2 << 10, /* of a list that is short; most are */
+    SHORT_LISTS = 128,     /* of a queue */
+    LONG_LISTS = 12,
+    LISTS_EACH = LONG_LISTS + SHORT_LISTS,
     LISTS = LISTS_EACH * LS_QUEUE_RECEIVE, /* no kernel runs on the last queue */
-    LISTS_BYTES = LISTS * LS_CUDA_LIST_BYTES,
+    LISTS_EACH_BYTES = LONG_LISTS * LS_CUDA_LIST_BYTES + SHORT_LISTS * SHORT_BYTES,
+    LISTS_BYTES = LISTS_EACH_BYTES * LS_QUEUE_RECEIVE,
     FLAGS_BYTES = LS_CUDA_FLAGS * (int)sizeof(uint32_t),
     PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
     ALIGN_BYTES = 256, /* of what may be moved by the widest instructions */
@@ -40,6 +45,13 @@ enum {
     BLOCKS_X_MAX = 0x7FFFFFFF,
     BLOCKS_Y_MAX = 0xFFFF,
 };
+
+/* A list on the device; the pinned memory that it was copied from has the same bytes. */
+typedef struct list_place {
+    CUevent copied; /* NULL: never used */
+    size_t bytes;
+    uint64_t used; /* the number of the call that was given it last */
+} list_place;
 
 typedef struct cuda_device {
     ls_device base;
@@ -65,15 +77,19 @@ typedef struct cuda_device {
     size_t scratch_bytes[LS_QUEUES];
     size_t others;         /* memory in use before anything was allocated here */
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
-    CUevent piece_done[PIECES], list_done[LISTS];
-    bool piece_used[PIECES], list_used[LISTS];
-    unsigned next_piece, next_list[LS_QUEUES];
+    CUevent piece_done[PIECES];
+    bool piece_used[PIECES];
+    unsigned next_piece;
+    list_place list[LISTS];
+    uint64_t lists_given;
     struct {
         unsigned char *memory;
         size_t bytes;
     } host_blocks[HOST_BLOCKS]; /* pinned memory that others asked for: copies go there without a stop */
-    void *lists;                /* on the device: LISTS of LS_CUDA_LIST_BYTES, then flags */
-    ls_cuda_times *times;       /* NULL until something is traced */
+    void *lists;                /* on the device: LISTS lists, those of a queue together, long ones first; then flags */
+    ls_cuda_graphs *graphs;     /* NULL: kernels are launched one by one */
+    size_t args_bytes[LS_CUDA_KERNELS]; /* for graphs; 0: not known yet */
+    ls_cuda_times *times;               /* NULL until something is traced */
     ls_cuda_asked asked;
     char name[32], model[96], about[128];
     CUevent marked;   /* NULL: nothing was */
@@ -115,6 +131,14 @@ static ls_status blame(cuda_device *cuda, ls_status status) {
     return status;
 }
 
+/* Starts what was noted for a queue: before anything else is done on its stream. */
+static ls_status flush(cuda_device *cuda, int queue) {
+    const char *kernel;
+    if (!cuda->graphs) return LS_OK;
+    CUresult result = ls_cuda_graphs_flush(cuda->graphs, queue, &kernel);
+    return blame(cuda, ls_cuda_result(cuda->driver, result, kernel, cuda->gpu));
+}
+
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda, CUevent event), CUevent event) {
@@ -154,7 +178,10 @@ static CUresult ask_streams(cuda_device *cuda, CUevent event) {
     return result;
 }
 
-static ls_status finish_queues(ls_device *device) { return wait_until(cuda_of(device), ask_streams, NULL); }
+static ls_status finish_queues(ls_device *device) {
+    for (int q = 0; q < LS_QUEUES; q++) LS_TRY(flush(cuda_of(device), q));
+    return wait_until(cuda_of(device), ask_streams, NULL);
+}
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
@@ -168,6 +195,7 @@ static ls_status read_times(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     CUevent anchor = cuda->times ? ls_cuda_times_anchor(cuda->times) : NULL;
     if (!anchor) return LS_OK;
+    LS_TRY(flush(cuda, LS_QUEUE_COMPUTE));
     LS_TRY(wait_until(cuda, ask_compute, NULL));
     ls_cuda_times_read(cuda->times, 0);
     CALL(cuda, cuEventRecord, anchor, cuda->streams[LS_QUEUE_COMPUTE]);
@@ -208,6 +236,7 @@ bool ls_cuda_ask(ls_device *device, const char *operation, const ls_gemm *produc
 static ls_status record_event(ls_device *device, ls_event *out) {
     cuda_device *cuda = cuda_of(device);
     int queue = device->queue;
+    LS_TRY(flush(cuda, device->queue));
     uint64_t number = cuda->recorded[queue] + 1;
     CALL(cuda, cuEventRecord, cuda->events[queue][number % EVENTS], cuda->streams[queue]);
     cuda->recorded[queue] = number;
@@ -227,6 +256,7 @@ static ls_status follow_event(ls_device *device, ls_event event) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(check_event(cuda, event));
     if (event.queue == device->queue) return LS_OK;
+    LS_TRY(flush(cuda, device->queue));
     ls_cuda_pair *pair = begin_wait(cuda, event.queue);
     CALL(cuda, cuStreamWaitEvent, stream_of(cuda), cuda->events[event.queue][event.number % EVENTS], 0);
     end_times(cuda, pair);
@@ -254,6 +284,7 @@ static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
 static ls_status fill_bytes(ls_device *device, void *to, unsigned char byte, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;
+    LS_TRY(flush(cuda, device->queue));
     ls_cuda_pair *pair = begin_copy(cuda, "fill", bytes);
     CALL(cuda, cuMemsetD8Async, address(to), byte, bytes, stream_of(cuda));
     end_times(cuda, pair);
@@ -277,6 +308,7 @@ static void free_memory(ls_device *device, void *memory) {
 static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!bytes) return LS_OK;
+    LS_TRY(flush(cuda, device->queue));
     ls_cuda_pair *pair = begin_copy(cuda, "copy", bytes);
     CALL(cuda, cuMemcpyDtoDAsync, address(to), address(from), bytes, stream_of(cuda));
     end_times(cuda, pair);
@@ -293,6 +325,7 @@ static ls_status next_piece(cuda_device *cuda, unsigned *at) {
 
 static ls_status copy_in(ls_device *device, void *to, const void *host, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
+    LS_TRY(flush(cuda, device->queue));
     for (size_t begin = 0, n; begin < bytes; begin += n) {
         n = bytes - begin < PIECE_BYTES ? bytes - begin : PIECE_BYTES;
         unsigned at;
@@ -354,6 +387,7 @@ static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from,
 static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     size_t asked = 0, taken = 0;
+    LS_TRY(flush(cuda, device->queue));
     if (bytes > 0 && is_pinned(cuda, host, bytes)) return copy_to_pinned(cuda, host, from, bytes);
     unsigned first = cuda->next_piece;
     while (taken < bytes) {
@@ -380,6 +414,7 @@ static ls_status copy_out(ls_device *device, void *host, const void *from, size_
 static ls_status mark(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->marked) CALL(cuda, cuEventCreate, &cuda->marked, CU_EVENT_DISABLE_TIMING);
+    LS_TRY(flush(cuda, LS_QUEUE_COMPUTE));
     CALL(cuda, cuEventRecord, cuda->marked, cuda->streams[LS_QUEUE_COMPUTE]);
     return LS_OK;
 }
@@ -485,7 +520,7 @@ static ls_status get_usage(ls_device *device, ls_device_usage *out) {
     if (is_dry(cuda)) return LS_OK;
     CALL(cuda, cuDeviceGetUuid, out->id, cuda->handle);
     CALL(cuda, cuMemGetInfo, &out->free, &out->total);
-    out->modules = ls_cuda_modules_bytes(cuda->modules);
+    out->modules = ls_cuda_modules_bytes(cuda->modules) + ls_cuda_graphs_bytes(cuda->graphs);
     out->links = device->linked_bytes;
     out->shared = device->shared_bytes;
     out->lists = LISTS_BYTES + FLAGS_BYTES;
@@ -521,12 +556,14 @@ static void close_memory(ls_device *device, void *memory) {
 
 static ls_status signal_counter(ls_device *device, uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
+    LS_TRY(flush(cuda, device->queue));
     CALL(cuda, cuStreamWriteValue64, stream_of(cuda), address(counter), value, 0);
     return LS_OK;
 }
 
 static ls_status await_counter(ls_device *device, const uint64_t *counter, uint64_t value) {
     cuda_device *cuda = cuda_of(device);
+    LS_TRY(flush(cuda, device->queue));
     ls_cuda_pair *pair = begin_wait(cuda, -1);
     CALL(cuda, cuStreamWaitValue64, stream_of(cuda), address(counter), value, CU_STREAM_WAIT_VALUE_GEQ);
     end_times(cuda, pair);
@@ -554,6 +591,7 @@ static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_pie
     cuda_device *cuda = cuda_of(device);
     size_t bytes = 0;
     for (int i = 0; i < count; i++) bytes += pieces[i].bytes;
+    LS_TRY(flush(cuda, device->queue));
     ls_cuda_pair *pair = begin_copy(cuda, "link", bytes);
     LS_TRY(ls_nccl_move(link, pieces, count, stream_of(cuda)));
     end_times(cuda, pair);
@@ -564,6 +602,30 @@ static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_pie
 static void close_link(ls_device *device, ls_link *link) { ls_nccl_close(link, cuda_of(device)->lost); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static ls_status use_graphs(ls_device *device, ls_graphs how) {
+    cuda_device *cuda = cuda_of(device);
+    LS_TRY(finish_queues(device));
+    ls_cuda_graphs_close(cuda->graphs);
+    cuda->graphs = ls_cuda_graphs_open(cuda->driver, cuda->streams, how);
+    return LS_OK;
+}
+
+/* Whether a launch may go by graphs: nobody times it, and the size of its arguments is known. */
+static bool is_for_graphs(cuda_device *cuda, ls_cuda_kernel kernel, CUfunction function) {
+    size_t offset, bytes;
+    if (is_traced(cuda) || !cuda->graphs) return false;
+    if (!cuda->args_bytes[kernel] && cuda->driver->cuFuncGetParamInfo(function, 0, &offset, &bytes) == CUDA_SUCCESS)
+        cuda->args_bytes[kernel] = bytes;
+    return cuda->args_bytes[kernel] > 0;
+}
+
+static ls_status note_launch(cuda_device *cuda, ls_cuda_kernel kernel, const ls_cuda_start *start, const void *args) {
+    const char *failed;
+    CUresult result =
+        ls_cuda_graphs_add(cuda->graphs, cuda->base.queue, start, args, cuda->args_bytes[kernel], &failed);
+    return blame(cuda, ls_cuda_result(cuda->driver, result, failed, cuda->gpu));
+}
 
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args) {
@@ -579,6 +641,15 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
         CALL(cuda, cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
         cuda->shared_set[kernel] = shared;
     }
+    if (is_for_graphs(cuda, kernel, function)) {
+        const ls_cuda_start start = {.function = function,
+                                     .name = ls_cuda_kernel_name(kernel),
+                                     .grid = {(unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z},
+                                     .threads = threads,
+                                     .shared = (unsigned)shared};
+        return note_launch(cuda, kernel, &start, args);
+    }
+    LS_TRY(flush(cuda, device->queue));
     void *parameters[1];
     memcpy(parameters, &args, sizeof args);
     ls_cuda_pair *pair = NULL;
@@ -594,6 +665,7 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
 ls_status ls_cuda_enqueue(ls_device *device, const char *name, ls_status (*enqueue)(void *ctx, CUstream stream),
                           void *ctx) {
     cuda_device *cuda = cuda_of(device);
+    LS_TRY(flush(cuda, device->queue));
     ls_cuda_pair *pair = NULL;
     if (is_traced(cuda))
         pair = ls_cuda_times_kernel(cuda->times, stream_of(cuda), device->queue, name, 1, &cuda->asked);
@@ -612,6 +684,48 @@ const char *ls_cuda_model(ls_device *device, int *driver) {
     return cuda_of(device)->model;
 }
 
+/* Where list `at` of a queue begins, from the first list of all. */
+static size_t list_offset(unsigned queue, unsigned at) {
+    return (size_t)queue * LISTS_EACH_BYTES +
+           (at < LONG_LISTS ? at * (size_t)LS_CUDA_LIST_BYTES
+                            : LONG_LISTS * (size_t)LS_CUDA_LIST_BYTES + (at - LONG_LISTS) * (size_t)SHORT_BYTES);
+}
+
+static unsigned char *list_pinned(const cuda_device *cuda, unsigned queue, unsigned at) {
+    return cuda->pinned + (size_t)PIECES * PIECE_BYTES + list_offset(queue, at);
+}
+
+/* The place that has these bytes, or the one that was used longest ago. */
+static unsigned find_list(const cuda_device *cuda, unsigned queue, const void *host, size_t bytes, bool *is_there) {
+    unsigned first = bytes > SHORT_BYTES ? 0 : LONG_LISTS, end = bytes > SHORT_BYTES ? LONG_LISTS : LISTS_EACH;
+    const list_place *places = &cuda->list[queue * LISTS_EACH];
+    unsigned oldest = first;
+    for (unsigned i = first; i < end; i++) {
+        *is_there = places[i].used && places[i].bytes == bytes && !memcmp(list_pinned(cuda, queue, i), host, bytes);
+        if (*is_there) return i;
+        if (places[i].used < places[oldest].used) oldest = i;
+    }
+    return oldest;
+}
+
+static ls_status copy_list(cuda_device *cuda, unsigned at, const void *host, size_t bytes) {
+    unsigned queue = (unsigned)cuda->base.queue;
+    list_place *place = &cuda->list[queue * LISTS_EACH + at];
+    unsigned char *pinned = list_pinned(cuda, queue, at);
+    if (place->copied) LS_TRY(wait_until(cuda, ask_event, place->copied));
+    if (!place->copied) CALL(cuda, cuEventCreate, &place->copied, CU_EVENT_DISABLE_TIMING);
+    memcpy(pinned, host, bytes);
+    place->bytes = bytes;
+    LS_TRY(flush(cuda, cuda->base.queue));
+    if (bytes) {
+        ls_cuda_pair *pair = begin_copy(cuda, "list", bytes);
+        CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + list_offset(queue, at), pinned, bytes, stream_of(cuda));
+        end_times(cuda, pair);
+    }
+    CALL(cuda, cuEventRecord, place->copied, stream_of(cuda));
+    return LS_OK;
+}
+
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out) {
     cuda_device *cuda = cuda_of(device);
     if (bytes > LS_CUDA_LIST_BYTES)
@@ -619,19 +733,11 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
     *out = nowhere;
     if (is_dry(cuda)) return LS_OK;
     /* Each queue has its own: what reads a list on the device comes before the next that takes its place. */
-    unsigned queue = (unsigned)device->queue, at = queue * LISTS_EACH + cuda->next_list[queue]++ % LISTS_EACH;
-    if (cuda->list_used[at]) LS_TRY(wait_until(cuda, ask_event, cuda->list_done[at]));
-    cuda->list_used[at] = true;
-    size_t offset = (size_t)at * LS_CUDA_LIST_BYTES;
-    unsigned char *pinned = cuda->pinned + (size_t)PIECES * PIECE_BYTES + offset;
-    memcpy(pinned, host, bytes);
-    if (bytes) {
-        ls_cuda_pair *pair = begin_copy(cuda, "list", bytes);
-        CALL(cuda, cuMemcpyHtoDAsync, address(cuda->lists) + offset, pinned, bytes, stream_of(cuda));
-        end_times(cuda, pair);
-    }
-    CALL(cuda, cuEventRecord, cuda->list_done[at], stream_of(cuda));
-    *out = (const unsigned char *)cuda->lists + offset;
+    bool is_there;
+    unsigned queue = (unsigned)device->queue, at = find_list(cuda, queue, host, bytes, &is_there);
+    if (!is_there) LS_TRY(copy_list(cuda, at, host, bytes));
+    cuda->list[queue * LISTS_EACH + at].used = ++cuda->lists_given;
+    *out = (const unsigned char *)cuda->lists + list_offset(queue, at);
     return LS_OK;
 }
 
@@ -703,6 +809,7 @@ static void destroy_cuda(ls_device *device) {
         return;
     }
     ls_cuda_library_close(cuda->library);
+    ls_cuda_graphs_close(cuda->graphs);
     ls_cuda_times_close(cuda->times);
     ls_cuda_modules_close(cuda->modules);
     if (cuda->lists) (void)driver->cuMemFree(address(cuda->lists));
@@ -716,7 +823,7 @@ static void destroy_cuda(ls_device *device) {
     for (int i = 0; i < PIECES; i++)
         if (cuda->piece_done[i]) (void)driver->cuEventDestroy(cuda->piece_done[i]);
     for (int i = 0; i < LISTS; i++)
-        if (cuda->list_done[i]) (void)driver->cuEventDestroy(cuda->list_done[i]);
+        if (cuda->list[i].copied) (void)driver->cuEventDestroy(cuda->list[i].copied);
     for (int q = 0; q < LS_QUEUES; q++)
         if (cuda->streams[q]) (void)driver->cuStreamDestroy(cuda->streams[q]);
     if (cuda->context) (void)driver->cuDevicePrimaryCtxRelease(cuda->handle);
@@ -736,6 +843,7 @@ static const ls_device_calls cuda_calls = {
     .finish = finish_queues,
     .destroy = destroy_cuda,
     .compute_otherwise = compute_otherwise,
+    .use_graphs = use_graphs,
     .share = share_memory,
     .open = open_memory,
     .close = close_memory,
@@ -784,7 +892,6 @@ static ls_status open_gpu(cuda_device *cuda) {
     for (int q = 0; q < LS_QUEUES; q++) CALL(cuda, cuStreamCreate, &cuda->streams[q], CU_STREAM_NON_BLOCKING);
     for (int q = 0; q < LS_QUEUES; q++) LS_TRY(make_events(cuda, cuda->events[q], EVENTS));
     LS_TRY(make_events(cuda, cuda->piece_done, PIECES));
-    LS_TRY(make_events(cuda, cuda->list_done, LISTS));
     void *pinned = NULL;
     CALL(cuda, cuMemHostAlloc, &pinned, PINNED_BYTES, 0);
     cuda->pinned = pinned;

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { VERSION_MIN = 12000 }; /* kernels take up to 32 KiB of arguments, 64-bit counters on streams */
+enum {
+    VERSION_MIN = 12000, /* kernels take up to 32 KiB of arguments, 64-bit counters on streams */
+    VERSION_GRAPHS = 12040,
+};
 
 static struct {
     pid_t pid; /* who started it; 0: nobody yet */
@@ -38,10 +41,15 @@ static ls_status load_calls(void *library, ls_cuda_driver *driver) {
                             #name);
     LS_CUDA_CALLS(LOAD)
 #undef LOAD
-#define LOAD(name, parameters)                                                                                         \
-    if (get(#name, (void **)(void *)&driver->name, VERSION_MIN, 0, NULL) != CUDA_SUCCESS) driver->name = NULL;
+#define LOAD_NEWER(name, version)                                                                                      \
+    if (get(#name, (void **)(void *)&driver->name, version, 0, NULL) != CUDA_SUCCESS) driver->name = NULL;
+#define LOAD(name, parameters) LOAD_NEWER(name, VERSION_MIN)
     LS_CUDA_OPTIONAL_CALLS(LOAD)
 #undef LOAD
+#define LOAD(name, parameters) LOAD_NEWER(name, VERSION_GRAPHS)
+    LS_CUDA_GRAPH_CALLS(LOAD)
+#undef LOAD
+#undef LOAD_NEWER
     return LS_OK;
 }
 

@@ -20,9 +20,19 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUipcMemHandle {
     unsigned char reserved[64];
 } CUipcMemHandle;
+typedef struct CUDA_KERNEL_NODE_PARAMS {
+    CUfunction func;
+    unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+    void **kernelParams, **extra;
+    void *kern; /* where func is NULL */
+    CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
 
 enum {
     CUDA_SUCCESS = 0,
@@ -104,10 +114,23 @@ enum {
       (void *map, int type, uint32_t rank, void *at, const uint64_t *sizes, const uint64_t *strides,                   \
        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
 
+/* Of CUDA 12.4, for graphs.h; NULL where the driver has it not. */
+#define LS_CUDA_GRAPH_CALLS(X)                                                                                         \
+    X(cuFuncGetParamInfo, (CUfunction function, size_t index, size_t * offset, size_t * bytes))                        \
+    X(cuGraphCreate, (CUgraph * out, unsigned flags))                                                                  \
+    X(cuGraphDestroy, (CUgraph graph))                                                                                 \
+    X(cuGraphAddKernelNode, (CUgraphNode * out, CUgraph graph, const CUgraphNode *before, size_t count,                \
+                             const CUDA_KERNEL_NODE_PARAMS *node))                                                     \
+    X(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigned long long flags))                       \
+    X(cuGraphExecDestroy, (CUgraphExec exec))                                                                          \
+    X(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters)) \
+    X(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
+
 typedef struct ls_cuda_driver {
 #define LS_CUDA_MEMBER(name, parameters) CUresult(*name) parameters;
     LS_CUDA_CALLS(LS_CUDA_MEMBER)
     LS_CUDA_OPTIONAL_CALLS(LS_CUDA_MEMBER)
+    LS_CUDA_GRAPH_CALLS(LS_CUDA_MEMBER)
 #undef LS_CUDA_MEMBER
     int version; /* 13000 is CUDA 13.0 */
 } ls_cuda_driver;

@@ -54,8 +54,8 @@ size_t ls_cuda_scratch_limit(ls_device *device);
 bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4], const size_t strides[3], size_t rows,
                        ls_cuda_tensor_map *out);
 
-/* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 64th next list may
- * read it. At most LS_CUDA_LIST_BYTES. */
+/* A copy on the device of a list that the host has (bounds, pointers); kernels started before the 12th list after it
+ * may read it. At most LS_CUDA_LIST_BYTES. A list that is still there from an earlier call is not copied again. */
 enum { LS_CUDA_LIST_BYTES = 64 << 10 };
 ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const void **out);
 

@@ -1,0 +1,269 @@
+/* graphs.c: batches of launches, and the graphs of those that recur. */
+#include "device/cuda/graphs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "device/device.h"
+
+enum {
+    BATCH_MIN = 4,          /* launches of a graph: fewer cost as much one by one */
+    ARGS_BYTES = 128 << 10, /* of a batch */
+    ARGS_ALIGN = 64,        /* within them */
+    CHAINS = 128,
+    STALE = 4 * CHAINS, /* batches: a chain that did not recur for so long makes room for another */
+    ASK_EVERY = 16,     /* launches, with LS_GRAPHS_AUTO */
+};
+
+typedef struct noted {
+    ls_cuda_start start;
+    size_t args, args_bytes; /* in the arguments of its batch */
+} noted;
+
+typedef struct batch {
+    int count;
+    size_t bytes; /* of arguments */
+    noted launch[LS_CUDA_BATCH];
+    unsigned char args[ARGS_BYTES];
+} batch;
+
+/* A batch that came before, and its graph when it came again. */
+typedef struct chain {
+    int queue, count; /* 0 launches: a free place */
+    uint64_t used;    /* the number of the last batch that was like it */
+    CUgraph graph;    /* NULL: it came once */
+    CUgraphExec exec;
+    CUgraphNode node[LS_CUDA_BATCH];
+    noted launch[LS_CUDA_BATCH];
+    unsigned char *args; /* as they were last */
+} chain;
+
+struct ls_cuda_graphs {
+    const ls_cuda_driver *driver;
+    const CUstream *streams;
+    ls_graphs how;
+    uint64_t launches;    /* made, while it is LS_GRAPHS_AUTO */
+    unsigned asked, idle; /* then: how often the GPU was asked, and had nothing to do */
+    uint64_t batches;
+    size_t bytes;
+    CUresult failed; /* of the first launch that was not made, and its name */
+    const char *failed_name;
+    batch *batch[LS_QUEUES]; /* NULL: nothing was launched there */
+    chain chain[CHAINS];
+};
+
+/* ---- one by one -------------------------------------------------------------------------------------------------- */
+
+static CUresult start_one(ls_cuda_graphs *g, int queue, const ls_cuda_start *s, const void *args) {
+    void *parameters[1];
+    memcpy(parameters, &args, sizeof args);
+    CUresult result = g->driver->cuLaunchKernel(s->function, s->grid[0], s->grid[1], s->grid[2], s->threads, 1, 1,
+                                                s->shared, g->streams[queue], parameters, NULL);
+    if (result != CUDA_SUCCESS && g->failed == CUDA_SUCCESS) {
+        g->failed = result;
+        g->failed_name = s->name;
+    }
+    return result;
+}
+
+static void start_each(ls_cuda_graphs *g, int queue, const batch *b) {
+    CUresult result = CUDA_SUCCESS;
+    for (int i = 0; i < b->count && result == CUDA_SUCCESS; i++)
+        result = start_one(g, queue, &b->launch[i].start, b->args + b->launch[i].args);
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+static void forget(const ls_cuda_graphs *g, chain *c) {
+    if (c->exec) (void)g->driver->cuGraphExecDestroy(c->exec);
+    if (c->graph) (void)g->driver->cuGraphDestroy(c->graph);
+    free(c->args);
+    *c = (chain){0};
+}
+
+/* Whether a call for a graph did what it should; else there are no graphs any more. */
+static bool is_done(ls_cuda_graphs *g, CUresult result, const char *call) {
+    if (result == CUDA_SUCCESS) return true;
+    ls_log_debug("no CUDA graphs from here on: %s gave error %d", call, result);
+    g->how = LS_GRAPHS_OFF;
+    return false;
+}
+
+static bool is_same_launch(const noted *a, const noted *b) {
+    const ls_cuda_start *s = &a->start, *t = &b->start;
+    return s->function == t->function && s->threads == t->threads && s->shared == t->shared &&
+           memcmp(s->grid, t->grid, sizeof s->grid) == 0 && a->args_bytes == b->args_bytes;
+}
+
+static bool has_same_args(const chain *c, const batch *b, int i) {
+    return memcmp(c->args + c->launch[i].args, b->args + b->launch[i].args, b->launch[i].args_bytes) == 0;
+}
+
+/* Launches whose arguments differ; `most` + 1 if there are more, or if it is another chain. */
+static int differences(const chain *c, int queue, const batch *b, int most) {
+    int count = 0;
+    if (c->queue != queue || c->count != b->count) return most + 1;
+    for (int i = 0; i < b->count; i++)
+        if (!is_same_launch(&c->launch[i], &b->launch[i])) return most + 1;
+    for (int i = 0; i < b->count && count <= most; i++) count += !has_same_args(c, b, i);
+    return count;
+}
+
+/* The chain with the fewest arguments to set: layers have the same kernels on other tensors, and graphs of their own.
+ * NULL where that is more than half of them. */
+static chain *find_chain(ls_cuda_graphs *g, int queue, const batch *b) {
+    chain *best = NULL;
+    int most = b->count / 2;
+    for (int i = 0; i < CHAINS && most >= 0; i++) {
+        int count = differences(&g->chain[i], queue, b, most);
+        if (count > most) continue;
+        best = &g->chain[i];
+        most = count - 1;
+    }
+    return best;
+}
+
+/* Remembers a batch that is new, where there is room for it. */
+static void remember(ls_cuda_graphs *g, int queue, const batch *b) {
+    chain *oldest = &g->chain[0];
+    for (int i = 1; i < CHAINS && oldest->count; i++)
+        if (!g->chain[i].count || g->chain[i].used < oldest->used) oldest = &g->chain[i];
+    if (oldest->count && g->batches - oldest->used < STALE) return;
+    forget(g, oldest);
+    oldest->args = malloc(b->bytes);
+    if (!oldest->args) return;
+    oldest->queue = queue;
+    oldest->count = b->count;
+    oldest->used = g->batches;
+    memcpy(oldest->launch, b->launch, (size_t)b->count * sizeof *b->launch);
+    memcpy(oldest->args, b->args, b->bytes);
+}
+
+static CUDA_KERNEL_NODE_PARAMS node_of(const noted *n, void **parameters) {
+    const ls_cuda_start *s = &n->start;
+    return (CUDA_KERNEL_NODE_PARAMS){.func = s->function,
+                                     .gridDimX = s->grid[0],
+                                     .gridDimY = s->grid[1],
+                                     .gridDimZ = s->grid[2],
+                                     .blockDimX = s->threads,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .sharedMemBytes = s->shared,
+                                     .kernelParams = parameters};
+}
+
+/* Of the arguments that the chain has. */
+static bool make_graph(ls_cuda_graphs *g, chain *c) {
+    const ls_cuda_driver *driver = g->driver;
+    size_t before = 0, after = 0, total;
+    if (!is_done(g, driver->cuGraphCreate(&c->graph, 0), "cuGraphCreate")) return false;
+    for (int i = 0; i < c->count; i++) {
+        void *parameters[1] = {c->args + c->launch[i].args};
+        CUDA_KERNEL_NODE_PARAMS node = node_of(&c->launch[i], parameters);
+        CUresult result = driver->cuGraphAddKernelNode(&c->node[i], c->graph, i ? &c->node[i - 1] : NULL, i > 0, &node);
+        if (!is_done(g, result, "cuGraphAddKernelNode")) return false;
+    }
+    (void)driver->cuMemGetInfo(&before, &total);
+    if (!is_done(g, driver->cuGraphInstantiateWithFlags(&c->exec, c->graph, 0), "cuGraphInstantiate")) return false;
+    (void)driver->cuMemGetInfo(&after, &total);
+    if (before > after) g->bytes += before - after;
+    return true;
+}
+
+/* Gives the chain the batch's arguments. */
+static bool set_args(ls_cuda_graphs *g, chain *c, batch *b) {
+    for (int i = 0; i < b->count; i++) {
+        if (has_same_args(c, b, i)) continue;
+        void *parameters[1] = {b->args + b->launch[i].args};
+        CUDA_KERNEL_NODE_PARAMS node = node_of(&b->launch[i], parameters);
+        if (c->exec && !is_done(g, g->driver->cuGraphExecKernelNodeSetParams(c->exec, c->node[i], &node),
+                                "cuGraphExecKernelNodeSetParams"))
+            return false;
+        memcpy(c->args + c->launch[i].args, b->args + b->launch[i].args, b->launch[i].args_bytes);
+    }
+    return true;
+}
+
+/* Whether the batch went to the stream as a graph. */
+static bool start_graph(ls_cuda_graphs *g, int queue, batch *b) {
+    if (g->how != LS_GRAPHS_ON || b->count < BATCH_MIN) return false;
+    chain *c = find_chain(g, queue, b);
+    g->batches++;
+    if (!c) {
+        remember(g, queue, b);
+        return false;
+    }
+    c->used = g->batches;
+    return set_args(g, c, b) && (c->exec || make_graph(g, c)) &&
+           is_done(g, g->driver->cuGraphLaunch(c->exec, g->streams[queue]), "cuGraphLaunch");
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+CUresult ls_cuda_graphs_flush(ls_cuda_graphs *g, int queue, const char **name) {
+    batch *b = g->batch[queue];
+    if (b && b->count > 0 && g->failed == CUDA_SUCCESS) {
+        if (!start_graph(g, queue, b)) start_each(g, queue, b);
+        b->count = 0;
+        b->bytes = 0;
+    }
+    *name = g->failed_name;
+    return g->failed;
+}
+
+/* Launches show where the GPU has nothing to do when the next one comes. */
+static void learn(ls_cuda_graphs *g) {
+    if (++g->launches <= LS_CUDA_GRAPHS_WARM || g->launches % ASK_EVERY) return;
+    g->asked++;
+    g->idle += g->driver->cuStreamQuery(g->streams[LS_QUEUE_COMPUTE]) == CUDA_SUCCESS;
+    if (g->launches < LS_CUDA_GRAPHS_WARM + LS_CUDA_GRAPHS_TRIED) return;
+    g->how = 2 * g->idle > g->asked ? LS_GRAPHS_ON : LS_GRAPHS_OFF;
+    ls_log_debug("CUDA graphs %s: the GPU was idle at %u of %u launches", g->how == LS_GRAPHS_ON ? "on" : "off",
+                 g->idle, g->asked);
+}
+
+CUresult ls_cuda_graphs_add(ls_cuda_graphs *g, int queue, const ls_cuda_start *start, const void *args,
+                            size_t args_bytes, const char **name) {
+    size_t bytes = (args_bytes + ARGS_ALIGN - 1) / ARGS_ALIGN * ARGS_ALIGN;
+    batch *b = g->batch[queue];
+    if (g->how == LS_GRAPHS_AUTO && queue == LS_QUEUE_COMPUTE) learn(g);
+    if (g->how == LS_GRAPHS_ON && !b) b = g->batch[queue] = calloc(1, sizeof *b);
+    bool is_now = g->how != LS_GRAPHS_ON || !b || bytes > ARGS_BYTES;
+    if (is_now || b->count == LS_CUDA_BATCH || b->bytes + bytes > ARGS_BYTES)
+        (void)ls_cuda_graphs_flush(g, queue, name);
+    if (is_now) {
+        if (g->failed == CUDA_SUCCESS) (void)start_one(g, queue, start, args);
+    } else {
+        b->launch[b->count++] = (noted){*start, b->bytes, args_bytes};
+        memcpy(b->args + b->bytes, args, args_bytes);
+        b->bytes += bytes;
+    }
+    *name = g->failed_name;
+    return g->failed;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream *streams, ls_graphs how) {
+    bool has_all = true;
+#define LS_CUDA_HAS(name, parameters) has_all = has_all && driver->name;
+    LS_CUDA_GRAPH_CALLS(LS_CUDA_HAS)
+#undef LS_CUDA_HAS
+    if (how == LS_GRAPHS_OFF || !has_all) return NULL;
+    ls_cuda_graphs *g = calloc(1, sizeof *g);
+    if (!g) return NULL;
+    g->driver = driver;
+    g->streams = streams;
+    g->how = how;
+    return g;
+}
+
+void ls_cuda_graphs_close(ls_cuda_graphs *g) {
+    if (!g) return;
+    for (int i = 0; i < CHAINS; i++) forget(g, &g->chain[i]);
+    for (int q = 0; q < LS_QUEUES; q++) free(g->batch[q]);
+    free(g);
+}
+
+size_t ls_cuda_graphs_bytes(const ls_cuda_graphs *g) { return g ? g->bytes : 0; }
