@@ -4,16 +4,16 @@
 # once, and what fails later is a named error and no hang. TIER=long runs more layouts.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/../train/common.bash"
-stub=$(cd "$BUILD" && pwd)/tests
-[ -e "$stub/cuda/libcuda.so.1" ] || { echo "skipped: $stub/cuda/libcuda.so.1 is not built"; exit 77; }
+played=$(cd "$BUILD" && pwd)/tests
+[ -e "$played/cuda/libcuda.so.1" ] || { echo "skipped: $played/cuda/libcuda.so.1 is not built"; exit 77; }
 if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
 "$LOCKSTEP" --version 2>/dev/null | grep -q '^MPI .*Open MPI' || { echo "skipped: the build has no Open MPI"; exit 77; }
 mpirun --version 2>/dev/null | grep -q 'Open MPI' || { echo "skipped: there is no mpirun of Open MPI"; exit 77; }
 
-nccl=$stub/nccl
+nccl=$played/nccl
 # launched WORKERS COMMAND…
 launched() {
-    LD_LIBRARY_PATH=$stub/cuda:$nccl timeout --kill-after=5 60 mpirun --allow-run-as-root --oversubscribe -n "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
+    LD_LIBRARY_PATH=$played/cuda:$nccl timeout --kill-after=5 60 mpirun --allow-run-as-root --oversubscribe -n "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
 }
 # across WORKERS NODE_SIZE FLAGS…: a run with these flags; VARIABLES are of its environment.
@@ -42,7 +42,7 @@ experiment=(--model "$gpt2" --data "$text" --steps 1 --seq 5 --global-batch 4 --
 train "${experiment[@]}"  --out "$scratch/cpu"
 right=$(weights)
 case_begin "a link with itself"
-LS_TEST_CUDA=1 LD_LIBRARY_PATH=$stub/cuda:$nccl "$BUILD/tests/unit/test_device_link" >"$scratch/out" 2>"$scratch/err"
+LS_TEST_CUDA=1 LD_LIBRARY_PATH=$played/cuda:$nccl "$BUILD/tests/unit/test_device_link" >"$scratch/out" 2>"$scratch/err"
 status=$?
 expect_status 0
 collectives 3 2
@@ -92,7 +92,7 @@ fails() {
 }
 if [ "$TIER" = long ]; then
     without 'NCCL has version 2\.12\.1, and 2\.14 is needed' LS_NCCL_VERSION=21201
-    nccl=$stub/nccl/without without 'libnccl.so.2 has no ncclRecv'
+    nccl=$played/nccl/without without 'libnccl.so.2 has no ncclRecv'
     mkdir "$scratch/none" && echo none >"$scratch/none/libnccl.so.2"
     nccl=$scratch/none without 'NCCL is not here'
     without 'worker 1: NCCL 2\.28\.9 failed: ncclCommInitRankConfig: invalid usage' LS_NCCL_FAULT=ncclCommInitRankConfig:5 LS_NCCL_RANK=1 LS_TIMEOUT=3

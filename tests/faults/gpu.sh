@@ -3,8 +3,8 @@
 # status, no hang. And a run on it has the bits of the CPU, alone and with two workers.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/../train/common.bash"
-stub=$(cd "$BUILD" && pwd)/tests/cuda
-[ -e "$stub/libcuda.so.1" ] || { echo "skipped: $stub/libcuda.so.1 is not built"; exit 77; }
+played=$(cd "$BUILD" && pwd)/tests/cuda
+[ -e "$played/libcuda.so.1" ] || { echo "skipped: $played/libcuda.so.1 is not built"; exit 77; }
 # The sanitizers' own library would have to come first.
 if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
 
@@ -13,7 +13,7 @@ fails() {
     local status=$1 text=$2
     shift 2
     case_begin "$text ($*)"
-    env "$@" LD_LIBRARY_PATH="$stub" timeout 60 "$LOCKSTEP" train --model "$gpt2" --data "$text_file" --steps 1 --seq 4 --global-batch 1 --groups 1 \
+    env "$@" LD_LIBRARY_PATH="$played" timeout 60 "$LOCKSTEP" train --model "$gpt2" --data "$text_file" --steps 1 --seq 4 --global-batch 1 --groups 1 \
         --device "${device:-cuda}" --out "$scratch/bad" >"$scratch/out" 2>"$scratch/err"
     local got=$?
     [ "$got" = "$status" ] || fail "exit status $got, not $status"
@@ -49,7 +49,7 @@ other() {
     local begin
     case_begin "worker 1: $2 (${*:3})"
     begin=$(now_ms)
-    env "${@:3}" LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train --model "$gpt2" --data "$text_file" --steps 50 --seq 4 --global-batch 2 \
+    env "${@:3}" LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LD_LIBRARY_PATH="$played" "$LOCKSTEP" train --model "$gpt2" --data "$text_file" --steps 50 --seq 4 --global-batch 2 \
         --groups 2 --dp 2 --device cuda --out "$scratch/bad" >"$scratch/out" 2>"$scratch/err"
     status=$?
     expect_status "$1"
@@ -66,7 +66,7 @@ other 1 "GPU 1 has not finished its work for 1 seconds" LS_CUDA_HANG=1 LS_CUDA_W
 for rank in 0 1; do
     case_begin "worker $rank is killed"
     # shellcheck disable=SC2030,SC2031 # for the child alone
-    LS_CUDA_ORPHAN=1 LD_LIBRARY_PATH=$stub start --model "$gpt2" --data "$text" --steps 500 --seq 4 --global-batch 2 --groups 2 --dp 2 --device cuda \
+    LS_CUDA_ORPHAN=1 LD_LIBRARY_PATH=$played start --model "$gpt2" --data "$text" --steps 500 --seq 4 --global-batch 2 --groups 2 --dp 2 --device cuda \
         --restarts 0 --out "$scratch/killed"
     await_steps "$scratch/killed" 1
     read -r -a pids <"/proc/$child/task/$child/children"
@@ -83,7 +83,7 @@ done
 # A result of one of two replicas is wrong: both compute it again with other kernels, and it is known whose it was.
 for rank in 0 1; do
     case_begin "worker $rank computes wrongly"
-    LS_SPOIL="rank=$rank step=0 place=product tensor=mlp.in.weight add=0.01 times=0" LD_LIBRARY_PATH=$stub "$BUILD/tests/spoil/lockstep" train \
+    LS_SPOIL="rank=$rank step=0 place=product tensor=mlp.in.weight add=0.01 times=0" LD_LIBRARY_PATH=$played "$BUILD/tests/spoil/lockstep" train \
         --model "$gpt2" --data "$text" --steps 1 --seq 5 --global-batch 2 --groups 2 --dp 2 --audit 1 --device cuda --out "$scratch/spoiled" \
         >"$scratch/out" 2>"$scratch/err"
     grep -q "\"event\":\"audit\".*\"wrong\":$rank,\"persistent\":true" "$scratch/spoiled/metrics.jsonl" || fail "it does not say who"
@@ -97,14 +97,14 @@ right=$(sed -n 's/.*weights=xxh128:\([0-9a-f]*\).*/\1/p' "$scratch/out" | tail -
 for flags in "" "--dp 2"; do
     case_begin "the bits of the CPU $flags"
     # shellcheck disable=SC2086 # flags are words
-    LD_LIBRARY_PATH=$stub train "${tiny[@]}" --device cuda --out "$scratch/gpu" $flags
+    LD_LIBRARY_PATH=$played train "${tiny[@]}" --device cuda --out "$scratch/gpu" $flags
     expect_weights "$right"
     rm -rf "$scratch/gpu"
 done
 
 # A compiler has four seconds on the way, while the other worker waits: two without progress are a hang elsewhere.
 case_begin "kernels that take long to load are no hang"
-LS_CUDA_FAULT=cuModuleLoadData:-3:5 LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LD_LIBRARY_PATH=$stub train "${tiny[@]}" --dp 2 --device cuda --out "$scratch/gpu"
+LS_CUDA_FAULT=cuModuleLoadData:-3:5 LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LD_LIBRARY_PATH=$played train "${tiny[@]}" --dp 2 --device cuda --out "$scratch/gpu"
 expect_weights "$right"
 grep -q '"step":1,.*"ms":[4-9][0-9][0-9][0-9]\.' "$scratch/gpu/metrics.jsonl" || fail "the first step did not wait for them"
 ! grep -q '"restart":1' "$scratch/gpu/metrics.jsonl" || fail "somebody was replaced"

@@ -63,6 +63,8 @@ template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
         x[2 * i + 1] = IS_F16 ? plain_from_f16((uint16_t)(pair[i] >> 16)) : __uint_as_float(pair[i] & 0xFFFF0000u);
     }
 }
+/* Nobody reads it again soon. */
+LS_DEVICE void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
 template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
 }
@@ -94,7 +96,6 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     enum { LINES = PIECES / 8, EIGHTS = ENDERS * 4, ROWS = EIGHTS / LINES };
     /* While the turns of a batch are worked on, the numbers of the next are on their way. */
     enum { READS = END != LS_CUDA_HGMMA_GELU, BATCH = !READS ? HALF_TURNS : END == LS_CUDA_HGMMA_GATED_GRAD ? 1 : IS_F16 ? 2 : 4 };
-    enum { BATCHES = (HALF_TURNS + BATCH - 1) / BATCH };
     enum { BESIDE = END == LS_CUDA_HGMMA_GELU ? 2 : 1 }; /* turns, as far as registers go */
     static_assert(PIECES % 8 == 0 && EIGHTS % LINES == 1, "how lines are handed out");
     typedef act_numbers<IS_F16, END, HAS_Y> found;
@@ -170,7 +171,6 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         LS_UNROLL for (int i = 0; i < COUNT; i++) any |= END == LS_CUDA_HGMMA_GATED_GRAD ? in[i].pre.x | in[i].up.x : in[i].pre.x;
         return any & nothing;
     }
-    LS_DEVICE static void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
     /* N turns from `turn` on side by side: each waits for shared memory, several times, and others hide it. */
     template <int N> LS_DEVICE void end_pieces(const tile &t, int half, int turn, const numbers *in) const {
         uint4 made[N];
@@ -291,25 +291,16 @@ template <bool IS_F16> struct gate_end {
 
     LS_DEVICE gate_end(const ls_cuda_hgmma &a, act_shared &s, int thread)
         : a(a), s(s), thread(thread), row(thread / ROW_PIECES), piece(thread % ROW_PIECES) {}
-    LS_DEVICE static void store(void *to, size_t at, uint4 x) { __stcs((uint4 *)((uint16_t *)to + at), x); }
-    /* N turns side by side, `at` and `y_at` those of the first. */
-    template <int N> LS_DEVICE void end_pieces(int half, int turn, size_t at, size_t y_at) const {
-        uint4 gate[N], up[N];
-        float x[8 * N], u[8 * N], n[8 * N];
-        LS_UNROLL for (int i = 0; i < N; i++) {
-            const int r = row + (turn + i) * ROWS;
-            gate[i] = *(const uint4 *)piece_at(s, half, r, piece);
-            up[i] = *(const uint4 *)piece_at(s, half, r, piece + ROW_PIECES);
-            widen<IS_F16>(gate[i], x + 8 * i);
-            widen<IS_F16>(up[i], u + 8 * i);
-        }
+    LS_DEVICE void end_piece(int half, int r, size_t at, size_t y_at) const {
+        const uint4 gate = *(const uint4 *)piece_at(s, half, r, piece), up = *(const uint4 *)piece_at(s, half, r, piece + ROW_PIECES);
+        float x[8], u[8], n[8];
+        widen<IS_F16>(gate, x);
+        widen<IS_F16>(up, u);
         act_numbers<IS_F16, LS_CUDA_HGMMA_GATED, true>::of(s, x, n);
-        LS_UNROLL for (int k = 0; k < 8 * N; k++) x[k] = (x[k] * n[k]) * u[k];
-        LS_UNROLL for (int i = 0; i < N; i++) {
-            store(a.g.c, at + i * ROWS * a.g.ldc, gate[i]);
-            store(a.g.c, at + i * ROWS * a.g.ldc + a.gate.divisor, up[i]);
-            store(a.y, y_at + i * ROWS * (a.g.n / 2), rounded<IS_F16>(x + 8 * i));
-        }
+        LS_UNROLL for (int k = 0; k < 8; k++) x[k] = (x[k] * n[k]) * u[k];
+        store(a.g.c, at, gate);
+        store(a.g.c, at + a.gate.divisor, up);
+        store(a.y, y_at, rounded<IS_F16>(x));
     }
     LS_DEVICE void run() const {
         hgmma_piece p;
@@ -325,7 +316,7 @@ template <bool IS_F16> struct gate_end {
                 LS_UNROLL for (int turn = 0; turn < TURNS; turn++) {
                     const int r = row + turn * ROWS, below = half * HALF_ROWS + turn * ROWS;
                     if (has_columns && r < HALF_ROWS && row + below < rows)
-                        end_pieces<1>(half, turn, at + below * a.g.ldc, y_at + below * (a.g.n / 2));
+                        end_piece(half, r, at + below * a.g.ldc, y_at + below * (a.g.n / 2));
                 }
                 __syncwarp();
                 if (thread % 32 == 0) barrier_arrive(&s.is_taken[half]);
