@@ -52,11 +52,11 @@ suspend() {
 
 }
 
-# The first worker of each stage reads for 1.5 s; the others wait, with a timeout of one second, of which its beats alone are no excuse:
-# it gets further, micro-batch by micro-batch.
+# The first replica reads seven times 300 ms, the second once, and then waits, with a timeout of one second, of which beats alone are no
+# excuse: the first gets further, micro-batch by micro-batch.
 work_long() {
     case_begin "work that gets somewhere is no timeout"
-    LS_FAULT_INPUT=800 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --pp 2 --micro-batch 4 --timeout 1s --eval-every 0 --restarts 0 \
+    LS_FAULT_INPUT=300 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --dp 2 --pp 2 --shares 7,1 --micro-batch 1 --timeout 1s --eval-every 0 --restarts 0 \
         --out "$scratch/slow" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_status 0
