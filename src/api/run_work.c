@@ -254,6 +254,12 @@ static ls_status begin_loop(ls_run *r) {
     return ls_loop_begin(&r->loop);
 }
 
+/* Of a launched worker that ends with a failure, once: who was to blame. */
+static void write_end(ls_run *r, ls_status status) {
+    bool has_begun = r->options.resume || (r->trainer && r->trainer->step > 0);
+    if (r->launched && has_begun && !is_orderly(status)) ls_ends_write(&r->ends, r->world, r->trainer, status);
+}
+
 /* What the caller wants to be done in each worker. */
 typedef struct job {
     ls_run *run;
@@ -303,6 +309,8 @@ static ls_status work(const job *j) {
     if (r->dir) ls_status_page_begin(world);
     ls_status status = j->fn(r, j->arg);
     if (r->dir) ls_status_page_end(world);
+    write_end(r,
+              status); /* now: a checkpoint that is being written may take longer than the others wait for this one */
     ls_loop_end(&r->loop);
     if (!is_orderly(status)) return status;
     char message[LS_MESSAGE_MAX];
@@ -327,8 +335,7 @@ static ls_status run_worker(ls_world *world, void *arg) {
     ls_fpenv_set();
     ls_status status = work(j);
     if (ls_world_is_abandoned(world)) rescue(r, world);
-    bool has_begun = r->options.resume || (r->trainer && r->trainer->step > 0);
-    if (r->launched && has_begun && !is_orderly(status)) ls_ends_write(&r->ends, world, r->trainer, status);
+    write_end(r, status);
     ls_status closed = ls_metrics_close(r->metrics);
     if (status == LS_OK) status = closed;
     if (!is_orderly(status))

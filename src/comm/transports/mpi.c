@@ -20,7 +20,7 @@
 #    include "comm/comm.h"
 #    include "comm/launcher.h"
 
-enum { INIT_PATIENCE_S = 120, STOP_PATIENCE_S = 3 };
+enum { INIT_PATIENCE_S = 120, STOP_PATIENCE_S = 3, END_PATIENCE_S = 5 };
 static const size_t piece_bytes = (size_t)1 << 30; /* MPI counts with an int */
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(((ls_net_request *)0)->handle[0]), "a request must fit its handle");
@@ -362,8 +362,9 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
 static void end_job(const ls_world *world, ls_status status) {
     const ls_failure *failure = world->segment.base ? &world->segment.header->failure : NULL;
     if (status == LS_ERR_PEER) {
-        /* The one that failed is about to end us, unless it hangs: then its message is told here. */
-        sleep(2);
+        /* The one that failed is about to end us, once it has written down who is to blame, unless it hangs: then its
+         * message is told here. */
+        sleep(END_PATIENCE_S);
         if (failure && atomic_load(&failure->state) == 2 && failure->status != LS_ERR_PEER) {
             ls_log_write(LS_LOG_ERROR, "%s", failure->message);
             status = failure->status;

@@ -18,6 +18,7 @@
 #include "comm/world.h"
 #include "run/agree.h"
 
+/* Less than other workers wait for this one to end the job (comm/transports/mpi.c). */
 enum { PATIENCE_S = 3 };
 
 /* One line. Takes `json` over; NULL is memory that ran out. */
@@ -128,7 +129,9 @@ static void tell(const ls_ends *ends, const ls_world *world, const ls_trainer *t
     write_soon(n);
 }
 
-void ls_ends_write(const ls_ends *ends, ls_world *world, const ls_trainer *t, ls_status status) {
+void ls_ends_write(ls_ends *ends, ls_world *world, const ls_trainer *t, ls_status status) {
+    if (ends->is_written) return;
+    ends->is_written = true;
     tell(ends, world, t, status);
     /* Whoever ends the job now would end the one that tells, too. */
     if (t && t->blame.is_found) (void)ls_agree_fail(world, status);

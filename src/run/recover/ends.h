@@ -17,12 +17,13 @@
 typedef struct ls_ends {
     char run[PATH_MAX]; /* "": nothing is written */
     char start[24];     /* the same for all workers of a start, and another for the next */
+    bool is_written;
 } ls_ends;
 
 /* All workers of a launcher together; the folder is there. */
 ls_status ls_ends_begin(ls_ends *ends, ls_world *world, const char *run);
-/* This worker ends with a failure, whose message stays. Writes whom it knows to be to blame; what cannot be written
- * within seconds is left, since the job must end. `trainer` may be NULL. */
-void ls_ends_write(const ls_ends *ends, ls_world *world, const ls_trainer *trainer, ls_status status);
+/* This worker ends with a failure, whose message stays. Writes whom it knows to be to blame, once; what cannot be
+ * written within seconds is left, since the job must end. `trainer` may be NULL. */
+void ls_ends_write(ls_ends *ends, ls_world *world, const ls_trainer *trainer, ls_status status);
 
 #endif
