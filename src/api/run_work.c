@@ -309,8 +309,7 @@ static ls_status work(const job *j) {
     if (r->dir) ls_status_page_begin(world);
     ls_status status = j->fn(r, j->arg);
     if (r->dir) ls_status_page_end(world);
-    write_end(r,
-              status); /* now: a checkpoint that is being written may take longer than the others wait for this one */
+    write_end(r, status); /* now: others wait for less long than a checkpoint that is under way may take */
     ls_loop_end(&r->loop);
     if (!is_orderly(status)) return status;
     char message[LS_MESSAGE_MAX];

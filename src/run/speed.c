@@ -1,6 +1,6 @@
 /* speed.c: one matmul of the MLP, again and again for a fifth of a second; the quickest quarter tells what the
-   processor can do. A mean would have the milliseconds that other programs held this one up just then; who is slow for
-   longer loses groups while the run goes on (run/shares.h). */
+ * processor can do. A mean would count the milliseconds for which another program held this one up; who stays slow
+ * loses groups while the run goes on (run/shares.h). */
 #include "run/speed.h"
 
 #include "base/clock.h"

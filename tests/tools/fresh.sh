@@ -9,10 +9,10 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM HUP
 failures=0
 
-# stub NAME SCRIPT: a command that is found before the machine's own.
-stub() { printf '#!/bin/sh\n%s\n' "$2" >"$scratch/$1" && chmod +x "$scratch/$1"; }
+# instead NAME SCRIPT: a command that is found before the machine's own.
+instead() { printf '#!/bin/sh\n%s\n' "$2" >"$scratch/$1" && chmod +x "$scratch/$1"; }
 
-# not_run WHY: with the stubs that there are.
+# not_run WHY: with the commands that there are instead.
 not_run() {
     local status=0
     PATH="$scratch:$PATH" tools/fresh >"$scratch/out" 2>&1 </dev/null || status=$?
@@ -22,18 +22,18 @@ not_run() {
     failures=$((failures + 1))
 }
 
-stub id 'echo 1000'
-stub sudo 'exit 1'
+instead id 'echo 1000'
+instead sudo 'exit 1'
 not_run 'making a system needs root, or sudo without a password$'
 
 # With every right, but namespaces that cannot be made, and a release that no mirror has.
-stub id 'echo 0'
-stub debootstrap 'echo "E: it must not come to this"; exit 1'
-stub git 'exit 0'
-stub grep 'exit 1'
-stub unshare 'exit 1'
+instead id 'echo 0'
+instead debootstrap 'echo "E: it must not come to this"; exit 1'
+instead git 'exit 0'
+instead grep 'exit 1'
+instead unshare 'exit 1'
 command -v apt-get >/dev/null && not_run 'namespaces cannot be made here$'
-stub unshare 'exit 0'
+instead unshare 'exit 0'
 command -v apt-get >/dev/null && FRESH_SUITE=no-such-release not_run "apt has no mirror of 'no-such-release' here"
 
 # Nothing installs Python for `make test`: what calls it in the short tier has to look for it first, and be skipped.
