@@ -40,7 +40,10 @@ LS_DEVICE size_t piece_of(const ls_cuda_attention_hgmma &h, const tile_place &p,
     return ((size_t)p.sequence * h.all_heads + h.head0 + p.first + (uint32_t)head) * (h.stat_rows / QUERIES) + (size_t)j;
 }
 
-LS_DEVICE void async_proxy_fence() { asm volatile("fence.proxy.async;" ::: "memory"); }
+/* What threads and the copy engine do to memory is seen by the other; of shared memory, by tensor cores too. The first waits until all
+ * of a thread's accesses are known to the whole GPU, which takes as long as a product of tiles: not where the second will do. */
+LS_DEVICE void memory_is_written() { asm volatile("fence.proxy.async;" ::: "memory"); }
+LS_DEVICE void shared_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 LS_DEVICE void await_turn(const uint32_t *turn, uint32_t tiles) {
     uint32_t passed;
@@ -48,7 +51,7 @@ LS_DEVICE void await_turn(const uint32_t *turn, uint32_t tiles) {
     while (passed < tiles);
 }
 LS_DEVICE void give_turn(uint32_t *turn, uint32_t tiles) {
-    async_proxy_fence();
+    memory_is_written();
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(tiles) : "memory");
 }
 
@@ -127,7 +130,7 @@ LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint
                     barrier_arrive(&s.sums_full[at.at]);
                     continue;
                 }
-                async_proxy_fence();
+                memory_is_written();
                 barrier_expect(&s.sums_full[at.at], QUERIES * D * 4);
                 load_numbers(s.sums[at.at], t.h.sums + piece * (QUERIES * D), QUERIES * D * 4, &s.sums_full[at.at]);
             }
@@ -222,7 +225,7 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
             LS_UNROLL for (int i = 0; i < 8; i += 2)
                 store_matrices(row + (uint32_t)(((i + lane / 16) ^ lane % 8) * 16), ds[i * 2], ds[i * 2 + 1],
                                ds[i * 2 + 2], ds[i * 2 + 3]);
-            async_proxy_fence();
+            shared_is_written();
             __syncwarp();
             if (lane == 0) barrier_arrive(&s.ds_full[to.at]);
         }
@@ -279,7 +282,7 @@ LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uin
                 } else {
                     LS_UNROLL for (int i = 0; i < 8; i++)
                         place[i * 128] = make_float4(dq[i * 4], dq[i * 4 + 1], dq[i * 4 + 2], dq[i * 4 + 3]);
-                    async_proxy_fence();
+                    shared_is_written();
                 }
                 __syncwarp();
                 if (lane == 0) barrier_arrive(&s.sums_added[at.at]);
@@ -303,7 +306,7 @@ template <bool IS_F16> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
         barriers_are_made();
     }
     for (int i = (int)threadIdx.x; i < 16 * 64; i += 512) s.zeros[i] = 0;
-    async_proxy_fence();
+    shared_is_written();
     __syncthreads();
     if (group == 0) {
         give_registers<40>();
