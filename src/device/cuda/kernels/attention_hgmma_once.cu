@@ -9,7 +9,11 @@
  * tile takes them when it is its turn, and adds its keys. Tiles are taken in an order in which those that are waited for
  * come first, by blocks that are all there at once.
  *
- * Of the first warp group one thread copies tiles, one fetches sums and one writes them. */
+ * Of the first warp group one thread copies tiles, one fetches sums and one writes them.
+ *
+ * Where a head has several tiles, two neighbours of them go to a pair of blocks (a cluster): sums go from the first of them straight
+ * into the second one's shared memory, and through the second cache only from pair to pair. What its two halves have to tell each other
+ * is what limits without. The second has 128 queries of each head less to do, and waits: that is too much where there are few. */
 #ifndef LS_CUDA_ON_CPU_H
 #include "device/cuda/kernels/attention_hgmma_tiles.cuh"
 
@@ -23,17 +27,30 @@ struct once_shared {
     float L[STAGES][QUERIES], dots[STAGES][QUERIES];
     uint64_t k_full[2], k_empty[2], q_full[STAGES], q_empty[STAGES];
     uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_added[SUMS], sums_empty[SUMS];
+    uint64_t room[SUMS]; /* of a pair's first: the second has place for sums */
 };
 
-/* A block's tile of a round. Mostly one block has all tiles of a head. Where there are fewer heads than blocks, a round has
- * tiles of several rows, the longer ones first: blocks move on in it, so that all get some of each. */
-LS_DEVICE uint32_t once_number(const ls_cuda_attention_tiles &t, uint32_t round) {
-    const uint32_t all = t.h.kv_heads * t.h.B, moved = all < gridDim.x ? round * (gridDim.x / 16) % gridDim.x : 0;
-    return round * gridDim.x + (blockIdx.x >= moved ? blockIdx.x - moved : blockIdx.x + gridDim.x - moved);
-}
-LS_DEVICE tile_place once_at(const ls_cuda_attention_tiles &t, uint32_t round) {
-    return tile_at<false, true>(t, once_number(t, round));
-}
+/* The tiles of a block, or of a pair, and their order. Mostly one block has all tiles of a head. Where there are fewer heads than
+ * blocks, a round has tiles of several rows, the longer ones first: blocks move on in it, so that all get some of each. */
+template <bool PAIRED> struct once_tiles {
+    const ls_cuda_attention_tiles &t;
+    LS_DEVICE uint32_t blocks() const { return PAIRED ? gridDim.x / 2 : gridDim.x; }
+    LS_DEVICE uint32_t rows() const { return PAIRED ? (t.rows + 1) / 2 : t.rows; }
+    LS_DEVICE uint32_t number(uint32_t round) const {
+        const uint32_t self = PAIRED ? blockIdx.x / 2 : blockIdx.x, all = t.h.kv_heads * t.h.B;
+        const uint32_t moved = all < blocks() ? round * (blocks() / 16) % blocks() : 0;
+        return round * blocks() + (self >= moved ? self - moved : self + blocks() - moved);
+    }
+    LS_DEVICE bool has(uint32_t round) const { return number(round) < t.h.kv_heads * t.h.B * rows(); }
+    /* A pair's second may have a row behind the last, of no queries. */
+    LS_DEVICE tile_place at(uint32_t round) const {
+        tile_place p = tile_among<false, true>(t, number(round), blocks(), rows());
+        if (PAIRED) p.row = 2 * p.row + (int)(blockIdx.x % 2);
+        return p;
+    }
+};
+template <bool PAIRED> LS_DEVICE bool is_first_of_pair() { return PAIRED && blockIdx.x % 2 == 0; }
+template <bool PAIRED> LS_DEVICE bool is_second_of_pair() { return PAIRED && blockIdx.x % 2 == 1; }
 
 /* Which of the call's pieces of 64 queries. */
 LS_DEVICE size_t piece_of(const ls_cuda_attention_hgmma &h, const tile_place &p, int head, int j) {
@@ -67,6 +84,33 @@ template <int N> LS_DEVICE void writes_wait() { asm volatile("cp.async.bulk.wait
 /* Shared memory may be used again. */
 LS_DEVICE void writes_are_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
+/* ---- pairs: what is in the other block's shared memory --------------------------------------------------------- */
+
+LS_DEVICE uint32_t others(const void *p) {
+    uint32_t at;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(p)), "r"(1 - blockIdx.x % 2));
+    return at;
+}
+LS_DEVICE void arrive_at_others(const uint64_t *b) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(others(b)) : "memory");
+}
+/* For a barrier of its own, at which the other may have arrived. */
+LS_DEVICE void wait_for_other(uint64_t *b, uint32_t parity) {
+    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\n"
+                 "bra AGAIN;\nDONE:\n}" ::"r"(shared_address(b)),
+                 "r"(parity)
+                 : "memory");
+}
+/* The other's barrier counts the bytes. */
+LS_DEVICE void pass_sums(const float *to, const float *from, const uint64_t *full) {
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(others(to)),
+                 "r"(shared_address(from)), "n"(QUERIES * D * 4), "r"(others(full))
+                 : "memory");
+}
+LS_DEVICE void await_other() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
 /* Four 8 × 8 matrices of a warp; each lane has the place of one of their rows. */
 LS_DEVICE void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
@@ -88,11 +132,12 @@ template <bool IS_F16> LS_DEVICE void product_across(float (&d)[32], uint64_t a,
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
+template <bool PAIRED> LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
+    const once_tiles<PAIRED> tiles = {t};
     ring<STAGES> at;
     ring<2> keys;
-    for (uint32_t round = 0; once_number(t, round) < tiles; round++, keys.next()) {
-        const tile_place p = once_at(t, round);
+    for (uint32_t round = 0; tiles.has(round); round++, keys.next()) {
+        const tile_place p = tiles.at(round);
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
         const ls_cuda_attention_maps &maps = t.maps[p.part];
         const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head, b = (int)p.sequence;
@@ -115,17 +160,27 @@ LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, uint
     }
 }
 
-LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
+template <bool PAIRED> LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
+    const once_tiles<PAIRED> tiles = {t};
     ring<SUMS> at;
-    for (uint32_t round = 0; once_number(t, round) < tiles; round++) {
-        const tile_place p = once_at(t, round);
+    for (uint32_t round = 0; tiles.has(round); round++) {
+        const tile_place p = tiles.at(round);
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
         const int heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         for (int head = kv * heads; head < (kv + 1) * heads; head++)
             LS_NO_UNROLL for (int j = 2 * p.row; j < queries; j++, at.next()) {
+                if (is_second_of_pair<PAIRED>()) {
+                    barrier_wait(&s.sums_empty[at.at], at.turn ^ 1);
+                    barrier_expect(&s.sums_full[at.at], QUERIES * D * 4);
+                    arrive_at_others(&s.room[at.at]);
+                    continue;
+                }
                 const size_t piece = piece_of(t.h, p, head, j);
                 if (p.row > 0) await_turn(t.h.turns + piece, (uint32_t)p.row);
-                barrier_wait(&s.sums_empty[at.at], at.turn ^ 1);
+                if (PAIRED)
+                    wait_for_other(&s.sums_empty[at.at], at.turn ^ 1);
+                else
+                    barrier_wait(&s.sums_empty[at.at], at.turn ^ 1);
                 if (p.row == 0) { /* nothing was added yet */
                     barrier_arrive(&s.sums_full[at.at]);
                     continue;
@@ -139,10 +194,11 @@ LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint
 
 /* The copy engine writes sums; their turn is given away when they are there, which is looked for one step later, when the
  * buffer is free again. */
-LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
-    ring<SUMS> at;
-    for (uint32_t round = 0; once_number(t, round) < tiles; round++) {
-        const tile_place p = once_at(t, round);
+template <bool PAIRED> LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
+    const once_tiles<PAIRED> tiles = {t};
+    ring<SUMS> at, to; /* to: the second's */
+    for (uint32_t round = 0; tiles.has(round); round++) {
+        const tile_place p = tiles.at(round);
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
         const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         uint32_t *before = NULL;
@@ -154,6 +210,12 @@ LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint3
                     writes_wait<0>();
                     if (before) give_turn(before, (uint32_t)p.row + 1);
                     before = NULL;
+                    continue;
+                }
+                if (is_first_of_pair<PAIRED>()) { /* the second says when they have arrived */
+                    wait_for_other(&s.room[to.at], to.turn);
+                    pass_sums(s.sums[to.at], s.sums[at.at], &s.sums_full[to.at]);
+                    to.next();
                     continue;
                 }
                 const size_t piece = piece_of(t.h, p, head, j);
@@ -173,15 +235,15 @@ LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, uint3
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-template <bool IS_F16>
-LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries, int w) {
+template <bool IS_F16, bool PAIRED> LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, int queries, int w) {
+    const once_tiles<PAIRED> tiles = {t};
     const ls_cuda_attention &a = t.h.a;
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     ring<STAGES> at;
     ring<2> keys;
     ring<SCORES> to;
-    for (uint32_t round = 0; once_number(t, round) < tiles; round++, keys.next()) {
-        const tile_place p = once_at(t, round);
+    for (uint32_t round = 0; tiles.has(round); round++, keys.next()) {
+        const tile_place p = tiles.at(round);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const float c = scale2_of(part);
         const uint16_t *k = s.k[keys.at], *v = s.v[keys.at];
@@ -231,10 +293,10 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
         }
         products_wait<0>();
         if (thread == 0) {
-            barrier_arrive(&s.q_empty[at.before().at]);
+            if (!PAIRED || steps > 0) barrier_arrive(&s.q_empty[at.before().at]);
             barrier_arrive(&s.k_empty[keys.at]);
         }
-        const tile_place out = once_at(t, anew(round));
+        const tile_place out = tiles.at(anew(round));
         const ls_cuda_attention_part &of = a.parts[out.part];
         const int row = out.row * TILE_KEYS + w * 64 + warp * 16;
         store_tile<IS_F16, D>(of.dk, out.sequence, out.head, row, a.T, a.head_size, dk, of.scale, of.scale, lane);
@@ -244,23 +306,27 @@ LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, uint32
 
 /* ---- queries ----------------------------------------------------------------------------------------------------- */
 
-template <bool IS_F16>
-LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uint32_t tiles, int queries) {
+template <bool IS_F16, bool PAIRED> LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
+    const once_tiles<PAIRED> tiles = {t};
     const ls_cuda_attention &a = t.h.a;
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
     ring<2> keys;
     ring<SCORES> from;
     ring<SUMS> at;
-    for (uint32_t round = 0; once_number(t, round) < tiles; round++, keys.next()) {
-        const tile_place p = once_at(t, round);
+    int passed = 0; /* of a pair's second: which of the first's places its sums come from */
+    for (uint32_t round = 0; tiles.has(round); round++, keys.next()) {
+        const tile_place p = tiles.at(round);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         barrier_wait(&s.k_full[keys.at], keys.turn);
-        for (int head = kv * heads; head < (kv + 1) * heads; head++)
+        for (int head = kv * heads; head < (kv + 1) * heads; head++) {
+            passed += min(2, queries - first + 2); /* of queries that the second's keys do not see */
             LS_NO_UNROLL for (int j = first; j < queries; j++, from.next(), at.next()) {
                 float dq[32];
                 float4 *place = (float4 *)s.sums[at.at] + thread;
                 barrier_wait(&s.sums_full[at.at], at.turn);
+                if (is_second_of_pair<PAIRED>() && thread == 0) arrive_at_others(&s.sums_empty[passed % SUMS]);
+                passed++;
                 LS_UNROLL for (int i = 0; i < 8; i++) {
                     const float4 x = p.row ? place[i * 128] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     dq[i * 4] = x.x, dq[i * 4 + 1] = x.y, dq[i * 4 + 2] = x.z, dq[i * 4 + 3] = x.w;
@@ -287,41 +353,53 @@ LS_DEVICE void add_queries(const ls_cuda_attention_tiles &t, once_shared &s, uin
                 __syncwarp();
                 if (lane == 0) barrier_arrive(&s.sums_added[at.at]);
             }
+        }
         if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
     }
 }
 
-template <bool IS_F16> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
+template <bool IS_F16, bool PAIRED> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<once_shared>();
     const int group = warp_group(), queries = (t.h.a.T + QUERIES - 1) / QUERIES;
-    const uint32_t tiles = tiles_of(t, true);
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) barrier_init(&s.k_full[i], 1), barrier_init(&s.k_empty[i], 3);
         for (int i = 0; i < STAGES; i++) barrier_init(&s.q_full[i], 1), barrier_init(&s.q_empty[i], 2);
         for (int i = 0; i < SCORES; i++) barrier_init(&s.ds_full[i], 8), barrier_init(&s.ds_empty[i], 1);
         for (int i = 0; i < SUMS; i++) {
             barrier_init(&s.sums_full[i], 1), barrier_init(&s.sums_empty[i], 1);
-            barrier_init(&s.sums_added[i], 4);
+            barrier_init(&s.sums_added[i], 4), barrier_init(&s.room[i], 1);
         }
         barriers_are_made();
     }
     for (int i = (int)threadIdx.x; i < 16 * 64; i += 512) s.zeros[i] = 0;
     shared_is_written();
     __syncthreads();
+    if (PAIRED) await_other(); /* its barriers */
     if (group == 0) {
         give_registers<40>();
-        if (threadIdx.x == 0) copy_tiles(t, s, tiles, queries);
-        if (threadIdx.x == 32) fetch_sums(t, s, tiles, queries);
-        if (threadIdx.x == 64) keep_sums(t, s, tiles, queries);
+        if (threadIdx.x == 0) copy_tiles<PAIRED>(t, s, queries);
+        if (threadIdx.x == 32) fetch_sums<PAIRED>(t, s, queries);
+        if (threadIdx.x == 64) keep_sums<PAIRED>(t, s, queries);
     } else if (group == 3) {
         give_registers<88>();
-        add_queries<IS_F16>(t, s, tiles, queries);
+        add_queries<IS_F16, PAIRED>(t, s, queries);
     } else {
         take_registers<192>();
-        add_keys<IS_F16>(t, s, tiles, queries, group - 1);
+        add_keys<IS_F16, PAIRED>(t, s, queries, group - 1);
     }
+    if (PAIRED) await_other(); /* shared memory of a block that has ended is not there any more */
 }
 
-LS_KERNEL_ALONE(attention_hgmma_once_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER(once<false>(a);) }
-LS_KERNEL_ALONE(attention_hgmma_once_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER(once<true>(a);) }
+/* Blocks go by pairs, which see each other's shared memory; there are none before Hopper. */
+#if __CUDA_ARCH__ >= 900
+#define LS_KERNEL_PAIRED(name, type, threads) \
+    extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)
+#else
+#define LS_KERNEL_PAIRED LS_KERNEL_ALONE
+#endif
+
+LS_KERNEL_ALONE(attention_hgmma_once_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<false, false>(a));) }
+LS_KERNEL_ALONE(attention_hgmma_once_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<true, false>(a));) }
+LS_KERNEL_PAIRED(attention_hgmma_pairs_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<false, true>(a));) }
+LS_KERNEL_PAIRED(attention_hgmma_pairs_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<true, true>(a));) }
 #endif

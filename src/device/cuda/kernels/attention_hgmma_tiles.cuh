@@ -41,11 +41,15 @@ LS_DEVICE uint32_t anew(uint32_t number) {
 
 /* Blocks share out as many heads as there are blocks, row by row, then the next ones: so few heads are in use at a time.
  * LAST_FIRST: tiles with larger numbers are longer. */
-template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
-    const uint32_t all = (OF_KEYS ? t.h.kv_heads : t.h.heads) * t.h.B, chunk = anew(min(all, gridDim.x));
-    const uint32_t first = number / (chunk * t.rows) * chunk, heads = min(chunk, all - first), in = number - first * t.rows;
+template <bool LAST_FIRST, bool OF_KEYS>
+LS_DEVICE tile_place tile_among(const ls_cuda_attention_tiles &t, uint32_t number, uint32_t blocks, uint32_t rows) {
+    const uint32_t all = (OF_KEYS ? t.h.kv_heads : t.h.heads) * t.h.B, chunk = anew(min(all, blocks));
+    const uint32_t first = number / (chunk * rows) * chunk, heads = min(chunk, all - first), in = number - first * rows;
     const uint32_t row = in / heads;
-    return place_of<OF_KEYS>(t, first + in % heads, LAST_FIRST ? t.rows - 1 - row : row);
+    return place_of<OF_KEYS>(t, first + in % heads, LAST_FIRST ? rows - 1 - row : row);
+}
+template <bool LAST_FIRST, bool OF_KEYS> LS_DEVICE tile_place tile_at(const ls_cuda_attention_tiles &t, uint32_t number) {
+    return tile_among<LAST_FIRST, OF_KEYS>(t, number, gridDim.x, t.rows);
 }
 
 /* A block's tile of a round, every other round from the other end: who had a longer one has a shorter one next. */

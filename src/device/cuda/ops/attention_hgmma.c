@@ -49,11 +49,16 @@ static const pass tile_forward[TILE_SIZES][2] = {TILES(forward_64, LS_CUDA_HGMMA
 static const pass tile_queries[2] = TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS);
 static const pass tile_keys[2] = TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS);
 
-/* Both, for heads of up to 64: rows are keys. */
+/* Both, for heads of up to 64: rows are keys. Where a head has several tiles, by pairs of blocks. */
 static const pass tile_once[2] = {
     {LS_CUDA_attention_hgmma_once_bf16, 128, 512, LS_CUDA_HGMMA_SHARED},
     {LS_CUDA_attention_hgmma_once_f16, 128, 512, LS_CUDA_HGMMA_SHARED},
 };
+static const pass tile_pairs[2] = {
+    {LS_CUDA_attention_hgmma_pairs_bf16, 128, 512, LS_CUDA_HGMMA_SHARED},
+    {LS_CUDA_attention_hgmma_pairs_f16, 128, 512, LS_CUDA_HGMMA_SHARED},
+};
+enum { PAIRS_FROM = 8 }; /* tiles of a head */
 
 static int size_index(size_t head_size) { return head_size <= 64 ? 0 : head_size <= 128 ? 1 : 2; }
 
@@ -123,15 +128,21 @@ static bool takes_tiles(ls_device *device, const ls_attention_call *call, bool b
     return true;
 }
 
-static ls_status run_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
-                           size_t heads) {
+/* By groups of `together` blocks, of which each has a row. */
+static ls_status run_groups(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
+                            size_t heads, size_t together) {
     ls_cuda_attention_tiles args = *tiles;
-    size_t all = heads * args.h.B, blocks = ls_cuda_processors(device);
+    size_t all = heads * args.h.B, groups = ls_cuda_processors(device) / together;
     args.rows = (uint32_t)ls_cuda_divide_up(rows, p->rows);
     if (all * args.rows > UINT32_MAX)
         return ls_fail(LS_ERR_INPUT, "attention of %zu heads of %zu positions: use a smaller micro-batch", all, rows);
-    ls_cuda_grid grid = {blocks < all * args.rows ? blocks : all * args.rows, 1, 1};
+    size_t work = all * ls_cuda_divide_up(args.rows, together);
+    ls_cuda_grid grid = {(groups < work ? groups : work) * together, 1, 1};
     return ls_cuda_launch(device, p->kernel, grid, p->threads, p->shared, &args);
+}
+static ls_status run_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
+                           size_t heads) {
+    return run_groups(device, tiles, p, rows, heads, 1);
 }
 
 /* Calls `run` for parts that go in one launch. */
@@ -182,7 +193,12 @@ static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles 
 
 static ls_status backward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
     int type = tiles->h.a.act == LS_CUDA_F16;
-    if (tiles->h.turns) return run_tiles(device, tiles, &tile_once[type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
+    if (tiles->h.turns) {
+        size_t T = (size_t)tiles->h.a.T;
+        if (T <= (PAIRS_FROM - 1) * tile_pairs[type].rows || ls_cuda_processors(device) < 2)
+            return run_tiles(device, tiles, &tile_once[type], T, tiles->h.kv_heads);
+        return run_groups(device, tiles, &tile_pairs[type], T, tiles->h.kv_heads, 2);
+    }
     LS_TRY(run_tiles(device, tiles, &tile_queries[type], (size_t)tiles->h.a.T, tiles->h.heads));
     return run_tiles(device, tiles, &tile_keys[type], (size_t)tiles->h.a.T, tiles->h.kv_heads);
 }
