@@ -48,8 +48,8 @@ void ls_choice_list(const ls_option_choice *choices, char *text, size_t room);
     X(LS_TRANSPORT_MPI, "mpi")
 LS_CHOICE_ENUM(ls_transport_choice, LS_TRANSPORTS)
 
-/* Launches of a GPU together, as graphs: auto where they are found to show. */
-#define LS_GRAPHS_LIST(X) X(LS_GRAPHS_OFF, "off") X(LS_GRAPHS_AUTO, "auto") X(LS_GRAPHS_ON, "on")
+/* Launches of a GPU together, as graphs. */
+#define LS_GRAPHS_LIST(X) X(LS_GRAPHS_ON, "on") X(LS_GRAPHS_OFF, "off")
 LS_CHOICE_ENUM(ls_graphs, LS_GRAPHS_LIST)
 
 #define LS_BENCH_BUFFERS(X) X(LS_BUFFERS_SHARED, "shared") X(LS_BUFFERS_PRIVATE, "private")

@@ -59,6 +59,7 @@ other() {
 }
 other 1 "GPU 1 failed: .*uncorrectable ECC error .*reset it, or take another" LS_CUDA_FAULT=kernel:214:40
 other 1 "GPU 1 failed: .*illegal memory access" LS_CUDA_FAULT=cuLaunchKernel:700:40
+other 1 "GPU 1 failed: .*illegal memory access" LS_CUDA_FAULT=cuLaunchKernel:700:40 LS_CUDA_GRAPHS=off
 other 5 "GPU 1 is out of memory .cuMemAlloc.: use a smaller micro-batch" LS_CUDA_FAULT=cuMemAlloc:2:2
 other 1 "GPU 1 has not finished its work for 1 seconds" LS_CUDA_HANG=1 LS_CUDA_WAIT_S=1
 

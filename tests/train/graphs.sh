@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# graphs.sh: a GPU that a CPU plays (tests/cuda) is given its kernels as CUDA graphs: the weights are those of the CPU in every layout, with checks and
-# audits, traced, and where graphs are missing or fail; and nearly all launches go by graphs.
+# graphs.sh: a GPU that a CPU plays (tests/cuda) is given its kernels as CUDA graphs, unless it is told not to: the weights are those of the CPU in every
+# layout, with checks and audits, traced, one by one, and where graphs are missing or fail, which nobody is told; and nearly all launches go by graphs.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 stub=$(cd "$BUILD" && pwd)/tests/cuda
@@ -12,7 +12,7 @@ if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; 
 count() { awk -v call="$1" '$1 == call { n += $2 } END { print n + 0 }' "$scratch/calls"; }
 
 n=0
-# same VARIABLES… -- FLAGS…: the run of $experiment with these flags, by graphs, has the weights $right.
+# same VARIABLES… -- FLAGS…: the run of $experiment with these flags has the weights $right.
 same() {
     local set=()
     while [ "$1" != -- ]; do set+=("$1") && shift; done
@@ -20,16 +20,18 @@ same() {
     n=$((n + 1))
     case_begin "graphs ${set[*]} $*"
     rm -f "$scratch/calls"
-    env "${set[@]}" LS_CUDA_CALLS="$scratch/calls" LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${experiment[@]}" --device cuda --cuda-graphs on \
+    env "${set[@]}" LS_CUDA_CALLS="$scratch/calls" LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${experiment[@]}" --device cuda \
         --out "$scratch/run-$n" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_weights "$right"
+    ! grep -v ' tokens, tokenized ' "$scratch/err" || fail "it has something to say"
 }
 # by_graphs: that run did make them, took them more than once, and set what had changed.
 by_graphs() {
     [ "$(count cuGraphLaunch)" -gt "$(count cuGraphInstantiateWithFlags)" ] || fail "no graph was used twice: $(count cuGraphLaunch) launches"
     [ "$(count cuGraphExecKernelNodeSetParams)" -gt 0 ] || fail "no argument was set"
 }
+# by_launches: it launched all kernels one by one.
 by_launches() { [ "$(count cuGraphLaunch)" = 0 ] || fail "$(count cuGraphLaunch) launches of graphs"; }
 
 echo '{"arch": "gpt2", "vocab": 256, "width": 12, "layers": 2, "heads": 2, "hidden": 10, "positions": 8}' >"$gpt2"
@@ -45,6 +47,8 @@ same -- --tp 2 --sequence-parallel
 by_graphs
 same -- --pp 2 --schedule zero-bubble --micro-batch 1
 by_graphs
+same -- --cuda-graphs off
+by_launches
 same LS_CUDA_FAULT=cuGraphInstantiateWithFlags:2:2 --
 same LS_CUDA_FAULT=cuFuncGetParamInfo:1 --
 by_launches
@@ -62,7 +66,7 @@ experiment=(--model "$gpt2" --data "$text" --seq 3 --global-batch 2 --groups 2)
 declare -A calls
 for steps in 5 6; do
     rm -f "$scratch/calls"
-    LS_CUDA_CALLS=$scratch/calls LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps $steps --device cuda --cuda-graphs on --out "$scratch/steps-$steps"
+    LS_CUDA_CALLS=$scratch/calls LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps $steps --device cuda --out "$scratch/steps-$steps"
     for call in cuLaunchKernel cuGraphLaunch cuGraphInstantiateWithFlags cuMemcpyHtoDAsync; do calls[$call]=$(($(count $call) - ${calls[$call]:-0})); done
 done
 [ "${calls[cuLaunchKernel]}" -le 4 ] || fail "${calls[cuLaunchKernel]} kernels were launched one by one"
@@ -71,11 +75,11 @@ done
 [ "${calls[cuMemcpyHtoDAsync]}" -le 5 ] || fail "${calls[cuMemcpyHtoDAsync]} copies to the GPU"
 
 case_begin "verify"
-LD_LIBRARY_PATH=$stub "$LOCKSTEP" verify --model "$gpt2" --data "$text" --steps 3 --seq 3 --global-batch 2 --groups 2 --workers 2 --device cuda --cuda-graphs on \
+LD_LIBRARY_PATH=$stub "$LOCKSTEP" verify --model "$gpt2" --data "$text" --steps 3 --seq 3 --global-batch 2 --groups 2 --workers 2 --device cuda \
     >"$scratch/out" 2>"$scratch/err" </dev/null || fail "exit status $?"
 
 case_begin "a kernel that fails"
-LS_CUDA_FAULT=kernel:700:300 LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps 9 --restarts 0 --device cuda --cuda-graphs on --out "$scratch/bad"
+LS_CUDA_FAULT=kernel:700:300 LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps 9 --restarts 0 --device cuda --out "$scratch/bad"
 expect_status 1
 expect_said "GPU 0 failed: .*illegal memory access"
 finished

@@ -45,7 +45,6 @@ static struct {
     int runs, launches, graph_launches, sets, made, live;
     const char *fails; /* this call fails */
     int fails_kernel;  /* this kernel cannot be launched */
-    CUresult stream;   /* what a stream answers */
     size_t free_bytes;
 } seen;
 
@@ -129,10 +128,6 @@ static CUresult param_info(CUfunction function, size_t index, size_t *offset, si
     (void)function, (void)index, (void)offset, (void)bytes;
     return CUDA_ERROR_INVALID_VALUE;
 }
-static CUresult stream_query(CUstream stream) {
-    (void)stream;
-    return seen.stream;
-}
 static CUresult mem_info(size_t *free_bytes, size_t *total) {
     *free_bytes = seen.free_bytes;
     *total = 1 << 30;
@@ -140,7 +135,6 @@ static CUresult mem_info(size_t *free_bytes, size_t *total) {
 }
 
 static const ls_cuda_driver driver = {.cuLaunchKernel = launch_kernel,
-                                      .cuStreamQuery = stream_query,
                                       .cuMemGetInfo = mem_info,
                                       .cuFuncGetParamInfo = param_info,
                                       .cuGraphCreate = graph_create,
@@ -157,12 +151,12 @@ static const CUstream streams[LS_QUEUES];
 static ran expected[RUNS_MAX];
 static int expected_count;
 
-static ls_cuda_graphs *open_graphs(ls_graphs how) {
+static ls_cuda_graphs *open_graphs(void) {
     memset(&seen, 0, sizeof seen);
     seen.fails_kernel = NO_CALL;
     seen.free_bytes = 1 << 20;
     expected_count = 0;
-    ls_cuda_graphs *g = ls_cuda_graphs_open(&driver, streams, how);
+    ls_cuda_graphs *g = ls_cuda_graphs_open(&driver, streams);
     assert_non_null(g);
     return g;
 }
@@ -209,7 +203,7 @@ static void step(ls_cuda_graphs *g, uint64_t number) {
 
 static void test_steps(void **state) {
     (void)state;
-    ls_cuda_graphs *g = open_graphs(LS_GRAPHS_ON);
+    ls_cuda_graphs *g = open_graphs();
     step(g, 1);
     assert_int_equal(seen.graph_launches, 0);
     step(g, 2);
@@ -227,7 +221,7 @@ static void test_steps(void **state) {
 /* Another grid is another graph, as are other kernels and another queue. */
 static void test_others(void **state) {
     (void)state;
-    ls_cuda_graphs *g = open_graphs(LS_GRAPHS_ON);
+    ls_cuda_graphs *g = open_graphs();
     for (int turn = 0; turn < 3; turn++)
         for (int other = 0; other < 3; other++) {
             for (int k = 1; k <= 8; k++)
@@ -243,7 +237,7 @@ static void test_others(void **state) {
 /* Batches that never come again are no graphs; nor do they drive out those that do. */
 static void test_new_ones(void **state) {
     (void)state;
-    ls_cuda_graphs *g = open_graphs(LS_GRAPHS_ON);
+    ls_cuda_graphs *g = open_graphs();
     for (uint64_t i = 0; i < 500; i++) {
         for (int k = 1; k <= 8; k++) assert_int_equal(launch(g, 0, k, 1, 1000 * i + (uint64_t)k), CUDA_SUCCESS);
         assert_int_equal(flush(g, 0), CUDA_SUCCESS);
@@ -263,7 +257,7 @@ static void test_fallback(void **state) {
     static const char *const calls[] = {"cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags",
                                         "cuGraphExecKernelNodeSetParams", "cuGraphLaunch"};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        ls_cuda_graphs *g = open_graphs(LS_GRAPHS_ON);
+        ls_cuda_graphs *g = open_graphs();
         seen.fails = calls[i];
         for (uint64_t number = 1; number < 5; number++) step(g, number);
         seen.fails = NULL;
@@ -278,7 +272,7 @@ static void test_fallback(void **state) {
 /* A kernel that cannot be launched is named, by every call from then on, and nothing behind it runs. */
 static void test_failure(void **state) {
     (void)state;
-    ls_cuda_graphs *g = open_graphs(LS_GRAPHS_ON);
+    ls_cuda_graphs *g = open_graphs();
     const char *name = NULL;
     seen.fails_kernel = 3;
     for (int k = 1; k <= 8; k++) assert_int_equal(launch(g, 0, k, 1, 1), CUDA_SUCCESS);
@@ -292,30 +286,11 @@ static void test_failure(void **state) {
     ls_cuda_graphs_close(g);
 }
 
-/* Launches are made at once until it is known whether the GPU waits for them. */
-static void test_auto(void **state) {
-    (void)state;
-    const int first = LS_CUDA_GRAPHS_WARM + LS_CUDA_GRAPHS_TRIED - 1;
-    for (int idle = 0; idle < 2; idle++) {
-        ls_cuda_graphs *g = open_graphs(LS_GRAPHS_AUTO);
-        for (int i = 0; i < first; i++) {
-            bool is_warm = i >= LS_CUDA_GRAPHS_WARM;
-            seen.stream = idle == is_warm ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; /* at first it is the other way */
-            assert_int_equal(launch(g, 0, 1, 1, 1), CUDA_SUCCESS);
-            assert_int_equal(seen.launches, i + 1);
-        }
-        for (uint64_t number = 0; number < 4; number++) step(g, number);
-        assert_int_equal(seen.graph_launches > 0, idle);
-        ls_cuda_graphs_close(g);
-    }
-}
-
 static void test_without(void **state) {
     (void)state;
     ls_cuda_driver old = driver;
     old.cuGraphExecKernelNodeSetParams = NULL;
-    assert_null(ls_cuda_graphs_open(&old, streams, LS_GRAPHS_ON));
-    assert_null(ls_cuda_graphs_open(&driver, streams, LS_GRAPHS_OFF));
+    assert_null(ls_cuda_graphs_open(&old, streams));
     ls_cuda_graphs_close(NULL);
     assert_int_equal(ls_cuda_graphs_bytes(NULL), 0);
 }
@@ -323,8 +298,7 @@ static void test_without(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps),    cmocka_unit_test(test_others),  cmocka_unit_test(test_new_ones),
-        cmocka_unit_test(test_fallback), cmocka_unit_test(test_failure), cmocka_unit_test(test_auto),
-        cmocka_unit_test(test_without),
+        cmocka_unit_test(test_fallback), cmocka_unit_test(test_failure), cmocka_unit_test(test_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

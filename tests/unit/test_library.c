@@ -19,6 +19,8 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "device/cuda/args/compare.h"
+#include "device/cuda/ops/library.h"
 
 #include "gemm_problem.h"
 
@@ -224,6 +226,41 @@ static void test_file(void **state) {
     free(data);
 }
 
+/* A trial launches one by one, with graphs too: they would be made while it takes times, and what the GPU refuses would
+ * be an error of the run. */
+static int refused, noted;
+static ls_status launch_too_much(ls_device *device, const ls_gemm *g, ls_cuda_way way) {
+    ls_cuda_compare args = {0};
+    (void)g, (void)way;
+    ls_status status = ls_cuda_launch(device, LS_CUDA_compare, (ls_cuda_grid){1, 1, 1}, 1 << 20, 0, &args);
+    refused += status != LS_OK;
+    noted += status == LS_OK;
+    return LS_OK;
+}
+
+static void test_one_by_one(void **state) {
+    (void)state;
+    problem p;
+    const ls_cuda_gemm args = {0}; /* not read where the product has one slice */
+    bool is_done;
+    if (!plays()) skip();
+    forget();
+    set("LS_LT_PLAYS", "equal");
+    open_unit_problem(&p, LS_UNIT_HGMMA, 0, LS_GEMM_NT, 9, 13, 40, 1, OPERANDS_BF16);
+    assert_int_equal(ls_device_open_cuda(0, &cuda), LS_OK);
+    assert_int_equal(ls_device_use_graphs(cuda, LS_GRAPHS_ON), LS_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ls_cuda_library_run(cuda, &p.g, &args, launch_too_much, &is_done), LS_OK);
+    assert_int_not_equal(refused, 0);
+    assert_int_equal(noted, 0);
+    assert_int_equal(launch_too_much(cuda, NULL, LS_CUDA_OWN), LS_OK); /* after the trial it is as before */
+    assert_int_equal(noted, 1);
+    assert_int_not_equal(ls_device_finish(cuda), LS_OK);
+    ls_device_destroy(cuda);
+    cuda = NULL;
+    close_problem(&p);
+}
+
 /* Without a library that works. */
 static void test_none(void **state) {
     (void)state;
@@ -271,8 +308,8 @@ static void test_here(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_taken),     cmocka_unit_test(test_siblings), cmocka_unit_test(test_not_taken),
-        cmocka_unit_test(test_not_plain), cmocka_unit_test(test_file),     cmocka_unit_test(test_none),
-        cmocka_unit_test(test_here),
+        cmocka_unit_test(test_not_plain), cmocka_unit_test(test_file),     cmocka_unit_test(test_one_by_one),
+        cmocka_unit_test(test_none),      cmocka_unit_test(test_here),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

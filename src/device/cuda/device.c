@@ -88,6 +88,7 @@ typedef struct cuda_device {
     } host_blocks[HOST_BLOCKS]; /* pinned memory that others asked for: copies go there without a stop */
     void *lists;                /* on the device: LISTS lists, those of a queue together, long ones first; then flags */
     ls_cuda_graphs *graphs;     /* NULL: kernels are launched one by one */
+    bool one_by_one;            /* for now, whatever there is of graphs */
     size_t args_bytes[LS_CUDA_KERNELS]; /* for graphs; 0: not known yet */
     ls_cuda_times *times;               /* NULL until something is traced */
     ls_cuda_asked asked;
@@ -607,14 +608,16 @@ static ls_status use_graphs(ls_device *device, ls_graphs how) {
     cuda_device *cuda = cuda_of(device);
     LS_TRY(finish_queues(device));
     ls_cuda_graphs_close(cuda->graphs);
-    cuda->graphs = ls_cuda_graphs_open(cuda->driver, cuda->streams, how);
+    cuda->graphs = how == LS_GRAPHS_ON ? ls_cuda_graphs_open(cuda->driver, cuda->streams) : NULL;
     return LS_OK;
 }
+
+void ls_cuda_launch_one_by_one(ls_device *device, bool one_by_one) { cuda_of(device)->one_by_one = one_by_one; }
 
 /* Whether a launch may go by graphs: nobody times it, and the size of its arguments is known. */
 static bool is_for_graphs(cuda_device *cuda, ls_cuda_kernel kernel, CUfunction function) {
     size_t offset, bytes;
-    if (is_traced(cuda) || !cuda->graphs) return false;
+    if (is_traced(cuda) || !cuda->graphs || cuda->one_by_one) return false;
     if (!cuda->args_bytes[kernel] && cuda->driver->cuFuncGetParamInfo(function, 0, &offset, &bytes) == CUDA_SUCCESS)
         cuda->args_bytes[kernel] = bytes;
     return cuda->args_bytes[kernel] > 0;

@@ -13,7 +13,6 @@ enum {
     ARGS_ALIGN = 64,        /* within them */
     CHAINS = 128,
     STALE = 4 * CHAINS, /* batches: a chain that did not recur for so long makes room for another */
-    ASK_EVERY = 16,     /* launches, with LS_GRAPHS_AUTO */
 };
 
 typedef struct noted {
@@ -42,9 +41,7 @@ typedef struct chain {
 struct ls_cuda_graphs {
     const ls_cuda_driver *driver;
     const CUstream *streams;
-    ls_graphs how;
-    uint64_t launches;    /* made, while it is LS_GRAPHS_AUTO */
-    unsigned asked, idle; /* then: how often the GPU was asked, and had nothing to do */
+    bool is_over; /* a call for a graph failed: launches go one by one */
     uint64_t batches;
     size_t bytes;
     CUresult failed; /* of the first launch that was not made, and its name */
@@ -86,7 +83,7 @@ static void forget(const ls_cuda_graphs *g, chain *c) {
 static bool is_done(ls_cuda_graphs *g, CUresult result, const char *call) {
     if (result == CUDA_SUCCESS) return true;
     ls_log_debug("no CUDA graphs from here on: %s gave error %d", call, result);
-    g->how = LS_GRAPHS_OFF;
+    g->is_over = true;
     return false;
 }
 
@@ -187,7 +184,7 @@ static bool set_args(ls_cuda_graphs *g, chain *c, batch *b) {
 
 /* Whether the batch went to the stream as a graph. */
 static bool start_graph(ls_cuda_graphs *g, int queue, batch *b) {
-    if (g->how != LS_GRAPHS_ON || b->count < BATCH_MIN) return false;
+    if (g->is_over || b->count < BATCH_MIN) return false;
     chain *c = find_chain(g, queue, b);
     g->batches++;
     if (!c) {
@@ -212,24 +209,12 @@ CUresult ls_cuda_graphs_flush(ls_cuda_graphs *g, int queue, const char **name) {
     return g->failed;
 }
 
-/* Launches show where the GPU has nothing to do when the next one comes. */
-static void learn(ls_cuda_graphs *g) {
-    if (++g->launches <= LS_CUDA_GRAPHS_WARM || g->launches % ASK_EVERY) return;
-    g->asked++;
-    g->idle += g->driver->cuStreamQuery(g->streams[LS_QUEUE_COMPUTE]) == CUDA_SUCCESS;
-    if (g->launches < LS_CUDA_GRAPHS_WARM + LS_CUDA_GRAPHS_TRIED) return;
-    g->how = 2 * g->idle > g->asked ? LS_GRAPHS_ON : LS_GRAPHS_OFF;
-    ls_log_debug("CUDA graphs %s: the GPU was idle at %u of %u launches", g->how == LS_GRAPHS_ON ? "on" : "off",
-                 g->idle, g->asked);
-}
-
 CUresult ls_cuda_graphs_add(ls_cuda_graphs *g, int queue, const ls_cuda_start *start, const void *args,
                             size_t args_bytes, const char **name) {
     size_t bytes = (args_bytes + ARGS_ALIGN - 1) / ARGS_ALIGN * ARGS_ALIGN;
     batch *b = g->batch[queue];
-    if (g->how == LS_GRAPHS_AUTO && queue == LS_QUEUE_COMPUTE) learn(g);
-    if (g->how == LS_GRAPHS_ON && !b) b = g->batch[queue] = calloc(1, sizeof *b);
-    bool is_now = g->how != LS_GRAPHS_ON || !b || bytes > ARGS_BYTES;
+    if (!g->is_over && !b) b = g->batch[queue] = calloc(1, sizeof *b);
+    bool is_now = g->is_over || !b || bytes > ARGS_BYTES;
     if (is_now || b->count == LS_CUDA_BATCH || b->bytes + bytes > ARGS_BYTES)
         (void)ls_cuda_graphs_flush(g, queue, name);
     if (is_now) {
@@ -245,17 +230,15 @@ CUresult ls_cuda_graphs_add(ls_cuda_graphs *g, int queue, const ls_cuda_start *s
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream *streams, ls_graphs how) {
+ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream *streams) {
     bool has_all = true;
 #define LS_CUDA_HAS(name, parameters) has_all = has_all && driver->name;
     LS_CUDA_GRAPH_CALLS(LS_CUDA_HAS)
 #undef LS_CUDA_HAS
-    if (how == LS_GRAPHS_OFF || !has_all) return NULL;
-    ls_cuda_graphs *g = calloc(1, sizeof *g);
+    ls_cuda_graphs *g = has_all ? calloc(1, sizeof *g) : NULL;
     if (!g) return NULL;
     g->driver = driver;
     g->streams = streams;
-    g->how = how;
     return g;
 }
 

@@ -1,5 +1,5 @@
-/* graphs.h: launches that recur, as CUDA graphs: the host's part of a launch costs microseconds, which show where
- * kernels take no longer.
+/* graphs.h: launches that recur, as CUDA graphs: the host's part of a launch costs microseconds, and so does what
+ * passes on the GPU between two kernels, which show where kernels take no longer.
  *
  *     operations   a b c d | copy | e f g …           launches of a queue, and what else is done on its stream
  *     batches      [a b c d] copy   [e f g …]         noted, and started together before anything else is done there
@@ -18,15 +18,10 @@
 #ifndef LS_DEVICE_CUDA_GRAPHS_H
 #define LS_DEVICE_CUDA_GRAPHS_H
 
-#include "config/choices.h"
 #include "device/cuda/driver.h"
 
 enum {
     LS_CUDA_BATCH = 64, /* launches: then they go to the GPU, which begins while the host goes on */
-    /* With LS_GRAPHS_AUTO: launches that come first, of which nothing is learnt, since the host still loads kernels and
-     * tries products out; launches at some of which the GPU is then found idle, or not. */
-    LS_CUDA_GRAPHS_WARM = 2048,
-    LS_CUDA_GRAPHS_TRIED = 2048,
 };
 
 typedef struct ls_cuda_graphs ls_cuda_graphs;
@@ -38,10 +33,9 @@ typedef struct ls_cuda_start {
     unsigned grid[3], threads, shared;
 } ls_cuda_start;
 
-/* For the queues with these streams, which stay the caller's. With LS_GRAPHS_AUTO launches are made at once at first,
- * and graphs are made of later ones if the GPU was idle at most of those. NULL: there are none (LS_GRAPHS_OFF, a driver
- * without them, no memory). */
-ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream *streams, ls_graphs how);
+/* For the queues with these streams, which stay the caller's. NULL: there are none (a driver without them, no
+ * memory). */
+ls_cuda_graphs *ls_cuda_graphs_open(const ls_cuda_driver *driver, const CUstream *streams);
 /* What was not flushed is not started. */
 void ls_cuda_graphs_close(ls_cuda_graphs *graphs);
 

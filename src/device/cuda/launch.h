@@ -24,6 +24,10 @@ typedef struct ls_cuda_grid {
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
                          const void *args);
 
+/* From now on kernels are on the queue when the call for them returns, and it says if they are refused: for who times
+ * them. False: they may wait for others and go together again (graphs.h). */
+void ls_cuda_launch_one_by_one(ls_device *device, bool one_by_one);
+
 /* What is no kernel of ours goes to the queue the same way: `enqueue` gets its stream. In a trace it has this name. */
 struct CUstream_st;
 ls_status ls_cuda_enqueue(ls_device *device, const char *name,

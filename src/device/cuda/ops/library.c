@@ -453,7 +453,9 @@ static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
     if (status == LS_ERR_RESOURCE) return LS_OK;
     LS_TRY(status);
     t.memory = memory;
+    ls_cuda_launch_one_by_one(device, true);
     status = compete(&t, g, key, library, out);
+    ls_cuda_launch_one_by_one(device, false);
     device->calls->free(device, memory);
     *is_tried = status == LS_OK;
     return status;
