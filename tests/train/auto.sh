@@ -14,10 +14,10 @@ run() { "$LOCKSTEP" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null; status=$?;
 
 case_begin "probe writes a cluster file"
 # With a libcuda that plays a GPU, where it can be loaded: in a process of its own, and workers are forked all the same.
-stub=$(cd "$BUILD" && pwd)/tests/cuda gpu=cpu
-if [ -e "$stub/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then gpu=cuda; fi
+played=$(cd "$BUILD" && pwd)/tests/cuda gpu=cpu
+if [ -e "$played/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then gpu=cuda; fi
 begin=$(now_ms)
-LD_LIBRARY_PATH=$stub run probe --quick --workers 2 --json --device $gpu --out "$machine"
+LD_LIBRARY_PATH=$played run probe --quick --workers 2 --json --device $gpu --out "$machine"
 expect_status 0
 for member in name capability matmul_flops_per_second copy_bytes_per_second to_bytes_per_second from_bytes_per_second \
     free_bytes unit_flops_per_second open_seconds read_seconds rates pass_elems layer_norm_sum bias_gelu bf16/hgmma link_bytes links; do
@@ -36,7 +36,7 @@ grep -qi 'nan\|inf' "$machine" && fail "a figure is no number"
 
 if [ $gpu = cuda ]; then
     case_begin "probe of a GPU that is not there"
-    LD_LIBRARY_PATH=$stub run probe --quick --device cuda:3 --out "$scratch/never.json"
+    LD_LIBRARY_PATH=$played run probe --quick --device cuda:3 --out "$scratch/never.json"
     expect_status 2
     grep -q 'there is no GPU 3' "$scratch/err" || fail "it does not say which"
 fi
@@ -130,7 +130,7 @@ if [ $gpu = cuda ]; then
     few=(--model "$model" --data "$text" --tokenizer bytes --steps 3 --seq 4 --global-batch 2 --groups 2 --eval-every 0)
     train "${few[@]}" --device cpu --out "$scratch/few"
     plain_few=$(weights)
-    LD_LIBRARY_PATH=$stub train "${few[@]}" --auto --device cuda --out "$scratch/on-gpu"
+    LD_LIBRARY_PATH=$played train "${few[@]}" --auto --device cuda --out "$scratch/on-gpu"
     expect_weights "$plain_few"
     grep -q '^auto *dp 1 × tp 1 × pp 1, ' "$scratch/out" || fail "it chose several workers for one GPU"
     grep -q 'on 1 × a CPU that plays a GPU as measured before' "$scratch/out" || fail "it did not take the GPU from the cache"

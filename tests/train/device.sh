@@ -3,8 +3,8 @@
 # and it says why; the workers of a machine take GPUs in turn. What --version tells of them.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
-stub=$(cd "$BUILD" && pwd)/tests/cuda
-[ -e "$stub/libcuda.so.1" ] || { echo "skipped: $stub/libcuda.so.1 is not built"; exit 77; }
+played=$(cd "$BUILD" && pwd)/tests/cuda
+[ -e "$played/libcuda.so.1" ] || { echo "skipped: $played/libcuda.so.1 is not built"; exit 77; }
 # The sanitizers' own library would have to come first.
 if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
 
@@ -20,7 +20,7 @@ auto() {
     while [ $# -gt 0 ] && [ "$1" != -- ]; do variables+=("$1") && shift; done
     [ $# -eq 0 ] || shift
     case_begin "auto: ${line:-nothing to say} (${variables[*]-})"
-    env -u LS_DEVICE LD_LIBRARY_PATH="$stub" ${variables[@]+"${variables[@]}"} \
+    env -u LS_DEVICE LD_LIBRARY_PATH="$played" ${variables[@]+"${variables[@]}"} \
         "$LOCKSTEP" train "${tiny[@]}" "$@" --out "$scratch/auto" >"$scratch/out" 2>"$scratch/err"
     status=$?
     expect_weights "$right"
@@ -48,7 +48,7 @@ for unit in bfmmla avx512-bf16 amx; do
     rm -rf "$scratch/unit"
     [ $status -eq 0 ] || continue # this CPU has not got it
     case_begin "a GPU without $unit"
-    env -u LS_DEVICE LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${flags[@]}" --out "$scratch/unit" >"$scratch/out" 2>"$scratch/err"
+    env -u LS_DEVICE LD_LIBRARY_PATH="$played" "$LOCKSTEP" train "${flags[@]}" --out "$scratch/unit" >"$scratch/out" 2>"$scratch/err"
     status=$?
     expect_status 0
     grep -q "^device    CPU, not a GPU: GPUs have no matrix unit $unit" "$scratch/out" || fail "it does not say why"
@@ -62,7 +62,7 @@ unit() {
     while [ "$1" != -- ]; do variables+=("$1") && shift; done
     shift
     case_begin "unit: $line"
-    env -u LS_DEVICE LD_LIBRARY_PATH="$stub" ${variables[@]+"${variables[@]}"} "$BUILD/tests/spoil/lockstep" train "${tiny[@]}" --out "$scratch/unit" "$@" \
+    env -u LS_DEVICE LD_LIBRARY_PATH="$played" ${variables[@]+"${variables[@]}"} "$BUILD/tests/spoil/lockstep" train "${tiny[@]}" --out "$scratch/unit" "$@" \
         >"$scratch/out" 2>"$scratch/err"
     status=$?
     expect_status "$code"
@@ -85,7 +85,7 @@ unit 2 'the tensor cores of GPU 0, .*, do not compute by the formula of hgmma: e
 
 # Workers 0 and 2 are on GPU 0, worker 1 is on GPU 1, whose memory fails.
 case_begin "GPUs in turn"
-LD_LIBRARY_PATH=$stub LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LS_CUDA_FAULT=cuMemHostAlloc:214 \
+LD_LIBRARY_PATH=$played LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LS_CUDA_FAULT=cuMemHostAlloc:214 \
     train "${tiny[@]}" --global-batch 3 --groups 3 --dp 3 --device cuda --out "$scratch/turn"
 expect_status 1
 expect_said 'worker 1: GPU 1 failed: cuMemHostAlloc: uncorrectable ECC error'
@@ -93,7 +93,7 @@ expect_said 'worker 1: GPU 1 failed: cuMemHostAlloc: uncorrectable ECC error'
 # Of a launcher's workers each looks for itself.
 if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | grep -q 'Open MPI'; then
     mpi=(mpirun --oversubscribe --allow-run-as-root --bind-to none)
-    with=(-n 1 -x LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
+    with=(-n 1 -x LD_LIBRARY_PATH="$played" "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
     without=(-n 1 "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
     for how in '1 × a CPU that plays a GPU' 'CPU, not a GPU: worker 1 has none'; do
         case_begin "mpirun: $how"
@@ -107,7 +107,7 @@ if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | 
     # Of two replicas one may be on the CPU: they agree on every gradient of every group, with tensor cores too.
     case_begin "a CPU audits a GPU"
     flags=("$LOCKSTEP" train "${tiny[@]}" --dp 2 --audit 1 --precision bf16 --matrix-unit hgmma --out "$scratch/mpi")
-    "${mpi[@]}" -n 1 -x LD_LIBRARY_PATH="$stub" "${flags[@]}" --device cuda : -n 1 "${flags[@]}" --device cpu >"$scratch/out" 2>"$scratch/err" </dev/null
+    "${mpi[@]}" -n 1 -x LD_LIBRARY_PATH="$played" "${flags[@]}" --device cuda : -n 1 "${flags[@]}" --device cpu >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_status 0
     grep -q '"audited":2' "$scratch/mpi/metrics.jsonl" || fail "nothing was audited"
@@ -116,7 +116,7 @@ fi
 
 # Times of queues change no bit, and tell what ran where; a wait of the sums of gradients is behind them.
 case_begin "a traced run"
-LD_LIBRARY_PATH="$stub" train "${tiny[@]}" --device cuda --dp 2 --trace run --eval-every 0 --out "$scratch/traced"
+LD_LIBRARY_PATH="$played" train "${tiny[@]}" --device cuda --dp 2 --trace run --eval-every 0 --out "$scratch/traced"
 expect_weights "$right"
 "$LOCKSTEP" timeline "$scratch/traced" --kernels >"$scratch/out" 2>"$scratch/err" || fail "exit status $?"
 for line in '^ +0: compute +[1-9]' '^ +1: dp +[1-9]' '^products ' '^attention ' '^norms ' '^loss ' '^optimizer ' '^communication ' '  products +gemm[a-z_]* +N[NT] ' \
@@ -134,9 +134,9 @@ version() {
     env "$@" "$LOCKSTEP" --version >"$scratch/out" 2>"$scratch/err" || fail "exit status $?"
     grep -Eq -- "$line" "$scratch/out" || fail "no such line"
 }
-version '^driver     NVIDIA, for CUDA 13.0$' LD_LIBRARY_PATH="$stub"
+version '^driver     NVIDIA, for CUDA 13.0$' LD_LIBRARY_PATH="$played"
 version '^GPU 1      a CPU that plays a GPU, compute capability 9.0, 1.0 GiB; kernels (built in|compiled by NVRTC on first use) for sm_90$' \
-    LD_LIBRARY_PATH="$stub" LS_CUDA_GPUS=2
-version '^GPU        none \(GPU 0 .* compute capability 7.5, and 8.0 is needed' LD_LIBRARY_PATH="$stub" LS_CUDA_CAPABILITY=75
+    LD_LIBRARY_PATH="$played" LS_CUDA_GPUS=2
+version '^GPU        none \(GPU 0 .* compute capability 7.5, and 8.0 is needed' LD_LIBRARY_PATH="$played" LS_CUDA_CAPABILITY=75
 if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then version '^GPU        none \(no NVIDIA driver\)$' A=b; fi
 finished

@@ -3,8 +3,8 @@
 # bytes, and the run takes as many. What does not fit is refused before the first step, with what to change.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
-stub=$(cd "$BUILD" && pwd)/tests/cuda
-[ -e "$stub/libcuda.so.1" ] || { echo "skipped: $stub/libcuda.so.1 is not built"; exit 77; }
+played=$(cd "$BUILD" && pwd)/tests/cuda
+[ -e "$played/libcuda.so.1" ] || { echo "skipped: $played/libcuda.so.1 is not built"; exit 77; }
 # The sanitizers' own library would have to come first.
 if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
 
@@ -22,7 +22,7 @@ same() {
     "$LOCKSTEP" train --model "$model" --data "$text" "${tiny[@]}" "$@" --dry-run >"$scratch/out" 2>"$scratch/err" || fail "exit status $?"
     sed 's/{"worker"/\n&/g' "$scratch/out" | grep '^{"worker"' | sed 's/"kinds".*//' | numbers bytes >"$scratch/said"
     rm -f "$scratch/count"
-    LS_CUDA_COUNT=$scratch/count LD_LIBRARY_PATH=$stub train --model "$model" --data "$text" "${tiny[@]}" "$@" --out "$scratch/gpu"
+    LS_CUDA_COUNT=$scratch/count LD_LIBRARY_PATH=$played train --model "$model" --data "$text" "${tiny[@]}" "$@" --out "$scratch/gpu"
     expect_status 0
     rm -rf "$scratch/gpu"
     sed 's/.*"arena_bytes":\[\([0-9,]*\)\].*/\1/; s/,/\n/g' "$scratch/out" >"$scratch/took"
@@ -51,7 +51,7 @@ same "$llama" --loss-chunk 1
 once() {
     case_begin "one block of memory: $1"
     "$LOCKSTEP" "$@" --device cpu >"$scratch/right" 2>"$scratch/err" </dev/null || fail "exit status $?"
-    LS_CUDA_FAULT=cuMemAlloc:2:3 LD_LIBRARY_PATH=$stub "$LOCKSTEP" "$@" --device cuda >"$scratch/out" 2>"$scratch/err" </dev/null || fail "exit status $?"
+    LS_CUDA_FAULT=cuMemAlloc:2:3 LD_LIBRARY_PATH=$played "$LOCKSTEP" "$@" --device cuda >"$scratch/out" 2>"$scratch/err" </dev/null || fail "exit status $?"
     diff <(sed "s/ scored in.*//" "$scratch/right") <(sed "s/ scored in.*//" "$scratch/out") >/dev/null || fail "it is not that of the CPU"
 }
 train --model "$gpt2" --data "$text" --steps 1 --seq 19 --global-batch 1 --groups 1 --out "$scratch/small"
@@ -62,7 +62,7 @@ once generate --model "$scratch/small" --prompt 'line' --max-tokens 4 --temperat
 # refused TEXT MEMORY FLAGS…
 refused() {
     case_begin "refused: $1"
-    LS_CUDA_MEMORY=$2 LD_LIBRARY_PATH=$stub train --model "$gpt2" --data "$text" "${tiny[@]}" "${@:3}" --out "$scratch/gpu"
+    LS_CUDA_MEMORY=$2 LD_LIBRARY_PATH=$played train --model "$gpt2" --data "$text" "${tiny[@]}" "${@:3}" --out "$scratch/gpu"
     expect_status 5
     expect_said "$1"
     expect_said 'use a smaller --micro-batch, --recompute full, a higher --zero'
@@ -72,7 +72,7 @@ refused() {
 refused 'cuda:0 has 2[0-9]\.[0-9] MiB of memory free, and 1 worker on it needs 32\.' 30000000
 refused 'cuda:0 has 5[0-9]\.[0-9] MiB of memory free, and 2 workers on it need 6' 60000000 --dp 2
 case_begin "two GPUs have room for both"
-LS_CUDA_GPUS=2 LS_CUDA_MEMORY=60000000 LD_LIBRARY_PATH=$stub train --model "$gpt2" --data "$text" "${tiny[@]}" --dp 2 --out "$scratch/gpu"
+LS_CUDA_GPUS=2 LS_CUDA_MEMORY=60000000 LD_LIBRARY_PATH=$played train --model "$gpt2" --data "$text" "${tiny[@]}" --dp 2 --out "$scratch/gpu"
 expect_status 0
 
 # Scratch for the slices of the head would be more than products may have: they are made half by half.

@@ -3,8 +3,8 @@
 # layout, with checks and audits, traced, one by one, and where graphs are missing or fail, which nobody is told; and nearly all launches go by graphs.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
-stub=$(cd "$BUILD" && pwd)/tests/cuda
-[ -e "$stub/libcuda.so.1" ] || { echo "skipped: $stub/libcuda.so.1 is not built"; exit 77; }
+played=$(cd "$BUILD" && pwd)/tests/cuda
+[ -e "$played/libcuda.so.1" ] || { echo "skipped: $played/libcuda.so.1 is not built"; exit 77; }
 # The sanitizers' own library would have to come first.
 if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
 
@@ -20,7 +20,7 @@ same() {
     n=$((n + 1))
     case_begin "graphs ${set[*]} $*"
     rm -f "$scratch/calls"
-    env "${set[@]}" LS_CUDA_CALLS="$scratch/calls" LD_LIBRARY_PATH="$stub" "$LOCKSTEP" train "${experiment[@]}" --device cuda \
+    env "${set[@]}" LS_CUDA_CALLS="$scratch/calls" LD_LIBRARY_PATH="$played" "$LOCKSTEP" train "${experiment[@]}" --device cuda \
         --out "$scratch/run-$n" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_weights "$right"
@@ -66,7 +66,7 @@ experiment=(--model "$gpt2" --data "$text" --seq 3 --global-batch 2 --groups 2)
 declare -A calls
 for steps in 5 6; do
     rm -f "$scratch/calls"
-    LS_CUDA_CALLS=$scratch/calls LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps $steps --device cuda --out "$scratch/steps-$steps"
+    LS_CUDA_CALLS=$scratch/calls LD_LIBRARY_PATH=$played train "${experiment[@]}" --steps $steps --device cuda --out "$scratch/steps-$steps"
     for call in cuLaunchKernel cuGraphLaunch cuGraphInstantiateWithFlags cuMemcpyHtoDAsync; do calls[$call]=$(($(count $call) - ${calls[$call]:-0})); done
 done
 [ "${calls[cuLaunchKernel]}" -le 4 ] || fail "${calls[cuLaunchKernel]} kernels were launched one by one"
@@ -75,11 +75,11 @@ done
 [ "${calls[cuMemcpyHtoDAsync]}" -le 5 ] || fail "${calls[cuMemcpyHtoDAsync]} copies to the GPU"
 
 case_begin "verify"
-LD_LIBRARY_PATH=$stub "$LOCKSTEP" verify --model "$gpt2" --data "$text" --steps 3 --seq 3 --global-batch 2 --groups 2 --workers 2 --device cuda \
+LD_LIBRARY_PATH=$played "$LOCKSTEP" verify --model "$gpt2" --data "$text" --steps 3 --seq 3 --global-batch 2 --groups 2 --workers 2 --device cuda \
     >"$scratch/out" 2>"$scratch/err" </dev/null || fail "exit status $?"
 
 case_begin "a kernel that fails"
-LS_CUDA_FAULT=kernel:700:300 LD_LIBRARY_PATH=$stub train "${experiment[@]}" --steps 9 --restarts 0 --device cuda --out "$scratch/bad"
+LS_CUDA_FAULT=kernel:700:300 LD_LIBRARY_PATH=$played train "${experiment[@]}" --steps 9 --restarts 0 --device cuda --out "$scratch/bad"
 expect_status 1
 expect_said "GPU 0 failed: .*illegal memory access"
 finished

@@ -22,12 +22,13 @@ LS_DEVICE void barrier_expect(uint64_t *b, int bytes) {
 LS_DEVICE void barrier_arrive(uint64_t *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
 }
-LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
-    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\nbra "
-                 "AGAIN;\nDONE:\n}" ::"r"(shared_address(b)),
-                 "r"(parity)
-                 : "memory");
-}
+/* `order`: of what those wrote who have arrived; nothing: of this block. */
+#define LS_BARRIER_WAIT(b, parity, order)                                                                              \
+    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity" order ".shared::cta.b64 p, [%0], %1;\n"          \
+                 "@p bra DONE;\nbra AGAIN;\nDONE:\n}" ::"r"(shared_address(b)),                                        \
+                 "r"(parity)                                                                                           \
+                 : "memory")
+LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) { LS_BARRIER_WAIT(b, parity, ""); }
 
 /* A place in a ring of STAGES buffers, and which turn it is. */
 template <int STAGES> struct ring {

@@ -95,12 +95,7 @@ LS_DEVICE void arrive_at_others(const uint64_t *b) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(others(b)) : "memory");
 }
 /* For a barrier of its own, at which the other may have arrived. */
-LS_DEVICE void wait_for_other(uint64_t *b, uint32_t parity) {
-    asm volatile("{\n.reg .pred p;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n@p bra DONE;\n"
-                 "bra AGAIN;\nDONE:\n}" ::"r"(shared_address(b)),
-                 "r"(parity)
-                 : "memory");
-}
+LS_DEVICE void wait_for_other(uint64_t *b, uint32_t parity) { LS_BARRIER_WAIT(b, parity, ".acquire.cluster"); }
 /* The other's barrier counts the bytes. */
 LS_DEVICE void pass_sums(const float *to, const float *from, const uint64_t *full) {
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(others(to)),
