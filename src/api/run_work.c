@@ -361,9 +361,10 @@ ls_status ls_run_workers(ls_run *r, ls_run_fn fn, void *arg) {
     ls_workers_grace_s = r->options.grace;
     r->workers.forks_one = ls_device_is_gpu(r->chosen.name);
     bool supervises = !r->launched && !r->is_trial && ls_run_is_supervised(r);
-    LS_TRY(ls_stop_install_saves());
+    LS_TRY(ls_stop_hold());
     ls_status status = supervises ? ls_run_supervise(r, run_worker, &j) : ls_workers_run(&r->workers, run_worker, &j);
     ls_stop_restore();
+    ls_stop_release();
     if (status != LS_OK) ls_run_abandon(r);
     return status;
 }

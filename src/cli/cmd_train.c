@@ -89,7 +89,7 @@ ls_status ls_cmd_train(const ls_options *options) {
     ls_run *run = NULL;
     ls_progress progress;
     pid_t page = -1;
-    LS_TRY(ls_stop_install_saves()); /* reading data may take long */
+    LS_TRY(ls_stop_hold()); /* reading data may take long; and one that comes after the last step ends nothing */
     LS_TRY(ls_run_open(&(ls_run_setup){.options = options, .event = show, .event_ctx = &progress}, &run));
     if (run->options.source[LS_OPT_restarts].origin == LS_ORIGIN_DEFAULT && !run->launched) run->options.restarts = 3;
     if (run->options.dry_run) {

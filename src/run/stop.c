@@ -3,17 +3,23 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "flags are set in a signal handler");
 
-enum { STOPS = 4, SIGNALS = 6 };
+enum { CAUGHT = 4 };
 
-/* Those that stop, then those that are caught by runs alone. */
-static const int numbers[SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2};
-static struct sigaction before[SIGNALS];
-static bool installed[SIGNALS];
+typedef struct caught {
+    int number;
+    bool installed;
+    struct sigaction before;
+} caught;
+
+static caught of_loop[CAUGHT] = {{.number = SIGINT}, {.number = SIGTERM}, {.number = SIGHUP}, {.number = SIGXCPU}};
+static caught of_run[CAUGHT] = {{.number = SIGUSR1}, {.number = SIGUSR2}, {.number = SIGHUP}, {.number = SIGXCPU}};
+static int holders; /* of those of a run */
 static atomic_int first_signal, save_asked;
 static _Atomic uint64_t first_ns;
 
@@ -32,9 +38,16 @@ static void note_signal(int number, siginfo_t *info, void *context) {
     (void)atomic_compare_exchange_strong(&first_signal, &none, number);
 }
 
+/* While there is no loop to be stopped. */
+static void terminate(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info, (void)context;
+    (void)kill(getpid(), SIGTERM);
+}
+
 /* After SA_RESETHAND's one delivery the next SIGINT ends the process. */
-static struct sigaction action_for(int number) {
-    struct sigaction action = {.sa_sigaction = note_signal,
+static struct sigaction action_for(const caught *signals, int number) {
+    bool ends = signals == of_run && (number == SIGHUP || number == SIGXCPU);
+    struct sigaction action = {.sa_sigaction = ends ? terminate : note_signal,
                                .sa_flags = SA_RESTART | SA_SIGINFO | (number == SIGINT ? (int)SA_RESETHAND : 0)};
     (void)sigemptyset(&action.sa_mask);
     return action;
@@ -44,41 +57,48 @@ static bool is_ignored(const struct sigaction *action) {
     return !(action->sa_flags & SA_SIGINFO) && action->sa_handler == SIG_IGN;
 }
 
-static void put_back(int begin, int end) {
-    for (int i = begin; i < end; i++) {
-        if (installed[i]) (void)sigaction(numbers[i], &before[i], NULL); /* it was accepted once */
-        installed[i] = false;
+static void put_back(caught *signals) {
+    for (caught *s = signals; s < signals + CAUGHT; s++) {
+        if (s->installed) (void)sigaction(s->number, &s->before, NULL); /* it was accepted once */
+        s->installed = false;
     }
 }
 
-static ls_status install(int begin, int end) {
-    put_back(begin, end);
-    for (int i = begin; i < end; i++) {
-        struct sigaction action = action_for(numbers[i]);
-        if (sigaction(numbers[i], NULL, &before[i]) != 0 ||
-            (!is_ignored(&before[i]) && sigaction(numbers[i], &action, NULL) != 0)) {
-            ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot install a handler for signal %d", numbers[i]);
-            put_back(begin, i);
+static ls_status install(caught *signals) {
+    put_back(signals);
+    for (caught *s = signals; s < signals + CAUGHT; s++) {
+        struct sigaction action = action_for(signals, s->number);
+        if (sigaction(s->number, NULL, &s->before) != 0 ||
+            (!is_ignored(&s->before) && sigaction(s->number, &action, NULL) != 0)) {
+            ls_status status = ls_fail_errno(LS_ERR_FAILED, "cannot install a handler for signal %d", s->number);
+            put_back(signals);
             return status;
         }
-        installed[i] = true;
+        s->installed = true;
     }
     return LS_OK;
 }
 
 ls_status ls_stop_install(void) {
-    if (atomic_load(&first_signal) != SIGUSR2 || !installed[SIGNALS - 1]) atomic_store(&first_signal, 0);
-    return install(0, STOPS);
+    if (atomic_load(&first_signal) != SIGUSR2 || holders == 0) atomic_store(&first_signal, 0);
+    return install(of_loop);
 }
 
-ls_status ls_stop_install_saves(void) {
-    if (installed[STOPS] && installed[SIGNALS - 1]) return LS_OK;
-    atomic_store(&save_asked, 0);
-    atomic_store(&first_signal, 0);
-    return install(STOPS, SIGNALS);
+void ls_stop_restore(void) { put_back(of_loop); }
+
+ls_status ls_stop_hold(void) {
+    if (holders == 0) {
+        atomic_store(&save_asked, 0);
+        atomic_store(&first_signal, 0);
+        LS_TRY(install(of_run));
+    }
+    holders++;
+    return LS_OK;
 }
 
-void ls_stop_restore(void) { put_back(0, SIGNALS); }
+void ls_stop_release(void) {
+    if (holders > 0 && --holders == 0) put_back(of_run);
+}
 
 int ls_stop_signal(void) { return atomic_load(&first_signal); }
 uint64_t ls_stop_ns(void) { return atomic_load(&first_ns); }

@@ -22,12 +22,15 @@
 
 /* SIGINT, SIGTERM, SIGHUP and SIGXCPU. Clears what these have asked for. Installing twice is one installation. */
 ls_status ls_stop_install(void);
-/* SIGUSR1 and SIGUSR2 as well, which would end a process that has no handler: to be called before ls_stop_install(), as
- * soon as a run begins to start. Clears everything; what they ask for from then on stays, also where it is installed
- * again. */
-ls_status ls_stop_install_saves(void);
 /* Puts back what was there before; nothing where nothing is installed. The flags stay readable. */
 void ls_stop_restore(void);
+
+/* SIGUSR1 and SIGUSR2, which would end a process that has no handler, are caught from the first hold to the last
+ * release, so that a program may hold them from before its run until it ends; SIGHUP and SIGXCPU become SIGTERM where
+ * no loop catches them. To be called before ls_stop_install(). The first hold clears everything; what is asked for from
+ * then on stays. */
+ls_status ls_stop_hold(void);
+void ls_stop_release(void);
 
 /* The first signal to stop that came since installing: SIGINT, SIGTERM (for SIGHUP and SIGXCPU as well) or SIGUSR2; 0:
  * none. Any thread. */

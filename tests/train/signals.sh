@@ -129,6 +129,24 @@ save_and_go_on() {
 
 }
 
+# After the last step, while the process waits for its page to end: there is nothing more to save or to stop.
+after_the_end() {
+    for case in 'USR1 0' 'USR2 0' 'HUP 143'; do
+        case_begin "SIG${case% *} after the end of a run"
+        part=$scratch/part-$((number++))
+        start "${experiment[@]}" --steps 200 --out "$part" --live 127.0.0.1:0
+        await_worker 1 && kill -STOP "$worker"
+        end=$(($(now_ms) + 60000))
+        until grep -q '^done:' "$scratch/out" || [ "$(now_ms)" -gt $end ]; do sleep 0.01; done
+        sleep 0.1
+        kill -"${case% *}" "$child"
+        [ "${case#* }" -ne 0 ] || sleep 0.1
+        kill -CONT "$worker"
+        reap_within 30000
+        expect_status "${case#* }"
+    done
+}
+
 # ---- in time -----------------------------------------------------------------------------------------------------------
 
 # A batch takes eight waits of 0.6 s, or four on each of two workers; half of --grace is 2 s.
@@ -258,6 +276,7 @@ any_moment() {
 beside every_signal '1 :child' '2 --dp 2:child'
 beside every_signal '2 --pp 2:worker'
 beside save_and_go_on
+beside after_the_end
 beside long_steps '1 :child' '2 --dp 2:worker'
 beside long_steps '4 --tp 2 --pp 2:worker'
 beside long_evaluations

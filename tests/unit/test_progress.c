@@ -486,6 +486,37 @@ static void handlers_are_put_back(void **state) {
     assert_true(now.sa_handler == SIG_DFL);
 }
 
+/* What ends a child that holds twice, runs a loop, releases once, and then gets a signal: 7 where nothing does. */
+static int end_of_holder(int number) {
+    int wait_status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (signal(SIGHUP, SIG_DFL) == SIG_ERR || ls_stop_hold() != LS_OK || ls_stop_hold() != LS_OK ||
+            ls_stop_install() != LS_OK)
+            _exit(1);
+        if (raise(SIGHUP) != 0 || ls_stop_signal() != SIGTERM) _exit(2);
+        ls_stop_restore();
+        ls_stop_release();
+        if (raise(number) != 0) _exit(3);
+        ls_stop_release();
+        ls_stop_release(); /* more than were held: nothing happens */
+        struct sigaction now;
+        _exit(sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_DFL ? 7 : 4);
+    }
+    assert_int_equal(waitpid(pid, &wait_status, 0), pid);
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+static void signals_after_the_loop_are_caught_while_held(void **state) {
+    (void)state;
+    assert_int_equal(end_of_holder(SIGUSR1), 7);
+    assert_int_equal(end_of_holder(SIGUSR2), 7);
+    assert_int_equal(end_of_holder(SIGHUP), 128 + SIGTERM);
+    assert_int_equal(end_of_holder(SIGXCPU), 128 + SIGTERM);
+    assert_int_equal(end_of_holder(SIGTERM), 128 + SIGTERM);
+}
+
 static void ignored_signals_stay_ignored(void **state) {
     (void)state;
     assert_true(signal(SIGINT, SIG_IGN) != SIG_ERR);
@@ -549,6 +580,7 @@ int main(void) {
         cmocka_unit_test(colours_where_they_are_wanted),
         cmocka_unit_test(signals_ask_for_a_stop),
         cmocka_unit_test(handlers_are_put_back),
+        cmocka_unit_test(signals_after_the_loop_are_caught_while_held),
         cmocka_unit_test(ignored_signals_stay_ignored),
         cmocka_unit_test(a_second_interrupt_ends_the_process),
     };
