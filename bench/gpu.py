@@ -19,7 +19,7 @@ peer's. Memory is what PyTorch has reserved on the GPU and, in brackets, the mos
 Where there is no GPU or no PyTorch, it says so and ends with 0.
 
 LLMC=FOLDER of the environment: a folder of llm.c in which train_gpt2cu was built; it trains GPT-2 in bf16 too, in turns with the others, and is
-no PyTorch: ratios are not of it. Rows it cannot run, and a missing LLMC, are said.
+no PyTorch: ratios are not of it. LLMC_FLAGS has further flags for it ("-ge 1"). Rows it cannot run, and a missing LLMC, are said.
 
 --only compiled (or eager, …): PyTorch in that way alone; a row then takes half the time.
 
@@ -182,14 +182,16 @@ def lockstep_kinds(args, row, inputs, folder):
 
 
 def llmc_round(row, data, folder, steps):
-    """Milliseconds of each step, without the first two; a text instead: why there are none."""
+    """Milliseconds of each step, without the first two, and the bytes that it says it allocates; a text instead: why there are none. It keeps all
+    activations, as the others do, and evaluates one batch at the beginning and at the end: it divides by how often."""
     of, home = TRAINING[row], os.environ.get("LLMC")
     if not home:
         return "LLMC names no folder with train_gpt2cu"
     if row not in LLMC_MODELS:
         return "it has no such model"
     words = [os.path.join(os.path.abspath(home), "train_gpt2cu"), "-i", data, "-j", data, "-e", LLMC_MODELS[row], "-b", of["batch"], "-t", of["seq"], "-d",
-             of["batch"] * of["seq"], "-x", steps + 2, "-v", 0, "-s", 0, "-h", 0, "-l", "1e-3"]
+             of["batch"] * of["seq"], "-x", steps + 2, "-v", steps + 2, "-m", 1, "-s", 0, "-h", 0, "-r", 0, "-l", "1e-3",
+             *os.environ.get("LLMC_FLAGS", "").split()]
     try:
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, cwd=folder)
     except OSError as error:
@@ -197,7 +199,8 @@ def llmc_round(row, data, folder, steps):
     times = [float(found[1]) for found in re.finditer(r"^step +\d+/\d+ .*\| *([0-9.]+) ms \|", done.stdout, re.MULTILINE)]
     if done.returncode != 0 or len(times) < 3:
         return (done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it ended"])[-1]
-    return times[2:]
+    mib = sum(int(found[1]) for found in re.finditer(r"^allocat(?:ed|ing) (\d+) MiB", done.stdout, re.MULTILINE))
+    return times[2:], mib << 20
 
 
 def train_row(args, row):
@@ -214,16 +217,17 @@ def train_row(args, row):
             print(f"{row}: PyTorch {mode} does not run here: {error}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         inputs = write_model(row, folder), write_data(row, folder)
-        llmc = [] if row.endswith("bf16") else ""
+        llmc = () if row.endswith("bf16") else ""
         memory["lockstep"] = lockstep_bytes(args, row, inputs, folder)
         for _ in range(args.rounds):
             rounds = {"lockstep": lockstep_round(args, row, inputs, folder)}
             for mode, peer in peers.items():
                 times, memory[mode], tensors[mode] = peer.ask(args.steps + 2)
                 rounds[mode] = times[2:]
-            if isinstance(llmc, list):
+            if not isinstance(llmc, str):
                 llmc = llmc_round(row, inputs[1], folder, args.steps)
-                rounds.update({} if isinstance(llmc, str) else {"llm.c": llmc})
+            if not isinstance(llmc, str):
+                rounds["llm.c"], memory["llm.c"] = llmc
             for name, times in rounds.items():
                 best[name] = min(best.get(name, float("inf")), statistics.median(times))
         if args.kinds:
