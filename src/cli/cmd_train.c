@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/cli.h"
@@ -73,6 +75,7 @@ static pid_t begin_page(const ls_run *run) {
     if (child != 0) return child;
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(0);
+    while (!ls_folder_exists(run->out)) ls_clock_sleep_us(10000); /* it is made when the run starts */
     if (quiet) (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     (void)close_range(3, ~0u, 0);
     (void)execv(program, argv);

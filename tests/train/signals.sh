@@ -129,22 +129,58 @@ save_and_go_on() {
 
 }
 
+# until_so COMMAND…: waits until it succeeds; a failure where it does not in a minute.
+until_so() {
+    local end=$(($(now_ms) + 60000))
+    until "$@"; do
+        if [ "$(now_ms)" -gt $end ]; then
+            fail "not in a minute: $*"
+            return 1
+        fi
+        sleep 0.01
+    done
+}
+
+# Of the child: its page, as `page`, which it forks before all others.
+has_page() {
+    page=
+    { read -r page _ <"/proc/$child/task/$child/children"; } 2>/dev/null
+    [ -n "$page" ]
+}
+
+# Whether the process $1, which is stopped, has a SIGTERM waiting for it.
+awaits_term() {
+    local mask
+    mask=$(sed -n 's/^ShdPnd:\t//p' "/proc/$1/status" 2>/dev/null)
+    (((16#${mask:-0} >> 14 & 1) == 1))
+}
+
 # After the last step, while the process waits for its page to end: there is nothing more to save or to stop.
 after_the_end() {
     for case in 'USR1 0' 'USR2 0' 'HUP 143'; do
-        case_begin "SIG${case% *} after the end of a run"
+        read -r signal code <<<"$case"
+        case_begin "SIG$signal after the end of a run"
         part=$scratch/part-$((number++))
-        start "${experiment[@]}" --steps 200 --out "$part" --live 127.0.0.1:0
-        await_worker 1 && kill -STOP "$worker"
-        end=$(($(now_ms) + 60000))
-        until grep -q '^done:' "$scratch/out" || [ "$(now_ms)" -gt $end ]; do sleep 0.01; done
-        sleep 0.1
-        kill -"${case% *}" "$child"
-        [ "${case#* }" -ne 0 ] || sleep 0.1
-        kill -CONT "$worker"
+        start "${experiment[@]}" --steps 60 --out "$part" --live 127.0.0.1:0
+        until_so has_page && kill -STOP "$page" && until_so awaits_term "$page" && kill -"$signal" "$child"
+        kill -CONT "$page"
         reap_within 30000
-        expect_status "${case#* }"
+        expect_status "$code"
     done
+}
+
+# Stopped before it makes the folder, without a supervisor that would make it.
+is_stopped() { grep -q '^State:.T' "/proc/$child/status" 2>/dev/null; }
+early_page() {
+    case_begin "a page that is there before the folder of its run"
+    part=$scratch/part-$((number++))
+    LS_FAULT_POINT=start:0:-1:0:1:stop start "${experiment[@]}" --steps 1000000 --restarts 0 --out "$part" --live 127.0.0.1:0
+    until_so is_stopped && sleep 0.5
+    kill -CONT "$child"
+    until_so grep -q '^page ' "$scratch/out"
+    kill -TERM "$child"
+    reap_within 30000
+    expect_status 143
 }
 
 # ---- in time -----------------------------------------------------------------------------------------------------------
@@ -277,6 +313,7 @@ beside every_signal '1 :child' '2 --dp 2:child'
 beside every_signal '2 --pp 2:worker'
 beside save_and_go_on
 beside after_the_end
+beside early_page
 beside long_steps '1 :child' '2 --dp 2:worker'
 beside long_steps '4 --tp 2 --pp 2:worker'
 beside long_evaluations
