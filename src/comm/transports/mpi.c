@@ -19,6 +19,7 @@
 #    include "base/log.h"
 #    include "comm/comm.h"
 #    include "comm/launcher.h"
+#    include "comm/signals.h"
 
 enum { INIT_PATIENCE_S = 120, STOP_PATIENCE_S = 3, END_PATIENCE_S = 5 };
 static const size_t piece_bytes = (size_t)1 << 30; /* MPI counts with an int */
@@ -262,21 +263,12 @@ static ls_status find_machine(const ls_workers_options *options, ls_world *world
     return status;
 }
 
-/* Those whose handler is the system's are held; what a program has handlers for, or ignores, is its own. */
-static const int held[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
-enum { HELD = sizeof held / sizeof *held };
-static volatile sig_atomic_t stopped_by;
-
-static void hold_signal(int number) {
-    stopped_by = number;
-    (void)alarm(STOP_PATIENCE_S);
-}
-
 /* Runs in a signal handler: little more than write, raise and _exit is allowed there. */
 static void give_up_on_init(int number) {
     static const char text[] = "lockstep: error: MPI_Init did not return within two minutes; check that all processes "
                                "were started, and by the same MPI that lockstep was built with\n";
     (void)number;
+    int stopped_by = ls_signals_came();
     if (stopped_by) {
         (void)signal(stopped_by, SIG_DFL);
         (void)raise(stopped_by);
@@ -289,20 +281,14 @@ static void give_up_on_init(int number) {
 /* MPI_Init within its time, and with signals held; one that came is obeyed here. */
 static int init_guarded(void) {
     struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before_alarm;
-    struct sigaction hold = {.sa_handler = hold_signal, .sa_flags = SA_RESTART}, before[HELD];
-    stopped_by = 0;
+    ls_held_signals held;
     (void)sigaction(SIGALRM, &alarm_action, &before_alarm);
-    for (int i = 0; i < HELD; i++) {
-        (void)sigaction(held[i], NULL, &before[i]);
-        if (!(before[i].sa_flags & SA_SIGINFO) && before[i].sa_handler == SIG_DFL)
-            (void)sigaction(held[i], &hold, NULL);
-    }
+    ls_signals_hold(&held, STOP_PATIENCE_S);
     (void)alarm(INIT_PATIENCE_S);
     int provided, code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     (void)alarm(0);
-    for (int i = 0; i < HELD; i++) (void)sigaction(held[i], &before[i], NULL);
     (void)sigaction(SIGALRM, &before_alarm, NULL);
-    if (stopped_by) (void)raise(stopped_by);
+    ls_signals_let_go(&held);
     return code;
 }
 

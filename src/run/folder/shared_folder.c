@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "comm/signals.h"
 #include "comm/world.h"
 #include "run/folder/save.h"
 #include "run/agree.h"
@@ -90,13 +90,10 @@ static ls_status check(ls_world *world, const char *folder) {
 }
 
 ls_status ls_save_check_shared(ls_world *world, const char *folder) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
-    sigset_t held, before;
+    ls_held_signals held;
     if (!world || ls_world_size(world) == 1) return LS_OK;
-    (void)sigemptyset(&held);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) (void)sigaddset(&held, numbers[i]);
-    (void)pthread_sigmask(SIG_BLOCK, &held, &before);
+    ls_signals_hold(&held, 0);
     ls_status status = check(world, folder);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    ls_signals_let_go(&held);
     return status;
 }
