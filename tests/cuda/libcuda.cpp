@@ -5,7 +5,8 @@
  * LS_CUDA_FAULT=CALL:ERROR[:N] makes the N-th call (the first, if not said) of CALL and all later ones fail with the number ERROR; -1 never
  * returns, -2 crashes, -3 makes the N-th take four seconds. LS_CUDA_GPU=N: only on that GPU.
  * LS_CUDA_VERSION=11080 plays an old driver, LS_CUDA_MISSING=CALL one without that call, LS_CUDA_GPUS=N their number,
- * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_CAPABILITY=75 an old GPU, LS_CUDA_HANG=1 a GPU whose kernels never end.
+ * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_OTHERS=BYTES what other programs hold of it, LS_CUDA_CAPABILITY=75 an old GPU,
+ * LS_CUDA_HANG=1 a GPU whose kernels never end.
  * LS_CUDA_WGMMA=1: it has the copy engine and the products of whole tiles of compute capability 9.0 (wgmma_on_cpu.h), far slower than the rest.
  * LS_CUDA_ORPHAN=1: memory of another process that ends takes the GPU with it.
  * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process; LS_CUDA_CALLS=FILE one for each call of
@@ -398,7 +399,7 @@ API cuDevicePrimaryCtxRelease(int) {
 API cuCtxSetCurrent(void *) { return SUCCESS; }
 API cuMemGetInfo(size_t *free, size_t *total) {
     *total = memory_total();
-    *free = *total - memory_used;
+    *free = *total - memory_used - (size_t)setting("LS_CUDA_OTHERS", 0);
     return SUCCESS;
 }
 API cuMemAlloc(uint64_t *out, size_t bytes) {

@@ -17,8 +17,9 @@ case_begin "probe writes a cluster file"
 played=$(cd "$BUILD" && pwd)/tests/cuda gpu=cpu
 if [ -e "$played/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then gpu=cuda; fi
 begin=$(now_ms)
-LD_LIBRARY_PATH=$played run probe --quick --workers 2 --json --device $gpu --out "$machine"
+LS_CUDA_MEMORY=$((4 << 30)) LS_CUDA_OTHERS=$((3 << 30)) LD_LIBRARY_PATH=$played run probe --quick --workers 2 --json --device $gpu --out "$machine"
 expect_status 0
+[ $gpu = cpu ] || grep -q 'other programs hold 3.0 GiB' "$scratch/err" || fail "it does not say who else is there: $(cat "$scratch/err")"
 for member in name capability matmul_flops_per_second copy_bytes_per_second to_bytes_per_second from_bytes_per_second \
     free_bytes unit_flops_per_second open_seconds read_seconds rates pass_elems layer_norm_sum bias_gelu bf16/hgmma link_bytes links; do
     [ $gpu = cpu ] || sed -n '/"gpu": {/,$p' "$machine" | grep -q "\"$member\"" || fail "$member of the GPU is not in the file"

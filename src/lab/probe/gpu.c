@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/child.h"
+#include "base/log.h"
 #include "base/stats.h"
 #include "device/choose.h"
 #include "device/cuda/cuda.h"
@@ -62,25 +63,31 @@ static ls_status time_largest(sized *s, ls_status (*call)(const sized *), size_t
     }
 }
 
+static ls_status time_round(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, int calls, double *seconds) {
+    LS_TRY(ls_device_finish(b->device));
+    double begin = ls_clock_seconds();
+    for (int i = 0; i < calls; i++) LS_TRY(call(ctx));
+    LS_TRY(ls_device_finish(b->device));
+    *seconds = (ls_clock_seconds() - begin) / calls;
+    return LS_OK;
+}
+
+/* The first call of a kind loads its kernel; the second, of a large product, tries out algorithms for it
+ * (device/cuda/ops/library.c). Of the rounds the first two make graphs of their launches. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds) {
-    enum { ROUNDS = 3, CALLS_MAX = 200 };
+    enum { FIRST = 2, ROUNDS = 3, CALLS_MAX = 200 };
     const double round_s = 3e-3, long_s = .03;
-    double took[ROUNDS] = {0};
-    int calls = 1, rounds = ROUNDS;
-    LS_TRY(call(ctx)); /* loads the kernel */
-    for (int round = -1; round < rounds; round++) {
-        double *one = &took[round < 0 ? 0 : round];
-        LS_TRY(ls_device_finish(b->device));
-        double begin = ls_clock_seconds();
-        for (int i = 0; i < calls; i++) LS_TRY(call(ctx));
-        LS_TRY(ls_device_finish(b->device));
-        *one = (ls_clock_seconds() - begin) / calls;
-        if (round >= 0) continue;
-        /* The first tells how many calls a round has. */
-        if (*one > long_s || b->is_slow) rounds = 0;
-        calls = *one * CALLS_MAX < round_s ? CALLS_MAX : 1 + (int)(round_s / *one);
+    double took[FIRST + ROUNDS], one;
+    LS_TRY(ls_device_use_graphs(b->device, LS_GRAPHS_ON)); /* anew: those of other calls are gone */
+    LS_TRY(call(ctx));
+    if (!b->is_slow) LS_TRY(call(ctx));
+    LS_TRY(time_round(b, call, ctx, 1, &one));
+    *seconds = one;
+    if (!b->is_slow && one <= long_s) {
+        int calls = one * CALLS_MAX < round_s ? CALLS_MAX : 1 + (int)(round_s / one);
+        for (int round = 0; round < FIRST + ROUNDS; round++) LS_TRY(time_round(b, call, ctx, calls, &took[round]));
+        *seconds = ls_median(took + FIRST, ROUNDS);
     }
-    *seconds = rounds == 0 ? took[0] : ls_median(took, (size_t)rounds);
     if (*seconds < 1e-9) *seconds = 1e-9;
     return LS_OK;
 }
@@ -194,6 +201,16 @@ static ls_status measure(void *ctx, void *result) {
     return status;
 }
 
+/* What a context takes is far less. */
+static void warn_of_others(const ls_native_gpu *gpu) {
+    const double much = 2 * 0x1p30, taken = gpu->memory_bytes - gpu->free_bytes;
+    if (taken > much)
+        ls_log_warn(
+            "other programs hold %.1f GiB of %s: if they also compute, it is measured as slower than it is; probe it "
+            "again when they have ended",
+            taken / 0x1p30, gpu->name);
+}
+
 ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     ls_gpu_survey survey;
     char name[16];
@@ -208,6 +225,7 @@ ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     out->count = strchr(device, ':') ? 1 : survey.count;
     out->capability = gpu->capability;
     out->memory_bytes = (double)gpu->bytes;
+    warn_of_others(out);
     return alone ? LS_OK : ls_probe_gpu_links(device, out);
 }
 

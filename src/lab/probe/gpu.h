@@ -17,8 +17,9 @@ typedef struct ls_probe_gpu_bench {
     ls_native_gpu *out;
 } ls_probe_gpu_bench;
 
-/* Seconds of a call among many of its kind, as in a step: they are enqueued one behind another and waited for once. The
- * median of some rounds. */
+/* Seconds of a call among many of its kind, as in a step: they are enqueued one behind another, by graphs where the GPU
+ * has them, and waited for once. The median of some rounds. The first two calls, which may load and try things, are not
+ * timed. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds);
 
 /* gpu_kernels.c: b->out->rates, with its sizes. The arrays hold random numbers at first, and anything after. */
