@@ -128,6 +128,14 @@ static void test_file_gives_it_back(void **state) {
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
 
+/* All tensors are updated by one launch. */
+static void test_an_update_starts_once(void **state) {
+    (void)state;
+    make_gpus(1);
+    gpus.rates[0].pass[LS_PASS_ADAMW][0][0] = gpus.rates[0].pass[LS_PASS_ADAMW][0][1] = 1e-3;
+    assert_near(predict(1, 1, 1).time[LS_TIME_OPTIMIZER], 1e-3, 1e-3);
+}
+
 /* Between the sizes, and beyond them, a pass costs a start and so much for an element; never less than a start. */
 static void test_passes_are_lines(void **state) {
     (void)state;
@@ -262,6 +270,7 @@ static void test_room(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file_gives_it_back),
+        cmocka_unit_test(test_an_update_starts_once),
         cmocka_unit_test(test_passes_are_lines),
         cmocka_unit_test(test_fused_passes),
         cmocka_unit_test(test_workers_share_a_gpu),

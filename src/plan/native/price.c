@@ -194,11 +194,20 @@ static ls_status loss_values(ls_device *d, const ls_loss_call *c) {
     return pass(d, LS_PRICE_ENDS, LS_PASS_ADD, LS_F32, c->rows, 1);
 }
 
+/* A GPU takes all pieces in one launch, a CPU one after another. */
 static ls_status update(ls_device *d, const ls_update_call *c) {
+    const bool is_gpu = price_of(d)->dry != NULL;
+    ls_dtype type = LS_F32;
+    size_t n = 0;
     for (int i = 0; i < c->count; i++) {
         const ls_update_piece *piece = &c->pieces[i];
-        ls_native_pass which = piece->step->rule == LS_OPTIMIZER_ADAMW ? LS_PASS_ADAMW : LS_PASS_SGD;
-        LS_TRY(pass(d, LS_PRICE_OPTIMIZER, which, piece->copy ? LS_BF16 : LS_F32, piece->n, 1));
+        const ls_native_pass which = piece->step->rule == LS_OPTIMIZER_ADAMW ? LS_PASS_ADAMW : LS_PASS_SGD;
+        if (piece->copy) type = LS_BF16;
+        n += piece->n;
+        if (is_gpu && i + 1 < c->count) continue;
+        LS_TRY(pass(d, LS_PRICE_OPTIMIZER, which, type, n, 1));
+        type = LS_F32;
+        n = 0;
     }
     return LS_OK;
 }
