@@ -35,6 +35,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -365,6 +366,7 @@ def main():
     parser.add_argument("--products", default="build/bench/gpu_products")
     parser.add_argument("--json", help="also write the table there")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # or what it has started goes on, and others measure beside it
     rows = [row for row in args.row.split(",") if row] or ROWS
     if set(rows) - set(ROWS):
         sys.exit("there is no row " + ", ".join(sorted(set(rows) - set(ROWS))))
