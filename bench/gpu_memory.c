@@ -171,9 +171,9 @@ static ls_status stream_rows(bench *b, ls_dtype type) {
     const size_t sequences = ELEMS / C / TOKENS, rows = sequences * TOKENS, n = rows * C, bounds[] = {0, sequences};
     const void *x = is_half ? (const void *)b->h : b->b;
     char name[80];
-    ls_dropout_call drop = {.rows = rows, .columns = C, .key = ls_rng_key_make(5, 6, 7), .x = x, .x_dtype = type};
+    ls_dropout_call drop = {.rows = rows, .columns = C, .drop.key = ls_rng_key_make(5, 6, 7), .x = x, .x_dtype = type};
     drop.x_stride = drop.residual_stride = drop.y_stride = C;
-    ls_dropout_set_rate(&drop, 0.1);
+    ls_drop_set_rate(&drop.drop, 0.1);
     drop.residual = b->a, drop.y = b->c, drop.y_dtype = LS_F32;
     snprintf(name, sizeof name, "dropout_add/%s", t);
     LS_TRY(row(b, name, 2 * F + e, n, run_dropout_add, &drop));
@@ -194,6 +194,15 @@ static ls_status stream_rows(bench *b, ls_dtype type) {
                &(ls_token_grad_call){b->c, b->a, C, &tokens, &groups}));
     return row(b, "embed_position_grad/f32", F, n, run_embed_position_grad,
                &(ls_position_grad_call){b->c, b->a, C, C, &groups});
+}
+
+/* The same call once more, with dropout. */
+static ls_status drop_row(bench *b, const char *name, double bytes, size_t n, body run, ls_norm_call call) {
+    char with[90];
+    snprintf(with, sizeof with, "%s/dropout", name);
+    call.drop.key = ls_rng_key_make(5, 6, 7);
+    ls_drop_set_rate(&call.drop, 0.1);
+    return row(b, with, bytes, n, run, &call);
 }
 
 static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
@@ -237,6 +246,7 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
         call.dx_copy = b->h + 2 * n, call.dx_sums = call.dw + 4 * columns, call.y = b->h + 3 * n;
         snprintf(name, sizeof name, "%s_norm_backward_whole/%s", kind, end);
         LS_TRY(row(b, name, 3 * F + 4 * e, n, run_norm_backward, &call));
+        if (columns == C) LS_TRY(drop_row(b, name, 3 * F + 4 * e, n, run_norm_backward, call));
         call.params = call.remake = false, call.branch = NULL, call.dx_copy = NULL, call.y = b->c;
     }
     if (columns != C) return LS_OK;
@@ -246,10 +256,12 @@ static ls_status norm_rows(bench *b, size_t columns, bool rms, ls_dtype type) {
     call.branch = call.dy, call.sum = b->c + n;
     snprintf(name, sizeof name, "%s_norm_forward_sum/%s", kind, end);
     LS_TRY(row(b, name, 2 * F + 2 * e, n, run_norm_forward, &call));
+    LS_TRY(drop_row(b, name, 2 * F + 2 * e, n, run_norm_forward, call));
     if (!is_half) return LS_OK;
     call.add = true, call.dx_copy = b->c, call.branch = NULL;
     snprintf(name, sizeof name, "%s_norm_backward_copy/%s", kind, end);
-    return row(b, name, 3 * F + 2 * e, n, run_norm_backward, &call);
+    LS_TRY(row(b, name, 3 * F + 2 * e, n, run_norm_backward, &call));
+    return drop_row(b, name, 3 * F + 2 * e, n, run_norm_backward, call);
 }
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */

@@ -219,6 +219,49 @@ typedef struct ls_batch_norm_call {
 /* LS_ERR_INPUT where images, pixels, channels and ghost batches make no sense. */
 ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
 
+/* ---- dropout ----------------------------------------------------------------------------------------------------- */
+
+/* Which elements of the rows of a call are dropped: a function of (seed, purpose, step, global index) alone. So
+ * backward makes the same choice again instead of storing it, and any worker may hold any rows.
+ *
+ * Element (row, column) of the batch has the global index row·columns + column, which is below LS_RNG_INDEX_LIMIT. A
+ * call has `together` rows of each sequence of the batch; `gap` rows of the batch are between them and those of the
+ * next, or 0: all rows of the call are neighbours. */
+typedef struct ls_drop {
+    ls_rng_key key;
+    uint32_t threshold; /* elements whose number is below are dropped */
+    float scale;        /* of those that are kept; 0: nothing is dropped */
+    uint64_t first;     /* the first row of the call, in the batch */
+    size_t together, gap;
+} ls_drop;
+
+/* Of the probability 0 ≤ p < 1 to be dropped. */
+static inline uint32_t ls_dropout_threshold(double p) { return (uint32_t)(p * 0x1p32); }
+static inline float ls_dropout_scale(double p) { return (float)(1.0 / (1.0 - p)); }
+
+static inline void ls_drop_set_rate(ls_drop *drop, double p) {
+    drop->threshold = ls_dropout_threshold(p);
+    drop->scale = ls_dropout_scale(p);
+}
+/* Row r of the call, in the batch. */
+static inline uint64_t ls_drop_row(const ls_drop *drop, size_t r) {
+    return drop->first + r + (drop->gap ? r / drop->together * drop->gap : 0);
+}
+
+/* Dropout and the residual behind it. Strides count elements. y may be exactly x or residual. */
+typedef struct ls_dropout_call {
+    size_t rows, columns;
+    ls_drop drop;
+    const void *x;
+    ls_dtype x_dtype; /* the kernel takes LS_F32 alone, and no gaps; the operation of a device any */
+    size_t x_stride;
+    const float *residual; /* NULL: none */
+    size_t residual_stride;
+    void *y;
+    ls_dtype y_dtype;
+    size_t y_stride;
+} ls_dropout_call;
+
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 
 /* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd
@@ -233,6 +276,7 @@ typedef struct ls_norm_call {
     size_t x_stride;
     const void *branch; /* [rows][C] of type act, as x: sum = x + branch is normalised; NULL: x is; not in params */
     float *sum;         /* [rows][C], with a branch; of backward: room for it, whatever is left there */
+    ls_drop drop;       /* of branch, and of what dx_copy gets */
     const float *w, *b;
     void *y;
     size_t y_stride;
@@ -306,38 +350,6 @@ typedef struct ls_bias_grad_call {
     size_t dy_stride, columns;
     const ls_token_groups *groups;
 } ls_bias_grad_call;
-
-/* ---- dropout ----------------------------------------------------------------------------------------------------- */
-
-/* Dropout and the residual behind it. Whether an element is kept is a function of (seed, purpose, step, global index)
- * alone: backward makes the same choice again instead of storing it, and any worker may hold any rows.
- *
- * Element (row, column) has the global index (index0 + row)·columns + column, which is below LS_RNG_INDEX_LIMIT.
- * Strides count elements. y may be exactly x or residual. */
-typedef struct ls_dropout_call {
-    size_t rows, columns;
-    ls_rng_key key;
-    uint64_t index0;    /* of the first row, in the whole batch */
-    uint32_t threshold; /* elements whose number is below are dropped */
-    float scale;        /* of those that are kept */
-    const void *x;
-    ls_dtype x_dtype; /* the kernel takes LS_F32 alone; the operation of a device any */
-    size_t x_stride;
-    const float *residual; /* NULL: none */
-    size_t residual_stride;
-    void *y;
-    ls_dtype y_dtype;
-    size_t y_stride;
-} ls_dropout_call;
-
-/* Of the probability 0 ≤ p < 1 to be dropped. */
-static inline uint32_t ls_dropout_threshold(double p) { return (uint32_t)(p * 0x1p32); }
-static inline float ls_dropout_scale(double p) { return (float)(1.0 / (1.0 - p)); }
-
-static inline void ls_dropout_set_rate(ls_dropout_call *call, double p) {
-    call->threshold = ls_dropout_threshold(p);
-    call->scale = ls_dropout_scale(p);
-}
 
 /* ---- embedding --------------------------------------------------------------------------------------------------- */
 
@@ -451,7 +463,7 @@ typedef struct ls_attention_out {
  * ((head0 + head)·T + query)·T + key alone, which is below LS_RNG_INDEX_LIMIT. Backward makes the same choice again. */
 typedef struct ls_attention_drop {
     ls_rng_key key;
-    uint32_t threshold; /* weights whose number is below are dropped: ls_dropout_call */
+    uint32_t threshold; /* weights whose number is below are dropped: ls_drop */
     float scale;        /* of those that are kept; 0: there is no dropout */
     uint64_t head0;     /* the number of head 0, counted over all sequences and heads of the batch */
     uint64_t heads;     /* of a sequence, those of other parts and workers too */

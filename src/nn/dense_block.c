@@ -22,9 +22,9 @@ static ls_status drop(const ls_block *block, const ls_nn *nn, float *y, const fl
     size_t n = outputs(block);
     ls_dropout_call call = {.rows = nn->B, .columns = n, .x = x, .x_dtype = LS_F32, .y = y, .y_dtype = LS_F32};
     call.x_stride = call.y_stride = n;
-    call.key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + block->image.place, dropout->step);
-    call.index0 = dropout->first_sequence;
-    ls_dropout_set_rate(&call, dropout->p);
+    call.drop.key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + block->image.place, dropout->step);
+    call.drop.first = dropout->first_sequence;
+    ls_drop_set_rate(&call.drop, dropout->p);
     return nn->ops->dropout_add(nn->device, &call);
 }
 

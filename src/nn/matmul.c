@@ -297,9 +297,10 @@ static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, con
     return call;
 }
 
-ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch, float *sum,
-                         const ls_param *w, const ls_param *b) {
+ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch,
+                         const ls_drop *drop, float *sum, const ls_param *w, const ls_param *b) {
     ls_norm_call call = norm_call(nn, x, stats, w);
+    if (drop) call.drop = *drop;
     call.branch = branch;
     call.sum = sum;
     call.b = b ? b->w : NULL;
@@ -309,7 +310,7 @@ ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x,
 }
 
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b) {
-    return ls_nn_sum_norm(nn, y, stats, x, NULL, NULL, w, b);
+    return ls_nn_sum_norm(nn, y, stats, x, NULL, NULL, NULL, w, b);
 }
 
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b) {
@@ -348,6 +349,7 @@ static ls_status norm_backward_step(const ls_nn *nn, const ls_grad_step *step, l
     call.mean += first;
     call.rstd += first;
     call.dx += at;
+    call.drop.first += step->first * nn->T;
     call.dy = ls_nn_from(nn, call.dy, at);
     if (call.branch) call.branch = ls_nn_from(nn, call.branch, at), call.sum += at;
     if (call.dx_copy) call.dx_copy = ls_nn_at(nn, call.dx_copy, at);
@@ -373,6 +375,7 @@ ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float 
     call.remake = more->y != NULL;
     call.y = more->y;
     call.b = more->b ? more->b->w : NULL;
+    call.drop = more->drop;
     if (!more->params) return nn->ops->norm_backward(nn->device, &call);
     call.branch = more->branch;
     call.sum = more->sum;

@@ -267,9 +267,9 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
 /* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */
 
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
-/* The same of sum = x + branch, in one pass over memory. */
-ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch, float *sum,
-                         const ls_param *w, const ls_param *b);
+/* The same of sum = x + branch, dropout of the latter among it, in one pass over memory. */
+ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch,
+                         const ls_drop *drop, float *sum, const ls_param *w, const ls_param *b);
 /* dx from dy; dx is neither dy nor x. With `add`: dx is added to. And more, in one pass where the device has it. */
 typedef struct ls_nn_norm_more {
     bool add;
@@ -282,6 +282,7 @@ typedef struct ls_nn_norm_more {
     const void *branch;
     float *sum;
     ls_param *bias;
+    ls_drop drop; /* of branch and copy */
 } ls_nn_norm_more;
 ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x, ls_param *w,
                               const ls_nn_norm_more *more);

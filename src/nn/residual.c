@@ -4,33 +4,25 @@
 
 enum { PURPOSE_DROPOUT = 0x44524f50 }; /* and the place in the model behind it */
 
-/* Sequence b of the micro-batch, or, from 0 on, all of them where they are neighbours. */
-static ls_dropout_call call_of(const ls_nn *nn, uint32_t place, size_t b, size_t sequences) {
+ls_drop ls_nn_drop_of(const ls_nn *nn, uint32_t place) {
     const ls_dropout *dropout = &nn->dropout;
-    size_t C = nn->shape->C;
-    ls_dropout_call call = {.rows = sequences * nn->stream_T, .columns = C};
-    call.x_stride = call.residual_stride = call.y_stride = C;
-    call.key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + place, dropout->step);
-    call.index0 = (dropout->first_sequence + b) * nn->T + nn->token0;
-    ls_dropout_set_rate(&call, dropout->p);
-    return call;
+    ls_drop drop = {.scale = 0};
+    if (!(dropout->p > 0)) return drop;
+    drop.first = dropout->first_sequence * nn->T + nn->token0;
+    drop.together = nn->stream_T;
+    drop.gap = nn->T - nn->stream_T;
+    drop.key = ls_rng_key_make(dropout->seed, PURPOSE_DROPOUT + place, dropout->step);
+    ls_drop_set_rate(&drop, dropout->p);
+    return drop;
 }
 
 /* y = residual + dropout(x); residual may be NULL, and y is fp32 with it. */
 static ls_status drop(const ls_nn *nn, void *y, ls_dtype y_dtype, const float *residual, const void *x,
                       ls_dtype x_dtype, uint32_t place) {
-    size_t sequences = nn->stream_T == nn->T ? nn->B : 1;
-    for (size_t b = 0; b < nn->B; b += sequences) {
-        size_t at = b * nn->stream_T * nn->shape->C;
-        ls_dropout_call call = call_of(nn, place, b, sequences);
-        call.x = (const char *)x + at * ls_dtype_bytes(x_dtype);
-        call.x_dtype = x_dtype;
-        call.residual = residual ? residual + at : NULL;
-        call.y = (char *)y + at * ls_dtype_bytes(y_dtype);
-        call.y_dtype = y_dtype;
-        LS_TRY(nn->ops->dropout_add(nn->device, &call));
-    }
-    return LS_OK;
+    size_t C = nn->shape->C;
+    ls_dropout_call call = {
+        ls_nn_stream_rows(nn), C, ls_nn_drop_of(nn, place), x, x_dtype, C, residual, C, y, y_dtype, C};
+    return nn->ops->dropout_add(nn->device, &call);
 }
 
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *branch, ls_dtype dtype,
@@ -65,13 +57,14 @@ ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, con
     return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
 }
 
+ls_status ls_half_sum(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum) {
+    ls_drop drop = ls_nn_drop_of(nn, before->place);
+    return ls_nn_sum_norm(nn, nn->scratch.norm, half->stats, x, before->branch, &drop, sum, half->norm_w, half->norm_b);
+}
+
 ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
                            const void **norm) {
-    if (nn->dropout.p > 0) {
-        LS_TRY(ls_nn_residual(nn, sum, x, before->branch, nn->policy.act, before->place));
-        return ls_half_norm(nn, half, sum, norm);
-    }
-    LS_TRY(ls_nn_sum_norm(nn, nn->scratch.norm, half->stats, x, before->branch, sum, half->norm_w, half->norm_b));
+    LS_TRY(ls_half_sum(nn, half, before, x, sum));
     return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
 }
 
@@ -128,7 +121,9 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_h
     bool whole = both && ls_nn_norm_is_whole(nn);
     ls_nn_norm_more more = {.add = true, .y = both ? nn->scratch.norm : NULL, .b = half->norm_b, .params = whole};
     if (half->start) more.branch = before->branch, more.sum = nn->scratch.middle;
-    bool rounds = ls_policy_is_16(&nn->policy) && nn->dropout.p == 0;
+    bool rounds = ls_policy_is_16(&nn->policy);
+    /* Of the half before, in this block or the last one. */
+    more.drop = ls_nn_drop_of(nn, half->place - 1);
     if (before && rounds) {
         more.copy = both ? nn->scratch.branch : before->kept->branch;
         more.bias = whole ? before->out_b : NULL;

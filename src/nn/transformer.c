@@ -178,10 +178,10 @@ static ls_status first_norm(ls_nn *nn, const ls_half *attention, const float *x,
 
 /* y = middle + what the MLP gave; and the first norm of the next block, where it runs with this one's scratch. */
 static ls_status last_sum(ls_nn *nn, const ls_half *mlp, const float *middle, float *y) {
-    if (!nn->next || nn->dropout.p > 0) return ls_nn_residual(nn, y, middle, mlp->branch, nn->policy.act, mlp->place);
+    if (!nn->next) return ls_nn_residual(nn, y, middle, mlp->branch, nn->policy.act, mlp->place);
     ls_half next = ls_attention_half(nn->next, nn);
     nn->has_norm = true;
-    return ls_nn_sum_norm(nn, nn->scratch.norm, next.stats, middle, mlp->branch, y, next.norm_w, next.norm_b);
+    return ls_half_sum(nn, &next, mlp, middle, y);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
@@ -219,7 +219,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     mlp.is_rounded = nn->has_rounded;
     nn->has_rounded = false;
-    if (phase == LS_BACKWARD_BOTH && ls_nn_norm_is_whole(nn) && nn->dropout.p == 0)
+    if (phase == LS_BACKWARD_BOTH && ls_nn_norm_is_whole(nn))
         mlp.start = x;
     else
         LS_TRY(remake_middle(nn, &attention, x));

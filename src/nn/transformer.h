@@ -15,7 +15,7 @@ struct ls_half {
     ls_param *norm_w, *norm_b;
     ls_param *in_w, *in_b;
     ls_param *out_w, *out_b;
-    uint32_t place;  /* names its dropout in the model */
+    uint32_t place;  /* names its dropout in the model: halves are counted from 1, over all blocks */
     float *stats;    /* saved of the norm, [2][stream] */
     size_t in_width; /* columns of what the first projection gives */
     void *inner;     /* [rows][inner_width] what the second projection reads */
@@ -44,7 +44,9 @@ ls_half ls_half_open(ls_block *block, const ls_shape *shape, int which);
 
 /* norm(x) for all rows, in scratch. */
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);
-/* The same of sum = x + what `before` gave, the half in front of it. */
+/* sum = x + what `before` gave, the half in front of this one; and norm(sum), for own rows. */
+ls_status ls_half_sum(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum);
+/* The same, for all rows. */
 ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
                            const void **norm);
 /* half(norm), what is to be added to the stream: in half->branch. */
@@ -54,6 +56,8 @@ ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const 
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_backward_phase phase);
 
+/* Dropout of what a half adds to the stream, and of its gradient. */
+ls_drop ls_nn_drop_of(const ls_nn *nn, uint32_t place);
 /* y = x + branch, with dropout on the branch; x NULL: y = branch, which is y already. `place` names it in the model. */
 ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *branch, ls_dtype dtype, uint32_t place);
 /* The gradient of the branch, of this type: *out is `keep` where that is not NULL, else d itself, or scratch where

@@ -192,10 +192,10 @@ static ls_status act(job *j) {
 /* rows columns seed purpose step first_row percent */
 static ls_status dropout(job *j) {
     size_t n = j->n[0] * j->n[1], columns = j->n[1];
-    ls_dropout_call c = {.rows = j->n[0], .columns = columns, .index0 = j->n[5]};
+    ls_dropout_call c = {.rows = j->n[0], .columns = columns, .drop.first = j->n[5]};
     c.x_stride = c.y_stride = columns;
-    c.key = ls_rng_key_make(j->n[2], (uint32_t)j->n[3], j->n[4]);
-    ls_dropout_set_rate(&c, (double)j->n[6] / 100);
+    c.drop.key = ls_rng_key_make(j->n[2], (uint32_t)j->n[3], j->n[4]);
+    ls_drop_set_rate(&c.drop, (double)j->n[6] / 100);
     LS_TRY(take(j, "x", n, &c.x));
     LS_TRY(room(j, n, &c.y));
     LS_TRY(j->ops->dropout_add(j->device, &c));

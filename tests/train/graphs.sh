@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # graphs.sh: a GPU that a CPU plays (tests/cuda) is given its kernels as CUDA graphs, unless it is told not to: the weights are those of the CPU in every
-# layout, with checks and audits, traced, one by one, and where graphs are missing or fail, which nobody is told; and nearly all launches go by graphs.
+# layout, in fp32 and bf16, with checks and audits, traced, one by one, and where graphs are missing or fail, which nobody is told; and nearly all launches go by graphs.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 played=$(cd "$BUILD" && pwd)/tests/cuda
@@ -54,6 +54,15 @@ same LS_CUDA_FAULT=cuFuncGetParamInfo:1 --
 by_launches
 same LS_CUDA_MISSING=cuGraphLaunch --
 by_launches
+
+# In 16 bits norms have dropout among them, forward and backward.
+experiment+=(--precision bf16 --matrix-unit hgmma)
+train "${experiment[@]}" --out "$scratch/cpu-bf16"
+right=$(weights)
+same -- --micro-batch 1
+by_graphs
+same -- --tp 2 --sequence-parallel
+same -- --pp 2 --schedule zero-bubble --micro-batch 1
 
 case_begin "a traced run"
 same -- --trace "$scratch/trace.json"

@@ -34,15 +34,15 @@ static void call_rows(const ls_dropout_kernels *k, const dropout_case *c, grid *
                       size_t first, size_t end) {
     ls_dropout_call call = {.rows = end - first,
                             .columns = c->C,
-                            .key = key_of(c),
-                            .index0 = c->index0 + first,
+                            .drop.key = key_of(c),
+                            .drop.first = c->index0 + first,
                             .x = row_of(x, first),
                             .x_stride = x->stride,
                             .residual = c->residual ? row_of(residual, first) : NULL,
                             .residual_stride = residual->stride,
                             .y = row_of(y, first),
                             .y_stride = y->stride};
-    ls_dropout_set_rate(&call, c->p);
+    ls_drop_set_rate(&call.drop, c->p);
     k->dropout_add(&call);
 }
 
@@ -104,8 +104,9 @@ static void check_rates(const ls_dropout_kernels *k) {
     static float x[N], y[N];
     for (int i = 0; i < N; i++) x[i] = 1.0f;
     for (int i = 1; i < 4; i++) {
-        ls_dropout_call call = {.rows = 1, .columns = N, .key = ls_rng_key_make(1, 2, (uint64_t)i), .x = x, .y = y};
-        ls_dropout_set_rate(&call, rates[i]);
+        ls_dropout_call call = {
+            .rows = 1, .columns = N, .drop.key = ls_rng_key_make(1, 2, (uint64_t)i), .x = x, .y = y};
+        ls_drop_set_rate(&call.drop, rates[i]);
         k->dropout_add(&call);
         double dropped = 0, sum = 0, p = rates[i];
         for (int j = 0; j < N; j++) {

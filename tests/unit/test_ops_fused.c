@@ -1,6 +1,6 @@
 /* test_ops_fused.c: what an operation may do beside its own work has the bits of the operations one after another, on
  * every device: a residual in front of a norm; behind its gradient a rounded copy, what it gave, and the gradients of
- * its parameters and of a bias. */
+ * its parameters and of a bias; and dropout of the residual's branch and of the copy. */
 #include "halves.h"
 
 enum { FIRST = 0, SECOND = 1 }; /* the ways to compute the same */
@@ -17,7 +17,31 @@ static void make_two(twin t[2], size_t elems) {
     ok(ls_device_copy_in(device, t[SECOND].dev - GUARD, t[FIRST].ref - GUARD, (elems + 2 * GUARD) * sizeof(float)));
 }
 
-static void check_sum_and_norm(size_t rows, size_t C, bool rms, ls_dtype type) {
+/* Dropout: none, of rows that are neighbours, of sequences whose rows are partly elsewhere. */
+enum { DROPS = 3 };
+static ls_drop drop_number(int i) {
+    ls_drop drop = {.key = ls_rng_key_make(3, 4, 5), .first = 1001, .together = 4, .gap = i == 2 ? 3 : 0};
+    if (i > 0) ls_drop_set_rate(&drop, 0.3);
+    return drop;
+}
+
+/* sum = x + branch */
+static void add_apart(float *sum, const float *x, const void *branch, ls_dtype type, size_t rows, size_t C,
+                      ls_drop drop) {
+    if (drop.scale != 0)
+        ok(ops->dropout_add(device, &(ls_dropout_call){rows, C, drop, branch, type, C, x, C, sum, LS_F32, C}));
+    else
+        ok(ops->add(device, &(ls_add_call){sum, x, branch, type, rows * C}));
+}
+
+static void copy_apart(void *copy, ls_dtype type, const float *dx, size_t rows, size_t C, ls_drop drop) {
+    if (drop.scale != 0)
+        ok(ops->dropout_add(device, &(ls_dropout_call){rows, C, drop, dx, LS_F32, C, NULL, 0, copy, type, C}));
+    else
+        ok(ops->convert(device, &(ls_convert_call){copy, type, dx, LS_F32, rows * C}));
+}
+
+static void check_sum_and_norm(size_t rows, size_t C, bool rms, ls_dtype type, ls_drop drop) {
     twin x = make(rows * C), w = make(C), b = make(C), wide = make(rows * C), branch = make(rows * C), sum[2], y[2],
          mean[2], rstd[2];
     make_two(sum, rows * C), make_two(y, rows * C), make_two(mean, rows), make_two(rstd, rows);
@@ -28,10 +52,9 @@ static void check_sum_and_norm(size_t rows, size_t C, bool rms, ls_dtype type) {
         call.w = w.dev, call.b = rms ? NULL : b.dev, call.y = y[way].dev, call.y_stride = C;
         call.mean = rms ? NULL : mean[way].dev, call.rstd = rstd[way].dev;
         if (way == FIRST)
-            call.branch = branch.dev, call.sum = sum[way].dev;
+            call.branch = branch.dev, call.sum = sum[way].dev, call.drop = drop;
         else
-            ok(ops->add(device, &(ls_add_call){sum[way].dev, x.dev, branch.dev, type, rows * C})),
-                call.x = sum[way].dev;
+            add_apart(sum[way].dev, x.dev, branch.dev, type, rows, C, drop), call.x = sum[way].dev;
         ok(ops->norm_forward(device, &call));
     }
     expect_second(sum[FIRST], sum[SECOND]), expect_second(y[FIRST], y[SECOND]);
@@ -39,7 +62,7 @@ static void check_sum_and_norm(size_t rows, size_t C, bool rms, ls_dtype type) {
     check("a residual and its norm", rows, C);
 }
 
-static void check_gradient_and_copy(size_t rows, size_t C, bool rms, ls_dtype type) {
+static void check_gradient_and_copy(size_t rows, size_t C, bool rms, ls_dtype type, ls_drop drop) {
     twin x = make(rows * C), w = make(C), b = make(C), wide = make(rows * C), dy = make(rows * C), mean = make(rows),
          rstd = make(rows), dx[2], copy[2], y[2];
     make_two(dx, rows * C), make_two(copy, rows * C), make_two(y, rows * C);
@@ -52,11 +75,10 @@ static void check_gradient_and_copy(size_t rows, size_t C, bool rms, ls_dtype ty
         call.y = y[way].dev, call.y_stride = C, call.b = rms ? NULL : b.dev, call.eps = 1e-5f;
         if (way == FIRST) ok(ops->norm_forward(device, &call)); /* makes the statistics */
         if (way == FIRST) ok(ls_device_fill(device, y[way].dev, 0, rows * C * ls_dtype_bytes(type)));
-        if (way == FIRST) call.dx_copy = copy[way].dev, call.remake = true;
+        if (way == FIRST) call.dx_copy = copy[way].dev, call.remake = true, call.drop = drop;
         if (way == SECOND) ok(ops->norm_forward(device, &call));
         ok(ops->norm_backward(device, &call));
-        if (way == SECOND)
-            ok(ops->convert(device, &(ls_convert_call){copy[way].dev, type, dx[way].dev, LS_F32, rows * C}));
+        if (way == SECOND) copy_apart(copy[way].dev, type, dx[way].dev, rows, C, drop);
     }
     expect_second(dx[FIRST], dx[SECOND]), expect_second(copy[FIRST], copy[SECOND]), expect_second(y[FIRST], y[SECOND]);
     ok(ls_device_copy_out(device, mean.ref, mean.dev, rows * sizeof(float)));
@@ -70,8 +92,10 @@ static void all_norms(void) {
         for (int kind = 0; kind < 6; kind++) {
             const size_t rows = shapes[i][0], C = shapes[i][1];
             const ls_dtype type = kind < 2 ? LS_F32 : half_types[kind / 2 - 1];
-            check_sum_and_norm(rows, C, kind % 2, type);
-            if (type != LS_F32) check_gradient_and_copy(rows, C, kind % 2, type);
+            for (int d = 0; d < DROPS; d++) {
+                check_sum_and_norm(rows, C, kind % 2, type, drop_number(d));
+                if (type != LS_F32) check_gradient_and_copy(rows, C, kind % 2, type, drop_number(d));
+            }
         }
 }
 
@@ -84,7 +108,7 @@ typedef struct whole_case {
     size_t shift;                  /* of dx, from where wide accesses could be used */
 } whole_case;
 
-static void check_whole(const whole_case *w, ls_dtype type) {
+static void check_whole(const whole_case *w, ls_dtype type, ls_drop drop) {
     const size_t rows = w->sequences * w->T, C = w->C, n = rows * C, sums = (size_t)w->slices * C;
     const size_t one[2] = {0, w->sequences}, three[4] = {0, w->sequences / 2, w->sequences - 1, w->sequences};
     /* Slices that differ from each other, the second without tokens. */
@@ -101,7 +125,7 @@ static void check_whole(const whole_case *w, ls_dtype type) {
     ok(ops->convert(device, &(ls_convert_call){dy.dev, type, wide.dev, LS_F32, n}));
     ok(ls_device_copy_in(device, wide.dev, x.ref, n * sizeof(float)));
     ok(ops->convert(device, &(ls_convert_call){branch.dev, type, wide.dev, LS_F32, n}));
-    if (w->has_all) ok(ops->add(device, &(ls_add_call){sum.dev, x.dev, branch.dev, type, n}));
+    if (w->has_all) add_apart(sum.dev, x.dev, branch.dev, type, rows, C, drop);
     for (int way = SECOND; way >= FIRST; way--) {
         ls_norm_call call = {
             .rows = rows, .C = C, .rms = w->rms, .act = type, .eps = 1e-5f, .x_stride = C, .add = true};
@@ -116,14 +140,14 @@ static void check_whole(const whole_case *w, ls_dtype type) {
             ok(ops->norm_backward(device, &call));
             ok(ops->norm_params(device, &call));
             if (!w->has_all) continue;
-            ok(ops->convert(device, &(ls_convert_call){copy[way].dev, type, call.dx, LS_F32, n}));
+            copy_apart(copy[way].dev, type, call.dx, rows, C, drop);
             ok(ops->bias_grad(device, &(ls_bias_grad_call){dbias[way].dev, copy[way].dev, type, C, C, &groups}));
             continue;
         }
         call.params = true;
         if (w->has_all) {
             call.x = x.dev, call.branch = branch.dev, call.sum = room.dev, call.remake = true;
-            call.dx_copy = copy[way].dev, call.dx_sums = dbias[way].dev;
+            call.dx_copy = copy[way].dev, call.dx_sums = dbias[way].dev, call.drop = drop;
         }
         ok(ops->norm_backward(device, &call));
     }
@@ -158,7 +182,9 @@ static void all_whole_norms(void) {
     };
     enum { CASES = sizeof cases / sizeof *cases, FOR_GPU = 4 };
     bool on_gpu = strcmp(table.isa, "cuda") == 0;
-    for (int i = 0; i < CASES - (on_gpu ? 0 : FOR_GPU); i++) check_whole(&cases[i], half_types[i % 2]);
+    for (int i = 0; i < CASES - (on_gpu ? 0 : FOR_GPU); i++)
+        for (int d = 0; d < (cases[i].has_all ? DROPS : 1); d++)
+            check_whole(&cases[i], half_types[i % 2], drop_number(d));
 }
 
 ON_EVERY_DEVICE(norms)

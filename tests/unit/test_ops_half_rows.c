@@ -178,8 +178,8 @@ static void check_dropout(size_t rows, size_t C, ls_dtype x_type, ls_dtype y_typ
     half x = make_half(rows * (C + 2), half_x), y = make_half(rows * C, half_y);
     twin wide_x = widened(x, rows * (C + 2)), wide_y = make(rows * C), residual = make(rows * C);
     float *out = scratch_of(rows * C);
-    ls_dropout_call c = {.rows = rows, .columns = C, .key = ls_rng_key_make(5, 6, 7), .index0 = 1001};
-    ls_dropout_set_rate(&c, 0.3);
+    ls_dropout_call c = {.rows = rows, .columns = C, .drop.key = ls_rng_key_make(5, 6, 7), .drop.first = 1001};
+    ls_drop_set_rate(&c.drop, 0.3);
     c.x_stride = C + 2, c.y_stride = c.residual_stride = C;
     c.x = x.wide, c.residual = with_residual ? residual.ref : NULL, c.y = out;
     portable.dropout.dropout_add(&c);

@@ -175,8 +175,8 @@ static void dropouts(void) {
     for (int t = 0; t < 3; t++)
         for (int with = 0; with < 2; with++) {
             void *x = some(rows * (C + 8), type), *y = some(rows * C, (ls_dtype)t), *residual = some(rows * C, LS_F32);
-            ls_dropout_call c = {.rows = rows, .columns = C, .key = ls_rng_key_make(5, 6, 7), .index0 = 1003};
-            ls_dropout_set_rate(&c, 0.3);
+            ls_dropout_call c = {.rows = rows, .columns = C, .drop.key = ls_rng_key_make(5, 6, 7), .drop.first = 1003};
+            ls_drop_set_rate(&c.drop, 0.3);
             c.x = x, c.x_dtype = type, c.x_stride = C + 8, c.y = y, c.y_dtype = (ls_dtype)t, c.y_stride = C;
             c.residual = with ? residual : NULL, c.residual_stride = C;
             ok(ops->dropout_add(device, &c));

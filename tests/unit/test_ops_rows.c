@@ -91,8 +91,8 @@ static void check_embed(size_t rows, size_t C) {
 static void check_dropout(size_t rows, size_t C) {
     twin x = make(rows * (C + 2)), residual = make(rows * C), y[3] = {make(rows * C), make(rows * C), make(rows * C)};
     for (int i = 0; i < 3; i++) {
-        ls_dropout_call c = {.rows = rows, .columns = C, .key = ls_rng_key_make(5, 6, 7), .index0 = 1001};
-        ls_dropout_set_rate(&c, 0.3);
+        ls_dropout_call c = {.rows = rows, .columns = C, .drop.key = ls_rng_key_make(5, 6, 7), .drop.first = 1001};
+        ls_drop_set_rate(&c.drop, 0.3);
         c.x_stride = i == 2 ? C : C + 2, c.y_stride = C, c.residual_stride = C;
         c.x = x.dev, c.y = y[i].dev, c.residual = i == 0 ? residual.dev : NULL;
         ok(ops->dropout_add(device, &c));
@@ -100,6 +100,27 @@ static void check_dropout(size_t rows, size_t C) {
         portable.dropout.dropout_add(&c);
     }
     check("dropout", rows, C);
+}
+
+/* A call with some rows of each sequence is a call for each sequence. */
+static void check_dropout_with_gaps(size_t rows, size_t C, size_t together, size_t gap) {
+    twin x = make(rows * C), y[2] = {make(rows * C), make(rows * C)};
+    for (int i = 0; i < 2; i++) {
+        ls_dropout_call c = {.rows = rows, .columns = C, .drop.key = ls_rng_key_make(5, 6, 7), .drop.first = 17};
+        ls_drop_set_rate(&c.drop, 0.3);
+        c.drop.together = together, c.drop.gap = gap;
+        c.x_stride = c.y_stride = c.residual_stride = C;
+        c.x = x.dev, c.y = y[i].dev, c.residual = i == 0 ? x.dev : NULL;
+        ok(ops->dropout_add(device, &c));
+        c.drop.gap = 0;
+        for (size_t row = 0, sequence = 0; row < rows; row += together, sequence++) {
+            c.rows = rows - row < together ? rows - row : together;
+            c.drop.first = 17 + sequence * (together + gap);
+            c.x = x.ref + row * C, c.y = y[i].ref + row * C, c.residual = i == 0 ? x.ref + row * C : NULL;
+            portable.dropout.dropout_add(&c);
+        }
+    }
+    check("dropout with gaps", rows, C);
 }
 
 static void check_rope(size_t rows, size_t heads) {
@@ -216,6 +237,9 @@ static void all_embeddings(void) {
 
 static void all_dropouts(void) {
     for (int i = sample_first(3); i < N_SHAPES; i += sample_every(3)) check_dropout(shapes[i][0], shapes[i][1]);
+    check_dropout_with_gaps(12, 36, 4, 5);
+    check_dropout_with_gaps(7, 37, 3, 1);
+    check_dropout_with_gaps(300, 5, 1, 3);
 }
 
 static void all_rotations(void) {

@@ -84,7 +84,7 @@ static ls_status run_dropout(const passes *p) {
         .rows = p->rows, .columns = p->columns, .x = p->at[0], .x_dtype = p->act, .residual = p->at[1]};
     c.x_stride = c.residual_stride = c.y_stride = p->columns;
     c.y = p->at[2];
-    ls_dropout_set_rate(&c, .1);
+    ls_drop_set_rate(&c.drop, .1);
     return p->device->ops->dropout_add(p->device, &c);
 }
 

@@ -93,10 +93,17 @@ static bool is_one(ls_device *device, ls_native_pass which, ls_dtype act) {
     return ls_native_has_pass(price_of(device)->rates, which, act != LS_F32);
 }
 
+/* A sum with a branch, apart. */
+static ls_status add_branch(ls_device *d, const ls_norm_call *c) {
+    ls_native_pass which = c->drop.scale != 0 ? LS_PASS_DROPOUT : LS_PASS_ADD;
+    return pass(d, LS_PRICE_PASSES, which, c->act, c->rows, c->C);
+}
+
+/* What a GPU drops on the way costs nothing here: it waits for memory meanwhile. */
 static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
     ls_native_pass whole = c->rms ? LS_PASS_RMS_SUM : LS_PASS_NORM_SUM;
     if (c->branch && is_one(d, whole, c->act)) return pass(d, LS_PRICE_PASSES, whole, c->act, c->rows, c->C);
-    if (c->branch) LS_TRY(pass(d, LS_PRICE_PASSES, LS_PASS_ADD, c->act, c->rows * c->C, 1));
+    if (c->branch) LS_TRY(add_branch(d, c));
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS : LS_PASS_NORM, c->act, c->rows, c->C);
 }
 
@@ -111,7 +118,8 @@ static ls_status gradient_of_norm(ls_device *d, const ls_norm_call *c) {
     }
     if (one) return pass(d, LS_PRICE_PASSES, which, c->act, c->rows * c->C * (bytes + copies) / bytes, 1);
     if (c->remake) LS_TRY(pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS : LS_PASS_NORM, c->act, c->rows, c->C));
-    if (c->dx_copy) LS_TRY(pass(d, LS_PRICE_PASSES, LS_PASS_CONVERT, LS_BF16, c->rows * c->C, 1));
+    ls_native_pass copy = c->drop.scale != 0 ? LS_PASS_DROPOUT : LS_PASS_CONVERT;
+    if (c->dx_copy) LS_TRY(pass(d, LS_PRICE_PASSES, copy, LS_BF16, c->rows, c->C));
     return pass(d, LS_PRICE_PASSES, which, c->act, c->rows, c->C);
 }
 
@@ -121,7 +129,7 @@ static ls_status norm_params(ls_device *d, const ls_norm_call *c) {
 
 /* What is done beside it is priced as if it were done apart. */
 static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
-    if (c->branch) LS_TRY(pass(d, LS_PRICE_PASSES, LS_PASS_ADD, c->act, c->rows * c->C, 1));
+    if (c->branch) LS_TRY(add_branch(d, c));
     LS_TRY(gradient_of_norm(d, c));
     if (!c->params) return LS_OK;
     LS_TRY(norm_params(d, c));

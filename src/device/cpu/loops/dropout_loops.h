@@ -21,9 +21,9 @@ LSK_INLINE void dropout_part(float *y, const float *residual, v16 dropped, size_
 static void drop_stretch(const ls_dropout_call *c, float *y, const float *x, const float *residual, uint64_t index,
                          size_t n) {
     uint32_t space[STRETCH_WORDS(STRETCH)];
-    const uint32_t *words = make_stretch(space, c->key, index, n);
-    const v16i limit = limit_of(c->threshold);
-    const v16 scale = v16_set1(c->scale);
+    const uint32_t *words = make_stretch(space, c->drop.key, index, n);
+    const v16i limit = limit_of(c->drop.threshold);
+    const v16 scale = v16_set1(c->drop.scale);
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
         dropout_part(y + i, residual ? residual + i : NULL, dropped_part(x + i, words + i, limit, scale, LANES), LANES);
@@ -36,7 +36,7 @@ static void LSK_NAME(lsk_dropout_add)(const ls_dropout_call *call) {
     const float *x = c->x;
     float *y = c->y;
     size_t rows = c->rows, columns = c->columns;
-    uint64_t index = c->index0 * columns;
+    uint64_t index = c->drop.first * columns;
     /* Rows that follow each other without gaps are one long row. */
     if (c->x_stride == columns && c->y_stride == columns && (!c->residual || c->residual_stride == columns)) {
         columns *= rows;

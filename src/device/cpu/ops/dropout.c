@@ -6,7 +6,8 @@ static void dropout_piece(const ls_kernels *kernels, const ls_dropout_call *c, s
     ls_cpu_buffer buffer;
     ls_dropout_call piece = *c;
     size_t y = r * c->y_stride + column;
-    piece.index0 = (c->index0 + r) * c->columns + column;
+    piece.drop.first = ls_drop_row(&c->drop, r) * c->columns + column;
+    piece.drop.gap = 0;
     piece.rows = n;
     piece.columns = piece.x_stride = piece.y_stride = piece.residual_stride = 1;
     piece.x = ls_cpu_widen(kernels, buffer.at, c->x, c->x_dtype, r * c->x_stride + column, n);
@@ -17,19 +18,32 @@ static void dropout_piece(const ls_kernels *kernels, const ls_dropout_call *c, s
     ls_cpu_narrow(kernels, c->y, c->y_dtype, y, piece.y, n);
 }
 
+/* Rows r … r+rows−1, which follow each other in the batch. */
+static void drop_neighbours(const ls_kernels *kernels, const ls_dropout_call *c, size_t r, size_t rows) {
+    ls_dropout_call part = *c;
+    part.rows = rows;
+    part.drop.first = ls_drop_row(&c->drop, r);
+    part.drop.gap = 0;
+    part.x = (const float *)c->x + r * c->x_stride;
+    part.y = (float *)c->y + r * c->y_stride;
+    if (c->residual) part.residual += r * c->residual_stride;
+    kernels->dropout.dropout_add(&part);
+}
+
+/* Where the neighbours of row r end, at `end` at the latest. */
+static size_t neighbours_end(const ls_drop *drop, size_t r, size_t end) {
+    size_t sequence = drop->gap ? (r / drop->together + 1) * drop->together : end;
+    return sequence < end ? sequence : end;
+}
+
 static void dropout_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_dropout_call *c = args;
-    if (c->x_dtype == LS_F32 && c->y_dtype == LS_F32) {
-        ls_dropout_call part = *c;
-        part.rows = end - begin;
-        part.index0 += begin;
-        part.x = (const float *)c->x + begin * c->x_stride;
-        part.y = (float *)c->y + begin * c->y_stride;
-        if (c->residual) part.residual += begin * c->residual_stride;
-        kernels->dropout.dropout_add(&part);
-        return;
+    bool wide = c->x_dtype == LS_F32 && c->y_dtype == LS_F32;
+    for (size_t r = begin, next; wide && r < end; r = next) {
+        next = neighbours_end(&c->drop, r, end);
+        drop_neighbours(kernels, c, r, next - r);
     }
-    for (size_t r = begin; r < end; r++)
+    for (size_t r = begin; !wide && r < end; r++)
         for (size_t i = 0; i < c->columns; i += LS_CPU_STAGING)
             dropout_piece(kernels, c, r, i, c->columns - i < LS_CPU_STAGING ? c->columns - i : LS_CPU_STAGING);
 }

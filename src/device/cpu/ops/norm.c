@@ -91,12 +91,29 @@ static ls_status run_rows(ls_device *device, const ls_norm_call *call, bool back
     return LS_OK;
 }
 
+/* sum = x + branch; the call reads it from here on. */
+static ls_status add_branch(ls_device *device, ls_norm_call *call) {
+    size_t C = call->C;
+    const float *x = call->x;
+    ls_dropout_call dropped = {call->rows, C,      call->drop, call->branch, call->act, C, x, call->x_stride,
+                               call->sum,  LS_F32, C};
+    call->x = call->sum;
+    call->x_stride = C;
+    if (call->drop.scale != 0) return device->ops->dropout_add(device, &dropped);
+    return device->ops->add(device, &(ls_add_call){call->sum, x, call->branch, call->act, call->rows * C});
+}
+
+/* What dx_copy gets. */
+static ls_status copy_dx(ls_device *device, const ls_norm_call *c) {
+    ls_dropout_call dropped = {c->rows, c->C, c->drop, c->dx, LS_F32, c->dx_stride, NULL, 0, c->dx_copy, c->act, c->C};
+    if (c->drop.scale != 0) return device->ops->dropout_add(device, &dropped);
+    return device->ops->convert(device, &(ls_convert_call){c->dx_copy, c->act, c->dx, LS_F32, c->rows * c->C});
+}
+
 ls_status ls_cpu_op_norm_forward(ls_device *device, const ls_norm_call *call) {
-    if (!call->branch) return run_rows(device, call, false);
-    ls_norm_call summed = *call;
-    LS_TRY(device->ops->add(device, &(ls_add_call){call->sum, call->x, call->branch, call->act, call->rows * call->C}));
-    summed.x = call->sum;
-    return run_rows(device, &summed, false);
+    ls_norm_call own = *call;
+    if (call->branch) LS_TRY(add_branch(device, &own));
+    return run_rows(device, &own, false);
 }
 
 static void chain(const ls_kernels *kernels, const void *args, float *const to[2], const ls_cpu_tile *t) {
@@ -125,20 +142,14 @@ ls_status ls_cpu_op_norm_params(ls_device *device, const ls_norm_call *call) {
 }
 
 ls_status ls_cpu_op_norm_backward(ls_device *device, const ls_norm_call *call) {
-    const ls_ops *ops = device->ops;
     ls_norm_call own = *call;
-    size_t elems = call->rows * call->C;
-    if (call->branch) {
-        LS_TRY(ops->add(device, &(ls_add_call){call->sum, call->x, call->branch, call->act, elems}));
-        own.x = call->sum;
-    }
+    if (call->branch) LS_TRY(add_branch(device, &own));
     if (call->remake) LS_TRY(run_rows(device, &own, false));
     LS_TRY(run_rows(device, &own, true));
-    if (call->dx_copy)
-        LS_TRY(ops->convert(device, &(ls_convert_call){call->dx_copy, call->act, call->dx, LS_F32, elems}));
+    if (call->dx_copy) LS_TRY(copy_dx(device, call));
     if (!call->params) return LS_OK;
     LS_TRY(ls_cpu_op_norm_params(device, &own));
     if (!call->dx_sums) return LS_OK;
-    return ops->bias_grad(
+    return device->ops->bias_grad(
         device, &(ls_bias_grad_call){call->dx_sums, call->dx_copy, call->act, call->C, call->C, call->groups});
 }

@@ -2,18 +2,15 @@
 #ifndef LS_DEVICE_CUDA_ARGS_DROPOUT_H
 #define LS_DEVICE_CUDA_ARGS_DROPOUT_H
 
+#include "device/cuda/common/drop.h"
 #include "device/cuda/common/pack.h"
-#include "device/cuda/common/philox.h"
 
 enum { LS_CUDA_DROPOUT_ROWS = 2 }; /* that a thread has at a time */
 
 /* As ls_dropout_call. */
 typedef struct ls_cuda_dropout {
     ls_cuda_rows rows;
-    ls_cuda_rng key;
-    uint64_t index0;
-    uint32_t threshold;
-    float scale;
+    ls_cuda_drop drop;
     const void *x;
     int x_dtype, y_dtype;
     size_t x_stride;

@@ -1,7 +1,8 @@
-/* norm.h: what the kernels of norm.cu are started with. */
+/* norm.h: what the kernels of norm.cu and norm_drop.cu are started with. */
 #ifndef LS_DEVICE_CUDA_ARGS_NORM_H
 #define LS_DEVICE_CUDA_ARGS_NORM_H
 
+#include "device/cuda/common/drop.h"
 #include "device/cuda/common/list.h"
 
 enum {
@@ -32,6 +33,7 @@ typedef struct ls_cuda_norm {
     int together;  /* rows of a block: their numbers lie in shared memory; 0: one row, which is too long for it */
     int pitch;     /* numbers from one of them to the next */
     int aligned;   /* rows of all tensors begin with packs of four and end with them */
+    ls_cuda_drop drop;
 } ls_cuda_norm;
 
 /* Backward with the sums over tokens: a block of threads for each block of `block` tokens that a token slice of a

@@ -3,12 +3,13 @@
 #include "device/cuda/common/base.cuh"
 #include "device/cuda/common/philox.h"
 
-/* Numbers 4·block … 4·block + 3 of 32 bits. */
-LS_DEVICE uint4 philox_block(const ls_cuda_rng &key, uint64_t block) {
+/* Numbers 4·block … 4·block + 3 of 32 bits. Rounds in a row without a branch: with fewer of them the compiler mixes less
+ * of what else is to be done with it, which takes fewer registers. */
+template <int ROUNDS = 10> LS_DEVICE uint4 philox_block(const ls_cuda_rng &key, uint64_t block) {
     uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32) | (uint32_t)(key.step & 0xFFFFu) << 16;
     uint32_t c2 = (uint32_t)(key.step >> 16), c3 = key.purpose, k0 = (uint32_t)key.seed,
              k1 = (uint32_t)(key.seed >> 32);
-#pragma unroll
+#pragma unroll ROUNDS
     for (int round = 0; round < 10; round++) {
         uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
         uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;

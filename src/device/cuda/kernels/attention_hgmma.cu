@@ -12,7 +12,7 @@
  * copies, as are rows behind the end. A thread has rows lane / 4 and that + 8 of its warp's sixteen, and columns
  * 2·(lane mod 4) and the next of each eight. */
 #ifndef LS_CUDA_ON_CPU_H
-#include "device/cuda/kernels/attention_hgmma_tiles.cuh"
+#include "device/cuda/common/attention_hgmma_tiles.cuh"
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
  * into the second one's shared memory, and through the second cache only from pair to pair. What its two halves have to tell each other
  * is what limits without. The second has 128 queries of each head less to do, and waits: that is too much where there are few. */
 #ifndef LS_CUDA_ON_CPU_H
-#include "device/cuda/kernels/attention_hgmma_tiles.cuh"
+#include "device/cuda/common/attention_hgmma_tiles.cuh"
 
 enum { D = 64, QUERIES = 64, TILE_KEYS = 128, STAGES = 3, SCORES = 2, SUMS = 4 };
 

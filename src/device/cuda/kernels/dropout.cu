@@ -3,12 +3,7 @@
  * Four numbers come of one run of the generator. Where rows are a multiple of four, they belong to one pack; else a
  * thread takes the four elements whose numbers come together, as far as they are in its row. */
 #include "device/cuda/args/dropout.h"
-#include "device/cuda/common/pack.cuh"
-#include "device/cuda/common/philox.cuh"
-
-LS_DEVICE float drop(const ls_cuda_dropout &a, uint32_t number, float x) {
-    return number < a.threshold ? 0.0f : x * a.scale;
-}
+#include "device/cuda/common/drop.cuh"
 
 template <int W> struct dropout_packs { pack<W> x, residual; };
 
@@ -21,9 +16,7 @@ template <class X, class Y> LS_DEVICE void drop_packs(const ls_cuda_dropout &a) 
             return in;
         },
         [&](auto w, size_t row, size_t c, const auto &in) {
-            uint4 r = philox_block(a.key, ((a.index0 + row) * a.rows.columns + c) / 4);
-            pack<w.n> y = {
-                {drop(a, r.x, in.x.v[0]), drop(a, r.y, in.x.v[1]), drop(a, r.z, in.x.v[2]), drop(a, r.w, in.x.v[3])}};
+            pack<w.n> y = drop_pack(a.drop, row_of_batch(a.drop, row) * a.rows.columns + c, in.x);
             if (a.residual) y = add(in.residual, y);
             store_pack<w.n>((Y *)a.y + row * a.y_stride + c, y);
         });
@@ -33,17 +26,17 @@ template <class X, class Y> LS_DEVICE void drop_any(const ls_cuda_dropout &a) {
     const size_t lanes = (size_t)1 << a.rows.lanes_log2, together = blockDim.x >> a.rows.lanes_log2;
     for (size_t row = blockIdx.x * together + (threadIdx.x >> a.rows.lanes_log2); row < a.rows.rows;
          row += gridDim.x * together) {
-        const uint64_t first = (a.index0 + row) * a.rows.columns, end = first + a.rows.columns;
+        const uint64_t first = row_of_batch(a.drop, row) * a.rows.columns, end = first + a.rows.columns;
         for (uint64_t block = first / 4 + blockIdx.y * lanes + (threadIdx.x & (lanes - 1)); block * 4 < end;
              block += gridDim.y * lanes) {
-            uint4 r = philox_block(a.key, block);
+            uint4 r = philox_block(a.drop.key, block);
             const uint32_t numbers[4] = {r.x, r.y, r.z, r.w};
             float y[4];
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 uint64_t i = block * 4 + k;
                 if (i < first || i >= end) continue;
-                y[k] = drop(a, numbers[k], load((const X *)a.x + row * a.x_stride + (i - first)));
+                y[k] = drop_one(a.drop, numbers[k], load((const X *)a.x + row * a.x_stride + (i - first)));
                 if (a.residual) y[k] = a.residual[row * a.residual_stride + (i - first)] + y[k];
             }
 #pragma unroll

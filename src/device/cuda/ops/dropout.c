@@ -1,6 +1,7 @@
 /* dropout.c: dropout, by rows. */
 #include "device/cuda/args/dropout.h"
 
+#include "device/cuda/ops/drop.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 
@@ -9,10 +10,7 @@ ls_status ls_cuda_op_dropout_add(ls_device *device, const ls_dropout_call *c) {
     LS_TRY(ls_check_float("dropout", c->x_dtype));
     LS_TRY(ls_check_float("dropout", c->y_dtype));
     ls_cuda_dropout args = {.rows = {.rows = c->rows, .columns = c->columns},
-                            .key = {c->key.seed, c->key.step, c->key.purpose},
-                            .index0 = c->index0,
-                            .threshold = c->threshold,
-                            .scale = c->scale,
+                            .drop = ls_cuda_drop_of(&c->drop),
                             .x = c->x,
                             .x_dtype = (int)c->x_dtype,
                             .y_dtype = (int)c->y_dtype,

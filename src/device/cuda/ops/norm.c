@@ -1,6 +1,7 @@
 /* norm.c: norms of rows: a block has as many of them as leave room for other blocks. */
 #include "device/cuda/args/norm.h"
 
+#include "device/cuda/ops/drop.h"
 #include "device/cuda/ops/ops.h"
 #include "device/cuda/ops/pack.h"
 #include "device/cuda/ops/token_sums.h"
@@ -28,6 +29,7 @@ static ls_cuda_norm args_of(const ls_norm_call *call) {
         .dy_stride = call->dy_stride,
         .dx = call->dx,
         .dx_stride = call->dx_stride,
+        .drop = ls_cuda_drop_of(&call->drop),
     };
 }
 
@@ -60,7 +62,14 @@ static unsigned threads_of(size_t packs, int together) {
 /* Two rows beside each other are read at once: by different banks. */
 static size_t pitch_of(size_t C) { return ls_cuda_divide_up(C, BANKS) * BANKS + BANKS / 2; }
 
-static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_call *call, bool backward) {
+/* Whether anything of the call is dropped. */
+static bool drops(const ls_norm_call *call) { return call->drop.scale != 0 && (call->branch || call->dx_copy); }
+
+static ls_status norm(ls_device *device, const ls_norm_call *call, bool backward) {
+    static const ls_cuda_kernel kernels[2][2][2] = {{{LS_CUDA_layer_norm_forward, LS_CUDA_layer_norm_forward_drop},
+                                                     {LS_CUDA_layer_norm_backward, LS_CUDA_layer_norm_backward_drop}},
+                                                    {{LS_CUDA_rms_norm_forward, LS_CUDA_rms_norm_forward_drop},
+                                                     {LS_CUDA_rms_norm_backward, LS_CUDA_rms_norm_backward_drop}}};
     LS_TRY(ls_check_float("a norm", call->act));
     if (call->rows == 0 || call->C == 0) return LS_OK;
     ls_cuda_norm args = backward ? backward_args_of(call) : args_of(call);
@@ -75,30 +84,33 @@ static ls_status norm(ls_device *device, ls_cuda_kernel kernel, const ls_norm_ca
     if (row > most) args.together = 0;
     args.pitch = args.together ? (int)pitch : 0;
     size_t blocks = ls_cuda_divide_up(call->rows, args.together ? (size_t)args.together : 1);
-    return ls_cuda_launch(device, kernel, (ls_cuda_grid){blocks, 1, 1},
+    return ls_cuda_launch(device, kernels[call->rms][backward][drops(call)], (ls_cuda_grid){blocks, 1, 1},
                           threads_of(args.aligned ? call->C / WIDTH : call->C, args.together),
                           (size_t)args.together * row, &args);
 }
 
-ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) {
-    return norm(device, call->rms ? LS_CUDA_rms_norm_forward : LS_CUDA_layer_norm_forward, call, false);
-}
+ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) { return norm(device, call, false); }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-static ls_status backward(ls_device *device, const ls_norm_call *call) {
-    return norm(device, call->rms ? LS_CUDA_rms_norm_backward : LS_CUDA_layer_norm_backward, call, true);
+/* own->x = sum = x + branch */
+static ls_status add_branch(ls_device *device, ls_norm_call *own) {
+    const size_t C = own->C;
+    const ls_dropout_call dropped = {own->rows, C,      own->drop, own->branch, own->act, C, own->x, own->x_stride,
+                                     own->sum,  LS_F32, C};
+    const ls_add_call add = {own->sum, own->x, own->branch, own->act, own->rows * C};
+    LS_TRY(drops(own) ? ls_cuda_op_dropout_add(device, &dropped) : ls_cuda_op_add(device, &add));
+    own->x = own->sum;
+    own->x_stride = C;
+    own->branch = NULL;
+    return LS_OK;
 }
 
 /* One operation after another. */
 static ls_status backward_apart(ls_device *device, const ls_norm_call *call) {
     ls_norm_call own = *call;
-    if (call->branch) {
-        ls_add_call add = {call->sum, call->x, call->branch, call->act, call->rows * call->C};
-        LS_TRY(ls_cuda_op_add(device, &add));
-        own.x = call->sum;
-    }
-    LS_TRY(backward(device, &own));
+    if (call->branch) LS_TRY(add_branch(device, &own));
+    LS_TRY(norm(device, &own, true));
     if (!call->params) return LS_OK;
     LS_TRY(ls_cuda_op_norm_params(device, &own));
     if (!call->dx_sums) return LS_OK;
@@ -165,10 +177,13 @@ static ls_status backward_chains(ls_device *device, const ls_norm_call *call, ch
     args.norm.pitch = (int)pitch;
     /* Half a warp for each row. */
     while (threads < (size_t)args.norm.together * 16) threads += 32;
-    static const ls_cuda_kernel kernels[2][2] = {{LS_CUDA_layer_norm_chains, LS_CUDA_layer_norm_chains_few},
-                                                 {LS_CUDA_rms_norm_chains, LS_CUDA_rms_norm_chains_few}};
-    LS_TRY(ls_cuda_launch(device, kernels[call->rms][few], (ls_cuda_grid){counts.all, 1, 1}, (unsigned)threads,
-                          (size_t)args.norm.together * row, &args));
+    static const ls_cuda_kernel kernels[2][2][2] = {
+        {{LS_CUDA_layer_norm_chains, LS_CUDA_layer_norm_chains_drop},
+         {LS_CUDA_layer_norm_chains_few, LS_CUDA_layer_norm_chains_few_drop}},
+        {{LS_CUDA_rms_norm_chains, LS_CUDA_rms_norm_chains_drop},
+         {LS_CUDA_rms_norm_chains_few, LS_CUDA_rms_norm_chains_few_drop}}};
+    LS_TRY(ls_cuda_launch(device, kernels[call->rms][few][drops(call)], (ls_cuda_grid){counts.all, 1, 1},
+                          (unsigned)threads, (size_t)args.norm.together * row, &args));
     return ls_cuda_join_tokens(device, &joins, sums, call->groups);
 }
 

@@ -1,0 +1,25 @@
+/* drop.cuh: dropout of elements by their index in the batch (docs/arithmetic.md, "Dropout"). */
+#pragma once
+#include "device/cuda/common/drop.h"
+#include "device/cuda/common/pack.cuh"
+#include "device/cuda/common/philox.cuh"
+
+LS_DEVICE uint64_t row_of_batch(const ls_cuda_drop &d, size_t row) {
+    return d.first + row + (d.gap ? divide((uint32_t)row, d.together) * d.gap : 0);
+}
+
+LS_DEVICE float drop_one(const ls_cuda_drop &d, uint32_t number, float x) {
+    return number < d.threshold ? 0.0f : x * d.scale;
+}
+
+/* Four numbers come of one run of the generator: a pack begins with the first of them. */
+template <int ROUNDS = 10> LS_DEVICE pack<4> drop_pack(const ls_cuda_drop &d, uint64_t index, const pack<4> &x) {
+    const uint4 r = philox_block<ROUNDS>(d.key, index / 4);
+    return {{drop_one(d, r.x, x.v[0]), drop_one(d, r.y, x.v[1]), drop_one(d, r.z, x.v[2]), drop_one(d, r.w, x.v[3])}};
+}
+
+template <int ROUNDS = 10> LS_DEVICE pack<1> drop_pack(const ls_cuda_drop &d, uint64_t index, const pack<1> &x) {
+    const uint4 r = philox_block<ROUNDS>(d.key, index / 4);
+    const uint32_t which = (uint32_t)index % 4;
+    return {{drop_one(d, which < 2 ? (which == 0 ? r.x : r.y) : (which == 2 ? r.z : r.w), x.v[0])}};
+}

@@ -1,0 +1,17 @@
+/* drop.h: dropout as kernels take it, from that of a call. */
+#ifndef LS_DEVICE_CUDA_OPS_DROP_H
+#define LS_DEVICE_CUDA_OPS_DROP_H
+
+#include "device/cuda/common/drop.h"
+#include "device/cuda/launch.h"
+
+static inline ls_cuda_drop ls_cuda_drop_of(const ls_drop *drop) {
+    return (ls_cuda_drop){.key = {drop->key.seed, drop->key.step, drop->key.purpose},
+                          .first = drop->first,
+                          .gap = drop->gap,
+                          .together = ls_cuda_divider_of(drop->together),
+                          .threshold = drop->threshold,
+                          .scale = drop->scale};
+}
+
+#endif
