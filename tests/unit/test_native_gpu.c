@@ -14,7 +14,9 @@
 #include "made_machine.h"
 #include "model/model.h"
 #include "model/shape_file.h"
+#include "parallel/layout/micro_batches.h"
 #include "plan/native/native.h"
+#include "plan/native/overlap.h"
 #include "plan/native/price.h"
 #include "run/trainer.h"
 
@@ -192,6 +194,81 @@ static void test_workers_share_a_gpu(void **state) {
     assert_near(predict(1, 1, 1).seconds, alone, 1e-9);
 }
 
+/* ---- collectives behind computing -------------------------------------------------------------------------------- */
+
+/* Two micro-batches through three blocks: backward of the last one takes from 6 to 10. */
+static void test_reductions_follow_blocks(void **state) {
+    (void)state;
+    double made[] = {1, .75, .25}, elems[] = {1, 2, 5}, begin[] = {0, 2, 4, 6}, end[] = {2, 4, 6, 10};
+    const ls_native_grads grads = {made, elems};
+    ls_micro of_rounds[] = {{0, 1, 0, true}, {1, 2, 1, true}};
+    const ls_micro_list micros = {.count = 2, .rounds = 2, .most = 1, .micro = of_rounds};
+    ls_layout layout = {.dp = 2, .tp = 1, .pp = 1, .virtual_stages = 1, .chunk_first = {0, 3}};
+    ls_schedule schedule;
+    assert_int_equal(ls_schedule_make(LS_SCHEDULE_GPIPE, 1, 1, 2, &schedule), LS_OK);
+    assert_int_equal(schedule.count[0], 4);
+    /* Made at 7, 9 and 10. Short ones: only that of block 0, an eighth, is left at the end. */
+    assert_near(ls_native_reduce_end(&layout, &schedule, 0, &micros, &grads, .8, begin, end), 10.1, 1e-12);
+    /* Of the head 5 from 7 on, then 2 and 1 without a pause. */
+    assert_near(ls_native_reduce_end(&layout, &schedule, 0, &micros, &grads, 8, begin, end), 15, 1e-12);
+    /* Between: the head's ends at 8.5, block 1's goes from 9 to 9.6, block 0's begins at 10. */
+    assert_near(ls_native_reduce_end(&layout, &schedule, 0, &micros, &grads, 2.4, begin, end), 10.3, 1e-12);
+    assert_near(ls_native_reduce_end(&layout, &schedule, 0, &micros, &grads, 0, begin, end), 10, 1e-12);
+    /* By rounds, of half as much each: those of the first, made at 4.5, 5.5 and 6, are over when the second begins. */
+    layout.zero = 2;
+    assert_near(ls_native_reduce_end(&layout, &schedule, 0, &micros, &grads, 1.6, begin, end), 10.1, 1e-12);
+    /* 16: 5 from 4.5, 2 and 1 without a pause, and the same again. */
+    assert_near(ls_native_reduce_end(&layout, &schedule, 0, &micros, &grads, 16, begin, end), 20.5, 1e-12);
+    ls_schedule_free(&schedule);
+}
+
+static void test_gathers_are_ahead(void **state) {
+    (void)state;
+    assert_near(ls_native_gather_seen(4, 4, 100), 1, 1e-12); /* the first block's alone */
+    assert_near(ls_native_gather_seen(4, 4, 2), 1 + 3 - 1.5, 1e-12);
+    assert_near(ls_native_gather_seen(1, 4, 100), 4, 1e-12);
+    assert_near(ls_native_gather_seen(4, 0, 100), 0, 1e-12);
+}
+
+static ls_prediction predict_with_links(double seconds, int dp, int pp, int zero) {
+    ls_native_task task = task_of("cuda");
+    make_gpus(4);
+    for (int i = 0; i < gpus.links; i++)
+        for (int k = 0; k < LS_NATIVE_LINK_SIZES; k++) gpus.link[i].seconds[k] = seconds;
+    ls_layout layout = layout_of(&task, dp, 1, pp);
+    layout.zero = zero;
+    ls_prediction p;
+    if (ls_native_predict(&gpus, &task, &layout, &p) != LS_OK) fail_msg("%s", ls_status_message());
+    return p;
+}
+
+/* What is hidden and what is waited for are the whole; a step never gets shorter by slower links, and hides at most
+ * what it computes. */
+static void test_reductions_are_hidden(void **state) {
+    (void)state;
+    for (int zero = 0; zero < 4; zero++)
+        for (int pp = 1; pp <= 2; pp++) {
+            double before = 0, alone = predict_with_links(1e-15, 2, pp, zero).seconds;
+            for (double seconds = 1e-6; seconds < 100; seconds *= 10) {
+                ls_prediction p = predict_with_links(seconds, 2, pp, zero);
+                double sum = 0;
+                for (int k = 0; k < LS_TIME_KINDS; k++) sum += p.time[k];
+                assert_near(sum, p.seconds, 1e-9);
+                assert_near(p.time[LS_TIME_DP] + p.hidden_dp, p.link_dp, 1e-9);
+                assert_true(p.link_dp > 0 && p.hidden_dp >= 0 && p.time[LS_TIME_DP] > 0);
+                assert_true(p.hidden_dp <= alone + pp * p.time[LS_TIME_P2P] + p.time[LS_TIME_GATHER]);
+                assert_true(p.seconds >= before);
+                before = p.seconds;
+            }
+        }
+    /* A CPU's cores compute or move data. */
+    ls_native_task task = task_of("cpu");
+    ls_layout layout = layout_of(&task, 2, 1, 1);
+    ls_prediction p;
+    assert_int_equal(ls_native_predict(&machine, &task, &layout, &p), LS_OK);
+    assert_true(p.hidden_dp == 0 && p.link_dp == p.time[LS_TIME_DP]);
+}
+
 static void test_search_takes_the_gpus(void **state) {
     (void)state;
     ls_layout_request request = ls_layout_request_none();
@@ -274,6 +351,9 @@ int main(void) {
         cmocka_unit_test(test_passes_are_lines),
         cmocka_unit_test(test_fused_passes),
         cmocka_unit_test(test_workers_share_a_gpu),
+        cmocka_unit_test(test_reductions_follow_blocks),
+        cmocka_unit_test(test_gathers_are_ahead),
+        cmocka_unit_test(test_reductions_are_hidden),
         cmocka_unit_test(test_search_takes_the_gpus),
         cmocka_unit_test(test_peak),
         cmocka_unit_test(test_memory_is_that_of_a_dry_run),

@@ -46,6 +46,7 @@ static void end_action(course *k, int s) {
     int chunk = action->chunk * schedule->stages + s;
     if (action->kind != LS_ACTION_BACKWARD_WEIGHTS)
         *ready_at(k, action->kind != LS_ACTION_FORWARD, chunk, action->micro) = k->now + k->c->send_seconds;
+    k->c->action_end[s][st->next] = k->now;
     st->next++;
     st->state = st->next < schedule->count[s] ? IDLE : DONE;
     k->c->end[s] = k->now;
@@ -59,6 +60,7 @@ static bool settle(course *k) {
         double begin = st->state == IDLE ? begin_of(k, s) : -1;
         if (st->state == IDLE && begin >= 0 && begin <= k->now) {
             *st = (stage_state){WORKING, st->next, k->c->work[s][st->next]};
+            k->c->action_begin[s][st->next] = k->now;
             any = true;
         } else if (st->state == WORKING && st->left <= 0) {
             *st = (stage_state){MOVING, st->next, k->c->wait[s][st->next]};

@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/traffic/traffic.h"
+#include "plan/native/overlap.h"
 #include "plan/native/price.h"
 #include "run/dry_run.h"
 
@@ -28,6 +29,9 @@ typedef struct stage_price {
     moving moving;
     double moved;    /* of the actions, all together */
     double received; /* among it: from other stages */
+    double gathered; /* among it: weights, as far as they are waited for */
+    ls_native_grads grads;
+    double reduced; /* what of moving.reduce is waited for */
 } stage_price;
 
 typedef struct step {
@@ -38,6 +42,7 @@ typedef struct step {
     int row; /* with most sequences */
     stage_price stage[LS_WORKERS_MAX];
     double *work[LS_WORKERS_MAX], *wait[LS_WORKERS_MAX]; /* by stage and action */
+    double *action_begin[LS_WORKERS_MAX], *action_end[LS_WORKERS_MAX];
     double end[LS_WORKERS_MAX], busy[LS_WORKERS_MAX];
 } step;
 
@@ -144,18 +149,50 @@ static int like(const ls_schedule *schedule, int s, int i) {
     return i;
 }
 
+/* What an action has cost when it comes to its blocks. */
+typedef struct block_times {
+    const ls_price *price;
+    int count;
+    double *at;
+} block_times;
+
+static bool note_block(void *ctx) {
+    block_times *times = ctx;
+    times->at[times->count++] = ls_price_sum(times->price);
+    return false;
+}
+
+/* Gradients of a block are made when the action comes to the next one. */
+static void take_made(const ls_layout *layout, const ls_action *action, int s, const block_times *times, double all,
+                      ls_native_grads *grads) {
+    const ls_native_run run = ls_native_run_of(layout, action, s);
+    if (action->kind == LS_ACTION_FORWARD) return;
+    for (int i = 0; i < times->count && all > 0; i++)
+        grads->made[run.last - i] = i + 1 < times->count ? times->at[i + 1] / all : 1;
+}
+
 static ls_status price_actions(ls_partition *partition, ls_price *price, int s, double slower, stage_price *out) {
     const ls_schedule *schedule = ls_partition_schedule(partition);
     const ls_partition_feed feed = ls_dry_feed();
+    const ls_model *model = ls_partition_model(partition);
+    block_times times = {.price = price, .at = calloc((size_t)model->nblocks, sizeof *times.at)};
+    out->grads.made = calloc((size_t)model->nblocks, sizeof *out->grads.made);
+    out->grads.elems = calloc((size_t)model->nblocks, sizeof *out->grads.elems);
     double(*kinds)[LS_PRICE_KINDS] = calloc((size_t)schedule->count[s], sizeof *kinds);
     out->work = calloc((size_t)schedule->count[s], sizeof *out->work);
-    ls_status status = kinds && out->work ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
+    bool has_room = kinds && out->work && times.at && out->grads.made && out->grads.elems;
+    ls_status status = has_room ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for prices");
+    for (int b = 0; status == LS_OK && b < model->nblocks; b++) out->grads.elems[b] = ls_native_grad_elems(model, b);
+    ls_partition_ask(partition, note_block, &times);
     for (int i = 0; status == LS_OK && i < schedule->count[s]; i++) {
         int from = like(schedule, s, i);
         if (from == i) {
             ls_price_clear(price);
+            times.count = 0;
             status = ls_partition_run_action(partition, &schedule->actions[s][i], &feed);
             memcpy(kinds[i], price->seconds, sizeof kinds[i]);
+            take_made(&ls_partition_setup_of(partition)->layout, &schedule->actions[s][i], s, &times,
+                      ls_price_sum(price), &out->grads);
         } else {
             memcpy(kinds[i], kinds[from], sizeof kinds[i]);
         }
@@ -164,6 +201,8 @@ static ls_status price_actions(ls_partition *partition, ls_price *price, int s, 
             out->kind[k] += kinds[i][k] * slower;
         }
     }
+    ls_partition_ask(partition, NULL, NULL);
+    free(times.at);
     free(kinds);
     return status;
 }
@@ -221,6 +260,12 @@ out:
     return status;
 }
 
+static void free_price(stage_price *price) {
+    free(price->work);
+    free(price->grads.made);
+    free(price->grads.elems);
+}
+
 /* What the same stage would cost if it kept everything is the rest. */
 static ls_status price_recompute(const step *st, ls_place_in_layout place, stage_price *out) {
     ls_layout keeps = *st->layout;
@@ -232,7 +277,7 @@ static ls_status price_recompute(const step *st, ls_place_in_layout place, stage
         out->recompute += out->kind[k] - other.kind[k];
         out->kind[k] = other.kind[k];
     }
-    free(other.work);
+    free_price(&other);
     return status;
 }
 
@@ -244,6 +289,13 @@ static ls_status find_row(step *st, ls_prediction *out) {
     LS_TRY(ls_micro_counts(l, st->task->settings->B, st->task->settings->groups, micros, &st->row));
     out->micros = micros[st->row];
     return ls_schedule_make(l->schedule, l->pp, l->virtual_stages, out->micros, &st->schedule);
+}
+
+/* How much of the gathering of an action's weights is waited for. */
+static double gather_seen(const step *st, int s, int i, double gather) {
+    const ls_native_run run = ls_native_run_of(st->layout, &st->schedule.actions[s][i], s);
+    return st->machine->is_gpus ? ls_native_gather_seen(run.last - run.first + 1, gather, st->stage[s].work[i])
+                                : gather;
 }
 
 /* What a stage receives is copied by it; the rest of what actions move goes with their work. */
@@ -263,7 +315,9 @@ static ls_status spread_moving(step *st, int s) {
         int chunk = a->chunk * l->pp + s;
         bool receives =
             a->kind == LS_ACTION_FORWARD ? chunk > 0 : a->kind != LS_ACTION_BACKWARD_WEIGHTS && chunk < last;
-        st->wait[s][i] = (p->moving.tp + p->moving.gather) * (work > 0 ? p->work[i] / work : 0);
+        double share = work > 0 ? p->work[i] / work : 0, gather = gather_seen(st, s, i, p->moving.gather * share);
+        st->wait[s][i] = p->moving.tp * share + gather;
+        p->gathered += gather;
         if (receives) st->wait[s][i] += receive;
         if (receives) p->received += receive;
         p->moved += st->wait[s][i];
@@ -297,7 +351,7 @@ static void add_up(const step *st, ls_prediction *out) {
     int last = 0, workers = ls_layout_workers(st->layout);
     double turns = workers > st->machine->cores ? (double)workers / st->machine->cores : 1, work = 0, update = 0;
     for (int s = 0; s < st->layout->pp; s++) {
-        if (st->end[s] + st->stage[s].moving.reduce > st->end[last] + st->stage[last].moving.reduce) last = s;
+        if (st->end[s] + st->stage[s].reduced > st->end[last] + st->stage[last].reduced) last = s;
         if (st->stage[s].update > update) update = st->stage[s].update;
     }
     const stage_price *p = &st->stage[last];
@@ -309,13 +363,14 @@ static void add_up(const step *st, ls_prediction *out) {
     out->time[LS_TIME_ENDS] = p->kind[LS_PRICE_ENDS] * slower;
     out->time[LS_TIME_RECOMPUTE] = p->recompute * slower;
     out->time[LS_TIME_TP] = p->moving.tp;
-    out->time[LS_TIME_GATHER] = p->moving.gather;
+    out->time[LS_TIME_GATHER] = p->gathered;
     out->time[LS_TIME_P2P] = p->received + tied_seconds(st);
     out->time[LS_TIME_BUBBLE] = st->end[last] > st->busy[last] ? st->end[last] - st->busy[last] : 0;
-    out->time[LS_TIME_DP] = p->moving.reduce + p->moving.publish;
+    out->time[LS_TIME_DP] = p->reduced + p->moving.publish;
     out->time[LS_TIME_OPTIMIZER] = update * turns;
     out->time[LS_TIME_OTHER] = p->moving.all + (st->machine->is_gpus ? st->machine->gpu.read_seconds : 0);
-    out->link_dp = out->time[LS_TIME_DP];
+    out->link_dp = p->moving.reduce + p->moving.publish;
+    out->hidden_dp = p->moving.reduce - p->reduced;
     for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
 }
 
@@ -327,14 +382,39 @@ static ls_status run_course(step *st) {
                                .workers = l->dp * l->tp,
                                .cores = st->machine->cores,
                                .end = st->end,
-                               .busy = st->busy};
+                               .busy = st->busy,
+                               .action_begin = st->action_begin,
+                               .action_end = st->action_end};
+    for (int s = 0; s < l->pp; s++) {
+        st->action_begin[s] = calloc((size_t)st->schedule.count[s], sizeof(double));
+        st->action_end[s] = calloc((size_t)st->schedule.count[s], sizeof(double));
+        if (!st->action_begin[s] || !st->action_end[s])
+            return ls_fail(LS_ERR_RESOURCE, "out of memory for %d actions", st->schedule.count[s]);
+    }
     return ls_native_course_run(&course);
+}
+
+/* What is waited for of the reductions: all of it on a CPU, whose cores compute or move data. */
+static ls_status see_reductions(step *st, const ls_layout_task *of) {
+    const ls_layout *l = st->layout;
+    ls_micro_list micros;
+    LS_TRY(ls_micro_list_make(l, of->B, of->G, st->row, &micros));
+    for (int s = 0; s < l->pp; s++) {
+        stage_price *p = &st->stage[s];
+        double ended = ls_native_reduce_end(l, &st->schedule, s, &micros, &p->grads, p->moving.reduce,
+                                            st->action_begin[s], st->action_end[s]);
+        double seen = ended > st->end[s] ? ended - st->end[s] : 0;
+        p->reduced = st->machine->is_gpus ? seen : p->moving.reduce;
+    }
+    ls_micro_list_free(&micros);
+    return LS_OK;
 }
 
 static ls_status make_step(step *st, const ls_layout_task *of, ls_prediction *out) {
     LS_TRY(find_row(st, out));
     LS_TRY(price_all(st, of));
-    return run_course(st);
+    LS_TRY(run_course(st));
+    return see_reductions(st, of);
 }
 
 ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_task *task, const ls_layout *layout,
@@ -350,8 +430,10 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
     if (status == LS_OK) add_up(&st, out);
     ls_model_destroy(model);
     for (int p = 0; p < layout->pp; p++) {
-        free(st.stage[p].work);
+        free_price(&st.stage[p]);
         free(st.wait[p]);
+        free(st.action_begin[p]);
+        free(st.action_end[p]);
     }
     ls_schedule_free(&st.schedule);
     return status;

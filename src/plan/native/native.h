@@ -62,6 +62,8 @@ typedef struct ls_native_course {
     int workers, cores; /* workers of a stage; cores that all stages share */
     double *end;        /* by stage: filled in */
     double *busy;       /* by stage: filled in: what it did, its turns at the cores among it */
+    /* By stage and action: filled in, when it began and was done. */
+    double *const *action_begin, *const *action_end;
 } ls_native_course;
 ls_status ls_native_course_run(ls_native_course *course);
 
