@@ -120,18 +120,24 @@ ls_status ls_probe(const ls_options *o) {
 
 /* ---- any cluster ------------------------------------------------------------------------------------------------- */
 
+/* Options that mean nothing to other programs. */
+static ls_status refuse_native(const ls_options *o) {
+    static const ls_option_id own[] = {LS_OPT_device, LS_OPT_slices, LS_OPT_groups};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (o->source[own[i]].origin == LS_ORIGIN_FLAG)
+            return ls_options_fail(o, own[i],
+                                   "applies only to a file of lockstep probe, for which this program is planned; leave "
+                                   "it out");
+    return LS_OK;
+}
+
 /* Figures of probe's are of this program; another one is only a cluster of chips to it. */
 static ls_status find(ls_plan *plan) {
     json_t *measured = NULL;
     LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));
     plan->is_native = measured && plan->question.task.cluster.sites == 1 && !plan->options->stack;
-    bool names_device = plan->options->source[LS_OPT_device].origin == LS_ORIGIN_FLAG;
-    ls_status status = !plan->is_native && names_device
-                           ? ls_options_fail(plan->options, LS_OPT_device,
-                                             "applies only to a file of lockstep probe, which says what a "
-                                             "machine has; leave it out")
-                       : plan->is_native ? search_native(plan, measured)
-                                         : ls_plan_answer_find(&plan->question, &plan->answer);
+    ls_status status = plan->is_native ? search_native(plan, measured) : refuse_native(plan->options);
+    if (status == LS_OK && !plan->is_native) status = ls_plan_answer_find(&plan->question, &plan->answer);
     json_decref(measured);
     return status;
 }

@@ -281,6 +281,15 @@ static ls_status native_to_json(const ls_plan *plan, json_t **out) {
     json_object_set_new(*out, "device", json_string(plan->machine.is_gpus ? "cuda" : "cpu"));
     json_object_set_new(*out, "precision", json_string(ls_dtype_word(plan->settings.policy.act)));
     json_object_set_new(*out, "matrix_unit", json_string(ls_unit_name(plan->settings.policy.unit)));
+    char text[256];
+    json_t *warnings = json_array();
+    const ls_native_choice *first = ls_native_first(found);
+    if (first &&
+        ls_native_warn_slices(&plan->settings.policy, plan->settings.slices, first->layout.tp, text, sizeof text))
+        json_array_append_new(warnings, json_string(text));
+    json_object_set_new(*out, "slices", json_integer(plan->settings.slices));
+    json_object_set_new(*out, "groups", json_integer(plan->settings.groups));
+    json_object_set_new(*out, "warnings", warnings);
     if (plan->machine.is_gpus) {
         json_object_set_new(*out, "gpu", json_string(plan->machine.gpu.name));
         json_object_set_new(*out, "gpus", json_integer(plan->machine.gpu.count));

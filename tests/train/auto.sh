@@ -92,6 +92,21 @@ if [ $gpu = cuda ]; then
     grep -q '"matrix_unit": *"hgmma"' "$scratch/out" || fail "it has another matrix unit"
     run plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8
     grep -q '^machine *1 × a CPU that plays a GPU, .*fp32, matrix unit chain' "$scratch/out" || fail "it does not say which machine"
+
+    case_begin "plan for slices and groups, and a warning where there are many on a worker"
+    ask=(plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8 --precision bf16 --groups 4)
+    run "${ask[@]}" --slices 4 --tp 1 --dp 1 --pp 1
+    expect_status 0
+    grep -q '4 groups, 4 slices' "$scratch/out" || fail "it planned for others"
+    grep -q '^warning  --slices 4: a worker adds up 4 slices' "$scratch/out" || fail "it does not warn"
+    run "${ask[@]}" --slices 4 --tp 4 --dp 1 --pp 1 --json
+    expect_status 0
+    grep -q '"warnings": *\[\]' "$scratch/out" || fail "it warns where each worker has one slice"
+    run "${ask[@]}" --tp 4 --dp 1 --pp 1
+    expect_status 2
+    grep -q 'slices' "$scratch/err" || fail "it does not name the slices"
+    LD_LIBRARY_PATH=$played train "${base[@]}" --steps 1 --device cuda --precision bf16 --slices 4 --out "$scratch/slices"
+    grep -q '^warning  *--slices 4: a worker adds up 4 slices' "$scratch/out" || fail "train does not warn"
 fi
 case_begin "plan for a GPU that was not measured"
 sed '/"gpu": {/,$s/"rates"/"was"/' "$machine" >"$scratch/before.json" # a file of before

@@ -285,6 +285,25 @@ static void test_search_takes_the_gpus(void **state) {
     free(found);
 }
 
+/* It is about the slices of a worker, on tensor cores. */
+static void test_slices_are_warned_of(void **state) {
+    (void)state;
+    const ls_policy fp32 = {.act = LS_F32, .unit = LS_UNIT_HGMMA}, unit = {.act = LS_BF16, .unit = LS_UNIT_HGMMA},
+                    chain = {.act = LS_BF16};
+    char text[256];
+    assert_false(ls_native_warn_slices(&unit, 2, 1, text, sizeof text));
+    assert_false(ls_native_warn_slices(&unit, 8, 4, text, sizeof text));
+    assert_false(ls_native_warn_slices(&chain, 8, 1, text, sizeof text));
+    assert_false(ls_native_warn_slices(&fp32, 8, 1, text, sizeof text));
+    assert_true(ls_native_warn_slices(&unit, 8, 2, text, sizeof text));
+    assert_non_null(strstr(text, "adds up 4 slices"));
+    assert_non_null(strstr(text, " 8 % longer with 4"));
+    assert_true(ls_native_warn_slices(&unit, 64, 1, text, sizeof text));
+    assert_non_null(strstr(text, "--slices 64"));
+    assert_non_null(strstr(text, " 21 % longer with 8"));
+    assert_true(strlen(text) < sizeof text - 1);
+}
+
 static void test_peak(void **state) {
     (void)state;
     make_gpus(2);
@@ -355,6 +374,7 @@ int main(void) {
         cmocka_unit_test(test_gathers_are_ahead),
         cmocka_unit_test(test_reductions_are_hidden),
         cmocka_unit_test(test_search_takes_the_gpus),
+        cmocka_unit_test(test_slices_are_warned_of),
         cmocka_unit_test(test_peak),
         cmocka_unit_test(test_memory_is_that_of_a_dry_run),
         cmocka_unit_test(test_room),

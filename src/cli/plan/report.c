@@ -526,6 +526,9 @@ void ls_plan_report_native(const ls_plan *plan) {
     printf("step     %zu sequences of %zu tokens, %d groups, %d slices; program lockstep\n", s->B, s->T, s->groups,
            s->slices);
     printf("layouts  %d tried, %d fit\n", plan->found.tried, plan->found.tried - plan->found.missing);
+    const ls_native_choice *first = ls_native_first(&plan->found);
+    if (first && ls_native_warn_slices(&s->policy, s->slices, first->layout.tp, text, sizeof text))
+        printf("warning  %s\n", text);
     if (plan->found.fitting > 0) {
         const ls_prediction *p = &plan->found.fits[0].prediction;
         ls_layout_text(&plan->found.fits[0].layout, text, sizeof text);

@@ -50,6 +50,10 @@ static void print_tokens(const ls_trainer *trainer) {
            (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; no validation data");
     printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d groups, %d slices\n", set->B, set->T,
            trainer->layout.micro, set->groups, set->slices);
+    char text[LAYOUT_TEXT_MAX];
+    bool on_gpu = ls_device_is_gpu(set->options.device);
+    if (on_gpu && ls_native_warn_slices(&set->policy, set->slices, trainer->layout.tp, text, sizeof text))
+        printf("warning   %s\n", text);
 }
 
 static void print_images(const ls_trainer *trainer) {

@@ -29,6 +29,9 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
 /* Operations a second of all GPUs, as measured, with the unit that the policy uses; 0: it is a CPU. */
 double ls_native_peak(const ls_native_machine *machine, const ls_policy *policy);
 
+/* A warning where each worker has more slices than tensor cores take without loss. False: there is none. */
+bool ls_native_warn_slices(const ls_policy *policy, int slices, int tp, char *text, size_t room);
+
 typedef struct ls_native_choice {
     ls_layout layout;
     ls_prediction prediction;
@@ -43,6 +46,11 @@ typedef struct ls_native_found {
     int tried;
     double one_seconds; /* of one worker that keeps everything; 0: it does not fit, or was not asked for */
 } ls_native_found;
+
+/* The layout to speak of first: the fastest, or the nearest that does not fit; NULL: there is none. */
+static inline const ls_native_choice *ls_native_first(const ls_native_found *found) {
+    return found->fitting > 0 ? &found->fits[0] : found->missing > 0 ? &found->lacks : NULL;
+}
 
 /* All layouts that the request leaves open: workers up to `workers` (0: the cores), dp, tp, pp, zero, schedule,
  * micro-batch, sequence parallelism, and recomputation where memory asks for it. LS_ERR_INPUT where there is none. */
