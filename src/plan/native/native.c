@@ -166,9 +166,9 @@ static bool note_block(void *ctx) {
 static void take_made(const ls_layout *layout, const ls_action *action, int s, const block_times *times, double all,
                       ls_native_grads *grads) {
     const ls_native_run run = ls_native_run_of(layout, action, s);
-    if (action->kind == LS_ACTION_FORWARD) return;
     for (int i = 0; i < times->count && all > 0; i++)
-        grads->made[run.last - i] = i + 1 < times->count ? times->at[i + 1] / all : 1;
+        if (ls_native_makes(action->kind, &run, run.last - i))
+            grads->made[run.last - i] = i + 1 < times->count ? times->at[i + 1] / all : 1;
 }
 
 static ls_status price_actions(ls_partition *partition, ls_price *price, int s, double slower, stage_price *out) {

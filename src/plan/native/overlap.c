@@ -20,8 +20,7 @@ double ls_native_grad_elems(const ls_model *model, int block) {
     return b->table && !is_own ? elems + (double)ls_param_local_elems(b->table) : elems;
 }
 
-/* Whether gradients of the block are made by such an action. */
-static bool makes(ls_action_kind kind, const ls_native_run *run, int block) {
+bool ls_native_makes(ls_action_kind kind, const ls_native_run *run, int block) {
     if (kind == LS_ACTION_BACKWARD_INPUT) return run->has_head && block == run->last;
     return kind != LS_ACTION_FORWARD;
 }
@@ -41,7 +40,7 @@ double ls_native_reduce_end(const ls_layout *layout, const ls_schedule *schedule
         bool ends = in_rounds ? micros->micro[actions[i].micro].ends_round : actions[i].micro == micros->count - 1;
         for (int b = run.last; ends && b >= run.first; b--) {
             double made = begin[i] + grads->made[b] * (end[i] - begin[i]);
-            if (!makes(actions[i].kind, &run, b)) continue;
+            if (!ls_native_makes(actions[i].kind, &run, b)) continue;
             now = (made > now ? made : now) + seconds * grads->elems[b] / all;
         }
     }

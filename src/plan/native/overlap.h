@@ -20,6 +20,8 @@ typedef struct ls_native_run {
     bool has_head;
 } ls_native_run;
 ls_native_run ls_native_run_of(const ls_layout *layout, const ls_action *action, int stage);
+/* Whether gradients of the block are made by such an action. */
+bool ls_native_makes(ls_action_kind kind, const ls_native_run *run, int block);
 
 /* Of one stage, by block of the model. */
 typedef struct ls_native_grads {
