@@ -261,6 +261,8 @@ static ls_status native_choice_to_json(const ls_plan *plan, const ls_native_choi
                      (double)plan->settings.B * (double)plan->settings.T / p->seconds, "micro_batches", p->micros,
                      "memory_bytes", p->memory_bytes, "capacity_bytes", p->capacity_bytes, "lacks_bytes",
                      lacks > 0 ? lacks : 0.0, "workers", workers);
+    json_object_set_new(*out, "dp_link_seconds", json_real(p->link_dp));
+    json_object_set_new(*out, "dp_hidden_seconds", json_real(p->hidden_dp));
     if (peak > 0) json_object_set_new(*out, "mfu", json_real(p->model_flops / p->seconds / peak));
     return status;
 }

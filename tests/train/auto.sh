@@ -93,6 +93,12 @@ if [ $gpu = cuda ]; then
     run plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8
     grep -q '^machine *1 × a CPU that plays a GPU, .*fp32, matrix unit chain' "$scratch/out" || fail "it does not say which machine"
 
+    case_begin "plan says what of the reductions is hidden"
+    run plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8 --dp 2 --tp 1 --pp 1 --json
+    awk 'match($0, /"dp_link_seconds": *[0-9.e-]+/) { link = substr($0, RSTART + 18, RLENGTH - 18) + 0 }
+         match($0, /"dp_hidden_seconds": *[0-9.e-]+/) { hidden = substr($0, RSTART + 20, RLENGTH - 20) + 0 }
+         END { exit !(hidden > 0 && link > hidden) }' "$scratch/out" || fail "nothing is, or all"
+
     case_begin "plan for slices and groups, and a warning where there are many on a worker"
     ask=(plan --model "$model" --cluster "$machine" --device auto --seq 32 --global-batch 8 --precision bf16 --groups 4)
     run "${ask[@]}" --slices 4 --tp 1 --dp 1 --pp 1

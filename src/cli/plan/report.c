@@ -484,7 +484,7 @@ void ls_plan_report(const ls_plan_answer *a, bool is_robust) {
 /* ---- this program on a machine that lockstep probe measured: memory as train --dry-run has it -------------------- */
 
 static void print_parts(const ls_prediction *p) {
-    print_kinds(p);
+    (p->hidden_dp > 0 ? print_times : print_kinds)(p);
     printf("\n%-22s %10s\n", "memory per worker", "MiB");
     for (int k = 0; k < LS_MEMORY_KINDS; k++)
         print_part(ls_memory_kind_label((ls_memory_kind)k), p->memory[k] / MIB, p->memory[k] / p->memory_bytes);
