@@ -12,6 +12,8 @@
 
 #include "device/cpu/kernels.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/ops/gemm.h"
+#include "device/cuda/ops/hgmma.h"
 
 #include "device/cpu/portable/hgmma.h"
 #include "gemm_problem.h"
@@ -357,6 +359,29 @@ static void test_aligned(void **state) {
     stride_step = 1;
 }
 
+/* Each way that a trial may choose gives these bytes; a GPU that is played has time for those alone that no estimate
+ * chooses. */
+static int check_ways(ls_gemm *g, const float *c, const void *expected, size_t bytes) {
+    void *begin = g->c, *base, *made = room(bytes);
+    int ways = 0;
+    g->c = on_cuda(c, g->m * g->n, sizeof *c, 0, &base);
+    for (ls_cuda_way way = is_played() ? LS_CUDA_WIDE : LS_CUDA_OWN_SECOND; way < LS_CUDA_LIBRARY && !g->accumulate;
+         way++) {
+        if (!ls_cuda_hgmma_has_way(cuda, g, way)) continue;
+        assert_int_equal(ls_device_copy_in(cuda, g->c, c, g->m * g->n * sizeof *c), LS_OK);
+        assert_int_equal(ls_cuda_gemm_run_own(cuda, g, way), LS_OK);
+        assert_int_equal(ls_device_copy_out(cuda, made, g->c, bytes), LS_OK);
+        if (memcmp(made, expected, bytes) != 0)
+            fail_msg("way %d of form %d, %zu x %zu x %zu, %d slices", (int)way, (int)g->form, g->m, g->n, g->k,
+                     g->slices);
+        ways |= 1 << way;
+    }
+    ls_device_free(cuda, base);
+    free(made);
+    g->c = begin;
+    return ways;
+}
+
 /* As many tiles as a GPU has multiprocessors and more, against the kernels for any alignment; one that is played has
  * few of both. */
 static void test_many_tiles(void **state) {
@@ -381,11 +406,15 @@ static void test_many_tiles(void **state) {
         {LS_GEMM_NN, 2048, 3200, 640, 2, false, false, LS_F32},
         {LS_GEMM_NN, 1920, 2400, 800, 2, false, false, LS_F32},
         {LS_GEMM_NN, 4096, 1600, 320, 5, false, false, LS_F32},
+        {LS_GEMM_NN, 5120, 1600, 784, 2, false, true, LS_BF16}, /* the last tile has 64 columns; slices end within a
+                                                                   step */
+        {LS_GEMM_NT, 3000, 4104, 2048, 2, false, false, LS_F16},
         {LS_GEMM_TN, 1536, 768, 4096, 8, false, false, LS_F32},
         {LS_GEMM_TN, 768, 768, 8000, 8, false, false, LS_F32},
         {LS_GEMM_TN, 2304, 3000, 1024, 1, true, false, LS_F32},
     };
     if (!cuda || !ls_cuda_has_wgmma(cuda)) skip();
+    int ways = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int otherwise = 0; otherwise < (is_played() ? 1 : 2); otherwise++) {
             size_t bounds[LS_GEMM_SLICES_MAX + 1], few = is_played() ? 16 : 1,
@@ -397,7 +426,7 @@ static void test_many_tiles(void **state) {
             float *a = floats(m * k, 0), *b = floats(n * k, 0), *c = floats(m * n, 0), *bias = floats(n, 0), *made[2];
             size_t bytes = m * n * ls_dtype_bytes(cases[i].c_dtype);
             uint16_t *a16 = halves(a, m * k, false), *b16 = halves(b, n * k, false);
-            for (int odd = 0; odd < 2; odd++) {
+            for (int odd = 1; odd >= 0; odd--) {
                 void *bases[4];
                 ls_gemm g = {.form = cases[i].form, .dtype = LS_BF16, .unit = LS_UNIT_HGMMA, .m = m, .n = n, .k = k};
                 g.a = on_cuda(a16, m * k, 2, (size_t)odd, &bases[0]);
@@ -416,6 +445,7 @@ static void test_many_tiles(void **state) {
                 assert_int_equal(ls_device_compute_otherwise(cuda, otherwise), LS_OK);
                 if (cuda->ops->gemm(cuda, &g) != LS_OK) fail_msg("%s", ls_status_message());
                 assert_int_equal(ls_device_copy_out(cuda, made[odd], g.c, bytes), LS_OK);
+                if (!odd && !otherwise) ways |= check_ways(&g, c, made[1], bytes);
                 for (int j = 0; j < 4; j++) ls_device_free(cuda, bases[j]);
             }
             if (memcmp(made[0], made[1], bytes) != 0) fail_msg("case %zu, %d", i, otherwise);
@@ -428,6 +458,7 @@ static void test_many_tiles(void **state) {
             free(a16);
             free(b16);
         }
+    assert_true(ways & 1 << LS_CUDA_WIDE && ways & 1 << LS_CUDA_WIDE_CUT); /* compared for some shape */
 }
 
 /* The models by hand, on every CPU: 2^24 + 1, where fp32 has steps of 2. */

@@ -20,7 +20,9 @@ typedef enum ls_cuda_way {
     LS_CUDA_OVER,            /* with tiles that go out while the next are multiplied (hgmma_over.cu), */
     LS_CUDA_PAIRS,           /* with two neighbouring slices at a time, the pairs apart, */
     LS_CUDA_TALL,            /* with tiles of 256 rows (hgmma_over.cu), */
-    LS_CUDA_TALL_CUT,        /* the last of which are cut */
+    LS_CUDA_TALL_CUT,        /* the last of which are cut, */
+    LS_CUDA_WIDE,            /* with tiles of 256 columns, */
+    LS_CUDA_WIDE_CUT,        /* the last of which are cut */
     LS_CUDA_LIBRARY,         /* one product */
     LS_CUDA_LIBRARY_APART,   /* slices side by side, joined by a kernel of ours */
     LS_CUDA_LIBRARY_IN_TURN, /* two slices, the second added to the first */

@@ -23,6 +23,11 @@ enum {
     (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
      8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
+/* Tiles of 256 columns: sums of a slice that wait for the next one, by registers of a thread; the others wait where the
+ * tile goes out later, and behind all of it. */
+enum { LS_CUDA_HGMMA_HELD_N = 256, LS_CUDA_HGMMA_HELD = 48, LS_CUDA_HGMMA_HELD_BYTES = 8 * 2048 };
+#define LS_CUDA_HGMMA_HELD_SHARED (LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_HELD_N) + LS_CUDA_HGMMA_HELD_BYTES)
+
 /* hgmma_over.cu: tiles of 256 × 192 too. */
 enum { LS_CUDA_HGMMA_TALL_M = 256, LS_CUDA_HGMMA_OVER_N = 192, LS_CUDA_HGMMA_TALL_STAGES = 3 };
 #define LS_CUDA_HGMMA_TALL_SHARED                                                                                      \

@@ -5,7 +5,7 @@
  *
  * A step holds k of one slice and one sequence. What it lacks at the end of a sequence, or of k, the copy engine fills with +0;
  * a granule of +0 alone changes no sum, as none is −0 once it has a granule. Where a sum waits for its neighbour in the tree over
- * slices, it does so in registers (two slices, BN < 256) or in memory. */
+ * slices, it does so in registers (two slices, BN < 256), or in registers and shared memory, and the sum of two in memory. */
 #pragma once
 #include "device/cuda/args/hgmma.h"
 #include "device/cuda/kernels/gemm.cuh"
@@ -209,7 +209,6 @@ template <int BN, int TA, int TB, class S, int ROWS = BM, bool HAS_GATES = false
  * and the next. */
 template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     enum { COUNT = BN / 2, QUADS = BN / 8, HAS_TWO = HAS_SECOND, SECOND = HAS_SECOND ? COUNT : 4, THREADS = 256 };
-    enum { IN_REGISTERS = HAS_SECOND }; /* all slices */
     typedef float sums[COUNT], waiting[SECOND]; /* waiting: of the second slice, where there are two at most */
     const ls_cuda_hgmma &a;
     int warpgroup, thread; /* of those that multiply */
@@ -243,22 +242,6 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     LS_DEVICE static void forget(waiting &second) {
         LS_UNROLL for (int i = 0; i < SECOND; i++) forget_number(second[i]);
     }
-    /* As waiting_sums::end_slice. */
-    LS_DEVICE void end_slice(sums &d, int s, int slices) const {
-        float *sets = a.g.far + (size_t)blockIdx.x * a.g.far_levels * (BM * BN);
-        unsigned complete = s + 1 == slices ? (unsigned)s : (unsigned)s & ~((unsigned)s + 1);
-        for (; complete; complete &= complete - 1) {
-            const float4 *from = set_at(sets, __ffs((int)complete) - 1);
-            LS_UNROLL for (int q = 0; q < COUNT / 4; q++) {
-                if (q % 4 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
-                const float4 v = from[q * THREADS];
-                d[4 * q] = v.x + d[4 * q], d[4 * q + 1] = v.y + d[4 * q + 1];
-                d[4 * q + 2] = v.z + d[4 * q + 2], d[4 * q + 3] = v.w + d[4 * q + 3];
-            }
-        }
-        if (s + 1 < slices) write_set(set_at(sets, __ffs(~s) - 1), d);
-    }
-
     /* A unit that another block ends, or has begun; is_second: it has come to its second slice. */
     LS_DEVICE void hand_over(const sums &d, const waiting &second, uint32_t self, bool is_second) const {
         write_set(set_at(a.begun, 2 * self), d);
@@ -596,6 +579,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     }
 };
 
+/* Tiles of two slices at most. */
 template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE void multiply_tiles(const ls_cuda_hgmma &a, S &s) {
     PART part(a);
     typename PART::sums d;
@@ -616,35 +600,20 @@ template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE vo
             PART(a).continue_from_c(d, u);
             keep = 1;
         }
-        uint32_t left = end - p.begin;
-        if constexpr (PART::IN_REGISTERS) {
-            /* The second slice has sums of its own: nothing waits between them. */
-            const uint32_t count = uniform(walk.slice == u.first ? min(left, walk.left) : 0), more = uniform(left - count);
-            if (!PART::HAS_TWO || !more) {
+        /* The second slice has sums of its own: nothing waits between them. */
+        const uint32_t left = end - p.begin, count = uniform(walk.slice == u.first ? min(left, walk.left) : 0), more = uniform(left - count);
+        if (!PART::HAS_TWO || !more) {
+            steps.template run<false>(d, count, keep);
+            steps.end();
+        } else if constexpr (PART::HAS_TWO) {
+            if (count) {
                 steps.template run<false>(d, count, keep);
-                steps.end();
-            } else if constexpr (PART::HAS_TWO) {
-                if (count) {
-                    steps.template run<false>(d, count, keep);
-                    steps.template run<true>(second, more, 0);
-                } else {
-                    steps.template run<false>(second, more, keep);
-                }
-                steps.end();
-                if (end == total) LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
+                steps.template run<true>(second, more, 0);
+            } else {
+                steps.template run<false>(second, more, keep);
             }
-        } else {
-            while (left) {
-                const uint32_t count = uniform(min(left, walk.left));
-                const bool ends = count == walk.left;
-                const int slice = walk.slice;
-                steps.template run<false>(d, count, keep);
-                steps.end();
-                left -= count;
-                walk.skip(count, u.last);
-                if (ends) PART(a).end_slice(d, slice - u.first, u.last - u.first);
-                keep = 0;
-            }
+            steps.end();
+            if (end == total) LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
         }
         if (end < total)
             PART(a).hand_over(d, second, block_number(), u.last - u.first > 1 && end >= walk.steps_of(u.first));

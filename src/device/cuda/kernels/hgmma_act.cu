@@ -32,7 +32,6 @@ LS_DEVICE uint16_t *piece_at(act_shared &s, int half, int row, int piece) {
 
 struct act_part : hgmma_part<BN, false> {
     LS_DEVICE act_part(const ls_cuda_hgmma &args) : hgmma_part<BN, false>(args) {}
-    enum { IN_REGISTERS = true }; /* there is one */
     template <bool IS_F16> LS_DEVICE void leave(const sums &d, act_shared &s) const {
         const int r = thread / 32 * 16 + thread % 16, c = thread % 32 / 16;
         LS_UNROLL for (int j = 0; j < BN / 16; j++) {

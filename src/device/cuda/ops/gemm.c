@@ -380,8 +380,6 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
-static ls_status run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way);
-
 /* Rows of C are made by themselves: half of them needs half the scratch. */
 static ls_status run_halves(ls_device *device, const ls_gemm *g) {
     if (g->m == 1 || g->patches || g->b_rows || g->c_rows)
@@ -396,12 +394,11 @@ static ls_status run_halves(ls_device *device, const ls_gemm *g) {
     lower.a = (const char *)g->a + upper.m * (g->form == LS_GEMM_TN ? 1 : g->lda) * ls_dtype_bytes(g->dtype);
     lower.c = (char *)g->c + upper.m * g->ldc * ls_dtype_bytes(g->c_dtype);
     for (int s = 0; s < g->siblings; s++) lower.sibling[s] = g->sibling[s] + upper.m * g->ldsibling;
-    LS_TRY(run_own(device, &upper, LS_CUDA_OWN));
-    return run_own(device, &lower, LS_CUDA_OWN);
+    LS_TRY(ls_cuda_gemm_run_own(device, &upper, LS_CUDA_OWN));
+    return ls_cuda_gemm_run_own(device, &lower, LS_CUDA_OWN);
 }
 
-/* With the unit hgmma it can be made in this way. */
-static ls_status run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way) {
+ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way) {
     bool gathers = g->patches || g->b_rows;
     if (gathers || g->c_rows) LS_TRY(check_gather(g));
     ls_cuda_gemm_gather args = {.g = args_of(g)};
@@ -450,10 +447,10 @@ static ls_status run(ls_device *device, const ls_gemm *g) {
     if (g->unit == LS_UNIT_HGMMA) {
         ls_cuda_gemm args = args_of(g);
         bool is_done;
-        LS_TRY(ls_cuda_library_run(device, g, &args, run_own, &is_done));
+        LS_TRY(ls_cuda_library_run(device, g, &args, ls_cuda_gemm_run_own, &is_done));
         if (is_done) return LS_OK;
     }
-    return run_own(device, g, LS_CUDA_OWN);
+    return ls_cuda_gemm_run_own(device, g, LS_CUDA_OWN);
 }
 
 ls_status ls_cuda_op_gemm(ls_device *device, const ls_gemm *call) {

@@ -3,8 +3,12 @@
 #define LS_DEVICE_CUDA_OPS_GEMM_H
 
 #include "device/cuda/args/gemm.h"
+#include "device/cuda/choices.h"
 #include "device/cuda/launch.h"
 #include "device/calls.h"
+
+/* By our own kernels; with the unit hgmma in a way that it can be made in, before LS_CUDA_LIBRARY. */
+ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
 /* Slices that were made apart: the tree over them, and what comes behind it. */
 ls_status ls_cuda_gemm_join_parts(ls_device *device, const ls_cuda_gemm *args);

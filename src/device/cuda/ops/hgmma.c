@@ -8,6 +8,7 @@ enum {
     ROW_BYTES = 128,  /* of a tile in shared memory */
     ALIGN_BYTES = 16, /* of what the copy engine moves */
     TILES = 5,
+    WIDE_TILE = 0, /* holds the sums of a slice where it has no registers for them */
     END_TILE = 1,  /* of hgmma_act.cu */
     OVER_TILE = 3, /* of hgmma_over.cu, */
     TALL_TILE = 4, /* and with 256 rows */
@@ -23,6 +24,7 @@ enum {
 #define EDGE_PER_BYTE 0.014 /* and for each byte of it that goes to C */
 #define OVER_CYCLES 300.0   /* the same where it goes out while the next is multiplied, */
 #define SUM_CYCLES 300.0    /* and where it is the sum of two slices */
+#define HELD_CYCLES 1200.0  /* a slice's sums that are held, and added to the next one's */
 #define SET_PER_BYTE 0.025  /* sums that go to memory or come back */
 #define MEMORY_PER_BYTE 0.06
 #define LAUNCH_CYCLES 4000.0
@@ -37,7 +39,7 @@ typedef struct tile_kind {
 } tile_kind;
 
 static const tile_kind tiles[TILES] = {
-    {LS_CUDA_HGMMA_M, 256, 1080, false, LS_CUDA_HGMMA_SHARED(256)},
+    {LS_CUDA_HGMMA_M, LS_CUDA_HGMMA_HELD_N, 1080, false, LS_CUDA_HGMMA_HELD_SHARED},
     {LS_CUDA_HGMMA_M, 192, 850, true, LS_CUDA_HGMMA_SHARED(192)},
     {LS_CUDA_HGMMA_M, 128, 640, true, LS_CUDA_HGMMA_SHARED(128)},
     [OVER_TILE] = {LS_CUDA_HGMMA_M, LS_CUDA_HGMMA_OVER_N, 850, true, LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_OVER_N)},
@@ -155,10 +157,10 @@ static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile
     p.whole = p.units;
     if (p.units > INT32_MAX || p.tiles_n > INT32_MAX / LS_CUDA_HGMMA_BAND || p.steps > UINT32_MAX) return false;
     if (tile >= OVER_TILE && (!is_over(g, period, &p) || (each && !are_alike))) return false;
-    if (each > 1 && (!t->has_second || !are_alike || slices % each)) return false;
+    if (each > 1 && (!are_alike || slices % each)) return false;
     while (!each && (1 << levels) < slices) levels++;
     if (t->has_second && levels > 1) return false;
-    p.far_levels = t->has_second ? 0 : levels;
+    p.far_levels = tile == WIDE_TILE && levels > 1 ? levels - 1 : 0;
     if (is_cut) {
         /* One wave less than there are is made of whole tiles, the rest is cut. */
         if (p.units <= processors || p.units % processors == 0 || p.far_levels || (each && !are_alike) ||
@@ -191,7 +193,8 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
     double unit = (double)p->steps * t->step_cycles + (goes_over ? over : edge);
     if (!are_apart && g->accumulate) unit += set * SET_PER_BYTE;
     if (!are_apart) unit += (double)g->siblings * set * SET_PER_BYTE;
-    if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)(slices - 1);
+    if (p->tile == WIDE_TILE) unit += HELD_CYCLES * (double)((are_apart ? p->each : slices) / 2);
+    if (p->far_levels) unit += 2 * set * SET_PER_BYTE * (double)((slices - 1) / 2);
     double cost =
         p->is_cut ? ((double)p->units / (double)p->blocks * unit + 2 * set * SET_PER_BYTE + EDGE_CYCLES) * CUT_FACTOR
                   : (double)ls_cuda_divide_up(p->units, p->blocks) * unit;
@@ -204,6 +207,8 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
 
 /* Whether a plan with this tile and so many slices apart is one of this way. */
 static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
+    if (way == LS_CUDA_WIDE || way == LS_CUDA_WIDE_CUT)
+        return tile == WIDE_TILE && !each && is_cut == (way == LS_CUDA_WIDE_CUT);
     if (way == LS_CUDA_PAIRS || each == 2) return way == LS_CUDA_PAIRS && each == 2 && tile != TALL_TILE;
     if (way == LS_CUDA_OVER) return tile == OVER_TILE;
     if (way == LS_CUDA_TALL || way == LS_CUDA_TALL_CUT) return tile == TALL_TILE && is_cut == (way == LS_CUDA_TALL_CUT);
@@ -230,6 +235,10 @@ static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int b
 static bool choose_plan(ls_device *device, const ls_gemm *g, size_t period, ls_cuda_way way, hgmma_plan *best) {
     return choose_but(device, g, period, -1, way, best) &&
            (way != LS_CUDA_OWN_SECOND || choose_but(device, g, period, best->tile, way, best));
+}
+
+static bool is_same(const hgmma_plan *a, const hgmma_plan *b) {
+    return a->tile == b->tile && a->each == b->each && a->is_cut == b->is_cut;
 }
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
@@ -304,8 +313,9 @@ static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
 }
 
 bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way) {
-    hgmma_plan plan;
-    return ls_cuda_hgmma_takes(device, g) && choose_plan(device, g, period_of(g), way, &plan);
+    hgmma_plan plan, first;
+    if (!ls_cuda_hgmma_takes(device, g) || !choose_plan(device, g, period_of(g), way, &plan)) return false;
+    return way == LS_CUDA_OWN || !choose_plan(device, g, period_of(g), LS_CUDA_OWN, &first) || !is_same(&plan, &first);
 }
 
 /* A sum of pairs is a tree over as many parts. */

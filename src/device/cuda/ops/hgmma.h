@@ -12,7 +12,7 @@ bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g);
  * enough scratch, or it cannot be made so. */
 ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_way way,
                             bool *is_done);
-/* Whether it can be made so. */
+/* Whether it can be made so, and that is another way than LS_CUDA_OWN. */
 bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
 /* The same with an `end`, where it takes that. */

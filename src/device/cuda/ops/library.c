@@ -393,8 +393,8 @@ static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda
 
 static void tell(const ls_gemm *g, const double least[LS_CUDA_WAYS]) {
     static const char *const forms[] = {[LS_GEMM_NN] = "NN", [LS_GEMM_NT] = "NT", [LS_GEMM_TN] = "TN"};
-    static const char *const ways[] = {"hgmma",    "second",   "over",  "pairs",  "tall",
-                                       "tall cut", "cuBLASLt", "apart", "in turn"};
+    static const char *const ways[] = {"hgmma", "second",   "over",     "pairs", "tall",   "tall cut",
+                                       "wide",  "wide cut", "cuBLASLt", "apart", "in turn"};
     _Static_assert(sizeof ways / sizeof *ways == LS_CUDA_WAYS, "a name for each");
     char text[256];
     int at = 0;
