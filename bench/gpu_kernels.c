@@ -119,7 +119,7 @@ static ls_status fill_bf16(bench *b, void *to, size_t elems) {
 
 /* Rows of a fused projection: queries, keys, values. Work is counted as the products of what is seen: two forward, five
  * backward. */
-static ls_status measure_attention(bench *b, size_t B, size_t T, size_t heads, size_t kv_heads, size_t d) {
+static ls_status measure_attention(bench *b, size_t B, size_t T, size_t heads, size_t kv_heads, size_t d, double drop) {
     size_t fused = (heads + 2 * kv_heads) * d, plain = heads * d, stats = heads * T;
     uint16_t *in = (uint16_t *)b->a, *out = (uint16_t *)b->d;
     float *numbers = b->c + B * T * plain;
@@ -142,21 +142,27 @@ static ls_status measure_attention(bench *b, size_t B, size_t T, size_t heads, s
                       .dq = {out, fused, d},
                       .dk = {out + plain, fused, d},
                       .dv = {out + plain + kv_heads * d, fused, d}};
+    if (drop > 0)
+        a.drop = (ls_attention_drop){
+            .threshold = ls_dropout_threshold(drop), .scale = ls_dropout_scale(drop), .heads = heads};
     ls_attention_call call = {.parts = &a, .nparts = 1, .B = B, .query_rows = T, .key_rows = T, .stat_elems = stats};
     double pairs = (double)B * (double)heads * (double)T * (double)T;
     char name[80];
-    snprintf(name, sizeof name, "attention-hgmma/forward/%zux%zux%zu/%zu/%zu", B, heads, T, kv_heads, d);
+    const char *dropped = drop > 0 ? "/dropout" : "";
+    snprintf(name, sizeof name, "attention-hgmma/forward/%zux%zux%zu/%zu/%zu%s", B, heads, T, kv_heads, d, dropped);
     LS_TRY(report(b, name, 2 * pairs * (double)d, true, run_attention, &call));
-    snprintf(name, sizeof name, "attention-hgmma/backward/%zux%zux%zu/%zu/%zu", B, heads, T, kv_heads, d);
+    snprintf(name, sizeof name, "attention-hgmma/backward/%zux%zux%zu/%zu/%zu%s", B, heads, T, kv_heads, d, dropped);
     return report(b, name, 5 * pairs * (double)d, true, run_attention_backward, &call);
 }
 
 static ls_status measure_attentions(bench *b) {
     LS_TRY(fill_bf16(b, b->a, (size_t)ROWS * V_PADDED));
     LS_TRY(fill_bf16(b, b->b, (size_t)ROWS * V_PADDED));
-    LS_TRY(measure_attention(b, 64, 1024, 12, 12, 64));
-    LS_TRY(measure_attention(b, 4, 4096, 16, 16, 128));
-    return measure_attention(b, 8, 4096, 32, 8, 64);
+    LS_TRY(measure_attention(b, 64, 1024, 12, 12, 64, 0));
+    LS_TRY(measure_attention(b, 64, 1024, 12, 12, 64, 0.1));
+    LS_TRY(measure_attention(b, 4, 4096, 16, 16, 128, 0));
+    LS_TRY(measure_attention(b, 4, 4096, 16, 16, 128, 0.1));
+    return measure_attention(b, 8, 4096, 32, 8, 64, 0);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */

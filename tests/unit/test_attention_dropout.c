@@ -1,7 +1,9 @@
 /* test_attention_dropout.c: dropout of attention's weights, on every ISA: the bits of the plain loops of
  * attention_reference.h for many shapes and any division of the work; accuracy and gradients against double under the
- * same mask; the rate; and heads that are numbered over workers. */
+ * same mask; the rate; heads that are numbered over workers; and what a GPU writes down of it for its kernels. */
 #include "attention_sequence.h"
+#include "device/cuda/args/attention_hgmma.h"
+#include "device/cuda/launch.h"
 
 static void check_shape(const ls_attention_kernels *k, sequence s, size_t n, double p) {
     set_dropout(&s, p);
@@ -85,6 +87,65 @@ static void check_some_heads(const ls_attention_kernels *k) {
     release(&part);
 }
 
+/* Lines of both kinds, of two parts and two sequences; pairs of a query begin at any number. head0: the second part's.
+ */
+static void check_masks(size_t T, uint64_t head0, bool across) {
+    enum { B = 2, HEADS = 3, IN_FIRST = 2 };
+    const size_t lines = (T + LS_CUDA_HGMMA_STAT_STEP - 1) / LS_CUDA_HGMMA_STAT_STEP * LS_CUDA_HGMMA_STAT_STEP;
+    const size_t elems = B * HEADS * lines * lines / 16, tiles = lines / LS_CUDA_HGMMA_MASK_TILE;
+    const ls_rng_key key = ls_rng_key_make(77, 5, 0x123456789AB);
+    const uint32_t threshold = ls_dropout_threshold(0.3);
+    ls_cuda_attention_part parts[2] = {0};
+    for (int p = 0; p < 2; p++) {
+        parts[p].heads = p ? HEADS - IN_FIRST : IN_FIRST;
+        parts[p].drop_threshold = threshold;
+        parts[p].drop_scale = 2;
+        parts[p].drop_key = (ls_cuda_rng){key.seed, key.step, key.purpose};
+        parts[p].drop_head0 = p ? head0 : 3;
+        parts[p].drop_heads = 7;
+    }
+    uint16_t *masks = calloc(elems, sizeof *masks);
+    gpu_copy list = copy_to_gpu(parts, sizeof parts, 0), made = copy_to_gpu(masks, elems * sizeof *masks, 0);
+    const ls_cuda_attention_hgmma args = {.a = {.parts = (void *)list.at, .T = (int)T},
+                                          .stat_rows = lines,
+                                          .B = B,
+                                          .heads = HEADS,
+                                          .all_heads = HEADS,
+                                          .masks = (void *)made.at,
+                                          .masks_across = across};
+    assert_int_equal(ls_cuda_launch(gpu(), LS_CUDA_attention_hgmma_masks, (ls_cuda_grid){tiles * tiles, HEADS, B},
+                                    LS_CUDA_HGMMA_MASK_THREADS, 0, &args),
+                     LS_OK);
+    close_copy(&list);
+    close_copy(&made);
+    for (size_t b = 0; b < B; b++)
+        for (size_t h = 0; h < HEADS; h++) {
+            const uint64_t head = h < IN_FIRST ? 3 + b * 7 + h : head0 + b * 7 + h - IN_FIRST;
+            for (size_t q = 0; q < T; q++)
+                for (size_t k = 0; k <= q; k++) {
+                    const size_t line = across ? k : q, column = across ? q : k;
+                    const size_t at =
+                        (((b * HEADS + h) * (lines / 64) + column / 64) * lines + line) * 4 + column % 8 / 2;
+                    const bool kept = masks[at] >> (column % 64 / 8 * 2 + column % 2) & 1;
+                    if (kept != (ls_rng_u32(key, (head * T + q) * T + k) >= threshold))
+                        fail_msg("sequence %zu, head %zu, query %zu, key %zu of %zu", b, h, q, k, T);
+                }
+        }
+    free(masks);
+}
+
+static void test_masks(void **state) {
+    (void)state;
+    /* Heads in which pair number 2^34·n, where the lower half of a run's number is 0 again, is one of a query and a key
+     * before it. */
+    static const struct {
+        size_t T;
+        uint64_t head0;
+    } cases[] = {{8, 0xFFFFFFFF}, {65, 12198723}, {128, 5}, {130, 3049680}, {300, 954437}};
+    if (!getenv("LS_TEST_CUDA")) skip();
+    for (int i = 0; i < 10; i++) check_masks(cases[i / 2].T, cases[i / 2].head0, i % 2);
+}
+
 TEST(shapes)
 TEST(extremes)
 TEST(dropped_accuracy)
@@ -98,6 +159,7 @@ int main(void) {
                                        cmocka_unit_test(test_dropped_accuracy),
                                        cmocka_unit_test(test_dropped_gradients),
                                        cmocka_unit_test(test_rates),
-                                       cmocka_unit_test(test_some_heads)};
+                                       cmocka_unit_test(test_some_heads),
+                                       cmocka_unit_test(test_masks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,11 +207,6 @@ static void check_batch(const ls_attention_kernels *k, size_t T, size_t d, size_
     }
 }
 
-static void check_threads(const ls_attention_kernels *k) {
-    if (!is_other_types(1)) check_batch(k, 131, 20, 1, 0.1);
-    if (!k && unit == LS_UNIT_HGMMA) check_batch(k, 132, 64, 0, 0); /* tiles of the copy engine */
-}
-
 static bool has_copy_engine(void) {
     static const size_t counts[4] = {64, 1, 64, 1}, strides[3] = {128, 128, 128};
     ls_cuda_tensor_map map;
@@ -222,15 +217,45 @@ static bool has_copy_engine(void) {
     return is_here;
 }
 
+static void check_threads(const ls_attention_kernels *k) {
+    if (!is_other_types(1)) check_batch(k, 131, 20, 1, 0.1);
+    if (k || unit != LS_UNIT_HGMMA) return;
+    check_batch(k, 132, 64, 0, 0); /* tiles of the copy engine */
+    if (has_copy_engine()) check_batch(k, 132, 64, 0, 0.2), check_batch(k, 132, 72, 0, 0.2);
+}
+
 /* A GPU against the kernels of this CPU: shapes and strides that its copy engine takes, larger than a tile and with an
  * end inside one; and more tiles than a GPU takes at once. */
 static void check_tiles(const ls_attention_kernels *k) {
     static const struct {
         size_t T, heads, kv_heads, d, gap, first;
-    } cases[] = {{130, 4, 2, 64, 0, 0},    {72, 1, 1, 128, 8, 0},  {200, 2, 1, 128, 0, 0},    {390, 3, 1, 64, 8, 0},
-                 {258, 2, 2, 96, 0, 0},    {150, 1, 1, 40, 8, 0},  {300, 2, 1, 64, 0, 100},   {300, 2, 1, 128, 0, 30},
-                 {1030, 1, 1, 64, 0, 0},   {520, 1, 1, 128, 0, 0}, {200, 140, 140, 16, 0, 0}, {400, 40, 40, 8, 0, 0},
-                 {66, 140, 140, 72, 0, 0}, {900, 34, 17, 16, 0, 0}};
+        double drop;
+    } cases[] = {{130, 4, 2, 64, 0, 0, 0},
+                 {72, 1, 1, 128, 8, 0, 0},
+                 {200, 2, 1, 128, 0, 0, 0},
+                 {390, 3, 1, 64, 8, 0, 0},
+                 {258, 2, 2, 96, 0, 0, 0},
+                 {150, 1, 1, 40, 8, 0, 0},
+                 {300, 2, 1, 64, 0, 100, 0},
+                 {300, 2, 1, 128, 0, 30, 0},
+                 {1030, 1, 1, 64, 0, 0, 0},
+                 {520, 1, 1, 128, 0, 0, 0},
+                 {200, 140, 140, 16, 0, 0, 0},
+                 {400, 40, 40, 8, 0, 0, 0},
+                 {66, 140, 140, 72, 0, 0, 0},
+                 {900, 34, 17, 16, 0, 0, 0},
+                 /* with dropout; pairs of queries and keys that are no multiple of four come after each other */
+                 {130, 4, 2, 64, 0, 0, 0.3},
+                 {390, 3, 1, 64, 8, 0, 0.1},
+                 {390, 3, 1, 64, 8, 0, 0.1},
+                 {200, 2, 1, 128, 0, 0, 0.3},
+                 {258, 4, 2, 96, 0, 0, 0.2},
+                 {258, 4, 2, 96, 0, 0, 0.2},
+                 {520, 1, 1, 128, 0, 0, 0.1},
+                 {1030, 1, 1, 64, 0, 0, 0.1},
+                 {66, 140, 140, 72, 0, 0, 0.1},
+                 {200, 140, 140, 16, 0, 0, 0.1},
+                 {900, 34, 17, 16, 0, 0, 0.4}};
     enum { ON_FIBERS = 2, MANY = 10 }; /* of the cases, where there is no such engine; the first with many tiles */
     ls_kernels table;
     if (k || unit != LS_UNIT_HGMMA) return;
@@ -244,6 +269,7 @@ static void check_tiles(const ls_attention_kernels *k) {
         sequence there = make_half(T, cases[i].heads, cases[i].kv_heads, d, cases[i].gap, 2);
         sequence *both[2] = {&here, &there};
         for (int j = 0; j < 2; j++) {
+            if (cases[i].drop > 0) set_dropout(both[j], cases[i].drop);
             both[j]->a.first_query = first;
             both[j]->a.q.at = in_from(both[j]->a.q.at, first * both[j]->a.q.row_stride, act);
         }
@@ -253,7 +279,7 @@ static void check_tiles(const ls_attention_kernels *k) {
             for (size_t kv = 0; kv < here.a.kv_heads; kv++) k->backward(&here.a, kv, here.scratch);
         }
         run_on_gpu(&there, first == 0);
-        print_message("%zu positions from %zu on, heads of %zu\n", T, first, d);
+        print_message("%zu positions from %zu on, heads of %zu, %g dropped\n", T, first, d, cases[i].drop);
         assert_memory_equal(there.a_stats, here.a_stats, here.stat_elems * sizeof *here.a_stats);
         assert_memory_equal(there.a_out, here.a_out, here.out_elems * ls_dtype_bytes(act));
         release(&here);

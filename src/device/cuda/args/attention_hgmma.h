@@ -15,6 +15,8 @@ enum {
     LS_CUDA_HGMMA_STAT_STEP = 128, /* rows of statistics are filled up to a multiple */
     LS_CUDA_HGMMA_PARTS = 7,       /* of one launch with tensor maps */
     LS_CUDA_HGMMA_SUMS = 64 * 64,  /* gradients of 64 queries */
+    LS_CUDA_HGMMA_MASK_TILE = 128, /* queries and keys of a block of attention_hgmma_masks */
+    LS_CUDA_HGMMA_MASK_THREADS = 256,
 };
 
 /* Numbers of 16 bits in shared memory; rows have 8 more than they need, against bank conflicts. */
@@ -28,6 +30,7 @@ enum {
 /* Tiles of attention_hgmma.cu: warp groups that compute, rows, bytes of shared memory. */
 enum {
     LS_CUDA_HGMMA_FORWARD_GROUPS_64 = 3,
+    LS_CUDA_HGMMA_FORWARD_GROUPS_64_DROP = 2, /* three have no registers for what is dropped */
     LS_CUDA_HGMMA_FORWARD_GROUPS_128 = 2,
     LS_CUDA_HGMMA_BACKWARD_GROUPS = 2,
     LS_CUDA_HGMMA_SHARED = 224 << 10, /* all that there is: a multiprocessor has one block */
@@ -43,6 +46,12 @@ typedef struct ls_cuda_attention_hgmma {
     uint32_t all_heads, head0; /* heads of the call; the number of this launch's first one */
     float *sums;     /* of attention_hgmma_once.cu, for each head of the call and 64 queries: LS_CUDA_HGMMA_SUMS, */
     uint32_t *turns; /* and tiles of keys that they have passed, zeroed with the statistics; NULL: none */
+    uint16_t *masks; /* which weights dropout keeps; NULL: there is none. A line is a query or, masks_across, a key, and
+                      * has a bit for each key or query: of 64 number i has those of columns 8·j + 2·i and the next, two
+                      * for each j. A head has stat_rows / 64 blocks of stat_rows times four such numbers; those of
+                      * which nothing is seen are not written. */
+    float drop_scale; /* of those that are kept */
+    int masks_across;
 } ls_cuda_attention_hgmma;
 
 /* Coordinates are element, head, row, sequence. */

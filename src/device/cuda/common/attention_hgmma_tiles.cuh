@@ -139,10 +139,31 @@ struct pairs_held {
     LS_DEVICE float2 operator()(int i) const { return x[i]; }
 };
 
-/* The weights of 64 keys, rows, with 64 queries from their scores: those in fp32 take the scores' place. L: the queries'.
- * On the diagonal queries before a key do not see it. */
-template <bool IS_F16, class PAIRS>
-LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const PAIRS &L, float c, bool diagonal, int warp, int lane) {
+/* What dropout leaves of numbers of a thread's two rows: all, or those that are kept, scaled. Bit 2·i of a word is of column
+ * 8·i + 2·(lane mod 4), the next one of the next. */
+struct all_kept {
+    LS_DEVICE float operator()(int, int, float x) const { return x; }
+};
+struct some_kept {
+    uint32_t rows[2];
+    const float &scale;
+    LS_DEVICE float operator()(int row, int bit, float x) const { return x * (rows[row] >> bit & 1 ? scale : 0.0f); }
+};
+
+/* From ls_cuda_attention_hgmma::masks of a block of 64 columns: those of rows `line` + lane / 4 and that + 8. */
+template <bool DROP> LS_DEVICE auto kept_of(const uint16_t *masks, int line, int lane, const float &scale) {
+    if constexpr (DROP) {
+        const uint16_t *at = masks + (line + lane / 4) * 4 + lane % 4;
+        return some_kept{{at[0], at[8 * 4]}, scale};
+    } else {
+        return all_kept();
+    }
+}
+
+/* The weights of 64 keys, rows, with 64 queries from their scores: those in fp32, before dropout, take the scores' place. L: the
+ * queries'. On the diagonal queries before a key do not see it. */
+template <bool IS_F16, class PAIRS, class KEPT>
+LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const PAIRS &L, float c, bool diagonal, int warp, int lane, const KEPT &kept) {
     const int key = warp * 16 + lane / 4 - lane % 4 * 2;
     LS_UNROLL for (int i = 0; i < 8; i++) {
         const float2 l = L(i);
@@ -158,16 +179,19 @@ LS_DEVICE void weigh_keys(float (&s)[32], uint32_t (&weights)[16], const PAIRS &
             if (i * 8 < key + 8) s[i * 4 + 2] = 0.0f;
             if (i * 8 + 1 < key + 8) s[i * 4 + 3] = 0.0f;
         }
-    LS_UNROLL for (int i = 0; i < 16; i++) weights[i] = rounded_pair<IS_F16>(s[i * 2], s[i * 2 + 1]);
+    LS_UNROLL for (int i = 0; i < 16; i++)
+        weights[i] = rounded_pair<IS_F16>(kept(i % 2, i / 2 * 2, s[i * 2]), kept(i % 2, i / 2 * 2 + 1, s[i * 2 + 1]));
 }
 
 /* The gradient of their scores, from that of the weights, dp, and the queries' D. */
-template <bool IS_F16, class PAIRS>
-LS_DEVICE void slope_of_keys(uint32_t (&ds)[16], const float (&weights)[32], const float (&dp)[32], const PAIRS &dots) {
+template <bool IS_F16, class PAIRS, class KEPT>
+LS_DEVICE void slope_of_keys(uint32_t (&ds)[16], const float (&weights)[32], const float (&dp)[32], const PAIRS &dots, const KEPT &kept) {
     LS_UNROLL for (int i = 0; i < 8; i++) {
         const float2 dot = dots(i);
-        ds[i * 2] = rounded_pair<IS_F16>(weights[i * 4] * (dp[i * 4] - dot.x), weights[i * 4 + 1] * (dp[i * 4 + 1] - dot.y));
-        ds[i * 2 + 1] =
-            rounded_pair<IS_F16>(weights[i * 4 + 2] * (dp[i * 4 + 2] - dot.x), weights[i * 4 + 3] * (dp[i * 4 + 3] - dot.y));
+        LS_UNROLL for (int row = 0; row < 2; row++) {
+            const int at = i * 4 + row * 2;
+            const float x = kept(row, i * 2, dp[at]), y = kept(row, i * 2 + 1, dp[at + 1]);
+            ds[i * 2 + row] = rounded_pair<IS_F16>(weights[at] * (x - dot.x), weights[at + 1] * (y - dot.y));
+        }
     }
 }

@@ -64,7 +64,7 @@ LS_DEVICE void load_tile(uint16_t *to, const ls_cuda_tensor_map *map, uint64_t *
             if (r >= skipped) load_box(to + (c * ROWS + r) * 64, map, barrier, c * 64, head, row + r, sequence);
 }
 
-LS_DEVICE void load_numbers(float *to, const float *from, int bytes, uint64_t *barrier) {
+LS_DEVICE void load_numbers(void *to, const void *from, int bytes, uint64_t *barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                      shared_address(to)),
                  "l"(from), "r"(bytes), "r"(shared_address(barrier))

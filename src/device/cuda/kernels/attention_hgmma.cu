@@ -10,7 +10,10 @@
  * One more warp group only copies. Blocks stay, and take one tile after another (ls_cuda_attention_tiles). Backward has
  * heads of 128 numbers, those of up to 64 have attention_hgmma_once.cu. Smaller heads are filled up with zeros by the
  * copies, as are rows behind the end. A thread has rows lane / 4 and that + 8 of its warp's sixteen, and columns
- * 2·(lane mod 4) and the next of each eight. */
+ * 2·(lane mod 4) and the next of each eight.
+ *
+ * DROP: with dropout of weights, whose bits come with the tiles (ls_cuda_attention_hgmma::masks): kernels of their own,
+ * since it takes registers. */
 #ifndef LS_CUDA_ON_CPU_H
 #include "device/cuda/common/attention_hgmma_tiles.cuh"
 
@@ -22,9 +25,10 @@ template <int D, int GROUPS> struct forward_shared {
     static constexpr int STAGES = D == 64 ? 3 : 2, QUERIES = 64 * GROUPS;
     uint16_t q[2][QUERIES * D], k[STAGES][KEYS * D], v[STAGES][KEYS * D];
     uint64_t q_full[2], q_empty[2], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    alignas(16) uint16_t masks[STAGES][2][QUERIES * 4]; /* they come and go with v */
 };
 
-template <int D, int GROUPS, int REGISTERS, bool IN_TURN, bool IS_F16>
+template <int D, int GROUPS, int REGISTERS, bool IN_TURN, bool IS_F16, bool DROP>
 LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
     using memory = forward_shared<D, GROUPS>;
     constexpr int STAGES = memory::STAGES, QUERIES = memory::QUERIES;
@@ -62,8 +66,12 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
                 barrier_expect(&s.k_full[keys.at], KEYS * D * 2);
                 load_tile<D, KEYS>(s.k[keys.at], &maps.k, &s.k_full[keys.at], kv, key, b);
                 barrier_wait(&s.v_empty[keys.at], keys.turn ^ 1);
-                barrier_expect(&s.v_full[keys.at], KEYS * D * 2);
+                const int bytes = DROP ? (QUERIES - skipped) * 8 : 0;
+                barrier_expect(&s.v_full[keys.at], KEYS * D * 2 + 2 * bytes);
                 load_tile<D, KEYS>(s.v[keys.at], &maps.v, &s.v_full[keys.at], kv, key, b);
+                for (int half = 0; DROP && half < 2; half++)
+                    load_numbers(s.masks[keys.at][half] + skipped * 4,
+                                 masks_at(t.h, p.sequence, p.first + p.head, key / 64 + half, row + skipped), bytes, &s.v_full[keys.at]);
             }
         }
         return;
@@ -108,7 +116,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
                 product<IS_F16, 0>(S, along<QUERIES>(s.q[turn % 2], w * 64, k), along<KEYS>(s.k[keys.at], 0, k), k > 0);
             products_commit();
         };
-        const auto weigh = [&] { /* a block whose first key is so far before the first query */
+        const auto weigh = [&](const ring<STAGES> &here) { /* a block whose first key is so far before the first query */
             if (ahead < KEYS - 1) {
                 const int seen = ahead + warp * 16 + lane / 4 - lane % 4 * 2;
                 LS_UNROLL for (int i = 0; i < KEYS / 8; i++) {
@@ -139,6 +147,13 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
                 l0 = l0 + (S[i * 4] + S[i * 4 + 1]);
                 l1 = l1 + (S[i * 4 + 2] + S[i * 4 + 3]);
             }
+            if (!DROP) return;
+            barrier_wait(&s.v_full[here.at], here.turn);
+            LS_UNROLL for (int half = 0; half < 2; half++) {
+                const auto kept = kept_of<DROP>(s.masks[here.at][half], w * 64 + warp * 16, lane, t.h.drop_scale);
+                float *x = S + half * 32;
+                LS_UNROLL for (int i = 0; i < 32; i++) x[i] = kept(i / 2 % 2, i / 4 * 2 + i % 2, x[i]);
+            }
         };
         const auto round_weights = [&] {
             LS_UNROLL for (int i = 0; i < KEYS / 4; i++) weights[i] = rounded_pair<IS_F16>(S[i * 2], S[i * 2 + 1]);
@@ -158,7 +173,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
         products_wait<0>();
         if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
         keys.next();
-        weigh();
+        weigh(keys.before());
         round_weights();
         while (--left > 0) {
             ahead -= KEYS;
@@ -169,7 +184,7 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
             if (IN_TURN) asm volatile("bar.arrive %0, 256;" ::"r"(2 - w) : "memory");
             products_wait<1>();
             if (thread == 0) barrier_arrive(&s.k_empty[keys.at]);
-            weigh();
+            weigh(keys);
             made_before(l0, l1);
             products_wait<0>();
             if (thread == 0) barrier_arrive(&s.v_empty[keys.before().at]);
@@ -204,15 +219,17 @@ LS_DEVICE void forward_tiles(const ls_cuda_attention_tiles &t) {
 }
 
 /* A kernel for each type: one for both has no registers left. */
-#define LS_FORWARD(name, d, groups, registers, in_turn)                                                                \
+#define LS_FORWARD(name, d, groups, registers, in_turn, drop)                                                          \
     LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                      \
-        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, false>(a));)                                        \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, false, drop>(a));)                                  \
     }                                                                                                                  \
     LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 128 * (groups) + 128) {                                       \
-        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, true>(a));)                                         \
+        LS_ON_HOPPER((forward_tiles<d, groups, registers, in_turn, true, drop>(a));)                                   \
     }
-LS_FORWARD(attention_hgmma_forward_64, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64, 160, false)
-LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, true)
+LS_FORWARD(attention_hgmma_forward_64, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64, 160, false, false)
+LS_FORWARD(attention_hgmma_forward_128, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, true, false)
+LS_FORWARD(attention_hgmma_forward_64_drop, 64, LS_CUDA_HGMMA_FORWARD_GROUPS_64_DROP, 240, false, true)
+LS_FORWARD(attention_hgmma_forward_128_drop, 128, LS_CUDA_HGMMA_FORWARD_GROUPS_128, 240, true, true)
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
@@ -222,9 +239,10 @@ struct keys_shared {
     uint16_t k[128 * D], v[128 * D], q[STAGES][64 * D], g[STAGES][64 * D];
     float L[STAGES][64], dots[STAGES][64];
     uint64_t k_full, k_empty, q_full[STAGES], q_empty[STAGES];
+    alignas(16) uint16_t masks[STAGES][128 * 4];
 };
 
-template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
+template <bool IS_F16, bool DROP> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<keys_shared>();
     const ls_cuda_attention &a = t.h.a;
     const int group = warp_group(), thread = threadIdx.x % 128, queries = (a.T + 63) / 64;
@@ -255,11 +273,12 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
                 for (int j = 2 * p.row; j < queries; j++, at.next()) {
                     uint64_t *full = &s.q_full[at.at];
                     barrier_wait(&s.q_empty[at.at], at.turn ^ 1);
-                    barrier_expect(full, 64 * D * 4 + 512);
+                    barrier_expect(full, 64 * D * 4 + 512 + (DROP ? 1024 : 0));
                     load_tile<D, 64>(s.q[at.at], &maps.q, full, head, j * 64, b);
                     load_tile<D, 64>(s.g[at.at], &maps.dout, full, head, j * 64, b);
                     load_numbers(s.L[at.at], L + j * 64, 256, full);
                     load_numbers(s.dots[at.at], L + t.h.stat_rows + j * 64, 256, full);
+                    if (DROP) load_numbers(s.masks[at.at], masks_at(t.h, p.sequence, p.first + (uint32_t)head, j, p.row * 128), 1024, full);
                 }
             }
         }
@@ -293,13 +312,15 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
             products_commit();
             products_wait<1>();
             if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-            weigh_keys<IS_F16>(S, weights, pairs_read(s.L[at.at], lane), c, j == first + w, warp, lane);
+            const int line = w * 64 + warp * 16;
+            weigh_keys<IS_F16>(S, weights, pairs_read(s.L[at.at], lane), c, j == first + w, warp, lane,
+                               kept_of<DROP>(s.masks[at.at], line, lane, t.h.drop_scale));
             products_begin();
             LS_UNROLL for (int k = 0; k < 4; k++)
                 product<IS_F16, 1>(dv, &weights[k * 4], across<64>(s.g[at.at], k), 1);
             products_commit();
             products_wait<0>(); /* there are no registers for dS while weights are read */
-            slope_of_keys<IS_F16>(ds, S, dp, pairs_read(s.dots[at.at], lane));
+            slope_of_keys<IS_F16>(ds, S, dp, pairs_read(s.dots[at.at], lane), kept_of<DROP>(s.masks[at.at], line, lane, t.h.drop_scale));
             products_begin();
             LS_UNROLL for (int k = 0; k < 4; k++)
                 product<IS_F16, 1>(dk, &ds[k * 4], across<64>(s.q[at.at], k), 1);
@@ -321,9 +342,10 @@ template <bool IS_F16> LS_DEVICE void keys_tiles(const ls_cuda_attention_tiles &
 struct queries_shared {
     uint16_t q[128 * D], g[128 * D], k[STAGES][64 * D], v[STAGES][64 * D];
     uint64_t q_full, q_empty, k_full[STAGES], k_empty[STAGES];
+    alignas(16) uint16_t masks[STAGES][128 * 4];
 };
 
-template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
+template <bool IS_F16, bool DROP> LS_DEVICE void queries_tiles(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<queries_shared>();
     const ls_cuda_attention &a = t.h.a;
     const int group = warp_group(), thread = threadIdx.x % 128;
@@ -352,9 +374,10 @@ template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tile
             for (int j = 0; j < 2 * p.row + 2; j++, at.next()) {
                 uint64_t *full = &s.k_full[at.at];
                 barrier_wait(&s.k_empty[at.at], at.turn ^ 1);
-                barrier_expect(full, 64 * D * 4);
+                barrier_expect(full, 64 * D * 4 + (DROP ? 1024 : 0));
                 load_tile<D, 64>(s.k[at.at], &maps.k, full, kv, j * 64, b);
                 load_tile<D, 64>(s.v[at.at], &maps.v, full, kv, j * 64, b);
+                if (DROP) load_numbers(s.masks[at.at], masks_at(t.h, p.sequence, p.first + p.head, j, p.row * 128), 1024, full);
             }
         }
         return;
@@ -402,9 +425,10 @@ template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tile
                 }
             }
             products_wait<0>();
-            LS_UNROLL for (int i = 0; i < 8; i++) {
-                ds[i * 2] = rounded_pair<IS_F16>(S[i * 4] * (dp[i * 4] - D0), S[i * 4 + 1] * (dp[i * 4 + 1] - D0));
-                ds[i * 2 + 1] = rounded_pair<IS_F16>(S[i * 4 + 2] * (dp[i * 4 + 2] - D1), S[i * 4 + 3] * (dp[i * 4 + 3] - D1));
+            const auto kept = kept_of<DROP>(s.masks[at.at], w * 64 + warp * 16, lane, t.h.drop_scale);
+            LS_UNROLL for (int i = 0; i < 16; i++) {
+                const float dot = i % 2 ? D1 : D0, x = kept(i % 2, i / 2 * 2, dp[i * 2]), y = kept(i % 2, i / 2 * 2 + 1, dp[i * 2 + 1]);
+                ds[i] = rounded_pair<IS_F16>(S[i * 2] * (x - dot), S[i * 2 + 1] * (y - dot));
             }
             products_begin();
             LS_UNROLL for (int k = 0; k < 4; k++) product<IS_F16, 1>(dq, &ds[k * 4], across<64>(s.k[at.at], k), 1);
@@ -419,9 +443,11 @@ template <bool IS_F16> LS_DEVICE void queries_tiles(const ls_cuda_attention_tile
     }
 }
 
-#define LS_BACKWARD(name, body)                                                                                        \
-    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER(body<false>(a);) }                       \
-    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER(body<true>(a);) }
-LS_BACKWARD(attention_hgmma_keys_128, keys_tiles)
-LS_BACKWARD(attention_hgmma_queries_128, queries_tiles)
+#define LS_BACKWARD(name, body, drop)                                                                                  \
+    LS_KERNEL_ALONE(name##_bf16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<false, drop>(a));) }               \
+    LS_KERNEL_ALONE(name##_f16, ls_cuda_attention_tiles, 384) { LS_ON_HOPPER((body<true, drop>(a));) }
+LS_BACKWARD(attention_hgmma_keys_128, keys_tiles, false)
+LS_BACKWARD(attention_hgmma_queries_128, queries_tiles, false)
+LS_BACKWARD(attention_hgmma_keys_128_drop, keys_tiles, true)
+LS_BACKWARD(attention_hgmma_queries_128_drop, queries_tiles, true)
 #endif

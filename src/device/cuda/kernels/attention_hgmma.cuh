@@ -35,6 +35,12 @@ LS_DEVICE float *stats_of(const ls_cuda_attention_hgmma &h, uint32_t sequence, u
     return h.stats + ((size_t)sequence * h.all_heads + h.head0 + head) * 2 * h.stat_rows;
 }
 
+/* Of a head, 64 columns. */
+LS_DEVICE uint16_t *masks_at(const ls_cuda_attention_hgmma &h, uint32_t sequence, uint32_t head, int block, int line) {
+    const size_t before = (size_t)sequence * h.all_heads + h.head0 + head;
+    return h.masks + ((before * (h.stat_rows / 64) + (size_t)block) * h.stat_rows + (size_t)line) * 4;
+}
+
 /* Whether the weight of a pair of query and key is kept, as its factor. */
 struct dropout_rule {
     uint64_t first; /* the pair of query 0 and key 0 */
@@ -54,5 +60,32 @@ struct dropout_rule {
         const uint4 words = philox_block(key, index / 4);
         const uint32_t low = index & 1 ? words.y : words.x, high = index & 1 ? words.w : words.z;
         return (index & 2 ? high : low) < threshold ? 0.0f : scale;
+    }
+    /* Bit i: the pair with key k + i is kept. What numbers of a run have in common is made once. */
+    LS_DEVICE uint32_t kept(int query, int k) const {
+        enum { BLOCKS = 8 };
+        const uint64_t index = first + (uint64_t)query * T + (uint64_t)k, high = index / 4 >> 32 << 32;
+        const uint32_t low = (uint32_t)(index / 4), shift = (uint32_t)index % 4;
+        if (!threshold) return ~0u;
+        uint32_t bits = 0, last = 0;
+        if (low > ~0u - BLOCKS) {
+            LS_NO_UNROLL for (int i = 0; i < 32; i++) bits |= (uint32_t)(factor(query, k + i) != 0.0f) << i;
+            return bits;
+        }
+        LS_UNROLL for (int i = BLOCKS - 1; i >= 0; i--) add_kept(bits, philox_block(key, high | (low + (uint32_t)i)));
+        if (!shift) return bits;
+        add_kept(last, philox_block(key, high | (low + BLOCKS)));
+        return bits >> shift | last << (32 - shift);
+    }
+    /* In front of the bits, four more. */
+    LS_DEVICE void add_kept(uint32_t &bits, const uint4 &x) const {
+        add_bit(bits, x.w), add_bit(bits, x.z), add_bit(bits, x.y), add_bit(bits, x.x);
+    }
+    LS_DEVICE void add_bit(uint32_t &bits, uint32_t number) const {
+#ifdef LS_CUDA_ON_CPU_H
+        bits = 2 * bits + (number >= threshold);
+#else
+        asm("{\n.reg .u32 t;\nadd.cc.u32 t, %1, %2;\naddc.u32 %0, %0, %0;\n}" : "+r"(bits) : "r"(number), "r"(-threshold));
+#endif
     }
 };

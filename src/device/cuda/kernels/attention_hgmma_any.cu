@@ -1,8 +1,9 @@
 /* attention_hgmma_any.cu: attention with the unit hgmma (docs/arithmetic.md, "With hgmma") for every head size, stride
- * and alignment, with dropout, and for few queries: by mma.sync, from tiles in shared memory.
+ * and alignment, and for few queries: by mma.sync, from tiles in shared memory.
  *
  *     stats      L and D of each query: half a warp a row; wide, where rows lie at multiples of 16 bytes: two threads a
  *                row
+ *     masks      which weights dropout keeps, for the kernels of attention_hgmma.cu and attention_hgmma_once.cu
  *     forward    a block has 64 queries of a head, a warp 16 of them; blocks of 128 keys pass by
  *     queries    a block has 64 queries of a head; keys pass by, 64 at a time: dQ
  *     keys       a block has 64 keys of a kv head; the queries of its heads pass by, 64 at a time: dK and dV
@@ -303,6 +304,58 @@ LS_KERNEL(attention_hgmma_stats_wide, ls_cuda_attention_hgmma, 2 * LS_CUDA_HGMMA
         if (is_query) part.dots[stat] = sum;
     }
 }
+
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
+
+/* Bit i of lane j becomes bit j of lane i. */
+LS_DEVICE uint32_t turned(uint32_t x) {
+    const uint32_t lane = threadIdx.x % 32;
+    uint32_t low = 0x0000FFFFu; /* bits whose number lacks `step` */
+    LS_UNROLL for (uint32_t step = 16; step; step /= 2, low ^= low << step) {
+        const uint32_t other = __shfl_xor_sync(~0u, x, (int)step);
+        x = lane & step ? (x & ~low) | (other >> step & low) : (x & low) | (other & low) << step;
+    }
+    return x;
+}
+
+/* Bits 8·j + 2·i and the next of a word, for each j. */
+LS_DEVICE uint32_t pairs_of(uint32_t word, int i) {
+    uint32_t x = word >> 2 * i & 0x03030303u;
+    x |= x >> 6;
+    return (x | x >> 12) & 0xFFu;
+}
+
+/* A block has a tile of queries and keys, a warp 32 of each at a time, a lane a query. blockIdx.x is the tile, y the head. */
+LS_KERNEL(attention_hgmma_masks, ls_cuda_attention_hgmma, LS_CUDA_HGMMA_MASK_THREADS) {
+    enum { TILE = LS_CUDA_HGMMA_MASK_TILE, WORDS = TILE / 32 };
+    __shared__ uint32_t words[WORDS][TILE];
+    const uint32_t tiles = (uint32_t)a.stat_rows / TILE, queries = blockIdx.x / tiles, keys = blockIdx.x % tiles;
+    if (keys > queries) return;
+    const head_place p = find_head<false>(a, blockIdx.y);
+    const uint32_t lane = threadIdx.x % 32, lines = a.masks_across ? keys : queries, others = a.masks_across ? queries : keys;
+    dropout_rule rule;
+    rule.open(a.a, *p.part, p.sequence, p.head);
+    LS_NO_UNROLL for (uint32_t i = threadIdx.x / 32; i < WORDS * WORDS; i += LS_CUDA_HGMMA_MASK_THREADS / 32) {
+        const uint32_t q = i / WORDS, k = i % WORDS;
+        const uint32_t kept = rule.kept((int)(queries * TILE + q * 32 + lane), (int)(keys * TILE + k * 32));
+        if (a.masks_across)
+            words[q][k * 32 + lane] = turned(kept);
+        else
+            words[k][q * 32 + lane] = kept;
+    }
+    __syncthreads();
+    const uint32_t line = threadIdx.x;
+    if (line >= TILE) return;
+    LS_UNROLL for (int half = 0; half < 2; half++) {
+        const uint32_t low = words[2 * half][line], high = words[2 * half + 1][line];
+        uint32_t out[4];
+        LS_UNROLL for (int i = 0; i < 4; i++) out[i] = pairs_of(low, i) | pairs_of(high, i) << 8;
+        uint16_t *to = masks_at(a, p.sequence, p.first + p.head, (int)(others * 2 + half), (int)(lines * TILE + line));
+        *(uint2 *)to = make_uint2(out[0] | out[1] << 16, out[2] | out[3] << 16);
+    }
+}
+
+/* ---- backward's tiles -------------------------------------------------------------------------------------------- */
 
 /* A thread's part of a tile of 64 queries and 64 keys, as it is made and as products read it: a warp has 16 queries and
  * 32 keys. */

@@ -28,6 +28,7 @@ struct once_shared {
     uint64_t k_full[2], k_empty[2], q_full[STAGES], q_empty[STAGES];
     uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_added[SUMS], sums_empty[SUMS];
     uint64_t room[SUMS]; /* of a pair's first: the second has place for sums */
+    alignas(16) uint16_t masks[STAGES][TILE_KEYS * 4];
 };
 
 /* The tiles of a block, or of a pair, and their order. Mostly one block has all tiles of a head. Where there are fewer heads than
@@ -127,7 +128,7 @@ template <bool IS_F16> LS_DEVICE void product_across(float (&d)[32], uint64_t a,
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-template <bool PAIRED> LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
+template <bool PAIRED, bool DROP> LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
     const once_tiles<PAIRED> tiles = {t};
     ring<STAGES> at;
     ring<2> keys;
@@ -145,11 +146,13 @@ template <bool PAIRED> LS_DEVICE void copy_tiles(const ls_cuda_attention_tiles &
             LS_NO_UNROLL for (int j = 2 * p.row; j < queries; j++, at.next()) {
                 uint64_t *full = &s.q_full[at.at];
                 barrier_wait(&s.q_empty[at.at], at.turn ^ 1);
-                barrier_expect(full, QUERIES * D * 4 + 2 * QUERIES * 4);
+                barrier_expect(full, QUERIES * D * 4 + 2 * QUERIES * 4 + (DROP ? TILE_KEYS * 8 : 0));
                 load_tile<D, QUERIES>(s.q[at.at], &maps.q, full, head, j * QUERIES, b);
                 load_tile<D, QUERIES>(s.g[at.at], &maps.dout, full, head, j * QUERIES, b);
                 load_numbers(s.L[at.at], L + j * QUERIES, QUERIES * 4, full);
                 load_numbers(s.dots[at.at], L + t.h.stat_rows + j * QUERIES, QUERIES * 4, full);
+                if (DROP)
+                    load_numbers(s.masks[at.at], masks_at(t.h, p.sequence, p.first + (uint32_t)head, j, p.row * TILE_KEYS), TILE_KEYS * 8, full);
             }
         }
     }
@@ -230,7 +233,7 @@ template <bool PAIRED> LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-template <bool IS_F16, bool PAIRED> LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, int queries, int w) {
+template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void add_keys(const ls_cuda_attention_tiles &t, once_shared &s, int queries, int w) {
     const once_tiles<PAIRED> tiles = {t};
     const ls_cuda_attention &a = t.h.a;
     const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
@@ -265,14 +268,15 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void add_keys(const ls_cuda_attent
             const pairs_held L(s.L[at.at], lane);
             products_wait<1>();
             if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-            weigh_keys<IS_F16>(S, weights, L, c, j == first + w, warp, lane);
+            const auto kept = kept_of<DROP>(s.masks[at.at], w * 64 + warp * 16, lane, t.h.drop_scale);
+            weigh_keys<IS_F16>(S, weights, L, c, j == first + w, warp, lane, kept);
             products_begin();
             LS_UNROLL for (int i = 0; i < 4; i++)
                 product<IS_F16, 1>(dv, &weights[i * 4], across<64>(s.g[at.at], i), 1);
             products_commit();
             const pairs_read dots(s.dots[at.at], lane);
             products_wait<1>();
-            slope_of_keys<IS_F16>(ds, S, dp, dots);
+            slope_of_keys<IS_F16>(ds, S, dp, dots, kept);
             products_begin();
             LS_UNROLL for (int i = 0; i < 4; i++)
                 product<IS_F16, 1>(dk, &ds[i * 4], across<64>(s.q[at.at], i), 1);
@@ -353,7 +357,7 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void add_queries(const ls_cuda_att
     }
 }
 
-template <bool IS_F16, bool PAIRED> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
+template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void once(const ls_cuda_attention_tiles &t) {
     auto &s = shared_at_1024<once_shared>();
     const int group = warp_group(), queries = (t.h.a.T + QUERIES - 1) / QUERIES;
     if (threadIdx.x == 0) {
@@ -372,7 +376,7 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void once(const ls_cuda_attention_
     if (PAIRED) await_other(); /* its barriers */
     if (group == 0) {
         give_registers<40>();
-        if (threadIdx.x == 0) copy_tiles<PAIRED>(t, s, queries);
+        if (threadIdx.x == 0) copy_tiles<PAIRED, DROP>(t, s, queries);
         if (threadIdx.x == 32) fetch_sums<PAIRED>(t, s, queries);
         if (threadIdx.x == 64) keep_sums<PAIRED>(t, s, queries);
     } else if (group == 3) {
@@ -380,21 +384,24 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void once(const ls_cuda_attention_
         add_queries<IS_F16, PAIRED>(t, s, queries);
     } else {
         take_registers<192>();
-        add_keys<IS_F16, PAIRED>(t, s, queries, group - 1);
+        add_keys<IS_F16, PAIRED, DROP>(t, s, queries, group - 1);
     }
     if (PAIRED) await_other(); /* shared memory of a block that has ended is not there any more */
 }
 
 /* Blocks go by pairs, which see each other's shared memory; there are none before Hopper. */
 #if __CUDA_ARCH__ >= 900
-#define LS_KERNEL_PAIRED(name, type, threads) \
+#define LS_KERNEL_PAIRED(name, type, threads)                                                                          \
     extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)
 #else
 #define LS_KERNEL_PAIRED LS_KERNEL_ALONE
 #endif
 
-LS_KERNEL_ALONE(attention_hgmma_once_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<false, false>(a));) }
-LS_KERNEL_ALONE(attention_hgmma_once_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<true, false>(a));) }
-LS_KERNEL_PAIRED(attention_hgmma_pairs_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<false, true>(a));) }
-LS_KERNEL_PAIRED(attention_hgmma_pairs_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<true, true>(a));) }
+#define LS_ONCE(kind, name, paired, drop)                                                                              \
+    kind(name##_bf16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<false, paired, drop>(a));) }                  \
+    kind(name##_f16, ls_cuda_attention_tiles, 512) { LS_ON_HOPPER((once<true, paired, drop>(a));) }
+LS_ONCE(LS_KERNEL_ALONE, attention_hgmma_once, false, false)
+LS_ONCE(LS_KERNEL_ALONE, attention_hgmma_once_drop, false, true)
+LS_ONCE(LS_KERNEL_PAIRED, attention_hgmma_pairs, true, false)
+LS_ONCE(LS_KERNEL_PAIRED, attention_hgmma_pairs_drop, true, true)
 #endif

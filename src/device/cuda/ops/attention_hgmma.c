@@ -10,7 +10,8 @@
 enum {
     FEW_QUERIES = 64, /* so many and fewer do not fill a tile */
     TILE_HEAD_MAX = 128,
-    TILE_ROWS = 64, /* of what the copy engine brings at once */
+    TILE_ROWS = 64,      /* of what the copy engine brings at once */
+    MASKS_MAX = 1 << 30, /* bytes */
 };
 
 /* One pass: rows of a tile, and bytes of shared memory. By head sizes, up to 64, 128 and 256, then by type. */
@@ -44,20 +45,24 @@ static const pass any_keys[SIZES] = {ANY_BACKWARD(keys, 64), ANY_BACKWARD(keys, 
             LS_CUDA_attention_hgmma_##name##_f16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED            \
         }                                                                                                              \
     }
-static const pass tile_forward[TILE_SIZES][2] = {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64),
-                                                 TILES(forward_128, LS_CUDA_HGMMA_FORWARD_GROUPS_128)};
-static const pass tile_queries[2] = TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS);
-static const pass tile_keys[2] = TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS);
+/* Without dropout, and with it. */
+static const pass tile_forward[TILE_SIZES][2][2] = {
+    {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64), TILES(forward_64_drop, LS_CUDA_HGMMA_FORWARD_GROUPS_64_DROP)},
+    {TILES(forward_128, LS_CUDA_HGMMA_FORWARD_GROUPS_128), TILES(forward_128_drop, LS_CUDA_HGMMA_FORWARD_GROUPS_128)}};
+static const pass tile_queries[2][2] = {TILES(queries_128, LS_CUDA_HGMMA_BACKWARD_GROUPS),
+                                        TILES(queries_128_drop, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
+static const pass tile_keys[2][2] = {TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROUPS),
+                                     TILES(keys_128_drop, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
 
 /* Both, for heads of up to 64: rows are keys. Where a head has several tiles, by pairs of blocks. */
-static const pass tile_once[2] = {
-    {LS_CUDA_attention_hgmma_once_bf16, 128, 512, LS_CUDA_HGMMA_SHARED},
-    {LS_CUDA_attention_hgmma_once_f16, 128, 512, LS_CUDA_HGMMA_SHARED},
-};
-static const pass tile_pairs[2] = {
-    {LS_CUDA_attention_hgmma_pairs_bf16, 128, 512, LS_CUDA_HGMMA_SHARED},
-    {LS_CUDA_attention_hgmma_pairs_f16, 128, 512, LS_CUDA_HGMMA_SHARED},
-};
+#define ONCE(name)                                                                                                     \
+    {                                                                                                                  \
+        {LS_CUDA_attention_hgmma_##name##_bf16, 128, 512, LS_CUDA_HGMMA_SHARED}, {                                     \
+            LS_CUDA_attention_hgmma_##name##_f16, 128, 512, LS_CUDA_HGMMA_SHARED                                       \
+        }                                                                                                              \
+    }
+static const pass tile_once[2][2] = {ONCE(once), ONCE(once_drop)};
+static const pass tile_pairs[2][2] = {ONCE(pairs), ONCE(pairs_drop)};
 
 static int size_index(size_t head_size) { return head_size <= 64 ? 0 : head_size <= 128 ? 1 : 2; }
 
@@ -114,14 +119,24 @@ static bool fill_maps(ls_device *device, const ls_attention_call *call, int firs
     return true;
 }
 
+/* A bit for each query and key; 0: nothing is dropped. */
+static size_t masks_bytes(const ls_attention_call *call) {
+    const ls_attention *a = &call->parts[0];
+    const size_t T = ls_cuda_divide_up(a->T, LS_CUDA_HGMMA_STAT_STEP) * LS_CUDA_HGMMA_STAT_STEP;
+    size_t heads = 0;
+    for (int p = 0; p < call->nparts; p++) heads += call->parts[p].heads;
+    return a->drop.scale > 0 ? call->B * heads * T * (T / 8) : 0;
+}
+
 static bool takes_tiles(ls_device *device, const ls_attention_call *call, bool backward,
                         ls_cuda_attention_tiles *space) {
     const ls_attention *a = &call->parts[0];
     if (a->head_size > TILE_HEAD_MAX || a->head_size % 8 || a->T - a->first_query <= FEW_QUERIES || !call->B ||
         ls_cuda_computes_otherwise(device))
         return false;
-    for (int p = 0; p < call->nparts; p++)
-        if (call->parts[p].drop.scale > 0) return false;
+    for (int p = 1; p < call->nparts; p++)
+        if (call->parts[p].drop.scale != a->drop.scale) return false;
+    if (a->drop.scale > 0 && (a->first_query || masks_bytes(call) > MASKS_MAX)) return false;
     for (int first = 0; first < call->nparts; first += LS_CUDA_HGMMA_PARTS)
         if (!fill_maps(device, call, first, backward, space)) return false;
     return true;
@@ -183,10 +198,22 @@ static ls_status run_stats(ls_device *device, const ls_attention_call *call, con
                           2 * LS_CUDA_HGMMA_STATS_WIDE_ROWS, 0, args);
 }
 
+/* ---- dropout ----------------------------------------------------------------------------------------------------- */
+
+/* Lines are queries or, across, keys. */
+static ls_status run_masks(ls_device *device, ls_cuda_attention_hgmma *args, bool across) {
+    size_t tiles = args->stat_rows / LS_CUDA_HGMMA_MASK_TILE;
+    if (!args->masks) return LS_OK;
+    args->masks_across = across;
+    return ls_cuda_launch(device, LS_CUDA_attention_hgmma_masks, (ls_cuda_grid){tiles * tiles, args->heads, args->B},
+                          LS_CUDA_HGMMA_MASK_THREADS, 0, args);
+}
+
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
 static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
-    const pass *p = &tile_forward[size_index((size_t)tiles->h.a.head_size)][tiles->h.a.act == LS_CUDA_F16];
+    const pass *p =
+        &tile_forward[size_index((size_t)tiles->h.a.head_size)][tiles->h.masks != NULL][tiles->h.a.act == LS_CUDA_F16];
     return run_tiles(device, tiles, p, (size_t)(tiles->h.a.T - tiles->h.a.first_query), tiles->h.heads);
 }
 
@@ -207,21 +234,47 @@ static bool pays_by_pairs(ls_device *device, size_t all, size_t T) {
     return rounds_of(all, blocks / 2, 2 * rows, 2 * rows * pairs - 2 * pairs * (pairs - 1)) <= 1.13 * alone;
 }
 
-static ls_status backward_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
-    int type = tiles->h.a.act == LS_CUDA_F16;
+static ls_status once_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
+    int type = tiles->h.a.act == LS_CUDA_F16, drops = tiles->h.masks != NULL;
     size_t T = (size_t)tiles->h.a.T, kv_heads = tiles->h.kv_heads;
-    if (tiles->h.turns && pays_by_pairs(device, kv_heads * tiles->h.B, T))
-        return run_groups(device, tiles, &tile_pairs[type], T, kv_heads, 2);
-    if (tiles->h.turns) return run_tiles(device, tiles, &tile_once[type], T, kv_heads);
-    LS_TRY(run_tiles(device, tiles, &tile_queries[type], T, tiles->h.heads));
-    return run_tiles(device, tiles, &tile_keys[type], T, kv_heads);
+    if (pays_by_pairs(device, kv_heads * tiles->h.B, T))
+        return run_groups(device, tiles, &tile_pairs[drops][type], T, kv_heads, 2);
+    return run_tiles(device, tiles, &tile_once[drops][type], T, kv_heads);
+}
+
+static ls_status queries_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
+    const pass *p = &tile_queries[tiles->h.masks != NULL][tiles->h.a.act == LS_CUDA_F16];
+    return run_tiles(device, tiles, p, (size_t)tiles->h.a.T, tiles->h.heads);
+}
+
+static ls_status keys_tiles(ls_device *device, const ls_cuda_attention_tiles *tiles) {
+    const pass *p = &tile_keys[tiles->h.masks != NULL][tiles->h.a.act == LS_CUDA_F16];
+    return run_tiles(device, tiles, p, (size_t)tiles->h.a.T, tiles->h.kv_heads);
+}
+
+static ls_status backward_tiles(ls_device *device, const ls_attention_call *call, ls_cuda_attention_hgmma *args) {
+    if (args->turns) {
+        LS_TRY(run_masks(device, args, true));
+        return each_launch(device, call, args, true, once_tiles);
+    }
+    LS_TRY(run_masks(device, args, false));
+    LS_TRY(each_launch(device, call, args, true, queries_tiles));
+    LS_TRY(run_masks(device, args, true));
+    return each_launch(device, call, args, true, keys_tiles);
 }
 
 ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_call *call,
                                           const ls_cuda_attention_job *job) {
     ls_cuda_attention_hgmma args = args_of(job);
     ls_cuda_attention_tiles space;
-    if (takes_tiles(device, call, false, &space)) return each_launch(device, call, &args, false, forward_tiles);
+    if (takes_tiles(device, call, false, &space)) {
+        void *memory = NULL;
+        if (masks_bytes(call)) LS_TRY(ls_cuda_scratch(device, masks_bytes(call), &memory));
+        args.masks = memory;
+        args.drop_scale = call->parts[0].drop.scale;
+        LS_TRY(run_masks(device, &args, false));
+        return each_launch(device, call, &args, false, forward_tiles);
+    }
     return run_any(device, &args, &any_forward[size_index(call->parts[0].head_size)], job->queries, job->heads);
 }
 
@@ -232,16 +285,18 @@ ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention
     bool by_tiles = takes_tiles(device, call, true, &space);
     size_t rows = job->B * job->heads * args.stat_rows, pieces = rows / 64;
     bool once = by_tiles && size_index(call->parts[0].head_size) == 0;
+    size_t masks = by_tiles ? masks_bytes(call) : 0, sums = once ? pieces * (LS_CUDA_HGMMA_SUMS + 1) : 0;
     void *memory;
-    LS_TRY(
-        ls_cuda_scratch(device, (2 * rows + (once ? pieces * (LS_CUDA_HGMMA_SUMS + 1) : 0)) * sizeof(float), &memory));
-    args.stats = memory;
+    LS_TRY(ls_cuda_scratch(device, masks + (2 * rows + sums) * sizeof(float), &memory));
+    args.masks = masks ? memory : NULL;
+    args.drop_scale = call->parts[0].drop.scale;
+    args.stats = (float *)((char *)memory + masks);
     if (once) {
         args.sums = args.stats + 2 * rows;
         args.turns = (uint32_t *)(args.sums + pieces * LS_CUDA_HGMMA_SUMS);
     }
     LS_TRY(run_stats(device, call, &args));
-    if (by_tiles) return each_launch(device, call, &args, true, backward_tiles);
+    if (by_tiles) return backward_tiles(device, call, &args);
     int size = size_index(call->parts[0].head_size);
     LS_TRY(run_any(device, &args, &any_queries[size], job->queries, job->heads));
     return run_any(device, &args, &any_keys[size], job->queries, job->kv_heads);
