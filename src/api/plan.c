@@ -122,7 +122,7 @@ ls_status ls_probe(const ls_options *o) {
 
 /* Options that mean nothing to other programs. */
 static ls_status refuse_native(const ls_options *o) {
-    static const ls_option_id own[] = {LS_OPT_device, LS_OPT_slices, LS_OPT_groups};
+    static const ls_option_id own[] = {LS_OPT_device, LS_OPT_slices, LS_OPT_groups, LS_OPT_dropout};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (o->source[own[i]].origin == LS_ORIGIN_FLAG)
             return ls_options_fail(o, own[i],

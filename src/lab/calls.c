@@ -46,6 +46,11 @@ ls_attention_call ls_operand_attention(const ls_operand_heads *h, ls_attention *
         .parts = part, .nparts = 1, .B = 1, .query_rows = h->T, .key_rows = h->T, .stat_elems = stats};
 }
 
+ls_attention_drop ls_operand_drop(const ls_operand_heads *h) {
+    return (ls_attention_drop){
+        .threshold = ls_dropout_threshold(0.1), .scale = ls_dropout_scale(0.1), .heads = h->heads};
+}
+
 /* ---- collectives and messages ------------------------------------------------------------------------------------ */
 
 void ls_link_resize(ls_link_vector *v, size_t bytes) {

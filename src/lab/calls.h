@@ -26,6 +26,11 @@ typedef struct ls_operand_heads {
 
 /* The call borrows `part`. */
 ls_attention_call ls_operand_attention(const ls_operand_heads *heads, ls_attention *part);
+/* For `part`: one weight of ten is dropped. */
+ls_attention_drop ls_operand_drop(const ls_operand_heads *heads);
+
+/* What the whole takes longer than the plain call, above 0. */
+static inline double ls_more_seconds(double plain, double whole) { return whole - plain > 1e-9 ? whole - plain : 1e-9; }
 
 /* ---- collectives and messages, on a vector of fp32 numbers ------------------------------------------------------- */
 

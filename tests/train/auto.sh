@@ -25,7 +25,7 @@ for member in name capability matmul_flops_per_second copy_bytes_per_second to_b
     [ $gpu = cpu ] || sed -n '/"gpu": {/,$p' "$machine" | grep -q "\"$member\"" || fail "$member of the GPU is not in the file"
 done
 [ $(($(now_ms) - begin)) -lt 60000 ] || fail "it took $(($(now_ms) - begin)) ms"
-for member in cpu cores rates links products_seconds passes_seconds launch_seconds; do
+for member in cpu cores rates links products_seconds attention_dropout_pair_seconds passes_seconds launch_seconds; do
     grep -q "\"$member\"" "$machine" || fail "$member is not in the file"
     grep -q "\"$member\"" "$scratch/out" || fail "$member is not in the output"
 done
@@ -52,6 +52,18 @@ expect_status 0
 grep -q '^best ' "$scratch/out" || fail "there is no best layout"
 train "${base[@]}" --layout "$scratch/layout.json" --dry-run
 expect_status 0
+
+# A microsecond for each pair of a query and a key whose weight may be dropped: more than noise.
+case_begin "plan with dropout"
+sed '/"attention_dropout_pair_seconds"/,/}/s/[0-9.]*e-[0-9]*/1e-6/' "$machine" >"$scratch/dropout.json"
+attention=()
+for rate in 0 0.1; do
+    run plan --model "$model" --cluster "$scratch/dropout.json" --device cpu --seq 32 --global-batch 8 --dp 1 --tp 1 --pp 1 --dropout $rate
+    expect_status 0
+    attention+=("$(awk '$1 == "attention" { print $2 }' "$scratch/out")")
+done
+grep -q 'dropout 0.1;' "$scratch/out" || fail "it does not say the rate"
+awk -v none="${attention[0]}" -v some="${attention[1]}" 'BEGIN { exit !(some > none && none > 0) }' || fail "attention takes ${attention[*]} ms"
 
 case_begin "no link of a measured machine is slower than measured"
 run plan --model "$model" --cluster "$machine" --device cpu --seq 32 --global-batch 8 --robust

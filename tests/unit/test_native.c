@@ -58,11 +58,10 @@ static ls_layout_request request_of(int dp, int tp, int pp, int zero, size_t mic
     return request;
 }
 
-static ls_prediction predict(ls_layout_request request) {
-    ls_native_task task = plain();
-    ls_layout layout = make(&task, request);
+static ls_prediction predict_task(const ls_native_task *task, ls_layout_request request) {
+    ls_layout layout = make(task, request);
     ls_prediction p;
-    if (ls_native_predict(&machine, &task, &layout, &p) != LS_OK) fail_msg("%s", ls_status_message());
+    if (ls_native_predict(&machine, task, &layout, &p) != LS_OK) fail_msg("%s", ls_status_message());
     double sum = 0;
     for (int k = 0; k < LS_TIME_KINDS; k++) {
         assert_true(p.time[k] >= 0);
@@ -70,6 +69,11 @@ static ls_prediction predict(ls_layout_request request) {
     }
     assert_true(fabs(sum - p.seconds) <= 1e-9 * sum);
     return p;
+}
+
+static ls_prediction predict(ls_layout_request request) {
+    ls_native_task task = plain();
+    return predict_task(&task, request);
 }
 
 static void assert_near(double value, double expected, double share) {
@@ -153,7 +157,20 @@ static void test_file_gives_it_back(void **state) {
     assert_int_equal(back->rates[1].law[0][0].known, true);
     json_decref(again);
 
+    /* Files of before do not say what dropout costs. */
     json_t *rates = json_object_get(json, "rates"), *first = json_array_get(rates, 0);
+    json_object_del(first, "attention_dropout_pair_seconds");
+    assert_int_equal(ls_native_machine_from_json("test", json, back), LS_OK);
+    json_object_set_new(first, "attention_dropout_pair_seconds", json_pack("{s:[f, f]}", "fp32", 1e-9, 2e-9));
+    assert_int_equal(ls_native_machine_from_json("test", json, back), LS_OK);
+    assert_true(back->rates[0].dropped[0][0] == 1e-9 && back->rates[0].dropped[1][0] == 2e-9);
+    again = ls_native_machine_to_json(back);
+    assert_true(json_equal(json, again));
+    json_decref(again);
+    json_object_set_new(first, "attention_dropout_pair_seconds", json_pack("{s:[f]}", "fp32", 1e-9));
+    assert_int_equal(ls_native_machine_from_json("test", json, back), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "attention_dropout_pair_seconds"));
+    json_object_del(first, "attention_dropout_pair_seconds");
     json_object_set_new(first, "launch_seconds", json_real(-1));
     assert_int_equal(ls_native_machine_from_json("test", json, back), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "launch_seconds"));
@@ -306,6 +323,14 @@ static void test_attention_and_passes_are_counted(void **state) {
         assert_near(p.time[LS_TIME_ATTENTION], B * 6 * 8 * 3e-3, 1e-6);
         assert_near(p.time[LS_TIME_OPTIMIZER], params * 1e-6, 1e-3);
     }
+    /* Weights that are dropped, of each pair of a query and a key that it sees. */
+    r->dropped[0][0] = 1e-6, r->dropped[1][0] = 2e-6;
+    assert_near(predict(request_of(1, 1, 1, 0, 4)).time[LS_TIME_ATTENTION], B * 6 * 8 * 3e-3, 1e-6);
+    ls_native_task dropping = plain();
+    settings.options.dropout = 0.1;
+    ls_prediction more = predict_task(&dropping, request_of(1, 1, 1, 0, 4));
+    assert_near(more.time[LS_TIME_ATTENTION], B * 6 * 8 * (3e-3 + T * (T + 1) / 2 * 3e-6), 1e-6);
+    r->dropped[0][0] = r->dropped[1][0] = 0;
     for (int d = 0; d < LS_NATIVE_HEADS; d++)
         for (int t = 0; t < LS_NATIVE_LENGTHS; t++)
             r->attention[0][0][d][t] = r->attention[1][0][d][t] = NEXT_TO_NOTHING;

@@ -523,8 +523,9 @@ void ls_plan_report_native(const ls_plan *plan) {
                gpu->memory_bytes / 0x1p30, ls_dtype_word(s->policy.act), ls_unit_name(s->policy.unit));
     else
         printf("machine  %s, %d cores, as measured by lockstep probe\n", plan->machine.cpu, plan->machine.cores);
-    printf("step     %zu sequences of %zu tokens, %d groups, %d slices; program lockstep\n", s->B, s->T, s->groups,
-           s->slices);
+    snprintf(text, sizeof text, ", dropout %g", s->options.dropout);
+    printf("step     %zu sequences of %zu tokens, %d groups, %d slices%s; program lockstep\n", s->B, s->T, s->groups,
+           s->slices, s->options.dropout > 0 ? text : "");
     printf("layouts  %d tried, %d fit\n", plan->found.tried, plan->found.tried - plan->found.missing);
     const ls_native_choice *first = ls_native_first(&plan->found);
     if (first && ls_native_warn_slices(&s->policy, s->slices, first->layout.tp, text, sizeof text))

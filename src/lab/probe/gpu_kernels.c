@@ -118,7 +118,7 @@ static ls_status measure_ends(ls_probe_gpu_bench *b) {
         g->pre = end == LS_GEMM_GELU_GRAD ? b->at[0] : NULL;
         if (!b->device->ops->gemm_ends(b->device, g)) continue;
         LS_TRY(ls_probe_gpu_time(b, multiply, &p, &whole));
-        seconds[1] = whole - plain > 1e-9 ? whole - plain : 1e-9;
+        seconds[1] = ls_more_seconds(plain, whole);
         seconds[0] = seconds[1] * (double)elems[0] / (double)elems[1];
     }
     return LS_OK;
@@ -168,7 +168,12 @@ static ls_status measure_heads(ls_probe_gpu_bench *b, int type) {
                 h.part.l = h.part.m + rows;
                 h.part.dots = h.part.m + 2 * rows;
                 LS_TRY(ls_probe_gpu_time(b, attend, &h, &seconds));
-                r->attention[back][type][d][t] = seconds / (double)(sequences * operands.heads);
+                const double all = (double)(sequences * operands.heads), plain = seconds;
+                r->attention[back][type][d][t] = seconds / all;
+                if (d + 1 < LS_NATIVE_HEADS || t + 1 < LS_NATIVE_LENGTHS) continue;
+                h.part.drop = ls_operand_drop(&operands);
+                LS_TRY(ls_probe_gpu_time(b, attend, &h, &seconds));
+                r->dropped[back][type] = ls_more_seconds(plain, seconds) / (all * ls_native_pairs(operands.T));
             }
     return LS_OK;
 }

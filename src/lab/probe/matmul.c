@@ -126,6 +126,11 @@ static ls_status measure_heads(const ls_probe_worker *w, int type, float *const 
                 h.call = ls_operand_attention(&operands, &h.part);
                 LS_TRY(ls_probe_time(w, attend, &h, &seconds));
                 w->rates->attention[back][type][d][t] = seconds / HEADS;
+                if (d + 1 < LS_NATIVE_HEADS || t + 1 < LS_NATIVE_LENGTHS) continue;
+                double plain = seconds;
+                h.part.drop = ls_operand_drop(&operands);
+                LS_TRY(ls_probe_time(w, attend, &h, &seconds));
+                w->rates->dropped[back][type] = ls_more_seconds(plain, seconds) / (HEADS * ls_native_pairs(operands.T));
             }
     return LS_OK;
 }

@@ -218,7 +218,7 @@ static void say(const ls_probe_options *o, int workers, bool computes) {
 
 static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
     /* Measurements of one number of workers: matmuls of up to four types, attention, passes. */
-    enum { MEASUREMENTS = 190 };
+    enum { MEASUREMENTS = 198 };
     ls_workers_options options = {.workers = workers, .no_pin = o->no_pin, .forks_one = 1};
     job j = {.machine = shared, .seconds = seconds / MEASUREMENTS, .end = ls_clock_seconds() + seconds};
     j.computes = (workers <= shared->cores || shared->counts == 0) && shared->counts < LS_NATIVE_COUNTS_MAX;

@@ -63,6 +63,14 @@ static json_t *attention_json(const ls_native_rates *r) {
     return types;
 }
 
+static json_t *dropped_json(const ls_native_rates *r) {
+    json_t *types = json_object();
+    for (int type = 0; type < LS_NATIVE_TYPES; type++)
+        if (r->dropped[0][type] > 0)
+            json_object_set_new(types, type_names[type], json_pack("[f, f]", r->dropped[0][type], r->dropped[1][type]));
+    return types;
+}
+
 static json_t *passes_json(const ls_native_rates *r) {
     json_t *passes = json_object();
     for (int i = 0; i < LS_NATIVE_PASSES; i++) {
@@ -79,10 +87,10 @@ static json_t *passes_json(const ls_native_rates *r) {
 }
 
 static json_t *rates_json(const ls_native_rates *r) {
-    return json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o}", "workers", r->workers, "threads", r->threads,
+    return json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o}", "workers", r->workers, "threads", r->threads,
                      "launch_seconds", r->launch_seconds, "copy_bytes_per_second", r->copy_bytes_per_second,
-                     "products_seconds", matmuls_json(r), "attention_head_seconds", attention_json(r), "passes_seconds",
-                     passes_json(r));
+                     "products_seconds", matmuls_json(r), "attention_head_seconds", attention_json(r),
+                     "attention_dropout_pair_seconds", dropped_json(r), "passes_seconds", passes_json(r));
 }
 
 static json_t *sizes_list(const size_t *sizes, int count) {
@@ -212,6 +220,21 @@ static ls_status read_attention(const json_t *object, ls_native_rates *out) {
     return LS_OK;
 }
 
+/* A file of before has none. */
+static ls_status read_dropped(const json_t *object, ls_native_rates *out) {
+    const char *key = "attention_dropout_pair_seconds";
+    const json_t *types = json_object_get(object, key);
+    if (types && !json_is_object(types)) return ls_fail(LS_ERR_INPUT, "%s: must be an object", key);
+    for (int type = 0; type < LS_NATIVE_TYPES; type++) {
+        const json_t *both = json_object_get(types, type_names[type]);
+        double seconds[2];
+        if (!both) continue;
+        LS_TRY(read_seconds(both, key, 2, seconds));
+        out->dropped[0][type] = seconds[0], out->dropped[1][type] = seconds[1];
+    }
+    return LS_OK;
+}
+
 /* Every pass has fp32 figures, but for the conversion, which has only the others. */
 static ls_status read_passes(const json_t *object, ls_native_rates *out) {
     json_t *passes;
@@ -243,6 +266,7 @@ static ls_status read_rates(const json_t *object, int cores, ls_native_rates *ou
                          &out->copy_bytes_per_second));
     LS_TRY(read_matmuls(object, out));
     LS_TRY(read_attention(object, out));
+    LS_TRY(read_dropped(object, out));
     return read_passes(object, out);
 }
 

@@ -100,6 +100,7 @@ typedef struct ls_native_rates {
     ls_native_law law[3][LS_NATIVE_TYPES]; /* by form and type; not in the file: ls_native_rates_fit() makes them */
     double attention[2][LS_NATIVE_TYPES][LS_NATIVE_HEADS]
                     [LS_NATIVE_LENGTHS]; /* forward, backward: of one head; 0: not there */
+    double dropped[2][LS_NATIVE_TYPES];  /* more where weights are dropped, of a pair of query and key; 0: not there */
     double pass[LS_NATIVE_PASSES][2][2]; /* fp32 and 16-bit; small and large: of the whole pass; 0: not there */
     double launch_seconds;               /* of a parallel loop with nothing to do */
     double copy_bytes_per_second;        /* of this worker: read and written bytes, far beyond the caches */
@@ -186,6 +187,10 @@ double ls_native_matmul_seconds(const ls_native_rates *rates, ls_gemm_form form,
 /* `heads` heads of `sequences` sequences of T tokens. */
 double ls_native_attention_seconds(const ls_native_rates *rates, bool backward, int type, size_t head_size, size_t T,
                                    double heads);
+/* What dropout of their weights adds. */
+double ls_native_dropped_seconds(const ls_native_rates *rates, bool backward, int type, size_t T, double heads);
+/* Pairs of a query and a key that it sees, in a head of T tokens. */
+static inline double ls_native_pairs(size_t T) { return (double)T * ((double)T + 1) / 2; }
 double ls_native_pass_seconds(const ls_native_rates *rates, ls_native_pass pass, bool is_16, double elems);
 static inline bool ls_native_has_pass(const ls_native_rates *rates, ls_native_pass pass, bool is_16) {
     return rates->pass[pass][is_16][0] > 0;

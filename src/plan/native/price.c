@@ -78,8 +78,11 @@ static ls_status attention(ls_device *device, const ls_attention_call *call, boo
     const ls_attention *a = &call->parts[0];
     double heads = 0;
     for (int i = 0; i < call->nparts; i++) heads += (double)call->parts[i].heads;
-    p->seconds[LS_PRICE_ATTENTION] += ls_native_attention_seconds(
-        p->rates, backward, ls_native_type_of(a->act, a->unit), a->head_size, a->T, heads * (double)call->B);
+    int type = ls_native_type_of(a->act, a->unit);
+    heads *= (double)call->B;
+    p->seconds[LS_PRICE_ATTENTION] += ls_native_attention_seconds(p->rates, backward, type, a->head_size, a->T, heads);
+    if (a->drop.scale > 0)
+        p->seconds[LS_PRICE_ATTENTION] += ls_native_dropped_seconds(p->rates, backward, type, a->T, heads);
     return LS_OK;
 }
 

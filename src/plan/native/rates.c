@@ -104,16 +104,24 @@ static double by_length(const size_t *length, const double *seconds, double T) {
     return between(T, (double)length[i], seconds[i], (double)length[i + 1], seconds[i + 1]);
 }
 
+static int measured_type(const ls_native_rates *r, int type) {
+    if (r->attention[0][type][0][0] > 0) return type;
+    return type > 1 && r->attention[0][1][0][0] > 0 ? 1 : 0;
+}
+
 double ls_native_attention_seconds(const ls_native_rates *r, bool backward, int type, size_t head_size, size_t T,
                                    double heads) {
-    const double(*table)[LS_NATIVE_LENGTHS] = r->attention[backward][type];
-    if (!(table[0][0] > 0)) table = r->attention[backward][type > 1 && r->attention[backward][1][0][0] > 0 ? 1 : 0];
+    const double(*table)[LS_NATIVE_LENGTHS] = r->attention[backward][measured_type(r, type)];
     const size_t *head = has_sizes(r) ? r->sizes.head : ls_native_heads;
     const size_t *length = has_sizes(r) ? r->sizes.length : ls_native_lengths;
     double a = by_length(length, table[0], (double)T), b = by_length(length, table[1], (double)T);
     double d = (double)head_size, low = (double)head[0], high = (double)head[1];
     double each = d <= low ? a : d < high ? between(d, low, a, high, b) : b * d / high;
     return r->launch_seconds + heads * each;
+}
+
+double ls_native_dropped_seconds(const ls_native_rates *r, bool backward, int type, size_t T, double heads) {
+    return heads * ls_native_pairs(T) * r->dropped[backward][measured_type(r, type)];
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
