@@ -87,8 +87,8 @@ static void check_some_heads(const ls_attention_kernels *k) {
     release(&part);
 }
 
-/* Lines of both kinds, of two parts and two sequences; pairs of a query begin at any number. head0: the second part's.
- */
+/* Lines of both kinds, of two parts and two sequences; pairs of a query begin at any number. head0 is the second
+ * part's. */
 static void check_masks(size_t T, uint64_t head0, bool across) {
     enum { B = 2, HEADS = 3, IN_FIRST = 2 };
     const size_t lines = (T + LS_CUDA_HGMMA_STAT_STEP - 1) / LS_CUDA_HGMMA_STAT_STEP * LS_CUDA_HGMMA_STAT_STEP;

@@ -81,6 +81,7 @@ struct dropout_rule {
     LS_DEVICE void add_kept(uint32_t &bits, const uint4 &x) const {
         add_bit(bits, x.w), add_bit(bits, x.z), add_bit(bits, x.y), add_bit(bits, x.x);
     }
+    /* The sum with 2^32 − threshold has a carry where the number is not below it; 0, which has none, does not come here. */
     LS_DEVICE void add_bit(uint32_t &bits, uint32_t number) const {
 #ifdef LS_CUDA_ON_CPU_H
         bits = 2 * bits + (number >= threshold);

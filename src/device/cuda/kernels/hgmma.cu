@@ -62,19 +62,12 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
             self.write_set(set, held);
             LS_UNROLL for (int q = 0; q < PACKS; q++) set[(HELD / 4 + q) * THREADS] = *rest(q);
         }
-        __threadfence();
-        warpgroup_sync(self.warpgroup + 1);
-        if (self.thread == 0) flag_set(a.is_begun + to * CONSUMERS + self.warpgroup);
+        self.tell_begun(to);
     }
     LS_DEVICE void take_over(bool is_second) {
         const part_type self(a);
         const uint32_t from = block_number() + 1;
-        if (self.thread == 0) {
-            uint32_t *flag = a.is_begun + from * CONSUMERS + self.warpgroup;
-            flag_await(flag);
-            *flag = 0;
-        }
-        warpgroup_sync(self.warpgroup + 1);
+        self.await_begun(from);
         self.read_set(self.set_at(a.begun, 2 * from), d);
         if (!is_second) return;
         free_rest();

@@ -242,21 +242,29 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     LS_DEVICE static void forget(waiting &second) {
         LS_UNROLL for (int i = 0; i < SECOND; i++) forget_number(second[i]);
     }
-    /* A unit that another block ends, or has begun; is_second: it has come to its second slice. */
-    LS_DEVICE void hand_over(const sums &d, const waiting &second, uint32_t self, bool is_second) const {
-        write_set(set_at(a.begun, 2 * self), d);
-        if (HAS_SECOND && is_second) write_set(set_at(a.begun, 2 * self + 1), second);
+
+    /* Sets of `begun` are there for another block to go on with, or have been left by one. */
+    LS_DEVICE void tell_begun(uint32_t self) const {
         __threadfence();
         warpgroup_sync(warpgroup + 1);
         if (thread == 0) flag_set(a.is_begun + self * CONSUMERS + warpgroup);
     }
-    LS_DEVICE void take_over(sums &d, waiting &second, uint32_t from, bool is_second) const {
+    LS_DEVICE void await_begun(uint32_t from) const {
         if (thread == 0) {
             uint32_t *flag = a.is_begun + from * CONSUMERS + warpgroup;
             flag_await(flag);
             *flag = 0;
         }
         warpgroup_sync(warpgroup + 1);
+    }
+    /* A unit that another block ends, or has begun; is_second: it has come to its second slice. */
+    LS_DEVICE void hand_over(const sums &d, const waiting &second, uint32_t self, bool is_second) const {
+        write_set(set_at(a.begun, 2 * self), d);
+        if (HAS_SECOND && is_second) write_set(set_at(a.begun, 2 * self + 1), second);
+        tell_begun(self);
+    }
+    LS_DEVICE void take_over(sums &d, waiting &second, uint32_t from, bool is_second) const {
+        await_begun(from);
         read_set(set_at(a.begun, 2 * from), d);
         if (HAS_SECOND && is_second) read_set(set_at(a.begun, 2 * from + 1), second);
     }

@@ -39,12 +39,13 @@ static const pass any_queries[SIZES] = {ANY_BACKWARD(queries, 64), ANY_BACKWARD(
                                         ANY_BACKWARD(queries, 256)};
 static const pass any_keys[SIZES] = {ANY_BACKWARD(keys, 64), ANY_BACKWARD(keys, 128), ANY_BACKWARD(keys, 256)};
 
-#define TILES(name, groups)                                                                                            \
+#define TYPES(name, rows, threads)                                                                                     \
     {                                                                                                                  \
-        {LS_CUDA_attention_hgmma_##name##_bf16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED}, {          \
-            LS_CUDA_attention_hgmma_##name##_f16, 64 * (groups), 128 * (groups) + 128, LS_CUDA_HGMMA_SHARED            \
+        {LS_CUDA_attention_hgmma_##name##_bf16, rows, threads, LS_CUDA_HGMMA_SHARED}, {                                \
+            LS_CUDA_attention_hgmma_##name##_f16, rows, threads, LS_CUDA_HGMMA_SHARED                                  \
         }                                                                                                              \
     }
+#define TILES(name, groups) TYPES(name, 64 * (groups), 128 * (groups) + 128)
 /* Without dropout, and with it. */
 static const pass tile_forward[TILE_SIZES][2][2] = {
     {TILES(forward_64, LS_CUDA_HGMMA_FORWARD_GROUPS_64), TILES(forward_64_drop, LS_CUDA_HGMMA_FORWARD_GROUPS_64_DROP)},
@@ -55,14 +56,8 @@ static const pass tile_keys[2][2] = {TILES(keys_128, LS_CUDA_HGMMA_BACKWARD_GROU
                                      TILES(keys_128_drop, LS_CUDA_HGMMA_BACKWARD_GROUPS)};
 
 /* Both, for heads of up to 64: rows are keys. Where a head has several tiles, by pairs of blocks. */
-#define ONCE(name)                                                                                                     \
-    {                                                                                                                  \
-        {LS_CUDA_attention_hgmma_##name##_bf16, 128, 512, LS_CUDA_HGMMA_SHARED}, {                                     \
-            LS_CUDA_attention_hgmma_##name##_f16, 128, 512, LS_CUDA_HGMMA_SHARED                                       \
-        }                                                                                                              \
-    }
-static const pass tile_once[2][2] = {ONCE(once), ONCE(once_drop)};
-static const pass tile_pairs[2][2] = {ONCE(pairs), ONCE(pairs_drop)};
+static const pass tile_once[2][2] = {TYPES(once, 128, 512), TYPES(once_drop, 128, 512)};
+static const pass tile_pairs[2][2] = {TYPES(pairs, 128, 512), TYPES(pairs_drop, 128, 512)};
 
 static int size_index(size_t head_size) { return head_size <= 64 ? 0 : head_size <= 128 ? 1 : 2; }
 
@@ -120,23 +115,20 @@ static bool fill_maps(ls_device *device, const ls_attention_call *call, int firs
 }
 
 /* A bit for each query and key; 0: nothing is dropped. */
-static size_t masks_bytes(const ls_attention_call *call) {
-    const ls_attention *a = &call->parts[0];
-    const size_t T = ls_cuda_divide_up(a->T, LS_CUDA_HGMMA_STAT_STEP) * LS_CUDA_HGMMA_STAT_STEP;
-    size_t heads = 0;
-    for (int p = 0; p < call->nparts; p++) heads += call->parts[p].heads;
-    return a->drop.scale > 0 ? call->B * heads * T * (T / 8) : 0;
+static size_t masks_bytes(const ls_attention_call *call, const ls_cuda_attention_hgmma *args) {
+    size_t heads = (size_t)args->B * args->all_heads;
+    return call->parts[0].drop.scale > 0 ? heads * args->stat_rows * (args->stat_rows / 8) : 0;
 }
 
-static bool takes_tiles(ls_device *device, const ls_attention_call *call, bool backward,
-                        ls_cuda_attention_tiles *space) {
+static bool takes_tiles(ls_device *device, const ls_attention_call *call, const ls_cuda_attention_hgmma *args,
+                        bool backward, ls_cuda_attention_tiles *space) {
     const ls_attention *a = &call->parts[0];
     if (a->head_size > TILE_HEAD_MAX || a->head_size % 8 || a->T - a->first_query <= FEW_QUERIES || !call->B ||
         ls_cuda_computes_otherwise(device))
         return false;
     for (int p = 1; p < call->nparts; p++)
         if (call->parts[p].drop.scale != a->drop.scale) return false;
-    if (a->drop.scale > 0 && (a->first_query || masks_bytes(call) > MASKS_MAX)) return false;
+    if (a->drop.scale > 0 && (a->first_query || masks_bytes(call, args) > MASKS_MAX)) return false;
     for (int first = 0; first < call->nparts; first += LS_CUDA_HGMMA_PARTS)
         if (!fill_maps(device, call, first, backward, space)) return false;
     return true;
@@ -267,9 +259,10 @@ ls_status ls_cuda_attention_hgmma_forward(ls_device *device, const ls_attention_
                                           const ls_cuda_attention_job *job) {
     ls_cuda_attention_hgmma args = args_of(job);
     ls_cuda_attention_tiles space;
-    if (takes_tiles(device, call, false, &space)) {
+    if (takes_tiles(device, call, &args, false, &space)) {
+        size_t masks = masks_bytes(call, &args);
         void *memory = NULL;
-        if (masks_bytes(call)) LS_TRY(ls_cuda_scratch(device, masks_bytes(call), &memory));
+        if (masks) LS_TRY(ls_cuda_scratch(device, masks, &memory));
         args.masks = memory;
         args.drop_scale = call->parts[0].drop.scale;
         LS_TRY(run_masks(device, &args, false));
@@ -282,10 +275,10 @@ ls_status ls_cuda_attention_hgmma_backward(ls_device *device, const ls_attention
                                            const ls_cuda_attention_job *job) {
     ls_cuda_attention_hgmma args = args_of(job);
     ls_cuda_attention_tiles space;
-    bool by_tiles = takes_tiles(device, call, true, &space);
+    bool by_tiles = takes_tiles(device, call, &args, true, &space);
     size_t rows = job->B * job->heads * args.stat_rows, pieces = rows / 64;
     bool once = by_tiles && size_index(call->parts[0].head_size) == 0;
-    size_t masks = by_tiles ? masks_bytes(call) : 0, sums = once ? pieces * (LS_CUDA_HGMMA_SUMS + 1) : 0;
+    size_t masks = by_tiles ? masks_bytes(call, &args) : 0, sums = once ? pieces * (LS_CUDA_HGMMA_SUMS + 1) : 0;
     void *memory;
     LS_TRY(ls_cuda_scratch(device, masks + (2 * rows + sums) * sizeof(float), &memory));
     args.masks = masks ? memory : NULL;
