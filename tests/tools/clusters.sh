@@ -28,7 +28,7 @@ expect_said 'resume-auto true: name the run: --out DIR'
 
 # The script of the page, with a model and a program of this test.
 awk '/^## /{slurm = /Slurm/} slurm && /^```sh/{on = 1; next} /^```/{on = 0} on' docs/clusters.md |
-    sed "s|hosts\.\\$|$scratch/&|g; s|lockstep train --preset gpt2 |lockstep train $(printf '%q ' "${experiment[@]}") --steps 300 --save-every 50 |" >"$scratch/job"
+    sed "s|hosts\.\\$|$scratch/&|g; s|lockstep train --model gpt2-124m --tokenizer /shared/gpt2 |lockstep train $(printf '%q ' "${experiment[@]}") --steps 300 --save-every 50 |" >"$scratch/job"
 grep -q -- '--resume auto' "$scratch/job" || fail "docs/clusters.md has no such script"
 
 # Starts its command as one task and sends it on what the step gets; dies as it does. --nodelist with the name apart is relaunch's question.
