@@ -66,6 +66,7 @@ struct ls_run {
     ls_loop loop;
     char identity_hash[LS_HASH_TEXT_BYTES]; /* "": not yet */
     char hint[LS_UNIT_HINT_MAX];            /* a sentence about the matrix unit, or empty */
+    char agree_hint[LS_UNIT_HINT_MAX];      /* which option has other machines compute the same bits, or empty */
 
     /* of the first worker */
     ls_run_dir *dir;

@@ -213,6 +213,9 @@ static ls_status write_device(const ls_run *r) {
 /* A run that goes on keeps its unit, whatever there is. */
 static ls_status find_hint(ls_run *r) {
     int64_t having[LS_UNITS];
+    const ls_options *o = &r->options;
+    bool is_named = o->source[LS_OPT_matrix_unit].origin != LS_ORIGIN_FILE && o->matrix_unit != LS_UNIT_AUTO;
+    ls_unit_hint_agree(&r->settings.policy, o->resume || is_named, r->agree_hint);
     ls_unit_hint_device(&r->settings.policy, ls_device_is_gpu(r->device->name), r->hint);
     if (r->options.resume || *r->hint || !ls_unit_hint_is_of_use(&r->settings.policy)) return LS_OK;
     ls_unit_hint_count(having);

@@ -442,6 +442,15 @@ void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT
     snprintf(text, LS_UNIT_HINT_MAX, "%s", hint);
 }
 
+void ls_unit_hint_agree(const ls_policy *policy, bool is_named, char text[LS_UNIT_HINT_MAX]) {
+    text[0] = '\0';
+    if (is_named || !ls_policy_is_16(policy)) return;
+    snprintf(
+        text, LS_UNIT_HINT_MAX,
+        "for the same bits on another machine, give it --matrix-unit %s: CPUs default to chain, Hopper GPUs to hgmma",
+        ls_unit_name(policy->unit));
+}
+
 void ls_unit_hint_count(int64_t having[LS_UNITS]) {
     for (int u = 0; u < LS_UNITS; u++) having[u] = ls_unit_is_fast_here((ls_unit)u);
 }

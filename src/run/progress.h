@@ -159,6 +159,9 @@ enum { LS_UNIT_HINT_MAX = 160 };
 bool ls_unit_hint_is_of_use(const ls_policy *policy);
 /* What is to be said of the unit on a GPU, or of hgmma on a CPU; "": nothing. */
 void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT_HINT_MAX]);
+/* Which option gives a 16-bit run the same bits on a machine that has another default. `is_named`: the user gave it.
+ * "": there is nothing to say, since fp32 has no units. */
+void ls_unit_hint_agree(const ls_policy *policy, bool is_named, char text[LS_UNIT_HINT_MAX]);
 /* 1 for each unit that this worker has; summed over the workers it is what ls_unit_hint_text() takes. */
 void ls_unit_hint_count(int64_t having[LS_UNITS]);
 /* Empty where not all workers have a faster unit. */

@@ -70,6 +70,7 @@ unit() {
 }
 unit 0 'bf16, matrix unit hgmma,' -- --precision bf16 --lr-schedule constant --device cuda
 grep -q "^          matrix unit hgmma: the GPU's tensor cores" "$scratch/out" || fail "no line about the unit"
+grep -q "^          for the same bits on another machine, give it --matrix-unit hgmma" "$scratch/out" || fail "no line about other machines"
 # A run that goes on keeps its unit, on whatever device.
 unit 0 'bf16, matrix unit hgmma, .*resumed' -- --resume --steps 2 --device cpu
 rm -rf "$scratch/unit"

@@ -90,13 +90,30 @@ static void hints_are_for_bf16_by_chain(void **state) {
     for (int u = 0; u < LS_UNITS; u++) assert_int_equal(having[u], ls_unit_is_fast_here((ls_unit)u));
 }
 
+static void expect_agreeing(ls_dtype type, ls_unit unit, bool is_named, const char *expected) {
+    char text[LS_UNIT_HINT_MAX];
+    ls_unit_hint_agree(&(ls_policy){.act = type, .unit = unit}, is_named, text);
+    assert_string_equal(text, expected);
+}
+
+#define AGREE(unit)                                                                                                    \
+    "for the same bits on another machine, give it --matrix-unit " unit ": CPUs default to chain, Hopper GPUs to "     \
+    "hgmma"
+
+static void a_default_unit_is_named_for_other_machines(void **state) {
+    (void)state;
+    expect_agreeing(LS_BF16, LS_UNIT_CHAIN, false, AGREE("chain"));
+    expect_agreeing(LS_F16, LS_UNIT_HGMMA, false, AGREE("hgmma"));
+    expect_agreeing(LS_BF16, LS_UNIT_CHAIN, true, "");
+    expect_agreeing(LS_F32, LS_UNIT_CHAIN, false, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(summary_tells_time_and_speed),
 
-        cmocka_unit_test(samples_are_set_apart),
-        cmocka_unit_test(faster_units_of_all_workers_are_named),
-        cmocka_unit_test(hints_are_for_bf16_by_chain),
+        cmocka_unit_test(samples_are_set_apart),        cmocka_unit_test(faster_units_of_all_workers_are_named),
+        cmocka_unit_test(hints_are_for_bf16_by_chain),  cmocka_unit_test(a_default_unit_is_named_for_other_machines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

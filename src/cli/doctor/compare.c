@@ -166,6 +166,19 @@ static bool print_acting(const comparison *c, const char *before, ls_use use) {
     return any;
 }
 
+/* Of two runs in the same 16-bit type: the matrix unit's default depends on the machine. */
+static void print_unit_advice(const comparison *c) {
+    const change *unit = NULL;
+    for (int i = 0; i < c->count; i++) {
+        if (strcmp(c->changed[i].name, "precision") == 0) return;
+        if (strcmp(c->changed[i].name, "matrix-unit") == 0) unit = &c->changed[i];
+    }
+    if (unit)
+        printf(
+            "  --matrix-unit %.*s in both runs removes this difference: CPUs default to chain, Hopper GPUs to hgmma\n",
+            SHOWN, unit->from);
+}
+
 static void print_loss(const comparison *c) {
     long long first, last;
     double loss[2];
@@ -180,6 +193,7 @@ static void print_loss(const comparison *c) {
         if (!print_acting(c, "  what was changed and can change it: ", LS_USES))
             printf(
                 "  nothing that was recorded can change it: look for data or a model that was changed in its place\n");
+        print_unit_advice(c);
     }
     for (int i = 0; i < 2; i++)
         if (c->diagnosis[i]->cause_count > 0)

@@ -140,6 +140,7 @@ void ls_train_print_header(const ls_run *run) {
            ls_dtype_word(set->policy.act), ls_unit_name(set->policy.unit), trainer->threads,
            trainer->threads == 1 ? "" : "s", workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
     if (*run->hint) printf("          %s\n", run->hint);
+    if (*run->agree_hint) printf("          %s\n", run->agree_hint);
     print_recovery(run);
     ls_watch_text(trainer->watch, set, watch);
     printf("guards    %s\n", watch);

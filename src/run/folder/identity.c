@@ -336,6 +336,13 @@ bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, con
     return a && b ? json_equal(a->value, b->value) : a == b;
 }
 
+const char *ls_identity_unit_of(const ls_identity *here, const ls_identity *there) {
+    if (!ls_identity_agree_on(here, there, "precision") || ls_identity_agree_on(here, there, "matrix-unit"))
+        return NULL;
+    const char *unit = ls_identity_get_text(there, "matrix-unit");
+    return unit ? unit : "chain"; /* of fp16 runs only those with hgmma name their unit */
+}
+
 ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is) {
     ls_identity_change change;
     char list[LIST_MAX] = "", entry[LIST_MAX];
@@ -351,9 +358,9 @@ ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, c
     }
     if (!*list) return LS_OK;
     if (more) snprintf(entry, sizeof entry, "; and %d more", more);
+    const char *unit = ls_identity_unit_of(here, there);
     return ls_fail(LS_ERR_INPUT,
                    "not the same experiment: %s%s. This changes the result, so --resume requires the same values; "
-                   "--fork starts a new "
-                   "run from there",
-                   list, more ? entry : "");
+                   "%s%.12s%s--fork starts a new run from there",
+                   list, more ? entry : "", unit ? "use --matrix-unit " : "", unit ? unit : "", unit ? "; " : "");
 }

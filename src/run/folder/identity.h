@@ -86,6 +86,10 @@ size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_id
 /* Whether both have the field with the same value, or neither has it. */
 bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, const char *name);
 
+/* Returns the value of --matrix-unit that `here` needs for the bits of `there`; NULL where the units are equal, or
+ * where the precision differs too. The default of a CPU differs from that of a Hopper GPU. Borrowed from `there`. */
+const char *ls_identity_unit_of(const ls_identity *here, const ls_identity *there);
+
 /* LS_OK where nothing differs. Else LS_ERR_INPUT with the first fields in plain words, "lr is 0.001 here and 0.0006 in
  * the checkpoint", and with what to do. `there_is` says what the other one is: "the checkpoint". */
 ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is);

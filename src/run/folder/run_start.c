@@ -51,15 +51,18 @@ out:
 static ls_status compare(int rank, const ls_identity *mine, const char *text, size_t bytes) {
     ls_identity *first = NULL;
     ls_identity_change change;
+    char unit[64] = "";
     LS_TRY(ls_identity_from_text("worker 0", text, bytes, &first));
     size_t count = ls_identity_diff(mine, first, &change, 1);
+    const char *needed = ls_identity_unit_of(mine, first);
+    if (needed) snprintf(unit, sizeof unit, ": use --matrix-unit %.20s", needed);
     ls_identity_destroy(first);
     if (count == 0) return LS_OK;
     return ls_fail(
         LS_ERR_INPUT,
         "workers were started for different experiments: %s is %.100s for worker %d and %.100s for worker 0; "
-        "start all of them with the same options and data, on machines with the same --matrix-unit",
-        change.name, change.here, rank, change.there);
+        "start all of them with the same options and data, on machines with the same --matrix-unit%s",
+        change.name, change.here, rank, change.there, unit);
 }
 
 ls_status ls_run_start_agree(ls_world *world, const ls_identity *identity) {
