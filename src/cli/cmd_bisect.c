@@ -1,9 +1,11 @@
 /* cmd_bisect.c: `lockstep bisect RUN`: which step of a run was the first whose state was not computed rightly.
  *
  * Equal steps give equal bits, so a run can be made again. The replay is a run of its own, in a folder inside RUN that
- * is removed at the end: it goes on from RUN's oldest intact checkpoint, or begins where RUN began, and every state
- * that it comes to is compared with the hash that RUN recorded for that step. It ends at the first difference. Then the
- * sums that workers keep of their last steps tell which tensors differ, and in whose part of them. */
+ * is removed at the end: it goes on from RUN's oldest intact checkpoint that recorded steps follow, or begins where RUN
+ * began, and every state that it comes to is compared with the hash that RUN recorded for that step. It ends at the
+ * first difference. Then the sums that workers keep of their last steps tell which tensors differ, and in whose part of
+ * them.
+ */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -38,7 +40,8 @@ typedef struct series {
 
 typedef struct verdict {
     long long from, to; /* steps that were compared: states after from … to */
-    long long hashes;   /* of them so many were recorded */
+    long long compared; /* number of steps in that range whose hash or loss both runs recorded */
+    long long hashes;   /* number of hashes among them */
     long long differs;  /* first step after which the states differ; −1: none */
     bool by_loss;       /* it is the loss of this step that differs; there is no hash */
     char recorded[LS_HASH_TEXT_BYTES], replayed[LS_HASH_TEXT_BYTES];
@@ -105,17 +108,18 @@ static void compare(const series *run, const series *other, verdict *v) {
         bool both = run->state[s][0] && other->state[s][0];
         /* The state after a step that was just made is known with the next. */
         if (run->state[s][0] && !other->state[s][0] && s == other->last) return;
+        bool losses = !isnan(run->loss[s]) && !isnan(other->loss[s]);
         if (both && strcmp(run->state[s], other->state[s]) != 0) {
             v->differs = s;
             memcpy(v->recorded, run->state[s], sizeof v->recorded);
             memcpy(v->replayed, other->state[s], sizeof v->replayed);
-        } else if (!both && !isnan(run->loss[s]) && !isnan(other->loss[s]) &&
-                   !same_loss(run->loss[s], other->loss[s])) {
+        } else if (!both && losses && !same_loss(run->loss[s], other->loss[s])) {
             v->differs = s;
             v->by_loss = true;
         }
         v->to = s;
         v->hashes += both;
+        v->compared += both || losses;
     }
 }
 
@@ -162,14 +166,16 @@ static ls_status link_checkpoint(const ls_store *store, const char *to, int64_t 
     return status;
 }
 
-/* Where to begin: the oldest that is sound, or the newest one up to `most`; −1: where the run began. */
-static ls_status choose(const ls_store *store, int64_t most, int64_t *step) {
+/* *step: the oldest intact checkpoint that has recorded steps after it, or, where `most` is not negative, the newest
+ * intact one that is not after `most`. −1: the replay begins where the run began. Without --save-every a short run has
+ * one checkpoint, that of its last step, from which a replay would have nothing to compare. */
+static ls_status choose_checkpoint(const ls_store *store, int64_t most, int64_t last, int64_t *step) {
     ls_store_entry *entries = NULL;
     int count = 0;
     *step = -1;
     LS_TRY(ls_store_list(store, &entries, &count));
     for (int i = 0; i < count; i++) {
-        bool wanted = most < 0 ? *step < 0 : entries[i].step <= most && most > 0;
+        bool wanted = most < 0 ? *step < 0 && entries[i].step < last : entries[i].step <= most && most > 0;
         if (wanted && entries[i].is_complete && ls_store_verify(store, entries[i].step, NULL, NULL) == LS_OK)
             *step = entries[i].step;
     }
@@ -177,7 +183,7 @@ static ls_status choose(const ls_store *store, int64_t most, int64_t *step) {
     return LS_OK;
 }
 
-static ls_status prepare(const char *run, int64_t most, replay *r) {
+static ls_status prepare(const char *run, int64_t most, int64_t last, replay *r) {
     static const char *const names[] = {"config.json", "identity.json", "layout.json", "parent.json", "device.json"};
     ls_store *store = NULL;
     int64_t step = -1;
@@ -186,7 +192,7 @@ static ls_status prepare(const char *run, int64_t most, replay *r) {
     snprintf(r->run, sizeof r->run, "%s/replay", r->folder);
     ls_path checkpoints = ls_path_format("%s/checkpoints", r->run);
     LS_TRY(ls_store_open(run, LS_STORE_READ, &store));
-    ls_status status = choose(store, most, &step);
+    ls_status status = choose_checkpoint(store, most, last, &step);
     if (status == LS_OK) status = ls_dir_make(r->folder);
     if (status == LS_OK && step >= 0) status = ls_dir_make(r->run);
     for (size_t i = 0; i < sizeof names / sizeof *names && step >= 0 && status == LS_OK; i++)
@@ -331,14 +337,18 @@ static void print_tensors(const json_t *tensors, size_t all) {
              : "several parameters: the gradient of that step was wrong, or the weights it was computed with");
 }
 
-static void print_verdict(const verdict *v, const char *other, const json_t *tensors, size_t all) {
+static void print_verdict(const verdict *v, long long last, const char *other, const json_t *tensors, size_t all) {
     if (v->from > 0) printf("steps up to %lld: not replayed (--from 0 replays all)\n", v->from);
     printf("compared: steps %lld … %lld, with hashes of %lld states\n", v->from + 1, v->to, v->hashes);
+    if (v->compared < v->to - v->from)
+        printf("not compared: %lld of these steps, of which a run recorded neither hash nor loss\n",
+               v->to - v->from - v->compared);
+    if (v->differs < 0 && v->to < last) printf("not compared: steps %lld … %lld\n", v->to + 1, last);
     if (v->hashes == 0)
         puts("no hashes were recorded (--check off, or an older version): losses were compared, which tell nothing of "
              "moments and less of weights");
     if (v->differs < 0) {
-        puts("no difference");
+        puts(v->hashes > 0 ? "no difference" : "no difference in the losses");
         return;
     }
     if (v->by_loss) {
@@ -354,18 +364,33 @@ static void print_verdict(const verdict *v, const char *other, const json_t *ten
         puts("tensor and worker cannot be told: the sums of that step are no longer in RUN/state");
 }
 
-static ls_status report(const ls_options *options, const char *other, const verdict *v) {
+/* "No difference" of no step would be a false all-clear. */
+static ls_status check_something_was_compared(const ls_options *options, const series *run, const verdict *v) {
+    if (v->compared > 0 || v->differs >= 0) return LS_OK;
+    if (options->against)
+        return ls_fail(LS_ERR_INPUT, "nothing was compared: %s and %s recorded no step in common", options->run,
+                       options->against);
+    if (run->last < 1) return ls_fail(LS_ERR_INPUT, "nothing was compared: %s recorded no step", options->run);
+    return ls_fail(LS_ERR_INPUT,
+                   "nothing was compared: no recorded step follows step %lld, where the replay began, and the last "
+                   "recorded one is %lld; --from 0 replays the run from its beginning",
+                   v->from, run->last);
+}
+
+static ls_status report(const ls_options *options, const char *other, const series *run, const verdict *v) {
+    LS_TRY(check_something_was_compared(options, run, v));
     size_t all = 0;
     json_t *tensors = v->differs >= 0 && !v->by_loss ? find_tensors(options->run, other, v->differs, &all) : NULL;
     if (!options->json) {
-        print_verdict(v, options->against ? "other" : "replayed", tensors, all);
+        print_verdict(v, run->last, options->against ? "other" : "replayed", tensors, all);
         json_decref(tensors);
         return LS_OK;
     }
-    return ls_cli_print_json_lines(json_pack(
-        "{s:I, s:I, s:I, s:o, s:b, s:s, s:s, s:o}", "from", (json_int_t)v->from, "to", (json_int_t)v->to, "hashes",
-        (json_int_t)v->hashes, "differs", v->differs >= 0 ? json_integer(v->differs) : json_null(), "by_loss",
-        v->by_loss, "recorded", v->recorded, "replayed", v->replayed, "tensors", tensors ? tensors : json_null()));
+    return ls_cli_print_json_lines(
+        json_pack("{s:I, s:I, s:I, s:I, s:o, s:b, s:s, s:s, s:o}", "from", (json_int_t)v->from, "to", (json_int_t)v->to,
+                  "compared", (json_int_t)v->compared, "hashes", (json_int_t)v->hashes, "differs",
+                  v->differs >= 0 ? json_integer(v->differs) : json_null(), "by_loss", v->by_loss, "recorded",
+                  v->recorded, "replayed", v->replayed, "tensors", tensors ? tensors : json_null()));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -382,14 +407,15 @@ static ls_status with_run(const ls_options *options, const series *run, verdict 
     LS_TRY(read_series(options->against, &other));
     compare(run, &other, v);
     free_series(&other);
-    return report(options, options->against, v);
+    return report(options, options->against, run, v);
 }
 
 static ls_status with_replay(const ls_options *options, const series *run, verdict *v) {
     replay r = {.child = 0};
     char path[PATH_MAX];
     if (!realpath(options->run, path)) return ls_fail_errno(LS_ERR_INPUT, "cannot find %s", options->run);
-    ls_status status = prepare(path, options->source[LS_OPT_from].origin == LS_ORIGIN_DEFAULT ? -1 : options->from, &r);
+    int64_t most = options->source[LS_OPT_from].origin == LS_ORIGIN_DEFAULT ? -1 : options->from;
+    ls_status status = prepare(path, most, run->last, &r);
     v->from = v->to = r.from;
     if (status == LS_OK && v->to < run->last) status = start(path, &r);
     if (status == LS_OK && r.child > 0) status = follow(&r, run, v);
@@ -397,7 +423,7 @@ static ls_status with_replay(const ls_options *options, const series *run, verdi
         kill(r.child, SIGKILL);
         (void)waitpid(r.child, NULL, 0);
     }
-    if (status == LS_OK) status = report(options, r.run, v);
+    if (status == LS_OK) status = report(options, r.run, run, v);
     ls_status removed = r.folder[0] ? ls_folder_remove(r.folder) : LS_OK;
     return status == LS_OK ? removed : status;
 }

@@ -36,6 +36,28 @@ bisect "$scratch/one" --from 0
 expect_out '^compared: steps 1 … 8'
 [ -z "$(find "$scratch/one" -name 'bisect-*')" ] || fail "the replay is still there"
 
+case_begin "a run whose only checkpoint is that of its last step is replayed from its beginning"
+train "${experiment[@]}" --out "$scratch/short" --save-every 0
+bisect "$scratch/short"
+[ "$status" -eq 0 ] || fail "bisect: exit status $status"
+expect_out '^compared: steps 1 … 8, with hashes of 8 states$'
+expect_out '^no difference$'
+bisect "$scratch/short" --json
+expect_out '"from": 0'
+expect_out '"compared": 8'
+
+case_begin "where nothing was compared, there is no verdict"
+bisect "$scratch/short" --from 8
+[ "$status" -eq 2 ] || fail "bisect: exit status $status"
+grep -q 'nothing was compared: no recorded step follows step 8, .*--from 0 replays' "$scratch/err" || fail "no reason"
+! grep -q 'no difference' "$scratch/out" || fail "an all-clear"
+mkdir "$scratch/empty"
+sed '/"loss"/d' "$scratch/short/metrics.jsonl" >"$scratch/empty/metrics.jsonl"
+cp "$scratch/short/config.json" "$scratch/empty"
+bisect "$scratch/short" "$scratch/empty"
+[ "$status" -eq 2 ] || fail "bisect: exit status $status"
+! grep -q 'no difference' "$scratch/out" || fail "an all-clear"
+
 case_begin "without hashes it says what it cannot tell"
 train "${experiment[@]}" --out "$scratch/unhashed" --check off
 bisect "$scratch/unhashed" --from 0
