@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -93,8 +93,7 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
     fflush(NULL); /* or the child would print what is still in the buffers */
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) _exit(1);
+        ls_child_bind(parent);
         close(ends[0]);
         run_child(ends[1], fn, ctx, result, bytes);
         _exit(0);
@@ -104,4 +103,74 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
                                : end_of(what, pid, limit_s, ends[0], result, bytes);
     close(ends[0]);
     return status;
+}
+
+/* ---- programs beside a run --------------------------------------------------------------------------------------- */
+
+void ls_child_bind(pid_t parent) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+}
+
+bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status) {
+    static const uint64_t slice_us = 5000;
+    double idle = 0, waited = 0, before = ls_clock_seconds();
+    uint64_t ticks = 0;
+    while (idle <= idle_s && waited <= limit_s) {
+        pid_t gone = waitpid(pid, wait_status, WNOHANG);
+        if (gone == pid) return true;
+        if (gone < 0 && errno != EINTR) return false;
+        uint64_t used = ls_process_ticks(pid);
+        ls_clock_sleep_us(slice_us);
+        double now = ls_clock_seconds(), passed = now - before < 0.1 ? now - before : 0.1;
+        bool moves = used != ticks || ls_process_state(pid) == 'R';
+        idle = moves ? 0 : idle + passed;
+        waited += passed;
+        ticks = used;
+        before = now;
+    }
+    (void)kill(pid, SIGKILL);
+    (void)reap(pid, false, wait_status);
+    return false;
+}
+
+/* ---- what the kernel knows of a process -------------------------------------------------------------------------- */
+
+/* The beginning of a file of /proc; false: it cannot be read. */
+static bool read_proc(int pid, const char *name, char *text, size_t room) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    FILE *file = fopen(path, "re");
+    size_t bytes = file ? fread(text, 1, room - 1, file) : 0;
+    if (file) fclose(file);
+    text[bytes] = '\0';
+    return bytes > 0;
+}
+
+/* Of /proc/PID/stat, what follows the name, which stands in parentheses and may hold anything; NULL: not readable. */
+static const char *behind_name(const char *text) {
+    const char *paren = strrchr(text, ')');
+    return paren && paren[1] == ' ' ? paren + 2 : NULL;
+}
+
+char ls_process_state(int pid) {
+    char text[512];
+    const char *fields = read_proc(pid, "stat", text, sizeof text) ? behind_name(text) : NULL;
+    return fields ? *fields : 0;
+}
+
+uint64_t ls_process_ticks(int pid) {
+    char text[1024];
+    const char *fields = read_proc(pid, "stat", text, sizeof text) ? behind_name(text) : NULL;
+    unsigned long long user, kernel;
+    if (!fields || sscanf(fields, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) != 2)
+        return 0;
+    return user + kernel;
+}
+
+bool ls_process_is_traced(int pid) {
+    static const char name[] = "\nTracerPid:";
+    char text[4096];
+    const char *found = read_proc(pid, "status", text, sizeof text) ? strstr(text, name) : NULL;
+    return found && strtol(found + sizeof name - 1, NULL, 10) != 0;
 }

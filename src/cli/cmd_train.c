@@ -1,10 +1,9 @@
 /* cmd_train.c: `lockstep train`: a run of the library, with what a person wants to see. */
 #include <errno.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
@@ -63,8 +62,11 @@ static ls_status train(ls_run *run, void *arg) {
 
 /* ---- the live page ----------------------------------------------------------------------------------------------- */
 
-/* `lockstep watch` of the run, as a program of its own: nothing of the run is in it, and it ends with this process. −1:
- * there is none. */
+/* A page that has not ended by then, as one that is stopped, is killed: nothing is lost with it. */
+static const double PAGE_S = 5;
+
+/* `lockstep watch` of the run, as a program of its own: nothing of the run is in it, and the kernel kills it with this
+ * process. −1: there is none. */
 static pid_t begin_page(const ls_run *run) {
     char program[] = "/proc/self/exe", name[] = "lockstep", command[] = "watch", flag[] = "--live", runs[] = "--runs";
     char *const argv[] = {name, command, runs, run->out, flag, (char *)(uintptr_t)run->options.live, NULL};
@@ -73,8 +75,7 @@ static pid_t begin_page(const ls_run *run) {
     pid_t parent = getpid(), child = fork();
     if (child < 0) ls_log_warn("--live: the page could not be started; training goes on without it");
     if (child != 0) return child;
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(0);
+    ls_child_bind(parent);
     while (!ls_folder_exists(run->out)) ls_clock_sleep_us(10000); /* it is made when the run starts */
     if (quiet) (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     (void)close_range(3, ~0u, 0);
@@ -84,8 +85,9 @@ static pid_t begin_page(const ls_run *run) {
 
 static void end_page(pid_t page) {
     if (page <= 0) return;
+    int wait_status;
     (void)kill(page, SIGTERM);
-    while (waitpid(page, NULL, 0) < 0 && errno == EINTR) continue;
+    (void)ls_child_finish(page, PAGE_S, PAGE_S, &wait_status);
 }
 
 ls_status ls_cmd_train(const ls_options *options) {

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alive.h"
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/comm.h"
@@ -79,7 +81,7 @@ static void *run(void *arg) {
         atomic_store(&mine->beat_ns, now);
         if (b->page) ls_status_page_fill(b->page, b->world);
         if (ls_phase_computes(phase) && !b->world->device && (double)stood_ns * 1e-9 > b->world->timeout_s) {
-            give_up(b, phase);
+            if (!ls_process_is_traced(getpid())) give_up(b, phase);
             stood_ns = 0;
         }
         uint64_t until = now + slice;
@@ -230,41 +232,31 @@ void ls_beat_text(const ls_world *world, int rank, char *text, size_t room) {
         (void)snprintf(text, room, "%s", ls_phase_text((ls_phase)atomic_load(&beat->phase)));
 }
 
-static char state_in(const char *path) {
-    char text[256] = "";
-    FILE *file = fopen(path, "re");
-    if (!file) return 0;
-    size_t n = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[n] = 0;
-    const char *paren = strrchr(text, ')');
-    return paren && paren[1] == ' ' ? paren[2] : 0;
-}
-
-char ls_beat_process_state(int pid) {
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    return state_in(path);
-}
-
 /* Whether one of its threads runs, or would if there were a core. */
 static bool is_runnable(int pid) {
-    char path[300];
+    char path[64];
     bool found = false;
     (void)snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *tasks = opendir(path);
-    for (struct dirent *task; tasks && !found && (task = readdir(tasks)) != NULL;) {
-        if (task->d_name[0] == '.') continue;
-        (void)snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", pid, task->d_name);
-        found = state_in(path) == 'R';
-    }
+    for (struct dirent *task; tasks && !found && (task = readdir(tasks)) != NULL;)
+        if (task->d_name[0] != '.') found = ls_process_state(atoi(task->d_name)) == 'R'; /* /proc has threads too */
     if (tasks) closedir(tasks);
     return found;
 }
 
 /* ---- suspects ---------------------------------------------------------------------------------------------------- */
 
+/* With the default of --timeout. A longer one makes them longer in proportion; none is longer than --timeout, unless
+ * that is shorter than the last. */
 static const double silent_s = 2, crowded_s = 10, still_s = 2;
+static const double default_timeout_s = 300, least_limit_s = 1;
+
+static double limit_of(const ls_beat_watch *watch, double limit_s) {
+    double timeout_s = watch->timeout_s > 0 ? watch->timeout_s : default_timeout_s;
+    if (timeout_s < least_limit_s) timeout_s = least_limit_s;
+    if (timeout_s > default_timeout_s) limit_s *= timeout_s / default_timeout_s;
+    return limit_s < timeout_s ? limit_s : timeout_s;
+}
 
 static double seconds(uint64_t ns) { return (double)ns * 1e-9; }
 
@@ -288,16 +280,15 @@ static int who_waits(const ls_segment *segment, int worker) {
 static bool is_still(const ls_beat_watch *watch, const ls_worker_record *record, int worker) {
     const ls_beat *beat = &record->beat;
     double usual_s = atomic_load(&beat->usual_ms) * 1e-3, still = seconds(watch->still_ns[worker]);
-    double limit_s = 3 * usual_s > still_s ? 3 * usual_s : still_s;
+    double least_s = limit_of(watch, still_s), limit_s = 3 * usual_s > least_s ? 3 * usual_s : least_s;
     if (!(usual_s > 0) || still <= limit_s || !ls_phase_computes((ls_phase)atomic_load(&beat->phase))) return false;
-    double patience_s = 10 * usual_s > crowded_s ? 10 * usual_s : crowded_s;
+    double most_s = limit_of(watch, crowded_s), patience_s = 10 * usual_s > most_s ? 10 * usual_s : most_s;
     return still > patience_s || !is_runnable(atomic_load(&record->pid));
 }
 
-/* Adds what has passed to what each worker has not shown meanwhile. How many are there, and how many have a beat. */
-static void look(ls_beat_watch *watch, const ls_segment *segment, int *present, int *beating) {
+/* Adds what has passed, by the caller's own clock, to what each worker has not shown meanwhile. */
+static void look(ls_beat_watch *watch, const ls_segment *segment) {
     uint64_t now = ls_clock_ns(), passed = watch->last_ns ? now - watch->last_ns : 0, most = 200000000;
-    *present = *beating = 0;
     if (passed > most) passed = most;
     watch->last_ns = now;
     for (int w = 0; w < segment->workers; w++) {
@@ -308,15 +299,12 @@ static void look(ls_beat_watch *watch, const ls_segment *segment, int *present, 
         watch->still_ns[w] = moved_ns != watch->moved_ns[w] || waits ? 0 : watch->still_ns[w] + passed;
         watch->beat_ns[w] = beat_ns;
         watch->moved_ns[w] = moved_ns;
-        if (atomic_load(&record->pid) == 0) continue;
-        ++*present;
-        *beating += seconds(watch->silent_ns[w]) < silent_s / 2;
     }
 }
 
 int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char *text, size_t room) {
-    int present, beating;
-    look(watch, segment, &present, &beating);
+    double limit_s = limit_of(watch, silent_s), patience_s = limit_of(watch, crowded_s);
+    look(watch, segment);
     for (int w = 0; w < segment->workers; w++) {
         const ls_worker_record *record = &segment->header->workers[w];
         const ls_beat *beat = &record->beat;
@@ -324,19 +312,18 @@ int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char
         const char *doing = ls_phase_text((ls_phase)atomic_load(&beat->phase));
         int pid = atomic_load(&record->pid);
         if (pid == 0) continue; /* it has left */
-        if (silence_s > silent_s && (beating > 0 || present == 1)) {
-            char state = ls_beat_process_state(pid);
-            bool is_stopped = state == 'T';
-            if (state == 't') continue; /* a debugger knows what it does */
+        if (silence_s > limit_s) {
+            bool is_stopped = ls_process_state(pid) == 'T';
             /* One that starts, or ends, has no beat. */
             bool beats = atomic_load(&beat->beat_ns) != 0 && atomic_load(&record->ended) == 0;
-            if (!is_stopped && (silence_s < crowded_s || !beats)) continue;
+            if (!is_stopped && (silence_s < patience_s || !beats)) continue;
+            if (ls_process_is_traced(pid)) continue; /* a debugger holds it */
             (void)snprintf(text, room, "worker %d (process %d) has shown no beat for %.0f s while %s%s", w, pid,
                            silence_s, doing, is_stopped ? ": it is stopped (by SIGSTOP)" : "");
             return w;
         }
         int waiting = is_still(watch, record, w) ? who_waits(segment, w) : -1;
-        if (waiting < 0) continue;
+        if (waiting < 0 || ls_process_is_traced(pid)) continue;
         (void)snprintf(
             text, room, "worker %d (process %d) got nowhere for %.0f s while %s, and worker %d waits in %s", w, pid,
             seconds(watch->still_ns[w]), doing, waiting,
@@ -344,4 +331,20 @@ int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char
         return w;
     }
     return -1;
+}
+
+double ls_beat_all_stopped_s(ls_beat_watch *watch, const struct ls_segment *segment, int *first) {
+    double least_s = HUGE_VAL;
+    *first = -1;
+    look(watch, segment);
+    for (int w = 0; w < segment->workers; w++) {
+        int pid = atomic_load(&segment->header->workers[w].pid);
+        double silence_s = seconds(watch->silent_ns[w]);
+        if (pid == 0) continue;
+        bool is_stopped = silence_s > least_limit_s && ls_process_state(pid) == 'T' && !ls_process_is_traced(pid);
+        if (!is_stopped) return 0;
+        if (*first < 0) *first = w;
+        if (silence_s < least_s) least_s = silence_s;
+    }
+    return *first < 0 ? 0 : least_s;
 }

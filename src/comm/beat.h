@@ -63,25 +63,29 @@ void ls_beat_show(ls_world *world, struct ls_status_page *page);
 
 struct ls_segment;
 
-/* Zeroed: it has seen nothing yet. */
+/* Zeroed but for the first: it has seen nothing yet. */
 typedef struct ls_beat_watch {
+    double timeout_s; /* --timeout; 0: its default */
     uint64_t last_ns;
     uint64_t beat_ns[LS_WORKERS_MAX], silent_ns[LS_WORKERS_MAX]; /* by worker: what was seen last, and since when */
     uint64_t moved_ns[LS_WORKERS_MAX], still_ns[LS_WORKERS_MAX];
 } ls_beat_watch;
 
-/* To be called some ten times a second. The worker that hangs, with words on it; −1: none does. Suspect is
+/* To be called some ten times a second. Returns the worker that hangs, with words on it; −1: none does. A worker hangs
+ * that
  *
- *   - who has had no beat for two seconds and is stopped; or for ten, where the system says that it could run: a
- * machine may be crowded. Not where all are so: then somebody has suspended the run.
- *   - who has got nowhere for max(2 s, three times what its phase usually takes) while another waits for it, in a phase
+ *   - has shown no beat for 2 s and is stopped; or for 10 s, where the system says that it could run: a machine may be
+ *     crowded. This holds where all workers are silent, too: the caller, which looks, was not suspended with them.
+ *   - has got nowhere for max(2 s, three times what its phase usually takes) while another waits for it, in a phase
  *     that computes and of which this worker has finished one turn: before it, there may be kernels to compile; or
  *     for max(10 s, ten times that), where the system says that it could run.
  *
- * Time in which the caller itself did not run does not count. */
+ * 2 s and 10 s hold for --timeout up to 300 s, grow in proportion with a longer one, and are never longer than it
+ * (but not below 1 s). A worker that is traced (a debugger, ptrace(2)) does not hang. Time in which the caller itself
+ * did not run does not count: a slice of it counts for 0.2 s at most. */
 int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char *text, size_t room);
-
-/* The letter of /proc/PID/stat; 0 where it cannot be read. */
-char ls_beat_process_state(int pid);
+/* Likewise: for how long all workers that are there have shown no beat and are stopped, and the first of them; 0, and
+ * −1 in *first: one of them is not, or is traced. */
+double ls_beat_all_stopped_s(ls_beat_watch *watch, const struct ls_segment *segment, int *first);
 
 #endif

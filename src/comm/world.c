@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alive.h"
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
@@ -272,16 +273,16 @@ static ls_status fail_deadline(ls_world *world, const ls_request *r) {
         return ls_fail(LS_ERR_DEADLINE, "worker %d timed out after %g s in %s", world->rank, world->timeout_s, what);
     const ls_worker_record *late = record_of(world, rank);
     int pid = late ? atomic_load(&late->pid) : 0;
-    char state = pid ? ls_beat_process_state(pid) : 0;
+    char state = pid ? ls_process_state(pid) : 0;
     const char *host = ls_world_host(world, rank);
     if (host)
         snprintf(gone, sizeof gone, "its process or its machine, %s, may be gone", host);
     else
         snprintf(gone, sizeof gone, "its process or machine may be gone");
     world->late = rank + 1;
-    const char *why = state == 'T' || state == 't' ? "it is stopped (by SIGSTOP or a debugger)"
-                      : state                      ? "it is alive and may just be slow; raise --timeout"
-                                                   : gone;
+    const char *why = state == 'T' ? "it is stopped (by SIGSTOP)"
+                      : state      ? "it is alive and may just be slow; raise --timeout"
+                                   : gone;
     ls_beat_text(world, rank, doing, sizeof doing);
     if (through >= 0) {
         char its[96];
@@ -292,12 +293,15 @@ static ls_status fail_deadline(ls_world *world, const ls_request *r) {
                    what, waits, doing[0] ? " while " : "", doing, why);
 }
 
-/* Whether who keeps this worker waiting is at work, and the wait is nobody's fault. */
+/* Whether the worker that keeps this one waiting is at work, or is held by a debugger. */
 static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     int through;
     if (r->blocked_on < 0) return false;
     hear(world);
     int rank = ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
+    const ls_worker_record *late = record_of(world, rank);
+    int pid = late ? atomic_load(&late->pid) : 0;
+    if (pid && ls_process_is_traced(pid)) return true;
     return ls_beat_is_working(world, rank, world->timeout_s);
 }
 
@@ -320,10 +324,8 @@ ls_status ls_world_check_stopped(const ls_world *world, double waited_s) {
     for (int l = 0; world->segment.base && l < world->local_size; l++) {
         const ls_worker_record *record = &world->segment.header->workers[l];
         int pid = atomic_load(&record->pid);
-        char state = pid ? ls_beat_process_state(pid) : 0;
-        if (state == 'T' || state == 't')
-            return ls_fail(LS_ERR_DEADLINE,
-                           "worker %d did not answer within %g s: it is stopped (by SIGSTOP or a debugger)",
+        if (pid && ls_process_state(pid) == 'T' && !ls_process_is_traced(pid))
+            return ls_fail(LS_ERR_DEADLINE, "worker %d did not answer within %g s: it is stopped (by SIGSTOP)",
                            record->rank, waited_s);
     }
     return LS_OK;

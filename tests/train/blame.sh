@@ -30,7 +30,7 @@ stop_some() {
         fi
         reap
         expect_status 4
-        expect_said "error: worker $rank did not answer within 2 s in .*: it is stopped \(by SIGSTOP or a debugger\)$"
+        expect_said "error: worker $rank did not answer within 2 s in .*: it is stopped \(by SIGSTOP\)$"
     done
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# chaos.sh: workers die and are stopped again and again, runs are resized and suspended, parents are killed: in every phase of a step, of
+# chaos.sh: workers die and are stopped again and again, alone and all at once, runs are resized and suspended, parents are killed, and so
+# are the page and the writer of event files beside a run: in every phase of a step, of
 # what follows it, of resuming and of recovery itself, under many layouts. Each run ends with the weights, losses and evaluations of
 # one that nobody disturbed, or with a named error and a checkpoint from which --resume gets there. No third end, no process left over.
 #
@@ -38,6 +39,8 @@ layouts=('1 --dp 1' '2 --dp 2' '2 --dp 2 --zero 3' '3 --dp 3 --zero 2' '2 --tp 2
 points=(forward reduce reduce reduced given commit update update update publish stepped evaluate save part name saved adopt ready start finish end)
 resume_points=(start load ready forward update save name)
 copies=
+live=
+"$LOCKSTEP" --version | grep -q '^microhttpd  *[0-9]' && live="--live 127.0.0.1:0"
 "$LOCKSTEP" train --help 2>/dev/null | grep -q -- --state-copies && copies="--state-copies 1"
 
 evaluations() { sed -n 's/^{"step":\([0-9]*\),"val_loss":.*"val_loss_hex":"\([^"]*\)".*/\1 \2/p' "$1/metrics.jsonl"; }
@@ -144,6 +147,13 @@ disturb() {
                 sleep 2 # or something else would end it first
             fi
             ;;
+        7) # every child at once: workers, the page, the writer of event files
+            if [ "$stops" -lt "$stops_max" ] && kill -STOP "${pids[@]}" 2>/dev/null; then
+                stops=$((stops + 1))
+                echo "stop-all chance" >>"$scratch/events"
+                sleep 2
+            fi
+            ;;
         6) [ "$pauses" -lt "$pauses_max" ] && suspend ;;
         *) kill -KILL "$victim" 2>/dev/null ;;
         esac
@@ -200,7 +210,7 @@ go() {
     mark=CHAOS_RUN=$$-$lane-$((++starts))
     # shellcheck disable=SC2046,SC2086 # flags are words
     CHAOS_RUN=${mark#*=} LS_FAULT_POINT=$deaths LS_FAULT_LOG=$scratch/points start "${experiment[@]}" --restarts 1000 --out "$out" "$@" \
-        $layout $(options_of "$kind")
+        $layout $(options_of "$kind") $helpers
     [ -n "$deaths" ] || [ "$calm" -eq 1 ] || disturb "$out"
     reap
     judge_end "$out"
@@ -212,7 +222,9 @@ one_run() {
     rm -rf "$out"
     draw_layout
     pick kinds
-    kind=$picked calm=0 deaths='' stops_drawn=$stops
+    kind=$picked calm=0 deaths='' stops_drawn=$stops helpers=
+    # Programs beside the run, which are stopped and killed like its workers.
+    [ "$TIER" = short ] || [ $((RANDOM % 2)) -eq 0 ] || helpers="$live --tensorboard $scratch/board"
     if [ "$TIER" = long ] && [ $((runs % 2)) -eq 0 ] || [ $((runs % 5)) -eq 4 ]; then :; else draw_points "$workers" "${points[@]}"; fi
     if [ "$TIER$runs" = short3 ]; then # the one that is stopped in the short tier
         deaths="update:$((RANDOM % workers)):+1:0:1:stop,${deaths#*,}"

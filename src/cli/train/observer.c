@@ -3,65 +3,64 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
-#include <stdlib.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/log.h"
 #include "comm/launcher.h"
 
-extern char **environ;
+/* A writer without CPU time for so long is stopped or stuck; the second is the longest wait in any case. */
+static const double IDLE_S = 5, MOST_S = 300;
 
-/* The pipe is its standard input; it has nothing to say on standard output. Settings of the run are not its own. */
-static int spawn(const char *run, const char *folder, int input, pid_t *pid) {
-    char command[] = "lockstep", metrics[] = "metrics", flag[] = "--tensorboard", follow[] = "--follow",
-         runs[] = "--run";
-    char *argv[] = {command, metrics, runs, NULL, flag, NULL, follow, NULL};
-    posix_spawn_file_actions_t actions;
-    char *run_copy = strdup(run), *folder_copy = strdup(folder);
-    int failed = run_copy && folder_copy ? posix_spawn_file_actions_init(&actions) : ENOMEM;
-    if (failed) goto out;
-    argv[3] = run_copy;
-    argv[5] = folder_copy;
-    failed = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-    if (!failed) failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    if (!failed) failed = posix_spawn(pid, "/proc/self/exe", &actions, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&actions);
-out:
-    free(folder_copy);
-    free(run_copy);
-    return failed;
+/* The pipe is its standard input; it has nothing to say on standard output. The kernel kills it with this process,
+ * since one that is stopped would never see the end of the pipe. Settings of the run are not its own. */
+static pid_t start_writer(const char *run, const char *folder, int input) {
+    char program[] = "/proc/self/exe", command[] = "lockstep", metrics[] = "metrics", flag[] = "--tensorboard",
+         follow[] = "--follow", runs[] = "--run";
+    char *const argv[] = {command, metrics, runs, (char *)(uintptr_t)run, flag, (char *)(uintptr_t)folder,
+                          follow,  NULL};
+    (void)fflush(stdout);
+    pid_t parent = getpid(), child = fork();
+    if (child != 0) return child;
+    ls_child_bind(parent);
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0 || dup2(input, STDIN_FILENO) < 0 || dup2(nowhere, STDOUT_FILENO) < 0) _exit(127);
+    (void)close_range(3, ~0u, 0);
+    (void)execv(program, argv);
+    _exit(127);
 }
 
 void ls_observer_start(const ls_options *o, const char *run, ls_observer *out) {
     int ends[2];
     *out = (ls_observer){.pipe = -1};
     if (!o->tensorboard || ls_launcher_place().rank > 0) return;
-    int failed = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
-    if (!failed) {
-        failed = spawn(run, o->tensorboard, ends[0], &out->pid);
-        (void)close(ends[0]);
-        if (failed)
-            (void)close(ends[1]);
-        else
-            out->pipe = ends[1];
+    bool has_pipe = pipe2(ends, O_CLOEXEC) == 0;
+    if (has_pipe) out->pid = start_writer(run, o->tensorboard, ends[0]);
+    int error = errno;
+    if (has_pipe) (void)close(ends[0]);
+    if (has_pipe && out->pid < 0) (void)close(ends[1]);
+    if (has_pipe && out->pid > 0) {
+        out->pipe = ends[1];
+        return;
     }
-    if (!failed) return;
     out->pid = 0;
     ls_log_warn("--tensorboard: cannot start the process that writes event files: %s; write them when the run is done, "
                 "with lockstep metrics %s --tensorboard",
-                strerror(failed), run);
+                strerror(error), run);
 }
 
 void ls_observer_end(ls_observer *observer) {
     int rc = 0;
     if (observer->pid <= 0) return;
     (void)close(observer->pipe);
-    while (waitpid(observer->pid, &rc, 0) < 0 && errno == EINTR) {
-    }
-    if (rc != 0)
+    if (!ls_child_finish(observer->pid, IDLE_S, MOST_S, &rc))
+        ls_log_warn("--tensorboard: the process that writes event files (process %d) was stopped or stuck and has been "
+                    "killed; write them with lockstep metrics RUN --tensorboard",
+                    (int)observer->pid);
+    else if (rc != 0)
         ls_log_warn("--tensorboard: event files are not complete; write them with lockstep metrics RUN --tensorboard");
     observer->pid = 0;
 }

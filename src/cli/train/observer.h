@@ -2,7 +2,7 @@
  *
  * It is `lockstep metrics RUN --tensorboard DIR --follow`, a program of its own that reads the run's folder: workers
  * know nothing of it, and what becomes of it does the run no harm. A pipe that the run's processes hold tells it when
- * they have ended. */
+ * they have ended; the kernel kills it with the process that started it. */
 #ifndef LS_CLI_TRAIN_OBSERVER_H
 #define LS_CLI_TRAIN_OBSERVER_H
 
@@ -17,7 +17,8 @@ typedef struct ls_observer {
 
 /* Where --tensorboard is given, in the first process of the run. Warns where it cannot be started. */
 void ls_observer_start(const ls_options *options, const char *run, ls_observer *out);
-/* To be called when the run has ended: waits for the last events. */
+/* To be called when the run has ended: waits for the last events. A writer that is stopped or stuck is killed, with a
+ * warning. */
 void ls_observer_end(ls_observer *observer);
 
 #endif

@@ -324,8 +324,27 @@ static void end_suspect(crew *c) {
         lose(c, rank, text);
 }
 
+/* Without a supervision workers find out by themselves that one of them is late, unless all of them are stopped. */
+static void end_stopped(crew *c) {
+    int stopped;
+    double silence_s = ls_beat_all_stopped_s(&c->beats, &c->segment, &stopped);
+    double limit_s = c->beats.timeout_s > 0 ? c->beats.timeout_s : 300;
+    if (stopped < 0 || silence_s <= limit_s || ls_segment_failed(&c->segment)) return;
+    char text[LS_MESSAGE_MAX];
+    snprintf(
+        text, sizeof text,
+        "all workers have been stopped (by SIGSTOP) for %.0f s, the first of them worker %d (process %d), and were "
+        "ended (--timeout)",
+        silence_s, stopped, (int)c->pids[stopped]);
+    ls_segment_fail(&c->segment, -1, LS_ERR_DEADLINE, text);
+    kill_all(c);
+}
+
 static void look_after(crew *c) {
-    if (!c->supervision) return;
+    if (!c->supervision) {
+        end_stopped(c);
+        return;
+    }
     end_suspect(c);
     if (c->lives.count == 0 && is_whole(c)) ls_life_watch_begin(&c->lives, &c->segment);
     if (c->attempt.before.base && is_whole(c)) ls_segment_close(&c->attempt.before);
@@ -426,7 +445,7 @@ static ls_status begin_anew(crew *c) {
     if (c->lost < 0) c->attempt.seen_ns = 0;
     c->lost = -1;
     c->lost_text[0] = '\0';
-    c->beats = (ls_beat_watch){0};
+    c->beats = (ls_beat_watch){.timeout_s = c->options->timeout_s};
     if (end.shares_out > 0) LS_TRY(place_workers(c, end.shares_out));
     return make_segment(c);
 }
@@ -461,6 +480,7 @@ static ls_status run_crew(const ls_workers_options *options, const ls_supervisio
     c->fn = fn;
     c->arg = arg;
     c->workers = options->workers;
+    c->beats.timeout_s = options->timeout_s;
     c->segment.fd = c->attempt.before.fd = c->lost = -1;
     for (int rank = 0; rank < c->workers; rank++) c->places[rank] = rank;
     ls_status status;
