@@ -22,6 +22,7 @@ typedef struct writer {
     size_t eos_count;
     char *text; /* all bytes so far */
     size_t bytes, capacity, given;
+    size_t prompt_tokens;
     int64_t tokens;
 } writer;
 
@@ -89,6 +90,11 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     writer *w = ctx;
     bool is_first = !w->world || ls_world_rank(w->world) == 0;
     ls_status status = LS_OK;
+    if (id < 0)
+        return ls_agree(w->world, ls_fail(LS_ERR_FAILED,
+                                          "the model's output behind token %zu of the text is not finite (NaN or "
+                                          "infinity): its weights are ruined; use an earlier checkpoint",
+                                          w->prompt_tokens + (size_t)w->tokens));
     w->tokens++;
     *stop = ends_text(w, id);
     if (*stop) return LS_OK;
@@ -105,6 +111,8 @@ static ls_status write_text(writer *w, const ls_run *r, const char *prompt, cons
         LS_TRY(append(w, prompt, strlen(prompt)));
         LS_TRY(give_more(w, false, &stop));
     }
+    options.tokenizer = w->tokenizer;
+    w->prompt_tokens = ids->count;
     ls_partition *partition = ls_run_is_loaded(r) ? r->loaded.partition : r->trainer->partition;
     size_t T = ls_run_is_loaded(r) ? r->loaded.T : r->settings.T;
     LS_TRY(ls_generate(partition, T, &options, ids->ids, ids->count, take_token, w));

@@ -2,6 +2,7 @@
 #include "run/generate.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,29 +13,38 @@ enum { PURPOSE_DRAW = 0x44524157 };
 
 /* ---- one draw ---------------------------------------------------------------------------------------------------- */
 
-/* Larger logits first, then lower ids; NaN last. */
-static int before(const void *left, const void *right) {
+/* Larger logits first, then lower ids. */
+static int compare_choices(const void *left, const void *right) {
     const ls_choice *a = left, *b = right;
-    bool bad_a = a->logit != a->logit, bad_b = b->logit != b->logit;
-    if (bad_a != bad_b) return bad_a ? 1 : -1;
-    if (!bad_a && a->logit != b->logit) return a->logit > b->logit ? -1 : 1;
+    if (a->logit != b->logit) return a->logit > b->logit ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static int32_t largest(const float *logits, size_t V) {
+static int32_t find_largest(const ls_choice *choices, size_t count) {
     size_t best = 0;
-    for (size_t i = 1; i < V; i++)
-        if (logits[i] > logits[best] || logits[best] != logits[best]) best = i;
-    return (int32_t)best;
+    for (size_t i = 1; i < count; i++)
+        if (choices[i].logit > choices[best].logit) best = i;
+    return choices[best].id;
+}
+
+/* The ids that have text, with their logits; 0: a logit of theirs is not finite. */
+static size_t list_choices(const ls_tokenizer *tokenizer, const float *logits, size_t V, ls_choice *choices) {
+    size_t count = 0;
+    for (size_t i = 0; i < V; i++) {
+        if (tokenizer && !ls_tokenizer_has_text(tokenizer, (int32_t)i)) continue;
+        if (!isfinite(logits[i])) return 0;
+        choices[count++] = (ls_choice){logits[i], (int32_t)i};
+    }
+    return count;
 }
 
 int32_t ls_generate_draw(const ls_generate_options *options, const float *logits, size_t V, uint64_t position,
                          ls_choice *scratch) {
-    if (options->temperature <= 0) return largest(logits, V);
-    for (size_t i = 0; i < V; i++) scratch[i] = (ls_choice){logits[i], (int32_t)i};
-    qsort(scratch, V, sizeof *scratch, before);
-    size_t count = options->top_k > 0 && (size_t)options->top_k < V ? (size_t)options->top_k : V;
-    while (count > 1 && scratch[count - 1].logit != scratch[count - 1].logit) count--; /* NaN stands last */
+    size_t count = list_choices(options->tokenizer, logits, V, scratch);
+    if (count == 0) return -1;
+    if (options->temperature <= 0) return find_largest(scratch, count);
+    qsort(scratch, count, sizeof *scratch, compare_choices);
+    if (options->top_k > 0 && (size_t)options->top_k < count) count = (size_t)options->top_k;
     double total = 0, kept = 0;
     for (size_t i = 0; i < count; i++)
         total += ls_exp_f64(((double)scratch[i].logit - (double)scratch[0].logit) / options->temperature);
@@ -93,7 +103,7 @@ ls_status ls_generate(ls_partition *partition, size_t T, const ls_generate_optio
         LS_TRY_OUT(ls_partition_extend(partition, t.seen, t.count - t.seen, t.ids + t.seen, logits));
         t.seen = t.count;
         int32_t id = ls_generate_draw(options, logits, V, (uint64_t)i, scratch);
-        t.ids[t.count++] = id;
+        t.ids[t.count++] = id >= 0 ? id : 0; /* if the sink goes on, the workers stay in step */
         LS_TRY_OUT(sink(ctx, id, &stop));
     }
 out:

@@ -3,7 +3,8 @@
  * Each token is drawn from the logits of the last position, on the host, in double: scaled by the temperature, cut to
  * the top-k largest and to the smallest set whose probability reaches top-p. The draw is a function of the seed and the
  * position (rule 12), so a prompt and a seed give one text on every machine. Temperature 0 takes the largest logit, the
- * lower id where two are equal.
+ * lower id where two are equal. A vocabulary may be larger than the tokenizer (padded to a multiple, for speed): ids
+ * that have no text are never drawn, and count neither in top-k nor in top-p.
  *
  * Keys and values of earlier positions stay in the partition. When the model's positions are used up, the last half is
  * kept and run again. */
@@ -19,17 +20,19 @@ typedef struct ls_generate_options {
     double top_p;       /* 0 < p ≤ 1 */
     uint64_t seed;
     int64_t max_tokens;
-    bool no_cache; /* runs the whole sequence for each token: slow, for checking */
+    bool no_cache;                 /* runs the whole sequence for each token: slow, for checking */
+    const ls_tokenizer *tokenizer; /* only ids that have text there are drawn; borrowed; NULL: all */
 } ls_generate_options;
 
-/* Gets each token as it comes; sets *stop to end. */
+/* Gets each token as it comes; sets *stop to end. The id is −1 if a logit is not finite: then the model has no next
+ * token. */
 typedef ls_status (*ls_generate_sink)(void *ctx, int32_t id, bool *stop);
 
 /* `T` is the number of positions of the partition. The prompt has at least one token; only its last T are used. */
 ls_status ls_generate(ls_partition *partition, size_t T, const ls_generate_options *options, const int32_t *prompt,
                       size_t prompt_tokens, ls_generate_sink sink, void *ctx);
 
-/* One draw, for tests: `position` names it. `scratch` has room for V entries. */
+/* One draw, for tests: `position` names it. `scratch` has room for V entries. −1: a logit is not finite. */
 typedef struct ls_choice {
     float logit;
     int32_t id;

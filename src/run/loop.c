@@ -227,13 +227,14 @@ typedef struct sample {
     ls_trainer *trainer;
     int32_t *ids;
     size_t count;
-    bool gave_up;
+    bool gave_up, is_finite;
 } sample;
 
 enum { AGREE_TOKENS = 64, SAMPLE_MAX = 8192 };
 
 static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     sample *s = ctx;
+    s->is_finite &= id >= 0;
     s->ids[s->count++] = id;
     /* A worker that has given up draws tokens out of nothing, but not for long. */
     if (s->count % AGREE_TOKENS == 0) LS_TRY(ls_trainer_has_given_up(s->trainer, &s->gave_up));
@@ -258,18 +259,24 @@ static ls_status show_sample(ls_loop *l) {
     ls_status status = LS_OK;
     char *text = NULL, *framed = NULL;
     size_t bytes;
-    sample s = {.trainer = l->trainer, .count = l->prompt_tokens};
+    sample s = {.trainer = l->trainer, .count = l->prompt_tokens, .is_finite = true};
+    ls_generate_options options = l->sample;
+    options.tokenizer = l->tokenizer;
     s.ids = malloc((l->prompt_tokens + (size_t)l->sample.max_tokens) * sizeof *s.ids);
     if (!s.ids)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for a sample of %lld tokens", (long long)l->sample.max_tokens);
     for (size_t i = 0; i < l->prompt_tokens; i++) s.ids[i] = l->prompt[i];
     begin_work(l, LS_PHASE_SAMPLE, l->sample_s);
-    LS_TRY_OUT(ls_generate(l->trainer->partition, l->trainer->settings.T, &l->sample, l->prompt, l->prompt_tokens,
+    LS_TRY_OUT(ls_generate(l->trainer->partition, l->trainer->settings.T, &options, l->prompt, l->prompt_tokens,
                            keep_token, &s));
     if (!s.gave_up) LS_TRY_OUT(ls_trainer_has_given_up(l->trainer, &s.gave_up));
     end_work(l, &l->sample_s);
     if (s.gave_up) status = agree_stop(l);
     if (s.gave_up || !l->reports) goto out;
+    if (!s.is_finite) {
+        status = tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = "no sample: the model's output is not finite"});
+        goto out;
+    }
     LS_TRY_OUT(ls_tokenizer_decode(l->tokenizer, s.ids, s.count, &text, &bytes));
     record_sample(l, text, bytes);
     LS_TRY_OUT(ls_sample_frame(l->trainer->step, text, bytes, &framed));

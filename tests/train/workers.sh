@@ -48,6 +48,29 @@ expect_line '^shares +by measured speed: [1-6] .*, [1-6] .*, [1-6] .* gradient g
 same --dp 8 --tp 2
 same --dp 2 --tp 2 --pp 5 --threads 2
 
+# ---- samples of a padded vocabulary --------------------------------------------------------------------------------------
+
+# The tokenizer has 256 of the model's 1024 ids: a sample never has one of the others, and is the same in every layout.
+padded=$scratch/padded.json
+sed 's/"vocab": 256/"vocab": 1024/' "$model" >"$padded"
+whole=("${experiment[@]}")
+experiment=(--model "$padded" --tokenizer bytes --data "$text" --steps 4 --seq 11 --global-batch 8 --lr 0.01 --sample-every 2 --max-tokens 40)
+samples() { sed -n 's/^{"step":\([0-9]*\),"sample":\("[^}]*"\),"[a-z].*/\1 \2/p' "$1/metrics.jsonl"; }
+for flags in "" "--dp 2 --zero 3" "--tp 2 --sequence-parallel" "--pp 2 --schedule interleaved" "--dp 2 --tp 2 --pp 2 --zero 1"; do
+    for temperature in 0 1; do
+        case_begin "samples of a padded vocabulary at temperature $temperature: ${flags:-one worker}"
+        rm -rf "$scratch/run"
+        # shellcheck disable=SC2086 # flags are words
+        train "${experiment[@]}" --out "$scratch/run" --temperature $temperature $flags
+        expect_status 0
+        samples "$scratch/run" >"$scratch/samples"
+        [ -n "$flags" ] || cp "$scratch/samples" "$scratch/samples-$temperature"
+        [ "$(wc -l <"$scratch/samples")" -eq 2 ] || fail "there are not two samples"
+        cmp -s "$scratch/samples" "$scratch/samples-$temperature" || fail "they differ from those of one worker"
+    done
+done
+experiment=("${whole[@]}")
+
 # ---- a launcher --------------------------------------------------------------------------------------------------------
 
 # launched N FLAGS…: as `train`, with N processes of mpirun.

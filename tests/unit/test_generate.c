@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "sparse_tokenizer.h"
 #include "tiny_partition.h"
 #include "run/generate.h"
 
@@ -136,21 +137,40 @@ static void a_draw_is_named_by_seed_and_position(void **state) {
     assert_in_range(same_seed, 0, 15);
 }
 
-static void values_that_are_no_numbers_are_not_chosen(void **state) {
+/* A draw from logits that are not finite has no meaning, whichever of them they are. */
+static void there_is_no_token_behind_values_that_are_not_finite(void **state) {
     (void)state;
-    const float some[] = {NAN, 1, NAN, 2, -INFINITY}, none[] = {NAN, NAN, NAN};
-    const float infinite[] = {0, INFINITY, -INFINITY, INFINITY}, low[] = {-INFINITY, -INFINITY};
     const double temperatures[] = {0, 0.5, 100};
+    const float bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t t = 0; t < 3; t++)
-        for (int64_t k = 0; k < 6; k++)
-            for (uint64_t position = 0; position < 20; position++) {
-                ls_generate_options options = {.temperature = temperatures[t], .top_k = k, .top_p = k % 2 ? 0.7 : 1};
-                int32_t id = draw(options, some, 5, position);
-                assert_true(id == 1 || id == 3);
-                draw(options, none, 3, position);
-                draw(options, infinite, 4, position);
-                draw(options, low, 2, position);
+        for (int b = 0; b < 3; b++)
+            for (size_t at = 0; at < 5; at++) {
+                float logits[] = {2, 1, -3, 2, 0};
+                ls_choice scratch[5];
+                ls_generate_options options = {.temperature = temperatures[t], .top_k = 2, .top_p = 0.5};
+                logits[at] = bad[b];
+                assert_int_equal(ls_generate_draw(&options, logits, 5, 0, scratch), -1);
             }
+}
+
+/* A padded vocabulary: the most likely ids are those without text. */
+static void ids_without_text_are_never_drawn(void **state) {
+    (void)state;
+    float logits[V_MAX];
+    ls_choice scratch[V_MAX];
+    ls_tokenizer *tokenizer = sparse_tokenizer();
+    assert_non_null(tokenizer);
+    for (int i = 0; i < V_MAX; i++) logits[i] = sparse_has(i) ? (float)(i % 5) : i % 2 ? 50 : NAN;
+    for (int64_t k = 0; k < 3; k++)
+        for (int t = 0; t < 3; t++)
+            for (uint64_t position = 0; position < 100; position++) {
+                ls_generate_options options = {
+                    .temperature = t, .top_k = k, .top_p = k == 2 ? 0.5 : 1, .tokenizer = tokenizer};
+                int32_t id = ls_generate_draw(&options, logits, V_MAX, position, scratch);
+                assert_true(sparse_has(id));
+                if (t == 0 || k == 1) assert_int_equal(id, 4); /* the first with the largest logit of those */
+            }
+    ls_tokenizer_close(tokenizer);
 }
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
@@ -254,7 +274,8 @@ int main(void) {
         cmocka_unit_test(top_k_and_top_p_cut_exactly),
         cmocka_unit_test(frequencies_are_those_of_softmax),
         cmocka_unit_test(a_draw_is_named_by_seed_and_position),
-        cmocka_unit_test(values_that_are_no_numbers_are_not_chosen),
+        cmocka_unit_test(there_is_no_token_behind_values_that_are_not_finite),
+        cmocka_unit_test(ids_without_text_are_never_drawn),
         cmocka_unit_test(the_cache_changes_no_token),
         cmocka_unit_test(a_text_is_a_function_of_its_prompt),
         cmocka_unit_test(the_sink_ends_a_text),

@@ -17,9 +17,21 @@
 #include "layered.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
+#include "run/generate.h"
 #include "sample.h"
+#include "sparse_tokenizer.h"
 
-enum { B = 10, G = 7, T = LAYERED_T, STEPS = 3, PARAMS_MAX = 80, WORKERS_MAX = 12, V_MAX = 512, LENGTHS = 3 };
+enum {
+    B = 10,
+    G = 7,
+    T = LAYERED_T,
+    STEPS = 3,
+    PARAMS_MAX = 80,
+    WORKERS_MAX = 12,
+    V_MAX = 512,
+    LENGTHS = 3,
+    DRAWS = 12
+};
 
 /* Of every group, sizes 1 and 2 come up: ⌊10(g+1)/7⌋ − ⌊10g/7⌋. */
 static const layered_request cases[] = {
@@ -66,6 +78,7 @@ typedef struct outcome {
     char grads[PARAMS_MAX][LS_HASH_TEXT_BYTES];
     char weights[LS_HASH_TEXT_BYTES];
     float logits[WORKERS_MAX][LENGTHS][V_MAX];
+    int32_t drawn[WORKERS_MAX][2 * DRAWS];
     size_t bytes[WORKERS_MAX];
 } outcome;
 
@@ -167,6 +180,34 @@ static ls_status generate(worker *w) {
     return LS_OK;
 }
 
+typedef struct draws {
+    int32_t *ids;
+    size_t count;
+} draws;
+
+static ls_status keep_id(void *ctx, int32_t id, bool *stop) {
+    draws *d = ctx;
+    d->ids[d->count++] = id;
+    *stop = false;
+    return LS_OK;
+}
+
+/* A text that fills the positions, greedy and drawn, of a model whose vocabulary is larger than its tokenizer. */
+static ls_status write_texts(worker *w) {
+    static const int32_t prompt[] = {1, 7};
+    draws d = {.ids = w->job->out->drawn[w->rank]};
+    ls_tokenizer *tokenizer = sparse_tokenizer();
+    if (!tokenizer) return LS_ERR_FAILED;
+    ls_status status = LS_OK;
+    for (int i = 0; i < 2 && status == LS_OK; i++) {
+        ls_generate_options options = {
+            .temperature = 2 * i, .top_p = 1, .seed = 8, .max_tokens = DRAWS, .tokenizer = tokenizer};
+        status = ls_generate(w->partition, T, &options, prompt, 2, keep_id, &d);
+    }
+    ls_tokenizer_close(tokenizer);
+    return status;
+}
+
 static ls_status hash_weights(worker *w) {
     char text[LS_HASH_TEXT_BYTES];
     LS_TRY(ls_partition_hash(w->partition, text));
@@ -191,7 +232,8 @@ static ls_status run_stage(worker *w, ls_world *world) {
     if (setup.train) LS_TRY(train(w));
     LS_TRY(hash_weights(w));
     LS_TRY(evaluate(w));
-    return generate(w);
+    LS_TRY(generate(w));
+    return write_texts(w);
 }
 
 static ls_status work(ls_world *world, void *arg) {
@@ -243,6 +285,8 @@ static int compare(const job *j, const ls_model *model, const outcome *want) {
     for (int i = 0; i < 2; i++) SAME(got->evaluated[i], want->evaluated[i], "evaluation %d differs\n", i);
     for (int r = 0; r < ls_layout_workers(&j->setup.layout); r++)
         SAME(got->logits[r], want->logits[0], "the logits of worker %d differ\n", r);
+    for (int r = 0; r < ls_layout_workers(&j->setup.layout); r++)
+        SAME(got->drawn[r], want->drawn[0], "the texts of worker %d differ\n", r);
 #undef SAME
     return wrong;
 }
@@ -269,6 +313,8 @@ static void check_reference(const job *j, int params) {
     assert_int_equal(one->evaluated[1].count, 3 * (T - 1));
     assert_true(one->evaluated[0].total > 0 && one->evaluated[1].total > 0);
     assert_memory_not_equal(one->logits[0][0], one->logits[0][1], j->shape.V * sizeof(float));
+    assert_memory_not_equal(one->drawn[0], one->drawn[0] + DRAWS, DRAWS * sizeof(int32_t));
+    for (int i = 0; i < 2 * DRAWS; i++) assert_true(sparse_has(one->drawn[0][i]));
     for (int i = 0; i < STEPS && j->setup.train; i++) {
         assert_int_equal(one->loss[i].count, B * T);
         assert_true(one->loss[i].bad == 0 && one->loss[i].total > 0);

@@ -27,6 +27,10 @@ ls_status ls_tokenizer_token(const ls_tokenizer *tokenizer, int32_t id, const ch
     return LS_OK;
 }
 
+bool ls_tokenizer_has_text(const ls_tokenizer *tokenizer, int32_t id) {
+    return id >= 0 && (uint32_t)id < tokenizer->vocab.size && tokenizer->vocab.tokens[id].is_there;
+}
+
 ls_status ls_tokenizer_decode(const ls_tokenizer *tokenizer, const int32_t *ids, size_t count, char **text,
                               size_t *bytes) {
     const char *data = NULL;

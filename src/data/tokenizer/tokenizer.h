@@ -43,6 +43,8 @@ ls_status ls_tokenizer_encode_to(ls_tokenizer *tokenizer, const void *text, size
 /* The bytes of one id; for printing as ids come, since a character may be spread over several. Borrowed. An id below
  * the size of the vocabulary that no token has gives no bytes; any other is LS_ERR_INPUT. */
 ls_status ls_tokenizer_token(const ls_tokenizer *tokenizer, int32_t id, const char **data, size_t *bytes);
+/* Whether a token has this id: a model may have more ids than its tokenizer has tokens. */
+bool ls_tokenizer_has_text(const ls_tokenizer *tokenizer, int32_t id);
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
