@@ -4,6 +4,7 @@
  * peers that do not exist. So the launcher's process (or its daemon) must be among the ancestors too. */
 #include "comm/launcher.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -59,9 +60,16 @@ static const char *const openmpi_names[] = {"mpirun", "mpiexec", "orterun", "ort
 static const char *const pmi_names[] = {"mpiexec",    "mpirun", "hydra_pmi_proxy", "pmi_proxy", "pmiexec",
                                         "slurmstepd", "palsd",  "apinit",          NULL};
 static const char *const slurm_names[] = {"slurmstepd", NULL};
+/* Started by srun themselves, on some systems. */
+static const char *const hydra_names[] = {"mpiexec", "mpirun", "hydra_pmi_proxy", "pmi_proxy", "pmiexec", NULL};
 
 static ls_launcher found(ls_launcher_kind kind, const char *name, int rank, int size, const char *const *ancestors) {
     return (ls_launcher){kind, name, rank, size, ancestors && !has_ancestor(ancestors)};
+}
+
+/* srun --mpi=pmi2 sets the same variables as MPICH's mpiexec. */
+static bool is_pmi_of_srun(void) {
+    return getenv("SLURM_STEP_ID") && has_ancestor(slurm_names) && !has_ancestor(hydra_names);
 }
 
 ls_launcher ls_launcher_detect(void) {
@@ -69,7 +77,8 @@ ls_launcher ls_launcher_detect(void) {
     if (size > 1 && rank >= 0) return found(LS_LAUNCHER_OPENMPI, "Open MPI's mpirun", rank, size, openmpi_names);
     size = number("PMI_SIZE");
     rank = number("PMI_RANK");
-    if (size > 1 && rank >= 0) return found(LS_LAUNCHER_PMI, "an MPICH-style mpiexec", rank, size, pmi_names);
+    if (size > 1 && rank >= 0 && !is_pmi_of_srun())
+        return found(LS_LAUNCHER_PMI, "an MPICH-style mpiexec", rank, size, pmi_names);
     /* SLURM_NTASKS is the job's; a step that really runs has its own count. */
     size = number("SLURM_STEP_NUM_TASKS");
     rank = number("SLURM_PROCID");
@@ -86,4 +95,34 @@ ls_place ls_launcher_place(void) {
     ls_launcher launcher = ls_launcher_detect();
     bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
     return launched ? (ls_place){launcher.rank, launcher.size} : (ls_place){0, 0};
+}
+
+void ls_launcher_command(char *text, size_t room) {
+    ls_launcher launcher = ls_launcher_detect();
+    const char *mpi = launcher.kind == LS_LAUNCHER_SLURM ? getenv("SLURM_MPI_TYPE") : NULL;
+    text[0] = '\0';
+    if (launcher.kind == LS_LAUNCHER_NONE || launcher.stale) return;
+    const char *program = launcher.kind == LS_LAUNCHER_SLURM     ? "srun"
+                          : launcher.kind == LS_LAUNCHER_OPENMPI ? "mpirun"
+                                                                 : "mpiexec";
+    (void)snprintf(text, room, "%s%s%.20s -n %d ", program, mpi ? " --mpi=" : "", mpi ? mpi : "", launcher.size);
+}
+
+/* The variables of PMIx, of PMI-1 and PMI-2, and of Cray's PMI. A library that finds its peers without them, such as
+ * Slurm's libpmi, is linked to the MPI or named to it. */
+bool ls_launcher_has_pmi(const ls_launcher *launcher) {
+    static const char *const variables[] = {"PMIX_RANK",        "PMI_RANK",    "PMI_FD",           "PMI_PORT",
+                                            "PMI_CONTROL_PORT", "PALS_RANKID", "I_MPI_PMI_LIBRARY"};
+    static const char *const libraries[] = {"libpmi.so.0", "libpmi2.so.0"};
+    if (launcher->kind != LS_LAUNCHER_SLURM) return true;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        if (getenv(variables[i])) return true;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library) {
+            (void)dlclose(library);
+            return true;
+        }
+    }
+    return false;
 }

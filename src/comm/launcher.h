@@ -3,6 +3,7 @@
 #define LS_COMM_LAUNCHER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum ls_launcher_kind {
     LS_LAUNCHER_NONE,
@@ -27,5 +28,13 @@ typedef struct ls_place {
     int rank, size;
 } ls_place;
 ls_place ls_launcher_place(void);
+
+/* Writes what the launcher is called with, for a command that shall run as this one does: "mpirun -n 4 "; "" without a
+ * launcher. */
+void ls_launcher_command(char *text, size_t room);
+
+/* Whether the launcher gave this process a process management interface. Without one, as under `srun --mpi=none`, MPI
+ * cannot find the other processes. */
+bool ls_launcher_has_pmi(const ls_launcher *launcher);
 
 #endif

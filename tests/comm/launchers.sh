@@ -67,6 +67,16 @@ for rank in 0 1; do
     [ $rank -ne 0 ] || says 'torchrun' 'mpirun|--workers'
 done
 
+# srun --mpi=none, which is Slurm's default: a shell of that name stands in for the process that starts a task.
+if [[ $built_with == *[0-9]* ]] && cp "$(command -v bash)" "$scratch/slurmstepd" 2>/dev/null; then
+    # shellcheck disable=SC2016 # for the inner shell
+    run "srun without a PMI" env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_NTASKS=4 \
+        "$scratch/slurmstepd" -c '"$1" --only 1300; exit $?' slurmstepd "$program"
+    [ $status -eq 2 ] || fail "exit status $status, not 2"
+    says 'srun started 4 processes without a PMI' 'SLURM_MPI_TYPE'
+    [ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "not one line"
+fi
+
 if [ -n "$openmpi" ] && command -v mpiexec.mpich >/dev/null; then
     # Each process keeps its own status: the launcher's says little about them.
     # shellcheck disable=SC2016 # for the inner shell

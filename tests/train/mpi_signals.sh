@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mpi_signals.sh: signals to a run under mpirun on one machine: to one rank, and to mpirun itself. All save, the status is the one that
+# mpi_signals.sh: signals to a run under mpirun on one machine: to one rank, and to mpirun itself. All save, one tells of it, the status is the one that
 # the signal has (mpirun, when it is signalled itself, ends with 1), and the run goes on from there to the bits of one that was not stopped.
 # What goes into a file is plain lines, though mpirun gives its ranks a terminal.
 # shellcheck source=tests/train/common.bash
@@ -43,6 +43,11 @@ for case in 'TERM rank 143' 'USR2 rank 75' 'TERM mpirun 1'; do
     reap
     expect_status "$code"
     ! grep -q $'\e' "$scratch/out" || fail "it drew into a file"
+    if [ "$target" = rank ]; then
+        ! grep -q MPI_ABORT "$scratch/out" "$scratch/err" || fail "it called MPI_Abort"
+        [ "$(cat "$scratch/out" "$scratch/err" | grep -c '^lockstep: stopped at step')" -eq 1 ] || fail "it was not one rank that told of the stop"
+        expect_said 'checkpoint saved; continue with: mpirun -n 2 [^ ]*lockstep train --out'
+    fi
     done_steps=$(losses "$scratch/run" | wc -l)
     [ "$(steps_of "$scratch/run")" = "$(printf 'step-%09d' "$done_steps")" ] || fail "step $done_steps was not saved"
     [ "$done_steps" -ge 12 ] && continue # it was too fast for the comparison

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "cli/print.h"
+#include "comm/launcher.h"
 #include "plan/hardware/machine.h"
 #include "run/guard/state_check.h"
 #include "run/recover/copies.h"
@@ -189,14 +190,16 @@ void ls_train_print_end(const ls_run *r) {
 }
 
 ls_status ls_train_stopped(const ls_run *r, ls_status status) {
-    char program[WORD_MAX], run[WORD_MAX], given_up[WORD_MAX] = "";
+    char launch[64], program[WORD_MAX], run[WORD_MAX], given_up[WORD_MAX] = "";
     long long step = r->trainer->step;
     if (r->loop.saved_step != step)
         return ls_fail(status, "stopped before the first step was done: there is nothing to save; start it again");
     if (r->loop.gave_up)
         snprintf(given_up, sizeof given_up, " (step %lld was given up to stop within --grace)", step + 1);
-    return ls_fail(status, "stopped at step %lld%s, checkpoint saved; continue with: %s train --out %s --resume", step,
-                   given_up, ls_shell_program(program, sizeof program), ls_shell_word(r->out, run, sizeof run));
+    ls_launcher_command(launch, sizeof launch);
+    return ls_fail(status, "stopped at step %lld%s, checkpoint saved; continue with: %s%s train --out %s --resume",
+                   step, given_up, launch, ls_shell_program(program, sizeof program),
+                   ls_shell_word(r->out, run, sizeof run));
 }
 
 /* Bytes of memory by worker, on all workers. */

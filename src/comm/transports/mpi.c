@@ -178,7 +178,7 @@ static void close_words(ls_world *world) {
     (void)MPI_Barrier(words.comm);
     while (net_hear(&word)) continue;
     for (int k = 0; k < WORD_SLOTS; k++) {
-        (void)MPI_Waitall(world->size, words.under_way[k], MPI_STATUSES_IGNORE);
+        for (int r = 0; r < world->size; r++) (void)MPI_Wait(&words.under_way[k][r], MPI_STATUS_IGNORE);
         free(words.under_way[k]);
         words.under_way[k] = NULL;
     }
@@ -292,6 +292,21 @@ static int init_guarded(void) {
     return code;
 }
 
+#    ifdef OPEN_MPI
+#        define PMI_NAME "pmix"
+#    else
+#        define PMI_NAME "pmi2"
+#    endif
+
+/* Open MPI would end the process with a page of text, and MPICH give each process a world of its own. */
+static ls_status check_pmi(const ls_launcher *launcher) {
+    if (ls_launcher_has_pmi(launcher)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "srun started %d processes without a PMI, so MPI cannot connect them: use srun --mpi=" PMI_NAME
+                   " or export SLURM_MPI_TYPE=" PMI_NAME " (srun --mpi=list names those of this system)",
+                   launcher->size);
+}
+
 /* A program may have called MPI_Init itself; then it also ends MPI. */
 static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
     int begun = 0, ended = 0;
@@ -302,6 +317,7 @@ static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
                        "MPI cannot be initialized again in this process: MPI_Finalize was called already");
     *ours = !begun;
     if (begun) return LS_OK;
+    LS_TRY(check_pmi(launcher));
     LS_TRY(check_mpi(init_guarded(), "MPI_Init"));
     int size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -344,7 +360,8 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     return ls_comm_barrier(world->comm);
 }
 
-/* The worker that failed says so and ends the whole job: MPI has no way to tell the others. */
+/* The worker that failed says so and ends the whole job: MPI has no way to tell the others. Not for a run that was
+ * asked to stop: all workers have agreed on that. */
 static void end_job(const ls_world *world, ls_status status) {
     const ls_failure *failure = world->segment.base ? &world->segment.header->failure : NULL;
     if (status == LS_ERR_PEER) {
@@ -362,6 +379,23 @@ static void end_job(const ls_world *world, ls_status status) {
     MPI_Abort(MPI_COMM_WORLD, ls_status_exit_code(status));
 }
 
+/* MPI ends when the process exits, not when its work is done. As soon as one process has exited with a status other
+ * than 0 a launcher kills the rest, and rank 0 may still have files to close and a line to print: in MPI_Finalize the
+ * others wait until it, too, has nothing left to do but exit. */
+static pid_t finalizing_pid;
+
+static void finalize_mpi(void) {
+    int ended = 0;
+    if (getpid() != finalizing_pid) return; /* a child that was forked */
+    MPI_Finalized(&ended);
+    if (!ended) MPI_Finalize();
+}
+
+static void finalize_at_exit(void) {
+    finalizing_pid = getpid();
+    if (atexit(finalize_mpi) != 0) finalize_mpi();
+}
+
 static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     ls_launcher launcher = ls_launcher_detect();
     bool ours = false;
@@ -370,14 +404,14 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
     ls_world world;
     ls_status status = make_world(options, &world);
     if (status == LS_OK) status = fn(&world, arg);
-    if (status != LS_OK) {
+    if (status != LS_OK && !ls_status_is_stop(status)) {
         ls_world_fail(&world, status);
         end_job(&world, status);
     }
     if (world.segment.base) atomic_store(&world.segment.header->workers[world.local].ended, LS_ENDED);
     close_words(&world);
     ls_world_close(&world);
-    if (ours) MPI_Finalize();
+    if (ours) finalize_at_exit();
     return status;
 }
 
