@@ -54,8 +54,8 @@ cat >"$bin/scontrol" <<'STAND_IN'
 [ "$1" = requeue ] && [ "$2" = "$SLURM_JOB_ID" ] && touch "$FAKE_SLURM/requeued"
 STAND_IN
 # Runs the script until it ends without having been requeued. The signal that the script asks for comes once the run is at the step of
-# $FAKE_SLURM/signal-at, if there is such a file; SIGKILL for the task at that of kill-at; SIGCONT and SIGTERM, as from preemption, at
-# that of preempt-at, after which the job is requeued too.
+# $FAKE_SLURM/signal-at, if there is such a file; SIGKILL for the task at that of kill-at; SIGCONT and SIGTERM, as from preemption with a
+# grace time, at that of preempt-at: a script that ends within that time is not requeued by Slurm.
 cat >"$bin/sbatch" <<'STAND_IN'
 #!/bin/bash
 export SLURM_JOB_ID=7 SLURM_RESTART_COUNT=0 SLURM_JOB_NODELIST='node[1-2]'
@@ -72,7 +72,7 @@ while :; do
             case $what in
             signal-at) kill -s "$signal" "$(cat "$FAKE_SLURM/task")" ;;
             kill-at) kill -KILL "$(cat "$FAKE_SLURM/task")" ;;
-            preempt-at) kill -CONT "$(cat "$FAKE_SLURM/task")"; kill -TERM "$(cat "$FAKE_SLURM/task")"; touch "$FAKE_SLURM/requeued" ;;
+            preempt-at) kill -CONT "$(cat "$FAKE_SLURM/task")"; kill -TERM "$(cat "$FAKE_SLURM/task")" ;;
             esac
         done
         sleep 0.02
@@ -102,7 +102,7 @@ job limit signal-at 20
 expect_weights "$final"
 [ "$(cat "$FAKE_SLURM/restarts" 2>/dev/null)" = 1 ] || fail "it was not requeued once"
 
-case_begin "Slurm: preempted: saved within the grace time, started again by Slurm"
+case_begin "Slurm: preempted: saved within the grace time, requeued, gone on with"
 job preempted preempt-at 20
 expect_weights "$final"
 [ "$(cat "$FAKE_SLURM/restarts" 2>/dev/null)" = 1 ] || fail "it was not requeued once"
@@ -189,6 +189,17 @@ case_begin "relaunch: a run that gets nowhere is given up"
 relaunch vain --times 2 --pause 0 -- sh -c 'echo started; exit 4' --out "$scratch/vain" --resume auto
 expect_status 4
 [ "$(grep -c started "$scratch/out")" -eq 2 ] || fail "it was not started twice"
+
+# srun --kill-on-bad-exit=1 kills the tasks that have not ended yet, and ends with their status.
+for code in 2 75; do
+    case_begin "relaunch: the status $code of the task that ended first counts, not that of those that srun then killed"
+    relaunch first --hostfile "$scratch/hostfile" --probe true --pause 0 -- sh -c "echo started
+        echo 'srun: error: one: task 0: Exited with exit code $code' >&2
+        echo 'srun: error: two: tasks 1-2: Killed' >&2
+        exit 137" --out "$scratch/first" --resume auto
+    expect_status $code
+    [ "$(grep -c started "$scratch/out")" -eq 1 ] || fail "it was started again"
+done
 
 case_begin "relaunch: without --resume auto it refuses"
 relaunch no -- "$LOCKSTEP" train --out "$scratch/no"
