@@ -39,6 +39,26 @@ verify() {
 verify "every pair of choices" 60 "$LOCKSTEP" verify --quick
 [ "$TIER" = short ] || verify "every mesh of up to 16 workers" 120 "$LOCKSTEP" verify
 
+# Groups that are computed twice, under every schedule: nothing is found, and nothing changes.
+experiment=(--model "$deep" --data "$text" --seq 11 --global-batch 16 --groups 8 --lr 0.01 --eval-every 0 --threads 1 --steps 2 --save-every 0)
+case_begin "one worker"
+train "${experiment[@]}" --out "$scratch/one"
+expect_status 0
+final=$(weights)
+audited() {
+    case_begin "--audit 1 $*"
+    rm -rf "$scratch/run"
+    train "${experiment[@]}" --audit 1 --out "$scratch/run" "$@"
+    expect_weights "$final"
+    [ "$(grep -c '"audited":8' "$scratch/run/metrics.jsonl")" -eq 2 ] || fail "8 groups were not audited in each step"
+    ! grep -q '"event":"audit"' "$scratch/run/metrics.jsonl" || fail "an audit found something: $(grep '"event"' "$scratch/run/metrics.jsonl")"
+}
+for schedule in naive gpipe 1f1b interleaved zero-bubble; do
+    audited --schedule "$schedule" --pp 2 --dp 2 --micro-batch 2
+    more audited --schedule "$schedule" --pp 2 --micro-batch 1
+    more audited --schedule "$schedule" --pp 2 --dp 2 --zero 3 --shares 5,3 --micro-batch 1
+done
+
 # The same over MPI; with --node-size messages cross what counts as machines.
 if "$LOCKSTEP" --version | grep -q '^MPI .*Open MPI' && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
     mpi=(mpirun --oversubscribe --bind-to none)

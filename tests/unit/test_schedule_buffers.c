@@ -109,7 +109,8 @@ static void test_made_schedules(void **state) {
     (void)state;
     for (int kind = 0; kind < LS_SCHEDULE_KINDS; kind++)
         for (int stages = 2; stages <= STAGES; stages++)
-            for (int chunks = 1; chunks <= (kind == LS_SCHEDULE_INTERLEAVED ? CHUNKS : 1); chunks++)
+            for (int chunks = 1; chunks <= (kind == LS_SCHEDULE_INTERLEAVED || kind == LS_SCHEDULE_NAIVE ? CHUNKS : 1);
+                 chunks++)
                 for (int micros = 1; micros <= MICROS; micros++) {
                     ls_schedule s;
                     assert_int_equal(ls_schedule_make((ls_schedule_kind)kind, stages, chunks, micros, &s), LS_OK);

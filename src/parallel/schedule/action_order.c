@@ -10,8 +10,9 @@
  *
  * Forward comes first because the stages behind wait for it; the limits make the stage turn to backward in time.
  * A unit is one micro-batch on one chunk. A kind of schedule is just these two limits, and the order of units:
- * micro-batches in groups of as many as there are stages (the last group may be smaller), and in a group chunk after
- * chunk, backward in descending order of chunks. With 2 stages of 2 chunks and 3 micro-batches, unit (chunk, micro):
+ * micro-batches in groups of as many as there are stages (the last group may be smaller; naive: of one), and in a group
+ * chunk after chunk, backward in descending order of chunks. With 2 stages of 2 chunks and 3 micro-batches, unit
+ * (chunk, micro):
  *
  *   forward    (0,0) (0,1) (1,0) (1,1) | (0,2) (1,2)        backward   (1,0) (1,1) (0,0) (0,1) | (1,2) (0,2)
  *
@@ -22,11 +23,11 @@
  * 2. Forward, backward and weight actions of a chunk each come in ascending order of micro-batches. So one number for
  *    each tells what has been done on a chunk.
  *
- * 3. No number of micro-batches locks up while ahead > (chunks − 1)·stages. Proof: let k be the fewest units backward
- *    on any stage, and take the last stage with k. The gradient for its next unit is there, so only its own forward can
- *    be missing; it is at most (chunks − 1)·stages units further in the order than k. So this stage is below its limit.
- *    So are those before it: they have had at least k backward, and what is waited for is no later unit there. So each
- *    can only wait for the one before it, down to the first chunk, which waits for none. And `held` only ever puts
+ * 3. No number of micro-batches locks up while ahead > (chunks − 1)·(micro-batches of a group). Proof: let k be the
+ * fewest units backward on any stage, and take the last stage with k. The gradient for its next unit is there, so only
+ * its own forward can be missing; it is at most that many units further in the order than k. So this stage is below its
+ * limit. So are those before it: they have had at least k backward, and what is waited for is no later unit there. So
+ * each can only wait for the one before it, down to the first chunk, which waits for none. And `held` only ever puts
  *    weights first. */
 #include "parallel/schedule/schedule.h"
 
@@ -57,9 +58,10 @@ typedef struct course {
 /* ---- order and limits -------------------------------------------------------------------------------------------- */
 
 static ls_action unit_action(const ls_schedule *s, ls_action_kind kind, int unit) {
-    int group_units = s->stages * s->chunks;
-    int first = unit / group_units * s->stages, at = unit % group_units;
-    int size = s->micros - first < s->stages ? s->micros - first : s->stages;
+    int most = s->kind == LS_SCHEDULE_NAIVE ? 1 : s->stages;
+    int group_units = most * s->chunks;
+    int first = unit / group_units * most, at = unit % group_units;
+    int size = s->micros - first < most ? s->micros - first : most;
     int chunk = at / size;
     if (kind != LS_ACTION_FORWARD) chunk = s->chunks - 1 - chunk;
     return (ls_action){.kind = kind, .chunk = chunk, .micro = first + at % size, .slot = -1, .kept = -1};
@@ -75,7 +77,7 @@ static void set_limits(course *c) {
         if (s->kind == LS_SCHEDULE_GPIPE)
             stage->ahead = INT_MAX;
         else if (s->kind == LS_SCHEDULE_NAIVE)
-            stage->ahead = 1;
+            stage->ahead = s->chunks;
         else if (s->kind == LS_SCHEDULE_ZERO_BUBBLE)
             stage->held = s->stages;
         /* What is forward before the first backward can arrive: a group on all chunks but the last, and twice the way
@@ -103,6 +105,9 @@ static bool choose(const course *c, int i, ls_action *out) {
     const stage_course *stage = &c->stage[i];
     bool below_limits =
         stage->forwards - stage->backwards < stage->ahead && stage->forwards - stage->weights < stage->held;
+    /* The next micro-batch begins when all chunks of the one before are done. */
+    if (c->s->kind == LS_SCHEDULE_NAIVE)
+        below_limits = below_limits && stage->forwards / c->s->chunks == stage->backwards / c->s->chunks;
     if (stage->forwards < c->units && below_limits) {
         *out = unit_action(c->s, LS_ACTION_FORWARD, stage->forwards);
         if (forward_ready(c, i, out)) return true;

@@ -124,9 +124,10 @@ ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int mi
     *out = (ls_schedule){0};
     if ((int)kind < 0 || kind >= LS_SCHEDULE_KINDS)
         return ls_fail(LS_ERR_INPUT, "unknown pipeline schedule number %d", (int)kind);
-    if (kind != LS_SCHEDULE_INTERLEAVED && chunks > 1)
+    if (kind != LS_SCHEDULE_INTERLEAVED && kind != LS_SCHEDULE_NAIVE && chunks > 1)
         return ls_fail(LS_ERR_INPUT,
-                       "schedule %s with %d chunks per stage: only interleaved supports several; use it, or 1 chunk",
+                       "schedule %s with %d chunks per stage: only interleaved and naive support several; use one of "
+                       "them, or 1 chunk",
                        ls_schedule_kind_name(kind), chunks);
     LS_TRY(check_sizes(stages, chunks, micros));
     ls_schedule s = {.kind = kind, .stages = stages, .chunks = chunks, .micros = micros};

@@ -47,9 +47,10 @@ typedef struct ls_schedule {
     ls_region memory;
 } ls_schedule;
 
-/* stages, chunks, micros ≥ 1, stages·chunks·micros ≤ LS_SCHEDULE_UNITS_MAX; chunks is 1 unless interleaved.
- * LS_ERR_INPUT otherwise. One stage works too: with naive and 1f1b it goes forward and backward with each micro-batch
- * in turn. After a failure there is nothing to free. */
+/* stages, chunks, micros ≥ 1, stages·chunks·micros ≤ LS_SCHEDULE_UNITS_MAX; chunks is 1 unless interleaved or naive
+ * (layouts have naive with one chunk; audits use it with the chunks of their layout). LS_ERR_INPUT otherwise. One stage
+ * works too: with naive and 1f1b it goes forward and backward with each micro-batch in turn. After a failure there is
+ * nothing to free. */
 enum { LS_SCHEDULE_UNITS_MAX = 1 << 22 };
 ls_status ls_schedule_make(ls_schedule_kind kind, int stages, int chunks, int micros, ls_schedule *out);
 void ls_schedule_free(ls_schedule *schedule);
