@@ -116,7 +116,7 @@ typedef struct ls_run_log_event {
     long long suspect_from, suspect_to; /* steps since the last clean audit or check; LS_RUN_NONE: none */
     char block[LS_RUN_NAME_MAX], tensor[LS_RUN_NAME_MAX];
     char what[LS_RUN_TEXT_MAX]; /* phase of non-finite, action of outlier, what of state, reason of stopped */
-    char value[8];              /* of non-finite: "nan" or "inf" */
+    char value[16];             /* of non-finite: "nan", "inf" or "overflow" */
 } ls_run_log_event;
 
 /* How all workers spent one step: lists of a line of the metrics, or a step of the trace, which has the first two. */

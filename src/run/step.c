@@ -284,14 +284,14 @@ static ls_status check_replicas(ls_trainer *t) {
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
 
 static void describe(const ls_trainer *t, const ls_bad_place *place, ls_train_event *event) {
-    static const char *const phases[] = {"forward", "loss", "backward", "gradient"};
-    static const char *const tensors[] = {"output", "loss", "input gradient", ""};
+    static const char *const phases[] = {"forward", "loss", "backward", "gradient", "sum"};
+    static const char *const tensors[] = {"output", "loss", "input gradient", "", ""};
     const ls_param *param = place->param >= 0 ? ls_model_param(t->model, (int)place->param) : NULL;
     event->worker = (int)place->worker;
     event->micro = (int)place->micro;
     event->index = place->index;
     event->phase = phases[place->phase];
-    event->value = place->is_nan ? "nan" : "inf";
+    event->value = place->is_nan ? "nan" : place->is_finite ? "overflow" : "inf";
     ls_event_block_name(t->model, (int)place->block, event->block);
     snprintf(event->tensor, sizeof event->tensor, "%s", param ? param->name : tensors[place->phase]);
 }
@@ -324,12 +324,6 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     event.nworkers = !event.recurs && a->is_due && event.workers[0] >= 0;
     LS_TRY(tell(t, &event));
     if (!event.recurs) return LS_OK;
-    t->ended_whole = true;
-    if (place.order < 0)
-        return ls_fail(LS_ERR_FAILED,
-                       "step %lld: the norm of the gradient overflows (loss %g); the weights were not changed; "
-                       "--fork an earlier checkpoint with a lower --lr or a longer --warmup",
-                       (long long)event.step, result->loss);
     return end_broken(t, &event);
 }
 

@@ -89,6 +89,22 @@ spoiled 'rank=1 step=3 place=product tensor=blocks.1.mlp.out.weight index=5 set=
 expect_stopped
 expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"forward"'
 
+# Gradients of groups that are finite, and overflow when they are added up; and losses that are finite, but too large to be added up.
+spoiled 'rank=* step=3 place=leaf tensor=blocks.1.mlp.in.weight index=3 set=3e38 times=0' --dp 8 --on-outlier warn
+expect_stopped
+expect_event '"event":"non-finite","recurs":true,"phase":"sum","index":3,"value":"inf","tensor":"blocks.1.mlp.in.weight","block":"blocks.1"'
+expect_said 'step 4: first inf in the sum of gradients over groups: blocks.1, blocks.1.mlp.in.weight, element 3; each addend is finite'
+for layout in '--dp 1' '--tp 2 --pp 2'; do
+    case_begin "a run that diverges, $layout"
+    rm -rf "$scratch/run"
+    # shellcheck disable=SC2086 # flags are words
+    train "${experiment[@]}" --optimizer sgd --lr 100 --warmup 0 --steps 30 --out "$scratch/run" --restarts 0 $layout
+    expect_status 1
+    expect_event '"event":"non-finite","recurs":true,"worker":[0-9]*,"phase":"loss",.*"value":"overflow","tensor":"loss","block":"head"'
+    expect_said 'first overflow in the loss pass: head, loss, element [0-9]*, micro-batch [0-9]*, worker [0-9]*; '
+    ! grep -q null "$scratch/out" "$scratch/err" || fail 'it prints "null"'
+done
+
 # ---- replicas and state ------------------------------------------------------------------------------------------------
 
 spoiled 'rank=2 step=3 place=gradient tensor=mlp.in.weight flip=0x400000' --dp 4 --zero 0
@@ -155,6 +171,9 @@ expect_event '"event":"audit".*"wrong":3,"persistent":true'
 spoiled 'rank=6 step=3 place=forward block=3 index=5 flip=0x400000' --dp 2 --tp 2 --pp 2 --audit 1 --sequence-parallel
 expect_weights "$final"
 expect_event '"event":"audit".*"wrong":6,"persistent":false'
+spoiled 'rank=3 step=3 place=leaf flip=0x1' --dp 2 --pp 2 --schedule interleaved --audit 1
+expect_weights "$final"
+expect_event '"event":"audit".*"wrong":3,"persistent":false'
 spoiled 'rank=1 step=3 place=backward block=2 index=5 set=nan' --dp 2 --audit 1
 expect_weights "$final"
 expect_event '"event":"non-finite","recurs":false,"worker":1'

@@ -176,10 +176,14 @@ static void add_non_finite(ls_case *c) {
         ls_finding_add(c, LS_CAUSE_OVERFLOW, e->step, e->step, (double)c->run->of_kind[LS_EVENT_NON_FINITE]);
     ls_finding_name(f, e);
     f->worker = e->worker;
-    LS_TITLE(f, "%s in %s%s%s, %s, on worker %d", e->value[0] ? e->value : "a value that is not finite",
+    char worker[32] = "", micro[48] = "", index[48] = "";
+    if (e->worker >= 0) snprintf(worker, sizeof worker, ", on worker %d", e->worker);
+    if (e->micro >= 0) snprintf(micro, sizeof micro, ", micro-batch %lld", e->micro);
+    if (e->index >= 0) snprintf(index, sizeof index, ", element %lld", e->index);
+    LS_TITLE(f, "%s in %s%s%s, %s%s", e->value[0] ? e->value : "a value that is not finite",
              e->block[0] ? e->block : "the model", e->tensor[0] ? ", " : "", e->tensor,
-             e->what[0] ? e->what : "in a step", e->worker);
-    LS_EVIDENCE(f, "step %lld, micro-batch %lld, element %lld%s", e->step, e->micro, e->index,
+             e->what[0] ? e->what : "in a step", worker);
+    LS_EVIDENCE(f, "step %lld%s%s%s", e->step, micro, index,
                 e->has_recurs ? "; it happened again when the step was repeated: not a hardware fault" : "");
     add_growth(c, f);
     if (ls_case_is_fp16(c))

@@ -19,6 +19,14 @@ static int64_t order_of(const ls_partition *partition, const ls_micro *micro, in
 
 static bool is_earlier(int64_t order, int64_t than) { return than < 0 || order < than; }
 
+static void record(ls_bad_place *hunt, ls_bad_place found, uint64_t index, float value) {
+    found.index = (int64_t)index;
+    found.is_nan = isnan(value);
+    found.is_finite = isfinite(value);
+    found.erred = is_earlier(found.order, hunt->erred) ? found.order : hunt->erred;
+    *hunt = found;
+}
+
 static ls_status look(ls_partition *partition, ls_bad_place found, const float *x, size_t elems) {
     uint64_t index;
     float value;
@@ -26,10 +34,19 @@ static ls_status look(ls_partition *partition, ls_bad_place found, const float *
     LS_TRY(ls_partition_find_bad(partition, x, LS_F32, elems, &index));
     if (index == LS_ALL_FINITE) return LS_OK;
     LS_TRY(ls_device_copy_out(partition->device, &value, x + index, sizeof value));
-    found.index = (int64_t)index;
-    found.is_nan = isnan(value);
-    found.erred = is_earlier(found.order, partition->hunt->erred) ? found.order : partition->hunt->erred;
-    *partition->hunt = found;
+    record(partition->hunt, found, index, value);
+    return LS_OK;
+}
+
+/* Losses are counted as bad from 2^31 on (numerics/exact_sum.h), long before they are infinite. */
+static ls_status find_large_loss(ls_partition *partition, ls_bad_place place, const float *loss, size_t rows) {
+    if (!is_earlier(place.order, partition->hunt->order)) return LS_OK;
+    LS_TRY(ls_device_copy_out(partition->device, partition->host, loss, rows * sizeof *loss));
+    for (size_t i = 0; i < rows; i++) {
+        if (fabsf(partition->host[i]) < 0x1p31F) continue;
+        record(partition->hunt, place, i, partition->host[i]);
+        break;
+    }
     return LS_OK;
 }
 
@@ -41,7 +58,8 @@ ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int 
                           .block = block,
                           .phase = phase,
                           .param = -1};
-    return look(partition, place, x, elems);
+    LS_TRY(look(partition, place, x, elems));
+    return phase == LS_BAD_LOSS ? find_large_loss(partition, place, x, elems) : LS_OK;
 }
 
 /* A place is told by what blocks give, which every layout has; who erred is seen before it is joined over the TP group.
@@ -113,13 +131,36 @@ static ls_status compare(ls_partition *partition, ls_bad_place *first) {
     return LS_OK;
 }
 
+/* Gradients that are finite one by one may overflow when they are added up. In model order. */
+static ls_status find_bad_sum(ls_partition *partition) {
+    const ls_model *model = partition->model;
+    for (int b = 0; b < model->nblocks; b++)
+        for (int i = 0; i < model->blocks[b].nparams; i++) {
+            const ls_param *param = &model->blocks[b].param[i];
+            ls_bad_place place = {
+                .order = param->number, .block = b, .phase = LS_BAD_SUM, .param = param->number, .micro = -1};
+            size_t own = ls_param_range_elems(param->own);
+            if (own == 0 || param->running) continue;
+            LS_TRY(look(partition, place, param->own_grad, own));
+            if (partition->hunt->order < 0) continue;
+            partition->hunt->index += (int64_t)param->own.begin;
+            return LS_OK;
+        }
+    return LS_OK;
+}
+
 ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed,
                             ls_bad_place *first) {
     *first = (ls_bad_place){.order = -1, .erred = -1};
     partition->hunt = first;
     ls_partition_watch_results(partition);
     ls_status status = ls_partition_step(partition, step, start, feed);
+    if (status == LS_OK) status = compare(partition, first);
+    if (status == LS_OK && first->order < 0) {
+        status = find_bad_sum(partition);
+        if (status == LS_OK) status = compare(partition, first);
+    }
     partition->hunt = NULL;
     ls_partition_watch_results(partition);
-    return status == LS_OK ? compare(partition, first) : status;
+    return status;
 }

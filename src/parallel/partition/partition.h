@@ -144,7 +144,13 @@ ls_status ls_partition_run_action(ls_partition *partition, const ls_action *acti
 /* What follows the last action: every gradient of own elements is there. */
 ls_status ls_partition_finish_grads(ls_partition *partition);
 /* Where a number that is not finite appeared first: in the order of samples, then of computation. */
-typedef enum ls_bad_phase { LS_BAD_FORWARD, LS_BAD_LOSS, LS_BAD_BACKWARD, LS_BAD_GRADIENT } ls_bad_phase;
+typedef enum ls_bad_phase {
+    LS_BAD_FORWARD,
+    LS_BAD_LOSS,
+    LS_BAD_BACKWARD,
+    LS_BAD_GRADIENT,
+    LS_BAD_SUM /* of gradients that are all finite: `worker` and `micro` say nothing */
+} ls_bad_phase;
 typedef struct ls_bad_place {
     int64_t order; /* smaller is earlier; −1: nothing was found */
     int64_t erred; /* the same, results of matmuls counted in, by which the worker is found */
@@ -152,6 +158,7 @@ typedef struct ls_bad_place {
     int64_t param; /* number in the model, of a gradient */
     int64_t index; /* in what this worker holds of the tensor */
     int64_t is_nan;
+    int64_t is_finite; /* a loss of 2^31 or more in size, which exact sums of losses do not hold */
 } ls_bad_place;
 
 /* A step as above, in which every result is looked at; the same place on all workers. */

@@ -38,9 +38,9 @@ static void add_non_finite(const ls_train_event *e, ls_metrics *m) {
     ls_metrics_add_bool(m, "recurs", e->recurs);
     if (e->nworkers > 0) ls_metrics_add_i64(m, "worker", e->workers[0]);
     if (!e->phase) return;
-    ls_metrics_add_i64(m, "worker", e->worker);
+    if (e->micro >= 0) ls_metrics_add_i64(m, "worker", e->worker);
     ls_metrics_add_text(m, "phase", e->phase);
-    ls_metrics_add_i64(m, "micro", e->micro);
+    if (e->micro >= 0) ls_metrics_add_i64(m, "micro", e->micro);
     ls_metrics_add_i64(m, "index", e->index);
     ls_metrics_add_text(m, "value", e->value);
 }
@@ -116,6 +116,14 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
                  "a value that is not finite appeared%s, but not when the step was repeated: a transient "
                  "hardware fault; the repeated step counts",
                  who);
+    else if (!e->phase)
+        snprintf(
+            text, bytes,
+            "the loss or the gradient is not finite, again when the step was repeated; the place was not recorded");
+    else if (e->micro < 0)
+        snprintf(text, bytes,
+                 "first %s in the sum of gradients over groups: %s, %s, element %lld; each addend is finite", e->value,
+                 e->block, e->tensor, (long long)e->index);
     else
         snprintf(text, bytes, "first %s in the %s pass: %s, %s, element %lld, micro-batch %d, worker %d", e->value,
                  e->phase, e->block, e->tensor, (long long)e->index, e->micro, e->worker);

@@ -37,7 +37,7 @@ typedef struct ls_train_event {
     int scale, next_scale;
     /* NON_FINITE */
     const char *phase, *value;
-    int micro;
+    int micro; /* −1: of none, and of no worker: phase "sum" */
     int64_t index;
     bool recurs;
     /* OUTLIER */
