@@ -80,6 +80,19 @@ static void put_number(FILE *out, const char *of, int digits, double value) {
     fputs("</td>", out);
 }
 
+/* The mean that the table sorts by, and the last value beside it. */
+static void put_train_loss(FILE *out, const ls_view_facts *f) {
+    fputs("<td class=\"r\" data-of=\"training loss\"", out);
+    if (f->train_window > 1)
+        fprintf(out, " title=\"mean of the last %d steps; of the last step in brackets\"", f->train_window);
+    if (isfinite(f->train_loss) && f->train_window > 1)
+        fprintf(out, ">%.4f (%.4f)</td>", f->train_loss, f->last_loss);
+    else if (f->step > 0)
+        fprintf(out, ">%.4f</td>", f->last_loss);
+    else
+        fputs(">–</td>", out);
+}
+
 static int place_of(const ls_live_query *q, uint64_t id) {
     for (int i = 0; i < q->runs; i++)
         if (q->run[i] == id) return i;
@@ -106,7 +119,7 @@ static void put_row(FILE *out, const ls_live_query *q, const ls_shelf_run *run) 
     ls_svg_escape(out, run->facts.state ? run->facts.state : "");
     fputs("</td>", out);
     fprintf(out, "<td class=\"r\" data-of=\"step\">%s</td>", LS_WHOLE((double)run->facts.step));
-    put_number(out, "training loss", 4, run->facts.train_loss);
+    put_train_loss(out, &run->facts);
     put_number(out, "validation", 4, run->facts.loss);
     put_number(out, "tokens/s", 0, run->facts.speed);
     fputs("<td data-of=\"layout\">", out);

@@ -6,7 +6,7 @@
 
 #include "report/run/view.h"
 
-enum { LAST = 100, MEAN = 50 };
+enum { LAST = 100, WINDOW_MAX = 50, WINDOW_SHARE = 10 };
 
 static int compare(const void *a, const void *b) {
     double first = *(const double *)a, second = *(const double *)b;
@@ -49,11 +49,15 @@ static void find_times(const ls_run_log *log, ls_view_facts *f) {
 static void find_losses(const ls_run_log *log, ls_view_facts *f) {
     double sum = 0;
     int count = 0;
-    size_t from = log->step_count > MEAN ? log->step_count - MEAN : 0;
+    size_t window = log->step_count / WINDOW_SHARE;
+    if (window > WINDOW_MAX) window = WINDOW_MAX;
+    if (window < 1) window = log->step_count > 0;
+    f->train_window = (int)window;
+    f->last_loss = window > 0 ? log->steps[log->step_count - 1].loss : (double)NAN;
     f->loss = f->best_loss = (double)NAN;
     f->best_step = LS_RUN_NONE;
-    for (size_t i = from; i < log->step_count; i++)
-        if (isfinite(log->steps[i].loss)) sum += log->steps[i].loss, count++;
+    for (size_t i = log->step_count - window; i < log->step_count; i++)
+        if (!log->steps[i].skipped) sum += log->steps[i].loss, count++;
     f->train_loss = count > 0 ? sum / count : (double)NAN;
     for (size_t i = 0; i < log->validation_count; i++) {
         const ls_run_log_validation *v = &log->validations[i];

@@ -13,6 +13,16 @@
 
 static void put_fact(ls_page *page, const char *value, const char *what) { ls_page_put(page, "%s\t%s\n", value, what); }
 
+/* The last value beside the mean, which smooths it. */
+static void put_losses(ls_page *page, const ls_view_facts *f) {
+    char value[32], what[64];
+    snprintf(value, sizeof value, "%.4f", f->train_loss);
+    snprintf(what, sizeof what, "training loss, mean of the last %d steps", f->train_window);
+    if (isfinite(f->train_loss) && f->train_window > 1) put_fact(page, value, what);
+    snprintf(value, sizeof value, "%.4f", f->last_loss);
+    if (f->step > 0) put_fact(page, value, "training loss of the last step");
+}
+
 static void put_facts(ls_page *page, const ls_view *run, const ls_view_facts *f) {
     char text[80];
     ls_page_add(page, LS_PAGE_FACTS, "%s", "");
@@ -22,8 +32,7 @@ static void put_facts(ls_page *page, const ls_view *run, const ls_view_facts *f)
         snprintf(text, sizeof text, "%s", LS_WHOLE((double)f->step));
     put_fact(page, text, "steps done");
     put_fact(page, f->state, "state");
-    snprintf(text, sizeof text, "%.4f", f->train_loss);
-    if (isfinite(f->train_loss)) put_fact(page, text, "training loss, mean of the last steps");
+    put_losses(page, f);
     snprintf(text, sizeof text, "%.4f", f->loss);
     if (isfinite(f->loss)) put_fact(page, text, "validation loss");
     if (f->speed > 0) put_fact(page, LS_WHOLE(f->speed), run->is_images ? "images per second" : "tokens per second");
@@ -33,23 +42,26 @@ static void put_facts(ls_page *page, const ls_view *run, const ls_view_facts *f)
     if (f->goodput > 0) put_fact(page, LS_PERCENT(f->goodput), "goodput");
 }
 
-static void put_finding(ls_page *page, const ls_finding *f) {
-    LS_TEXT(page, "\1%s\2", f->title);
+static void put_cause(ls_page *page, const ls_finding *f) {
     for (int i = 0; i < f->evidence_count; i++) LS_ITEM(page, "%s", f->evidence[i]);
     if (f->action[0]) LS_TEXT(page, "What to do: %s", f->action);
 }
 
-static ls_status put_doctor(ls_page *page, const ls_view *run, bool is_live) {
-    const ls_diagnosis *d;
+static void put_finding(ls_page *page, const ls_finding *f) {
+    LS_TEXT(page, "\1%s\2", f->title);
+    put_cause(page, f);
+}
+
+/* `d`: NULL while the doctor has not looked yet. */
+static void put_doctor(ls_page *page, const ls_view *run, const ls_diagnosis *d) {
     const ls_run_log *log = ls_view_log(run);
-    LS_TRY(ls_view_diagnose(run, is_live, &d));
     LS_HEADING(page, "What the doctor says");
     if (!d) {
         LS_TEXT(page,
                 "There are %s steps to look through, which takes its time. \1lockstep doctor %s\2 does it, and so does "
                 "lockstep report.",
                 LS_WHOLE((double)log->step_count), run->folder.text);
-        return LS_OK;
+        return;
     }
     if (d->verdict == LS_VERDICT_CLEAN)
         LS_TEXT(page, "Nothing that went wrong is in what was recorded.");
@@ -66,7 +78,6 @@ static ls_status put_doctor(ls_page *page, const ls_view *run, bool is_live) {
     for (int i = 0; i < d->missing_count; i++) LS_ITEM(page, "not recorded: %s", d->missing[i]);
     if (run->doctor->steps < log->step_count)
         LS_TEXT(page, "Said of the steps up to %lld.", log->steps[run->doctor->steps - (run->doctor->steps > 0)].step);
-    return LS_OK;
 }
 
 static void put_samples(ls_page *page, const ls_run_log *log) {
@@ -144,20 +155,32 @@ static void put_number(ls_page *page, int digits, double value) {
     ls_page_put(page, "\t%s", text);
 }
 
-static void put_comparison(ls_page *page, const ls_view *runs, int count) {
+static const char *name_verdict(const ls_diagnosis *d) {
+    if (!d) return "not asked yet";
+    if (d->cause_count > 0) return ls_cause_name(d->finding[0].cause);
+    return d->verdict == LS_VERDICT_CLEAN ? "nothing found" : "too few steps";
+}
+
+static ls_status put_comparison(ls_page *page, const ls_view *runs, int count, bool is_live) {
     LS_HEADING(page, "Comparison");
-    ls_page_add_table(page, "llrrrrrr",
-                      "run\tstate\tsteps\ttraining loss\tvalidation loss\tbest\ttokens/s\ttime in steps\n");
+    ls_page_add_table(page, "llrrrrrrrl",
+                      "run\tstate\tsteps\tmean training loss\tlast training loss\tvalidation loss\tbest\ttokens/s\t"
+                      "time in steps\tdoctor\n");
     for (int r = 0; r < count; r++) {
         ls_view_facts f;
+        const ls_diagnosis *d;
+        LS_TRY(ls_view_diagnose(&runs[r], is_live, &d));
         ls_view_facts_find(ls_view_log(&runs[r]), &f);
         ls_page_put(page, "%s\t%s\t%s", runs[r].name, f.state, LS_WHOLE((double)f.step));
         put_number(page, 4, f.train_loss);
+        if (isfinite(f.train_loss) && f.train_window > 1) ls_page_put(page, " (%d steps)", f.train_window);
+        put_number(page, 4, f.last_loss);
         put_number(page, 4, f.loss);
         put_number(page, 4, f.best_loss);
         put_number(page, 0, f.speed);
-        ls_page_put(page, "\t%s\n", f.trained_s > 0 ? LS_SECONDS(f.trained_s) : "–");
+        ls_page_put(page, "\t%s\t%s\n", f.trained_s > 0 ? LS_SECONDS(f.trained_s) : "–", name_verdict(d));
     }
+    return LS_OK;
 }
 
 static const char *value_of(const ls_run_log *log, const char *name) {
@@ -190,6 +213,18 @@ static void put_differences(ls_page *page, const ls_view *runs, int count) {
     if (!any) LS_TEXT(page, "All options of the runs are the same.");
 }
 
+/* One of several runs: words, and the first cause that the doctor names. */
+static ls_status put_run(ls_page *page, const ls_view *run) {
+    const ls_diagnosis *d;
+    ls_view_facts f;
+    LS_TRY(ls_view_diagnose(run, false, &d));
+    ls_view_facts_find(ls_view_log(run), &f);
+    LS_HEADING(page, "%s", run->name);
+    ls_run_words(page, run, &f, d);
+    if (d->cause_count > 0) put_cause(page, &d->finding[0]);
+    return LS_OK;
+}
+
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
 static ls_status put_curves(ls_page *page, const ls_view *runs, int count, const ls_run_page_options *o) {
@@ -211,26 +246,24 @@ static ls_status put_curves(ls_page *page, const ls_view *runs, int count, const
 
 ls_status ls_run_page_fill(ls_page *page, const ls_view *runs, int count, const ls_run_page_options *o) {
     const ls_run_log *log = ls_view_log(&runs[0]);
+    const ls_diagnosis *d = NULL;
     ls_view_facts f;
     ls_view_facts_find(log, &f);
     if (count == 1) {
         ls_page_add(page, LS_PAGE_TITLE, "%s", runs[0].name);
         ls_page_add(page, LS_PAGE_LEAD, "%s%s%s, %s", f.model[0] ? f.model : "a model", f.layout[0] ? ", " : "",
                     f.layout, f.state);
+        LS_TRY(ls_view_diagnose(&runs[0], o->is_live, &d));
         put_facts(page, &runs[0], &f);
-        ls_run_words(page, &runs[0], &f);
+        ls_run_words(page, &runs[0], &f, d);
     } else {
         ls_page_add(page, LS_PAGE_TITLE, "%d runs", count);
         ls_page_add(page, LS_PAGE_LEAD, "%s", runs[0].name);
         for (int r = 1; r < count; r++) ls_page_put(page, ", %s", runs[r].name);
-        put_comparison(page, runs, count);
+        LS_TRY(put_comparison(page, runs, count, o->is_live));
         put_differences(page, runs, count);
         if (!o->is_live) {
-            for (int r = 0; r < count; r++) {
-                ls_view_facts_find(ls_view_log(&runs[r]), &f);
-                LS_HEADING(page, "%s", runs[r].name);
-                ls_run_words(page, &runs[r], &f);
-            }
+            for (int r = 0; r < count; r++) LS_TRY(put_run(page, &runs[r]));
         }
     }
     LS_TRY(put_curves(page, runs, count, o));
@@ -241,7 +274,7 @@ ls_status ls_run_page_fill(ls_page *page, const ls_view *runs, int count, const 
         LS_TEXT(page, "How the time of workers was spent is recorded where there are several.");
     if (o->is_live) put_samples(page, log);
     ls_run_events(page, log);
-    LS_TRY(put_doctor(page, &runs[0], o->is_live));
+    put_doctor(page, &runs[0], d);
     if (!o->is_live) put_samples(page, log);
     put_identity(page, &runs[0]);
     put_options(page, log);

@@ -44,8 +44,8 @@ ls_status ls_run_loss_charts(ls_page *page, const ls_view *runs, int count, cons
 bool ls_run_time_chart(ls_page *page, const ls_run_log *log);
 void ls_run_layout_chart(ls_page *page, const ls_run_log *log, const ls_run_now *now);
 
-/* "4 h ago the loss …": what was trained, how long, how well. */
-void ls_run_words(ls_page *page, const ls_view *run, const ls_view_facts *facts);
+/* What was trained, how long, how well, and what went wrong. `diagnosis`: NULL while the doctor has not looked yet. */
+void ls_run_words(ls_page *page, const ls_view *run, const ls_view_facts *facts, const ls_diagnosis *diagnosis);
 void ls_run_events(ls_page *page, const ls_run_log *log);
 void ls_run_event_text(const ls_run_log_event *event, char *text, size_t room);
 

@@ -86,7 +86,10 @@ typedef struct ls_view_facts {
     long long step, steps;    /* done, and planned (0: not known) */
     double loss, best_loss;   /* of validation; the latter is the least */
     long long best_step;      /* LS_RUN_NONE: there was no evaluation */
-    double train_loss;        /* mean of the last 50 steps */
+    double train_loss;        /* mean of the last `train_window` steps; NaN where one of them has none */
+    int train_window;         /* a tenth of the steps, at least 1 and at most 50: the first steps, of a model that has
+                                 learned nothing yet, are in no mean */
+    double last_loss;         /* of training, of the last step */
     double speed, mfu;        /* median of the last 100 steps */
     double step_s;            /* likewise */
     double trained_s, wall_s; /* in steps; from the first start to the last record */

@@ -82,8 +82,10 @@ static void say_what(ls_page *page, const ls_view *run, const ls_view_facts *f) 
 }
 
 static void say_how_well(ls_page *page, const ls_view *run, const ls_view_facts *f) {
-    if (isfinite(f->train_loss))
-        LS_TEXT(page, "The training loss is \1%.4f\2 (mean of the last steps). ", f->train_loss);
+    if (f->step > 0) LS_TEXT(page, "The training loss of the last step is \1%.4f\2", f->last_loss);
+    if (f->step > 0 && isfinite(f->train_loss) && f->train_window > 1)
+        ls_page_put(page, ", the mean of the last %d steps \1%.4f\2", f->train_window, f->train_loss);
+    if (f->step > 0) ls_page_put(page, ". ");
     if (!isfinite(f->loss)) return;
     ls_page_put(page, "The validation loss is \1%.4f\2", f->loss);
     if (!run->is_images) ls_page_put(page, ", a perplexity of %.4g", ls_exp_f64(f->loss));
@@ -91,7 +93,20 @@ static void say_how_well(ls_page *page, const ls_view *run, const ls_view_facts 
     ls_page_put(page, ". ");
 }
 
-static void say_events(ls_page *page, const ls_run_log *log, const ls_view_facts *f) {
+/* Events alone do not tell that a run went well: the doctor also judges the course of the loss. */
+static void say_verdict(ls_page *page, const ls_diagnosis *d, bool any_event) {
+    if (d && d->cause_count > 0)
+        ls_page_put(page, "%s The doctor says: \1%s\2.", any_event ? "." : "no event was recorded.",
+                    d->finding[0].title);
+    else if (any_event)
+        ls_page_put(page, ".");
+    else if (d && d->verdict == LS_VERDICT_CLEAN)
+        ls_page_put(page, "nothing out of the ordinary was recorded.");
+    else
+        ls_page_put(page, "no event was recorded%s.", d ? "; there are too few steps to judge the run" : "");
+}
+
+static void say_events(ls_page *page, const ls_run_log *log, const ls_view_facts *f, const ls_diagnosis *d) {
     static const char *const names[LS_EVENT_KINDS] = {"overflows",
                                                       "overflows at the lowest scale",
                                                       "values that are not finite",
@@ -112,11 +127,11 @@ static void say_events(ls_page *page, const ls_run_log *log, const ls_view_facts
         ls_page_put(page, "%s%zu × %s", any ? "; " : "", log->of_kind[k], names[k]);
         any = true;
     }
-    ls_page_put(page, any ? "." : "nothing out of the ordinary was recorded.");
+    say_verdict(page, d, any);
 }
 
-void ls_run_words(ls_page *page, const ls_view *run, const ls_view_facts *facts) {
+void ls_run_words(ls_page *page, const ls_view *run, const ls_view_facts *facts, const ls_diagnosis *diagnosis) {
     say_what(page, run, facts);
     say_how_well(page, run, facts);
-    say_events(page, ls_view_log(run), facts);
+    say_events(page, ls_view_log(run), facts, diagnosis);
 }
