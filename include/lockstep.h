@@ -418,7 +418,7 @@ typedef struct ls_evaluation {
 } ls_evaluation;
 
 typedef enum ls_run_event_kind {
-    LS_RUN_PREPARES,    /* text: data that has to be tokenized first */
+    LS_RUN_PREPARES,    /* text: what has to be done first: data to tokenize, kernels of a GPU to compile */
     LS_RUN_STEPPED,     /* step */
     LS_RUN_EVALUATED,   /* text, evaluation */
     LS_RUN_SAMPLED,     /* text: what the model wrote (option "sample-every") */

@@ -126,6 +126,7 @@ ls_status ls_run_load(ls_run *r) {
     LS_TRY(ls_placement_make(1, (int)o->threads, o->pin, &l->placement));
     LS_TRY(choose_policy(r));
     LS_TRY(ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, 1, l->policy.unit, &r->chosen)));
+    LS_TRY(ls_run_prepare_device(r, l->policy.unit));
     LS_TRY(ls_device_open_named(r->chosen.name, 0, &l->device));
     if (!l->device)
         LS_TRY(ls_device_open_cpu(l->placement.threads, ls_placement_cpus(&l->placement, 0), NULL, &l->device));

@@ -102,6 +102,9 @@ ls_status ls_run_open_folder(ls_run *run);
 void ls_run_abandon(ls_run *run);
 /* One line for the caller. */
 ls_status ls_run_tell(const ls_run *run, ls_run_event event);
+
+/* Compiles kernels of the chosen device that are missing, and tells so. Before workers start. */
+ls_status ls_run_prepare_device(ls_run *r, ls_unit unit);
 /* LS_ERR_INPUT outside the function that ls_run_workers() calls. */
 ls_status ls_run_check_works(const ls_run *run);
 

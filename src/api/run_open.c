@@ -20,6 +20,15 @@ static void say(void *ctx, const char *message) {
     (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_PREPARES, .text = message});
 }
 
+/* Of several processes that a launcher started, the first tells. */
+static void say_compiles(void *ctx, const char *text) {
+    if (ls_launcher_place().rank == 0) say(ctx, text);
+}
+
+ls_status ls_run_prepare_device(ls_run *r, ls_unit unit) {
+    return ls_device_prepare(r->chosen.name, unit, r->setup.event ? say_compiles : NULL, r);
+}
+
 /* runs/tiny-1, runs/tiny-2 … */
 static ls_status choose_out(ls_run *r) {
     char path[512];
@@ -65,7 +74,7 @@ static ls_status choose_device(ls_run *r, int workers) {
     LS_TRY(
         ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, workers, r->settings.policy.unit, &r->chosen)));
     r->settings.options.device = r->chosen.name;
-    return LS_OK;
+    return o->dry_run ? LS_OK : ls_run_prepare_device(r, r->settings.policy.unit);
 }
 
 /* --auto-layout: that of a device. */

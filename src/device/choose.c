@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/compile.h"
 #include "device/cuda/cuda.h"
 #include "device/fake/fake.h"
 
@@ -121,5 +122,20 @@ ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_devic
     }
     if (strcmp(name, "cpu") != 0 && strcmp(name, "fake") != 0 && number_of(name) < -1) return refuse(name);
     (void)snprintf(out->name, sizeof out->name, "%s", name);
+    return LS_OK;
+}
+
+ls_status ls_device_prepare(const char *name, ls_unit unit, void (*tell)(void *ctx, const char *text), void *ctx) {
+    if (!ls_device_is_gpu(name)) return LS_OK;
+    look(0);
+    int number = number_of(name), first = number < 0 ? 0 : number;
+    int end = number < 0 ? known.survey.count : number + 1;
+    if (known.status != LS_OK || end > known.survey.count) return LS_OK;
+    if (end > LS_GPUS_LISTED) end = LS_GPUS_LISTED;
+    for (int i = first; i < end; i++) {
+        int capability = known.survey.gpu[i].capability;
+        LS_TRY(ls_cuda_kernels_prepare(capability, unit == LS_UNIT_HGMMA && capability == LS_CUDA_HGMMA_CAPABILITY,
+                                       tell, ctx));
+    }
     return LS_OK;
 }

@@ -19,6 +19,11 @@ ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_devic
  * chain. Of GPUs that are asked for and cannot be looked at (a dry run elsewhere), hgmma. Looks as "auto" does. */
 ls_unit ls_device_default_unit(const char *name);
 
+/* Makes the kernels of a chosen device ready, before its workers start: where NVRTC has to compile them it does so now,
+ * and `tell` gets a line from time to time (NULL: the log does). Nothing to do for the CPU, and where the GPU cannot be
+ * looked at, since opening it says why. Looks as "auto" does. */
+ls_status ls_device_prepare(const char *name, ls_unit unit, void (*tell)(void *ctx, const char *text), void *ctx);
+
 /* Opens the device of a chosen name for worker `local` of this machine, counted from 0: workers take the GPUs in turn
  * unless the name has a number. *out is NULL, with LS_OK, where the CPU is meant, which the caller opens with its own
  * threads. LS_ERR_INPUT for a name that no device has, and for a GPU that is not there. A process in which this opened

@@ -128,6 +128,7 @@ ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial) {
     ls_workers_options workers;
     LS_TRY(ls_device_choose(place->options->device, world ? 1 : count, trial->settings->policy.unit, &t.chosen));
     if (world && strcmp(place->options->device, "auto") == 0) LS_TRY(ls_agree_device(world, &t.chosen));
+    LS_TRY(ls_device_prepare(t.chosen.name, trial->settings->policy.unit, NULL, NULL));
     if (world && count > 1) return work(world, &t);
     if (world) return ls_agree(world, ls_world_rank(world) == 0 ? work(world, &t) : LS_OK);
     LS_TRY(ls_workers_options_from(place->options, &workers));

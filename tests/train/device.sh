@@ -84,6 +84,51 @@ unit 2 'GPU 0, .*, has compute capability 8.0, and the tensor cores of the matri
 unit 2 'the tensor cores of GPU 0, .*, do not compute by the formula of hgmma: element 0, 0 of a product' \
     LS_SPOIL='rank=0 step=0 place=product tensor=hgmma flip=1' -- --precision bf16
 
+# Kernels that were not built in are compiled before the workers start, each once, however many runs ask for them at the same time: the runs wait and say
+# why. Neither the unit nor the bits depend on it.
+train "${tiny[@]}" --precision bf16 --device cpu --out "$scratch/chain"
+chain=$(weights)
+kernels=(LD_LIBRARY_PATH="$played" LS_CUDA_CAPABILITY=89 XDG_CACHE_HOME="$scratch/kernels" LS_NVRTC_GATE="$scratch/gate" LS_NVRTC_COUNT="$scratch/compiled")
+case_begin "two runs whose kernels have to be compiled"
+for run in first second; do
+    env "${kernels[@]}" "$LOCKSTEP" train "${tiny[@]}" --device cuda --precision bf16 --out "$scratch/$run" >"$scratch/$run.out" 2>"$scratch/$run.err" &
+    eval "$run=$!"
+    case $run in first) what='NVRTC compiles' ;; *) what='another process compiles' ;; esac
+    until grep -Eq "^$what GPU kernels for sm_89, once for this machine; the run waits: 0 of [0-9]+ families, 0 s$" "$scratch/$run.err"; do
+        kill -0 "${!run}" || { fail "no line '$what': $(cat "$scratch/$run.err")"; break; }
+        sleep 0.02
+    done
+    [ ! -e "$scratch/$run" ] || fail "the run did not wait"
+done
+touch "$scratch/gate"
+for run in first second; do
+    wait "${!run}" || fail "the $run run ended with status $?"
+    cp "$scratch/$run.out" "$scratch/out"
+    status=0
+    expect_weights "$chain"
+    grep -Eq '^GPU kernels for sm_89 are ready: [0-9]+ families, [0-9]+ s$' "$scratch/$run.err" || fail "the $run run does not say that kernels are ready"
+    grep -q 'bf16, matrix unit chain,' "$scratch/$run.out" || fail "the $run run has another matrix unit"
+done
+families=$(find "$scratch/kernels/lockstep/cuda" -name '*.cubin' | wc -l)
+[ "$families" -gt 10 ] && [ "$(wc -l <"$scratch/compiled")" -eq "$families" ] || fail "$(wc -l <"$scratch/compiled") compilations, $families families in the cache"
+
+case_begin "kernels that were compiled before"
+env "${kernels[@]}" "$LOCKSTEP" train "${tiny[@]}" --device cuda --precision bf16 --out "$scratch/third" >"$scratch/out" 2>"$scratch/err"
+status=$?
+expect_weights "$chain"
+! grep -q 'GPU kernels' "$scratch/err" || fail "it speaks of kernels"
+[ "$(wc -l <"$scratch/compiled")" -eq "$families" ] || fail "something was compiled again"
+
+for fault in '1 NVRTC cannot compile the kernels of ' '2 a process that compiles GPU kernels was killed by signal 6'; do
+    case_begin "kernels that cannot be compiled: ${fault#* }"
+    env "${kernels[@]}" LS_NVRTC_FAIL="${fault%% *}" XDG_CACHE_HOME="$scratch/no-kernels" \
+        "$LOCKSTEP" train "${tiny[@]}" --device cuda --out "$scratch/fault" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    [ $status -ne 0 ] || fail "exit status 0"
+    expect_said "${fault#* }"
+    rm -rf "$scratch/fault"
+done
+
 # Workers 0 and 2 are on GPU 0, worker 1 is on GPU 1, whose memory fails.
 case_begin "GPUs in turn"
 LD_LIBRARY_PATH=$played LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LS_CUDA_FAULT=cuMemHostAlloc:214 \

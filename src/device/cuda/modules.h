@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/images.h"
 #include "device/cuda/launch.h"
 
 typedef struct ls_cuda_modules ls_cuda_modules;
@@ -16,9 +17,10 @@ ls_status ls_cuda_modules_get(ls_cuda_modules *modules, ls_cuda_kernel kernel, C
 /* Memory that they take, by the driver's count of what is free. */
 size_t ls_cuda_modules_bytes(const ls_cuda_modules *modules);
 
-/* Where the kernels for GPUs of this compute capability come from; and the error where they come from nowhere. */
+/* Where the kernels for GPUs of this compute capability come from. */
 ls_gpu_kernels ls_cuda_modules_find(int capability);
-ls_status ls_cuda_modules_missing(void);
+/* The cubin of a family that was built in for this capability, or with 0 its text; NULL: there is none. */
+const ls_cuda_image *ls_cuda_image_find(const char *family, int sm);
 
 /* Where what was made or found out for a GPU is kept between runs. False: there is no place for it. */
 bool ls_cuda_cache_folder(char *folder, size_t capacity);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/child.h"
+#include "device/cuda/compile.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/driver.h"
 #include "device/cuda/modules.h"

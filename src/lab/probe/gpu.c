@@ -220,6 +220,7 @@ ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     const ls_gpu *gpu = &survey.gpu[number < LS_GPUS_LISTED ? number : 0];
     subject which = {name, gpu->capability == LS_CUDA_HGMMA_CAPABILITY};
     (void)snprintf(name, sizeof name, "cuda:%d", number);
+    LS_TRY(ls_device_prepare(name, which.has_unit ? LS_UNIT_HGMMA : LS_UNIT_CHAIN, NULL, NULL));
     LS_TRY(ls_child_run("the process that measures the GPU", limit_s, measure, &which, out, sizeof *out));
     (void)snprintf(out->name, sizeof out->name, "%s", gpu->name);
     out->count = strchr(device, ':') ? 1 : survey.count;

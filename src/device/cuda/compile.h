@@ -1,0 +1,30 @@
+/* compile.h: compiles the kernels that the program was built without, by NVRTC, and keeps them in a cache between runs.
+ *
+ * To compile all families takes minutes of several cores. A run that needs them waits before its workers start
+ * (ls_cuda_kernels_prepare), so that no timeout, rate or choice of a run includes the time of a compiler. */
+#ifndef LS_DEVICE_CUDA_COMPILE_H
+#define LS_DEVICE_CUDA_COMPILE_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+#include "device/cuda/images.h"
+
+bool ls_cuda_nvrtc_is_here(void);
+/* The error of a GPU whose kernels are neither built in nor can be compiled. */
+ls_status ls_cuda_modules_missing(void);
+
+/* Reads the cubin of a family from the cache, else compiles its text and puts it there. *out belongs to the caller. */
+ls_status ls_cuda_cubin_get(const ls_cuda_image *text, int sm, char **out);
+
+/* Gets a line of text about the progress, without a newline. NULL: the line is a warning of the log. */
+typedef void (*ls_cuda_tell_fn)(void *ctx, const char *text);
+
+/* Compiles all families for GPUs of this compute capability that are neither built in nor cached, on all cores, in
+ * child processes; those of the matrix unit hgmma only if `with_hgmma`. Of several processes that share a cache one
+ * compiles and the others wait. Calls `tell` at the start, at most every ten seconds, and at the end; not at all where
+ * nothing is missing. Without a cache folder that can be written each worker compiles on first use, and `tell` says so.
+ * Call it before any thread is started. LS_ERR_INPUT: NVRTC is missing. */
+ls_status ls_cuda_kernels_prepare(int capability, bool with_hgmma, ls_cuda_tell_fn tell, void *ctx);
+
+#endif
