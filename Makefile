@@ -1,6 +1,7 @@
 # lockstep: `make` builds ./lockstep and liblockstep.a with what is installed; `make help` lists the targets.
 #
-# Variables: CC, BUILD (folder of the outputs), MPI=auto|no|<pkg-config name>, CUDA=auto|no|<folder of the toolkit>, SANITIZE=address,undefined,
+# Variables: CC, BUILD (folder of the outputs), MPI=auto|no|<pkg-config name>, CUDA=auto|no|<folder of the toolkit>, CUDA_SMS="80 90" (architectures of
+#            GPUs that nvcc compiles kernels for; left out: those of this machine's GPUs), SANITIZE=address,undefined, STRIP (of installed files),
 #            WERROR=1, PREFIX and DESTDIR (install), TEST_DATA (folder of data files that some tests use),
 #            TEST_OPT and TEST_LDFLAGS (of test programs; `make programs TEST_OPT='-O0 -g' TEST_LDFLAGS=` for a debugger).
 
@@ -8,16 +9,22 @@ CC       ?= cc
 BUILD    ?= build
 MPI      ?= auto
 CUDA     ?= auto
-CUDA_SMS ?= 90
 # no: without the libcuda of the tests, which plays a GPU.
 CUDA_TESTS ?= yes
 PREFIX   ?= /usr/local
 PKG      ?= pkg-config
+STRIP    ?= strip
 MACHINE  := $(shell uname -m)
 MAKEFLAGS += --no-print-directory
 # One short line for each file; V=1 shows the commands.
 Q   := $(if $(V),,@)
-say = $(if $(V),,@echo '  $(1)  $(2)')
+say = $(if $(V),,@echo '  [$(count)]  $(1)  $(2)')
+# "12/640": such lines so far, and those that are to come, which `make -n` counts once there is a first.
+count = $(eval lines_said := $(lines_said) x)$(words $(lines_said))/$(lines_of_all)
+lines_of_all = $(eval lines_of_all := $(shell MAKEFLAGS= $(MAKE) -n COUNTING=yes $(MAKEOVERRIDES) $(MAKECMDGOALS) 2>/dev/null | grep -c '^: a line'))$(lines_of_all)
+ifdef COUNTING
+say = @: a line
+endif
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
@@ -108,10 +115,16 @@ endif
 ifneq ($(MACHINE),aarch64)
 SRC := $(filter-out src/device/cpu/neon/%,$(SRC))
 endif
-# Kernels for GPUs. A cubin for each architecture of CUDA_SMS where there is a compiler; the sources go in as text anyhow (src/device/cuda/images.h).
+# Kernels for GPUs. A cubin for each architecture of CUDA_SMS where there is a compiler; the sources go in as text anyhow (src/device/cuda/images.h). A make
+# that this one starts does not ask the driver again.
 ifndef BARE
 CU := $(sort $(wildcard src/device/cuda/kernels/*.cu))
 NVCC := $(shell CUDA=$(CUDA) tools/nvcc)
+ifneq ($(NVCC),)
+ifeq ($(origin CUDA_SMS),undefined)
+export CUDA_SMS := $(shell tools/cuda-sms $(NVCC))
+endif
+endif
 CUBINS := $(if $(NVCC),$(foreach sm,$(CUDA_SMS),$(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/cuda/%.$(sm).cubin,$(CU))))
 IMAGES := $(BUILD)/cuda/images
 endif
@@ -147,17 +160,17 @@ lockstep: all
 endif
 
 # Objects are rebuilt when the compiler, the flags or the libraries found have changed; for an MPI only those that ask for it, since
-# `make test` finds one after `make demo` has built everything without.
+# `make test` finds one after `make demo` has built everything without. The + is for `make -n`, which could not know otherwise whether they have.
 FLAGS_NOW := $(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL)
 MPI_FLAGS_NOW := $(MPI_CFLAGS) $(LIB_LDLIBS)
 $(BUILD)/flags: FORCE
-	@mkdir -p $(BUILD); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
+	+@mkdir -p $(BUILD); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
 $(BUILD)/flags-mpi: FORCE
-	@mkdir -p $(BUILD); echo '$(MPI_FLAGS_NOW)' | cmp -s - $@ || echo '$(MPI_FLAGS_NOW)' > $@
+	+@mkdir -p $(BUILD); echo '$(MPI_FLAGS_NOW)' | cmp -s - $@ || echo '$(MPI_FLAGS_NOW)' > $@
 $(BUILD)/flags-http: FORCE
-	@mkdir -p $(BUILD); echo '$(HTTP_CFLAGS) $(HTTP_LDLIBS)' | cmp -s - $@ || echo '$(HTTP_CFLAGS) $(HTTP_LDLIBS)' > $@
+	+@mkdir -p $(BUILD); echo '$(HTTP_CFLAGS) $(HTTP_LDLIBS)' | cmp -s - $@ || echo '$(HTTP_CFLAGS) $(HTTP_LDLIBS)' > $@
 $(BUILD)/flags-tests: FORCE
-	@mkdir -p $(BUILD); echo '$(TEST_OPT) $(TEST_LDFLAGS)' | cmp -s - $@ || echo '$(TEST_OPT) $(TEST_LDFLAGS)' > $@
+	+@mkdir -p $(BUILD); echo '$(TEST_OPT) $(TEST_LDFLAGS)' | cmp -s - $@ || echo '$(TEST_OPT) $(TEST_LDFLAGS)' > $@
 ifndef BARE
 MPI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MPI $(SRC)))
 $(MPI_OBJ): $(BUILD)/flags-mpi
@@ -185,8 +198,10 @@ endef
 $(foreach sm,$(CUDA_SMS),$(eval $(call cubins_of,$(sm),$(if $(filter 90,$(sm)),90a,$(sm)))))
 -include $(CUBINS:.cubin=.d)
 
+# Says once for a build folder what is compiled.
+KERNELS_OF := $(if $(NVCC),$(if $(CUDA_SMS),GPU kernels: nvcc compiles those of $(addprefix sm_,$(CUDA_SMS)); other GPUs compile theirs on first use (CUDA_SMS="80 90" to choose; CUDA=no: none now),GPU kernels: nvcc is here and the driver reports no GPU: none are compiled now, a GPU compiles its own on first use (CUDA_SMS=90 compiles those of H100 and H200 now)))
 $(BUILD)/cuda/wanted: FORCE
-	@mkdir -p $(@D); echo '$(CUBINS)' | cmp -s - $@ || echo '$(CUBINS)' > $@
+	+@mkdir -p $(@D); echo '$(CUBINS)' | cmp -s - $@ || $(if $(COUNTING),true,{ echo '$(CUBINS)' > $@; $(if $(KERNELS_OF),echo '  $(KERNELS_OF)',true); })
 $(IMAGES).c: $(CUBINS) $(CU) $(CUDA_HEADERS) tools/cuda-images $(BUILD)/cuda/wanted
 	$(Q)tools/cuda-images $(IMAGES) src/device/cuda/kernels $(CUBINS)
 $(IMAGES).o: $(IMAGES).c $(BUILD)/flags
@@ -594,12 +609,14 @@ BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
+# Without debug information: that stays in the build folder.
 install: all $(SHARED) $(PAGES)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(MANDIR) $(BASHDIR) $(ZSHDIR) $(FISHDIR)
 	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/lockstep
 	install -m 644 include/lockstep.h $(DESTDIR)$(PREFIX)/include/lockstep.h
 	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/liblockstep.a
 	install -m 755 $(SHARED) $(DESTDIR)$(PREFIX)/lib/$(notdir $(SHARED))
+	$(STRIP) --strip-debug $(DESTDIR)$(PREFIX)/bin/lockstep $(DESTDIR)$(PREFIX)/lib/liblockstep.a $(DESTDIR)$(PREFIX)/lib/$(notdir $(SHARED))
 	ln -sf $(notdir $(SHARED)) $(DESTDIR)$(PREFIX)/lib/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(PREFIX)/lib/liblockstep.so
 	install -m 644 $(BUILD)/share/man/*.1 $(MANDIR)
@@ -620,7 +637,9 @@ dist:
 
 # The Python package with the shared library in it.
 wheel: all $(SHARED)
-	@python3 tools/wheel $(BUILD) $(VERSION) $(SHARED) $(BIN)
+	@mkdir -p $(BUILD)/stripped
+	@for file in $(SHARED) $(BIN); do $(STRIP) --strip-debug -o $(BUILD)/stripped/$${file##*/} $$file || exit; done
+	@python3 tools/wheel $(BUILD) $(VERSION) $(BUILD)/stripped/$(notdir $(SHARED)) $(BUILD)/stripped/$(notdir $(BIN))
 
 clean:
 	rm -rf $(BUILD) lockstep

@@ -22,6 +22,12 @@ for file in bin/lockstep include/lockstep.h lib/liblockstep.a lib/pkgconfig/lock
     [ -s "$scratch/prefix/$file" ] || fail "$file was not installed"
 done
 
+# Debug information stays in the build folder.
+for file in bin/lockstep "lib/liblockstep.so.$version" lib/liblockstep.a; do
+    ! readelf -SW "$scratch/prefix/$file" | grep -q '\.debug_info' || fail "$file has debug information"
+done
+du -sh "$scratch/prefix" | sed 's/^\([^[:space:]]*\).*/installed: \1/'
+
 # The shared library: its name for linkers, and nothing in it that the header does not declare.
 so=$scratch/prefix/lib/liblockstep.so
 readelf -d "$so" | grep -q "SONAME.*\[liblockstep.so.${version%.*}\]" || fail "the shared library has no name: $(readelf -d "$so" | grep SONAME)"
