@@ -1,7 +1,6 @@
 /* loaded.c: from --model to a partition with weights in it, and what it says about data and prompts. */
 #include "api/run.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,6 +151,18 @@ void ls_run_unload(ls_run *r) {
     ls_placement_free(&l->placement);
 }
 
+/* A mean over values that are not finite says nothing, so there is none. */
+static ls_status take_mean(const ls_loss_sum *sum, const char *unit, double *loss) {
+    long long bad = (long long)sum->bad, all = (long long)(sum->count + sum->bad);
+    if (bad > 0)
+        return ls_fail(LS_ERR_FAILED,
+                       "the loss of %lld of %lld %s is not finite (NaN or infinity): the model's weights are ruined or "
+                       "too large for its precision; use an earlier checkpoint, or --precision fp32",
+                       bad, all, unit);
+    *loss = ls_loss_sum_mean(sum);
+    return LS_OK;
+}
+
 /* ---- evaluating text --------------------------------------------------------------------------------------------- */
 
 /* What the partition reads its windows from. */
@@ -209,9 +220,9 @@ static ls_status evaluate_text(ls_run *r, ls_evaluation *out) {
     double start = ls_clock_seconds();
     LS_TRY(score_windows(r, &sum));
     out->seconds = ls_clock_seconds() - start;
-    out->loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
+    LS_TRY(take_mean(&sum, "tokens", &out->loss));
     out->accuracy = -1;
-    out->samples = (uint64_t)(sum.count + sum.bad);
+    out->samples = (uint64_t)sum.count;
     /* Bytes of the tokens that were predicted, from the mean length of a token. */
     out->bits_per_byte = bytes > 0 ? out->loss / 0x1.62e42fefa39efp-1 * all / bytes : 0;
     return LS_OK;
@@ -246,7 +257,7 @@ static ls_status score_images(ls_loaded *l, image_source *from, ls_evaluation *o
         LS_TRY(ls_stop_status());
     }
     out->seconds = ls_clock_seconds() - start;
-    out->loss = sum.bad ? (double)NAN : ls_loss_sum_mean(&sum);
+    LS_TRY(take_mean(&sum, "images", &out->loss));
     out->accuracy = (double)l->right / (double)out->samples;
     return LS_OK;
 }

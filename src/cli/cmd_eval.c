@@ -21,10 +21,6 @@ static ls_status show(void *ctx, const ls_run_event *event) {
     return LS_OK;
 }
 
-static ls_status print_object(json_t *object, const char *hex) {
-    return object ? ls_cli_print_json(object) : ls_fail(LS_ERR_FAILED, "the loss is not finite (%s)", hex);
-}
-
 static ls_status print_text(const ls_run *run, const ls_evaluation *e) {
     const ls_loaded *l = &run->loaded;
     const char *precision = ls_dtype_word(l->policy.act), *unit = ls_unit_name(l->policy.unit);
@@ -46,13 +42,12 @@ static ls_status print_text(const ls_run *run, const ls_evaluation *e) {
         return LS_OK;
     }
     snprintf(hex, sizeof hex, "%a", e->loss);
-    return print_object(json_pack("{s:o, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:f}", "loss", json_real(e->loss),
-                                  "loss_hex", hex, "perplexity", json_real(perplexity), "bits_per_byte",
-                                  e->bits_per_byte > 0 ? json_real(e->bits_per_byte) : json_null(), "precision",
-                                  precision, "matrix_unit", unit, "tokens", (json_int_t)e->samples, "seq",
-                                  (json_int_t)l->windows.length, "stride", (json_int_t)l->windows.stride, "seconds",
-                                  e->seconds),
-                        hex);
+    return ls_cli_print_json(json_pack("{s:o, s:s, s:o, s:o, s:s, s:s, s:I, s:I, s:I, s:f}", "loss", json_real(e->loss),
+                                       "loss_hex", hex, "perplexity", ls_cli_json_number(perplexity), "bits_per_byte",
+                                       e->bits_per_byte > 0 ? json_real(e->bits_per_byte) : json_null(), "precision",
+                                       precision, "matrix_unit", unit, "tokens", (json_int_t)e->samples, "seq",
+                                       (json_int_t)l->windows.length, "stride", (json_int_t)l->windows.stride,
+                                       "seconds", e->seconds));
 }
 
 static ls_status print_images(const ls_run *run, const ls_evaluation *e) {
@@ -66,10 +61,9 @@ static ls_status print_images(const ls_run *run, const ls_evaluation *e) {
         return LS_OK;
     }
     snprintf(hex, sizeof hex, "%a", e->loss);
-    return print_object(json_pack("{s:o, s:s, s:f, s:I, s:I, s:f}", "loss", json_real(e->loss), "loss_hex", hex,
-                                  "accuracy", e->accuracy, "right", (json_int_t)run->loaded.right, "images",
-                                  (json_int_t)e->samples, "seconds", e->seconds),
-                        hex);
+    return ls_cli_print_json(json_pack("{s:o, s:s, s:f, s:I, s:I, s:f}", "loss", json_real(e->loss), "loss_hex", hex,
+                                       "accuracy", e->accuracy, "right", (json_int_t)run->loaded.right, "images",
+                                       (json_int_t)e->samples, "seconds", e->seconds));
 }
 
 static ls_status evaluate(const ls_options *options) {

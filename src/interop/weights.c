@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -217,6 +218,20 @@ static ls_status check_param(const ls_weights *weights, const ls_param *param) {
     return LS_OK;
 }
 
+/* No file with such a value becomes a model: whatever is computed with it is not finite, too. */
+static ls_status check_finite(const ls_weights *weights, const ls_param *param, size_t first_row, size_t rows,
+                              const float *data) {
+    for (size_t i = 0; i < rows * param->columns; i++) {
+        if (isfinite(data[i])) continue;
+        size_t element = first_row * param->columns + i;
+        return ls_fail(LS_ERR_INPUT,
+                       "%s: element %zu of '%s' is %s, and weights must be finite: the file is damaged, or its "
+                       "training had failed",
+                       weights->path, element, param->name, isnan(data[i]) ? "NaN" : "infinite");
+    }
+    return LS_OK;
+}
+
 ls_status ls_weights_read(void *ctx, const ls_param *param, size_t first_row, size_t rows, float *data) {
     ls_weights *weights = ctx;
     LS_TRY(check_param(weights, param));
@@ -232,7 +247,7 @@ ls_status ls_weights_read(void *ctx, const ls_param *param, size_t first_row, si
         LS_TRY(
             ls_stored_read(stored, &weights->cache, begin, stop - begin, data + (begin - first_row) * param->columns));
     }
-    return LS_OK;
+    return check_finite(weights, param, first_row, rows, data);
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */

@@ -12,8 +12,10 @@ static ls_status check_below_one(const char *what, double value) {
 ls_status ls_adamw_options_check(const ls_adamw_options *o) {
     LS_TRY(check_below_one("beta1 of AdamW", o->beta1));
     LS_TRY(check_below_one("beta2 of AdamW", o->beta2));
-    if (o->epsilon >= 0 && isfinite(o->epsilon)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "epsilon of AdamW is %g; it must not be negative", o->epsilon);
+    if (o->epsilon >= LS_ADAMW_EPSILON_MIN && isfinite(o->epsilon)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT,
+                   "epsilon of AdamW is %g; it must be at least %g: a weight without gradient would become 0/0",
+                   o->epsilon, LS_ADAMW_EPSILON_MIN);
 }
 
 ls_status ls_sgd_options_check(const ls_sgd_options *o) {

@@ -11,9 +11,12 @@
 
 #include "nn/blocks.h"
 
+/* A normal fp32 number, so that a weight whose moments are 0 stays as it is: with 0 it would become 0/0. */
+#define LS_ADAMW_EPSILON_MIN 1e-37
+
 typedef struct ls_adamw_options {
     double beta1, beta2; /* 0 ≤ β < 1 */
-    double epsilon;      /* ≥ 0 */
+    double epsilon;      /* ≥ LS_ADAMW_EPSILON_MIN */
 } ls_adamw_options;
 
 typedef struct ls_sgd_options {

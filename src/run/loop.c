@@ -538,7 +538,10 @@ static void look_at_shares(ls_loop *l, double step_s) {
     l->shares_anew = ls_share_watch_add(&l->share_watch, t->time.ms[LS_WORKER_BUSY], ls_clock_seconds(), left_s);
 }
 
-static double share(int64_t part, int64_t whole) { return whole > 0 ? (double)part / (double)whole : 0; }
+/* Of nothing there is no share, and the line has none. */
+static void add_share(ls_metrics *m, const char *name, int64_t part, int64_t whole) {
+    if (whole > 0) ls_metrics_add_f64(m, name, (double)part / (double)whole);
+}
 
 static double length(ls_exact_sum sum) { return sqrt(ls_exact_sum_value(&sum)); }
 
@@ -553,13 +556,13 @@ static ls_status record_block(ls_metrics *m, const ls_trainer *t, int b) {
     ls_metrics_add_f64(m, "grad_norm", length(n->grad_squares) * (double)t->clip.factor);
     ls_metrics_add_f64(m, "weight_norm", length(n->weight_squares));
     ls_metrics_add_f64(m, "update_norm", length(n->update_squares));
-    ls_metrics_add_f64(m, "grad_flushed", share(n->grads[LS_COUNT_FLUSHED], n->grads[LS_COUNT_NONZERO]));
-    ls_metrics_add_f64(m, "grad_high", share(n->grads[LS_COUNT_HIGH], n->grads[LS_COUNT_NONZERO]));
+    add_share(m, "grad_flushed", n->grads[LS_COUNT_FLUSHED], n->grads[LS_COUNT_NONZERO]);
+    add_share(m, "grad_high", n->grads[LS_COUNT_HIGH], n->grads[LS_COUNT_NONZERO]);
     if (n->acts_elems > 0) {
-        ls_metrics_add_f64(m, "act_flushed", share(n->acts[LS_COUNT_FLUSHED], n->acts[LS_COUNT_NONZERO]));
-        ls_metrics_add_f64(m, "act_high", share(n->acts[LS_COUNT_HIGH], n->acts[LS_COUNT_NONZERO]));
+        add_share(m, "act_flushed", n->acts[LS_COUNT_FLUSHED], n->acts[LS_COUNT_NONZERO]);
+        add_share(m, "act_high", n->acts[LS_COUNT_HIGH], n->acts[LS_COUNT_NONZERO]);
     }
-    ls_metrics_add_f64(m, "lost", share(n->lost, n->elems));
+    add_share(m, "lost", n->lost, n->elems);
     return ls_metrics_end(m);
 }
 

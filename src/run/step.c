@@ -263,13 +263,29 @@ static ls_status tell_damage(ls_trainer *t) {
     return tell_finding(t, &f, LS_EVENT_STATE);
 }
 
-ls_status ls_trainer_prove_state(ls_trainer *t) {
+/* The last update is followed by no loss that would show it. */
+static ls_status check_finite_state(ls_trainer *t) {
+    int param;
+    LS_TRY(ls_partition_bad_state(t->partition, &param));
+    if (param < 0) return LS_OK;
+    return ls_fail(
+        LS_ERR_FAILED,
+        "step %lld: weights or optimizer state of '%s' are not finite, so no checkpoint is made of them; use "
+        "a lower --lr or --weight-decay, or --fork an earlier checkpoint with them",
+        (long long)t->step, ls_model_param(t->model, param)->name);
+}
+
+static ls_status prove_sums(ls_trainer *t) {
     ls_check_finding f;
-    if (!ls_trainer_has_state_hash(t)) return LS_OK;
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(ls_partition_check_state(t->partition, &f));
     if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
     return ls_trainer_know_state(t);
+}
+
+ls_status ls_trainer_prove_state(ls_trainer *t) {
+    if (ls_trainer_has_state_hash(t)) LS_TRY(prove_sums(t));
+    return check_finite_state(t);
 }
 
 static ls_status check_replicas(ls_trainer *t) {

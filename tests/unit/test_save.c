@@ -1,10 +1,12 @@
 /* Checkpoints of a trainer: what is in them, that a trainer loaded from one goes on to the same bits under any layout,
  * and that states which do not fit are refused. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -232,6 +234,35 @@ static void moments_that_are_not_there_are_told(void **state) {
     fixture_close(&f);
 }
 
+/* The last update is followed by no loss, so a checkpoint would be the first to show it. */
+static void values_that_are_not_finite_are_not_saved(void **state) {
+    (void)state;
+    static const float bad[] = {NAN, INFINITY};
+    fixture f;
+    ls_shape shape = tiny_llama();
+    open_fixture(&f, &shape, adamw);
+    for (int i = 0; i < 2; i++) {
+        ls_store *store = NULL;
+        ls_trainer *trainer = open_trainer(&f, 5);
+        const ls_param *param = ls_model_param(trainer->model, 2);
+        assert_int_equal(ls_partition_init_weights(trainer->partition, 11), LS_OK);
+        run(trainer, CUT);
+        assert_int_equal(
+            ls_partition_write(trainer->partition, param, i ? LS_TENSOR_MOMENT1 : LS_TENSOR_WEIGHT, 3, 1, &bad[i]),
+            LS_OK);
+        assert_int_equal(ls_partition_settle(trainer->partition), LS_OK);
+        trainer->state.is_summed = false; /* as if the update had written it */
+        assert_int_equal(ls_store_open(in_folder("ruined"), LS_STORE_WRITE, &store), LS_OK);
+        assert_int_equal(ls_save(store, trainer, f.identity, NULL), LS_ERR_FAILED);
+        assert_non_null(strstr(ls_status_message(), param->name));
+        assert_non_null(strstr(ls_status_message(), "are not finite"));
+        assert_int_equal(access(in_folder("ruined/checkpoints/step-000000003"), F_OK), -1);
+        ls_store_close(store);
+        ls_trainer_destroy(trainer);
+    }
+    fixture_close(&f);
+}
+
 static void another_shape_is_told(void **state) {
     (void)state;
     fixture f;
@@ -253,6 +284,7 @@ int main(void) {
         cmocka_unit_test(slices_are_not_in_the_file),
         cmocka_unit_test(states_that_do_not_fit_are_refused),
         cmocka_unit_test(moments_that_are_not_there_are_told),
+        cmocka_unit_test(values_that_are_not_finite_are_not_saved),
         cmocka_unit_test(another_shape_is_told),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

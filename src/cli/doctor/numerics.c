@@ -67,6 +67,14 @@ static void print_share(float x) {
         printf(" %7.2f %%", percent);
 }
 
+/* Of gradients that are all 0 there is no share. In 16 bits that is what complete underflow looks like. */
+static void print_share_of(float share, float norm) {
+    if (norm == 0.0F)
+        printf(" %9s", "all zero");
+    else
+        print_share(share);
+}
+
 static void print_head(const char *name, const ls_run_log *run, int64_t step) {
     const char *precision = ls_run_log_option_get(run, "precision");
     const ls_run_log_step *at = find_step(run, step);
@@ -90,6 +98,7 @@ static void print_noise(const ls_run_log *run, int64_t step) {
 }
 
 static void print_table(const char *name, const ls_run_log *run, int64_t step) {
+    bool zero = false;
     print_head(name, run, step);
     for (int b = 0; b < run->block_count; b++) {
         const ls_run_log_numerics *n = find(run, step, b);
@@ -98,25 +107,33 @@ static void print_table(const char *name, const ls_run_log *run, int64_t step) {
         print_norm(n->grad_norm);
         print_norm(n->weight_norm);
         print_norm(n->update_norm);
-        print_share(n->grad_flushed);
-        print_share(n->grad_high);
+        print_share_of(n->grad_flushed, n->grad_norm);
+        print_share_of(n->grad_high, n->grad_norm);
         print_share(n->act_flushed);
         print_share(n->act_high);
         print_share(n->lost);
         print_norm(n->update_norm / n->weight_norm);
         printf("\n");
+        zero |= n->grad_norm == 0.0F;
     }
+    if (zero)
+        printf("\nall zero: every gradient of the block is 0, so nothing is left to be flushed; in 16 bits they have "
+               "most likely underflowed\n");
     print_noise(run, step);
 }
 
 /* ---- for programs ------------------------------------------------------------------------------------------------ */
+
+static json_t *share_json(float share, float norm) {
+    return norm == 0.0F ? json_null() : ls_cli_json_number((double)share);
+}
 
 static json_t *block_json(const char *block, const ls_run_log_numerics *n) {
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "block", block, "grad_norm",
                      ls_cli_json_number((double)n->grad_norm), "weight_norm",
                      ls_cli_json_number((double)n->weight_norm), "update_norm",
                      ls_cli_json_number((double)n->update_norm), "grad_flushed",
-                     ls_cli_json_number((double)n->grad_flushed), "grad_high", ls_cli_json_number((double)n->grad_high),
+                     share_json(n->grad_flushed, n->grad_norm), "grad_high", share_json(n->grad_high, n->grad_norm),
                      "act_flushed", ls_cli_json_number((double)n->act_flushed), "act_high",
                      ls_cli_json_number((double)n->act_high), "lost", ls_cli_json_number((double)n->lost));
 }

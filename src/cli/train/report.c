@@ -272,16 +272,19 @@ ls_status ls_train_print_done(const ls_run *run) {
     LS_TRY(gather_arenas(trainer, arenas));
     if (trainer->rank > 0) return LS_OK;
     if (!run->options.json) {
-        printf("done: steps=%lld loss=%a weights=xxh128:%s identity=%s\n", (long long)trainer->step, loss, weights,
+        char text[64] = "none"; /* no step was done */
+        if (!isnan(loss)) snprintf(text, sizeof text, "%a", loss);
+        printf("done: steps=%lld loss=%s weights=xxh128:%s identity=%s\n", (long long)trainer->step, text, weights,
                run->identity_hash);
         return LS_OK;
     }
     char hex[64];
     snprintf(hex, sizeof hex, "%a", loss);
-    json_t *object = json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
-                               isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", hex, "weights_xxh128",
-                               weights, "identity", run->identity_hash, "out", run->out, "arena_bytes",
-                               ls_cli_json_list(ls_layout_workers(&trainer->layout), arena_json, arenas));
+    json_t *object =
+        json_pack("{s:I, s:o, s:s?, s:s, s:s, s:s, s:o}", "steps", (json_int_t)trainer->step, "loss",
+                  isfinite(loss) ? json_real(loss) : json_null(), "loss_hex", isnan(loss) ? NULL : hex,
+                  "weights_xxh128", weights, "identity", run->identity_hash, "out", run->out, "arena_bytes",
+                  ls_cli_json_list(ls_layout_workers(&trainer->layout), arena_json, arenas));
     if (trainer->room.known)
         json_object_set_new(object, "gpu", ls_cli_json_list(ls_layout_workers(&trainer->layout), usage_json, usages));
     if (trainer->room.known) add_mfu(object, run, usages);

@@ -183,7 +183,7 @@ ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *option
     ls_status status;
     LS_TRY_OUT(ls_map_open(path, &f.text));
     if (!f.text.bytes) {
-        status = ls_fail(LS_ERR_INPUT, "%.*s is empty: there is nothing to train on", SHOWN, path);
+        status = ls_fail(LS_ERR_INPUT, "%.*s is empty: it has no text", SHOWN, path);
         goto out;
     }
     LS_TRY_OUT(ls_cache_folder_open(options->cache_dir));
