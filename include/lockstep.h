@@ -534,7 +534,9 @@ const char *ls_history_column(const ls_history *history, size_t index);
 size_t ls_history_count(const ls_history *history, const char *column);
 /* Copies numbers `first` … `first` + `count` − 1, or as many as there are. Returns how many. NaN: not recorded. */
 size_t ls_history_read(const ls_history *history, const char *column, size_t first, size_t count, double *out);
-/* Starts, events and samples as a JSON object of lists. Borrowed until the next refresh; NULL: out of memory. */
+/* A JSON object: the lists "starts", "events" and "samples", the number "planned_steps", and, if the last process
+ * recorded why it ended before the last step, that text as "stopped". Borrowed until the next refresh; NULL: out of
+ * memory. */
 const char *ls_history_json(ls_history *history);
 
 /* ---- plans ------------------------------------------------------------------------------------------------------- */

@@ -88,27 +88,42 @@ class History:
             frame = frame.join(validation[~validation.index.duplicated(keep="last")], how="outer")
         return frame
 
-    def _lists(self) -> dict[str, list[dict[str, Any]]]:
+    def _object(self) -> dict[str, Any]:
         text = library().ls_history_json(self._handle)
         if text is None:
             raise MemoryError("the events of a run")
-        lists: dict[str, list[dict[str, Any]]] = json.loads(text)
-        return lists
+        record: dict[str, Any] = json.loads(text)
+        return record
+
+    def _list(self, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._object()[name]
+        return found
 
     @property
     def starts(self) -> list[dict[str, Any]]:
         """Processes that made steps of the run."""
-        return self._lists()["starts"]
+        return self._list("starts")
 
     @property
     def events(self) -> list[dict[str, Any]]:
         """What guards noticed."""
-        return self._lists()["events"]
+        return self._list("events")
 
     @property
     def samples(self) -> list[dict[str, Any]]:
         """Texts that the model wrote while it learned."""
-        return self._lists()["samples"]
+        return self._list("samples")
+
+    @property
+    def planned_steps(self) -> Optional[int]:
+        """Steps of the whole run (``steps=``). None: the run did not record them."""
+        return self._object().get("planned_steps")
+
+    @property
+    def stopped(self) -> Optional[str]:
+        """Why the last process ended before the last step, as the process recorded it. None: it ended at the last step, is at
+        work, or was killed."""
+        return self._object().get("stopped")
 
     def close(self) -> None:
         """Gives the memory back; the object is of no use then."""

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Optional
 
-from ._library import LockstepError, PathLike, option_name, option_value
+from ._library import LockstepError, Options, PathLike, option_name, option_value
 from ._program import program
 from .history import History
 
@@ -21,6 +21,7 @@ class Run:
     def __init__(self, folder: PathLike, process: Optional["subprocess.Popen[bytes]"] = None) -> None:
         self.folder = Path(folder)
         self.process = process
+        self._stop_requested = False
 
     # ---- the process
 
@@ -36,16 +37,19 @@ class Run:
     def wait(self, timeout: Optional[float] = None) -> "Run":
         """Waits for its end. LockstepError: it failed, with what it said last."""
         if self.process is not None:
-            status = self.process.wait(timeout)
-            if status != 0:
-                raise LockstepError(f"exit status {status}", self._last_words() or f"training ended with status {status}")
+            self._check_status(self.process.wait(timeout))
         return self
+
+    def _check_status(self, status: int) -> None:
+        if status != 0:
+            raise LockstepError(f"exit status {status}", self._last_words() or f"training ended with status {status}")
 
     def stop(self, timeout: Optional[float] = None) -> int:
         """Lets it save and end, as SIGTERM does; its exit status, 143 where it was not done."""
         if self.process is None:
             raise ValueError("this run was not started here: send SIGTERM to the process that `lockstep ps` names")
         if self.process.poll() is None:
+            self._stop_requested = True
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
@@ -77,7 +81,11 @@ class Run:
         return history is not None and history.is_open
 
     def watch(self, interval: float = 0.5) -> Iterator[dict[str, float]]:
-        """Its steps, one by one, as they are done, until the run ends. Steps that are done again come once."""
+        """Its steps, one by one, as they are done, until the run ends. Steps that are done again come once.
+
+        LockstepError, after the last step that was recorded: the run failed, or ended before its last step and neither
+        ``stop()`` nor ``early_stop=`` asked for that.
+        """
         history: Optional[History] = None
         last = -1
         while True:
@@ -86,8 +94,9 @@ class Run:
                 try:
                     history = self.history()
                 except LockstepError:
-                    if ended:
-                        return
+                    if not ended:
+                        time.sleep(interval)
+                        continue
             else:
                 history.refresh()
             if history is not None:
@@ -95,8 +104,21 @@ class Run:
                     last = int(step["step"])
                     yield step
             if ended:
+                self._check_end(history, last)
                 return
             time.sleep(interval)
+
+    def _check_end(self, history: Optional[History], last: int) -> None:
+        """Raises if the run ended for a reason that its caller has to know."""
+        if self._stop_requested:
+            return
+        if self.process is not None:
+            self._check_status(self.process.wait())
+            return
+        if history is None or history.planned_steps is None or last >= history.planned_steps or history.stopped == "early stop":
+            return
+        reason = history.stopped or "why was not recorded, so it was probably killed"
+        raise LockstepError("ended early", f"{self.folder} ended at step {max(last, 0)} of {history.planned_steps}: {reason}")
 
     def __repr__(self) -> str:
         return f"<lockstep run {self.folder}>"
@@ -120,13 +142,14 @@ def train(out: PathLike, **options: Any) -> Run:
     """Starts `lockstep train` with these options, as a process of its own, and returns at once.
 
     What it prints goes to the file OUT.log beside the folder. ``train("runs/a", resume=True)`` goes on with a run,
-    ``train("runs/b", fork="runs/a", steps=900)`` forks one.
+    ``train("runs/b", fork="runs/a", steps=900)`` forks one. LockstepError: there is no such option, or its value is out of
+    range; nothing was started.
     """
-    command = [program(), "train", f"--out={option_value(Path(out))}"]
-    for name, value in options.items():
-        if value is not None:
-            command.append(f"--{option_name(name)}={option_value(value)}")
     folder = Path(out)
+    given = {name: value for name, value in options.items() if value is not None}
+    Options("train", {"out": folder, **given})
+    command = [program(), "train", f"--out={option_value(folder)}"]
+    command += [f"--{option_name(name)}={option_value(value)}" for name, value in given.items()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / (folder.name + ".log"), "wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)

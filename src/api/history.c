@@ -126,7 +126,10 @@ const char *ls_history_json(ls_history *h) {
         whole = json_array_append_new(events, event_json(&log->events[i])) == 0 && whole;
     for (size_t i = 0; i < log->sample_count; i++)
         whole = json_array_append_new(samples, sample_json(&log->samples[i])) == 0 && whole;
-    json_t *all = json_pack("{s:o, s:o, s:o}", "starts", starts, "events", events, "samples", samples);
+    double planned = ls_run_log_option_number(log, "steps");
+    json_t *all = json_pack("{s:o, s:o, s:o, s:o*, s:o*}", "starts", starts, "events", events, "samples", samples,
+                            "planned_steps", planned >= 0 && planned < 1e15 ? json_integer((json_int_t)planned) : NULL,
+                            "stopped", log->stopped ? json_string(log->stop) : NULL);
     if (whole && all) h->json = json_dumps(all, JSON_COMPACT);
     json_decref(all);
     return h->json;

@@ -39,9 +39,10 @@ static bool has_option(const ls_options *o, const char *name, ls_option_id *id) 
 ls_status ls_options_set(ls_options *o, const char *name, const char *value) {
     ls_option_id id;
     if (!has_option(o, name, &id)) {
-        const char *near = ls_option_nearest(o->command, name);
-        return ls_fail(LS_ERR_INPUT, "'%s' has no option '%.80s'%s%s%s", ls_command_info_get(o->command)->name, name,
-                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+        char answer[LS_FOREIGN_ANSWER_MAX];
+        bool known = ls_foreign_answer(o->command, name, LS_ORIGIN_FILE, answer);
+        return ls_fail(LS_ERR_INPUT, "'%s' has no option '%.80s'%s%s", ls_command_info_get(o->command)->name, name,
+                       known ? "; " : "", known ? answer : "");
     }
     if (!value) ls_options_reset(o, id);
     if (!value) return LS_OK;

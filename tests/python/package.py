@@ -88,13 +88,45 @@ class Package(unittest.TestCase):
         self.assertEqual([r["pid"] for r in listed], [run.pid])
         self.assertEqual(run.stop(60), 143)
         self.assertFalse(run.is_open)
+        list(steps)  # ends quietly: this caller stopped the run
+        with self.assertRaisesRegex(lockstep.LockstepError, r"slow ended at step \d+ of 1000: terminated by "):
+            list(lockstep.open_run(slow).watch(0.05))
         self.assertGreaterEqual(len(lockstep.open_run(slow).history()), 1)
+
+    def test_watch_names_a_failure(self) -> None:
+        """watch() ends with the reason: of a run that never began, of one that was killed, and of one that others started."""
+        with self.assertRaisesRegex(lockstep.LockstepError, "none.txt"):
+            list(lockstep.train(self.folder.parent / "nothing", **{**self.options, "data": "none.txt"}).watch(0.05))
+        killed = self.folder.parent / "killed"
+        os.environ["LS_FAULT_INPUT"] = "200"
+        try:
+            run = lockstep.train(killed, steps=1000, **self.options)
+        finally:
+            del os.environ["LS_FAULT_INPUT"]
+        steps = run.watch(0.05)
+        next(steps)
+        other = lockstep.open_run(killed).watch(0.05)
+        next(other)
+        run.process.kill()
+        with self.assertRaisesRegex(lockstep.LockstepError, "status -9"):
+            list(steps)
+        with self.assertRaisesRegex(lockstep.LockstepError, r"killed ended at step \d+ of 1000: why was not recorded"):
+            list(other)
+        self.assertEqual([step["step"] for step in lockstep.open_run(self.folder).watch(0.05)][:12], list(range(1, 13)))
 
     def test_errors(self) -> None:
         self.assertRaises(lockstep.LockstepError, lockstep.open_run, self.folder.parent)
-        with self.assertRaises(lockstep.LockstepError) as caught:
-            lockstep.train(self.folder.parent / "bad", steps=1, modle="tiny").wait()
-        self.assertIn("did you mean --model", str(caught.exception))
+        bad = self.folder.parent / "bad"
+        for options, answer in (
+            (dict(modle="tiny"), "'train' has no option 'modle'; did you mean model?"),
+            (dict(learning_rate=1), "'train' has no option 'learning-rate'; lockstep calls it lr"),
+            (dict(steps="many"), "many"),
+        ):
+            with self.assertRaises(lockstep.LockstepError) as caught:
+                lockstep.train(bad, **options)
+            self.assertIn(answer, str(caught.exception))
+            self.assertEqual(caught.exception.status, "LS_ERR_INPUT")
+        self.assertFalse(bad.with_name("bad.log").exists(), "nothing is started")
         with self.assertRaises(lockstep.LockstepError) as caught:
             lockstep.plan("tiny", "H100", gpus=0)
         self.assertEqual(caught.exception.status, "LS_ERR_INPUT")
