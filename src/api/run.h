@@ -64,6 +64,7 @@ struct ls_run {
     ls_trainer *trainer;
     ls_tokens prompt; /* of samples */
     ls_loop loop;
+    bool refused_resize;                    /* and said so, since the caller makes the steps */
     char identity_hash[LS_HASH_TEXT_BYTES]; /* "": not yet */
     char hint[LS_UNIT_HINT_MAX];            /* a sentence about the matrix unit, or empty */
     char agree_hint[LS_UNIT_HINT_MAX];      /* which option has other machines compute the same bits, or empty */

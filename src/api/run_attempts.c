@@ -234,18 +234,51 @@ static ls_status leave_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wro
 
 /* ---- another size ------------------------------------------------------------------------------------------------ */
 
+static bool is_possible(const ls_run_attempts *a, int workers) {
+    ls_layout layout;
+    find_exact(a, workers, &layout);
+    return layout.dp > 0;
+}
+
+/* "no layout of this run has 7 workers; 6 and 8 are possible" */
+static void refuse_text(const ls_run_attempts *a, int workers, char *text, size_t room) {
+    int fewer = workers - 1, more = workers + 1, most = 2 * workers < LS_WORKERS_MAX ? 2 * workers : LS_WORKERS_MAX;
+    while (fewer > 1 && !is_possible(a, fewer)) fewer--;
+    while (more <= most && !is_possible(a, more)) more++;
+    int bytes =
+        snprintf(text, room, "no layout of this run has %d worker%s; %d", workers, workers == 1 ? "" : "s", fewer);
+    if (more <= most)
+        (void)snprintf(text + bytes, room - (size_t)bytes, " and %d are possible", more);
+    else
+        (void)snprintf(text + bytes, room - (size_t)bytes, " is possible");
+}
+
+/* Takes the number that was asked for, or says why not, here and to the command that asked. */
+static void judge_resize(ls_run_attempts *a, int workers) {
+    const ls_run *r = a->run;
+    const char *plural = workers == 1 ? "" : "s";
+    char text[LS_RESIZE_TEXT_MAX];
+    if (workers < 0) {
+        ls_log_warn("%s/resize is not a number of workers", r->out);
+        return;
+    }
+    bool is_now = workers == ls_layout_workers(&r->layout) && a->wanted == 0;
+    bool is_accepted = is_now || is_possible(a, workers);
+    if (is_now)
+        snprintf(text, sizeof text, "has %d worker%s already", workers, plural);
+    else if (is_accepted)
+        snprintf(text, sizeof text, "goes on with %d worker%s after the step under way", workers, plural);
+    else
+        refuse_text(a, workers, text, sizeof text);
+    if (is_accepted && !is_now) a->wanted = workers;
+    if (!is_accepted) ls_log_warn("resize: %s: it stays as it is", text);
+    ls_resize_answer(r->out, workers, is_accepted, text);
+}
+
 static bool wants_change(void *ctx) {
     ls_run_attempts *a = ctx;
-    ls_layout layout;
     int workers;
-    if (a->wanted > 0 || !ls_resize_take(a->run->out, &workers)) return a->wanted > 0;
-    if (workers > 0) find_exact(a, workers, &layout);
-    if (workers < 0)
-        ls_log_warn("%s/resize is not a number of workers", a->run->out);
-    else if (layout.dp == 0)
-        ls_log_warn("no layout of this run has %d workers: it stays as it is", workers);
-    else if (workers != ls_layout_workers(&a->run->layout))
-        a->wanted = workers;
+    if (ls_resize_take(a->run->out, &workers)) judge_resize(a, workers);
     return a->wanted > 0;
 }
 
@@ -269,6 +302,11 @@ static ls_status resize(ls_run_attempts *a, ls_attempt_end *end, int *workers, i
     ls_left_look(end->segment, -1, &done, &tried);
     ls_layout layout;
     find_exact(a, a->wanted, &layout);
+    if (layout.dp == 0) { /* workers were lost since it was asked for, and tp or pp became smaller */
+        ls_log_warn("no layout of this run has %d workers now: it goes on as it was", a->wanted);
+        layout = r->layout;
+        a->wanted = ls_layout_workers(&layout);
+    }
     r->layout = layout;
     r->has_shares = false;
     r->may_share = may_share(a);
@@ -354,10 +392,10 @@ ls_status ls_run_supervise(ls_run *r, ls_worker_fn fn, void *arg) {
     r->may_share = may_share(a);
     r->attempts = a;
     ls_status status = r->dir ? LS_OK : ls_run_open_folder(r); /* or the first worker would make it, and be gone */
-    int stale;
-    if (status == LS_OK) (void)ls_resize_take(r->out, &stale); /* of a run that ended before it was taken */
     ls_supervision supervision = {.next = next, .wants_change = wants_change, .ctx = a, .places = a->places};
     if (status == LS_OK) status = ls_workers_supervise(&r->workers, &supervision, fn, arg);
+    if (a->wanted > 0)
+        ls_log_warn("the run ended before it could go on with %d worker%s", a->wanted, a->wanted == 1 ? "" : "s");
     r->attempts = NULL;
     free(a);
     return status;

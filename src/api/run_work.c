@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/files.h"
 #include "base/fpenv.h"
+#include "base/log.h"
 #include "comm/grace.h"
 #include "comm/status_page.h"
 #include "comm/tensors.h"
@@ -310,6 +311,9 @@ static ls_status work(const job *j) {
     LS_TRY(ls_trace_begin(trace));
     LS_TRY(begin_loop(r));
     if (r->dir) ls_status_page_begin(world);
+    ls_status_page_set_resizes(is_supervised ? LS_RESIZES_TAKEN
+                               : r->launched ? LS_RESIZES_LAUNCHED
+                                             : LS_RESIZES_UNSUPERVISED);
     ls_status status = j->fn(r, j->arg);
     if (r->dir) ls_status_page_end(world);
     write_end(r, status); /* now: others wait for less long than a checkpoint that is under way may take */
@@ -378,9 +382,20 @@ ls_status ls_run_check_works(const ls_run *r) {
     return r->trainer ? LS_OK : ls_fail(LS_ERR_INPUT, "a run trains in the function that ls_run_workers() calls");
 }
 
+/* Workers that make their steps by themselves do not leave: ls_run_train() has them do that. */
+static void refuse_resize(ls_run *r) {
+    ls_status_page_set_resizes(LS_RESIZES_OWN_STEPS);
+    if (!ls_world_should_leave(r->world) || r->refused_resize) return;
+    r->refused_resize = true;
+    if (r->dir)
+        ls_log_warn("%s stays as it is: its program makes the steps by itself, and takes no other number of workers",
+                    r->out);
+}
+
 ls_status ls_run_step(ls_run *r, ls_step *out) {
     ls_step step;
     LS_TRY(ls_run_check_works(r));
+    if (ls_world_attempt(r->world)) refuse_resize(r);
     LS_TRY(ls_loop_step(&r->loop, out ? out : &step));
     return ls_stop_status_of(r->loop.stop);
 }

@@ -41,7 +41,8 @@ typedef struct ls_supervision {
     /* The workers of the next attempt, and in `places` which place each of them has (its cores, its GPU). Other than
      * LS_OK ends the run so. */
     ls_status (*next)(void *ctx, ls_attempt_end *end, int *workers, int *places);
-    /* Ten times a second; true: all shall leave after the step under way, to go on as next() says. */
+    /* Ten times a second, also while workers start; true, until next() is called: all shall leave after the step under
+     * way, to go on as next() says. */
     bool (*wants_change)(void *ctx);
     void *ctx;
     int places; /* that cores are shared out to: workers, and spares */

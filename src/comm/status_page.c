@@ -18,6 +18,10 @@
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
+/* Of this process; NULL: none. Others find it by the descriptor, which stays open as long as the page is there. */
+static ls_status_page *own_page;
+static int own_fd;
+
 void ls_status_page_begin(ls_world *world) {
     int fd = memfd_create(LS_STATUS_PAGE_NAME, MFD_CLOEXEC);
     if (fd < 0) return;
@@ -30,10 +34,22 @@ void ls_status_page_begin(ls_world *world) {
     page->version = LS_STATUS_PAGE_VERSION;
     page->bytes = sizeof *page;
     (void)snprintf(page->magic, sizeof page->magic, "%s", LS_STATUS_PAGE_NAME);
-    ls_beat_show(world, page); /* the descriptor stays open: it is what others find */
+    own_page = page;
+    own_fd = fd;
+    ls_beat_show(world, page);
 }
 
-void ls_status_page_end(ls_world *world) { ls_beat_show(world, NULL); }
+void ls_status_page_end(ls_world *world) {
+    ls_beat_show(world, NULL);
+    if (!own_page) return;
+    (void)munmap(own_page, sizeof *own_page);
+    (void)close(own_fd);
+    own_page = NULL;
+}
+
+void ls_status_page_set_resizes(ls_status_resizes resizes) {
+    if (own_page) atomic_store(&own_page->resizes, (int)resizes);
+}
 
 /* The process of a worker of this machine. */
 static int pid_of(const ls_world *world, int rank) {

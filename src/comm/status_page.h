@@ -13,7 +13,7 @@
 
 #include "lockstep.h"
 
-enum { LS_STATUS_PAGE_VERSION = 1 };
+enum { LS_STATUS_PAGE_VERSION = 2 };
 #define LS_STATUS_PAGE_NAME "lockstep-status"
 
 typedef struct ls_status_worker {
@@ -21,10 +21,18 @@ typedef struct ls_status_worker {
     _Atomic int pid, phase, waits_for, kind; /* as ls_beat */
 } ls_status_worker;
 
+/* Whether the run takes another number of workers (run/recover/resize.h), and if not, why. */
+typedef enum ls_status_resizes {
+    LS_RESIZES_TAKEN,
+    LS_RESIZES_UNSUPERVISED,
+    LS_RESIZES_LAUNCHED,
+    LS_RESIZES_OWN_STEPS
+} ls_status_resizes;
+
 typedef struct ls_status_page {
     char magic[16]; /* LS_STATUS_PAGE_NAME */
     uint32_t version, bytes;
-    _Atomic int workers;
+    _Atomic int workers, resizes;
     ls_status_worker worker[LS_WORKERS_MAX];
 } ls_status_page;
 
@@ -32,6 +40,8 @@ typedef struct ls_status_page {
  * passed over: a run does not depend on being seen. */
 void ls_status_page_begin(ls_world *world);
 void ls_status_page_end(ls_world *world);
+/* Notes it on the page of this process, if there is one. */
+void ls_status_page_set_resizes(ls_status_resizes resizes);
 /* What this worker and those of its machine have in memory together, what they share counted once; of one alone,
  * `world` is NULL. 0: not known. */
 double ls_status_memory(const ls_world *world);

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/cpu.h"
+#include "comm/status_page.h"
 #include "comm/placement.h"
 #include "device/cpu/kernels.h"
 #include "lab/probe/probe.h"
@@ -105,6 +106,24 @@ static ls_status run_all(const ls_run_setup *setup, ls_run_fn fn) {
     ls_status status = ls_run_open(setup, &run);
     if (status == LS_OK) status = ls_run_workers(run, fn, NULL);
     ls_run_close(run);
+    return status;
+}
+
+/* Asks for another number of workers, and makes its steps once the supervisor has taken the note. */
+static ls_status resized_in_vain(ls_run *run, void *arg) {
+    char note[PATH_ROOM];
+    const char *out = ls_run_get_state(run).folder;
+    if (ls_run_get_state(run).rank > 0) return to_the_end(run, arg);
+    snprintf(note, sizeof note, "%s/resize", out);
+    FILE *file = fopen(note, "w");
+    if (!file) return LS_ERR_FAILED;
+    (void)fputs("4\n", file);
+    (void)fclose(file);
+    for (int i = 0; i < 3000 && access(note, F_OK) == 0; i++) (void)usleep(10000);
+    ls_status status = to_the_end(run, arg);
+    const ls_status_page *page = ls_status_page_open(out);
+    shared->events = page ? atomic_load(&page->resizes) : -1;
+    ls_status_page_close(page);
     return status;
 }
 
@@ -608,6 +627,19 @@ static int clean_up(void **state) {
     return system(command);
 }
 
+/* It is not laid out anew behind the back of a program that makes the steps, and `lockstep resize` is told. */
+static void own_steps_are_not_resized(void **state) {
+    (void)state;
+    ls_options *options = tiny(inside("resized"));
+    set(options, "restarts", "2");
+    set(options, "workers", "2");
+    assert_int_equal(run_all(&(ls_run_setup){.options = options, .data = &own}, resized_in_vain), LS_OK);
+    assert_int_equal(shared->step, 3);
+    assert_int_equal(shared->workers, 2);
+    assert_int_equal(shared->events, LS_RESIZES_OWN_STEPS);
+    ls_options_destroy(options);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_go_by_name),
@@ -622,6 +654,7 @@ int main(void) {
         cmocka_unit_test(a_layout_is_planned_and_verified),
         cmocka_unit_test(a_run_chooses_its_layout),
         cmocka_unit_test(the_options_of_verify),
+        cmocka_unit_test(own_steps_are_not_resized),
     };
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

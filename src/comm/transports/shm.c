@@ -348,8 +348,8 @@ static void look_after(crew *c) {
     end_suspect(c);
     if (c->lives.count == 0 && is_whole(c)) ls_life_watch_begin(&c->lives, &c->segment);
     if (c->attempt.before.base && is_whole(c)) ls_segment_close(&c->attempt.before);
-    if (is_whole(c) && c->supervision->wants_change && c->supervision->wants_change(c->supervision->ctx))
-        atomic_store(&c->segment.header->leave, 1);
+    bool leave = c->supervision->wants_change && c->supervision->wants_change(c->supervision->ctx);
+    if (leave && is_whole(c)) atomic_store(&c->segment.header->leave, 1);
 }
 
 /* Until the last child is gone. */

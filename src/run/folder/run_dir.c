@@ -160,6 +160,14 @@ static void remove_files(const ls_run_dir *dir) {
     (void)rmdir(dir->checkpoints);
 }
 
+/* Those of `lockstep resize` (run/recover/resize.h): they are for the process that has the lock. */
+static void remove_notes(const ls_run_dir *dir) {
+    static const char *const names[] = {"resize", "resize.answer"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (snprintf(path, sizeof path, "%s/%s", dir->path, names[i]) < PATH_MAX) (void)unlink(path);
+}
+
 static bool is_temporary(const char *name) {
     if (strncmp(name, ".shared-", 8) == 0) return true; /* of workers that looked whether they share the folder */
     for (int i = 0; i < FILES; i++) {
@@ -211,7 +219,8 @@ static ls_status enter(ls_run_dir *dir) {
     if (dir->lock.fd < 0) LS_TRY(take_lock(dir));
     LS_TRY(check_mode(path, dir->mode));
     LS_TRY(clean_up(path));
-    if (dir->mode == LS_RUN_START) remove_files(dir); /* of a start that was killed */
+    if (dir->mode == LS_RUN_RESUME) remove_notes(dir); /* of a run that was killed */
+    if (dir->mode == LS_RUN_START) remove_files(dir);  /* of a start that was killed */
     dir->opened = true;
     return LS_OK;
 }

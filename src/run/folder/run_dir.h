@@ -7,7 +7,8 @@
  *     DIR/layout.json     the layout of the workers that ran last (parallel/layout/layout.h)
  *     DIR/device.json     of a run on GPUs: which they are, and the rate that the matrix unit reached on them
  *     DIR/trace.json      train --trace run: what the workers did when (observe/trace.h)
- *     DIR/resize          lockstep resize: a note to the supervisor, who takes it away (run/recover/resize.h)
+ *     DIR/resize          lockstep resize: a note to the supervisor, which takes it away and leaves its answer in
+ *                         resize.answer (run/recover/resize.h)
  *     DIR/metrics.jsonl   observe/metrics.h; earlier steps of a long run are in metrics-LASTSTEP.jsonl
  *     DIR/checkpoints/    checkpoint/store.h
  *

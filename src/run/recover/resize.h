@@ -1,5 +1,10 @@
-/* resize.h: the file `resize` of a run directory: how many workers somebody wants a run to go on with. Its supervisor
- * looks for it, takes it away, and lays the run out anew after the step under way. */
+/* resize.h: how `lockstep resize` and the supervisor of a run talk to each other, by two files of the run directory.
+ *
+ *     resize           the number of workers that is asked for; the supervisor takes the file away
+ *     resize.answer    that number, `yes` or `no`, and a sentence; the command takes it away
+ *
+ * The supervisor looks ten times a second, and lays the run out anew after the step under way. A run that cannot be
+ * resized says so on its status page (comm/status_page.h), so that the command refuses before it leaves a note. */
 #ifndef LS_RUN_RECOVER_RESIZE_H
 #define LS_RUN_RECOVER_RESIZE_H
 
@@ -7,9 +12,16 @@
 
 #include "base/status.h"
 
-/* Leaves the note; LS_ERR_INPUT where no run is at work in the folder. */
-ls_status ls_resize_ask(const char *run, int workers);
-/* Whether there is one, which is taken away; −1 in *workers: it is no number. */
+enum { LS_RESIZE_TEXT_MAX = 256 };
+
+/* Leaves the note and waits for the answer, whose sentence is in `text` if it is yes. LS_ERR_INPUT if no run is at work
+ * in the folder, if the run cannot be resized, or if the answer is no; LS_ERR_DEADLINE if there is none. Whatever it
+ * returns, the note is gone. */
+ls_status ls_resize_ask(const char *run, int workers, char text[LS_RESIZE_TEXT_MAX]);
+
+/* Takes the note; false if there is none. −1 in *workers: it is not a number of workers. */
 bool ls_resize_take(const char *run, int *workers);
+/* Answers it. `text` goes on after the name of the run, or after "no: ". */
+void ls_resize_answer(const char *run, int workers, bool is_accepted, const char *text);
 
 #endif
