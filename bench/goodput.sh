@@ -14,7 +14,6 @@ now_ms() {
     local us=${EPOCHREALTIME/[.,]/}
     echo $((us / 1000))
 }
-count() { cat "$out"/metrics*.jsonl 2>/dev/null | grep -c "$1" || true; }
 alive() {
     kill -0 "$child" 2>/dev/null && return
     tail -n 3 "$scratch/err" >&2
@@ -43,7 +42,7 @@ lose_one() {
 # Some part of the time of a step, so that a death comes anywhere in one.
 sleep_in_step() {
     local ms
-    ms=$(sed -n 's/.*"ms":\([0-9.]*\),.*/\1/p' "$out/metrics.jsonl" | tail -n 1)
+    ms=$(metrics "$out" steps ms | tail -n 1)
     sleep "$(awk -v ms="$ms" -v r="$RANDOM" 'BEGIN { printf "%.3f", ms * r / 32768 / 1000 }')"
 }
 steps_done() { tail -n 1 "$out/metrics.jsonl" | sed -n 's/^{"step":\([0-9]*\).*/\1/p'; }
@@ -78,10 +77,9 @@ while [ "$(steps_done)" = "$last" ]; do alive && sleep 0.01; done
 last=$(steps_done) passed=$(($(now_ms) - begin))
 stop
 # The mean of steps beside which nobody was lost: not of those that came first, or were told with the time of a recovery.
-usual=$(cat "$out"/metrics*.jsonl | awk '
-    function value(name,   rest) { rest = $0; if (!sub(".*\"" name "\":", "", rest)) return ""; return rest + 0 }
-    /"restart"/ { out[value("step")] = out[value("step") + 1] = 1 }
-    /"loss"/ { ms[value("step")] = value("ms") }
+usual=$({ metrics "$out" restarts step && metrics "$out" steps step ms; } | awk '
+    NF == 1 { out[$1] = out[$1 + 1] = 1 }
+    NF == 2 { ms[$1] = $2 }
     END { for (s in ms) if (s > 3 && !(s in out)) { n++; sum += ms[s] } printf "%.6f", sum / n / 1000 }')
 awk -v n=$((last - first)) -v s="$usual" -v ms="$passed" -v p="$predicted" -v d="$deaths" -v w="$WORKERS" -v m="$MODEL" 'BEGIN {
     g = n * s * 1000 / ms

@@ -41,6 +41,8 @@ import subprocess
 import sys
 import tempfile
 
+from metrics import read_step_times
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "1e-3", "--clip", "0"]
 BF16 = ["--precision", "bf16"]
@@ -151,8 +153,7 @@ def lockstep_round(args, row, inputs, folder):
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit("lockstep failed: " + done.stderr)
-    with open(os.path.join(out, "run", "metrics.jsonl"), encoding="utf-8") as lines:
-        times = [found["ms"] for found in map(json.loads, lines) if "ms" in found]
+    times = read_step_times(os.path.join(out, "run"))
     shutil.rmtree(out)
     return times[2:]
 

@@ -6,6 +6,8 @@
 2. How soon a run of a million steps opens, and a folder of a thousand runs lists."""
 import http.client, os, re, shutil, subprocess, sys, tempfile, threading, time, urllib.request
 
+from metrics import read_steps
+
 SECONDS = float(os.environ.get("LIVE_SECONDS", "60"))
 
 
@@ -43,13 +45,6 @@ def observe(page, ends):
             assert ends.is_set(), "the stream broke off"
 
 
-def steps_of(run):
-    try:
-        return open(os.path.join(run, "metrics.jsonl")).read().count('"loss_hex"')
-    except OSError:
-        return 0
-
-
 def cost(lockstep, work):
     """A page is open, /metrics is read each second, event files are written, from the first step to the end."""
     text, runs = os.path.join(work, "book.txt"), os.path.join(work, "runs")
@@ -58,7 +53,7 @@ def cost(lockstep, work):
     out = os.path.join(runs, "r")
     run = subprocess.Popen([lockstep, "train", "--model", model, "--data", text, "--tokenizer", "bytes", "--seq", "128", "--global-batch", "4",
                             "--steps", "1000000", "--save-every", "0", "--out", out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while steps_of(out) < 1:
+    while len(read_steps(out)) < 1:
         time.sleep(0.2)
         if run.poll() is not None:
             raise SystemExit(f"the run of {model} ended")
@@ -66,11 +61,11 @@ def cost(lockstep, work):
     watch, page = start(lockstep, "watch", runs, "--live", "0")
     ends = threading.Event()
     threading.Thread(target=observe, args=(page, ends), daemon=True).start()
-    first, begin = steps_of(out), time.monotonic()
+    first, begin = len(read_steps(out)), time.monotonic()
     while time.monotonic() - begin < SECONDS:
         urllib.request.urlopen(page + "metrics", timeout=60).read()
         time.sleep(1)
-    steps, seconds = steps_of(out) - first, time.monotonic() - begin
+    steps, seconds = len(read_steps(out)) - first, time.monotonic() - begin
     ends.set()
     watched = end(watch)
     board.stdin.close()

@@ -26,11 +26,8 @@ variant() {
 set -e
 "$2" train --model $MODEL --tokenizer bytes --data $scratch/text.txt --seq $SEQ --global-batch $BATCH --steps $STEPS --eval-every 0 --sample-every 0 \\
     --save-every 0 --workers $WORKERS $FLAGS ${3-} --out "\$1/run" >"\$1/log" 2>&1 || { cat "\$1/log"; exit 1; }
-cat "\$1"/run/metrics*.jsonl | awk -v kind="$METRIC" '
-    /"loss"/ {
-        if (kind == "cpu" && sub(/.*"cpu_ms":\[/, "")) { n = split(\$0, each, /[],]/); sum = 0; for (i = 1; i <= $WORKERS; i++) sum += each[i]; print sum }
-        if (kind != "cpu" && sub(/.*"ms":/, "")) print \$0 + 0
-    }' | tail -n +4 | sort -g | awk '{ v[NR] = \$1 } END { print "step_ms", v[int((NR + 1) / 2)] }'
+python3 "$here/bench/metrics.py" "\$1/run" steps $([ "$METRIC" = cpu ] && echo cpu_ms || echo ms) |
+    awk '{ n = split(\$1, each, ","); sum = 0; for (i = 1; i <= n; i++) sum += each[i]; print sum }' | tail -n +4 | sort -g | awk '{ v[NR] = \$1 } END { print "step_ms", v[int((NR + 1) / 2)] }'
 END
     chmod +x "$scratch/$1"
 }
@@ -52,7 +49,7 @@ for name in $ROWS; do
     hashes) variant without "$LOCKSTEP" "--check off" && variant with "$LOCKSTEP" ;;
     supervision) variant without "$LOCKSTEP" "--restarts 0" && variant with "$LOCKSTEP" ;;
     copies)
-        "$LOCKSTEP" train --help | grep -q -- --state-copies || continue
+        "$LOCKSTEP" train --help-all | grep -q -- --state-copies || continue
         variant without "$LOCKSTEP" && variant with "$LOCKSTEP" "--state-copies 1"
         ;;
     all) variant without "$LOCKSTEP" "--check off --restarts 0" && variant with "$LOCKSTEP" ;;

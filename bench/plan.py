@@ -23,7 +23,9 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from metrics import read_step_times
+from train import write_tokens
+
 GPT2 = dict(arch="gpt2", vocab=2048, width=256, layers=6, heads=8, positions=256)
 LLAMA = {"arch": "llama", "vocab": 4096, "width": 384, "layers": 4, "heads": 6, "kv-heads": 2, "hidden": 1024, "positions": 256}
 BAR = 0.10
@@ -67,9 +69,7 @@ def measure(args, folder, model, flags):
     shutil.rmtree(out, ignore_errors=True)
     told = json.loads(call([args.lockstep, "train", "--model", f"{folder}/{model}.json", "--data", f"{folder}/tokens.bin", "--steps",
                             str(args.steps + 1), "--eval-every", "0", "--json", "--out", out, *RUN[model], *flags.split()]))
-    with open(f"{out}/metrics.jsonl") as lines:
-        steps = [json.loads(line)["ms"] / 1000 for line in lines if '"ms"' in line]
-    return steps[1:], told["arena_bytes"]
+    return [ms / 1000 for ms in read_step_times(out)[1:]], told["arena_bytes"]
 
 
 def tau(pairs):
@@ -83,8 +83,6 @@ def write_inputs(folder):
     for name, shape in (("gpt2", GPT2), ("llama", LLAMA)):
         with open(f"{folder}/{name}.json", "w") as file:
             json.dump(shape, file)
-    sys.path.insert(0, HERE)
-    from train import write_tokens
     write_tokens(f"{folder}/tokens.bin", 2048, 200000)
 
 

@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 
+from metrics import read_step_times
 from train import SHAPES, run_child, write_tokens
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -77,8 +78,7 @@ class Bench:
         shutil.rmtree(out, ignore_errors=True)
         _, mib = run_child(self.train("--global-batch", str(self.args.batch), "--threads", str(self.args.threads), "--steps",
                                       str(self.args.steps + 1), "--out", out, *self.policies[name]))
-        with open(os.path.join(out, "metrics.jsonl")) as lines:
-            times = [line["ms"] for line in map(json.loads, lines) if "ms" in line]
+        times = read_step_times(out)
         shutil.rmtree(out)
         self.record(name, self.args.batch * self.args.seq / (statistics.median(times[1:]) / 1e3), mib)
 

@@ -25,7 +25,8 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "tests", "parity"))
+sys.path.append(os.path.join(HERE, "..", "tests", "parity"))
+from metrics import read_lines, read_steps  # noqa: E402
 import chart  # noqa: E402
 
 # Of the validation loss, relative to fp32: what a full policy may be apart, and what another must be above.
@@ -163,11 +164,10 @@ def worst_share(records, member):
 
 
 def read_run(folder):
-    with open(os.path.join(folder, "metrics.jsonl")) as file:
-        lines = [json.loads(line) for line in file]
+    lines = list(read_lines(folder))
     records = [line for line in lines if "numerics" in line]
     return Run(validation={line["step"]: line["val_loss"] for line in lines if "val_loss" in line},
-               norms={line["step"]: line["norm"] for line in lines if "loss_hex" in line},
+               norms={line["step"]: line["norm"] for line in read_steps(folder)},
                grad_flushed=worst_share(records, "grad_flushed"), act_flushed=worst_share(records, "act_flushed"),
                lost=worst_share(records, "lost"))
 

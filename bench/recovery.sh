@@ -18,8 +18,6 @@ now_us() { echo "${EPOCHREALTIME/[.,]/}"; }
 train=(train --model "$MODEL" --tokenizer bytes --data "$scratch/text.txt" --seq "$SEQ" --global-batch "$BATCH" --steps 100000 --eval-every 0
     --sample-every 0 --out "$out")
 
-# Lines of the metrics that have this; 0 where there are none yet.
-count() { cat "$out"/metrics*.jsonl 2>/dev/null | grep -c "$1" || true; }
 # await PATTERN COUNT: until the metrics have so many lines.
 await() {
     while [ "$(count "$1")" -lt "$2" ]; do
@@ -33,7 +31,7 @@ await() {
 # median and worst of the numbers in column $1 of a file, in format $2
 middle() { awk -v c="$1" '{ print $c }' "$3" | sort -g | awk -v f="$2 ($2)" '{ v[NR] = $1 } END { printf f, v[int((NR + 1) / 2)], v[NR] }'; }
 step_ms() {
-    sed -n 's/.*"loss".*"ms":\([0-9.]*\).*/\1/p' "$out"/metrics*.jsonl | sort -g | awk '{ v[NR] = $1 } END { printf "%.0f", v[int((NR + 1) / 2)] }'
+    metrics "$out" steps ms | sort -g | awk '{ v[NR] = $1 } END { printf "%.0f", v[int((NR + 1) / 2)] }'
 }
 
 deaths() {
@@ -56,8 +54,7 @@ deaths() {
     kill -KILL "$child"
     wait "$child" 2>/dev/null || true
     child=
-    paste "$scratch/kills" <(sed -n 's/.*"lost_unix_us":\([0-9]*\),"recovery_ms":\([0-9.e+-]*\),"recovery_parts_ms":\[\([^]]*\).*/\1 \2 \3/p' "$out"/metrics*.jsonl |
-        tr , ' ') | awk '{ print ($2 - $1) / 1000, $3, $4, $5, $6, $7 }' >"$scratch/times"
+    paste "$scratch/kills" <(metrics "$out" restarts lost_unix_us recovery_ms recovery_parts_ms | tr , ' ') | awk '{ print ($2 - $1) / 1000, $3, $4, $5, $6, $7 }' >"$scratch/times"
     echo "| $layout | $KILLS | $(middle 1 %.1f "$scratch/times") | $(middle 2 %.0f "$scratch/times") | $(middle 3 %.0f "$scratch/times") | $(middle 4 %.0f "$scratch/times") | $(
         middle 5 %.0f "$scratch/times") | $(middle 6 %.0f "$scratch/times") | $(step_ms) |"
 }
@@ -97,11 +94,10 @@ relaunches() {
         # The line is written behind the first step, whose time it does not have.
         await '"loss"' 1
         local first
-        first=$(tail -n 40 "$out"/metrics.jsonl | awk '/"started":true/ { n = NR } { l[NR] = $0 } END { for (i = n + 1; i <= NR; i++) if (l[i] ~ /"loss"/) { print l[i]; exit } }' |
-            sed -n 's/.*"ms":\([0-9.]*\).*/\1/p')
+        first=$(metrics "$out" first-step ms)
         while [ -z "$first" ]; do
             sleep 0.02
-            first=$(awk '/"started":true/ { n = NR; s = "" } /"loss"/ && s == "" { s = $0 } END { print s }' "$out"/metrics.jsonl | sed -n 's/.*"ms":\([0-9.]*\).*/\1/p')
+            first=$(metrics "$out" first-step ms)
         done
         awk -v a="$killed" -v b="$ended" -v c="$(now_us)" -v f="$first" 'BEGIN { print (b - a) / 1e6, (c - b) / 1e6 - f / 1e3, (c - a) / 1e6 - f / 1e3 }' >>"$scratch/rows"
     done

@@ -34,6 +34,7 @@ import sys
 import tempfile
 import time
 
+from metrics import read_steps
 from train import write_tokens
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -232,11 +233,10 @@ class Runner:
         self.call([self.args.lockstep, "train", "--model", self.shape_file, "--data", self.data, "--seq", str(job.seq),
                    "--global-batch", str(job.batch), "--steps", str(self.steps(job)), "--lr-schedule", "constant", "--warmup",
                    "0", "--val-fraction", "0", "--eval-every", "0", "--keep", "1", "--out", out, *threads, *job.options])
-        with open(os.path.join(out, "metrics.jsonl")) as file:
-            lines = [json.loads(line) for line in file]
+        steps = read_steps(out)
         shutil.rmtree(out)
-        seconds = statistics.median(line["ms"] for line in lines[1:]) / 1e3
-        return job.batch * job.seq / seconds, tuple(line["loss_hex"] for line in lines)
+        seconds = statistics.median(step["ms"] for step in steps[1:]) / 1e3
+        return job.batch * job.seq / seconds, tuple(step["loss_hex"] for step in steps)
 
     def pytorch(self, job):
         processes, micro, mode = job.options

@@ -13,12 +13,12 @@ Usage: bench/train.py [--only NAME] [--rounds N] [--steps N] [--lockstep PATH] [
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from metrics import read_step_times
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -75,8 +75,7 @@ def lockstep_case(args, model, batch, seq, folder):
     if args.threads:
         command += ["--threads", str(args.threads)]
     _, mib = run_child(command)
-    with open(os.path.join(out, "run", "metrics.jsonl")) as lines:
-        times = [json.loads(line)["ms"] for line in lines]
+    times = read_step_times(os.path.join(out, "run"))
     subprocess.run(["rm", "-rf", out], check=True)
     return batch * seq / (statistics.median(times[1:]) / 1e3), mib
 

@@ -33,6 +33,8 @@ import sys
 import tempfile
 import time
 
+from metrics import read_step_times
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 IMAGES = 2048  # in the files
 BATCH = {"resnet18": 64, "lenet": 256}
@@ -85,8 +87,7 @@ class Lockstep:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode != 0:
             sys.exit(f"failed: {' '.join(command)}\n{done.stderr}")
-        with open(os.path.join(out, "run", "metrics.jsonl")) as lines:
-            times = [found["ms"] for found in map(json.loads, lines) if "ms" in found]
+        times = read_step_times(os.path.join(out, "run"))
         shutil.rmtree(out)
         return times, 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
