@@ -341,7 +341,7 @@ test-chaos-run: all
 
 # How soon a lost worker is noticed and its step tried again, on one machine and over MPI.
 bench-recovery:
-	@tools/setup test
+	@tools/setup bench
 	@$(MAKE) bench-recovery-run
 
 bench-recovery-run: all
@@ -349,7 +349,7 @@ bench-recovery-run: all
 
 # What supervision, beats, hashes and copies of the state cost a run that nobody disturbs.
 bench-overhead:
-	@tools/setup test
+	@tools/setup bench
 	@$(MAKE) bench-overhead-run
 
 bench-overhead-run: all
@@ -357,7 +357,7 @@ bench-overhead-run: all
 
 # A run that loses a worker every 30 s, beside what plan makes of a few losses.
 bench-goodput:
-	@tools/setup test
+	@tools/setup bench
 	@$(MAKE) bench-goodput-run
 
 bench-goodput-run: all
@@ -365,7 +365,7 @@ bench-goodput-run: all
 
 # How long --resume takes with a million lines of metrics.
 bench-resume:
-	@tools/setup test
+	@tools/setup bench
 	@$(MAKE) bench-resume-run
 
 bench-resume-run: all
@@ -520,7 +520,7 @@ bench-gpu-run: all $(BUILD)/bench/gpu_kernels $(BUILD)/bench/gpu_products
 	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --products $(BUILD)/bench/gpu_products --row "$(ROW)" $(BENCH_ARGS)
 
 bench-save:
-	@tools/setup
+	@tools/setup bench
 	@$(MAKE) bench-save-run
 
 bench-save-run: all

@@ -7,7 +7,7 @@
 #
 #   hashes        --check off against the default: the hash of the state after every step, replicas compared
 #   supervision   --restarts 0 against 3: state in shared memory, the journal of the update, numbers written down
-#   copies        --state-copies 0 against 1, where the program has them
+#   copies        --state-copies 0 against 1
 #   all           --check off --restarts 0 against the defaults
 #   old           OLD, a commit or a program, with its defaults, against this program with its own
 # shellcheck source=bench/common.bash
@@ -48,10 +48,7 @@ for name in $ROWS; do
     case $name in
     hashes) variant without "$LOCKSTEP" "--check off" && variant with "$LOCKSTEP" ;;
     supervision) variant without "$LOCKSTEP" "--restarts 0" && variant with "$LOCKSTEP" ;;
-    copies)
-        "$LOCKSTEP" train --help-all | grep -q -- --state-copies || continue
-        variant without "$LOCKSTEP" && variant with "$LOCKSTEP" "--state-copies 1"
-        ;;
+    copies) variant without "$LOCKSTEP" && variant with "$LOCKSTEP" "--state-copies 1" ;;
     all) variant without "$LOCKSTEP" "--check off --restarts 0" && variant with "$LOCKSTEP" ;;
     old)
         program=$OLD
