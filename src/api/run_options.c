@@ -120,8 +120,8 @@ static void drop_layout(const ls_options *given, ls_options *out) {
 }
 
 static ls_status take_over(const char *run, bool fork, ls_options *out) {
-    static const ls_option_id own[] = {LS_OPT_out,  LS_OPT_resume,    LS_OPT_resume_auto,
-                                       LS_OPT_fork, LS_OPT_transport, LS_OPT_slow_link};
+    static const ls_option_id own[] = {LS_OPT_out,       LS_OPT_resume,    LS_OPT_resume_auto, LS_OPT_fork,
+                                       LS_OPT_transport, LS_OPT_slow_link, LS_OPT_json};
     static const ls_option_id of_model[] = {LS_OPT_model, LS_OPT_preset};
     char path[PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/config.json", run);
@@ -163,6 +163,7 @@ ls_status ls_run_options_check(const ls_options *o) {
                                "start it with mpirun or srun (mpirun -n 4 lockstep train …), or leave --transport out");
     if (o->resume_auto && !o->out) return ls_options_fail(o, LS_OPT_resume_auto, "name the run: --out DIR");
     if (o->resume && !o->out) return ls_options_fail(o, LS_OPT_resume, "name the run to resume: --out DIR");
+    if (o->resume) LS_TRY(ls_run_dir_check_resume(o->out)); /* before what a new run would lack is asked for */
     if (o->preset && o->model) return ls_options_fail(o, LS_OPT_preset, "--model is given too; use one of them");
     if (o->fork && (o->preset || o->model))
         return ls_options_fail(o, LS_OPT_fork, "a fork keeps the model of its run; leave --model and --preset out");

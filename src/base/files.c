@@ -104,13 +104,18 @@ const char *ls_file_kind(mode_t mode) {
     return "a device";
 }
 
+ls_status ls_file_fail_open(const char *path) {
+    if (errno == ENOENT) return ls_fail(LS_ERR_INPUT, "there is no file or folder '%s'", path);
+    return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+}
+
 /* O_NONBLOCK: opening a pipe that nobody writes to would wait for ever. It means nothing for a regular file. */
 ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes) {
     struct stat about;
     ls_status status = LS_OK;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0 && errno == ENXIO) return ls_fail(LS_ERR_INPUT, "cannot read %s: it is a socket or a device", path);
-    if (*fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    if (*fd < 0) return ls_file_fail_open(path);
     if (fstat(*fd, &about) != 0)
         status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
     else if (!S_ISREG(about.st_mode))

@@ -31,6 +31,10 @@ bool ls_ends_with(const char *text, const char *end);
 /* "a file", "a folder", "a pipe", "a socket" or "a device", by st_mode. */
 const char *ls_file_kind(mode_t mode);
 
+/* LS_ERR_INPUT for a `path` that could not be opened or looked at, with errno as the reason. A missing path has the
+ * same words everywhere. */
+ls_status ls_file_fail_open(const char *path);
+
 /* Opens a regular file for reading. Whatever else the name leads to (a pipe, a device, a socket, a folder) is
  * LS_ERR_INPUT and is not waited for. `bytes` may be NULL. The caller closes *fd, which is −1 on failure. */
 ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes);

@@ -80,7 +80,7 @@ static ls_status open_index(ls_safetensors *set, const char *index) {
 
 static ls_status open_any(ls_safetensors *set, const char *path) {
     struct stat about;
-    if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    if (stat(path, &about) != 0) return ls_file_fail_open(path);
     if (!S_ISDIR(about.st_mode)) return ls_ends_with(path, ".json") ? open_index(set, path) : open_single(set, path);
     ls_path single = ls_path_in(path, "model.safetensors"), index = ls_path_in(path, "model.safetensors.index.json");
     if (ls_file_exists(single.text)) return open_single(set, single.text);

@@ -21,7 +21,7 @@
 #include "base/files.h"
 #include "checkpoint/store_folder.h"
 
-enum { CARRIED_BYTES_MAX = 1 << 28, STEP_DIGITS = 9, LATEST_BYTES_MAX = 64 };
+enum { CARRIED_BYTES_MAX = 1 << 28, STEP_DIGITS = 9, LATEST_BYTES_MAX = 64, NAME_BYTES = 32 };
 
 static ls_status out_of_memory(const ls_store *store) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", store->folder.text);
@@ -71,8 +71,14 @@ ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *coun
     return status;
 }
 
+static void put_name(char name[NAME_BYTES], int64_t step) {
+    snprintf(name, NAME_BYTES, "step-%0*" PRId64, STEP_DIGITS, step);
+}
+
 ls_path ls_store_path(const ls_store *store, int64_t step, const char *suffix) {
-    return ls_path_format("%s/step-%0*" PRId64 "%s", store->folder.text, STEP_DIGITS, step, suffix);
+    char name[NAME_BYTES];
+    put_name(name, step);
+    return ls_path_format("%s/%s%s", store->folder.text, name, suffix);
 }
 
 ls_status ls_store_rename(const ls_store *store, int64_t step, const char *from, const char *to) {
@@ -114,10 +120,10 @@ static ls_status write_text(const char *path, const char *text) {
 
 /* −1: no step. */
 static ls_status write_name(const ls_store *store, const char *name, int64_t step) {
-    char text[64];
+    char text[NAME_BYTES + 1];
     ls_path path = ls_path_in(store->folder.text, name);
-    snprintf(text, sizeof text, "step-%0*" PRId64 "\n", STEP_DIGITS, step);
-    if (step >= 0) return write_text(path.text, text);
+    put_name(text, step);
+    if (step >= 0) return write_text(path.text, strcat(text, "\n"));
     if (unlink(path.text) == 0 || errno == ENOENT) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot remove %s, which names no checkpoint", path.text);
 }
@@ -134,15 +140,27 @@ ls_status ls_store_fix_best(const ls_store *store) {
     return write_name(store, "best", step == store->best ? step : -1);
 }
 
-int64_t ls_store_read_best(const ls_store *store) {
-    ls_path path = ls_path_in(store->folder.text, "best");
+/* The step that write_name() wrote; −1: the file is another one, or is not there. */
+static int64_t read_name(const char *path) {
     char *text = NULL;
     size_t bytes = 0;
     ls_store_name name = {.step = -1};
-    bool is_named = ls_file_exists(path.text) && ls_file_read(path.text, LATEST_BYTES_MAX, &text, &bytes) == LS_OK &&
-                    parse_name(text, &name);
+    bool is_named =
+        ls_file_exists(path) && ls_file_read(path, LATEST_BYTES_MAX, &text, &bytes) == LS_OK && parse_name(text, &name);
     free(text);
     return is_named ? name.step : -1;
+}
+
+int64_t ls_store_read_best(const ls_store *store) { return read_name(ls_path_in(store->folder.text, "best").text); }
+
+bool ls_store_follow(const char *path, ls_path *folder) {
+    struct stat about;
+    char name[NAME_BYTES];
+    int64_t step = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? read_name(path) : -1;
+    if (step < 0) return false;
+    put_name(name, step);
+    *folder = ls_path_beside(path, name);
+    return true;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */

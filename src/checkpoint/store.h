@@ -56,6 +56,9 @@ void ls_store_set_clean(ls_store *store, int64_t step);
 ls_status ls_store_list(const ls_store *store, ls_store_entry **entries, int *count);
 /* The folder of a step, whether it is there or not. */
 ls_path ls_store_folder(const ls_store *store, int64_t step);
+/* Whether `path` is a file such as `latest` and `best`: then *folder is that of the checkpoint that it names, whether
+ * it is there or not. */
+bool ls_store_follow(const char *path, ls_path *folder);
 /* LS_OK when the checkpoint is sound; LS_ERR_INPUT tells what is damaged. `progress` may be NULL. */
 ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_progress progress, void *ctx);
 /* Verifies from the newest back. `skipped` gets a line for each damaged one that was passed over, and is "" when there

@@ -23,7 +23,7 @@ static ls_status print(void *ctx, const char *text, size_t bytes, int *stop) {
     if (made > 0) fwrite(shown, 1, made, w->out);
     if (made > 0) fflush(w->out);
     free(shown);
-    *stop = ls_stop_signal() != 0;
+    *stop = ls_stop_signal() != 0 || (ferror(w->out) && ls_cli_reader_is_gone());
     return LS_OK;
 }
 

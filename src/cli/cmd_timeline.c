@@ -78,8 +78,7 @@ static ls_status find_files(timeline *t) {
     const char *run = t->opts->run;
     struct stat about;
     if (!run) return ls_fail(LS_ERR_INPUT, "timeline needs a run or a trace: lockstep timeline RUN");
-    if (strlen(run) >= PATH_MAX || stat(run, &about) != 0)
-        return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, run);
+    if (stat(run, &about) != 0) return ls_file_fail_open(run);
     if (S_ISDIR(about.st_mode))
         LS_TRY(find_in_run(t, run));
     else

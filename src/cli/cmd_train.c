@@ -41,7 +41,9 @@ static void warn(void *ctx, ls_log_level level, const char *line, size_t bytes) 
 static ls_status end_output(void) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return LS_OK;
-    if (errno == EPIPE) return LS_OK;
+    int cause = errno;
+    if (ls_cli_reader_is_gone()) return LS_OK;
+    errno = cause;
     if (errno != 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot write to standard output; the run itself is saved");
     return ls_fail(LS_ERR_RESOURCE, "cannot write all of the output to standard output; the run itself is saved");
 }
@@ -50,12 +52,15 @@ static ls_status train(ls_run *run, void *arg) {
     bool is_first = ls_run_get_state(run).rank == 0, speaks = is_first && !run->options.json;
     ls_progress_init(arg, run->options.json ? stderr : stdout, run->options.log_every);
     if (is_first && ((ls_progress *)arg)->live) ls_log_set_sink(warn, arg);
-    if (speaks && !run->recovers) ls_train_print_header(run);
+    int64_t saved_before = run->recovers ? -1 : run->loop.saved_step; /* by an earlier command */
+    bool is_finished = run->options.resume && saved_before >= run->options.steps;
+    if (speaks && !run->recovers && !is_finished) ls_train_print_header(run);
     ls_status status = ls_run_train(run);
     if (ls_status_is_stop(status)) return ls_train_stopped(run, status);
     LS_TRY(status);
     if (run->loop.leaves) return end_output(); /* others go on */
-    if (speaks) ls_train_print_end(run);
+    if (speaks && is_finished) ls_train_print_finished(run);
+    if (speaks && !is_finished) ls_train_print_end(run, run->loop.saved_step != saved_before);
     LS_TRY(ls_train_print_done(run));
     return is_first ? end_output() : LS_OK;
 }

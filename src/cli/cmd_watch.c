@@ -23,7 +23,8 @@ static void tell_json(const char *link) {
 static ls_status list_paths(char *text, const char **paths, int *count) {
     char *save = NULL;
     for (char *at = strtok_r(text, "\n", &save); at; at = strtok_r(NULL, "\n", &save)) {
-        if (!ls_folder_exists(at)) return ls_fail(LS_ERR_INPUT, "%s: there is no such folder", at);
+        if (!ls_file_exists(at)) return ls_file_fail_open(at);
+        if (!ls_folder_exists(at)) return ls_fail(LS_ERR_INPUT, "%s is a file; name a run, or a folder of runs", at);
         if (*count == PATHS_MAX)
             return ls_fail(LS_ERR_INPUT, "watch takes %d folders: name one that holds the runs", PATHS_MAX);
         paths[(*count)++] = at;

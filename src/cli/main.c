@@ -1,7 +1,7 @@
 /* main.c: runs one command and ends with its status. The one place that prints errors: one line each, on stderr.
  *
- * Output that could not be written is a failure too (a full disk must not look like success). A reader that has gone
- * away is no error worth a word, as in `lockstep demo | head -1`: the run ends quietly, though not with success. */
+ * Output that could not be written is a failure too (a full disk must not look like success). A reader that closed its
+ * end of the pipe, as in `lockstep demo | head -1`, has read what it wanted: that is success. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -15,25 +15,17 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/status.h"
-
-static volatile sig_atomic_t reader_is_gone;
-
-static void note_broken_pipe(int signal_number) {
-    (void)signal_number;
-    reader_is_gone = 1;
-}
+#include "cli/print.h"
 
 static void let_the_write_fail(int signal_number) { (void)signal_number; }
 
 /* A write beyond what a pipe or a limit on file sizes takes shall fail like any other. Handlers, not SIG_IGN: programs
  * that a command starts shall find the signals as they were. */
 static ls_status catch_failed_writes(void) {
-    struct sigaction pipe_action = {.sa_handler = note_broken_pipe, .sa_flags = SA_RESTART};
-    struct sigaction size_action = {.sa_handler = let_the_write_fail, .sa_flags = SA_RESTART};
-    sigemptyset(&pipe_action.sa_mask);
-    sigemptyset(&size_action.sa_mask);
-    if (sigaction(SIGPIPE, &pipe_action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGPIPE");
-    if (sigaction(SIGXFSZ, &size_action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGXFSZ");
+    struct sigaction action = {.sa_handler = let_the_write_fail, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(SIGPIPE, &action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGPIPE");
+    if (sigaction(SIGXFSZ, &action, NULL) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot handle SIGXFSZ");
     return LS_OK;
 }
 
@@ -82,7 +74,11 @@ static void print_error(ls_status status, const char *message) {
 
 static ls_status flush_output(void) {
     bool failed_before = ferror(stdout) != 0;
-    if (fflush(stdout) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot write to standard output");
+    bool fails = fflush(stdout) != 0;
+    int cause = errno;
+    if ((fails || failed_before) && ls_cli_reader_is_gone()) return LS_OK;
+    errno = cause;
+    if (fails) return ls_fail_errno(LS_ERR_RESOURCE, "cannot write to standard output");
     if (failed_before) return ls_fail(LS_ERR_RESOURCE, "cannot write all of the output to standard output");
     return LS_OK;
 }
@@ -113,7 +109,6 @@ static ls_status run(const ls_cli_request *request) {
 
 int main(int argc, char **argv) {
     ls_cli_request request = {.task = LS_CLI_USAGE};
-    bool is_quiet = false;
     ls_status status;
     ls_log_set_sink(ls_log_stderr, NULL);
     LS_TRY_OUT(fill_standard_streams());
@@ -129,11 +124,8 @@ int main(int argc, char **argv) {
         ls_cli_answer(&request, stdout);
     }
     status = flush_output();
-    is_quiet = status != LS_OK && reader_is_gone;
-    /* A run that nobody watched to its end is done all the same. */
-    if (is_quiet && request.task == LS_CLI_RUN && request.command == LS_COMMAND_TRAIN) status = LS_OK;
 out:
-    if (status != LS_OK && !is_quiet && !is_told_by_another(status)) print_error(status, ls_status_message());
+    if (status != LS_OK && !is_told_by_another(status)) print_error(status, ls_status_message());
     if (status == LS_ERR_INPUT && is_told_by_another(status)) let_it_tell();
     return ls_status_exit_code(status);
 }

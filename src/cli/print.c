@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,11 @@ json_t *ls_cli_json_list(int count, json_t *(*item)(const void *ctx, int i), con
             return NULL;
         }
     return list;
+}
+
+bool ls_cli_reader_is_gone(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */

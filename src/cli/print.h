@@ -27,6 +27,10 @@ json_t *ls_cli_json_path(const char *path);
 /* item(ctx, 0) … item(ctx, count − 1). NULL when one of them is NULL: no memory. */
 json_t *ls_cli_json_list(int count, json_t *(*item)(const void *ctx, int i), const void *ctx);
 
+/* Whether standard output is a pipe or a socket whose other end was closed, as by `| head -1`. Writing there fails, and
+ * that is no error: its reader has what it wanted. */
+bool ls_cli_reader_is_gone(void);
+
 /* ---- how far a long command is ----------------------------------------------------------------------------------- */
 
 /* A line on standard error that the next one replaces, and one that takes it away. Nothing where it is no terminal. */

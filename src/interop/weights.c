@@ -145,8 +145,10 @@ static bool is_checkpoint(const char *path) {
 
 static ls_status open_any(const char *path, bool verify, ls_weights **out) {
     struct stat about;
+    ls_path named;
     *out = NULL;
-    if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
+    if (ls_store_follow(path, &named)) path = named.text;
+    if (stat(path, &about) != 0) return ls_file_fail_open(path);
     if (!S_ISDIR(about.st_mode)) {
         if (ls_llmc_is_model(path)) return open_with(ls_weights_from_llmc, path, out);
         return ls_fail(LS_ERR_INPUT, "%s is not a model file of llm.c; for other models, name the folder", path);
@@ -171,10 +173,12 @@ static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_wei
     if (ls_shape_preset(model, shape) == LS_OK) return LS_OK;
     if (!ls_file_exists(model)) {
         bool is_path = strpbrk(model, "/.") != NULL;
-        if (is_path) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", model);
+        if (is_path) return ls_file_fail_open(model);
         ls_status status = ls_shape_preset(model, shape);
         return ls_fail_at(status, "there is no file or folder '%.64s', and ", model);
     }
+    ls_path named;
+    if (ls_store_follow(model, &named)) model = named.text;
     bool folder = ls_folder_exists(model);
     bool shape_only = folder ? !is_checkpoint(model) && !is_run(model) && ls_folder_has(model, "config.json") &&
                                    !ls_hf_has_weights(model)

@@ -102,7 +102,7 @@ static ls_status check_folder(const char *path) {
     static const char *const marks[] = {"identity.json", "metrics.jsonl", "checkpoints"};
     char name[PATH_MAX];
     struct stat about;
-    if (stat(path, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s", SHOWN, path);
+    if (stat(path, &about) != 0) return ls_file_fail_open(path);
     if (!S_ISDIR(about.st_mode))
         return ls_fail(LS_ERR_INPUT, "%.*s is a file; give a run folder (the --out of lockstep train)", SHOWN, path);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {

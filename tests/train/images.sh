@@ -162,7 +162,7 @@ refused "--dp 4 exceeds the batch of 2 sequences" train --model lenet --global-b
 refused "--workers 4: dp 4 exceeds the batch of 2 sequences" train --model lenet --global-batch 2 --workers 4
 refused "--slow-link 5: 5 needs a unit" train --model lenet --slow-link 5
 refused "lenet has no batch norm" train --model lenet --ghost 2
-refused "cannot open '/nowhere'" train --model lenet --data /nowhere
+refused "there is no file or folder '/nowhere'" train --model lenet --data /nowhere
 refused "lenet is an image model: plan supports language models only" plan --model lenet --cluster h100-sxm
 refused "lenet is an image model: --auto-layout" train --model lenet --auto-layout
 refused "lenet is an image model: generate" generate --model "$scratch/lenet" --prompt a

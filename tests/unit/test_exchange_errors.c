@@ -77,7 +77,7 @@ static void test_a_head_beside_tied_tables(void **state) {
 
 static void test_folders_that_hold_no_model(void **state) {
     (void)state;
-    refuse_model(in_folder("nowhere"), "cannot open");
+    refuse_model(in_folder("nowhere"), "there is no file or folder");
     assert_int_equal(ls_dir_make(in_folder("void")), LS_OK);
     refuse_model(in_folder("void"), "holds no model: it is neither a checkpoint");
     put_text(in_folder("void/config.json"), GPT2_CONFIG);

@@ -82,7 +82,7 @@ static void missing_and_unfit_files_are_named(void **state) {
     size_t bytes = 0;
     assert_int_equal(ls_file_read(in_folder("none"), 10, &data, &bytes), LS_ERR_INPUT);
     assert_null(data);
-    assert_non_null(strstr(ls_status_message(), "/none: No such file or directory"));
+    assert_non_null(strstr(ls_status_message(), "/none'"));
     assert_int_equal(ls_file_read(folder, 10, &data, &bytes), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "it is a folder"));
     assert_int_equal(ls_file_write_atomic(folder, "x", 1), LS_ERR_INPUT);

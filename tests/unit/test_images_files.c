@@ -152,7 +152,7 @@ static void wrong_idx_is_refused(void **state) {
     refuse(pair(good_labels, good_pixels), "not an IDX file of images");
     refuse(pair(good_pixels, in_folder("missing")), "missing");
     refuse(good_pixels, "names 1 file:");
-    refuse(in_folder("nothing"), "No such file");
+    refuse(in_folder("nothing"), "there is no file or folder");
     refuse("", "no images are named");
 }
 

@@ -379,7 +379,7 @@ static void test_folders(void **state) {
     remove_file("layout.json");
     remove_file("trace.json");
     assert_int_equal(rmdir(folder), 0);
-    expect(LS_ERR_INPUT, "cannot open");
+    expect(LS_ERR_INPUT, "there is no file or folder");
 }
 
 int main(void) {

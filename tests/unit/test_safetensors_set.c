@@ -85,7 +85,8 @@ static void indexes_that_lie_are_refused(void **state) {
         {"{\"weight_map\":{\"a\":\"one.safetensors\",\"a\":\"one.safetensors\"}}", "duplicate object key"},
         {"{\"weight_map\":{\"q\":\"one.safetensors\"}}",
          "tensor 'q' is listed in one.safetensors, which does not have it"},
-        {"{\"weight_map\":{\"a\":\"two.safetensors\"}}", "lists tensor 'a' in two.safetensors: cannot open"},
+        {"{\"weight_map\":{\"a\":\"two.safetensors\"}}",
+         "lists tensor 'a' in two.safetensors: there is no file or folder"},
         {"{\"weight_map\":{\"a\":\"broken.safetensors\"}}", "lists tensor 'a' in broken.safetensors: "},
         {"{\"weight_map\":{\"a\":\"\"}}", "must be a file in the folder of the index"},
         {"{\"weight_map\":{\"a\":\".\"}}", "must be a file in the folder of the index"},
@@ -128,7 +129,7 @@ static void unfit_files_are_named(void **state) {
     ls_safetensors *file;
     assert_int_equal(ls_safetensors_open(in_folder("none"), &file), LS_ERR_INPUT);
     assert_null(file);
-    assert_non_null(strstr(ls_status_message(), "/none: No such file or directory"));
+    assert_non_null(strstr(ls_status_message(), "/none'"));
     assert_int_equal(ls_safetensors_open(folder, &file), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "name a regular file"));
     assert_int_equal(ls_file_write_atomic(in_folder("a"), "", 0), LS_OK);

@@ -380,7 +380,7 @@ static void mistakes_are_told_once(void **state) {
     j.model = "wrong";
     expect_refused(&j, LS_ERR_INPUT, 0, "is damaged");
     j.model = "nothing";
-    expect_refused(&j, LS_ERR_INPUT, 0, "cannot open");
+    expect_refused(&j, LS_ERR_INPUT, 0, "there is no file or folder");
 }
 
 /* Files that are what was written, but of weights that the workers never had: state.json tells another hash. */

@@ -311,7 +311,7 @@ static void test_files(void **state) {
     assert_int_equal(shape.L, 3);
     unlink(path);
     assert_int_equal(ls_shape_read(path, &shape), LS_ERR_INPUT);
-    assert_non_null(strstr(ls_status_message(), "cannot open"));
+    assert_non_null(strstr(ls_status_message(), "there is no file or folder"));
 }
 
 int main(void) {

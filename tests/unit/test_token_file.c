@@ -102,7 +102,7 @@ static void wrong_files_are_named(void **state) {
         assert_null(file);
     }
     assert_refused(ls_token_file_open(put_file("x.bin", data, 0), &file), "is empty");
-    assert_refused(ls_token_file_open(in_folder("absent.bin"), &file), "cannot open");
+    assert_refused(ls_token_file_open(in_folder("absent.bin"), &file), "there is no file or folder");
     assert_refused(ls_token_file_open(folder, &file), "folder");
     assert_int_equal(ls_token_file_detect(put_text("note.txt", "hello"), &is_tokens), LS_OK);
     assert_false(is_tokens);

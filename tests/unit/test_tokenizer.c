@@ -306,7 +306,7 @@ static void folders_and_hashes(void **state) {
     assert_true(ls_hash_equal(ls_tokenizer_hash(a), ls_tokenizer_hash(b)));
     assert_false(ls_hash_equal(ls_tokenizer_hash(a), ls_tokenizer_hash(c)));
     assert_refused(ls_tokenizer_open(folder, &d), "has neither tokenizer.json nor vocab.json");
-    assert_refused(ls_tokenizer_open("/nowhere", &d), "there is no tokenizer '/nowhere'");
+    assert_refused(ls_tokenizer_open("/nowhere", &d), "there is no file or folder '/nowhere'");
     put_text("vocab.json", "{\"a\": 0}");
     assert_refused(ls_tokenizer_open(folder, &d), "merges.txt");
     put_text("merges.txt", "#version: 0.2\n\na  b\n");

@@ -158,7 +158,8 @@ static void print_eval(const ls_options *o, const char *heading, const char *pro
     const char *data = o->val_data ? o->val_data : o->data; /* a part of --data was held out; images need no file */
     printf("%s %s eval --model %s", heading, program, run);
     if (data) printf(" --data %s", ls_shell_word(data, word, sizeof word));
-    if (data && o->source[LS_OPT_text_field].origin != LS_ORIGIN_DEFAULT)
+    /* A resumed run has every option from its config.json, also those that were left at their default. */
+    if (data && strcmp(o->text_field, ls_option_info_get(LS_OPT_text_field)->value) != 0)
         printf(" --text-field %s", ls_shell_word(o->text_field, word, sizeof word));
     putchar('\n');
 }
@@ -176,7 +177,7 @@ static void print_next(const ls_run *r, bool is_images) {
     printf("          %s doctor %s\n", program, run);
 }
 
-void ls_train_print_end(const ls_run *r) {
+void ls_train_print_end(const ls_run *r, bool has_saved) {
     const ls_run_summary *summary = &r->loop.summary;
     char line[LS_RUN_SUMMARY_LINE_MAX], out[PATH_MAX];
     ls_run_summary_time_text(summary, line);
@@ -184,9 +185,19 @@ void ls_train_print_end(const ls_run *r) {
     const ls_validation *v = &r->trainer->validation;
     if (v->best_step >= 0)
         printf("best      validation loss %.4f at step %lld\n", v->best_loss, (long long)v->best_step);
-    printf("saved     %s/checkpoints/step-%09lld\n", ls_cli_visible(r->out, out, sizeof out),
-           (long long)r->trainer->step);
+    if (has_saved)
+        printf("saved     %s/checkpoints/step-%09lld\n", ls_cli_visible(r->out, out, sizeof out),
+               (long long)r->trainer->step);
     print_next(r, summary->is_images);
+}
+
+void ls_train_print_finished(const ls_run *r) {
+    char out[PATH_MAX], program[WORD_MAX], run[WORD_MAX];
+    long long step = r->trainer->step;
+    printf("finished  %s: all %lld steps were done before; nothing was trained or saved\n",
+           ls_cli_visible(r->out, out, sizeof out), step);
+    printf("next      %s train --fork %s --steps %lld\n", ls_shell_program(program, sizeof program),
+           ls_shell_word(r->out, run, sizeof run), step > 0 ? 2 * step : 100);
 }
 
 ls_status ls_train_stopped(const ls_run *r, ls_status status) {

@@ -35,8 +35,7 @@ static ls_status open_files(ls_images *images, const ls_images_options *options,
     bool is_cifar = ls_ends_with(paths[0], ".bin");
     for (size_t i = 0; i < count; i++) {
         struct stat about;
-        if (stat(paths[i], &about) != 0)
-            return ls_fail_errno(LS_ERR_INPUT, "cannot open '%.*s'", LS_IMAGES_SHOWN, paths[i]);
+        if (stat(paths[i], &about) != 0) return ls_file_fail_open(paths[i]);
     }
     if (is_cifar) return ls_images_open_cifar(images, paths, count);
     if (count != 2)

@@ -2,6 +2,7 @@
 #include "data/text/paths.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,11 +100,13 @@ static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
         LS_TRY(refuse_special(name, about.st_mode));
         return S_ISDIR(about.st_mode) ? add_folder(paths, name, split) : add(paths, name);
     }
+    int cause = errno;
     if (strpbrk(name, "*?")) LS_TRY(add_matches(paths, name, &any));
     if (any) return LS_OK;
     /* Megatron's name of a pair has no ending. */
     if (ls_file_exists(ls_path_format("%s.idx", name).text)) return add(paths, name);
-    return ls_fail(LS_ERR_INPUT, "there is no file or folder '%.*s'", SHOWN, name);
+    errno = cause;
+    return ls_file_fail_open(name);
 }
 
 static ls_status expand(const char *list, ls_split split, bool only_folders, ls_paths *out) {

@@ -1,5 +1,6 @@
 /* open.c: making a tokenizer from its name, its files or their text. */
 #include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -213,9 +214,11 @@ out:
 /* The file to begin with: of a folder, tokenizer.json or vocab.json. */
 static ls_status find_file(const char *path, bool *is_folder, ls_path *file) {
     struct stat about;
-    if (stat(path, &about) != 0)
-        return ls_fail_errno(LS_ERR_INPUT, "there is no tokenizer '%.*s': give bytes, a folder, or a tokenizer.json",
-                             SHOWN, path);
+    if (stat(path, &about) != 0 && errno == ENOENT)
+        return ls_fail(LS_ERR_INPUT,
+                       "there is no file or folder '%.*s'; a tokenizer is bytes, a folder, or a tokenizer.json", SHOWN,
+                       path);
+    if (stat(path, &about) != 0) return ls_file_fail_open(path);
     *is_folder = S_ISDIR(about.st_mode);
     *file = *is_folder ? ls_path_in(path, "tokenizer.json") : ls_path_format("%s", path);
     if (ls_file_exists(file->text)) return LS_OK;

@@ -63,6 +63,8 @@ static bool cut_name(char *path, const char *name) {
 }
 
 bool ls_run_dir_of_checkpoint(const char *checkpoint, char run[PATH_MAX]) {
+    ls_path named;
+    if (ls_store_follow(checkpoint, &named)) checkpoint = named.text;
     return realpath(checkpoint, run) && cut_name(run, NULL) && cut_name(run, "checkpoints") &&
            ls_run_dir_holds_run(run);
 }
@@ -99,12 +101,15 @@ static bool is_unstarted(const char *path) {
     return (!has(path, "identity.json") || !has(path, "config.json") || has(path, "parent.json")) && !has_work(path);
 }
 
+ls_status ls_run_dir_check_resume(const char *path) {
+    if (ls_run_dir_holds_run(path)) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "there is no run in %.*s to resume; leave --resume out to start one there", SHOWN,
+                   path);
+}
+
 static ls_status check_mode(const char *path, ls_run_mode mode) {
     bool holds = ls_run_dir_holds_run(path);
-    if (mode == LS_RUN_RESUME)
-        return holds ? LS_OK
-                     : ls_fail(LS_ERR_INPUT, "there is no run in %.*s to resume; leave --resume out to start one there",
-                               SHOWN, path);
+    if (mode == LS_RUN_RESUME) return ls_run_dir_check_resume(path);
     if (is_unstarted(path)) return LS_OK;
     if (holds)
         return ls_fail(LS_ERR_INPUT, "%.*s holds a run already; continue it with --resume, or choose another --out",

@@ -53,6 +53,8 @@ void ls_run_dir_abandon(ls_run_dir *dir);
 
 /* Whether `path` holds a run; asks nobody's leave and takes no lock. */
 bool ls_run_dir_holds_run(const char *path);
+/* LS_ERR_INPUT where it does not: there is nothing to resume. */
+ls_status ls_run_dir_check_resume(const char *path);
 
 /* The run directory that the checkpoint in the folder `checkpoint` belongs to: RUN of RUN/checkpoints/step-…. False
  * when it lies elsewhere. */
