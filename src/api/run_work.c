@@ -349,8 +349,9 @@ static ls_status run_worker(ls_world *world, void *arg) {
     ls_tokens_fini(&r->prompt);
     ls_trainer_destroy(r->trainer);
     ls_store_close(r->store);
-    /* Here too: of forked workers the first one has made the folder, and the parent does not know. */
-    if (status != LS_OK && ls_world_rank(world) == 0) ls_run_abandon(r);
+    /* Here too: of forked workers the first one has made the folder, and the parent does not know. A supervisor made
+     * it, and may have other workers go on there. */
+    if (status != LS_OK && ls_world_rank(world) == 0 && !ls_world_attempt(world)) ls_run_abandon(r);
     ls_device_destroy(r->device);
     ls_identity_destroy(r->parent_identity);
     r->trainer = NULL;

@@ -105,6 +105,7 @@ static inline void ls_fault_at(struct ls_device *device, ls_fault_place place, c
     X(NAME, "name")         /* of the first worker: all parts are, and it has no name yet */                           \
     X(SAVED, "saved")       /* after, or after the copy was made */                                                    \
     X(LEAVE, "leave")       /* it has left for another set of workers, and its process is still there */               \
+    X(STOPPED, "stopped")   /* a signal has ended the run for it, which its supervisor does not know yet */            \
     X(END, "end")           /* the run is over for it, and its process is still there */
 
 typedef enum ls_fault_point_kind {

@@ -151,6 +151,7 @@ static int asked(void *ctx) {
     ls_world *world = l->trainer->world;
     uint64_t ns;
     int own = ls_stop_signal();
+    if (own && world) ls_world_ask(world, own, ls_stop_ns()); /* it must not be lost with this worker */
     return own || !world ? own : ls_world_asked(world, &ns);
 }
 

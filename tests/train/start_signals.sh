@@ -120,6 +120,38 @@ for kind in USR1 USR2; do
     expect_status $([ $kind = USR1 ] && echo 143 || echo 75)
 done
 
+# lost_at_the_end KIND TARGET DEATH [--resume]: a worker that was asked to stop before the first step is lost while the run ends; there is nothing
+# to go on with, and nothing is done again.
+has_stopped() { grep -q '^State:.T' "/proc/$1/status" 2>/dev/null; }
+lost_at_the_end() {
+    local run=$scratch/end kind=$1 target=$2 death=$3 resume=() worker
+    [ "${4:-}" != --resume ] || { cp -r "$two" "$run" && resume=(--resume); }
+    case_begin "SIG$kind to the $target before the first step ${resume[*]}, and a worker is lost at $death"
+    LS_FAULT_POINT=ready:0:-1:0:1:stop,$death start "${experiment[@]}" --steps 1000000 --save-every 0 --dp 2 --timeout 100s --out "$run" "${resume[@]}"
+    await_workers 2
+    worker=${pids[0]}
+    await has_stopped "$worker"
+    case $target in
+    parent) kill -"$kind" "$child" ;;
+    *) kill -"$kind" "$worker" ;;
+    esac
+    kill -CONT "$worker"
+    await false || kill -KILL "$child"
+    reap
+    expect_status $([ "$kind" = TERM ] && echo 143 || echo 75)
+    expect_nothing_left "$run" nothing
+    [ -n "${resume[*]}" ] || [ ! -e "$run" ] || fail "$(ls "$run" | tr '\n' ' ')is left of a run that did nothing"
+}
+for kind in USR2 TERM; do
+    for target in parent worker; do
+        beside lost_at_the_end $kind $target stopped:1:-1:0:1:kill
+        beside lost_at_the_end $kind $target stopped:0:-1:0:1:kill
+        more beside lost_at_the_end $kind $target stopped:1:-1:0:1:stop
+        more beside lost_at_the_end $kind $target stopped:1:-1:0:1:kill --resume
+    done
+    join
+done
+
 every_third() { for ((i = $1; i < rounds; i += 3)); do signal $i; done; }
 for k in 0 1 2; do beside every_third $k; done
 join

@@ -102,6 +102,7 @@ static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     if (status == LS_OK) status = c->fn(&world, c->arg);
     bool stopped = is_stop(c, status);
     bool goes_on = world.goes_on && status == LS_OK;
+    if (stopped) ls_fault_point(LS_POINT_STOPPED);
     if (stopped && status != LS_ERR_PEER)
         ls_segment_stop(&c->segment, rank, status, ls_status_message());
     else if (status != LS_OK)
@@ -182,9 +183,18 @@ static void end_attempt(crew *c) {
     }
 }
 
+/* A worker leaves for a signal when all have agreed on it and the last step is saved: one that is lost after that takes
+ * nothing with it, and the run is stopped as it would be without the loss. */
+static bool has_stopped(crew *c) {
+    const ls_failure *stop = &c->segment.header->stop;
+    if (atomic_load(&stop->state) != 2) return false; /* not, or not wholly written */
+    ls_segment_fail(&c->segment, -1, stop->status, stop->message);
+    return true;
+}
+
 /* The first that is lost ends the attempt. What others hold lies in the segment, or is brought there now. */
 static void lose(crew *c, int rank, const char *text) {
-    if (c->lost >= 0) return;
+    if (c->lost >= 0 || has_stopped(c)) return;
     c->lost = rank;
     c->attempt.seen_ns = ls_clock_ns();
     memset(c->rescued, 0, sizeof c->rescued);
@@ -217,7 +227,8 @@ static void judge(crew *c, int rank, pid_t pid, int wait_status) {
         snprintf(text, sizeof text, "worker %d (process %d) exited with code %d before the run was finished", rank,
                  (int)pid, WEXITSTATUS(wait_status));
     }
-    if (c->supervision && !ls_segment_failed(&c->segment)) {
+    if (ls_segment_failed(&c->segment) || has_stopped(c)) return;
+    if (c->supervision) {
         lose(c, rank, text);
         return;
     }
@@ -424,10 +435,20 @@ static bool goes_on(const crew *c) {
     return c->lost >= 0 || atomic_load(&c->segment.header->workers[0].ended) == LS_ENDED_TO_GO_ON;
 }
 
+/* A signal that came to a worker alone goes to the next attempt's, as one that came to this process does. */
+static void keep_asked(crew *c) {
+    const ls_segment_header *header = c->segment.header;
+    int asked = atomic_load(&header->asked);
+    if (c->passed || asked == 0) return;
+    c->passed = asked;
+    c->passed_ns = atomic_load(&header->asked_ns);
+}
+
 /* From the attempt that ended to the next one. */
 static ls_status begin_anew(crew *c) {
     ls_attempt_end end = {.rank = c->lost, .whole = is_whole(c), .placement = &c->placement, .wrong_place = -1};
     int workers = c->workers;
+    keep_asked(c);
     if (end.whole) {
         ls_segment_close(&c->attempt.before);
         c->attempt.before = c->segment;
