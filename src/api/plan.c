@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "data/text/cache_folder.h"
 #include "device/choose.h"
 #include "comm/launcher.h"
 #include "run/inputs/inputs.h"
@@ -96,10 +97,11 @@ ls_status ls_plan_probe(const ls_options *o, ls_plan_say say, char path[PATH_MAX
     ls_probe_options probe = {
         .seconds = o->quick ? QUICK_SECONDS : 0, .workers = (int)o->workers, .no_pin = !o->pin, .say = say};
     LS_TRY(ls_options_expect(o, LS_COMMAND_PROBE, "ls_probe"));
-    LS_TRY(ls_probe_file_path(path));
+    if (!o->out) LS_TRY(ls_probe_file_path(path));
     if (o->out && snprintf(path, PATH_MAX, "%s", o->out) >= PATH_MAX)
         return ls_options_fail(o, LS_OPT_out, "the name is too long");
-    LS_TRY(ls_file_can_write(path));
+    ls_status status = ls_file_can_write(path);
+    if (status != LS_OK) return o->out ? status : ls_cache_folder_advise(status);
     ls_device_choice chosen;
     LS_TRY(ls_options_blame(o, LS_OPT_device, ls_device_choose(o->device, 1, LS_UNIT_CHAIN, &chosen)));
     probe.device = chosen.name;

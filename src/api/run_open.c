@@ -250,6 +250,39 @@ void ls_run_abandon(ls_run *r) {
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
+static ls_status check_image_files(const char *source) {
+    if (!source || strcmp(source, "drawings") == 0 || ls_file_exists(source)) return LS_OK;
+    ls_status status = LS_OK;
+    for (const char *at = source; status == LS_OK; at++) {
+        size_t length = strcspn(at, ",");
+        ls_path name = ls_path_format("%.*s", (int)length, at);
+        if (!ls_file_exists(name.text)) status = ls_file_fail_open(name.text);
+        at += length;
+        if (*at == '\0') break;
+    }
+    return status;
+}
+
+static ls_status check_text_files(const char *list, ls_split split) {
+    ls_paths paths;
+    if (!list) return LS_OK;
+    LS_TRY(ls_paths_expand(list, split, &paths));
+    ls_paths_fini(&paths);
+    return LS_OK;
+}
+
+/* What is given to a dry run must be there, as for the run itself; nothing needs to be given. */
+static ls_status check_inputs(ls_run *r) {
+    const ls_options *o = &r->options;
+    if (ls_shape_sees_images(&r->settings.shape)) {
+        if (!r->setup.data) LS_TRY(check_image_files(o->data));
+        return check_image_files(o->val_data);
+    }
+    if (!r->setup.data) LS_TRY(check_text_files(o->data, LS_SPLIT_TRAIN));
+    LS_TRY(check_text_files(o->val_data, LS_SPLIT_VAL));
+    return ls_start_tokenizer(&r->start, o->tokenizer, &r->tokenizer);
+}
+
 /* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
  * without a name is made here, so that all workers know which it is.
  * Data is opened before workers are forked, who then have it; a launcher's workers each open it. */
@@ -258,7 +291,8 @@ static ls_status open_training(ls_run *r) {
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
     LS_TRY(ls_workers_options_from(&r->options, &r->workers));
     LS_TRY(prepare(r));
-    if (r->options.dry_run || r->launched) return LS_OK;
+    if (r->options.dry_run) return check_inputs(r);
+    if (r->launched) return LS_OK;
     if (has_folder && (r->options.resume || ls_file_exists(r->out))) LS_TRY(ls_run_open_folder(r));
     LS_TRY(ls_run_open_data(r));
     return r->options.out || !has_folder ? LS_OK : ls_run_open_folder(r);

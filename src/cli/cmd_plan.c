@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/plan/report.h"
 #include "cli/print.h"
@@ -61,10 +62,39 @@ static bool print_list(const ls_options *o) {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
+/* A flat object as YAML, a line for each member: scalars in JSON are scalars in YAML. NULL: no memory. */
+static char *yaml_text(json_t *object) {
+    char *text = NULL;
+    size_t bytes;
+    const char *name;
+    json_t *value;
+    FILE *out = open_memstream(&text, &bytes);
+    bool is_whole = out != NULL;
+    if (!out) return NULL;
+    json_object_foreach(object, name, value) {
+        char *one = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        is_whole &= one && fprintf(out, "%s: %s\n", name, one) >= 0;
+        free(one);
+    }
+    if (fclose(out) == 0 && is_whole) return text;
+    free(text);
+    return NULL;
+}
+
+/* As a file of that name is read again. NULL: no memory. */
+static char *layout_text(json_t *layout, const char *path) {
+    char *text = NULL;
+    if (!ls_json_is_format(path, "{", 1)) return yaml_text(layout);
+    char *json = json_dumps(layout, JSON_INDENT(1));
+    if (json && asprintf(&text, "%s\n", json) < 0) text = NULL;
+    free(json);
+    return text;
+}
+
 /* For --out. */
 static ls_status write_layout(const ls_plan *plan) {
     json_t *json = ls_plan_layout_json(plan, 0);
-    char *text = json ? json_dumps(json, JSON_INDENT(1)) : NULL;
+    char *text = json ? layout_text(json, plan->options->out) : NULL;
     json_decref(json);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
     ls_status status = ls_file_write_atomic(plan->options->out, text, strlen(text));

@@ -24,11 +24,23 @@ static const double TELL_S = 1, LOOK_S = 0.05;
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
+static bool forbids_writing(int cause) {
+    return cause == EACCES || cause == EPERM || cause == EROFS || cause == ENOSPC || cause == EDQUOT;
+}
+
+static ls_status advise(ls_status status) {
+    return ls_fail(status, "%s; choose another folder for the cache with XDG_CACHE_HOME", ls_status_message());
+}
+
+ls_status ls_cache_folder_advise(ls_status status) {
+    return forbids_writing(ls_fail_cause()) ? advise(status) : status;
+}
+
 static ls_status make_private(const char *folder) {
-    LS_TRY(ls_dir_make(ls_path_beside(folder, ".").text));
-    if (mkdir(folder, 0700) == 0 || errno == EEXIST) return LS_OK;
-    return ls_fail_errno(LS_ERR_INPUT, "cannot make the token cache %.*s; name another folder with XDG_CACHE_HOME",
-                         SHOWN, folder);
+    ls_status status = ls_dir_make(ls_path_beside(folder, ".").text);
+    if (status == LS_OK && mkdir(folder, 0700) != 0 && errno != EEXIST)
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot make the token cache %.*s", SHOWN, folder);
+    return status == LS_OK ? LS_OK : advise(status);
 }
 
 ls_status ls_cache_folder_open(const char *folder) {
@@ -62,6 +74,8 @@ static bool is_same_file(const char *path, int fd) {
 static ls_status open_lock(ls_cache_lock *lock) {
     struct stat about;
     lock->fd = open(lock->path.text, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (lock->fd < 0 && forbids_writing(errno))
+        return advise(ls_fail_errno(LS_ERR_INPUT, "cannot write in the token cache: %.*s", SHOWN, lock->path.text));
     if (lock->fd < 0)
         return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s in the token cache; delete it", SHOWN, lock->path.text);
     if (fstat(lock->fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid()) return LS_OK;

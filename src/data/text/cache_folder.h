@@ -13,6 +13,10 @@
 /* Makes the folder, with mode 0700. One that belongs to another user is LS_ERR_INPUT. */
 ls_status ls_cache_folder_open(const char *folder);
 
+/* Adds to the message of a failure that the cache cannot be written, where its errno says so, how to choose another
+ * folder. Returns `status`. */
+ls_status ls_cache_folder_advise(ls_status status);
+
 /* Starts as {.fd = -1}. */
 typedef struct ls_cache_lock {
     int fd; /* −1: none is held, or the file system has no locks */

@@ -171,7 +171,8 @@ static ls_status find_or_fill(void *ctx) {
                                   (void *)(uintptr_t)options));
         if (!is_filled(f, true, &tokens)) {
             if (f->lock.fd >= 0) ls_cache_folder_clean(options->cache_dir, f->key);
-            return fill(f);
+            ls_status status = fill(f);
+            return status == LS_OK ? LS_OK : ls_cache_folder_advise(status);
         }
     }
     say_found(f, tokens);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "data/text/cache_folder.h"
 #include "device/choose.h"
 #include "run/inputs/inputs.h"
 #include "plan/hardware/machine_file.h"
@@ -15,7 +16,8 @@ ls_status ls_probe_file_path(char path[PATH_MAX]) {
     if (gethostname(host, sizeof host - 1) != 0) snprintf(host, sizeof host, "machine");
     for (char *at = host; *at; at++)
         if (*at == '/') *at = '-';
-    LS_TRY(ls_dir_make(cache));
+    ls_status status = ls_dir_make(cache);
+    if (status != LS_OK) return ls_cache_folder_advise(status);
     if (snprintf(path, PATH_MAX, "%s/probe-%s.json", cache, host) >= PATH_MAX)
         return ls_fail(LS_ERR_INPUT, "the path of the cache folder is too long: %s", cache);
     return LS_OK;
@@ -53,6 +55,11 @@ static ls_status add_gpu(const ls_probe_options *options, ls_native_machine *mac
     return status;
 }
 
+static ls_status write_cached(const char *path, const ls_native_machine *machine) {
+    ls_status status = ls_probe_file_write(path, machine);
+    return status == LS_OK ? LS_OK : ls_cache_folder_advise(status);
+}
+
 ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_native_machine *machine, bool *measured) {
     char path[PATH_MAX];
     bool first;
@@ -62,9 +69,9 @@ ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_nati
         if (!wants_gpu(options) || ls_probe_gpu_is_current(options->device, &machine->gpu)) return LS_OK;
         *measured = true;
         LS_TRY(add_gpu(options, machine));
-        return ls_probe_file_write(path, machine);
+        return write_cached(path, machine);
     }
     *measured = true;
     LS_TRY(ls_probe_run(options, machine, &first));
-    return ls_probe_file_write(path, machine);
+    return write_cached(path, machine);
 }
