@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "cli/cli.h"
+#include "cli/doctor/cause.h"
 #include "cli/print.h"
 #include "cli/train/observer.h"
 #include "cli/train/report.h"
@@ -118,6 +119,7 @@ ls_status ls_cmd_train(const ls_options *options) {
     ls_observer_start(&run->options, ls_run_get_state(run).folder, &observer);
     status = ls_run_workers(run, train, &progress);
     end_page(page);
+    if (status == LS_ERR_FAILED && ls_launcher_place().rank <= 0) status = ls_doctor_print_cause(run->out, status);
     ls_run_close(run);
     ls_observer_end(&observer);
     return status;

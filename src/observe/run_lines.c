@@ -209,6 +209,13 @@ static ls_status add_sample(ls_run_log *run, int64_t step, const json_t *line) {
     return LS_OK;
 }
 
+/* A message as long as there is room for it was cut off; its last part goes, which is no whole sentence. */
+static void read_stop(const json_t *line, char out[LS_RUN_TEXT_MAX]) {
+    text(line, "stopped", out, LS_RUN_TEXT_MAX);
+    char *last = strlen(out) == LS_RUN_TEXT_MAX - 1 ? strrchr(out, ';') : NULL;
+    if (last) *last = '\0';
+}
+
 static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "event"));
     int kind = 0;
@@ -226,7 +233,7 @@ static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     *event = (ls_run_log_event){.step = step, .kind = (ls_run_log_event_kind)kind};
     read_event(line, event);
     if (is_stop) {
-        text(line, "stopped", event->what, sizeof event->what);
+        read_stop(line, event->what);
         memcpy(run->stop, event->what, sizeof run->stop);
         run->stopped = true;
     }

@@ -15,6 +15,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "checkpoint/store.h"
 #include "observe/series.h"
 #include "observe/timeline.h"
 
@@ -41,6 +42,7 @@ void ls_run_log_free(ls_run_log *run) {
     free(run->usage_ms);
     free(run->options);
     free(run->starts);
+    free(run->checkpoints);
     for (size_t i = 0; i < run->sample_count; i++) free(run->samples[i].text);
     free(run->samples);
     ls_run_log_init(run);
@@ -126,12 +128,45 @@ bool ls_run_folder_is_open(const char *folder) {
     return held;
 }
 
+static ls_status list_checkpoints(const char *path, ls_store_entry **entries, int *count) {
+    ls_store *store;
+    LS_TRY(ls_store_open(path, LS_STORE_READ, &store));
+    ls_status status = ls_store_list(store, entries, count);
+    ls_store_close(store);
+    return status;
+}
+
+ls_status ls_run_log_add_checkpoints(ls_run_log *run, const char *path) {
+    ls_store_entry *entries = NULL;
+    int count = 0;
+    run->has_folder = true;
+    run->checkpoint_count = 0;
+    ls_status status = list_checkpoints(path, &entries, &count);
+    for (int i = 0; status == LS_OK && i < count; i++) {
+        if (!entries[i].is_complete) continue;
+        status = ls_run_log_grow(&run->checkpoints, run->checkpoint_count, sizeof *run->checkpoints);
+        if (status == LS_OK) run->checkpoints[run->checkpoint_count++] = entries[i].step;
+    }
+    free(entries);
+    return status == LS_ERR_RESOURCE ? status : LS_OK;
+}
+
+long long ls_run_log_checkpoint_before(const ls_run_log *run, long long step) {
+    size_t count = run->has_folder ? run->checkpoint_count : run->save_count;
+    for (size_t i = count; i-- > 0;) {
+        long long saved = run->has_folder ? run->checkpoints[i] : run->saves[i].step;
+        if (saved < step) return saved;
+    }
+    return LS_RUN_NONE;
+}
+
 ls_status ls_run_log_add_folder(ls_run_log *run, const char *path) {
     LS_TRY(check_folder(path));
     LS_TRY(read_text(run, path, "config.json", ls_run_log_add_options));
     LS_TRY(read_text(run, path, "identity.json", ls_run_log_add_options));
     LS_TRY(read_text(run, path, "layout.json", ls_run_log_add_layout));
     LS_TRY(read_text(run, path, "device.json", ls_run_log_add_device));
+    LS_TRY(ls_run_log_add_checkpoints(run, path));
     run->is_open = ls_run_folder_is_open(path);
     return LS_OK;
 }

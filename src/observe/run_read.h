@@ -18,10 +18,11 @@
 
 #include "config/options.h"
 #include "base/memory.h"
-#include "lockstep.h"
+#include "base/status.h"
 #include "observe/trace_read.h"
 
-enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = 192, LS_RUN_BLOCKS_MAX = 1024 };
+/* The reason of a stop is the message of a failure, which must fit whole. */
+enum { LS_RUN_NONE = -1, LS_RUN_NAME_MAX = 96, LS_RUN_TEXT_MAX = LS_MESSAGE_MAX, LS_RUN_BLOCKS_MAX = 1024 };
 
 typedef struct ls_run_log_step {
     long long step;
@@ -193,7 +194,10 @@ typedef struct ls_run_log {
     bool ends_torn;                     /* the last line lacks its end */
     char trace_problem[LS_MESSAGE_MAX]; /* why a trace that is there could not be used */
     long long limit_step;               /* later lines are passed over */
-    size_t cuts;                        /* how often records were dropped for a step that was told again */
+    bool has_folder;                    /* and `checkpoints` are the complete ones in it, steps ascending */
+    long long *checkpoints;
+    size_t checkpoint_count;
+    size_t cuts; /* how often records were dropped for a step that was told again */
 } ls_run_log;
 
 /* Reads RUN. LS_ERR_INPUT where that is no run directory, or its metrics cannot be read as such; a configuration,
@@ -218,6 +222,11 @@ ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, con
 
 /* Of the files beside the metrics: LS_ERR_INPUT where the folder is no run. */
 ls_status ls_run_log_add_folder(ls_run_log *run, const char *path);
+/* Lists the checkpoints in the folder anew. A folder that cannot be read has none. */
+ls_status ls_run_log_add_checkpoints(ls_run_log *run, const char *path);
+/* The newest checkpoint of an earlier step than `step`, in the folder or, without one, among the saves; LS_RUN_NONE:
+ * there is none. */
+long long ls_run_log_checkpoint_before(const ls_run_log *run, long long step);
 /* As metrics.jsonl has it: "overflow". */
 const char *ls_run_log_event_name(ls_run_log_event_kind kind);
 /* Whether a process is at work in the folder. */

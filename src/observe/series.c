@@ -417,7 +417,8 @@ ls_status ls_series_refresh(ls_series *s, ls_series_change *change) {
     *change = (ls_series_change){.first_step = LLONG_MAX};
     ls_run_log_mark_make(&s->log, &b.mark);
     s->log.is_open = ls_run_folder_is_open(s->folder.text);
-    ls_status status = read_more(s, &b, &is_whole);
+    ls_status status = ls_run_log_add_checkpoints(&s->log, s->folder.text);
+    if (status == LS_OK) status = read_more(s, &b, &is_whole);
     if (status == LS_OK && !is_whole) status = read_again(s, &b);
     if (b.went_back || s->log.cuts != b.mark.cuts) {
         size_t same = 0;

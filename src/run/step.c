@@ -15,6 +15,7 @@
 #include "base/meter.h"
 #include "comm/world.h"
 #include "numerics/elementary.h"
+#include "observe/advice.h"
 #include "parallel/layout/micro_batches.h"
 #include "parallel/partition/check.h"
 #include "parallel/partition/state_sum.h"
@@ -216,14 +217,16 @@ static ls_status tell(ls_trainer *t, ls_train_event *event) {
     return t->events.take ? t->events.take(t->events.ctx, event) : LS_OK;
 }
 
-/* The event is why the run ends. Nobody leaves before the first worker has written it down. */
+/* The event is why the run ends. Nobody leaves before the first worker has written it down. `advice` NULL: the doctor,
+ * which sees the whole run, has it. */
 static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
     char text[512];
     LS_TRY(ls_agree(t->world, LS_OK));
     t->ended_whole = !t->damaged;
     ls_event_text(event, text, sizeof text);
-    return ls_fail(LS_ERR_FAILED, "%s; %s; %s", text,
-                   t->damaged ? "this step was not saved" : "the weights were not changed", advice);
+    return ls_fail(LS_ERR_FAILED, "%s; %s%s%s", text,
+                   t->damaged ? "this step was not saved" : "the weights were not changed", advice ? "; " : "",
+                   advice ? advice : "");
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
@@ -271,7 +274,7 @@ static ls_status check_finite_state(ls_trainer *t) {
     return ls_fail(
         LS_ERR_FAILED,
         "step %lld: weights or optimizer state of '%s' are not finite, so no checkpoint is made of them; use "
-        "a lower --lr or --weight-decay, or --fork an earlier checkpoint with them",
+        "a lower --lr or --weight-decay, with --fork if there is an earlier checkpoint",
         (long long)t->step, ls_model_param(t->model, param)->name);
 }
 
@@ -319,13 +322,6 @@ static bool is_broken(const ls_trainer *t, const ls_step_result *result) {
     return is_scaled(t) ? isnan(result->loss) : !result->finite;
 }
 
-static ls_status end_broken(ls_trainer *t, const ls_train_event *event) {
-    return end_run(t, event,
-                   is_scaled(t) ? "--fork an earlier checkpoint with a lower --lr or a longer --warmup, or with "
-                                  "--precision bf16, which has the range of fp32"
-                                : "--fork an earlier checkpoint with a lower --lr or a longer --warmup");
-}
-
 /* Re-run and check every output. A fault that does not come back leaves a sound step, or one whose scaled gradient
  * overflows. */
 static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
@@ -340,7 +336,7 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     event.nworkers = !event.recurs && a->is_due && event.workers[0] >= 0;
     LS_TRY(tell(t, &event));
     if (!event.recurs) return LS_OK;
-    return end_broken(t, &event);
+    return end_run(t, &event, NULL);
 }
 
 static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
@@ -360,10 +356,7 @@ static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
     LS_TRY(pass(t, stop, &place, result));
     if (place.order >= 0) describe(t, &place, &event);
     LS_TRY(tell(t, &event));
-    return end_run(t, &event,
-                   t->settings.loss_scale.constant
-                       ? "use --loss-scale dynamic, a lower --loss-scale, or --precision bf16"
-                       : "use a lower --lr, a lower --loss-scale-min, or --precision bf16");
+    return end_run(t, &event, ls_advice_at_floor(t->settings.loss_scale.constant));
 }
 
 /* ---- outliers ---------------------------------------------------------------------------------------------------- */

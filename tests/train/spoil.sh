@@ -40,12 +40,15 @@ expect_stopped
 expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"forward",.*"index":7,"value":"nan","tensor":"output","block":"blocks.1"'
 # The step before it is sound: it is saved, and older ones stay for who wants to go back further.
 expect_saved 'step-000000003 '
+expect_said '^ *use a lower --lr or --clip, from the start \(no earlier checkpoint exists\), '
 train --resume --out "$scratch/run"
 expect_weights "$final"
 spoiled 'rank=1 step=3 place=forward block=2 index=7 set=nan times=0' --dp 2 --save-every 1 --keep 1
 expect_saved 'step-000000003 '
 spoiled 'rank=1 step=3 place=forward block=2 index=7 set=nan times=0' --save-every 2 --keep 1 --dp 2
 expect_saved 'step-000000002 step-000000003 '
+# Step 3 gives the same value again: the advice goes back to a step before it.
+expect_said '^ *use a lower --lr or --clip, from step 2 \(--fork RUN/checkpoints/step-000000002\), '
 # A weight that is no number is no state to go on from.
 spoiled 'rank=0 step=2 place=weight tensor=mlp.in.weight index=3 set=nan times=0' --save-every 2
 expect_status 1
@@ -70,7 +73,8 @@ for where in 'forward block=2 index=7' 'forward block=0 index=3'; do
     expect_stopped
     expect_event "\"event\":\"non-finite\",\"recurs\":true,\"worker\":1,\"phase\":\"forward\",.*\"index\":${where##*=},\"value\":\"nan\",\"tensor\":\"output\""
     ! grep -q '"event":"overflow"\|"event":"floor"' "$scratch/run/metrics.jsonl" || fail "it was taken for an overflow"
-    expect_said 'step 4: first nan in the forward pass: .*--precision bf16'
+    expect_said 'step 4: first nan in the forward pass: .*; the weights were not changed$'
+    expect_said '^ *use --precision bf16: '
 done
 spoiled 'rank=1 step=3 place=forward block=2 index=7 set=inf' --dp 2 --precision fp16
 expect_weights "$half"

@@ -1,6 +1,7 @@
 /* test_diagnose_rules.c: single rules on runs of a few lines whose answer is known: which worker, step and tensor is
  * named, what comes first when there are several, what is said to be missing. */
 #include "diagnose_case.h"
+#include "observe/advice.h"
 
 static bool misses(const char *words) {
     for (int i = 0; i < d.missing_count; i++)
@@ -97,6 +98,65 @@ static void test_non_finite(void **state) {
         assert_int_equal(f->step, 61);
         assert_string_equal(f->block, "blocks.0");
         assert_string_equal(f->tensor, "input gradient");
+        end(NULL);
+    }
+}
+
+/* What to begin again from is there: a checkpoint before the state that gave the value, or else the start. */
+static void test_base(void **state) {
+    (void)state;
+    static const char format[] =
+        "{\"step\":61,\"event\":\"non-finite\",\"worker\":0,\"phase\":\"forward\",\"micro\":0,"
+        "\"block\":\"blocks.0\",\"tensor\":\"output\",\"index\":1,\"value\":\"nan\",\"recurs\":true}";
+    static const char *const says[] = {"from the start", "from step 40 (--fork RUN/checkpoints/step-000000040)"};
+    for (int saves = 0; saves < 2; saves++) {
+        begin(NULL);
+        steps(1, 40);
+        if (saves) line("{\"step\":40,\"saved\":true}");
+        steps(41, 60);
+        line("%s", format);
+        line("{\"step\":60,\"saved\":true}"); /* after the failure: it gives the same value again */
+        diagnose();
+        const ls_finding *f = first_is(LS_CAUSE_OVERFLOW);
+        assert_non_null(strstr(f->action, says[saves]));
+        end(NULL);
+    }
+}
+
+/* A cause makes a verdict of few steps, too. */
+static void test_few_steps_and_a_cause(void **state) {
+    (void)state;
+    steps(1, 9);
+    line("{\"step\":10,\"event\":\"non-finite\",\"phase\":\"forward\",\"value\":\"nan\",\"recurs\":true}");
+    diagnose();
+    (void)first_is(LS_CAUSE_OVERFLOW);
+    assert_false(misses("too few to judge"));
+}
+
+/* The reason of a stop is told whole. */
+static void test_long_reason(void **state) {
+    (void)state;
+    char reason[420];
+    memset(reason, 'x', sizeof reason);
+    memcpy(reason + sizeof reason - 8, " the end", 8);
+    steps(1, 60);
+    options("{\"steps\": \"90\"}");
+    line("{\"step\":60,\"stopped\":\"%.*s\"}", (int)sizeof reason, reason);
+    diagnose();
+    assert_non_null(strstr(first_is(LS_CAUSE_ENDED)->title, " the end"));
+}
+
+/* Both the run and the doctor advise on the floor of the loss scale. */
+static void test_floor_advice(void **state) {
+    (void)state;
+    for (int constant = 0; constant < 2; constant++) {
+        begin(NULL);
+        options(constant ? "{\"loss-scale\": \"1024\", \"precision\": \"fp16\"}"
+                         : "{\"loss-scale\": \"dynamic\", \"precision\": \"fp16\"}");
+        steps(1, 60);
+        line("{\"step\":61,\"event\":\"floor\",\"scale\":10,\"next_scale\":10,\"tensor\":\"head.weight\"}");
+        diagnose();
+        assert_string_equal(first_is(LS_CAUSE_OVERFLOW)->action, ls_advice_at_floor(constant));
         end(NULL);
     }
 }
@@ -535,6 +595,10 @@ int main(void) {
         TEST(test_suspects),
         TEST(test_memory),
         TEST(test_non_finite),
+        TEST(test_base),
+        TEST(test_few_steps_and_a_cause),
+        TEST(test_long_reason),
+        TEST(test_floor_advice),
         TEST(test_start_is_normal),
         TEST(test_scale_falls),
         TEST(test_scale_never_fits),

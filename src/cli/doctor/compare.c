@@ -4,7 +4,9 @@
  * Times are compared by what they went to. The kind whose time changed most in the direction of the whole explains it,
  * and of what was changed in options, layout and machine, what acts on that kind comes first. Where nothing does, as on
  * a machine that others use, it is said what the changes explain of the rest. A loss can come from model, data and the
- * options of a run's identity alone. */
+ * options of a run's identity alone.
+ *
+ * A run that went wrong, as one that ended in NaN, is the verdict; times come second. */
 #include "cli/doctor/compare.h"
 
 #include <math.h>
@@ -109,6 +111,14 @@ static void divide(comparison *c) {
     }
 }
 
+/* ---- what went wrong --------------------------------------------------------------------------------------------- */
+
+/* What went wrong with the numbers of a run; NULL: nothing. One that was killed has no wrong numbers. */
+static const ls_finding *find_failure(const ls_diagnosis *d) {
+    if (d->cause_count == 0 || ls_cause_is_of_time(d->finding[0].cause)) return NULL;
+    return d->finding[0].cause == LS_CAUSE_ENDED ? NULL : &d->finding[0];
+}
+
 /* ---- the loss ---------------------------------------------------------------------------------------------------- */
 
 /* Index of the first step that both have with different losses, and of the last that both have; −1: none. */
@@ -196,13 +206,28 @@ static void print_loss(const comparison *c) {
         print_unit_advice(c);
     }
     for (int i = 0; i < 2; i++)
-        if (c->diagnosis[i]->cause_count > 0)
+        if (c->diagnosis[i]->cause_count > 0 && !find_failure(c->diagnosis[i]))
             printf("  the %s run by itself: %s\n", i == 0 ? "first" : "second", c->diagnosis[i]->finding[0].title);
+}
+
+/* Whether a run went wrong: then that is the verdict. */
+static bool print_failures(const comparison *c) {
+    const ls_finding *of[2] = {find_failure(c->diagnosis[0]), find_failure(c->diagnosis[1])};
+    if (!of[0] && !of[1]) return false;
+    printf("verdict: ");
+    for (int i = 0; i < 2; i++)
+        if (of[i])
+            printf("%sthe %s run went wrong: %s\n", i == 1 && of[0] ? "  " : "", i == 0 ? "first" : "second",
+                   of[i]->title);
+    for (int i = 0; i < 2; i++)
+        if (of[i] && of[i]->action[0])
+            printf("  what to change in the %s: %s\n", i == 0 ? "first" : "second", of[i]->action);
+    return true;
 }
 
 static void print_verdict(const comparison *c) {
     double whole = c->all[1] - c->all[0];
-    printf("verdict: ");
+    printf("%s", print_failures(c) ? "  time: " : "verdict: ");
     if (c->most == LS_USES) {
         printf("%s\n\n", c->all[0] > 0 && c->all[1] > 0 ? "both take the same time for a step, within 3 %"
                                                         : "the times of these runs cannot be compared");
@@ -237,16 +262,22 @@ static json_t *use_json(const void *ctx, int k) {
                      "second_ms", ls_cli_json_number(c->ms[1][k]));
 }
 
+static json_t *failure_json(const ls_diagnosis *d) {
+    const ls_finding *f = find_failure(d);
+    return f ? json_pack("{s:s, s:s}", "cause", ls_cause_name(f->cause), "title", f->title) : json_null();
+}
+
 static ls_status print_json(const char *first, const char *second, const comparison *c) {
     long long differs, last;
     double loss[2];
     compare_losses(c, &differs, &last, loss);
     return ls_cli_print_json(json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "first", ls_cli_json_path(first), "second",
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "first", ls_cli_json_path(first), "second",
         ls_cli_json_path(second), "first_ms", ls_cli_json_number(c->all[0]), "second_ms", ls_cli_json_number(c->all[1]),
         "explained_by", c->most < LS_USES ? json_string(ls_use_name(c->most)) : json_null(), "changed",
         ls_cli_json_list(c->count, change_json, c), "time", ls_cli_json_list(LS_USES, use_json, c),
-        "losses_differ_from", differs == LS_RUN_NONE ? json_null() : json_integer((json_int_t)differs)));
+        "losses_differ_from", differs == LS_RUN_NONE ? json_null() : json_integer((json_int_t)differs), "first_failure",
+        failure_json(c->diagnosis[0]), "second_failure", failure_json(c->diagnosis[1])));
 }
 
 ls_status ls_doctor_compare(const char *const name[2], const ls_run_log run[2], const ls_diagnosis diagnosis[2],

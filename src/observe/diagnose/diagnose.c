@@ -88,6 +88,14 @@ const ls_finding *ls_case_find(const ls_case *c, ls_cause cause) {
     return NULL;
 }
 
+void ls_case_name_base(const ls_case *c, long long step, char out[LS_BASE_TEXT_MAX]) {
+    long long saved = ls_run_log_checkpoint_before(c->run, step);
+    if (saved == LS_RUN_NONE)
+        snprintf(out, LS_BASE_TEXT_MAX, "from the start (no earlier checkpoint exists)");
+    else
+        snprintf(out, LS_BASE_TEXT_MAX, "from step %lld (--fork RUN/checkpoints/step-%09lld)", saved, saved);
+}
+
 bool ls_case_is_fp16(const ls_case *c) {
     int precision;
     if (ls_run_option_choice(c->run, LS_OPT_precision, &precision)) return precision == LS_PLAN_FP16;
@@ -174,12 +182,6 @@ static void follow_validation(ls_case *c, long long from) {
                best->step);
 }
 
-/* Of a text that may have been cut where it was read: up to the last of its parts that is there in full. */
-static int whole_part(const char *text) {
-    const char *end = text + strlen(text), *last = strrchr(text, ';');
-    return (int)((end - text == LS_RUN_TEXT_MAX - 1 && last ? last : end) - text);
-}
-
 static void follow_events(ls_case *c, long long from) {
     const ls_run_log *run = c->run;
     for (size_t i = 0; i < run->event_count; i++) {
@@ -187,7 +189,7 @@ static void follow_events(ls_case *c, long long from) {
         if (e->step < from) continue;
         if (e->kind == LS_EVENT_FLOOR) FOLLOW(c->out, e->step, "the loss scale is at its minimum");
         if (e->kind == LS_EVENT_STOPPED && c->out->finding[0].cause != LS_CAUSE_ENDED)
-            FOLLOW(c->out, e->step, "the run stopped: %.*s", whole_part(e->what), e->what);
+            FOLLOW(c->out, e->step, "the run stopped: %s", e->what);
     }
 }
 
@@ -246,7 +248,7 @@ static void list_missing(ls_case *c) {
     if (run->damaged_lines > 0)
         MISS(d, "damaged lines in metrics.jsonl: %lld of %lld%s", run->damaged_lines, run->lines,
              run->ends_torn ? ", including the last one: the run was killed" : "");
-    if (d->steps > 0 && d->steps < FEW_STEPS)
+    if (d->verdict == LS_VERDICT_NOT_ENOUGH && d->cause_count == 0 && d->steps > 0)
         MISS(d, "only %zu step%s recorded: too few to judge", d->steps, d->steps == 1 ? "" : "s");
     if (run->numerics_count == 0) MISS(d, "underflowed gradients, lost updates and norms per block: add --numerics 10");
     if (run->usage_count == 0 && workers != 1) {

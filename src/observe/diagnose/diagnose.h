@@ -49,7 +49,7 @@ enum {
     LS_EVIDENCE_MAX = 6,
     LS_FOLLOWED_MAX = 12,
     LS_MISSING_MAX = 8,
-    LS_DIAGNOSE_LINE_MAX = 256
+    LS_DIAGNOSE_LINE_MAX = LS_RUN_TEXT_MAX + 128 /* a line may have the reason of a stop in it */
 };
 
 typedef struct ls_finding {

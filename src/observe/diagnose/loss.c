@@ -359,16 +359,17 @@ static double scaled_by(const ls_run_log *run) {
 static void advise_lr(const ls_case *c, ls_finding *f, double factor) {
     double lr = c->series.peak_lr, planned = ls_run_log_option_number(c->run, "lr"),
            warmup = ls_run_log_option_number(c->run, "warmup"), scale = scaled_by(c->run);
-    char longer[64] = "";
+    char longer[64] = "", base[LS_BASE_TEXT_MAX];
+    ls_case_name_base(c, f->onset, base);
     if (isfinite(warmup) && c->rise.found && (double)c->series.at[c->rise.first].step <= 2 * warmup + 10)
         snprintf(longer, sizeof longer, " and --warmup %.0f", warmup > 10 ? 2 * warmup : 100);
     if (c->rise.found && c->series.at[c->rise.first].lr > 0) lr = c->series.at[c->rise.first].lr;
     if (ls_case_is_adamw(c) && lr / factor >= ADAMW_LR) lr = LS_USUAL_LR * factor;
     if (lr > 0)
-        LS_ACTION(f, "--lr %.1g instead of %.3g%s, from a checkpoint before step %lld (--fork) or from scratch",
-                  lr / scale / factor, planned > 0 ? planned : c->series.peak_lr / scale, longer, f->onset);
+        LS_ACTION(f, "--lr %.1g instead of %.3g%s, %s", lr / scale / factor,
+                  planned > 0 ? planned : c->series.peak_lr / scale, longer, base);
     else
-        LS_ACTION(f, "a lower --lr%s", longer);
+        LS_ACTION(f, "a lower --lr%s, %s", longer, base);
 }
 
 /* A cause that comes before the rise, or with it, explains it. */
@@ -495,12 +496,14 @@ void ls_diagnose_unknown(ls_case *c) {
     bool grew = late > LARGE * early;
     ls_cause cause = ls_case_is_fp16(c) ? LS_CAUSE_OVERFLOW : grew ? LS_CAUSE_LR : LS_CAUSE_UNKNOWN;
     ls_finding *f = ls_finding_add(c, cause, s->first_bad, s->first_bad, 0);
+    char base[LS_BASE_TEXT_MAX];
+    ls_case_name_base(c, s->first_bad, base);
     LS_TITLE(f, "%s%sloss or gradient is not finite from step %lld on",
              cause == LS_CAUSE_UNKNOWN ? "" : ls_cause_name(cause), cause == LS_CAUSE_UNKNOWN ? "" : ": ",
              s->first_bad);
     if (grew) LS_EVIDENCE(f, "the gradient norm grew from %.3g to %.3g before", early, late);
     if (cause == LS_CAUSE_UNKNOWN)
-        LS_ACTION(f, "continue from the last checkpoint with --numerics 1, which records where it starts");
+        LS_ACTION(f, "train again %s with --numerics 1, which records where it starts", base);
     else if (cause == LS_CAUSE_OVERFLOW)
         LS_ACTION(f, "use --loss-scale dynamic, or --precision bf16, which needs no loss scale");
     else

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "observe/advice.h"
 #include "observe/diagnose/rules.h"
 
 enum {
@@ -109,6 +110,11 @@ static const ls_run_log_event *first_event(const ls_run_log *run, ls_run_log_eve
 
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
+static bool scale_is_constant(const ls_run_log *run) {
+    const char *scale = ls_run_log_option_get(run, "loss-scale");
+    return scale && strcmp(scale, "dynamic") != 0;
+}
+
 static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) {
     const ls_run_log *run = c->run;
     long long step = s->fall != SIZE_MAX ? run->steps[s->fall].step : floor->step;
@@ -126,8 +132,11 @@ static void add_fall(ls_case *c, const skips *s, const ls_run_log_event *floor) 
         LS_EVIDENCE(f, "step %lld: the loss scale is at its minimum%s%s", floor->step,
                     floor->tensor[0] ? ", overflow in " : "", floor->tensor);
     add_growth(c, f);
-    LS_ACTION(f, "use --precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
-              f->block[0] ? f->block : "a block");
+    if (floor)
+        LS_ACTION(f, "%s", ls_advice_at_floor(scale_is_constant(run)));
+    else
+        LS_ACTION(f, "use --precision bf16, which has the range of fp32; or a lower --lr or --clip if %s keeps growing",
+                  f->block[0] ? f->block : "a block");
 }
 
 static void add_always(ls_case *c, const skips *s) {
@@ -176,7 +185,8 @@ static void add_non_finite(ls_case *c) {
         ls_finding_add(c, LS_CAUSE_OVERFLOW, e->step, e->step, (double)c->run->of_kind[LS_EVENT_NON_FINITE]);
     ls_finding_name(f, e);
     f->worker = e->worker;
-    char worker[32] = "", micro[48] = "", index[48] = "";
+    char worker[32] = "", micro[48] = "", index[48] = "", base[LS_BASE_TEXT_MAX];
+    ls_case_name_base(c, e->step - 1, base); /* the state before the step gives the value: go back beyond it */
     if (e->worker >= 0) snprintf(worker, sizeof worker, ", on worker %d", e->worker);
     if (e->micro >= 0) snprintf(micro, sizeof micro, ", micro-batch %lld", e->micro);
     if (e->index >= 0) snprintf(index, sizeof index, ", element %lld", e->index);
@@ -190,8 +200,7 @@ static void add_non_finite(ls_case *c) {
         LS_ACTION(f, "use --precision bf16: the values that overflow here are not scaled, so a lower --loss-scale does "
                      "not help");
     else
-        LS_ACTION(f,
-                  "use a lower --lr or --clip from the last checkpoint on, with --numerics 1 to see which block grows");
+        LS_ACTION(f, "use a lower --lr or --clip, %s, with --numerics 1 to see which block grows", base);
 }
 
 void ls_diagnose_overflow(ls_case *c) {

@@ -104,6 +104,10 @@ char *ls_finding_next(ls_finding *finding);
 #define LS_EVIDENCE(finding, ...) ls_diagnose_print(ls_finding_next(finding), LS_DIAGNOSE_LINE_MAX, __VA_ARGS__)
 
 bool ls_case_is_fp16(const ls_case *c);
+enum { LS_BASE_TEXT_MAX = 128 };
+/* Names what to begin again from if the state after `step` - 1 steps, and all later ones, are of no use: the newest
+ * checkpoint before it, or the start. */
+void ls_case_name_base(const ls_case *c, long long step, char out[LS_BASE_TEXT_MAX]);
 /* More workers than GPUs: who has one first, and for how long, is chance. */
 bool ls_case_shares_gpus(const ls_case *c);
 /* The first cause of this kind, or NULL. */

@@ -34,7 +34,7 @@ void ls_run_event_text(const ls_run_log_event *e, char *text, size_t room) {
 
 void ls_run_events(ls_page *page, const ls_run_log *log) {
     enum { SHOWN = 60 };
-    char text[256];
+    char text[LS_RUN_TEXT_MAX + 3 * LS_RUN_NAME_MAX];
     size_t all = log->event_count + (log->start_count > 1 ? log->start_count - 1 : 0), shown = 0;
     if (all == 0) return;
     LS_HEADING(page, "Events");
