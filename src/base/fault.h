@@ -46,6 +46,7 @@ typedef enum ls_fault_place {
     LS_FAULT_PRODUCT,  /* the result of a matmul, in the policy's type */
     LS_FAULT_BACKWARD, /* the gradient that a block passes on */
     LS_FAULT_LEAF,     /* the gradient of a group */
+    LS_FAULT_SHARE,    /* what a worker adds to a sum over replicas; with one replica, its gradient of the step */
     LS_FAULT_GRADIENT, /* the sum, before the update */
     LS_FAULT_WEIGHT,   /* after the update: fp32 */
     LS_FAULT_MOMENT,   /* after the update */

@@ -105,7 +105,7 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_text(l->metrics, "device", t->device->name);
     ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());
     ls_metrics_add_bool(l->metrics, "crowded", t->world && ls_world_is_crowded(t->world));
-    ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier != NULL);
+    ls_metrics_add_bool(l->metrics, "watched", t->guard.outlier || t->guard.contribution.workers > 0);
     if (l->taken) { /* this process is one of a new set of workers */
         const ls_attempt *attempt = ls_world_attempt(l->world);
         int64_t ago_us = attempt->seen_ns > 0 ? (int64_t)(ls_clock_ns() - attempt->seen_ns) / 1000 : 0;

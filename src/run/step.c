@@ -63,11 +63,18 @@ static bool is_asked(const int64_t words[2], int what) {
     return (words[what / ASKS_IN_WORD] >> ASK_BITS * (what % ASKS_IN_WORD) & ((1 << ASK_BITS) - 1)) > 0;
 }
 
-/* Totals, times of workers, and what a guard has measured. */
-static int64_t *guard_sums(const ls_trainer *t) { return t->sums + TOTALS + ls_worker_time_words(&t->time); }
+/* Totals, times of workers, their contributions, and what a guard has measured. */
+static int64_t *contribution_words(const ls_trainer *t) { return t->sums + TOTALS + ls_worker_time_words(&t->time); }
+static int64_t *guard_sums(const ls_trainer *t) { return contribution_words(t) + t->guard.contribution.workers; }
 
 size_t ls_trainer_sums(const ls_trainer *t) {
-    return TOTALS + ls_worker_time_words(&t->time) + (t->guard.parts ? ls_guard_words(t->guard.groups) : 0);
+    return (size_t)(guard_sums(t) - t->sums) + (t->guard.parts ? ls_guard_words(t->guard.groups) : 0);
+}
+
+static void give_contribution(ls_trainer *t) {
+    if (t->guard.contribution.workers == 0) return;
+    ls_contribution_give(&t->guard.contribution, t->rank, ls_partition_contribution(t->partition),
+                         contribution_words(t));
 }
 
 /* `measured` NULL: nothing was. */
@@ -76,6 +83,7 @@ static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *meas
     memcpy(sum->squares, squares->words, sizeof sum->squares);
     memcpy(t->sums, sum, sizeof *sum);
     ls_worker_time_give(&t->time, t->sums + TOTALS);
+    give_contribution(t);
     if (measured) ls_guard_give(&t->guard, measured, guard_sums(t));
     size_t words = (size_t)(guard_sums(t) - t->sums) + (measured ? ls_guard_words(t->guard.groups) : 0);
     LS_TRY(ls_partition_sum(t->partition, t->sums, words));
@@ -84,6 +92,7 @@ static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *meas
     if (is_asked(sum->asks, ASK_GIVE_UP)) return LS_OK;
     if (measured) ls_guard_take(&t->guard, &t->settings, guard_sums(t));
     ls_worker_time_take(&t->time, t->sums + TOTALS);
+    if (t->guard.contribution.workers > 0) ls_contribution_take(&t->guard.contribution, contribution_words(t));
     memcpy(squares->words, sum->squares, sizeof sum->squares);
     return LS_OK;
 }
@@ -476,16 +485,42 @@ static ls_status tell_outliers(ls_trainer *t, size_t count, const ls_outlier_pul
     return LS_OK;
 }
 
-/* After it the gradient at hand is the one that counts. */
-static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
+static double gradient_scale(const ls_trainer *t) {
+    return ls_clip_token_scale((int64_t)(t->settings.B * t->settings.T), t->scale.exponent);
+}
+
+/* Nothing is computed again for a worker: what it contributed is kept. */
+static ls_status judge_workers(ls_trainer *t) {
+    ls_contribution *c = &t->guard.contribution;
+    ls_outlier_action action = t->settings.options.on_outlier;
+    size_t count = ls_contribution_judge(c, gradient_scale(t));
+    for (size_t i = 0; i < count; i++) {
+        ls_train_event event = {.kind = LS_EVENT_OUTLIER,
+                                .group = -1,
+                                .worker = c->of[i].worker,
+                                .finding = c->of[i].of,
+                                .replicas = t->layout.dp,
+                                .action = action == LS_OUTLIER_SKIP ? LS_OUTLIER_WARN : action};
+        LS_TRY(tell(t, &event));
+        if (action == LS_OUTLIER_STOP)
+            return end_run(t, &event,
+                           "find out with --audit 1 whether that worker computes wrongly, or use "
+                           "--on-outlier warn");
+    }
+    ls_contribution_remember(c);
+    return LS_OK;
+}
+
+/* After it the gradient at hand is the one that counts. *told: outliers were found. */
+static ls_status judge_groups(ls_trainer *t, int stop, ls_step_result *result, bool *told) {
     const ls_settings *s = &t->settings;
     ls_guard *guard = &t->guard;
-    double scale = ls_clip_token_scale((int64_t)(s->B * s->T), t->scale.exponent);
     ls_outlier_step step = {
-        .squares = guard->all_squares, .losses = guard->losses, .tokens = guard->tokens, .scale = scale};
+        .squares = guard->all_squares, .losses = guard->losses, .tokens = guard->tokens, .scale = gradient_scale(t)};
     size_t count = ls_outlier_judge(guard->outlier, &step, guard->findings);
     ls_outlier_pull pull;
     bool recurs;
+    *told = count > 0;
     if (count == 0) {
         ls_outlier_remember(guard->outlier);
         return LS_OK;
@@ -501,6 +536,13 @@ static ls_status judge(ls_trainer *t, int stop, ls_step_result *result) {
     if (s->options.on_outlier == LS_OUTLIER_WARN || !recurs) return pass_with_all(t, stop, result);
     result->dropped = (int)count;
     return LS_OK;
+}
+
+/* A step in which groups were told, or computed again, teaches nothing about workers. */
+static ls_status judge_outliers(ls_trainer *t, int stop, ls_step_result *result) {
+    bool told = false;
+    if (t->guard.outlier) LS_TRY(judge_groups(t, stop, result, &told));
+    return told || t->guard.contribution.workers == 0 ? LS_OK : judge_workers(t);
 }
 
 /* ---- audits ------------------------------------------------------------------------------------------------------ */
@@ -553,7 +595,7 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     if (a->is_due) LS_TRY(audit(t, stop, result));
     a->is_due = false;
     int audited = result->audited;
-    if (t->guard.outlier) LS_TRY(judge(t, stop, result));
+    LS_TRY(judge_outliers(t, stop, result));
     result->audited = audited;
     if (is_scaled(t)) ls_loss_scale_after(&t->scale, &t->settings.loss_scale, false);
     return LS_OK;

@@ -46,6 +46,7 @@ static const char *const places[] = {
     [LS_FAULT_BACKWARD] = "backward", [LS_FAULT_LEAF] = "leaf",       [LS_FAULT_GRADIENT] = "gradient",
     [LS_FAULT_WEIGHT] = "weight",     [LS_FAULT_MOMENT] = "moment",   [LS_FAULT_COPY] = "copy",
     [LS_FAULT_GATHERED] = "gathered", [LS_FAULT_LEFT] = "left",       [LS_FAULT_TAKEN] = "taken",
+    [LS_FAULT_SHARE] = "share",
 };
 
 /* 16-bit numbers: of either type 0x7FFF is a NaN, and the last bit is a slight error. */

@@ -52,6 +52,7 @@ static ls_watch chosen(ls_settings s, layout_case c) {
 
 static const layout_case one = {.dp = 1, .tp = 1, .pp = 1, .micro = 1};
 static const layout_case two = {.dp = 2, .tp = 1, .pp = 1, .micro = 1};
+static const layout_case staged = {.dp = 1, .tp = 1, .pp = 2, .micro = 1};
 static const layout_case rounds = {.dp = 2, .tp = 1, .pp = 1, .zero = 2, .micro = 1};
 
 static void it_is_chosen_where_it_costs_nothing(void **state) {
@@ -94,13 +95,27 @@ static void the_header_says_which_flag_turns_it_on(void **state) {
     (void)state;
     ls_settings s = worthy(LS_OUTLIER_AUTO);
     char text[LS_WATCH_TEXT_MAX];
-    ls_watch_text(LS_WATCH_ON, &s, text);
-    assert_string_equal(text, "outliers are watched (--on-outlier auto)");
+    ls_layout alone = layout_of(&s, one), replicas = layout_of(&s, two), stages = layout_of(&s, staged);
+    ls_watch_text(LS_WATCH_ON, &s, &alone, text);
+    assert_string_equal(text, "outliers are watched: gradient groups (--on-outlier auto)");
+    ls_watch_text(LS_WATCH_ON, &s, &replicas, text);
+    assert_string_equal(text, "outliers are watched: gradient groups, and each worker's gradient against the other "
+                              "replicas (--on-outlier auto)");
     for (ls_watch w = LS_WATCH_MEMORY; w <= LS_WATCH_DEVICE; w++) {
-        ls_watch_text(w, &s, text);
-        assert_ptr_equal(strstr(text, "outliers are not watched: "), text);
+        ls_watch_text(w, &s, &alone, text);
+        assert_ptr_equal(strstr(text, "outliers are not watched: one worker has no peers"), text);
         assert_non_null(strstr(text, "--on-outlier warn"));
+        ls_watch_text(w, &s, &replicas, text);
+        assert_ptr_equal(strstr(text, "outliers are watched: each worker's gradient against the other replicas"), text);
+        assert_non_null(strstr(text, "; not single groups: "));
+        assert_non_null(strstr(text, "--on-outlier warn"));
+        ls_watch_text(w, &s, &stages, text);
+        assert_ptr_equal(
+            strstr(text, "outliers are watched: each worker's part of the gradient against its last steps"), text);
     }
+    s.options.on_outlier = LS_OUTLIER_OFF;
+    ls_watch_text(LS_WATCH_OFF, &s, &replicas, text);
+    assert_string_equal(text, "outliers are not watched (--on-outlier off)");
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -143,7 +143,7 @@ void ls_train_print_header(const ls_run *run) {
     if (*run->hint) printf("          %s\n", run->hint);
     if (*run->agree_hint) printf("          %s\n", run->agree_hint);
     print_recovery(run);
-    ls_watch_text(trainer->watch, set, watch);
+    ls_watch_text(trainer->watch, set, &trainer->layout, watch);
     printf("guards    %s\n", watch);
     ls_check_text(set, &trainer->layout, check);
     printf("          %s\n", check);

@@ -1,8 +1,9 @@
-/* outliers.c: gradient groups that stand out from their peers.
+/* outliers.c: gradient groups, and workers as a whole, that stand out from their peers.
  *
  * Groups may stand out in the same way for different reasons. Bad data has a high loss in the same step, or the same
  * samples come up again; a worker that is wrong has whatever data, and the loss of the step itself is as usual. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ typedef struct outliers {
     int worker;                     /* that has most of them */
     size_t of_worker, worker_count; /* workers: those with any */
     bool mostly_one;                /* most are of one worker, where there are several */
+    bool of_workers;                /* all are of workers as a whole */
     const ls_run_log_event *largest, *first_data;
 } outliers;
 
@@ -47,15 +49,18 @@ static void count_again(outliers *o, const ls_run_log_event **sorted) {
 static void count_workers(const ls_run_log *run, outliers *o) {
     size_t of[LS_WORKERS_MAX] = {0};
     o->worker = LS_RUN_NONE;
-    for (size_t i = 0; i < o->count; i++)
+    o->of_workers = true;
+    for (size_t i = 0; i < o->count; i++) {
         if (o->event[i]->worker >= 0) of[o->event[i]->worker]++;
+        if (o->event[i]->group != LS_RUN_NONE) o->of_workers = false;
+    }
     for (int w = 0; w < LS_WORKERS_MAX; w++) {
         o->worker_count += of[w] > 0;
         if (of[w] <= o->of_worker) continue;
         o->of_worker = of[w];
         o->worker = w;
     }
-    o->mostly_one = run->dp != 1 && (double)o->of_worker >= MOSTLY * (double)o->count;
+    o->mostly_one = (run->dp != 1 || o->of_workers) && (double)o->of_worker >= MOSTLY * (double)o->count;
 }
 
 static double factor_of(const ls_run_log_event *e) { return e->median > 0 ? e->norm / e->median : (double)NAN; }
@@ -87,9 +92,13 @@ static void count_hot(const ls_series *s, outliers *o) {
 /* ---- findings ---------------------------------------------------------------------------------------------------- */
 
 static void describe_largest(ls_finding *f, const ls_run_log_event *e) {
-    LS_EVIDENCE(f,
-                "largest at step %lld: gradient norm %.3g, median %.3g (%.1f times; score %.1f), group %d of worker %d",
-                e->step, e->norm, e->median, factor_of(e), e->score, e->group, e->worker);
+    char of[64];
+    if (e->group == LS_RUN_NONE)
+        snprintf(of, sizeof of, "worker %d", e->worker);
+    else
+        snprintf(of, sizeof of, "group %d of worker %d", e->group, e->worker);
+    LS_EVIDENCE(f, "largest at step %lld: gradient norm %.3g, median %.3g (%.1f times; score %.1f), %s", e->step,
+                e->norm, e->median, factor_of(e), e->score, of);
     if (isfinite(e->angle_deg))
         LS_EVIDENCE(f, "it rotated the gradient by %.0f degrees and made its norm %.3g instead of %.3g", e->angle_deg,
                     e->length_with, e->length_without);
@@ -128,7 +137,13 @@ static void add_outlier(ls_case *c, const outliers *o) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OUTLIER, e->step, o->event[o->count - 1]->step, factor_of(o->largest));
     f->worker = one || o->count == 1 ? o->worker : LS_RUN_NONE;
     f->group = e->group;
-    if (one)
+    if (one && o->of_workers)
+        LS_TITLE(f, "worker %d contributes gradients that are too long: %zu of %zu steps with an outlier", o->worker,
+                 o->of_worker, o->count);
+    else if (o->count == 1 && o->of_workers)
+        LS_TITLE(f, "the gradient of worker %d is an outlier at step %lld, %.1f times the usual", e->worker, e->step,
+                 factor_of(e));
+    else if (one)
         LS_TITLE(f, "worker %d produces outlier gradients: %zu of %zu outlier groups are its own", o->worker,
                  o->of_worker, o->count);
     else if (o->count == 1)
@@ -141,7 +156,9 @@ static void add_outlier(ls_case *c, const outliers *o) {
     describe_samples(f, o->largest);
     LS_EVIDENCE(f, "the loss of these steps is normal, so the data is not the cause%s",
                 one ? "; the samples differ, the worker is the same" : "");
-    if (one)
+    if (o->of_workers && f->worker != LS_RUN_NONE)
+        LS_ACTION(f, "--audit 0.05 computes groups of worker %d again and shows whether it is wrong", f->worker);
+    else if (one)
         LS_ACTION(f,
                   "--audit 0.05 makes other workers recompute its groups and shows whether worker %d is wrong; "
                   "--on-outlier skip-group leaves them out of the update",

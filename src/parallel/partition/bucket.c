@@ -182,7 +182,7 @@ ls_status ls_rounds_make(const ls_layout *layout, int G, ls_rounds *out) {
 
 static ls_bucket *add_bucket(ls_partition *partition, ls_bucket_kind kind, int block) {
     ls_bucket *bucket = &partition->buckets[partition->nbuckets++];
-    *bucket = (ls_bucket){.kind = kind, .block = block, .w_buffer = -1};
+    *bucket = (ls_bucket){.kind = kind, .block = block, .w_buffer = -1, .contribution = -1};
     return bucket;
 }
 

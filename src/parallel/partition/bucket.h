@@ -54,6 +54,7 @@ typedef struct ls_bucket {
     bool started;          /* and so is their reduction */
     ls_request *request;   /* the reduction under way */
     int own_at, own_joins; /* of it: what to do at its end */
+    int contribution;      /* run of blocks whose squares it adds to; −1: none */
     int w_buffer;          /* which buffer of the pool for gathered weights it uses; −1: none */
     ls_request *gathering; /* of the weights */
 } ls_bucket;

@@ -44,6 +44,8 @@ typedef struct ls_partition_setup {
     ls_mesh *mesh;            /* of the layout; NULL with it */
 } ls_partition_setup;
 
+enum { LS_CONTRIBUTION_RUNS = 8 };
+
 typedef struct ls_partition ls_partition;
 
 /* Bytes by kind of such a partition, without making it. `arena` gets the numbers. The model's slices become those of
@@ -182,6 +184,13 @@ void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_
  * and tables are measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part);
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param);
+/* From now on each step adds up the squares of what this worker contributes to the gradients of its blocks' matrices,
+ * before they are reduced over replicas; of about this share of the elements, the same ones in each replica. */
+void ls_partition_watch_contribution(ls_partition *partition, double share);
+/* Of the last step, after ls_partition_square_norm(): the squared norm of the contribution to a typical run of blocks:
+ * the median over LS_CONTRIBUTION_RUNS of them, because the first blocks of small models are long by nature at times,
+ * and all of a worker that is wrong as a whole. NaN: one is not finite; 0: there is none. */
+double ls_partition_contribution(const ls_partition *partition);
 /* The number of the first parameter, in model order, whose gradient is not finite; −1: none. */
 ls_status ls_partition_bad_param(ls_partition *partition, int *param);
 /* The same of weights and moments. */

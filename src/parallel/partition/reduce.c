@@ -34,9 +34,17 @@ static ls_status start_reduction(ls_partition *partition, ls_bucket *bucket, con
                                       &bucket->request);
 }
 
-/* What of slot s goes to the others: a leaf, which is rounded already, in the type of the wire. */
-static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, const void **part) {
+static ls_status add_contribution(ls_partition *partition, const ls_bucket *bucket, float *grad) {
+    ls_fault_at(partition->device, LS_FAULT_SHARE, bucket->param[0]->name, bucket->block, grad, bucket->grad_elems,
+                sizeof *grad);
+    return ls_partition_add_contribution(partition, bucket, grad);
+}
+
+/* What of slot s goes to the others: a leaf, which is rounded already, in the type of the wire. A member without a
+ * group in this round `has_none`: its slot is stale, and nobody reads it. */
+static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, bool has_none, const void **part) {
     *part = bucket->slot[s];
+    if (!has_none) LS_TRY(add_contribution(partition, bucket, bucket->slot[s]));
     if (!bucket->wire[s]) return LS_OK;
     *part = bucket->wire[s];
     return partition->nn.ops->convert(
@@ -47,14 +55,15 @@ static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, cons
 static ls_status reduce_once(ls_partition *partition, ls_bucket *bucket) {
     const void *parts[LS_GRAD_SLOTS_MAX];
     ls_runs runs = {partition->setup.G, partition->group_bounds};
-    for (int i = 0; i < partition->slots.parts; i++) LS_TRY(part_of(partition, bucket, i, &parts[i]));
+    for (int i = 0; i < partition->slots.parts; i++) LS_TRY(part_of(partition, bucket, i, false, &parts[i]));
     return start_reduction(partition, bucket, &runs, parts, bucket->slot[0] + bucket->own_begin);
 }
 
 static ls_status reduce_round(ls_partition *partition, ls_bucket *bucket, int round) {
     const void *part;
+    bool has_none = ls_layout_group(&partition->setup.layout, partition->setup.place.dp, round) < 0;
     if (partition->rounds.first[round] < partition->rounds.first[round + 1]) LS_TRY(end_reduction(partition, bucket));
-    LS_TRY(part_of(partition, bucket, 0, &part));
+    LS_TRY(part_of(partition, bucket, 0, has_none, &part));
     for (int n = partition->rounds.first[round]; n < partition->rounds.first[round + 1]; n++) {
         const ls_round_node *node = &partition->rounds.nodes[n];
         ls_runs runs = {node->node.count, node->bounds};
@@ -183,6 +192,7 @@ ls_status ls_partition_finish_grads(ls_partition *partition) {
         ls_bucket *bucket = &partition->buckets[i];
         LS_TRY(end_reduction(partition, bucket));
         bucket->ready = bucket->started = false;
+        if (!partition->dp) LS_TRY(add_contribution(partition, bucket, whole_grad(partition, bucket)));
     }
     ls_span_end(span, 0);
     slice_joins joins = {.count = 0};

@@ -105,6 +105,8 @@ struct ls_partition {
     ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
     ls_loss_sum *group_losses;     /* where losses of a step go by group as well; NULL: not asked for */
     ls_exact_sum *group_squares;   /* and squares of leaves; NULL: not asked for */
+    double contribution_share;     /* of the elements that go to a reduction: their squares are summed */
+    double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements by those that are summed */
 
     /* memory of the device */
     ls_scratch *scratch; /* by block of the model: of different blocks in one place */
@@ -218,6 +220,8 @@ ls_status ls_partition_count_right(ls_partition *partition);
 ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *loss, int64_t *right);
 /* Adds the squares of elements that begin with a block of 1024 to an exact sum on the device. */
 ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, int64_t *words);
+/* Adds the squares of a slot that goes to the reduction over replicas, as far as they are watched. */
+ls_status ls_partition_add_contribution(ls_partition *partition, const ls_bucket *bucket, const float *slot);
 /* The first that is not finite, or LS_ALL_FINITE; the host waits for it. */
 ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype dtype, size_t elems, uint64_t *index);
 

@@ -1,7 +1,8 @@
 /* sums.c: sums, flags and hashes of a partition. They are made and stay in memory of the device, in two pieces of it,
  * until the host reads all that it wants to know at once:
  *
- *     sums     losses │ squares │ measured squares │ counts of replicas │ right answers ‖ by group: losses │ squares
+ *     sums     losses │ squares │ measured squares │ counts of replicas │ right answers │ contributions ‖ by group:
+ *              losses │ squares
  *     hashes   a list of hashes, or of places of bad numbers, of whoever needs one
  *
  * A step without groups reads the first part of the sums, once. */
@@ -19,7 +20,8 @@ enum {
     MEASURED = SQUARES + LS_EXACT_WORDS,
     REPLICAS = MEASURED + LS_EXACT_WORDS,
     RIGHT = REPLICAS + LS_COUNTS,
-    GROUPS = RIGHT + 1
+    CONTRIBUTION = RIGHT + 1,
+    GROUPS = CONTRIBUTION + LS_CONTRIBUTION_RUNS * LS_EXACT_WORDS
 };
 
 _Static_assert(sizeof(ls_loss_sum) == LOSS_WORDS * sizeof(int64_t), "sums of losses lie among other int64");
@@ -217,6 +219,80 @@ ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *par
     }
     return add_together(partition, &s);
 }
+
+/* ---- contributions ----------------------------------------------------------------------------------------------- */
+
+/* Short pieces cost more than their elements do. */
+enum { SHARE_PIECES = 8, SHARE_PIECE_LEAST = 256 };
+
+/* Elements of each of SHARE_PIECES pieces; 0: all elements, in one piece. */
+static size_t piece_elems(const ls_partition *partition, size_t elems) {
+    size_t length = (size_t)ceil((double)elems * partition->contribution_share / SHARE_PIECES);
+    if (length < SHARE_PIECE_LEAST) length = SHARE_PIECE_LEAST;
+    return length * SHARE_PIECES < elems ? length : 0;
+}
+
+/* Tables count only where a worker has nothing else: rows of rare tokens make their gradients long by nature. Vectors
+ * never do: their token slices are not joined yet, and some rows are other workers'. */
+static bool is_contribution(const ls_bucket *bucket, bool has_matrices) {
+    bool is_table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
+    return bucket->kind == LS_BUCKET_MATRICES || (is_table && !has_matrices);
+}
+
+void ls_partition_watch_contribution(ls_partition *partition, double share) {
+    double all[LS_CONTRIBUTION_RUNS] = {0}, summed[LS_CONTRIBUTION_RUNS] = {0};
+    bool has_matrices = false;
+    int count = 0, at = 0;
+    partition->contribution_share = share;
+    for (int i = 0; i < partition->nbuckets; i++) has_matrices |= partition->buckets[i].kind == LS_BUCKET_MATRICES;
+    for (int i = 0; i < partition->nbuckets; i++) count += is_contribution(&partition->buckets[i], has_matrices);
+    for (int i = 0; i < partition->nbuckets; i++) {
+        ls_bucket *bucket = &partition->buckets[i];
+        bucket->contribution = -1;
+        if (!is_contribution(bucket, has_matrices)) continue;
+        int run = count > LS_CONTRIBUTION_RUNS ? at * LS_CONTRIBUTION_RUNS / count : at;
+        bucket->contribution = run;
+        at++;
+        for (int p = 0; p < bucket->nparams; p++) {
+            size_t elems = ls_param_local_elems(bucket->param[p]), piece = piece_elems(partition, elems);
+            all[run] += (double)elems;
+            summed[run] += piece > 0 ? (double)(piece * SHARE_PIECES) : (double)elems;
+        }
+    }
+    for (int r = 0; r < LS_CONTRIBUTION_RUNS; r++)
+        partition->contribution_scale[r] = r < count ? all[r] / summed[r] : 0;
+}
+
+ls_status ls_partition_add_contribution(ls_partition *partition, const ls_bucket *bucket, const float *slot) {
+    if (bucket->contribution < 0) return LS_OK;
+    squares s = {.words = partition->sums + CONTRIBUTION + bucket->contribution * LS_EXACT_WORDS};
+    for (int i = 0; i < bucket->nparams; i++) {
+        const float *x = slot + bucket->offset[i];
+        size_t elems = ls_param_local_elems(bucket->param[i]), piece = piece_elems(partition, elems);
+        for (size_t k = 0; k < SHARE_PIECES && piece > 0; k++)
+            LS_TRY(put_squares(partition, &s, x + k * (elems / SHARE_PIECES), piece));
+        if (piece == 0) LS_TRY(put_squares(partition, &s, x, elems));
+    }
+    return add_together(partition, &s);
+}
+
+double ls_partition_contribution(const ls_partition *partition) {
+    double sorted[LS_CONTRIBUTION_RUNS];
+    int count = 0;
+    for (int r = 0; r < LS_CONTRIBUTION_RUNS; r++) {
+        ls_exact_sum sum = {.unsettled = 0};
+        merge_words(&sum, partition->host_sums + CONTRIBUTION + r * LS_EXACT_WORDS);
+        if (ls_exact_sum_non_finite(&sum)) return (double)NAN;
+        double value = ls_exact_sum_value(&sum) * partition->contribution_scale[r];
+        if (!(value > 0)) continue;
+        int at = count++;
+        for (; at > 0 && sorted[at - 1] > value; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = value;
+    }
+    return count > 0 ? sqrt(sorted[(count - 1) / 2]) * sqrt(sorted[count / 2]) : 0;
+}
+
+/* ---- squares of own elements ------------------------------------------------------------------------------------- */
 
 /* What every worker of the TP group has for itself counts once in the norm; that of the others must be finite too. */
 static ls_status look_at_replica(ls_partition *partition, const ls_param *param) {

@@ -18,7 +18,10 @@ void ls_run_event_text(const ls_run_log_event *e, char *text, size_t room) {
         snprintf(text, room, "%s in %s %s", e->value[0] ? e->value : "not finite", e->block, e->tensor);
         break;
     case LS_EVENT_OUTLIER:
-        snprintf(text, room, "gradient group %d stands out (score %.3g): %s", e->group, e->score, e->what);
+        if (e->group == LS_RUN_NONE)
+            snprintf(text, room, "the gradient of worker %d stands out (score %.3g)", e->worker, e->score);
+        else
+            snprintf(text, room, "gradient group %d stands out (score %.3g): %s", e->group, e->score, e->what);
         break;
     case LS_EVENT_REPLICA: snprintf(text, room, "replicas differ in %s %s", e->block, e->tensor); break;
     case LS_EVENT_STATE:

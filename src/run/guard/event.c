@@ -47,17 +47,18 @@ static void add_non_finite(const ls_train_event *e, ls_metrics *m) {
 
 static void add_outlier(const ls_train_event *e, ls_metrics *m) {
     const ls_outlier_finding *f = &e->finding;
-    ls_metrics_add_i64(m, "group", e->group);
+    bool is_group = e->group >= 0;
+    if (is_group) ls_metrics_add_i64(m, "group", e->group);
     ls_metrics_add_i64(m, "worker", e->worker);
-    ls_metrics_add_i64(m, "first_sample", e->first_sample);
-    ls_metrics_add_i64(m, "samples", e->samples);
+    if (is_group) ls_metrics_add_i64(m, "first_sample", e->first_sample);
+    if (is_group) ls_metrics_add_i64(m, "samples", e->samples);
     ls_metrics_add_f64(m, "norm", f->norm);
     ls_metrics_add_f64(m, "median", f->median);
     ls_metrics_add_f64(m, "spread", f->spread);
     ls_metrics_add_f64(m, "score", f->score);
-    ls_metrics_add_f64(m, "group_loss", f->loss);
-    ls_metrics_add_f64(m, "peers_loss", f->loss_median);
-    ls_metrics_add_f64(m, "loss_score", f->loss_score);
+    if (is_group) ls_metrics_add_f64(m, "group_loss", f->loss);
+    if (is_group) ls_metrics_add_f64(m, "peers_loss", f->loss_median);
+    if (is_group) ls_metrics_add_f64(m, "loss_score", f->loss_score);
     if (e->again) {
         ls_metrics_add_f64(m, "angle_deg", e->pull.angle_deg);
         ls_metrics_add_f64(m, "length_with", e->pull.with);
@@ -129,8 +130,23 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
                  e->phase, e->block, e->tensor, (long long)e->index, e->micro, e->worker);
 }
 
+static void say_worker(const ls_train_event *e, char *text, size_t bytes) {
+    const ls_outlier_finding *f = &e->finding;
+    snprintf(text, bytes,
+             "the gradient of worker %d is %.1f times as long as %s (norm in a block %.3g, usual: %.3g); %s", e->worker,
+             f->norm / f->median,
+             e->replicas > 1 ? "that of other replicas" : "its last steps and the other workers lead one to expect",
+             f->norm, f->median,
+             e->action == LS_OUTLIER_STOP ? "the run stops"
+                                          : "it was kept; --audit 0.05 shows whether that worker computes wrongly");
+}
+
 static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
     const ls_outlier_finding *f = &e->finding;
+    if (e->group < 0) {
+        say_worker(e, text, bytes);
+        return;
+    }
     if (e->again && !e->recurs) {
         snprintf(text, bytes,
                  "the gradient of group %d (worker %d) had norm %.3g (usual: %.3g), but not when it was recomputed: "

@@ -12,7 +12,7 @@ typedef enum ls_event_kind {
     LS_EVENT_OVERFLOW,   /* an fp16 step was skipped */
     LS_EVENT_FLOOR,      /* and the loss scale cannot be lowered any more */
     LS_EVENT_NON_FINITE, /* NaN or infinity, where it appeared first */
-    LS_EVENT_OUTLIER,    /* the gradient of a group stands out */
+    LS_EVENT_OUTLIER,    /* the gradient of a group, or of a worker, stands out */
     LS_EVENT_REPLICA,    /* holders of the same parameters disagree */
     LS_EVENT_STATE,      /* a worker's own weights or moments are not what it wrote */
     LS_EVENT_AUDIT       /* a group was computed wrongly */
@@ -41,7 +41,8 @@ typedef struct ls_train_event {
     int64_t index;
     bool recurs;
     /* OUTLIER */
-    int group;
+    int group;    /* −1: what the worker contributed as a whole */
+    int replicas; /* of such a worker: 1: it has no peers but its own last steps */
     int64_t first_sample, samples;
     ls_outlier_finding finding;
     bool again; /* it was computed again, for the two that follow; otherwise they say nothing */

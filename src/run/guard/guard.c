@@ -46,6 +46,7 @@ void ls_guard_close(ls_guard *guard) {
     free(guard->findings);
     free(guard->numerics);
     ls_outlier_destroy(guard->outlier);
+    ls_contribution_close(&guard->contribution);
     ls_audit_close(&guard->audit);
     *guard = (ls_guard){0};
 }

@@ -5,6 +5,7 @@
 
 #include "parallel/partition/numerics.h"
 #include "run/guard/audit.h"
+#include "run/guard/contribution.h"
 #include "run/guard/noise.h"
 #include "run/guard/outlier.h"
 #include "run/settings.h"
@@ -25,6 +26,7 @@ typedef struct ls_guard {
     ls_audit audit;
     bool measures;       /* norms of groups, in the pass under way */
     ls_outlier *outlier; /* NULL: not asked for */
+    ls_contribution contribution;
     ls_outlier_finding *findings;
     ls_noise noise;
     ls_block_numerics *numerics; /* by block; NULL: not asked for */

@@ -1,4 +1,4 @@
-/* watch.c: whether outliers are looked for, and why not. */
+/* watch.c: which outliers are looked for, and why not others. */
 #include "run/guard/watch.h"
 
 #include <stdio.h>
@@ -7,16 +7,21 @@
 #include "device/choose.h"
 #include "nn/grad_plan.h"
 #include "parallel/layout/micro_batches.h"
+#include "run/guard/contribution.h"
 #include "run/guard/guard.h"
 
 /* Tokens of a group from which on its squares cost less than a hundredth of its step (docs/performance.md), with the
- * chain of fp32 and with a matrix unit, which multiplies several times as fast. */
-enum { TOKENS = 512, TOKENS_UNIT = 2048 };
+ * chain of fp32, with a matrix unit, which multiplies several times as fast, and on a GPU. */
+enum { TOKENS = 512, TOKENS_UNIT = 2048, TOKENS_GPU = 16384 };
 
 static size_t group_tokens(const ls_settings *s) { return s->B / (size_t)s->groups * s->T; }
-static size_t least_tokens(const ls_settings *s) { return s->policy.unit == LS_UNIT_CHAIN ? TOKENS : TOKENS_UNIT; }
 
 static bool is_apart(const char *device) { return device && (ls_device_is_gpu(device) || strcmp(device, "fake") == 0); }
+
+size_t ls_watch_least_tokens(const ls_settings *s) {
+    if (s->options.device && ls_device_is_gpu(s->options.device)) return TOKENS_GPU;
+    return s->policy.unit == LS_UNIT_CHAIN ? TOKENS : TOKENS_UNIT;
+}
 
 /* Whether a replica whose gradients lie in slots has as many with and without the gradient of each group by itself. */
 static bool has_slots(const ls_settings *s, const ls_layout *layout, int replica) {
@@ -44,7 +49,7 @@ static size_t matrix_elems(const ls_shape *shape, const ls_layout *layout) {
 /* Sums of groups are words of 8 bytes, gradients have 4 each. Groups of images are small, and no words are known. */
 static bool takes_time(const ls_settings *s, const ls_layout *layout) {
     enum { SHARE = 100 };
-    if (ls_shape_sees_images(&s->shape) || group_tokens(s) < least_tokens(s)) return true;
+    if (ls_shape_sees_images(&s->shape) || group_tokens(s) < ls_watch_least_tokens(s)) return true;
     return matrix_elems(&s->shape, layout) * sizeof(float) < SHARE * ls_guard_words(s->groups) * sizeof(int64_t);
 }
 
@@ -56,20 +61,33 @@ ls_watch ls_watch_choose(const ls_settings *s, const ls_layout *layout) {
     return takes_time(s, layout) ? LS_WATCH_TIME : LS_WATCH_ON;
 }
 
-void ls_watch_text(ls_watch watch, const ls_settings *s, char text[LS_WATCH_TEXT_MAX]) {
+static const char *why_not(ls_watch watch) {
     static const char *const why[] = {
-        [LS_WATCH_OFF] = "",
-        [LS_WATCH_ALONE] = ": a single gradient group has no peers",
-        [LS_WATCH_MEMORY] = ": gradients of single groups would need memory",
-        [LS_WATCH_TIME] = ": with groups or a model as small as these it would cost more than 1 % of a step",
-        [LS_WATCH_DEVICE] = ": on a GPU it needs memory",
+        [LS_WATCH_ALONE] = "a single gradient group has no peers",
+        [LS_WATCH_MEMORY] = "gradients of single groups would need memory",
+        [LS_WATCH_TIME] = "with groups or a model as small as these it would cost more than 1 % of a step",
+        [LS_WATCH_DEVICE] = "on a GPU it needs memory",
     };
-    if (watch == LS_WATCH_ON)
-        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched (--on-outlier %s)",
-                 ls_outlier_action_name(s->options.on_outlier));
+    return why[watch];
+}
+
+void ls_watch_text(ls_watch watch, const ls_settings *s, const ls_layout *layout, char text[LS_WATCH_TEXT_MAX]) {
+    const char *action = ls_outlier_action_name(s->options.on_outlier);
+    const char *workers = !ls_contribution_is_watched(s, layout) ? NULL
+                          : layout->dp > 1                       ? "each worker's gradient against the other replicas"
+                                           : "each worker's part of the gradient against its last steps";
+    const char *add = watch == LS_WATCH_ALONE ? "" : "; --on-outlier warn does";
+    if (watch == LS_WATCH_OFF)
+        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are not watched (--on-outlier off)");
+    else if (watch == LS_WATCH_ON && workers)
+        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched: gradient groups, and %s (--on-outlier %s)", workers,
+                 action);
+    else if (watch == LS_WATCH_ON)
+        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched: gradient groups (--on-outlier %s)", action);
+    else if (workers)
+        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched: %s (--on-outlier %s); not single groups: %s%s",
+                 workers, action, why_not(watch), add);
     else
-        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are not watched%s%s", why[watch],
-                 watch == LS_WATCH_OFF     ? " (--on-outlier off)"
-                 : watch == LS_WATCH_ALONE ? ""
-                                           : "; --on-outlier warn does");
+        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are not watched: one worker has no peers, and of its groups %s%s",
+                 why_not(watch), add);
 }

@@ -1,5 +1,5 @@
-/* watch.h: whether a run looks for outliers. Where nobody asked (--on-outlier auto) it does so if that takes no byte of
- * the arena and at most a hundredth of a step:
+/* watch.h: whether a run compares gradient groups; workers are always compared (contribution.h). Where nobody asked
+ * (--on-outlier auto) it does so if that takes no byte of the arena and at most a hundredth of a step:
  *
  *     memory   the gradient of each group is by itself anyway: a replica has one group, or makes each of several
  *              micro-batches, or adds them up in rounds (ZeRO 2 and 3), or another option looks at single groups
@@ -25,8 +25,11 @@ typedef enum ls_watch {
 /* The same on all workers. */
 ls_watch ls_watch_choose(const ls_settings *settings, const ls_layout *layout);
 
-enum { LS_WATCH_TEXT_MAX = 200 };
-/* "outliers are not watched: …", for the header of a run. */
-void ls_watch_text(ls_watch watch, const ls_settings *settings, char text[LS_WATCH_TEXT_MAX]);
+/* Tokens beside which squaring a gradient costs less than 1 % of their step. */
+size_t ls_watch_least_tokens(const ls_settings *settings);
+
+enum { LS_WATCH_TEXT_MAX = 320 };
+/* "outliers are watched: …", for the header of a run: what exactly, and why not more. */
+void ls_watch_text(ls_watch watch, const ls_settings *settings, const ls_layout *layout, char text[LS_WATCH_TEXT_MAX]);
 
 #endif

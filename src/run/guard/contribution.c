@@ -1,0 +1,138 @@
+/* contribution.c: contributions of workers, as "groups" of the judge of outliers. */
+#include "run/guard/contribution.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/choose.h"
+#include "numerics/elementary.h"
+#include "run/guard/watch.h"
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+bool ls_contribution_is_watched(const ls_settings *s, const ls_layout *layout) {
+    return s->options.on_outlier != LS_OUTLIER_OFF && ls_layout_workers(layout) > 1;
+}
+
+/* Squaring reads every element once, beside 6 FLOPs for each element and token. With rounds it is done for each group;
+ * otherwise once for all groups of a replica, which has fewest where groups do not divide evenly. */
+double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
+    int groups = layout->share[0];
+    for (int d = 1; d < layout->dp; d++)
+        if (layout->share[d] < groups) groups = layout->share[d];
+    if (layout->zero >= 2 && layout->dp > 1) groups = 1;
+    double tokens = (double)groups * (double)s->B / s->groups * (double)s->T;
+    double share = tokens / (double)ls_watch_least_tokens(s);
+    return share < 1 ? share : 1;
+}
+
+static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of workers"); }
+
+ls_status ls_contribution_open(ls_contribution *c, const ls_settings *s, const ls_layout *layout) {
+    *c = (ls_contribution){.layout = *layout};
+    if (!ls_contribution_is_watched(s, layout)) return LS_OK;
+    c->workers = ls_layout_workers(layout);
+    c->share = ls_contribution_share(s, layout);
+    c->peers = layout->dp > 1 ? layout->dp : c->workers;
+    c->sets = c->workers / c->peers;
+    size_t workers = (size_t)c->workers, peers = (size_t)c->peers;
+    c->squares = calloc((2 + LS_CONTRIBUTION_LEVELS) * workers + peers, sizeof *c->squares);
+    c->set_tokens = calloc(peers, sizeof *c->set_tokens);
+    c->judges = calloc((size_t)c->sets, sizeof *c->judges);
+    c->found = calloc(peers, sizeof *c->found);
+    c->of = calloc(workers, sizeof *c->of);
+    if (!c->squares || !c->set_tokens || !c->judges || !c->found || !c->of) return no_memory();
+    c->now = c->squares + workers;
+    c->levels = c->now + workers;
+    c->set_squares = c->levels + LS_CONTRIBUTION_LEVELS * workers;
+    for (int i = 0; i < c->sets; i++) LS_TRY(ls_outlier_create(peers, s->options.outlier_threshold, &c->judges[i]));
+    return LS_OK;
+}
+
+void ls_contribution_close(ls_contribution *c) {
+    for (int i = 0; c->judges && i < c->sets; i++) ls_outlier_destroy(c->judges[i]);
+    free(c->judges);
+    free(c->squares);
+    free(c->set_tokens);
+    free(c->found);
+    free(c->of);
+    *c = (ls_contribution){0};
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------------ */
+
+void ls_contribution_give(const ls_contribution *c, int rank, double squares, int64_t *words) {
+    memset(words, 0, (size_t)c->workers * sizeof *words);
+    if (!isfinite(squares)) squares = 0;
+    memcpy(&words[rank], &squares, sizeof squares);
+}
+
+void ls_contribution_take(ls_contribution *c, const int64_t *words) {
+    memcpy(c->squares, words, (size_t)c->workers * sizeof *c->squares);
+}
+
+/* Rank of peer `i` in a set: the same place in replica i; with one replica, worker i. */
+static int rank_of(const ls_contribution *c, int set, int i) {
+    int tp = c->layout.tp;
+    if (c->layout.dp == 1) return i;
+    return ls_layout_rank(&c->layout, (ls_place_in_layout){.dp = i, .tp = set % tp, .pp = set / tp});
+}
+
+static double level_of(const ls_contribution *c, int worker) {
+    double sorted[LS_CONTRIBUTION_LEVELS];
+    const double *levels = c->levels + (size_t)worker * LS_CONTRIBUTION_LEVELS;
+    int count = 0;
+    for (int i = 0; i < c->level_count; i++) {
+        int at = count;
+        if (isnan(levels[i])) continue;
+        for (; at > 0 && sorted[at - 1] > levels[i]; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = levels[i];
+        count++;
+    }
+    return count > 0 ? 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]) : c->now[worker];
+}
+
+/* What a norm is divided by before it is compared: with one replica, its own usual norm. */
+static double usual_of(const ls_contribution *c, int worker) {
+    return c->layout.dp > 1 || isnan(c->now[worker]) ? 1 : ls_exp_f64(level_of(c, worker));
+}
+
+static ls_outlier_step fill_set(const ls_contribution *c, int set, double scale) {
+    for (int i = 0; i < c->peers; i++) {
+        int rank = rank_of(c, set, i);
+        double norm = sqrt(c->squares[rank]) * scale / usual_of(c, rank);
+        c->set_squares[i] = norm * norm;
+        c->set_tokens[i] = c->layout.dp > 1 ? c->layout.share[i] : 1;
+    }
+    return (ls_outlier_step){.squares = c->set_squares, .tokens = c->set_tokens, .scale = 1};
+}
+
+size_t ls_contribution_judge(ls_contribution *c, double scale) {
+    size_t count = 0;
+    for (int w = 0; w < c->workers; w++)
+        c->now[w] = c->squares[w] > 0 ? 0.5 * ls_log_f64(c->squares[w]) + ls_log_f64(scale) : (double)NAN;
+    for (int set = 0; set < c->sets; set++) {
+        ls_outlier_step step = fill_set(c, set, scale);
+        size_t found = ls_outlier_judge(c->judges[set], &step, c->found);
+        for (size_t i = 0; i < found; i++) {
+            ls_contribution_finding *f = &c->of[count++];
+            f->worker = rank_of(c, set, (int)c->found[i].group);
+            f->of = c->found[i];
+            f->of.norm *= usual_of(c, f->worker);
+            f->of.median *= usual_of(c, f->worker);
+        }
+    }
+    return count;
+}
+
+void ls_contribution_remember(ls_contribution *c) {
+    for (int i = 0; i < c->sets; i++) ls_outlier_remember(c->judges[i]);
+    bool is_full = c->level_count == LS_CONTRIBUTION_LEVELS;
+    for (int w = 0; w < c->workers; w++) {
+        double *levels = c->levels + (size_t)w * LS_CONTRIBUTION_LEVELS;
+        if (is_full) memmove(levels, levels + 1, (LS_CONTRIBUTION_LEVELS - 1) * sizeof *levels);
+        levels[is_full ? LS_CONTRIBUTION_LEVELS - 1 : c->level_count] = c->now[w];
+    }
+    c->level_count += !is_full;
+}
