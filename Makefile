@@ -28,7 +28,7 @@ endif
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo bench-live test test-long test-faults-count test-chaos bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
+BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-chaos bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 # Draws the charts of documents.
 CHART    := $(BUILD)/tools/chart
 
-.PHONY: bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
+.PHONY: bench-smoke bench-smoke-run bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-save bench-save-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run docs-pictures docs-pictures-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
@@ -247,7 +247,7 @@ $(BUILD)/tests/cuda/libcuda.o: tests/cuda/libcuda.cpp tests/cuda/on_cpu.h
 LIBNVRTC := $(BUILD)/tests/cuda/libnvrtc.so.13
 $(LIBNVRTC): tests/cuda/libnvrtc.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -O1 -fPIC -shared -Wall -Wextra -Wl,-soname,libnvrtc.so.13 $< -o $@
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -shared -Wall -Wextra -Wl,-soname,libnvrtc.so.13 $< -o $@
 # A libcublasLt for such a GPU; and one that lacks a call.
 LIBCUBLASLT := $(BUILD)/tests/cuda/libcublasLt.so.13 $(BUILD)/tests/cuda/without/libcublasLt.so.13
 $(LIBCUBLASLT): tests/cuda/libcublaslt.c src/device/cpu/portable/hgmma.h
@@ -419,8 +419,27 @@ ci:
 
 # ---- benchmarks --------------------------------------------------------------------------------------------------------
 
+# The peer that a benchmark compares with: PEER=yes installs it, PEER=installed takes it where it is installed, PEER=no measures lockstep alone.
+PEER ?= yes
+VENV := $(if $(filter yes,$(PEER)),tools/venv $(BUILD)/venv,:)
+BENCH_PYTHON := $(if $(filter yes,$(PEER))$(wildcard $(BUILD)/venv/complete),$(PYTHON),python3)
+NO_PEER := $(if $(filter no,$(PEER)),--no-peer)
+setup_of = $(if $(filter yes,$(PEER)),$(1),bench)
+ifndef BARE
+COMM_PEER := $(if $(or $(filter yes,$(PEER)),$(and $(filter installed,$(PEER)),$(MPI_PKG))),$(BUILD)/bench/comm_openmpi)
+GEMM_PEER := $(if $(or $(filter yes,$(PEER)),$(and $(filter installed,$(PEER)),$(call have,openblas))),$(BUILD)/bench/gemm_openblas)
+endif
+
+# Every benchmark at toy size, with its peer where that is installed: they are to end well; their figures mean nothing.
+bench-smoke:
+	@tools/setup bench
+	@$(MAKE) $(JOBS) bench-smoke-run
+
+bench-smoke-run: all $(CHART) $(BUILD)/bench/fma_ceiling $(BUILD)/bench/gpu_products $(BUILD)/bench/gpu_kernels $(LIBCUDA) $(LIBNVRTC)
+	@BUILD=$(BUILD) bench/smoke
+
 bench-comm:
-	@tools/setup bench-comm
+	@tools/setup $(call setup_of,bench-comm)
 	@$(MAKE) bench-comm-run
 
 # The peer is a plain MPI program; it is built for benchmarks only.
@@ -431,7 +450,7 @@ $(BUILD)/bench/comm_openmpi: bench/comm_openmpi.c $(BUILD)/flags-mpi
 
 # OpenBLAS is what matrix products are compared with; the product itself uses no BLAS.
 bench-gemm:
-	@tools/setup bench-gemm
+	@tools/setup $(call setup_of,bench-gemm)
 	@$(MAKE) bench-gemm-run
 
 $(BUILD)/bench/gemm_openblas: bench/gemm_openblas.c $(BUILD)/flags
@@ -439,24 +458,24 @@ $(BUILD)/bench/gemm_openblas: bench/gemm_openblas.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARN) $(shell $(PKG) --cflags openblas) $< $(shell $(PKG) --libs openblas) -o $@
 
-bench-gemm-run: all $(BUILD)/bench/gemm_openblas
-	./lockstep bench kernels --peer $(BUILD)/bench/gemm_openblas $(BENCH_ARGS)
+bench-gemm-run: all $(GEMM_PEER)
+	$(BIN) bench kernels $(GEMM_PEER:%=--peer %) $(BENCH_ARGS)
 
-bench-comm-run: all $(BUILD)/bench/comm_openmpi
-	./lockstep bench comm --peer $(BUILD)/bench/comm_openmpi $(BENCH_ARGS)
+bench-comm-run: all $(COMM_PEER)
+	$(BIN) bench comm $(COMM_PEER:%=--peer %) $(BENCH_ARGS)
 
 # PyTorch in a virtual environment of the build folder is what training is compared with.
 bench-train:
-	@tools/setup parity
+	@tools/setup $(call setup_of,parity)
 	@$(MAKE) bench-train-run
 
 bench-train-run: all
-	@tools/venv $(BUILD)/venv
-	$(PYTHON) bench/train.py $(BENCH_ARGS)
+	@$(VENV)
+	$(BENCH_PYTHON) bench/train.py --lockstep $(BIN) $(NO_PEER) $(BENCH_ARGS)
 
 # PyTorch's DDP in the virtual environment is what two workers are compared with.
 bench-scale:
-	@tools/setup parity
+	@tools/setup $(call setup_of,parity)
 	@$(MAKE) bench-scale-run
 
 $(BUILD)/bench/fma_ceiling: $(BUILD)/bench/fma_ceiling.o $(LIB)
@@ -473,26 +492,26 @@ $(BUILD)/bench/gpu_kernels: $(BUILD)/bench/gpu_kernels.o $(BUILD)/bench/gpu_memo
 	$(Q)$(CC) $(LDFLAGS_ALL) $(BUILD)/bench/gpu_kernels.o $(BUILD)/bench/gpu_memory.o $(LIB) $(LIB_LDLIBS) -o $@
 
 bench-scale-run: all $(BUILD)/bench/fma_ceiling
-	@tools/venv $(BUILD)/venv
-	$(PYTHON) bench/scale.py --lockstep $(BIN) --ceiling $(BUILD)/bench/fma_ceiling $(BENCH_ARGS)
+	@$(VENV)
+	$(BENCH_PYTHON) bench/scale.py --lockstep $(BIN) $(NO_PEER) --ceiling $(BUILD)/bench/fma_ceiling $(BENCH_ARGS)
 
 # fp32 and 16 bit beside each other, and PyTorch's autocast.
 bench-precision:
-	@tools/setup parity
+	@tools/setup $(call setup_of,parity)
 	@$(MAKE) bench-precision-run
 
 bench-precision-run: all
-	@tools/venv $(BUILD)/venv
-	$(PYTHON) bench/precision.py --lockstep $(BIN) $(BENCH_ARGS)
+	@$(VENV)
+	$(BENCH_PYTHON) bench/precision.py --lockstep $(BIN) $(NO_PEER) $(BENCH_ARGS)
 
 # LeNet and ResNet-18 beside PyTorch, and two workers beside one.
 bench-vision:
-	@tools/setup parity
+	@tools/setup $(call setup_of,parity)
 	@$(MAKE) bench-vision-run
 
 bench-vision-run: all
-	@tools/venv $(BUILD)/venv
-	$(PYTHON) bench/vision.py --lockstep $(BIN) $(BENCH_ARGS)
+	@$(VENV)
+	$(BENCH_PYTHON) bench/vision.py --lockstep $(BIN) $(NO_PEER) $(BENCH_ARGS)
 
 # Small models under good and bad policies; TEST_DATA names the folder of the text. The runs stay in the build folder.
 experiment-precision:
@@ -517,7 +536,7 @@ bench-gpu:
 	@$(MAKE) $(JOBS) bench-gpu-run
 
 bench-gpu-run: all $(BUILD)/bench/gpu_kernels $(BUILD)/bench/gpu_products
-	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --products $(BUILD)/bench/gpu_products --row "$(ROW)" $(BENCH_ARGS)
+	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --products $(BUILD)/bench/gpu_products --row "$(ROW)" $(NO_PEER) $(BENCH_ARGS)
 
 bench-save:
 	@tools/setup bench
@@ -531,7 +550,7 @@ bench-live:
 	@$(MAKE) bench-live-run
 
 bench-live-run: all
-	python3 bench/live.py $(BUILD)/lockstep
+	python3 bench/live.py $(BUILD)/lockstep $(BENCH_ARGS)
 
 bench-plan:
 	@tools/setup python
@@ -546,7 +565,7 @@ bench-plan-search:
 	@$(MAKE) bench-plan-search-run
 
 bench-plan-search-run: all
-	@LOCKSTEP=$(BIN) bench/plan_search
+	@LOCKSTEP=$(BIN) bench/plan_search $(BENCH_ARGS)
 
 # Predictions beside the measured runs of a file, or of each file of a folder: as they are, with one number fitted for each cluster, and
 # with all constants fitted without the group that is judged.
@@ -655,6 +674,7 @@ help:
 	@echo 'make bench-goodput   a run that loses a worker every 30 s, beside what plan predicts; MINUTES= EVERY= WORKERS='
 	@echo 'make bench-resume    how long --resume takes with a million lines of metrics beside a few; LINES= ROUNDS='
 	@echo 'make test-faults-count  faults planted in real runs: what guards and doctor catch, in figures'
+	@echo 'make bench-smoke  every benchmark at toy size: whether they run; each alone: PEER=no without its peer, PEER=installed if that is there'
 	@echo 'make bench-comm   collectives beside Open MPI, in one run; BENCH_ARGS="--workers 4 --json"'
 	@echo 'make bench-gemm   kernels beside OpenBLAS and beside plain loops, in one run'
 	@echo 'make bench-live   what looking at a run costs, and how soon large runs open (LIVE_SECONDS=60, LIVE_MODEL=llama-160m)'

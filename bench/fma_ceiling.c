@@ -132,7 +132,9 @@ int main(int argc, char **argv) {
     if (*end_seconds || !(seconds > 0 && seconds <= 3600)) die("SECONDS must be a number above 0, at most 3600");
     ls_placement placement;
     if (ls_placement_make((int)threads, 1, true, &placement) != LS_OK) die(ls_status_message());
-    if (!placement.cpus) die("there are fewer cores than threads");
+    if (!placement.cpus)
+        die(placement.crowded ? "there are fewer cores than threads"
+                              : "other runs are pinned to the cores: wait for them");
     double alone = 0, slowest = 0, sum = 0;
     measure(placement.cpus, 1, seconds, &alone, &sum);
     measure(placement.cpus, (int)threads, seconds, &slowest, &sum);

@@ -61,7 +61,7 @@ predicted=$("$LOCKSTEP" plan --recovery "$out" --mtbf "$hours" --json | tr -d '\
 
 start chaos
 first=$(steps_done) begin=$(now_ms) deaths=0
-end=$((begin + MINUTES * 60000)) next=$((begin + EVERY * (500 + RANDOM % 1000)))
+end=$((begin + $(awk -v m="$MINUTES" 'BEGIN { printf "%.0f", 60000 * m }'))) next=$((begin + EVERY * (500 + RANDOM % 1000)))
 while [ "$(now_ms)" -lt "$end" ]; do
     alive
     if [ "$(now_ms)" -ge "$next" ]; then

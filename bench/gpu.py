@@ -16,7 +16,7 @@ Rows (--row, or ROW= of `make bench-gpu`; most take less than four minutes; comp
 PyTorch runs eager and compiled (ResNet-18 also with channels last), in bf16 under autocast, always with the fused optimizer; the fastest counts.
 The figure of a round is the median of its steps, the first two aside; that of a program is its best round. A ratio is lockstep's speed by the
 peer's. Memory is what PyTorch has reserved on the GPU and, in brackets, the most that its tensors took of it; and lockstep's bytes of a dry run.
-Where there is no GPU or no PyTorch, it says so and ends with 0.
+Where there is no GPU it says so and ends with 0; without PyTorch for that GPU (--no-peer: even if there is one) lockstep is measured alone.
 
 LLMC=FOLDER of the environment: a folder of llm.c in which train_gpt2cu was built; it trains GPT-2 in bf16 too, in turns with the others, and is
 no PyTorch: ratios are not of it. LLMC_FLAGS has further flags for it ("-ge 1"). Rows it cannot run, and a missing LLMC, are said.
@@ -26,7 +26,9 @@ no PyTorch: ratios are not of it. LLMC_FLAGS has further flags for it ("-ge 1").
 --kinds: also the milliseconds of a step by kind of kernel: PyTorch's from its profiler, lockstep's from the times of streams in a traced run
 (`lockstep timeline --kernels`; its fourth step).
 
-Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-compile] [--only MODE] [--kinds] [--lockstep PATH] [--kernels PATH]
+--quick: tiny models, one round of one step, lockstep alone: a look, not a measurement.
+
+Usage: bench/gpu.py [--row NAME,NAME] [--rounds N] [--steps N] [--no-peer] [--no-compile] [--quick] [--only MODE] [--kinds] [--lockstep PATH] [--kernels PATH]
                     [--products PATH] [--json FILE]
 """
 import argparse
@@ -42,6 +44,8 @@ import sys
 import tempfile
 
 from metrics import read_step_times
+from train import write_tokens
+from vision import write_images
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--weight-decay", "1e-3", "--clip", "0"]
@@ -67,17 +71,36 @@ KINDS = [("attention", r"attention|flash|fmha|sdpa"), ("products", r"gemm|nvjet|
          ("optimizer", r"adam|sgd|multi_tensor|lpnorm"), ("rest", r"")]
 
 
-def missing(lockstep):
-    """What this machine lacks; None: nothing."""
+def quick(of):
+    """A row of TRAINING with a tiny model."""
+    return {**of, "model": "tiny" if of["seq"] else "lenet", "batch": 2, "seq": of["seq"] and 8,
+            "flags": of["flags"][:-2] if "--micro-batch" in of["flags"] else of["flags"]}
+
+
+def why_no_peer():
+    """Why PyTorch cannot be measured here; None: it can."""
     found = subprocess.run([sys.executable, "-c", "import torch; assert torch.cuda.is_available(), 'it sees no GPU'"],
                            capture_output=True, text=True, check=False)
-    if found.returncode != 0:
-        return "PyTorch: " + (found.stderr.strip().splitlines() or ["it cannot be loaded"])[-1]
+    return None if found.returncode == 0 else "PyTorch: " + (found.stderr.strip().splitlines() or ["it cannot be loaded"])[-1]
+
+
+def why_no_gpu(lockstep):
+    """Why lockstep cannot use a GPU here; None: it can."""
     with tempfile.TemporaryDirectory() as folder:
         ours = subprocess.run([lockstep, "train", "--device", "cuda", "--model", "tiny", "--data", __file__, "--steps", "1", "--seq", "8",
                                "--global-batch", "1", "--eval-every", "0", "--out", os.path.join(folder, "run")],
                               capture_output=True, text=True, check=False)
     return None if ours.returncode == 0 else "lockstep: " + (ours.stderr.strip().splitlines() or ["it cannot use a GPU"])[-1]
+
+
+class NoPeer:
+    """Answers as Peer would, without figures."""
+
+    def ask(self, what):
+        return None
+
+    def close(self):
+        pass
 
 
 PEER = os.environ.get("GPU_PEER", "gpu_pytorch.py")  # another program for tests
@@ -115,17 +138,12 @@ class Peer:
 
 
 def write_data(row, folder):
-    sys.path.insert(0, HERE)
-    if row != "resnet18":
-        from train import write_tokens
-
+    if TRAINING[row]["seq"]:
         data = os.path.join(folder, "tokens.bin")
-        write_tokens(data, 50257, 400 * 1024)
+        write_tokens(data, 256 if TRAINING[row]["model"] == "tiny" else 50257, 400 * 1024)
         return data
-    from vision import write_images
-
     os.mkdir(os.path.join(folder, "images"))
-    return write_images(os.path.join(folder, "images"))["resnet18"]
+    return write_images(os.path.join(folder, "images"))[TRAINING[row]["model"]]
 
 
 def write_model(row, folder):
@@ -211,7 +229,7 @@ def train_row(args, row):
     amount, unit = of["batch"] * (of["seq"] or 1), "tok/s" if seq else "img/s"
     peers, best, memory, tensors, kinds = {}, {}, {}, {}, {}
     for mode in of["modes"]:
-        if (mode == "compiled" and args.no_compile) or args.only not in (None, mode):
+        if args.no_peer or (mode == "compiled" and args.no_compile) or args.only not in (None, mode):
             continue
         try:
             peers[mode] = Peer(row, mode, of["batch"], *seq)
@@ -219,7 +237,7 @@ def train_row(args, row):
             print(f"{row}: PyTorch {mode} does not run here: {error}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         inputs = write_model(row, folder), write_data(row, folder)
-        llmc = () if row.endswith("bf16") else ""
+        llmc = () if row.endswith("bf16") and not args.no_peer else ""
         memory["lockstep"] = lockstep_bytes(args, row, inputs, folder)
         for _ in range(args.rounds):
             rounds = {"lockstep": lockstep_round(args, row, inputs, folder)}
@@ -268,6 +286,10 @@ def lines_of(words, **environment):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def ratio_of(theirs, ours):
+    return None if theirs is None else theirs / ours
+
+
 def gemm_row(args, peer):
     """Products are called gemm/LAYER/FORM/MxNxK/slices=N."""
     lines, theirs = [], {}
@@ -280,7 +302,7 @@ def gemm_row(args, peer):
             theirs[named[1]] = peer.ask(["gemm", named[2], m, n, k])
         ours = found["time_us"] / 1e3
         lines.append({"row": "gemm", "name": found["kernel"][5:], "ms": ours, "speed": 2e-9 * m * n * k / ours, "unit": "TFLOP/s", "mib": None,
-                      "ratio": theirs[named[1]] / ours, "bar": 0.85 if named[6] == "1" else 0.75})
+                      "ratio": ratio_of(theirs[named[1]], ours), "bar": 0.85 if named[6] == "1" else 0.75})
     return lines
 
 
@@ -305,7 +327,9 @@ def products_row(args, peer):
             theirs[named[1]] = peer.ask(["gemm-bf16", named[2], m, n, k])
         ours = found["time_us"] / 1e3
         lines[not named[6].startswith("slices")].append({"row": "products", "name": found["kernel"][6:], "ms": ours, "speed": 2e-9 * m * n * k / ours,
-                                                          "unit": "TFLOP/s", "mib": None, "ratio": theirs[named[1]] / ours, "bar": None})
+                                                          "unit": "TFLOP/s", "mib": None, "ratio": ratio_of(theirs[named[1]], ours), "bar": None})
+    if isinstance(peer, NoPeer):
+        return [*lines[False], *lines[True]]
     plain, ended = lines[False], lines[True]
     return [*plain, *ended, *([geometric_mean(ended, "with an activation behind them", None)] if ended else []),
             *([geometric_mean(plain, "all others, geometric mean", 0.88)] if plain else [])]
@@ -357,9 +381,11 @@ def show(line):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--row", default="", help="some of " + ", ".join(ROWS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=0, help="default 3, with --quick 1")
+    parser.add_argument("--steps", type=int, default=0, help="default 12, with --quick 1")
+    parser.add_argument("--no-peer", action="store_true", help="measure lockstep alone")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", metavar="MODE", choices=sorted({mode for of in TRAINING.values() for mode in of["modes"]}))
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--lockstep", default="./lockstep")
@@ -371,10 +397,18 @@ def main():
     rows = [row for row in args.row.split(",") if row] or ROWS
     if set(rows) - set(ROWS):
         sys.exit("there is no row " + ", ".join(sorted(set(rows) - set(ROWS))))
-    why = missing(args.lockstep)
+    args.rounds, args.steps = args.rounds or (1 if args.quick else 3), args.steps or (1 if args.quick else 12)
+    if args.quick:
+        args.no_peer = True
+        TRAINING.update({row: quick(of) for row, of in TRAINING.items()})
+    why = why_no_gpu(args.lockstep)
     if why:
         print("gpu: nothing was measured: " + why)
         return
+    why = None if args.no_peer else why_no_peer()
+    if why:
+        print("gpu: lockstep alone is measured: " + why, file=sys.stderr)
+        args.no_peer = True
     lines = []
     print("row            what                                           time               speed               memory  ratio")
     for row in rows:
@@ -383,7 +417,7 @@ def main():
         elif row == "memory":
             found = memory_row(args)
         else:
-            peer = Peer("operations")
+            peer = NoPeer() if args.no_peer else Peer("operations")
             found = {"gemm": gemm_row, "products": products_row, "attention": attention_row}[row](args, peer)
             peer.close()
         for line in found:

@@ -9,10 +9,11 @@ prediction of a row is the median of the probes'. Memory is the bytes of every w
 Printed: predicted and measured seconds, the error; the mean error and the bias; Kendall's tau of the order of the layouts of each
 model; whether every byte of memory is the run's. Bar: 10 % on average.
 
-Usage: bench/plan.py [--lockstep PATH] [--rounds N] [--steps N] [--rows LIST] [--probe FILE] [--low]
+Usage: bench/plan.py [--lockstep PATH] [--rounds N] [--steps N] [--rows LIST] [--probe FILE] [--low] [--quick]
 
 --probe FILE   take this machine instead of probing
 --low          the lower quartile of the steps instead of their median: for a machine that others use too
+--quick        a quick probe, one round of a few rows: a look, not a measurement
 """
 import argparse
 import json
@@ -92,7 +93,7 @@ def look(args, folder, chosen):
     for number in range(args.rounds):
         machine = args.probe or f"{folder}/machine.json"
         if not args.probe:
-            call([args.lockstep, "probe", "--out", machine])
+            call([args.lockstep, "probe", "--out", machine, *(["--quick"] if args.quick else [])])
         for i in chosen:
             print(f"\rround {number + 1} of {args.rounds}: row {i + 1}   ", end="", file=sys.stderr, flush=True)
             seconds, planned = predict(args, folder, machine, *ROWS[i])
@@ -125,12 +126,15 @@ def report(args, seen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lockstep", default="./lockstep")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=0, help="default 3, with --quick 1")
+    parser.add_argument("--steps", type=int, default=0, help="default 5, with --quick 2")
     parser.add_argument("--rows", help="numbers from 1, such as 1,4,9")
     parser.add_argument("--probe")
     parser.add_argument("--low", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
+    args.rounds, args.steps = args.rounds or (1 if args.quick else 3), args.steps or (2 if args.quick else 5)
+    args.rows = args.rows or ("4,12" if args.quick else None)
     chosen = [int(n) - 1 for n in args.rows.split(",")] if args.rows else list(range(len(ROWS)))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder

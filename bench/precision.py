@@ -12,11 +12,10 @@ Rounds go through all rows in turn; a ratio is of two runs of the same round, an
 the median of a run, the first step aside (for a compiled model, two). PyTorch runs with all and with half of the cores in the
 first round and goes on with the better one.
 
-Usage: bench/precision.py [--tables LIST] [--rounds N] [--steps N] [--threads N] [--batch N] [--seq N] [--quick] [--no-pytorch]
+Usage: bench/precision.py [--tables LIST] [--rounds N] [--steps N] [--threads N] [--batch N] [--seq N] [--quick] [--no-peer]
                           [--no-compile] [--lockstep PATH]
 """
 import argparse
-import importlib.util
 import json
 import math
 import os
@@ -28,6 +27,7 @@ import sys
 import tempfile
 import time
 
+import peer
 from metrics import read_step_times
 from train import SHAPES, run_child, write_tokens
 
@@ -116,7 +116,7 @@ class Bench:
         print(f"{time.monotonic() - self.args.began:6.0f} s  {what}", file=sys.stderr, flush=True)
 
     def peers(self):
-        if self.args.no_pytorch:
+        if self.args.no_peer:
             return []
         modes = ["eager"] + ([] if self.args.no_compile else ["compiled"])
         return [(f"PyTorch, {kind}, {mode}", mode, kind) for kind in ("autocast", "fast-math") for mode in modes]
@@ -128,7 +128,7 @@ class Bench:
         if "gemm" in tables:
             jobs.append(("products alone", self.run_gemm, ()))
         if "step" in tables:
-            jobs += [(peer[0], self.run_pytorch, peer) for peer in self.peers()]
+            jobs += [(other[0], self.run_pytorch, other) for other in self.peers()]
         for number in range(self.args.rounds):
             self.say(f"round {number + 1} of {self.args.rounds}")
             for name, job, arguments in jobs:
@@ -260,9 +260,7 @@ def choose(args):
     unknown = [name for name in chosen if name not in TABLES]
     if unknown:
         sys.exit(f"--tables {','.join(unknown)}: unknown; there are {', '.join(TABLES)}")
-    if not args.no_pytorch and "step" in chosen and importlib.util.find_spec("torch") is None:
-        print(f"PyTorch: left out, {sys.executable} has no torch: tools/venv makes a Python that has", file=sys.stderr)
-        args.no_pytorch = True
+    peer.check(args)
     return chosen
 
 
@@ -275,7 +273,7 @@ def main():
     parser.add_argument("--batch", type=int, default=1, help="sequences of a step")
     parser.add_argument("--seq", type=int, default=0, help="tokens of a sequence; default 1024, with --quick 64")
     parser.add_argument("--quick", action="store_true", help="a tiny model and one round: a look, not a measurement")
-    parser.add_argument("--no-pytorch", action="store_true")
+    peer.add_option(parser)
     parser.add_argument("--no-compile", action="store_true", help="PyTorch without torch.compile")
     parser.add_argument("--lockstep", default="./lockstep")
     args = parser.parse_args()

@@ -19,11 +19,10 @@ slowest thread; the sum of rates is what unequal shares could reach. The loop ru
 and on all of them just before the row, so that both speed-ups are of the same moments.
 
 Usage: bench/scale.py [--tables LIST] [--only LIST] [--rounds N] [--steps N] [--workers N] [--batch N] [--seq N] [--groups N]
-                      [--model FILE] [--quick] [--no-compile] [--seconds N] [--lockstep PATH] [--ceiling PATH]
+                      [--model FILE] [--quick] [--no-peer] [--no-compile] [--seconds N] [--lockstep PATH] [--ceiling PATH]
 """
 import argparse
 import dataclasses
-import importlib.util
 import json
 import os
 import shutil
@@ -34,6 +33,7 @@ import sys
 import tempfile
 import time
 
+import peer
 from metrics import read_steps
 from train import write_tokens
 
@@ -247,7 +247,12 @@ class Runner:
 
     def run(self, job, number, results):
         if job.ceiling and job.cores <= self.args.cores:
-            results.loop.setdefault(job, {})[number] = self.fma_loop(job.cores)
+            try:
+                results.loop.setdefault(job, {})[number] = self.fma_loop(job.cores)
+            except RuntimeError as error:  # other runs are pinned to the cores
+                if not self.args.quick:
+                    raise
+                print(f"no ceiling: {error}", file=sys.stderr, flush=True)
         if job.pytorch:
             speed = self.pytorch(job)
         else:
@@ -367,9 +372,8 @@ def choose_tables(args):
     unknown = [name for name in chosen if name not in TABLES]
     if unknown:
         sys.exit(f"--tables {','.join(unknown)}: unknown; there are {', '.join(TABLES)}")
-    if "ddp" in chosen and importlib.util.find_spec("torch") is None:
-        print(f"ddp: left out, {sys.executable} has no torch: tools/venv makes a Python that has", file=sys.stderr)
-        chosen.remove("ddp")
+    peer.check(args)
+    chosen = [name for name in chosen if name != "ddp" or not args.no_peer]
     tables = {}
     for name in chosen:
         rows = globals()[name](args)
@@ -391,6 +395,7 @@ def main():
     parser.add_argument("--groups", type=int, default=0, help="gradient groups of many and strong; default: the batch")
     parser.add_argument("--model", metavar="FILE", help="another shape file")
     parser.add_argument("--quick", action="store_true", help="a tiny model and one round: a look, not a measurement")
+    peer.add_option(parser)
     parser.add_argument("--no-compile", action="store_true", help="PyTorch without torch.compile")
     parser.add_argument("--seconds", type=int, default=0, help="begin no run after this time, and print what there is")
     parser.add_argument("--lockstep", default="./lockstep")

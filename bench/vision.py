@@ -17,7 +17,7 @@ Cases (--only: those whose names contain this, several with commas):
 
 lockstep reads its images from files in the formats of CIFAR-10 and MNIST, which counts; those of PyTorch are in memory beforehand.
 
-Usage: bench/vision.py [--only LIST] [--rounds N] [--steps N] [--batch N] [--no-compile] [--no-pytorch] [--lockstep PATH]
+Usage: bench/vision.py [--only LIST] [--rounds N] [--steps N] [--batch N] [--no-peer] [--no-compile] [--quick] [--lockstep PATH]
 """
 import argparse
 import json
@@ -33,6 +33,7 @@ import sys
 import tempfile
 import time
 
+import peer
 from metrics import read_step_times
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -139,7 +140,7 @@ class Bench:
         """{name: program}; one that does not start is told and left out."""
         found, modes = {}, ["eager", "channels-last"] + ([] if self.args.no_compile else ["compiled"])
         for count in sorted({threads, threads // 2 if threads > 2 else threads}, reverse=True):
-            for mode in [] if self.args.no_pytorch else modes:
+            for mode in [] if self.args.no_peer else modes:
                 name = f"PyTorch, {mode.replace('-', ' ')}, {plural(count, 'thread')}"
                 self.say(f"starting {name}")
                 try:
@@ -209,16 +210,16 @@ def run_case(bench, case):
     times = {name: [[pair[i] for pair in rounds] for i in (0, 1)] for name, rounds in found.items()}
     peers = [name for name in times if name not in ours]
     best = min(ours, key=lambda name: min(times[name][counts]))
-    peer = min(peers, key=lambda name: min(times[name][counts])) if peers else None
+    rival = min(peers, key=lambda name: min(times[name][counts])) if peers else None
     rows = []
     for name, pair in times.items():
         ratios = ["", ""]
-        if name in ours and peer:
-            ratios = [told(pair[i], times[peer][i])[1] for i in (0, 1)]
-        bar = verdict(bench, case, told(pair[counts], times[peer][counts])[0], BARS[model]) if name == best and peer else ""
+        if name in ours and rival:
+            ratios = [told(pair[i], times[rival][i])[1] for i in (0, 1)]
+        bar = verdict(bench, case, told(pair[counts], times[rival][counts])[0], BARS[model]) if name == best and rival else ""
         rows.append([name, *figures(bench, model, *pair), *ratios, bar])
     head = ["", "ms a step", "CPU ms", "images/s", "ratio", "ratio of CPU", f"bar{', by CPU' if counts else ''}"]
-    against = f"; ratios against {peer}" if peer else ""
+    against = f"; ratios against {rival}" if rival else ""
     print_table(f"{case}: {plural(bench.batch(model), 'image')} a step{against}", head, rows)
 
 
@@ -252,20 +253,22 @@ def machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="cases whose names contain this; several with commas")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=0, help="default 5, with --quick 1")
     parser.add_argument("--steps", type=int, default=0, help=f"steps of a round that count; default {STEPS}")
     parser.add_argument("--batch", type=int, default=0, help=f"images of a step; default {BATCH}")
     parser.add_argument("--no-compile", action="store_true", help="PyTorch without torch.compile")
-    parser.add_argument("--no-pytorch", action="store_true")
+    peer.add_option(parser)
+    parser.add_argument("--quick", action="store_true", help="few images and one round: a look, not a measurement")
     parser.add_argument("--lockstep", default="./lockstep")
     args = parser.parse_args()
+    peer.check(args)
+    args.rounds = args.rounds or (1 if args.quick else 5)
+    if args.quick:
+        args.steps, args.batch = args.steps or 1, args.batch or 16
     wanted = args.only.split(",") if args.only else [""]
     cases = [case for case in CASES if any(part in case for part in wanted)]
     if not cases:
         sys.exit(f"--only {args.only}: no such case; there are {', '.join(CASES)}")
-    if not args.no_pytorch and subprocess.run([sys.executable, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0:
-        print(f"PyTorch: left out, {sys.executable} has no torch: tools/venv makes a Python that has", file=sys.stderr)
-        args.no_pytorch = True
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args, folder)
         print(f"{machine()}, {plural(bench.cores, 'core')}, load {os.getloadavg()[0]:.1f} at the beginning; best of "
