@@ -1,8 +1,11 @@
-/* clock.c: the monotonic clock. */
+/* clock.c: the monotonic clock, and the scheduler's count of time in its queue. */
 #include "base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { NS_PER_SECOND = 1000000000 };
 
@@ -24,4 +27,17 @@ void ls_clock_sleep_us(uint64_t duration_us) {
     /* An absolute end makes a restart after a signal exact. */
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
     }
+}
+
+int ls_clock_queue_open(void) { return open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); }
+
+/* The file has three numbers: time on a core, time in the queue, turns on a core. */
+ls_clock_queue ls_clock_queue_read(int fd) {
+    char text[96], *end;
+    ssize_t bytes = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
+    if (bytes <= 0) return (ls_clock_queue){0};
+    text[bytes] = '\0';
+    (void)strtoull(text, &end, 10);
+    uint64_t waited_ns = strtoull(end, &end, 10);
+    return (ls_clock_queue){.waited_ns = waited_ns, .turns = strtoull(end, &end, 10)};
 }

@@ -8,6 +8,10 @@
  * A thread that wakes late finds the gate closed and goes back to wait; nobody waits for it. So on a busy machine a run
  * costs no more than the caller doing the work alone.
  *
+ * On such a machine threads sleep where they would spin, and leave the CPUs that they are pinned to: a thread that
+ * spins uses up its turn and is preempted in the middle of its next task, and a pinned one then waits for that one core
+ * while all others wait for its task. Each thread looks now and then how long it waited for a core.
+ *
  * Invariants
  * 1. The job (fn, ctx, tasks, next) is written only while the gate is 0: closed and nobody inside.
  * 2. A thread reads the job only after it entered. Entering acquires what opening released.
@@ -43,10 +47,17 @@ enum { LINE_BYTES = 64, SPIN_NS = 20000, SPINS_PER_LOOK_AT_CLOCK = 32 };
 #define GATE_OPEN 0x80000000u
 #define GATE_CALLER_SLEEPS 0x40000000u
 
+/* A thread looks how long it waited for a core this often at most; what it finds counts for that long. */
+enum { LOOK_EVERY_NS = 10000000, CROWDED_NS = 200000000 };
+
 typedef struct pool_thread {
     ls_pool *pool;
     pthread_t handle;
     int number;
+    int cpu; /* to which it is pinned; −1: any */
+    bool has_left_cpu;
+    uint64_t looked_ns;
+    ls_clock_queue queue; /* at the last look */
 } pool_thread;
 
 struct ls_pool {
@@ -59,9 +70,11 @@ struct ls_pool {
     void *ctx;
     size_t tasks;
     uint64_t spin_ns;
-    int threads; /* with the caller */
-    int started; /* without */
-    pool_thread *team;
+    int threads;       /* with the caller */
+    int started;       /* without */
+    pool_thread *team; /* the first is the caller */
+    _Alignas(LINE_BYTES) atomic_bool is_crowded;
+    _Atomic uint64_t crowded_until_ns;
 };
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
@@ -83,6 +96,8 @@ static inline void cpu_relax(void) {
 #endif
 }
 
+static uint64_t spin_ns_now(const ls_pool *pool) { return ls_pool_is_crowded(pool) ? 0 : pool->spin_ns; }
+
 /* Spins while the word holds `value`; true when it changed in time. */
 static bool spin_until_changed(atomic_uint *word, unsigned value, uint64_t spin_ns) {
     if (spin_ns == 0) return atomic_load_explicit(word, memory_order_acquire) != value;
@@ -94,6 +109,75 @@ static bool spin_until_changed(atomic_uint *word, unsigned value, uint64_t spin_
         }
     } while (ls_clock_ns() < end_ns);
     return false;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static ls_status pin_failed(int thread, int cpu, int error) {
+    errno = error;
+    return ls_fail_errno(LS_ERR_INPUT, "cannot pin thread %d to CPU %d; choose a CPU in this process's affinity mask",
+                         thread, cpu);
+}
+
+/* A set large enough for this CPU; NULL when there is no memory. The caller frees it with CPU_FREE. */
+static cpu_set_t *set_of_cpu(int cpu, size_t *bytes) {
+    cpu_set_t *set = CPU_ALLOC(cpu + 1);
+    if (!set) return NULL;
+    *bytes = CPU_ALLOC_SIZE(cpu + 1);
+    CPU_ZERO_S(*bytes, set);
+    CPU_SET_S(cpu, *bytes, set);
+    return set;
+}
+
+static ls_status pin(pthread_t handle, int thread, int cpu) {
+    if (cpu < 0) return LS_OK;
+    size_t bytes = 0;
+    cpu_set_t *set = set_of_cpu(cpu, &bytes);
+    if (!set) return ls_fail(LS_ERR_RESOURCE, "out of memory for a CPU set");
+    int error = pthread_setaffinity_np(handle, bytes, set);
+    CPU_FREE(set);
+    return error == 0 ? LS_OK : pin_failed(thread, cpu, error);
+}
+
+/* CPUs of the calling thread before it was pinned; count 0: it never was. */
+static cpu_set_t unpinned;
+
+static void keep_unpinned(void) {
+    if (CPU_COUNT(&unpinned) == 0 && sched_getaffinity(0, sizeof unpinned, &unpinned) != 0) CPU_ZERO(&unpinned);
+}
+
+/* With the CPUs that the process had before, or with its own alone. Where Linux refuses, it stays where it is. */
+static void leave_or_take_cpu(pool_thread *self, bool leave) {
+    if (self->cpu < 0 || self->has_left_cpu == leave || CPU_COUNT(&unpinned) == 0) return;
+    if (leave)
+        (void)sched_setaffinity(0, sizeof unpinned, &unpinned);
+    else
+        (void)pin(pthread_self(), self->number, self->cpu);
+    self->has_left_cpu = leave;
+}
+
+/* False where Linux does not tell. */
+static bool look(pool_thread *self, uint64_t now_ns) {
+    self->looked_ns = now_ns;
+    int fd = ls_clock_queue_open();
+    if (fd < 0) return false;
+    self->queue = ls_clock_queue_read(fd);
+    (void)close(fd);
+    return true;
+}
+
+static void watch_cores(pool_thread *self, uint64_t now_ns) {
+    ls_pool *pool = self->pool;
+    uint64_t ns = now_ns - self->looked_ns;
+    if (ns < LOOK_EVERY_NS) return;
+    ls_clock_queue before = self->queue;
+    if (!look(self, now_ns)) return;
+    ls_clock_queue now = self->queue;
+    bool waits = ls_pool_waits_for_cores(now.waited_ns - before.waited_ns, now.turns - before.turns, ns);
+    if (waits) atomic_store_explicit(&pool->crowded_until_ns, now_ns + CROWDED_NS, memory_order_relaxed);
+    bool is_crowded = now_ns < atomic_load_explicit(&pool->crowded_until_ns, memory_order_relaxed);
+    atomic_store_explicit(&pool->is_crowded, is_crowded, memory_order_relaxed);
+    leave_or_take_cpu(self, is_crowded);
 }
 
 /* ---- pool threads ------------------------------------------------------------------------------------------------ */
@@ -125,7 +209,7 @@ static void work(ls_pool *pool, int thread) {
 }
 
 static unsigned wait_for_epoch(ls_pool *pool, unsigned seen) {
-    if (!spin_until_changed(&pool->epoch, seen, pool->spin_ns)) {
+    if (!spin_until_changed(&pool->epoch, seen, spin_ns_now(pool))) {
         atomic_fetch_add(&pool->sleepers, 1);
         while (atomic_load(&pool->epoch) == seen) futex_wait(&pool->epoch, seen);
         atomic_fetch_sub(&pool->sleepers, 1);
@@ -141,12 +225,15 @@ static void *thread_main(void *arg) {
     (void)pthread_setname_np(pthread_self(), name); /* a help for debuggers only */
     ls_fpenv_set();
     unsigned seen = 0;
+    (void)look(self, ls_clock_ns());
     for (;;) {
         seen = wait_for_epoch(pool, seen);
         if (atomic_load_explicit(&pool->stop, memory_order_acquire)) return NULL;
-        if (!gate_enter(pool)) continue;
-        work(pool, self->number);
-        gate_leave(pool);
+        if (gate_enter(pool)) {
+            work(pool, self->number);
+            gate_leave(pool);
+        }
+        watch_cores(self, ls_clock_ns());
     }
 }
 
@@ -154,9 +241,9 @@ static void *thread_main(void *arg) {
 
 static void gate_close(ls_pool *pool) {
     unsigned gate = atomic_fetch_and_explicit(&pool->gate, ~GATE_OPEN, memory_order_acq_rel) & ~GATE_OPEN;
-    uint64_t end_ns = gate != 0 && pool->spin_ns > 0 ? ls_clock_ns() + pool->spin_ns : 0;
+    uint64_t spin_ns = spin_ns_now(pool), end_ns = gate != 0 && spin_ns > 0 ? ls_clock_ns() + spin_ns : 0;
     while (gate != 0 && ls_clock_ns() < end_ns) {
-        (void)spin_until_changed(&pool->gate, gate, pool->spin_ns);
+        (void)spin_until_changed(&pool->gate, gate, spin_ns);
         gate = atomic_load_explicit(&pool->gate, memory_order_acquire);
     }
     if (gate == 0) return;
@@ -170,6 +257,7 @@ static void gate_close(ls_pool *pool) {
 
 void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx) {
     ls_alive_moved();
+    if (pool) watch_cores(&pool->team[0], ls_clock_ns());
     if (!pool || pool->threads == 1 || tasks <= 1) {
         for (size_t task = 0; task < tasks; task++) fn(ctx, task, 0);
         return;
@@ -186,35 +274,13 @@ void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx) {
     gate_close(pool);
 }
 
+bool ls_pool_is_crowded(const ls_pool *pool) {
+    return pool && atomic_load_explicit(&((ls_pool *)(uintptr_t)pool)->is_crowded, memory_order_relaxed);
+}
+
 int ls_pool_threads(const ls_pool *pool) { return pool ? pool->threads : 1; }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
-
-static ls_status pin_failed(int thread, int cpu, int error) {
-    errno = error;
-    return ls_fail_errno(LS_ERR_INPUT, "cannot pin thread %d to CPU %d; choose a CPU in this process's affinity mask",
-                         thread, cpu);
-}
-
-/* A set large enough for this CPU; NULL when there is no memory. The caller frees it with CPU_FREE. */
-static cpu_set_t *set_of_cpu(int cpu, size_t *bytes) {
-    cpu_set_t *set = CPU_ALLOC(cpu + 1);
-    if (!set) return NULL;
-    *bytes = CPU_ALLOC_SIZE(cpu + 1);
-    CPU_ZERO_S(*bytes, set);
-    CPU_SET_S(cpu, *bytes, set);
-    return set;
-}
-
-static ls_status pin(pthread_t handle, int thread, int cpu) {
-    if (cpu < 0) return LS_OK;
-    size_t bytes = 0;
-    cpu_set_t *set = set_of_cpu(cpu, &bytes);
-    if (!set) return ls_fail(LS_ERR_RESOURCE, "out of memory for a CPU set");
-    int error = pthread_setaffinity_np(handle, bytes, set);
-    CPU_FREE(set);
-    return error == 0 ? LS_OK : pin_failed(thread, cpu, error);
-}
 
 /* Signals go to the caller's thread; faults stay with the thread that made them. */
 static void signals_to_block(sigset_t *set) {
@@ -236,8 +302,7 @@ static ls_status start_threads(ls_pool *pool, const int *cpus) {
     int error;
     LS_TRY(block_signals(&before));
     for (int t = 1; t < pool->threads && status == LS_OK; t++) {
-        pool_thread *thread = &pool->team[t - 1];
-        *thread = (pool_thread){.pool = pool, .number = t};
+        pool_thread *thread = &pool->team[t];
         error = pthread_create(&thread->handle, NULL, thread_main, thread);
         if (error != 0) {
             errno = error;
@@ -252,13 +317,6 @@ static ls_status start_threads(ls_pool *pool, const int *cpus) {
     return status;
 }
 
-/* CPUs of the calling thread before it was pinned; count 0: it never was. */
-static cpu_set_t unpinned;
-
-static void keep_unpinned(void) {
-    if (CPU_COUNT(&unpinned) == 0 && sched_getaffinity(0, sizeof unpinned, &unpinned) != 0) CPU_ZERO(&unpinned);
-}
-
 ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
     *out = NULL;
     if (threads < 1 || threads > LS_POOL_THREADS_MAX)
@@ -270,15 +328,16 @@ ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
     pool->spin_ns = threads <= ls_cpu_count() ? SPIN_NS : 0;
 
     ls_status status = LS_OK;
-    if (threads > 1) {
-        pool->team = calloc((size_t)threads - 1, sizeof *pool->team);
-        if (!pool->team) {
-            status = ls_fail(LS_ERR_RESOURCE, "out of memory for %d threads", threads);
-            goto out;
-        }
-        LS_TRY_OUT(start_threads(pool, cpus));
+    pool->team = calloc((size_t)threads, sizeof *pool->team);
+    if (!pool->team) {
+        status = ls_fail(LS_ERR_RESOURCE, "out of memory for %d threads", threads);
+        goto out;
     }
+    for (int t = 0; t < threads; t++)
+        pool->team[t] = (pool_thread){.pool = pool, .number = t, .cpu = cpus ? cpus[t] : -1};
+    (void)look(&pool->team[0], ls_clock_ns());
     if (cpus) keep_unpinned();
+    LS_TRY_OUT(start_threads(pool, cpus));
     if (cpus) LS_TRY_OUT(pin(pthread_self(), 0, cpus[0]));
     *out = pool;
 out:
@@ -291,7 +350,7 @@ void ls_pool_destroy(ls_pool *pool) {
     atomic_store_explicit(&pool->stop, true, memory_order_release);
     atomic_fetch_add(&pool->epoch, 1);
     futex_wake(&pool->epoch, INT_MAX);
-    for (int t = 0; t < pool->started; t++) (void)pthread_join(pool->team[t].handle, NULL);
+    for (int t = 1; t <= pool->started; t++) (void)pthread_join(pool->team[t].handle, NULL);
     free(pool->team);
     free(pool);
 }

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -23,7 +24,8 @@ typedef void (*ls_pool_fn)(void *ctx, size_t task, int thread);
 enum { LS_POOL_THREADS_MAX = 1024 };
 
 /* `threads` counts the caller. `cpus` is NULL or names one CPU for each thread, −1 for none; the calling thread is
- * pinned to cpus[0] and stays so. On failure nothing is left to release. */
+ * pinned to cpus[0] and stays so. While other programs keep these CPUs busy (ls_pool_is_crowded()) the threads run on
+ * any CPU that the process had before. On failure nothing is left to release. */
 ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out);
 /* Ends the threads; NULL does nothing. */
 void ls_pool_destroy(ls_pool *pool);
@@ -31,6 +33,15 @@ void ls_pool_destroy(ls_pool *pool);
 int ls_pool_threads(const ls_pool *pool);
 /* Returns when all tasks are done. With NULL or a pool of one thread it is a plain loop. */
 void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx);
+/* Whether threads of the pool had to wait for cores a moment ago: then spinning delays the thread that is waited for.
+ * Any thread; false for NULL, and where Linux does not tell how long threads wait. */
+bool ls_pool_is_crowded(const ls_pool *pool);
+/* The rule: of the last `ns` a thread waited for a core this long, in that many turns. */
+static inline bool ls_pool_waits_for_cores(uint64_t waited_ns, uint64_t turns, uint64_t ns) {
+    /* A core that wakes from its idle state is no other program, and each turn may begin with it. */
+    enum { WAKE_NS = 50000 };
+    return waited_ns > ns / 4 && waited_ns > turns * WAKE_NS;
+}
 
 /* ---- in the background ------------------------------------------------------------------------------------------- */
 

@@ -398,8 +398,9 @@ static ls_status wait_for(ls_world *world, ls_request *request) {
             waited_ns = late_ns = last_ns = 0;
             continue;
         }
-        bool spinning = world->wire.wake_ns == LS_WIRE_NEVER ? waited_ns < world->spin_ns
-                                                             : ls_wire_nap_ns(world, sleep_slice_ns) == 0;
+        bool spinning = world->wire.wake_ns == LS_WIRE_NEVER
+                            ? waited_ns < world->spin_ns && !ls_pool_is_crowded(world->pool)
+                            : ls_wire_nap_ns(world, sleep_slice_ns) == 0;
         if (spinning) {
             relax();
             if (turn % 16) continue;

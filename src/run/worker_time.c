@@ -2,7 +2,6 @@
  * it. */
 #include "run/worker_time.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -25,7 +24,7 @@ ls_status ls_worker_time_open(ls_worker_time *time, const ls_world *world) {
     double *ms = calloc(LS_WORKER_TIMES * (size_t)time->workers, sizeof *ms);
     if (!ms) return ls_fail(LS_ERR_RESOURCE, "out of memory for the times of %d workers", time->workers);
     for (int k = 0; k < LS_WORKER_TIMES; k++) time->ms[k] = ms + k * time->workers;
-    time->queue_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    time->queue_fd = ls_clock_queue_open();
     return LS_OK;
 }
 
@@ -33,16 +32,6 @@ void ls_worker_time_close(ls_worker_time *time) {
     if (time->workers > 0 && time->queue_fd >= 0) (void)close(time->queue_fd);
     free(time->ms[0]);
     *time = (ls_worker_time){.queue_fd = -1};
-}
-
-/* The second number of the file. */
-static uint64_t queued_ns(int fd) {
-    char text[96], *second;
-    ssize_t bytes = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
-    if (bytes <= 0) return 0;
-    text[bytes] = '\0';
-    second = strchr(text, ' ');
-    return second ? strtoull(second + 1, NULL, 10) : 0;
 }
 
 static uint64_t cpu_ns(void) {
@@ -55,7 +44,7 @@ static void look(const ls_worker_time *time, uint64_t out[LS_WORKER_TIMES]) {
     out[LS_WORKER_WAIT] = time->world ? time->world->waited_ns : 0;
     out[LS_WORKER_NET] = time->world ? time->world->net_ns : 0;
     out[LS_WORKER_INPUT] = time->input_ns;
-    out[LS_WORKER_QUEUED] = queued_ns(time->queue_fd);
+    out[LS_WORKER_QUEUED] = ls_clock_queue_read(time->queue_fd).waited_ns;
     out[LS_WORKER_CPU] = cpu_ns();
 }
 

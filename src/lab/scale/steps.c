@@ -4,7 +4,6 @@
  * enough steps during which no worker had to wait for a core, the others do not count at all. */
 #include "lab/scale/steps.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,32 +37,21 @@ static ls_scale_step between(const ls_meter *before, const ls_meter *after, uint
     return step;
 }
 
-/* Linux tells how long a thread was ready to run without running: the second number of this file. Where there is no
- * such file (fd < 0), 0. */
-static uint64_t queued_ns(int fd) {
-    char text[96], *second;
-    ssize_t bytes = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);
-    if (bytes <= 0) return 0;
-    text[bytes] = '\0';
-    second = strchr(text, ' ');
-    return second ? strtoull(second + 1, NULL, 10) : 0;
-}
-
 static ls_status timed_steps(ls_trainer *t, int fd, int64_t count, ls_scale_step *out) {
     for (int64_t i = 0; i < count; i++) {
         ls_step_result result;
         ls_meter before = ls_meter_now;
-        uint64_t queued = queued_ns(fd), begin = ls_clock_ns();
+        uint64_t queued = ls_clock_queue_read(fd).waited_ns, begin = ls_clock_ns();
         LS_TRY(ls_trainer_step(t, 0, &result));
         out[i] = between(&before, &ls_meter_now, ls_clock_ns() - begin);
-        out[i].queued = 1e-9 * (double)(queued_ns(fd) - queued);
+        out[i].queued = 1e-9 * (double)(ls_clock_queue_read(fd).waited_ns - queued);
     }
     return LS_OK;
 }
 
 static ls_status steps(ls_trainer *t, const ls_scale_record *record) {
     ls_scale_step *mine = record->step + (size_t)t->rank * (size_t)record->steps;
-    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    int fd = ls_clock_queue_open();
     ls_status status = timed_steps(t, fd, record->steps, mine);
     if (fd >= 0) (void)close(fd);
     if (status != LS_OK) return status;
