@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
+#include "config/saved_config.h"
 #include "comm/launcher.h"
 #include "data/text/paths.h"
 #include "model/shape_file.h"
@@ -119,13 +120,29 @@ static void drop_layout(const ls_options *given, ls_options *out) {
     if (ls_launcher_place().size > 0) ls_options_reset(out, LS_OPT_workers); /* the launcher says how many */
 }
 
+/* Of several processes that a launcher started, the first tells. */
+static void warn_damaged(const char *run, const char *then) {
+    if (ls_launcher_place().rank <= 0)
+        ls_log_warn("%.200s/" LS_CONFIG_FILE " is damaged, or was edited: %s; --config FILE reads an edited file", run,
+                    then);
+}
+
+/* False: there are no options to take over. */
+static bool find_config(const char *run, char path[PATH_MAX]) {
+    ls_saved_config found = ls_saved_config_find(run, path);
+    if (found == LS_CONFIG_OF_COPY)
+        warn_damaged(run, "the options are read from its copy");
+    else if (found == LS_CONFIG_DAMAGED)
+        warn_damaged(run, "there is no sound copy of it, so the options are those of the command line alone");
+    return found == LS_CONFIG_SOUND || found == LS_CONFIG_OF_COPY;
+}
+
 static ls_status take_over(const char *run, bool fork, ls_options *out) {
     static const ls_option_id own[] = {LS_OPT_out,       LS_OPT_resume,    LS_OPT_resume_auto, LS_OPT_fork,
                                        LS_OPT_transport, LS_OPT_slow_link, LS_OPT_json};
     static const ls_option_id of_model[] = {LS_OPT_model, LS_OPT_preset};
     char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/config.json", run);
-    if (length >= PATH_MAX || !ls_file_exists(path)) return LS_OK;
+    if (!find_config(run, path)) return LS_OK;
     LS_TRY(ls_options_put(out, LS_OPT_config, path, LS_ORIGIN_FLAG, 0));
     LS_TRY(ls_options_read_file(out, LS_COMMAND_TRAIN));
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) ls_options_reset(out, own[i]);

@@ -20,9 +20,11 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "checkpoint/store.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "config/saved_config.h"
 #include "device/calls.h"
 #include "numerics/state_sum.h"
 #include "observe/run_read.h"
@@ -35,7 +37,8 @@ enum { FILE_BYTES_MAX = 1 << 26, TENSORS_SHOWN = 8 };
 typedef struct series {
     long long last;
     char (*state)[LS_HASH_TEXT_BYTES];
-    double *loss; /* of each step; NaN: not recorded */
+    double *loss;      /* of each step; NaN: not recorded */
+    long long damaged; /* lines of the metrics that were passed over */
 } series;
 
 typedef struct verdict {
@@ -93,6 +96,7 @@ static ls_status read_series(const char *run, series *s) {
         s->loss[step->step] = step->loss;
         memcpy(s->state[step->step - 1], step->state_before, sizeof s->state[0]);
     }
+    s->damaged = log.damaged_lines;
     ls_run_log_free(&log);
     if (whole) add_checkpoints(run, s);
     return whole ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for %lld steps", s->last);
@@ -130,21 +134,42 @@ typedef struct replay {
     long long from;
     bool resumes;
     pid_t child;
+    char config[PATH_MAX]; /* the file of the run that has its options */
 } replay;
 
-static ls_status copy_file(const char *from, const char *to, const char *name) {
+static ls_status copy_as(const char *from, const char *to, const char *name) {
     char path[PATH_MAX];
     char *data = NULL;
     size_t bytes;
-    if (!ls_folder_has(from, name)) return LS_OK;
-    if (snprintf(path, sizeof path, "%s/%s", from, name) >= PATH_MAX)
-        return ls_fail(LS_ERR_INPUT, "%s: too long", from);
-    LS_TRY(ls_file_read(path, FILE_BYTES_MAX, &data, &bytes));
+    LS_TRY(ls_file_read(from, FILE_BYTES_MAX, &data, &bytes));
     ls_status status = snprintf(path, sizeof path, "%s/%s", to, name) < PATH_MAX
                            ? ls_file_write_atomic(path, data, bytes)
                            : ls_fail(LS_ERR_INPUT, "%s: too long", to);
     free(data);
     return status;
+}
+
+static ls_status copy_file(const char *from, const char *to, const char *name) {
+    char path[PATH_MAX];
+    if (!ls_folder_has(from, name)) return LS_OK;
+    if (snprintf(path, sizeof path, "%s/%s", from, name) >= PATH_MAX)
+        return ls_fail(LS_ERR_INPUT, "%s: too long", from);
+    return copy_as(path, to, name);
+}
+
+/* With other options than the run had, the replay would accuse steps that were computed rightly. */
+static ls_status find_config(const char *run, char path[PATH_MAX]) {
+    switch (ls_saved_config_find(run, path)) {
+    case LS_CONFIG_SOUND: return LS_OK;
+    case LS_CONFIG_OF_COPY:
+        ls_log_warn("%s/" LS_CONFIG_FILE " is damaged, or was edited: the replay has the options of its copy", run);
+        return LS_OK;
+    default:
+        return ls_fail(LS_ERR_INPUT,
+                       "%.200s cannot be replayed: its " LS_CONFIG_FILE " is damaged or missing, and it has no sound "
+                       "copy",
+                       run);
+    }
 }
 
 /* The files of a checkpoint are never changed, so they may have a second name. */
@@ -184,17 +209,19 @@ static ls_status choose_checkpoint(const ls_store *store, int64_t most, int64_t 
 }
 
 static ls_status prepare(const char *run, int64_t most, int64_t last, replay *r) {
-    static const char *const names[] = {"config.json", "identity.json", "layout.json", "parent.json", "device.json"};
+    static const char *const names[] = {"identity.json", "layout.json", "parent.json", "device.json"};
     ls_store *store = NULL;
     int64_t step = -1;
     if (snprintf(r->folder, sizeof r->folder, "%s/bisect-%ld", run, (long)getpid()) >= (int)sizeof r->folder)
         return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", run);
     snprintf(r->run, sizeof r->run, "%s/replay", r->folder);
     ls_path checkpoints = ls_path_format("%s/checkpoints", r->run);
+    LS_TRY(find_config(run, r->config));
     LS_TRY(ls_store_open(run, LS_STORE_READ, &store));
     ls_status status = choose_checkpoint(store, most, last, &step);
     if (status == LS_OK) status = ls_dir_make(r->folder);
     if (status == LS_OK && step >= 0) status = ls_dir_make(r->run);
+    if (status == LS_OK && step >= 0) status = copy_as(r->config, r->run, LS_CONFIG_FILE);
     for (size_t i = 0; i < sizeof names / sizeof *names && step >= 0 && status == LS_OK; i++)
         status = copy_file(run, r->run, names[i]);
     if (status == LS_OK && step >= 0) status = link_checkpoint(store, checkpoints.text, step);
@@ -205,16 +232,15 @@ static ls_status prepare(const char *run, int64_t most, int64_t last, replay *r)
 }
 
 static ls_status start(const char *run, replay *r) {
-    char config[PATH_MAX], log[PATH_MAX], folder[PATH_MAX];
-    if (snprintf(config, sizeof config, "%s/config.json", run) >= PATH_MAX ||
-        snprintf(log, sizeof log, "%s/log", r->folder) >= PATH_MAX)
+    char log[PATH_MAX], folder[PATH_MAX];
+    if (snprintf(log, sizeof log, "%s/log", r->folder) >= PATH_MAX)
         return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", run);
     const char *const again[] = {"lockstep", "train",          "--resume", "--out",      r->run,     "--save-every",
                                  "0",        "--keep",         "0",        "--check",    "replicas", "--eval-every",
                                  "0",        "--sample-every", "0",        "--restarts", "0",        NULL};
     const char *const anew[] = {
-        "lockstep", "train",    "--config",     config, "--out",          r->run, "--save-every", "0", "--keep", "0",
-        "--check",  "replicas", "--eval-every", "0",    "--sample-every", "0",    "--restarts",   "0", NULL};
+        "lockstep", "train",    "--config",     r->config, "--out",          r->run, "--save-every", "0", "--keep", "0",
+        "--check",  "replicas", "--eval-every", "0",       "--sample-every", "0",    "--restarts",   "0", NULL};
     r->child = fork();
     if (r->child < 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot start the replay");
     if (r->child > 0) return LS_OK;
@@ -377,6 +403,13 @@ static ls_status check_something_was_compared(const ls_options *options, const s
                    v->from, run->last);
 }
 
+/* They are not compared: a number in them would accuse a step that was computed rightly. */
+static void warn_damaged(const char *run, const series *s) {
+    if (s->damaged > 0)
+        ls_log_warn("%s: damaged lines of metrics, which are not compared and which --resume sets aside: %lld", run,
+                    s->damaged);
+}
+
 static ls_status report(const ls_options *options, const char *other, const series *run, const verdict *v) {
     LS_TRY(check_something_was_compared(options, run, v));
     size_t all = 0;
@@ -387,10 +420,11 @@ static ls_status report(const ls_options *options, const char *other, const seri
         return LS_OK;
     }
     return ls_cli_print_json_lines(
-        json_pack("{s:I, s:I, s:I, s:I, s:o, s:b, s:s, s:s, s:o}", "from", (json_int_t)v->from, "to", (json_int_t)v->to,
-                  "compared", (json_int_t)v->compared, "hashes", (json_int_t)v->hashes, "differs",
+        json_pack("{s:I, s:I, s:I, s:I, s:o, s:b, s:s, s:s, s:I, s:o}", "from", (json_int_t)v->from, "to",
+                  (json_int_t)v->to, "compared", (json_int_t)v->compared, "hashes", (json_int_t)v->hashes, "differs",
                   v->differs >= 0 ? json_integer(v->differs) : json_null(), "by_loss", v->by_loss, "recorded",
-                  v->recorded, "replayed", v->replayed, "tensors", tensors ? tensors : json_null()));
+                  v->recorded, "replayed", v->replayed, "damaged_lines", (json_int_t)run->damaged, "tensors",
+                  tensors ? tensors : json_null()));
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -405,6 +439,7 @@ static ls_status conclude(const verdict *v) {
 static ls_status with_run(const ls_options *options, const series *run, verdict *v) {
     series other;
     LS_TRY(read_series(options->against, &other));
+    warn_damaged(options->against, &other);
     compare(run, &other, v);
     free_series(&other);
     return report(options, options->against, run, v);
@@ -433,6 +468,7 @@ ls_status ls_cmd_bisect(const ls_options *options) {
     series run;
     if (!options->run) return ls_fail(LS_ERR_INPUT, "bisect needs a run directory: lockstep bisect RUN");
     LS_TRY(read_series(options->run, &run));
+    warn_damaged(options->run, &run);
     ls_status status = options->against ? with_run(options, &run, &v) : with_replay(options, &run, &v);
     free_series(&run);
     return status == LS_OK ? conclude(&v) : status;

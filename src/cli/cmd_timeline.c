@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/print.h"
+#include "config/saved_config.h"
 #include "observe/timeline.h"
 #include "parallel/layout/layout.h"
 #include "report/charts.h"
@@ -37,9 +38,9 @@ static ls_status join(char path[PATH_MAX], const char *folder, int length, const
 static ls_status trace_of_config(const char *run, char path[PATH_MAX]) {
     char config[PATH_MAX];
     json_t *json = NULL;
-    LS_TRY(join(config, run, (int)strlen(run), "/config.json"));
+    ls_saved_config found = ls_saved_config_find(run, config);
     path[0] = '\0';
-    if (!ls_file_exists(config)) return LS_OK;
+    if (found != LS_CONFIG_SOUND && found != LS_CONFIG_OF_COPY) return LS_OK;
     LS_TRY(ls_json_load_file(config, LAYOUT_BYTES_MAX, &json));
     const char *trace = json_string_value(json_object_get(json, "trace"));
     if (trace && strcmp(trace, "run") != 0 && strlen(trace) < PATH_MAX) memcpy(path, trace, strlen(trace) + 1);

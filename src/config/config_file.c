@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "config/options.h"
+#include "config/saved_config.h"
 #include "config/suggest.h"
 #include "config/value.h"
 
@@ -44,7 +45,7 @@ static ls_status add_entry(reader *r, const char *key, const char *text, int lin
     for (char *at = name; *at; at++) {
         if (*at == '_') *at = '-';
     }
-    if (strcmp(name, LS_CONFIG_STARTED_IN) == 0) return LS_OK; /* of the config.json of a run: no option */
+    if (strcmp(name, LS_CONFIG_STARTED_IN) == 0 || strcmp(name, LS_CONFIG_CHECKSUM) == 0) return LS_OK;
     ls_option_id id = strlen(key) < sizeof name ? ls_option_find_of(r->command, name) : LS_OPTION_COUNT;
     if (id == LS_OPTION_COUNT) {
         char answer[LS_FOREIGN_ANSWER_MAX];

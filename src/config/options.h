@@ -247,8 +247,6 @@ bool ls_options_is_value(const ls_options *options, ls_option_id id, const char 
 void ls_options_reset(ls_options *options, ls_option_id id);
 /* Reads `text` into one option and remembers where it came from. */
 ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
-/* A member of the config.json of a run that is no option (run/folder/run_dir.h): config files may have it. */
-#define LS_CONFIG_STARTED_IN "started-in"
 /* Reads a config file into `options`; its path is options->config. */
 ls_status ls_options_read_file(ls_options *options, ls_command command);
 /* The same for a text, with a NUL behind its bytes, that would be in the file `path`. */

@@ -250,6 +250,7 @@ typedef enum member {
     AUDITED,
     STATE,
     UNIX,
+    CHECKSUM,
     MEMBERS
 } member;
 
@@ -281,6 +282,7 @@ static const struct {
     [AUDITED] = NAME("audited"),
     [STATE] = NAME("state_before"),
     [UNIX] = NAME("unix_ms"),
+    [CHECKSUM] = NAME("checksum"),
 #undef NAME
 };
 
@@ -337,7 +339,8 @@ static void take_member(scan *s, member m, ls_run_log_step *out, ls_line_usage *
     switch (m) {
     case STEP: out->step = take_whole(s, 0, step_max); break;
     case LOSS: out->loss = take_number(s); break;
-    case LOSS_HEX: (void)take_text(s, &bytes); break;
+    case LOSS_HEX:
+    case CHECKSUM: (void)take_text(s, &bytes); break; /* the caller has looked at the line */
     case NORM:
         out->norm = take_number(s);
         out->has_norm = true;

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
 enum { NUMBER_MAX = 48 };
 
 struct ls_metrics {
@@ -160,6 +162,35 @@ void ls_metrics_add_flags(ls_metrics *m, const char *key, const bool *flags, int
     put_text(m, "]");
 }
 
+/* ---- checksums --------------------------------------------------------------------------------------------------- */
+
+static const char checksum_key[] = ",\"checksum\":\"";
+enum { KEY_BYTES = sizeof checksum_key - 1, DIGITS = 16, CHECKSUM_BYTES = KEY_BYTES + DIGITS + 2 };
+
+static void checksum_text(const char *line, size_t bytes, char text[DIGITS + 1]) {
+    (void)snprintf(text, DIGITS + 1, "%016" PRIx64, ls_hash_bytes(line, bytes).lo);
+}
+
+static void put_end(ls_metrics *m) {
+    char text[DIGITS + 1];
+    if (m->used > 1 && m->used <= sizeof m->line) {
+        checksum_text(m->line, m->used, text);
+        put_text(m, checksum_key);
+        put_text(m, text);
+        put_text(m, "\"");
+    }
+    put_text(m, "}\n");
+}
+
+bool ls_metrics_line_is_intact(const char *line, size_t bytes) {
+    char text[DIGITS + 1];
+    if (bytes <= CHECKSUM_BYTES) return true;
+    size_t before = bytes - CHECKSUM_BYTES;
+    if (memcmp(line + before, checksum_key, KEY_BYTES) != 0 || memcmp(line + bytes - 2, "\"}", 2) != 0) return true;
+    checksum_text(line, before, text);
+    return memcmp(line + before + KEY_BYTES, text, DIGITS) == 0;
+}
+
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 ls_status ls_metrics_open(const char *path, ls_metrics **out) {
@@ -245,13 +276,13 @@ static ls_status begin_file(ls_metrics *m) {
     ls_metrics_add_i64(m, "step", step);
     ls_metrics_add_text(m, "continues", strrchr(aside.text, '/') + 1);
     ls_metrics_add_i64(m, "saved_step", about.saved_step);
-    put_text(m, "}\n");
+    put_end(m);
     return write_line(m);
 }
 
 ls_status ls_metrics_end(ls_metrics *m) {
     if (!m) return LS_OK;
-    put_text(m, "}\n");
+    put_end(m);
     if (m->used <= sizeof m->line) {
         LS_TRY(write_line(m));
         return m->bytes >= m->file_max && m->step >= 0 ? begin_file(m) : LS_OK;

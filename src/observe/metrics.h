@@ -1,11 +1,13 @@
 /* metrics.h: the numbers of a run as JSON lines: one object a line, in a file that is only ever appended to.
  *
- *     {"step":10,"loss":4.1234,"loss_hex":"0x1.07e5c91d14e3cp+2","lr":0.0006,"norm":"nan"}
+ *     {"step":10,"loss":4.1234,"loss_hex":"0x1.07e5c91d14e3cp+2","lr":0.0006,"norm":"nan","checksum":"…"}
  *
  * 1. A line leaves in one write(2) and is complete: where the disk is full, what was written of it is taken back.
  * 2. Numbers read back to the same bits. NaN and infinities are the texts "nan", "inf", "-inf", so every line is JSON.
  * 3. Text that is not UTF-8 is made so, with U+FFFD for each wrong byte.
  * 4. Nothing is allocated after ls_metrics_open().
+ * 5. The last member of a line, "checksum", is of all bytes before it. A line that a bit flip has changed is therefore
+ *    not taken for one that was written, though it may be JSON. Older versions wrote no checksum.
  *
  * A file that has grown to LS_METRICS_FILE_MAX is set aside when its line ends, as metrics-LASTSTEP.jsonl beside it
  * (the step in twelve digits), and a new one begins, with a line that names it:
@@ -52,6 +54,9 @@ void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
 ls_status ls_metrics_end(ls_metrics *metrics);
 
+/* Whether a line, without its newline, is as it was written; true of a line without a checksum, which cannot tell. */
+bool ls_metrics_line_is_intact(const char *line, size_t bytes);
+
 /* Another descriptor of the file, for fsync(2): to be called before a checkpoint is completed, so that no power cut can
  * leave a checkpoint without its lines. The caller closes it; −1: there is none. */
 int ls_metrics_share(ls_metrics *metrics);
@@ -89,10 +94,10 @@ typedef struct ls_metrics_cut_report {
 } ls_metrics_cut_report;
 
 /* Brings the file back to where a checkpoint of `last_step` was made: lines whose "step" is greater are dropped, with
- * those without a step that follow them. A last line that only lacks its newline gets it. Lines that are no JSON
- * objects, and lines of later steps that stand before earlier ones, cannot be right: they go, byte for byte, to a new
- * file beside it, "<path>.damaged-N", and the others stay. A file that is not there is fine. Files that were set aside
- * after that step go, and the report does not count them. `report` may be NULL. */
+ * those without a step that follow them. A last line that only lacks its newline gets it. Lines that are not intact or
+ * no JSON objects, and lines of later steps that stand before earlier ones, cannot be right: they go, byte for byte, to
+ * a new file beside it, "<path>.damaged-N", and the others stay. A file that is not there is fine. Files that were set
+ * aside after that step go, and the report does not count them. `report` may be NULL. */
 ls_status ls_metrics_cut(const char *path, int64_t last_step, ls_metrics_cut_report *report);
 
 #endif

@@ -50,6 +50,7 @@ static void note_saved(const json_t *object, int64_t step, ls_metrics_about *abo
 /* LOOSE: an object without a step, which belongs to the line before it. EVENT: of the step that was not done. */
 static line_kind judge_line(const line *l, int64_t last_step, ls_metrics_about *about) {
     json_error_t error;
+    if (!ls_metrics_line_is_intact(l->text, l->bytes)) return LINE_DAMAGED;
     json_t *object = json_loadb(l->text, l->bytes, JSON_REJECT_DUPLICATES, &error);
     line_kind kind = LINE_DAMAGED;
     if (json_is_object(object)) {

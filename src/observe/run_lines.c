@@ -437,6 +437,10 @@ ls_status ls_run_log_add_line(ls_run_log *run, const char *line, size_t bytes) {
     ls_run_log_step step;
     ls_line_usage usage;
     run->lines++;
+    if (!ls_metrics_line_is_intact(line, bytes)) {
+        run->damaged_lines++;
+        return LS_OK;
+    }
     if (ls_line_scan_step(line, bytes, &step, &usage))
         return step.step > run->limit_step ? LS_OK : put_step(run, &step, &usage);
     json_t *object = bytes <= LS_METRICS_LINE_MAX ? json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "checkpoint/store.h"
+#include "config/saved_config.h"
 #include "observe/series.h"
 #include "observe/timeline.h"
 
@@ -160,9 +161,18 @@ long long ls_run_log_checkpoint_before(const ls_run_log *run, long long step) {
     return LS_RUN_NONE;
 }
 
+static ls_status read_config(ls_run_log *run, const char *folder) {
+    char path[PATH_MAX];
+    switch (ls_saved_config_find(folder, path)) {
+    case LS_CONFIG_SOUND: return read_text(run, folder, LS_CONFIG_FILE, ls_run_log_add_options);
+    case LS_CONFIG_OF_COPY: return read_text(run, folder, LS_CONFIG_COPY, ls_run_log_add_options);
+    default: return LS_OK;
+    }
+}
+
 ls_status ls_run_log_add_folder(ls_run_log *run, const char *path) {
     LS_TRY(check_folder(path));
-    LS_TRY(read_text(run, path, "config.json", ls_run_log_add_options));
+    LS_TRY(read_config(run, path));
     LS_TRY(read_text(run, path, "identity.json", ls_run_log_add_options));
     LS_TRY(read_text(run, path, "layout.json", ls_run_log_add_layout));
     LS_TRY(read_text(run, path, "device.json", ls_run_log_add_device));
@@ -248,6 +258,7 @@ ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes
     json_t *json;
     ls_status status;
     LS_TRY(load(text, bytes, &json));
+    (void)json_object_del(json, LS_CONFIG_CHECKSUM);
     json_t *fields = json_object_get(json, "fields"), *loose = json_object_get(json, "free");
     LS_TRY_OUT(add_members(run, json_is_object(fields) ? fields : json));
     if (json_is_object(loose)) LS_TRY_OUT(add_members(run, loose));

@@ -124,7 +124,7 @@ def main(lockstep, work):
 
         # The run goes back to step 10, and other steps are made: those of before are no longer true.
         kept = [line for line, step in zip(lines, step_of) if step <= 10]
-        again = [json.dumps({**json.loads(line), "loss": json.loads(line)["loss"] + 1}, separators=(",", ":"))
+        again = [json.dumps({**json.loads(line), "loss": json.loads(line)["loss"] + 1, "checksum": None}, separators=(",", ":"))
                  for line, step in zip(lines, step_of) if 10 < step <= 25 and '"loss"' in line]
         open(metrics, "w").write("\n".join(kept + again) + "\n")
         bytes_sent, came = fresh.listen(server, 3)

@@ -18,6 +18,7 @@
 
 #include "base/files.h"
 #include "observe/metrics.h"
+#include "observe/run_read.h"
 #include "scratch.h"
 
 enum { FILE_MAX = 1 << 24 };
@@ -66,7 +67,7 @@ static void lines_are_as_documented(void **state) {
     assert_int_equal(ls_metrics_end(m), LS_OK);
     /* On disk before anything else happens, not in a buffer. */
     check_content("{\"step\":10,\"loss\":4.125,\"loss_hex\":\"0x1.08p+2\",\"lr\":0.0006,\"clipped\":true,"
-                  "\"note\":\"a\\\"b\\\\c\\u000a\"}\n");
+                  "\"note\":\"a\\\"b\\\\c\\u000a\",\"checksum\":\"26f01660afab08c5\"}\n");
     ls_metrics_begin(m);
     ls_metrics_add_text(m, "dropped", "without an end");
     ls_metrics_begin(m);
@@ -86,9 +87,9 @@ static void lines_are_as_documented(void **state) {
     assert_int_equal(ls_metrics_end(m), LS_OK);
     assert_int_equal(ls_metrics_close(m), LS_OK);
     check_content("{\"step\":10,\"loss\":4.125,\"loss_hex\":\"0x1.08p+2\",\"lr\":0.0006,\"clipped\":true,"
-                  "\"note\":\"a\\\"b\\\\c\\u000a\"}\n"
+                  "\"note\":\"a\\\"b\\\\c\\u000a\",\"checksum\":\"26f01660afab08c5\"}\n"
                   "{\"a\":\"nan\",\"b\":\"-inf\",\"c\":\"inf\",\"c_hex\":\"inf\",\"d\":[1.250,1000000.000,0.000],\"e\":"
-                  "[]}\n{}\n");
+                  "[],\"checksum\":\"5ec48c377156bac1\"}\n{}\n");
 }
 
 static void no_metrics_are_no_error(void **state) {
@@ -212,10 +213,10 @@ static void a_line_too_long_is_not_written(void **state) {
     static char text[LS_METRICS_LINE_MAX + 10];
     ls_metrics *m;
     assert_int_equal(ls_metrics_open(path, &m), LS_OK);
-    /* {"t":"…"}\n has nine bytes around the text. */
+    /* {"t":"…","checksum":"…"}\n has 39 bytes around the text. */
     for (int over = 0; over <= 3; over++) {
         memset(text, 'x', sizeof text);
-        text[LS_METRICS_LINE_MAX - 9 + over] = '\0';
+        text[LS_METRICS_LINE_MAX - 39 + over] = '\0';
         ls_metrics_begin(m);
         ls_metrics_add_text(m, "t", text);
         assert_int_equal(ls_metrics_end(m), over ? LS_ERR_INPUT : LS_OK);
@@ -260,10 +261,10 @@ static void a_full_disk_leaves_whole_lines(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, LS_ERR_RESOURCE);
     assert_non_null(strstr(ls_status_message(), "metrics.jsonl: File too large"));
-    assert_int_equal(lines, 1000 / 24); /* {"step":1000,"x":0.125} and a newline */
+    assert_int_equal(lines, 1000 / 54); /* {"step":1000,"x":0.125,"checksum":"…"} and a newline */
     size_t bytes;
     char *text = content(&bytes);
-    assert_int_equal(bytes, 24 * lines);
+    assert_int_equal(bytes, 54 * lines);
     assert_int_equal(text[bytes - 1], '\n');
     free(text);
     /* And when there is room again, it goes on. */
@@ -271,7 +272,7 @@ static void a_full_disk_leaves_whole_lines(void **state) {
     assert_int_equal(ls_metrics_end(m), LS_OK);
     assert_int_equal(ls_metrics_close(m), LS_OK);
     free(content(&bytes));
-    assert_int_equal(bytes, 24 * lines + 3);
+    assert_int_equal(bytes, 54 * lines + 3);
 }
 
 static void places_that_cannot_be_written_are_named(void **state) {
@@ -361,6 +362,63 @@ static void check_aside(const char *name, const char *expected) {
 }
 
 /* Nothing that cannot be read is deleted, and a second damage does not replace the first. */
+static void put_steps(void) {
+    ls_metrics *m;
+    assert_int_equal(ls_metrics_open(path, &m), LS_OK);
+    for (int step = 1; step <= 3; step++) {
+        ls_metrics_begin(m);
+        ls_metrics_add_i64(m, "step", step);
+        ls_metrics_add_hex(m, "loss", 1.0 / step);
+        ls_metrics_add_text(m, "state_before", "0123456789abcdef0123456789abcdef");
+        assert_int_equal(ls_metrics_end(m), LS_OK);
+    }
+    assert_int_equal(ls_metrics_close(m), LS_OK);
+}
+
+/* Of the three steps those that are there have their numbers. */
+static size_t check_steps(const char *text, size_t bytes, long long *damaged) {
+    ls_run_log log;
+    ls_run_log_init(&log);
+    assert_int_equal(ls_run_log_add_metrics(&log, text, bytes), LS_OK);
+    for (size_t i = 0; i < log.step_count; i++) {
+        const ls_run_log_step *step = &log.steps[i];
+        assert_in_range(step->step, 1, 3);
+        assert_true(step->loss == 1.0 / (double)step->step);
+        assert_string_equal(step->state_before, "0123456789abcdef0123456789abcdef");
+    }
+    size_t count = log.step_count;
+    *damaged = log.damaged_lines;
+    ls_run_log_free(&log);
+    return count;
+}
+
+/* Whichever bit of a file flips: a line is what was written, or damaged; and cutting sets the damaged one aside. */
+static void no_bit_of_a_line_changes_a_number(void **state) {
+    (void)state;
+    size_t bytes, cut_bytes;
+    long long damaged;
+    put_steps();
+    char *text = content(&bytes);
+    assert_int_equal(check_steps(text, bytes, &damaged), 3);
+    assert_int_equal(damaged, 0);
+    for (size_t bit = 0; bit < 8 * bytes; bit++) {
+        text[bit / 8] ^= (char)(1 << bit % 8);
+        size_t there = check_steps(text, bytes, &damaged);
+        assert_true(damaged > 0 ? there < 3 : there == 3);
+        put_content(text, bytes);
+        ls_metrics_cut_report report;
+        assert_int_equal(ls_metrics_cut(path, 3, &report), LS_OK);
+        assert_int_equal(report.damaged, damaged);
+        if (damaged > 0) assert_int_equal(unlink(report.aside), 0);
+        char *cut = content(&cut_bytes);
+        assert_int_equal(check_steps(cut, cut_bytes, &damaged), there);
+        assert_int_equal(damaged, 0);
+        free(cut);
+        text[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    free(text);
+}
+
 static void damaged_lines_are_set_aside(void **state) {
     (void)state;
     ls_metrics_cut_report report;
@@ -581,6 +639,7 @@ int main(void) {
         IN_FOLDER(a_full_disk_leaves_whole_lines),
         IN_FOLDER(places_that_cannot_be_written_are_named),
         IN_FOLDER(files_are_cut_to_a_step),
+        IN_FOLDER(no_bit_of_a_line_changes_a_number),
         IN_FOLDER(damaged_lines_are_set_aside),
         IN_FOLDER(a_flipped_bit_costs_its_line_alone),
         IN_FOLDER(a_link_is_not_followed),

@@ -18,6 +18,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "config/saved_config.h"
 #include "run/folder/run_dir.h"
 #include "scratch.h"
 
@@ -197,6 +198,13 @@ static void a_checkpoint_knows_its_run(void **state) {
 static void put(const char *name, const char *text) {
     assert_int_equal(ls_dir_make(path), LS_OK);
     assert_int_equal(ls_file_write_atomic(in_run(name), text, strlen(text)), LS_OK);
+}
+
+static void put_bytes(const char *name, const char *data, size_t bytes) {
+    FILE *file = fopen(in_run(name), "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
 }
 
 static void check_text(const char *name, const char *expected) {
@@ -539,6 +547,71 @@ static void config_can_be_given_back(void **state) {
     ls_options_fini(&back);
 }
 
+/* Whichever bit flips, the options that are read are those that were written. */
+static void no_bit_of_config_changes_the_options(void **state) {
+    (void)state;
+    ls_options options;
+    ls_run_dir *dir;
+    ls_identity *identity = identity_of(42);
+    char found[PATH_MAX], *text, *copy;
+    size_t bytes, copy_bytes;
+    ls_options_defaults(&options);
+    assert_int_equal(ls_run_dir_open(path, LS_RUN_START, &dir), LS_OK);
+    assert_int_equal(ls_saved_config_find(path, found), LS_CONFIG_ABSENT);
+    assert_int_equal(ls_run_dir_begin(dir, identity, &options, COMMAND, NULL), LS_OK);
+    ls_run_dir_close(dir);
+    assert_int_equal(ls_saved_config_find(path, found), LS_CONFIG_SOUND);
+    assert_string_equal(found, in_run("config.json"));
+    assert_int_equal(ls_file_read(found, 1 << 20, &text, &bytes), LS_OK);
+    assert_int_equal(ls_file_read(in_run("config.json.copy"), 1 << 20, &copy, &copy_bytes), LS_OK);
+    assert_int_equal(bytes, copy_bytes);
+    assert_memory_equal(text, copy, bytes);
+    for (size_t bit = 0; bit < 8 * bytes; bit++) {
+        text[bit / 8] ^= (char)(1 << bit % 8);
+        put_bytes("config.json", text, bytes);
+        assert_int_equal(ls_saved_config_find(path, found), LS_CONFIG_OF_COPY);
+        text[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    /* The copy does not matter while config.json is sound, and is all there is where both are damaged but one. */
+    put_bytes("config.json", text, bytes);
+    put_bytes("config.json.copy", "{}", 2);
+    assert_int_equal(ls_saved_config_find(path, found), LS_CONFIG_SOUND);
+    text[bytes / 2] ^= 1;
+    put_bytes("config.json", text, bytes);
+    assert_int_equal(ls_saved_config_find(path, found), LS_CONFIG_DAMAGED);
+    /* One of an older version, or made by hand. */
+    put_bytes("config.json", "{\"steps\": 3}", 12);
+    assert_int_equal(ls_saved_config_find(path, found), LS_CONFIG_SOUND);
+    free(text);
+    free(copy);
+    ls_options_fini(&options);
+    ls_identity_destroy(identity);
+}
+
+/* What could not be read is kept when the run goes on. */
+static void damaged_config_is_set_aside(void **state) {
+    (void)state;
+    ls_options options;
+    ls_run_dir *dir;
+    ls_identity *identity = identity_of(42);
+    char found[PATH_MAX];
+    ls_options_defaults(&options);
+    assert_int_equal(ls_run_dir_open(path, LS_RUN_START, &dir), LS_OK);
+    assert_int_equal(ls_run_dir_begin(dir, identity, &options, COMMAND, NULL), LS_OK);
+    ls_run_dir_close(dir);
+    put_bytes("config.json", "{\"steps", 7);
+    assert_int_equal(ls_run_dir_open(path, LS_RUN_RESUME, &dir), LS_OK);
+    assert_int_equal(ls_run_dir_begin(dir, identity, &options, COMMAND, NULL), LS_OK);
+    assert_int_equal(ls_saved_config_find(path, found), LS_CONFIG_SOUND);
+    check_text("config.json.damaged-1", "{\"steps");
+    /* One that is sound is written over. */
+    assert_int_equal(ls_run_dir_begin(dir, identity, &options, COMMAND, NULL), LS_OK);
+    assert_false(ls_file_exists(in_run("config.json.damaged-2")));
+    ls_run_dir_close(dir);
+    ls_options_fini(&options);
+    ls_identity_destroy(identity);
+}
+
 static void damaged_identity_is_named(void **state) {
     (void)state;
     ls_run_dir *dir;
@@ -621,7 +694,13 @@ static void metrics_go_on_from_the_checkpoint(void **state) {
     char *text;
     size_t bytes;
     assert_int_equal(ls_file_read(in_run("metrics.jsonl"), 1000, &text, &bytes), LS_OK);
-    assert_string_equal(text, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
+    static const char *const begins[] = {"{\"step\":1,\"checksum\":\"", "{\"step\":2,", "{\"step\":3,", "{\"step\":4,"};
+    const char *line = text;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        assert_memory_equal(line, begins[i], strlen(begins[i]));
+        line = strchr(line, '\n') + 1;
+    }
+    assert_int_equal(line - text, bytes);
     free(text);
     ls_run_dir_close(dir);
 }
@@ -684,6 +763,8 @@ int main(void) {
         IN_FOLDER(one_process_at_a_time_wins),
         IN_FOLDER(one_of_many_starts),
         IN_FOLDER(config_can_be_given_back),
+        IN_FOLDER(no_bit_of_config_changes_the_options),
+        IN_FOLDER(damaged_config_is_set_aside),
         IN_FOLDER(damaged_identity_is_named),
         IN_FOLDER(a_full_disk_is_an_error),
         IN_FOLDER(metrics_go_on_from_the_checkpoint),

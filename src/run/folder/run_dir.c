@@ -16,15 +16,22 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
+#include "config/saved_config.h"
 #include "run/folder/run_lock.h"
 
-enum { IDENTITY_BYTES_MAX = 1 << 20, CONFIG_BYTES_MAX = 1 << 20, NUMBER_MAX = 1000000, SHOWN = 200 };
+enum {
+    IDENTITY_BYTES_MAX = 1 << 20,
+    CONFIG_BYTES_MAX = 1 << 20,
+    NUMBER_MAX = 1000000,
+    DAMAGED_MAX = 10000,
+    SHOWN = 200
+};
 
 static const char not_utf8[] = "(not UTF-8)";
 
 /* What a run writes here. identity.json first: without it the rest is no run. A trace may be of any run. */
-static const char *const files[] = {"identity.json", "config.json",   "parent.json", "layout.json",
-                                    "device.json",   "metrics.jsonl", "hosts.json",  "trace.json"};
+static const char *const files[] = {"identity.json", LS_CONFIG_FILE,  LS_CONFIG_COPY, "parent.json", "layout.json",
+                                    "device.json",   "metrics.jsonl", "hosts.json",   "trace.json"};
 enum { FILES = sizeof files / sizeof *files, TRACE = FILES - 1 };
 
 struct ls_run_dir {
@@ -359,7 +366,8 @@ bool ls_run_dir_started_in(const char *run, char folder[PATH_MAX]) {
     char path[PATH_MAX];
     json_t *config = NULL;
     struct stat about;
-    if (snprintf(path, sizeof path, "%s/config.json", run) >= PATH_MAX) return false;
+    ls_saved_config kind = ls_saved_config_find(run, path);
+    if (kind != LS_CONFIG_SOUND && kind != LS_CONFIG_OF_COPY) return false;
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false;
     if (ls_json_load_file(path, CONFIG_BYTES_MAX, &config) != LS_OK) return false;
     const char *text = json_string_value(json_object_get(config, LS_CONFIG_STARTED_IN));
@@ -443,12 +451,40 @@ static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent
     return write_json(dir, "parent.json", json);
 }
 
+/* Of a run that goes on: the damaged file is kept under another name. */
+static ls_status set_config_aside(const ls_run_dir *dir) {
+    char found[PATH_MAX], path[PATH_MAX], aside[PATH_MAX];
+    ls_saved_config kind = ls_saved_config_find(dir->path, found);
+    LS_TRY(join(path, dir->path, LS_CONFIG_FILE));
+    if ((kind != LS_CONFIG_OF_COPY && kind != LS_CONFIG_DAMAGED) || !ls_file_exists(path)) return LS_OK;
+    for (int n = 1; n < DAMAGED_MAX; n++) {
+        if (snprintf(aside, sizeof aside, "%s.damaged-%d", path, n) >= PATH_MAX) break;
+        if (ls_file_exists(aside)) continue;
+        if (rename(path, aside) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot set %.*s aside", SHOWN, path);
+        ls_log_warn("%.*s was set aside as %.*s", SHOWN, path, SHOWN, aside);
+        return LS_OK;
+    }
+    return LS_OK;
+}
+
+/* The copy first, so that one of the two is whole at any moment. */
+static ls_status write_config(const ls_run_dir *dir, const ls_options *options, ls_command command) {
+    json_t *object = config_json(options, command);
+    if (!object) return ls_fail(LS_ERR_RESOURCE, "out of memory for " LS_CONFIG_FILE);
+    ls_status status = ls_saved_config_seal(object);
+    if (status == LS_OK) status = write_json(dir, LS_CONFIG_COPY, json_incref(object));
+    if (status == LS_OK) status = write_json(dir, LS_CONFIG_FILE, json_incref(object));
+    json_decref(object);
+    return status;
+}
+
 /* identity.json last: from then on the folder holds a run, and all that --resume reads is there. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent) {
     json_t *json;
     if (parent) LS_TRY(write_parent(dir, parent, identity));
-    LS_TRY(write_json(dir, "config.json", config_json(options, command)));
+    if (dir->mode == LS_RUN_RESUME) LS_TRY(set_config_aside(dir));
+    LS_TRY(write_config(dir, options, command));
     LS_TRY(ls_identity_to_json(identity, &json));
     return write_json(dir, "identity.json", json);
 }

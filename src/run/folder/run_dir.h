@@ -3,7 +3,8 @@
  *     DIR/lock            locked while a process runs in DIR; holds its number and machine
  *     DIR/parent.json     of a fork: which run, at which step, what was changed, and the identity of that run
  *     DIR/identity.json   the identity of the run (identity.h)
- *     DIR/config.json     the options as resolved; can be given back with --config
+ *     DIR/config.json     the options as resolved, with a checksum; can be given back with --config. config.json.copy
+ *                         has the same bytes (config/saved_config.h)
  *     DIR/layout.json     the layout of the workers that ran last (parallel/layout/layout.h)
  *     DIR/device.json     of a run on GPUs: which they are, and the rate that the matrix unit reached on them
  *     DIR/trace.json      train --trace run: what the workers did when (observe/trace.h)
