@@ -32,6 +32,7 @@ static void print_run(const ls_living *run) {
     if (last) snprintf(loss, sizeof loss, "%.4f", last->loss);
     if (last && !isnan(last->tokens_s)) snprintf(speed, sizeof speed, "%.0f", last->tokens_s);
     if (ls_living_eta(run) >= 0) ls_progress_time_text(ls_living_eta(run), eta);
+    if (run->is_stopped) snprintf(eta, sizeof eta, "stopped");
     ls_run_log_copy_text(word, sizeof word, run->folder.text); /* a name must not control a terminal */
     printf("%8ld  %-16s  %15s  %9s  %8s  %7s  %s\n", run->pid, layout, step, loss, speed, eta, word);
 }
@@ -41,16 +42,17 @@ static json_t *run_json(const void *ctx, int i) {
     const ls_run_log_step *last = last_of(run);
     const ls_run_log *log = &run->log;
     double eta = ls_living_eta(run);
-    return json_pack(
-        "{s:I, s:o, s:o*, s:I, s:o*, s:o*, s:o*, s:o*, s:o*}", "pid", (json_int_t)run->pid, "run",
-        ls_cli_json_path(run->folder.text), "layout",
-        log->dp > 0 ? json_pack("{s:i, s:i, s:i, s:i}", "workers", log->dp * log->tp * log->pp, "dp", log->dp, "tp",
-                                log->tp, "pp", log->pp)
-                    : NULL,
-        "step", (json_int_t)(last ? last->step : 0), "steps", run->steps >= 0 ? json_integer(run->steps) : NULL, "loss",
-        ls_cli_json_real_if(last && isfinite(last->loss), last ? last->loss : 0), "tokens_per_s",
-        ls_cli_json_real_if(last && isfinite(last->tokens_s), last ? last->tokens_s : 0), "step_s",
-        ls_cli_json_real_if(isfinite(run->step_s), run->step_s), "eta_s", ls_cli_json_real_if(eta >= 0, eta));
+    return json_pack("{s:I, s:o, s:o*, s:s, s:I, s:o*, s:o*, s:o*, s:o*, s:o*}", "pid", (json_int_t)run->pid, "run",
+                     ls_cli_json_path(run->folder.text), "layout",
+                     log->dp > 0 ? json_pack("{s:i, s:i, s:i, s:i}", "workers", log->dp * log->tp * log->pp, "dp",
+                                             log->dp, "tp", log->tp, "pp", log->pp)
+                                 : NULL,
+                     "state", run->is_stopped ? "stopped" : "running", "step", (json_int_t)(last ? last->step : 0),
+                     "steps", run->steps >= 0 ? json_integer(run->steps) : NULL, "loss",
+                     ls_cli_json_real_if(last && isfinite(last->loss), last ? last->loss : 0), "tokens_per_s",
+                     ls_cli_json_real_if(last && isfinite(last->tokens_s), last ? last->tokens_s : 0), "step_s",
+                     ls_cli_json_real_if(isfinite(run->step_s), run->step_s), "eta_s",
+                     ls_cli_json_real_if(eta >= 0, eta));
 }
 
 ls_status ls_cmd_ps(const ls_options *options) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/memory.h"
 #include "observe/series.h"
 
@@ -48,12 +49,16 @@ static long command_of(long pid) {
 }
 
 static ls_status add(ls_living **list, size_t *count, long pid, const char *lock) {
-    ls_living run = {.pid = command_of(pid), .steps = LS_RUN_NONE, .step_s = (double)NAN};
+    bool is_stopped = ls_process_state((int)pid) == 'T';
+    ls_living run = {.pid = command_of(pid), .is_stopped = is_stopped, .steps = LS_RUN_NONE, .step_s = (double)NAN};
     run.folder = ls_path_beside(lock, "");
     size_t length = strlen(run.folder.text);
     while (length > 1 && run.folder.text[length - 1] == '/') run.folder.text[--length] = '\0';
     for (size_t i = 0; i < *count; i++)
-        if (strcmp((*list)[i].folder.text, run.folder.text) == 0) return LS_OK;
+        if (strcmp((*list)[i].folder.text, run.folder.text) == 0) {
+            (*list)[i].is_stopped &= is_stopped;
+            return LS_OK;
+        }
     /* A descriptor that was left open is no work: the lock is what counts. */
     if (!ls_run_folder_is_open(run.folder.text)) return LS_OK;
     ls_status status = ls_series_read_end(run.folder.text, &run.log);
@@ -116,7 +121,7 @@ void ls_living_free(ls_living *list, size_t count) {
 
 double ls_living_eta(const ls_living *run) {
     const ls_run_log *log = &run->log;
-    if (run->steps < 0 || log->step_count == 0 || !(run->step_s >= 0)) return -1;
+    if (run->is_stopped || run->steps < 0 || log->step_count == 0 || !(run->step_s >= 0)) return -1;
     long long left = run->steps - log->steps[log->step_count - 1].step;
     return left >= 0 ? (double)left * run->step_s : -1;
 }

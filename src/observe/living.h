@@ -5,6 +5,7 @@
 #ifndef LS_OBSERVE_LIVING_H
 #define LS_OBSERVE_LIVING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/files.h"
@@ -13,6 +14,7 @@
 
 typedef struct ls_living {
     long pid;        /* of the command: what a signal is to be sent to */
+    bool is_stopped; /* by SIGSTOP or a terminal's Ctrl-Z: no process that holds the lock can run */
     ls_path folder;  /* the run */
     ls_run_log log;  /* its configuration and last lines (ls_series_read_end()) */
     double step_s;   /* time of a step, as of late; NaN: not known yet */
@@ -22,7 +24,7 @@ typedef struct ls_living {
 /* By folder. The caller frees the list with ls_living_free(). */
 ls_status ls_living_list(ls_living **out, size_t *count);
 void ls_living_free(ls_living *list, size_t count);
-/* Seconds to go; negative: not known. */
+/* Seconds to go; negative: not known, or stopped. */
 double ls_living_eta(const ls_living *run);
 
 #endif

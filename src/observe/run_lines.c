@@ -186,6 +186,7 @@ static ls_status add_start(ls_run_log *run, int64_t step, const json_t *line) {
                             .recovery_ms = number(line, "recovery_ms"),
                             .taken = json_is_true(json_object_get(line, "taken"))};
     text(line, "version", s->version, sizeof s->version);
+    text(line, "model", s->model, sizeof s->model);
     text(line, "cpu", s->cpu, sizeof s->cpu);
     text(line, "device", s->device, sizeof s->device);
     LS_TRY(ls_run_log_grow(&run->starts, run->start_count, sizeof *run->starts));

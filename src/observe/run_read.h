@@ -71,7 +71,7 @@ typedef struct ls_run_log_start {
     int restart;        /* new set of workers of the same command, from 1; 0: a command that was started */
     double recovery_ms; /* of a restart: from the loss of a worker to here; NaN: not told */
     bool taken;         /* of a restart: the workers before had made `step`, and these begin behind it */
-    char version[32], cpu[LS_RUN_NAME_MAX], device[LS_RUN_NAME_MAX];
+    char version[32], model[LS_RUN_NAME_MAX], cpu[LS_RUN_NAME_MAX], device[LS_RUN_NAME_MAX];
 } ls_run_log_start;
 
 /* One block of the model, every --numerics steps. Shares are between 0 and 1. */

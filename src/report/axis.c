@@ -172,7 +172,7 @@ void ls_axis_draw_y(const ls_svg_plot *p, ls_axis_unit unit, int most) {
     }
 }
 
-double ls_axis_draw_x(const ls_svg_plot *p, ls_axis_unit unit, const char *name) {
+double ls_axis_draw_x(const ls_svg_plot *p, double right, ls_axis_unit unit, const char *name) {
     enum { APART = 12 };
     ls_axis_tick ticks[LS_AXIS_TICKS_MAX];
     char label[64];
@@ -180,11 +180,13 @@ double ls_axis_draw_x(const ls_svg_plot *p, ls_axis_unit unit, const char *name)
     int most = (int)(p->width / 56), count = ls_axis_ticks(p->x_first, p->x_last, p->x_log, unit, most, ticks);
     ls_svg_line(p->out, p->left, y, p->left + p->width, y, "x");
     for (int i = 0; i < count; i++) {
-        double x = ls_svg_x(p, ticks[i].value), half = ls_svg_text_width(ticks[i].text) / 2;
+        double x = ls_svg_x(p, ticks[i].value), wide = ls_svg_text_width(ticks[i].text), end = x + wide / 2;
+        bool is_cut = end > right;
         ls_svg_line(p->out, x, y, x, y + 4, "x");
-        if (x - half < free_from) continue;
-        ls_svg_text(p->out, x, y + 16, "c q n", "%s", ticks[i].text);
-        free_from = x + half + APART;
+        if (is_cut) end = right;
+        if (end - wide < free_from) continue;
+        ls_svg_text(p->out, is_cut ? end : x, y + 16, is_cut ? "e q n" : "c q n", "%s", ticks[i].text);
+        free_from = end + APART;
     }
     ls_axis_name(name, p->x_last, unit, label, sizeof label);
     if (*name) ls_svg_text(p->out, p->left + p->width / 2, y + 31, "c q n", "%s", label);

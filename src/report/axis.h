@@ -29,8 +29,9 @@ void ls_axis_name(const char *name, double last, ls_axis_unit unit, char *out, s
 
 /* The left scale: lines across the plot, numbers left of it. */
 void ls_axis_draw_y(const ls_svg_plot *p, ls_axis_unit unit, int most);
-/* The lower scale: a line, ticks, numbers below it, none of which touch. Returns the height that it takes. */
-double ls_axis_draw_x(const ls_svg_plot *p, ls_axis_unit unit, const char *name);
+/* The lower scale: a line, ticks, numbers below it, none of which touch or go beyond `right`, where the picture ends.
+ * Returns the height that it takes. */
+double ls_axis_draw_x(const ls_svg_plot *p, double right, ls_axis_unit unit, const char *name);
 /* Room for the numbers of the left scale. */
 double ls_axis_room(double first, double last, bool is_log, ls_axis_unit unit, int most);
 

@@ -76,7 +76,7 @@ static void put_y_axis(const ls_svg_plot *p, const char *label) {
 static void put_x_axis(const ls_svg_plot *p) {
     ls_svg_plot axis = *p;
     axis.height += ZERO + 8;
-    (void)ls_axis_draw_x(&axis, LS_AXIS_WHOLE, "step");
+    (void)ls_axis_draw_x(&axis, WIDTH, LS_AXIS_WHOLE, "step");
 }
 
 static void put_curve(ls_svg_plot *p, const ls_chart_line *line, int64_t points) {

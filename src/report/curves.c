@@ -213,7 +213,7 @@ int ls_curves_draw(FILE *out, int width, const void *ctx) {
         if (c->curve[k].faint) put_curve(c, &p, &c->curve[k]);
     for (int k = 0; k < c->count; k++)
         if (!c->curve[k].faint) put_curve(c, &p, &c->curve[k]);
-    double bottom = p.top + p.height + ls_axis_draw_x(&p, c->x_unit, c->x_name);
+    double bottom = p.top + p.height + ls_axis_draw_x(&p, width, c->x_unit, c->x_name);
     if (out) fputs("</g>\n", out);
     if (beside) put_labels(c, &p, width);
     return (int)bottom + 2;

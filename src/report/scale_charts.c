@@ -137,7 +137,7 @@ static int draw_speed(FILE *out, int width, const void *ctx) {
         count++;
     }
     ls_svg_labels(out, labels, count, p.left + p.width, width, p.top, p.top + p.height);
-    return (int)(p.top + p.height + ls_axis_draw_x(&p, LS_AXIS_WHOLE, "workers")) + 2;
+    return (int)(p.top + p.height + ls_axis_draw_x(&p, width, LS_AXIS_WHOLE, "workers")) + 2;
 }
 
 void ls_scale_speed_chart(ls_page *page, const ls_scale_found *f) {

@@ -243,6 +243,6 @@ void ls_timeline_svg(const ls_timeline *t, const char *title, FILE *out) {
     axis.x_last -= axis.x_first;
     axis.x_first = 0;
     axis.top = bottom + .5;
-    (void)ls_axis_draw_x(&axis, LS_AXIS_SECONDS, "time");
+    (void)ls_axis_draw_x(&axis, WIDTH, LS_AXIS_SECONDS, "time");
     ls_svg_end(out);
 }

@@ -101,6 +101,7 @@ static void record_start(ls_loop *l) {
     ls_metrics_add_i64(l->metrics, "step", t->step);
     ls_metrics_add_bool(l->metrics, "started", true);
     ls_metrics_add_text(l->metrics, "version", LS_VERSION);
+    ls_metrics_add_text(l->metrics, "model", t->settings.shape.name);
     ls_metrics_add_text(l->metrics, "cpu", ls_cpu_detect()->model);
     ls_metrics_add_text(l->metrics, "device", t->device->name);
     ls_metrics_add_i64(l->metrics, "threads", t->world ? ls_world_threads(t->world) : ls_cpu_count());

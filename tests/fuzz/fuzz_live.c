@@ -37,6 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (ls_live_host_is_own(&address, text) && !strstr(text, "8787")) abort();
     (void)ls_live_origin_is_own(text, "127.0.0.1:8787");
     if (ls_live_token_is(token, text) && strcmp(token, text) != 0) abort();
+    double weight = ls_live_accepts(text, "text/plain");
+    if (!(weight >= 0 && weight <= 1)) abort();
     if (ls_live_cookie_has(text, token) && !strstr(text, token)) abort();
     ls_live_has has;
     char id[LS_LIVE_HAS_TEXT_MAX];

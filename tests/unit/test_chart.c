@@ -203,6 +203,37 @@ static void test_curves(void **state) {
         }
 }
 
+/* The ends of a text at most: as large letters as any font has. */
+static void assert_is_inside(const char *text, double width) {
+    double x;
+    char look[16], words[64];
+    assert_int_equal(sscanf(text, "<text x=\"%lf\" y=\"%*f\" class=\"%15[^\"]\">%63[^<]", &x, look, words), 3);
+    double wide = ls_svg_text_width(words), first = *look == 'c' ? x - wide / 2 : *look == 'e' ? x - wide : x;
+    if (first + wide > width + 1e-9) fail_msg("'%s' ends at %g of %g", words, first + wide, width);
+}
+
+/* The number at the right end of a scale is whole, however long it is: "2500" was "250(". */
+static void test_last_numbers_are_whole(void **state) {
+    (void)state;
+    static const double ends[] = {20, 300, 2500, 5000, 12500, 250000, 1e7, 2.5e-5};
+    for (int width = LS_SVG_NARROW; width <= LS_SVG_WIDE; width += LS_SVG_WIDE - LS_SVG_NARROW)
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+            const ls_curve_point points[] = {{0, 1}, {ends[i], 2}};
+            const ls_curve curve = {.name = "a", .points = points, .count = 2};
+            ls_curves c = {.title = "t", .x_name = "x", .y_name = "y", .curve = &curve, .count = 1};
+            char *text = NULL;
+            size_t bytes = 0;
+            int numbers = 0;
+            FILE *out = open_memstream(&text, &bytes);
+            assert_non_null(out);
+            (void)ls_curves_draw(out, width, &c);
+            assert_int_equal(fclose(out), 0);
+            for (const char *at = text; (at = strstr(at, "<text ")); at++, numbers++) assert_is_inside(at, width);
+            assert_true(numbers > 6);
+            free(text);
+        }
+}
+
 static char *draw_curves(const ls_curve *curve, int count, double most) {
     ls_curves c = {.title = "t", .x_name = "x", .y_name = "y", .curve = curve, .count = count, .y_most = most};
     char *text = NULL;
@@ -245,9 +276,10 @@ static void test_kinds_of_curves(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_scale),          cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_ticks),          cmocka_unit_test(test_thin),
-                                       cmocka_unit_test(test_smooth),         cmocka_unit_test(test_curves),
-                                       cmocka_unit_test(test_kinds_of_curves)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scale),           cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_ticks),           cmocka_unit_test(test_thin),
+        cmocka_unit_test(test_smooth),          cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_kinds_of_curves), cmocka_unit_test(test_last_numbers_are_whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* test_live.c: who may ask for the live page, and what of a request is understood. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,6 +54,33 @@ static void test_tokens(void **state) {
     assert_false(ls_live_cookie_has("xlockstep=abcd", "abcd"));
     assert_false(ls_live_cookie_has("lockstep=abcde", "abcd"));
     assert_false(ls_live_cookie_has(NULL, "abcd"));
+}
+
+/* Between text/plain and OpenMetrics; Prometheus sends the fourth. */
+static void test_accepted_types(void **state) {
+    (void)state;
+    static const struct {
+        const char *accept;
+        double plain, open;
+    } cases[] = {
+        {NULL, 1, 1},
+        {"*/*", 1, 1},
+        {"text/plain", 1, 0},
+        {"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2", .3, .5},
+        {"*/*;q=0.1, TEXT/plain ; version=0.0.4 ; Q=0.9", .9, .1},
+        {"text/*;q=0.7, text/plain;q=0, application/*", 0, 1},
+        {"text/plain;q=1.0,application/openmetrics-text;q=0.25", 1, .25},
+        {"text/plainly, xtext/plain, text", 0, 0},
+        {" ,, ;q=1, text/plain;q", 1, 0},
+        {"text/plain;q=", 0, 0},
+        {"", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double plain = ls_live_accepts(cases[i].accept, "text/plain");
+        double open = ls_live_accepts(cases[i].accept, "application/openmetrics-text");
+        if (fabs(plain - cases[i].plain) > 1e-9 || fabs(open - cases[i].open) > 1e-9)
+            fail_msg("%s: %g and %g", cases[i].accept, plain, open);
+    }
 }
 
 static void test_queries(void **state) {
@@ -118,7 +146,7 @@ static void test_what_a_page_has(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses), cmocka_unit_test(test_hosts),
-                                       cmocka_unit_test(test_tokens), cmocka_unit_test(test_queries),
-                                       cmocka_unit_test(test_what_a_page_has)};
+                                       cmocka_unit_test(test_tokens),    cmocka_unit_test(test_accepted_types),
+                                       cmocka_unit_test(test_queries),   cmocka_unit_test(test_what_a_page_has)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,10 +214,24 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *c, const ch
     return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "the runs could not be read\n");
 }
 
-static ls_status put_metrics(server *s, const ls_live_query *query, FILE *out) {
+static ls_status put_openmetrics(server *s, const ls_live_query *query, FILE *out) {
     (void)query;
-    ls_shelf_put_metrics(s->shelf, out);
+    ls_shelf_put_metrics(s->shelf, false, out);
     return LS_OK;
+}
+
+static ls_status put_prometheus(server *s, const ls_live_query *query, FILE *out) {
+    (void)query;
+    ls_shelf_put_metrics(s->shelf, true, out);
+    return LS_OK;
+}
+
+/* OpenMetrics unless the older format is preferred, as by programs that know nothing else. */
+static enum MHD_Result answer_metrics(server *s, struct MHD_Connection *c) {
+    const char *accept = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Accept");
+    if (ls_live_accepts(accept, "text/plain") > ls_live_accepts(accept, "application/openmetrics-text"))
+        return answer_text(s, c, "text/plain; version=0.0.4; charset=utf-8", put_prometheus);
+    return answer_text(s, c, "application/openmetrics-text; version=1.0.0; charset=utf-8", put_openmetrics);
 }
 
 static ls_status put_style(server *s, const ls_live_query *query, FILE *out) {
@@ -425,8 +439,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
     if (strcmp(url, "/events") == 0 && strcmp(method, "GET") == 0) return begin_stream(s, c);
     if (strcmp(url, "/live.js") == 0) return answer_constant(c, "text/javascript; charset=utf-8", ls_watch_js);
     if (strcmp(url, "/style.css") == 0) return answer_text(s, c, "text/css; charset=utf-8", put_style);
-    if (strcmp(url, "/metrics") == 0)
-        return answer_text(s, c, "application/openmetrics-text; version=1.0.0; charset=utf-8", put_metrics);
+    if (strcmp(url, "/metrics") == 0) return answer_metrics(s, c);
     if (strcmp(url, "/favicon.ico") == 0) return answer(c, MHD_HTTP_NO_CONTENT, "image/x-icon", strdup(""), 0, false);
     return refuse(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
 }

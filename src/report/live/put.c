@@ -149,7 +149,7 @@ void ls_shelf_put_table(const ls_shelf *shelf, const ls_live_query *query, FILE 
     free(list);
 }
 
-/* ---- OpenMetrics ------------------------------------------------------------------------------------------------- */
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
 static void put_label(FILE *out, const char *text) {
     for (; *text; text++) {
@@ -174,11 +174,12 @@ static double time_of(const ls_shelf_run *r) { return r->facts.step_s; }
 static double memory_of(const ls_shelf_run *r) { return r->memory; }
 static double gpu_memory_of(const ls_shelf_run *r) { return r->gpu_memory; }
 
-void ls_shelf_put_metrics(const ls_shelf *shelf, FILE *out) {
+void ls_shelf_put_metrics(const ls_shelf *shelf, bool is_prometheus, FILE *out) {
     static const struct {
         const char *name, *unit, *help;
         double (*get)(const ls_shelf_run *run);
-        bool counts; /* a counter: its sample is NAME_total; one that went back to a checkpoint begins anew */
+        bool counts; /* a counter: its sample is NAME_total, as in Prometheus the whole family; one that went back to a
+                        checkpoint begins anew */
     } families[] = {
         {"lockstep_training", "", "1 while a process is at work in the run.", up_of, false},
         {"lockstep_step", "", "Number of the last step.", step_of, false},
@@ -196,14 +197,15 @@ void ls_shelf_put_metrics(const ls_shelf *shelf, FILE *out) {
         {"lockstep_gpu_memory_bytes", "bytes", "What is in use on the first worker's GPU.", gpu_memory_of, false},
     };
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        fprintf(out, "# TYPE %s %s\n", families[f].name, families[f].counts ? "counter" : "gauge");
-        if (*families[f].unit) fprintf(out, "# UNIT %s %s\n", families[f].name, families[f].unit);
-        fprintf(out, "# HELP %s %s\n", families[f].name, families[f].help);
+        const char *total = families[f].counts ? "_total" : "", *end = is_prometheus ? total : "";
+        fprintf(out, "# TYPE %s%s %s\n", families[f].name, end, families[f].counts ? "counter" : "gauge");
+        if (*families[f].unit && !is_prometheus) fprintf(out, "# UNIT %s %s\n", families[f].name, families[f].unit);
+        fprintf(out, "# HELP %s%s %s\n", families[f].name, end, families[f].help);
         for (int i = 0; i < ls_shelf_count(shelf); i++) {
             const ls_shelf_run *run = ls_shelf_at(shelf, i);
             double value = families[f].get(run);
             if (!run->is_there || isnan(value)) continue;
-            fprintf(out, "%s%s{run=\"", families[f].name, families[f].counts ? "_total" : "");
+            fprintf(out, "%s%s{run=\"", families[f].name, total);
             put_label(out, run->name);
             fprintf(out, "\",id=\"%016llx\"} ", (unsigned long long)run->id);
             if (isinf(value))
@@ -212,5 +214,5 @@ void ls_shelf_put_metrics(const ls_shelf *shelf, FILE *out) {
                 fprintf(out, "%.17g\n", value);
         }
     }
-    fputs("# EOF\n", out);
+    if (!is_prometheus) fputs("# EOF\n", out);
 }

@@ -59,6 +59,47 @@ void ls_live_query_text(const ls_live_query *q, char *out, size_t room) {
                                                      : snprintf(out + used, room - used, "%%%02X", (unsigned char)*at));
 }
 
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+/* How exactly the range of types ("text/plain", "text/…", "…/…" with stars) names `type`; 0: not at all. */
+static int match_range(const char *range, size_t length, const char *type) {
+    size_t major = strcspn(type, "/") + 1;
+    if (length == strlen(type) && strncasecmp(range, type, length) == 0) return 3;
+    if (length == major + 1 && strncasecmp(range, type, major) == 0 && range[major] == '*') return 2;
+    return length == 3 && strncmp(range, "*/*", 3) == 0;
+}
+
+/* The weight "q=0.5" among the parameters of a range, which end at `end`; 1 where there is none. */
+static double weight_of(const char *at, const char *end) {
+    while ((at = memchr(at, ';', (size_t)(end - at))) != NULL) {
+        at++;
+        while (*at == ' ' || *at == '\t') at++;
+        if (tolower((unsigned char)at[0]) != 'q' || at[1] != '=') continue;
+        double weight = at[2] == '1', place = .1;
+        for (const char *digit = at + 4; at[2] == '0' && at[3] == '.' && isdigit((unsigned char)*digit); digit++) {
+            weight += place * (*digit - '0');
+            place /= 10;
+        }
+        return weight;
+    }
+    return 1;
+}
+
+double ls_live_accepts(const char *accept, const char *type) {
+    double weight = 0;
+    int best = 0;
+    if (!accept) return 1;
+    for (const char *at = accept; *at;) {
+        const char *end = at + strcspn(at, ",");
+        while (*at == ' ' || *at == '\t') at++;
+        int match = match_range(at, strcspn(at, ",; \t"), type);
+        if (match > best) weight = weight_of(at, end);
+        if (match > best) best = match;
+        at = *end ? end + 1 : end;
+    }
+    return weight;
+}
+
 /* ---- what a page has --------------------------------------------------------------------------------------------- */
 
 uint64_t ls_live_part(const char *name, const char *text, size_t bytes) {

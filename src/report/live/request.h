@@ -9,6 +9,11 @@
 #include "report/live/address.h"
 #include "report/run/page.h"
 
+/* ---- types ------------------------------------------------------------------------------------------------------- */
+
+/* How much the header Accept wants `type` ("text/plain"): 0 (not at all) to 1. NULL: it takes anything. */
+double ls_live_accepts(const char *accept, const char *type);
+
 /* ---- what is to be shown ----------------------------------------------------------------------------------------- */
 
 typedef enum ls_live_sort {

@@ -41,7 +41,7 @@ ls_status ls_shelf_page(ls_shelf *shelf, const ls_live_query *query, ls_page *pa
 /* The table of the runs with links to each, and what can be chosen, as HTML. */
 void ls_shelf_put_table(const ls_shelf *shelf, const ls_live_query *query, FILE *out);
 void ls_shelf_put_choices(const ls_live_query *query, FILE *out);
-/* All runs as OpenMetrics. */
-void ls_shelf_put_metrics(const ls_shelf *shelf, FILE *out);
+/* All runs as OpenMetrics, or in the text format of Prometheus, version 0.0.4. */
+void ls_shelf_put_metrics(const ls_shelf *shelf, bool is_prometheus, FILE *out);
 
 #endif

@@ -174,7 +174,7 @@ static double put_panel(FILE *out, const ls_plan_point *points, int count, doubl
         ls_svg_curve_end(&p);
         for (int i = 0; line == 1 && i < count; i++) ls_svg_dot(&p, points[i].chips, value_of(&points[i], line), "u");
     }
-    return p.top + p.height + ls_axis_draw_x(&p, LS_AXIS_NUMBER, chips);
+    return p.top + p.height + ls_axis_draw_x(&p, left + width, LS_AXIS_NUMBER, chips);
 }
 
 static int draw_scaling(FILE *out, int width, const void *ctx) {

@@ -149,7 +149,7 @@ static int draw(FILE *out, int width, const void *ctx) {
                  LS_PERCENT(pipe->busy[1]));
     }
     plot.top = draw_course(&plot, &s->course[1], title, y + 8) + 3.5;
-    return (int)(plot.top + ls_axis_draw_x(&plot, LS_AXIS_SECONDS, "time")) + 2;
+    return (int)(plot.top + ls_axis_draw_x(&plot, width, LS_AXIS_SECONDS, "time")) + 2;
 }
 
 static void add_chart(ls_page *page, const sheet *s, int drawn) {

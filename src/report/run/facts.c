@@ -108,6 +108,8 @@ void ls_view_facts_find(const ls_run_log *log, ls_view_facts *f) {
     f->state = log->is_open ? "training" : done ? "finished" : log->stopped ? "stopped" : "ended early";
     f->eta_s =
         log->is_open && f->steps > f->step && f->step_s > 0 ? (double)(f->steps - f->step) * f->step_s : (double)NAN;
-    name_model(preset && *preset ? preset : model ? model : "", f->model, sizeof f->model);
+    /* The options of a fork name none: its model is that of the checkpoint. */
+    if (!model) model = log->start_count > 0 ? log->starts[log->start_count - 1].model : "";
+    name_model(preset && *preset ? preset : model, f->model, sizeof f->model);
     if (log->dp > 0) snprintf(f->layout, sizeof f->layout, "dp %d × tp %d × pp %d", log->dp, log->tp, log->pp);
 }
