@@ -28,7 +28,7 @@ endif
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-chaos bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
+BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-chaos test-slurm bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 # Draws the charts of documents.
 CHART    := $(BUILD)/tools/chart
 
-.PHONY: bench-smoke bench-smoke-run bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
+.PHONY: bench-smoke bench-smoke-run bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run test-slurm test-slurm-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-save bench-save-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run docs-pictures docs-pictures-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
@@ -338,6 +338,17 @@ test-chaos:
 
 test-chaos-run: all
 	@BUILD=$(BUILD) TIER=long tests/train/chaos.sh
+
+# Runs under a Slurm of the test's own, with Open MPI and with MPICH.
+test-slurm:
+	@tools/setup slurm
+	@$(MAKE) test-slurm-run
+
+test-slurm-run: all
+	@if $(PKG) --exists mpich; then \
+	    tools/copy-build $(BUILD) $(BUILD)-mpich && $(MAKE) BUILD=$(BUILD)-mpich MPI=mpich CUDA_TESTS=no all; \
+	fi
+	@BUILD=$(BUILD) tests/tools/slurm || [ $$? -eq 77 ]
 
 # How soon a lost worker is noticed and its step tried again, on one machine and over MPI.
 bench-recovery:
@@ -668,6 +679,7 @@ help:
 	@echo 'make demo         set up, build, train a small model on this text for about a minute, twice, under two layouts'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
+	@echo 'make test-slurm   jobs of a real Slurm are signalled, preempted and meet their time limit, with Open MPI and MPICH; needs root'
 	@echo 'make test-chaos       workers die or stop, runs are resized, parents are killed, a thousand times; KILLS=100 SEED=1'
 	@echo 'make bench-recovery   how soon a lost worker is noticed and its step tried again; MODEL= WORKERS= KILLS= RELAUNCHES='
 	@echo 'make bench-overhead  what supervision, hashes and copies of the state cost a run that nobody disturbs; OLD=COMMIT: all that is new since'
