@@ -286,7 +286,7 @@ demo:
 	@$(MAKE) $(JOBS) demo-run
 
 demo-run: all
-	@BUILD=$(BUILD) tools/demo
+	@BUILD=$(BUILD) tools/demo $(DEMO_FLAGS)
 
 # Deliberate errors in a copy of the sources: the tests must fail.
 test-mutations:
@@ -676,7 +676,7 @@ clean:
 
 help:
 	@echo 'make              build ./lockstep and $(LIB)'
-	@echo 'make demo         set up, build, train a small model on this text for about a minute, twice, under two layouts'
+	@echo 'make demo         set up, build, train a small model on a book for about a minute, twice, under two layouts; DEMO_FLAGS=--check: and judge what it learned'
 	@echo 'make test         set up, build, and run the tests (under five minutes on two cores)'
 	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
 	@echo 'make test-slurm   jobs of a real Slurm are signalled, preempted and meet their time limit, with Open MPI and MPICH; needs root'
