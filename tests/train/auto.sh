@@ -147,9 +147,9 @@ train "${base[@]}" --out "$scratch/plain"
 expect_status 0
 plain=$(weights)
 
-case_begin "train --auto"
+case_begin "train --auto-layout"
 mkdir -p "$XDG_CACHE_HOME/lockstep" && cp "$machine" "$XDG_CACHE_HOME/lockstep/probe-$(uname -n).json"
-train "${base[@]}" --auto --out "$scratch/auto"
+train "${base[@]}" --auto-layout --out "$scratch/auto"
 expect_weights "$plain"
 grep -q '^auto .* s a step predicted' "$scratch/out" || fail "it does not say what it chose"
 grep -q 'measured before' "$scratch/out" || fail "it did not take the machine from the cache"
