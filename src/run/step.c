@@ -255,8 +255,9 @@ static void blame(ls_trainer *t, const ls_train_event *event, int worker, int64_
                           .in_memory = in_memory && sound_step == t->step};
 }
 
-/* Copies that differ are those of an update that is written down, and of which there is no hash yet. */
-static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind) {
+/* `in_memory`: what was found is all that is wrong with the state before this step. Otherwise it is that of an update
+ * that is written down, and of which there is no hash yet. */
+static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind, bool in_memory) {
     static const char *const tensors[] = {"weight", "moment1", "moment2", "copy"};
     ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
     t->damaged = true;
@@ -265,14 +266,24 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
     event.worker = f->nworkers > 0 ? f->workers[0] : 0;
     LS_TRY(tell(t, &event));
-    blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, t->step, kind == LS_EVENT_STATE);
+    blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, t->step, in_memory);
     return end_run(t, &event, "continue with --resume, and without the machine of that worker if it happens again");
 }
 
 static ls_status tell_damage(ls_trainer *t) {
     ls_check_finding f;
     LS_TRY(ls_partition_tell_state(t->partition, &f));
-    return tell_finding(t, &f, LS_EVENT_STATE);
+    return tell_finding(t, &f, LS_EVENT_STATE, true);
+}
+
+/* Before a number of this step is put down to a learning rate, a processor or a whole machine: memory that is not what
+ * was recorded of it explains any of them. All workers together. */
+static ls_status judge_memory(ls_trainer *t) {
+    ls_check_finding f;
+    if (!t->state.is_summed) return LS_OK;
+    LS_TRY(ls_partition_judge_memory(t->partition, &f));
+    if (!f.found) return LS_OK;
+    return tell_finding(t, &f, f.nworkers == 1 ? LS_EVENT_STATE : LS_EVENT_REPLICA, true);
 }
 
 /* The last update is followed by no loss that would show it. */
@@ -291,7 +302,7 @@ static ls_status prove_sums(ls_trainer *t) {
     ls_check_finding f;
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(ls_partition_check_state(t->partition, &f));
-    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE);
+    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE, true);
     return ls_trainer_know_state(t);
 }
 
@@ -300,11 +311,14 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
     return check_finite_state(t);
 }
 
+/* After an update. Where replicas differ, a worker whose memory is not what its update wrote is the one to name. */
 static ls_status check_replicas(ls_trainer *t) {
-    ls_check_finding f;
+    ls_check_finding f, damage = {.found = false};
     if (t->check >= LS_CHECK_REPLICAS) {
         LS_TRY(ls_partition_check_replicas(t->partition, &f));
-        if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA);
+        if (f.found) LS_TRY(ls_partition_check_state(t->partition, &damage));
+        if (damage.found) return tell_finding(t, &damage, LS_EVENT_STATE, false);
+        if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA, false);
     }
     return t->check >= LS_CHECK_STATE ? ls_partition_remember_state(t->partition) : LS_OK;
 }
@@ -337,6 +351,7 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     ls_bad_place place;
     ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
     ls_audit *a = &t->guard.audit;
+    LS_TRY(judge_memory(t));
     if (a->is_due) ls_audit_keep(a);
     LS_TRY(pass(t, stop, &place, result));
     event.recurs = is_broken(t, result);
@@ -352,6 +367,7 @@ static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
     ls_train_event event = {.kind = LS_EVENT_OVERFLOW, .scale = t->scale.exponent};
     ls_loss_scale_verdict verdict = ls_loss_scale_after(&t->scale, &t->settings.loss_scale, true);
     int param;
+    LS_TRY(judge_memory(t));
     event.next_scale = t->scale.exponent;
     LS_TRY(ls_partition_bad_param(t->partition, &param));
     snprintf(event.tensor, sizeof event.tensor, "%s", param < 0 ? "the loss" : ls_model_param(t->model, param)->name);
@@ -547,6 +563,24 @@ static ls_status judge_outliers(ls_trainer *t, int stop, ls_step_result *result)
 
 /* ---- audits ------------------------------------------------------------------------------------------------------ */
 
+/* A worker is wrong again and again, or neither of two can be cleared. */
+static ls_status end_audit(ls_trainer *t, ls_train_event *event) {
+    int64_t clean_step = t->guard.audit.clean_step;
+    char advice[160];
+    LS_TRY(judge_memory(t));
+    doubt(t, clean_step, event);
+    LS_TRY(tell(t, event));
+    if (event->worker >= 0) blame(t, event, event->worker, clean_step, true);
+    if (event->worker >= 0)
+        snprintf(advice, sizeof advice, "take the machine of worker %d out of the run and continue with --resume",
+                 event->worker);
+    else
+        snprintf(advice, sizeof advice,
+                 "worker %d or worker %d computes wrongly: test their machines, and continue with --resume on others",
+                 event->owner, event->auditor);
+    return end_run(t, event, advice);
+}
+
 /* Until every audit of the step has passed on one and the same gradient. */
 static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
     enum { TRIES = 3 }; /* for each worker that may err once */
@@ -558,12 +592,8 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         ls_audit_result outcome;
         step.feed = ls_trainer_feed(t);
         LS_TRY(ls_audit_run(a, t->partition, &step, &next, &outcome, &event));
-        if (outcome == LS_AUDIT_STOP) doubt(t, a->clean_step, &event);
+        if (outcome == LS_AUDIT_STOP) return end_audit(t, &event);
         if (event.group >= 0) LS_TRY(tell(t, &event));
-        if (outcome == LS_AUDIT_STOP) {
-            if (event.worker >= 0) blame(t, &event, event.worker, a->clean_step, true);
-            return end_run(t, &event, "take the machine of that worker out of the run and continue with --resume");
-        }
         if (outcome == LS_AUDIT_PASSED && next == a->groups) {
             a->counted++;
             a->clean_step = t->step + 1;
@@ -574,6 +604,7 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         LS_TRY(pass_with_all(t, stop, result));
         next = 0;
     }
+    LS_TRY(judge_memory(t));
     t->ended_whole = true;
     return ls_fail(LS_ERR_FAILED,
                    "step %lld: audits found a group that was computed wrongly %d times in a row; check the memory and "

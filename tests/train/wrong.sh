@@ -93,4 +93,52 @@ wrong 'rank=1 step=1 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1
 expect_said 'starts again at step 0'
 # At the very end.
 wrong 'rank=0 step=11 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --save-every 4
+
+# ---- one judge ---------------------------------------------------------------------------------------------------------
+
+# Memory that is not what was written is named before an audit, a learning rate or a machine is: with default checks, which look at
+# memory in few of such short steps. blamed WORKER WHAT TENSOR HOW FLAGS…
+blamed() {
+    local worker=$1 tensor=$2 kind=$3
+    shift 3
+    wrong "$@"
+    expect_event "\"event\":\"state\",\"worker\":$worker,\"what\":\"$kind\",\"tensor\":\"blocks.0.$tensor\""
+    ! grep -q '"event":"audit"\|"event":"non-finite"' "$scratch/run/metrics.jsonl" || fail "something else was accused: $(grep event "$scratch/run/metrics.jsonl")"
+}
+in=mlp.in.weight
+blamed 1 $in weight "rank=1 step=4 place=weight tensor=$in flip=0x40000000" --dp 2 --audit 1 --save-every 3
+blamed 1 $in weight "rank=1 step=4 place=weight tensor=$in flip=0x400000" --dp 2 --zero 0 --audit 1
+blamed 1 $in weight "rank=1 step=4 place=weight tensor=$in set=nan" --dp 2 --save-every 3
+blamed 1 $in weight "rank=1 step=4 place=weight tensor=$in set=nan" --tp 2 --save-every 3
+# What others update and this worker computes with: its owner's record tells which of two is damaged.
+blamed 1 mlp.norm.weight copy 'rank=1 step=4 place=weight tensor=mlp.norm.weight set=nan' --tp 2
+blamed 1 attn.qkv.weight copy 'rank=1 step=4 place=copy tensor=attn.qkv.weight flip=0x40000000' --dp 2 --audit 1
+whole=$final
+case_begin "clean, bf16"
+train "${experiment[@]}" --out "$scratch/whole16" --precision bf16
+expect_status 0
+final=$(weights)
+losses "$scratch/whole16" >"$scratch/whole.losses"
+blamed 1 $in copy "rank=1 step=4 place=copy tensor=$in flip=0x4000" --tp 2 --precision bf16
+blamed 1 $in copy "rank=1 step=4 place=copy tensor=$in flip=0x4000" --dp 4 --audit 1 --precision bf16
+# 16 bits that the other one of two owns: nothing tells which of the two has them wrong. Both are named, and both get them anew.
+wrong 'rank=1 step=4 place=copy tensor=attn.qkv.weight flip=0x4000' --dp 2 --audit 1 --precision bf16
+expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.attn.qkv.weight"'
+final=$whole
+
+# One worker, and nobody who replaces it: it is memory, whatever the number was that showed it.
+case_begin "a weight that becomes NaN, one worker"
+rm -rf "$scratch/run"
+LS_SPOIL="rank=0 step=4 place=weight tensor=$in set=nan" train "${experiment[@]}" --out "$scratch/run" --save-every 3 --restarts 0
+expect_status 1
+expect_said "the weight of blocks.0.$in on worker 0 changed after the last update: memory corruption"
+! grep -q -e '--lr' "$scratch/err" || fail "the learning rate was accused"
+train --resume --out "$scratch/run"
+expect_weights "$final"
+# A processor that is wrong again and again, in sound memory, is still one, and the advice names it.
+case_begin "the advice names the worker"
+rm -rf "$scratch/run"
+LS_SPOIL="rank=1 step=3 place=product tensor=$in add=0.001 times=0" train "${experiment[@]}" --out "$scratch/run" --dp 2 --audit 1 --restarts 0
+expect_status 1
+expect_said 'take the machine of worker 1 out of the run'
 finished

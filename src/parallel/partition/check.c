@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "numerics/float16.h"
+#include "numerics/state_sum.h"
 #include "parallel/partition/audit.h"
 #include "parallel/partition/state.h"
 #include "parallel/partition/state_sum.h"
@@ -289,4 +291,131 @@ ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *ou
     if (!partition->setup.sums_state) return LS_OK;
     LS_TRY(ls_partition_look_at_state(partition, &found));
     return ls_partition_tell_state(partition, out);
+}
+
+/* ---- the judge --------------------------------------------------------------------------------------------------- */
+
+/* What owners recorded of a parameter's weight, and of how many elements. */
+typedef struct recorded {
+    ls_hash128 sum;
+    uint64_t elems;
+} recorded;
+
+/* Weights of which this worker has all local rows in fp32, whoever updates them. */
+static bool is_whole(const ls_partition *partition, const ls_param *p) {
+    return p->held && p->w && !is_gathered(partition, p) && ls_param_local_elems(p) > 0;
+}
+
+/* Sums of those weights as they are now, as owners would have recorded them; 0 of others. */
+static ls_status sum_whole(ls_partition *partition, ls_hash128 *out) {
+    enum { AT_ONCE = 128 };
+    ls_state_piece pieces[AT_ONCE];
+    int count = ls_model_params(partition->model), waiting = 0;
+    LS_TRY(ls_partition_begin_hashes(partition, (size_t)count));
+    for (int i = 0; i < count; i++) {
+        const ls_param *p = ls_model_param(partition->model, i);
+        if (is_whole(partition, p))
+            pieces[waiting++] = (ls_state_piece){.out = partition->hashes + i,
+                                                 .x = p->w,
+                                                 .tensor = ls_param_state_tensor(p),
+                                                 .first = p->first_row * p->columns,
+                                                 .n = ls_param_local_elems(p)};
+        if (waiting == 0 || (waiting < AT_ONCE && i + 1 < count)) continue;
+        LS_TRY(partition->nn.ops->state_sums(partition->device, &(ls_state_sums_call){pieces, waiting}));
+        waiting = 0;
+    }
+    return ls_partition_read_hashes(partition, out, (size_t)count);
+}
+
+/* Adds the lists of all members; of what is split only with `with_split`: members of a TP group have different rows. */
+static ls_status add_recorded(const ls_partition *partition, ls_comm *comm, bool with_split, recorded *list) {
+    size_t count = (size_t)ls_model_params(partition->model), bytes[LS_WORKERS_MAX];
+    if (!comm) return LS_OK;
+    size_t size = (size_t)ls_comm_size(comm), own = (size_t)ls_comm_rank(comm);
+    recorded *all = malloc(size * count * sizeof *all);
+    if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of %zu parameters", count);
+    for (size_t r = 0; r < size; r++) bytes[r] = count * sizeof *all;
+    ls_status status = ls_comm_all_gather(comm, list, all, bytes);
+    for (size_t k = 0; status == LS_OK && k < size * count; k++) {
+        size_t i = k % count;
+        if (k / count == own || (!with_split && ls_model_param(partition->model, (int)i)->split)) continue;
+        ls_state_add(&list[i].sum, all[k].sum);
+        list[i].elems += all[k].elems;
+    }
+    free(all);
+    return status;
+}
+
+/* Weights that this worker computes with against what their owners recorded. A tied copy of another stage has no owner
+ * here, and is passed over. */
+static ls_status compare_whole(ls_partition *partition, ls_hash128 *now, recorded *list, verdict *v) {
+    int count = ls_model_params(partition->model);
+    LS_TRY(sum_whole(partition, now));
+    LS_TRY(ls_partition_read_state(partition));
+    for (int i = 0; i < count; i++)
+        list[i] = (recorded){partition->host_state[i * LS_PARAM_SUMS],
+                             ls_param_range_elems(ls_model_param(partition->model, i)->once)};
+    LS_TRY(add_recorded(partition, partition->dp, true, list));
+    LS_TRY(add_recorded(partition, partition->tp, false, list));
+    for (int i = 0; i < count; i++) {
+        const ls_param *p = ls_model_param(partition->model, i);
+        if (!is_whole(partition, p) || list[i].elems != ls_param_local_elems(p)) continue;
+        if (ls_hash_equal(now[i], list[i].sum)) continue;
+        *v = (verdict){.wrong = 1, .param = i + 1, .tensor = LS_CHECK_COPY};
+        return LS_OK;
+    }
+    return LS_OK;
+}
+
+/* Of own elements, the 16 bits that matmuls read against their fp32, rounded. */
+static ls_status compare_rounded(ls_partition *partition, const ls_param *p, bool *is_same) {
+    bool bf16 = partition->setup.policy.act == LS_BF16;
+    size_t own = ls_param_range_elems(p->own), most = partition->host_elems;
+    if (most > LS_PARTITION_HOST16) most = LS_PARTITION_HOST16;
+    *is_same = true;
+    for (size_t at = 0, n; p->held && p->own_w && p->own_w16 && at < own && *is_same; at += n) {
+        n = own - at < most ? own - at : most;
+        LS_TRY(ls_device_copy_out(partition->device, partition->host, p->own_w + at, n * sizeof *p->own_w));
+        LS_TRY(ls_device_copy_out(partition->device, partition->host16, p->own_w16 + at, n * sizeof *p->own_w16));
+        for (size_t i = 0; i < n && *is_same; i++) {
+            float x = partition->host[i];
+            *is_same = partition->host16[i] == (bf16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x));
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status check_rounded(ls_partition *partition, verdict *v) {
+    bool is_same = true;
+    if (v->param > 0 || !ls_policy_is_16(&partition->setup.policy)) return LS_OK;
+    for (int i = 0; i < ls_model_params(partition->model) && is_same; i++) {
+        LS_TRY(compare_rounded(partition, ls_model_param(partition->model, i), &is_same));
+        if (!is_same) *v = (verdict){.wrong = 1, .param = i + 1, .tensor = LS_CHECK_COPY};
+    }
+    return LS_OK;
+}
+
+ls_status ls_partition_judge_memory(ls_partition *partition, ls_check_finding *out) {
+    size_t count = (size_t)ls_model_params(partition->model);
+    verdict own, whole = {0};
+    ls_status status = LS_OK;
+    *out = (ls_check_finding){.param = -1};
+    if (!partition->setup.sums_state) return LS_OK;
+    recorded *list = calloc(count, sizeof *list);
+    ls_hash128 *now = calloc(count, sizeof *now);
+    if (!list || !now) status = ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of %zu parameters", count);
+    LS_TRY_OUT(status);
+    LS_TRY_OUT(look(partition, &own));
+    LS_TRY_OUT(check_rounded(partition, &own));
+    LS_TRY_OUT(compare_whole(partition, now, list, &whole));
+    own.wrong *= MAJORITY; /* an owner's damage may have gone to others, who have it too */
+    LS_TRY_OUT(agree(partition, own.param > 0 ? own : whole, out));
+    if (!out->found) {
+        LS_TRY_OUT(ls_partition_check_replicas(partition, out));
+        out->tensor = LS_CHECK_COPY;
+    }
+out:
+    free(list);
+    free(now);
+    return status;
 }

@@ -46,5 +46,11 @@ ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out
 /* Before the next update, a save or another use: own elements that were summed up, copies that were remembered, and
  * shards that were gathered since. The setup has `sums_state`. */
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out);
+/* Between two updates, before a bad number is put down to anything else: compares the memory of all workers with what
+ * was recorded of it. That is the above; 16-bit copies of own elements with these; weights that a worker computes with
+ * and others update with what their owners recorded; then replicas with each other, for what is left: 16-bit copies of
+ * what others update. More than one worker is named only where replicas differ and their majority does not tell which
+ * is wrong. Without `sums_state` nothing is found. */
+ls_status ls_partition_judge_memory(ls_partition *partition, ls_check_finding *out);
 
 #endif
