@@ -1,5 +1,7 @@
 /* test_live.c: who may ask for the live page, and what of a request is understood. */
+#include <arpa/inet.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "report/live/places.h"
 #include "report/live/request.h"
 
 static void test_addresses(void **state) {
@@ -144,9 +147,98 @@ static void test_what_a_page_has(void **state) {
     assert_true(back.count == 2 && back.part[1] == 0xff);
 }
 
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static char connections[LS_PLACES_MAX];
+
+static void take_places(ls_places *p, int from, int to, uint64_t address, double now_s) {
+    for (int i = from; i < to; i++) ls_places_take(p, &connections[i], address, now_s + i * 1e-3);
+}
+
+/* One that made a request with the token. */
+static void serve_place(ls_places *p, int i, double now_s) {
+    ls_places_asked(p, &connections[i], now_s);
+    ls_places_known(p, &connections[i]);
+    ls_places_answered(p, &connections[i], now_s + 1e-4);
+}
+
+/* Ends all that have to go, and tells how many these are: they leave at once. */
+static int end_places(ls_places *p, double now_s) {
+    int count = 0;
+    for (void *c; (c = ls_places_end_one(p, now_s)) != NULL; count++) ls_places_leave(p, c);
+    return count;
+}
+
+static void test_strangers_leave_places_for_the_token(void **state) {
+    (void)state;
+    static ls_places p;
+    p = (ls_places){.of = {{.connection = NULL}}};
+    take_places(&p, 0, LS_PLACES_STRANGERS, 1, 100);
+    assert_int_equal(end_places(&p, 101), 0);
+    take_places(&p, LS_PLACES_STRANGERS, LS_PLACES_STRANGERS + 1, 2, 101);
+    assert_ptr_equal(ls_places_end_one(&p, 101), &connections[0]); /* the oldest, once */
+    assert_null(ls_places_end_one(&p, 101));
+    ls_places_leave(&p, &connections[0]);
+    /* Those with the token do not count among them. */
+    for (int i = 1; i <= 8; i++) serve_place(&p, i, 102);
+    take_places(&p, 40, 48, 3, 102);
+    assert_int_equal(end_places(&p, 103), 0);
+    /* What has sent no request for so long goes, whatever else there is. */
+    assert_int_equal(end_places(&p, 113), LS_PLACES_STRANGERS);
+}
+
+static void test_one_address_has_a_part_of_the_places(void **state) {
+    (void)state;
+    static ls_places p;
+    p = (ls_places){.of = {{.connection = NULL}}};
+    take_places(&p, 0, 50, 1, 100);
+    for (int i = 0; i < 50; i++) serve_place(&p, i, 100 + i);
+    assert_int_equal(end_places(&p, 151), 50 - LS_PLACES_ADDRESS);
+    for (int i = 0; i < 10; i++) /* those that were idle for longest */
+        for (int k = 0; k <= LS_PLACES_MAX; k++) assert_ptr_not_equal(p.of[k].connection, &connections[i]);
+    take_places(&p, 50, 60, 2, 151);
+    assert_int_equal(end_places(&p, 151), 0);
+}
+
+static void test_streams_and_answers_stay(void **state) {
+    (void)state;
+    static ls_places p;
+    p = (ls_places){.of = {{.connection = NULL}}};
+    take_places(&p, 0, LS_PLACES_MAX, 1, 100);
+    for (int i = 0; i < LS_PLACES_MAX; i++) {
+        ls_places_asked(&p, &connections[i], 100);
+        ls_places_known(&p, &connections[i]);
+        if (i < 32) ls_places_streams(&p, &connections[i]);
+    }
+    assert_null(ls_places_end_one(&p, 101));
+    /* An answer that is not taken for so long is idle, too. A stream is not. */
+    assert_int_equal(end_places(&p, 101 + LS_PLACES_ANSWER_S), LS_PLACES_MAX - LS_PLACES_ADDRESS);
+    for (int i = 0; i < 32; i++) assert_ptr_equal(p.of[i].connection, &connections[i]);
+}
+
+static void test_addresses_of_one_client_are_one(void **state) {
+    (void)state;
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6}, b = a, mapped = a;
+    assert_int_equal(inet_pton(AF_INET, "192.0.2.7", &v4.sin_addr), 1);
+    assert_int_equal(inet_pton(AF_INET6, "::ffff:192.0.2.7", &mapped.sin6_addr), 1);
+    assert_int_equal(inet_pton(AF_INET6, "2001:db8::1", &a.sin6_addr), 1);
+    assert_int_equal(inet_pton(AF_INET6, "2001:db8::ffff:2", &b.sin6_addr), 1);
+    assert_true(ls_place_address((const struct sockaddr *)&v4) == ls_place_address((const struct sockaddr *)&mapped));
+    assert_true(ls_place_address((const struct sockaddr *)&a) == ls_place_address((const struct sockaddr *)&b));
+    assert_true(ls_place_address((const struct sockaddr *)&a) != ls_place_address((const struct sockaddr *)&v4));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses), cmocka_unit_test(test_hosts),
-                                       cmocka_unit_test(test_tokens),    cmocka_unit_test(test_accepted_types),
-                                       cmocka_unit_test(test_queries),   cmocka_unit_test(test_what_a_page_has)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_addresses),
+                                       cmocka_unit_test(test_hosts),
+                                       cmocka_unit_test(test_tokens),
+                                       cmocka_unit_test(test_accepted_types),
+                                       cmocka_unit_test(test_queries),
+                                       cmocka_unit_test(test_what_a_page_has),
+                                       cmocka_unit_test(test_strangers_leave_places_for_the_token),
+                                       cmocka_unit_test(test_one_address_has_a_part_of_the_places),
+                                       cmocka_unit_test(test_streams_and_answers_stay),
+                                       cmocka_unit_test(test_addresses_of_one_client_are_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

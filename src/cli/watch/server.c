@@ -20,17 +20,9 @@
 #    include "base/clock.h"
 #    include "base/log.h"
 #    include "cli/watch/assets.h"
+#    include "report/live/places.h"
 
-enum {
-    CONNECTIONS_MAX = 64,
-    STREAMS_MAX = 32,
-    HEADER_BYTES_MAX = 16 << 10,
-    IDLE_S = 20,
-    HEADER_S = 10,
-    CROWD = 48, /* connections, from which on */
-    CROWD_S = 1,
-    PORTS_TRIED = 100
-};
+enum { STREAMS_MAX = 32, HEADER_BYTES_MAX = 16 << 10, IDLE_S = 20, PORTS_TRIED = 100 };
 static const double LEAST_S = 1, MOST_S = 20, PING_S = 15;
 /* Of its time on a core the server spends at most this share on a page that is open: a run has at least one core. */
 static const double SHARE = 0.001;
@@ -56,18 +48,12 @@ typedef struct stream {
     bool first;
 } stream;
 
-typedef struct peer {
-    struct MHD_Connection *connection;
-    double since_s;
-    bool has_asked;
-} peer;
-
 typedef struct server {
     ls_shelf *shelf;
     ls_live_address address;
     char token[LS_LIVE_TOKEN_MAX]; /* "": none is needed */
     stream streams[STREAMS_MAX];
-    peer peers[CONNECTIONS_MAX + 1];
+    ls_places places;
     double refreshed_s;
 } server;
 
@@ -100,6 +86,8 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, const cha
         return MHD_NO;
     }
     add_headers(r, type);
+    /* A client that was refused keeps no place. */
+    if (code >= MHD_HTTP_BAD_REQUEST) MHD_add_response_header(r, "Connection", "close");
     if (code == MHD_HTTP_METHOD_NOT_ALLOWED) MHD_add_response_header(r, "Allow", "GET, HEAD");
     enum MHD_Result result = MHD_queue_response(c, code, r);
     MHD_destroy_response(r);
@@ -368,6 +356,7 @@ static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
         t->is_used = false;
         return MHD_NO;
     }
+    ls_places_streams(&s->places, c);
     add_headers(r, "text/event-stream");
     enum MHD_Result result = MHD_queue_response(c, MHD_HTTP_OK, r);
     MHD_destroy_response(r);
@@ -409,18 +398,13 @@ static bool has_token(const server *s, struct MHD_Connection *c) {
     return ls_live_cookie_has(header(c, "Cookie"), s->token);
 }
 
-static void note_request(server *s, struct MHD_Connection *c) {
-    for (int i = 0; i <= CONNECTIONS_MAX; i++)
-        if (s->peers[i].connection == c) s->peers[i].has_asked = true;
-}
-
 static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *url, const char *method,
                               const char *version, const char *upload, size_t *upload_bytes, void **own) {
     server *s = ctx;
     static int mark;
     (void)version;
     (void)upload;
-    note_request(s, c);
+    ls_places_asked(&s->places, c, ls_clock_seconds());
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         *upload_bytes = 0;
         return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "this page only shows; it takes no other requests\n");
@@ -433,8 +417,12 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
         return refuse(c, MHD_HTTP_FORBIDDEN, "this page answers to the address it was started with alone\n");
     if (is_foreign(c)) return refuse(c, MHD_HTTP_FORBIDDEN, "requests of other pages are not answered\n");
     const char *token = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token");
-    if (s->token[0] && token && ls_live_token_is(s->token, token) && strcmp(url, "/") == 0) return let_in(s, c);
+    if (s->token[0] && token && ls_live_token_is(s->token, token) && strcmp(url, "/") == 0) {
+        ls_places_known(&s->places, c);
+        return let_in(s, c);
+    }
     if (!has_token(s, c)) return refuse(c, MHD_HTTP_FORBIDDEN, "open the link that was printed at the start\n");
+    ls_places_known(&s->places, c);
     if (strcmp(url, "/") == 0) return answer_text(s, c, "text/html; charset=utf-8", put_page);
     if (strcmp(url, "/events") == 0 && strcmp(method, "GET") == 0) return begin_stream(s, c);
     if (strcmp(url, "/live.js") == 0) return answer_constant(c, "text/javascript; charset=utf-8", ls_watch_js);
@@ -449,25 +437,23 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
 static void note_connection(void *ctx, struct MHD_Connection *c, void **own, enum MHD_ConnectionNotificationCode code) {
     server *s = ctx;
     (void)own;
-    struct MHD_Connection *wanted = code == MHD_CONNECTION_NOTIFY_STARTED ? NULL : c;
-    for (int i = 0; i <= CONNECTIONS_MAX; i++) {
-        if (s->peers[i].connection != wanted) continue;
-        s->peers[i] = (peer){.connection = wanted ? NULL : c, .since_s = ls_clock_seconds()};
-        return;
-    }
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED)
+        ls_places_take(&s->places, c, ls_place_address(info ? info->client_addr : NULL), ls_clock_seconds());
+    else
+        ls_places_leave(&s->places, c);
 }
 
-/* Those that have sent no whole request in time are ended, however busily they send bytes. */
-static void end_slow(server *s) {
-    double now = ls_clock_seconds();
-    int count = 0;
-    for (int i = 0; i <= CONNECTIONS_MAX; i++) count += s->peers[i].connection != NULL;
-    double patience_s = count > CROWD ? CROWD_S : HEADER_S; /* where few places are left, those who wait get them */
-    for (int i = 0; i <= CONNECTIONS_MAX; i++) {
-        peer *p = &s->peers[i];
-        if (!p->connection || p->has_asked || now - p->since_s < patience_s) continue;
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(p->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+static void note_answer(void *ctx, struct MHD_Connection *c, void **own, enum MHD_RequestTerminationCode code) {
+    server *s = ctx;
+    (void)own;
+    (void)code;
+    ls_places_answered(&s->places, c, ls_clock_seconds());
+}
+
+static void end_connections(server *s) {
+    for (struct MHD_Connection *c; (c = ls_places_end_one(&s->places, ls_clock_seconds())) != NULL;) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
         if (info) (void)shutdown(info->connect_fd, SHUT_RDWR);
     }
 }
@@ -534,7 +520,7 @@ static void serve(server *s, struct MHD_Daemon *daemon) {
     while (!ends) {
         (void)MHD_run_wait(daemon, 250);
         for (int i = 0; i < STREAMS_MAX; i++) update(s, &s->streams[i]);
-        end_slow(s);
+        end_connections(s);
     }
     for (int i = 0; i < STREAMS_MAX; i++) /* a suspended connection cannot be ended */
         if (s->streams[i].is_used && s->streams[i].is_suspended) MHD_resume_connection(s->streams[i].connection);
@@ -553,10 +539,10 @@ ls_status ls_watch_serve(ls_shelf *shelf, const ls_live_address *address, bool a
     struct MHD_Daemon *daemon = NULL;
     if (status == LS_OK) {
         daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, s,
-                                  MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+                                  MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)LS_PLACES_MAX,
                                   MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
                                   (size_t)HEADER_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION, note_connection, s,
-                                  MHD_OPTION_END);
+                                  MHD_OPTION_NOTIFY_COMPLETED, note_answer, s, MHD_OPTION_END);
         if (!daemon) status = ls_fail(LS_ERR_RESOURCE, "cannot serve the page: libmicrohttpd did not start");
     }
     if (status == LS_OK) {
