@@ -41,15 +41,17 @@ ls_status ls_fault_read(int rank, int place, int attempt);
  * it is noticed. It is NULL outside tests. */
 
 typedef enum ls_fault_place {
-    LS_FAULT_TOKENS,   /* of a batch as it was read: int32 */
-    LS_FAULT_FORWARD,  /* what a block gives to the residual stream */
-    LS_FAULT_PRODUCT,  /* the result of a matmul, in the policy's type */
-    LS_FAULT_BACKWARD, /* the gradient that a block passes on */
-    LS_FAULT_LEAF,     /* the gradient of a group */
-    LS_FAULT_SHARE,    /* what a worker adds to a sum over replicas; with one replica, its gradient of the step */
-    LS_FAULT_GRADIENT, /* the sum, before the update */
-    LS_FAULT_WEIGHT,   /* after the update: fp32 */
-    LS_FAULT_MOMENT,   /* after the update */
+    LS_FAULT_TOKENS,      /* of a batch as it was read: int32 */
+    LS_FAULT_FORWARD,     /* what a block gives to the residual stream */
+    LS_FAULT_PRODUCT,     /* the result of a matmul, in the policy's type */
+    LS_FAULT_BACKWARD,    /* the gradient that a block passes on */
+    LS_FAULT_LEAF,        /* the gradient of a group */
+    LS_FAULT_SHARE,       /* what a worker adds to a sum over replicas; with one replica, its gradient of the step */
+    LS_FAULT_GRADIENT,    /* the sum, before the update */
+    LS_FAULT_WEIGHT,      /* after the update: fp32 */
+    LS_FAULT_MOMENT,      /* after the update */
+    LS_FAULT_LATE_WEIGHT, /* right before the update, when memory has been checked: fp32 */
+    LS_FAULT_LATE_MOMENT,
     LS_FAULT_COPY,     /* after the update: the weight as matmuls read it */
     LS_FAULT_GATHERED, /* weights of other workers, as they came */
     LS_FAULT_LEFT,     /* weights that a worker of the attempt before left; `block` is its rank */

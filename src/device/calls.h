@@ -538,6 +538,43 @@ typedef struct ls_update_sums {
     uint64_t tensor, first;  /* number of w, those of the moments follow; place of the piece in the tensor */
 } ls_update_sums;
 
+/* Sums of blocks of LS_CHECK_BLOCK elements, made of a block as it is written. An update compares them before it
+ * overwrites the block: one that differs stays as it is, and is noted. */
+enum { LS_CHECK_BLOCK = 2048 };
+typedef struct ls_update_check {
+    uint64_t *sums;   /* of the whole tensor: LS_STATE_TENSORS for each block; NULL: none are kept */
+    uint64_t *damage; /* becomes the largest ls_damage_word() of blocks that differ; NULL: nothing is compared */
+} ls_update_check;
+
+/* Sums of a tensor's blocks. A device may keep two sums of a block where elements of it go to two sums of state. */
+static inline size_t ls_check_sums(size_t elems) {
+    return elems > 0 ? (elems / LS_CHECK_BLOCK + 3) * (size_t)LS_STATE_TENSORS : 0;
+}
+
+typedef struct ls_damage {
+    uint32_t name; /* of the tensor */
+    int state;     /* 0: w, 1 and 2: moments */
+    uint64_t block;
+} ls_damage;
+
+enum { LS_DAMAGE_BLOCK_BITS = 32, LS_DAMAGE_STATE_BITS = 2 };
+/* Never 0, and larger for what comes earlier in the order of names, states and blocks. */
+static inline uint64_t ls_damage_word(ls_damage d) {
+    return ~((((uint64_t)d.name << LS_DAMAGE_STATE_BITS) | (uint64_t)d.state) << LS_DAMAGE_BLOCK_BITS | d.block);
+}
+static inline ls_damage ls_damage_read(uint64_t word) {
+    uint64_t d = ~word;
+    return (ls_damage){.name = (uint32_t)(d >> (LS_DAMAGE_BLOCK_BITS + LS_DAMAGE_STATE_BITS)),
+                       .state = (int)(d >> LS_DAMAGE_BLOCK_BITS & ((1u << LS_DAMAGE_STATE_BITS) - 1)),
+                       .block = d & UINT32_MAX};
+}
+
+typedef enum ls_update_mode {
+    LS_UPDATE_STEP,   /* compares block sums, applies the rule, and makes all sums of what it writes */
+    LS_UPDATE_CHECK,  /* compares block sums */
+    LS_UPDATE_RECORD, /* makes all sums of what is there */
+} ls_update_mode;
+
 /* A tensor and its moments, of which the rule says how many there are: AdamW has m and v, SGD its momentum or none.
  * `copy` gets the new w, rounded to a 16-bit type; NULL: none. */
 typedef struct ls_update_piece {
@@ -549,9 +586,11 @@ typedef struct ls_update_piece {
     const ls_update_step *step; /* host */
     size_t n;
     ls_update_sums sums;     /* zeroed: none */
+    ls_update_mode mode;     /* but for LS_UPDATE_STEP, `g` and `copy` are not used */
+    ls_update_check check;   /* zeroed: none; with sums.tensor and sums.first, and pieces of whole blocks */
     _Atomic uint64_t *cells; /* of a CPU: how far the update of the whole tensor has come (cpu/journal.h); NULL: none */
     uint64_t name;           /* of the tensor there, */
-    size_t first;            /* and its element with which the piece begins */
+    size_t first;            /* and its element with which the piece begins; multiple of LS_CHECK_BLOCK with `check` */
 } ls_update_piece;
 
 /* One pass over each piece. A model has hundreds of them, most of them small: one call for all is one launch. */

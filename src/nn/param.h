@@ -80,6 +80,7 @@ typedef struct ls_param {
     float *own_w, *own_grad; /* elements `own`; the gradient once the step is complete */
     uint16_t *own_w16;       /* the same elements of w16, or of the shard it is gathered from */
     float *moment[2];        /* of the optimizer, elements `own`; NULL where it has none */
+    uint64_t *block_sums;    /* of own_w and moments as they were written (device/calls.h); NULL: none */
     _Atomic uint64_t *cells; /* of the host: how far updates of `own` have come (device/cpu/journal.h); NULL: none */
 } ls_param;
 

@@ -84,10 +84,9 @@ static ls_update_sums sums_of(const ls_optimizer_update *update, const ls_param 
     size_t begin = param->own.begin + first, end = begin + count;
     size_t once = param->once.begin > begin ? param->once.begin : begin,
            once_end = param->once.end < end ? param->once.end : end;
-    if (!update->sums) return (ls_update_sums){.once = NULL};
-    ls_update_sums sums = {.once = update->sums + (size_t)param->number * LS_PARAM_SUMS,
-                           .tensor = ls_param_state_tensor(param),
-                           .first = param->first_row * param->columns + begin};
+    ls_update_sums sums = {.tensor = ls_param_state_tensor(param), .first = param->first_row * param->columns + begin};
+    if (!update->sums) return sums;
+    sums.once = update->sums + (size_t)param->number * LS_PARAM_SUMS;
     if (once < once_end) {
         sums.begin = once - begin;
         sums.end = once_end - begin;
@@ -110,6 +109,7 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
     for (int i = 0; i < LS_MOMENTS_MAX; i++)
         if (param->moment[i]) piece.moment[i] = param->moment[i] + first;
     if (param->own_w16) piece.copy = param->own_w16 + first;
+    if (update->keeps_blocks) piece.check = (ls_update_check){param->block_sums, update->damage};
     return piece;
 }
 
@@ -118,8 +118,10 @@ static bool is_rounded(const ls_policy *policy, const ls_param *param) {
     return policy->no_master && (param->own_w16 || param->rounded);
 }
 
-static ls_status sum_piece(ls_device *device, const ls_update_piece *piece) {
+static ls_status sum_piece(ls_device *device, ls_update_piece *piece) {
     ls_state_piece pieces[LS_UPDATE_STATE_MAX];
+    piece->mode = LS_UPDATE_RECORD;
+    if (piece->check.sums) return device->ops->update(device, &(ls_update_call){piece, 1});
     int count = ls_update_state_pieces(piece, 0, piece->n, pieces);
     return count > 0 ? device->ops->state_sums(device, &(ls_state_sums_call){pieces, count}) : LS_OK;
 }
@@ -136,14 +138,39 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     }
     if (param->running || !is_rounded(policy, param)) return device->ops->update(device, &(ls_update_call){&piece, 1});
     ls_update_piece unsummed = piece;
-    unsummed.sums = (ls_update_sums){.once = NULL};
+    unsummed.sums.once = unsummed.sums.rest = NULL;
     LS_TRY(device->ops->update(device, &(ls_update_call){&unsummed, 1}));
     LS_TRY(device->ops->round(device, &(ls_round_call){piece.w, piece.w, policy->act, count}));
     return sum_piece(device, &piece);
 }
 
+/* All own elements of a model, in another mode than an update's. */
+static ls_status run_mode(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
+                          const ls_model *model, ls_update_mode mode) {
+    enum { AT_ONCE = 128 };
+    ls_update_piece pieces[AT_ONCE];
+    int count = 0;
+    for (int i = 0; i < ls_model_params(model); i++) {
+        const ls_param *param = ls_model_param(model, i);
+        size_t own = ls_param_range_elems(param->own);
+        if (own == 0) continue;
+        pieces[count] = piece_of(update, policy, param, 0, own);
+        pieces[count++].mode = mode;
+        if (count < AT_ONCE) continue;
+        LS_TRY(device->ops->update(device, &(ls_update_call){pieces, count}));
+        count = 0;
+    }
+    return count > 0 ? device->ops->update(device, &(ls_update_call){pieces, count}) : LS_OK;
+}
+
+ls_status ls_optimizer_check(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
+                             const ls_model *model) {
+    return update->damage ? run_mode(update, device, policy, model, LS_UPDATE_CHECK) : LS_OK;
+}
+
 ls_status ls_optimizer_sum(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_model *model) {
+    if (update->keeps_blocks) return run_mode(update, device, policy, model, LS_UPDATE_RECORD);
     enum { AT_ONCE = 128 };
     ls_state_piece pieces[AT_ONCE + LS_UPDATE_STATE_MAX];
     int count = 0;

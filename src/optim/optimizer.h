@@ -63,6 +63,9 @@ typedef struct ls_optimizer_update {
     double ghosts;          /* ghost groups of the step, where running statistics follow their mean */
     ls_hash128 *sums;       /* of state, of the device, LS_PARAM_SUMS for each parameter, which grow; NULL: none */
     bool sums_rest;         /* also those of elements that others report */
+    bool keeps_blocks;      /* parameters have block_sums, which are made anew */
+    uint64_t *damage;       /* of the device: where an update notes a block that is not what was written; NULL: it does
+                               not compare */
 } ls_optimizer_update;
 
 /* Update number powers->updates. `factor` multiplies every gradient once (rule 11). */
@@ -75,6 +78,9 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
 /* Own elements first … first + count − 1 of a parameter, and the copies of them that matmuls read. */
 ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_param *param, size_t first, size_t count);
+/* Compares all own elements with the sums of their blocks. */
+ls_status ls_optimizer_check(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
+                             const ls_model *model);
 /* The sums of all own elements as they are. */
 ls_status ls_optimizer_sum(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                            const ls_model *model);

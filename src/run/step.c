@@ -129,13 +129,14 @@ static double rate(const ls_trainer *t) {
     return ls_lr_at(&lr, t->step - t->lr_start);
 }
 
-/* Once a step, when gradients are made and nothing is changed yet: damaged weights explain more than what became of
- * them. */
+/* After each pass, when gradients are made and nothing is changed yet: damaged weights explain more than what became of
+ * them. What the last update has found is told in every step. */
 static ls_status look_at_state(ls_trainer *t, totals *sum) {
-    bool found = false;
-    if (t->check_every == 0 || t->step % t->check_every != 0) return LS_OK;
-    if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
-    LS_TRY(ls_partition_look_at_state(t->partition, &found));
+    bool found = false, is_due = t->check_every > 0 && t->step % t->check_every == 0;
+    if (!t->state.is_summed) return LS_OK;
+    if (is_due) t->checked_step = t->step;
+    LS_TRY(is_due ? ls_partition_look_at_state(t->partition, &found)
+                  : ls_partition_look_at_update(t->partition, &found));
     if (found) sum->asks[ASK_DAMAGED / ASKS_IN_WORD] += INT64_C(1) << ASK_BITS * (ASK_DAMAGED % ASKS_IN_WORD);
     return LS_OK;
 }
@@ -255,6 +256,24 @@ static void blame(ls_trainer *t, const ls_train_event *event, int worker, int64_
                           .in_memory = in_memory && sound_step == t->step};
 }
 
+/* Whether a pass over the batch reads the weights that an update changes. */
+static bool is_read(const ls_param *param) { return !param->own_w16; }
+
+/* What an update finds changed after the last check of the step, when the gradient was made. Without that check the
+ * weights may have changed before they were used, and all workers have made the update with what came of it. */
+static int64_t sound_after(const ls_trainer *t, const ls_check_finding *f) {
+    bool is_used = f->is_late && f->tensor == LS_CHECK_WEIGHT && is_read(ls_model_param(t->model, f->param));
+    return is_used && !t->is_checked ? t->step - 1 : t->step;
+}
+
+static void name_block(ls_trainer *t, const ls_check_finding *f, ls_train_event *event) {
+    if (!f->is_late) return;
+    event->first_element = f->block * LS_CHECK_BLOCK;
+    event->elements = LS_CHECK_BLOCK;
+    for (int i = 0; i < f->nworkers; i++)
+        if (f->workers[i] == t->rank) ls_left_note_damage(t);
+}
+
 /* `in_memory`: what was found is all that is wrong with the state before this step. Otherwise it is that of an update
  * that is written down, and of which there is no hash yet. */
 static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind, bool in_memory) {
@@ -265,8 +284,10 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     ls_event_block_of(event.tensor, event.block);
     for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
     event.worker = f->nworkers > 0 ? f->workers[0] : 0;
+    name_block(t, f, &event);
+    doubt(t, sound_after(t, f), &event);
     LS_TRY(tell(t, &event));
-    blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, t->step, in_memory);
+    blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, sound_after(t, f), in_memory);
     return end_run(t, &event, "continue with --resume, and without the machine of that worker if it happens again");
 }
 
@@ -311,14 +332,15 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
     return check_finite_state(t);
 }
 
-/* After an update. Where replicas differ, a worker whose memory is not what its update wrote is the one to name. */
+/* After an update. Where replicas differ, a worker whose memory is not what its update wrote is the one to name. A
+ * block that the update has left as it was is told by the next step, when all have written down what this one made. */
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f, damage = {.found = false};
     if (t->check >= LS_CHECK_REPLICAS) {
         LS_TRY(ls_partition_check_replicas(t->partition, &f));
         if (f.found) LS_TRY(ls_partition_check_state(t->partition, &damage));
-        if (damage.found) return tell_finding(t, &damage, LS_EVENT_STATE, false);
-        if (f.found) return tell_finding(t, &f, LS_EVENT_REPLICA, false);
+        if (damage.found && !damage.is_late) return tell_finding(t, &damage, LS_EVENT_STATE, false);
+        if (f.found && !damage.is_late) return tell_finding(t, &f, LS_EVENT_REPLICA, false);
     }
     return t->check >= LS_CHECK_STATE ? ls_partition_remember_state(t->partition) : LS_OK;
 }
@@ -665,6 +687,9 @@ static void let_spoil(const ls_trainer *t, bool after) {
             ls_fault_at(t->device, LS_FAULT_COPY, p->name, -1, copy, ls_param_local_elems(p),
                         is_16 ? 2 : sizeof(float));
         if (own == 0) continue;
+        if (!after) ls_fault_at(t->device, LS_FAULT_LATE_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
+        for (int m = 0; !after && m < 2 && p->moment[m]; m++)
+            ls_fault_at(t->device, LS_FAULT_LATE_MOMENT, p->name, m, p->moment[m], own, sizeof(float));
         if (!after) ls_fault_at(t->device, LS_FAULT_GRADIENT, p->name, -1, p->own_grad, own, sizeof(float));
         if (after) ls_fault_at(t->device, LS_FAULT_WEIGHT, p->name, -1, p->own_w, own, sizeof(float));
         for (int m = 0; after && m < 2 && p->moment[m]; m++)
@@ -707,6 +732,7 @@ static ls_status update(ls_trainer *t, ls_optimizer_update by) {
 ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     (void)ls_phase_enter(LS_PHASE_UPDATE);
     ls_optimizer_update by;
+    t->is_checked = t->checked_step == t->step;
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
     ls_left_commit(t, result, result->finite ? &by : NULL);

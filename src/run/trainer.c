@@ -241,6 +241,8 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->last_loss = (double)NAN;
     t->state.step = -1;
     t->marked = -1;
+    t->checked_step = -1;
+    t->is_checked = true;
     t->validation = ls_validation_start();
     t->scale = ls_loss_scale_start(&settings->loss_scale);
     LS_TRY_OUT(open_samplers(t));

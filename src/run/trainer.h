@@ -103,6 +103,8 @@ typedef struct ls_trainer {
     ls_watch watch;       /* whether it looks for outliers */
     ls_check check;       /* what of weights and moments is checked; never auto */
     int64_t check_every;  /* in one of so many steps what this worker owns; 0: in none */
+    int64_t checked_step; /* after which it was checked last, behind a pass over the batch; −1: never */
+    bool is_checked;      /* it was so in the step of the last update: the gradient of that is right */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_trainer_asked asked;
     ls_worker_time time;

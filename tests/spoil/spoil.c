@@ -42,11 +42,21 @@ static struct {
 } spoil;
 
 static const char *const places[] = {
-    [LS_FAULT_TOKENS] = "tokens",     [LS_FAULT_FORWARD] = "forward", [LS_FAULT_PRODUCT] = "product",
-    [LS_FAULT_BACKWARD] = "backward", [LS_FAULT_LEAF] = "leaf",       [LS_FAULT_GRADIENT] = "gradient",
-    [LS_FAULT_WEIGHT] = "weight",     [LS_FAULT_MOMENT] = "moment",   [LS_FAULT_COPY] = "copy",
-    [LS_FAULT_GATHERED] = "gathered", [LS_FAULT_LEFT] = "left",       [LS_FAULT_TAKEN] = "taken",
+    [LS_FAULT_TOKENS] = "tokens",
+    [LS_FAULT_FORWARD] = "forward",
+    [LS_FAULT_PRODUCT] = "product",
+    [LS_FAULT_BACKWARD] = "backward",
+    [LS_FAULT_LEAF] = "leaf",
     [LS_FAULT_SHARE] = "share",
+    [LS_FAULT_GRADIENT] = "gradient",
+    [LS_FAULT_WEIGHT] = "weight",
+    [LS_FAULT_MOMENT] = "moment",
+    [LS_FAULT_COPY] = "copy",
+    [LS_FAULT_LATE_WEIGHT] = "late-weight",
+    [LS_FAULT_LATE_MOMENT] = "late-moment",
+    [LS_FAULT_GATHERED] = "gathered",
+    [LS_FAULT_LEFT] = "left",
+    [LS_FAULT_TAKEN] = "taken",
 };
 
 /* 16-bit numbers: of either type 0x7FFF is a NaN, and the last bit is a slight error. */

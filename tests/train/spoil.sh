@@ -116,8 +116,9 @@ expect_stopped
 expect_event '"event":"replica","workers":\[2\],"tensor":"blocks.0.mlp.in.weight"'
 spoiled 'rank=1 step=3 place=gradient tensor=mlp.out.bias flip=0x7f0000' --dp 2 --zero 1
 expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.mlp.out.bias"'
+# The update of the worker that differs has found it, too, and knows which of the two is wrong.
 spoiled 'rank=1 step=2 place=weight tensor=mlp.norm.weight flip=0x1' --tp 2
-expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.mlp.norm.weight"'
+expect_event '"event":"state","worker":1,"what":"weight",.*"tensor":"blocks.0.mlp.norm.weight"'
 spoiled 'rank=1 step=2 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state
 expect_stopped
 expect_event '"event":"state","worker":1,"what":"moment1","tensor":"blocks.0.mlp.in.weight"'
@@ -137,9 +138,31 @@ expect_status 1
 [ "$(steps_done)" -eq "$every" ] || fail "$(steps_done) steps, not $every"
 expect_event '"event":"state","worker":0,"what":"moment1","tensor":"blocks.0.mlp.in.weight"'
 spoiled "rank=0 step=$((every - 1)) place=moment tensor=mlp.in.weight flip=0x1" --check replicas
+expect_status 1
+expect_event '"event":"state","worker":0,"what":"moment1","first_element":0,"elements":2048,"tensor":"blocks.0.mlp.in.weight"'
+steps=6
+
+# Right before the update, when memory was checked: the update finds it. The default looks at memory in one of so many steps; the update of
+# each step compares what it overwrites.
+late='"event":"state","worker":%s,"what":"%s","first_element":0,"elements":2048,"tensor":"blocks.0.mlp.in.weight"'
+for checks in '' '--check replicas' '--check state' '--precision bf16 --tp 2' '--precision fp16' '--numerics 1'; do
+    # shellcheck disable=SC2086 # flags are words
+    spoiled 'rank=0 step=2 place=late-moment tensor=mlp.in.weight flip=0x1' $checks
+    expect_stopped
+    # shellcheck disable=SC2059 # the pattern is a format
+    expect_event "$(printf "$late" 0 moment1)"
+    # shellcheck disable=SC2086
+    spoiled 'rank=0 step=2 place=late-weight tensor=mlp.in.weight flip=0x1' $checks
+    # shellcheck disable=SC2059
+    expect_event "$(printf "$late" 0 weight)"
+done
+spoiled 'rank=0 step=2 place=late-weight tensor=mlp.in.weight flip=0x1' --check off
 expect_status 0
 expect_no_event
-steps=6
+# At the very end there is no step that would tell it: it is not saved.
+spoiled "rank=0 step=$((steps - 1)) place=late-weight tensor=mlp.in.weight flip=0x1"
+expect_status 1
+expect_event '"event":"state","worker":0,"what":"weight"'
 
 # What products read, which the next update would write anew; and a weight that makes everything overflow.
 spoiled 'rank=1 step=2 place=copy tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --precision bf16 --check state

@@ -85,6 +85,20 @@ wrong 'rank=1 step=4 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1
 expect_said 'the run goes back to its newest whole checkpoint'
 # It happens each time in the same place, which is left out after the second.
 expect_event '"event":"state","worker":1,"what":"moment1",.*"left_out":true'
+# Between the check and the update: the others have made theirs. Replicas have all of it, or a copy; else it goes back.
+for how in '--dp 2 --zero 0' '--dp 2 --zero 3 --state-copies 1' '--pp 2 --state-copies 1'; do
+    for what in late-weight late-moment; do
+        # shellcheck disable=SC2086 # flags are words
+        wrong "rank=1 step=4 place=$what tensor=mlp.in.weight flip=0x1" $how --check state --save-every 2
+        expect_said 'elements 0 to 2047 of the [a-z0-9]* of blocks.[0-9]*.mlp.in.weight on worker 1 changed before .*; the run goes on from step 5'
+        expect_said 'the memory of worker 1 was damaged; its part of the state was taken from others'
+    done
+done
+wrong 'rank=1 step=4 place=late-moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state --save-every 2
+expect_said 'the run goes back to its newest whole checkpoint'
+# Memory was not looked at in that step: nobody knows what the gradient was made with.
+wrong 'rank=1 step=4 place=late-weight tensor=mlp.in.weight flip=0x1' --dp 2 --zero 0 --check replicas --save-every 2
+expect_said 'step 5, made since .*suspect.*up to step 4'
 wrong 'rank=2 step=4 place=gradient tensor=mlp.in.weight flip=0x400000' --dp 4 --zero 0 --save-every 3
 expect_said 'up to step 4'
 expect_event '"step":3,"event":"replica","workers":\[2\],.*"found_step":5'

@@ -189,6 +189,111 @@ static void check_updated(updated u) {
     check("updated", n, u.begin);
 }
 
+/* A state of which one bit changes between two updates: the second notes tensor and block, leaves the block as it is,
+ * and updates all others; a GPU may leave only the part of the block that goes to the same sums. `late`: the element;
+ * n: none changes. */
+typedef struct checked {
+    size_t n, begin, end, late;
+    int moments, state;
+    uint64_t first;
+} checked;
+
+enum { CHECKED_NAME = 17 };
+
+static ls_update_piece checked_piece(const checked *c, const ls_update_step *step, float *const at[4], ls_hash128 *sums,
+                                     ls_update_check check) {
+    ls_update_piece piece = {.w = at[0], .g = at[3], .step = step, .n = c->n, .check = check, .name = CHECKED_NAME};
+    for (int m = 0; m < c->moments; m++) piece.moment[m] = at[1 + m];
+    piece.sums = (ls_update_sums){
+        .once = sums, .rest = sums + 3, .begin = c->begin, .end = c->end, .tensor = 8, .first = c->first};
+    return piece;
+}
+
+static void flip_bit(float *dev) {
+    uint32_t bits;
+    ok(ls_device_copy_out(device, &bits, dev, sizeof bits));
+    bits ^= 1U << 5;
+    ok(ls_device_copy_in(device, dev, &bits, sizeof bits));
+}
+
+static void check_checked(checked c) {
+    const ls_update_step step = {.rule = c.moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
+                                 .factor = 0.5f,
+                                 .rate = 0.01f,
+                                 .beta1 = 0.9f,
+                                 .beta1_rest = 0.1f,
+                                 .beta2 = 0.99f,
+                                 .beta2_rest = 0.01f,
+                                 .root = 1,
+                                 .epsilon = 1e-8f,
+                                 .decay = 0.99f,
+                                 .momentum = 0.9f};
+    const size_t n = c.n, blocks = ls_check_sums(n), block = c.late / LS_CHECK_BLOCK;
+    twin t[4] = {make(n), make(n), make(n), make(n)}, out = make_words(12, 0), made = make_words(blocks + 1, 0);
+    float *at[4] = {t[0].dev, t[1].dev, t[2].dev, t[3].dev};
+    float *before[3] = {malloc((n + 1) * sizeof(float)), malloc((n + 1) * sizeof(float)),
+                        malloc((n + 1) * sizeof(float))};
+    uint64_t word, *damage = (uint64_t *)(void *)made.dev + blocks;
+    ls_update_piece piece = checked_piece(&c, &step, at, (ls_hash128 *)(void *)out.dev,
+                                          (ls_update_check){(uint64_t *)(void *)made.dev, damage});
+    for (size_t i = 0; i < n; i++) t[2].ref[i] = t[2].ref[i] * t[2].ref[i];
+    ok(ls_device_copy_in(device, t[2].dev, t[2].ref, n * sizeof(float)));
+    piece.mode = LS_UPDATE_RECORD;
+    ok(ls_device_fill(device, damage, 0, sizeof *damage));
+    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+    piece.mode = LS_UPDATE_STEP;
+    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+    if (c.late < n) flip_bit(at[c.state] + c.late);
+    piece.mode = LS_UPDATE_CHECK;
+    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+    ok(ls_device_copy_out(device, &word, damage, sizeof word));
+    assert_true((word != 0) == (c.late < n));
+    ok(ls_device_fill(device, damage, 0, sizeof *damage));
+    for (int k = 0; k < 3; k++) ok(ls_device_copy_out(device, before[k], at[k], n * sizeof(float)));
+    piece.mode = LS_UPDATE_STEP;
+    ok(ops->update(device, &(ls_update_call){&piece, 1}));
+    ok(ls_device_copy_out(device, &word, damage, sizeof word));
+    assert_true((word != 0) == (c.late < n));
+    if (word != 0) {
+        const ls_damage d = ls_damage_read(word);
+        assert_int_equal(d.name, CHECKED_NAME);
+        assert_int_equal(d.state, c.state);
+        assert_int_equal(d.block, block);
+    }
+    for (int k = 0; k < 1 + c.moments; k++) {
+        ok(ls_device_copy_out(device, t[k].ref, at[k], n * sizeof(float)));
+        const size_t first = block * LS_CHECK_BLOCK, last = first + LS_CHECK_BLOCK < n ? first + LS_CHECK_BLOCK : n;
+        for (size_t i = 0; i < n; i++) {
+            bool is_left = c.late < n && i >= first && i < last && (i < c.begin) == (c.late < c.begin) &&
+                           (i < c.end) == (c.late < c.end);
+            if (is_left) assert_memory_equal(&t[k].ref[i], &before[k][i], sizeof(float));
+        }
+        bool changed = false;
+        for (size_t i = 0; i < n; i++) changed = changed || memcmp(&t[k].ref[i], &before[k][i], sizeof(float)) != 0;
+        assert_true(changed || (c.late < n && n <= LS_CHECK_BLOCK));
+    }
+    for (int k = 0; k < 3; k++) free(before[k]);
+    release();
+}
+
+static void all_checked(void) {
+    static const size_t sizes[] = {1, 2047, 2048, 2049, 16 * 1024, 40001};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t n = sizes[i];
+        check_checked((checked){n, 0, n, n, 2, 0, 700});
+        check_checked((checked){n, n / 3, n / 2, n, 2, 0, 701});
+        check_checked((checked){n, 0, n, n / 2, 2, 0, 0});
+        check_checked((checked){n, 0, 0, n - 1, 2, 2, 3});
+        check_checked((checked){n, n / 2, n, 0, 1, 1, 1024});
+        check_checked((checked){n, 0, n, n / 3, 0, 0, ((uint64_t)1 << 40) + 4});
+    }
+}
+
+static void test_checked(void **state) {
+    (void)state;
+    on_every_device(all_checked);
+}
+
 static void all_state(void) {
     static const size_t sizes[] = {0, 1, 1023, 1024, 1025, 5000, 40001};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -259,6 +364,6 @@ static void test_state_differs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums), cmocka_unit_test(test_state),
-                                       cmocka_unit_test(test_state_differs)};
+                                       cmocka_unit_test(test_checked), cmocka_unit_test(test_state_differs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

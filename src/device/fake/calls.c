@@ -208,6 +208,8 @@ static void own_ls_update_call(const ls_fake_copier *c, ls_update_call *all) {
         TENSOR(g);
         TENSOR(sums.once);
         TENSOR(sums.rest);
+        TENSOR(check.sums);
+        TENSOR(check.damage);
         LIST(step, 1);
     }
     all->pieces = own;

@@ -20,6 +20,8 @@ typedef struct verdict {
     int64_t param; /* where it was noticed, plus 1; 0: nowhere */
     int64_t tensor;
     int64_t is_received; /* noticed by somebody it was sent to: an owner knows better */
+    int64_t is_late;     /* noticed by the last update, when others had made theirs */
+    int64_t block;       /* of own elements, where it is late */
 } verdict;
 
 _Static_assert(sizeof(verdict) == LS_CHECK_WORDS * sizeof(int64_t), "verdicts are added as a list of int64");
@@ -44,6 +46,8 @@ static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *o
         out->param = (int)all[i].param - 1;
         if (all[i].wrong == 0 || all[i].wrong < sure) continue;
         out->tensor = (ls_check_tensor)all[i].tensor;
+        out->is_late = all[i].is_late != 0;
+        out->block = all[i].block;
         out->workers[out->nworkers++] = (int)i;
     }
     out->found = first > 0;
@@ -232,9 +236,22 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
     return LS_OK;
 }
 
-/* The first parameter whose numbers are not those of the sums. */
+static bool find_late(const ls_partition *partition, verdict *v) {
+    ls_damage damage;
+    if (!ls_partition_read_damage(partition, &damage)) return false;
+    *v = (verdict){.wrong = 1,
+                   .param = (int64_t)damage.name + 1,
+                   .tensor = damage.state,
+                   .is_late = 1,
+                   .block = (int64_t)damage.block};
+    return true;
+}
+
+/* The first parameter whose numbers are not those of the sums. Where the last update has left a block as it was, its
+ * sums do not contain that block, so what the update has found comes first. */
 static ls_status check_sums(ls_partition *partition, verdict *v) {
     LS_TRY(ls_partition_read_state(partition));
+    if (find_late(partition, v)) return LS_OK;
     LS_TRY(ls_partition_find_state(partition));
     for (int i = 0; i < partition->model->nparams * LS_PARAM_SUMS; i++)
         if (!ls_hash_equal(partition->host_found[i], partition->host_state[i])) {
@@ -274,6 +291,17 @@ static ls_status look(ls_partition *partition, verdict *v) {
 ls_status ls_partition_look_at_state(ls_partition *partition, bool *found) {
     verdict v;
     LS_TRY(look(partition, &v));
+    *found = v.param > 0;
+    memcpy(partition->seen_state, &v, sizeof v);
+    return LS_OK;
+}
+
+ls_status ls_partition_look_at_update(ls_partition *partition, bool *found) {
+    verdict v = {0};
+    if (partition->setup.sums_state) {
+        LS_TRY(ls_partition_read_state(partition));
+        (void)find_late(partition, &v);
+    }
     *found = v.param > 0;
     memcpy(partition->seen_state, &v, sizeof v);
     return LS_OK;

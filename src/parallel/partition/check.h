@@ -8,6 +8,10 @@
  * of each gathered shard. So with what others do have but is written anew after every update, which would hide that one
  * worker computed a step with something else
  *
+ *     update     what changes after that check, before it is overwritten: the update compares each block of elements
+ * with the sum that was made when the block was written (state_sum.h). Other workers have made their updates by then,
+ * with a gradient that is right, so what is told of it in the next step is the state after it
+ *
  * Every worker gets the same finding. */
 #ifndef LS_PARALLEL_PARTITION_CHECK_H
 #define LS_PARALLEL_PARTITION_CHECK_H
@@ -24,7 +28,7 @@ typedef enum ls_check_tensor {
 } ls_check_tensor;
 
 /* Numbers that each worker tells all others after a check. */
-enum { LS_CHECK_WORDS = 4 };
+enum { LS_CHECK_WORDS = 6 };
 
 typedef struct ls_check_finding {
     bool found;
@@ -32,6 +36,8 @@ typedef struct ls_check_finding {
     ls_check_tensor tensor;
     int nworkers; /* those to name: who is alone, both where there are two, or the owner of state that changed */
     int workers[LS_WORKERS_MAX];
+    bool is_late;  /* the last update found it, when others had made theirs: that block was not updated */
+    int64_t block; /* of LS_CHECK_BLOCK elements that the worker updates, where it is late */
 } ls_check_finding;
 
 ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding *out);
@@ -43,6 +49,8 @@ ls_status ls_partition_remember_state(ls_partition *partition);
  * found something, all of them together. */
 ls_status ls_partition_look_at_state(ls_partition *partition, bool *found);
 ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out);
+/* As ls_partition_look_at_state(), of what the last update has found alone: no memory is read for it. */
+ls_status ls_partition_look_at_update(ls_partition *partition, bool *found);
 /* Before the next update, a save or another use: own elements that were summed up, copies that were remembered, and
  * shards that were gathered since. The setup has `sums_state`. */
 ls_status ls_partition_check_state(ls_partition *partition, ls_check_finding *out);

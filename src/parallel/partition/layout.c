@@ -232,6 +232,14 @@ static void lay_scratch(ls_partition *partition, ls_arena *arena) {
         }
 }
 
+static void lay_block_sums(ls_partition *partition, ls_arena *arena) {
+    for (int i = 0; i < partition->model->nparams; i++) {
+        ls_param *param = partition->model->params[i];
+        const size_t sums = ls_check_sums(ls_param_range_elems(param->own));
+        param->block_sums = sums ? ls_arena_take_array(arena, "scratch", sums, sizeof *param->block_sums) : NULL;
+    }
+}
+
 static ls_status more_for(const ls_partition *partition, const ls_runs *runs, size_t *most) {
     size_t bytes;
     LS_TRY(ls_tensor_sum_bytes(partition->setup.layout.dp, runs, ls_partition_wire(partition), &bytes));
@@ -290,6 +298,7 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
         partition->found_sums =
             ls_arena_take_array(arena, "scratch", ls_partition_state_room(partition), sizeof *partition->found_sums);
     }
+    if (setup->sums_state) lay_block_sums(partition, arena);
     if (setup->checks_state)
         partition->copy_sums =
             ls_arena_take_array(arena, "scratch", ls_partition_copy_room(partition), sizeof *partition->copy_sums);

@@ -97,15 +97,23 @@ ls_status ls_partition_count_acts(ls_partition *partition, ls_block_numerics *bl
                           ls_partition_count_words(partition) * sizeof *partition->counts);
 }
 
+/* Pieces do not end with blocks, whose sums are therefore compared before the pieces are updated, and made after. */
 ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimizer_update *update,
                                       ls_block_numerics *blocks) {
     const ls_model *model = partition->model;
+    const ls_policy *policy = &partition->setup.policy;
+    ls_optimizer_update unsummed = *update;
+    LS_TRY(ls_optimizer_check(update, partition->device, policy, model));
+    unsummed.sums = NULL;
+    unsummed.keeps_blocks = false;
+    unsummed.damage = NULL;
     for (int b = 0; b < model->nblocks; b++)
         for (int i = 0; i < model->blocks[b].nparams; i++) {
             const ls_param *param = &model->blocks[b].param[i];
-            if (ls_param_range_elems(param->own) > 0) LS_TRY(run_param(partition, update, param, b, &blocks[b].elems));
+            if (ls_param_range_elems(param->own) > 0)
+                LS_TRY(run_param(partition, &unsummed, param, b, &blocks[b].elems));
         }
-    return LS_OK;
+    return update->sums ? ls_optimizer_sum(update, partition->device, policy, model) : LS_OK;
 }
 
 /* Exact sums travel settled. */

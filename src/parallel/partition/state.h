@@ -145,7 +145,7 @@ struct ls_partition {
     ls_hash128 *host_copies;  /* copy_sums, as they were read; NULL: not checked */
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
-    int64_t seen_state[4];       /* what the last look at the state found: check.c */
+    int64_t seen_state[6];       /* what the last look at the state found: check.c */
     bool (*gives_up)(void *ctx); /* NULL: nobody asks */
     void *gives_up_ctx;
     const ls_ops *ops;                  /* of the device, while it skips; NULL: it does not */
@@ -248,6 +248,8 @@ size_t ls_partition_copy_room(const ls_partition *partition);
 size_t ls_partition_state_room(const ls_partition *partition);
 ls_status ls_partition_read_state(ls_partition *partition);
 ls_status ls_partition_find_state(ls_partition *partition);
+/* What the last update found: a block that was not what it had been written, in host_state as it was read. */
+bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out);
 
 /* check.c: weights that have just been gathered. */
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);

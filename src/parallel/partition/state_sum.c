@@ -4,9 +4,12 @@
 #include "numerics/state_sum.h"
 #include "parallel/partition/state.h"
 
+/* Behind the sums of parameters: what an update has found damaged, in the first word. */
 size_t ls_partition_state_room(const ls_partition *partition) {
-    return partition->setup.sums_state ? (size_t)partition->model->nparams * LS_PARAM_SUMS : 0;
+    return partition->setup.sums_state ? (size_t)partition->model->nparams * LS_PARAM_SUMS + 1 : 0;
 }
+
+static size_t count_params(const ls_partition *partition) { return (size_t)partition->model->nparams * LS_PARAM_SUMS; }
 
 bool ls_partition_sums_state(const ls_partition *partition) { return partition->setup.sums_state; }
 
@@ -19,11 +22,20 @@ static ls_status begin(ls_partition *partition, ls_hash128 *sums, ls_optimizer_u
 ls_status ls_partition_begin_sums(ls_partition *partition, ls_optimizer_update *update) {
     if (!partition->setup.sums_state) return LS_OK;
     partition->state_is_read = false;
-    return begin(partition, partition->state_sums, update);
+    LS_TRY(begin(partition, partition->state_sums, update));
+    update->keeps_blocks = true;
+    update->damage = &partition->state_sums[count_params(partition)].lo;
+    return LS_OK;
 }
 
-static ls_status sum_to(ls_partition *partition, ls_hash128 *sums) {
-    ls_optimizer_update update = {.ghosts = 0};
+bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out) {
+    uint64_t word = partition->host_state[count_params(partition)].lo;
+    *out = ls_damage_read(word);
+    return word != 0;
+}
+
+static ls_status sum_to(ls_partition *partition, ls_hash128 *sums, bool keeps_blocks) {
+    ls_optimizer_update update = {.keeps_blocks = keeps_blocks};
     LS_TRY(begin(partition, sums, &update));
     return ls_optimizer_sum(&update, partition->device, &partition->setup.policy, partition->model);
 }
@@ -31,7 +43,7 @@ static ls_status sum_to(ls_partition *partition, ls_hash128 *sums) {
 ls_status ls_partition_sum_state(ls_partition *partition) {
     if (!partition->setup.sums_state) return LS_OK;
     partition->state_is_read = false;
-    return sum_to(partition, partition->state_sums);
+    return sum_to(partition, partition->state_sums, true);
 }
 
 ls_status ls_partition_read_state(ls_partition *partition) {
@@ -43,7 +55,7 @@ ls_status ls_partition_read_state(ls_partition *partition) {
 }
 
 ls_status ls_partition_find_state(ls_partition *partition) {
-    LS_TRY(sum_to(partition, partition->found_sums));
+    LS_TRY(sum_to(partition, partition->found_sums, false));
     return ls_device_copy_out(partition->device, partition->host_found, partition->found_sums,
                               ls_partition_state_room(partition) * sizeof(ls_hash128));
 }
@@ -51,8 +63,7 @@ ls_status ls_partition_find_state(ls_partition *partition) {
 void ls_partition_sum_rest(ls_partition *partition) { partition->sums_rest = true; }
 
 ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out) {
-    return ls_device_rescue(partition->device, out, partition->state_sums,
-                            ls_partition_state_room(partition) * sizeof *out);
+    return ls_device_rescue(partition->device, out, partition->state_sums, count_params(partition) * sizeof *out);
 }
 
 static ls_status check_sums(const ls_partition *partition) {
@@ -75,6 +86,12 @@ ls_status ls_partition_state_part(ls_partition *partition, ls_hash128 *part, ls_
     LS_TRY(ls_partition_read_state(partition));
     add_part(partition, partition->host_state, part, by_tensor);
     return LS_OK;
+}
+
+ls_hash128 ls_partition_param_sum(const ls_partition *partition, int param) {
+    ls_hash128 sum = {0, 0};
+    for (int i = 0; i < LS_PARAM_SUMS; i++) ls_state_add(&sum, partition->host_state[param * LS_PARAM_SUMS + i]);
+    return sum;
 }
 
 ls_status ls_partition_state_now(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor) {

@@ -13,7 +13,9 @@
 
 /* The setup has `sums_state`. */
 bool ls_partition_sums_state(const ls_partition *partition);
-/* Before an update: the sums become those of nothing, and `update` adds to them. Does nothing where there are none. */
+/* Before an update: the sums become those of nothing, and `update` adds to them. It compares each block of elements
+ * with the sum of the block before it overwrites the block; what differs stays as it is, and the next look at the state
+ * (check.h) tells it. Does nothing where there are no sums. */
 ls_status ls_partition_begin_sums(ls_partition *partition, ls_optimizer_update *update);
 /* The sums become those of weights and moments as they are in memory now: after they were made or loaded. */
 ls_status ls_partition_sum_state(ls_partition *partition);
@@ -24,6 +26,8 @@ void ls_partition_sum_rest(ls_partition *partition);
 ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out);
 /* This worker's part, as last made; by tensor, LS_STATE_TENSORS for each parameter of the model, unless NULL. */
 ls_status ls_partition_state_part(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor);
+/* After it, of one parameter: all that this worker updates of it, as far as sums are made of that. */
+ls_hash128 ls_partition_param_sum(const ls_partition *partition, int param);
 /* The same of what is in memory now, whatever was made; the sums stay as they are. */
 ls_status ls_partition_state_now(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor);
 

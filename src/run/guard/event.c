@@ -99,6 +99,8 @@ ls_status ls_event_record(const ls_train_event *e, ls_metrics *m) {
     case LS_EVENT_STATE:
         ls_metrics_add_i64(m, "worker", e->worker);
         ls_metrics_add_text(m, "what", e->what);
+        if (e->elements > 0) ls_metrics_add_i64(m, "first_element", e->first_element);
+        if (e->elements > 0) ls_metrics_add_i64(m, "elements", e->elements);
         break;
     case LS_EVENT_AUDIT: add_audit(e, m); break;
     }
@@ -206,8 +208,15 @@ void ls_event_text(const ls_train_event *e, char *text, size_t bytes) {
     case LS_EVENT_OUTLIER: say_outlier(e, text, bytes); break;
     case LS_EVENT_REPLICA: say_replica(e, text, bytes); break;
     case LS_EVENT_STATE:
-        snprintf(text, bytes, "the %s of %s on worker %d changed after the last update: memory corruption", e->what,
-                 e->tensor, e->worker);
+        if (e->elements > 0)
+            snprintf(text, bytes,
+                     "elements %lld to %lld of the %s of %s on worker %d changed before the last update overwrote "
+                     "them: memory corruption",
+                     (long long)e->first_element, (long long)(e->first_element + e->elements - 1), e->what, e->tensor,
+                     e->worker);
+        else
+            snprintf(text, bytes, "the %s of %s on worker %d changed after the last update: memory corruption", e->what,
+                     e->tensor, e->worker);
         break;
     case LS_EVENT_AUDIT:
         if (e->worker < 0)

@@ -50,6 +50,7 @@ typedef struct ls_train_event {
     ls_outlier_action action;
     /* STATE */
     const char *what;
+    int64_t first_element, elements; /* of those that the worker updates; 0 elements: which ones is not known */
     /* AUDIT */
     int owner, auditor;
     bool persistent;

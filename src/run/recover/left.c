@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "comm/world.h"
+#include "numerics/state_sum.h"
 #include "parallel/partition/state_sum.h"
 #include "run/recover/copies.h"
 #include "run/recover/left_state.h"
@@ -33,9 +34,9 @@ ls_status ls_left_open(ls_trainer *t, ls_world *world) {
         ls_left_use_journal(t, world);
         atomic_store(&kept->is_here, true);
     } else if (ls_device_rescues(t->device)) {
-        ls_partition_sum_rest(t->partition);
         ls_world_rescues(world);
     }
+    if (t->device->is_host || ls_device_rescues(t->device)) ls_partition_sum_rest(t->partition);
     ls_world_keep(world, kept);
     return LS_OK;
 }
@@ -113,21 +114,35 @@ void ls_left_commit(ls_trainer *t, const ls_step_result *result, const ls_optimi
     write_numbers(t->kept, &n);
 }
 
-static void write_sum(ls_left_sum sums[2], int64_t step, ls_hash128 part) {
+int ls_left_kind_of(const ls_trainer *t, const ls_param *p) {
+    bool sharded = t->layout.zero >= 1 && p->kind != LS_PARAM_VECTOR;
+    return (p->split ? LS_LEFT_SPLIT : 0) | (sharded ? LS_LEFT_SHARDED : 0);
+}
+
+/* `t` NULL: only the part is known. */
+static void write_sum(ls_left_sum sums[2], int64_t step, ls_hash128 part, const ls_trainer *t) {
     ls_left_sum *sum = &sums[step & 1];
     atomic_store(&sum->step, -1);
     sum->part = part;
+    memset(sum->kind, 0, sizeof sum->kind);
+    for (int i = 0; t && i < ls_model_params(t->model); i++)
+        ls_state_add(&sum->kind[ls_left_kind_of(t, ls_model_param(t->model, i))],
+                     ls_partition_param_sum(t->partition, i));
     atomic_store(&sum->step, step);
+}
+
+void ls_left_note_damage(ls_trainer *t) {
+    if (t->kept) atomic_store(&t->kept->is_damaged, true);
 }
 
 ls_status ls_left_stepped(ls_trainer *t) {
     ls_hash128 part;
     if (!t->kept || !t->device->is_host || !ls_trainer_has_state_hash(t)) return LS_OK;
     LS_TRY(ls_trainer_state_part(t, &part));
-    write_sum(t->kept->own.sums, t->step, part);
+    write_sum(t->kept->own.sums, t->step, part, t);
     if (!t->copies) return LS_OK;
     LS_TRY(ls_copies_part(t, &part));
-    write_sum(t->kept->copies.sums, t->step, part);
+    write_sum(t->kept->copies.sums, t->step, part, NULL);
     return LS_OK;
 }
 

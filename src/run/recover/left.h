@@ -78,6 +78,9 @@ ls_status ls_left_rescue(ls_trainer *trainer, ls_world *world);
 /* All that was due after the last step is done. */
 void ls_left_settle(ls_trainer *trainer, int64_t saved_step);
 
+/* The last update has left a block of this worker as it was, since it was damaged: nothing of its memory is to be used.
+ */
+void ls_left_note_damage(ls_trainer *trainer);
 /* All leave, and this is why: the next ones go on without the worker that is wrong. */
 void ls_left_blame(ls_trainer *trainer, const ls_wrong *blame);
 /* Or this: groups are to be shared out by speed. */

@@ -22,10 +22,15 @@ typedef struct ls_left_tensor {
     double follow;
 } ls_left_tensor;
 
+/* Sums of the state by kinds of parameters that the same workers have: cut into slices or not, and cut into shards or
+ * not. */
+enum { LS_LEFT_SPLIT = 1, LS_LEFT_SHARDED = 2, LS_LEFT_KINDS = 4 };
+
 /* Part of the sum of the state after a step. */
 typedef struct ls_left_sum {
     _Atomic int64_t step; /* −1: being written */
     ls_hash128 part;
+    ls_hash128 kind[LS_LEFT_KINDS]; /* of own tensors: with what others report as well */
 } ls_left_sum;
 
 /* Tensors in this worker's memory: its own, or those that it keeps for another. */
@@ -37,14 +42,11 @@ typedef struct ls_left_part {
     ls_left_sum sums[2];          /* of what is reported, by steps mod 2 */
 } ls_left_part;
 
-/* Sums of the state of a worker whose tensors were brought here, by kinds of parameters that the same workers have: cut
- * into slices or not, and cut into shards or not. */
-enum { LS_LEFT_SPLIT = 1, LS_LEFT_SHARDED = 2, LS_LEFT_KINDS = 4 };
-
 struct ls_left {
     ls_left_part own, copies;
-    int64_t copies_of;    /* rank; −1: there are none */
-    _Atomic bool is_here; /* tensors are in the segment: always, or since they were brought here */
+    int64_t copies_of;       /* rank; −1: there are none */
+    _Atomic bool is_damaged; /* ls_left_note_damage() */
+    _Atomic bool is_here;    /* tensors are in the segment: always, or since they were brought here */
     ls_place_in_layout place;
     int64_t summed;                     /* of tensors that were brought: the updates that the sums are of; −1: none */
     ls_hash128 kind_sum[LS_LEFT_KINDS]; /* with what others report as well */
@@ -73,6 +75,7 @@ typedef struct ls_left_places {
 /* lists.c: lists what the trainer has, and what it keeps for another. The memory is the world's. */
 ls_status ls_left_list_own(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left_part *part);
 ls_status ls_left_list_copies(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left *kept);
+int ls_left_kind_of(const ls_trainer *trainer, const ls_param *param);
 /* Updates on a CPU are written down from now on. */
 void ls_left_use_journal(ls_trainer *trainer, const ls_world *world);
 

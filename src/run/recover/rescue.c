@@ -60,11 +60,6 @@ static void note_done(const boat *b, const ls_left_part *part) {
     }
 }
 
-static int kind_of(const ls_trainer *t, const ls_param *p) {
-    bool sharded = t->layout.zero >= 1 && p->kind != LS_PARAM_VECTOR;
-    return (p->split ? LS_LEFT_SPLIT : 0) | (sharded ? LS_LEFT_SHARDED : 0);
-}
-
 /* Sums that the update made of what it wrote. */
 static ls_status bring_sums(const boat *b) {
     ls_trainer *t = b->trainer;
@@ -76,7 +71,7 @@ static ls_status bring_sums(const boat *b) {
     ls_status status = sums ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the sums of a state");
     if (status == LS_OK) status = ls_partition_rescue_state(t->partition, sums);
     for (size_t i = 0; status == LS_OK && i < count; i++)
-        ls_state_add(&kept->kind_sum[kind_of(t, ls_model_param(t->model, (int)(i / LS_PARAM_SUMS)))], sums[i]);
+        ls_state_add(&kept->kind_sum[ls_left_kind_of(t, ls_model_param(t->model, (int)(i / LS_PARAM_SUMS)))], sums[i]);
     if (status == LS_OK && t->copies) status = ls_device_rescue(t->device, sums, t->copies->sums, count * sizeof *sums);
     for (size_t i = 0; status == LS_OK && t->copies && i < count; i++) ls_state_add(&kept->copies_sum, sums[i]);
     if (status == LS_OK) kept->summed = t->marked;

@@ -18,8 +18,9 @@
 typedef struct sources {
     const ls_segment *segment;
     ls_left_numbers numbers;
-    bool gone[LS_WORKERS_MAX];    /* by old worker: nothing of its memory is used */
-    bool damaged[LS_WORKERS_MAX]; /* because it is not what it was */
+    bool gone[LS_WORKERS_MAX];     /* by old worker: nothing of its memory is used */
+    bool damaged[LS_WORKERS_MAX];  /* because it is not what it was */
+    bool was_late[LS_WORKERS_MAX]; /* as its last update found */
     bool any_gone;
     bool refused;         /* what was put together is not what it should be */
     ls_left_piece *piece; /* that those who are not gone report, by parameter, tensor and first element */
@@ -247,6 +248,7 @@ static bool find_sum(const sources *from, ls_hash128 *out) {
     int64_t step = from->numbers.step;
     *out = (ls_hash128){0, 0};
     for (int l = 0; l < from->segment->workers; l++) {
+        if (from->was_late[l]) return false;
         ls_left *kept = ls_left_of(from->segment, l);
         const ls_left_sum *sum = kept ? &kept->own.sums[step & 1] : NULL;
         if (!sum || atomic_load(&sum->step) != step) return false;
@@ -265,6 +267,25 @@ static bool is_told(const sources *from, int l, int kind) {
             return true;
     }
     return false;
+}
+
+/* The same without those whose last update left a block as it was: it is not known what they should have. What several
+ * have is told by one of them, and what only those had by the copies of it. */
+static bool find_others_sum(const sources *from, ls_hash128 *out) {
+    int64_t step = from->numbers.step;
+    *out = (ls_hash128){0, 0};
+    for (int l = 0; l < from->segment->workers; l++) {
+        if (from->gone[l]) continue;
+        ls_left *kept = ls_left_of(from->segment, l);
+        const ls_left_sum *own = &kept->own.sums[step & 1], *copies = &kept->copies.sums[step & 1];
+        if (atomic_load(&own->step) != step) return false;
+        for (int kind = 0; kind < LS_LEFT_KINDS; kind++)
+            if (!is_told(from, l, kind)) ls_state_add(out, own->kind[kind]);
+        if (!is_copied(from, kept)) continue;
+        if (atomic_load(&copies->step) != step) return false;
+        ls_state_add(out, copies->part);
+    }
+    return true;
 }
 
 /* The same of tensors that were brought here: what several have is told by one of them, and what only those who are
@@ -363,7 +384,8 @@ static ls_status compare_copies(ls_trainer *t, sources *from) {
 static ls_status admit(ls_trainer *t, sources *from) {
     ls_hash128 recorded, part;
     ls_wrong blame = ls_left_blamed(from->segment);
-    bool is_known = ls_trainer_has_state_hash(t) && (find_sum(from, &recorded) || find_brought_sum(from, &recorded));
+    bool is_known = ls_trainer_has_state_hash(t) && (find_sum(from, &recorded) || find_others_sum(from, &recorded) ||
+                                                     find_brought_sum(from, &recorded));
     if (!is_known && blame.is_found && blame.event.kind == LS_EVENT_STATE)
         return ls_fail(LS_ERR_INPUT, "there is no hash of the state after step %lld", (long long)from->numbers.step);
     if (!is_known) return compare_copies(t, from);
@@ -407,11 +429,16 @@ static ls_status look(const ls_segment *segment, sources *from) {
     if (!ls_left_newest(segment, &from->numbers)) return ls_fail(LS_ERR_INPUT, "the workers before left no state");
     for (int l = 0; l < segment->workers; l++) {
         const ls_left *kept = ls_left_of(segment, l);
-        from->gone[l] = !kept || !atomic_load(&kept->is_here);
+        from->was_late[l] = kept && atomic_load(&kept->is_damaged);
+        from->damaged[l] = from->was_late[l];
+        from->gone[l] = !kept || !atomic_load(&kept->is_here) || from->was_late[l];
         gone += from->gone[l];
     }
     from->any_gone = gone > 0;
     if (gone < segment->workers) return LS_OK;
+    for (int l = 0; l < segment->workers; l++)
+        if (from->damaged[l])
+            return ls_fail(LS_ERR_INPUT, "the memory of worker %d is damaged, and no other is left", l);
     return ls_fail(LS_ERR_INPUT, "the workers left no tensors: they were in the memory of their devices");
 }
 

@@ -26,11 +26,59 @@ static ls_hash128 sum_state(const ls_kernels *kernels, const ls_state_piece *c, 
     return sum;
 }
 
-/* Elements that an update has just written. */
-static void sum_updated(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
-    ls_state_piece pieces[LS_UPDATE_STATE_MAX];
-    int count = ls_update_state_pieces(c, begin, end, pieces);
-    for (int i = 0; i < count; i++) add_state(pieces[i].out, sum_state(kernels, &pieces[i], 0, pieces[i].n));
+/* Elements begin … end − 1 of w (0) or of a moment. */
+static ls_hash128 sum_elems(const ls_kernels *kernels, const ls_update_piece *c, int state, size_t begin, size_t end) {
+    const ls_state_piece piece = {.x = state == 0 ? c->w : c->moment[state - 1],
+                                  .tensor = c->sums.tensor + (uint64_t)state,
+                                  .first = c->sums.first};
+    return sum_state(kernels, &piece, begin, end);
+}
+
+static int states_of(const ls_update_piece *c) { return 1 + (c->moment[0] != NULL) + (c->moment[1] != NULL); }
+
+static uint64_t *block_sums(const ls_update_piece *c, size_t at) {
+    return c->check.sums + (c->first + at) / LS_CHECK_BLOCK * LS_STATE_TENSORS;
+}
+
+static size_t clamp(size_t x, size_t low, size_t high) { return x < low ? low : x > high ? high : x; }
+
+/* Elements as they are now. */
+static void sum_written(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
+    const ls_update_sums *s = &c->sums;
+    const size_t first = clamp(s->begin, begin, end), last = clamp(s->end, first, end);
+    const size_t cut[] = {begin, first, last, end};
+    for (int state = 0; state < states_of(c); state++) {
+        uint64_t block = 0;
+        for (int i = 0; i < 3; i++) {
+            ls_hash128 *out = i == 1 ? s->once : s->rest;
+            if (cut[i] == cut[i + 1] || (!out && !c->check.sums)) continue;
+            ls_hash128 sum = sum_elems(kernels, c, state, cut[i], cut[i + 1]);
+            if (out) add_state(out + state, sum);
+            block += sum.lo;
+        }
+        if (c->check.sums) block_sums(c, begin)[state] = block;
+    }
+}
+
+static void note_damage(const ls_update_piece *c, int state, size_t at) {
+    _Atomic uint64_t *damage = (_Atomic uint64_t *)c->check.damage;
+    const uint64_t word = ls_damage_word(
+        (ls_damage){.name = (uint32_t)c->name, .state = state, .block = (c->first + at) / LS_CHECK_BLOCK});
+    uint64_t most = atomic_load_explicit(damage, memory_order_relaxed);
+    while (most < word && !atomic_compare_exchange_weak(damage, &most, word)) {
+    }
+}
+
+/* Whether a block is what was written. */
+static bool check_block(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
+    bool is_same = true;
+    if (!c->check.sums || !c->check.damage) return true;
+    for (int state = 0; state < states_of(c); state++) {
+        if (sum_elems(kernels, c, state, begin, end).lo == block_sums(c, begin)[state]) continue;
+        note_damage(c, state, begin);
+        is_same = false;
+    }
+    return is_same;
 }
 
 static void state_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
@@ -47,16 +95,41 @@ ls_status ls_cpu_op_state_sums(ls_device *device, const ls_state_sums_call *call
 /* ---- updates ----------------------------------------------------------------------------------------------------- */
 
 /* The kernels themselves round a copy to bf16. For f16 they take pieces, of which w is still at hand to be rounded. */
-static void update_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
-    enum { SUMMED = 4096 }; /* elements that stay in the second cache */
-    const ls_update_piece *c = args;
-    bool to_f16 = c->copy && c->copy_dtype == LS_F16, sums = c->sums.once || c->sums.rest;
+static void update_elems(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
+    const bool to_f16 = c->copy && c->copy_dtype == LS_F16;
     for (size_t i = begin, n; i < end; i += n) {
-        n = to_f16 ? ls_cpu_piece(LS_F16, end - i) : sums && end - i > SUMMED ? SUMMED : end - i;
+        n = to_f16 ? ls_cpu_piece(LS_F16, end - i) : end - i;
         kernels->optim.update(c, i, i + n);
         if (to_f16) ls_cpu_narrow(kernels, c->copy, LS_F16, i, c->w + i, n);
-        if (sums) sum_updated(kernels, c, i, i + n);
     }
+}
+
+static bool makes_sums(const ls_update_piece *c) { return c->sums.once || c->sums.rest || c->check.sums; }
+
+/* Where sums are made it goes block by block: one stays in the first caches. */
+static void update_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_update_piece *c = args;
+    if (!makes_sums(c)) {
+        update_elems(kernels, c, begin, end);
+        return;
+    }
+    for (size_t i = begin, n; i < end; i += n) {
+        n = clamp(LS_CHECK_BLOCK - (c->first + i) % LS_CHECK_BLOCK, 0, end - i);
+        if (!check_block(kernels, c, i, i + n)) continue;
+        update_elems(kernels, c, i, i + n);
+        sum_written(kernels, c, i, i + n);
+    }
+}
+
+static void check_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_update_piece *c = args;
+    for (size_t i = begin; i < end; i += LS_CHECK_BLOCK)
+        (void)check_block(kernels, c, i, clamp(i + LS_CHECK_BLOCK, i, end));
+}
+
+static void record_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
+    const ls_update_piece *c = args;
+    for (size_t i = begin; i < end; i += LS_CHECK_BLOCK) sum_written(kernels, c, i, clamp(i + LS_CHECK_BLOCK, i, end));
 }
 
 typedef struct journal_job {
@@ -90,12 +163,18 @@ static ls_status update_journaled(ls_device *device, const ls_update_piece *piec
     return LS_OK;
 }
 
+_Static_assert(LS_CPU_GRAIN % LS_CHECK_BLOCK == 0 && (int)LS_JOURNAL_BLOCK == (int)LS_CHECK_BLOCK,
+               "threads and the journal take whole blocks");
+
 ls_status ls_cpu_op_update(ls_device *device, const ls_update_call *call) {
     ls_journal *journal = ((ls_cpu_device *)(void *)device)->journal;
     LS_TRY(ls_check_update(call));
     for (int i = 0; i < call->count; i++) {
         const ls_update_piece *piece = &call->pieces[i];
-        if (journal && journal->number > 0 && piece->cells)
+        if (piece->mode != LS_UPDATE_STEP)
+            LS_TRY(ls_cpu_run(device, piece->n, LS_CPU_GRAIN,
+                              piece->mode == LS_UPDATE_CHECK ? check_range : record_range, piece));
+        else if (journal && journal->number > 0 && piece->cells)
             LS_TRY(update_journaled(device, piece, journal));
         else
             LS_TRY(ls_cpu_run(device, piece->n, LS_CPU_GRAIN, update_range, piece));

@@ -6,24 +6,32 @@
 
 enum {
     LS_CUDA_OPTIM_PACKS = 2,
+    LS_CUDA_CHECK_BLOCK = 4 * LS_CUDA_PACK_THREADS * LS_CUDA_OPTIM_PACKS, /* of sums that are compared */
     LS_CUDA_SQUARE_BLOCK = 1024,
     LS_CUDA_SQUARE_BLOCKS = 16, /* that a block of threads has at a time */
     LS_CUDA_EXACT_WORDS = 68,
 };
 
-/* As ls_update_piece and its ls_update_step; its elements go to the same state sums. */
+enum { LS_CUDA_UPDATE_STEP, LS_CUDA_UPDATE_CHECK, LS_CUDA_UPDATE_RECORD }; /* as ls_update_mode */
+
+/* As ls_update_piece and its ls_update_step: elements from … n − 1, which go to the same state sums. Element 0, that of
+ * all pointers and of `first`, begins a block of sums that are compared. */
 typedef struct ls_cuda_update_piece {
     float *w, *moment[2]; /* NULL: there is none */
     void *copy;
     const float *g;
-    size_t n;
-    unsigned long long *sums; /* lo, hi of w and of each moment; NULL: none are made */
-    uint64_t tensor, first;   /* of w; those of the moments follow */
+    size_t from, n;
+    unsigned long long *check;  /* LS_CUDA_CHECK_STATES for each block, of w and of each moment; NULL: none are kept */
+    unsigned long long *damage; /* grows to the word of a block that differs; NULL: nothing is compared */
+    unsigned long long damage_first; /* what that word is the complement of, for w of the first block */
+    unsigned long long *sums;        /* lo, hi of w and of each moment; NULL: none are made */
+    uint64_t tensor, first;          /* of w; those of the moments follow */
     float factor, rate, beta1, beta1_rest, beta2, beta2_rest, root, epsilon, decay, momentum, weight_decay;
-    int copy_dtype, nesterov;
+    int copy_dtype, nesterov, mode;
     int aligned; /* packs begin at multiples of 16 bytes, and of 4 elements of the whole tensor */
 } ls_cuda_update_piece;
 
+enum { LS_CUDA_CHECK_STATES = 3, LS_CUDA_CHECK_STATE_BIT = 32 };
 enum { LS_CUDA_UPDATE_PIECES = 256, LS_CUDA_UPDATE_FEW = 4, LS_CUDA_UPDATE_ELEMS = 8192 }; /* the last: of a block */
 
 typedef struct ls_cuda_update {

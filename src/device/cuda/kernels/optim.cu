@@ -66,144 +66,247 @@ LS_DEVICE update_part find_part(const ls_cuda_update &a, ls_cuda_update_piece *s
     return {space, begin, begin + LS_CUDA_UPDATE_ELEMS < n ? begin + LS_CUDA_UPDATE_ELEMS : n};
 }
 
-/* State sums of what a block of threads writes, of N tensors, from its registers. The next pack of a thread is a block
- * of the sums further on: so its places in these are the same for all its packs. */
-template <int N> struct written_sums {
+/* w and moments, and the gradient, of four neighbours. */
+template <int N> struct state_pack { pack<4> g, x[N]; };
+
+/* What a block of threads has in flight: a block of sums that are compared. */
+template <int N> struct state_tile { state_pack<N> pack[LS_CUDA_OPTIM_PACKS]; };
+
+LS_DEVICE float *state_at(const ls_cuda_update_piece &p, int t) { return t == 0 ? p.w : p.moment[t - 1]; }
+
+/* The first element of pack u of this thread, of a tile that begins with element `begin`. */
+LS_DEVICE size_t pack_at(size_t begin, int u) { return begin + 4 * ((size_t)u * LS_CUDA_PACK_THREADS + threadIdx.x); }
+
+LS_DEVICE bool is_in(const ls_cuda_update_piece &p, size_t i) { return i >= p.from && i < p.n; }
+
+/* All loads come before anything is done with them. Elements outside of the piece are 0. */
+template <int N> LS_DEVICE void load_tile(const ls_cuda_update_piece &p, size_t begin, bool is_whole, state_tile<N> &tile) {
+#pragma unroll
+    for (int u = 0; u < LS_CUDA_OPTIM_PACKS; u++) {
+        const size_t i = pack_at(begin, u);
+        state_pack<N> &in = tile.pack[u];
+        in = {};
+        if (is_whole) {
+            if (p.mode == LS_CUDA_UPDATE_STEP) in.g = load_pack<4>(p.g + i);
+#pragma unroll
+            for (int t = 0; t < N; t++)
+                if (state_at(p, t)) in.x[t] = load_pack<4>(state_at(p, t) + i);
+        } else {
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                if (!is_in(p, i + k)) continue;
+                if (p.mode == LS_CUDA_UPDATE_STEP) in.g.v[k] = p.g[i + k];
+#pragma unroll
+                for (int t = 0; t < N; t++)
+                    if (state_at(p, t)) in.x[t].v[k] = state_at(p, t)[i + k];
+            }
+        }
+    }
+}
+
+template <int N>
+LS_DEVICE void store_tile(const ls_cuda_update_piece &p, size_t begin, bool is_whole, const state_tile<N> &tile) {
+#pragma unroll
+    for (int u = 0; u < LS_CUDA_OPTIM_PACKS; u++) {
+        const size_t i = pack_at(begin, u);
+        const state_pack<N> &out = tile.pack[u];
+        if (is_whole) {
+#pragma unroll
+            for (int t = N - 1; t >= 0; t--)
+                if (state_at(p, t)) store_pack<4>(state_at(p, t) + i, out.x[t]);
+            store_copy(p.copy, p.copy_dtype, i, out.x[0]);
+        } else {
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                if (!is_in(p, i + k)) continue;
+#pragma unroll
+                for (int t = 0; t < N; t++)
+                    if (state_at(p, t)) state_at(p, t)[i + k] = out.x[t].v[k];
+                store_copy(p.copy, p.copy_dtype, i + k, pack<1>{{out.x[0].v[k]}});
+            }
+        }
+    }
+}
+
+/* State sums of what a block of threads has in its registers, of N tensors. The next pack of a thread is a block of the
+ * state sums further on: so its places in these are the same for all its packs. */
+template <int N> struct state_sums_of {
     enum { BLOCKS = LS_CUDA_UPDATE_ELEMS / LS_CUDA_STATE_BLOCK + 1, WARPS = LS_CUDA_PACK_THREADS / 32 };
     struct room {
-        state_factors by[N][BLOCKS], warp[N][WARPS];
+        state_factors by[N][BLOCKS];
+        uint64_t warp[N][WARPS], tile[2][2][N][WARPS]; /* by turn: a warp may be a tile ahead of another; before the update, and after */
     };
     room &space;
+    const ls_cuda_update_piece &piece;
     const size_t begin;
     unsigned from; /* place of the block's first element */
     uint32_t place[4];
-    uint64_t lo[N] = {}, hi[N] = {};
+    uint64_t lo = 0, hi[N] = {}; /* lo: of tensor threadIdx.x alone, of all threads */
 
-    LS_DEVICE written_sums(room &shared, const update_part &part) : space(shared), begin(part.begin) {
-        const uint64_t first = part.piece->first + part.begin;
+    LS_DEVICE state_sums_of(room &shared, const ls_cuda_update_piece &p, size_t begin) : space(shared), piece(p), begin(begin) {
+        const uint64_t first = p.first + begin;
         from = (unsigned)(first % LS_CUDA_STATE_BLOCK);
         for (unsigned i = threadIdx.x; i < N * BLOCKS; i += blockDim.x)
-            space.by[i / BLOCKS][i % BLOCKS] =
-                factors_of(part.piece->tensor + i / BLOCKS, first / LS_CUDA_STATE_BLOCK + i % BLOCKS);
+            space.by[i / BLOCKS][i % BLOCKS] = factors_of(p.tensor + i / BLOCKS, first / LS_CUDA_STATE_BLOCK + i % BLOCKS);
 #pragma unroll
         for (int k = 0; k < 4; k++) place[k] = state_place((from + 4 * threadIdx.x + k) % LS_CUDA_STATE_BLOCK);
         __syncthreads();
     }
 
-    LS_DEVICE static uint64_t times(float x, uint32_t place) { return (uint64_t)__float_as_uint(x) * place; }
+    LS_DEVICE uint64_t times(float x, int k) const { return (uint64_t)__float_as_uint(x) * place[k]; }
 
-    LS_DEVICE uint64_t in_block(const pack<4> &x, unsigned) const {
+    /* Of elements i … i + 3 of tensor t. */
+    LS_DEVICE state_factors sum(int t, size_t i, const pack<4> &x) const {
+        const unsigned at = from + (unsigned)(i - begin);
+        if (piece.aligned) {
+            const state_factors by = space.by[t][at / LS_CUDA_STATE_BLOCK];
+            const uint64_t all = times(x.v[0], 0) + times(x.v[1], 1) + times(x.v[2], 2) + times(x.v[3], 3);
+            return {all * by.lo, all * by.hi};
+        }
+        state_factors all = {0, 0};
+        for (int k = 0; k < 4; k++) {
+            const unsigned block = (at + k) / LS_CUDA_STATE_BLOCK;
+            if (block >= BLOCKS) break; /* behind the last element */
+            all.lo += times(x.v[k], k) * space.by[t][block].lo;
+            all.hi += times(x.v[k], k) * space.by[t][block].hi;
+        }
+        return all;
+    }
+
+    /* A tile's sums of tensor t to its warps' places. */
+    LS_DEVICE void give_tile(int t, unsigned turn, int after, uint64_t x) {
+        x = warp_total(x);
+        if (threadIdx.x % 32 == 0) space.tile[turn % 2][after][t][threadIdx.x / 32] = x;
+    }
+    LS_DEVICE uint64_t tile_sum(int t, unsigned turn, int after) const {
         uint64_t sum = 0;
 #pragma unroll
-        for (int k = 0; k < 4; k++) sum += times(x.v[k], place[k]);
+        for (int w = 0; w < WARPS; w++) sum += space.tile[turn % 2][after][t][w];
         return sum;
     }
-    LS_DEVICE uint64_t in_block(const pack<1> &x, unsigned at) const {
-        return times(x.v[0], state_place(at % LS_CUDA_STATE_BLOCK));
+
+    /* Whether the tile is what was written; the same on all threads. */
+    LS_DEVICE bool check(size_t tile_begin, unsigned turn, const state_tile<N> &tile) {
+        const size_t block = tile_begin / LS_CUDA_CHECK_BLOCK;
+        const unsigned long long *recorded = piece.check + LS_CUDA_CHECK_STATES * block;
+#pragma unroll
+        for (int t = 0; t < N; t++) {
+            uint64_t found = 0;
+#pragma unroll
+            for (int u = 0; u < LS_CUDA_OPTIM_PACKS; u++) found += sum(t, pack_at(tile_begin, u), tile.pack[u].x[t]).lo;
+            give_tile(t, turn, 0, found);
+        }
+        __syncthreads();
+        bool is_same = true;
+#pragma unroll
+        for (int t = 0; t < N; t++) {
+            if (!state_at(piece, t) || tile_sum(t, turn, 0) == recorded[t]) continue;
+            is_same = false;
+            if (threadIdx.x == 0)
+                atomicMax(piece.damage, ~(piece.damage_first + ((unsigned long long)t << LS_CUDA_CHECK_STATE_BIT) + block));
+        }
+        return is_same;
     }
 
-    /* Elements i … of the piece, of tensor t. */
-    template <int W> LS_DEVICE void add(int t, size_t i, const pack<W> &x) {
-        const unsigned at = from + (unsigned)(i - begin);
-        const state_factors by = space.by[t][at / LS_CUDA_STATE_BLOCK];
-        const uint64_t sum = in_block(x, at);
-        lo[t] += sum * by.lo;
-        hi[t] += sum * by.hi;
+    LS_DEVICE void add(size_t tile_begin, unsigned turn, const state_tile<N> &tile) {
+#pragma unroll
+        for (int t = 0; t < N; t++) {
+            uint64_t written = 0;
+#pragma unroll
+            for (int u = 0; u < LS_CUDA_OPTIM_PACKS; u++) {
+                const state_factors more = sum(t, pack_at(tile_begin, u), tile.pack[u].x[t]);
+                written += more.lo;
+                hi[t] += more.hi;
+            }
+            give_tile(t, turn, 1, written);
+        }
+        __syncthreads();
+        if (threadIdx.x >= N) return;
+        const uint64_t all = tile_sum(threadIdx.x, turn, 1);
+        lo += all;
+        if (piece.check && state_at(piece, threadIdx.x))
+            piece.check[LS_CUDA_CHECK_STATES * (tile_begin / LS_CUDA_CHECK_BLOCK) + threadIdx.x] = all;
     }
 
     /* Every thread comes by when it has added all. */
     LS_DEVICE void flush(unsigned long long *out) {
 #pragma unroll
         for (int t = 0; t < N; t++) {
-            const state_factors total = {warp_total(lo[t]), warp_total(hi[t])};
+            const uint64_t total = warp_total(hi[t]);
             if (threadIdx.x % 32 == 0) space.warp[t][threadIdx.x / 32] = total;
         }
         __syncthreads();
         if (threadIdx.x >= N) return;
-        state_factors sum = {0, 0};
-        for (int w = 0; w < WARPS; w++) {
-            sum.lo += space.warp[threadIdx.x][w].lo;
-            sum.hi += space.warp[threadIdx.x][w].hi;
-        }
-        atomicAdd(out + 2 * threadIdx.x, (unsigned long long)sum.lo);
-        atomicAdd(out + 2 * threadIdx.x + 1, (unsigned long long)sum.hi);
+        uint64_t sum = 0;
+        for (int w = 0; w < WARPS; w++) sum += space.warp[threadIdx.x][w];
+        atomicAdd(out + 2 * threadIdx.x, (unsigned long long)lo);
+        atomicAdd(out + 2 * threadIdx.x + 1, (unsigned long long)sum);
     }
 };
 
-/* As each_elem(), of a block's own. */
-template <int W, int U, class L, class F> LS_DEVICE void each_own(const update_part &p, const L &load, const F &finish) {
-    const size_t whole = p.piece->aligned ? p.begin + (p.end - p.begin) / W * W : p.begin;
-    walk_own<W, U>(p.begin, whole, load, finish);
-    walk_own<1, U>(whole, p.end, load, finish);
+/* rule(g, x) makes w and moments of one element anew. Nothing of a tile is stored before all of it was compared with
+ * its sums: one that differs stays as it is. */
+template <int N, class R>
+LS_DEVICE void update_part_by(const update_part &part, typename state_sums_of<N>::room &room, const R &rule) {
+    const ls_cuda_update_piece &p = *part.piece;
+    state_sums_of<N> sums(room, p, part.begin);
+    const bool compares = p.check && p.damage && p.mode != LS_CUDA_UPDATE_RECORD;
+    unsigned turn = 0;
+    LS_NO_UNROLL for (size_t begin = part.begin; begin < part.end; begin += LS_CUDA_CHECK_BLOCK, turn++) {
+        const bool is_whole = p.aligned && begin >= p.from && begin + LS_CUDA_CHECK_BLOCK <= p.n;
+        state_tile<N> tile;
+        if (begin + LS_CUDA_CHECK_BLOCK <= p.from) continue;
+        load_tile(p, begin, is_whole, tile);
+        if (compares && !sums.check(begin, turn, tile)) continue;
+        if (p.mode == LS_CUDA_UPDATE_CHECK) continue;
+        if (p.mode == LS_CUDA_UPDATE_STEP) {
+#pragma unroll
+            for (int u = 0; u < LS_CUDA_OPTIM_PACKS; u++)
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    float x[N];
+#pragma unroll
+                    for (int t = 0; t < N; t++) x[t] = tile.pack[u].x[t].v[k];
+                    rule(tile.pack[u].g.v[k], x);
+                    const bool is_there = is_whole || is_in(p, pack_at(begin, u) + k);
+#pragma unroll
+                    for (int t = 0; t < N; t++) tile.pack[u].x[t].v[k] = is_there ? x[t] : 0.0f;
+                }
+            store_tile(p, begin, is_whole, tile);
+        }
+        sums.add(begin, turn, tile);
+    }
+    if (p.sums && p.mode != LS_CUDA_UPDATE_CHECK) sums.flush(p.sums);
 }
-
-template <int W> struct adamw_packs { pack<W> g, m, v, w; };
 
 LS_KERNEL(adamw, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     __shared__ ls_cuda_update_piece space;
-    __shared__ written_sums<3>::room room;
+    __shared__ state_sums_of<3>::room room;
     const update_part part = find_part(a, &space);
-    const ls_cuda_update_piece p = *part.piece;
-    written_sums<3> sums(room, part);
-    each_own<4, LS_CUDA_OPTIM_PACKS>(
-        part,
-        [&](auto w, size_t i) {
-            return adamw_packs<w.n>{load_pack<w.n>(p.g + i), load_pack<w.n>(p.moment[0] + i),
-                                    load_pack<w.n>(p.moment[1] + i), load_pack<w.n>(p.w + i)};
-        },
-        [&](auto width, size_t i, const auto &in) {
-            pack<width.n> m, v, w;
-#pragma unroll
-            for (int k = 0; k < width.n; k++) {
-                float g = p.factor * in.g.v[k];
-                m.v[k] = flush(__fmaf_rn(p.beta1, in.m.v[k], p.beta1_rest * g));
-                v.v[k] = flush(__fmaf_rn(p.beta2, in.v.v[k], p.beta2_rest * (g * g)));
-                float e = __fmaf_rn(__fsqrt_rn(v.v[k]), p.root, p.epsilon);
-                w.v[k] = __fmaf_rn(-p.rate, __fdiv_rn(m.v[k], e), in.w.v[k] * p.decay);
-            }
-            store_pack<width.n>(p.moment[0] + i, m);
-            store_pack<width.n>(p.moment[1] + i, v);
-            store_pack<width.n>(p.w + i, w);
-            store_copy(p.copy, p.copy_dtype, i, w);
-            sums.add(0, i, w);
-            sums.add(1, i, m);
-            sums.add(2, i, v);
-        });
-    if (p.sums) sums.flush(p.sums);
+    const ls_cuda_update_piece &p = *part.piece;
+    update_part_by<3>(part, room, [&](float grad, float (&x)[3]) {
+        const float g = p.factor * grad;
+        x[1] = flush(__fmaf_rn(p.beta1, x[1], p.beta1_rest * g));
+        x[2] = flush(__fmaf_rn(p.beta2, x[2], p.beta2_rest * (g * g)));
+        const float e = __fmaf_rn(__fsqrt_rn(x[2]), p.root, p.epsilon);
+        x[0] = __fmaf_rn(-p.rate, __fdiv_rn(x[1], e), x[0] * p.decay);
+    });
 }
-
-template <int W> struct sgd_packs { pack<W> g, b, w; };
 
 LS_KERNEL(sgd, ls_cuda_update, LS_CUDA_PACK_THREADS) {
     __shared__ ls_cuda_update_piece space;
-    __shared__ written_sums<2>::room room;
+    __shared__ state_sums_of<2>::room room;
     const update_part part = find_part(a, &space);
-    const ls_cuda_update_piece p = *part.piece;
-    written_sums<2> sums(room, part);
-    float *moment = p.moment[0];
-    each_own<4, LS_CUDA_OPTIM_PACKS>(
-        part,
-        [&](auto w, size_t i) {
-            sgd_packs<w.n> in = {load_pack<w.n>(p.g + i), {}, load_pack<w.n>(p.w + i)};
-            if (moment) in.b = load_pack<w.n>(moment + i);
-            return in;
-        },
-        [&](auto width, size_t i, const auto &in) {
-            pack<width.n> b, w;
-#pragma unroll
-            for (int k = 0; k < width.n; k++) {
-                float g = __fmaf_rn(p.weight_decay, in.w.v[k], p.factor * in.g.v[k]);
-                b.v[k] = __fmaf_rn(p.momentum, in.b.v[k], g);
-                if (moment) g = p.nesterov ? __fmaf_rn(p.momentum, b.v[k], g) : b.v[k];
-                w.v[k] = __fmaf_rn(-p.rate, g, in.w.v[k]);
-            }
-            if (moment) store_pack<width.n>(moment + i, b);
-            store_pack<width.n>(p.w + i, w);
-            store_copy(p.copy, p.copy_dtype, i, w);
-            sums.add(0, i, w);
-            if (moment) sums.add(1, i, b);
-        });
-    if (p.sums) sums.flush(p.sums);
+    const ls_cuda_update_piece &p = *part.piece;
+    const bool has_moment = p.moment[0] != nullptr;
+    update_part_by<2>(part, room, [&](float grad, float (&x)[2]) {
+        float g = __fmaf_rn(p.weight_decay, x[0], p.factor * grad);
+        if (has_moment) {
+            x[1] = __fmaf_rn(p.momentum, x[1], g);
+            g = p.nesterov ? __fmaf_rn(p.momentum, x[1], g) : x[1];
+        }
+        x[0] = __fmaf_rn(-p.rate, g, x[0]);
+    });
 }
 
 /* ---- squared norms ----------------------------------------------------------------------------------------------- */

@@ -9,6 +9,11 @@
 
 enum { WIDTH = 4, BLOCKS_MAX = 1 << 30 };
 
+_Static_assert((int)LS_CHECK_BLOCK == LS_CUDA_CHECK_BLOCK && (int)LS_STATE_TENSORS == LS_CUDA_CHECK_STATES &&
+                   (int)LS_DAMAGE_BLOCK_BITS == LS_CUDA_CHECK_STATE_BIT &&
+                   (int)LS_UPDATE_RECORD == LS_CUDA_UPDATE_RECORD,
+               "kernels take the blocks and words of ls_update_check");
+_Static_assert(LS_CUDA_UPDATE_ELEMS % LS_CUDA_CHECK_BLOCK == 0, "a block of threads takes whole blocks");
 _Static_assert((int)LS_SQUARE_BLOCK == LS_CUDA_SQUARE_BLOCK, "blocks of squared norms are those of the contract");
 
 /* ---- state sums -------------------------------------------------------------------------------------------------- */
@@ -76,15 +81,29 @@ static ls_status run_updates(ls_device *device, update_list *list) {
     return status;
 }
 
-/* Elements begin … end − 1, which all go to `sums`, or to none. */
-static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums, size_t begin, size_t end) {
+/* The kernel of AdamW has all moments that there may be. */
+static ls_optimizer_kind rule_of(const ls_update_piece *c) {
+    if (c->mode == LS_UPDATE_STEP) return c->step->rule;
+    return c->moment[1] ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD;
+}
+
+/* Elements begin … end − 1, run number 0 … 2 of a piece, which all go to `sums`, or to none. A block of sums that are
+ * compared which a run does not have alone has a place for each. */
+static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums, int run, size_t begin, size_t end) {
     const ls_update_step *step = c->step;
-    ls_cuda_update_piece piece = {.w = c->w + begin,
-                                  .g = c->g + begin,
-                                  .n = end - begin,
+    const size_t block = (c->first + begin) / LS_CHECK_BLOCK;
+    const size_t skipped = c->check.sums ? (c->first + begin) % LS_CHECK_BLOCK : 0, at = begin - skipped;
+    const ls_damage damage = {.name = (uint32_t)c->name, .block = block};
+    ls_cuda_update_piece piece = {.w = c->w + at,
+                                  .g = c->g ? c->g + at : NULL,
+                                  .from = skipped,
+                                  .n = end - at,
                                   .sums = (unsigned long long *)(void *)sums,
                                   .tensor = c->sums.tensor,
-                                  .first = sums ? c->sums.first + begin : 0,
+                                  .first = sums || c->check.sums ? c->sums.first + at : 0,
+                                  .damage = (unsigned long long *)(void *)c->check.damage,
+                                  .damage_first = ~ls_damage_word(damage),
+                                  .mode = (int)c->mode,
                                   .factor = step->factor,
                                   .rate = step->rate,
                                   .beta1 = step->beta1,
@@ -99,8 +118,10 @@ static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums,
                                   .copy_dtype = (int)c->copy_dtype,
                                   .nesterov = step->nesterov};
     for (int i = 0; i < LS_MOMENTS_MAX; i++)
-        if (c->moment[i]) piece.moment[i] = c->moment[i] + begin;
-    if (c->copy) piece.copy = (uint16_t *)c->copy + begin;
+        if (c->moment[i]) piece.moment[i] = c->moment[i] + at;
+    if (c->copy) piece.copy = (uint16_t *)c->copy + at;
+    if (c->check.sums)
+        piece.check = (unsigned long long *)(void *)c->check.sums + (block + (size_t)run) * LS_CUDA_CHECK_STATES;
     piece.aligned = piece.first % WIDTH == 0 && ls_cuda_fits(piece.w, LS_F32, 0, WIDTH) &&
                     ls_cuda_fits(piece.moment[0], LS_F32, 0, WIDTH) &&
                     ls_cuda_fits(piece.moment[1], LS_F32, 0, WIDTH) && ls_cuda_fits(piece.g, LS_F32, 0, WIDTH) &&
@@ -108,16 +129,18 @@ static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums,
     return piece;
 }
 
-static ls_status put_update(ls_device *device, update_list *list, const ls_update_piece *c, ls_hash128 *sums,
+static ls_status put_update(ls_device *device, update_list *list, const ls_update_piece *c, ls_hash128 *sums, int run,
                             size_t begin, size_t end) {
     ls_cuda_update *args = &list->args;
     if (begin >= end) return LS_OK;
-    size_t blocks = ls_cuda_divide_up(end - begin, LS_CUDA_UPDATE_ELEMS);
-    if (args->count == LS_CUDA_UPDATE_PIECES || list->rule != c->step->rule ||
+    const ls_optimizer_kind rule = rule_of(c);
+    const ls_cuda_update_piece own = piece_of(c, sums, run, begin, end);
+    size_t blocks = ls_cuda_divide_up(own.n, LS_CUDA_UPDATE_ELEMS);
+    if (args->count == LS_CUDA_UPDATE_PIECES || list->rule != rule ||
         (args->count && blocks > BLOCKS_MAX - args->first[args->count]))
         LS_TRY(run_updates(device, list));
-    list->rule = c->step->rule;
-    list->pieces[args->count] = piece_of(c, sums, begin, end);
+    list->rule = rule;
+    list->pieces[args->count] = own;
     args->first[args->count + 1] = args->first[args->count] + (unsigned)blocks;
     args->count++;
     return LS_OK;
@@ -130,10 +153,10 @@ ls_status ls_cuda_op_update(ls_device *device, const ls_update_call *c) {
         const ls_update_piece *piece = &c->pieces[i];
         const ls_update_sums *s = &piece->sums;
         size_t n = piece->n, first = s->begin < n ? s->begin : n, last = s->end < n ? s->end : n;
-        if (!s->once && !s->rest) first = last = 0;
-        LS_TRY(put_update(device, &list, piece, s->rest, 0, first));
-        LS_TRY(put_update(device, &list, piece, s->once, first, last));
-        LS_TRY(put_update(device, &list, piece, s->rest, last > first ? last : first, n));
+        if (!s->once && !s->rest && !piece->check.sums) first = last = 0;
+        LS_TRY(put_update(device, &list, piece, s->rest, 0, 0, first));
+        LS_TRY(put_update(device, &list, piece, s->once, 1, first, last));
+        LS_TRY(put_update(device, &list, piece, s->rest, 2, last > first ? last : first, n));
     }
     return run_updates(device, &list);
 }
