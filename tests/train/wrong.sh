@@ -125,7 +125,7 @@ blamed 1 $in weight "rank=1 step=4 place=weight tensor=$in flip=0x400000" --dp 2
 blamed 1 $in weight "rank=1 step=4 place=weight tensor=$in set=nan" --dp 2 --save-every 3
 blamed 1 $in weight "rank=1 step=4 place=weight tensor=$in set=nan" --tp 2 --save-every 3
 # What others update and this worker computes with: its owner's record tells which of two is damaged.
-blamed 1 mlp.norm.weight copy 'rank=1 step=4 place=weight tensor=mlp.norm.weight set=nan' --tp 2
+blamed 1 mlp.norm.weight weight 'rank=1 step=4 place=weight tensor=mlp.norm.weight set=nan' --tp 2
 blamed 1 attn.qkv.weight copy 'rank=1 step=4 place=copy tensor=attn.qkv.weight flip=0x40000000' --dp 2 --audit 1
 whole=$final
 case_begin "clean, bf16"
