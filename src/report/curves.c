@@ -115,6 +115,28 @@ static void put_curve(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve)
                     ls_svg_x(p, curve->points[i].x), ls_svg_y(p, curve->points[i].y), look);
 }
 
+/* The values themselves: what is drawn is rounded to a tenth of a pixel. */
+static void begin_values(const ls_curves *c, FILE *out, const ls_curve *curve) {
+    fputs("<g data-name=\"", out);
+    ls_svg_escape(out, curve->name ? curve->name : "");
+    fputs("\" data-points=\"", out);
+    for (size_t i = 0, n = 0; i < curve->count; i++)
+        if (is_shown(c, &curve->points[i]))
+            fprintf(out, "%s%.15g %.7g", n++ > 0 ? " " : "", curve->points[i].x, curve->points[i].y);
+    fputs("\">\n", out);
+}
+
+static const char *unit_of(ls_axis_unit unit) {
+    return unit == LS_AXIS_SECONDS ? "s" : unit == LS_AXIS_BYTES ? "bytes" : unit == LS_AXIS_SHARE ? "share" : "";
+}
+
+static void put_named(const ls_curves *c, ls_svg_plot *p, const ls_curve *curve, bool has_values) {
+    has_values = has_values && curve->series != LS_CURVE_GUIDE;
+    if (has_values) begin_values(c, p->out, curve);
+    put_curve(c, p, curve);
+    if (has_values) fputs("</g>\n", p->out);
+}
+
 static const ls_curve_point *last_of(const ls_curves *c, const ls_curve *curve) {
     for (size_t i = curve->count; i-- > 0;)
         if (is_shown(c, &curve->points[i])) return &curve->points[i];
@@ -202,17 +224,18 @@ int ls_curves_draw(FILE *out, int width, const void *ctx) {
     if (c->mark_count > 0) p.top += MARKS;
     p.left = ls_axis_room(p.y_first, p.y_last, p.y_log, c->y_unit, TICKS);
     p.width = width - p.left - (beside ? widest + 26 : RIGHT);
+    bool has_values = out && c->has_values && !ls_svg_is_narrow(width);
     if (out)
-        fprintf(
-            out,
-            "<g class=\"plot\" data-box=\"%.1f %.1f %.1f %.1f\" data-x=\"%.17g %.17g %d\" data-y=\"%.17g %.17g %d\">\n",
-            p.left, p.top, p.width, p.height, p.x_first, p.x_last, p.x_log, p.y_first, p.y_last, p.y_log);
+        fprintf(out, "<g class=\"plot\" data-box=\"%.1f %.1f %.1f %.1f\" data-x=\"%.17g %.17g %d\"", p.left, p.top,
+                p.width, p.height, p.x_first, p.x_last, p.x_log);
+    if (has_values) fprintf(out, " data-x-name=\"%s\" data-unit=\"%s\"", c->x_name, unit_of(c->y_unit));
+    if (out) fputs(">\n", out);
     ls_axis_draw_y(&p, c->y_unit, TICKS);
     put_marks(c, &p);
     for (int k = 0; k < c->count; k++)
         if (c->curve[k].faint) put_curve(c, &p, &c->curve[k]);
     for (int k = 0; k < c->count; k++)
-        if (!c->curve[k].faint) put_curve(c, &p, &c->curve[k]);
+        if (!c->curve[k].faint) put_named(c, &p, &c->curve[k], has_values);
     double bottom = p.top + p.height + ls_axis_draw_x(&p, width, c->x_unit, c->x_name);
     if (out) fputs("</g>\n", out);
     if (beside) put_labels(c, &p, width);

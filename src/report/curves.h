@@ -43,8 +43,9 @@ typedef struct ls_curves {
     const char *x_name, *y_name;
     ls_axis_unit x_unit, y_unit;
     bool x_log, y_log;
-    bool from_zero; /* the left scale begins with 0 */
-    double y_most;  /* values above it are not shown; 0: all are */
+    bool from_zero;  /* the left scale begins with 0 */
+    double y_most;   /* values above it are not shown; 0: all are */
+    bool has_values; /* the wide chart has the points as numbers, too: for the tip of the live page */
     const ls_curve *curve;
     int count;
     const ls_curve_mark *marks;
@@ -53,6 +54,10 @@ typedef struct ls_curves {
 
 /* ctx is an ls_curves. */
 int ls_curves_draw(FILE *out, int width, const void *ctx);
+
+/* With values, a wide chart has for each curve that is not faint
+ *     <g data-name="NAME" data-points="X Y X Y …">, its line and dots, </g>
+ * and its plot data-x-name and data-unit (LS_AXIS_SECONDS: "s", LS_AXIS_BYTES: "bytes", LS_AXIS_SHARE: "share"). */
 
 /* At most 2 · columns points that look the same on a screen: of each column the least and the greatest value, in their
  * order; and every gap. In place; returns how many are left. */

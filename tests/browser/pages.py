@@ -43,6 +43,46 @@ def stays_home(tab, own, what):
     tab.events.clear()
 
 
+def losses(run):
+    steps = (json.loads(line) for line in open(os.path.join(run, "metrics.jsonl")))
+    return {s["step"]: s["loss"] for s in steps if "loss" in s}
+
+
+# Points at a step of a chart, and returns what the tip says: its heading, and of each run name, value and colour.
+POINT = """(async step => {
+    const svg = [...document.querySelectorAll('#s-loss svg')].find(s => s.getBoundingClientRect().width > 0);
+    svg.scrollIntoView({block: 'center'});
+    const plot = svg.querySelector('g.plot');
+    const [left, top, width, height] = plot.dataset.box.split(' ').map(Number), [first, last] = plot.dataset.x.split(' ').map(Number);
+    const at = new DOMPoint(left + width * (step - first) / (last - first), top + height / 2).matrixTransform(svg.getScreenCTM());
+    document.elementFromPoint(at.x, at.y).dispatchEvent(
+        new PointerEvent('pointermove', {clientX: at.x, clientY: at.y, bubbles: true}));
+    const tip = document.getElementById('tip');
+    return tip.hidden ? null : [tip.firstElementChild.innerText, [...tip.querySelectorAll('div + div')].map(
+        row => [row.querySelector('span').innerText, row.querySelector('b').innerText, row.querySelector('i').style.background])];
+})(%g)"""
+
+
+def tip_is_right(tab, url, runs):
+    """Values are those that were recorded; each run has its name and colour; one that has ended has no value."""
+    own = {name: losses(os.path.join(runs, name)) for name in ("first <b>&", "two")}
+    for width in (360, 1600):
+        tab.open(url, width)
+        tab.until("document.querySelectorAll('#s-loss svg.full .plot').length >= 2")
+        colours = tab.eval("""[0, 1].map(i => getComputedStyle(
+            document.querySelector('#s-loss svg.full path.s' + i)).stroke)""")
+        for step in (1, 10, 13.4, 20, 25, 30):
+            said = tab.eval(POINT % step)
+            whole = round(step)
+            right = {name: format(float(f"{loss[whole]:.5g}"), "g") for name, loss in own.items() if whole in loss}
+            check(f"the tip at step {step}, {width} px, names the step", said is not None and said[0] == f"step {whole}", str(said))
+            found = {name: format(float(value), "g") for name, value, _ in said[1]} if said else {}
+            check(f"the tip at step {step}, {width} px, has the recorded values", found == right, f"{found}, not {right}")
+            used = {colour for _, _, colour in said[1]} if said else set()
+            check(f"the tip at step {step}, {width} px, has the curves' colours", len(used) == len(right) and used <= set(colours),
+                  f"{used}, not {colours}")
+
+
 class Program:
     """A process of the program; `link` is what it prints of its page."""
 
@@ -130,6 +170,7 @@ def main(lockstep, work):
         live.until("document.querySelectorAll('#s-loss svg.full .plot').length >= 2")
         curves = live.eval("document.querySelector('#s-loss svg.full .plot').querySelectorAll('path.s0, path.s1').length")
         check("two runs lie over each other", curves == 2, str(curves))
+        tip_is_right(live, page + "?smooth=0&run=" + "&run=".join(chosen), runs)
         live.open(page + "?filter=two")
         check("the table is filtered", live.eval("document.querySelectorAll('#runs tbody tr').length") == 1)
         live.open(page + "?sort=name&falls=0")

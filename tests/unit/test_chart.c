@@ -275,11 +275,37 @@ static void test_kinds_of_curves(void **state) {
     free(text);
 }
 
+/* The live page's tip has the values themselves, of all curves but those behind a smoothed one; other pages have none.
+ */
+static void test_values(void **state) {
+    (void)state;
+    const ls_curve_point a[] = {{1, 2.1234567}, {2, (double)NAN}, {198, 1e-7}}, b[] = {{1, 1}, {2, 2}};
+    const ls_curve curve[] = {{.name = "a<b", .points = a, .count = 3},
+                              {.series = 1, .faint = true, .points = b, .count = 2}};
+    static const char group[] = "<g data-name=\"a&lt;b\" data-points=\"1 2.123457 198 1e-07\">";
+    for (int wide = 0; wide < 2; wide++)
+        for (int asked = 0; asked < 2; asked++) {
+            ls_curves c = {
+                .title = "t", .x_name = "step", .y_name = "", .curve = curve, .count = 2, .has_values = asked};
+            char *text = NULL;
+            size_t bytes = 0;
+            FILE *out = open_memstream(&text, &bytes);
+            assert_non_null(out);
+            (void)ls_curves_draw(out, wide ? LS_SVG_WIDE : LS_SVG_NARROW, &c);
+            assert_int_equal(fclose(out), 0);
+            const char *first = strstr(text, "data-points");
+            assert_true((strstr(text, group) != NULL) == (wide && asked));
+            assert_true(!first == !(wide && asked) && (!first || !strstr(first + 1, "data-points")));
+            free(text);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scale),           cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_ticks),           cmocka_unit_test(test_thin),
         cmocka_unit_test(test_smooth),          cmocka_unit_test(test_curves),
-        cmocka_unit_test(test_kinds_of_curves), cmocka_unit_test(test_last_numbers_are_whole)};
+        cmocka_unit_test(test_kinds_of_curves), cmocka_unit_test(test_last_numbers_are_whole),
+        cmocka_unit_test(test_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,7 @@ static void begin(sheet *s, const ls_view *runs, const ls_run_page_options *o, c
                            .x_log = o->x_log,
                            .y_log = o->y_log && a->unit == LS_AXIS_NUMBER,
                            .from_zero = a->from_zero,
+                           .has_values = o->is_live,
                            .curve = s->curve,
                            .marks = s->marks};
     if (o->x == LS_VIEW_BY_TOKENS && runs[0].is_images) s->chart.x_name = "images";
