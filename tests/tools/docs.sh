@@ -46,4 +46,28 @@ echo '# C' >"$scratch/docs/c.md"
 out=$(tools/check-docs "$scratch") && fail "a page that is not listed: not noticed"
 case "$out" in *'docs/c.md: not listed in docs/README.md'*) ;; *) fail "a page that is not listed: got '$out'" ;; esac
 
+# Commands of the blocks that hold some.
+cat >"$scratch/docs/c.md" <<'END'
+```sh
+git clone ADDRESS lockstep && cd lockstep
+./lockstep train --model tiny \
+    --steps 3 &   # a comment
+```
+
+    lockstep doctor RUN      what is wrong
+    lockstep: error: no command
+
+```yaml
+          command: [lockstep, train, --out, run]
+```
+```
+lockstep eval --model x
+```
+END
+expected='docs/c.md:3	./lockstep train --model tiny --steps 3
+docs/c.md:7	lockstep doctor RUN
+docs/c.md:11	lockstep train --out run'
+out=$(tools/check-docs --commands "$scratch")
+[ "$out" = "$expected" ] || fail "the commands of a page: $out"
+
 [ "$failures" -eq 0 ]
