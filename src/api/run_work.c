@@ -133,6 +133,12 @@ static ls_status record_blame(const ls_run *r, ls_wrong blame) {
     return ls_event_record(&blame.event, r->metrics);
 }
 
+static ls_status open_metrics(ls_run *r, int64_t step) {
+    LS_TRY(ls_run_dir_open_metrics(r->dir, step, &r->metrics));
+    ls_metrics_set_keep(r->metrics, r->options.keep_metrics);
+    return LS_OK;
+}
+
 /* The run goes on where the workers before came to. Its files are there, and end with what they told. */
 static ls_status recover_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
@@ -149,7 +155,7 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     r->identity = NULL;
     LS_TRY(ls_run_dir_read_identity(r->dir, &r->identity));
     LS_TRY(ls_run_dir_write_layout(r->dir, ls_layout_to_json(&r->trainer->layout)));
-    LS_TRY(ls_run_dir_open_metrics(r->dir, r->trainer->step - !r->taken.settled, &r->metrics));
+    LS_TRY(open_metrics(r, r->trainer->step - !r->taken.settled));
     return blame.is_found ? record_blame(r, blame) : LS_OK;
 }
 
@@ -165,7 +171,7 @@ static ls_status open_run(ls_run *r, ls_world *world) {
     if (first) LS_TRY(carry(r));
     if (r->launched && !r->is_trial) LS_TRY(ls_ends_begin(&r->ends, world, r->out));
     if (r->options.fork) LS_TRY(ls_save(r->store, r->trainer, r->identity, r->tokenizer));
-    return first ? ls_run_dir_open_metrics(r->dir, r->trainer->step, &r->metrics) : LS_OK;
+    return first ? open_metrics(r, r->trainer->step) : LS_OK;
 }
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 
 enum { NUMBER_MAX = 48 };
 
@@ -25,6 +26,7 @@ struct ls_metrics {
     char *path;
     int64_t bytes, file_max; /* of the file */
     int64_t step;            /* of the last line; −1: none of this process */
+    int64_t keep;            /* files that were set aside and stay whole; 0: all */
     char line[LS_METRICS_LINE_MAX];
 };
 
@@ -225,6 +227,22 @@ void ls_metrics_set_file_max(ls_metrics *m, int64_t bytes) {
     if (m) m->file_max = bytes;
 }
 
+static void thin_files(const ls_metrics *m) {
+    ls_metrics_file *files = NULL;
+    int count = 0;
+    if (m->keep <= 0) return;
+    ls_status status = ls_metrics_files(m->path, &files, &count);
+    for (int i = 0; status == LS_OK && i < count - m->keep; i++) status = ls_metrics_thin(files[i].path.text);
+    if (status != LS_OK) ls_log_warn("%s; earlier metrics stay as they are (--keep-metrics)", ls_status_message());
+    free(files);
+}
+
+void ls_metrics_set_keep(ls_metrics *m, int64_t keep) {
+    if (!m) return;
+    m->keep = keep;
+    thin_files(m);
+}
+
 ls_status ls_metrics_close(ls_metrics *m) {
     if (!m) return LS_OK;
     ls_status status = LS_OK;
@@ -277,7 +295,9 @@ static ls_status begin_file(ls_metrics *m) {
     ls_metrics_add_text(m, "continues", strrchr(aside.text, '/') + 1);
     ls_metrics_add_i64(m, "saved_step", about.saved_step);
     put_end(m);
-    return write_line(m);
+    LS_TRY(write_line(m));
+    thin_files(m);
+    return LS_OK;
 }
 
 ls_status ls_metrics_end(ls_metrics *m) {

@@ -5,7 +5,7 @@
  * 1. A line leaves in one write(2) and is complete: where the disk is full, what was written of it is taken back.
  * 2. Numbers read back to the same bits. NaN and infinities are the texts "nan", "inf", "-inf", so every line is JSON.
  * 3. Text that is not UTF-8 is made so, with U+FFFD for each wrong byte.
- * 4. Nothing is allocated after ls_metrics_open().
+ * 4. Nothing is allocated for a line.
  * 5. The last member of a line, "checksum", is of all bytes before it. A line that a bit flip has changed is therefore
  *    not taken for one that was written, though it may be JSON. Older versions wrote no checksum.
  *
@@ -35,6 +35,9 @@ typedef struct ls_metrics ls_metrics;
 ls_status ls_metrics_open(const char *path, ls_metrics **out);
 /* Another size at which files are set aside, for tests. */
 void ls_metrics_set_file_max(ls_metrics *metrics, int64_t bytes);
+/* Thins the files that were set aside but for the latest `keep`, now and whenever another one is; 0: none. What goes
+ * wrong is told in the log, and the file stays whole. */
+void ls_metrics_set_keep(ls_metrics *metrics, int64_t keep);
 /* What was begun but not ended is dropped. */
 ls_status ls_metrics_close(ls_metrics *metrics);
 
@@ -72,6 +75,12 @@ typedef struct ls_metrics_file {
 ls_status ls_metrics_files(const char *path, ls_metrics_file **files, int *count);
 /* Sets the file of this name aside, whose last line is of `last_step`. *out: its new name; "": it stays. */
 ls_status ls_metrics_set_aside(const char *path, int64_t last_step, ls_path *out);
+/* Every so many steps there is one in a file that was thinned. */
+enum { LS_METRICS_THIN_EVERY = 100 };
+/* Of the lines of steps, numerics and noise in this file those of every LS_METRICS_THIN_EVERY-th step stay, and those
+ * of the last step; all others stay. The file begins with a line {"step":N,"thinned":100} then. Does nothing to a file
+ * that has one. The file is replaced whole. */
+ls_status ls_metrics_thin(const char *path);
 /* Makes the file that has the end of `step` the one that is appended to; later ones go. */
 ls_status ls_metrics_go_back(const char *path, int64_t step);
 

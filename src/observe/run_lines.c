@@ -428,7 +428,8 @@ static ls_status add_object(ls_run_log *run, const json_t *line) {
     if (json_is_true(json_object_get(line, "noise"))) return add_noise(run, step, line);
     if (json_object_get(line, "saved")) return add_save(run, step, line);
     if (json_is_string(json_object_get(line, "sample"))) return add_sample(run, step, line);
-    if (json_object_get(line, "continues")) return LS_OK; /* of a file that begins: the series does not */
+    /* Of a file that begins: the series does not. */
+    if (json_object_get(line, "continues") || json_object_get(line, "thinned")) return LS_OK;
     run->unknown_lines++;
     return LS_OK;
 }

@@ -625,11 +625,83 @@ static void large_files_are_set_aside_and_cut_back(void **state) {
     }
 }
 
+static void a_thinned_file_has_some_steps_and_all_else(void **state) {
+    (void)state;
+    static const char whole[] = "{\"step\":98,\"continues\":\"metrics-000000000098.jsonl\",\"saved_step\":90}\n"
+                                "{\"step\":99,\"loss\":5,\"lr\":1}\n"
+                                "{\"step\":99,\"val_loss\":5}\n"
+                                "{\"step\":99,\"saved\":true}\n"
+                                "{\"step\":100,\"event\":\"overflow\",\"loss\":1}\n"
+                                "{\"step\":100,\"loss\":4}\n"
+                                "{\"step\":100,\"numerics\":\"head\"}\n"
+                                "{\"step\":101,\"loss\":3}\n"
+                                "{\"step\":101,\"numerics\":\"head\"}\n"
+                                "{\"step\":101,\"noise\":true}\n"
+                                "{\"step\":101,\"sample\":\"so\"}\n"
+                                "{\"step\":x,\"loss\":3}\n"
+                                "rubb\x01sh\n"
+                                "{\"step\":102,\"loss\":2}\n"
+                                "{\"step\":102,\"stopped\":\"early stop\"}";
+    static const char thinned[] = "{\"step\":98,\"thinned\":100}\n"
+                                  "{\"step\":98,\"continues\":\"metrics-000000000098.jsonl\",\"saved_step\":90}\n"
+                                  "{\"step\":99,\"val_loss\":5}\n"
+                                  "{\"step\":99,\"saved\":true}\n"
+                                  "{\"step\":100,\"event\":\"overflow\",\"loss\":1}\n"
+                                  "{\"step\":100,\"loss\":4}\n"
+                                  "{\"step\":100,\"numerics\":\"head\"}\n"
+                                  "{\"step\":101,\"sample\":\"so\"}\n"
+                                  "{\"step\":x,\"loss\":3}\n"
+                                  "rubb\x01sh\n"
+                                  "{\"step\":102,\"loss\":2}\n"
+                                  "{\"step\":102,\"stopped\":\"early stop\"}";
+    put_content(whole, sizeof whole - 1);
+    for (int i = 0; i < 2; i++) { /* once is enough */
+        assert_int_equal(ls_metrics_thin(path), LS_OK);
+        check_content(thinned);
+    }
+    put_content("", 0);
+    assert_int_equal(ls_metrics_thin(path), LS_OK);
+    check_content("{\"step\":0,\"thinned\":100}\n");
+    assert_int_equal(ls_metrics_thin("none/there"), LS_ERR_INPUT);
+}
+
+/* Files but the latest are thinned, when they are set aside, and at once where that is asked for later. */
+static void earlier_files_are_thinned(void **state) {
+    (void)state;
+    ls_metrics_file *files;
+    ls_metrics *m;
+    int count, thinned = 0;
+    write_steps(1, 200, 500);
+    assert_int_equal(ls_metrics_open(path, &m), LS_OK);
+    ls_metrics_set_keep(m, 3);
+    assert_int_equal(ls_metrics_close(m), LS_OK);
+    assert_int_equal(ls_metrics_files(path, &files, &count), LS_OK);
+    assert_true(count > 10);
+    for (int i = 0; i < count; i++) {
+        char *text = NULL;
+        size_t bytes;
+        assert_int_equal(ls_file_read(files[i].path.text, FILE_MAX, &text, &bytes), LS_OK);
+        bool is_thinned = strstr(text, "\"thinned\":") != NULL;
+        assert_int_equal(is_thinned, i < count - 3);
+        thinned += is_thinned;
+        free(text);
+    }
+    free(files);
+    assert_int_equal(thinned, count - 3);
+    /* What is cut back to a step in a thinned file has the steps that are left. */
+    ls_metrics_about about;
+    assert_int_equal(ls_metrics_cut(path, 100, NULL), LS_OK);
+    assert_int_equal(ls_metrics_look(path, &about), LS_OK);
+    assert_int_equal(about.last_step, 100);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_files, remove_folder)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(large_files_are_set_aside_and_cut_back),
+        IN_FOLDER(a_thinned_file_has_some_steps_and_all_else),
+        IN_FOLDER(earlier_files_are_thinned),
         IN_FOLDER(lines_are_as_documented),
         IN_FOLDER(no_metrics_are_no_error),
         IN_FOLDER(numbers_read_back_to_the_bit),

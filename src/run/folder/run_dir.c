@@ -182,6 +182,7 @@ static void remove_notes(const ls_run_dir *dir) {
 
 static bool is_temporary(const char *name) {
     if (strncmp(name, ".shared-", 8) == 0) return true; /* of workers that looked whether they share the folder */
+    if (strncmp(name, "metrics-", 8) == 0 && strstr(name, ".jsonl.tmp-")) return true; /* of one that was thinned */
     for (int i = 0; i < FILES; i++) {
         size_t length = strlen(files[i]);
         if (strncmp(name, files[i], length) == 0 && strncmp(name + length, ".tmp-", 5) == 0) return true;
