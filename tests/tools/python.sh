@@ -5,7 +5,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 command -v python3 >/dev/null || { echo "there is no python3"; exit 77; }
 [ -z "${SANITIZE:-}" ] || { echo "a sanitizer cannot be loaded into Python"; exit 77; }
-make shared BUILD="$BUILD" >/dev/null || exit 1
+# By the name that the build folder had when it was built: the headers that an object depends on are recorded for that name alone.
+make shared BUILD="${BUILD#"$PWD/"}" >/dev/null || exit 1
 if nm -D "$BUILD/liblockstep.so" | grep -q __asan_init; then echo "a sanitizer cannot be loaded into Python" && exit 77; fi
 # Exports are what the header declares, each with its version.
 diff <(nm -D --defined-only "$BUILD/liblockstep.so" | sed -n 's/.* T \(ls_[a-z0-9_]*\)@@LOCKSTEP_[0-9.]*$/\1/p' | LC_ALL=C sort) <(tools/exports) ||
