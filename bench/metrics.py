@@ -2,8 +2,7 @@
 """Reads the metrics of a run for all benchmarks. docs/metrics.md lists the lines and their members.
 
 Each reader returns lines of one kind as dictionaries, from all files of the run in their order. A start, an evaluation, a sample or a save is
-not a step. A step that was repeated after a restart or a resume counts once, with its last line. Damaged lines are skipped, as `lockstep doctor`
-skips them.
+not a step. A step that was repeated after a restart or a resume counts once, with its last line. Lines that are not JSON are skipped; checksums are not verified.
 
 Usage: bench/metrics.py RUN KIND MEMBER... prints a row of these members for each line of KIND: steps, saves or restarts; first-step is the first
 step after the last start. A member that the line lacks prints as "-", a list as its values with commas.
