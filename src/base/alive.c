@@ -47,9 +47,14 @@ ls_phase ls_phase_swap(ls_phase phase) {
     return (ls_phase)atomic_exchange_explicit(&phase_now, (int)phase, memory_order_relaxed);
 }
 
+/* The first turn of an opaque phase may be long in coming, so that it is told when it begins. */
 ls_phase ls_phase_enter(ls_phase phase) {
     uint64_t now = ls_clock_ns();
     ls_phase before = ls_phase_swap(phase);
+    if (ls_phase_is_opaque(phase)) {
+        hooked_ns = 0;
+        ls_alive_turn();
+    }
     if (entered_ns) lasted_ns[before][turns[before]++ % KEPT] = now - entered_ns;
     entered_ns = now;
     return before;

@@ -53,7 +53,7 @@ enum { LS_ALIVE_BYTES = 16 << 20 };
 /* Of the calling thread; NULL: none. */
 void ls_alive_set_hook(void (*hook)(void *ctx), void *ctx);
 
-/* From now on the process does this. What it did before, to be put back. */
+/* From now on the process does this; an opaque phase calls the hook at once. What it did before, to be put back. */
 ls_phase ls_phase_enter(ls_phase phase);
 /* The same where the phase before is only held up, as by kernels that are compiled on first use: its turn goes on. */
 ls_phase ls_phase_swap(ls_phase phase);

@@ -24,6 +24,10 @@ enum { STACK_BYTES = 256 << 10 };
  * timeouts. */
 enum { OPAQUE_PATIENCE = 10 };
 
+/* A worker that could run may lack a core for so long. Of one on another machine nothing is seen meanwhile, neither
+ * beats nor that it is runnable: in an opaque phase it has this long from word to word, however short the timeout. */
+static const double crowded_s = 10;
+
 typedef struct ls_beating {
     ls_world *world;
     ls_beat alone; /* of a worker that shares no memory */
@@ -210,6 +214,7 @@ bool ls_beat_is_working(const ls_world *world, int rank, double within_s) {
     uint64_t now = ls_clock_ns(), beat_ns, moved_ns;
     if (!beat) {
         uint64_t heard = ls_beat_moved_ns(world, rank);
+        if (heard && world->heard_opaque[rank] && within_s < crowded_s) within_s = crowded_s;
         return heard != 0 && (double)(now - heard) * 1e-9 < within_s;
     }
     beat_ns = atomic_load(&beat->beat_ns);
@@ -248,7 +253,7 @@ static bool is_runnable(int pid) {
 
 /* With the default of --timeout. A longer one makes them longer in proportion; none is longer than --timeout, unless
  * that is shorter than the last. */
-static const double silent_s = 2, crowded_s = 10, still_s = 2;
+static const double silent_s = 2, still_s = 2;
 static const double default_timeout_s = 300, least_limit_s = 1;
 
 static double limit_of(const ls_beat_watch *watch, double limit_s) {

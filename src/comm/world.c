@@ -78,6 +78,7 @@ void ls_world_close(ls_world *world) {
     free(world->local_of);
     free(world->host_of);
     free(world->heard_ns);
+    free(world->heard_opaque);
     free(world->heard_waits);
 }
 
@@ -193,8 +194,10 @@ static void hear(ls_world *world) {
         uint64_t now = ls_clock_ns(), age = (uint64_t)word.value * 1000000;
         if (word.from < 0 || word.from >= world->size) continue;
         switch (word.kind) {
+        case LS_NET_OPAQUE:
         case LS_NET_WORKS:
             world->heard_ns[word.from] = now > age ? now - age : 1;
+            world->heard_opaque[word.from] = word.kind == LS_NET_OPAQUE;
             world->heard_waits[word.from] = LS_WAITS_FOR_NOBODY;
             break;
         case LS_NET_WAITS: world->heard_waits[word.from] = word.value + 1; break;
@@ -211,7 +214,9 @@ static void tell(ls_world *world, ls_net_word_kind kind, int value) {
 }
 
 /* base/alive.h: this worker is busy with something that none of the others sees. */
-static void tell_that_it_works(void *ctx) { tell(ctx, LS_NET_WORKS, 0); }
+static void tell_that_it_works(void *ctx) {
+    tell(ctx, ls_phase_is_opaque(ls_phase_now()) ? LS_NET_OPAQUE : LS_NET_WORKS, 0);
+}
 
 void ls_world_ask(ls_world *world, int signal, uint64_t ns) {
     ls_segment_header *header = world->segment.base ? world->segment.header : NULL;

@@ -58,6 +58,7 @@ struct ls_world {
     ls_request *spare;                      /* ended requests, to be used again */
     struct ls_beating *beating;             /* its beat (beat.h) */
     uint64_t *heard_ns;                     /* by rank: when one of another machine last was at work, as it says */
+    bool *heard_opaque;                     /* by rank: and whether in an opaque phase */
     int *heard_waits;                       /* by rank: for whom it waits, as ls_beat has it */
     uint64_t told_ns;                       /* when this one last told the others of itself */
     int heard_asked;                        /* signal that one of another machine has got, */

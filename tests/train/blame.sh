@@ -90,6 +90,34 @@ tokenize_long() {
     done
 }
 
+# One that reads for the other, as if on another machine, and of which nothing is heard for three timeouts, as of a process that gets no core: it is
+# held by SIGSTOP, of which the other sees no more than of the lack of a core.
+tokenize_without_a_core() {
+    local bpe=tests/data/tiny_bpe cache=$scratch/cache-held lock reader mpi
+    "$LOCKSTEP" --version | grep -q '^MPI .*Open MPI' && mpirun --version 2>/dev/null | grep -q 'Open MPI' || return 0
+    case_begin "a worker of another machine that gets no core while it tokenizes is no timeout"
+    echo '{"arch": "gpt2", "vocab": 282, "width": 16, "layers": 1, "heads": 2, "hidden": 32, "positions": 24}' >"$scratch/bpe.json"
+    awk 'BEGIN { for (i = 0; i < 1000000; i++) printf "%d lazy dogs jump over %d foxes\n", i * i % 1000003, i % 7919 }' >"$scratch/held.txt"
+    XDG_CACHE_HOME=$cache mpirun --oversubscribe --bind-to none -n 2 "$LOCKSTEP" train --model "$scratch/bpe.json" --tokenizer $bpe \
+        --data "$scratch/held.txt" --seq 11 --global-batch 2 --groups 2 --steps 1 --eval-every 0 --threads 1 --timeout 1s --node-size 1 \
+        --out "$scratch/held" >"$scratch/out" 2>"$scratch/err" </dev/null &
+    mpi=$!
+    # The lock of the entry has the process that makes it.
+    until reader= && lock=$(compgen -G "$cache/lockstep/*.lock") && read -r reader _ <"$lock" && [ -n "$reader" ]; do
+        kill -0 "$mpi" 2>/dev/null || break
+        sleep 0.01
+    done
+    if [ -n "$reader" ]; then
+        kill -STOP "$reader"
+        sleep 3
+        kill -CONT "$reader"
+    fi
+    wait "$mpi"
+    status=$?
+    expect_status 0
+    [ -n "$reader" ] || fail "it was done before it could be held"
+}
+
 # ---- ended and replaced ------------------------------------------------------------------------------------------------
 
 case_begin "several workers, undisturbed"
@@ -115,6 +143,7 @@ beside suspend
 beside replace '1 '
 beside replace '4 --dp 2 --tp 2'
 beside work_long
+beside tokenize_without_a_core
 [ "$TIER" != long ] || beside slow_link
 [ "$TIER" != long ] || beside tokenize_long
 join

@@ -342,8 +342,9 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     int on_machine = 1;
     LS_TRY(find_machine(options, world, &on_machine));
     world->heard_ns = calloc((size_t)world->size, sizeof *world->heard_ns);
+    world->heard_opaque = calloc((size_t)world->size, sizeof *world->heard_opaque);
     world->heard_waits = calloc((size_t)world->size, sizeof *world->heard_waits);
-    if (!world->heard_ns || !world->heard_waits)
+    if (!world->heard_ns || !world->heard_opaque || !world->heard_waits)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
     LS_TRY(open_words(world->size));
     /* The launcher has placed the workers. Where it bound them to cores these are this worker's own, else all share
