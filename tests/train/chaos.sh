@@ -122,6 +122,26 @@ suspend() {
     echo "pause chance" >>"$scratch/events"
 }
 
+# The page and the writer of event files are programs of their own.
+name_child() { # into `name`
+    case $(tr '\0' ' ' <"/proc/$1/cmdline" 2>/dev/null) in
+    "lockstep watch "*) name=page ;;
+    "lockstep metrics "*) name=writer ;;
+    *) name=worker ;;
+    esac
+}
+
+# One of `pids`, of the kind that was stopped alone least often so far: as `victim`, with its kind.
+pick_child() {
+    local i pid least='' from=$RANDOM
+    for ((i = 0; i < ${#pids[@]}; i++)); do
+        pid=${pids[(from + i) % ${#pids[@]}]}
+        name_child "$pid"
+        [ -z "$least" ] || [ "${alone[$name]}" -lt "$least" ] || continue
+        victim=$pid kind_of=$name least=${alone[$name]}
+    done
+}
+
 # From outside, until the run is over or has had enough.
 disturb() {
     local out=$1 turn victim
@@ -141,16 +161,17 @@ disturb() {
             ;;
         1 | 2 | 3) "$LOCKSTEP" resize "$out" --workers $((RANDOM % 8 + 1)) >/dev/null 2>&1 && echo "resize chance" >>"$scratch/events" ;;
         4 | 5)
+            pick_child
             if [ "$stops" -lt "$stops_max" ] && kill -STOP "$victim" 2>/dev/null; then
-                stops=$((stops + 1))
-                echo "stop chance" >>"$scratch/events"
+                stops=$((stops + 1)) alone[$kind_of]=$((alone[$kind_of] + 1))
+                echo "stop $kind_of" >>"$scratch/events"
                 sleep 2 # or something else would end it first
             fi
             ;;
         7) # every child at once: workers, the page, the writer of event files
             if [ "$stops" -lt "$stops_max" ] && kill -STOP "${pids[@]}" 2>/dev/null; then
                 stops=$((stops + 1))
-                echo "stop-all chance" >>"$scratch/events"
+                echo "stop all" >>"$scratch/events"
                 sleep 2
             fi
             ;;
@@ -265,6 +286,7 @@ lane() {
     : >"$scratch/events"
     RANDOM=$((SEED + 7919 * lane))
     leftovers=0 runs=0 ended=0 errors=0 resumes=0 starts=0 stops=0 pauses=0
+    declare -gA alone=([worker]=0 [page]=0 [writer]=0)
     local runs_min=$((12 / lanes))
     [ "$kills" -ge 100 ] || runs_min=1
     while [ "$(disturbed)" -lt $((kills / lanes)) ] || [ "$runs" -lt "$runs_min" ]; do
@@ -292,5 +314,11 @@ for counts in "$scratch"/lane-*/counts; do
     failures=$((failures + failed)) cases=$((cases + some))
 done
 [ "$(cat "$scratch"/lane-*/counts | wc -l)" -eq "$lanes" ] || fail "a lane did not end"
+# Of so many disturbances each kind of child was stopped alone, and all together.
+for name in worker all page writer; do
+    [ "$kills" -ge 1000 ] || break
+    [ "$name$live" != page ] || continue # a build without it
+    cat "$scratch"/lane-*/events | grep -q "^stop $name$" || fail "$name was never stopped from outside"
+done
 [ -z "$(find /dev/shm -maxdepth 1 -type f -name '*lockstep*' 2>/dev/null)" ] || fail "something is left in shared memory"
 finished
