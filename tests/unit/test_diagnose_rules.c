@@ -1,5 +1,6 @@
 /* test_diagnose_rules.c: single rules on runs of a few lines whose answer is known: which worker, step and tensor is
  * named, what comes first when there are several, what is said to be missing. */
+#include "clean_runs.h"
 #include "diagnose_case.h"
 #include "observe/advice.h"
 
@@ -121,6 +122,25 @@ static void test_base(void **state) {
         assert_non_null(strstr(f->action, says[saves]));
         end(NULL);
     }
+}
+
+/* Where a steep fall of the loss ends, steps lie above the line that it fell along: that is no bad data. But a spike
+ * there is. */
+static void test_end_of_a_fall(void **state) {
+    (void)state;
+    for (int r = 0; r < CLEAN_RUNS; r++)
+        for (int spiked = 0; spiked < 2; spiked++) {
+            begin(NULL);
+            for (int s = 1; s <= CLEAN_STEPS; s++)
+                line("{\"step\":%d,\"loss\":%.3f,\"norm\":0.8,\"lr\":0.003,\"ms\":100}", s,
+                     clean_losses[r][s - 1] + (spiked && s > 30 && s % 15 < 2 ? 2.5 : 0));
+            diagnose();
+            if (spiked)
+                (void)first_is(LS_CAUSE_BAD_DATA);
+            else
+                assert_int_equal(d.verdict, LS_VERDICT_CLEAN);
+            end(NULL);
+        }
 }
 
 /* A cause makes a verdict of few steps, too. */
@@ -596,6 +616,7 @@ int main(void) {
         TEST(test_memory),
         TEST(test_non_finite),
         TEST(test_base),
+        TEST(test_end_of_a_fall),
         TEST(test_few_steps_and_a_cause),
         TEST(test_long_reason),
         TEST(test_floor_advice),

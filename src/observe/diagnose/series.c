@@ -3,7 +3,10 @@
  * The level of a step is the median of the WINDOW normal steps before it, its scatter 1.4826 times the median distance
  * from that. Where the loss falls, the fall is no scatter: distances are from the line through the medians of the
  * window's halves, and the level is that of its newest steps, carried on a little less than they fell.
- * While an episode lasts, level and scatter stay as they were when it began. */
+ * While an episode lasts, level and scatter stay as they were when it began. Its steps are judged by the steps after
+ * it, too: where a fall ends, the level before is carried on too far down, and steps look high that are normal from
+ * then on.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +111,35 @@ static float score_of(const level *l, double loss) {
     return score > 1e6 ? 1e6F : score < -1e6 ? -1e6F : (float)score;
 }
 
+/* Level and scatter of the steps from `from` on, the nearest for the level; a slope is no scatter. False: there are too
+ * few of them. */
+static bool measure_after(const ls_series *s, size_t from, level *l) {
+    double x[WINDOW], rest[WINDOW];
+    size_t n = s->count - from < WINDOW ? s->count - from : WINDOW, half = n / 2;
+    if (n < NEWEST) return false;
+    for (size_t i = 0; i < n; i++) x[i] = s->at[from + i].loss;
+    double slope = (median_of(x + n - half, half) - median_of(x, half)) / (double)(n - half);
+    for (size_t i = 0; i < n; i++) rest[i] = x[i] - slope * (double)i;
+    double middle = median_of(rest, n), least = 1e-3 * fabs(middle);
+    for (size_t i = 0; i < n; i++) rest[i] = fabs(rest[i] - middle);
+    l->median = median_of(x, NEWEST);
+    l->scatter = 1.4826 * ls_median(rest, n);
+    if (l->scatter < least) l->scatter = least;
+    return true;
+}
+
+/* A jump stands out of the steps before it and of those after it. */
+static void compare_after(ls_series *s, ls_episode *e) {
+    level after;
+    if (!e->recovered || !measure_after(s, e->last + 1, &after)) return;
+    for (size_t i = e->first; i <= e->last; i++) {
+        float score = score_of(&after, s->at[i].loss);
+        if (score < s->at[i].score) s->at[i].score = score;
+    }
+    double score = (double)score_of(&after, e->peak);
+    if (score < e->score) e->score = score;
+}
+
 /* High from its first steps to its last ones. */
 static bool is_sharp(const ls_series *s, const ls_episode *e) {
     size_t up = e->first, down = e->last;
@@ -132,7 +164,8 @@ static ls_episode follow(ls_series *s, const level *l, size_t first) {
     }
     e.score = (double)score_of(l, e.peak);
     e.recovered = below == 2 || (below == 1 && at == s->count);
-    e.sharp = e.recovered && is_sharp(s, &e);
+    compare_after(s, &e);
+    e.sharp = e.recovered && e.score > UP && is_sharp(s, &e);
     for (size_t i = e.first; i <= e.last; i++) e.high += (double)s->at[i].score >= SHARP * e.score;
     return e;
 }
