@@ -123,17 +123,17 @@ static void one_worker_is_not_compared_and_off_is_off(void **state) {
     assert_false(ls_contribution_is_watched(&off, &two));
 }
 
-/* Beside 512 tokens all elements; beside fewer, as large a share. */
+/* Beside 2,048 tokens all elements; beside fewer, as large a share. */
 static void few_tokens_have_a_share_measured(void **state) {
     (void)state;
     ls_settings s = settings_of(LS_OUTLIER_AUTO);
     ls_layout layout = layout_of(2, 1, 1);
-    assert_true(ls_contribution_share(&s, &layout) == 1.0 * 64 / 512);
-    layout.share[0] = 8;
-    layout.share[1] = 16;
+    assert_true(ls_contribution_share(&s, &layout) == 1.0 * 64 / 2048);
+    layout.share[0] = 32;
+    layout.share[1] = 40;
     assert_true(ls_contribution_share(&s, &layout) == 1);
     layout.zero = 2; /* group by group */
-    assert_true(ls_contribution_share(&s, &layout) == 1.0 * 64 / 512);
+    assert_true(ls_contribution_share(&s, &layout) == 1.0 * 64 / 2048);
 }
 
 int main(void) {

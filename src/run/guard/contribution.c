@@ -15,6 +15,9 @@ bool ls_contribution_is_watched(const ls_settings *s, const ls_layout *layout) {
     return s->options.on_outlier != LS_OUTLIER_OFF && ls_layout_workers(layout) > 1;
 }
 
+/* A quarter of what groups may cost: a fourth of the elements tells as much of a whole worker. */
+enum { SPARING = 4 };
+
 /* Squaring reads every element once, beside 6 FLOPs for each element and token. With rounds it is done for each group;
  * otherwise once for all groups of a replica, which has fewest where groups do not divide evenly. */
 double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
@@ -23,7 +26,7 @@ double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
         if (layout->share[d] < groups) groups = layout->share[d];
     if (layout->zero >= 2 && layout->dp > 1) groups = 1;
     double tokens = (double)groups * (double)s->B / s->groups * (double)s->T;
-    double share = tokens / (double)ls_watch_least_tokens(s);
+    double share = tokens / (SPARING * (double)ls_watch_least_tokens(s));
     return share < 1 ? share : 1;
 }
 
