@@ -261,8 +261,7 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     t->check_every = ls_check_every(&t->settings, &t->layout);
     LS_TRY_OUT(ls_guard_open(&t->guard, settings, t->watch == LS_WATCH_ON, t->model->nblocks));
     LS_TRY_OUT(ls_contribution_open(&t->guard.contribution, settings, &t->layout));
-    if (t->guard.contribution.workers > 0)
-        ls_partition_watch_contribution(t->partition, t->guard.contribution.share);
+    if (t->guard.contribution.workers > 0) ls_partition_watch_contribution(t->partition, t->guard.contribution.share);
     LS_TRY_OUT(ls_audit_open(&t->guard.audit, settings, &t->layout, t->model));
     LS_TRY_OUT(ls_worker_time_open(&t->time, t->world));
     LS_TRY_OUT(alloc_buffers(t));
