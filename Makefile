@@ -28,7 +28,7 @@ endif
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-chaos test-slurm bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
+BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-flips test-chaos test-slurm bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/fau
 # Draws the charts of documents.
 CHART    := $(BUILD)/tools/chart
 
-.PHONY: bench-smoke bench-smoke-run bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-chaos test-chaos-run test-slurm test-slurm-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
+.PHONY: bench-smoke bench-smoke-run bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-flips test-flips-run test-chaos test-chaos-run test-slurm test-slurm-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
         bench-comm bench-comm-run bench-save bench-save-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run docs-pictures docs-pictures-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
@@ -330,6 +330,14 @@ test-faults-count:
 
 test-faults-count-run: all $(SPOILED)
 	@BUILD=$(BUILD) TIER=long tests/faults/count.sh
+
+# A thousand flipped bits in the memory of running workers; FLIPS=n SEED=n.
+test-flips:
+	@tools/setup test
+	@$(MAKE) test-flips-run
+
+test-flips-run: all $(SPOILED)
+	@BUILD=$(BUILD) TIER=long tests/faults/flips.sh
 
 # A thousand deaths, stops, resizes and killed parents; KILLS=n SEED=n LANES=n.
 test-chaos:

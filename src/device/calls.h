@@ -536,6 +536,8 @@ typedef struct ls_update_sums {
     ls_hash128 *once, *rest; /* LS_STATE_TENSORS each, which grow; NULL: not asked for */
     size_t begin, end;       /* elements of the piece that go to `once`; the others go to `rest` */
     uint64_t tensor, first;  /* number of w, those of the moments follow; place of the piece in the tensor */
+    ls_hash128 *copy;        /* of `copy`, by twos, as tensor copy_tensor, while it is written; NULL: not asked for */
+    uint64_t copy_tensor;
 } ls_update_sums;
 
 /* Sums of blocks of LS_CHECK_BLOCK elements, made of a block as it is written. An update compares them before it

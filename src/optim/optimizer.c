@@ -109,6 +109,10 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
     for (int i = 0; i < LS_MOMENTS_MAX; i++)
         if (param->moment[i]) piece.moment[i] = param->moment[i] + first;
     if (param->own_w16) piece.copy = param->own_w16 + first;
+    if (update->copy_sums && ls_optimizer_sums_copy(param)) {
+        piece.sums.copy_tensor = (uint64_t)param->number * LS_COPY_SUMS + 1;
+        piece.sums.copy = update->copy_sums + piece.sums.copy_tensor;
+    }
     if (update->keeps_blocks) piece.check = (ls_update_check){param->block_sums, update->damage};
     return piece;
 }

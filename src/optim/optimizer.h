@@ -54,6 +54,16 @@ ls_update_step ls_sgd_scalars(const ls_sgd_options *options, double lr, double w
 /* State sums of a parameter: LS_STATE_TENSORS of the elements that this worker reports, then those of its others. */
 enum { LS_PARAM_SUMS = 2 * LS_STATE_TENSORS };
 
+/* Of what matmuls read: of fp32, and of 16 bits. */
+enum { LS_COPY_SUMS = 2 };
+
+/* Whether an update writes all of the 16-bit copy that this worker has, so that it can sum it up two at a time. */
+static inline bool ls_optimizer_sums_copy(const ls_param *param) {
+    size_t elems = ls_param_local_elems(param);
+    return param->w16 && param->own_w16 == param->w16 && !param->running && elems % 2 == 0 &&
+           ls_param_range_elems(param->own) == elems && (uintptr_t)param->w16 % sizeof(float) == 0;
+}
+
 /* The number of a parameter's weights in a state sum; those of its moments follow. */
 static inline uint64_t ls_param_state_tensor(const ls_param *param) { return (uint64_t)param->number * 4; }
 
@@ -63,6 +73,8 @@ typedef struct ls_optimizer_update {
     double ghosts;          /* ghost groups of the step, where running statistics follow their mean */
     ls_hash128 *sums;       /* of state, of the device, LS_PARAM_SUMS for each parameter, which grow; NULL: none */
     bool sums_rest;         /* also those of elements that others report */
+    ls_hash128 *copy_sums;  /* LS_COPY_SUMS for each parameter, of which those of 16-bit copies grow where
+                               ls_optimizer_sums_copy(); NULL: none */
     bool keeps_blocks;      /* parameters have block_sums, which are made anew */
     uint64_t *damage;       /* of the device: where an update notes a block that is not what was written; NULL: it does
                                not compare */

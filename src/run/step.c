@@ -336,13 +336,15 @@ ls_status ls_trainer_prove_state(ls_trainer *t) {
  * block that the update has left as it was is told by the next step, when all have written down what this one made. */
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f, damage = {.found = false};
+    /* First, so that what changes before it is remembered makes replicas differ. */
+    if (t->check >= LS_CHECK_STATE) LS_TRY(ls_partition_remember_state(t->partition));
     if (t->check >= LS_CHECK_REPLICAS) {
         LS_TRY(ls_partition_check_replicas(t->partition, &f));
         if (f.found) LS_TRY(ls_partition_check_state(t->partition, &damage));
         if (damage.found && !damage.is_late) return tell_finding(t, &damage, LS_EVENT_STATE, false);
         if (f.found && !damage.is_late) return tell_finding(t, &f, LS_EVENT_REPLICA, false);
     }
-    return t->check >= LS_CHECK_STATE ? ls_partition_remember_state(t->partition) : LS_OK;
+    return LS_OK;
 }
 
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */

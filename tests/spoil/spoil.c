@@ -8,12 +8,18 @@
  * leaves the first N that come along alone. What is done: flip=BITS (exclusive or), set=NUMBER, add=NUMBER (relative:
  * x·(1 + add)). times=N: so often in the whole run (1; 0: always). The first time is told to the file LS_SPOIL_LOG.
  *
+ * random=SEED in place of what is done: a thread flips one bit of any of the tensors of that place and rank, at a
+ * random time of the next span=STEPS steps. With it LS_SPOIL_LOG is needed: where the file exists nothing is done, so
+ * that a run that goes on has one flip.
+ *
  * LS_SPOIL_WRITE="TEXT:BYTE": a bit of this byte is flipped on its way into a file whose path has TEXT in it, by
  * whichever worker writes it: what is in memory stays as it is.
  *
  * LS_SPOIL_NO_UNIT=1: the CPU has no matrix unit. */
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +27,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fault.h"
+#include "base/rng.h"
 #include "device/device.h"
 
 enum { TEXT_MAX = 64 };
@@ -33,7 +41,8 @@ static struct {
     size_t index;
     int place;
     char tensor[TEXT_MAX];
-    char what; /* 'f', 's' or 'a' */
+    char what; /* 'f', 's', 'a' or 'r' */
+    uint64_t seed;
     uint32_t flip;
     double number;
     double part, span;
@@ -88,6 +97,57 @@ static void tell(const ls_fault_site *site, size_t index) {
     fclose(file);
 }
 
+/* ---- a random time ----------------------------------------------------------------------------------------------- */
+
+enum { SITES_MAX = 512 };
+
+/* Tensors that came by; the thread of the worker adds to them, and another one flips. */
+static struct {
+    ls_fault_site site[SITES_MAX];
+    _Atomic size_t sites;
+    double begin_s, step_s;
+    bool is_started;
+} seen;
+
+static void *flip_later(void *arg) {
+    ls_rng_key key = ls_rng_key_make(spoil.seed, 1, 0);
+    const char *path = getenv("LS_SPOIL_LOG");
+    double wait_s = seen.step_s * spoil.span * (double)ls_rng_uniform_f32(key, 0);
+    (void)arg;
+    usleep((useconds_t)(wait_s * 1e6));
+    const size_t sites = atomic_load(&seen.sites);
+    int log = path && sites > 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL, 0644) : -1;
+    if (log < 0) return NULL;
+    const ls_fault_site *site = &seen.site[ls_rng_below(key, 1, sites)];
+    const uint64_t byte = ls_rng_below(key, 2, site->elems * site->elem_bytes), bit = ls_rng_below(key, 3, 8);
+    __atomic_xor_fetch((uint8_t *)site->data + byte, (uint8_t)(1U << bit), __ATOMIC_SEQ_CST);
+    dprintf(log, "rank=%d step=%lld place=%s tensor=%s byte=%llu bit=%llu\n", ls_fault_rank, (long long)ls_fault_step,
+            places[site->place], site->tensor ? site->tensor : "-", (unsigned long long)byte, (unsigned long long)bit);
+    close(log);
+    return NULL;
+}
+
+/* Two steps tell how long one is. */
+static void note_site(const ls_fault_site *site) {
+    const size_t sites = atomic_load(&seen.sites);
+    pthread_t thread;
+    if (spoil.rank != ls_fault_rank || ls_fault_step < spoil.step) return;
+    if (site->device && !site->device->is_host) return;
+    if (seen.begin_s <= 0) seen.begin_s = ls_clock_seconds();
+    bool is_known = (int)site->place != spoil.place || site->elems == 0 || sites == SITES_MAX;
+    for (size_t i = 0; i < sites && !is_known; i++) is_known = seen.site[i].data == site->data;
+    if (!is_known) {
+        seen.site[sites] = *site;
+        atomic_store(&seen.sites, sites + 1);
+    }
+    if (seen.is_started || ls_fault_step < spoil.step + 2) return;
+    seen.is_started = true;
+    seen.step_s = (ls_clock_seconds() - seen.begin_s) / 2;
+    if (pthread_create(&thread, NULL, flip_later, NULL) == 0) (void)pthread_detach(thread);
+}
+
+/* ---- in place ---------------------------------------------------------------------------------------------------- */
+
 static bool is_due(void) {
     int64_t since = ls_fault_step - spoil.step;
     if (spoil.step < 0 || since == 0) return true;
@@ -95,6 +155,10 @@ static bool is_due(void) {
 }
 
 static void act(const ls_fault_site *site) {
+    if (spoil.what == 'r') {
+        note_site(site);
+        return;
+    }
     if ((int)site->place != spoil.place || site->elems <= spoil.index) return;
     if (spoil.rank >= 0 && spoil.rank != ls_fault_rank) return;
     if (!is_due()) return;
@@ -150,6 +214,8 @@ static void read_word(const char *word) {
         snprintf(spoil.tensor, sizeof spoil.tensor, "%s", value);
     else if (strncmp(word, "flip=", 5) == 0)
         spoil.what = 'f', spoil.flip = (uint32_t)strtoul(value, NULL, 0);
+    else if (strncmp(word, "random=", 7) == 0)
+        spoil.what = 'r', spoil.seed = strtoull(value, NULL, 0);
     else if (strncmp(word, "set=", 4) == 0)
         spoil.what = 's', spoil.number = strtod(value, NULL);
     else if (strncmp(word, "add=", 4) == 0)
@@ -201,6 +267,6 @@ __attribute__((constructor)) static void begin(void) {
     snprintf(copy, sizeof copy, "%s", text);
     for (char *rest = NULL, *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         read_word(word);
-    if (spoil.place < 0 || !spoil.what) fail("place= and one of flip=, set=, add= are needed");
+    if (spoil.place < 0 || !spoil.what) fail("place= and one of flip=, set=, add=, random= are needed");
     ls_fault_spoil = act;
 }

@@ -208,6 +208,7 @@ static void own_ls_update_call(const ls_fake_copier *c, ls_update_call *all) {
         TENSOR(g);
         TENSOR(sums.once);
         TENSOR(sums.rest);
+        TENSOR(sums.copy);
         TENSOR(check.sums);
         TENSOR(check.damage);
         LIST(step, 1);

@@ -11,8 +11,7 @@
 #include "parallel/partition/state.h"
 #include "parallel/partition/state_sum.h"
 
-enum { MAJORITY = 4 };  /* against me, to not being cleared */
-enum { COPY_SUMS = 2 }; /* of a parameter's copies: in fp32, and rounded */
+enum { MAJORITY = 4 }; /* against me, to not being cleared */
 
 /* What each worker tells all: words that are 0 on the others. */
 typedef struct verdict {
@@ -149,34 +148,36 @@ static size_t count_copies(const ls_partition *partition) {
 }
 
 size_t ls_partition_copy_room(const ls_partition *partition) {
-    return partition->setup.checks_state ? COPY_SUMS * (size_t)partition->model->nparams : 0;
+    return partition->setup.checks_state ? LS_COPY_SUMS * (size_t)partition->model->nparams : 0;
 }
 
 /* State sums (numerics/state_sum.h) of a parameter's copies: nobody but this worker compares them, and one launch of a
  * GPU makes many. Of 16-bit numbers two at a time. */
-static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t tensor, ls_hash128 *out,
-                            ls_state_piece *pieces, int *count) {
+static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t tensor, bool has_pairs,
+                            ls_hash128 *out, ls_state_piece *pieces, int *count) {
     size_t elems = ls_param_local_elems(p);
     const void *pairs = p->w16;
     if (has_fp32_copy(p)) pieces[(*count)++] = (ls_state_piece){.out = out, .x = p->w, .tensor = tensor, .n = elems};
-    if (!pairs) return LS_OK;
+    if (!pairs || has_pairs) return LS_OK;
     if (elems % 2 || (uintptr_t)pairs % sizeof(float))
         return partition->nn.ops->hash(partition->device, &(ls_hash_call){out + 1, pairs, elems * sizeof(uint16_t)});
     pieces[(*count)++] = (ls_state_piece){.out = out + 1, .x = pairs, .tensor = tensor + 1, .n = elems / 2};
     return LS_OK;
 }
 
-/* Of what matmuls read: COPY_SUMS for each parameter, in memory of the device. */
-static ls_status sum_copies(ls_partition *partition, ls_hash128 *out) {
+/* Of what matmuls read: LS_COPY_SUMS for each parameter, in memory of the device. `has_pairs`: the update has made
+ * those of the copies that it wrote whole. */
+static ls_status sum_copies(ls_partition *partition, bool has_pairs, ls_hash128 *out) {
     enum { AT_ONCE = 128 };
-    ls_state_piece pieces[AT_ONCE + COPY_SUMS];
+    ls_state_piece pieces[AT_ONCE + LS_COPY_SUMS];
     size_t count = (size_t)partition->model->nparams;
     int waiting = 0;
-    LS_TRY(ls_device_fill(partition->device, out, 0, COPY_SUMS * count * sizeof *out));
+    if (!has_pairs) LS_TRY(ls_device_fill(partition->device, out, 0, LS_COPY_SUMS * count * sizeof *out));
     for (size_t i = 0; i < count; i++) {
         const ls_param *p = ls_model_param(partition->model, (int)i);
         if (has_copy(partition, p))
-            LS_TRY(put_copies(partition, p, COPY_SUMS * i, out + COPY_SUMS * i, pieces, &waiting));
+            LS_TRY(put_copies(partition, p, LS_COPY_SUMS * i, has_pairs && ls_optimizer_sums_copy(p),
+                              out + LS_COPY_SUMS * i, pieces, &waiting));
         if (waiting == 0 || (waiting < AT_ONCE && i + 1 < count)) continue;
         LS_TRY(partition->nn.ops->state_sums(partition->device, &(ls_state_sums_call){pieces, waiting}));
         waiting = 0;
@@ -208,7 +209,8 @@ static ls_status remember_shards(ls_partition *partition) {
 /* Sums of own weights and moments were made by the update. Those of copies stay on the device until they are compared:
  * nobody waits for it here. */
 ls_status ls_partition_remember_state(ls_partition *partition) {
-    if (count_copies(partition) > 0) LS_TRY(sum_copies(partition, partition->copy_sums));
+    if (count_copies(partition) > 0) LS_TRY(sum_copies(partition, partition->sums_copies, partition->copy_sums));
+    partition->sums_copies = false;
     LS_TRY(remember_shards(partition));
     partition->remembers = true;
     return LS_OK;
@@ -264,14 +266,25 @@ static ls_status check_sums(ls_partition *partition, verdict *v) {
 static ls_status check_copies(ls_partition *partition, verdict *v) {
     size_t sums = ls_partition_copy_room(partition);
     if (count_copies(partition) == 0) return LS_OK;
-    LS_TRY(sum_copies(partition, partition->hashes));
+    LS_TRY(sum_copies(partition, false, partition->hashes));
     LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, sums));
     LS_TRY(ls_device_copy_out(partition->device, partition->host_copies, partition->copy_sums,
                               sums * sizeof *partition->copy_sums));
     for (size_t i = 0; i < sums; i++)
         if (!ls_hash_equal(partition->host_hashes[i], partition->host_copies[i])) {
-            *v = (verdict){.wrong = 1, .param = (int64_t)(i / COPY_SUMS) + 1, .tensor = LS_CHECK_COPY};
+            *v = (verdict){.wrong = 1, .param = (int64_t)(i / LS_COPY_SUMS) + 1, .tensor = LS_CHECK_COPY};
             return LS_OK;
+        }
+    return LS_OK;
+}
+
+/* Gathered weights are checked when they have been used: those whose place nothing else has taken yet. */
+static ls_status check_held(ls_partition *partition) {
+    const ls_buffer_pool *pools[] = {&partition->block_weights, &partition->table_weights};
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; i < pools[p]->count; i++) {
+            const ls_bucket *bucket = pools[p]->user[i];
+            if (bucket && !bucket->gathering) LS_TRY(ls_partition_check_gathered(partition, bucket));
         }
     return LS_OK;
 }
@@ -279,6 +292,7 @@ static ls_status check_copies(ls_partition *partition, verdict *v) {
 static ls_status look(ls_partition *partition, verdict *v) {
     *v = (verdict){0};
     if (!partition->setup.sums_state) return LS_OK;
+    LS_TRY(check_held(partition));
     LS_TRY(check_sums(partition, v));
     if (v->param == 0 && partition->remembers) LS_TRY(check_copies(partition, v));
     /* A shard that arrived damaged: nobody knows where it happened, so who received it is named. */

@@ -53,6 +53,7 @@ static ls_status start_gather(ls_partition *partition, ls_bucket *bucket, const 
     ls_bucket *before = pool->user[buffer];
     if (before) {
         LS_TRY(wait_gathered(before));
+        LS_TRY(ls_partition_check_gathered(partition, before));
         let_go(before);
     }
     pool->next = (buffer + 1) % pool->count;
@@ -73,9 +74,7 @@ ls_status ls_partition_acquire(ls_partition *partition, int block, int next) {
     if (partition->setup.layout.zero < 3) return LS_OK;
     ls_bucket *bucket = gathered_for(partition, block), *ahead = next >= 0 ? gathered_for(partition, next) : NULL;
     if (bucket && bucket->w_buffer < 0) LS_TRY(start_gather(partition, bucket, NULL));
-    bool arrives = bucket && bucket->gathering;
     if (bucket) LS_TRY(wait_gathered(bucket));
-    if (arrives) LS_TRY(ls_partition_check_gathered(partition, bucket));
     bool has_buffer = ahead && ahead != bucket &&
                       (!bucket || weight_pool(partition, ahead) != weight_pool(partition, bucket) ||
                        weight_pool(partition, ahead)->count > 1);

@@ -104,7 +104,8 @@ ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimize
     const ls_policy *policy = &partition->setup.policy;
     ls_optimizer_update unsummed = *update;
     LS_TRY(ls_optimizer_check(update, partition->device, policy, model));
-    unsummed.sums = NULL;
+    unsummed.sums = unsummed.copy_sums = NULL;
+    partition->sums_copies = false;
     unsummed.keeps_blocks = false;
     unsummed.damage = NULL;
     for (int b = 0; b < model->nblocks; b++)

@@ -145,6 +145,7 @@ struct ls_partition {
     ls_hash128 *host_copies;  /* copy_sums, as they were read; NULL: not checked */
     ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
     bool remembers;
+    bool sums_copies;            /* the last update has summed up the copies that it wrote whole */
     int64_t seen_state[6];       /* what the last look at the state found: check.c */
     bool (*gives_up)(void *ctx); /* NULL: nobody asks */
     void *gives_up_ctx;
@@ -251,7 +252,7 @@ ls_status ls_partition_find_state(ls_partition *partition);
 /* What the last update found: a block that was not what it had been written, in host_state as it was read. */
 bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out);
 
-/* check.c: weights that have just been gathered. */
+/* check.c: gathered weights that nothing will read again before they are gathered anew. */
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);
 
 /* buckets.c */

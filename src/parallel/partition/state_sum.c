@@ -23,6 +23,12 @@ ls_status ls_partition_begin_sums(ls_partition *partition, ls_optimizer_update *
     if (!partition->setup.sums_state) return LS_OK;
     partition->state_is_read = false;
     LS_TRY(begin(partition, partition->state_sums, update));
+    partition->sums_copies = partition->copy_sums && partition->device->is_host;
+    if (partition->sums_copies) {
+        update->copy_sums = partition->copy_sums;
+        LS_TRY(ls_device_fill(partition->device, partition->copy_sums, 0,
+                              ls_partition_copy_room(partition) * sizeof *partition->copy_sums));
+    }
     update->keeps_blocks = true;
     update->damage = &partition->state_sums[count_params(partition)].lo;
     return LS_OK;

@@ -60,6 +60,13 @@ static void sum_written(const ls_kernels *kernels, const ls_update_piece *c, siz
     }
 }
 
+/* 16-bit numbers that were just written, two at a time. */
+static void sum_copy(const ls_kernels *kernels, const ls_update_piece *c, size_t begin, size_t end) {
+    if (!c->sums.copy || !c->copy) return;
+    const ls_state_piece pairs = {.x = c->copy, .tensor = c->sums.copy_tensor, .first = c->first / 2};
+    add_state(c->sums.copy, sum_state(kernels, &pairs, begin / 2, end / 2));
+}
+
 static void note_damage(const ls_update_piece *c, int state, size_t at) {
     _Atomic uint64_t *damage = (_Atomic uint64_t *)c->check.damage;
     const uint64_t word = ls_damage_word(
@@ -117,6 +124,7 @@ static void update_range(const ls_kernels *kernels, const void *args, size_t beg
         n = clamp(LS_CHECK_BLOCK - (c->first + i) % LS_CHECK_BLOCK, 0, end - i);
         if (!check_block(kernels, c, i, i + n)) continue;
         update_elems(kernels, c, i, i + n);
+        sum_copy(kernels, c, i, i + n);
         sum_written(kernels, c, i, i + n);
     }
 }
