@@ -232,11 +232,12 @@ static size_t piece_elems(const ls_partition *partition, size_t elems) {
     return length * SHARE_PIECES < elems ? length : 0;
 }
 
-/* Tables count only where a worker has nothing else: rows of rare tokens make their gradients long by nature. Vectors
- * never do: their token slices are not joined yet, and some rows are other workers'. */
-static bool is_contribution(const ls_bucket *bucket, bool has_matrices) {
+/* Tables count only where a worker has nothing else and there are replicas to compare with: rows of rare tokens make
+ * their gradients vary by nature, which would hide what other workers of one replica do. Vectors never do: their token
+ * slices are not joined yet, and some rows are other workers'. */
+static bool is_contribution(const ls_partition *partition, const ls_bucket *bucket, bool has_matrices) {
     bool is_table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
-    return bucket->kind == LS_BUCKET_MATRICES || (is_table && !has_matrices);
+    return bucket->kind == LS_BUCKET_MATRICES || (is_table && !has_matrices && partition->dp);
 }
 
 void ls_partition_watch_contribution(ls_partition *partition, double share) {
@@ -245,11 +246,12 @@ void ls_partition_watch_contribution(ls_partition *partition, double share) {
     int count = 0, at = 0;
     partition->contribution_share = share;
     for (int i = 0; i < partition->nbuckets; i++) has_matrices |= partition->buckets[i].kind == LS_BUCKET_MATRICES;
-    for (int i = 0; i < partition->nbuckets; i++) count += is_contribution(&partition->buckets[i], has_matrices);
+    for (int i = 0; i < partition->nbuckets; i++)
+        count += is_contribution(partition, &partition->buckets[i], has_matrices);
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
         bucket->contribution = -1;
-        if (!is_contribution(bucket, has_matrices)) continue;
+        if (!is_contribution(partition, bucket, has_matrices)) continue;
         int run = count > LS_CONTRIBUTION_RUNS ? at * LS_CONTRIBUTION_RUNS / count : at;
         bucket->contribution = run;
         at++;
