@@ -735,6 +735,8 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     (void)ls_phase_enter(LS_PHASE_UPDATE);
     ls_optimizer_update by;
     t->is_checked = t->checked_step == t->step;
+    /* A caller that brings its own gradients comes here first; the update compares with sums. */
+    if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
     ls_left_commit(t, result, result->finite ? &by : NULL);

@@ -76,11 +76,12 @@ flip() {
     rm -rf "$scratch/run"
     LS_SPOIL=$how train "${experiment[@]}" --out "$scratch/run" "$@"
 }
-flip 'rank=1 step=4 place=weight tensor=blocks.1.mlp.in.weight index=3 flip=0x10' --dp 2 --zero 1 --check replicas
+# A wrong gradient is in no sum: the states that follow from it differ.
+flip 'rank=1 step=4 place=gradient tensor=blocks.1.mlp.in.weight index=3 flip=0x10000' --dp 2 --zero 1 --check replicas
 expect_status 0
 bisect "$scratch/run"
 [ "$status" -eq 1 ] || fail "bisect: exit status $status"
-expect_out '^first difference: the state after step 6$'
+expect_out '^first difference: the state after step 5$'
 expect_out '^tensors that differ:'
 
 # Every kind of tensor, bits from the lowest to the sign, in every precision: none gets into a step.

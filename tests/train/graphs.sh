@@ -24,7 +24,7 @@ same() {
         --out "$scratch/run-$n" "$@" >"$scratch/out" 2>"$scratch/err" </dev/null
     status=$?
     expect_weights "$right"
-    ! grep -v ' tokens, tokenized ' "$scratch/err" || fail "it has something to say"
+    ! grep -v ' tokens, tokenized \|NVRTC compiles GPU kernels\|^GPU kernels for .* are ready' "$scratch/err" || fail "it has something to say"
 }
 # by_graphs: that run did make them, took them more than once, and set what had changed.
 by_graphs() {
@@ -78,10 +78,11 @@ for steps in 5 6; do
     LS_CUDA_CALLS=$scratch/calls LD_LIBRARY_PATH=$played train "${experiment[@]}" --steps $steps --device cuda --out "$scratch/steps-$steps"
     for call in cuLaunchKernel cuGraphLaunch cuGraphInstantiateWithFlags cuMemcpyHtoDAsync; do calls[$call]=$(($(count $call) - ${calls[$call]:-0})); done
 done
-[ "${calls[cuLaunchKernel]}" -le 4 ] || fail "${calls[cuLaunchKernel]} kernels were launched one by one"
+# The check of memory before an update has a launch and two lists of its own.
+[ "${calls[cuLaunchKernel]}" -le 5 ] || fail "${calls[cuLaunchKernel]} kernels were launched one by one"
 [ "${calls[cuGraphLaunch]}" -ge 1 ] && [ "${calls[cuGraphLaunch]}" -le 4 ] || fail "${calls[cuGraphLaunch]} launches of graphs"
 [ "${calls[cuGraphInstantiateWithFlags]}" = 0 ] || fail "graphs were made in step 6"
-[ "${calls[cuMemcpyHtoDAsync]}" -le 5 ] || fail "${calls[cuMemcpyHtoDAsync]} copies to the GPU"
+[ "${calls[cuMemcpyHtoDAsync]}" -le 7 ] || fail "${calls[cuMemcpyHtoDAsync]} copies to the GPU"
 
 case_begin "verify"
 LD_LIBRARY_PATH=$played "$LOCKSTEP" verify --model "$gpt2" --data "$text" --steps 3 --seq 3 --global-batch 2 --groups 2 --workers 2 --device cuda \

@@ -106,7 +106,7 @@ losses "$whole" >"$scratch/whole.losses"
 skipped=$(grep -c '"skipped":true' "$whole/metrics.jsonl")
 if [ "$skipped" -lt 2 ] || [ "$skipped" -gt 6 ]; then fail "$skipped steps were skipped"; fi
 [ "$skipped" -eq "$(grep -c '"event":"overflow"' "$whole/metrics.jsonl")" ] || fail "not every skipped step has its event"
-grep -q '^{"step":1,"event":"overflow","scale":24,"next_scale":23,"tensor":"[a-z0-9.]*","block":"[a-z0-9.]*"}$' "$whole/metrics.jsonl" ||
+grep -q '^{"step":1,"event":"overflow","scale":24,"next_scale":23,"tensor":"[a-z0-9.]*","block":"[a-z0-9.]*","checksum":"[0-9a-f]*"}$' "$whole/metrics.jsonl" ||
     fail "the event of the first step is another"
 grep -Eq '^step 1: .* overflowed at loss scale 2\^24: update skipped; the loss scale is 2\^23 now' "$scratch/out" || fail "it was not told"
 same gpt2-fp16-overflow --dp 2 --tp 2 --zero 1 --micro-batch 1

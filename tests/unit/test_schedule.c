@@ -317,7 +317,9 @@ static void powers_depend_on_the_count_alone(void **state) {
 
 static void options_of_optimizers_are_checked(void **state) {
     (void)state;
-    assert_int_equal(ls_adamw_options_check(&(ls_adamw_options){0, 0.999, 0}), LS_OK);
+    assert_int_equal(ls_adamw_options_check(&(ls_adamw_options){0, 0.999, LS_ADAMW_EPSILON_MIN}), LS_OK);
+    assert_int_equal(ls_adamw_options_check(&(ls_adamw_options){0.9, 0.999, 0}), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "epsilon"));
     assert_int_equal(ls_adamw_options_check(&(ls_adamw_options){1, 0.999, 1e-8}), LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "beta1"));
     assert_int_equal(ls_adamw_options_check(&(ls_adamw_options){0.9, -0.1, 1e-8}), LS_ERR_INPUT);
