@@ -48,27 +48,32 @@ void ls_check_text(const ls_settings *s, const ls_layout *layout, char text[LS_C
     bool shards = layout->zero == 3 && layout->dp > 1 && s->options.check == LS_CHECK_AUTO;
     switch (ls_check_choose(s, layout)) {
     case LS_CHECK_STATE:
-        snprintf(text, LS_CHECK_TEXT_MAX,
-                 "weights and moments are checked before every update; not activations and gradients (--audit)%s",
-                 shards ? ", nor gathered shards (--check state)" : "");
+        snprintf(
+            text, LS_CHECK_TEXT_MAX,
+            "weights and optimizer state are compared with their checksums after backward and again in the update; "
+            "activations and gradients are not checked (--audit checks them)%s",
+            shards ? ", nor are gathered shards (--check state checks them)" : "");
         break;
     case LS_CHECK_OFF:
-        snprintf(text, LS_CHECK_TEXT_MAX,
-                 "weights and moments are neither checked nor hashed (--check off): lockstep bisect and recovery "
-                 "cannot tell a damaged state");
+        snprintf(
+            text, LS_CHECK_TEXT_MAX,
+            "weights and optimizer state are neither checked nor hashed (--check off): lockstep bisect and recovery "
+            "cannot tell a damaged state");
         break;
     default:
         if (every == 0)
             snprintf(text, LS_CHECK_TEXT_MAX,
-                     "weights and moments are hashed, not checked in memory (--check state does it)");
+                     "each update compares weights and optimizer state with their checksums before it overwrites them; "
+                     "a check after backward is off (--check state turns it on)");
         else if (every == 1)
             snprintf(text, LS_CHECK_TEXT_MAX,
-                     "weights and moments are checked before every update; not copies that matmuls read: that would "
-                     "take over 1 %% of a step (--check state does it)");
+                     "weights and optimizer state are compared with their checksums after backward and again in the "
+                     "update; 16-bit copies are not, because that takes over 1 %% of a step (--check state does it)");
         else
-            snprintf(text, LS_CHECK_TEXT_MAX,
-                     "weights and moments are hashed in every step and checked in memory in one of %lld: all would "
-                     "take over 1 %% of a step (--check state does it)",
-                     (long long)every);
+            snprintf(
+                text, LS_CHECK_TEXT_MAX,
+                "each update compares weights and optimizer state with their checksums; one step in %lld also checks "
+                "them after backward, because all steps would take over 1 %% longer (--check state checks all)",
+                (long long)every);
     }
 }
