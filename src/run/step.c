@@ -680,6 +680,10 @@ static void learn_noise(ls_trainer *t, const ls_step_result *result) {
 
 /* For tests that spoil numbers; ls_fault_spoil is NULL outside tests. */
 static void let_spoil(const ls_trainer *t, bool after) {
+    const ls_param *tied = ls_partition_tied_copy(t->partition);
+    if (ls_fault_spoil && after && tied)
+        ls_fault_at(t->device, LS_FAULT_COPY, "tied", -1, tied->w16 ? (void *)tied->w16 : tied->w,
+                    ls_param_local_elems(tied), tied->w16 ? sizeof(uint16_t) : sizeof(float));
     for (int i = 0; ls_fault_spoil && i < ls_model_params(t->model); i++) {
         const ls_param *p = ls_model_param(t->model, i);
         size_t own = ls_param_range_elems(p->own);

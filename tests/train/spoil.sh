@@ -168,6 +168,11 @@ expect_event '"event":"state","worker":0,"what":"weight"'
 spoiled 'rank=1 step=2 place=copy tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --precision bf16 --check state
 expect_stopped
 expect_event '"event":"state","worker":1,"what":"copy","tensor":"blocks.0.mlp.in.weight"'
+for precision in fp32 bf16; do
+    spoiled 'rank=1 step=2 place=copy tensor=tied flip=0x1' --pp 2 --precision $precision --check state
+    expect_stopped
+    expect_event '"event":"state","worker":1,"what":"copy","tensor":"tokens.weight"'
+done
 spoiled 'rank=1 step=2 place=weight tensor=attn.norm.bias flip=0x40000000' --dp 4 --zero 0 --check state
 expect_stopped
 expect_event '"event":"state","worker":1,"what":"weight","tensor":"blocks.0.attn.norm.bias"'

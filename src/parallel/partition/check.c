@@ -137,18 +137,23 @@ static bool has_fp32_copy(const ls_param *p) {
     return p->w && (p->w != p->own_w || ls_param_range_elems(p->own) != ls_param_local_elems(p));
 }
 static bool has_copy(const ls_partition *partition, const ls_param *p) {
-    return p->held && !is_gathered(partition, p) && (p->w16 || has_fp32_copy(p));
+    return p->held && !is_gathered(partition, p) && (p->w16 || has_fp32_copy(p) || p == partition->copy);
+}
+
+/* Parameters that may have a copy: those of the model, then the last stage's copy of a tied table. */
+static int count_places(const ls_partition *partition) { return partition->model->nparams + (partition->copy != NULL); }
+static const ls_param *place_at(const ls_partition *partition, int i) {
+    return i < partition->model->nparams ? ls_model_param(partition->model, i) : partition->copy;
 }
 
 static size_t count_copies(const ls_partition *partition) {
     size_t copies = 0;
-    for (int i = 0; i < partition->model->nparams; i++)
-        copies += has_copy(partition, ls_model_param(partition->model, i));
+    for (int i = 0; i < count_places(partition); i++) copies += has_copy(partition, place_at(partition, i));
     return copies;
 }
 
 size_t ls_partition_copy_room(const ls_partition *partition) {
-    return partition->setup.checks_state ? LS_COPY_SUMS * (size_t)partition->model->nparams : 0;
+    return partition->setup.checks_state ? LS_COPY_SUMS * (size_t)(partition->model->nparams + 1) : 0;
 }
 
 /* State sums (numerics/state_sum.h) of a parameter's copies: nobody but this worker compares them, and one launch of a
@@ -157,7 +162,8 @@ static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t
                             ls_hash128 *out, ls_state_piece *pieces, int *count) {
     size_t elems = ls_param_local_elems(p);
     const void *pairs = p->w16;
-    if (has_fp32_copy(p)) pieces[(*count)++] = (ls_state_piece){.out = out, .x = p->w, .tensor = tensor, .n = elems};
+    if (has_fp32_copy(p) || (p == partition->copy && p->w))
+        pieces[(*count)++] = (ls_state_piece){.out = out, .x = p->w, .tensor = tensor, .n = elems};
     if (!pairs || has_pairs) return LS_OK;
     if (elems % 2 || (uintptr_t)pairs % sizeof(float))
         return partition->nn.ops->hash(partition->device, &(ls_hash_call){out + 1, pairs, elems * sizeof(uint16_t)});
@@ -170,14 +176,14 @@ static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t
 static ls_status sum_copies(ls_partition *partition, bool has_pairs, ls_hash128 *out) {
     enum { AT_ONCE = 128 };
     ls_state_piece pieces[AT_ONCE + LS_COPY_SUMS];
-    size_t count = (size_t)partition->model->nparams;
+    size_t count = (size_t)count_places(partition);
     int waiting = 0;
-    if (!has_pairs) LS_TRY(ls_device_fill(partition->device, out, 0, LS_COPY_SUMS * count * sizeof *out));
+    if (!has_pairs) LS_TRY(ls_device_fill(partition->device, out, 0, ls_partition_copy_room(partition) * sizeof *out));
     for (size_t i = 0; i < count; i++) {
-        const ls_param *p = ls_model_param(partition->model, (int)i);
+        const ls_param *p = place_at(partition, (int)i);
+        bool is_summed = has_pairs && p != partition->copy && ls_optimizer_sums_copy(p);
         if (has_copy(partition, p))
-            LS_TRY(put_copies(partition, p, LS_COPY_SUMS * i, has_pairs && ls_optimizer_sums_copy(p),
-                              out + LS_COPY_SUMS * i, pieces, &waiting));
+            LS_TRY(put_copies(partition, p, LS_COPY_SUMS * i, is_summed, out + LS_COPY_SUMS * i, pieces, &waiting));
         if (waiting == 0 || (waiting < AT_ONCE && i + 1 < count)) continue;
         LS_TRY(partition->nn.ops->state_sums(partition->device, &(ls_state_sums_call){pieces, waiting}));
         waiting = 0;
@@ -272,7 +278,8 @@ static ls_status check_copies(ls_partition *partition, verdict *v) {
                               sums * sizeof *partition->copy_sums));
     for (size_t i = 0; i < sums; i++)
         if (!ls_hash_equal(partition->host_hashes[i], partition->host_copies[i])) {
-            *v = (verdict){.wrong = 1, .param = (int64_t)(i / LS_COPY_SUMS) + 1, .tensor = LS_CHECK_COPY};
+            const ls_param *p = place_at(partition, (int)(i / LS_COPY_SUMS));
+            *v = (verdict){.wrong = 1, .param = p->number + 1, .tensor = LS_CHECK_COPY};
             return LS_OK;
         }
     return LS_OK;

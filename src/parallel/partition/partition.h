@@ -184,6 +184,8 @@ void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_
  * and tables are measured: vectors are not joined yet. A tied table is shown twice, once for each of its uses. */
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part);
 bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param);
+/* The copy of a tied table that the head of the last stage reads; NULL: there is none. */
+const ls_param *ls_partition_tied_copy(const ls_partition *partition);
 /* From now on each step adds up the squares of what this worker contributes to the gradients of its blocks' matrices,
  * before they are reduced over replicas; of about this share of the elements, the same ones in each replica. */
 void ls_partition_watch_contribution(ls_partition *partition, double share);

@@ -201,6 +201,8 @@ bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) 
     return param->kind == LS_PARAM_TOKENS && partition->model->shape.tied;
 }
 
+const ls_param *ls_partition_tied_copy(const ls_partition *partition) { return partition->copy; }
+
 /* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart.
  */
 static bool is_measured(const ls_partition *partition, const ls_param *param) {
@@ -382,10 +384,11 @@ ls_status ls_partition_bad_state(ls_partition *partition, int *param) {
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
-/* Blocks of many elements are hashed at a time; a check has up to two of a parameter. */
+/* Blocks of many elements are hashed at a time; a check has up to two of a parameter and of the copy of a tied table.
+ */
 size_t ls_partition_hash_room(const ls_partition *partition) {
     enum { BLOCKS = 4096 };
-    size_t checks = 2 * (size_t)partition->model->nparams, buckets = (size_t)partition->nbuckets;
+    size_t checks = 2 * ((size_t)partition->model->nparams + 1), buckets = (size_t)partition->nbuckets;
     size_t most = checks > buckets ? checks : buckets, groups = partition->micro;
     if (most < groups) most = groups;
     return most < BLOCKS ? BLOCKS : most;
