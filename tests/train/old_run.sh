@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # old_run.sh: runs that an older version began are resumed to the weights that that version reached.
 #
-# tests/data/old_run holds three run directories of version 0.1.0, stopped after step 3 of 6 (fp32, bf16 with two workers, an image
-# model), and in weights.txt the hash of the weights that the same program had after step 6. They are never made anew: option
+# tests/data/old_run holds run directories that end after step 3 of 6: of version 0.1.0 (fp32, bf16 with two workers, an image model) and of
+# 0.2.0 (a Llama with biases, fp16 whose loss scale falls, an MLP). weights.txt has the hash of the weights that the same program had after
+# step 6. They are never made anew: option
 # names, members of the JSON files, identity fields and file formats that they hold stay readable.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
