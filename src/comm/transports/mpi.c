@@ -134,17 +134,17 @@ static void net_poke(void) {
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-enum { WORD_SLOTS = 3, WORD_INTS = sizeof(ls_net_word) / sizeof(int) };
+enum { WORD_INTS = sizeof(ls_net_word) / sizeof(int) };
 
 /* Of this process, which is one worker. A slot for each kind, so that no kind keeps another from being told. */
 static struct {
     MPI_Comm comm;
-    MPI_Request *under_way[WORD_SLOTS]; /* by rank */
-    ls_net_word word[WORD_SLOTS];
+    MPI_Request *under_way[LS_NET_WORDS]; /* by rank */
+    ls_net_word word[LS_NET_WORDS];
 } words;
 
 static ls_status open_words(int size) {
-    for (int k = 0; k < WORD_SLOTS; k++) {
+    for (int k = 0; k < LS_NET_WORDS; k++) {
         words.under_way[k] = malloc(sizeof(MPI_Request) * (size_t)size);
         if (!words.under_way[k]) return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", size);
         for (int r = 0; r < size; r++) words.under_way[k][r] = MPI_REQUEST_NULL;
@@ -177,7 +177,7 @@ static void close_words(ls_world *world) {
     ls_net_word word;
     (void)MPI_Barrier(words.comm);
     while (net_hear(&word)) continue;
-    for (int k = 0; k < WORD_SLOTS; k++) {
+    for (int k = 0; k < LS_NET_WORDS; k++) {
         for (int r = 0; r < world->size; r++) (void)MPI_Wait(&words.under_way[k][r], MPI_STATUS_IGNORE);
         free(words.under_way[k]);
         words.under_way[k] = NULL;

@@ -36,7 +36,8 @@ typedef enum ls_net_word_kind {
     LS_NET_WORKS,  /* who tells it gets somewhere, or waits for one that does; `value`: ms since it was known */
     LS_NET_OPAQUE, /* it gets somewhere in a phase where the next sign may be long in coming (ls_phase_is_opaque) */
     LS_NET_WAITS,  /* it waits for the worker of rank `value` */
-    LS_NET_ASKS    /* it was asked to stop by signal `value` */
+    LS_NET_ASKS,   /* it was asked to stop by signal `value` */
+    LS_NET_WORDS
 } ls_net_word_kind;
 
 typedef struct ls_net_word {
