@@ -148,16 +148,20 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     return sum_piece(device, &piece);
 }
 
-/* All own elements of a model, in another mode than an update's. */
+/* All own elements of a model. */
 static ls_status run_mode(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                           const ls_model *model, ls_update_mode mode) {
-    enum { AT_ONCE = 128 };
+    enum { AT_ONCE = 256 };
     ls_update_piece pieces[AT_ONCE];
     int count = 0;
     for (int i = 0; i < ls_model_params(model); i++) {
         const ls_param *param = ls_model_param(model, i);
         size_t own = ls_param_range_elems(param->own);
         if (own == 0) continue;
+        if (mode == LS_UPDATE_STEP && (param->running || is_rounded(policy, param))) {
+            LS_TRY(ls_optimizer_run(update, device, policy, param, 0, own));
+            continue;
+        }
         pieces[count] = piece_of(update, policy, param, 0, own);
         pieces[count++].mode = mode;
         if (count < AT_ONCE) continue;
@@ -193,21 +197,5 @@ ls_status ls_optimizer_sum(const ls_optimizer_update *update, ls_device *device,
 
 ls_status ls_optimizer_step(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                             const ls_model *model) {
-    enum { AT_ONCE = 256 };
-    ls_update_piece pieces[AT_ONCE];
-    int count = 0;
-    for (int i = 0; i < ls_model_params(model); i++) {
-        const ls_param *param = ls_model_param(model, i);
-        size_t own = ls_param_range_elems(param->own);
-        if (own == 0) continue;
-        if (param->running || is_rounded(policy, param)) {
-            LS_TRY(ls_optimizer_run(update, device, policy, param, 0, own));
-            continue;
-        }
-        pieces[count++] = piece_of(update, policy, param, 0, own);
-        if (count < AT_ONCE) continue;
-        LS_TRY(device->ops->update(device, &(ls_update_call){pieces, count}));
-        count = 0;
-    }
-    return count > 0 ? device->ops->update(device, &(ls_update_call){pieces, count}) : LS_OK;
+    return run_mode(update, device, policy, model, LS_UPDATE_STEP);
 }

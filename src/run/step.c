@@ -227,7 +227,7 @@ static ls_status tell(ls_trainer *t, ls_train_event *event) {
     return t->events.take ? t->events.take(t->events.ctx, event) : LS_OK;
 }
 
-/* The event is why the run ends. Nobody leaves before the first worker has written it down. `advice` NULL: the doctor,
+/* The event is why the run ends. Barrier: rank 0 records the event before any worker exits. `advice` NULL: the doctor,
  * which sees the whole run, has it. */
 static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
     char text[512];

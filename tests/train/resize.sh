@@ -75,7 +75,7 @@ too_late() {
 # A run that is resumed does nothing about what was asked of the one that was killed.
 left_note() {
     local part=$scratch/part
-    case_begin "a note that nobody took"
+    case_begin "a note that the run has not read"
     start "${experiment[@]}" --steps 1000000 --out "$part"
     await_steps "$part" 2
     kill -TERM "$child"

@@ -96,7 +96,7 @@ for how in '--dp 2 --zero 0' '--dp 2 --zero 3 --state-copies 1' '--pp 2 --state-
 done
 wrong 'rank=1 step=4 place=late-moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state --save-every 2
 expect_said 'the run goes back to its newest whole checkpoint'
-# Memory was not looked at in that step: nobody knows what the gradient was made with.
+# Memory was not looked at in that step: the gradient may have been made with damaged weights.
 wrong 'rank=1 step=4 place=late-weight tensor=mlp.in.weight flip=0x1' --dp 2 --zero 0 --check replicas --save-every 2
 expect_said 'step 5, made since .*suspect.*up to step 4'
 wrong 'rank=2 step=4 place=gradient tensor=mlp.in.weight flip=0x400000' --dp 4 --zero 0 --save-every 3
@@ -140,7 +140,7 @@ wrong 'rank=1 step=4 place=copy tensor=attn.qkv.weight flip=0x4000' --dp 2 --aud
 expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.attn.qkv.weight"'
 final=$whole
 
-# One worker, and nobody who replaces it: it is memory, whatever the number was that showed it.
+# One worker without a replacement: memory is the cause, whatever the number was that showed it.
 case_begin "a weight that becomes NaN, one worker"
 rm -rf "$scratch/run"
 LS_SPOIL="rank=0 step=4 place=weight tensor=$in set=nan" train "${experiment[@]}" --out "$scratch/run" --save-every 3 --restarts 0

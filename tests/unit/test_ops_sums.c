@@ -150,18 +150,22 @@ static void run_update(const ls_update_piece *all, int count) {
     ok(ops->update(device, &(ls_update_call){pieces, count}));
 }
 
+static ls_update_step step_of(int moments) {
+    return (ls_update_step){.rule = moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
+                            .factor = 0.5f,
+                            .rate = 0.01f,
+                            .beta1 = 0.9f,
+                            .beta1_rest = 0.1f,
+                            .beta2 = 0.99f,
+                            .beta2_rest = 0.01f,
+                            .root = 1,
+                            .epsilon = 1e-8f,
+                            .decay = 0.99f,
+                            .momentum = 0.9f};
+}
+
 static void check_updated(updated u) {
-    ls_update_step step = {.rule = u.moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
-                           .factor = 0.5f,
-                           .rate = 0.01f,
-                           .beta1 = 0.9f,
-                           .beta1_rest = 0.1f,
-                           .beta2 = 0.99f,
-                           .beta2_rest = 0.01f,
-                           .root = 1,
-                           .epsilon = 1e-8f,
-                           .decay = 0.99f,
-                           .momentum = 0.9f};
+    ls_update_step step = step_of(u.moments);
     ls_state_piece pieces[LS_UPDATE_STATE_MAX];
     const size_t n = u.n;
     twin w = make(n), m = make(n), v = make(n), g = make(n), half = make(n), out = make_words(12, 0);
@@ -217,17 +221,7 @@ static void flip_bit(float *dev) {
 }
 
 static void check_checked(checked c) {
-    const ls_update_step step = {.rule = c.moments == 2 ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD,
-                                 .factor = 0.5f,
-                                 .rate = 0.01f,
-                                 .beta1 = 0.9f,
-                                 .beta1_rest = 0.1f,
-                                 .beta2 = 0.99f,
-                                 .beta2_rest = 0.01f,
-                                 .root = 1,
-                                 .epsilon = 1e-8f,
-                                 .decay = 0.99f,
-                                 .momentum = 0.9f};
+    const ls_update_step step = step_of(c.moments);
     const size_t n = c.n, blocks = ls_check_sums(n), block = c.late / LS_CHECK_BLOCK;
     twin t[4] = {make(n), make(n), make(n), make(n)}, out = make_words(12, 0), made = make_words(blocks + 1, 0);
     float *at[4] = {t[0].dev, t[1].dev, t[2].dev, t[3].dev};

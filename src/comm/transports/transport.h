@@ -33,10 +33,10 @@ typedef enum ls_net_lane {
 
 /* What workers of different machines tell each other besides messages (beat.h). */
 typedef enum ls_net_word_kind {
-    LS_NET_WORKS,  /* who tells it gets somewhere, or waits for one that does; `value`: ms since it was known */
-    LS_NET_OPAQUE, /* it gets somewhere in a phase where the next sign may be long in coming (ls_phase_is_opaque) */
-    LS_NET_WAITS,  /* it waits for the worker of rank `value` */
-    LS_NET_ASKS,   /* it was asked to stop by signal `value` */
+    LS_NET_WORKS,  /* the sender makes progress, or waits for a worker that does; `value`: its age in ms */
+    LS_NET_OPAQUE, /* the sender makes progress in a phase without visible signs of it (ls_phase_is_opaque) */
+    LS_NET_WAITS,  /* the sender waits for the worker of rank `value` */
+    LS_NET_ASKS,   /* the sender was asked to stop by signal `value` */
     LS_NET_WORDS
 } ls_net_word_kind;
 

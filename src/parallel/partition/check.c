@@ -350,7 +350,7 @@ typedef struct recorded {
     uint64_t elems;
 } recorded;
 
-/* Weights of which this worker has all local rows in fp32, whoever updates them. */
+/* Weights of which this worker has all local rows in fp32, whichever worker updates them. */
 static bool is_whole(const ls_partition *partition, const ls_param *p) {
     return p->held && p->w && !is_gathered(partition, p) && ls_param_local_elems(p) > 0;
 }
@@ -457,7 +457,7 @@ ls_status ls_partition_judge_memory(ls_partition *partition, ls_check_finding *o
     LS_TRY_OUT(look(partition, &own));
     LS_TRY_OUT(check_rounded(partition, &own));
     LS_TRY_OUT(compare_whole(partition, now, list, &whole));
-    own.wrong *= MAJORITY; /* an owner's damage may have gone to others, who have it too */
+    own.wrong *= MAJORITY; /* replicas may have received the owner's damage, and then have it too */
     LS_TRY_OUT(agree(partition, own.param > 0 ? own : whole, out));
     if (!out->found) {
         LS_TRY_OUT(ls_partition_check_replicas(partition, out));

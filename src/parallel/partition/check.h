@@ -1,16 +1,14 @@
 /* check.h: whether workers that must have the same numbers have them, and whether a worker's own numbers are
  * still those it wrote.
  *
- *     replicas   after an update: everybody who holds a parameter hashes it as it computes with it; holders of the same
- *                one, along dp and, of what is not split, along tp, compare
- *     state      what nobody else has (weights and moments that are sharded): the update sums it up as it writes it
- *                (state_sum.h), and its owner checks it before it is read again; with zero 3 receivers check the hash
- * of each gathered shard. So with what others do have but is written anew after every update, which would hide that one
- * worker computed a step with something else
- *
- *     update     what changes after that check, before it is overwritten: the update compares each block of elements
- * with the sum that was made when the block was written (state_sum.h). Other workers have made their updates by then,
- * with a gradient that is right, so what is told of it in the next step is the state after it
+ *     replicas   after an update: each worker that holds a parameter hashes it as it computes with it; holders of the
+ *                same one compare, along dp and, of what is not split, along tp
+ *     state      after backward: each worker compares its weights and moments with the sums that the update made when
+ *                it wrote them (state_sum.h), and the copies that matmuls read with the sums made after they were
+ *                published; with zero 3 receivers also check the hash of each gathered shard
+ *     update     in the update: each block of elements is compared with the sum that was made when the block was
+ *                written, before it is overwritten. Other workers have made their updates by then, with a gradient
+ *                that is right, so the next step reports the state after the update
  *
  * Every worker gets the same finding. */
 #ifndef LS_PARALLEL_PARTITION_CHECK_H

@@ -41,7 +41,7 @@ static ls_status add_contribution(ls_partition *partition, const ls_bucket *buck
 }
 
 /* What of slot s goes to the others: a leaf, which is rounded already, in the type of the wire. A member without a
- * group in this round `has_none`: its slot is stale, and nobody reads it. */
+ * group in this round `has_none`: its slot is stale and is not read. */
 static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, bool has_none, const void **part) {
     *part = bucket->slot[s];
     if (!has_none) LS_TRY(add_contribution(partition, bucket, bucket->slot[s]));

@@ -62,7 +62,7 @@ void ls_places_answered(ls_places *p, const void *connection, double now_s) {
     place->since_s = now_s;
 }
 
-/* ---- who goes ---------------------------------------------------------------------------------------------------- */
+/* ---- eviction ---------------------------------------------------------------------------------------------------- */
 
 typedef struct group {
     bool strangers;          /* those alone, */

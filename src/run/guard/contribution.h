@@ -3,10 +3,11 @@
  * Groups can be compared (outlier.h) only where each has a gradient of its own in memory. What a whole worker
  * contributes to the gradients of its blocks is always there, and is compared without a copy:
  *
- *     dp > 1    the norm of what the worker sends to the reduction over replicas, with that of the workers that hold
- * the same part of the model in other replicas, per √tokens dp = 1    nobody holds the same part. The norm of the
- * worker's part of the gradient, relative to its own last steps, with the same ratio of the other workers: the whole
- * gradient may grow, but one worker's part does not do so alone
+ *     dp > 1    The norm per √tokens of what the worker sends to the reduction over replicas is compared with that of
+ *               the workers that hold the same part of the model in other replicas.
+ *     dp = 1    No other worker holds the same part. The norm of the worker's part of the gradient, relative to its
+ *               last steps, is compared with the same ratio of the other workers: the whole gradient may grow, but
+ *               the part of one worker does not grow alone.
  *
  * The norm is that of a typical run of the worker's blocks (ls_partition_contribution()).
  * A worker alone has no peers. Deviations are judged as those of groups are, with the same threshold. Findings are the

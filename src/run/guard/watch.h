@@ -1,5 +1,6 @@
-/* watch.h: whether a run compares gradient groups; workers are always compared (contribution.h). Where nobody asked
- * (--on-outlier auto) it does so if that takes no byte of the arena and at most a hundredth of a step:
+/* watch.h: whether a run compares gradient groups; workers are always compared (contribution.h). Unless the
+ * user asks for it (--on-outlier auto), a run compares groups if that takes no byte of the arena and at most a
+ * hundredth of a step:
  *
  *     memory   the gradient of each group is by itself anyway: a replica has one group, or makes each of several
  *              micro-batches, or adds them up in rounds (ZeRO 2 and 3), or another option looks at single groups
