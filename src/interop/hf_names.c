@@ -75,12 +75,12 @@ static const struct {
 const char *ls_hf_prefix(const ls_shape *shape) { return names[shape->arch].prefix; }
 
 bool ls_hf_is_buffer(const ls_shape *shape, const char *name) {
-    if (ls_shape_is_llama(shape)) return ls_ends_with(name, "rotary_emb.inv_freq");
+    if (shape->arch == LS_ARCH_LLAMA) return ls_ends_with(name, "rotary_emb.inv_freq");
     return ls_ends_with(name, ".attn.bias") || ls_ends_with(name, ".attn.masked_bias");
 }
 
 ls_status ls_hf_check_shape(const ls_shape *shape) {
-    if (ls_shape_is_llama(shape)) return LS_OK;
+    if (shape->arch == LS_ARCH_LLAMA) return LS_OK;
     if (shape->kv_heads != shape->H)
         return ls_fail(LS_ERR_INPUT,
                        "'%s' has %zu heads and %zu kv-heads; Hugging Face's GPT-2 has no grouped-query attention",
@@ -103,7 +103,7 @@ static const ls_param *find(const ls_block *block, const char *prefix, const cha
 
 /* A bias that GPT-2 always has; false: this tensor is not there at all. */
 static bool stand_in(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
-    if (ls_shape_is_llama(shape) || !ls_ends_with(ours, ".bias")) return false;
+    if (shape->arch == LS_ARCH_LLAMA || !ls_ends_with(ours, ".bias")) return false;
     bool qkv = strcmp(ours, "attn.qkv.bias") == 0, wide = strcmp(ours, "mlp.in.bias") == 0;
     out->stored.rows = qkv ? ls_shape_qkv_width(shape) : wide ? ls_shape_mlp_width(shape) : shape->C;
     out->stored.columns = 1;

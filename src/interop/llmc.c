@@ -152,7 +152,7 @@ ls_status ls_weights_from_llmc(ls_weights *weights, const char *path) {
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static ls_status check_shape(const ls_shape *shape) {
-    bool fits = !ls_shape_is_llama(shape) && shape->tied && shape->attention_bias && shape->mlp_bias &&
+    bool fits = shape->arch == LS_ARCH_GPT2 && shape->tied && shape->attention_bias && shape->mlp_bias &&
                 shape->kv_heads == shape->H && ls_shape_query_width(shape) == shape->C && shape->hidden == 4 * shape->C;
     if (!fits)
         return ls_fail(LS_ERR_INPUT,

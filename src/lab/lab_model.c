@@ -14,59 +14,65 @@
 enum { DEFAULT_B = 13, DEFAULT_B_NORM = 24, DEFAULT_T = 11, DEFAULT_GROUPS = 8, PURPOSE_TOKENS = 0x7EC1 };
 
 /* Sizes are odd on purpose: nothing is a multiple of a vector, a slice or a shard. */
-static const ls_shape own_shapes[] = {
+typedef struct own_model {
+    double dropout;
+    ls_shape shape;
+} own_model;
+
+static const own_model own_models[] = {
     {
-        .name = "verify-gpt2",
-        .arch = LS_ARCH_GPT2,
-        .V = 259,
-        .C = 48,
-        .L = 7,
-        .H = 6,
-        .T = 24,
-        .kv_heads = 6,
-        .head_size = 8,
-        .hidden = 100,
-        .tied = true,
-        .attention_bias = true,
-        .mlp_bias = true,
-        .eps = 1e-5,
-        .init_std = 0.02,
+        .dropout = 0.1,
+        .shape = {.name = "verify-gpt2",
+                  .arch = LS_ARCH_GPT2,
+                  .V = 259,
+                  .C = 48,
+                  .L = 7,
+                  .H = 6,
+                  .T = 24,
+                  .kv_heads = 6,
+                  .head_size = 8,
+                  .hidden = 100,
+                  .tied = true,
+                  .attention_bias = true,
+                  .mlp_bias = true,
+                  .eps = 1e-5,
+                  .init_std = 0.02},
     },
     {
-        .name = "verify-llama",
-        .arch = LS_ARCH_LLAMA,
-        .V = 263,
-        .C = 44,
-        .L = 5,
-        .H = 10,
-        .T = 24,
-        .kv_heads = 5,
-        .head_size = 6,
-        .hidden = 58,
-        .eps = 1e-6,
-        .init_std = 0.02,
-        .rope = {.base = 10000},
+        .shape = {.name = "verify-llama",
+                  .arch = LS_ARCH_LLAMA,
+                  .V = 263,
+                  .C = 44,
+                  .L = 5,
+                  .H = 10,
+                  .T = 24,
+                  .kv_heads = 5,
+                  .head_size = 6,
+                  .hidden = 58,
+                  .eps = 1e-6,
+                  .init_std = 0.02,
+                  .rope = {.base = 10000}},
     },
 };
-enum { OWN_SHAPES = sizeof own_shapes / sizeof *own_shapes };
+enum { OWN_MODELS = sizeof own_models / sizeof *own_models };
 
 bool ls_lab_model_name(const ls_options *o, int i, const char **name) {
     const char *of_user = o->preset ? o->preset : o->model;
-    if (i >= (of_user ? 1 : OWN_SHAPES)) return false;
-    *name = of_user ? of_user : own_shapes[i].name;
+    if (i >= (of_user ? 1 : OWN_MODELS)) return false;
+    *name = of_user ? of_user : own_models[i].shape.name;
     return true;
 }
 
-static const ls_shape *own_shape(const char *name) {
-    for (int i = 0; i < OWN_SHAPES; i++)
-        if (strcmp(own_shapes[i].name, name) == 0) return &own_shapes[i];
+static const own_model *find_own_model(const char *name) {
+    for (int i = 0; i < OWN_MODELS; i++)
+        if (strcmp(own_models[i].shape.name, name) == 0) return &own_models[i];
     return NULL;
 }
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-/* Dropout and clipping are on for our own models: both must not depend on the layout. */
-static ls_status resolve(const ls_options *given, bool is_own, int64_t default_steps, ls_lab_model *c) {
+/* Clipping, and dropout where the model has it, are on for our own models: neither may depend on the layout. */
+static ls_status resolve(const ls_options *given, const own_model *own, int64_t default_steps, ls_lab_model *c) {
     ls_options o = *given; /* borrows texts; nothing to end */
     ls_option_origin steps = given->source[LS_OPT_steps].origin;
     size_t positions = c->start.shape.T;
@@ -76,11 +82,11 @@ static ls_status resolve(const ls_options *given, bool is_own, int64_t default_s
     /* Batch norm needs groups of one size. */
     if (o.global_batch == 0) o.global_batch = ls_shape_has_batch_norm(&c->start.shape) ? DEFAULT_B_NORM : DEFAULT_B;
     if (o.seq == 0) o.seq = positions < DEFAULT_T ? (int64_t)positions : DEFAULT_T;
-    if (is_own && !ls_options_is_given(given, LS_OPT_dropout) && !ls_shape_is_llama(&c->start.shape)) o.dropout = 0.1;
-    if (is_own && !ls_options_is_given(given, LS_OPT_clip)) o.clip = 0.25;
+    if (own && !ls_options_is_given(given, LS_OPT_dropout)) o.dropout = own->dropout;
+    if (own && !ls_options_is_given(given, LS_OPT_clip)) o.clip = 0.25;
     /* As many as the layouts of every unit can use. */
-    if (is_own && o.slices == 0) o.slices = ls_model_default_slices(&c->start.shape, LS_UNIT_CHAIN);
-    if (is_own && o.groups == 0)
+    if (own && o.slices == 0) o.slices = ls_model_default_slices(&c->start.shape, LS_UNIT_CHAIN);
+    if (own && o.groups == 0)
         for (o.groups = DEFAULT_GROUPS; o.groups > o.global_batch;) o.groups /= 2;
     LS_TRY(ls_settings_resolve(&o, &c->start.shape, &c->settings));
     if (c->steps > 0) return LS_OK;
@@ -164,12 +170,12 @@ static ls_status open_data(const ls_options *o, bool is_own, ls_lab_model *c) {
 
 ls_status ls_lab_model_open(const ls_options *o, const char *name, int64_t default_steps, ls_lab_model *out) {
     ls_status status = LS_OK;
-    const ls_shape *own = o->preset || o->model ? NULL : own_shape(name);
+    const own_model *own = o->preset || o->model ? NULL : find_own_model(name);
     *out = (ls_lab_model){0};
-    if (own) out->start.shape = *own;
+    if (own) out->start.shape = own->shape;
     if (o->preset && o->model) return ls_options_fail(o, LS_OPT_preset, "--model is given too; use one of them");
     if (!own) LS_TRY_OUT(ls_start_open(name, &out->start));
-    LS_TRY_OUT(resolve(o, own != NULL, default_steps, out));
+    LS_TRY_OUT(resolve(o, own, default_steps, out));
     LS_TRY_OUT(open_data(o, own != NULL, out));
     LS_TRY_OUT(ls_model_create(&out->settings.shape, out->settings.slices, &out->model));
     out->task = ls_trainer_task(&out->settings, out->model);

@@ -1,7 +1,6 @@
 /* image_blocks.c: from the shape of an image model to its blocks. */
 #include "model/image_blocks.h"
 
-#include <assert.h>
 #include <stdio.h>
 
 enum { RESNET_STEM = 64, RESNET_BLOCKS = 8 };
@@ -103,44 +102,60 @@ static void resnet18(ls_block *block, const ls_shape *shape) {
     last->image.window = (ls_window){at.height, at.width, 1, 1, 0, 0};
 }
 
-static void mlp(ls_block *block, const ls_shape *shape, int count) {
+static void mlp(ls_block *block, const ls_shape *shape) {
+    int count = (int)shape->L + 2;
     ls_extent at = image_of(shape);
     for (int i = 0; i + 1 < count; i++) at = connect(&block[i], i + 1, at, shape->image.hidden[i], &shape->image);
     classify(&block[count - 1], count, at, shape->V);
 }
 
+/* ---- sizes that follow from the family ----------------------------------------------------------------------------
+ */
+
+static ls_status fill_lenet(ls_shape *shape) {
+    const ls_image_shape *image = &shape->image;
+    if (image->height < 12 || image->width < 12)
+        return ls_fail(LS_ERR_INPUT,
+                       "shape '%s': images of %zu × %zu are too small for LeNet; it needs at least 12 × 12",
+                       shape->name, image->height, image->width);
+    shape->L = LENET_BLOCKS - 2;
+    shape->C = LENET_FC2;
+    return LS_OK;
+}
+
+static ls_status fill_resnet18(ls_shape *shape) {
+    shape->L = RESNET_BLOCKS;
+    shape->C = (size_t)RESNET_STEM << 3;
+    return LS_OK;
+}
+
+static ls_status fill_mlp(ls_shape *shape) {
+    size_t layers = 0;
+    while (layers < LS_SHAPE_LAYERS_MAX && shape->image.hidden[layers] > 0) layers++;
+    if (layers == 0) return ls_fail(LS_ERR_INPUT, "shape '%s': an mlp needs at least one hidden layer", shape->name);
+    shape->L = layers - 1;
+    shape->C = shape->image.hidden[layers - 1];
+    return LS_OK;
+}
+
+/* ---- the families -------------------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    void (*build)(ls_block *blocks, const ls_shape *shape);
+    ls_status (*fill)(ls_shape *shape); /* L and C */
+} families[LS_ARCH_COUNT] = {
+    [LS_ARCH_LENET] = {lenet, fill_lenet},
+    [LS_ARCH_RESNET18] = {resnet18, fill_resnet18},
+    [LS_ARCH_MLP] = {mlp, fill_mlp},
+};
+
 void ls_image_blocks(ls_model *model) {
-    const ls_shape *shape = &model->shape;
-    switch (shape->arch) {
-    case LS_ARCH_LENET: lenet(model->blocks, shape); break;
-    case LS_ARCH_RESNET18: resnet18(model->blocks, shape); break;
-    case LS_ARCH_MLP: mlp(model->blocks, shape, model->nblocks); break;
-    default: assert(!"an image model"); break;
-    }
+    families[model->shape.arch].build(model->blocks, &model->shape);
     model->blocks[0].in = model->blocks[0].out;
 }
 
 ls_status ls_image_shape_fill(ls_shape *shape) {
-    const ls_image_shape *image = &shape->image;
     shape->T = shape->H = shape->kv_heads = shape->head_size = shape->hidden = 1;
-    if (shape->arch == LS_ARCH_LENET) {
-        if (image->height < 12 || image->width < 12)
-            return ls_fail(LS_ERR_INPUT,
-                           "shape '%s': images of %zu × %zu are too small for LeNet; it needs at least 12 × 12",
-                           shape->name, image->height, image->width);
-        shape->L = LENET_BLOCKS - 2;
-        shape->C = LENET_FC2;
-        return LS_OK;
-    }
-    if (shape->arch == LS_ARCH_RESNET18) {
-        shape->L = RESNET_BLOCKS;
-        shape->C = (size_t)RESNET_STEM << 3;
-        return LS_OK;
-    }
-    size_t layers = 0;
-    while (layers < LS_SHAPE_LAYERS_MAX && image->hidden[layers] > 0) layers++;
-    if (layers == 0) return ls_fail(LS_ERR_INPUT, "shape '%s': an mlp needs at least one hidden layer", shape->name);
-    shape->L = layers - 1;
-    shape->C = image->hidden[layers - 1];
-    return LS_OK;
+    return families[shape->arch].fill(shape);
 }

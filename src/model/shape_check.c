@@ -63,8 +63,8 @@ static ls_status check_rope(const ls_shape *shape) {
     if (!ls_shape_family(shape)->rotary) {
         if (!rope->scaled) return LS_OK;
         return ls_fail(LS_ERR_INPUT,
-                       "shape '%s': rope-scaling applies to llama only; gpt2 has learned position embeddings",
-                       shape->name);
+                       "shape '%s': rope-scaling applies to rotary positions only; %s has learned position embeddings",
+                       shape->name, ls_shape_family(shape)->name);
     }
     if (!(rope->base >= 1 && rope->base <= 1e15))
         return ls_fail(LS_ERR_INPUT, "shape '%s': rope-base is %g; it must be between 1 and 1e15, e.g. 10000",
@@ -108,7 +108,7 @@ static ls_status check_image(const ls_shape *shape) {
     LS_TRY(check_size(shape, "channels", image->channels, PIXELS_MAX));
     LS_TRY(check_size(shape, "image-height", image->height, PIXELS_MAX));
     LS_TRY(check_size(shape, "image-width", image->width, PIXELS_MAX));
-    for (size_t i = 0; i <= shape->L && shape->arch == LS_ARCH_MLP; i++)
+    for (size_t i = 0; i <= shape->L && ls_shape_family(shape)->has_widths; i++)
         LS_TRY(check_size(shape, "a hidden layer", image->hidden[i], SIDE_MAX));
     LS_TRY(check_numbers(shape));
     LS_TRY(ls_image_shape_fill(&filled));

@@ -127,10 +127,10 @@ static ls_status read_arch(const json_t *json, const given *has, ls_shape *out) 
                                 : ls_fail(LS_ERR_INPUT, "arch is missing; choose gpt2, llama, lenet, resnet18 or mlp");
     LS_TRY(ls_json_get_text(json, has->key[ARCH], &text));
     for (int i = 0; i < LS_ARCH_COUNT; i++) {
-        if (strcmp(text, ls_shape_arch_name((ls_arch)i)) != 0) continue;
+        if (strcmp(text, ls_families[i].name) != 0) continue;
         if (has->key[PRESET] && (int)out->arch != i)
             return ls_fail(LS_ERR_INPUT, "arch is %s, but preset %s has arch %s", text, out->name,
-                           ls_shape_arch_name(out->arch));
+                           ls_shape_family(out)->name);
         out->arch = (ls_arch)i;
         return LS_OK;
     }
@@ -166,9 +166,9 @@ static ls_status read_name(const json_t *json, const given *has, ls_shape *out) 
 
 static ls_status read_rope(const json_t *json, const given *has, ls_shape *out) {
     for (field_id id = ROPE_BASE; id <= ROPE_SCALING; id++)
-        if (has->key[id] && !ls_shape_is_llama(out))
-            return ls_fail(LS_ERR_INPUT, "%s applies to llama only; gpt2 has learned position embeddings",
-                           fields[id].key);
+        if (has->key[id] && !ls_shape_family(out)->rotary)
+            return ls_fail(LS_ERR_INPUT, "%s applies to rotary positions only; %s has learned position embeddings",
+                           fields[id].key, ls_shape_family(out)->name);
     return has->key[ROPE_SCALING] ? read_scaling(json, has->key[ROPE_SCALING], &out->rope) : LS_OK;
 }
 
@@ -194,18 +194,17 @@ static ls_status read_widths(const json_t *json, const char *key, ls_image_shape
 }
 
 static ls_status check_image_fields(const given *has, const ls_shape *out) {
-    bool images = ls_shape_sees_images(out);
+    const ls_family *family = ls_shape_family(out);
     for (int id = VOCAB; id < FIELD_COUNT; id++) {
         bool for_images = id >= CLASSES, for_both = id == EPS || id == INIT_STD;
-        bool fits = for_both || (images ? for_images : !for_images);
+        bool fits = for_both || for_images == family->sees_images;
         if (has->key[id] && !fits)
             return ls_fail(LS_ERR_INPUT, "%s applies to %s only; this model has arch %s", fields[id].key,
-                           for_images ? "image models" : "transformers", ls_shape_arch_name(out->arch));
+                           for_images ? "image models" : "transformers", family->name);
     }
-    if (has->key[WIDTHS] && out->arch != LS_ARCH_MLP) return ls_fail(LS_ERR_INPUT, "widths applies to mlp only");
-    if (has->key[SMALL] && out->arch != LS_ARCH_RESNET18)
-        return ls_fail(LS_ERR_INPUT, "small applies to resnet18 only");
-    if (has->key[SIGMOID] && out->arch != LS_ARCH_LENET) return ls_fail(LS_ERR_INPUT, "sigmoid applies to lenet only");
+    if (has->key[WIDTHS] && !family->has_widths) return ls_fail(LS_ERR_INPUT, "widths applies to mlp only");
+    if (has->key[SMALL] && !family->has_small_stem) return ls_fail(LS_ERR_INPUT, "small applies to resnet18 only");
+    if (has->key[SIGMOID] && !family->has_sigmoid) return ls_fail(LS_ERR_INPUT, "sigmoid applies to lenet only");
     return LS_OK;
 }
 
@@ -235,11 +234,12 @@ static ls_status start(const json_t *json, const given *has, ls_shape *out) {
 
 /* What an architecture has unless told otherwise; before the fields are read. */
 static void set_defaults(ls_shape *out) {
-    bool gpt2 = !ls_shape_is_llama(out);
-    out->tied = out->attention_bias = out->mlp_bias = gpt2;
+    const ls_family *family = ls_shape_family(out);
+    out->tied = family->tied;
+    out->attention_bias = out->mlp_bias = family->biases;
     out->eps = 1e-5;
     out->init_std = 0.02;
-    if (!gpt2) out->rope.base = 10000;
+    if (family->rotary) out->rope.base = 10000;
 }
 
 static ls_status derive(const given *has, const ls_shape *preset, ls_shape *out) {
@@ -254,7 +254,8 @@ static ls_status derive(const given *has, const ls_shape *preset, ls_shape *out)
         out->head_size = out->C / out->H;
     }
     if (!new_width || has->key[HIDDEN]) return LS_OK;
-    if (ls_shape_is_llama(out)) return ls_fail(LS_ERR_INPUT, "hidden is missing; a llama shape with width needs it");
+    if (ls_shape_family(out)->gated)
+        return ls_fail(LS_ERR_INPUT, "hidden is missing; a %s shape with width needs it", ls_shape_family(out)->name);
     out->hidden = out->C > SIZE_MAX / DEFAULT_HIDDEN ? 0 : DEFAULT_HIDDEN * out->C;
     return LS_OK;
 }
@@ -353,12 +354,13 @@ static int put_fields(json_t *object, const field *table, int begin, int end, co
 }
 
 static int put_image(json_t *object, const ls_shape *shape) {
+    const ls_family *family = ls_shape_family(shape);
     char widths[LS_SHAPE_LAYERS_MAX * 24] = "";
     size_t used = 0;
     int bad = put_fields(object, fields, CLASSES, FIELD_COUNT, (const char *)shape);
-    if (shape->arch != LS_ARCH_LENET) bad |= json_object_del(object, fields[SIGMOID].key);
-    if (shape->arch != LS_ARCH_RESNET18) bad |= json_object_del(object, fields[SMALL].key);
-    for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++)
+    if (!family->has_sigmoid) bad |= json_object_del(object, fields[SIGMOID].key);
+    if (!family->has_small_stem) bad |= json_object_del(object, fields[SMALL].key);
+    for (size_t i = 0; family->has_widths && i <= shape->L; i++)
         used += (size_t)snprintf(widths + used, sizeof widths - used, "%s%zu", i ? "," : "", shape->image.hidden[i]);
     if (used > 0) bad |= json_object_set_new(object, fields[WIDTHS].key, json_string(widths));
     return bad | put_fields(object, fields, EPS, INIT_STD, (const char *)shape);
@@ -366,14 +368,14 @@ static int put_image(json_t *object, const ls_shape *shape) {
 
 json_t *ls_shape_to_json(const ls_shape *shape) {
     json_t *json = json_object(), *scaling;
-    bool llama = ls_shape_is_llama(shape), images = ls_shape_sees_images(shape);
+    const ls_family *family = ls_shape_family(shape);
     int bad = json_object_set_new(json, "name", json_string(shape->name));
-    bad |= json_object_set_new(json, "arch", json_string(ls_shape_arch_name(shape->arch)));
-    if (images)
+    bad |= json_object_set_new(json, "arch", json_string(family->name));
+    if (family->sees_images)
         bad |= put_image(json, shape);
     else
-        bad |= put_fields(json, fields, 0, llama ? CLASSES : ROPE_BASE, (const char *)shape);
-    if (llama && shape->rope.scaled) {
+        bad |= put_fields(json, fields, 0, family->rotary ? CLASSES : ROPE_BASE, (const char *)shape);
+    if (family->rotary && shape->rope.scaled) {
         scaling = json_object();
         bad |= put_fields(scaling, scaling_fields, 0, SCALING_COUNT, (const char *)&shape->rope);
         bad |= json_object_set_new(json, "rope-scaling", scaling);

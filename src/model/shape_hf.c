@@ -174,5 +174,5 @@ static json_t *llama_to_hf(const ls_shape *shape) {
 }
 
 json_t *ls_shape_to_hf(const ls_shape *shape) {
-    return ls_shape_is_llama(shape) ? llama_to_hf(shape) : gpt2_to_hf(shape);
+    return shape->arch == LS_ARCH_LLAMA ? llama_to_hf(shape) : gpt2_to_hf(shape);
 }

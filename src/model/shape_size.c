@@ -13,7 +13,7 @@ static const double SHARED_KEYS_FROM = 2e10, LEAST = 1e8, MOST = 2e13;
 
 static double layer_params(const ls_shape *s) {
     double C = (double)s->C, keys = (double)(s->kv_heads * s->head_size), f = (double)s->hidden;
-    return 2 * C * C + 2 * C * keys + (s->arch == LS_ARCH_LLAMA ? 3 : 2) * C * f;
+    return 2 * C * C + 2 * C * keys + (ls_shape_family(s)->gated ? 3 : 2) * C * f;
 }
 
 static double table_params(const ls_shape *s) { return (double)s->V * (double)s->C * (s->tied ? 1 : 2); }

@@ -11,7 +11,7 @@
 
 static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, ls_param_vector("norm.weight", shape->C, LS_INIT_ONES));
-    if (!ls_shape_family(shape)->rms_norm) ls_block_add(block, ls_param_vector("norm.bias", shape->C, LS_INIT_ZEROS));
+    if (!ls_shape_has_rms_norm(shape)) ls_block_add(block, ls_param_vector("norm.bias", shape->C, LS_INIT_ZEROS));
     if (shape->tied) return;
     ls_param head = ls_param_matrix("head.weight", shape->V, shape->C, shape->init_std);
     head.split = true;
@@ -45,7 +45,7 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
 }
 
 static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
-    return ls_shape_family(shape)->rms_norm ? NULL : &block->param[1];
+    return ls_shape_has_rms_norm(shape) ? NULL : &block->param[1];
 }
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */

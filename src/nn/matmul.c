@@ -289,7 +289,7 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
 static ls_norm_call norm_call(const ls_nn *nn, const float *x, float *stats, const ls_param *w) {
     size_t rows = ls_nn_stream_rows(nn), C = nn->shape->C;
     ls_norm_call call = {.rows = rows, .C = C, .act = nn->policy.act, .eps = (float)nn->shape->eps, .x = x};
-    call.rms = ls_shape_family(nn->shape)->rms_norm;
+    call.rms = ls_shape_has_rms_norm(nn->shape);
     call.x_stride = C;
     call.w = w->w;
     call.mean = stats;

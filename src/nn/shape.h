@@ -1,11 +1,12 @@
-/* shape.h: the numbers that make a model: what is trained, apart from the values of its weights.
+/* shape.h: the shape of a model: its family and its sizes, everything but the values of its weights.
  *
- * Transformers: GPT-2 has learned positions, layer norms, biases and GELU; Llama has rotary positions, RMS norms and a
- * gated MLP. Everything else, like tied tables or grouped heads, is free in both.
+ * A family (families.def) fixes the kinds of norm, positions and MLP; the other fields, such as tied tables or grouped
+ * heads, are free in every family of transformers.
  *
- * Image models: LeNet-5, ResNet-18 and plain layers. Such a model sees an image as a sequence of one token: T is 1,
- * V the number of classes, C the width in front of the last layer, and the members of heads are 1. ls_shape_check()
- * (model/shape_check.c) says what is wrong with a shape; all other code may rely on a checked one. */
+ * An image model treats an image as a sequence of one token: T is 1, V is the number of classes, C is the width in
+ * front of the last layer, and the members about heads are 1.
+ *
+ * ls_shape_check() (model/shape_check.c) names what is wrong with a shape. All other code relies on a checked shape. */
 #ifndef LS_NN_SHAPE_H
 #define LS_NN_SHAPE_H
 
@@ -13,11 +14,8 @@
 #include <stddef.h>
 
 typedef enum ls_arch {
-    LS_ARCH_GPT2,
-    LS_ARCH_LLAMA,
-    LS_ARCH_LENET,
-    LS_ARCH_RESNET18,
-    LS_ARCH_MLP,
+#define LS_FAMILY(ID, ...) LS_ARCH_##ID,
+#include "nn/families.def"
     LS_ARCH_COUNT
 } ls_arch;
 
@@ -59,30 +57,37 @@ typedef struct ls_shape {
     size_t vocabulary_grain;
 } ls_shape;
 
-static inline bool ls_shape_sees_images(const ls_shape *shape) { return shape->arch >= LS_ARCH_LENET; }
-static inline bool ls_shape_has_batch_norm(const ls_shape *shape) { return shape->arch == LS_ARCH_RESNET18; }
-/* As files call it: "gpt2". */
-static inline const char *ls_shape_arch_name(ls_arch arch) {
-    static const char *const names[LS_ARCH_COUNT] = {"gpt2", "llama", "lenet", "resnet18", "mlp"};
-    return names[arch];
-}
-static inline bool ls_shape_is_llama(const ls_shape *shape) { return shape->arch == LS_ARCH_LLAMA; }
+typedef enum ls_norm_kind {
+    LS_NORM_NONE,
+    LS_NORM_LAYER,
+    LS_NORM_RMS, /* no mean and no bias */
+    LS_NORM_BATCH
+} ls_norm_kind;
 
-/* What the blocks of a family of transformers are made of; what else they differ in is in the shape. */
+/* The properties in a row of families.def. */
 typedef struct ls_family {
-    bool rms_norm;   /* norms have no bias and no mean; else layer norm */
-    bool rotary;     /* positions are rotations of q and k; else a learned table */
-    bool gated;      /* the MLP is silu(gate)·up; else GELU */
-    bool scaled_out; /* initial weights of what enters the residual stream are smaller, by the number of additions */
+    const char *name;
+    bool sees_images; /* an image model; else a transformer */
+    ls_norm_kind norm;
+    bool rotary;      /* positions are rotations of q and k; else a learned table */
+    bool gated;       /* the MLP is silu(gate)·up; else GELU */
+    bool scaled_out;  /* initial weights of what enters the residual stream are smaller, by the number of additions */
+    bool has_dropout; /* --dropout has an effect */
+    /* Defaults of a shape file: */
+    bool tied;
+    bool biases; /* of attention and of the MLP */
+    /* Fields of image models that only this family has: */
+    bool has_sigmoid, has_small_stem, has_widths;
 } ls_family;
 
-static inline const ls_family *ls_shape_family(const ls_shape *shape) {
-    static const ls_family families[LS_ARCH_COUNT] = {
-        [LS_ARCH_GPT2] = {.scaled_out = true},
-        [LS_ARCH_LLAMA] = {.rms_norm = true, .rotary = true, .gated = true},
-    };
-    return &families[shape->arch];
+extern const ls_family ls_families[LS_ARCH_COUNT];
+
+static inline const ls_family *ls_shape_family(const ls_shape *shape) { return &ls_families[shape->arch]; }
+static inline bool ls_shape_sees_images(const ls_shape *shape) { return ls_shape_family(shape)->sees_images; }
+static inline bool ls_shape_has_batch_norm(const ls_shape *shape) {
+    return ls_shape_family(shape)->norm == LS_NORM_BATCH;
 }
+static inline bool ls_shape_has_rms_norm(const ls_shape *shape) { return ls_shape_family(shape)->norm == LS_NORM_RMS; }
 
 /* Columns of the q heads, and of the k heads (as many as of the v heads). */
 static inline size_t ls_shape_query_width(const ls_shape *shape) { return shape->H * shape->head_size; }

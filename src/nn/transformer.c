@@ -39,7 +39,7 @@ static ls_param cut(ls_param param, size_t units, int parts, const size_t *unit_
 
 static void add_norm(ls_block *block, const ls_shape *shape, const char *weight, const char *bias) {
     ls_block_add(block, ls_param_vector(weight, shape->C, LS_INIT_ONES));
-    if (!ls_shape_family(shape)->rms_norm) ls_block_add(block, ls_param_vector(bias, shape->C, LS_INIT_ZEROS));
+    if (!ls_shape_has_rms_norm(shape)) ls_block_add(block, ls_param_vector(bias, shape->C, LS_INIT_ZEROS));
 }
 
 static void declare_attention(ls_block *block, const ls_shape *shape, double out_std) {
@@ -82,7 +82,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
 }
 
 ls_half ls_half_open(ls_block *block, const ls_shape *shape, int which) {
-    const bool bias[2] = {shape->attention_bias, shape->mlp_bias}, norm_bias = !ls_shape_family(shape)->rms_norm;
+    const bool bias[2] = {shape->attention_bias, shape->mlp_bias}, norm_bias = !ls_shape_has_rms_norm(shape);
     ls_param *at = block->param;
     ls_half half = {.place = 2 * (uint32_t)block->layer + 1 + (uint32_t)which};
     half.stats = block->saved.norm[which];

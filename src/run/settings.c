@@ -206,7 +206,7 @@ static ls_status check_images(const ls_options *o, const ls_settings *s) {
     if (!ls_shape_sees_images(&s->shape)) return LS_OK;
     if (s->policy.act != LS_F32 || s->policy.reduce != LS_F32 || s->policy.accumulate != LS_F32)
         return ls_options_fail(o, LS_OPT_precision, "image models train in fp32; leave it out");
-    if (o->dropout > 0 && s->shape.arch == LS_ARCH_RESNET18)
+    if (o->dropout > 0 && !ls_shape_family(&s->shape)->has_dropout)
         return ls_options_fail(o, LS_OPT_dropout, "%s has no dropout: leave it out", s->shape.name);
     return LS_OK;
 }
@@ -326,10 +326,10 @@ static ls_status add_member(ls_identity *id, const char *prefix, const char *key
 }
 
 /* The members of a shape file, but for the name, which changes nothing. Those of lists and objects are fields of their
- * own; of image models only ResNet uses eps. */
+ * own, and eps is a field where the model has norms. */
 static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     ls_status status = LS_OK;
-    bool has_eps = !ls_shape_sees_images(shape) || shape->arch == LS_ARCH_RESNET18;
+    bool has_eps = ls_shape_family(shape)->norm != LS_NORM_NONE;
     json_t *json = ls_shape_to_json(shape), *value;
     const char *key;
     if (!json) return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
@@ -339,7 +339,7 @@ static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     }
     json_object_foreach(json_object_get(json, "rope-scaling"), key, value)
         LS_TRY_OUT(add_member(id, "model.rope-", key, value));
-    for (size_t i = 0; shape->arch == LS_ARCH_MLP && i <= shape->L; i++) {
+    for (size_t i = 0; ls_shape_family(shape)->has_widths && i <= shape->L; i++) {
         char name[32];
         snprintf(name, sizeof name, "model.hidden-%zu", i + 1);
         LS_TRY_OUT(ls_identity_add_i64(id, name, (int64_t)shape->image.hidden[i], LS_IDENTITY_FIXED));

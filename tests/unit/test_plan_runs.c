@@ -40,7 +40,7 @@ static void draw_settings(draw *d, ls_settings *s) {
     shape->L = (size_t)between(d, 1, 7);
     shape->head_size = 8;
     shape->kv_heads = 4;
-    shape->H = ls_shape_is_llama(shape) ? 8 : 4;
+    shape->H = ls_shape_family(shape)->gated ? 8 : 4;
     shape->C = shape->H * shape->head_size;
     shape->hidden = (size_t)between(d, 33, 90);
     shape->V = (size_t)between(d, 60, 300);

@@ -140,7 +140,7 @@ static void test_every_contradiction_is_named(void **state) {
     WITH(rope.low_factor = 4, "low 4 and high 4");
     WITH(rope.low_factor = 0, "low 0 and high 4");
     WITH(rope.original_T = 0, "original of rope-scaling is 0");
-    WITH(arch = LS_ARCH_GPT2, "rope-scaling applies to llama only");
+    WITH(arch = LS_ARCH_GPT2, "rope-scaling applies to rotary positions only");
     WITH(arch = LS_ARCH_COUNT, "unknown architecture number 5");
     bad = good;
     bad.V = INT32_MAX;
@@ -233,8 +233,8 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"preset\":\"tiny\",\"heads\":0}", "heads (0) must divide width (128)");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"kv-heads\":3}", "8 heads cannot be divided evenly among 3 kv-heads");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"tied\":1}", "\"tied\" is a whole number; it must be true or false");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-base\":10000}", "rope-base applies to llama only");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-scaling\":{}}", "rope-scaling applies to llama only");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-base\":10000}", "rope-base applies to rotary positions only");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-scaling\":{}}", "rope-scaling applies to rotary positions only");
     refuse_text("a.json", "{\"preset\":\"llama-160m\",\"rope-scaling\":{\"factor\":2}}", "factor and original must be");
     refuse_text("a.json", "{\"preset\":\"llama-160m\",\"rope-scaling\":{\"facter\":2}}", "did you mean factor?");
     refuse_text("a.json", "{\"preset\":\"llama-160m\",\"rope-scaling\":true}", "it must be an object");
