@@ -28,7 +28,7 @@ endif
 
 .DEFAULT_GOAL := all
 # What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-flips test-chaos test-slurm bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format ci
+BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-flips test-chaos test-slurm bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format check-words ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ CHART    := $(BUILD)/tools/chart
         bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
         validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run docs-pictures docs-pictures-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
         verify-all-run test-mutations fuzz fuzz-run fresh install uninstall shared pages dist wheel clean help format \
-        check-format check-layers ci
+        check-format check-layers check-words ci
 
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
@@ -424,6 +424,9 @@ check-layers:
 	@CC='$(CC)' CFLAGS='$(CFLAGS_ALL)' tools/check-headers
 	@$(MAKE) $(LIB)
 	@tools/check-symbols $(LIB)
+
+check-words:
+	@tools/check-words
 
 format:
 	@tools/setup format
@@ -724,4 +727,5 @@ help:
 	@echo 'make wheel        the Python package, with the shared library and the program in it, as build/lockstep-VERSION-….whl'
 	@echo 'make format       lay the sources out as .clang-format says; check-format only looks'
 	@echo 'make check-layers includes, headers and symbols follow the rules of the layers'
+	@echo 'make check-words  comments and messages use the field'\''s terms (tools/words.txt): no file may have more exceptions than it has now'
 	@echo 'make ci           everything a change must pass'
