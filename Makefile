@@ -80,7 +80,7 @@ endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-# The arithmetic needs contraction off and no relaxed floating point, ever: docs/arithmetic.md. Leaving errno alone changes no
+# The arithmetic needs contraction off and no relaxed floating point, ever: docs/reference/arithmetic.md. Leaving errno alone changes no
 # value; it makes a square root one instruction.
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wcast-qual \
           -Wundef -Wformat=2 -Werror=implicit-function-declaration -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror)
@@ -625,7 +625,7 @@ docs-plan:
 	@$(MAKE) docs-plan-run
 
 docs-plan-run: all $(SPOILED)
-	@LOCKSTEP=$(BIN) tools/refresh-examples docs/planner-examples.md docs/doctor-times.md
+	@LOCKSTEP=$(BIN) tools/refresh-examples docs/reference/planner-examples.md docs/reference/doctor-times.md
 
 # The pictures of the documents, as this program draws them; PICTURES="ratio order".
 docs-pictures:
@@ -711,9 +711,9 @@ help:
 	@echo 'make bench-gpu    training, products and memory-bound kernels on a GPU beside PyTorch, cuBLAS and a copy; ROW=gpt2,memory,gpt2-bf16 … for some rows'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
-	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/planner.md says'
+	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/reference/planner.md says'
 	@echo 'make fit-plan     the constants of the planner again from measured runs: writes src/plan/fitted; RUNS as above'
-	@echo 'make docs-plan    the answers in docs/planner-examples.md and docs/doctor-times.md, again from this program'
+	@echo 'make docs-plan    the answers in docs/reference/planner-examples.md and docs/reference/doctor-times.md, again from this program'
 	@echo 'make docs-pictures  the pictures of the documents, again from their results and from this program; PICTURES="ratio order"'
 	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the metrics of a run for all benchmarks. docs/metrics.md lists the lines and their members.
+"""Reads the metrics of a run for all benchmarks. docs/reference/metrics.md lists the lines and their members.
 
 Each reader returns lines of one kind as dictionaries, from all files of the run in their order. A start, an evaluation, a sample or a save is
 not a step. A step that was repeated after a restart or a resume counts once, with its last line. Lines that are not JSON are skipped; checksums are not verified.

@@ -2,7 +2,7 @@
 """What 16-bit training does to learning: 1,000 steps of small models under several policies, beside fp32.
 
 The full policies must end near the validation loss of fp32, and in each setting one that leaves a part out must end worse, with a
-trace in the telemetry (--numerics) that says why. Writes OUT/precision-experiments.md and OUT/img/precision-*.svg; fails where an
+trace in the telemetry (--numerics) that says why. Writes OUT/precision-experiments.md and the folder OUT/precision-experiments; fails where an
 expectation is not met.
 
     TEST_DATA=FOLDER bench/quality.py [--only LIST] [--steps N] [--text FILE] [--out FOLDER] [--runs FOLDER] [--threads N]
@@ -97,7 +97,7 @@ divide by it. The policy adds up in fp32."""),
 PAGE = """# What 16-bit training does to learning
 
 Small GPT-2 models on {text} (the last 5 % are held out), {steps} steps each, `lockstep train` with the options that are named. bf16 and
-fp16 with their whole policy ([precision.md](precision.md)) may be {near:g} % apart from fp32; the next row leaves a part of the policy out and must end at
+fp16 with their whole policy ([precision.md](../explain/precision.md)) may be {near:g} % apart from fp32; the next row leaves a part of the policy out and must end at
 least {worse:g} % above. The telemetry (`--numerics`) of the same runs says why:
 
 - *flushed*: gradients of parameters, and of activations where they enter a block, that are 0 in the type of the policy, of those that are not 0;
@@ -217,7 +217,7 @@ def runs_of(args, setting):
 def own_text(folder):
     """As the demo has it."""
     root = os.path.join(HERE, "..")
-    found = [path for pattern in ("README.md", "docs/*.md", "include/*.h", "src/*/*.[ch]", "src/*/*/*.[ch]")
+    found = [path for pattern in ("README.md", "docs/*.md", "docs/*/*.md", "include/*.h", "src/*/*.[ch]", "src/*/*/*.[ch]")
              for path in sorted(glob.glob(os.path.join(root, pattern))) if not path.endswith("precision-experiments.md")]
     out = os.path.join(folder, "text.txt")
     with open(out, "wb") as file:
@@ -285,14 +285,12 @@ def draw(out, setting):
     # The first evaluations are far apart for many reasons; the picture is about where runs end.
     worst = max(100 * (found[step] / base[step] - 1) for found in losses.values() for step in base if step > max(base) / 4)
     title = setting.title[0].upper() + setting.title[1:]
-    chart.draw_against(os.path.join(out, "img", f"precision-{setting.name}.svg"), title,
+    chart.draw_against(os.path.join(out, "precision-experiments", setting.name + ".svg"), title,
                        f"nats per {'byte' if setting.tokenizer == 'bytes' else 'token'}", list(losses.items()), max(3, worst * 1.1))
 
 
 def section(args, setting, runs):
     lines, missed = table_of(setting, runs, args.steps)
-    picture = f"precision-{setting.name}.svg"
-    os.makedirs(os.path.join(args.out, "img"), exist_ok=True)
     keep(args.out, setting, {policy.name: run.validation for policy, run in runs.items()})
     draw(args.out, setting)
     shape = setting.shape
@@ -300,7 +298,7 @@ def section(args, setting, runs):
             f"\n{counted(shape['layers'], 'layer')} of width {shape['width']}, {counted(shape['heads'], 'head')}, "
             f"{'bytes' if setting.tokenizer == 'bytes' else 'vocabulary of GPT-2'};", f"`{setting.flags}`;",
             "policies: " + ", ".join(f"{policy.name} `{policy.flags}`" for policy in runs if policy.flags) + ".",
-            f"\n![Validation losses, and how far they are above fp32](img/{picture})"]
+            f"\n![Validation losses, and how far they are above fp32](precision-experiments/{setting.name}.svg)"]
     return "\n".join(text) + "\n", missed
 
 
@@ -321,7 +319,7 @@ def arguments():
     parser.add_argument("--only", metavar="LIST", default=",".join(names), help="settings, separated by commas: " + ", ".join(names))
     parser.add_argument("--steps", type=int, default=0, help="default 1000, with --quick 3")
     parser.add_argument("--text", help="instead of tinyshakespeare.txt in TEST_DATA")
-    parser.add_argument("--out", default=os.path.join(HERE, "..", "docs"))
+    parser.add_argument("--out", default=os.path.join(HERE, "..", "docs", "log"))
     parser.add_argument("--runs", metavar="FOLDER", help="keep the runs there; those that are complete are not repeated")
     parser.add_argument("--threads", type=int, help="of each run; all cores if not given")
     parser.add_argument("--lockstep", default="./lockstep")

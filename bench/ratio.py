@@ -12,7 +12,7 @@
 Every figure comes from rounds that go through all sizes in turn, of whose steps the faster half counts. A measurement during which
 other programs had the cores is repeated; where that does not help, the page says so.
 
-Writes OUT/compute-to-sync/NAME.json, and from all the files of that folder OUT/compute-to-sync.md and OUT/img/ratio-*.svg: results of
+Writes OUT/compute-to-sync/NAME.json, and from all the files of that folder OUT/compute-to-sync.md and OUT/compute-to-sync/*.svg: results of
 several machines stand beside each other. Exit status 1: a crossover was predicted worse than by 20 %.
 
 --quick: twelve seconds in all, without a limit for what crossovers are predicted by: a look, not a measurement.
@@ -324,7 +324,7 @@ def cpu_name():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=0, help="in all; what does not fit is left out; default 300, with --quick 12")
-    parser.add_argument("--out", default=os.path.join(HERE, "..", "docs"))
+    parser.add_argument("--out", default=os.path.join(HERE, "..", "docs", "explain"))
     parser.add_argument("--name", help="of the result; processor and number of cores if not given, such as x86_64-16")
     parser.add_argument("--draw", action="store_true", help="only the page, from the results that are there")
     parser.add_argument("--lockstep", default="./lockstep")

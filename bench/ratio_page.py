@@ -18,7 +18,7 @@ PAGE = """# Compute to synchronisation
 
 Do more workers help? It depends on what a step computes for each byte and each message that workers must exchange. The textbook says that a light model
 such as LeNet gains nothing from more workers and that ResNet-18 does. This page has what was measured, on each machine where `make experiment-ratio` was run,
-beside what [`lockstep scale`](scaling.md) predicted; `bench/ratio.py` writes it, from the results in `compute-to-sync/`.
+beside what [`lockstep scale`](../reference/scaling.md) predicted; `bench/ratio.py` writes it, from the results in `compute-to-sync/`.
 """
 
 FOOT = """
@@ -230,16 +230,16 @@ def density_words(results):
 def machine_section(out, name, result):
     lines = [f"\n## {name_of(result)}\n"]
     if result["models"]:
-        draw_speedups(os.path.join(out, "img", f"ratio-{name}-speedup.svg"), result)
-        lines += [f"![Speed-up by workers](img/ratio-{name}-speedup.svg)", ""]
+        draw_speedups(os.path.join(out, "compute-to-sync", f"{name}-speedup.svg"), result)
+        lines += [f"![Speed-up by workers](compute-to-sync/{name}-speedup.svg)", ""]
     for model, found in result["models"].items():
         lines += [f"### {TITLES[model]}, {found['parameters']:,} parameters\n", *ladder_table(found), "",
                   f"`scale` on these: {found['why']} {found['limit']}", ""]
         if any(p["crowded"] for p in found["rows"]):
             lines += ["\\* more workers than cores: they take turns.", ""]
     for kind in ("bandwidth", "batch"):
-        if draw_crossings(os.path.join(out, "img", f"ratio-{name}-{kind}.svg"), result, kind):
-            lines += [f"![Speed-up by {kind}](img/ratio-{name}-{kind}.svg)", ""]
+        if draw_crossings(os.path.join(out, "compute-to-sync", f"{name}-{kind}.svg"), result, kind):
+            lines += [f"![Speed-up by {kind}](compute-to-sync/{name}-{kind}.svg)", ""]
     return lines
 
 
@@ -255,7 +255,7 @@ def write(out, folder):
     for path in glob.glob(os.path.join(folder, "*.json")):
         with open(path, encoding="utf-8") as file:
             results[os.path.basename(path)[:-5]] = json.load(file)
-    os.makedirs(os.path.join(out, "img"), exist_ok=True)
+    os.makedirs(os.path.join(out, "compute-to-sync"), exist_ok=True)
     named = sorted(results.items(), key=lambda item: (item[1]["cores"], item[0]))
     ordered = [result for _, result in named]
     lines = [PAGE, "## What the measurement decides\n"]

@@ -1,10 +1,11 @@
 /* lockstep.h: the installed interface of lockstep: everything that the program `lockstep` does. Unstable until 1.0: a
  * version 0.x may change it.
  *
- * Training. Options by name (ls_options) describe a run, a plan or a check; docs/options.md lists them. ls_run_open()
- * makes a run of them, on files or on the caller's own data (ls_source); ls_run_workers() starts its workers and calls
- * one function in each, which steps, evaluates, saves and generates. ls_plan_make() searches a layout for a cluster,
- * ls_probe() measures this machine for it, and ls_verify() shows that layouts give the bits of one worker.
+ * Training. Options by name (ls_options) describe a run, a plan or a check; docs/reference/options.md lists them.
+ * ls_run_open() makes a run of them, on files or on the caller's own data (ls_source); ls_run_workers() starts its
+ * workers and calls one function in each, which steps, evaluates, saves and generates. ls_plan_make() searches a layout
+ * for a cluster, ls_probe() measures this machine for it, and ls_verify() shows that layouts give the bits of one
+ * worker.
  *
  * Text and models. ls_tokenizer turns text into tokens and back, ls_tokenize() whole files of it; ls_import() and
  * ls_export() take models from other programs and give models to them.
@@ -282,8 +283,8 @@ ls_status ls_request_wait(ls_request *request);
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
 
-/* The options of one command of the program, by the names and with the defaults of docs/options.md. What an option
- * means, and which go together, is said there once for both. */
+/* The options of one command of the program, by the names and with the defaults of docs/reference/options.md. What an
+ * option means, and which go together, is said there once for both. */
 typedef struct ls_options ls_options;
 
 /* `command`: "train", "eval", "generate", "tokenize", "import", "export", "plan", "probe" or "verify". Neither the
@@ -517,8 +518,8 @@ ls_status ls_verify(const ls_run_setup *setup, int64_t steps);
 
 /* ---- what runs recorded ------------------------------------------------------------------------------------------ */
 
-/* The series of a run (docs/metrics.md), living or ended: each step once, in order, however often the run was resumed,
- * recovered or forked. Reads files and starts nothing. One thread at a time. */
+/* The series of a run (docs/reference/metrics.md), living or ended: each step once, in order, however often the run was
+ * resumed, recovered or forked. Reads files and starts nothing. One thread at a time. */
 typedef struct ls_history ls_history;
 
 ls_status ls_history_open(const char *run, ls_history **out);

@@ -10,7 +10,7 @@
 
 The package needs Python alone: it calls liblockstep.so through ctypes. numpy is needed for weights, pandas for frames.
 Options have the names of the command line with underscores: ``global_batch=8`` is ``--global-batch 8``
-(docs/options.md). Training always runs in processes of its own: nothing here forks the Python that calls it.
+(docs/reference/options.md). Training always runs in processes of its own: nothing here forks the Python that calls it.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ static bool print_list(const ls_options *o) {
     bool links = is_list(o->node_link) || is_list(o->network) || is_list(o->link);
     if (is_list(o->cluster)) {
         print_chips();
-        printf("\nto describe another one in a file, see docs/planner.md\n");
+        printf("\nto describe another one in a file, see docs/reference/planner.md\n");
     } else if (links) {
         print_links();
         printf("\nseveral in parallel: 4x100gbe; one shared by the node: 400gbe/node\n");

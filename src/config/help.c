@@ -1,5 +1,5 @@
-/* help.c: --help, --help-all and docs/options.md. Nothing about an option is said here that is not in its row of the
- * table.
+/* help.c: --help, --help-all and docs/reference/options.md. Nothing about an option is said here that is not in its row
+ * of the table.
  *
  *     --help          the options of .common under the headings of their groups, a line or two each: what and default
  *     --help-all      all options, with details, range, variable in the environment and aliases */
@@ -204,7 +204,8 @@ void ls_help_overview(FILE *out, bool colour) {
     write_exit_codes(out, false);
 }
 
-/* ---- docs/options.md --------------------------------------------------------------------------------------------- */
+/* ---- docs/reference/options.md
+ * --------------------------------------------------------------------------------------------- */
 
 /* Text of a cell of a table. */
 static void write_cell(FILE *out, const char *text) {

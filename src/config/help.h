@@ -1,5 +1,5 @@
-/* help.h: --help, --help-all and docs/options.md, made from the tables of commands and options. Write errors stay in
- * `out`. */
+/* help.h: --help, --help-all and docs/reference/options.md, made from the tables of commands and options. Write errors
+ * stay in `out`. */
 #ifndef LS_CONFIG_HELP_H
 #define LS_CONFIG_HELP_H
 

@@ -76,7 +76,7 @@ typedef enum ls_option_id {
     LS_OPTION_COUNT
 } ls_option_id;
 
-/* Headings of --help and docs/options.md, in their order. */
+/* Headings of --help and docs/reference/options.md, in their order. */
 #define LS_OPTION_GROUPS(X)                                                                                            \
     X(INPUT, "Input")                                                                                                  \
     X(MODEL, "Model")                                                                                                  \
@@ -158,7 +158,7 @@ typedef struct ls_option_info {
     const char *bare;                /* the value of a STRING whose flag stands alone; NULL: it may not */
     const char *aliases;             /* further names, separated by spaces */
     const char *help;                /* one or two lines: what the option sets */
-    const char *more;                /* details for --help-all and docs/options.md */
+    const char *more;                /* details for --help-all and docs/reference/options.md */
     const ls_option_choice *choices; /* of a CHOICE */
     ls_option_group group;
     unsigned common;   /* those of its commands whose --help shows it; --help-all always does */

@@ -50,7 +50,7 @@ void ls_suggest_offer(ls_suggest *suggest, const char *candidate) {
 
 /* ---- names of other programs ------------------------------------------------------------------------------------- */
 
-#define SHAPE "the shape of a model comes from --model: a preset or a shape file (docs/models.md)"
+#define SHAPE "the shape of a model comes from --model: a preset or a shape file (docs/reference/models.md)"
 #define LAUNCH "lockstep starts its workers itself (--workers N), or mpirun or srun starts them"
 
 /* Megatron-LM, DeepSpeed, torchrun, PyTorch Lightning, the Hugging Face Trainer, nanoGPT, llm.c and llama.cpp. Where

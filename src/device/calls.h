@@ -2,7 +2,7 @@
  *
  * Pointers to numbers are memory of the device, unless a comment says host. Argument structs, lists of pointers and
  * bounds are memory of the host, read before the call returns. Strides count elements from one row to the next and may
- * be larger than the row. The formulas are in docs/arithmetic.md, under the names of the sections.
+ * be larger than the row. The formulas are in docs/reference/arithmetic.md, under the names of the sections.
  *
  * 16-bit tensors. Members of type void * hold elements of the type that the call names (`act`, or a dtype of their
  * own): LS_F32, LS_BF16 or LS_F16. The value 0 of a dtype is LS_F32. */
@@ -20,10 +20,10 @@
 #include "device/unit.h"
 #include "numerics/exact_sum.h"
 
-/* How gradients of parameters are summed over the tokens of a call (docs/arithmetic.md, "Sums over tokens"). The rows
- * of the call are bounds[groups] sequences of T tokens; group g is sequences bounds[g] … bounds[g+1]−1, and the sum is
- * the tree over the groups. A gradient of a norm or a bias is [slices][C], one row for each token slice of the
- * sequences; the slices are joined once a step, by tree_rows.
+/* How gradients of parameters are summed over the tokens of a call (docs/reference/arithmetic.md, "Sums over tokens").
+ * The rows of the call are bounds[groups] sequences of T tokens; group g is sequences bounds[g] … bounds[g+1]−1, and
+ * the sum is the tree over the groups. A gradient of a norm or a bias is [slices][C], one row for each token slice of
+ * the sequences; the slices are joined once a step, by tree_rows.
  *
  * `accumulate`: the sum goes on from what is in the gradient, as if its sequences had been in front of those of this
  * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
@@ -501,8 +501,8 @@ typedef struct ls_attention_call {
 
 enum { LS_SQUARE_BLOCK = 1024, LS_MOMENTS_MAX = 2 };
 
-/* An update rule and its scalars, of which each rule reads its own (docs/arithmetic.md, "Step"). Formed in double by
- * the caller and rounded once. */
+/* An update rule and its scalars, of which each rule reads its own (docs/reference/arithmetic.md, "Step"). Formed in
+ * double by the caller and rounded once. */
 typedef struct ls_update_step {
     ls_optimizer_kind rule;
     float factor;            /* f */

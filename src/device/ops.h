@@ -1,8 +1,8 @@
 /* ops.h: the operations of a device, each on whole tensors.
  *
- * Every operation takes the device and a call: calls.h says what the calls mean, docs/arithmetic.md has the formulas;
- * what may alias what stands with the kernels (cpu/kernels.h). A result never depends on the number of threads or on
- * the ISA. One list gives the table and, to a device, the declarations of its functions.
+ * Every operation takes the device and a call: calls.h says what the calls mean, docs/reference/arithmetic.md has the
+ * formulas; what may alias what stands with the kernels (cpu/kernels.h). A result never depends on the number of
+ * threads or on the ISA. One list gives the table and, to a device, the declarations of its functions.
  *
  * 16-bit tensors are widened as they are read and rounded once as they are written; all arithmetic is fp32.
  * LS_ERR_INPUT for a type that is neither LS_F32 nor LS_BF16 nor LS_F16.

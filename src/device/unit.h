@@ -1,4 +1,5 @@
-/* unit.h: who multiplies matrices of 16-bit numbers, and so in which order (docs/arithmetic.md, "Matrix units").
+/* unit.h: who multiplies matrices of 16-bit numbers, and so in which order (docs/reference/arithmetic.md, "Matrix
+ * units").
  *
  * `chain` is the order of fp32, one fma after another, and has the same bits on every CPU. A hardware unit adds several
  * products at once, a granule of K, in its own way: faster, with bits of its own. The unit is part of the identity. */

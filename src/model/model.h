@@ -13,8 +13,8 @@ void ls_model_destroy(ls_model *model);
  * else. */
 int ls_model_default_slices(const ls_shape *shape, ls_unit unit);
 
-/* What the unit asks of a model: hgmma, that slices of the vocabulary end at multiples of 64 (docs/arithmetic.md). To
- * be called before ls_model_create(). */
+/* What the unit asks of a model: hgmma, that slices of the vocabulary end at multiples of 64
+ * (docs/reference/arithmetic.md). To be called before ls_model_create(). */
 void ls_model_suit_unit(ls_shape *shape, ls_unit unit);
 
 #endif

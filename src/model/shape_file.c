@@ -1,4 +1,4 @@
-/* shape_file.c: our own shape files, and telling them from Hugging Face's (docs/models.md).
+/* shape_file.c: our own shape files, and telling them from Hugging Face's (docs/reference/models.md).
  *
  * A file gives what its preset does not, or everything. What follows from other fields is filled in behind: kv-heads,
  * head-size, hidden and, by architecture, biases, eps and tied tables. */
@@ -92,7 +92,8 @@ static ls_status find_field(const field *table, int count, const char *key, int 
         ls_suggest_offer(&suggest, table[*out].key);
     }
     if (!suggest.best)
-        return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; docs/models.md lists the names of a shape file", SHOWN, key);
+        return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; docs/reference/models.md lists the names of a shape file",
+                       SHOWN, key);
     return ls_fail(LS_ERR_INPUT, "unknown name '%.*s'; did you mean %s?", SHOWN, key, suggest.best);
 }
 

@@ -19,8 +19,8 @@ ls_status ls_shape_of_size(const char *family, double params, ls_shape *out);
 ls_status ls_shape_check(const ls_shape *shape);
 
 /* Reads Hugging Face's config.json (it has "model_type") or a shape file of our own in JSON or YAML, see
- * docs/models.md. `source` names it in messages, and the shape where the file does not; its ending (.json, .yaml, .yml)
- * or else the first character tells the format. The result is checked; on failure *out is unchanged. */
+ * docs/reference/models.md. `source` names it in messages, and the shape where the file does not; its ending (.json,
+ * .yaml, .yml) or else the first character tells the format. The result is checked; on failure *out is unchanged. */
 ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *out);
 ls_status ls_shape_parse(const char *source, const char *text, size_t bytes, ls_shape *out);
 ls_status ls_shape_read(const char *path, ls_shape *out);

@@ -1,4 +1,4 @@
-/* init.c: the formulas are in docs/arithmetic.md, "Initial values" and "Rotary embedding". */
+/* init.c: the formulas are in docs/reference/arithmetic.md, "Initial values" and "Rotary embedding". */
 #include "nn/param.h"
 
 #include "base/rng.h"

@@ -1,4 +1,4 @@
-/* policy.h: which numbers are kept in which type (docs/precision.md). Part of the identity.
+/* policy.h: which numbers are kept in which type (docs/explain/precision.md). Part of the identity.
  *
  *     act          operands and results of matmuls: weights as matmuls read them, activations, their gradients
  *     always fp32  residual stream and its gradient, norms, softmax, loss, weight gradients, optimizer; logits, but

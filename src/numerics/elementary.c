@@ -1,4 +1,4 @@
-/* elementary.c: exp, log, sin, cos, tanh and pow in double; docs/arithmetic.md has each as a formula.
+/* elementary.c: exp, log, sin, cos, tanh and pow in double; docs/reference/arithmetic.md has each as a formula.
  *
  * The polynomials are from tools/minimax.py. A `pair` is an unevaluated sum high + low with |low| below half an ulp of
  * high, for the places where one double is not enough: the remainder of a large angle, and log inside pow. */

@@ -1,7 +1,7 @@
 /* elementary.h: elementary functions in double, for schedules, position tables and initialisation.
  *
  * The system's libm differs between systems; these give the same bits everywhere. They use IEEE operations and explicit
- * fma only. Formulas and errors are in docs/arithmetic.md. A NaN that comes out is 0x7FF8000000000000.
+ * fma only. Formulas and errors are in docs/reference/arithmetic.md. A NaN that comes out is 0x7FF8000000000000.
  *
  * Any thread may call them; they keep nothing. */
 #ifndef LS_NUMERICS_ELEMENTARY_H

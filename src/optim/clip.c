@@ -1,4 +1,4 @@
-/* clip.c: the factor of a step, from docs/arithmetic.md, "Step". */
+/* clip.c: the factor of a step, from docs/reference/arithmetic.md, "Step". */
 #include "optim/clip.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
  * Backward starts from (p − 1[target])·2^(e − ⌈log2 N⌉), with N the global number of tokens and e the exponent of the
  * loss scale (0 without one), and so leaves G = g·N·2^(e − ⌈log2 N⌉), g being the true gradient: that of the mean loss.
  * The step multiplies by f once, which undoes this and clips. All in double, f rounded to fp32 once.
- * Formulas: docs/arithmetic.md, "Step". */
+ * Formulas: docs/reference/arithmetic.md, "Step". */
 #ifndef LS_OPTIM_CLIP_H
 #define LS_OPTIM_CLIP_H
 

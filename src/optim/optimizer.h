@@ -4,8 +4,8 @@
  * one of SGD with momentum, none without.
  *
  * The scalars of a step are formed in double, with the project's own functions, and rounded to fp32 once
- * (docs/arithmetic.md, "Step"). Nothing here has a state that a checkpoint would have to keep: ls_adamw_powers is a
- * running value, but a function of the number of updates only. */
+ * (docs/reference/arithmetic.md, "Step"). Nothing here has a state that a checkpoint would have to keep:
+ * ls_adamw_powers is a running value, but a function of the number of updates only. */
 #ifndef LS_OPTIM_OPTIMIZER_H
 #define LS_OPTIM_OPTIMIZER_H
 
@@ -84,7 +84,7 @@ typedef struct ls_optimizer_update {
 ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const ls_adamw_powers *powers, double lr,
                                            float factor);
 /* Running statistics r follow the mean s of those of the step's ghost groups: r = r + LS_RUNNING_RATE·(s − r), as SGD
- * has it with the rate for lr, 1 for wd and −follow/ghosts for f (docs/arithmetic.md). */
+ * has it with the rate for lr, 1 for wd and −follow/ghosts for f (docs/reference/arithmetic.md). */
 #define LS_RUNNING_RATE 0.1
 
 /* Own elements first … first + count − 1 of a parameter, and the copies of them that matmuls read. */

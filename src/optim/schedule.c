@@ -1,4 +1,4 @@
-/* schedule.c: learning rates, from docs/arithmetic.md, "Step", and how a batch scales them. */
+/* schedule.c: learning rates, from docs/reference/arithmetic.md, "Step", and how a batch scales them. */
 #include "optim/schedule.h"
 
 #include <assert.h>

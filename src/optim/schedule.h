@@ -1,5 +1,5 @@
-/* schedule.h: the learning rate of a step, which depends on its number alone. The formulas are in docs/arithmetic.md,
- * "Step". All in double, with the project's own functions.
+/* schedule.h: the learning rate of a step, which depends on its number alone. The formulas are in
+ * docs/reference/arithmetic.md, "Step". All in double, with the project's own functions.
  *
  * Steps count from 0. With W warm-up steps and N in all, the rate as a share of the peak:
  *
@@ -62,7 +62,7 @@ bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t 
  * 1. With k = batch / base it is k or √k, in double and rounded once. Linear is for SGD: one step with the mean of a
  * batch k times as large stands for k small ones. The square root is for optimizers that divide by the gradient's own
  * size, such as Adam: there a step is set by the noise, whose spread falls with √k. Either ends where the batch comes
- * near the noise scale (docs/numerics.md). */
+ * near the noise scale (docs/explain/numerics.md). */
 double ls_lr_scaling_factor(ls_lr_scaling scaling, double batch, double base);
 
 #endif

@@ -1,4 +1,5 @@
-/* dry_run.c: measures every worker of a layout, and lists the types of a run; docs/precision.md has those at length. */
+/* dry_run.c: measures every worker of a layout, and lists the types of a run; docs/explain/precision.md has those at
+ * length. */
 #include "run/dry_run.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* dry_run.h: what a run would need and do, found out without making anything: what each worker of the layout would
  * hold, from the function that carves its memory; what it would send in a step, from the formulas of
- * docs/parallelism.md; how its schedule would go; and which numbers it would keep in which type. */
+ * docs/explain/parallelism.md; how its schedule would go; and which numbers it would keep in which type. */
 #ifndef LS_RUN_DRY_RUN_H
 #define LS_RUN_DRY_RUN_H
 

@@ -151,8 +151,8 @@ ls_status ls_sample_frame(int64_t step, const char *text, size_t bytes, char **o
 /* ---- faster units ------------------------------------------------------------------------------------------------ */
 
 /* Whether a run with the portable matrix unit leaves speed on the table, in one sentence. Only units that were measured
- * to be faster than chain in whole steps are named (docs/performance.md, "16 bit"): bfmmla, 2.9 times with GPT-2 124M,
- * and amx, 2.4 times; small models gain less. avx512-bf16 was slower there, and is not. */
+ * to be faster than chain in whole steps are named (docs/log/performance.md, "16 bit"): bfmmla, 2.9 times with GPT-2
+ * 124M, and amx, 2.4 times; small models gain less. avx512-bf16 was slower there, and is not. */
 enum { LS_UNIT_HINT_MAX = 160 };
 
 /* A run of this policy could be faster on some CPUs. The same in all workers. */

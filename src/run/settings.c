@@ -20,7 +20,8 @@ enum {
     DEFAULT_GROUPS = 8,
     GROUP_TOKENS = 8192,
     ARITHMETIC_VERSION = 1,
-    HGMMA_RULE = 2 /* of what is the unit's own (docs/arithmetic.md); 1: fp32 logits. Only runs with hgmma have it */
+    HGMMA_RULE =
+        2 /* of what is the unit's own (docs/reference/arithmetic.md); 1: fp32 logits. Only runs with hgmma have it */
 };
 
 /* The first option that was asked for though it acts only where `choice` has `value`; LS_OPTION_COUNT: none. */

@@ -1,10 +1,10 @@
 /* settings.h: a training run, resolved: every value that was left open has got its default, every value was checked.
  * Values that are used as they were given are in `options`, and nowhere else.
  *
- * Defaults of identity fields come from identity fields alone, never from this machine (docs/arithmetic.md): else two
- * machines would run two experiments. The matrix unit is the exception: on a GPU that has it, it is hgmma; the banner
- * says so, and a run that goes on keeps the unit that it has. Defaults of layout, like the micro-batch, may look at
- * memory. */
+ * Defaults of identity fields come from identity fields alone, never from this machine (docs/reference/arithmetic.md):
+ * else two machines would run two experiments. The matrix unit is the exception: on a GPU that has it, it is hgmma; the
+ * banner says so, and a run that goes on keeps the unit that it has. Defaults of layout, like the micro-batch, may look
+ * at memory. */
 #ifndef LS_RUN_SETTINGS_H
 #define LS_RUN_SETTINGS_H
 

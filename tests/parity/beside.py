@@ -20,7 +20,7 @@ SEED, T, TEXT_BYTES = 7, 64, 40000
 def write_text(path):
     """So short that an epoch ends within a run: the next one has another order and other cuts."""
     text = b""
-    for name in sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))):
+    for name in sorted(glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)):
         with open(name, "rb") as file:
             text += file.read()
     with open(path, "wb") as file:

@@ -6,7 +6,7 @@ Two programs that round otherwise drift apart, and where the rate is high so do 
 trains three times with other roundings (PyTorch eager, compiled, and eager with another attention; lockstep with 2 slices, its default, 1 and 4),
 and RUNS times in its usual way (compiled; 2 slices) from initial weights that are 1e-6 of themselves away, the same ones for both: as far as
 those get from each other, equal programs get. The distance of two runs is the root mean square over the steps of the relative differences of
-their losses. docs/learning-bf16.md says why three runs are too few.
+their losses. docs/log/learning-bf16.md says why three runs are too few.
 
 The rule, for each schedule:
 - as long as PyTorch's runs are within PARTED of each other (EXACT_STEPS at most), lockstep's are at most LIMIT times as far from PyTorch in fp32 as they;

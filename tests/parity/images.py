@@ -44,7 +44,7 @@ def write_idx(folder, side):
 
 
 class Dropped(Plain):
-    """A quarter of what hidden layers give is dropped, drawn as docs/arithmetic.md has it; every call is a step."""
+    """A quarter of what hidden layers give is dropped, drawn as docs/reference/arithmetic.md has it; every call is a step."""
     step = 0
 
     def drop(self, x, number):

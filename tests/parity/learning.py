@@ -135,7 +135,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--text", default=os.path.join(os.environ.get("TEST_DATA", "."), "tinyshakespeare.txt"))
-    parser.add_argument("--out", default=os.path.join(here, "..", "..", "docs"))
+    parser.add_argument("--out", default=os.path.join(here, "..", "..", "docs", "log"))
     options = parser.parse_args()
     if not os.path.isfile(options.text):
         print(f"learning: skipped: there is no {options.text}; name a text with --text, or its folder with TEST_DATA")

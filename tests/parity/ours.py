@@ -1,6 +1,6 @@
 """ours.py: running lockstep and the C programs of this folder, and its data order and learning rate written once more.
 
-The order of samples is that of src/data/sampler.h, the learning rate that of docs/arithmetic.md ("Step"). BUILD names the
+The order of samples is that of src/data/sampler.h, the learning rate that of docs/reference/arithmetic.md ("Step"). BUILD names the
 folder of the outputs.
 """
 import argparse

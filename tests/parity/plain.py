@@ -1,9 +1,9 @@
 """plain.py: both architectures once more, as plain PyTorch functions of a dict of weights with our names and shapes.
 
 Autograd then gives gradients by our names, in any precision: float64 is the reference of the comparisons, float32 shows
-how far PyTorch itself is from it. The functions follow docs/models.md and the papers; hf.py checks them with transformers.
+how far PyTorch itself is from it. The functions follow docs/reference/models.md and the papers; hf.py checks them with transformers.
 
-A shape is a dict with the names of a shape file (docs/models.md), everything given.
+A shape is a dict with the names of a shape file (docs/reference/models.md), everything given.
 """
 import math
 

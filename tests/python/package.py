@@ -185,8 +185,8 @@ class Package(unittest.TestCase):
             self.assertEqual(frame["val_loss"].dropna().index.tolist(), [5, 10, 12])
 
     def test_page(self) -> None:
-        """What docs/python.md shows runs as it is written, less what needs a package that is missing."""
-        page = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+        """What docs/reference/python.md shows runs as it is written, less what needs a package that is missing."""
+        page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
         code = "".join(re.findall(r"^```python\n(.*?)^```", page, re.M | re.S))
         self.assertIn("lockstep.generate(", code)
         missing = [word for word, found in ((".frame()", pandas), ("weights", numpy)) if not found]
@@ -197,7 +197,7 @@ class Package(unittest.TestCase):
         os.chdir(place)
         try:
             with contextlib.redirect_stdout(io.StringIO()) as printed:
-                exec(compile(shown, "docs/python.md", "exec"), names := {})
+                exec(compile(shown, "docs/reference/python.md", "exec"), names := {})
         finally:
             os.chdir(before)
         self.assertEqual(len(names["history"]), 20)

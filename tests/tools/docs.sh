@@ -16,7 +16,7 @@ fail() {
 tools/check-docs || fail "tools/check-docs found the errors above"
 
 # One name for each option: --auto is accepted for old commands, and no page uses it.
-grep -nE -e '--auto([^-[:alnum:]]|$)' README.md CHANGELOG.md docs/*.md && fail "the option is called --auto-layout"
+grep -nE -e '--auto([^-[:alnum:]]|$)' README.md CHANGELOG.md docs/*.md docs/*/*.md && fail "the option is called --auto-layout"
 
 # A small project, sound at first.
 mkdir -p "$scratch/docs/img" "$scratch/src/base"

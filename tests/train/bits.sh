@@ -4,7 +4,7 @@
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
-# Weights after 6 steps of the runs below: docs/arithmetic.md fixes them. A change of its rules changes them, and nothing else may.
+# Weights after 6 steps of the runs below: docs/reference/arithmetic.md fixes them. A change of its rules changes them, and nothing else may.
 declare -A golden=(
     [gpt2]=3930a5397463d2bc8edc68b446aff033
     [llama]=0f4d4ef3d6782860ec9255b06eb84a4e

@@ -4,7 +4,7 @@
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
-# Weights after the runs below: docs/arithmetic.md fixes them.
+# Weights after the runs below: docs/reference/arithmetic.md fixes them.
 declare -A golden=(
     [gpt2-bf16]=f84389415efa34646c07b71d7ed749fb
     [gpt2-fp16]=240bf9c30ce6acb5c30a7e7e7e6b4c7e

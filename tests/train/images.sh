@@ -9,7 +9,7 @@ echo '{"arch": "resnet18", "channels": 1, "image-height": 16, "image-width": 16,
 mlp=$scratch/mlp.json
 echo '{"arch": "mlp", "channels": 1, "image-height": 16, "image-width": 16, "widths": "40,30"}' >"$mlp"
 
-# Weights after 4 steps of 24 drawings, of ResNet-18 in the short tier after 2; docs/arithmetic.md fixes them.
+# Weights after 4 steps of 24 drawings, of ResNet-18 in the short tier after 2; docs/reference/arithmetic.md fixes them.
 declare -A golden=(
     [lenet]=ea8c971b821644e57eb2064832f65540
     [lenet-sigmoid]=f6dc181c56af50d0d9b67a5d367cb20f

@@ -4,7 +4,7 @@
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
-# Weights of the two models after 3 steps and after 10; docs/arithmetic.md fixes them.
+# Weights of the two models after 3 steps and after 10; docs/reference/arithmetic.md fixes them.
 declare -A golden=(
     [gpt2-3]=7e5e4571f6fc87bb4c49900646560220
     [gpt2-10]=ca3b9b5995f407a0bb8b9e7c62339dcc

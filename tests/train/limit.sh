@@ -3,7 +3,7 @@
 # workers under it, and the bits are those of one worker without a limit. In the long tier also by eight workers, each of which may
 # have less than the weights alone.
 #
-# `ulimit -d` bounds what each worker has, its shared memory with it (docs/workers.md).
+# `ulimit -d` bounds what each worker has, its shared memory with it (docs/explain/workers.md).
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 

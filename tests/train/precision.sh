@@ -5,7 +5,7 @@
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
-# Weights after 8 steps of the runs below: docs/arithmetic.md fixes them, but for those of units, which the hardware does.
+# Weights after 8 steps of the runs below: docs/reference/arithmetic.md fixes them, but for those of units, which the hardware does.
 declare -A golden=(
     [gpt2-bf16]=46b2a972a5be0c2edc16b5c375e6a9b9
     [llama-bf16]=33ab166464e8675b6e212dcdbe4e7855

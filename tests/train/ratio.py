@@ -115,8 +115,8 @@ def main():
         page = file.read()
     for text in ("## 2 cores", "## 16 cores", "| 16 cores | 16 | batch over", "| 2 cores | ResNet-18 |", "below"):
         assert text in page, f"no {text} in the page"
-    pictures = sorted(os.listdir(os.path.join(out, "img")))
-    assert len(pictures) == 6 and all(f"(img/{name})" in page for name in pictures), pictures
+    pictures = sorted(name for name in os.listdir(folder) if name.endswith(".svg"))
+    assert len(pictures) == 6 and all(f"(compute-to-sync/{name})" in page for name in pictures), pictures
     print("both machines are in the page, and their crossovers are those of the truth")
 
 

@@ -7,7 +7,7 @@
 base=(--data "$text" --steps 8 --seq 13 --global-batch 8 --optimizer sgd --lr 0.05 --weight-decay 0.0005 --lr-schedule step --warmup 2
       --eval-every 0 --threads 1)
 
-# Weights after 8 steps of the runs below: docs/arithmetic.md fixes them. A change of its rules changes them, and nothing else may.
+# Weights after 8 steps of the runs below: docs/reference/arithmetic.md fixes them. A change of its rules changes them, and nothing else may.
 declare -A golden=(
     [momentum]=39b0caa7b464afea5d4871011915649d
     [nesterov]=b1e86cc2cf480efe78f5f24e6aa23638

@@ -1,4 +1,5 @@
-/* attention_reference.h: causal attention in plain loops, written from docs/arithmetic.md, and once more in double.
+/* attention_reference.h: causal attention in plain loops, written from docs/reference/arithmetic.md, and once more in
+ * double.
  *
  * The first half must give the kernels' bits; it shares nothing with them. Its tensors are fp32 whatever the type is:
  * of a 16-bit one they hold numbers of that type. The double half tells how good the numbers are. */

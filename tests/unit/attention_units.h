@@ -1,6 +1,6 @@
-/* attention_units.h: sums of products as docs/arithmetic.md has them, one value at a time: the chain of fp32, and the
- * granules of BFMMLA by Arm's pseudocode (BFMatMulAdd, BFDotAdd, BFMulH and BFRound, without FEAT_EBF16). And rounding
- * to the 16-bit types. */
+/* attention_units.h: sums of products as docs/reference/arithmetic.md has them, one value at a time: the chain of fp32,
+ * and the granules of BFMMLA by Arm's pseudocode (BFMatMulAdd, BFDotAdd, BFMulH and BFRound, without FEAT_EBF16). And
+ * rounding to the 16-bit types. */
 #ifndef LS_TESTS_ATTENTION_UNITS_H
 #define LS_TESTS_ATTENTION_UNITS_H
 

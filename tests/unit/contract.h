@@ -1,4 +1,4 @@
-/* contract.h: the layers, written from docs/arithmetic.md in plain loops over single values.
+/* contract.h: the layers, written from docs/reference/arithmetic.md in plain loops over single values.
  *
  * Shares nothing with the kernels. Row r of an array starts at r·stride. */
 #ifndef LS_TESTS_CONTRACT_H

@@ -1,5 +1,5 @@
-/* contract_f32.h: the elementary functions in fp32, one value at a time, written from docs/arithmetic.md, "Elementary
- * functions, fp32". Shares nothing with the library. */
+/* contract_f32.h: the elementary functions in fp32, one value at a time, written from docs/reference/arithmetic.md,
+ * "Elementary functions, fp32". Shares nothing with the library. */
 #ifndef LS_TESTS_CONTRACT_F32_H
 #define LS_TESTS_CONTRACT_F32_H
 

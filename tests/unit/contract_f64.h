@@ -1,4 +1,4 @@
-/* contract_f64.h: the elementary functions in double, one value at a time, written from docs/arithmetic.md,
+/* contract_f64.h: the elementary functions in double, one value at a time, written from docs/reference/arithmetic.md,
  * "Elementary functions, double". Shares nothing with the library. */
 #ifndef LS_TESTS_CONTRACT_F64_H
 #define LS_TESTS_CONTRACT_F64_H

@@ -1,4 +1,5 @@
-/* exp2_reference.h: 2^x of the special function unit, written from docs/elementary.md ("exp2 of a GPU"), in double. */
+/* exp2_reference.h: 2^x of the special function unit, written from docs/reference/elementary.md ("exp2 of a GPU"), in
+ * double. */
 #ifndef LS_TESTS_EXP2_REFERENCE_H
 #define LS_TESTS_EXP2_REFERENCE_H
 

@@ -1,5 +1,5 @@
 /* gemm_problem.h: random products with their results, for test_gemm.c and test_gemm_unit.c: plain C from
- * docs/arithmetic.md, element by element. Include it after cmocka.h. */
+ * docs/reference/arithmetic.md, element by element. Include it after cmocka.h. */
 #ifndef LS_TESTS_GEMM_PROBLEM_H
 #define LS_TESTS_GEMM_PROBLEM_H
 

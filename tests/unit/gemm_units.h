@@ -1,4 +1,5 @@
-/* gemm_units.h: the matrix units in plain C, from docs/arithmetic.md, "Matrix units": one granule for one output.
+/* gemm_units.h: the matrix units in plain C, from docs/reference/arithmetic.md, "Matrix units": one granule for one
+ * output.
  *
  * Nothing here knows panels or tiles. */
 #ifndef LS_TESTS_GEMM_UNITS_H

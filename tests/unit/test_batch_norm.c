@@ -1,6 +1,6 @@
 /* test_batch_norm.c: batch norm on every ISA and several numbers of threads, bit by bit against plain loops written
- * from docs/arithmetic.md: ghost groups, residual, ReLU, statistics that are shared, gradients of the parameters; in
- * place; and against double for accuracy. All memory around the results is compared too. */
+ * from docs/reference/arithmetic.md: ghost groups, residual, ReLU, statistics that are shared, gradients of the
+ * parameters; in place; and against double for accuracy. All memory around the results is compared too. */
 #include "ops.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* test_conv.c: convolutions on every ISA and several numbers of threads, bit by bit: against plain loops written from
- * docs/arithmetic.md, and against ls_gemm over patches that are written out; odd shapes, strides, padding, groups,
- * sums that go on, siblings, bias. All memory around the results is compared too. */
+ * docs/reference/arithmetic.md, and against ls_gemm over patches that are written out; odd shapes, strides, padding,
+ * groups, sums that go on, siblings, bias. All memory around the results is compared too. */
 #include "ops.h"
 
 #include <math.h>

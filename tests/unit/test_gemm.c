@@ -1,7 +1,7 @@
 /* test_gemm.c: matrix products against the contract, bit by bit: every ISA of this CPU, forms, any number of slices,
  * continued chains, siblings (C among them), bias, operands and results of 16 bits, threads 1, 2, 3 and 7, few rows or
  * columns, odd sizes and strides, guard areas; with LS_TEST_CUDA also on a GPU, or a CPU that plays one. The reference
- * is plain C from docs/arithmetic.md; accuracy is held against double. */
+ * is plain C from docs/reference/arithmetic.md; accuracy is held against double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  *
  * A case fills its inputs from Philox, first with −4 … 4 and then with any bits, runs one kernel on odd shapes with
  * gaps between rows and with the ranges that threads would take, and hashes all outputs, every NaN being one. A hash
- * that changes means that numbers of training runs change: then the arithmetic version of docs/arithmetic.md changes
- * too. That the bits are right is for the other tests. */
+ * that changes means that numbers of training runs change: then the arithmetic version of docs/reference/arithmetic.md
+ * changes too. That the bits are right is for the other tests. */
 #include "layers.h"
 
 #include "base/hash.h"

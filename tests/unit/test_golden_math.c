@@ -1,6 +1,6 @@
-/* test_golden_math.c: every elementary function against the one written from docs/arithmetic.md, bit for bit, on every
- * ISA: random patterns from all of the range and from where the functions do something, special values, subnormals, and
- * what lies around each bound that the page names. LS_TEST_LONG takes a hundred times as many. */
+/* test_golden_math.c: every elementary function against the one written from docs/reference/arithmetic.md, bit for bit,
+ * on every ISA: random patterns from all of the range and from where the functions do something, special values,
+ * subnormals, and what lies around each bound that the page names. LS_TEST_LONG takes a hundred times as many. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

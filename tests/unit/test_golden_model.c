@@ -7,8 +7,8 @@
  *     numbers   near those of the file (1e-5 of a gradient's length, 1e-3 of what a weight moved)
  *     bits      the hashes below, on ARM64 and on x86-64
  *
- * A hash that changes means that numbers of training runs change: then the arithmetic version of docs/arithmetic.md
- * changes too. */
+ * A hash that changes means that numbers of training runs change: then the arithmetic version of
+ * docs/reference/arithmetic.md changes too. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

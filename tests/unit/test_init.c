@@ -1,5 +1,5 @@
 /* Initial values: pieces of any size give the same numbers, the numbers are normal, rotary tables are right, and the
- * bits are those of docs/arithmetic.md, computed here once more in plain code. */
+ * bits are those of docs/reference/arithmetic.md, computed here once more in plain code. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

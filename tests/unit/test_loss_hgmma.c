@@ -1,4 +1,5 @@
-/* test_loss_hgmma.c: the loss of 16-bit logits, with the order of the unit hgmma: bits as docs/arithmetic.md has them
+/* test_loss_hgmma.c: the loss of 16-bit logits, with the order of the unit hgmma: bits as docs/reference/arithmetic.md
+ * has them
  * ("Softmax cross-entropy"), from a reading of its own that shares nothing with the code; near what double gives; whole
  * rows and rows of two workers; rows and slices that begin anywhere, logits that are not finite, on every ISA, number
  * of threads and GPU. */

@@ -1,5 +1,5 @@
-/* test_ops_groups.c: gradients of parameters as sums over tokens, against docs/arithmetic.md, "Sums over tokens",
- * written down here in single values; on every ISA and number of threads, for one call and for any cut into
+/* test_ops_groups.c: gradients of parameters as sums over tokens, against docs/reference/arithmetic.md, "Sums over
+ * tokens", written down here in single values; on every ISA and number of threads, for one call and for any cut into
  * micro-batches. */
 #include <math.h>
 

@@ -67,7 +67,7 @@ static void clean_runs_raise_no_alarm(void **state) {
     assert_int_equal(run_clean(cases, sizeof cases / sizeof *cases).alarms, 0);
 }
 
-/* An exponential tail reaches any bound once: docs/numerics.md has rates. */
+/* An exponential tail reaches any bound once: docs/explain/numerics.md has rates. */
 static void skewed_runs_raise_hardly_any(void **state) {
     (void)state;
     static const clean_case cases[] = {{4, 0.15, 0.1}, {8, 0.15, 0.15}, {16, 0.1, 0.15}};

@@ -1,6 +1,6 @@
 /* test_pooling.c: pooling on every ISA and several numbers of threads, bit by bit against plain loops written from
- * docs/arithmetic.md: windows that overlap, leave gaps, lie over the edge or are the whole image; equal numbers, zeros
- * of both signs, infinities and NaN. All memory around the results is compared too. */
+ * docs/reference/arithmetic.md: windows that overlap, leave gaps, lie over the edge or are the whole image; equal
+ * numbers, zeros of both signs, infinities and NaN. All memory around the results is compared too. */
 #include "ops.h"
 
 #include <math.h>

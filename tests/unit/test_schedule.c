@@ -98,7 +98,7 @@ static void corners_are_exact(void **state) {
     for (int64_t step = 0; step < 8; step++) assert_true(ls_lr_at(&s, step) == falls[step]);
 }
 
-/* The same bits on every machine: docs/arithmetic.md worked out in Python, with a cosine of fifty digits. */
+/* The same bits on every machine: docs/reference/arithmetic.md worked out in Python, with a cosine of fifty digits. */
 static void bits_are_pinned(void **state) {
     (void)state;
     ls_lr_schedule s = {.peak = 6e-4,

@@ -1,5 +1,5 @@
-/* test_shape.c: presets have the published number of parameters; files are read as docs/models.md says; whatever is
- * wrong with one is named. */
+/* test_shape.c: presets have the published number of parameters; files are read as docs/reference/models.md says;
+ * whatever is wrong with one is named. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -219,7 +219,7 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"preset\":\"tinny\"}", "did you mean tiny?");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"arch\":\"llama\"}", "but preset");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"widht\":64}", "unknown name 'widht'; did you mean width?");
-    refuse_text("a.json", "{\"preset\":\"tiny\",\"q\":64}", "unknown name 'q'; docs/models.md lists");
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"q\":64}", "unknown name 'q'; docs/reference/models.md lists");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"width\":64,\"width\":65}", "duplicate");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"kv-heads\":8,\"kv_heads\":4}", "kv-heads is given twice");
     refuse_text("a.json", "{\"preset\":\"tiny\",\"width\":null}", "width has no value");

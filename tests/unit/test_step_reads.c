@@ -1,5 +1,5 @@
 /* test_step_reads.c: how often a step waits for what the device has computed. Each read drains the queue of a GPU, so
- * their number is part of what docs/gpu.md promises; it depends neither on micro-batches nor on the size of the
+ * their number is part of what docs/explain/gpu.md promises; it depends neither on micro-batches nor on the size of the
  * model. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
  * Philox blocks of the key (seed, LS_RNG_PURPOSE_DRAWING + part, i). Strokes are drawn on a grid of 4 × 4 points a
  * pixel.
  *
- * A linear model reaches less than 60 % of them, a small convolutional one more than 98 % (docs/images.md).
+ * A linear model reaches less than 60 % of them, a small convolutional one more than 98 % (docs/reference/images.md).
  *
  * A drawing that was asked for is kept: the second time costs a copy. */
 #ifndef LS_DATA_IMAGES_DRAWINGS_H

@@ -1,8 +1,9 @@
 /* kernels.h: the table of functions that touch the memory of tensors, one small struct for each family.
  *
  * Filled once, from portable C upwards: each ISA overrides what it does better, and all give the same bits: the
- * contract is docs/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes from the caller. What may
- * be split among threads stands with each kernel. Strides count elements and may be larger than the row. */
+ * contract is docs/reference/arithmetic.md. A kernel allocates nothing and keeps nothing; scratch comes from the
+ * caller. What may be split among threads stands with each kernel. Strides count elements and may be larger than the
+ * row. */
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
 

@@ -3,7 +3,7 @@
  * Rules look at a run (run_read.h) and leave findings. A finding is a cause or a note: something seen that is normal,
  * or that had no consequence. Causes are ordered by their first sign, so that the first one is what the others may have
  * come from; what only costs time harms no number and comes last, the largest loss first. The figures behind the rules
- * are in docs/doctor.md.
+ * are in docs/reference/doctor.md.
  *
  * Pure: the same run gives the same diagnosis. All texts are in the diagnosis itself. */
 #ifndef LS_OBSERVE_DIAGNOSE_DIAGNOSE_H

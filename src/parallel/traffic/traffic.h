@@ -1,9 +1,9 @@
 /* traffic.h: what a training step sends, from formulas: calls and bytes of one worker, as ls_comm_traffic() counts
  * them.
  *
- * Nothing is run for it. The formulas are those of docs/parallelism.md; a test compares them with what workers count.
- * They hold for a step that follows another step: with zero 3, weights that an evaluation has gathered in between are
- * not gathered again. A step whose gradient is not finite publishes no weights. */
+ * Nothing is run for it. The formulas are those of docs/explain/parallelism.md; a test compares them with what workers
+ * count. They hold for a step that follows another step: with zero 3, weights that an evaluation has gathered in
+ * between are not gathered again. A step whose gradient is not finite publishes no weights. */
 #ifndef LS_PARALLEL_TRAFFIC_TRAFFIC_H
 #define LS_PARALLEL_TRAFFIC_TRAFFIC_H
 

@@ -185,10 +185,11 @@ void ls_names_add(char *list, size_t capacity, const char *name) {
 static ls_status unknown(const char *name) {
     char list[1024] = "";
     for (int i = 0; i < ROWS; i++) ls_names_add(list, sizeof list, rows[i].chip.name);
-    return ls_fail(LS_ERR_INPUT,
-                   "unknown chip \"%s\"; choose one of: %s; or describe yours in a cluster file (docs/planner.md) and "
-                   "name the file",
-                   name, list);
+    return ls_fail(
+        LS_ERR_INPUT,
+        "unknown chip \"%s\"; choose one of: %s; or describe yours in a cluster file (docs/reference/planner.md) and "
+        "name the file",
+        name, list);
 }
 
 static ls_chip chip_of(const chip_row *row) {

@@ -118,7 +118,7 @@ static ls_status check_names(const json_t *object, const char *const *words, int
         if (known) continue;
         if (suggest.best)
             return ls_fail(LS_ERR_INPUT, "unknown name \"%.*s\"; did you mean \"%s\"?", SHOWN, key, suggest.best);
-        return ls_fail(LS_ERR_INPUT, "unknown name \"%.*s\" (docs/planner.md lists the names)", SHOWN, key);
+        return ls_fail(LS_ERR_INPUT, "unknown name \"%.*s\" (docs/reference/planner.md lists the names)", SHOWN, key);
     }
     return LS_OK;
 }

@@ -3,8 +3,8 @@
 
 #include "plan/native/native.h"
 
-/* A step of GPT-2 124M with 64 × 1024 tokens on an H200, beside the 2 slices of the default (docs/performance.md): two
- * have registers of their own, more wait in memory. */
+/* A step of GPT-2 124M with 64 × 1024 tokens on an H200, beside the 2 slices of the default (docs/log/performance.md):
+ * two have registers of their own, more wait in memory. */
 static const struct { int slices, percent; } longer[] = {{4, 8}, {8, 21}};
 
 bool ls_native_warn_slices(const ls_policy *policy, int slices, int tp, char *text, size_t room) {

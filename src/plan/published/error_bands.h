@@ -1,5 +1,6 @@
 /* error_bands.h: how far predicted step times were from published runs, by source and chip: what the planner says about
- * its own errors. `lockstep plan --validate FILE --json` has the figures; docs/performance.md says what they rest on.
+ * its own errors. `lockstep plan --validate FILE --json` has the figures; docs/log/performance.md says what they rest
+ * on.
  */
 #ifndef LS_PLAN_PUBLISHED_ERROR_BANDS_H
 #define LS_PLAN_PUBLISHED_ERROR_BANDS_H

@@ -1,6 +1,6 @@
 /* identity.h: what an experiment is: every value that changes the bits of a run, by name. Two runs with the same
- * identity give the same weights, whatever their layouts (docs/arithmetic.md). It is stored in every checkpoint and in
- * the run directory, and is hashed.
+ * identity give the same weights, whatever their layouts (docs/reference/arithmetic.md). It is stored in every
+ * checkpoint and in the run directory, and is hashed.
  *
  * An identity is a list of fields, each with a name and a value: text, whole number, number or hash. As JSON:
  *

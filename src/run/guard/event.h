@@ -1,5 +1,5 @@
 /* event.h: things that happen to the numbers of a run, and how they are told: as a line of the metrics, for programs
- * and for `lockstep doctor`, and as a sentence, for people. docs/numerics.md has the lines. */
+ * and for `lockstep doctor`, and as a sentence, for people. docs/explain/numerics.md has the lines. */
 #ifndef LS_RUN_GUARD_EVENT_H
 #define LS_RUN_GUARD_EVENT_H
 

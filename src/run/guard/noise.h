@@ -2,8 +2,8 @@
  *
  * A group's mean gradient is the true gradient g plus noise: with n tokens in it, E|mean|² = |g|² + tr(Σ)/n, Σ being
  * the covariance of one token's gradient. Groups and whole batch are two sizes of n, so both unknowns can be solved for
- * without bias; formulas, and what the result is good for, are in docs/numerics.md. (McCandlish, Kaplan, Amodei and
- * others, "An Empirical Model of Large-Batch Training", 2018.)
+ * without bias; formulas, and what the result is good for, are in docs/explain/numerics.md. (McCandlish, Kaplan, Amodei
+ * and others, "An Empirical Model of Large-Batch Training", 2018.)
  *
  *     noise scale = tr(Σ) / |g|², in tokens
  *

@@ -9,7 +9,7 @@
  *                while d of the norm is at least m + b, and the norm twice that of the peers
  *
  * Text that means nothing shows in its loss before it shows in its norm; a loss alone, with a gradient as long as the
- * others', moves nothing and is left alone. docs/numerics.md says why, and what was measured.
+ * others', moves nothing and is left alone. docs/explain/numerics.md says why, and what was measured.
  *
  * 1. Decisions are functions of the numbers given: doubles, + − × ÷ and ls_log_f64 only. Equal on all workers.
  * 2. Outliers are not remembered, so one that stays for long is reported each time. Neither are groups whose loss

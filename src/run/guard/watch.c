@@ -10,8 +10,8 @@
 #include "run/guard/contribution.h"
 #include "run/guard/guard.h"
 
-/* Tokens of a group from which on its squares cost less than a hundredth of its step (docs/performance.md), with the
- * chain of fp32, with a matrix unit, which multiplies several times as fast, and on a GPU. */
+/* Tokens of a group from which on its squares cost less than a hundredth of its step (docs/log/performance.md), with
+ * the chain of fp32, with a matrix unit, which multiplies several times as fast, and on a GPU. */
 enum { TOKENS = 512, TOKENS_UNIT = 2048, TOKENS_GPU = 16384 };
 
 static size_t group_tokens(const ls_settings *s) { return s->B / (size_t)s->groups * s->T; }

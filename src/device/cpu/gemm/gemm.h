@@ -2,10 +2,10 @@
  *
  *     C[m][n] = sum over k of A·B        form NN: A[m][k] B[k][n]   NT: A[m][k] B[n][k]   TN: A[k][m] B[k][n]
  *
- * The order of every sum is that of docs/arithmetic.md, "Matrix products": a chain over k inside a slice, a tree over
- * slices. Block sizes, tile shapes and threads only decide who computes what when, so they never change a bit. Operands
- * are packed into panels, 16-bit types are widened on the way; K is never padded. A matmul with few rows or few
- * columns reads its large operand once and packs nothing that outlives a block (thin.c).
+ * The order of every sum is that of docs/reference/arithmetic.md, "Matrix products": a chain over k inside a slice, a
+ * tree over slices. Block sizes, tile shapes and threads only decide who computes what when, so they never change a
+ * bit. Operands are packed into panels, 16-bit types are widened on the way; K is never padded. A matmul with few rows
+ * or few columns reads its large operand once and packs nothing that outlives a block (thin.c).
  *
  * A hardware unit (unit.h) multiplies bf16 as it is, a granule of k at a time. Panels hold bf16 then, and K is padded
  * with +0 to whole granules at the end of each slice and of each sequence (k.h).
@@ -22,9 +22,9 @@
 #include "base/pool.h"
 #include "device/calls.h"
 
-/* Between fp32 and the 16-bit formats; docs/arithmetic.md, "Number formats". To fp32 exact, from fp32 round to nearest
- * even; every NaN becomes the one NaN of the format. Elementwise: threads may split anywhere. The arrays do not
- * overlap. */
+/* Between fp32 and the 16-bit formats; docs/reference/arithmetic.md, "Number formats". To fp32 exact, from fp32 round
+ * to nearest even; every NaN becomes the one NaN of the format. Elementwise: threads may split anywhere. The arrays do
+ * not overlap. */
 typedef struct ls_convert_kernels {
     void (*f32_to_bf16)(uint16_t *out, const float *in, size_t n);
     void (*bf16_to_f32)(float *out, const uint16_t *in, size_t n);

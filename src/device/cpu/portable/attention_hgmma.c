@@ -1,5 +1,5 @@
-/* attention_hgmma.c: attention with the matrix unit of Hopper GPUs, on any CPU; docs/arithmetic.md, "Attention", has
- * the formulas.
+/* attention_hgmma.c: attention with the matrix unit of Hopper GPUs, on any CPU; docs/reference/arithmetic.md,
+ * "Attention", has the formulas.
  *
  * Eight queries (or keys) are worked on together, as many as a tile of the unit's sums has rows. What lies behind the
  * last of them, or behind the end of a granule, is +0, and no result of it is kept. Numbers of all types are 16 bits

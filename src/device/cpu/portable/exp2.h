@@ -1,5 +1,5 @@
-/* exp2.h: 2^x of the special function unit of Hopper GPUs by its formula (docs/elementary.md, "exp2 of a GPU"), in
- * whole numbers, so that any CPU has its bits. */
+/* exp2.h: 2^x of the special function unit of Hopper GPUs by its formula (docs/reference/elementary.md, "exp2 of a
+ * GPU"), in whole numbers, so that any CPU has its bits. */
 #ifndef LS_DEVICE_CPU_PORTABLE_EXP2_H
 #define LS_DEVICE_CPU_PORTABLE_EXP2_H
 

@@ -1,5 +1,5 @@
-/* hgmma.h: the matrix unit of Hopper GPUs by its formula (docs/arithmetic.md, "Matrix units"), in whole numbers, so
- * that any CPU has its bits. Shared by matmuls (hgmma.c) and attention (attention_hgmma.c).
+/* hgmma.h: the matrix unit of Hopper GPUs by its formula (docs/reference/arithmetic.md, "Matrix units"), in whole
+ * numbers, so that any CPU has its bits. Shared by matmuls (hgmma.c) and attention (attention_hgmma.c).
  *
  * A number is significand · 2^exponent, and 17 of them are added at once: 16 products, not normalised, and c. All are
  * shifted to the largest exponent, where bits behind the 25th behind the point are cut off; the sum is exact. */

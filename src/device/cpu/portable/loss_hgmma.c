@@ -1,5 +1,5 @@
 /* loss_hgmma.c: softmax cross-entropy of 16-bit logits with the order of the unit hgmma, on any CPU;
- * docs/arithmetic.md, "Softmax cross-entropy", has the formulas. */
+ * docs/reference/arithmetic.md, "Softmax cross-entropy", has the formulas. */
 #include "device/cpu/kernels.h"
 #include "device/cpu/portable/exp2.h"
 #include "numerics/float16.h"

@@ -1,5 +1,5 @@
-/* math.h: elementary functions over sixteen floats, the same bits on every ISA; docs/arithmetic.md has each as a
- * formula.
+/* math.h: elementary functions over sixteen floats, the same bits on every ISA; docs/reference/arithmetic.md has each
+ * as a formula.
  *
  * Include it after one of the simd headers. The polynomials are from tools/minimax.py. Every function computes all its
  * branches and selects, so a lane never depends on its neighbours; only sin and cos leave the vector, for arguments

@@ -1,4 +1,4 @@
-/* act.cuh: GELU, SiLU and their slopes (docs/arithmetic.md, "Activations"). */
+/* act.cuh: GELU, SiLU and their slopes (docs/reference/arithmetic.md, "Activations"). */
 #pragma once
 #include "device/cuda/common/math.cuh"
 

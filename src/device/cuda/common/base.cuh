@@ -6,7 +6,7 @@
  *
  * The same sources are compiled by nvcc, by NVRTC, and by a C++ compiler for tests without a GPU (tests/cuda/on_cpu.h:
  * threads of a block are fibers there). Compiled with -fmad=false: a fused multiply-add is where __fmaf_rn stands and
- * nowhere else; no fast math, no floating-point atomics. The formulas are those of docs/arithmetic.md, in its order. */
+ * nowhere else; no fast math, no floating-point atomics. The formulas are those of docs/reference/arithmetic.md, in its order. */
 #pragma once
 #include "device/cuda/common/divider.h"
 #include "device/cuda/common/types.h"

@@ -1,4 +1,4 @@
-/* drop.cuh: dropout of elements by their index in the batch (docs/arithmetic.md, "Dropout"). */
+/* drop.cuh: dropout of elements by their index in the batch (docs/reference/arithmetic.md, "Dropout"). */
 #pragma once
 #include "device/cuda/common/drop.h"
 #include "device/cuda/common/pack.cuh"

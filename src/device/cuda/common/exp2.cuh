@@ -1,4 +1,4 @@
-/* exp2.cuh: 2^x of the special function unit (docs/elementary.md, "exp2 of a GPU"). */
+/* exp2.cuh: 2^x of the special function unit (docs/reference/elementary.md, "exp2 of a GPU"). */
 #pragma once
 #include "device/cuda/common/base.cuh"
 

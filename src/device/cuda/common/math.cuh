@@ -1,4 +1,4 @@
-/* math.cuh: the elementary functions of docs/elementary.md, as the CPU has them (device/cpu/simd/math.h). */
+/* math.cuh: the elementary functions of docs/reference/elementary.md, as the CPU has them (device/cpu/simd/math.h). */
 #pragma once
 #include "device/cuda/common/base.cuh"
 

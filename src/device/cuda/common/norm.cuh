@@ -1,4 +1,4 @@
-/* norm.cuh: layer norm and RMS norm (docs/arithmetic.md, "Norms"). A block has some rows, and three phases:
+/* norm.cuh: layer norm and RMS norm (docs/reference/arithmetic.md, "Norms"). A block has some rows, and three phases:
  *
  *     take    all threads: rows from memory into shared memory; backward makes g and h of them
  *     sum     half a warp for a row: thread j of sixteen is lane j of sum16

@@ -1,4 +1,4 @@
-/* tree.cuh: the tree of sums over groups (docs/arithmetic.md, "Sums over groups"), one leaf after another.
+/* tree.cuh: the tree of sums over groups (docs/reference/arithmetic.md, "Sums over groups"), one leaf after another.
  *
  * Two leaves part at the highest bit in which their numbers differ: a node of n leaves splits at the largest power of
  * two below n. So when a leaf comes, what has been summed so far is the right operand of every waiting left one below

@@ -1,4 +1,4 @@
-/* act.cu: activations and bias (docs/arithmetic.md, "Activations"), element by element. */
+/* act.cu: activations and bias (docs/reference/arithmetic.md, "Activations"), element by element. */
 #include "device/cuda/args/act.h"
 #include "device/cuda/common/act_table.cuh"
 

@@ -1,4 +1,4 @@
-/* attention.cu: causal attention by chains (docs/arithmetic.md, "Attention").
+/* attention.cu: causal attention by chains (docs/reference/arithmetic.md, "Attention").
  *
  *     forward    a block has some queries of a head; keys pass by twice: once for the maximum, once for weights and O
  *     dots       D of each query: half a warp a row

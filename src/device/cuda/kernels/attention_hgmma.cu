@@ -1,4 +1,4 @@
-/* attention_hgmma.cu: attention with the unit hgmma (docs/arithmetic.md, "With hgmma") on tensor cores of compute
+/* attention_hgmma.cu: attention with the unit hgmma (docs/reference/arithmetic.md, "With hgmma") on tensor cores of compute
  * capability 9.0: tiles come by the tensor memory accelerator, products are those of warp groups.
  *
  *     forward    a tile is 64 queries for each warp group; blocks of 128 keys pass by; heads have 64 or 128 numbers;

@@ -1,4 +1,4 @@
-/* attention_hgmma_any.cu: attention with the unit hgmma (docs/arithmetic.md, "With hgmma") for every head size, stride
+/* attention_hgmma_any.cu: attention with the unit hgmma (docs/reference/arithmetic.md, "With hgmma") for every head size, stride
  * and alignment, and for few queries: by mma.sync, from tiles in shared memory.
  *
  *     stats      L and D of each query: half a warp a row; wide, where rows lie at multiples of 16 bytes: two threads a

@@ -1,4 +1,4 @@
-/* batch_norm.cu: batch norm over ghost groups (docs/arithmetic-images.md, "Batch norm").
+/* batch_norm.cu: batch norm over ghost groups (docs/reference/arithmetic-images.md, "Batch norm").
  *
  *     chains   a thread has a channel of an image and goes over its pixels
  *     join     a thread adds the chains of a group and channel in the order of the images, and makes a statistic of the

@@ -1,4 +1,4 @@
-/* convert.cu: conversions between number formats (docs/arithmetic.md, "Number formats"). Every NaN becomes the one NaN.
+/* convert.cu: conversions between number formats (docs/reference/arithmetic.md, "Number formats"). Every NaN becomes the one NaN.
  */
 #include "device/cuda/args/convert.h"
 #include "device/cuda/common/pack.cuh"

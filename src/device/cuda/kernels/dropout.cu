@@ -1,4 +1,4 @@
-/* dropout.cu: dropout and the residual behind it (docs/arithmetic.md, "Dropout").
+/* dropout.cu: dropout and the residual behind it (docs/reference/arithmetic.md, "Dropout").
  *
  * Four numbers come of one run of the generator. Where rows are a multiple of four, they belong to one pack; else a
  * thread takes the four elements whose numbers come together, as far as they are in its row. */

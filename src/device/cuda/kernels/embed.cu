@@ -1,4 +1,4 @@
-/* embed.cu: embeddings and rotation (docs/arithmetic.md, "Embedding, bias, residual", "Rotary embedding"). */
+/* embed.cu: embeddings and rotation (docs/reference/arithmetic.md, "Embedding, bias, residual", "Rotary embedding"). */
 #include "device/cuda/args/embed.h"
 #include "device/cuda/common/pack.cuh"
 

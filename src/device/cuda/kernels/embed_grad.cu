@@ -1,4 +1,4 @@
-/* embed_grad.cu: the gradient of the token table (docs/arithmetic.md, "Sums over tokens").
+/* embed_grad.cu: the gradient of the token table (docs/reference/arithmetic.md, "Sums over tokens").
  *
  * Rows of dy are sorted by id, digit after digit from the lowest; a pass keeps the order of equal digits: it counts the
  * digits of each tile of rows, adds the counts up over digits and tiles, and puts every row where its digit, tile and

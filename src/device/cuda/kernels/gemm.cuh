@@ -1,4 +1,4 @@
-/* gemm.cuh: products by chains (docs/arithmetic.md, "Matrix products"), for gemm.cu, gemm_any.cu and conv.cu.
+/* gemm.cuh: products by chains (docs/reference/arithmetic.md, "Matrix products"), for gemm.cu, gemm_any.cu and conv.cu.
  *
  * A block makes a tile of C, a thread some rows and columns of it, each number one chain of __fmaf_rn in a register.
  * Steps of LS_CUDA_GEMM_K lie in shared memory twice, as [k][line], so that the next step is on its way while one is

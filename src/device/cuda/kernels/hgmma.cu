@@ -1,4 +1,4 @@
-/* hgmma.cu: matrix products with the unit hgmma (docs/arithmetic.md, "Matrix units") at the speed of the tensor cores of
+/* hgmma.cu: matrix products with the unit hgmma (docs/reference/arithmetic.md, "Matrix units") at the speed of the tensor cores of
  * compute capability 9.0, for operands that its copy engine can read; hgmma_any.cu has the rest.
  *
  *     shared memory | steps of A | steps of B | numbers of C on their way out | barriers |

@@ -1,4 +1,4 @@
-/* hgmma_any.cu: matrix products with the unit hgmma (docs/arithmetic.md, "Matrix units"), of any shape and alignment.
+/* hgmma_any.cu: matrix products with the unit hgmma (docs/reference/arithmetic.md, "Matrix units"), of any shape and alignment.
  *
  * A block makes a tile of 64 × 64, a warp 32 × 32 of it, by mma.sync on 16 × 8 at a time. A granule of both operands
  * lies in shared memory as [line][k], twice, so that the next one is on its way; what a granule lacks is +0. Rows of a

@@ -1,4 +1,4 @@
-/* loss.cu: softmax cross-entropy (docs/arithmetic.md, "Softmax cross-entropy").
+/* loss.cu: softmax cross-entropy (docs/reference/arithmetic.md, "Softmax cross-entropy").
  *
  * loss_rows: a block has rows, one after another, and keeps one in shared memory, so that z is read once: its logits, then
  * their exponentials. While the gradient of a row is written, the logits of the next come to where its numbers lay. A

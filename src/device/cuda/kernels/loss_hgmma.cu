@@ -1,4 +1,4 @@
-/* loss_hgmma.cu: softmax cross-entropy of 16-bit logits (docs/arithmetic.md, "Softmax cross-entropy", with hgmma).
+/* loss_hgmma.cu: softmax cross-entropy of 16-bit logits (docs/reference/arithmetic.md, "Softmax cross-entropy", with hgmma).
  *
  * loss_hgmma_bf16 and …_f16: a block has rows, one after another, and keeps one in shared memory, or what fits of it; the
  * rest is read again in each pass. A pack of eight logits is 16 bytes. Of a row:

@@ -1,4 +1,4 @@
-/* optim.cu: optimizer steps and squared norms (docs/arithmetic.md, "Optimizers", "Squared norm"). */
+/* optim.cu: optimizer steps and squared norms (docs/reference/arithmetic.md, "Optimizers", "Squared norm"). */
 #include "device/cuda/args/optim.h"
 #include "device/cuda/common/pack.cuh"
 

@@ -1,4 +1,4 @@
-/* pooling.cu: pooling (docs/arithmetic-images.md, "Pooling"). A thread has a group of neighbouring channels of one
+/* pooling.cu: pooling (docs/reference/arithmetic-images.md, "Pooling"). A thread has a group of neighbouring channels of one
  * window (forward) or of one pixel (backward), which goes to the windows that have it, so that no two threads write to
  * one place. */
 #include "device/cuda/common/base.cuh"

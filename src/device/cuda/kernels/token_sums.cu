@@ -1,4 +1,4 @@
-/* token_sums.cu: gradients of parameters that are not matrices (docs/arithmetic.md, "Sums over tokens").
+/* token_sums.cu: gradients of parameters that are not matrices (docs/reference/arithmetic.md, "Sums over tokens").
  *
  * First the chains of each (sequence, token slice), all at once; they go through memory, a number for each column. Then
  * a thread joins those of its columns: sequences in their order, groups by the tree. */
