@@ -214,7 +214,7 @@ ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_ex
                        ls_tensor_source source, void *ctx) {
     ls_out_folder out;
     if (!ls_elems_can(options->dtype)) return ls_fail(LS_ERR_INPUT, "--dtype must be fp32, bf16 or fp16");
-    LS_TRY(ls_hf_check_shape(&model->shape));
+    LS_TRY(ls_shape_check_hf(&model->shape));
     LS_TRY(ls_out_folder_begin(folder, &out));
     export_job job = {
         .model = model, .options = options, .source = source, .source_ctx = ctx, .folder = out.partial.text};

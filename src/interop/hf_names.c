@@ -63,33 +63,32 @@ static const name_row llama[] = {
     {HEAD, "head.weight", LS_HF_HEAD, WHOLE, false},
 };
 
-static const struct {
+enum { BUFFERS_MAX = 2 };
+
+typedef struct name_table {
     const char *prefix, *blocks;
+    const char *buffers[BUFFERS_MAX]; /* ends of the names of tensors in older files that hold no parameter */
     const name_row *rows;
     size_t count;
-} names[LS_ARCH_COUNT] = {
-    [LS_ARCH_GPT2] = {"transformer.", "transformer.h.", gpt2, sizeof gpt2 / sizeof *gpt2},
-    [LS_ARCH_LLAMA] = {"model.", "model.layers.", llama, sizeof llama / sizeof *llama},
+} name_table;
+
+#define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
+static const name_table hf_gpt2 = {"transformer.", "transformer.h.", {".attn.bias", ".attn.masked_bias"}, ROWS(gpt2)};
+static const name_table hf_llama = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
+static const name_table hf_none = {0};
+
+static const name_table *const tables[LS_ARCH_COUNT] = {
+#define LS_FAMILY(ID, NAME, HF, ...) [LS_ARCH_##ID] = &hf_##HF,
+#include "nn/families.def"
 };
 
-const char *ls_hf_prefix(const ls_shape *shape) { return names[shape->arch].prefix; }
+const char *ls_hf_prefix(const ls_shape *shape) { return tables[shape->arch]->prefix; }
 
 bool ls_hf_is_buffer(const ls_shape *shape, const char *name) {
-    if (shape->arch == LS_ARCH_LLAMA) return ls_ends_with(name, "rotary_emb.inv_freq");
-    return ls_ends_with(name, ".attn.bias") || ls_ends_with(name, ".attn.masked_bias");
-}
-
-ls_status ls_hf_check_shape(const ls_shape *shape) {
-    if (shape->arch == LS_ARCH_LLAMA) return LS_OK;
-    if (shape->kv_heads != shape->H)
-        return ls_fail(LS_ERR_INPUT,
-                       "'%s' has %zu heads and %zu kv-heads; Hugging Face's GPT-2 has no grouped-query attention",
-                       shape->name, shape->H, shape->kv_heads);
-    if (ls_shape_query_width(shape) != shape->C)
-        return ls_fail(LS_ERR_INPUT,
-                       "'%s' has %zu heads of %zu and width %zu; Hugging Face's GPT-2 needs heads × head size = width",
-                       shape->name, shape->H, shape->head_size, shape->C);
-    return LS_OK;
+    const char *const *ends = tables[shape->arch]->buffers;
+    for (int i = 0; i < BUFFERS_MAX && ends[i]; i++)
+        if (ls_ends_with(name, ends[i])) return true;
+    return false;
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
@@ -101,9 +100,10 @@ static const ls_param *find(const ls_block *block, const char *prefix, const cha
     return NULL;
 }
 
-/* A bias that GPT-2 always has; false: this tensor is not there at all. */
+/* A bias that models of the family usually have: Hugging Face's code always has it, so that it is written as 0. False:
+ * this tensor is not there at all. */
 static bool stand_in(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
-    if (shape->arch == LS_ARCH_LLAMA || !ls_ends_with(ours, ".bias")) return false;
+    if (!ls_shape_family(shape)->usual.attention_bias || !ls_ends_with(ours, ".bias")) return false;
     bool qkv = strcmp(ours, "attn.qkv.bias") == 0, wide = strcmp(ours, "mlp.in.bias") == 0;
     out->stored.rows = qkv ? ls_shape_qkv_width(shape) : wide ? ls_shape_mlp_width(shape) : shape->C;
     out->stored.columns = 1;
@@ -133,8 +133,8 @@ static bool fill(const ls_shape *shape, const name_row *row, const ls_param *par
 }
 
 ls_status ls_hf_tensors(const ls_model *model, ls_hf_tensor **out, int *count) {
-    ls_arch arch = model->shape.arch;
-    size_t capacity = (size_t)model->nblocks * names[arch].count;
+    const name_table *table = tables[model->shape.arch];
+    size_t capacity = (size_t)model->nblocks * table->count;
     ls_hf_tensor *list = calloc(capacity, sizeof *list);
     if (!list) return ls_fail(LS_ERR_RESOURCE, "out of memory for the names of %zu tensors", capacity);
     *count = 0;
@@ -143,10 +143,10 @@ ls_status ls_hf_tensors(const ls_model *model, ls_hf_tensor **out, int *count) {
         char ours[BLOCK_PREFIX_MAX] = "", theirs[BLOCK_PREFIX_MAX];
         if (here == BLOCK) snprintf(ours, sizeof ours, "blocks.%d.", b - 1);
         if (here == BLOCK)
-            snprintf(theirs, sizeof theirs, "%s%d.", names[arch].blocks, b - 1);
+            snprintf(theirs, sizeof theirs, "%s%d.", table->blocks, b - 1);
         else
-            snprintf(theirs, sizeof theirs, "%s", names[arch].prefix);
-        for (const name_row *row = names[arch].rows; row < names[arch].rows + names[arch].count; row++) {
+            snprintf(theirs, sizeof theirs, "%s", table->prefix);
+        for (const name_row *row = table->rows; row < table->rows + table->count; row++) {
             bool is_head = row->section == HEAD && here == LAST;
             if (row->section != here && !is_head) continue;
             const ls_param *param = find(&model->blocks[b], ours, row->ours);

@@ -12,7 +12,7 @@ enum { LS_HF_NAME_MAX = 96 };
 
 typedef struct ls_hf_tensor {
     char name[LS_HF_NAME_MAX];
-    const ls_param *param; /* NULL: a bias that GPT-2 always has there and this model has not */
+    const ls_param *param; /* NULL: a bias that the family always has there and this model has not */
     ls_stored stored;      /* which rows of it, and how; without type and reader */
     int dims;
     int64_t shape[2]; /* there */
@@ -25,8 +25,6 @@ ls_status ls_hf_tensors(const ls_model *model, ls_hf_tensor **out, int *count);
 const char *ls_hf_prefix(const ls_shape *shape);
 /* Tensors of older files that hold no parameter: masks and frequencies. */
 bool ls_hf_is_buffer(const ls_shape *shape, const char *name);
-/* Whether Hugging Face's code for this architecture can run the shape. */
-ls_status ls_hf_check_shape(const ls_shape *shape);
 
 #define LS_HF_HEAD "lm_head.weight"
 

@@ -3,38 +3,47 @@
  * After the check: every size is at least 1 and inside its limit, heads are whole groups of key/value heads, rotated
  * heads have pairs, and the bytes of all parameters fit in a size_t. */
 #include <assert.h>
-#include <math.h>
-#include <stdint.h>
 
+#include "config/value.h"
 #include "model/image_blocks.h"
 #include "model/shape_file.h"
 
-/* Far above any model, and low enough that a file that lies cannot make the program allocate without end: each layer
- * costs some kilobytes before the first weight. */
-#define LAYERS_MAX ((size_t)1 << 14)
-#define HEADS_MAX ((size_t)1 << 16)
-#define SIDE_MAX ((size_t)1 << 24)      /* of a matrix in a block */
-#define POSITIONS_MAX ((size_t)1 << 30) /* of a sequence */
-#define IDS_MAX ((size_t)INT32_MAX)     /* ids are int32 */
-#define CLASSES_MAX ((size_t)1 << 20)
-#define PIXELS_MAX ((size_t)1 << 12) /* of a side */
 #define WEIGHT_BYTES_MAX ((size_t)1 << 52)
 
-static ls_status check_size(const ls_shape *shape, const char *what, size_t value, size_t max) {
-    if (value >= 1 && value <= max) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "shape '%s': %s is %zu; it must be between 1 and %zu", shape->name, what, value, max);
+static ls_status check_size(const ls_shape *shape, const char *what, size_t value, double most) {
+    if (value >= 1 && (double)value <= most) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "shape '%s': %s is %zu; it must be between 1 and %.0f", shape->name, what, value,
+                   most);
 }
 
-static ls_status check_sizes(const ls_shape *shape) {
-    LS_TRY(check_size(shape, "vocab", shape->V, IDS_MAX));
-    LS_TRY(check_size(shape, "width", shape->C, SIDE_MAX));
-    LS_TRY(check_size(shape, "layers", shape->L, LAYERS_MAX));
-    LS_TRY(check_size(shape, "heads", shape->H, HEADS_MAX));
-    LS_TRY(check_size(shape, "kv-heads", shape->kv_heads, HEADS_MAX));
-    LS_TRY(check_size(shape, "head-size", shape->head_size, SIDE_MAX));
-    LS_TRY(check_size(shape, "hidden", shape->hidden, SIDE_MAX));
-    LS_TRY(check_size(shape, "positions", shape->T, POSITIONS_MAX));
-    return check_size(shape, "heads × head-size", shape->H * shape->head_size, SIDE_MAX);
+/* The family's usual value is the example in a message. */
+static ls_status check_number(const ls_shape *shape, const ls_field *field) {
+    double value = *(const double *)ls_field_of(field, shape);
+    bool is_open = field->kind == LS_KIND_FRACTION;
+    if (is_open ? value > field->least && value < field->most : value >= field->least && value <= field->most)
+        return LS_OK;
+    char least[LS_VALUE_REAL_MAX], most[LS_VALUE_REAL_MAX], usual[LS_VALUE_REAL_MAX];
+    ls_value_format_real(field->least, least);
+    ls_value_format_real(field->most, most);
+    ls_value_format_real(*(const double *)ls_field_of(field, &ls_shape_family(shape)->usual), usual);
+    return ls_fail(LS_ERR_INPUT,
+                   is_open ? "shape '%s': %s is %g; it must be above %s and below %s, e.g. %s"
+                           : "shape '%s': %s is %g; it must be between %s and %s, e.g. %s",
+                   shape->name, field->key, value, least, most, usual);
+}
+
+/* Every field of the family that has a range. */
+static ls_status check_ranges(const ls_shape *shape) {
+    for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++) {
+        const ls_field *field = &ls_fields[id];
+        if (!ls_family_has_field(ls_shape_family(shape), id)) continue;
+        if (field->kind == LS_KIND_SIZE)
+            LS_TRY(check_size(shape, field->key, *(const size_t *)ls_field_of(field, shape), field->most));
+        if (field->kind == LS_KIND_NUMBER || field->kind == LS_KIND_FRACTION) LS_TRY(check_number(shape, field));
+        for (size_t i = 0; field->kind == LS_KIND_WIDTHS && i <= shape->L; i++)
+            LS_TRY(check_size(shape, "a hidden layer", shape->image.hidden[i], field->most));
+    }
+    return LS_OK;
 }
 
 static ls_status check_heads(const ls_shape *shape) {
@@ -48,16 +57,6 @@ static ls_status check_heads(const ls_shape *shape) {
     return LS_OK;
 }
 
-static ls_status check_numbers(const ls_shape *shape) {
-    if (!(shape->eps > 0 && shape->eps < 1))
-        return ls_fail(LS_ERR_INPUT, "shape '%s': eps is %g; it must be above 0 and below 1, e.g. 1e-5", shape->name,
-                       shape->eps);
-    if (!(shape->init_std >= 0 && shape->init_std <= 100))
-        return ls_fail(LS_ERR_INPUT, "shape '%s': init-std is %g; it must be between 0 and 100, e.g. 0.02", shape->name,
-                       shape->init_std);
-    return LS_OK;
-}
-
 static ls_status check_rope(const ls_shape *shape) {
     const ls_rope_shape *rope = &shape->rope;
     if (!ls_shape_family(shape)->rotary) {
@@ -66,9 +65,6 @@ static ls_status check_rope(const ls_shape *shape) {
                        "shape '%s': rope-scaling applies to rotary positions only; %s has learned position embeddings",
                        shape->name, ls_shape_family(shape)->name);
     }
-    if (!(rope->base >= 1 && rope->base <= 1e15))
-        return ls_fail(LS_ERR_INPUT, "shape '%s': rope-base is %g; it must be between 1 and 1e15, e.g. 10000",
-                       shape->name, rope->base);
     if (!rope->scaled) return LS_OK;
     if (!(rope->factor >= 1 && rope->factor <= 1e9))
         return ls_fail(LS_ERR_INPUT, "shape '%s': the factor of rope-scaling is %g; it must be between 1 and 1e9",
@@ -78,7 +74,7 @@ static ls_status check_rope(const ls_shape *shape) {
             LS_ERR_INPUT,
             "shape '%s': rope-scaling has low %g and high %g; low must be above 0 and below high, e.g. 1 and 4",
             shape->name, rope->low_factor, rope->high_factor);
-    return check_size(shape, "original of rope-scaling", rope->original_T, POSITIONS_MAX);
+    return check_size(shape, "original of rope-scaling", rope->original_T, ls_fields[LS_FIELD_POSITIONS].most);
 }
 
 /* Adds rows × columns to *elems; false when that is too many. */
@@ -102,15 +98,7 @@ static ls_status check_weights(const ls_shape *shape) {
 }
 
 static ls_status check_image(const ls_shape *shape) {
-    const ls_image_shape *image = &shape->image;
     ls_shape filled = *shape;
-    LS_TRY(check_size(shape, "classes", shape->V, CLASSES_MAX));
-    LS_TRY(check_size(shape, "channels", image->channels, PIXELS_MAX));
-    LS_TRY(check_size(shape, "image-height", image->height, PIXELS_MAX));
-    LS_TRY(check_size(shape, "image-width", image->width, PIXELS_MAX));
-    for (size_t i = 0; i <= shape->L && ls_shape_family(shape)->has_widths; i++)
-        LS_TRY(check_size(shape, "a hidden layer", image->hidden[i], SIDE_MAX));
-    LS_TRY(check_numbers(shape));
     LS_TRY(ls_image_shape_fill(&filled));
     assert(filled.L == shape->L && filled.C == shape->C && shape->T == 1);
     return LS_OK;
@@ -119,10 +107,10 @@ static ls_status check_image(const ls_shape *shape) {
 ls_status ls_shape_check(const ls_shape *shape) {
     if ((unsigned)shape->arch >= LS_ARCH_COUNT)
         return ls_fail(LS_ERR_INPUT, "shape '%s': unknown architecture number %d", shape->name, (int)shape->arch);
+    LS_TRY(check_ranges(shape));
     if (ls_shape_sees_images(shape)) return check_image(shape);
-    LS_TRY(check_sizes(shape));
+    LS_TRY(check_size(shape, "heads × head-size", shape->H * shape->head_size, ls_fields[LS_FIELD_HEAD_SIZE].most));
     LS_TRY(check_heads(shape));
-    LS_TRY(check_numbers(shape));
     LS_TRY(check_rope(shape));
     return check_weights(shape);
 }

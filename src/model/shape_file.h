@@ -18,6 +18,9 @@ ls_status ls_shape_of_size(const char *family, double params, ls_shape *out);
  * multiply without overflow. The message says which do not. */
 ls_status ls_shape_check(const ls_shape *shape);
 
+/* Sets every field to what a file of the shape's family means where it leaves the field out; keeps name and family. */
+void ls_shape_set_usual(ls_shape *out);
+
 /* Reads Hugging Face's config.json (it has "model_type") or a shape file of our own in JSON or YAML, see
  * docs/reference/models.md. `source` names it in messages, and the shape where the file does not; its ending (.json,
  * .yaml, .yml) or else the first character tells the format. The result is checked; on failure *out is unchanged. */
@@ -25,9 +28,10 @@ ls_status ls_shape_from_json(const json_t *json, const char *source, ls_shape *o
 ls_status ls_shape_parse(const char *source, const char *text, size_t bytes, ls_shape *out);
 ls_status ls_shape_read(const char *path, ls_shape *out);
 
-/* As Hugging Face writes it (interop/hf.h tells which shapes can be), and as our own shape file. New references. NULL:
- * no memory. */
-json_t *ls_shape_to_hf(const ls_shape *shape);
+/* As our own shape file, and as Hugging Face writes it. New references. NULL: no memory. */
 json_t *ls_shape_to_json(const ls_shape *shape);
+json_t *ls_shape_to_hf(const ls_shape *shape);
+/* LS_ERR_INPUT where Hugging Face's code for the shape's family cannot run it; the message names the field. */
+ls_status ls_shape_check_hf(const ls_shape *shape);
 
 #endif

@@ -1,178 +1,328 @@
-/* shape_hf.c: Hugging Face's config.json. What changes the result of a model and is not supported is refused by name;
- * fields about training, generation or the program that wrote the file are passed over. */
+/* shape_hf.c: Hugging Face's config.json, from a table of keys for each family.
+ *
+ * The rows are in the order in which config.json is written. What changes the result of a model and is not supported is
+ * refused by key and value; keys about training, generation or the program that wrote the file are passed over. */
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/shape_file.h"
 #include "model/shape_json.h"
 
-enum { SHOWN = 80 };
+enum { SHOWN = 80, DEFAULT_HIDDEN = 4 };
 
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+typedef enum key_kind {
+    FIELD,    /* a field of the shape; absent: derived from others, or `absent`, or the family's usual value */
+    COPY,     /* a field that another key has too; written, not read */
+    TEXT,     /* must be text[0] or text[1]; absent: text[0], which is written */
+    TRUTH,    /* must be `wanted`; absent: `wanted` */
+    NOTHING,  /* must be null: the feature is not supported */
+    CONSTANT, /* written as `absent` or `wanted`, not read */
+    PAIR      /* read and written by functions */
+} key_kind;
 
-static ls_status need_size(const json_t *json, const char *key, size_t *out) {
-    if (!ls_shape_json_has(json, key)) return ls_fail(LS_ERR_INPUT, "field \"%s\" is missing", key);
-    return ls_shape_json_size(json, key, out);
-}
+typedef struct key_row {
+    const char *key;
+    key_kind kind;
+    ls_field_id field;
+    bool is_needed, is_written, wanted;
+    double absent;
+    const char *text[2];
+    const char *why;         /* NOTHING: what is not supported */
+    const char *when_absent; /* NOTHING: the value that transformers takes for a key that is absent; NULL: null */
+    ls_status (*read)(const json_t *json, ls_shape *out);
+    int (*write)(json_t *json, const ls_shape *shape);
+} key_row;
 
-/* Refuses a truth value other than `wanted`, which is also what an absent field means. */
-static ls_status need_bool(const json_t *json, const char *key, bool wanted) {
-    bool found = wanted;
-    LS_TRY(ls_shape_json_bool(json, key, &found));
-    if (found == wanted) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "\"%s\" is %s; only %s is supported", key, found ? "true" : "false",
-                   wanted ? "true" : "false");
-}
+typedef struct hf_family {
+    const char *type, *architecture; /* "model_type", and the only one of "architectures" */
+    const key_row *rows;
+    size_t count;
+} hf_family;
 
-/* Refuses a text that is none of two; an absent field is the first. */
-static ls_status need_text(const json_t *json, const char *key, const char *first, const char *second) {
-    const char *found = first;
-    LS_TRY(ls_shape_json_text(json, key, &found));
-    if (strcmp(found, first) == 0 || strcmp(found, second) == 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "\"%s\" is \"%.*s\"; only \"%s\" and \"%s\" are supported", key, SHOWN, found, first,
-                   second);
-}
+#define NEEDED(KEY, ID)                                                                                                \
+    { KEY, FIELD, LS_FIELD_##ID, .is_needed = true, .is_written = true }
+#define OPTIONAL(KEY, ...)                                                                                             \
+    { KEY, FIELD, .is_written = true, .field = __VA_ARGS__ }
+#define COPY_OF(KEY, ID)                                                                                               \
+    { KEY, COPY, LS_FIELD_##ID, .is_written = true }
+#define ONE_OF(KEY, FIRST, SECOND)                                                                                     \
+    { KEY, TEXT, .text = {FIRST, SECOND}, .is_written = true }
+#define MUST_BE(KEY, ...)                                                                                              \
+    { KEY, TRUTH, .wanted = __VA_ARGS__ }
+#define MUST_BE_NULL(KEY, ...)                                                                                         \
+    { KEY, NOTHING, .why = __VA_ARGS__ }
+#define ZERO(KEY)                                                                                                      \
+    { KEY, CONSTANT, .is_written = true }
+#define YES(KEY)                                                                                                       \
+    { KEY, CONSTANT, .wanted = true, .is_written = true }
 
-static ls_status refuse(const json_t *json, const char *key, const char *why) {
-    if (!ls_shape_json_has(json, key)) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "\"%s\" is set: %s", key, why);
-}
+/* ---- rotary frequencies ------------------------------------------------------------------------------------------ */
 
-/* head size = width / heads, where the file has none. */
-static ls_status divide_heads(const char *width_key, const char *heads_key, ls_shape *out) {
-    if (out->head_size != 0) return LS_OK;
-    if (out->H == 0 || out->C % out->H != 0)
-        return ls_fail(LS_ERR_INPUT, "\"%s\" (%zu) must divide \"%s\" (%zu)", heads_key, out->H, width_key, out->C);
-    out->head_size = out->C / out->H;
-    return LS_OK;
-}
-
-static ls_status from_gpt2(const json_t *json, ls_shape *out) {
-    out->arch = LS_ARCH_GPT2;
-    out->tied = out->attention_bias = out->mlp_bias = true;
-    out->eps = 1e-5;
-    out->init_std = 0.02;
-    LS_TRY(need_size(json, "vocab_size", &out->V));
-    LS_TRY(need_size(json, "n_embd", &out->C));
-    LS_TRY(need_size(json, "n_layer", &out->L));
-    LS_TRY(need_size(json, "n_head", &out->H));
-    LS_TRY(need_size(json, "n_positions", &out->T));
-    out->hidden = out->C > SIZE_MAX / 4 ? 0 : 4 * out->C;
-    LS_TRY(ls_shape_json_size(json, "n_inner", &out->hidden));
-    LS_TRY(ls_shape_json_number(json, "layer_norm_epsilon", &out->eps));
-    LS_TRY(ls_shape_json_number(json, "initializer_range", &out->init_std));
-    LS_TRY(ls_shape_json_bool(json, "tie_word_embeddings", &out->tied));
-    LS_TRY(need_text(json, "activation_function", "gelu_new", "gelu_pytorch_tanh"));
-    LS_TRY(need_bool(json, "scale_attn_weights", true));
-    LS_TRY(need_bool(json, "scale_attn_by_inverse_layer_idx", false));
-    LS_TRY(need_bool(json, "reorder_and_upcast_attn", false));
-    LS_TRY(need_bool(json, "add_cross_attention", false));
-    out->kv_heads = out->H;
-    return divide_heads("n_embd", "n_head", out);
+static ls_status need_whole_rotation(const json_t *json) {
+    double partial = 1;
+    LS_TRY(ls_shape_json_number(json, "partial_rotary_factor", &partial));
+    if (partial == 1) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
 }
 
 /* The object that says how rotary frequencies are scaled; "type" is the older name of "rope_type". */
-static ls_status read_scaling(const json_t *scaling, ls_rope_shape *rope) {
+static ls_status read_scaling(const json_t *scaling, ls_shape *out) {
+    static const char *const keys[LS_SCALING_COUNT] = {
+        [LS_SCALING_FACTOR] = "factor",
+        [LS_SCALING_LOW] = "low_freq_factor",
+        [LS_SCALING_HIGH] = "high_freq_factor",
+        [LS_SCALING_ORIGINAL] = "original_max_position_embeddings",
+    };
     const char *type = "default";
-    double partial = 1;
     if (!json_is_object(scaling)) return ls_fail(LS_ERR_INPUT, "must be null or an object");
     LS_TRY(ls_shape_json_text(scaling, "type", &type));
     LS_TRY(ls_shape_json_text(scaling, "rope_type", &type));
-    LS_TRY(ls_shape_json_number(scaling, "rope_theta", &rope->base));
-    LS_TRY(ls_shape_json_number(scaling, "partial_rotary_factor", &partial));
-    if (partial != 1) return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
+    LS_TRY(ls_shape_json_number(scaling, "rope_theta", &out->rope.base));
+    LS_TRY(need_whole_rotation(scaling));
     if (strcmp(type, "default") == 0) return LS_OK;
     if (strcmp(type, "llama3") != 0)
         return ls_fail(LS_ERR_INPUT, "the RoPE type \"%.*s\" is not supported; \"llama3\" and \"default\" are", SHOWN,
                        type);
-    rope->scaled = true;
-    LS_TRY(ls_json_get_f64(scaling, "factor", &rope->factor));
-    LS_TRY(ls_json_get_f64(scaling, "low_freq_factor", &rope->low_factor));
-    LS_TRY(ls_json_get_f64(scaling, "high_freq_factor", &rope->high_factor));
-    return need_size(scaling, "original_max_position_embeddings", &rope->original_T);
+    out->rope.scaled = true;
+    for (int i = 0; i < LS_SCALING_COUNT; i++) {
+        if (!ls_shape_json_has(scaling, keys[i])) return ls_fail(LS_ERR_INPUT, "field \"%s\" is missing", keys[i]);
+        LS_TRY(ls_shape_json_read(scaling, keys[i], &ls_scaling_fields[i], out));
+    }
+    return LS_OK;
 }
 
 /* Newer files have all of it in "rope_parameters". */
-static ls_status read_rope(const json_t *json, ls_rope_shape *rope) {
+static ls_status read_rope(const json_t *json, ls_shape *out) {
     static const char *const keys[] = {"rope_scaling", "rope_parameters"};
-    LS_TRY(ls_shape_json_number(json, "rope_theta", &rope->base));
+    LS_TRY(need_whole_rotation(json));
+    LS_TRY(ls_shape_json_number(json, "rope_theta", &out->rope.base));
     for (int i = 0; i < 2; i++) {
         if (!ls_shape_json_has(json, keys[i])) continue;
-        ls_status status = read_scaling(json_object_get(json, keys[i]), rope);
+        ls_status status = read_scaling(json_object_get(json, keys[i]), out);
         if (status != LS_OK) return ls_fail_at(status, "\"%s\": ", keys[i]);
     }
     return LS_OK;
 }
 
-static ls_status from_llama(const json_t *json, ls_shape *out) {
-    double partial = 1;
-    out->arch = LS_ARCH_LLAMA;
-    out->eps = 1e-6;
-    out->init_std = 0.02;
-    out->rope.base = 10000;
-    LS_TRY(need_size(json, "vocab_size", &out->V));
-    LS_TRY(need_size(json, "hidden_size", &out->C));
-    LS_TRY(need_size(json, "num_hidden_layers", &out->L));
-    LS_TRY(need_size(json, "num_attention_heads", &out->H));
-    LS_TRY(need_size(json, "intermediate_size", &out->hidden));
-    LS_TRY(need_size(json, "max_position_embeddings", &out->T));
-    out->kv_heads = out->H;
-    LS_TRY(ls_shape_json_size(json, "num_key_value_heads", &out->kv_heads));
-    LS_TRY(ls_shape_json_size(json, "head_dim", &out->head_size));
-    LS_TRY(ls_shape_json_number(json, "rms_norm_eps", &out->eps));
-    LS_TRY(ls_shape_json_number(json, "initializer_range", &out->init_std));
-    LS_TRY(ls_shape_json_bool(json, "tie_word_embeddings", &out->tied));
-    LS_TRY(ls_shape_json_bool(json, "attention_bias", &out->attention_bias));
-    LS_TRY(ls_shape_json_bool(json, "mlp_bias", &out->mlp_bias));
-    LS_TRY(need_text(json, "hidden_act", "silu", "swish"));
-    LS_TRY(refuse(json, "sliding_window", "sliding-window attention is not supported"));
-    LS_TRY(ls_shape_json_number(json, "partial_rotary_factor", &partial));
-    if (partial != 1) return ls_fail(LS_ERR_INPUT, "\"partial_rotary_factor\" is %g; only 1 is supported", partial);
-    LS_TRY(read_rope(json, &out->rope));
-    return divide_heads("hidden_size", "num_attention_heads", out);
+static int write_rope(json_t *json, const ls_shape *shape) {
+    const ls_rope_shape *rope = &shape->rope;
+    json_t *scaling = rope->scaled
+                          ? json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", rope->factor,
+                                      "low_freq_factor", rope->low_factor, "high_freq_factor", rope->high_factor,
+                                      "original_max_position_embeddings", (json_int_t)rope->original_T)
+                          : json_null();
+    return json_object_set_new(json, "rope_theta", json_real(rope->base)) |
+           json_object_set_new(json, "rope_scaling", scaling);
+}
+
+/* ---- the families ------------------------------------------------------------------------------------------------ */
+
+static const key_row gpt2_rows[] = {
+    NEEDED("vocab_size", VOCAB),
+    NEEDED("n_positions", POSITIONS),
+    COPY_OF("n_ctx", POSITIONS),
+    NEEDED("n_embd", WIDTH),
+    NEEDED("n_layer", LAYERS),
+    NEEDED("n_head", HEADS),
+    OPTIONAL("n_inner", LS_FIELD_HIDDEN),
+    ONE_OF("activation_function", "gelu_new", "gelu_pytorch_tanh"),
+    OPTIONAL("layer_norm_epsilon", LS_FIELD_EPS),
+    OPTIONAL("initializer_range", LS_FIELD_INIT_STD),
+    OPTIONAL("tie_word_embeddings", LS_FIELD_TIED),
+    MUST_BE("scale_attn_weights", true, .is_written = true),
+    ZERO("attn_pdrop"),
+    ZERO("embd_pdrop"),
+    ZERO("resid_pdrop"),
+    YES("use_cache"),
+    MUST_BE("scale_attn_by_inverse_layer_idx", false),
+    MUST_BE("reorder_and_upcast_attn", false),
+    MUST_BE("add_cross_attention", false),
+};
+
+/* Those of every family that Llama's code has been copied for. */
+#define LLAMA_ROWS                                                                                                     \
+    NEEDED("vocab_size", VOCAB), NEEDED("max_position_embeddings", POSITIONS), NEEDED("hidden_size", WIDTH),           \
+        NEEDED("intermediate_size", HIDDEN), NEEDED("num_hidden_layers", LAYERS),                                      \
+        NEEDED("num_attention_heads", HEADS), OPTIONAL("num_key_value_heads", LS_FIELD_KV_HEADS),                      \
+        OPTIONAL("head_dim", LS_FIELD_HEAD_SIZE), ONE_OF("hidden_act", "silu", "swish"),                               \
+        OPTIONAL("rms_norm_eps", LS_FIELD_EPS, .absent = 1e-6), OPTIONAL("initializer_range", LS_FIELD_INIT_STD),      \
+        {"rope_theta", PAIR, .read = read_rope, .write = write_rope}, OPTIONAL("tie_word_embeddings", LS_FIELD_TIED)
+
+static const key_row llama_rows[] = {
+    LLAMA_ROWS,
+    OPTIONAL("attention_bias", LS_FIELD_ATTENTION_BIAS),
+    OPTIONAL("mlp_bias", LS_FIELD_MLP_BIAS),
+    ZERO("attention_dropout"),
+    YES("use_cache"),
+    MUST_BE_NULL("sliding_window", "sliding-window attention is not supported"),
+};
+
+#define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
+static const hf_family hf_gpt2 = {"gpt2", "GPT2LMHeadModel", ROWS(gpt2_rows)};
+static const hf_family hf_llama = {"llama", "LlamaForCausalLM", ROWS(llama_rows)};
+static const hf_family hf_none = {0}; /* transformers has no such model */
+
+static const hf_family *const families[LS_ARCH_COUNT] = {
+#define LS_FAMILY(ID, NAME, HF, ...) [LS_ARCH_##ID] = &hf_##HF,
+#include "nn/families.def"
+};
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static ls_status read_field(const json_t *json, const key_row *row, ls_shape *out) {
+    const ls_field *field = &ls_fields[row->field];
+    if (ls_shape_json_has(json, row->key)) return ls_shape_json_read(json, row->key, field, out);
+    if (row->is_needed) return ls_fail(LS_ERR_INPUT, "field \"%s\" is missing", row->key);
+    if (row->absent != 0) *(double *)ls_field_in(field, out) = row->absent;
+    return LS_OK;
+}
+
+static ls_status check_text(const json_t *json, const key_row *row) {
+    const char *found = row->text[0];
+    LS_TRY(ls_shape_json_text(json, row->key, &found));
+    if (strcmp(found, row->text[0]) == 0 || strcmp(found, row->text[1]) == 0) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "\"%s\" is \"%.*s\"; only \"%s\" and \"%s\" are supported", row->key, SHOWN, found,
+                   row->text[0], row->text[1]);
+}
+
+static ls_status check_truth(const json_t *json, const key_row *row) {
+    bool found = row->wanted;
+    LS_TRY(ls_shape_json_bool(json, row->key, &found));
+    if (found == row->wanted) return LS_OK;
+    return ls_fail(LS_ERR_INPUT, "\"%s\" is %s; only %s is supported", row->key, found ? "true" : "false",
+                   row->wanted ? "true" : "false");
+}
+
+static ls_status check_null(const json_t *json, const key_row *row) {
+    const json_t *value = json_object_get(json, row->key);
+    if (json_is_null(value) || (!value && !row->when_absent)) return LS_OK;
+    if (!value)
+        return ls_fail(LS_ERR_INPUT, "\"%s\" is absent, which means %s: %s; null switches it off", row->key,
+                       row->when_absent, row->why);
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    ls_status status = ls_fail(LS_ERR_INPUT, "\"%s\" is %.*s: %s", row->key, SHOWN, text ? text : "set", row->why);
+    free(text);
+    return status;
+}
+
+static ls_status read_row(const json_t *json, const key_row *row, ls_shape *out) {
+    switch (row->kind) {
+    case FIELD: return read_field(json, row, out);
+    case TEXT: return check_text(json, row);
+    case TRUTH: return check_truth(json, row);
+    case NOTHING: return check_null(json, row);
+    case PAIR: return row->read(json, out);
+    default: return LS_OK;
+    }
+}
+
+/* The key of a field; NULL: the family has none, because the field always follows from others. */
+static const char *key_of(const hf_family *family, ls_field_id field) {
+    for (size_t i = 0; i < family->count; i++)
+        if (family->rows[i].kind == FIELD && family->rows[i].field == field) return family->rows[i].key;
+    return NULL;
+}
+
+static bool is_given(const json_t *json, const hf_family *family, ls_field_id field) {
+    const char *key = key_of(family, field);
+    return key && ls_shape_json_has(json, key);
+}
+
+static ls_status derive(const json_t *json, const hf_family *family, ls_shape *out) {
+    if (!is_given(json, family, LS_FIELD_KV_HEADS)) out->kv_heads = out->H;
+    if (!is_given(json, family, LS_FIELD_HIDDEN))
+        out->hidden = out->C > SIZE_MAX / DEFAULT_HIDDEN ? 0 : DEFAULT_HIDDEN * out->C;
+    if (out->head_size != 0) return LS_OK;
+    if (out->H == 0 || out->C % out->H != 0)
+        return ls_fail(LS_ERR_INPUT, "\"%s\" (%zu) must divide \"%s\" (%zu)", key_of(family, LS_FIELD_HEADS), out->H,
+                       key_of(family, LS_FIELD_WIDTH), out->C);
+    out->head_size = out->C / out->H;
+    return LS_OK;
+}
+
+static ls_status refuse_type(const char *type) {
+    char list[SHOWN] = "";
+    const char *previous = NULL;
+    for (int i = 0; i <= LS_ARCH_COUNT; i++) {
+        const char *next = i < LS_ARCH_COUNT ? families[i]->type : NULL;
+        if (i < LS_ARCH_COUNT && !next) continue;
+        size_t used = strlen(list);
+        const char *between = !used ? "" : next ? ", " : " and ";
+        if (previous) snprintf(list + used, sizeof list - used, "%s\"%s\"", between, previous);
+        previous = next;
+    }
+    return ls_fail(LS_ERR_INPUT, "model type \"%.*s\" is not supported; %s are", SHOWN, type, list);
 }
 
 ls_status ls_shape_from_hf(const json_t *json, ls_shape *out) {
+    static const key_row quantized =
+        MUST_BE_NULL("quantization_config", "quantized weights are not supported; use the unquantized model");
     const char *type;
+    int arch = 0;
     LS_TRY(ls_json_get_text(json, "model_type", &type));
-    LS_TRY(refuse(json, "quantization_config", "quantized weights are not supported; use the unquantized model"));
-    if (strcmp(type, "gpt2") == 0) return from_gpt2(json, out);
-    if (strcmp(type, "llama") == 0) return from_llama(json, out);
-    return ls_fail(LS_ERR_INPUT, "model type \"%.*s\" is not supported; \"gpt2\" and \"llama\" are", SHOWN, type);
+    LS_TRY(check_null(json, &quantized));
+    while (arch < LS_ARCH_COUNT && (!families[arch]->type || strcmp(families[arch]->type, type) != 0)) arch++;
+    if (arch == LS_ARCH_COUNT) return refuse_type(type);
+    out->arch = (ls_arch)arch;
+    ls_shape_set_usual(out);
+    for (size_t i = 0; i < families[arch]->count; i++) LS_TRY(read_row(json, &families[arch]->rows[i], out));
+    return derive(json, families[arch], out);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static json_t *gpt2_to_hf(const ls_shape *shape) {
-    return json_pack("{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:b, s:b, s:f, s:f, s:f, s:b}",
-                     "architectures", "GPT2LMHeadModel", "model_type", "gpt2", /* */
-                     "vocab_size", (json_int_t)shape->V, "n_positions", (json_int_t)shape->T, "n_ctx",
-                     (json_int_t)shape->T, "n_embd", (json_int_t)shape->C, "n_layer", (json_int_t)shape->L, "n_head",
-                     (json_int_t)shape->H, "n_inner", (json_int_t)shape->hidden, "activation_function", "gelu_new",
-                     "layer_norm_epsilon", shape->eps, "initializer_range", shape->init_std, "tie_word_embeddings",
-                     (int)shape->tied, "scale_attn_weights", 1, "attn_pdrop", 0.0, "embd_pdrop", 0.0, "resid_pdrop",
-                     0.0, "use_cache", 1);
-}
-
-static json_t *scaling_to_hf(const ls_rope_shape *rope) {
-    if (!rope->scaled) return json_null();
-    return json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor", rope->factor, "low_freq_factor",
-                     rope->low_factor, "high_freq_factor", rope->high_factor, "original_max_position_embeddings",
-                     (json_int_t)rope->original_T);
-}
-
-static json_t *llama_to_hf(const ls_shape *shape) {
-    return json_pack(
-        "{s:[s], s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:f, s:f, s:o, s:b, s:b, s:b, s:f, s:b}",
-        "architectures", "LlamaForCausalLM", "model_type", "llama", /* */
-        "vocab_size", (json_int_t)shape->V, "max_position_embeddings", (json_int_t)shape->T, "hidden_size",
-        (json_int_t)shape->C, "intermediate_size", (json_int_t)shape->hidden, "num_hidden_layers", (json_int_t)shape->L,
-        "num_attention_heads", (json_int_t)shape->H, "num_key_value_heads", (json_int_t)shape->kv_heads, "head_dim",
-        (json_int_t)shape->head_size, "hidden_act", "silu", "rms_norm_eps", shape->eps, "initializer_range",
-        shape->init_std, "rope_theta", shape->rope.base, "rope_scaling", scaling_to_hf(&shape->rope),
-        "tie_word_embeddings", (int)shape->tied, "attention_bias", (int)shape->attention_bias, "mlp_bias",
-        (int)shape->mlp_bias, "attention_dropout", 0.0, "use_cache", 1);
+static int write_row(json_t *json, const key_row *row, const ls_shape *shape) {
+    switch (row->kind) {
+    case FIELD:
+    case COPY: return json_object_set_new(json, row->key, ls_shape_json_value(&ls_fields[row->field], shape));
+    case TEXT: return json_object_set_new(json, row->key, json_string(row->text[0]));
+    case TRUTH: return json_object_set_new(json, row->key, json_boolean(row->wanted));
+    case NOTHING: return json_object_set_new(json, row->key, json_null());
+    case CONSTANT: return json_object_set_new(json, row->key, row->wanted ? json_true() : json_real(row->absent));
+    case PAIR: break;
+    }
+    return row->write(json, shape);
 }
 
 json_t *ls_shape_to_hf(const ls_shape *shape) {
-    return shape->arch == LS_ARCH_LLAMA ? llama_to_hf(shape) : gpt2_to_hf(shape);
+    const hf_family *family = families[shape->arch];
+    json_t *json = json_pack("{s:[s], s:s}", "architectures", family->architecture, "model_type", family->type);
+    int bad = json == NULL;
+    for (size_t i = 0; i < family->count; i++)
+        if (family->rows[i].is_written || family->rows[i].write) bad |= write_row(json, &family->rows[i], shape);
+    if (!bad) return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* ---- whether transformers can run a shape ------------------------------------------------------------------------ */
+
+/* A bias that a model leaves out is written as 0 where the family always has it (interop/hf_names.c). */
+static ls_status compare_field(const ls_shape *shape, const char *key, const json_t *ours, const json_t *theirs) {
+    bool is_bias = strcmp(key, "attention-bias") == 0 || strcmp(key, "mlp-bias") == 0;
+    if (strcmp(key, "name") == 0 || json_equal(ours, theirs) || (is_bias && json_is_false(ours))) return LS_OK;
+    char *have = json_dumps(ours, JSON_ENCODE_ANY), *want = json_dumps(theirs, JSON_ENCODE_ANY);
+    ls_status status = ls_fail(
+        LS_ERR_INPUT, "'%s' has %s %s, which Hugging Face's %s cannot have; a model of these sizes has %s there",
+        shape->name, key, have ? have : "?", families[shape->arch]->architecture, want ? want : "none");
+    free(have);
+    free(want);
+    return status;
+}
+
+/* A field without a key, and without a way to derive it, does not survive being written and read. */
+ls_status ls_shape_check_hf(const ls_shape *shape) {
+    ls_shape back = *shape;
+    json_t *hf = ls_shape_to_hf(shape), *ours = ls_shape_to_json(shape), *theirs = NULL, *value;
+    const char *key;
+    ls_status status = hf && ours ? ls_shape_from_hf(hf, &back) : ls_fail(LS_ERR_RESOURCE, "out of memory");
+    if (status == LS_OK) theirs = ls_shape_to_json(&back);
+    json_object_foreach(ours, key, value) {
+        if (status == LS_OK) status = compare_field(shape, key, value, json_object_get(theirs, key));
+    }
+    json_decref(hf);
+    json_decref(ours);
+    json_decref(theirs);
+    return status;
 }

@@ -8,9 +8,8 @@ bool ls_shape_json_has(const json_t *object, const char *key) {
     return value && !json_is_null(value);
 }
 
-ls_status ls_shape_json_size(const json_t *object, const char *key, size_t *out) {
+static ls_status read_size(const json_t *object, const char *key, size_t *out) {
     int64_t number;
-    if (!ls_shape_json_has(object, key)) return LS_OK;
     LS_TRY(ls_json_get_i64(object, key, &number));
     if (number < 0) return ls_fail(LS_ERR_INPUT, "field \"%s\" is %" PRId64 "; it must not be negative", key, number);
     *out = (size_t)number;
@@ -27,4 +26,23 @@ ls_status ls_shape_json_bool(const json_t *object, const char *key, bool *out) {
 
 ls_status ls_shape_json_text(const json_t *object, const char *key, const char **out) {
     return ls_shape_json_has(object, key) ? ls_json_get_text(object, key, out) : LS_OK;
+}
+
+ls_status ls_shape_json_read(const json_t *object, const char *key, const ls_field *field, ls_shape *out) {
+    void *at = ls_field_in(field, out);
+    if (!ls_shape_json_has(object, key)) return LS_OK;
+    switch (field->kind) {
+    case LS_KIND_SIZE: return read_size(object, key, at);
+    case LS_KIND_NUMBER:
+    case LS_KIND_FRACTION: return ls_json_get_f64(object, key, at);
+    case LS_KIND_TRUTH: return ls_json_get_bool(object, key, at);
+    default: return LS_OK;
+    }
+}
+
+json_t *ls_shape_json_value(const ls_field *field, const ls_shape *shape) {
+    const void *at = ls_field_of(field, shape);
+    if (field->kind == LS_KIND_SIZE) return json_integer((json_int_t) * (const size_t *)at);
+    if (field->kind == LS_KIND_TRUTH) return json_boolean(*(const bool *)at);
+    return json_real(*(const double *)at);
 }

@@ -1,21 +1,25 @@
-/* shape_json.h: fields that a file of a shape may have or not; for this folder only.
+/* shape_json.h: fields of a shape as members of JSON objects; for this folder only.
  *
- * An absent field, and one that is null, leaves *out as it is. One of another type or range is LS_ERR_INPUT, and the
- * message names the field. */
+ * An absent member, and one that is null, leaves *out as it is. One of another type or range is LS_ERR_INPUT, and the
+ * message names the member. */
 #ifndef LS_MODEL_SHAPE_JSON_H
 #define LS_MODEL_SHAPE_JSON_H
 
 #include "base/json.h"
 #include "nn/shape.h"
 
-/* Whether the field is there and not null. */
+/* Whether the member is there and not null. */
 bool ls_shape_json_has(const json_t *object, const char *key);
 
-ls_status ls_shape_json_size(const json_t *object, const char *key, size_t *out);
 ls_status ls_shape_json_number(const json_t *object, const char *key, double *out);
 ls_status ls_shape_json_bool(const json_t *object, const char *key, bool *out);
 /* Borrowed from the object. */
 ls_status ls_shape_json_text(const json_t *object, const char *key, const char **out);
+
+/* Reads a field of the kinds SIZE, NUMBER, FRACTION and TRUTH; passes over the others. */
+ls_status ls_shape_json_read(const json_t *object, const char *key, const ls_field *field, ls_shape *out);
+/* The value of a field of these kinds. New reference; NULL: no memory. */
+json_t *ls_shape_json_value(const ls_field *field, const ls_shape *shape);
 
 /* YAML text as JSON values: mappings and scalars, no lists, anchors or second documents. `source` names the text.
  * LS_ERR_INPUT where the program was built without libyaml. */

@@ -1,7 +1,7 @@
 /* shape.h: the shape of a model: its family and its sizes, everything but the values of its weights.
  *
- * A family (families.def) fixes the kinds of norm, positions and MLP; the other fields, such as tied tables or grouped
- * heads, are free in every family of transformers.
+ * A family (families.def) fixes the kinds of norm, positions and MLP. The fields (fields.def), such as tied tables or
+ * grouped heads, are free in every family that has them.
  *
  * An image model treats an image as a sequence of one token: T is 1, V is the number of classes, C is the width in
  * front of the last layer, and the members about heads are 1.
@@ -19,43 +19,92 @@ typedef enum ls_arch {
     LS_ARCH_COUNT
 } ls_arch;
 
-/* Rotary frequencies 1 / base^(2i/d); scaled: those whose wave is longer than the original context are divided by
- * `factor`, with a smooth passage between the two wave lengths that low and high name (Llama 3.1). */
-typedef struct ls_rope_shape {
-    double base;
-    bool scaled;
-    double factor, low_factor, high_factor;
-    size_t original_T;
-} ls_rope_shape;
-
 enum { LS_SHAPE_NAME_MAX = 64, LS_SHAPE_LAYERS_MAX = 32 };
 
-/* Of image models. */
+/* ---- the struct, from the table of fields ------------------------------------------------------------------------ */
+
+typedef size_t ls_field_c_SIZE;
+typedef double ls_field_c_NUMBER;
+typedef double ls_field_c_FRACTION; /* least and most do not belong to the range */
+typedef bool ls_field_c_TRUTH;
+
+/* Rotary frequencies are 1 / base^(2i/d). Where they are scaled, those whose wave is longer than the original context
+ * are divided by `factor`, with a smooth passage between the two wave lengths that low and high name (Llama 3.1). */
+typedef struct ls_rope_shape {
+    bool scaled;
+#define LS_FIELD_ROPE(ID, KIND, member, ...) ls_field_c_##KIND member;
+#define LS_SCALING(ID, KIND, member, ...) ls_field_c_##KIND member;
+#include "nn/fields.def"
+} ls_rope_shape;
+
 typedef struct ls_image_shape {
-    size_t channels, height, width;
-    bool sigmoid;                       /* LeNet: sigmoids and means, as in 1998, instead of ReLU and maxima */
-    bool small;                         /* ResNet: the stem for small images, 3 × 3 without pooling */
+#define LS_FIELD_IMAGE(ID, KIND, member, ...) ls_field_c_##KIND member;
+#include "nn/fields.def"
     size_t hidden[LS_SHAPE_LAYERS_MAX]; /* MLP: widths of its L + 1 hidden layers */
 } ls_image_shape;
 
 typedef struct ls_shape {
     char name[LS_SHAPE_NAME_MAX];
     ls_arch arch;
-    size_t V, C, L, H;
-    size_t T; /* positions: the longest sequence */
-    size_t kv_heads, head_size;
-    size_t hidden;        /* of the MLP */
-    bool tied;            /* the head uses the token table */
-    bool attention_bias;  /* in the projections to q, k, v and from the heads */
-    bool mlp_bias;        /* in the projections of the MLP */
-    double eps;           /* of the norms */
-    double init_std;      /* of the initial weights */
-    ls_rope_shape rope;   /* Llama alone */
-    ls_image_shape image; /* image models alone */
-    /* Not of the model but of the matrix unit it is trained with (ls_model_suit_unit): slices of the vocabulary end at
-     * multiples of it; 0: anywhere. */
+#define LS_FIELD(ID, KIND, member, ...) ls_field_c_##KIND member;
+#include "nn/fields.def"
+    ls_rope_shape rope;
+    ls_image_shape image;
+    /* Of the matrix unit that trains the model, not of the model (ls_model_suit_unit): slices of the vocabulary end at
+     * multiples of it. 0: anywhere. */
     size_t vocabulary_grain;
 } ls_shape;
+
+/* ---- the rows of the tables -------------------------------------------------------------------------------------- */
+
+typedef enum ls_field_id {
+#define LS_FIELD(ID, ...) LS_FIELD_##ID,
+#define LS_FIELD_ROPE LS_FIELD
+#define LS_FIELD_IMAGE LS_FIELD
+#define LS_FIELD_OTHER LS_FIELD
+#include "nn/fields.def"
+    LS_FIELD_COUNT
+} ls_field_id;
+
+typedef enum ls_scaling_id {
+#define LS_SCALING(ID, ...) LS_SCALING_##ID,
+#include "nn/fields.def"
+    LS_SCALING_COUNT
+} ls_scaling_id;
+
+typedef enum ls_field_kind {
+    LS_KIND_SIZE,
+    LS_KIND_NUMBER,
+    LS_KIND_FRACTION,
+    LS_KIND_TRUTH,
+    LS_KIND_WIDTHS, /* "300,100" */
+    LS_KIND_SCALING /* an object of the LS_SCALING rows */
+} ls_field_kind;
+
+typedef enum ls_field_rule { LS_RULE_NEEDED, LS_RULE_DERIVED, LS_RULE_USUAL, LS_RULE_ABSENT } ls_field_rule;
+
+/* Models that have a field, a bit each. */
+enum {
+    LS_OF_TRANSFORMERS = 1,
+    LS_OF_ROTARY = 2,
+    LS_OF_IMAGES = 4,
+    LS_OF_LENET = 8,
+    LS_OF_RESNET18 = 16,
+    LS_OF_MLP = 32,
+    LS_OF_ALL = LS_OF_TRANSFORMERS | LS_OF_IMAGES
+};
+
+typedef struct ls_field {
+    const char *key;
+    ls_field_kind kind;
+    size_t offset; /* in ls_shape */
+    size_t bytes;
+    unsigned models; /* LS_OF_* */
+    ls_field_rule rule;
+    double least, most;
+} ls_field;
+
+extern const ls_field ls_fields[LS_FIELD_COUNT], ls_scaling_fields[LS_SCALING_COUNT];
 
 typedef enum ls_norm_kind {
     LS_NORM_NONE,
@@ -73,11 +122,8 @@ typedef struct ls_family {
     bool gated;       /* the MLP is silu(gate)·up; else GELU */
     bool scaled_out;  /* initial weights of what enters the residual stream are smaller, by the number of additions */
     bool has_dropout; /* --dropout has an effect */
-    /* Defaults of a shape file: */
-    bool tied;
-    bool biases; /* of attention and of the MLP */
-    /* Fields of image models that only this family has: */
-    bool has_sigmoid, has_small_stem, has_widths;
+    unsigned own_fields; /* LS_OF_* of this family alone */
+    ls_shape usual;      /* without name and arch */
 } ls_family;
 
 extern const ls_family ls_families[LS_ARCH_COUNT];
@@ -88,6 +134,14 @@ static inline bool ls_shape_has_batch_norm(const ls_shape *shape) {
     return ls_shape_family(shape)->norm == LS_NORM_BATCH;
 }
 static inline bool ls_shape_has_rms_norm(const ls_shape *shape) { return ls_shape_family(shape)->norm == LS_NORM_RMS; }
+
+/* Whether models of the family have the field. */
+bool ls_family_has_field(const ls_family *family, ls_field_id id);
+/* The value of a field, whatever its type. */
+static inline void *ls_field_in(const ls_field *field, ls_shape *shape) { return (char *)shape + field->offset; }
+static inline const void *ls_field_of(const ls_field *field, const ls_shape *shape) {
+    return (const char *)shape + field->offset;
+}
 
 /* Columns of the q heads, and of the k heads (as many as of the v heads). */
 static inline size_t ls_shape_query_width(const ls_shape *shape) { return shape->H * shape->head_size; }

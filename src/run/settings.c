@@ -340,7 +340,7 @@ static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     }
     json_object_foreach(json_object_get(json, "rope-scaling"), key, value)
         LS_TRY_OUT(add_member(id, "model.rope-", key, value));
-    for (size_t i = 0; ls_shape_family(shape)->has_widths && i <= shape->L; i++) {
+    for (size_t i = 0; ls_family_has_field(ls_shape_family(shape), LS_FIELD_WIDTHS) && i <= shape->L; i++) {
         char name[32];
         snprintf(name, sizeof name, "model.hidden-%zu", i + 1);
         LS_TRY_OUT(ls_identity_add_i64(id, name, (int64_t)shape->image.hidden[i], LS_IDENTITY_FIXED));

@@ -177,9 +177,9 @@ static ls_status export_text(const char *text, const char *out, ls_dtype dtype, 
 static void test_shapes_that_others_have_not(void **state) {
     (void)state;
     assert_says(export_text("{" SMALL ",\"kv-heads\":2}", "g", LS_F32, false), LS_ERR_INPUT,
-                "no grouped-query attention");
+                "has kv-heads 2, which Hugging Face's GPT2LMHeadModel cannot have");
     assert_says(export_text("{" SMALL ",\"head-size\":4}", "g", LS_F32, false), LS_ERR_INPUT,
-                "8 heads of 4 and width 16");
+                "has head-size 4, which Hugging Face's GPT2LMHeadModel cannot have");
     assert_says(export_text("{" SMALL ",\"hidden\":30}", "g", LS_F32, true), LS_ERR_INPUT,
                 "it needs a GPT-2 with tied embeddings");
     assert_says(export_text("{" SMALL ",\"tied\":false}", "g", LS_F32, true), LS_ERR_INPUT,

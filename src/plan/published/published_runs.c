@@ -99,7 +99,7 @@ static ls_status complete_shape(const source_row *r, ls_row *row) {
     shape->T = row->task.seq;
     shape->arch =
         shape->hidden == 4 * shape->C ? LS_ARCH_GPT2 : LS_ARCH_LLAMA; /* a gated MLP is not four times as wide */
-    shape->tied = ls_shape_family(shape)->tied;
+    shape->tied = ls_shape_family(shape)->usual.tied;
     return LS_OK;
 }
 
