@@ -5,7 +5,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 from transformers.utils import logging
 
 import plain
@@ -19,6 +19,12 @@ LLAMA_NAMES = [("attn.norm", ["input_layernorm"], False),
                ("attn.qkv", ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"], False),
                ("attn.out", ["self_attn.o_proj"], True), ("mlp.norm", ["post_attention_layernorm"], False),
                ("mlp.in", ["mlp.gate_proj", "mlp.up_proj"], False), ("mlp.out", ["mlp.down_proj"], True)]
+
+
+# The configuration of each family with rotary positions, and the keys that only it has.
+ROTARY_KINDS = {
+    "llama": (LlamaConfig, lambda shape: {"attention_bias": shape["attention-bias"], "mlp_bias": shape["mlp-bias"]}),
+}
 
 
 def rope(shape):
@@ -40,18 +46,19 @@ def config(shape):
                  num_attention_heads=shape["heads"], num_key_value_heads=shape["kv-heads"],
                  head_dim=shape["head-size"], intermediate_size=shape["hidden"],
                  max_position_embeddings=shape["positions"], tie_word_embeddings=shape["tied"],
-                 attention_bias=shape["attention-bias"], mlp_bias=shape["mlp-bias"], rms_norm_eps=shape["eps"],
-                 bos_token_id=0, eos_token_id=0)
-    if hasattr(LlamaConfig(), "rope_parameters"):
-        return LlamaConfig(**sizes, rope_parameters=rope(shape))
+                 rms_norm_eps=shape["eps"], bos_token_id=0, eos_token_id=0)
+    kind, own = ROTARY_KINDS[shape["arch"]]
+    sizes.update(own(shape))
+    if hasattr(kind(), "rope_parameters"):
+        return kind(**sizes, rope_parameters=rope(shape))
     old = rope(shape)
     base = old.pop("rope_theta")
-    return LlamaConfig(**sizes, rope_theta=base, rope_scaling=old if "rope-scaling" in shape else None)
+    return kind(**sizes, rope_theta=base, rope_scaling=old if "rope-scaling" in shape else None)
 
 
 def names(shape):
     """(our name, their names, turned) of all parameters in model order."""
-    is_llama = shape["arch"] == "llama"
+    is_llama = shape["arch"] != "gpt2"
     top, blocks = ("model.", "layers.") if is_llama else ("transformer.", "h.")
     table = {"tokens": [top + ("embed_tokens" if is_llama else "wte")], "positions": [top + "wpe"],
              "norm": [top + ("norm" if is_llama else "ln_f")], "head": ["lm_head"]}
@@ -76,7 +83,7 @@ def ours_from(tensors, shape):
 
 def model(shape, weights):
     """A model of transformers in fp32 with these weights."""
-    made = (LlamaForCausalLM if shape["arch"] == "llama" else GPT2LMHeadModel)(config(shape))
+    made = AutoModelForCausalLM.from_config(config(shape))
     tensors = dict(made.named_parameters())
     with torch.no_grad():
         for name, theirs, turned in names(shape):

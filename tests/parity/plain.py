@@ -32,7 +32,7 @@ def with_changes(shape, changes):
 
 def parameters(shape):
     """Sizes of all parameters by name, in model order."""
-    C, hidden, is_llama = shape["width"], shape["hidden"], shape["arch"] == "llama"
+    C, hidden, is_llama = shape["width"], shape["hidden"], shape["arch"] != "gpt2"
     query, key = shape["heads"] * shape["head-size"], shape["kv-heads"] * shape["head-size"]
     wide = 2 * hidden if is_llama else hidden
     sizes = {"tokens.weight": (shape["vocab"], C)}
@@ -107,7 +107,7 @@ def attention(x, w, at, shape):
     H, K, d = shape["heads"], shape["kv-heads"], shape["head-size"]
     qkv = add_bias(x @ w[at + "qkv.weight"].T, w, at + "qkv.bias")
     q, k, v = (part.view(B, T, -1, d).transpose(1, 2) for part in qkv.split([H * d, K * d, K * d], -1))
-    if shape["arch"] == "llama":
+    if shape["arch"] != "gpt2":
         q, k = rotate(q, shape), rotate(k, shape)
     k, v = k.repeat_interleave(H // K, 1), v.repeat_interleave(H // K, 1)
     y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(B, T, H * d)
