@@ -75,6 +75,7 @@ typedef struct name_table {
 #define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
 static const name_table hf_gpt2 = {"transformer.", "transformer.h.", {".attn.bias", ".attn.masked_bias"}, ROWS(gpt2)};
 static const name_table hf_llama = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
+static const name_table hf_mistral = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
 static const name_table hf_none = {0};
 
 static const name_table *const tables[LS_ARCH_COUNT] = {

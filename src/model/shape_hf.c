@@ -158,9 +158,18 @@ static const key_row llama_rows[] = {
     MUST_BE_NULL("sliding_window", "sliding-window attention is not supported"),
 };
 
+static const key_row mistral_rows[] = {
+    LLAMA_ROWS,
+    MUST_BE_NULL("sliding_window", "sliding-window attention is not supported", .when_absent = "4096",
+                 .is_written = true),
+    ZERO("attention_dropout"),
+    YES("use_cache"),
+};
+
 #define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
 static const hf_family hf_gpt2 = {"gpt2", "GPT2LMHeadModel", ROWS(gpt2_rows)};
 static const hf_family hf_llama = {"llama", "LlamaForCausalLM", ROWS(llama_rows)};
+static const hf_family hf_mistral = {"mistral", "MistralForCausalLM", ROWS(mistral_rows)};
 static const hf_family hf_none = {0}; /* transformers has no such model */
 
 static const hf_family *const families[LS_ARCH_COUNT] = {

@@ -5,7 +5,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
 from transformers.utils import logging
 
 import plain
@@ -24,6 +24,7 @@ LLAMA_NAMES = [("attn.norm", ["input_layernorm"], False),
 # The configuration of each family with rotary positions, and the keys that only it has.
 ROTARY_KINDS = {
     "llama": (LlamaConfig, lambda shape: {"attention_bias": shape["attention-bias"], "mlp_bias": shape["mlp-bias"]}),
+    "mistral": (MistralConfig, lambda shape: {"sliding_window": None}),
 }
 
 

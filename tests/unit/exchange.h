@@ -69,6 +69,11 @@ static const fixture_tensor llama_tensors[] = {
 #define LLAMA_CONFIG                                                                                                   \
     "{\"model_type\":\"llama\",\"vocab_size\":11,\"hidden_size\":6,\"intermediate_size\":7,\"num_hidden_layers\":1,"   \
     "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":4,\"max_position_embeddings\":9}"
+/* The same model as a Mistral. */
+#define MISTRAL_CONFIG                                                                                                 \
+    "{\"model_type\":\"mistral\",\"vocab_size\":11,\"hidden_size\":6,\"intermediate_size\":7,"                         \
+    "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":4,"                      \
+    "\"max_position_embeddings\":9,\"sliding_window\":null}"
 
 enum { GPT2_COUNT = sizeof gpt2_tensors / sizeof *gpt2_tensors };
 enum { LLAMA_COUNT = sizeof llama_tensors / sizeof *llama_tensors };

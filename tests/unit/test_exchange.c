@@ -120,6 +120,7 @@ static void test_round_trips_keep_every_byte(void **state) {
     round_trip("rt-gpt2-bf16", GPT2_CONFIG, gpt2_tensors, GPT2_COUNT, LS_BF16);
     round_trip("rt-gpt2-fp16", GPT2_CONFIG, gpt2_tensors, GPT2_COUNT, LS_F16);
     round_trip("rt-llama", LLAMA_CONFIG, llama_tensors, LLAMA_COUNT, LS_F32);
+    round_trip("rt-mistral", MISTRAL_CONFIG, llama_tensors, LLAMA_COUNT, LS_F32);
     round_trip("rt-llama-bf16", LLAMA_CONFIG, llama_tensors, LLAMA_COUNT, LS_BF16);
 }
 

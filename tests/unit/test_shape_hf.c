@@ -7,6 +7,9 @@
     "\"model_type\":\"llama\",\"vocab_size\":300,\"hidden_size\":64,\"intermediate_size\":172,\"num_hidden_layers\":"  \
     "2,"                                                                                                               \
     "\"num_attention_heads\":4,\"max_position_embeddings\":128"
+#define MISTRAL_SIZES                                                                                                  \
+    "\"model_type\":\"mistral\",\"vocab_size\":300,\"hidden_size\":64,\"intermediate_size\":172,"                      \
+    "\"num_hidden_layers\":2,\"num_attention_heads\":4,\"max_position_embeddings\":128"
 
 static void test_hugging_face_gpt2(void **state) {
     (void)state;
@@ -43,10 +46,28 @@ static void test_hugging_face_llama(void **state) {
     assert_true(d.rope.base == 123 && !d.rope.scaled && d.head_size == 16);
 }
 
+static void test_hugging_face_mistral(void **state) {
+    (void)state;
+    ls_shape a = read_text("config.json", "{" MISTRAL_SIZES ",\"sliding_window\":null,\"num_key_value_heads\":2,"
+                                          "\"head_dim\":32,\"rope_theta\":1000000.0,\"rms_norm_eps\":1e-5}");
+    assert_true(a.arch == LS_ARCH_MISTRAL && a.V == 300 && a.kv_heads == 2 && a.head_size == 32 && a.hidden == 172);
+    assert_true(a.eps == 1e-5 && a.rope.base == 1e6 && !a.tied && !a.attention_bias && !a.mlp_bias);
+    json_t *json = ls_shape_to_hf(&a);
+    assert_true(json_is_null(json_object_get(json, "sliding_window")));
+    assert_string_equal(json_string_value(json_object_get(json, "model_type")), "mistral");
+    ls_shape back = a;
+    assert_int_equal(ls_shape_from_json(json, "config.json", &back), LS_OK);
+    assert_same(&a, &back);
+    json_decref(json);
+    a.attention_bias = true;
+    assert_int_equal(ls_shape_check_hf(&a), LS_ERR_INPUT);
+    assert_non_null(strstr(ls_status_message(), "has attention-bias true, which Hugging Face's MistralForCausalLM"));
+}
+
 static void test_what_hugging_face_has_and_we_have_not(void **state) {
     (void)state;
     refuse_text("config.json", "{\"model_type\":\"bert\"}",
-                "model type \"bert\" is not supported; \"gpt2\" and \"llama\" are");
+                "model type \"bert\" is not supported; \"gpt2\", \"llama\" and \"mistral\" are");
     refuse_text("config.json", "{\"architectures\":[\"X\"]}", "field \"model_type\" is missing");
     refuse_text("config.json", "{\"model_type\":\"gpt2\"}", "field \"vocab_size\" is missing");
     refuse_text("config.json", "{\"model_type\":7}", "\"model_type\" is a whole number");
@@ -67,6 +88,9 @@ static void test_what_hugging_face_has_and_we_have_not(void **state) {
     refuse_text("config.json", "{" LLAMA_SIZES ",\"num_key_value_heads\":0}", "kv-heads is 0");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"head_dim\":15}", "head-size is 15");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"sliding_window\":64}", "sliding-window attention is not supported");
+    refuse_text("config.json", "{" MISTRAL_SIZES ",\"sliding_window\":4096}",
+                "\"sliding_window\" is 4096: sliding-window attention is not supported");
+    refuse_text("config.json", "{" MISTRAL_SIZES "}", "\"sliding_window\" is absent, which means 4096");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"partial_rotary_factor\":0.5}", "only 1 is supported");
     refuse_text("config.json", "{" LLAMA_SIZES ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
                 "\"rope_scaling\": the RoPE type \"linear\" is not supported");
@@ -97,6 +121,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hugging_face_gpt2),
         cmocka_unit_test(test_hugging_face_llama),
+        cmocka_unit_test(test_hugging_face_mistral),
         cmocka_unit_test(test_what_hugging_face_has_and_we_have_not),
         cmocka_unit_test(test_hugging_face_form_reads_back),
     };
