@@ -216,7 +216,7 @@ static ls_status write_model(ls_new_file *out, const ls_model *model, ls_dtype d
     LS_TRY(write_header(out, shape, dtype, padded));
     for (int i = 0; i < first->nparams; i++) {
         LS_TRY(write_param(out, &first->param[i], dtype, source, ctx));
-        if (i == 0) LS_TRY(write_padding(out, (padded - shape->V) * shape->C * unit));
+        if (first->param[i].role == LS_ROLE_TOKENS) LS_TRY(write_padding(out, (padded - shape->V) * shape->C * unit));
     }
     for (int i = 0; i < model->blocks[1].nparams; i++)
         for (int b = 1; b < model->nblocks - 1; b++)

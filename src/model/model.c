@@ -34,7 +34,7 @@ static void fill_blocks(ls_model *model) {
     }
     model->nparams = (int)number;
     ls_model_take_slices(model, 0, model->S);
-    if (model->shape.tied) model->blocks[model->nblocks - 1].table = &model->blocks[0].param[0];
+    if (model->shape.tied) model->blocks[model->nblocks - 1].table = ls_model_tokens(model);
 }
 
 ls_status ls_model_create(const ls_shape *shape, int slices, ls_model **out) {

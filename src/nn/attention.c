@@ -141,7 +141,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
 }
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn) {
-    ls_half half = ls_half_open(block, nn->shape, 0);
+    ls_half half = ls_half_open(block, 0);
     half.in_width = nn->own.qkv;
     half.inner = block->saved.heads;
     half.inner_width = nn->own.query;

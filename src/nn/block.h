@@ -16,7 +16,7 @@
 
 #include "nn/nn.h"
 
-enum { LS_BLOCK_PARAMS_MAX = 16, LS_BLOCK_LABEL_MAX = 16 };
+enum { LS_BLOCK_PARAMS_MAX = 16, LS_BLOCK_LABEL_MAX = 20 };
 
 typedef struct ls_saved {
     float *norm[2]; /* statistics of the two norms, [2][stream] each */
@@ -84,13 +84,11 @@ typedef struct ls_image_layer {
     uint32_t place; /* of a linear layer: names its dropout in the model */
 } ls_image_layer;
 
-/* A convolution without bias, and batch norm behind it. Its parameters are five of the block's: the weight, weight and
- * bias of the norm, running mean and variance. */
+/* A convolution without bias, and batch norm behind it: five parameters of the block. */
 typedef struct ls_conv_bn {
     ls_extent in, out;
     ls_window window;
     bool relu;
-    int first_param;
 } ls_conv_bn;
 
 /* carve_saved, carve_kept, recompute and backward are NULL where there is nothing to do. */
@@ -116,7 +114,7 @@ typedef struct ls_block_kind {
 struct ls_block {
     const ls_block_kind *kind;
     int layer;                      /* number among the transformer blocks */
-    char label[LS_BLOCK_LABEL_MAX]; /* of an image model: in front of the names of its parameters, "conv1" */
+    char label[LS_BLOCK_LABEL_MAX]; /* prefix of the names of its parameters: "blocks.3", "conv1"; "": none */
     /* Columns of a row of the stream before and after it. Of the first block both are those after it, and of the last
      * those before it: these are what their gradients have. */
     size_t in, out;
@@ -137,12 +135,15 @@ extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;
 /* Of image models. The first block reads nn's images and has no gradient of its input. */
 extern const ls_block_kind ls_block_conv, ls_block_dense, ls_block_stem, ls_block_residual, ls_block_classifier;
 
-/* Whether it is an embedding, whose first parameter is a table that is looked up by id. */
-static inline bool ls_block_looks_up(const ls_block *block) {
-    return block->nparams > 0 && block->param[0].kind == LS_PARAM_TOKENS;
-}
-
-/* Adds a parameter; the name gets the block's own in front: "blocks.3.attn.qkv.weight". */
-ls_param *ls_block_add(ls_block *block, ls_param param);
+/* Adds a parameter; its name gets the block's label as prefix: "blocks.3.attn.qkv.weight". */
+ls_param *ls_block_add(ls_block *block, ls_role role, ls_param param);
+/* The parameter with this role; NULL: the block has none. */
+ls_param *ls_block_param(ls_block *block, ls_role role);
+/* The same of conv_bn `unit` of the block. */
+ls_param *ls_block_unit_param(ls_block *block, ls_role role, int unit);
+/* The table of the vocabulary that the block reads, its own or another block's; NULL: it reads none. */
+ls_param *ls_block_table(ls_block *block);
+/* Whether that table is a parameter of another block. */
+bool ls_block_borrows_table(ls_block *block);
 
 #endif

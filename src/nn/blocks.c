@@ -1,7 +1,40 @@
-/* blocks.c: looking through the list. */
+/* blocks.c: parameters of a block and of all blocks; their counts and costs. */
 #include "nn/blocks.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- parameters of a block --------------------------------------------------------------------------------------- */
+
+ls_param *ls_block_add(ls_block *block, ls_role role, ls_param param) {
+    char local[LS_PARAM_NAME_MAX];
+    assert(block->nparams < LS_BLOCK_PARAMS_MAX && !ls_block_unit_param(block, role, param.unit));
+    memcpy(local, param.name, sizeof local);
+    int length = 1;
+    if (block->label[0]) length = snprintf(param.name, sizeof param.name, "%s.%.40s", block->label, local);
+    assert(length > 0 && length < (int)sizeof param.name);
+    (void)length;
+    param.role = role;
+    block->param[block->nparams] = param;
+    return &block->param[block->nparams++];
+}
+
+ls_param *ls_block_unit_param(ls_block *block, ls_role role, int unit) {
+    for (int i = 0; i < block->nparams; i++)
+        if (block->param[i].role == role && block->param[i].unit == unit) return &block->param[i];
+    return NULL;
+}
+
+ls_param *ls_block_param(ls_block *block, ls_role role) { return ls_block_unit_param(block, role, 0); }
+
+ls_param *ls_block_table(ls_block *block) {
+    return block->table ? block->table : ls_block_param(block, LS_ROLE_TOKENS);
+}
+
+bool ls_block_borrows_table(ls_block *block) { return block->table && !ls_block_param(block, LS_ROLE_HEAD); }
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 int ls_model_params(const ls_model *model) { return model->nparams; }
 
@@ -14,6 +47,8 @@ ls_param *ls_model_find(const ls_model *model, const char *name) {
         if (strcmp(model->params[i]->name, name) == 0) return model->params[i];
     return NULL;
 }
+
+ls_param *ls_model_tokens(const ls_model *model) { return ls_block_param(&model->blocks[0], LS_ROLE_TOKENS); }
 
 void ls_model_take_slices(ls_model *model, int first, int count) {
     for (int i = 0; i < model->nparams; i++) ls_param_take_slices(model->params[i], model->S, first, count);
@@ -32,20 +67,15 @@ size_t ls_model_learned_elems(const ls_model *model) {
     return elems;
 }
 
-/* A table that the head shares with the embedding is not among its own parameters. */
-static bool has_foreign_table(const ls_block *block) {
-    return block->table && block->table != &block->param[block->nparams - 1];
-}
-
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T) {
-    const ls_block *block = &model->blocks[b];
+    ls_block *block = &model->blocks[b];
     double rows = (double)B * (double)T, seen = rows * ((double)T + 1) / 2, elems = 0, products = 0;
     for (int i = 0; i < block->nparams; i++) {
         double own = (double)ls_param_elems(&block->param[i]);
         elems += own;
         if (block->param[i].kind == LS_PARAM_MATRIX) products += own * (double)block->param[i].positions;
     }
-    if (has_foreign_table(block)) {
+    if (ls_block_borrows_table(block)) {
         elems += (double)ls_param_elems(block->table);
         products += (double)ls_param_elems(block->table);
     }

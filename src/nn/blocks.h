@@ -21,6 +21,8 @@ typedef struct ls_model {
 int ls_model_params(const ls_model *model);
 ls_param *ls_model_param(const ls_model *model, int i);
 ls_param *ls_model_find(const ls_model *model, const char *name);
+/* The table that the first block looks tokens up in; NULL: a model of images. */
+ls_param *ls_model_tokens(const ls_model *model);
 
 /* This worker has slices first … first + count − 1 of every parameter that is cut; a new model has them all. */
 void ls_model_take_slices(ls_model *model, int first, int count);

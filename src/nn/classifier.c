@@ -7,19 +7,21 @@
 
 static bool pools(const ls_block *block) { return block->image.pool == LS_POOL_MEAN; }
 
+static size_t classes(const ls_block *block) { return ls_extent_elems(block->image.mid); }
+
 static void declare(ls_block *block, const ls_shape *shape) { ls_image_declare(block, shape->V, shape->C); }
 
 static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
-    scratch->logits = ls_image_take(nn, arena, "logits", block->param[0].rows);
+    scratch->logits = ls_image_take(nn, arena, "logits", classes(block));
     scratch->loss = ls_image_take(nn, arena, "scratch", 1);
     if (!pools(block)) return;
-    scratch->pooled = ls_image_take(nn, arena, "scratch", block->param[0].columns);
-    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", block->param[0].columns);
+    scratch->pooled = ls_image_take(nn, arena, "scratch", block->image.in.channels);
+    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", block->image.in.channels);
 }
 
 static ls_status loss(const ls_block *block, const ls_nn *nn) {
-    size_t V = block->param[0].rows, bounds[2] = {0, V};
+    size_t V = classes(block), bounds[2] = {0, V};
     ls_loss_call call = {.rows = nn->B, .z = nn->scratch.logits, .z_stride = V, .bounds = bounds, .slices = 1};
     call.targets = nn->targets;
     call.loss = nn->scratch.loss;

@@ -7,15 +7,15 @@
 #include "base/fault.h"
 #include "nn/image_layer.h"
 
+static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
+static size_t positions(const ls_block *block) { return block->image.mid.height * block->image.mid.width; }
+
 static void declare(ls_block *block, const ls_shape *shape) {
     const ls_image_layer *layer = &block->image;
     (void)shape;
     ls_image_declare(block, layer->mid.channels, layer->conv.kernel_y * layer->conv.kernel_x * layer->in.channels);
-    ls_image_weight(block)->positions = layer->mid.height * layer->mid.width;
+    ls_image_weight(block)->positions = positions(block);
 }
-
-static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
-static size_t positions(const ls_block *block) { return block->param[0].positions; }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 

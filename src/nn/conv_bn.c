@@ -8,14 +8,7 @@
 #include "base/fault.h"
 #include "nn/image_layer.h"
 
-enum { WEIGHT, NORM_WEIGHT, NORM_BIAS, MEAN, VAR, PARAMS };
-
-static const char *const stems[PARAMS] = {"conv", "norm", "norm", "norm", "norm"};
-static const char *const names[PARAMS] = {"weight", "weight", "bias", "mean", "var"};
-
-static ls_param *param_of(ls_block *block, int u, int which) {
-    return &block->param[block->conv_bn[u].first_param + which];
-}
+static ls_param *weight_of(ls_block *block, int u) { return ls_block_unit_param(block, LS_ROLE_CONV, u); }
 static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->conv_bn[u].out); }
 static size_t channels(const ls_block *block, int u) { return block->conv_bn[u].out.channels; }
 static size_t pixels(const ls_block *block, int u) {
@@ -88,18 +81,27 @@ static ls_status sync_backward(const ls_nn *nn, ls_batch_norm_call call) {
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 void ls_conv_bn_declare(ls_block *block, int u, const char *number) {
-    ls_conv_bn *layer = &block->conv_bn[u];
+    static const struct {
+        ls_role role;
+        const char *stem, *name;
+    } rows[] = {
+        {LS_ROLE_CONV, "conv", "weight"},          {LS_ROLE_BATCH_NORM, "norm", "weight"},
+        {LS_ROLE_BATCH_NORM_BIAS, "norm", "bias"}, {LS_ROLE_RUNNING_MEAN, "norm", "mean"},
+        {LS_ROLE_RUNNING_VAR, "norm", "var"},
+    };
+    const ls_conv_bn *layer = &block->conv_bn[u];
     size_t inputs = layer->window.kernel_y * layer->window.kernel_x * layer->in.channels, C = layer->out.channels;
-    layer->first_param = block->nparams;
-    for (int i = 0; i < PARAMS; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char name[LS_PARAM_NAME_MAX];
-        snprintf(name, sizeof name, "%s%s.%s", stems[i], number, names[i]);
-        ls_param param = i == WEIGHT
-                             ? ls_param_matrix(name, C, inputs, sqrt(2 / (double)inputs))
-                             : ls_param_vector(name, C, i == NORM_WEIGHT || i == VAR ? LS_INIT_ONES : LS_INIT_ZEROS);
-        param.running = i == MEAN || i == VAR;
+        ls_role role = rows[i].role;
+        bool starts_at_1 = role == LS_ROLE_BATCH_NORM || role == LS_ROLE_RUNNING_VAR;
+        snprintf(name, sizeof name, "%s%s.%s", rows[i].stem, number, rows[i].name);
+        ls_param param = role == LS_ROLE_CONV ? ls_param_matrix(name, C, inputs, sqrt(2 / (double)inputs))
+                                              : ls_param_vector(name, C, starts_at_1 ? LS_INIT_ONES : LS_INIT_ZEROS);
+        param.running = role == LS_ROLE_RUNNING_MEAN || role == LS_ROLE_RUNNING_VAR;
         param.positions = pixels(block, u);
-        ls_block_add(block, param);
+        param.unit = u;
+        ls_block_add(block, role, param);
     }
 }
 
@@ -151,16 +153,15 @@ static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
     return ls_image_conv(layer->in, layer->out.channels, &layer->window, images);
 }
 
-static ls_batch_norm_call norm_of(const ls_block *block, const ls_nn *nn, int u) {
+static ls_batch_norm_call norm_of(ls_block *block, const ls_nn *nn, int u) {
     const ls_conv_bn_saved *saved = &block->saved.conv_bn[u];
-    const ls_param *param = &block->param[block->conv_bn[u].first_param];
     return (ls_batch_norm_call){.images = nn->B,
                                 .pixels = pixels(block, u),
                                 .channels = channels(block, u),
                                 .ghost = nn->ghost,
                                 .x = saved->c,
-                                .w = param[NORM_WEIGHT].w,
-                                .b = param[NORM_BIAS].w,
+                                .w = ls_block_unit_param(block, LS_ROLE_BATCH_NORM, u)->w,
+                                .b = ls_block_unit_param(block, LS_ROLE_BATCH_NORM_BIAS, u)->w,
                                 .relu = block->conv_bn[u].relu,
                                 .y = saved->y,
                                 .mean = saved->mean,
@@ -175,9 +176,9 @@ static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_cal
     call.shared = true;
     call.count = 1;
     call.var = NULL;
-    call.sums = param_of(block, u, VAR)->w;
+    call.sums = ls_block_unit_param(block, LS_ROLE_RUNNING_VAR, u)->w;
     LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call));
-    call.mean = param_of(block, u, MEAN)->w;
+    call.mean = ls_block_unit_param(block, LS_ROLE_RUNNING_MEAN, u)->w;
     return nn->ops->batch_norm_apply(nn->device, &call);
 }
 
@@ -185,10 +186,10 @@ ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, 
     size_t n = nn->B * elems(block, u);
     ls_conv_call conv = conv_of(block, u, nn->B);
     conv.x = x;
-    conv.w = param_of(block, u, WEIGHT)->w;
+    conv.w = weight_of(block, u)->w;
     conv.y = block->saved.conv_bn[u].c;
     LS_TRY(nn->ops->conv_forward(nn->device, &conv));
-    ls_fault_at(nn->device, LS_FAULT_PRODUCT, param_of(block, u, WEIGHT)->name, -1, conv.y, n, sizeof *conv.y);
+    ls_fault_at(nn->device, LS_FAULT_PRODUCT, weight_of(block, u)->name, -1, conv.y, n, sizeof *conv.y);
     LS_TRY(ls_nn_made(nn, conv.y, LS_F32, n));
     ls_batch_norm_call norm = norm_of(block, nn, u);
     norm.residual = residual;
@@ -200,8 +201,8 @@ ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, 
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-ls_status ls_conv_bn_backward(const ls_block *block, const ls_nn *nn, int u, const float *dy,
-                              const ls_conv_bn_grads *grads, float *dresidual) {
+ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_conv_bn_grads *grads,
+                              float *dresidual) {
     ls_batch_norm_call norm = norm_of(block, nn, u);
     norm.dy = dy;
     norm.dx = grads->dc;
@@ -215,7 +216,7 @@ ls_status ls_conv_bn_backward(const ls_block *block, const ls_nn *nn, int u, con
 
 ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx) {
     ls_conv_call conv = conv_of(block, u, nn->B);
-    conv.w = param_of(block, u, WEIGHT)->w;
+    conv.w = weight_of(block, u)->w;
     conv.dy = grads->dc;
     conv.dx = dx;
     LS_TRY(nn->ops->conv_input_grad(nn->device, &conv));
@@ -242,11 +243,11 @@ ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const floa
         ls_conv_call conv = conv_of(block, u, step->end - step->first);
         conv.x = x + step->first * ls_extent_elems(block->conv_bn[u].in);
         conv.dy = grads->dc + step->first * elems(block, u);
-        LS_TRY(ls_image_conv_grad(nn, param_of(block, u, WEIGHT), step, pixels(block, u), conv));
-        LS_TRY(ghost_sums(nn, param_of(block, u, NORM_WEIGHT), grads->dot, step));
-        LS_TRY(ghost_sums(nn, param_of(block, u, NORM_BIAS), grads->sum, step));
-        LS_TRY(ghost_sums(nn, param_of(block, u, MEAN), saved->mean, step));
-        LS_TRY(ghost_sums(nn, param_of(block, u, VAR), saved->var, step));
+        LS_TRY(ls_image_conv_grad(nn, weight_of(block, u), step, pixels(block, u), conv));
+        LS_TRY(ghost_sums(nn, ls_block_unit_param(block, LS_ROLE_BATCH_NORM, u), grads->dot, step));
+        LS_TRY(ghost_sums(nn, ls_block_unit_param(block, LS_ROLE_BATCH_NORM_BIAS, u), grads->sum, step));
+        LS_TRY(ghost_sums(nn, ls_block_unit_param(block, LS_ROLE_RUNNING_MEAN, u), saved->mean, step));
+        LS_TRY(ghost_sums(nn, ls_block_unit_param(block, LS_ROLE_RUNNING_VAR, u), saved->var, step));
     }
     return LS_OK;
 }
@@ -255,7 +256,7 @@ ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const floa
 void ls_conv_bn_settle(ls_block *block, size_t images) {
     for (int u = 0; u < block->conv_bns; u++) {
         double n = (double)(pixels(block, u) * images);
-        param_of(block, u, MEAN)->follow = 1;
-        param_of(block, u, VAR)->follow = n > 1 ? n / (n - 1) : 1;
+        ls_block_unit_param(block, LS_ROLE_RUNNING_MEAN, u)->follow = 1;
+        ls_block_unit_param(block, LS_ROLE_RUNNING_VAR, u)->follow = n > 1 ? n / (n - 1) : 1;
     }
 }

@@ -24,8 +24,8 @@ void ls_conv_bn_carve_scratch(const ls_block *block, ls_scratch *scratch, const 
 /* saved.y, and all that backward needs, from x and, unless it is NULL, the residual. */
 ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual);
 /* dc, sum and dot from the gradient of y; that of the residual to dresidual, unless it is NULL. */
-ls_status ls_conv_bn_backward(const ls_block *block, const ls_nn *nn, int u, const float *dy,
-                              const ls_conv_bn_grads *grads, float *dresidual);
+ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_conv_bn_grads *grads,
+                              float *dresidual);
 /* The gradient of x, from dc. */
 ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx);
 /* Those of the five parameters. */

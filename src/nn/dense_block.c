@@ -4,7 +4,7 @@
 
 enum { PURPOSE_DROPOUT = 0x44454e53 }; /* and the place in the model behind it */
 
-static size_t outputs(const ls_block *block) { return block->param[0].rows; }
+static size_t outputs(const ls_block *block) { return ls_extent_elems(block->image.out); }
 
 static void declare(ls_block *block, const ls_shape *shape) {
     (void)shape;

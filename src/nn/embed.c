@@ -7,11 +7,11 @@ static void declare(ls_block *block, const ls_shape *shape) {
     tokens.kind = LS_PARAM_TOKENS;
     tokens.split = true;
     tokens.grain = shape->vocabulary_grain;
-    ls_block_add(block, tokens);
+    ls_block_add(block, LS_ROLE_TOKENS, tokens);
     if (ls_shape_family(shape)->rotary) return;
     ls_param positions = ls_param_matrix("positions.weight", shape->T, shape->C, shape->init_std);
     positions.kind = LS_PARAM_POSITIONS;
-    ls_block_add(block, positions);
+    ls_block_add(block, LS_ROLE_POSITIONS, positions);
 }
 
 static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
@@ -38,14 +38,15 @@ static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
 static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
     size_t C = nn->shape->C;
     float *rows = ls_nn_partial(nn, y, LS_F32);
+    const ls_param *table = ls_block_param(block, LS_ROLE_TOKENS), *position = ls_block_param(block, LS_ROLE_POSITIONS);
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     LS_TRY(nn->ops->set(nn->device, &(ls_set_call){rows, -0.0F, ls_nn_rows(nn) * C}));
-    LS_TRY(nn->ops->embed_forward(nn->device, &(ls_embed_call){rows, C, ls_nn_weight(nn, &block->param[0]),
-                                                               nn->policy.act, NULL, 0, 1, &tokens}));
+    LS_TRY(nn->ops->embed_forward(
+        nn->device, &(ls_embed_call){rows, C, ls_nn_weight(nn, table), nn->policy.act, NULL, 0, 1, &tokens}));
     LS_TRY(ls_nn_made(nn, rows, LS_F32, ls_nn_rows(nn) * C));
     LS_TRY(ls_nn_join(nn, y, LS_F32, NULL));
-    if (block->nparams < 2) return LS_OK;
-    const float *positions = block->param[1].w + (nn->first + nn->token0) * C;
+    if (!position) return LS_OK;
+    const float *positions = position->w + (nn->first + nn->token0) * C;
     for (size_t b = 0; b < nn->B; b++) {
         float *sequence = y + b * nn->stream_T * C;
         LS_TRY(nn->ops->add(nn->device, &(ls_add_call){sequence, sequence, positions, LS_F32, nn->stream_T * C}));
@@ -54,11 +55,12 @@ static ls_status forward_shared(ls_block *block, ls_nn *nn, float *y) {
 }
 
 static ls_status forward_alone(ls_block *block, ls_nn *nn, float *y) {
-    const float *positions = block->nparams > 1 ? block->param[1].w : NULL;
+    const ls_param *table = ls_block_param(block, LS_ROLE_TOKENS), *position = ls_block_param(block, LS_ROLE_POSITIONS);
+    const float *positions = position ? position->w : NULL;
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     size_t period = nn->first > 0 ? nn->shape->T : nn->T;
-    return nn->ops->embed_forward(nn->device, &(ls_embed_call){y, nn->shape->C, ls_nn_weight(nn, &block->param[0]),
-                                                               nn->policy.act, positions, nn->first, period, &tokens});
+    return nn->ops->embed_forward(nn->device, &(ls_embed_call){y, nn->shape->C, ls_nn_weight(nn, table), nn->policy.act,
+                                                               positions, nn->first, period, &tokens});
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
@@ -112,7 +114,7 @@ static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const 
 }
 
 static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
-    ls_param *table = &block->param[0];
+    const ls_param *table = ls_block_param(block, LS_ROLE_TOKENS), *position = ls_block_param(block, LS_ROLE_POSITIONS);
     const void *all;
     LS_TRY(ls_nn_gather(nn, branch, LS_F32, nn->scratch.rows2, &all));
     const float *dy = all;
@@ -122,9 +124,8 @@ static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
         const ls_grad *grad = block->shares_table ? &table->lookup : &table->grad;
         for (int i = 0; i < nn->nsteps; i++) LS_TRY(token_step(nn, grad, &nn->steps[i], dy, table));
     }
-    if (block->nparams < 2) return LS_OK;
-    for (int i = 0; i < nn->nsteps; i++)
-        LS_TRY(position_step(nn, &block->param[1].grad, &nn->steps[i], dy, &block->param[1]));
+    for (int i = 0; position && i < nn->nsteps; i++)
+        LS_TRY(position_step(nn, &position->grad, &nn->steps[i], dy, position));
     return LS_OK;
 }
 

@@ -10,13 +10,14 @@
 #include "nn/block.h"
 
 static void declare(ls_block *block, const ls_shape *shape) {
-    ls_block_add(block, ls_param_vector("norm.weight", shape->C, LS_INIT_ONES));
-    if (!ls_shape_has_rms_norm(shape)) ls_block_add(block, ls_param_vector("norm.bias", shape->C, LS_INIT_ZEROS));
+    ls_block_add(block, LS_ROLE_FINAL_NORM, ls_param_vector("norm.weight", shape->C, LS_INIT_ONES));
+    if (!ls_shape_has_rms_norm(shape))
+        ls_block_add(block, LS_ROLE_FINAL_NORM_BIAS, ls_param_vector("norm.bias", shape->C, LS_INIT_ZEROS));
     if (shape->tied) return;
     ls_param head = ls_param_matrix("head.weight", shape->V, shape->C, shape->init_std);
     head.split = true;
     head.grain = shape->vocabulary_grain;
-    block->table = ls_block_add(block, head);
+    block->table = ls_block_add(block, LS_ROLE_HEAD, head);
 }
 
 /* Sequences that have logits at once. */
@@ -42,10 +43,6 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
     scratch->row_max = ls_nn_take_f32(arena, "scratch", chunk, 1);
     scratch->row_sum = ls_nn_take_f32(arena, "scratch", chunk, 1);
     scratch->parts = ls_nn_take_f32(arena, "scratch", chunk, (size_t)parts);
-}
-
-static ls_param *norm_bias(ls_block *block, const ls_shape *shape) {
-    return ls_shape_has_rms_norm(shape) ? NULL : &block->param[1];
 }
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
@@ -175,7 +172,8 @@ static ls_status chunks(const ls_nn *nn, const ls_param *table, const void *norm
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     const ls_scratch *scratch = &nn->scratch;
-    ls_param *norm_w = &block->param[0], *norm_b = norm_bias(block, nn->shape);
+    ls_param *norm_w = ls_block_param(block, LS_ROLE_FINAL_NORM);
+    ls_param *norm_b = ls_block_param(block, LS_ROLE_FINAL_NORM_BIAS);
     const void *norm;
     LS_TRY(ls_nn_norm(nn, scratch->norm, scratch->stats, x, norm_w, norm_b));
     LS_TRY(ls_nn_gather(nn, scratch->norm, nn->policy.act, scratch->rows2, &norm));

@@ -5,8 +5,8 @@
 
 void ls_image_declare(ls_block *block, size_t outputs, size_t inputs) {
     double gain = block->image.act == LS_IMAGE_RELU ? 2 : 1;
-    ls_block_add(block, ls_param_matrix("weight", outputs, inputs, sqrt(gain / (double)inputs)));
-    ls_block_add(block, ls_param_vector("bias", outputs, LS_INIT_ZEROS));
+    ls_block_add(block, LS_ROLE_WEIGHT, ls_param_matrix("weight", outputs, inputs, sqrt(gain / (double)inputs)));
+    ls_block_add(block, LS_ROLE_BIAS, ls_param_vector("bias", outputs, LS_INIT_ZEROS));
 }
 
 static ls_act_fn fn_of(ls_image_act act) { return act == LS_IMAGE_RELU ? LS_ACT_RELU : LS_ACT_SIGMOID; }

@@ -5,8 +5,8 @@
 #include "nn/block.h"
 
 /* The parameters of a block: a weight and a bias. */
-static inline ls_param *ls_image_weight(ls_block *block) { return &block->param[0]; }
-static inline ls_param *ls_image_bias(ls_block *block) { return &block->param[1]; }
+static inline ls_param *ls_image_weight(ls_block *block) { return ls_block_param(block, LS_ROLE_WEIGHT); }
+static inline ls_param *ls_image_bias(ls_block *block) { return ls_block_param(block, LS_ROLE_BIAS); }
 /* The block's input: images, in the first. */
 static inline const float *ls_image_input(const ls_nn *nn, const float *x) { return x ? x : nn->images; }
 

@@ -69,7 +69,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
 }
 
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn) {
-    ls_half half = ls_half_open(block, nn->shape, 1);
+    ls_half half = ls_half_open(block, 1);
     half.in_width = nn->own.mlp;
     half.inner = nn->keeps_act ? block->saved.inner : nn->scratch.wide;
     half.inner_width = nn->own.hidden;

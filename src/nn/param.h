@@ -26,6 +26,35 @@ typedef enum ls_param_kind {
     LS_PARAM_POSITIONS /* rows looked up by position */
 } ls_param_kind;
 
+/* What a block uses a parameter for. Blocks find their parameters by role (ls_block_param()), not by their order. */
+typedef enum ls_role {
+    LS_ROLE_TOKENS,
+    LS_ROLE_POSITIONS,
+    LS_ROLE_ATTENTION_NORM,
+    LS_ROLE_ATTENTION_NORM_BIAS,
+    LS_ROLE_QKV,
+    LS_ROLE_QKV_BIAS,
+    LS_ROLE_ATTENTION_OUT,
+    LS_ROLE_ATTENTION_OUT_BIAS,
+    LS_ROLE_MLP_NORM,
+    LS_ROLE_MLP_NORM_BIAS,
+    LS_ROLE_MLP_IN,
+    LS_ROLE_MLP_IN_BIAS,
+    LS_ROLE_MLP_OUT,
+    LS_ROLE_MLP_OUT_BIAS,
+    LS_ROLE_FINAL_NORM,
+    LS_ROLE_FINAL_NORM_BIAS,
+    LS_ROLE_HEAD,
+    /* Image models. The weight and bias of a layer; the weight of a convolution and the four of its batch norm. */
+    LS_ROLE_WEIGHT,
+    LS_ROLE_BIAS,
+    LS_ROLE_CONV,
+    LS_ROLE_BATCH_NORM,
+    LS_ROLE_BATCH_NORM_BIAS,
+    LS_ROLE_RUNNING_MEAN,
+    LS_ROLE_RUNNING_VAR
+} ls_role;
+
 typedef enum ls_param_init { LS_INIT_NORMAL, LS_INIT_ZEROS, LS_INIT_ONES } ls_param_init;
 
 enum { LS_PARAM_PARTS_MAX = 3, LS_PARAM_NAME_MAX = 64, LS_GRAD_SLOTS_MAX = 24 };
@@ -51,6 +80,8 @@ typedef struct ls_grad {
 typedef struct ls_param {
     char name[LS_PARAM_NAME_MAX];
     ls_param_kind kind;
+    ls_role role;
+    int unit; /* which conv_bn of its block has that role; 0 in blocks without */
     size_t rows, columns;
     size_t units;
     size_t grain; /* slices end at multiples of so many units; 0: at any */

@@ -3,24 +3,8 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "numerics/elementary.h"
-
-ls_param *ls_block_add(ls_block *block, ls_param param) {
-    char local[LS_PARAM_NAME_MAX];
-    assert(block->nparams < LS_BLOCK_PARAMS_MAX);
-    memcpy(local, param.name, sizeof local);
-    int length = 1;
-    if (block->kind == &ls_block_transformer)
-        length = snprintf(param.name, sizeof param.name, "blocks.%d.%.40s", block->layer, local);
-    else if (block->label[0])
-        length = snprintf(param.name, sizeof param.name, "%s.%.40s", block->label, local);
-    assert(length > 0 && length < (int)sizeof param.name);
-    (void)length;
-    block->param[block->nparams] = param;
-    return &block->param[block->nparams++];
-}
 
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
@@ -37,37 +21,41 @@ static ls_param cut(ls_param param, size_t units, int parts, const size_t *unit_
     return param;
 }
 
-static void add_norm(ls_block *block, const ls_shape *shape, const char *weight, const char *bias) {
-    ls_block_add(block, ls_param_vector(weight, shape->C, LS_INIT_ONES));
-    if (!ls_shape_has_rms_norm(shape)) ls_block_add(block, ls_param_vector(bias, shape->C, LS_INIT_ZEROS));
-}
-
 static void declare_attention(ls_block *block, const ls_shape *shape, double out_std) {
     size_t group = shape->H / shape->kv_heads * shape->head_size, d = shape->head_size, units = shape->kv_heads;
     size_t rows = ls_shape_qkv_width(shape);
-    add_norm(block, shape, "attn.norm.weight", "attn.norm.bias");
-    ls_block_add(block, cut(ls_param_matrix("attn.qkv.weight", rows, shape->C, shape->init_std), units, 3,
-                            (size_t[]){group, d, d}));
+    const size_t qkv[] = {group, d, d};
+    ls_block_add(block, LS_ROLE_ATTENTION_NORM, ls_param_vector("attn.norm.weight", shape->C, LS_INIT_ONES));
+    if (!ls_shape_has_rms_norm(shape))
+        ls_block_add(block, LS_ROLE_ATTENTION_NORM_BIAS, ls_param_vector("attn.norm.bias", shape->C, LS_INIT_ZEROS));
+    ls_block_add(block, LS_ROLE_QKV,
+                 cut(ls_param_matrix("attn.qkv.weight", rows, shape->C, shape->init_std), units, 3, qkv));
     if (shape->attention_bias)
-        ls_block_add(block,
-                     cut(ls_param_vector("attn.qkv.bias", rows, LS_INIT_ZEROS), units, 3, (size_t[]){group, d, d}));
-    ls_block_add(block, cut(ls_param_matrix("attn.out.weight", ls_shape_query_width(shape), shape->C, out_std), units,
-                            1, (size_t[]){group}));
-    if (shape->attention_bias) ls_block_add(block, ls_param_vector("attn.out.bias", shape->C, LS_INIT_ZEROS));
+        ls_block_add(block, LS_ROLE_QKV_BIAS,
+                     cut(ls_param_vector("attn.qkv.bias", rows, LS_INIT_ZEROS), units, 3, qkv));
+    ls_block_add(
+        block, LS_ROLE_ATTENTION_OUT,
+        cut(ls_param_matrix("attn.out.weight", ls_shape_query_width(shape), shape->C, out_std), units, 1, &group));
+    if (shape->attention_bias)
+        ls_block_add(block, LS_ROLE_ATTENTION_OUT_BIAS, ls_param_vector("attn.out.bias", shape->C, LS_INIT_ZEROS));
 }
 
 static void declare_mlp(ls_block *block, const ls_shape *shape, double out_std) {
     size_t rows = ls_shape_mlp_width(shape);
+    const size_t one[] = {1, 1};
     int parts = ls_shape_family(shape)->gated ? 2 : 1;
-    add_norm(block, shape, "mlp.norm.weight", "mlp.norm.bias");
-    ls_block_add(block, cut(ls_param_matrix("mlp.in.weight", rows, shape->C, shape->init_std), shape->hidden, parts,
-                            (size_t[]){1, 1}));
+    ls_block_add(block, LS_ROLE_MLP_NORM, ls_param_vector("mlp.norm.weight", shape->C, LS_INIT_ONES));
+    if (!ls_shape_has_rms_norm(shape))
+        ls_block_add(block, LS_ROLE_MLP_NORM_BIAS, ls_param_vector("mlp.norm.bias", shape->C, LS_INIT_ZEROS));
+    ls_block_add(block, LS_ROLE_MLP_IN,
+                 cut(ls_param_matrix("mlp.in.weight", rows, shape->C, shape->init_std), shape->hidden, parts, one));
     if (shape->mlp_bias)
-        ls_block_add(block,
-                     cut(ls_param_vector("mlp.in.bias", rows, LS_INIT_ZEROS), shape->hidden, parts, (size_t[]){1, 1}));
-    ls_block_add(block, cut(ls_param_matrix("mlp.out.weight", shape->hidden, shape->C, out_std), shape->hidden, 1,
-                            (size_t[]){1}));
-    if (shape->mlp_bias) ls_block_add(block, ls_param_vector("mlp.out.bias", shape->C, LS_INIT_ZEROS));
+        ls_block_add(block, LS_ROLE_MLP_IN_BIAS,
+                     cut(ls_param_vector("mlp.in.bias", rows, LS_INIT_ZEROS), shape->hidden, parts, one));
+    ls_block_add(block, LS_ROLE_MLP_OUT,
+                 cut(ls_param_matrix("mlp.out.weight", shape->hidden, shape->C, out_std), shape->hidden, 1, one));
+    if (shape->mlp_bias)
+        ls_block_add(block, LS_ROLE_MLP_OUT_BIAS, ls_param_vector("mlp.out.bias", shape->C, LS_INIT_ZEROS));
 }
 
 /* GPT-2 makes what enters the residual stream smaller by 1/√(number of additions to it). */
@@ -77,23 +65,21 @@ static double out_std(const ls_shape *shape) {
 }
 
 static void declare(ls_block *block, const ls_shape *shape) {
+    snprintf(block->label, sizeof block->label, "blocks.%d", block->layer);
     declare_attention(block, shape, out_std(shape));
     declare_mlp(block, shape, out_std(shape));
 }
 
-ls_half ls_half_open(ls_block *block, const ls_shape *shape, int which) {
-    const bool bias[2] = {shape->attention_bias, shape->mlp_bias}, norm_bias = !ls_shape_has_rms_norm(shape);
-    ls_param *at = block->param;
+ls_half ls_half_open(ls_block *block, int which) {
     ls_half half = {.place = 2 * (uint32_t)block->layer + 1 + (uint32_t)which};
     half.stats = block->saved.norm[which];
     half.kept = &block->kept.half[which];
-    if (which == 1) at += 3 + norm_bias + 2 * bias[0];
-    half.norm_w = at++;
-    if (norm_bias) half.norm_b = at++;
-    half.in_w = at++;
-    if (bias[which]) half.in_b = at++;
-    half.out_w = at++;
-    if (bias[which]) half.out_b = at++;
+    half.norm_w = ls_block_param(block, which ? LS_ROLE_MLP_NORM : LS_ROLE_ATTENTION_NORM);
+    half.norm_b = ls_block_param(block, which ? LS_ROLE_MLP_NORM_BIAS : LS_ROLE_ATTENTION_NORM_BIAS);
+    half.in_w = ls_block_param(block, which ? LS_ROLE_MLP_IN : LS_ROLE_QKV);
+    half.in_b = ls_block_param(block, which ? LS_ROLE_MLP_IN_BIAS : LS_ROLE_QKV_BIAS);
+    half.out_w = ls_block_param(block, which ? LS_ROLE_MLP_OUT : LS_ROLE_ATTENTION_OUT);
+    half.out_b = ls_block_param(block, which ? LS_ROLE_MLP_OUT_BIAS : LS_ROLE_ATTENTION_OUT_BIAS);
     return half;
 }
 

@@ -9,7 +9,7 @@
 
 typedef struct ls_half ls_half;
 
-/* A half for nn's rows: its parameters, where its tensors are, and its body. Biases are NULL where the shape has none.
+/* A half for nn's rows: its parameters, where its tensors are, and its body. Biases are NULL where the block has none.
  */
 struct ls_half {
     ls_param *norm_w, *norm_b;
@@ -40,7 +40,7 @@ struct ls_half {
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
 /* What both have: the parameters, dropout, statistics and kept gradients of half 0 (attention) or 1 (the MLP). */
-ls_half ls_half_open(ls_block *block, const ls_shape *shape, int which);
+ls_half ls_half_open(ls_block *block, int which);
 
 /* norm(x) for all rows, in scratch. */
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);

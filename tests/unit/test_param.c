@@ -1,4 +1,4 @@
-/* Rows of parameters in memory and in canonical order, against a plain list made unit by unit. */
+/* Rows of parameters in memory and in canonical order, against a plain list made unit by unit; parameters by role. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "model/model.h"
+#include "model/shape_file.h"
 #include "nn/param.h"
 #include "nn/shape.h"
 
@@ -108,11 +110,61 @@ static void test_slice_begin_is_exact_for_large_numbers(void **state) {
             for (int i = 0; i <= S; i++) assert_int_equal(ls_slice_begin(n, S, i), n * (size_t)i / (size_t)S);
 }
 
+/* ---- roles ------------------------------------------------------------------------------------------------------- */
+
+static ls_model *model_of(const char *preset, bool biases) {
+    ls_shape shape;
+    ls_model *model;
+    assert_int_equal(ls_shape_preset(preset, &shape), LS_OK);
+    shape.attention_bias = shape.mlp_bias = biases;
+    assert_int_equal(ls_model_create(&shape, 1, &model), LS_OK);
+    return model;
+}
+
+/* Each parameter is what its block finds under the parameter's role. */
+static void test_every_parameter_is_found_by_its_role(void **state) {
+    static const char *const presets[] = {"gpt2-124m", "llama-8b", "lenet", "resnet18", "mlp"};
+    (void)state;
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        for (int biases = 0; biases < 2; biases++) {
+            ls_model *model = model_of(presets[i], biases);
+            for (int b = 0; b < model->nblocks; b++)
+                for (int p = 0; p < model->blocks[b].nparams; p++) {
+                    ls_param *param = &model->blocks[b].param[p];
+                    assert_ptr_equal(ls_block_unit_param(&model->blocks[b], param->role, param->unit), param);
+                }
+            ls_model_destroy(model);
+        }
+}
+
+static const char *name_of(ls_model *model, ls_role role) {
+    const ls_param *param = ls_block_param(&model->blocks[1], role);
+    return param ? param->name : "none";
+}
+
+static void test_roles_that_a_block_does_not_have_are_null(void **state) {
+    (void)state;
+    ls_model *gpt2 = model_of("gpt2-124m", false), *llama = model_of("llama-8b", true);
+    assert_string_equal(name_of(gpt2, LS_ROLE_QKV_BIAS), "none");
+    assert_string_equal(name_of(gpt2, LS_ROLE_MLP_NORM_BIAS), "blocks.0.mlp.norm.bias");
+    assert_string_equal(name_of(gpt2, LS_ROLE_MLP_OUT), "blocks.0.mlp.out.weight");
+    assert_string_equal(name_of(llama, LS_ROLE_QKV_BIAS), "blocks.0.attn.qkv.bias");
+    assert_string_equal(name_of(llama, LS_ROLE_MLP_NORM_BIAS), "none");
+    assert_string_equal(name_of(llama, LS_ROLE_MLP_OUT), "blocks.0.mlp.out.weight");
+    assert_ptr_equal(ls_model_tokens(gpt2), ls_model_find(gpt2, "tokens.weight"));
+    assert_true(ls_block_borrows_table(&gpt2->blocks[gpt2->nblocks - 1]));
+    assert_false(ls_block_borrows_table(&llama->blocks[llama->nblocks - 1]));
+    ls_model_destroy(gpt2);
+    ls_model_destroy(llama);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),
         cmocka_unit_test(test_taking_slices),
         cmocka_unit_test(test_slice_begin_is_exact_for_large_numbers),
+        cmocka_unit_test(test_every_parameter_is_found_by_its_role),
+        cmocka_unit_test(test_roles_that_a_block_does_not_have_are_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void check_widths(const ls_shape *shape, int S, int tp) {
         assert_int_equal(nn.own.query, ls_model_find(model, "blocks.0.attn.out.weight")->local_rows);
         assert_int_equal(nn.own.mlp, ls_model_find(model, "blocks.0.mlp.in.weight")->local_rows);
         assert_int_equal(nn.own.hidden, ls_model_find(model, "blocks.0.mlp.out.weight")->local_rows);
-        const ls_param *table = &model->blocks[0].param[0];
+        const ls_param *table = ls_model_tokens(model);
         assert_int_equal(nn.own.vocabulary, table->local_rows);
         assert_int_equal(nn.own.first_id, table->first_row);
         assert_int_equal(nn.own.first_id, ids);

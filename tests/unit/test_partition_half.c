@@ -79,7 +79,7 @@ static size_t changed_weights(ls_policy policy, double lr, size_t *elems) {
     tiny t;
     setup.policy = policy;
     tiny_open(&t, &shape, 1, 1, &setup);
-    const ls_param *param = &t.model->blocks[1].param[2];
+    const ls_param *param = ls_block_param(&t.model->blocks[1], LS_ROLE_QKV);
     *elems = ls_param_elems(param);
     assert_true(param->kind == LS_PARAM_MATRIX && *elems <= 512);
     assert_int_equal(ls_partition_read(t.partition, param, LS_TENSOR_WEIGHT, 0, *elems, before), LS_OK);

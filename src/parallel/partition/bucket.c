@@ -219,13 +219,13 @@ static bool lookup_is_added_at_once(const ls_partition *partition) {
 }
 
 static void add_head(ls_partition *partition, int b, bool shares) {
-    ls_param *table = shares ? &partition->model->blocks[0].param[0] : partition->model->blocks[b].table;
+    ls_param *table = shares ? ls_model_tokens(partition->model) : partition->model->blocks[b].table;
     add_param(add_bucket(partition, LS_BUCKET_TABLE, b), table);
     add_list(partition, LS_BUCKET_VECTORS, b, LS_PARAM_VECTOR);
 }
 
 static void add_embedding(ls_partition *partition, bool shares) {
-    ls_param *table = &partition->model->blocks[0].param[0];
+    ls_param *table = ls_model_tokens(partition->model);
     if (!shares)
         add_param(add_bucket(partition, LS_BUCKET_TABLE, 0), table);
     else if (!lookup_is_added_at_once(partition))
@@ -235,8 +235,8 @@ static void add_embedding(ls_partition *partition, bool shares) {
 
 static void add_block(ls_partition *partition, int b) {
     bool shares = partition->model->blocks[0].shares_table;
-    const ls_block *block = &partition->model->blocks[b];
-    if (ls_block_looks_up(block)) {
+    ls_block *block = &partition->model->blocks[b];
+    if (ls_block_param(block, LS_ROLE_TOKENS)) {
         add_embedding(partition, shares);
     } else if (block->table) {
         add_head(partition, b, shares);

@@ -27,8 +27,7 @@ static ls_buffer_pool *weight_pool(ls_partition *partition, const ls_bucket *buc
 
 /* The bucket whose weights the block computes with, where they have to be gathered; NULL: none. */
 static ls_bucket *gathered_for(ls_partition *partition, int block) {
-    const ls_block *b = &partition->model->blocks[block];
-    const ls_param *table = ls_block_looks_up(b) ? &b->param[0] : b->table;
+    const ls_param *table = ls_block_table(&partition->model->blocks[block]);
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
         if (!is_gathered(partition, bucket)) continue;
@@ -96,14 +95,13 @@ static ls_status drop_gathered(ls_buffer_pool *pool) {
 /* ---- new weights ------------------------------------------------------------------------------------------------- */
 
 static ls_status send_tied_weight(ls_partition *partition) {
-    const ls_param *table = &partition->model->blocks[0].param[0], *copy = partition->copy;
+    const ls_param *copy = partition->copy, *table = copy ? copy : ls_model_tokens(partition->model);
     bool is_16 = ls_policy_is_16(&partition->setup.policy);
-    size_t elems = ls_param_range_elems(copy ? copy->own : table->own);
-    size_t bytes = elems * ls_dtype_bytes(partition->setup.policy.act);
+    if (!copy && !partition->has_tied) return LS_OK;
+    size_t bytes = ls_param_range_elems(table->own) * ls_dtype_bytes(partition->setup.policy.act);
     if (copy)
         return ls_tensor_recv(partition->device, partition->pp, 0, LS_TAG_TIED_WEIGHT,
                               is_16 ? (void *)copy->own_w16 : copy->own_w, bytes);
-    if (!partition->has_tied) return LS_OK;
     const void *own = is_16 ? (const void *)table->own_w16 : table->own_w;
     return ls_tensor_send(partition->device, partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_WEIGHT, own,
                           bytes);

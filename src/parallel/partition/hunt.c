@@ -97,7 +97,7 @@ static ls_status look_at_param(ls_partition *partition, ls_bad_place place, cons
 }
 
 ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block) {
-    const ls_block *b = &partition->model->blocks[block];
+    ls_block *b = &partition->model->blocks[block];
     if (!partition->hunt) return LS_OK;
     ls_bad_place place = {.order = order_of(partition, micro, block, LS_BAD_GRADIENT, LS_RESULTS_MAX - 1),
                           .micro = number,
@@ -106,7 +106,8 @@ ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *mi
     if (b->table) LS_TRY(look_at_param(partition, place, b->table, &b->table->grad));
     for (int i = 0; i < b->nparams; i++) {
         const ls_param *param = &b->param[i];
-        LS_TRY(look_at_param(partition, place, param, b->shares_table && i == 0 ? &param->lookup : &param->grad));
+        bool is_lookup = b->shares_table && param->role == LS_ROLE_TOKENS;
+        LS_TRY(look_at_param(partition, place, param, is_lookup ? &param->lookup : &param->grad));
     }
     return LS_OK;
 }

@@ -139,7 +139,7 @@ static void lay_moments(ls_partition *partition, ls_arena *arena) {
 static void lay_tied(ls_partition *partition, ls_arena *arena) {
     const ls_partition_setup *setup = &partition->setup;
     bool first = setup->train && partition->model->shape.tied && setup->layout.pp > 1 && setup->place.pp == 0;
-    const ls_param *table = &partition->model->blocks[0].param[0];
+    const ls_param *table = ls_model_tokens(partition->model);
     partition->tied = first ? take(arena, "communication", ls_param_range_elems(table->own), 1) : NULL;
     partition->has_tied = first;
 }

@@ -81,9 +81,9 @@ static void tie(ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     embedding->shares_table = model->shape.tied && setup->layout.pp == 1;
     if (!model->shape.tied) return;
-    head->table = &embedding->param[0];
+    head->table = ls_model_tokens(model);
     if (setup->layout.pp == 1 || setup->place.pp != setup->layout.pp - 1) return;
-    head->copy = embedding->param[0];
+    head->copy = *head->table;
     head->table = partition->copy = &head->copy;
 }
 

@@ -173,7 +173,7 @@ static ls_status add_lookup(ls_partition *partition, const ls_bucket *lookup) {
 }
 
 static ls_status send_tied_grad(ls_partition *partition) {
-    const ls_param *table = &partition->model->blocks[0].param[0], *copy = partition->copy;
+    const ls_param *table = ls_model_tokens(partition->model), *copy = partition->copy;
     if (!partition->pp) return LS_OK;
     if (copy)
         return ls_tensor_send(partition->device, partition->pp, 0, LS_TAG_TIED_GRAD, copy->own_grad,

@@ -19,7 +19,7 @@ typedef struct held {
 } held;
 
 static const ls_param *local_of(const ls_partition *partition, const ls_param *param) {
-    return partition->copy && param == &partition->model->blocks[0].param[0] ? partition->copy : param;
+    return partition->copy && param == ls_model_tokens(partition->model) ? partition->copy : param;
 }
 
 static held held_of(const ls_partition *partition, const ls_param *model_param, ls_partition_tensor which) {

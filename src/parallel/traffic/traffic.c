@@ -175,11 +175,8 @@ static void want(buffer_set *buffers, int b, int in_use, int *gathers) {
     gathers[b]++;
 }
 
-/* Language models have tables in their first and last block. */
-static bool has_table(const traffic_job *job, int b) {
-    const ls_model *model = job->task->model;
-    return ls_block_looks_up(&model->blocks[0]) && (b == 0 || b == model->nblocks - 1);
-}
+/* The table of the vocabulary that block b reads; NULL: it reads none. */
+static const ls_param *table_of(const traffic_job *job, int b) { return ls_block_table(&job->task->model->blocks[b]); }
 
 static bool table_is_shared(const traffic_job *job) { return job->task->model->shape.tied && job->layout.pp == 1; }
 
@@ -198,7 +195,7 @@ static void gathers_of_blocks(const traffic_job *job, int *gathers) {
             int b = forward ? first + k : first + blocks - 1 - k;
             /* The head has one action: backward, or that of the input. */
             if (b == last && (forward || action->kind == LS_ACTION_BACKWARD_WEIGHTS)) continue;
-            want(has_table(job, b) ? &tables : &matrices, b == last && table_is_shared(job) ? 0 : b, in_use, gathers);
+            want(table_of(job, b) ? &tables : &matrices, b == last && table_is_shared(job) ? 0 : b, in_use, gathers);
             in_use = b;
         }
     }
@@ -278,13 +275,8 @@ static ls_status count_bucket(const traffic_job *job, bucket_list *list, reducti
 }
 
 static ls_status count_table(const traffic_job *job, int b, reductions times, int gathers) {
-    const ls_model *model = job->task->model;
-    int last = model->nblocks - 1;
     bucket_list table = {.bucket = {.kind = LS_BUCKET_TABLE, .block = b}};
-    const ls_param *param = &model->blocks[0].param[0];
-    for (int i = 0; b == last && !model->shape.tied && i < model->blocks[b].nparams; i++)
-        if (model->blocks[b].param[i].kind == LS_PARAM_MATRIX) param = &model->blocks[b].param[i];
-    add_param(job, &table, param);
+    add_param(job, &table, table_of(job, b));
     return count_bucket(job, &table, times, gathers);
 }
 
@@ -292,7 +284,7 @@ static ls_status count_table(const traffic_job *job, int b, reductions times, in
 static ls_status count_block(const traffic_job *job, int b, reductions times, const int *gathers) {
     int last = job->task->model->nblocks - 1;
     bool zero3 = job->layout.zero == 3;
-    if (has_table(job, b)) {
+    if (table_of(job, b)) {
         bool lookup = b == 0 && table_is_shared(job);
         int table = b == last && table_is_shared(job) ? 0 : b;
         LS_TRY(count_table(job, b, times, lookup ? 0 : zero3 ? gathers[table] : 1));
@@ -348,7 +340,7 @@ out:
 
 static ls_status tied_elems(const traffic_job *job, size_t *elems) {
     bucket_list table = {.bucket = {.kind = LS_BUCKET_TABLE}};
-    add_param(job, &table, &job->task->model->blocks[0].param[0]);
+    add_param(job, &table, ls_model_tokens(job->task->model));
     LS_TRY(divide(job, &table));
     *elems = ls_param_range_elems(table.param[0].own);
     free(table.bucket.shard);

@@ -12,12 +12,11 @@ ls_native_run ls_native_run_of(const ls_layout *layout, const ls_action *action,
 
 /* A tied table is added up for each of its uses. */
 double ls_native_grad_elems(const ls_model *model, int block) {
-    const ls_block *b = &model->blocks[block];
+    ls_block *b = &model->blocks[block];
     double elems = 0;
     for (int i = 0; i < b->nparams; i++)
         elems += (double)ls_param_local_elems(&b->param[i]) * (b->param[i].kind == LS_PARAM_VECTOR ? model->S : 1);
-    bool is_own = b->nparams > 0 && b->table >= b->param && b->table < b->param + b->nparams;
-    return b->table && !is_own ? elems + (double)ls_param_local_elems(b->table) : elems;
+    return ls_block_borrows_table(b) ? elems + (double)ls_param_local_elems(b->table) : elems;
 }
 
 bool ls_native_makes(ls_action_kind kind, const ls_native_run *run, int block) {
