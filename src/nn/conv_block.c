@@ -97,7 +97,7 @@ static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, 
     LS_TRY(nn->ops->bias_grad(
         nn->device,
         &(ls_bias_grad_call){bias->grad.slot[step->at], dpre + step->first * mid_elems(block), LS_F32, n, n, &groups}));
-    return ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n);
+    return ls_nn_grad_end(nn, bias, &bias->grad, step, ls_grad_rows_elems(ls_nn_grad_rows(nn, bias)));
 }
 
 static ls_status weights(ls_block *block, const ls_nn *nn, const float *x, const float *dpre) {

@@ -233,7 +233,7 @@ static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows,
     LS_TRY(nn->ops->bias_grad(
         nn->device,
         &(ls_bias_grad_call){param->grad.slot[step->at], rows + step->first / nn->ghost * C, LS_F32, C, C, &groups}));
-    return ls_nn_grad_end(nn, param, &param->grad, step, (size_t)nn->S * C);
+    return ls_nn_grad_end(nn, param, &param->grad, step, ls_grad_rows_elems(ls_nn_grad_rows(nn, param)));
 }
 
 ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads) {

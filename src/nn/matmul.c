@@ -247,27 +247,30 @@ ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
         LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){bias->grad.slot[step->at],
                                                                    ls_nn_from(nn, dy, step->first * nn->T * n),
                                                                    nn->policy.act, n, n, &groups}));
-        LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n));
+        LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, ls_grad_rows_elems(ls_nn_grad_rows(nn, bias))));
     }
     return LS_OK;
 }
 
-/* Sums over the tokens of the stream: the rows of a gradient that belong to these token slices, and their number. */
+/* Sums over the tokens of the stream, into the rows of the gradient that this worker computes. */
 typedef struct stream_sums {
     size_t tokens[LS_SLICES_MAX + 1];
     ls_token_groups groups;
-    size_t first_row;
+    ls_grad_rows rows;
 } stream_sums;
 
-static void stream_sums_of(const ls_nn *nn, const ls_grad_step *step, stream_sums *sums) {
+static void stream_sums_of(const ls_nn *nn, const ls_param *param, const ls_grad_step *step, stream_sums *sums) {
     sums->groups = ls_nn_groups(nn, step);
-    sums->first_row = 0;
-    if (!nn->sequence_parallel) return;
-    sums->first_row = (size_t)nn->slice0;
+    sums->rows = ls_nn_grad_rows(nn, param);
+    if (sums->rows.count == sums->rows.all) return;
     for (int i = 0; i <= nn->slices; i++) sums->tokens[i] = ls_slice_begin(nn->T, nn->S, nn->slice0 + i) - nn->token0;
     sums->groups.T = nn->stream_T;
     sums->groups.slices = nn->slices;
     sums->groups.tokens = sums->tokens;
+}
+
+static float *first_sum(const ls_param *param, const ls_grad_step *step, const stream_sums *sums) {
+    return param->grad.slot[step->at] + sums->rows.first * sums->rows.elems;
 }
 
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy) {
@@ -275,11 +278,11 @@ ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy
     for (int i = 0; i < nn->nsteps; i++) {
         const ls_grad_step *step = &nn->steps[i];
         stream_sums sums;
-        stream_sums_of(nn, step, &sums);
-        LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){bias->grad.slot[step->at] + sums.first_row * n,
+        stream_sums_of(nn, bias, step, &sums);
+        LS_TRY(nn->ops->bias_grad(nn->device, &(ls_bias_grad_call){first_sum(bias, step, &sums),
                                                                    ls_nn_from(nn, dy, step->first * nn->stream_T * n),
                                                                    nn->policy.act, n, n, &sums.groups}));
-        LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, (size_t)nn->S * n));
+        LS_TRY(ls_nn_grad_end(nn, bias, &bias->grad, step, ls_grad_rows_elems(sums.rows)));
     }
     return LS_OK;
 }
@@ -314,24 +317,24 @@ ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, con
 }
 
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b) {
-    size_t C = nn->shape->C, partial = (size_t)nn->S * C;
+    size_t C = nn->shape->C;
     for (int i = 0; i < nn->nsteps; i++) {
         const ls_grad_step *step = &nn->steps[i];
         size_t first = step->first * nn->stream_T;
         stream_sums sums;
-        stream_sums_of(nn, step, &sums);
+        stream_sums_of(nn, w, step, &sums);
         ls_norm_call call = norm_call(nn, x + first * C, stats, w);
         call.rows = (step->end - step->first) * nn->stream_T;
         call.dy = ls_nn_from(nn, dy, first * C);
         call.dy_stride = C;
         call.mean += first;
         call.rstd += first;
-        call.dw = w->grad.slot[step->at] + sums.first_row * C;
-        call.db = b ? b->grad.slot[step->at] + sums.first_row * C : NULL;
+        call.dw = first_sum(w, step, &sums);
+        call.db = b ? first_sum(b, step, &sums) : NULL;
         call.groups = &sums.groups;
         LS_TRY(nn->ops->norm_params(nn->device, &call));
-        LS_TRY(ls_nn_grad_end(nn, w, &w->grad, step, partial));
-        if (b) LS_TRY(ls_nn_grad_end(nn, b, &b->grad, step, partial));
+        LS_TRY(ls_nn_grad_end(nn, w, &w->grad, step, ls_grad_rows_elems(sums.rows)));
+        if (b) LS_TRY(ls_nn_grad_end(nn, b, &b->grad, step, ls_grad_rows_elems(sums.rows)));
     }
     return LS_OK;
 }
@@ -343,7 +346,7 @@ static ls_status norm_backward_step(const ls_nn *nn, const ls_grad_step *step, l
     float **const grads[] = {&call.dw, &call.db, &call.dx_sums};
     size_t first = step->first * nn->stream_T, at = first * call.C;
     stream_sums sums;
-    stream_sums_of(nn, step, &sums);
+    stream_sums_of(nn, w, step, &sums);
     call.rows = (step->end - step->first) * nn->stream_T;
     call.x += at;
     call.mean += first;
@@ -357,10 +360,10 @@ static ls_status norm_backward_step(const ls_nn *nn, const ls_grad_step *step, l
     call.params = true;
     call.groups = &sums.groups;
     for (int i = 0; i < 3; i++)
-        if (params[i]) *grads[i] = params[i]->grad.slot[step->at] + sums.first_row * call.C;
+        if (params[i]) *grads[i] = first_sum(params[i], step, &sums);
     LS_TRY(nn->ops->norm_backward(nn->device, &call));
     for (int i = 0; i < 3; i++)
-        if (params[i]) LS_TRY(ls_nn_grad_end(nn, params[i], &params[i]->grad, step, (size_t)nn->S * call.C));
+        if (params[i]) LS_TRY(ls_nn_grad_end(nn, params[i], &params[i]->grad, step, ls_grad_rows_elems(sums.rows)));
     return LS_OK;
 }
 

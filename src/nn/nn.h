@@ -247,6 +247,11 @@ ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, s
 /* dx[rows][columns] = dy[rows][k]·W[k][columns] in one chain, of a weight that slices do not cut; fp32 */
 ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const ls_param *w);
 
+/* The rows of the parameter's gradient that this worker computes. */
+static inline ls_grad_rows ls_nn_grad_rows(const ls_nn *nn, const ls_param *param) {
+    return ls_param_grad_rows(param, nn->S, nn->slice0, nn->slices, nn->sequence_parallel);
+}
+
 /* The tokens of a step, for the sums over all tokens; with hgmma their chains are cut into blocks, so that a GPU has
  * enough of them to make a norm's gradients in one pass. */
 enum { LS_NN_TOKEN_BLOCK = 64 };

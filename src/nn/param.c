@@ -23,6 +23,18 @@ void ls_param_take_slices(ls_param *param, int slices, int first, int count) {
     param->own = param->once = (ls_param_range){0, ls_param_local_elems(param)};
 }
 
+ls_grad_rows ls_param_grad_rows(const ls_param *param, int S, int first, int count, bool sequence_parallel) {
+    ls_grad_rows rows = {.all = 1, .count = 1, .elems = ls_param_local_elems(param)};
+    if (param->kind != LS_PARAM_VECTOR) return rows;
+    rows.all = rows.count = (size_t)S;
+    /* A worker sees every token, except of the residual stream under sequence parallelism. Vectors of the stream are
+     * those that slices do not cut. */
+    if (param->split || !sequence_parallel) return rows;
+    rows.first = (size_t)first;
+    rows.count = (size_t)count;
+    return rows;
+}
+
 bool ls_param_run_get(const ls_param *param, int slices, int i, ls_param_run *run) {
     int count = ls_param_slices(param, slices), slice = i / param->parts, part = i % param->parts;
     if (slice >= count) return false;

@@ -72,7 +72,7 @@ typedef struct ls_param_range {
 static inline size_t ls_param_range_elems(ls_param_range range) { return range.end - range.begin; }
 
 /* Gradients of one use of a parameter. Slot 0 is where the finished one is; the others hold subtrees (grad_plan.h).
- * A vector's slot has S rows, one for each token slice, which are joined into the first at the end of the step. */
+ * A vector's slot has several rows (ls_grad_rows), which are joined into the first at the end of the step. */
 typedef struct ls_grad {
     float *slot[LS_GRAD_SLOTS_MAX];
 } ls_grad;
@@ -124,6 +124,20 @@ static inline int ls_param_slices(const ls_param *param, int slices) { return pa
 size_t ls_param_slice_row(const ls_param *param, int slices, int i);
 /* This worker has slices first … first + count − 1, of which `slices` are all. */
 void ls_param_take_slices(ls_param *param, int slices, int first, int count);
+
+/* The rows of a slot of a gradient. A vector has one for each of the S slices, because its sums are cut there (rule 4);
+ * any other parameter has a single row. Where count < all, other workers of the TP group compute the other rows, and
+ * the reduction must gather them; until then they hold what an earlier step left. This is the only place that decides
+ * which rows a worker computes: kernels, reduction, audit, hunt and traffic ask here. */
+typedef struct ls_grad_rows {
+    size_t all;
+    size_t first, count; /* those that this worker computes */
+    size_t elems;        /* of one row */
+} ls_grad_rows;
+
+/* Of the worker that has slices first … first + count − 1 of S. */
+ls_grad_rows ls_param_grad_rows(const ls_param *param, int S, int first, int count, bool sequence_parallel);
+static inline size_t ls_grad_rows_elems(ls_grad_rows rows) { return rows.all * rows.elems; }
 
 /* A run of rows that are neighbours both in memory and in canonical order. */
 typedef struct ls_param_run {

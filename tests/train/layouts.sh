@@ -59,6 +59,18 @@ for schedule in naive gpipe 1f1b interleaved zero-bubble; do
     more audited --schedule "$schedule" --pp 2 --dp 2 --zero 3 --shares 5,3 --micro-batch 1
 done
 
+# Under sequence parallelism each worker of a TP group computes some rows of a vector's gradient, and an audit compares those alone.
+audited --dp 2 --tp 2 --sequence-parallel
+more audited --dp 2 --tp 2
+experiment[1]=$llama # a model without biases
+case_begin "one worker, no biases"
+rm -rf "$scratch/one"
+train "${experiment[@]}" --out "$scratch/one"
+expect_status 0
+final=$(weights)
+audited --dp 2 --tp 2 --sequence-parallel
+more audited --dp 2 --tp 2
+
 # The same over MPI; with --node-size messages cross what counts as machines.
 if "$LOCKSTEP" --version | grep -q '^MPI .*Open MPI' && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then
     mpi=(mpirun --oversubscribe --bind-to none)

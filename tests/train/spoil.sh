@@ -92,6 +92,10 @@ expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"backward"'
 spoiled 'rank=1 step=3 place=product tensor=blocks.1.mlp.out.weight index=5 set=nan times=0' --tp 2 --sequence-parallel
 expect_stopped
 expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"forward"'
+# In a row of a vector's gradient that the second worker computes; the first has gathered it in the step that failed.
+spoiled 'rank=1 step=3 place=leaf tensor=blocks.1.mlp.norm.weight index=77 set=nan times=0' --tp 2 --sequence-parallel --on-outlier warn
+expect_stopped
+expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"gradient".*"tensor":"blocks.1.mlp.norm.weight"'
 
 # Gradients of groups that are finite, and overflow when they are added up; and losses that are finite, but too large to be added up.
 spoiled 'rank=* step=3 place=leaf tensor=blocks.1.mlp.in.weight index=3 set=3e38 times=0' --dp 8 --on-outlier warn

@@ -158,6 +158,39 @@ static void test_roles_that_a_block_does_not_have_are_null(void **state) {
     ls_model_destroy(llama);
 }
 
+/* ---- rows of gradients ------------------------------------------------------------------------------------------- */
+
+/* Adds up which rows of a gradient the workers of a TP group compute. */
+static void count_rows(const ls_param *param, int S, int tp, bool sequence_parallel, int *computed, size_t *all) {
+    for (int t = 0; t < tp; t++) {
+        ls_grad_rows rows = ls_param_grad_rows(param, S, S / tp * t, S / tp, sequence_parallel);
+        *all = rows.all;
+        assert_int_equal(rows.elems, ls_param_local_elems(param));
+        for (size_t r = rows.first; r < rows.first + rows.count; r++) computed[r]++;
+    }
+}
+
+/* What slices cut, and every gradient without sequence parallelism, each worker computes whole; of a vector of the
+ * residual stream with it each row has one worker. */
+static void test_every_row_of_a_gradient_is_computed(void **state) {
+    (void)state;
+    enum { S = 8 };
+    ls_model *model = model_of("gpt2-124m", true);
+    for (int tp = 1; tp <= S; tp *= 2)
+        for (int sequence_parallel = 0; sequence_parallel <= (tp > 1); sequence_parallel++)
+            for (int i = 0; i < model->nparams; i++) {
+                const ls_param *param = model->params[i];
+                bool is_vector = param->kind == LS_PARAM_VECTOR;
+                bool is_apart = sequence_parallel && is_vector && !param->split;
+                int computed[S] = {0};
+                size_t all = 0;
+                count_rows(param, S, tp, sequence_parallel, computed, &all);
+                assert_int_equal(all, is_vector ? S : 1);
+                for (size_t r = 0; r < all; r++) assert_int_equal(computed[r], is_apart ? 1 : tp);
+            }
+    ls_model_destroy(model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs),
@@ -165,6 +198,7 @@ int main(void) {
         cmocka_unit_test(test_slice_begin_is_exact_for_large_numbers),
         cmocka_unit_test(test_every_parameter_is_found_by_its_role),
         cmocka_unit_test(test_roles_that_a_block_does_not_have_are_null),
+        cmocka_unit_test(test_every_row_of_a_gradient_is_computed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,16 +9,11 @@
 
 /* ---- hashes ------------------------------------------------------------------------------------------------------ */
 
-ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, size_t elems,
-                                 ls_hash128 *out) {
-    const ls_nn *nn = &partition->nn;
-    if (param->kind == LS_PARAM_VECTOR && !param->split && nn->sequence_parallel) {
-        /* The other token slices are other workers'. */
-        leaf += (size_t)nn->slice0 * param->local_rows;
-        elems = (size_t)nn->slices * param->local_rows;
-    }
+ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, ls_hash128 *out) {
+    ls_grad_rows rows = ls_nn_grad_rows(&partition->nn, param);
+    const float *own = leaf + rows.first * rows.elems;
     LS_TRY(ls_partition_begin_hashes(partition, 1));
-    LS_TRY(ls_partition_make_hash(partition, 0, leaf, elems * sizeof *leaf));
+    LS_TRY(ls_partition_make_hash(partition, 0, own, rows.count * rows.elems * sizeof *own));
     return ls_partition_read_hashes(partition, out, 1);
 }
 
@@ -45,8 +40,8 @@ typedef struct collector {
 static ls_status collect(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
     collector *c = ctx;
     (void)group;
-    return ls_partition_leaf_hash(c->partition, param, leaf, elems,
-                                  &c->hashes[2 * param->number + (is_lookup ? 1 : 0)]);
+    (void)elems;
+    return ls_partition_leaf_hash(c->partition, param, leaf, &c->hashes[2 * param->number + (is_lookup ? 1 : 0)]);
 }
 
 /* ---- a plan for one group ---------------------------------------------------------------------------------------- */

@@ -14,9 +14,8 @@
  */
 static inline size_t ls_audit_hashes(const ls_model *model) { return 2 * (size_t)model->nparams; }
 
-/* The hash of a leaf, as far as it is this worker's. */
-ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, size_t elems,
-                                 ls_hash128 *out);
+/* Hashes the rows of a leaf that this worker computed. */
+ls_status ls_partition_leaf_hash(ls_partition *partition, const ls_param *param, const float *leaf, ls_hash128 *out);
 
 /* Replica d computes group groups[d] of step `step`; −1: none. All workers together; after ls_partition_step() and
  * before the update, whose gradients stay. `hashes` are zeros where this worker's replica computes nothing. The setup

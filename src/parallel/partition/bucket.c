@@ -15,6 +15,11 @@ enum { ALIGN_ELEMS = 16 };
 
 static size_t align_up(size_t elems) { return (elems + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS; }
 
+/* Elements that a parameter takes of a slot of gradients. */
+static size_t slot_elems(const ls_param *param, int slices) {
+    return align_up(ls_grad_rows_elems(ls_param_grad_rows(param, slices, 0, slices, false)));
+}
+
 /* The smallest end of a block of 1024 elements at or behind element `at` of the parameter's local rows. */
 static size_t block_end(const ls_param *param, int slices, size_t at) {
     size_t all = ls_param_local_elems(param), first = param->first_row * param->columns;
@@ -50,13 +55,12 @@ static ls_param_range part_of(const ls_bucket *bucket, int i, size_t begin, size
 }
 
 ls_status ls_bucket_divide(ls_bucket *bucket, int slices, int dp, int dp_index, bool sharded) {
-    bool vectors = bucket->kind == LS_BUCKET_VECTORS;
     size_t grad = 0;
     bucket->elems = 0;
     for (int i = 0; i < bucket->nparams; i++) {
         bucket->offset[i] = bucket->elems;
         bucket->elems += align_up(ls_param_local_elems(bucket->param[i]));
-        grad += align_up((vectors ? (size_t)slices : 1) * ls_param_local_elems(bucket->param[i]));
+        grad += slot_elems(bucket->param[i], slices);
     }
     bucket->grad_elems = grad;
     bucket->sharded = sharded;
@@ -66,7 +70,7 @@ ls_status ls_bucket_divide(ls_bucket *bucket, int slices, int dp, int dp_index, 
         bucket->shard[r] = r == dp ? bucket->elems : shard_end(bucket, slices, bucket->elems / (size_t)dp * (size_t)r);
     size_t share_begin = bucket->shard[dp_index], share_end = bucket->shard[dp_index + 1];
     bucket->own_begin = sharded ? share_begin : 0;
-    bucket->own_end = sharded ? share_end : vectors ? grad : bucket->elems;
+    bucket->own_end = sharded ? share_end : grad;
     for (int i = 0; i < bucket->nparams; i++) {
         ls_param *param = bucket->param[i];
         if (bucket->kind == LS_BUCKET_LOOKUP) continue;
@@ -87,9 +91,8 @@ void ls_bucket_point_weights(ls_bucket *bucket) {
 }
 
 static size_t grad_offset(const ls_bucket *bucket, int slices, int i) {
-    if (bucket->kind != LS_BUCKET_VECTORS) return bucket->offset[i];
     size_t offset = 0;
-    for (int k = 0; k < i; k++) offset += align_up((size_t)slices * ls_param_local_elems(bucket->param[k]));
+    for (int k = 0; k < i; k++) offset += slot_elems(bucket->param[k], slices);
     return offset;
 }
 

@@ -79,19 +79,15 @@ ls_status ls_partition_look_at_result(ls_partition *partition, int made, const v
     return LS_OK;
 }
 
-/* Of a vector of the stream this worker makes the rows of its token slices; what the others are is left from before. */
+/* Looks at the rows that this worker computed; the others are left from the step before. */
 static ls_status look_at_param(ls_partition *partition, ls_bad_place place, const ls_param *param,
                                const ls_grad *grad) {
-    const ls_nn *nn = &partition->nn;
-    bool has_some = param->kind == LS_PARAM_VECTOR && !param->split && nn->sequence_parallel;
-    size_t rows = param->kind != LS_PARAM_VECTOR ? 1 : has_some ? (size_t)nn->slices : (size_t)nn->S;
-    size_t first = has_some ? (size_t)nn->slice0 * ls_param_local_elems(param) : 0;
-    size_t elems = ls_param_local_elems(param) * rows;
+    ls_grad_rows rows = ls_nn_grad_rows(&partition->nn, param);
     place.param = param->number;
     for (int i = 0; i < partition->nn.nsteps; i++) {
         const ls_grad_step *step = &partition->nn.steps[i];
         const float *slot = grad->slot[step->ends ? step->at - step->joins : step->at];
-        if (slot) LS_TRY(look(partition, place, slot + first, elems));
+        if (slot) LS_TRY(look(partition, place, slot + rows.first * rows.elems, rows.count * rows.elems));
     }
     return LS_OK;
 }

@@ -132,13 +132,12 @@ static float *whole_grad(const ls_partition *partition, const ls_bucket *bucket)
     return ls_partition_rounds(partition) ? bucket->own_slot[0] : bucket->slot[0];
 }
 
-/* Token slices that the workers of a TP group have apart come together. */
-static ls_status gather_slices(ls_partition *partition, float *rows, size_t n) {
+/* Gathers the rows that other workers of the TP group computed. */
+static ls_status gather_rows(ls_partition *partition, float *grad, ls_grad_rows rows) {
     size_t bytes[LS_SLICES_MAX];
-    const ls_nn *nn = &partition->nn;
-    if (!partition->tp) return LS_OK;
-    for (int t = 0; t < nn->tp_size; t++) bytes[t] = (size_t)nn->slices * n * sizeof(float);
-    return ls_tensor_all_gather(partition->device, partition->tp, rows + (size_t)nn->slice0 * n, rows, bytes);
+    if (!partition->tp || rows.count == rows.all) return LS_OK;
+    for (int t = 0; t < partition->nn.tp_size; t++) bytes[t] = rows.count * rows.elems * sizeof(float);
+    return ls_tensor_all_gather(partition->device, partition->tp, grad + rows.first * rows.elems, grad, bytes);
 }
 
 /* Vectors whose token slices are joined together: a launch costs more than the sums of one. */
@@ -154,12 +153,11 @@ static ls_status join_all(ls_partition *partition, slice_joins *joins) {
 }
 
 static ls_status join_slices(ls_partition *partition, slice_joins *joins, const ls_param *param) {
-    size_t n = param->local_rows;
-    if (partition->setup.layout.sequence_parallel && !param->split)
-        LS_TRY(gather_slices(partition, param->own_grad, n));
-    if (partition->model->S == 1) return LS_OK;
+    ls_grad_rows rows = ls_nn_grad_rows(&partition->nn, param);
+    LS_TRY(gather_rows(partition, param->own_grad, rows));
+    if (rows.all == 1) return LS_OK;
     if (joins->count == sizeof joins->pieces / sizeof *joins->pieces) LS_TRY(join_all(partition, joins));
-    joins->pieces[joins->count++] = (ls_tree_rows_piece){param->own_grad, n};
+    joins->pieces[joins->count++] = (ls_tree_rows_piece){param->own_grad, rows.elems};
     return LS_OK;
 }
 

@@ -116,16 +116,18 @@ static void count_loss(const traffic_job *job, size_t sequences) {
           (uint64_t)(job->layout.tp - 1) * (2 + slices) * rows * sizeof(float));
 }
 
-/* Once a step, for each vector that no slice cuts: the sums of this worker's token slices. */
-static void count_vectors(const traffic_job *job, int chunk) {
+/* Once a step, for each parameter whose gradient the TP group computes by rows: this worker's rows go to the others. */
+static void count_rows(const traffic_job *job, int chunk) {
     const ls_model *model = job->task->model;
-    uint64_t slices = (uint64_t)(model->S / job->layout.tp), others = (uint64_t)(job->layout.tp - 1);
-    int number = chunk_of(job, chunk);
+    uint64_t others = (uint64_t)(job->layout.tp - 1);
+    int number = chunk_of(job, chunk), slices = model->S / job->layout.tp;
     for (int b = job->layout.chunk_first[number]; b < job->layout.chunk_first[number + 1]; b++)
         for (int i = 0; i < model->blocks[b].nparams; i++) {
             const ls_param *param = &model->blocks[b].param[i];
-            if (param->kind == LS_PARAM_VECTOR && !param->split)
-                count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, 1, others * slices * param->rows * sizeof(float));
+            ls_grad_rows rows =
+                ls_param_grad_rows(param, model->S, slices * job->place.tp, slices, job->layout.sequence_parallel);
+            if (rows.count < rows.all)
+                count(job, LS_AXIS_TP, LS_TRAFFIC_ALL_GATHER, 1, others * rows.count * rows.elems * sizeof(float));
         }
 }
 
@@ -144,7 +146,7 @@ static void count_tp(const traffic_job *job) {
         if (head && (action->kind == LS_ACTION_BACKWARD || action->kind == LS_ACTION_BACKWARD_INPUT))
             count_loss(job, sequences);
     }
-    for (int c = 0; job->layout.sequence_parallel && c < job->layout.virtual_stages; c++) count_vectors(job, c);
+    for (int c = 0; c < job->layout.virtual_stages; c++) count_rows(job, c);
 }
 
 /* ---- dp: gradients are reduced bucket by bucket, new weights are gathered ---------------------------------------- */

@@ -15,7 +15,7 @@ double ls_native_grad_elems(const ls_model *model, int block) {
     ls_block *b = &model->blocks[block];
     double elems = 0;
     for (int i = 0; i < b->nparams; i++)
-        elems += (double)ls_param_local_elems(&b->param[i]) * (b->param[i].kind == LS_PARAM_VECTOR ? model->S : 1);
+        elems += (double)ls_grad_rows_elems(ls_param_grad_rows(&b->param[i], model->S, 0, model->S, false));
     return ls_block_borrows_table(b) ? elems + (double)ls_param_local_elems(b->table) : elems;
 }
 

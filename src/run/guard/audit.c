@@ -74,12 +74,12 @@ void ls_audit_begin(ls_audit *audit, ls_partition *partition) {
 }
 
 ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param *param, bool is_lookup, int group,
-                        const float *leaf, size_t elems) {
+                        const float *leaf) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     for (int i = 0; audit->is_due && i < audit->groups; i++) {
         if (ls_audit_group(audit, &setup->layout, setup->place.dp, i) != group) continue;
         ls_hash128 *out = &audit->owned[(size_t)i * audit->hashes + 2 * param->number + (is_lookup ? 1 : 0)];
-        LS_TRY(ls_partition_leaf_hash(partition, param, leaf, elems, out));
+        LS_TRY(ls_partition_leaf_hash(partition, param, leaf, out));
     }
     return LS_OK;
 }

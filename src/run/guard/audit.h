@@ -54,7 +54,7 @@ int ls_audit_group(const ls_audit *audit, const ls_layout *layout, int row, int 
 void ls_audit_begin(ls_audit *audit, ls_partition *partition);
 /* To be called for each leaf of the step that this worker makes. */
 ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param *param, bool is_lookup, int group,
-                        const float *leaf, size_t elems);
+                        const float *leaf);
 
 /* Of two passes over the same batch that came out differently: which worker's results differ first; −1: none that is
  * audited. Keep after the first, find after the second. */

@@ -64,7 +64,8 @@ int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *s) {
 
 static ls_status add_leaf(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems) {
     ls_guard *guard = ctx;
-    LS_TRY(ls_audit_leaf(&guard->audit, guard->partition, param, is_lookup, group, leaf, elems));
+    (void)elems;
+    LS_TRY(ls_audit_leaf(&guard->audit, guard->partition, param, is_lookup, group, leaf));
     if (!guard->measures) return LS_OK;
     int part = ls_partition_is_tied(guard->partition, param) ? guard->groups + group : group;
     return ls_partition_leaf_squares(guard->partition, param, leaf, part);
