@@ -78,7 +78,7 @@ static ls_attention_drop drop_of(const ls_block *block, const ls_nn *nn, const s
 
 static void describe(const ls_block *block, const ls_nn *nn, ls_attention parts[LS_SLICES_MAX]) {
     const ls_shape *shape = nn->shape;
-    const ls_saved *saved = &block->saved;
+    const ls_transformer_saved *saved = block->saved;
     size_t width = nn->own.qkv, d = shape->head_size, T = nn->first + nn->T;
     size_t queries = nn->first * width;
     for (int i = 0; i < nn->slices; i++) {
@@ -109,7 +109,8 @@ static ls_attention_call call_of(const ls_nn *nn, const ls_attention *parts) {
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
-    void *rows = ls_nn_at(nn, block->saved.qkv, nn->first * nn->own.qkv);
+    const ls_transformer_saved *saved = block->saved;
+    void *rows = ls_nn_at(nn, saved->qkv, nn->first * nn->own.qkv);
     ls_attention parts[LS_SLICES_MAX];
     assert(nn->first == 0 || nn->B == 1);
     LS_TRY(ls_nn_project(nn, rows, norm, half->in_w, half->in_b));
@@ -124,13 +125,13 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     const ls_shape *shape = nn->shape;
     size_t width = nn->own.qkv, d = shape->head_size;
     ls_attention parts[LS_SLICES_MAX];
-    LS_TRY(ls_nn_project(nn, nn->scratch.dheads, rows, half->out_w, NULL));
+    LS_TRY(ls_nn_project(nn, half->scratch->dheads, rows, half->out_w, NULL));
     describe(block, nn, parts);
     for (int i = 0; i < nn->slices; i++) {
         slice s = slice_of(nn, i);
         ls_attention *a = &parts[i];
-        a->dots = nn->scratch.dots + s.first_head * nn->T;
-        a->dout = heads_in(ls_nn_from(nn, nn->scratch.dheads, s.first_head * d), nn->own.query, d);
+        a->dots = half->scratch->dots + s.first_head * nn->T;
+        a->dout = heads_in(ls_nn_from(nn, half->scratch->dheads, s.first_head * d), nn->own.query, d);
         a->dq = heads_out(ls_nn_at(nn, dqkv, s.q), width, d);
         a->dk = heads_out(ls_nn_at(nn, dqkv, s.k), width, d);
         a->dv = heads_out(ls_nn_at(nn, dqkv, s.v), width, d);
@@ -141,12 +142,13 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
 }
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn) {
+    const ls_transformer_saved *saved = block->saved;
     ls_half half = ls_half_open(block, 0);
     half.in_width = nn->own.qkv;
-    half.inner = block->saved.heads;
+    half.inner = saved->heads;
     half.inner_width = nn->own.query;
-    half.branch = ls_policy_is_16(&nn->policy) ? block->saved.branch : nn->scratch.branch;
-    half.dwide = nn->scratch.dqkv;
+    half.branch = ls_policy_is_16(&nn->policy) ? saved->branch : half.scratch->branch;
+    half.dwide = half.scratch->dqkv;
     half.forward = forward;
     half.backward = backward;
     return half;

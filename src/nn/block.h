@@ -5,8 +5,8 @@
  *     embed ─ x0 ─ transformer ─ x1 ─ … ─ xL ─ head ─ loss            forward
  *           ─ d ──────────────── d ──── … ─ d ─                       backward: d is changed in place
  *
- * A block keeps what its backward needs in `saved`. What is not kept for each micro-batch lies in a place that blocks
- * share, and `recompute` makes it again before backward. The head has no backward: in training its forward, run with
+ * A block saves what its backward needs. What is not kept for each micro-batch lies in a place that blocks share, and
+ * `recompute` makes it again before backward. The head has no backward: in training its forward, run with
  * targets and steps, makes the gradient of its input at once, so that logits live no longer than the head runs.
  *
  * Backward may be run in two phases: first the gradient of the input, later those of the weights, from what the first
@@ -18,44 +18,29 @@
 
 enum { LS_BLOCK_PARAMS_MAX = 16, LS_BLOCK_LABEL_MAX = 20 };
 
-typedef struct ls_saved {
-    float *norm[2]; /* statistics of the two norms, [2][stream] each */
-    void *qkv;      /* [rows][qkv width], after rotation */
-    void *heads;    /* [rows][query width] what attention gives */
-    float *m, *l;   /* [B][H][T] */
-    float *middle;  /* [stream][C] the residual stream between attention and MLP; in fp32 */
-    void *branch;   /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
-    void *wide;     /* [rows][width of the MLP] before the activation */
-    void *inner;    /* [rows][hidden] behind the activation; NULL: it is made again */
-    float *act;     /* image models: [images][…] what the activation gives, before pooling */
-    uint32_t *taps; /* where each window had its maximum */
-    ls_conv_bn_saved conv_bn[LS_CONV_BN_MAX];
-} ls_saved;
-
-/* Parts of `saved` that are kept or shared together. */
+/* Classes of what a block saves for backward; recomputation and generation keep or share each of them as a whole. */
 enum {
-    LS_SAVE_KEYS = 1,      /* qkv */
-    LS_SAVE_ATTENTION = 2, /* all the others but wide */
-    LS_SAVE_WIDE = 4,      /* and inner, where it is kept */
+    LS_SAVE_KEYS = 1,      /* q, k and v */
+    LS_SAVE_ATTENTION = 2, /* everything else except the wide tensors */
+    LS_SAVE_WIDE = 4,      /* the hidden layer of an MLP; all that a block of an image model saves */
     LS_SAVE_ALL = 7
 };
 
-/* Between the two phases of backward: gradients of what a half of a block gives (of the embedding, fp32), … */
-typedef struct ls_kept_half {
-    void *branch; /* [stream][C] */
-    void *dwide;  /* [rows][qkv width, or width of the MLP] … of what its first projection gives, … */
-    void *dnorm;  /* [stream][C] … and of what its norm gives */
-} ls_kept_half;
-
-typedef struct ls_kept {
-    ls_kept_half half[2]; /* attention, MLP */
-    float *dpre;          /* image models: [images][…] gradient of what goes into the activation */
-    ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
-} ls_kept;
-
-typedef enum ls_backward_phase { LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_backward_phase;
+enum { LS_CONV_BN_MAX = 3 };
 
 typedef struct ls_block ls_block;
+
+/* What a worker does with a block in one action of its schedule; backward is one pass or two. */
+typedef enum ls_block_pass { LS_FORWARD, LS_BACKWARD_BOTH, LS_BACKWARD_INPUT, LS_BACKWARD_WEIGHTS } ls_block_pass;
+
+/* Collectives of one pass over a micro-batch. */
+typedef struct ls_block_traffic {
+    int joins, gathers;   /* in the TP group: sums over it; gathers of all rows, with sequence parallelism */
+    bool carries_stream;  /* they are of the residual stream itself, so fp32 under every policy */
+    bool has_loss;        /* the TP group shares a softmax over the slices of the vocabulary */
+    int stat_gathers;     /* in the DP group, where batch norm is that of the whole batch, … */
+    size_t stat_channels; /* … and the numbers of a gradient group in all of them together */
+} ls_block_traffic;
 
 /* Of one forward pass over B sequences of T tokens. */
 typedef struct ls_block_cost {
@@ -91,24 +76,45 @@ typedef struct ls_conv_bn {
     bool relu;
 } ls_conv_bn;
 
-/* carve_saved, carve_kept, recompute and backward are NULL where there is nothing to do. */
+/* A kind of block: one file that fills in this table, and declares in it the structs of its state. A function is NULL
+ * where the kind has nothing to do. State is memory of the device; the structs that point to it are of the kind's own
+ * type, which the executor allocates as so many bytes and never looks into. */
 typedef struct ls_block_kind {
     const char *name;
-    /* Fills in the parameters. */
+    size_t saved_bytes, kept_bytes, scratch_bytes; /* sizes of the structs that the carve functions fill in */
+    bool has_wide_activation; /* what an MLP's activation gives can be saved too: --keep-activations */
+
+    /* Adds the parameters. */
     void (*declare)(ls_block *block, const ls_shape *shape);
-    /* The parts of what backward needs, LS_SAVE_*, for nn's rows; other members are left alone. */
-    void (*carve_saved)(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-    void (*carve_kept)(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
-    /* What runs need, in `scratch`; for_backward: also what the backward pass needs. */
-    void (*carve_scratch)(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+    /* Fills in what depends on the run as well as on the shape. */
+    void (*settle)(ls_block *block, const ls_nn *nn);
+
+    /* Each of these is called once to measure an arena and once to carve it, and must take the same both times. */
+    /* What backward needs, for nn's rows: the classes `parts` of it (LS_SAVE_*); other members stay as they are. */
+    void (*carve_saved)(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+    /* What the first phase of backward leaves for the second. */
+    void (*carve_kept)(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
+    /* What one run needs; for_backward: what backward needs as well. `shared` are the members that nn works with. */
+    void (*carve_scratch)(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena);
-    /* x: [stream][C] (NULL for the embedding); y: [stream][C]. The head writes its loss to scratch->loss and, with
-     * steps, the gradient of x to y; without targets it leaves logits in scratch->logits. */
+
+    /* x: [stream][C] (NULL for the embedding); y: [stream][C]. The head writes its loss to nn's scratch.loss and, with
+     * steps, the gradient of x to y; without targets it leaves logits in scratch.logits. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const float *x, float *y);
     /* Makes these parts of saved again, from x. */
     ls_status (*recompute)(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
     /* d is not read in the phase of the weights. */
-    ls_status (*backward)(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase);
+    ls_status (*backward)(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase);
+
+    /* Whether the end of this block and the start of `next`, which runs right after it in this pass, are one operation:
+     * `next` then finds its start done (ls_fusion). Both have their scratch. The bits are the same either way. NULL:
+     * never. */
+    bool (*fuses)(const ls_block *block, const ls_block *next, const ls_nn *nn, ls_block_pass pass);
+
+    /* Collectives of a pass that recomputes the classes `again` first. */
+    ls_block_traffic (*traffic)(const ls_block *block, ls_block_pass pass, unsigned again);
+    /* Adds work beside the matmuls with weights, of a forward pass over B sequences of T tokens. */
+    void (*add_cost)(const ls_block *block, const ls_shape *shape, size_t B, size_t T, ls_block_cost *cost);
 } ls_block_kind;
 
 struct ls_block {
@@ -127,8 +133,8 @@ struct ls_block {
                           other blocks NULL */
     ls_param copy;     /* of the head: of the embedding's table, where that lies on another stage; in no list */
     bool shares_table; /* of the embedding: the head is on this worker too and uses its table */
-    ls_saved saved;
-    ls_kept kept;
+    /* State of the run at hand, in structs of the kind's own. */
+    void *saved, *kept, *scratch;
 };
 
 extern const ls_block_kind ls_block_embed, ls_block_transformer, ls_block_head;

@@ -67,9 +67,11 @@ size_t ls_model_learned_elems(const ls_model *model) {
     return elems;
 }
 
+enum { SAVED_BYTES_MAX = 512 };
+
 ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy, int b, size_t B, size_t T) {
     ls_block *block = &model->blocks[b];
-    double rows = (double)B * (double)T, seen = rows * ((double)T + 1) / 2, elems = 0, products = 0;
+    double rows = (double)B * (double)T, elems = 0, products = 0;
     for (int i = 0; i < block->nparams; i++) {
         double own = (double)ls_param_elems(&block->param[i]);
         elems += own;
@@ -80,15 +82,15 @@ ls_block_cost ls_model_block_cost(const ls_model *model, const ls_policy *policy
         products += (double)ls_param_elems(block->table);
     }
     ls_block_cost cost = {.product_flops = 2 * rows * products, .weight_bytes = elems * sizeof(float)};
-    if (block->kind == &ls_block_transformer)
-        cost.attention_flops = 4 * seen * (double)ls_shape_query_width(&model->shape);
+    if (block->kind->add_cost) block->kind->add_cost(block, &model->shape, B, T, &cost);
     ls_nn nn = {.policy = *policy, .shape = &model->shape};
-    ls_saved saved;
+    max_align_t saved[SAVED_BYTES_MAX / sizeof(max_align_t)];
     ls_arena arena;
+    assert(block->kind->saved_bytes <= sizeof saved);
     ls_nn_take_slices(&nn, model->S, 0, model->S);
     ls_nn_set_rows(&nn, B, T);
     ls_arena_measure(&arena, 0);
-    if (block->kind->carve_saved) block->kind->carve_saved(block, &saved, &nn, LS_SAVE_ALL, &arena);
+    if (block->kind->carve_saved) block->kind->carve_saved(block, saved, &nn, LS_SAVE_ALL, &arena);
     cost.saved_bytes = (double)arena.peak;
     if (b > 0) cost.saved_bytes += (double)B * (double)T * (double)block->in * sizeof(float);
     return cost;

@@ -11,13 +11,18 @@ static size_t classes(const ls_block *block) { return ls_extent_elems(block->ima
 
 static void declare(ls_block *block, const ls_shape *shape) { ls_image_declare(block, shape->V, shape->C); }
 
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+typedef struct classifier_scratch {
+    float *pooled, *dpooled; /* means over the image, and their gradient */
+} classifier_scratch;
+
+static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
-    scratch->logits = ls_image_take(nn, arena, "logits", classes(block));
-    scratch->loss = ls_image_take(nn, arena, "scratch", 1);
+    classifier_scratch *scratch = state;
+    shared->logits = ls_image_take(nn, arena, "logits", classes(block));
+    shared->loss = ls_image_take(nn, arena, "scratch", 1);
     if (!pools(block)) return;
     scratch->pooled = ls_image_take(nn, arena, "scratch", block->image.in.channels);
-    if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", block->image.in.channels);
+    if (for_backward) scratch->dpooled = ls_image_take(nn, arena, "scratch", block->image.in.channels);
 }
 
 static ls_status loss(const ls_block *block, const ls_nn *nn) {
@@ -34,30 +39,32 @@ static ls_status loss(const ls_block *block, const ls_nn *nn) {
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
-    const ls_scratch *scratch = &nn->scratch;
+    const classifier_scratch *scratch = block->scratch;
+    void *logits = nn->scratch.logits;
     ls_param *w = ls_image_weight(block);
     const float *features = ls_image_input(nn, x);
-    ls_pooling_call pooling = ls_image_pooling(block, nn, block->image.in);
+    ls_pooling_call pooling = ls_image_pooling(block, nn, block->image.in, NULL);
     if (pools(block)) {
         pooling.x = features;
         features = pooling.y = scratch->pooled;
         LS_TRY(nn->ops->mean_pool_forward(nn->device, &pooling));
     }
-    LS_TRY(ls_nn_project(nn, scratch->logits, features, w, ls_image_bias(block)));
+    LS_TRY(ls_nn_project(nn, logits, features, w, ls_image_bias(block)));
     if (nn->targets == NULL) return LS_OK;
     LS_TRY(loss(block, nn));
     if (nn->nsteps == 0) return LS_OK;
-    LS_TRY(ls_nn_grad_matrix(nn, w, scratch->logits, w->rows, w->rows, features, w->columns));
-    LS_TRY(ls_nn_grad_bias(nn, ls_image_bias(block), scratch->logits));
-    LS_TRY(ls_nn_project_back(nn, pools(block) ? scratch->dpre : y, scratch->logits, w));
+    LS_TRY(ls_nn_grad_matrix(nn, w, logits, w->rows, w->rows, features, w->columns));
+    LS_TRY(ls_nn_grad_bias(nn, ls_image_bias(block), logits));
+    LS_TRY(ls_nn_project_back(nn, pools(block) ? scratch->dpooled : y, logits, w));
     if (!pools(block)) return LS_OK;
-    pooling.dy = scratch->dpre;
+    pooling.dy = scratch->dpooled;
     pooling.dx = y;
     return nn->ops->mean_pool_backward(nn->device, &pooling);
 }
 
 const ls_block_kind ls_block_classifier = {
     .name = "classifier",
+    .scratch_bytes = sizeof(classifier_scratch),
     .declare = declare,
     .carve_scratch = carve_scratch,
     .forward = forward,

@@ -25,12 +25,13 @@ static ls_conv_call conv_of(const ls_block *block, size_t images) {
 }
 
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
+    const ls_image_saved *saved = block->saved;
     size_t elems = nn->B * mid_elems(block);
     ls_conv_call call = conv_of(block, nn->B);
     call.x = ls_image_input(nn, x);
     call.w = ls_image_weight(block)->w;
     call.bias = ls_image_bias(block)->w;
-    call.y = block->saved.act;
+    call.y = saved->act;
     LS_TRY(nn->ops->conv_forward(nn->device, &call));
     ls_fault_at(nn->device, LS_FAULT_PRODUCT, ls_image_weight(block)->name, -1, call.y, elems, sizeof *call.y);
     LS_TRY(ls_nn_made(nn, call.y, LS_F32, elems));
@@ -38,13 +39,14 @@ static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
 }
 
 static ls_status pool(const ls_block *block, const ls_nn *nn, float *y) {
-    ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid);
-    call.x = block->saved.act;
+    const ls_image_saved *saved = block->saved;
+    ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid, saved->taps);
+    call.x = saved->act;
     call.y = y;
     switch (block->image.pool) {
     case LS_POOL_MAX: return nn->ops->max_pool_forward(nn->device, &call);
     case LS_POOL_MEAN: return nn->ops->mean_pool_forward(nn->device, &call);
-    default: return ls_device_copy(nn->device, y, block->saved.act, nn->B * mid_elems(block) * sizeof *y);
+    default: return ls_device_copy(nn->device, y, saved->act, nn->B * mid_elems(block) * sizeof *y);
     }
 }
 
@@ -55,15 +57,17 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
 
 /* Pooling is run again for its taps, into a place that backward needs later. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
+    const ls_image_grads *scratch = block->scratch;
     if (!(parts & LS_SAVE_WIDE)) return LS_OK;
     LS_TRY(activate(block, nn, x));
-    return block->image.pool == LS_POOL_MAX ? pool(block, nn, nn->scratch.dpre) : LS_OK;
+    return block->image.pool == LS_POOL_MAX ? pool(block, nn, scratch->dpre) : LS_OK;
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static ls_status gradient_of_pool(const ls_block *block, const ls_nn *nn, float *dact, const float *d) {
-    ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid);
+    const ls_image_saved *saved = block->saved;
+    ls_pooling_call call = ls_image_pooling(block, nn, block->image.mid, saved->taps);
     call.dy = d;
     call.dx = dact;
     return block->image.pool == LS_POOL_MAX ? nn->ops->max_pool_backward(nn->device, &call)
@@ -72,13 +76,14 @@ static ls_status gradient_of_pool(const ls_block *block, const ls_nn *nn, float 
 
 /* dpre, from d. */
 static ls_status into_layer(const ls_block *block, const ls_nn *nn, float *dpre, const float *d) {
+    const ls_image_saved *saved = block->saved;
     size_t elems = nn->B * mid_elems(block);
     const float *dact = d;
     if (block->image.pool != LS_POOL_NONE) {
         LS_TRY(gradient_of_pool(block, nn, dpre, d));
         dact = dpre;
     }
-    return ls_image_act_backward(nn, block->image.act, dpre, dact, block->saved.act, elems);
+    return ls_image_act_backward(nn, block->image.act, dpre, dact, saved->act, elems);
 }
 
 static ls_status weight_step(ls_block *block, const ls_nn *nn, const float *x, const float *dpre,
@@ -117,8 +122,9 @@ static ls_status input(ls_block *block, const ls_nn *nn, const float *dpre, floa
     return ls_nn_made(nn, d, LS_F32, nn->B * ls_extent_elems(block->image.in));
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    float *dpre = phase == LS_BACKWARD_BOTH ? nn->scratch.dpre : block->kept.dpre;
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
+    const ls_image_grads *grads = phase == LS_BACKWARD_BOTH ? block->scratch : block->kept;
+    float *dpre = grads->dpre;
     if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(into_layer(block, nn, dpre, d));
     if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, x, dpre));
     return phase == LS_BACKWARD_WEIGHTS || x == NULL ? LS_OK : input(block, nn, dpre, d);
@@ -126,6 +132,9 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
 
 const ls_block_kind ls_block_conv = {
     .name = "convolution",
+    .saved_bytes = sizeof(ls_image_saved),
+    .kept_bytes = sizeof(ls_image_grads),
+    .scratch_bytes = sizeof(ls_image_grads),
     .declare = declare,
     .carve_saved = ls_image_carve_saved,
     .carve_kept = ls_image_carve_kept,

@@ -9,6 +9,10 @@
 #include "nn/image_layer.h"
 
 static ls_param *weight_of(ls_block *block, int u) { return ls_block_unit_param(block, LS_ROLE_CONV, u); }
+static const ls_conv_bn_saved *saved_of(const ls_block *block, int u) {
+    const ls_conv_bns_saved *saved = block->saved;
+    return &saved->unit[u];
+}
 static size_t elems(const ls_block *block, int u) { return ls_extent_elems(block->conv_bn[u].out); }
 static size_t channels(const ls_block *block, int u) { return block->conv_bn[u].out.channels; }
 static size_t pixels(const ls_block *block, int u) {
@@ -22,15 +26,15 @@ static size_t pixels(const ls_block *block, int u) {
  * worker has its share of them in one micro-batch. */
 
 /* out[C] = the sum of the rows of all groups of the step; `rows` are those of this worker's. */
-static ls_status join(const ls_nn *nn, const float *rows, size_t C, float *out) {
+static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const float *rows, size_t C, float *out) {
     const ls_norm_sync *sync = &nn->sync;
     const void *leaf[LS_GROUPS_MAX];
     if (sync->dp) {
         size_t bytes[LS_WORKERS_MAX];
         for (int d = 0; d < ls_comm_size(sync->dp); d++)
             bytes[d] = (size_t)(sync->bounds[d + 1] - sync->bounds[d]) * C * sizeof(float);
-        LS_TRY(ls_tensor_all_gather(nn->device, sync->dp, rows, nn->scratch.gathered, bytes));
-        rows = nn->scratch.gathered;
+        LS_TRY(ls_tensor_all_gather(nn->device, sync->dp, rows, scratch->gathered, bytes));
+        rows = scratch->gathered;
     }
     for (int g = 0; g < sync->groups; g++) leaf[g] = rows + (size_t)g * C;
     return nn->ops->tree_sum(nn->device, &(ls_tree_sum_call){out, leaf, LS_F32, sync->groups, C});
@@ -49,17 +53,17 @@ static void share(const ls_nn *nn, ls_batch_norm_call *call) {
 }
 
 /* rstd holds the sums of the groups on their way to the statistics. */
-static ls_status sync_forward(const ls_nn *nn, ls_batch_norm_call call) {
-    float *joined = nn->scratch.joined_stats;
+static ls_status sync_forward(const ls_nn *nn, const ls_conv_bns_scratch *scratch, ls_batch_norm_call call) {
+    float *joined = scratch->joined_stats;
     share(nn, &call);
     call.sums = call.rstd;
     LS_TRY(nn->ops->batch_norm_sums(nn->device, &call));
-    LS_TRY(join(nn, call.rstd, call.channels, joined));
+    LS_TRY(join(nn, scratch, call.rstd, call.channels, joined));
     call.sums = joined;
     LS_TRY(nn->ops->batch_norm_mean(nn->device, &call));
     call.sums = call.rstd;
     LS_TRY(nn->ops->batch_norm_squares(nn->device, &call));
-    LS_TRY(join(nn, call.rstd, call.channels, joined));
+    LS_TRY(join(nn, scratch, call.rstd, call.channels, joined));
     call.sums = joined;
     LS_TRY(nn->ops->batch_norm_rstd(nn->device, &call));
     LS_TRY(nn->ops->batch_norm_apply(nn->device, &call));
@@ -67,12 +71,12 @@ static ls_status sync_forward(const ls_nn *nn, ls_batch_norm_call call) {
     return repeat(nn, call.var, call.channels);
 }
 
-static ls_status sync_backward(const ls_nn *nn, ls_batch_norm_call call) {
-    float *sum = nn->scratch.joined_stats, *dot = sum + call.channels;
+static ls_status sync_backward(const ls_nn *nn, const ls_conv_bns_scratch *scratch, ls_batch_norm_call call) {
+    float *sum = scratch->joined_stats, *dot = sum + call.channels;
     share(nn, &call);
     LS_TRY(nn->ops->batch_norm_grad_sums(nn->device, &call));
-    LS_TRY(join(nn, call.sum, call.channels, sum));
-    LS_TRY(join(nn, call.dot, call.channels, dot));
+    LS_TRY(join(nn, scratch, call.sum, call.channels, sum));
+    LS_TRY(join(nn, scratch, call.dot, call.channels, dot));
     call.sum = sum;
     call.dot = dot;
     return nn->ops->batch_norm_input_grad(nn->device, &call);
@@ -110,9 +114,10 @@ static float *take_stats(const ls_block *block, int u, const ls_nn *nn, const ch
     return ls_arena_take_array(arena, kind, ghosts, channels(block, u) * sizeof(float));
 }
 
-void ls_conv_bn_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+void ls_conv_bn_carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    ls_conv_bns_saved *saved = state;
     for (int u = 0; u < block->conv_bns && (parts & LS_SAVE_WIDE); u++) {
-        ls_conv_bn_saved *of = &saved->conv_bn[u];
+        ls_conv_bn_saved *of = &saved->unit[u];
         of->c = ls_image_take(nn, arena, "activations", elems(block, u));
         of->y = ls_image_take(nn, arena, "activations", elems(block, u));
         of->mean = take_stats(block, u, nn, "activations", arena);
@@ -130,12 +135,15 @@ static void carve_grads(const ls_block *block, ls_conv_bn_grads *grads, const ls
     }
 }
 
-void ls_conv_bn_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
-    carve_grads(block, kept->conv_bn, nn, "activations", arena);
+void ls_conv_bn_carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
+    ls_conv_bns_kept *kept = state;
+    carve_grads(block, kept->unit, nn, "activations", arena);
 }
 
-void ls_conv_bn_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
-                              ls_arena *arena) {
+void ls_conv_bn_carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn,
+                              bool for_backward, ls_arena *arena) {
+    (void)shared;
+    ls_conv_bns_scratch *scratch = state;
     size_t most = 0;
     if (!for_backward) return;
     for (int u = 0; u < block->conv_bns; u++) most = channels(block, u) > most ? channels(block, u) : most;
@@ -143,7 +151,7 @@ void ls_conv_bn_carve_scratch(const ls_block *block, ls_scratch *scratch, const 
         scratch->gathered = ls_arena_take_array(arena, "scratch", (size_t)nn->sync.groups, most * sizeof(float));
         scratch->joined_stats = ls_arena_take_array(arena, "scratch", 2, most * sizeof(float));
     }
-    carve_grads(block, scratch->conv_bn, nn, "scratch", arena);
+    carve_grads(block, scratch->unit, nn, "scratch", arena);
 }
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
@@ -154,7 +162,7 @@ static ls_conv_call conv_of(const ls_block *block, int u, size_t images) {
 }
 
 static ls_batch_norm_call norm_of(ls_block *block, const ls_nn *nn, int u) {
-    const ls_conv_bn_saved *saved = &block->saved.conv_bn[u];
+    const ls_conv_bn_saved *saved = saved_of(block, u);
     return (ls_batch_norm_call){.images = nn->B,
                                 .pixels = pixels(block, u),
                                 .channels = channels(block, u),
@@ -187,7 +195,7 @@ ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, 
     ls_conv_call conv = conv_of(block, u, nn->B);
     conv.x = x;
     conv.w = weight_of(block, u)->w;
-    conv.y = block->saved.conv_bn[u].c;
+    conv.y = saved_of(block, u)->c;
     LS_TRY(nn->ops->conv_forward(nn->device, &conv));
     ls_fault_at(nn->device, LS_FAULT_PRODUCT, weight_of(block, u)->name, -1, conv.y, n, sizeof *conv.y);
     LS_TRY(ls_nn_made(nn, conv.y, LS_F32, n));
@@ -195,7 +203,7 @@ ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, 
     norm.residual = residual;
     if (nn->infers) return norm_infer(block, nn, u, norm);
     assert(nn->ghost > 0 && nn->B % nn->ghost == 0);
-    if (nn->sync.groups > 0) return sync_forward(nn, norm);
+    if (nn->sync.groups > 0) return sync_forward(nn, block->scratch, norm);
     return nn->ops->batch_norm_forward(nn->device, &norm);
 }
 
@@ -209,7 +217,7 @@ ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const flo
     norm.dresidual = dresidual;
     norm.sum = grads->sum;
     norm.dot = grads->dot;
-    if (nn->sync.groups > 0) return sync_backward(nn, norm);
+    if (nn->sync.groups > 0) return sync_backward(nn, block->scratch, norm);
     LS_TRY(nn->ops->batch_norm_grad_sums(nn->device, &norm));
     return nn->ops->batch_norm_input_grad(nn->device, &norm);
 }
@@ -237,7 +245,7 @@ static ls_status ghost_sums(const ls_nn *nn, ls_param *param, const float *rows,
 }
 
 ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads) {
-    const ls_conv_bn_saved *saved = &block->saved.conv_bn[u];
+    const ls_conv_bn_saved *saved = saved_of(block, u);
     for (int i = 0; i < nn->nsteps; i++) {
         const ls_grad_step *step = &nn->steps[i];
         ls_conv_call conv = conv_of(block, u, step->end - step->first);
@@ -253,10 +261,21 @@ ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const floa
 }
 
 /* A variance of n numbers is that of their source times (n − 1) / n. */
-void ls_conv_bn_settle(ls_block *block, size_t images) {
+void ls_conv_bn_settle(ls_block *block, const ls_nn *nn) {
+    size_t images = nn->sync.groups > 0 ? nn->sync.batch : nn->ghost; /* over which statistics are taken */
+    if (nn->ghost == 0) return;
     for (int u = 0; u < block->conv_bns; u++) {
         double n = (double)(pixels(block, u) * images);
         ls_block_unit_param(block, LS_ROLE_RUNNING_MEAN, u)->follow = 1;
         ls_block_unit_param(block, LS_ROLE_RUNNING_VAR, u)->follow = n > 1 ? n / (n - 1) : 1;
     }
+}
+
+/* Over the whole batch each conv_bn gathers the sums of all groups twice on the way forward, for the mean and for the
+ * variance, and twice on the way back. */
+ls_block_traffic ls_conv_bn_traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
+    int times = (pass == LS_BACKWARD_WEIGHTS ? 0 : 2) + (again & LS_SAVE_WIDE ? 2 : 0);
+    ls_block_traffic sum = {.stat_gathers = times * block->conv_bns};
+    for (int u = 0; u < block->conv_bns; u++) sum.stat_channels += (size_t)times * channels(block, u);
+    return sum;
 }

@@ -10,18 +10,55 @@
 
 #include "nn/block.h"
 
-/* Images of a step over which statistics are taken: those of the batch, or of a ghost group. */
-static inline size_t ls_norm_images(const ls_nn *nn) { return nn->sync.groups > 0 ? nn->sync.batch : nn->ghost; }
+/* What backward of a convolution with its batch norm needs, and gradients from which those of its weights are made. */
+typedef struct ls_conv_bn_saved {
+    float *c, *y;             /* [images][…] the convolution's result, and that of all */
+    float *mean, *rstd, *var; /* [ghost group][channel] */
+} ls_conv_bn_saved;
+
+typedef struct ls_conv_bn_grads {
+    float *dc;        /* [images][…] of the convolution's result */
+    float *sum, *dot; /* [ghost group][channel] */
+} ls_conv_bn_grads;
+
+/* State of the kinds of blocks that have some of them. */
+typedef struct ls_conv_bns_saved {
+    ls_conv_bn_saved unit[LS_CONV_BN_MAX];
+    uint32_t *taps; /* where each window of the stem's pooling had its maximum */
+} ls_conv_bns_saved;
+
+typedef struct ls_conv_bns_kept {
+    ls_conv_bn_grads unit[LS_CONV_BN_MAX];
+} ls_conv_bns_kept;
+
+typedef struct ls_conv_bns_scratch {
+    ls_conv_bn_grads unit[LS_CONV_BN_MAX];
+    float *gathered;     /* [group of the step][channel] where batch norm is that of the whole batch */
+    float *joined_stats; /* [2][channel] */
+    float *dpre;         /* gradient in front of a pooling, or of the second convolution's input */
+    float *shortcut;     /* gradient of what goes past the convolutions, and of the input through it */
+    float *side;
+} ls_conv_bns_scratch;
+
+/* The gradients that this phase of backward writes or reads. */
+static inline const ls_conv_bn_grads *ls_conv_bn_grads_of(const ls_block *block, ls_block_pass phase) {
+    const ls_conv_bns_scratch *scratch = block->scratch;
+    const ls_conv_bns_kept *kept = block->kept;
+    return phase == LS_BACKWARD_BOTH ? scratch->unit : kept->unit;
+}
 
 /* Adds the five parameters of the block's conv_bn u, with this number behind "conv" and "norm". */
 void ls_conv_bn_declare(ls_block *block, int u, const char *number);
 /* Of all that the block has, as its table wants them (block.h). */
-void ls_conv_bn_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-void ls_conv_bn_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
-void ls_conv_bn_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
-                              ls_arena *arena);
+void ls_conv_bn_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+void ls_conv_bn_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
+void ls_conv_bn_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
+                              bool for_backward, ls_arena *arena);
+ls_block_traffic ls_conv_bn_traffic(const ls_block *block, ls_block_pass pass, unsigned again);
+/* Sets how running statistics follow those of the run's groups of images. */
+void ls_conv_bn_settle(ls_block *block, const ls_nn *nn);
 
-/* saved.y, and all that backward needs, from x and, unless it is NULL, the residual. */
+/* y, and all that backward needs, from x and, unless it is NULL, the residual. */
 ls_status ls_conv_bn_forward(ls_block *block, ls_nn *nn, int u, const float *x, const float *residual);
 /* dc, sum and dot from the gradient of y; that of the residual to dresidual, unless it is NULL. */
 ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const float *dy, const ls_conv_bn_grads *grads,
@@ -30,7 +67,5 @@ ls_status ls_conv_bn_backward(ls_block *block, const ls_nn *nn, int u, const flo
 ls_status ls_conv_bn_input(ls_block *block, const ls_nn *nn, int u, const ls_conv_bn_grads *grads, float *dx);
 /* Those of the five parameters. */
 ls_status ls_conv_bn_weights(ls_block *block, const ls_nn *nn, int u, const float *x, const ls_conv_bn_grads *grads);
-/* How the running statistics of a block follow, taken over so many images together. */
-void ls_conv_bn_settle(ls_block *block, size_t images);
 
 #endif

@@ -12,8 +12,9 @@ static void declare(ls_block *block, const ls_shape *shape) {
 }
 
 static ls_status activate(ls_block *block, ls_nn *nn, const float *x) {
-    LS_TRY(ls_nn_project(nn, block->saved.act, ls_image_input(nn, x), ls_image_weight(block), ls_image_bias(block)));
-    return ls_image_act_forward(nn, block->image.act, block->saved.act, nn->B * outputs(block));
+    const ls_image_saved *saved = block->saved;
+    LS_TRY(ls_nn_project(nn, saved->act, ls_image_input(nn, x), ls_image_weight(block), ls_image_bias(block)));
+    return ls_image_act_forward(nn, block->image.act, saved->act, nn->B * outputs(block));
 }
 
 /* y = dropout(x), of what the activation gives and of its gradient. */
@@ -29,23 +30,26 @@ static ls_status drop(const ls_block *block, const ls_nn *nn, float *y, const fl
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    const ls_image_saved *saved = block->saved;
     LS_TRY(activate(block, nn, x));
-    if (nn->dropout.p > 0) return drop(block, nn, y, block->saved.act);
-    return ls_device_copy(nn->device, y, block->saved.act, nn->B * outputs(block) * sizeof *y);
+    if (nn->dropout.p > 0) return drop(block, nn, y, saved->act);
+    return ls_device_copy(nn->device, y, saved->act, nn->B * outputs(block) * sizeof *y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     return parts & LS_SAVE_WIDE ? activate(block, nn, x) : LS_OK;
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     size_t n = outputs(block);
     ls_param *w = ls_image_weight(block);
-    float *dpre = phase == LS_BACKWARD_BOTH ? nn->scratch.dpre : block->kept.dpre;
+    const ls_image_saved *saved = block->saved;
+    const ls_image_grads *grads = phase == LS_BACKWARD_BOTH ? block->scratch : block->kept;
+    float *dpre = grads->dpre;
     if (phase != LS_BACKWARD_WEIGHTS) {
         bool drops = nn->dropout.p > 0;
         if (drops) LS_TRY(drop(block, nn, dpre, d));
-        LS_TRY(ls_image_act_backward(nn, block->image.act, dpre, drops ? dpre : d, block->saved.act, nn->B * n));
+        LS_TRY(ls_image_act_backward(nn, block->image.act, dpre, drops ? dpre : d, saved->act, nn->B * n));
     }
     if (phase != LS_BACKWARD_INPUT) {
         LS_TRY(ls_nn_grad_matrix(nn, w, dpre, n, n, ls_image_input(nn, x), w->columns));
@@ -56,6 +60,9 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
 
 const ls_block_kind ls_block_dense = {
     .name = "dense",
+    .saved_bytes = sizeof(ls_image_saved),
+    .kept_bytes = sizeof(ls_image_grads),
+    .scratch_bytes = sizeof(ls_image_grads),
     .declare = declare,
     .carve_saved = ls_image_carve_saved,
     .carve_kept = ls_image_carve_kept,

@@ -14,19 +14,26 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, LS_ROLE_POSITIONS, positions);
 }
 
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+/* [stream][C] the gradient of the rows: what the second phase of backward reads, and where dropout puts it. */
+typedef struct embed_state {
+    float *branch;
+} embed_state;
+
+static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
     (void)block;
-    kept->half[0].branch = ls_nn_take_f32(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
+    embed_state *kept = state;
+    kept->branch = ls_nn_take_f32(arena, "activations", ls_nn_stream_rows(nn), nn->shape->C);
 }
 
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
+    embed_state *scratch = state;
     scratch->branch = ls_nn_take_f32(arena, "scratch", ls_nn_stream_rows(nn), nn->shape->C);
-    scratch->cross = ls_nn_take_cross(nn, arena);
+    shared->cross = ls_nn_take_cross(nn, arena);
     if (!nn->sequence_parallel) return;
-    scratch->rows = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
-    if (for_backward) scratch->rows2 = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
+    shared->rows = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
+    if (for_backward) shared->rows2 = ls_nn_take_f32(arena, "scratch", ls_nn_rows(nn), nn->shape->C);
 }
 
 static ls_embed_tokens tokens_of(const ls_nn *nn, size_t row, size_t rows) {
@@ -129,20 +136,33 @@ static ls_status weights(ls_block *block, ls_nn *nn, const float *branch) {
     return LS_OK;
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     (void)x;
-    const void *branch = block->kept.half[0].branch;
+    const embed_state *kept = block->kept, *scratch = block->scratch;
+    float *keep = phase == LS_BACKWARD_BOTH ? NULL : kept->branch;
+    const void *branch = keep;
     if (phase != LS_BACKWARD_WEIGHTS)
-        LS_TRY(ls_nn_residual_backward(nn, d, LS_F32, 0, false,
-                                       phase == LS_BACKWARD_BOTH ? NULL : block->kept.half[0].branch, &branch));
+        LS_TRY(ls_nn_residual_backward(nn, d, LS_F32, 0, false, keep, scratch->branch, &branch));
     return phase == LS_BACKWARD_INPUT ? LS_OK : weights(block, nn, branch);
+}
+
+static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
+    (void)block;
+    (void)again;
+    ls_block_traffic sum = {.carries_stream = true};
+    if (pass == LS_FORWARD) sum.joins = 1;
+    if (pass == LS_BACKWARD_BOTH || pass == LS_BACKWARD_WEIGHTS) sum.gathers = 1;
+    return sum;
 }
 
 const ls_block_kind ls_block_embed = {
     .name = "embedding",
+    .kept_bytes = sizeof(embed_state),
+    .scratch_bytes = sizeof(embed_state),
     .declare = declare,
     .carve_kept = carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
     .backward = backward,
+    .traffic = traffic,
 };

@@ -25,18 +25,28 @@ static size_t chunk_of(const ls_nn *nn) {
     return nn->loss_chunk > 0 && nn->loss_chunk < nn->B ? nn->loss_chunk : nn->B;
 }
 
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+typedef struct head_scratch {
+    float *stats;   /* [2][stream] of the norm */
+    void *norm;     /* [stream][C] what it gives */
+    void *dnorm;    /* [stream][C] its gradient */
+    float *row_max; /* [rows of a chunk] of the workers that share logits: their maxima, targets' logits and sums */
+    float *row_sum; /* [rows of a chunk] */
+    float *parts;   /* [max(2·tp, S)][rows of a chunk] */
+} head_scratch;
+
+static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
+    head_scratch *scratch = state;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C, chunk = chunk_of(nn) * nn->T;
     scratch->stats = ls_nn_take_f32(arena, "scratch", stream, 2);
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
     bool are_wide = ls_nn_logits_dtype(nn) == LS_F32;
-    scratch->logits = are_wide ? ls_nn_take_f32(arena, "logits", chunk, nn->own.logits)
-                               : ls_nn_take(nn, arena, "logits", chunk, nn->own.logits);
-    scratch->loss = ls_nn_take_f32(arena, "scratch", rows, 1);
-    ls_nn_take_joins(nn, arena, scratch);
-    if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
+    shared->logits = are_wide ? ls_nn_take_f32(arena, "logits", chunk, nn->own.logits)
+                              : ls_nn_take(nn, arena, "logits", chunk, nn->own.logits);
+    shared->loss = ls_nn_take_f32(arena, "scratch", rows, 1);
+    ls_nn_take_joins(nn, arena, shared);
+    if (nn->sequence_parallel) shared->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
     if (for_backward) scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     if (nn->tp_size == 1) return;
     int parts = nn->S > 2 * nn->tp_size ? nn->S : 2 * nn->tp_size;
@@ -73,17 +83,15 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
 }
 
 /* What every worker of the TP group has, `elems` numbers each, one behind the other in `parts`. */
-static ls_status share_parts(const ls_nn *nn, size_t elems) {
+static ls_status share_parts(const ls_nn *nn, float *parts, size_t elems) {
     size_t bytes[LS_SLICES_MAX];
     if (!nn->tp) return LS_OK;
     for (int t = 0; t < nn->tp_size; t++) bytes[t] = elems * sizeof(float);
-    return ls_tensor_all_gather(nn->device, nn->tp, nn->scratch.parts + (size_t)nn->tp_index * elems, nn->scratch.parts,
-                                bytes);
+    return ls_tensor_all_gather(nn->device, nn->tp, parts + (size_t)nn->tp_index * elems, parts, bytes);
 }
 
 /* Maxima and the targets' logits of the whole rows. */
-static ls_status shared_max(const ls_nn *nn, ls_loss_call call) {
-    const ls_scratch *scratch = &nn->scratch;
+static ls_status shared_max(const ls_nn *nn, const head_scratch *scratch, ls_loss_call call) {
     const float *maxima[LS_SLICES_MAX], *targets[LS_SLICES_MAX];
     for (int t = 0; t < nn->tp_size; t++) {
         maxima[t] = scratch->parts + (size_t)(2 * t) * call.rows;
@@ -92,30 +100,29 @@ static ls_status shared_max(const ls_nn *nn, ls_loss_call call) {
     call.m = scratch->parts + (size_t)(2 * nn->tp_index) * call.rows;
     call.z_target = call.m + call.rows;
     LS_TRY(nn->ops->loss_max(nn->device, &call));
-    LS_TRY(share_parts(nn, 2 * call.rows));
+    LS_TRY(share_parts(nn, scratch->parts, 2 * call.rows));
     LS_TRY(nn->ops->max(nn->device, &(ls_max_call){scratch->row_max, maxima, nn->tp_size, call.rows}));
-    return nn->ops->max(nn->device, &(ls_max_call){scratch->loss, targets, nn->tp_size, call.rows});
+    return nn->ops->max(nn->device, &(ls_max_call){nn->scratch.loss, targets, nn->tp_size, call.rows});
 }
 
-static ls_status shared_sums(const ls_nn *nn, ls_loss_call call) {
-    const ls_scratch *scratch = &nn->scratch;
+static ls_status shared_sums(const ls_nn *nn, const head_scratch *scratch, ls_loss_call call) {
     const void *sums[LS_SLICES_MAX];
     for (int i = 0; i < nn->S; i++) sums[i] = scratch->parts + (size_t)i * call.rows;
     call.m = scratch->row_max;
     call.sums = scratch->parts + (size_t)nn->slice0 * call.rows;
     LS_TRY(nn->ops->loss_sums(nn->device, &call));
-    LS_TRY(share_parts(nn, (size_t)nn->slices * call.rows));
+    LS_TRY(share_parts(nn, scratch->parts, (size_t)nn->slices * call.rows));
     return nn->ops->tree_sum(nn->device, &(ls_tree_sum_call){scratch->row_sum, sums, LS_F32, nn->S, call.rows});
 }
 
-static ls_status loss(const ls_nn *nn) {
+static ls_status loss(const ls_nn *nn, const head_scratch *scratch) {
     size_t bounds[LS_SLICES_MAX + 1];
     ls_loss_call call = loss_call(nn, bounds);
     if (nn->tp_size == 1) return nn->ops->loss_rows(nn->device, &call);
-    LS_TRY(shared_max(nn, call));
-    LS_TRY(shared_sums(nn, call));
-    call.m = nn->scratch.row_max;
-    call.l = nn->scratch.row_sum;
+    LS_TRY(shared_max(nn, scratch, call));
+    LS_TRY(shared_sums(nn, scratch, call));
+    call.m = scratch->row_max;
+    call.l = scratch->row_sum;
     call.z_target = nn->scratch.loss;
     LS_TRY(nn->ops->loss_values(nn->device, &call));
     return nn->nsteps > 0 ? nn->ops->loss_grad(nn->device, &call) : LS_OK;
@@ -129,7 +136,6 @@ static ls_nn part_of(const ls_nn *nn, size_t first, size_t count, ls_made_part *
     part.B = count;
     part.targets = nn->targets ? nn->targets + first * nn->T : NULL;
     part.scratch.loss += first * nn->T;
-    if (nn->nsteps > 0) part.scratch.dnorm = ls_nn_at(nn, part.scratch.dnorm, first * nn->stream_T * nn->shape->C);
     *made = (ls_made_part){first, count, 0};
     part.made.part = made;
     return part;
@@ -150,7 +156,7 @@ static ls_status add_to_table(ls_nn part, ls_grad_parts *parts, size_t first, co
 }
 
 /* Losses of a micro-batch from its norm, and with steps the gradients of table and norm. */
-static ls_status chunks(const ls_nn *nn, const ls_param *table, const void *norm) {
+static ls_status chunks(const ls_nn *nn, const head_scratch *scratch, const ls_param *table, const void *norm) {
     ls_grad_parts parts = {.step = NULL};
     size_t most = chunk_of(nn), count;
     assert(nn->targets || nn->B <= most); /* who reads the logits finds all of them */
@@ -162,31 +168,42 @@ static ls_status chunks(const ls_nn *nn, const ls_param *table, const void *norm
         const void *rows = ls_nn_from(nn, norm, first * nn->T * nn->shape->C);
         LS_TRY(ls_nn_logits(&part, part.scratch.logits, rows, table));
         if (nn->targets == NULL) continue;
-        LS_TRY(loss(&part));
+        LS_TRY(loss(&part, scratch));
         if (nn->nsteps == 0) continue;
         LS_TRY(add_to_table(part, &parts, first, table, rows));
-        LS_TRY(ls_nn_project_vocabulary(&part, part.scratch.dnorm, part.scratch.logits, dz_stride(&part), table));
+        void *dnorm = ls_nn_at(nn, scratch->dnorm, first * nn->stream_T * nn->shape->C);
+        LS_TRY(ls_nn_project_vocabulary(&part, dnorm, part.scratch.logits, dz_stride(&part), table));
     }
     return LS_OK;
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
-    const ls_scratch *scratch = &nn->scratch;
+    const head_scratch *scratch = block->scratch;
     ls_param *norm_w = ls_block_param(block, LS_ROLE_FINAL_NORM);
     ls_param *norm_b = ls_block_param(block, LS_ROLE_FINAL_NORM_BIAS);
     const void *norm;
     LS_TRY(ls_nn_norm(nn, scratch->norm, scratch->stats, x, norm_w, norm_b));
-    LS_TRY(ls_nn_gather(nn, scratch->norm, nn->policy.act, scratch->rows2, &norm));
-    LS_TRY(chunks(nn, block->table, norm));
+    LS_TRY(ls_nn_gather(nn, scratch->norm, nn->policy.act, nn->scratch.rows2, &norm));
+    LS_TRY(chunks(nn, scratch, block->table, norm));
     if (nn->targets == NULL || nn->nsteps == 0) return LS_OK;
     ls_nn_norm_more more = {.b = norm_b, .params = ls_nn_norm_is_whole(nn)};
     if (!more.params) LS_TRY(ls_nn_norm_params(nn, scratch->dnorm, scratch->stats, x, norm_w, norm_b));
     return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, &more);
 }
 
+/* In training it runs once, where backward begins. */
+static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
+    (void)block;
+    (void)again;
+    if (pass == LS_FORWARD || pass == LS_BACKWARD_WEIGHTS) return (ls_block_traffic){0};
+    return (ls_block_traffic){.joins = 1, .gathers = 1, .has_loss = true};
+}
+
 const ls_block_kind ls_block_head = {
     .name = "head",
+    .scratch_bytes = sizeof(head_scratch),
     .declare = declare,
     .carve_scratch = carve_scratch,
     .forward = forward,
+    .traffic = traffic,
 };

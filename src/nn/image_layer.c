@@ -32,13 +32,13 @@ ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *windo
                           .window = *window};
 }
 
-ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in) {
+ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in, uint32_t *taps) {
     return (ls_pooling_call){.images = nn->B,
                              .height = in.height,
                              .width = in.width,
                              .channels = in.channels,
                              .window = block->image.window,
-                             .taps = block->saved.taps};
+                             .taps = taps};
 }
 
 ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
@@ -64,7 +64,8 @@ float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t 
     return ls_arena_take_array(arena, kind, nn->B, elems * sizeof(float));
 }
 
-void ls_image_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+void ls_image_carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    ls_image_saved *saved = state;
     if (!(parts & LS_SAVE_WIDE)) return;
     saved->act = ls_image_take(nn, arena, "activations", ls_extent_elems(block->image.mid));
     if (block->image.pool == LS_POOL_MAX)
@@ -72,11 +73,14 @@ void ls_image_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *n
             ls_arena_take_array(arena, "activations", nn->B, ls_extent_elems(block->image.out) * sizeof(uint32_t));
 }
 
-void ls_image_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+void ls_image_carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
+    ls_image_grads *kept = state;
     kept->dpre = ls_image_take(nn, arena, "activations", ls_extent_elems(block->image.mid));
 }
 
-void ls_image_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+void ls_image_carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                             ls_arena *arena) {
+    (void)shared;
+    ls_image_grads *scratch = state;
     if (for_backward) scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->image.mid));
 }

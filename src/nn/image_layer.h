@@ -4,6 +4,17 @@
 
 #include "nn/block.h"
 
+/* State of a layer: a convolution or a linear layer with an activation. */
+typedef struct ls_image_saved {
+    float *act;     /* [images][…] what the activation gives, before pooling */
+    uint32_t *taps; /* where each window of the pooling had its maximum */
+} ls_image_saved;
+
+/* Gradient in front of the activation: [images][…]; between the phases of backward, and while a block runs. */
+typedef struct ls_image_grads {
+    float *dpre;
+} ls_image_grads;
+
 /* The parameters of a block: a weight and a bias. */
 static inline ls_param *ls_image_weight(ls_block *block) { return ls_block_param(block, LS_ROLE_WEIGHT); }
 static inline ls_param *ls_image_bias(ls_block *block) { return ls_block_param(block, LS_ROLE_BIAS); }
@@ -20,9 +31,10 @@ ls_status ls_image_act_forward(const ls_nn *nn, ls_image_act act, float *y, size
 ls_status ls_image_act_backward(const ls_nn *nn, ls_image_act act, float *dx, const float *dy, const float *y,
                                 size_t n);
 
-/* Calls with their sizes; pointers are the caller's. The pooling is the block's, of nn's images of this extent. */
+/* Calls with their sizes; pointers are the caller's. The pooling is the block's, of nn's images of this extent, with
+ * `taps` for its maxima. */
 ls_conv_call ls_image_conv(ls_extent in, size_t channels, const ls_window *window, size_t images);
-ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in);
+ls_pooling_call ls_image_pooling(const ls_block *block, const ls_nn *nn, ls_extent in, uint32_t *taps);
 /* A step of the gradient of a convolution's weight; `call` has its sizes, x and dy of the step, whose positions are so
  * many for each image. */
 ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_step *step, size_t positions,
@@ -30,10 +42,10 @@ ls_status ls_image_conv_grad(const ls_nn *nn, const ls_param *w, const ls_grad_s
 
 /* For the whole batch of a block with `elems` numbers an image. */
 float *ls_image_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t elems);
-/* Of a layer with an activation: its result, the taps of its pooling, and the gradient in front of it. */
-void ls_image_carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
-void ls_image_carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena);
-void ls_image_carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
-                            ls_arena *arena);
+/* The state above, as the table of a kind wants it. */
+void ls_image_carve_saved(const ls_block *block, void *saved, const ls_nn *nn, unsigned parts, ls_arena *arena);
+void ls_image_carve_kept(const ls_block *block, void *kept, const ls_nn *nn, ls_arena *arena);
+void ls_image_carve_scratch(const ls_block *block, void *scratch, ls_scratch *shared, const ls_nn *nn,
+                            bool for_backward, ls_arena *arena);
 
 #endif

@@ -45,7 +45,8 @@ static size_t gate_of(const ls_nn *nn) {
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
-    void *pre = block->saved.wide;
+    const ls_transformer_saved *saved = block->saved;
+    void *pre = saved->wide;
     if (!ls_shape_family(nn->shape)->gated)
         return ls_nn_project_gelu(nn, pre, half->inner, norm, half->in_w, half->in_b);
     bool is_done = false;
@@ -57,26 +58,34 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
 }
 
 static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner) {
-    const void *pre = block->saved.wide;
+    const ls_transformer_saved *saved = block->saved;
+    const void *pre = saved->wide;
     if (nn->keeps_act) inner = NULL;
     if (!ls_shape_family(nn->shape)->gated) return ls_nn_project_gelu_grad(nn, dwide, inner, pre, rows, half->out_w);
     bool is_done = false;
     if (gate_of(nn)) LS_TRY(ls_nn_project_gated_grad(nn, dwide, inner, pre, gate_of(nn), rows, half->out_w, &is_done));
     if (is_done) return LS_OK;
-    LS_TRY(ls_nn_project(nn, nn->scratch.dact, rows, half->out_w, NULL));
-    LS_TRY(gated(nn, pre, NULL, nn->scratch.dact, dwide));
+    LS_TRY(ls_nn_project(nn, half->scratch->dact, rows, half->out_w, NULL));
+    LS_TRY(gated(nn, pre, NULL, half->scratch->dact, dwide));
     return inner ? activate(nn, pre, inner) : LS_OK;
 }
 
+static ls_status weights(ls_block *block, ls_nn *nn, const ls_half *half, const void *dwide, ls_block_pass phase) {
+    (void)dwide;
+    const ls_transformer_saved *saved = block->saved;
+    return phase == LS_BACKWARD_WEIGHTS && !nn->keeps_act ? activate(nn, saved->wide, half->inner) : LS_OK;
+}
+
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn) {
+    const ls_transformer_saved *saved = block->saved;
     ls_half half = ls_half_open(block, 1);
     half.in_width = nn->own.mlp;
-    half.inner = nn->keeps_act ? block->saved.inner : nn->scratch.wide;
+    half.inner = nn->keeps_act ? saved->inner : half.scratch->wide;
     half.inner_width = nn->own.hidden;
-    half.branch = nn->scratch.branch;
-    half.dwide = nn->scratch.dwide;
+    half.branch = half.scratch->branch;
+    half.dwide = half.scratch->dwide;
     half.forward = forward;
-    half.remake = nn->keeps_act ? NULL : activate;
+    half.weights = weights;
     half.backward = backward;
     return half;
 }

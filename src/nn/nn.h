@@ -41,48 +41,15 @@ typedef struct ls_dropout {
     uint64_t first_sequence; /* of the micro-batch, counted in the batch */
 } ls_dropout;
 
-/* Of a convolution with its batch norm: what backward needs, and gradients from which those of its weights are made. */
-enum { LS_CONV_BN_MAX = 3 };
-typedef struct ls_conv_bn_saved {
-    float *c, *y;             /* [images][…] the convolution's result, and that of all */
-    float *mean, *rstd, *var; /* [ghost group][channel] */
-} ls_conv_bn_saved;
-typedef struct ls_conv_bn_grads {
-    float *dc;        /* [images][…] of the convolution's result */
-    float *sum, *dot; /* [ghost group][channel] */
-} ls_conv_bn_grads;
-
-/* Memory that a block needs only while it runs; pieces of different phases share their place. `rows` are all rows,
- * `stream` those of the residual stream; widths are this worker's. */
+/* Scratch that nn's own functions and the executor work with; kinds of blocks have the rest in structs of their own.
+ * `rows` are all rows, widths are this worker's. */
 typedef struct ls_scratch {
-    void *norm;    /* [stream][C] what a norm gives */
-    void *dnorm;   /* [stream][C] its gradient */
-    void *branch;  /* [stream][C] what goes to the residual stream, and its gradient */
-    float *middle; /* [stream][C] with 16-bit types: the residual stream between attention and MLP */
     void *rows;    /* [rows][C], as large as fp32: gathered, or a matmul before it is joined; of workers that share */
     void *rows2;   /* [rows][C] gathered: the gradient of the branch; with sequence parallelism */
     void *cross;   /* [rows][C], as large as fp32: rows worker by worker, where sequences cross together */
-    float
-        *joined; /* [stream, or a share of the rows][C] with 16-bit types: the sum over the TP group, not yet rounded */
-    void *wide;  /* [rows][hidden] output of the activation */
-    void *dact;  /* [rows][hidden] its gradient, where dwide cannot hold it */
-    void *dwide; /* [rows][width of the MLP] */
-    void *dheads;   /* [rows][query width] */
-    void *dqkv;     /* [rows][qkv width] */
-    float *dots;    /* [B][H][T] */
-    void *logits;   /* [rows of a chunk][V, or somewhat more], of ls_nn_logits_dtype() */
-    float *loss;    /* [rows] */
-    float *stats;   /* [2][stream] of the head's norm */
-    float *row_max; /* [rows of a chunk] of the workers that share logits: their maxima, targets' logits and sums */
-    float *row_sum; /* [rows of a chunk] */
-    float *parts;   /* [max(2·tp, S)][rows of a chunk] */
-    float *dpre;    /* image models: gradient in front of an activation; of pooled features */
-    ls_conv_bn_grads conv_bn[LS_CONV_BN_MAX];
-    float *shortcut; /* gradient of what goes past the convolutions, and of the input through it */
-    float *side;
-    float *pooled;       /* features of images */
-    float *gathered;     /* [group of the step][channel] where batch norm is that of the whole batch */
-    float *joined_stats; /* [2][channel] */
+    float *joined; /* [stream, or a share of the rows][C] with 16-bit types: the sum over the TP group, not rounded */
+    void *logits;  /* of the last block: [rows of a chunk][V, or somewhat more], of ls_nn_logits_dtype() */
+    float *loss;   /* of the last block: [rows] */
 } ls_scratch;
 
 /* This worker's part of the widths of a shape. */
@@ -120,6 +87,13 @@ typedef struct ls_norm_sync {
     const int *bounds; /* by DP rank: its first group; host */
 } ls_norm_sync;
 
+/* The seam between two blocks that run one after the other: the first may do what the second begins with, in one pass
+ * over memory with its own end (ls_block_kind.fuses). The executor says so for each run of a block. */
+typedef struct ls_fusion {
+    struct ls_block *next; /* this block does the start of that one; NULL: it does not */
+    bool start_is_done;    /* the block before has done the start of this one */
+} ls_fusion;
+
 typedef struct ls_nn {
     ls_policy policy;
     ls_device *device;
@@ -155,11 +129,7 @@ typedef struct ls_nn {
     int64_t *act_elems;  /* host: how many of them */
     ls_dropout dropout;
     ls_scratch scratch;
-    /* What a transformer block does for the one that runs behind it with the same scratch; who runs them says so. */
-    struct ls_block *next; /* forward: the norm that it begins with comes with the last sum of this one; NULL: no */
-    bool has_norm;         /* that is in scratch.norm */
-    bool hands_down;       /* backward: the gradient that it begins with is left rounded in scratch.branch … */
-    bool has_rounded;      /* … and is there */
+    ls_fusion fusion;
 } ls_nn;
 
 /* Slices first … first + count − 1 of S are this worker's. */

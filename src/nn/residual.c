@@ -33,9 +33,9 @@ ls_status ls_nn_residual(const ls_nn *nn, float *y, const float *x, const void *
 }
 
 ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtype, uint32_t place, bool is_rounded,
-                                  void *keep, const void **out) {
+                                  void *keep, void *space, const void **out) {
     size_t elems = ls_nn_stream_rows(nn) * nn->shape->C;
-    void *to = keep ? keep : nn->scratch.branch;
+    void *to = keep ? keep : space;
     /* Rows that the TP group has in common count once. */
     if (nn->act_counts && dtype != LS_F32 && (nn->sequence_parallel || nn->tp_index == 0)) {
         *nn->act_elems += (int64_t)elems;
@@ -53,19 +53,20 @@ ls_status ls_nn_residual_backward(const ls_nn *nn, const float *d, ls_dtype dtyp
 /* ---- halves ------------------------------------------------------------------------------------------------------ */
 
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm) {
-    LS_TRY(ls_nn_norm(nn, nn->scratch.norm, half->stats, x, half->norm_w, half->norm_b));
-    return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
+    LS_TRY(ls_nn_norm(nn, half->scratch->norm, half->stats, x, half->norm_w, half->norm_b));
+    return ls_nn_gather(nn, half->scratch->norm, nn->policy.act, nn->scratch.rows, norm);
 }
 
 ls_status ls_half_sum(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum) {
     ls_drop drop = ls_nn_drop_of(nn, before->place);
-    return ls_nn_sum_norm(nn, nn->scratch.norm, half->stats, x, before->branch, &drop, sum, half->norm_w, half->norm_b);
+    return ls_nn_sum_norm(nn, half->scratch->norm, half->stats, x, before->branch, &drop, sum, half->norm_w,
+                          half->norm_b);
 }
 
 ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
                            const void **norm) {
     LS_TRY(ls_half_sum(nn, half, before, x, sum));
-    return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
+    return ls_nn_gather(nn, half->scratch->norm, nn->policy.act, nn->scratch.rows, norm);
 }
 
 ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm) {
@@ -96,21 +97,22 @@ static ls_status inner_weights(const ls_nn *nn, const ls_half *half, const half_
 }
 
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
-                           ls_backward_phase phase) {
+                           ls_block_pass phase) {
     bool both = phase == LS_BACKWARD_BOTH;
     const void *norm;
-    half_grads g = {.branch = half->kept->branch,
+    const ls_transformer_scratch *scratch = half->scratch;
+    half_grads g = {.branch = both ? NULL : half->kept->branch,
                     .dwide = both ? half->dwide : half->kept->dwide,
-                    .dnorm = both ? nn->scratch.dnorm : half->kept->dnorm};
+                    .dnorm = both ? scratch->dnorm : half->kept->dnorm};
     if (phase != LS_BACKWARD_WEIGHTS)
         LS_TRY(ls_nn_residual_backward(nn, d, nn->policy.act, half->place, half->is_rounded,
-                                       both ? NULL : half->kept->branch, &g.branch));
+                                       both ? NULL : half->kept->branch, scratch->branch, &g.branch));
     LS_TRY(ls_nn_gather(nn, g.branch, nn->policy.act, nn->scratch.rows2, &g.rows));
     if (phase != LS_BACKWARD_WEIGHTS) {
         LS_TRY(half->backward(block, nn, half, g.rows, g.dwide, both ? half->inner : NULL));
         LS_TRY(ls_nn_project_sliced(nn, g.dnorm, g.dwide, half->in_w, NULL));
     }
-    if (phase == LS_BACKWARD_WEIGHTS && half->remake) LS_TRY(half->remake(nn, block->saved.wide, half->inner));
+    if (phase != LS_BACKWARD_INPUT && half->weights) LS_TRY(half->weights(block, nn, half, g.dwide, phase));
     if (phase != LS_BACKWARD_INPUT) LS_TRY(outer_weights(nn, half, &g));
     if (phase == LS_BACKWARD_WEIGHTS) {
         LS_TRY(ls_half_norm(nn, half, x, &norm));
@@ -119,22 +121,21 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_h
     /* The gradient of the branch is not needed any more: d changes, and that of the half before may lie in its place.
      * What the norm gave is made again in the same pass. */
     bool whole = both && ls_nn_norm_is_whole(nn);
-    ls_nn_norm_more more = {.add = true, .y = both ? nn->scratch.norm : NULL, .b = half->norm_b, .params = whole};
-    if (half->start) more.branch = before->branch, more.sum = nn->scratch.middle;
+    ls_nn_norm_more more = {.add = true, .y = both ? scratch->norm : NULL, .b = half->norm_b, .params = whole};
+    if (half->start) more.branch = before->branch, more.sum = scratch->middle;
     bool rounds = ls_policy_is_16(&nn->policy);
     /* Of the half before, in this block or the last one. */
     more.drop = ls_nn_drop_of(nn, half->place - 1);
     if (before && rounds) {
-        more.copy = both ? nn->scratch.branch : before->kept->branch;
+        more.copy = both ? scratch->branch : before->kept->branch;
         more.bias = whole ? before->out_b : NULL;
         before->is_rounded = true;
         before->has_bias = whole;
-    } else if (rounds && both && nn->hands_down) {
-        more.copy = nn->scratch.branch;
-        nn->has_rounded = true;
+    } else if (!before && nn->fusion.next) {
+        more.copy = scratch->branch;
     }
     LS_TRY(ls_nn_norm_backward(nn, d, g.dnorm, half->stats, half->start ? half->start : x, half->norm_w, &more));
     if (!both) return LS_OK;
-    LS_TRY(ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, &norm));
+    LS_TRY(ls_nn_gather(nn, scratch->norm, nn->policy.act, nn->scratch.rows, &norm));
     return inner_weights(nn, half, &g, x, norm, whole);
 }

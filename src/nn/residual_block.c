@@ -15,9 +15,10 @@ static void declare(ls_block *block, const ls_shape *shape) {
     for (int u = 0; u < block->conv_bns; u++) ls_conv_bn_declare(block, u, numbers[u]);
 }
 
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
-    ls_conv_bn_carve_scratch(block, scratch, nn, for_backward, arena);
+    ls_conv_bns_scratch *scratch = state;
+    ls_conv_bn_carve_scratch(block, scratch, shared, nn, for_backward, arena);
     if (!for_backward) return;
     scratch->shortcut = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[1].out));
     scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->conv_bn[0].out));
@@ -25,18 +26,20 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
 }
 
 static ls_status run(ls_block *block, ls_nn *nn, const float *x) {
+    const ls_conv_bns_saved *saved = block->saved;
     const float *past = x;
     LS_TRY(ls_conv_bn_forward(block, nn, 0, x, NULL));
     if (has_side(block)) {
         LS_TRY(ls_conv_bn_forward(block, nn, 2, x, NULL));
-        past = block->saved.conv_bn[2].y;
+        past = saved->unit[2].y;
     }
-    return ls_conv_bn_forward(block, nn, 1, block->saved.conv_bn[0].y, past);
+    return ls_conv_bn_forward(block, nn, 1, saved->unit[0].y, past);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(run(block, nn, x));
-    return ls_device_copy(nn->device, y, block->saved.conv_bn[1].y, nn->B * block->out * sizeof *y);
+    return ls_device_copy(nn->device, y, saved->unit[1].y, nn->B * block->out * sizeof *y);
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
@@ -45,7 +48,7 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
 
 /* d becomes the gradient of x. */
 static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grads, float *d) {
-    const ls_scratch *scratch = &nn->scratch;
+    const ls_conv_bns_scratch *scratch = block->scratch;
     const float *past = scratch->shortcut;
     LS_TRY(ls_conv_bn_backward(block, nn, 1, d, &grads[1], scratch->shortcut));
     LS_TRY(ls_conv_bn_input(block, nn, 1, &grads[1], scratch->dpre));
@@ -59,22 +62,28 @@ static ls_status inputs(ls_block *block, ls_nn *nn, const ls_conv_bn_grads *grad
     return nn->ops->add(nn->device, &(ls_add_call){d, d, past, LS_F32, nn->B * block->in});
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    const ls_conv_bn_grads *grads = phase == LS_BACKWARD_BOTH ? nn->scratch.conv_bn : block->kept.conv_bn;
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
+    const ls_conv_bns_saved *saved = block->saved;
+    const ls_conv_bn_grads *grads = ls_conv_bn_grads_of(block, phase);
     if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(inputs(block, nn, grads, d));
     if (phase == LS_BACKWARD_INPUT) return LS_OK;
     LS_TRY(ls_conv_bn_weights(block, nn, 0, x, &grads[0]));
-    LS_TRY(ls_conv_bn_weights(block, nn, 1, block->saved.conv_bn[0].y, &grads[1]));
+    LS_TRY(ls_conv_bn_weights(block, nn, 1, saved->unit[0].y, &grads[1]));
     return has_side(block) ? ls_conv_bn_weights(block, nn, 2, x, &grads[2]) : LS_OK;
 }
 
 const ls_block_kind ls_block_residual = {
     .name = "residual",
+    .saved_bytes = sizeof(ls_conv_bns_saved),
+    .kept_bytes = sizeof(ls_conv_bns_kept),
+    .scratch_bytes = sizeof(ls_conv_bns_scratch),
     .declare = declare,
+    .settle = ls_conv_bn_settle,
     .carve_saved = ls_conv_bn_carve_saved,
     .carve_kept = ls_conv_bn_carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
+    .traffic = ls_conv_bn_traffic,
 };

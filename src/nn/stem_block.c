@@ -10,45 +10,52 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_conv_bn_declare(block, 0, "");
 }
 
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+    ls_conv_bns_saved *saved = state;
     ls_conv_bn_carve_saved(block, saved, nn, parts, arena);
     if (pools(block) && (parts & LS_SAVE_WIDE))
         saved->taps = ls_arena_take_array(arena, "activations", nn->B, block->out * sizeof(uint32_t));
 }
 
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
-    ls_conv_bn_carve_scratch(block, scratch, nn, for_backward, arena);
-    if (pools(block)) ls_image_carve_scratch(block, scratch, nn, for_backward, arena);
+    ls_conv_bns_scratch *scratch = state;
+    ls_conv_bn_carve_scratch(block, scratch, shared, nn, for_backward, arena);
+    if (pools(block) && for_backward)
+        scratch->dpre = ls_image_take(nn, arena, "scratch", ls_extent_elems(block->image.mid));
 }
 
 static ls_status run(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(ls_conv_bn_forward(block, nn, 0, ls_image_input(nn, x), NULL));
     if (!pools(block)) return LS_OK;
-    ls_pooling_call call = ls_image_pooling(block, nn, block->conv_bn[0].out);
-    call.x = block->saved.conv_bn[0].y;
+    ls_pooling_call call = ls_image_pooling(block, nn, block->conv_bn[0].out, saved->taps);
+    call.x = saved->unit[0].y;
     call.y = y;
     return nn->ops->max_pool_forward(nn->device, &call);
 }
 
 static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
+    const ls_conv_bns_saved *saved = block->saved;
     LS_TRY(run(block, nn, x, y));
-    return pools(block) ? LS_OK
-                        : ls_device_copy(nn->device, y, block->saved.conv_bn[0].y, nn->B * block->out * sizeof *y);
+    return pools(block) ? LS_OK : ls_device_copy(nn->device, y, saved->unit[0].y, nn->B * block->out * sizeof *y);
 }
 
 /* Pooling is run again for its taps, into a place that backward needs later. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
-    return parts & LS_SAVE_WIDE ? run(block, nn, x, nn->scratch.dpre) : LS_OK;
+    const ls_conv_bns_scratch *scratch = block->scratch;
+    return parts & LS_SAVE_WIDE ? run(block, nn, x, scratch->dpre) : LS_OK;
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
-    const ls_conv_bn_grads *grads = phase == LS_BACKWARD_BOTH ? nn->scratch.conv_bn : block->kept.conv_bn;
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
+    const ls_conv_bns_saved *saved = block->saved;
+    const ls_conv_bns_scratch *scratch = block->scratch;
+    const ls_conv_bn_grads *grads = ls_conv_bn_grads_of(block, phase);
     const float *dy = d;
     if (phase != LS_BACKWARD_WEIGHTS && pools(block)) {
-        ls_pooling_call call = ls_image_pooling(block, nn, block->conv_bn[0].out);
+        ls_pooling_call call = ls_image_pooling(block, nn, block->conv_bn[0].out, saved->taps);
         call.dy = d;
-        call.dx = nn->scratch.dpre;
+        call.dx = scratch->dpre;
         LS_TRY(nn->ops->max_pool_backward(nn->device, &call));
         dy = call.dx;
     }
@@ -58,11 +65,16 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
 
 const ls_block_kind ls_block_stem = {
     .name = "stem",
+    .saved_bytes = sizeof(ls_conv_bns_saved),
+    .kept_bytes = sizeof(ls_conv_bns_kept),
+    .scratch_bytes = sizeof(ls_conv_bns_scratch),
     .declare = declare,
+    .settle = ls_conv_bn_settle,
     .carve_saved = carve_saved,
     .carve_kept = ls_conv_bn_carve_kept,
     .carve_scratch = carve_scratch,
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
+    .traffic = ls_conv_bn_traffic,
 };

@@ -72,8 +72,11 @@ static void declare(ls_block *block, const ls_shape *shape) {
 
 ls_half ls_half_open(ls_block *block, int which) {
     ls_half half = {.place = 2 * (uint32_t)block->layer + 1 + (uint32_t)which};
-    half.stats = block->saved.norm[which];
-    half.kept = &block->kept.half[which];
+    ls_transformer_saved *saved = block->saved;
+    ls_transformer_kept *kept = block->kept;
+    half.stats = saved->norm[which];
+    half.kept = kept ? &kept->half[which] : NULL;
+    half.scratch = block->scratch;
     half.norm_w = ls_block_param(block, which ? LS_ROLE_MLP_NORM : LS_ROLE_ATTENTION_NORM);
     half.norm_b = ls_block_param(block, which ? LS_ROLE_MLP_NORM_BIAS : LS_ROLE_ATTENTION_NORM_BIAS);
     half.in_w = ls_block_param(block, which ? LS_ROLE_MLP_IN : LS_ROLE_QKV);
@@ -85,8 +88,9 @@ ls_half ls_half_open(ls_block *block, int which) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn, unsigned parts, ls_arena *arena) {
+static void carve_saved(const ls_block *block, void *state, const ls_nn *nn, unsigned parts, ls_arena *arena) {
     (void)block;
+    ls_transformer_saved *saved = state;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn);
     bool is_16 = ls_policy_is_16(&nn->policy);
     if (parts & LS_SAVE_KEYS) saved->qkv = ls_nn_take(nn, arena, "activations", rows, nn->own.qkv);
@@ -105,8 +109,9 @@ static void carve_saved(const ls_block *block, ls_saved *saved, const ls_nn *nn,
     }
 }
 
-static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls_arena *arena) {
+static void carve_kept(const ls_block *block, void *state, const ls_nn *nn, ls_arena *arena) {
     (void)block;
+    ls_transformer_kept *kept = state;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     for (int i = 0; i < 2; i++) {
         kept->half[i].branch = ls_nn_take(nn, arena, "activations", stream, C);
@@ -115,19 +120,20 @@ static void carve_kept(const ls_block *block, ls_kept *kept, const ls_nn *nn, ls
     }
 }
 
-static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_nn *nn, bool for_backward,
+static void carve_scratch(const ls_block *block, void *state, ls_scratch *shared, const ls_nn *nn, bool for_backward,
                           ls_arena *arena) {
     (void)block;
+    ls_transformer_scratch *scratch = state;
     size_t rows = ls_nn_rows(nn), stream = ls_nn_stream_rows(nn), C = nn->shape->C;
     scratch->norm = ls_nn_take(nn, arena, "scratch", stream, C);
     scratch->branch = ls_nn_take(nn, arena, "scratch", stream, C);
     if (ls_policy_is_16(&nn->policy)) scratch->middle = ls_nn_take_f32(arena, "scratch", stream, C);
-    ls_nn_take_joins(nn, arena, scratch);
+    ls_nn_take_joins(nn, arena, shared);
     if (!for_backward) {
         if (!nn->keeps_act) scratch->wide = ls_nn_take(nn, arena, "scratch", rows, nn->own.hidden);
         return;
     }
-    if (nn->sequence_parallel) scratch->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
+    if (nn->sequence_parallel) shared->rows2 = ls_nn_take(nn, arena, "scratch", rows, C);
     scratch->dnorm = ls_nn_take(nn, arena, "scratch", stream, C);
     /* The two halves do not run at the same time. */
     ls_arena_phase_begin(arena);
@@ -147,26 +153,26 @@ static void carve_scratch(const ls_block *block, ls_scratch *scratch, const ls_n
 /* With 16-bit types the stream between the halves is not kept, since it is the widest of all, but made again from what
  * attention added to it. */
 static float *middle_of(const ls_block *block, const ls_nn *nn) {
-    return ls_policy_is_16(&nn->policy) ? nn->scratch.middle : block->saved.middle;
+    const ls_transformer_saved *saved = block->saved;
+    const ls_transformer_scratch *scratch = block->scratch;
+    return ls_policy_is_16(&nn->policy) ? scratch->middle : saved->middle;
 }
 
 static ls_status remake_middle(const ls_nn *nn, const ls_half *attention, const float *x) {
     if (!ls_policy_is_16(&nn->policy)) return LS_OK;
-    return ls_nn_residual(nn, nn->scratch.middle, x, attention->branch, nn->policy.act, attention->place);
+    return ls_nn_residual(nn, attention->scratch->middle, x, attention->branch, nn->policy.act, attention->place);
 }
 
-/* The norm in front of attention: the block before this may have made it. */
+/* The norm in front of attention, unless the block before this made it. */
 static ls_status first_norm(ls_nn *nn, const ls_half *attention, const float *x, const void **norm) {
-    if (!nn->has_norm) return ls_half_norm(nn, attention, x, norm);
-    nn->has_norm = false;
-    return ls_nn_gather(nn, nn->scratch.norm, nn->policy.act, nn->scratch.rows, norm);
+    if (!nn->fusion.start_is_done) return ls_half_norm(nn, attention, x, norm);
+    return ls_nn_gather(nn, attention->scratch->norm, nn->policy.act, nn->scratch.rows, norm);
 }
 
-/* y = middle + what the MLP gave; and the first norm of the next block, where it runs with this one's scratch. */
+/* y = middle + what the MLP gave; fused with the first norm of the next block. */
 static ls_status last_sum(ls_nn *nn, const ls_half *mlp, const float *middle, float *y) {
-    if (!nn->next) return ls_nn_residual(nn, y, middle, mlp->branch, nn->policy.act, mlp->place);
-    ls_half next = ls_attention_half(nn->next, nn);
-    nn->has_norm = true;
+    if (!nn->fusion.next) return ls_nn_residual(nn, y, middle, mlp->branch, nn->policy.act, mlp->place);
+    ls_half next = ls_attention_half(nn->fusion.next, nn);
     return ls_half_sum(nn, &next, mlp, middle, y);
 }
 
@@ -182,6 +188,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
 }
 
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
+    const ls_transformer_saved *saved = block->saved;
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
     float *middle = middle_of(block, nn);
     const void *norm;
@@ -198,13 +205,12 @@ static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned 
         LS_TRY(ls_half_sum_norm(nn, &mlp, &attention, x, middle, &norm));
     else
         LS_TRY(ls_half_norm(nn, &mlp, middle, &norm));
-    return ls_nn_project(nn, block->saved.wide, norm, mlp.in_w, mlp.in_b);
+    return ls_nn_project(nn, saved->wide, norm, mlp.in_w, mlp.in_b);
 }
 
-static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_backward_phase phase) {
+static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     ls_half attention = ls_attention_half(block, nn), mlp = ls_mlp_half(block, nn);
-    mlp.is_rounded = nn->has_rounded;
-    nn->has_rounded = false;
+    mlp.is_rounded = nn->fusion.start_is_done;
     if (phase == LS_BACKWARD_BOTH && ls_nn_norm_is_whole(nn))
         mlp.start = x;
     else
@@ -213,8 +219,45 @@ static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, 
     return ls_half_backward(block, nn, &attention, NULL, x, d, phase);
 }
 
+/* Forward, the last sum makes the next block's first norm as well. Backward, the last norm leaves the gradient that the
+ * next block begins with rounded in scratch, where 16-bit types need that. */
+static bool fuses(const ls_block *block, const ls_block *next, const ls_nn *nn, ls_block_pass pass) {
+    const ls_transformer_scratch *scratch = block->scratch, *other = next->scratch;
+    if (next->kind != block->kind || scratch->norm != other->norm || scratch->branch != other->branch) return false;
+    return pass == LS_FORWARD || (pass == LS_BACKWARD_BOTH && ls_policy_is_16(&nn->policy));
+}
+
+/* ---- what it costs ----------------------------------------------------------------------------------------------- */
+
+/* Each half joins what it adds to the stream, and gathers what its norm gives; backward of a half gathers the gradient
+ * of the branch and the norm, and joins the gradient of the norm. */
+static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
+    (void)block;
+    static const ls_block_traffic of[] = {
+        [LS_FORWARD] = {.joins = 2, .gathers = 2},
+        [LS_BACKWARD_BOTH] = {.joins = 2, .gathers = 4},
+        [LS_BACKWARD_INPUT] = {.joins = 2, .gathers = 2},
+        [LS_BACKWARD_WEIGHTS] = {.gathers = 4},
+    };
+    ls_block_traffic sum = of[pass];
+    if (again & LS_SAVE_ATTENTION) sum.joins++, sum.gathers++;
+    if (again & LS_SAVE_WIDE) sum.gathers++;
+    return sum;
+}
+
+/* Causal attention: a query sees (T + 1) / 2 keys on average. */
+static void add_cost(const ls_block *block, const ls_shape *shape, size_t B, size_t T, ls_block_cost *cost) {
+    (void)block;
+    double seen = (double)B * (double)T * ((double)T + 1) / 2;
+    cost->attention_flops += 4 * seen * (double)ls_shape_query_width(shape);
+}
+
 const ls_block_kind ls_block_transformer = {
     .name = "transformer",
+    .saved_bytes = sizeof(ls_transformer_saved),
+    .kept_bytes = sizeof(ls_transformer_kept),
+    .scratch_bytes = sizeof(ls_transformer_scratch),
+    .has_wide_activation = true,
     .declare = declare,
     .carve_saved = carve_saved,
     .carve_kept = carve_kept,
@@ -222,4 +265,7 @@ const ls_block_kind ls_block_transformer = {
     .forward = forward,
     .recompute = recompute,
     .backward = backward,
+    .fuses = fuses,
+    .traffic = traffic,
+    .add_cost = add_cost,
 };

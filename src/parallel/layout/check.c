@@ -164,10 +164,16 @@ ls_status ls_layout_check_shares(const ls_layout *layout, const ls_layout_task *
                    shares, (long long)sum, task->G, better);
 }
 
+static bool has_wide_activations(const ls_model *model) {
+    for (int b = 0; b < model->nblocks; b++)
+        if (model->blocks[b].kind->has_wide_activation) return true;
+    return false;
+}
+
 static ls_status check_keep_activations(const ls_layout *layout, const ls_layout_task *task) {
     const ls_model *model = task->model;
     if (!layout->keep_activations) return LS_OK;
-    if (model->nblocks > 1 && model->blocks[1].kind != &ls_block_transformer)
+    if (!has_wide_activations(model))
         return ls_fail(LS_ERR_INPUT, "--keep-activations is for the MLPs of transformers, and %s has none; omit it",
                        model->shape.name);
     if (layout->recompute == LS_RECOMPUTE_NONE) return LS_OK;

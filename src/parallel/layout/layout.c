@@ -92,6 +92,14 @@ void ls_knob_leave_open(ls_layout_request *request, ls_knob knob) {
     request->given &= ~(1u << knob);
 }
 
+unsigned ls_layout_kept_parts(const ls_layout *layout) {
+    switch (layout->recompute) {
+    case LS_RECOMPUTE_FULL: return 0;
+    case LS_RECOMPUTE_SELECTIVE: return LS_SAVE_ALL & ~LS_SAVE_WIDE;
+    default: return LS_SAVE_ALL;
+    }
+}
+
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out) {
     ls_layout layout = {.knobs = request->knobs};
     LS_TRY(refuse_others(request));

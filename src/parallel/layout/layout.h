@@ -62,6 +62,8 @@ typedef struct ls_layout_task {
 
 /* Sequences of the row that has most. */
 size_t ls_layout_largest_share(const ls_layout *layout, size_t B, int G);
+/* Classes of saved activations that stay from forward to backward (LS_SAVE_*); the others are recomputed. */
+unsigned ls_layout_kept_parts(const ls_layout *layout);
 static inline int ls_layout_workers(const ls_layout *layout) { return layout->dp * layout->tp * layout->pp; }
 static inline int ls_layout_chunks(const ls_layout *layout) { return layout->pp * layout->virtual_stages; }
 

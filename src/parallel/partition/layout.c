@@ -1,4 +1,6 @@
 /* layout.c: where everything of a partition lies in its one block of memory. */
+#include <string.h>
+
 #include "parallel/partition/state.h"
 
 static float *take(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
@@ -169,9 +171,9 @@ static void lay_slot(ls_partition *partition, const ls_chunk *chunk, ls_chunk_sl
             slot->x[i] = take(arena, "activations", stream, train ? block->in : widest(partition, chunk));
         else
             slot->x[i] = slot->x[i - 2];
-        slot->saved[i] = partition->shared[chunk->first + i];
-        if (block->kind->carve_saved)
-            block->kind->carve_saved(block, &slot->saved[i], &partition->nn, partition->kept_parts, arena);
+        if (!block->kind->carve_saved) continue;
+        memcpy(slot->saved[i], partition->shared[chunk->first + i], block->kind->saved_bytes);
+        block->kind->carve_saved(block, slot->saved[i], &partition->nn, partition->kept_parts, arena);
     }
 }
 
@@ -186,10 +188,10 @@ static void lay_shared(ls_partition *partition, ls_arena *arena) {
                 ls_arena part;
                 ls_arena_measure(&part, arena->align);
                 if (place) ls_arena_carve(&part, arena->align, place, bytes);
-                partition->shared[b] = (ls_saved){0};
                 const ls_block *block = &partition->model->blocks[b];
-                if (block->kind->carve_saved)
-                    block->kind->carve_saved(block, &partition->shared[b], &partition->nn, parts, &part);
+                if (!block->kind->carve_saved) continue;
+                memset(partition->shared[b], 0, block->kind->saved_bytes);
+                block->kind->carve_saved(block, partition->shared[b], &partition->nn, parts, &part);
                 if (part.peak > bytes) bytes = part.peak;
             }
     }
@@ -204,7 +206,7 @@ static void lay_activations(ls_partition *partition, ls_arena *arena) {
             for (int b = chunk->first; b < chunk->end; b++) {
                 const ls_block *block = &partition->model->blocks[b];
                 if (block->kind->carve_kept)
-                    block->kind->carve_kept(block, &chunk->kept[s].kept[b - chunk->first], &partition->nn, arena);
+                    block->kind->carve_kept(block, chunk->kept[s].kept[b - chunk->first], &partition->nn, arena);
             }
     }
 }
@@ -227,7 +229,8 @@ static void lay_scratch(ls_partition *partition, ls_arena *arena) {
         for (int b = partition->chunks[c].first; b < partition->chunks[c].end; b++) {
             ls_arena_phase_begin(arena);
             const ls_block *block = &partition->model->blocks[b];
-            block->kind->carve_scratch(block, &partition->scratch[b], &partition->nn, partition->setup.train, arena);
+            block->kind->carve_scratch(block, partition->own_scratch[b], &partition->scratch[b], &partition->nn,
+                                       partition->setup.train, arena);
             ls_arena_phase_end(arena);
         }
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "device/calls.h"
-#include "nn/conv_bn.h"
 #include "parallel/partition/check.h"
 #include "parallel/partition/state.h"
 
@@ -30,15 +29,6 @@ static size_t micro_of(const ls_partition_setup *setup) {
     return setup->train && most < layout->micro ? most : layout->micro;
 }
 
-static unsigned kept_parts(const ls_partition_setup *setup) {
-    if (!setup->train) return LS_SAVE_KEYS;
-    switch (setup->layout.recompute) {
-    case LS_RECOMPUTE_FULL: return 0;
-    case LS_RECOMPUTE_SELECTIVE: return LS_SAVE_ALL & ~LS_SAVE_WIDE;
-    default: return LS_SAVE_ALL;
-    }
-}
-
 static void fill_plain(ls_partition *partition, ls_model *model, const ls_partition_setup *setup) {
     int slices = model->S / setup->layout.tp;
     partition->model = model;
@@ -46,7 +36,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
     if (setup->layout.dp == 1) partition->setup.layout.zero = 0; /* nobody to share with */
     if (setup->layout.tp == 1) partition->setup.layout.sequence_parallel = false;
     partition->micro = micro_of(&partition->setup);
-    partition->kept_parts = kept_parts(setup);
+    partition->kept_parts = setup->train ? ls_layout_kept_parts(&setup->layout) : LS_SAVE_KEYS;
     partition->nn = (ls_nn){.policy = setup->policy,
                             .shape = &model->shape,
                             .sequence_parallel = partition->setup.layout.sequence_parallel,
@@ -56,8 +46,8 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
                             .leaves = setup->leaves || setup->watches || ls_policy_wants_leaves(&setup->policy)};
     partition->nn.ghost = setup->ghost;
     if (setup->bn_sync) partition->nn.sync = (ls_norm_sync){.groups = setup->G, .batch = setup->B};
-    for (int b = 0; b < model->nblocks && setup->ghost > 0; b++)
-        ls_conv_bn_settle(&model->blocks[b], ls_norm_images(&partition->nn));
+    for (int b = 0; b < model->nblocks; b++)
+        if (model->blocks[b].kind->settle) model->blocks[b].kind->settle(&model->blocks[b], &partition->nn);
     ls_nn_take_slices(&partition->nn, model->S, slices * setup->place.tp, slices);
     ls_model_take_slices(model, slices * setup->place.tp, slices);
 }
@@ -93,12 +83,29 @@ static void *take(ls_partition *partition, size_t count, size_t bytes) {
     return ls_region_take(&partition->region, count, bytes);
 }
 
-static ls_chunk_slot *make_slots(ls_partition *partition, int count, size_t blocks) {
+typedef enum state_of { SAVED, KEPT, SCRATCH } state_of;
+
+static size_t state_bytes(const ls_block_kind *kind, state_of which) {
+    return which == SAVED ? kind->saved_bytes : which == KEPT ? kind->kept_bytes : kind->scratch_bytes;
+}
+
+/* The structs of blocks first … first + count − 1, NULL for a kind that has none. */
+static void **take_states(ls_partition *partition, int first, int count, state_of which) {
+    void **states = take(partition, (size_t)count, sizeof *states);
+    for (int i = 0; states && i < count; i++) {
+        size_t bytes = state_bytes(partition->model->blocks[first + i].kind, which);
+        if (bytes > 0) states[i] = take(partition, 1, bytes);
+    }
+    return states;
+}
+
+static ls_chunk_slot *make_slots(ls_partition *partition, int count, const ls_chunk *chunk) {
+    int blocks = chunk->end - chunk->first;
     ls_chunk_slot *slots = take(partition, (size_t)count + 1, sizeof *slots);
     for (int s = 0; slots && s < count; s++) {
-        slots[s].x = take(partition, blocks, sizeof *slots[s].x);
-        slots[s].saved = take(partition, blocks, sizeof *slots[s].saved);
-        slots[s].kept = take(partition, blocks, sizeof *slots[s].kept);
+        slots[s].x = take(partition, (size_t)blocks, sizeof *slots[s].x);
+        slots[s].saved = take_states(partition, chunk->first, blocks, SAVED);
+        slots[s].kept = take_states(partition, chunk->first, blocks, KEPT);
     }
     return slots;
 }
@@ -114,8 +121,8 @@ static void make_chunk(ls_partition *partition, int c) {
     chunk->has_head = chunk->end == partition->model->nblocks;
     chunk->slots = partition->setup.train ? ls_schedule_slots(&partition->schedule, stage_number, c) : 1;
     chunk->kept_slots = partition->setup.train ? ls_schedule_kept(&partition->schedule, stage_number, c) : 0;
-    chunk->slot = make_slots(partition, chunk->slots, (size_t)(chunk->end - chunk->first));
-    chunk->kept = make_slots(partition, chunk->kept_slots, (size_t)(chunk->end - chunk->first));
+    chunk->slot = make_slots(partition, chunk->slots, chunk);
+    chunk->kept = make_slots(partition, chunk->kept_slots, chunk);
 }
 
 static void make_ring(ls_partition *partition, ls_send_ring *ring, int count) {
@@ -229,7 +236,8 @@ static ls_status make_steps(ls_partition *partition) {
 static ls_status make_lists(ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     partition->scratch = take(partition, (size_t)partition->model->nblocks, sizeof *partition->scratch);
-    partition->shared = take(partition, (size_t)partition->model->nblocks, sizeof *partition->shared);
+    partition->own_scratch = take_states(partition, 0, partition->model->nblocks, SCRATCH);
+    partition->shared = take_states(partition, 0, partition->model->nblocks, SAVED);
     if (partition->region.is_short) return no_memory();
     tie(partition);
     if (setup->train) {

@@ -27,6 +27,7 @@ typedef struct ls_partition_setup {
     bool checks_state;  /* own weights and moments can be checked (check.h); with sums_state */
     bool checks_shards; /* with checks_state: also shards as they arrive, whose hashes workers tell each other */
     bool sums_state;    /* the state is summed up (state_sum.h) */
+    bool unfused;       /* blocks do not fuse with their neighbours (ls_block_kind.fuses): for tests of equal bits */
     bool apart;         /* while measuring: memory of the device is not the host's; a partition asks its device */
     ls_policy policy;
     size_t B, T; /* of a batch */

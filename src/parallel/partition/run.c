@@ -17,8 +17,9 @@ typedef struct job {
     const ls_chunk_slot *kept; /* NULL: backward is in one phase */
     const ls_partition_feed *feed;
     const ls_micro *micro;
-    int number; /* of the micro-batch */
-    bool last;  /* of the step */
+    int number;            /* of the micro-batch */
+    bool last;             /* of the step */
+    const ls_block *begun; /* the block before has done the start of this one; NULL: of none */
 } job;
 
 static bool is_empty(const job *j) { return j->micro->begin == j->micro->end; }
@@ -192,14 +193,22 @@ bool ls_partition_end_skip(ls_partition *partition) {
     return true;
 }
 
+/* Block b with its memory for this slot. */
+static ls_block *open_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b) {
+    ls_block *block = &partition->model->blocks[b];
+    block->saved = slot->saved[b - chunk->first];
+    block->kept = NULL;
+    block->scratch = partition->own_scratch[b];
+    return block;
+}
+
 /* Block b with this slot's memory, ready to run; `next` is the block after it, or −1. */
 ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
                                    int next, ls_block **block) {
-    *block = &partition->model->blocks[b];
+    *block = open_block(partition, chunk, slot, b);
     look_up(partition);
     if (partition->all)
         LS_TRY(ls_world_progress(partition->setup.world)); /* reductions and sends under way move along */
-    (*block)->saved = slot->saved[b - chunk->first];
     partition->nn.scratch = partition->scratch[b];
     return ls_partition_acquire(partition, b, next);
 }
@@ -215,22 +224,16 @@ static ls_status made_stream(const job *j, const float *y, size_t elems) {
     return ls_partition_add_result(j->partition, LS_RESULTS_MAX - 1, y, elems * sizeof(float));
 }
 
-/* Whether blocks a and b, which run one after the other, are transformer blocks that share their scratch, and nobody
- * changes what is between them: then one may do for the other what it has at hand (ls_nn). */
-static bool are_close(const ls_partition *partition, int a, int b) {
-    const ls_block *blocks = partition->model->blocks;
-    const ls_scratch *scratch = partition->scratch;
-    return blocks[a].kind == &ls_block_transformer && blocks[b].kind == &ls_block_transformer && !ls_fault_spoil &&
-           scratch[a].norm == scratch[b].norm && scratch[a].branch == scratch[b].branch;
-}
-
-/* The block behind b, with its memory, if b may make its first norm: its weights are here. */
-static ls_block *next_of(const job *j, int b, int end) {
+/* Asks whether the block fuses with block `next` (−1: none), which runs after it in this pass, and keeps the answer for
+ * the run of that block. A planted fault wants to see what lies between them. */
+static ls_fusion fuse(job *j, const ls_block *block, int next, ls_block_pass pass) {
     ls_partition *partition = j->partition;
-    if (b + 1 >= end || partition->setup.layout.zero == 3 || !are_close(partition, b, b + 1)) return NULL;
-    ls_block *next = &partition->model->blocks[b + 1];
-    next->saved = j->slot->saved[b + 1 - j->chunk->first];
-    return next;
+    ls_fusion fusion = {.start_is_done = j->begun == block};
+    j->begun = NULL;
+    if (next < 0 || !block->kind->fuses || partition->setup.unfused || ls_fault_spoil) return fusion;
+    ls_block *other = open_block(partition, j->chunk, j->slot, next);
+    if (block->kind->fuses(block, other, &partition->nn, pass)) j->begun = fusion.next = other;
+    return fusion;
 }
 
 /* The head waits for its backward action, where loss and gradient are made at once. */
@@ -253,8 +256,11 @@ static ls_status forward(job *j) {
         LS_TRY(ls_partition_enter_block(partition, chunk, j->slot, b, b + 1 < end ? b + 1 : -1, &block));
         if (is_empty(j)) continue;
         at_block(j, b, false, true);
-        partition->nn.next = next_of(j, b, end);
+        /* With zero 3 the next block's weights are still being gathered. */
+        bool is_near = b + 1 < end && partition->setup.layout.zero < 3;
+        partition->nn.fusion = fuse(j, block, is_near ? b + 1 : -1, LS_FORWARD);
         LS_TRY(block->kind->forward(block, &partition->nn, j->slot->x[i], y));
+        partition->nn.fusion = (ls_fusion){NULL, false};
         ls_fault_at(partition->device, LS_FAULT_FORWARD, NULL, b, y, elems_after(partition, b), sizeof *y);
         LS_TRY(made_stream(j, y, elems_after(partition, b)));
         LS_TRY(ls_partition_look(partition, j->micro, j->number, b, LS_BAD_FORWARD, y, elems_after(partition, b)));
@@ -286,7 +292,7 @@ static ls_status head(job *j, float *d) {
     return ls_partition_end_grads(partition, b, j->micro, j->last);
 }
 
-static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase) {
+static ls_status backward_block(job *j, int b, float *d, ls_block_pass phase) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
     ls_block *block;
@@ -301,8 +307,9 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
         at_block(j, b, true, phase != LS_BACKWARD_WEIGHTS);
         if (partition->kept_parts != LS_SAVE_ALL && block->kind->recompute)
             LS_TRY(block->kind->recompute(block, &partition->nn, x, LS_SAVE_ALL & ~partition->kept_parts));
-        partition->nn.hands_down = phase == LS_BACKWARD_BOTH && i > 0 && are_close(partition, b, b - 1);
+        partition->nn.fusion = fuse(j, block, i > 0 ? b - 1 : -1, phase);
         if (block->kind->backward) LS_TRY(block->kind->backward(block, &partition->nn, x, d, phase));
+        partition->nn.fusion = (ls_fusion){NULL, false};
         if (phase != LS_BACKWARD_WEIGHTS) {
             ls_fault_at(partition->device, LS_FAULT_BACKWARD, NULL, b, d, elems_before(partition, b), sizeof *d);
             LS_TRY(made_stream(j, d, elems_before(partition, b)));
@@ -314,7 +321,7 @@ static ls_status backward_block(job *j, int b, float *d, ls_backward_phase phase
     return phase == LS_BACKWARD_INPUT ? LS_OK : ls_partition_end_grads(partition, b, j->micro, j->last);
 }
 
-static ls_status backward(job *j, ls_backward_phase phase) {
+static ls_status backward(job *j, ls_block_pass phase) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;
     int last = chunk->has_head ? chunk->end - 2 : chunk->end - 1;

@@ -19,9 +19,8 @@ enum { LS_TAG_FORWARD = 0, LS_TAG_BACKWARD = LS_CHUNKS_MAX, LS_TAG_TIED_GRAD = 3
 
 /* Activations of one chunk for one micro-batch, by block of the chunk. */
 typedef struct ls_chunk_slot {
-    float **x; /* the input of each block; NULL for the embedding */
-    ls_saved *saved;
-    ls_kept *kept;
+    float **x;            /* the input of each block; NULL for the embedding */
+    void **saved, **kept; /* structs of each block's kind */
 } ls_chunk_slot;
 
 typedef struct ls_chunk {
@@ -97,7 +96,7 @@ struct ls_partition {
     bool leaves_pass;    /* leaves of gradients may share buffers: a group is one micro-batch */
     unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are shared */
     ls_param *copy;      /* of a tied table on the last stage; NULL: none */
-    ls_saved *shared;    /* by block of the model: what is not kept, of all blocks in one place */
+    void **shared;       /* by block of the model: what is not kept, of all blocks in one place */
 
     ls_partition_at at;
     const ls_result_sums *results; /* whose results are summed; NULL: none */
@@ -109,7 +108,8 @@ struct ls_partition {
     double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements by those that are summed */
 
     /* memory of the device */
-    ls_scratch *scratch; /* by block of the model: of different blocks in one place */
+    ls_scratch *scratch; /* by block of the model: of different blocks in one place, … */
+    void **own_scratch;  /* … and the structs of its kind that point there */
     ls_send_ring forward, backward;
     ls_buffer_pool block_weights, table_weights, block_leaves, table_leaves;
     bool has_tied; /* the head's table is a copy on the last stage, */

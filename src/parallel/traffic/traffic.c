@@ -38,40 +38,42 @@ static uint64_t all_reduce_bytes(uint64_t calls, uint64_t part_bytes, size_t ele
 /* Of chunk c of this stage: its number among all chunks. */
 static int chunk_of(const traffic_job *job, int c) { return c * job->layout.pp + job->place.pp; }
 
-enum { EMBEDDING, TRANSFORMER, HEAD, BLOCK_KINDS };
-
-/* Crossings of the TP group: sums over it, and gathers of all rows, which only sequence parallelism needs. Those of the
- * embedding are of the residual stream itself, so fp32 whatever the policy. */
-typedef struct crossings {
-    int joins, gathers;
-} crossings;
-
-static const crossings of_action[LS_ACTION_KINDS][BLOCK_KINDS] = {
-    [LS_ACTION_FORWARD] = {[EMBEDDING] = {1, 0}, [TRANSFORMER] = {2, 2}},
-    [LS_ACTION_BACKWARD] = {[EMBEDDING] = {0, 1}, [TRANSFORMER] = {2, 4}, [HEAD] = {1, 1}},
-    [LS_ACTION_BACKWARD_INPUT] = {[TRANSFORMER] = {2, 2}, [HEAD] = {1, 1}},
-    [LS_ACTION_BACKWARD_WEIGHTS] = {[EMBEDDING] = {0, 1}, [TRANSFORMER] = {0, 4}},
-};
-/* In front of each backward action of a transformer block. */
-static const crossings of_recompute[LS_RECOMPUTE_KINDS] = {
-    [LS_RECOMPUTE_SELECTIVE] = {0, 1},
-    [LS_RECOMPUTE_FULL] = {1, 2},
-};
-
-static int kind_of(const ls_model *model, int b) {
-    return b == 0 ? EMBEDDING : b == model->nblocks - 1 ? HEAD : TRANSFORMER;
+static ls_block_pass pass_of(ls_action_kind kind) {
+    switch (kind) {
+    case LS_ACTION_FORWARD: return LS_FORWARD;
+    case LS_ACTION_BACKWARD: return LS_BACKWARD_BOTH;
+    case LS_ACTION_BACKWARD_INPUT: return LS_BACKWARD_INPUT;
+    default: return LS_BACKWARD_WEIGHTS;
+    }
 }
 
-static crossings chunk_crossings(const traffic_job *job, const ls_action *action, bool of_embedding) {
-    const ls_layout *layout = &job->layout;
+/* Classes of saved tensors that are recomputed in front of a backward pass. */
+static unsigned recomputed(const traffic_job *job, ls_action_kind kind) {
+    if (kind == LS_ACTION_FORWARD) return 0;
+    return LS_SAVE_ALL & ~ls_layout_kept_parts(&job->layout);
+}
+
+/* What block b sends in this action. */
+static ls_block_traffic traffic_of(const traffic_job *job, const ls_action *action, int b) {
+    const ls_block *block = &job->task->model->blocks[b];
+    if (!block->kind->traffic) return (ls_block_traffic){0};
+    return block->kind->traffic(block, pass_of(action->kind), recomputed(job, action->kind));
+}
+
+/* Crossings of the TP group by the blocks of an action's chunk: those of this kind of tensor alone. */
+typedef struct crossings {
+    int joins, gathers, losses;
+} crossings;
+
+static crossings chunk_crossings(const traffic_job *job, const ls_action *action, bool carries_stream) {
     int number = chunk_of(job, action->chunk);
-    crossings sum = {0, 0};
-    for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++) {
-        int kind = kind_of(job->task->model, b);
-        if (of_embedding != (kind == EMBEDDING)) continue;
-        bool again = kind == TRANSFORMER && action->kind != LS_ACTION_FORWARD;
-        sum.joins += of_action[action->kind][kind].joins + (again ? of_recompute[layout->recompute].joins : 0);
-        sum.gathers += of_action[action->kind][kind].gathers + (again ? of_recompute[layout->recompute].gathers : 0);
+    crossings sum = {0, 0, 0};
+    for (int b = job->layout.chunk_first[number]; b < job->layout.chunk_first[number + 1]; b++) {
+        ls_block_traffic block = traffic_of(job, action, b);
+        if (block.carries_stream != carries_stream) continue;
+        sum.joins += block.joins;
+        sum.gathers += block.gathers;
+        sum.losses += block.has_loss;
     }
     return sum;
 }
@@ -133,18 +135,17 @@ static void count_rows(const traffic_job *job, int chunk) {
 
 static void count_tp(const traffic_job *job) {
     const ls_schedule *schedule = &job->schedule;
-    int stage = job->place.pp, last = ls_layout_chunks(&job->layout) - 1;
+    int stage = job->place.pp;
     if (job->layout.tp == 1) return;
     for (int i = 0; i < schedule->count[stage]; i++) {
         const ls_action *action = &schedule->actions[stage][i];
         const ls_micro *micro = &job->micros.micro[action->micro];
-        bool head = chunk_of(job, action->chunk) == last;
         size_t sequences = micro->end - micro->begin;
         if (sequences == 0) continue;
         count_crossings(job, chunk_crossings(job, action, true), sequences, LS_F32);
-        count_crossings(job, chunk_crossings(job, action, false), sequences, job->task->policy.act);
-        if (head && (action->kind == LS_ACTION_BACKWARD || action->kind == LS_ACTION_BACKWARD_INPUT))
-            count_loss(job, sequences);
+        crossings inner = chunk_crossings(job, action, false);
+        count_crossings(job, inner, sequences, job->task->policy.act);
+        if (inner.losses > 0) count_loss(job, sequences);
     }
     for (int c = 0; c < job->layout.virtual_stages; c++) count_rows(job, c);
 }
@@ -300,8 +301,7 @@ static ls_status count_block(const traffic_job *job, int b, reductions times, co
     return count_bucket(job, &vectors, times, 0);
 }
 
-/* Batch norm over the whole batch: each conv_bn gathers the rows of all groups twice on the way forward, for the mean
- * and for the variance, and twice on the way back; what is computed again is gathered again. */
+/* Batch norm over the whole batch: statistics of this row's groups go to the other rows. */
 static void count_norms(const traffic_job *job) {
     const ls_schedule *schedule = &job->schedule;
     const ls_layout *layout = &job->layout;
@@ -310,13 +310,10 @@ static void count_norms(const traffic_job *job) {
     for (int i = 0; i < schedule->count[stage]; i++) {
         const ls_action *action = &schedule->actions[stage][i];
         int number = chunk_of(job, action->chunk);
-        uint64_t gathers = (uint64_t)(action->kind == LS_ACTION_BACKWARD_WEIGHTS ? 0 : 2);
-        if (action->kind != LS_ACTION_FORWARD && layout->recompute != LS_RECOMPUTE_NONE) gathers += 2;
         for (int b = layout->chunk_first[number]; b < layout->chunk_first[number + 1]; b++) {
-            const ls_block *block = &job->task->model->blocks[b];
-            for (int u = 0; u < block->conv_bns; u++)
-                count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, gathers,
-                      gathers * (uint64_t)(layout->dp - 1) * groups * block->conv_bn[u].out.channels * sizeof(float));
+            ls_block_traffic block = traffic_of(job, action, b);
+            count(job, LS_AXIS_DP, LS_TRAFFIC_ALL_GATHER, (uint64_t)block.stat_gathers,
+                  (uint64_t)(layout->dp - 1) * groups * block.stat_channels * sizeof(float));
         }
     }
 }
