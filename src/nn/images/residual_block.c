@@ -4,8 +4,8 @@
  *        └─ conv_bn 2, where sizes change ──┘
  *
  * The gradient of x is that through the convolutions plus that of the way past them. */
-#include "nn/conv_bn.h"
-#include "nn/image_layer.h"
+#include "nn/images/conv_bn.h"
+#include "nn/images/image_layer.h"
 
 static bool has_side(const ls_block *block) { return block->conv_bns == 3; }
 

@@ -4,7 +4,7 @@
  *
  * A row of the gated form is cut as its weight is: slice by slice, gate columns before up columns. The output of the
  * activation is made again in backward, unless it is to be kept: it is wide, and cheap beside the matmuls. */
-#include "nn/transformer.h"
+#include "nn/blocks/transformer.h"
 
 /* One call for each slice, since gate and up are neighbours only inside one. */
 static ls_status gated(const ls_nn *nn, const void *in, void *out, const void *dout, void *din) {

@@ -1,5 +1,5 @@
 /* transformer.c: a transformer block: attention, then the MLP. */
-#include "nn/transformer.h"
+#include "nn/blocks/transformer.h"
 
 #include <assert.h>
 #include <stdio.h>

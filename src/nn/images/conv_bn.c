@@ -1,12 +1,12 @@
 /* conv_bn.c: convolution and batch norm, over ghost groups or over the whole batch. */
-#include "nn/conv_bn.h"
+#include "nn/images/conv_bn.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/fault.h"
-#include "nn/image_layer.h"
+#include "nn/images/image_layer.h"
 
 static ls_param *weight_of(ls_block *block, int u) { return ls_block_unit_param(block, LS_ROLE_CONV, u); }
 static const ls_conv_bn_saved *saved_of(const ls_block *block, int u) {

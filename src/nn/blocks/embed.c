@@ -1,6 +1,6 @@
 /* embed.c: the first block: token rows, plus position rows where the shape has them. */
 #include "nn/block.h"
-#include "nn/transformer.h"
+#include "nn/blocks/transformer.h"
 
 static void declare(ls_block *block, const ls_shape *shape) {
     ls_param tokens = ls_param_matrix("tokens.weight", shape->V, shape->C, shape->init_std);

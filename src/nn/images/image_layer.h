@@ -1,6 +1,6 @@
 /* image_layer.h: what blocks of image models have in common: activation, and memory for it. */
-#ifndef LS_NN_IMAGE_LAYER_H
-#define LS_NN_IMAGE_LAYER_H
+#ifndef LS_NN_IMAGES_IMAGE_LAYER_H
+#define LS_NN_IMAGES_IMAGE_LAYER_H
 
 #include "nn/block.h"
 

@@ -5,7 +5,7 @@
  *
  * The activation's result is kept, and where each window had its maximum; both can be made again from x. */
 #include "base/fault.h"
-#include "nn/image_layer.h"
+#include "nn/images/image_layer.h"
 
 static size_t mid_elems(const ls_block *block) { return ls_extent_elems(block->image.mid); }
 static size_t positions(const ls_block *block) { return block->image.mid.height * block->image.mid.width; }

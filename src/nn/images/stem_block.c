@@ -1,7 +1,7 @@
 /* stem_block.c: the first block of ResNet: a convolution with batch norm and ReLU, and pooling where images are large.
  */
-#include "nn/conv_bn.h"
-#include "nn/image_layer.h"
+#include "nn/images/conv_bn.h"
+#include "nn/images/image_layer.h"
 
 static bool pools(const ls_block *block) { return block->image.pool != LS_POOL_NONE; }
 

@@ -3,7 +3,7 @@
  *
  *     x ─ mean over the image, where it has more than one position ─ logits ─ loss
  *     dx ─────────────────────────────────────────────────────────── dz (in the place of the logits) */
-#include "nn/image_layer.h"
+#include "nn/images/image_layer.h"
 
 static bool pools(const ls_block *block) { return block->image.pool == LS_POOL_MEAN; }
 

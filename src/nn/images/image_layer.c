@@ -1,5 +1,5 @@
 /* image_layer.c: activations of images, and the parameters of a layer. */
-#include "nn/image_layer.h"
+#include "nn/images/image_layer.h"
 
 #include <math.h>
 

@@ -2,8 +2,8 @@
  *
  *     x ─ norm ─ in ─ body ─ out ─ + x          attention.c and mlp.c have the bodies, residual.c what is around them
  */
-#ifndef LS_NN_TRANSFORMER_H
-#define LS_NN_TRANSFORMER_H
+#ifndef LS_NN_BLOCKS_TRANSFORMER_H
+#define LS_NN_BLOCKS_TRANSFORMER_H
 
 #include "nn/block.h"
 

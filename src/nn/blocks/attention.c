@@ -5,7 +5,7 @@
  * A row of qkv is cut as its weight is: slice by slice, q heads before k heads before v heads. */
 #include <assert.h>
 
-#include "nn/transformer.h"
+#include "nn/blocks/transformer.h"
 #include "numerics/elementary.h"
 
 enum { PURPOSE_DROPOUT = 0x4154544e }; /* and the layer behind it */

@@ -1,6 +1,6 @@
 /* residual.c: additions to the residual stream, with dropout of what is added, and what is around the body of a half:
  * norm, gathered rows, branch and residual. */
-#include "nn/transformer.h"
+#include "nn/blocks/transformer.h"
 
 enum { PURPOSE_DROPOUT = 0x44524f50 }; /* and the place in the model behind it */
 

@@ -5,8 +5,8 @@
  *
  * Running statistics are parameters whose gradient is the sum of the statistics of all ghost groups, so they are
  * joined, saved and hashed as gradients and weights are; the optimizer lets them follow (optim/optimizer.h). */
-#ifndef LS_NN_CONV_BN_H
-#define LS_NN_CONV_BN_H
+#ifndef LS_NN_IMAGES_CONV_BN_H
+#define LS_NN_IMAGES_CONV_BN_H
 
 #include "nn/block.h"
 

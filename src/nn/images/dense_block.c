@@ -1,6 +1,6 @@
 /* dense_block.c: a linear layer with bias, its activation, and in training dropout: x ─ W·x + b ─ act ─ drop ─ y. What
  * is dropped is drawn again in backward, not kept. */
-#include "nn/image_layer.h"
+#include "nn/images/image_layer.h"
 
 enum { PURPOSE_DROPOUT = 0x44454e53 }; /* and the place in the model behind it */
 
