@@ -1,6 +1,6 @@
 /* blocks.h: a model: its shape and its list of blocks with their parameters.
  *
- * It knows shapes, names and order, nothing of memory: pointers in its parameters are set by whoever lays them out
+ * It knows shapes, names and order, nothing of memory: the partition lays parameters out and sets their pointers
  * (parallel/partition/partition.h). The order of parameters is that of the blocks, and is part of the arithmetic:
  * initial values, hashes and the sum of squares go by it. model/ builds it. */
 #ifndef LS_NN_BLOCKS_H

@@ -10,10 +10,10 @@
  * A step is one matmul over the tokens of a part of a group, or over those of a whole subtree of groups, which the
  * matmul adds up by itself: a micro-batch that holds the batch is one step and needs one slot.
  *
- * A plan of leaves cuts at the end of every group, for those who want to see or round the gradient of each; and one
- * that rounds while it accumulates at the end of every sequence.
+ * A plan of leaves cuts at the end of every group, so that the gradient of each can be observed or rounded; a plan that
+ * rounds while it accumulates also cuts at the end of every sequence.
  *
- * Whoever runs a step, with `at` and `joins`:
+ * To run a step with `at` and `joins`:
  *   new group(s)     value v; then v = slot[at−1] + v, …, v = slot[at−joins] + v; stored in slot[at−joins]
  *   accumulate       slot[at] goes on; when `joins` > 0 then joined as above */
 #ifndef LS_NN_GRAD_PLAN_H

@@ -28,7 +28,7 @@ static ls_gemm projection(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dt
 static ls_status project(const ls_nn *nn, void *y, size_t y_stride, ls_dtype dtype, const void *x, const ls_param *w,
                          const ls_param *bias) {
     ls_gemm call = projection(nn, y, y_stride, dtype, x, w, bias);
-    /* Whoever looks at the result looks at what lies between its rows too. */
+    /* An observer of the result reads what lies between its rows too. */
     if (nn->made.take && y_stride > call.n)
         LS_TRY(ls_device_fill(nn->device, y, 0, call.m * y_stride * ls_dtype_bytes(dtype)));
     LS_TRY(nn->ops->gemm(nn->device, &call));
@@ -40,8 +40,8 @@ ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param 
     return project(nn, y, w->local_rows, nn->policy.act, x, w, bias);
 }
 
-/* Whether the device makes the whole of it at once. Whoever looks at what a product gives, or spoils it, does so before
- * anything follows. */
+/* Whether the device runs the matmul and its epilogue as one operation. An observer or a planted fault needs the result
+ * of the matmul itself, so then it does not. */
 static bool ends_at_once(const ls_nn *nn, const ls_gemm *call) {
     return !nn->made.take && !ls_fault_spoil && nn->ops->gemm_ends(nn->device, call);
 }

@@ -14,7 +14,7 @@
  * param_slices.c has the two crossings; alone, they cost nothing.
  *
  * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's
- * result is rounded once, after the sum over the TP group and the bias, and everybody reads the rounded value (rule
+ * result is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value (rule
  * 10).
  *
  * Everything that is written is memory of the device. Functions return what the device's operations return. */
@@ -61,14 +61,14 @@ typedef struct ls_widths {
     size_t logits; /* from a row of logits to the next */
 } ls_widths;
 
-/* Who wants to see the gradient of each group: called once for each parameter (each use of a tied table) and group,
- * when its `elems` elements are complete and rounded, before it joins the tree. It may change them. */
+/* Observer of the gradient of each group: called once for each parameter (each use of a tied table) and group, when its
+ * `elems` elements are complete and rounded, before it joins the tree. It may change them. */
 typedef struct ls_leaf_watch {
     ls_status (*leaf)(void *ctx, const ls_param *param, bool is_lookup, int group, float *leaf, size_t elems);
     void *ctx;
 } ls_leaf_watch;
 
-/* Who wants to see results on the way: of each matmul, before it is joined over the TP group. */
+/* Observer of results on the way: of each matmul, before it is joined over the TP group. */
 typedef struct ls_made_part {
     size_t first, count; /* sequences of the micro-batch */
     int made;            /* results of these so far */

@@ -13,7 +13,7 @@
 
 typedef struct ls_policy {
     ls_dtype act;
-    ls_unit unit;    /* who multiplies; with bf16 */
+    ls_unit unit;    /* which hardware unit multiplies; with bf16 */
     ls_dtype reduce; /* the finished gradient of a group is rounded to it once; sums of groups are fp32 */
     ls_dtype
         accumulate; /* 16-bit: a group's gradient is rounded after every sequence: an experiment in what goes wrong */

@@ -159,7 +159,7 @@ static ls_status add_to_table(ls_nn part, ls_grad_parts *parts, size_t first, co
 static ls_status chunks(const ls_nn *nn, const head_scratch *scratch, const ls_param *table, const void *norm) {
     ls_grad_parts parts = {.step = NULL};
     size_t most = chunk_of(nn), count;
-    assert(nn->targets || nn->B <= most); /* who reads the logits finds all of them */
+    assert(nn->targets || nn->B <= most); /* the caller that reads logits finds all of them */
     if (nn->nsteps > 0) parts = ls_grad_parts_begin(nn->steps);
     for (size_t first = 0; first < nn->B; first += count) {
         count = nn->B - first < most ? nn->B - first : most;

@@ -1,4 +1,4 @@
-/* layout.h: who does what: the plain struct that a plan writes and a run reads.
+/* layout.h: which worker does what: the plain struct that a plan writes and a run reads.
  *
  * Nothing in it changes a bit of the result. Workers form a mesh dp × tp × pp; rank = tp + TP·(dp + DP·pp).
  *
@@ -33,7 +33,7 @@ typedef struct ls_layout_request {
     ls_knobs knobs;
     unsigned given;       /* bits 1 << LS_KNOB_…; the other knobs are neutral */
     int workers;          /* without dp: what tp and pp leave of them is dp; 0: nothing was said */
-    const char *launcher; /* who has started that many workers; NULL: nobody yet */
+    const char *launcher; /* the program that started that many workers; NULL: none yet */
     const char *shares;   /* "3,2,2"; NULL: nothing was said, as for stages */
     const double *speeds; /* of the replicas, measured, for shares "auto" (NULL then: equal) */
     const char *stages;   /* how blocks are divided: "cost", "count", or the blocks of each chunk: "5,4,4" */
@@ -74,7 +74,7 @@ ls_layout ls_layout_one(const ls_layout_task *task, size_t micro);
  * ≤ blocks, pp·virtual stages ≤ blocks, shares that sum to G, micro ≤ B, sequence parallel with tp > 1 and T ≥ tp,
  * virtual stages only for interleaved …), and so are knobs that other programs alone have. Defaults: zero 1 where dp >
  * 1, else 0; schedule 1f1b, with virtual stages interleaved, and interleaved has 2 of them; stages by cost; recompute
- * none; no sequence parallelism; micro 0 stays 0: whoever runs it chooses by memory.
+ * none; no sequence parallelism; micro 0 stays 0: the run chooses it by memory.
  *
  * Shares: replica d has ⌊(d+1)G/dp⌋ − ⌊dG/dp⌋ groups; with speeds, those that let the slowest replica end first. */
 ls_status ls_layout_make(const ls_layout_request *request, const ls_layout_task *task, ls_layout *out);

@@ -171,7 +171,7 @@ ls_status ls_partition_add_result(ls_partition *partition, int made, const void 
     return add_result(partition, made, partition->at.micro, x, bytes);
 }
 
-/* Results of some sequences have the numbers that those of all have, so nobody sees how many came at once. */
+/* Results of some sequences have the numbers that those of all have, so how many came at once makes no difference. */
 static ls_status take(void *ctx, ls_made_part *part, const void *y, ls_dtype dtype, size_t elems) {
     ls_partition *partition = ctx;
     if (!partition->at.micro) return LS_OK;

@@ -1,7 +1,7 @@
-/* audit.h: groups of other replicas, computed once more, hashes of what comes out, and who is to blame where they
- * differ.
+/* audit.h: groups of other replicas, computed once more, hashes of what comes out, and which worker is to blame
+ * where they differ.
  *
- * The gradient of a group is the same bits whoever computes it. The workers of one replica run one group of another
+ * Every worker computes the same bits for the gradient of a group. The workers of one replica run one group of another
  * alone, one micro-batch after the other, and what they get is compared with what the owner got; nothing is reduced or
  * kept. */
 #ifndef LS_PARALLEL_PARTITION_AUDIT_H
@@ -37,8 +37,8 @@ ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise
  *
  * An error of one worker spreads: over the TP group with the next sum, over the stages with the stream, so gradients
  * say which replica erred, not which of its workers. The results on the way say it: matmuls before they are joined over
- * the TP group, and what blocks give to the stream. Two replicas that computed the same group compare theirs; who
- * differs first, in the order of computation, erred.
+ * the TP group, and what blocks give to the stream. Two replicas that computed the same group compare theirs; the
+ * worker that differs first, in the order of computation, erred.
  *
  * A site is one such result: of block b on the way forward number k at 16·b + k, on the way back at 16·(2n − 1 − b) +
  * k. Its number is a sum over sequences, which does not depend on how they were divided into micro-batches, nor on the
@@ -63,10 +63,10 @@ size_t ls_result_first(const ls_hash128 *a, const ls_hash128 *b, size_t sites);
 
 /* ---- blame ------------------------------------------------------------------------------------------------------- */
 
-/* Who is alone, from hashes of what should be equal.
+/* Finds the workers that differ, from hashes of what should be equal.
  *
  * Workers that hold the same parameters, or that computed the same group, must have the same bits. Where they do not,
- * more than half of them agreeing are taken to be right; without such a majority nobody can be cleared. */
+ * more than half of them agreeing are taken to be right; without such a majority no worker can be cleared. */
 
 typedef enum ls_blame {
     LS_BLAME_NOBODY, /* all are equal */

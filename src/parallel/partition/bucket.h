@@ -1,9 +1,9 @@
-/* bucket.h: parameters whose gradients are reduced together, and who owns which part of them.
+/* bucket.h: parameters whose gradients are reduced together, and the worker that owns each part of them.
  *
  * A bucket is parameters of one block that lie behind each other in memory, in this worker's slices. Among the workers
  * of a DP group, which all have the same rows, it is either
  *
- *   whole     everybody gets the whole sum and makes the same update (zero 0, and vectors, which are small)
+ *   whole     every member gets the whole sum and makes the same update (zero 0, and vectors, which are small)
  *   sharded   member r gets elements shard[r] … shard[r+1]−1, and updates those
  *
  * Shards end at the ends of blocks of 1024 elements of a slice of a parameter (rule 8). Vectors have a row for each

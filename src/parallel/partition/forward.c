@@ -84,7 +84,7 @@ static ls_status copy_logits(ls_partition *partition, size_t row, float *to) {
     return LS_OK;
 }
 
-/* From the workers that hold them to everybody: those of a row, on the last stage. */
+/* Sends the logits of a row from the workers of the last stage, which hold them, to every worker. */
 static ls_status share_logits(ls_partition *partition, size_t row, float *logits) {
     const ls_nn *nn = &partition->nn;
     size_t bytes[LS_SLICES_MAX], V = partition->model->shape.V;

@@ -1,4 +1,4 @@
-/* gather.c: weights on their way to whoever computes with them: gathered block by block with zero 3, published
+/* gather.c: weights on their way to the workers that compute with them: gathered block by block with zero 3, published
  * after an update otherwise; and a tied table's way between the first stage and the last. */
 #include "base/events.h"
 #include "parallel/partition/state.h"

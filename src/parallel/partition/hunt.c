@@ -62,8 +62,8 @@ ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int 
     return phase == LS_BAD_LOSS ? find_large_loss(partition, place, x, elems) : LS_OK;
 }
 
-/* A place is told by what blocks give, which every layout has; who erred is seen before it is joined over the TP group.
- */
+/* Outputs of blocks name the place, because every layout has them. The worker that erred shows in its results before
+ * they are joined over the TP group. */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems) {
     const ls_partition_at *at = &partition->at;
     uint64_t index;
@@ -108,8 +108,8 @@ ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *mi
     return LS_OK;
 }
 
-/* Everybody's finds, and the earliest of them, with the worker that erred first; of workers that found the same thing,
- * the first. */
+/* Shares the finds of all workers, and picks the earliest, with the worker that erred first; if several found the same
+ * thing, the lowest rank. */
 static ls_status compare(ls_partition *partition, ls_bad_place *first) {
     size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
     void *told;

@@ -38,7 +38,7 @@ static void lay_plain(ls_partition *partition, ls_bucket *bucket, ls_arena *aren
     lay_gathered(partition, bucket);
 }
 
-/* fp32 is for whoever updates it: own elements, and none of a copy or without training. */
+/* Only the worker that updates an element has it in fp32: its own elements, and none of a copy or without training. */
 static void lay_rounded(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     size_t own = ls_bucket_own_elems(bucket);
     bool updates = partition->setup.train && bucket->param[0] != partition->copy;

@@ -33,7 +33,7 @@ static void fill_plain(ls_partition *partition, ls_model *model, const ls_partit
     int slices = model->S / setup->layout.tp;
     partition->model = model;
     partition->setup = *setup;
-    if (setup->layout.dp == 1) partition->setup.layout.zero = 0; /* nobody to share with */
+    if (setup->layout.dp == 1) partition->setup.layout.zero = 0; /* there is no other replica */
     if (setup->layout.tp == 1) partition->setup.layout.sequence_parallel = false;
     partition->micro = micro_of(&partition->setup);
     partition->kept_parts = setup->train ? ls_layout_kept_parts(&setup->layout) : LS_SAVE_KEYS;

@@ -24,7 +24,7 @@ typedef struct ls_partition_setup {
     bool watches;       /* likewise, without a byte of the arena: of workers whose leaves are by themselves anyway */
     bool numerics;      /* numbers can be counted (numerics.h) */
     bool audits;        /* groups of other replicas can be computed again (audit.h) */
-    bool checks_state;  /* own weights and moments can be checked (check.h); with sums_state */
+    bool checks_state;  /* own weights and optimizer state can be checked (check.h); with sums_state */
     bool checks_shards; /* with checks_state: also shards as they arrive, whose hashes workers tell each other */
     bool sums_state;    /* the state is summed up (state_sum.h) */
     bool unfused;       /* blocks do not fuse with their neighbours (ls_block_kind.fuses): for tests of equal bits */
@@ -106,7 +106,7 @@ ls_status ls_partition_pieces_list(const ls_partition *partition, const ls_param
 void ls_partition_pieces_fini(ls_partition_pieces *pieces);
 /* Elements first … first + count − 1 in canonical order, from and to the host; of those, what this worker holds. Every
  * worker is given what it needs; after a round of writes of weights all workers call ls_partition_settle(), which
- * rounds them where matmuls read 16 bits and brings these to everybody. */
+ * rounds them where matmuls read 16 bits and sends these to every worker. */
 ls_status ls_partition_write(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
                              size_t count, const float *host);
 ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_partition_tensor which, size_t first,
@@ -140,7 +140,7 @@ ls_status ls_partition_step(ls_partition *partition, uint64_t step, float start,
 ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed);
 /* Adds the losses of the step that this worker reports. */
 ls_status ls_partition_losses(ls_partition *partition, ls_loss_sum *loss);
-/* For who prices a layout (plan/price.h): the lists of all stages, and one action of this one's. A stage of several
+/* To price a layout (plan/native/price.h): the lists of all stages, and one action of this one's. A stage of several
  * workers that was made without a mesh does its own work and skips what goes to and comes from the others. */
 const ls_schedule *ls_partition_schedule(const ls_partition *partition);
 ls_status ls_partition_run_action(ls_partition *partition, const ls_action *action, const ls_partition_feed *feed);
@@ -170,12 +170,12 @@ ls_status ls_partition_hunt(ls_partition *partition, uint64_t step, float start,
 
 /* Asked at each block of a pass, an evaluation and an extension, by this worker alone: whether it is to be given up.
  * From then on this worker computes nothing (device/skip.h) until ls_partition_end_skip(), and what it makes is
- * worthless; the others, who may not know, must be told before anybody uses it. NULL: never. */
+ * worthless; the other workers may not know, and must be told before they use it. NULL: never. */
 void ls_partition_ask(ls_partition *partition, bool (*gives_up)(void *ctx), void *ctx);
 /* Whether this worker has given up since the last call. */
 bool ls_partition_end_skip(ls_partition *partition);
 
-/* Who sees the gradients of groups from now on; the setup has `leaves`. */
+/* Sets the observer of the gradients of groups; the setup has `leaves`. */
 void ls_partition_watch(ls_partition *partition, ls_leaf_watch watch);
 /* From now on ls_partition_square_norm() and ls_partition_losses() add the losses of a step here as well, each to its
  * group's, and the former adds the squares of leaves by part: 2·G of them, or NULL. Borrowed. Losses NULL: no longer.
@@ -196,14 +196,14 @@ void ls_partition_watch_contribution(ls_partition *partition, double share);
 double ls_partition_contribution(const ls_partition *partition);
 /* The number of the first parameter, in model order, whose gradient is not finite; −1: none. */
 ls_status ls_partition_bad_param(ls_partition *partition, int *param);
-/* The same of weights and moments. */
+/* The same of weights and optimizer state. */
 ls_status ls_partition_bad_state(ls_partition *partition, int *param);
 /* The one read of a step. Adds the losses of the step (unless NULL) and the squares of the gradients that this worker
  * reports; to `measured`, unless it is NULL, those of which the leaves have the same parts: of all that is measured in
  * leaves but a tied table. */
 ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
                                    ls_exact_sum *measured);
-/* After the update of own elements: brings them to everybody who computes with them. */
+/* After the update of own elements: sends them to every worker that computes with them. */
 ls_status ls_partition_publish(ls_partition *partition);
 
 /* ---- evaluation and generation ----------------------------------------------------------------------------------- */

@@ -83,7 +83,7 @@ ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chun
                                    size_t begin, size_t end) {
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
     if (partition->ops) {
-        /* Whatever the tokens were before, nobody looks at them. */
+        /* A device that skips its work does not read the tokens, so those of an earlier micro-batch may stay. */
         partition->nn.ids = partition->ids;
         partition->nn.targets = partition->targets;
         partition->nn.images = partition->pixels;
@@ -213,8 +213,8 @@ ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chun
     return ls_partition_acquire(partition, b, next);
 }
 
-/* From here on results are those of block b; of a phase that only makes gradients of weights they are nobody's
- * business, since not every schedule has it. */
+/* From here on results are those of block b. A phase that only computes weight gradients is not observed, because not
+ * every schedule has one. */
 static void at_block(const job *j, int b, bool is_back, bool shows) {
     j->partition->at =
         (ls_partition_at){.micro = shows ? j->micro : NULL, .number = j->number, .block = b, .is_back = is_back};

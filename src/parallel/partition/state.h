@@ -147,7 +147,7 @@ struct ls_partition {
     bool remembers;
     bool sums_copies;            /* the last update has summed up the copies that it wrote whole */
     int64_t seen_state[6];       /* what the last look at the state found: check.c */
-    bool (*gives_up)(void *ctx); /* NULL: nobody asks */
+    bool (*gives_up)(void *ctx); /* NULL: a pass is never given up */
     void *gives_up_ctx;
     const ls_ops *ops;                  /* of the device, while it skips; NULL: it does not */
     bool audits;                        /* a group of another row is being computed: nothing is reduced */
@@ -182,8 +182,8 @@ ls_status ls_partition_drain(ls_partition *partition);
 /* run.c: the actions of this stage's list, without the end of the reductions. */
 ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
 
-/* hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing unless somebody
- * hunts. */
+/* hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing outside a
+ * hunt. */
 ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
                             const float *x, size_t elems);
 /* At the gradients of the block's parameters. */
@@ -194,7 +194,7 @@ ls_status ls_partition_look_at_result(ls_partition *partition, int made, const v
 
 /* results.c: result number `made` of the block that the executor is at; the last number is that of the stream. */
 ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes);
-/* Matmuls show their results while somebody sums them or hunts. */
+/* Observes the results of matmuls while they are summed or a hunt runs. */
 void ls_partition_watch_results(ls_partition *partition);
 
 /* weights.c: every worker's `own`, whole int64 numbers, by rank; the caller frees *all. */
@@ -252,7 +252,7 @@ ls_status ls_partition_find_state(ls_partition *partition);
 /* What the last update found: a block that was not what it had been written, in host_state as it was read. */
 bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out);
 
-/* check.c: gathered weights that nothing will read again before they are gathered anew. */
+/* check.c: gathered weights that nothing will read before they are gathered again. */
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);
 
 /* buckets.c */

@@ -37,7 +37,7 @@ static held held_of(const ls_partition *partition, const ls_param *model_param, 
     bool is_16 = matrix && ls_policy_is_16(&partition->setup.policy),
          whole = !matrix || partition->setup.layout.zero < 3;
     ls_param_range all = {0, ls_param_local_elems(param)};
-    if (which == LS_TENSOR_WEIGHT && is_16 && !param->own_w) { /* nobody updates it here */
+    if (which == LS_TENSOR_WEIGHT && is_16 && !param->own_w) { /* this worker does not update it */
         h.memory16 = whole ? param->w16 : param->own_w16;
         if (whole) h.range = all;
     } else if (which == LS_TENSOR_WEIGHT && whole && param->w) {
