@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clusters.sh: runs that a scheduler stops and starts again. The Slurm script is the one of docs/reference/clusters.md; sbatch, srun and scontrol are
+# clusters.sh: runs that a scheduler stops and starts again. The Slurm script is the one of docs/guide/train-on-a-cluster.md; sbatch, srun and scontrol are
 # stand-ins that do what Slurm's do as far as the script can tell. tools/relaunch has hosts that answer and hosts that do not.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/../train/common.bash"
@@ -27,9 +27,9 @@ expect_said 'resume-auto true: name the run: --out DIR'
 # ---- Slurm -------------------------------------------------------------------------------------------------------------
 
 # The script of the page, with a model and a program of this test.
-awk '/^## /{slurm = /Slurm/} slurm && /^```sh/{on = 1; next} /^```/{on = 0} on' docs/reference/clusters.md |
+awk '/^## /{slurm = /Slurm/} slurm && /^```sh/{on = 1; next} /^```/{on = 0} on' docs/guide/train-on-a-cluster.md |
     sed "s|hosts\.\\$|$scratch/&|g; s|lockstep train --model gpt2-124m --tokenizer /shared/gpt2 |lockstep train $(printf '%q ' "${experiment[@]}") --steps 300 --save-every 50 |" >"$scratch/job"
-grep -q -- '--resume auto' "$scratch/job" || fail "docs/reference/clusters.md has no such script"
+grep -q -- '--resume auto' "$scratch/job" || fail "docs/guide/train-on-a-cluster.md has no such script"
 
 # Starts its command as one task and sends it on what the step gets; dies as it does. --nodelist with the name apart is relaunch's question.
 cat >"$bin/srun" <<'STAND_IN'

@@ -43,7 +43,7 @@ for ((i = 0; i < ${#args[@]}; i++)); do
         [[ $model == *[/.]* || ! -e $model ]] || { echo "no preset is called '$model'" >&2 && exit 2; }
         ;;
     --out) out=${args[i + 1]} ;;
-    --resume) is_resumed=yes ;;
+    --resume | --fork) is_resumed=yes ;;
     --only) has_only=yes ;;
     esac
 done
@@ -184,7 +184,8 @@ make_stand_ins() {
         "$LOCKSTEP" train --model lenet --steps 1 --global-batch 16 --eval-every 0 --out runs/digits &&
         for part in train t10k; do images "mnist/$part" || return; done && for part in data_batch_{1,2,3,4,5} test_batch; do
             head -c $((16 * 3073)) /dev/zero >"cifar10/$part.bin" || return
-        done && cp -r runs/second runs/tiny-1 && cp -r runs/digits runs/lenet-1 && cp -r runs/first runs/1f1b && cp runs/first/trace.json . &&
+        done && cp -r runs/second runs/tiny-1 && cp -r runs/digits runs/lenet-1 &&
+        for run in 1f1b hot half traced slow gpt2; do cp -r runs/first runs/$run || return; done && cp runs/first/trace.json . &&
         cp gpt2/config.json . && for file in published_runs runs; do cp "$root/tests/fuzz/seeds/fuzz_published_runs/table" "$file.csv" || return; done &&
         printf 'gpus,seconds,global_batch\n32,9.1,512\n64,4.72,512\n128,2.55,512\n' >times.csv && for chip in A100 H100; do
             "$LOCKSTEP" plan --model llama-8b --cluster "$chip" --gpus 8 --json >"$chip.json" || return
