@@ -3,7 +3,7 @@
  *
  * Time of an operation: its FLOPs over the rate its shape reaches, plus its bytes over the bandwidth that arrays reach,
  * plus what starting it costs. Collectives: start, hops and bytes of each tier. The pipeline is simulated from the very
- * lists that a run executes. docs/reference/planner.md has the formulas and their sources. */
+ * lists that a run executes. docs/explain/planner-model.md has the formulas and their sources. */
 #ifndef LS_PLAN_PLAN_H
 #define LS_PLAN_PLAN_H
 

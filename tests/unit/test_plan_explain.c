@@ -105,7 +105,8 @@ static void test_changes_are_what_predicting_again_gives(void **state) {
             assert_int_equal(ls_plan_predict(&task, &list[k].to.layout, &p), LS_OK);
             assert_true(fabs(list[k].gain - (1 - p.seconds / choice->prediction.seconds)) < 1e-12);
             /* The best cannot be bettered by what the search has tried, but for what it gives up for fewer virtual
-             * stages (docs/reference/planner.md): that is below the scatter of equal runs, and is offered as a change.
+             * stages (docs/explain/planner-model.md): that is below the scatter of equal runs, and is offered as a
+             * change.
              */
             bool outside = strstr(list[k].what, "fp8") || strstr(list[k].what, "pieces");
             if (!outside && list[k].gain > LS_PLAN_NEARLY)
