@@ -32,6 +32,15 @@ static ls_status check_number(const ls_shape *shape, const ls_field *field) {
                    shape->name, field->key, value, least, most, usual);
 }
 
+static ls_status check_list(const ls_shape *shape, const ls_field *field) {
+    const ls_layer_list *list = ls_field_of(field, shape);
+    for (size_t i = 0; i < list->count; i++)
+        if (list->value[i] != 0 && !(list->value[i] >= field->least && list->value[i] <= field->most))
+            return ls_fail(LS_ERR_INPUT, "shape '%s': %s has the value %g; a value must be 0 or between %g and %g",
+                           shape->name, field->key, list->value[i], field->least, field->most);
+    return LS_OK;
+}
+
 /* Every field of the family that has a range. */
 static ls_status check_ranges(const ls_shape *shape) {
     for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++) {
@@ -40,6 +49,7 @@ static ls_status check_ranges(const ls_shape *shape) {
         if (field->kind == LS_KIND_SIZE)
             LS_TRY(check_size(shape, field->key, *(const size_t *)ls_field_of(field, shape), field->most));
         if (field->kind == LS_KIND_NUMBER || field->kind == LS_KIND_FRACTION) LS_TRY(check_number(shape, field));
+        if (field->kind == LS_KIND_LIST) LS_TRY(check_list(shape, field));
         for (size_t i = 0; field->kind == LS_KIND_WIDTHS && i <= shape->L; i++)
             LS_TRY(check_size(shape, "a hidden layer", shape->image.hidden[i], field->most));
     }

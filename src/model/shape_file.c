@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "config/suggest.h"
+#include "config/value.h"
 #include "model/image_blocks.h"
 #include "model/shape_json.h"
 
@@ -103,6 +104,23 @@ static ls_status read_widths(const json_t *json, const char *key, ls_shape *out)
     }
 }
 
+/* "10000,500000" */
+static ls_status read_list(const json_t *json, const char *key, ls_layer_list *out) {
+    const char *text = NULL;
+    LS_TRY(ls_json_get_text(json, key, &text));
+    *out = (ls_layer_list){0};
+    for (const char *at = text;; at++) {
+        char number[LS_VALUE_REAL_MAX];
+        size_t length = strcspn(at, ",");
+        snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), at);
+        if (out->count == LS_SHAPE_LIST_MAX || ls_value_parse_float(number, &out->value[out->count++]) != LS_OK)
+            return ls_fail(LS_ERR_INPUT, "%s is '%.*s'; it must be up to %d numbers separated by commas", key, SHOWN,
+                           text, LS_SHAPE_LIST_MAX);
+        at += length;
+        if (*at == '\0') return LS_OK;
+    }
+}
+
 static ls_status read_fields(const json_t *json, const given *has, ls_shape *out) {
     for (int id = 0; id < LS_FIELD_COUNT; id++) {
         const char *key = has->key[id];
@@ -110,6 +128,7 @@ static ls_status read_fields(const json_t *json, const given *has, ls_shape *out
         switch (ls_fields[id].kind) {
         case LS_KIND_SCALING: LS_TRY(read_scaling(json, key, out)); break;
         case LS_KIND_WIDTHS: LS_TRY(read_widths(json, key, out)); break;
+        case LS_KIND_LIST: LS_TRY(read_list(json, key, ls_field_in(&ls_fields[id], out))); break;
         default: LS_TRY(ls_shape_json_read(json, key, &ls_fields[id], out));
         }
     }
@@ -132,6 +151,18 @@ static json_t *widths_value(const ls_shape *shape) {
     for (size_t i = 0; i <= shape->L; i++)
         used += (size_t)snprintf(widths + used, sizeof widths - used, "%s%zu", i ? "," : "", shape->image.hidden[i]);
     return json_string(widths);
+}
+
+static json_t *list_value(const ls_layer_list *list) {
+    char text[LS_SHAPE_LIST_MAX * LS_VALUE_REAL_MAX] = "";
+    for (size_t i = 0; i < list->count; i++) {
+        size_t used = strlen(text);
+        char number[LS_VALUE_REAL_MAX];
+        snprintf(number, sizeof number, "%.15g", list->value[i]);
+        if (strtod(number, NULL) != list->value[i]) snprintf(number, sizeof number, "%.17g", list->value[i]);
+        snprintf(text + used, sizeof text - used, "%s%s", i ? "," : "", number);
+    }
+    return json_string(text);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -310,6 +341,7 @@ static json_t *value_of(ls_field_id id, const ls_shape *shape) {
     switch (ls_fields[id].kind) {
     case LS_KIND_SCALING: return scaling_value(shape);
     case LS_KIND_WIDTHS: return widths_value(shape);
+    case LS_KIND_LIST: return list_value(ls_field_of(&ls_fields[id], shape));
     default: return ls_shape_json_value(&ls_fields[id], shape);
     }
 }

@@ -108,7 +108,8 @@ typedef struct ls_nn {
     bool crosses_at_once;             /* with it: rows of all sequences are moved by one collective, not one for each */
     bool keeps_act;                   /* what the MLP's activation gives is saved, not made again in backward */
     size_t loss_chunk;                /* sequences whose logits are in memory at once; 0: those of a micro-batch */
-    const float *rope_cos, *rope_sin; /* [shape T][head size / 2] */
+    const float *rope_cos, *rope_sin; /* [ls_shape_rope_tables()][rope_elems]: positions × half of the head size */
+    size_t rope_elems;
 
     size_t ghost; /* images whose statistics batch norm takes together */
     bool infers;  /* running statistics are used instead */

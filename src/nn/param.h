@@ -156,7 +156,7 @@ ls_param ls_param_vector(const char *name, size_t elems, ls_param_init init);
 /* Canonical elements first … first + count − 1 of the parameter. */
 void ls_init_param(const ls_param *param, uint64_t seed, size_t first, size_t count, float *out);
 
-/* Tables [T][head size / 2] of the rotary embedding. */
-void ls_init_rope(const ls_shape *shape, size_t T, float *cos, float *sin);
+/* Tables [T][head size / 2] of the rotary embedding of a layer that rotates. */
+void ls_init_rope(const ls_shape *shape, size_t layer, size_t T, float *cos, float *sin);
 
 #endif

@@ -19,7 +19,7 @@ typedef enum ls_arch {
     LS_ARCH_COUNT
 } ls_arch;
 
-enum { LS_SHAPE_NAME_MAX = 64, LS_SHAPE_LAYERS_MAX = 32 };
+enum { LS_SHAPE_NAME_MAX = 64, LS_SHAPE_LAYERS_MAX = 32, LS_SHAPE_LIST_MAX = 16 };
 
 /* ---- the struct, from the table of fields ------------------------------------------------------------------------ */
 
@@ -27,6 +27,12 @@ typedef size_t ls_field_c_SIZE;
 typedef double ls_field_c_NUMBER;
 typedef double ls_field_c_FRACTION; /* least and most do not belong to the range */
 typedef bool ls_field_c_TRUTH;
+/* Values by layer: layer i has value[i % count]. Empty: all layers have the value of another field. */
+typedef struct ls_layer_list {
+    size_t count;
+    double value[LS_SHAPE_LIST_MAX]; /* 0 behind the last */
+} ls_layer_list;
+typedef ls_layer_list ls_field_c_LIST;
 
 /* Rotary frequencies are 1 / base^(2i/d). Where they are scaled, those whose wave is longer than the original context
  * are divided by `factor`, with a smooth passage between the two wave lengths that low and high name (Llama 3.1). */
@@ -77,6 +83,7 @@ typedef enum ls_field_kind {
     LS_KIND_NUMBER,
     LS_KIND_FRACTION,
     LS_KIND_TRUTH,
+    LS_KIND_LIST,   /* "10000,500000" */
     LS_KIND_WIDTHS, /* "300,100" */
     LS_KIND_SCALING /* an object of the LS_SCALING rows */
 } ls_field_kind;
@@ -134,6 +141,26 @@ static inline bool ls_shape_has_batch_norm(const ls_shape *shape) {
     return ls_shape_family(shape)->norm == LS_NORM_BATCH;
 }
 static inline bool ls_shape_has_rms_norm(const ls_shape *shape) { return ls_shape_family(shape)->norm == LS_NORM_RMS; }
+
+/* What may differ between the layers of a transformer. */
+typedef struct ls_layer_values {
+    bool rotates; /* q and k */
+    ls_rope_shape rope;
+} ls_layer_values;
+
+static inline ls_layer_values ls_layer(const ls_shape *shape, size_t layer) {
+    const ls_layer_list *bases = &shape->rope_bases;
+    ls_layer_values out = {.rotates = ls_shape_family(shape)->rotary, .rope = shape->rope};
+    if (bases->count > 0) out.rope.base = bases->value[layer % bases->count];
+    out.rotates = out.rotates && out.rope.base > 0;
+    return out;
+}
+
+/* Tables of rotations that a model needs; layer i uses table i % tables. */
+static inline size_t ls_shape_rope_tables(const ls_shape *shape) {
+    if (!ls_shape_family(shape)->rotary) return 0;
+    return shape->rope_bases.count > 0 ? shape->rope_bases.count : 1;
+}
 
 /* Whether models of the family have the field. */
 bool ls_family_has_field(const ls_family *family, ls_field_id id);

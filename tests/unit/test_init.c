@@ -107,7 +107,7 @@ static void check_rope(ls_rope_shape rope) {
     enum { T = 300, D = 64 };
     static float c[T * D / 2], s[T * D / 2];
     ls_shape shape = {.arch = LS_ARCH_LLAMA, .head_size = D, .rope = rope};
-    ls_init_rope(&shape, T, c, s);
+    ls_init_rope(&shape, 0, T, c, s);
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < D / 2; i++) {
             long double angle = (long double)t * frequency(&rope, i, D);

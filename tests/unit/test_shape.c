@@ -150,6 +150,35 @@ static void test_every_contradiction_is_named(void **state) {
 #undef WITH
 }
 
+static void test_values_by_layer(void **state) {
+    (void)state;
+#define LLAMA "\"preset\":\"llama-160m\""
+    ls_shape one = read_text("a.json", "{" LLAMA "}"),
+             two = read_text("b.json", "{" LLAMA ",\"rope-bases\":\"500,0,2.5e6\"}");
+    assert_true(ls_layer(&one, 7).rotates && ls_layer(&one, 7).rope.base == 10000);
+    assert_int_equal(ls_shape_rope_tables(&one), 1);
+    assert_int_equal(ls_shape_rope_tables(&two), 3);
+    assert_true(ls_layer(&two, 0).rope.base == 500 && !ls_layer(&two, 1).rotates &&
+                ls_layer(&two, 5).rope.base == 2.5e6);
+    json_t *json = ls_shape_to_json(&one);
+    assert_null(json_object_get(json, "rope-bases"));
+    json_decref(json);
+    json = ls_shape_to_json(&two);
+    assert_string_equal(json_string_value(json_object_get(json, "rope-bases")), "500,0,2500000");
+    ls_shape back;
+    assert_int_equal(ls_shape_from_json(json, "b.json", &back), LS_OK);
+    assert_memory_equal(&two.rope_bases, &back.rope_bases, sizeof back.rope_bases);
+    json_decref(json);
+    refuse_text("a.json", "{\"preset\":\"tiny\",\"rope-bases\":\"1\"}", "rope-bases applies to rotary positions only");
+    refuse_text("a.json", "{" LLAMA ",\"rope-bases\":\"\"}", "rope-bases is ''; it must be up to 16 numbers");
+    refuse_text("a.json", "{" LLAMA ",\"rope-bases\":\"1,,2\"}", "rope-bases is '1,,2'");
+    refuse_text("a.json", "{" LLAMA ",\"rope-bases\":\"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\"}",
+                "up to 16 numbers");
+    refuse_text("a.json", "{" LLAMA ",\"rope-bases\":\"10000,0.5\"}",
+                "rope-bases has the value 0.5; a value must be 0 or");
+#undef LLAMA
+}
+
 static void test_an_odd_head_size_is_fine_without_rotation(void **state) {
     (void)state;
     ls_shape shape;
@@ -320,6 +349,7 @@ int main(void) {
         cmocka_unit_test(test_presets_have_the_published_numbers),
         cmocka_unit_test(test_an_unknown_preset_names_the_nearest),
         cmocka_unit_test(test_every_contradiction_is_named),
+        cmocka_unit_test(test_values_by_layer),
         cmocka_unit_test(test_an_odd_head_size_is_fine_without_rotation),
         cmocka_unit_test(test_a_file_alone_needs_the_sizes_and_no_more),
         cmocka_unit_test(test_a_preset_is_a_start),

@@ -35,8 +35,9 @@ static slice slice_of(const ls_nn *nn, int i) {
 /* ---- rotation ---------------------------------------------------------------------------------------------------- */
 
 /* q and k heads of a slice are neighbours. */
-static ls_status rotate(const ls_nn *nn, void *qkv, bool back) {
+static ls_status rotate(const ls_nn *nn, size_t layer, void *qkv, bool back) {
     const ls_shape *shape = nn->shape;
+    size_t table = layer % ls_shape_rope_tables(shape) * nn->rope_elems;
     size_t width = nn->own.qkv;
     for (int i = 0; i < nn->slices; i++) {
         slice s = slice_of(nn, i);
@@ -45,8 +46,8 @@ static ls_status rotate(const ls_nn *nn, void *qkv, bool back) {
         call.x = call.y = ls_nn_at(nn, qkv, s.q);
         call.x_row_stride = call.y_row_stride = width;
         call.x_head_stride = call.y_head_stride = shape->head_size;
-        call.cos = nn->rope_cos;
-        call.sin = nn->rope_sin;
+        call.cos = nn->rope_cos + table;
+        call.sin = nn->rope_sin + table;
         call.position0 = nn->first;
         call.period = nn->first > 0 ? shape->T : nn->T;
         LS_TRY(back ? nn->ops->rope_backward(nn->device, &call) : nn->ops->rope_forward(nn->device, &call));
@@ -114,7 +115,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const ls_half *half, const 
     ls_attention parts[LS_SLICES_MAX];
     assert(nn->first == 0 || nn->B == 1);
     LS_TRY(ls_nn_project(nn, rows, norm, half->in_w, half->in_b));
-    if (ls_shape_family(nn->shape)->rotary) LS_TRY(rotate(nn, rows, false));
+    if (ls_layer(nn->shape, (size_t)block->layer).rotates) LS_TRY(rotate(nn, (size_t)block->layer, rows, false));
     describe(block, nn, parts);
     ls_attention_call call = call_of(nn, parts);
     return nn->ops->attention_forward(nn->device, &call);
@@ -138,7 +139,7 @@ static ls_status backward(ls_block *block, ls_nn *nn, const ls_half *half, const
     }
     ls_attention_call call = call_of(nn, parts);
     LS_TRY(nn->ops->attention_backward(nn->device, &call));
-    return ls_shape_family(shape)->rotary ? rotate(nn, dqkv, true) : LS_OK;
+    return ls_layer(shape, (size_t)block->layer).rotates ? rotate(nn, (size_t)block->layer, dqkv, true) : LS_OK;
 }
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn) {

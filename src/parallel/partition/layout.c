@@ -284,9 +284,9 @@ ls_status ls_partition_layout(ls_arena *arena, void *ctx) {
     if (ls_shape_sees_images(shape))
         partition->pixels =
             take(arena, "images", partition->micro, ls_extent_elems(partition->model->blocks[0].image.in));
-    if (ls_shape_family(shape)->rotary) {
-        partition->rope_cos = take(arena, "tables", setup->T, half);
-        partition->rope_sin = take(arena, "tables", setup->T, half);
+    if (ls_shape_rope_tables(shape) > 0) {
+        partition->rope_cos = take(arena, "tables", ls_shape_rope_tables(shape) * setup->T, half);
+        partition->rope_sin = take(arena, "tables", ls_shape_rope_tables(shape) * setup->T, half);
     }
     partition->aside = setup->numerics ? take(arena, "scratch", ls_partition_aside_elems(partition), 1) : NULL;
     if (setup->numerics)

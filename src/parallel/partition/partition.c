@@ -313,17 +313,22 @@ static void release(void *device, void *memory) { ls_device_free(device, memory)
 
 static ls_status fill_rope(ls_partition *partition) {
     const ls_shape *shape = &partition->model->shape;
-    size_t elems = partition->setup.T * (shape->head_size / 2);
-    if (!ls_shape_family(shape)->rotary) return LS_OK;
+    size_t count = ls_shape_rope_tables(shape), elems = partition->setup.T * (shape->head_size / 2);
+    ls_status status = LS_OK;
+    if (count == 0) return LS_OK;
     float *tables = malloc(2 * elems * sizeof *tables);
     if (!tables)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for the rotary table of %zu positions", partition->setup.T);
-    ls_init_rope(shape, partition->setup.T, tables, tables + elems);
-    ls_status status = ls_device_copy_in(partition->device, partition->rope_cos, tables, elems * sizeof *tables);
-    if (status == LS_OK)
-        status = ls_device_copy_in(partition->device, partition->rope_sin, tables + elems, elems * sizeof *tables);
+    for (size_t i = 0; i < count && status == LS_OK; i++) {
+        float *cos = partition->rope_cos + i * elems, *sin = partition->rope_sin + i * elems;
+        if (!ls_layer(shape, i).rotates) continue;
+        ls_init_rope(shape, i, partition->setup.T, tables, tables + elems);
+        status = ls_device_copy_in(partition->device, cos, tables, elems * sizeof *tables);
+        if (status == LS_OK) status = ls_device_copy_in(partition->device, sin, tables + elems, elems * sizeof *tables);
+    }
     partition->nn.rope_cos = partition->rope_cos;
     partition->nn.rope_sin = partition->rope_sin;
+    partition->nn.rope_elems = elems;
     free(tables);
     return status;
 }
