@@ -76,7 +76,7 @@ typedef struct name_table {
 static const name_table hf_gpt2 = {"transformer.", "transformer.h.", {".attn.bias", ".attn.masked_bias"}, ROWS(gpt2)};
 static const name_table hf_llama = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
 static const name_table hf_mistral = {"model.", "model.layers.", {"rotary_emb.inv_freq"}, ROWS(llama)};
-static const name_table hf_none = {0};
+static const name_table hf_none = {0}, hf_qwen3 = {0}; /* no weights are read or written */
 
 static const name_table *const tables[LS_ARCH_COUNT] = {
 #define LS_FAMILY(ID, NAME, HF, ...) [LS_ARCH_##ID] = &hf_##HF,

@@ -166,10 +166,19 @@ static const key_row mistral_rows[] = {
     YES("use_cache"),
 };
 
+static const key_row qwen3_rows[] = {
+    LLAMA_ROWS,
+    OPTIONAL("attention_bias", LS_FIELD_ATTENTION_BIAS),
+    MUST_BE("use_sliding_window", false, .is_written = true),
+    ZERO("attention_dropout"),
+    YES("use_cache"),
+};
+
 #define ROWS(rows) rows, sizeof(rows) / sizeof *(rows)
 static const hf_family hf_gpt2 = {"gpt2", "GPT2LMHeadModel", ROWS(gpt2_rows)};
 static const hf_family hf_llama = {"llama", "LlamaForCausalLM", ROWS(llama_rows)};
 static const hf_family hf_mistral = {"mistral", "MistralForCausalLM", ROWS(mistral_rows)};
+static const hf_family hf_qwen3 = {"qwen3", "Qwen3ForCausalLM", ROWS(qwen3_rows)};
 static const hf_family hf_none = {0}; /* transformers has no such model */
 
 static const hf_family *const families[LS_ARCH_COUNT] = {

@@ -11,11 +11,6 @@ enum { HEAD = 128, HEADS_MAX = 512, FEW_KEYS = 8, HIDDEN_UNIT = 256 };
 /* From so many parameters on, groups of query heads share their keys (Llama 2 and later). */
 static const double SHARED_KEYS_FROM = 2e10, LEAST = 1e8, MOST = 2e13;
 
-static double layer_params(const ls_shape *s) {
-    double C = (double)s->C, keys = (double)(s->kv_heads * s->head_size), f = (double)s->hidden;
-    return 2 * C * C + 2 * C * keys + (ls_shape_family(s)->gated ? 3 : 2) * C * f;
-}
-
 static double table_params(const ls_shape *s) { return (double)s->V * (double)s->C * (s->tied ? 1 : 2); }
 
 static void set_width(bool llama, double params, size_t heads, ls_shape *s) {
@@ -24,7 +19,7 @@ static void set_width(bool llama, double params, size_t heads, ls_shape *s) {
     s->kv_heads = llama && params >= SHARED_KEYS_FROM ? FEW_KEYS : heads;
     s->head_size = HEAD;
     s->hidden = llama ? (8 * s->C / 3 + HIDDEN_UNIT - 1) / HIDDEN_UNIT * HIDDEN_UNIT : 4 * s->C;
-    double layers = (params - table_params(s)) / layer_params(s);
+    double layers = (params - table_params(s)) / ls_shape_layer_matrix_elems(s);
     s->L = layers > 1 ? (size_t)llround(layers) : 1;
 }
 

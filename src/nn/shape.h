@@ -124,6 +124,7 @@ typedef enum ls_norm_kind {
 typedef struct ls_family {
     const char *name;
     bool sees_images; /* an image model; else a transformer */
+    bool plan_only;   /* `plan` knows it; its arithmetic is not all there, so it can be neither trained nor imported */
     ls_norm_kind norm;
     bool rotary;      /* positions are rotations of q and k; else a learned table */
     bool gated;       /* the MLP is silu(gate)·up; else GELU */
@@ -179,6 +180,17 @@ static inline size_t ls_shape_qkv_width(const ls_shape *shape) {
 /* Columns of the first projection of the MLP: gate and up, or up alone. */
 static inline size_t ls_shape_mlp_width(const ls_shape *shape) {
     return ls_shape_family(shape)->gated ? 2 * shape->hidden : shape->hidden;
+}
+
+/* Elements of the matrices of a transformer layer: to q, k, v, from the heads, and those of the MLP. The list of blocks
+ * has the same (tests/unit/test_shape.c); the planner asks too often to build a list. */
+static inline double ls_layer_matrix_elems(double width, double query, double key, double hidden, bool is_gated) {
+    return width * (query + 2 * key) + query * width + width * hidden * (is_gated ? 3 : 2);
+}
+static inline double ls_shape_layer_matrix_elems(const ls_shape *shape) {
+    return ls_layer_matrix_elems((double)shape->C, (double)ls_shape_query_width(shape),
+                                 (double)ls_shape_key_width(shape), (double)shape->hidden,
+                                 ls_shape_family(shape)->gated);
 }
 
 /* First of the units of slice i, of n units in `slices` slices; slice i ends where slice i + 1 begins (rule 2). */

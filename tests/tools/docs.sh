@@ -15,6 +15,13 @@ fail() {
 
 tools/check-docs || fail "tools/check-docs found the errors above"
 
+# The page about models names every family, every field of a shape file and every Hugging Face model type.
+models=docs/reference/models.md
+for name in $(sed -n -e 's/^LS_FIELD[A-Z_]*([A-Z_]*, [A-Z]*, [A-Za-z_.]*, "\([a-z-]*\)".*/\1/p' src/nn/fields.def) \
+    $(sed -n 's/^LS_FAMILY([A-Z0-9]*, "\([a-z0-9]*\)".*/\1/p' src/nn/families.def); do
+    grep -q "\`$name\`" $models || fail "$models does not describe $name of src/nn/fields.def or families.def"
+done
+
 # One name for each option: --auto is accepted for old commands, and no page uses it.
 grep -nE -e '--auto([^-[:alnum:]]|$)' README.md CHANGELOG.md docs/*.md docs/*/*.md && fail "the option is called --auto-layout"
 

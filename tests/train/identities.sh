@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # identities.sh: the identity of a run depends on its shape file as it did in version 0.2.0, so every recorded run can be resumed.
 #
-# The hashes were recorded with that version before the fields of a shape became a table. They are never recorded anew: a field that is added later is
+# The hashes were recorded with that version before the fields of a shape became a table. They are never recorded again: a field that is added later is
 # left out of the identity where it has the value that old runs had.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

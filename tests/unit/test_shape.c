@@ -141,13 +141,44 @@ static void test_every_contradiction_is_named(void **state) {
     WITH(rope.low_factor = 0, "low 0 and high 4");
     WITH(rope.original_T = 0, "original of rope-scaling is 0");
     WITH(arch = LS_ARCH_GPT2, "rope-scaling applies to rotary positions only");
-    WITH(arch = LS_ARCH_COUNT, "unknown architecture number 6");
+    WITH(arch = LS_ARCH_COUNT, "unknown architecture number 7");
     bad = good;
     bad.V = INT32_MAX;
     bad.C = bad.hidden = (size_t)1 << 24;
     bad.L = 16384;
     assert_bad(&bad, "too many parameters for any machine");
 #undef WITH
+}
+
+static void test_a_family_that_can_only_be_planned(void **state) {
+    (void)state;
+    ls_model *model;
+    ls_shape shape = read_text(
+        "m/config.json", "{\"model_type\":\"qwen3\",\"vocab_size\":300,\"hidden_size\":64,\"num_hidden_layers\":2,"
+                         "\"intermediate_size\":172,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+                         "\"head_dim\":32,\"max_position_embeddings\":128}");
+    assert_true(shape.head_size == 32 && shape.kv_heads == 2 && shape.eps == 1e-6);
+    assert_int_equal(ls_model_create(&shape, 1, &model), LS_ERR_INPUT);
+    assert_string_equal(ls_status_message(),
+                        "'m' is of the family qwen3, which lockstep can plan but not run: use `lockstep plan`");
+}
+
+/* The planner's formula and the list of parameters. */
+static void test_the_formula_of_a_layer_is_its_list(void **state) {
+    (void)state;
+    for (int i = 0; ls_shape_preset_name(i); i++) {
+        ls_shape shape;
+        ls_model *model;
+        double elems = 0;
+        assert_int_equal(ls_shape_preset(ls_shape_preset_name(i), &shape), LS_OK);
+        if (ls_shape_sees_images(&shape)) continue;
+        assert_int_equal(ls_model_create(&shape, 1, &model), LS_OK);
+        for (int p = 0; p < model->blocks[1].nparams; p++)
+            if (model->blocks[1].param[p].kind == LS_PARAM_MATRIX)
+                elems += (double)ls_param_elems(&model->blocks[1].param[p]);
+        assert_true(elems == ls_shape_layer_matrix_elems(&shape));
+        ls_model_destroy(model);
+    }
 }
 
 static void test_values_by_layer(void **state) {
@@ -226,7 +257,7 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "", "a.json:");
     refuse_text("a.json", "{", "a.json:1");
     refuse_text("a.json", "[1]", "must be an object");
-    refuse_text("a.json", "{}", "arch is missing; choose gpt2, llama, mistral, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{}", "arch is missing; choose gpt2, llama, mistral, qwen3, lenet, resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":\"gpt2\"}", "vocab is missing; set it, or name a preset");
     refuse_text("a.json", "{\"arch\":\"gpt2\",\"classes\":3," SIZES "}",
                 "classes applies to image models only; this model has arch gpt2");
@@ -240,9 +271,9 @@ static void test_bad_shape_files_are_refused(void **state) {
     refuse_text("a.json", "{\"arch\":\"lenet\",\"image-height\":11}", "images of 11 × 28 are too small for LeNet");
     refuse_text("a.json", "{\"arch\":\"lenet\",\"classes\":0}", "classes is 0");
     refuse_text("a.json", "{\"arch\":\"resnet18\",\"channels\":5000}", "channels is 5000");
-    refuse_text("a.json", "{" SIZES "}", "arch is missing; choose gpt2, llama, mistral, lenet, resnet18 or mlp");
+    refuse_text("a.json", "{" SIZES "}", "arch is missing; choose gpt2, llama, mistral, qwen3, lenet, resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":\"bert\"," SIZES "}",
-                "arch is 'bert'; it must be gpt2, llama, mistral, lenet, resnet18 or mlp");
+                "arch is 'bert'; it must be gpt2, llama, mistral, qwen3, lenet, resnet18 or mlp");
     refuse_text("a.json", "{\"arch\":3," SIZES "}", "field \"arch\" is a whole number; it must be a string");
     refuse_text("a.json", "{\"arch\":\"llama\"," SIZES "}", "hidden is missing; a llama shape with width needs it");
     refuse_text("a.json", "{\"preset\":\"tinny\"}", "did you mean tiny?");
@@ -349,6 +380,8 @@ int main(void) {
         cmocka_unit_test(test_presets_have_the_published_numbers),
         cmocka_unit_test(test_an_unknown_preset_names_the_nearest),
         cmocka_unit_test(test_every_contradiction_is_named),
+        cmocka_unit_test(test_a_family_that_can_only_be_planned),
+        cmocka_unit_test(test_the_formula_of_a_layer_is_its_list),
         cmocka_unit_test(test_values_by_layer),
         cmocka_unit_test(test_an_odd_head_size_is_fine_without_rotation),
         cmocka_unit_test(test_a_file_alone_needs_the_sizes_and_no_more),

@@ -67,7 +67,7 @@ static void test_hugging_face_mistral(void **state) {
 static void test_what_hugging_face_has_and_we_have_not(void **state) {
     (void)state;
     refuse_text("config.json", "{\"model_type\":\"bert\"}",
-                "model type \"bert\" is not supported; \"gpt2\", \"llama\" and \"mistral\" are");
+                "model type \"bert\" is not supported; \"gpt2\", \"llama\", \"mistral\" and \"qwen3\" are");
     refuse_text("config.json", "{\"architectures\":[\"X\"]}", "field \"model_type\" is missing");
     refuse_text("config.json", "{\"model_type\":\"gpt2\"}", "field \"vocab_size\" is missing");
     refuse_text("config.json", "{\"model_type\":7}", "\"model_type\" is a whole number");

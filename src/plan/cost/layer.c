@@ -5,8 +5,7 @@
 #include "plan/cost/cost_case.h"
 
 double ls_plan_layer_params(const ls_plan_case *c) {
-    double C = c->C, f = c->hidden;
-    return (C * (c->width + 2 * c->keys) + c->width * C + C * f * (c->gated ? 3 : 2)) / c->t + 4 * C;
+    return ls_layer_matrix_elems(c->C, c->width, c->keys, c->hidden, c->gated) / c->t + 4 * c->C;
 }
 
 /* Operands of matmuls in 8 bits are made from 16 bits: read and written, after their largest value is known. */
@@ -142,7 +141,7 @@ static double sum_gradients(const ls_plan_case *c, double params) {
 /* Every other matmul, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
 static double alternate(const ls_plan_case *c, const ls_layer_time *layer) {
     double C = c->C, f = c->hidden, q = C * c->width, k = C * c->keys;
-    double all = 2 * q + 2 * k + C * f * (c->gated ? 3 : 2), repeated = q + C * f + (c->gated ? k : 0);
+    double all = ls_layer_matrix_elems(C, c->width, c->keys, f, c->gated), repeated = q + C * f + (c->gated ? k : 0);
     return layer->forward.matmuls * repeated / all + layer->forward.small + .5 * layer->forward.tp;
 }
 

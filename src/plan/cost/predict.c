@@ -22,17 +22,14 @@ const char *ls_time_kind_name(ls_time_kind kind) { return time_names[kind]; }
 const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_names[kind]; }
 
 double ls_plan_params(const ls_shape *shape) {
-    double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
-           k = (double)ls_shape_key_width(shape), V = (double)shape->V;
-    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_family(shape)->gated ? 3 : 2) + 4 * C;
-    return layer * (double)shape->L + V * C * (shape->tied ? 1 : 2);
+    double C = (double)shape->C, V = (double)shape->V;
+    return (ls_shape_layer_matrix_elems(shape) + 4 * C) * (double)shape->L + V * C * (shape->tied ? 1 : 2);
 }
 
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch) {
-    double C = (double)shape->C, f = (double)shape->hidden, q = (double)ls_shape_query_width(shape),
-           k = (double)ls_shape_key_width(shape), V = (double)shape->V, n = seq * batch;
-    double layer = C * (q + 2 * k) + q * C + C * f * (ls_shape_family(shape)->gated ? 3 : 2);
-    return 6 * n * (layer * (double)shape->L + V * C) + 12 * n * seq * q * (double)shape->L;
+    double L = (double)shape->L, head = (double)shape->V * (double)shape->C, n = seq * batch;
+    double attention = 12 * n * seq * (double)ls_shape_query_width(shape) * L;
+    return 6 * n * (ls_shape_layer_matrix_elems(shape) * L + head) + attention;
 }
 
 static bool is_better_even(const ls_plan_case *c);
