@@ -5,9 +5,9 @@
  *     embed ─ x0 ─ transformer ─ x1 ─ … ─ xL ─ head ─ loss            forward
  *           ─ d ──────────────── d ──── … ─ d ─                       backward: d is changed in place
  *
- * A block saves what its backward needs. What is not kept for each micro-batch lies in a place that blocks share, and
- * `recompute` makes it again before backward. The head has no backward: in training its forward, run with
- * targets and steps, makes the gradient of its input at once, so that logits live no longer than the head runs.
+ * A block saves what its backward needs. Classes that are not kept for each micro-batch lie in memory that blocks
+ * share, and `recompute` fills them in again before backward. The head has no backward: in training its forward, run
+ * with targets and steps, makes the gradient of its input at once, so that logits live no longer than the head runs.
  *
  * Backward may be run in two phases: first the gradient of the input, later those of the weights, from what the first
  * left in `kept`. */
@@ -18,7 +18,7 @@
 
 enum { LS_BLOCK_PARAMS_MAX = 16, LS_BLOCK_LABEL_MAX = 20 };
 
-/* Classes of what a block saves for backward; recomputation and generation keep or share each of them as a whole. */
+/* Classes of what a block saves for backward; recomputation and generation keep or drop each class as a whole. */
 enum {
     LS_SAVE_KEYS = 1,      /* q, k and v */
     LS_SAVE_ATTENTION = 2, /* everything else except the wide tensors */
@@ -82,7 +82,7 @@ typedef struct ls_conv_bn {
 typedef struct ls_block_kind {
     const char *name;
     size_t saved_bytes, kept_bytes, scratch_bytes; /* sizes of the structs that the carve functions fill in */
-    bool has_wide_activation; /* what an MLP's activation gives can be saved too: --keep-activations */
+    bool has_wide_activation;                      /* --keep-activations can save the output of its MLP's activation */
 
     /* Adds the parameters. */
     void (*declare)(ls_block *block, const ls_shape *shape);
@@ -101,7 +101,7 @@ typedef struct ls_block_kind {
     /* x: [stream][C] (NULL for the embedding); y: [stream][C]. The head writes its loss to nn's scratch.loss and, with
      * steps, the gradient of x to y; without targets it leaves logits in scratch.logits. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const float *x, float *y);
-    /* Makes these parts of saved again, from x. */
+    /* Recomputes these classes of saved tensors from x. */
     ls_status (*recompute)(ls_block *block, ls_nn *nn, const float *x, unsigned parts);
     /* d is not read in the phase of the weights. */
     ls_status (*backward)(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase);

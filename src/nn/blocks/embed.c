@@ -14,7 +14,7 @@ static void declare(ls_block *block, const ls_shape *shape) {
     ls_block_add(block, LS_ROLE_POSITIONS, positions);
 }
 
-/* [stream][C] the gradient of the rows: what the second phase of backward reads, and where dropout puts it. */
+/* [stream][C] the gradient of the rows: as the second phase of backward reads it, and as dropout leaves it. */
 typedef struct embed_state {
     float *branch;
 } embed_state;
@@ -111,8 +111,8 @@ static ls_status position_step(const ls_nn *nn, const ls_grad *grad, const ls_gr
     return ls_nn_grad_end(nn, table, grad, step, elems);
 }
 
-/* A table that the head uses too, when the whole batch is one step: the head's gradient is there already, and nothing
- * but the rows of this batch has to be added to it. */
+/* For a table that the head uses too, when the whole batch is one step: the slot holds the head's gradient already, and
+ * only the rows of this batch are added to it. */
 static ls_status token_rows_alone(const ls_nn *nn, const ls_param *table, const float *d) {
     ls_embed_tokens tokens = tokens_of(nn, 0, ls_nn_rows(nn));
     ls_token_groups groups = ls_nn_groups(nn, &nn->steps[0]);

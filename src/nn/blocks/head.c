@@ -3,8 +3,8 @@
  *     x ─ norm ─ logits ─ loss
  *     dx ─────── dz (in the place of the logits)
  *
- * Logits are the largest tensor of all, so the sequences of a micro-batch may take turns with their place: a chunk of
- * them has its logits, its losses, its part of the table's gradient and of its input's, before the next one comes. */
+ * Logits are the largest tensor of all, so a micro-batch may run in chunks of sequences that reuse one buffer: logits,
+ * losses, and the chunk's part of the gradients of table and input are done before the next chunk starts. */
 #include <assert.h>
 
 #include "nn/block.h"
@@ -27,7 +27,7 @@ static size_t chunk_of(const ls_nn *nn) {
 
 typedef struct head_scratch {
     float *stats;   /* [2][stream] of the norm */
-    void *norm;     /* [stream][C] what it gives */
+    void *norm;     /* [stream][C] its output */
     void *dnorm;    /* [stream][C] its gradient */
     float *row_max; /* [rows of a chunk] of the workers that share logits: their maxima, targets' logits and sums */
     float *row_sum; /* [rows of a chunk] */
@@ -82,7 +82,7 @@ static ls_loss_call loss_call(const ls_nn *nn, size_t bounds[LS_SLICES_MAX + 1])
     return call;
 }
 
-/* What every worker of the TP group has, `elems` numbers each, one behind the other in `parts`. */
+/* Gathers `elems` numbers of each worker of the TP group, one worker after the other in `parts`. */
 static ls_status share_parts(const ls_nn *nn, float *parts, size_t elems) {
     size_t bytes[LS_SLICES_MAX];
     if (!nn->tp) return LS_OK;
@@ -191,7 +191,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return ls_nn_norm_backward(nn, y, scratch->dnorm, scratch->stats, x, norm_w, &more);
 }
 
-/* In training it runs once, where backward begins. */
+/* In training the head runs once, where backward begins. */
 static ls_block_traffic traffic(const ls_block *block, ls_block_pass pass, unsigned again) {
     (void)block;
     (void)again;

@@ -2,8 +2,9 @@
  *
  *     x ─ norm ─ in ─ GELU, or silu(gate)·up ─ out ─ + x
  *
- * A row of the gated form is cut as its weight is: slice by slice, gate columns before up columns. The output of the
- * activation is made again in backward, unless it is to be kept: it is wide, and cheap beside the matmuls. */
+ * A row of the gated form is cut as its weight is: slice by slice, gate columns before up columns. Backward
+ * recomputes the output of the activation unless --keep-activations saves it, because it is wide, and cheap beside the
+ * matmuls. */
 #include "nn/blocks/transformer.h"
 
 /* One call for each slice, since gate and up are neighbours only inside one. */
@@ -39,7 +40,7 @@ static ls_status activate(const ls_nn *nn, const void *in, void *out) {
         nn->device, &(ls_act_call){LS_ACT_GELU, out, NULL, in, nn->policy.act, ls_nn_rows(nn) * nn->own.hidden});
 }
 
-/* Slices are alike, but where their number does not divide the width. 0: they are not. */
+/* Columns of gates in a slice; 0: slices differ, because their number does not divide the width. */
 static size_t gate_of(const ls_nn *nn) {
     return nn->shape->hidden % (size_t)nn->S ? 0 : nn->shape->hidden / (size_t)nn->S;
 }

@@ -1,4 +1,4 @@
-/* residual.c: additions to the residual stream, with dropout of what is added, and what is around the body of a half:
+/* residual.c: additions to the residual stream, with dropout of what is added, and the parts of a half around its body:
  * norm, gathered rows, branch and residual. */
 #include "nn/blocks/transformer.h"
 
@@ -74,14 +74,14 @@ ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const 
     return ls_nn_project_sliced(nn, half->branch, half->inner, half->out_w, half->out_b);
 }
 
-/* Gradients inside a half, from which those of its weights are made. */
+/* Gradients inside a half, from which its weight gradients are computed. */
 typedef struct half_grads {
     const void *branch; /* [stream][C] of what goes to the residual stream */
     const void *rows;   /* the same for all rows */
     void *dwide, *dnorm;
 } half_grads;
 
-/* Of what follows the body, and of the bias in front of it. */
+/* Computes the weight gradients of the second projection, and of the bias of the first. */
 static ls_status outer_weights(const ls_nn *nn, const ls_half *half, const half_grads *g) {
     if (half->out_b && !half->has_bias) LS_TRY(ls_nn_grad_stream_bias(nn, half->out_b, g->branch));
     LS_TRY(
@@ -89,7 +89,8 @@ static ls_status outer_weights(const ls_nn *nn, const ls_half *half, const half_
     return half->in_b ? ls_nn_grad_bias(nn, half->in_b, g->dwide) : LS_OK;
 }
 
-/* Of the projection behind the norm, which reads `norm`; and of the norm, unless its backward has made them. */
+/* Computes the weight gradients of the first projection, whose input is `norm`; and of the norm, unless its backward
+ * has done so (`is_whole`). */
 static ls_status inner_weights(const ls_nn *nn, const ls_half *half, const half_grads *g, const float *x,
                                const void *norm, bool is_whole) {
     LS_TRY(ls_nn_grad_matrix(nn, half->in_w, g->dwide, half->in_width, half->in_width, norm, nn->shape->C));
@@ -124,7 +125,7 @@ ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_h
     ls_nn_norm_more more = {.add = true, .y = both ? scratch->norm : NULL, .b = half->norm_b, .params = whole};
     if (half->start) more.branch = before->branch, more.sum = scratch->middle;
     bool rounds = ls_policy_is_16(&nn->policy);
-    /* Of the half before, in this block or the last one. */
+    /* Dropout of the half before, in this block or in the one before it. */
     more.drop = ls_nn_drop_of(nn, half->place - 1);
     if (before && rounds) {
         more.copy = both ? scratch->branch : before->kept->branch;

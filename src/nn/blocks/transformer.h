@@ -1,6 +1,6 @@
 /* transformer.h: the two halves of a transformer block, and their way to and from the residual stream.
  *
- *     x ─ norm ─ in ─ body ─ out ─ + x          attention.c and mlp.c have the bodies, residual.c what is around them
+ *     x ─ norm ─ in ─ body ─ out ─ + x          bodies: attention.c, mlp.c; the rest: residual.c
  */
 #ifndef LS_NN_BLOCKS_TRANSFORMER_H
 #define LS_NN_BLOCKS_TRANSFORMER_H
@@ -17,27 +17,27 @@ typedef struct ls_transformer_saved {
     void *heads;    /* [rows][query width] what attention gives */
     float *m, *l;   /* [B][H][T] */
     float *middle;  /* [stream][C] the residual stream between attention and MLP; in fp32 */
-    void *branch;   /* [stream][C] with 16-bit types: what attention adds to it, from which it is made again */
+    void *branch;   /* [stream][C] with 16-bit types: the output of attention, to recompute `middle` */
     void *wide;     /* [rows][width of the MLP] before the activation */
-    void *inner;    /* [rows][hidden] behind the activation; NULL: it is made again */
+    void *inner;    /* [rows][hidden] output of the activation; NULL: backward recomputes it */
 } ls_transformer_saved;
 
-/* Between the two phases of backward, of a half: gradients of … */
+/* Gradients of a half that stay between the two phases of backward: of … */
 typedef struct ls_kept_half {
-    void *branch; /* [stream][C] what it adds to the stream, … */
-    void *dwide;  /* [rows][qkv width, or width of the MLP] … what its first projection gives, … */
-    void *dnorm;  /* [stream][C] … and what its norm gives */
+    void *branch; /* [stream][C] … what it adds to the stream, */
+    void *dwide;  /* [rows][qkv width, or width of the MLP] the output of its first projection, */
+    void *dnorm;  /* [stream][C] the output of its norm */
 } ls_kept_half;
 
 typedef struct ls_transformer_kept {
     ls_kept_half half[2]; /* attention, MLP */
 } ls_transformer_kept;
 
-/* Pieces of different phases share their place. */
+/* The two halves do not run at the same time, so their pieces overlap. */
 typedef struct ls_transformer_scratch {
-    void *norm;    /* [stream][C] what a norm gives */
+    void *norm;    /* [stream][C] output of a norm */
     void *dnorm;   /* [stream][C] its gradient */
-    void *branch;  /* [stream][C] what goes to the residual stream, and its gradient */
+    void *branch;  /* [stream][C] what a half adds to the residual stream, or its gradient */
     float *middle; /* [stream][C] with 16-bit types: the residual stream between attention and MLP */
     void *wide;    /* [rows][hidden] output of the activation */
     void *dact;    /* [rows][hidden] its gradient, where dwide cannot hold it */
@@ -59,45 +59,46 @@ struct ls_half {
     ls_param *out_w, *out_b;
     uint32_t place;  /* names its dropout in the model: halves are counted from 1, over all blocks */
     float *stats;    /* saved of the norm, [2][stream] */
-    size_t in_width; /* columns of what the first projection gives */
-    void *inner;     /* [rows][inner_width] what the second projection reads */
+    size_t in_width; /* columns of the output of the first projection */
+    void *inner;     /* [rows][inner_width] input of the second projection */
     size_t inner_width;
-    void *branch; /* [stream][C] what it gives, to be added to the stream */
-    /* Backward: what it reads is this and, on top of it, what the half before it gave, to be added up on the way; NULL:
-     * that has been done. */
+    void *branch; /* [stream][C] its output, to be added to the stream */
+    /* The input of backward is `start` plus the branch of the half before; NULL: they are summed already. */
     const float *start;
-    void *dwide; /* gradient of what the first projection gives */
+    void *dwide; /* gradient of the output of the first projection */
     const ls_kept_half *kept;
     const ls_transformer_scratch *scratch;
-    bool is_rounded; /* backward: the gradient of the branch lies rounded where it belongs … */
-    bool has_bias;   /* … and that of out_b is made from it */
+    bool is_rounded; /* backward: the gradient of the branch is in place, rounded, … */
+    bool has_bias;   /* … and that of out_b has been computed from it */
 
-    /* inner from `norm`, what the norm gives for all rows. */
+    /* Computes `inner` from `norm`, the output of the norm for all rows. */
     ls_status (*forward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
-    /* In the phases that make weight gradients, before those of the projections: `inner` once more, unless it is saved
-     * or backward has just made it; and gradients of parameters that the body has for itself, from dwide. NULL: neither
-     * is needed. */
+    /* Runs before the weight gradients of the projections, in every phase that computes them: recomputes `inner` if it
+     * is neither saved nor left by backward, and computes the gradients of parameters of the body's own, from dwide.
+     * NULL: the body needs neither. */
     ls_status (*weights)(ls_block *block, ls_nn *nn, const ls_half *half, const void *dwide, ls_block_pass phase);
-    /* dwide from the gradient of the branch for all rows; and inner once more, unless it is saved or NULL here. */
+    /* Computes dwide from `rows`, the gradient of the branch for all rows; and recomputes `inner`, unless it is saved
+     * or NULL here. */
     ls_status (*backward)(ls_block *block, ls_nn *nn, const ls_half *half, const void *rows, void *dwide, void *inner);
 };
 
 ls_half ls_attention_half(ls_block *block, const ls_nn *nn);
 ls_half ls_mlp_half(ls_block *block, const ls_nn *nn);
-/* What both have: the parameters, dropout, statistics and kept gradients of half 0 (attention) or 1 (the MLP). */
+/* Fills in what both halves have: parameters, dropout, statistics and kept gradients of half 0 (attention) or 1 (MLP).
+ */
 ls_half ls_half_open(ls_block *block, int which);
 
 /* norm(x) for all rows, in scratch. */
 ls_status ls_half_norm(const ls_nn *nn, const ls_half *half, const float *x, const void **norm);
-/* sum = x + what `before` gave, the half in front of this one; and norm(sum), for own rows. */
+/* sum = x + the branch of `before`, the half in front of this one; and norm(sum), for own rows. */
 ls_status ls_half_sum(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum);
 /* The same, for all rows. */
 ls_status ls_half_sum_norm(const ls_nn *nn, const ls_half *half, const ls_half *before, const float *x, float *sum,
                            const void **norm);
-/* half(norm), what is to be added to the stream: in half->branch. */
+/* half->branch = half(norm), which is to be added to the stream. */
 ls_status ls_half_branch(ls_block *block, ls_nn *nn, const ls_half *half, const void *norm);
-/* d, the gradient of x + half(norm(x)), becomes that of x; and, rounded, that of what `before` gave, where that is all
- * that backward of `before` would begin with. */
+/* Turns d, the gradient of x + half(norm(x)), into that of x; and in the same pass rounds the gradient of the branch of
+ * `before`, where backward of `before` would start with that. */
 ls_status ls_half_backward(ls_block *block, ls_nn *nn, const ls_half *half, ls_half *before, const float *x, float *d,
                            ls_block_pass phase);
 

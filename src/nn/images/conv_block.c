@@ -55,7 +55,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return pool(block, nn, y);
 }
 
-/* Pooling is run again for its taps, into a place that backward needs later. */
+/* Runs pooling again for its taps; its output goes to scratch that backward overwrites. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     const ls_image_grads *scratch = block->scratch;
     if (!(parts & LS_SAVE_WIDE)) return LS_OK;

@@ -21,9 +21,9 @@ static size_t pixels(const ls_block *block, int u) {
 
 /* ---- statistics of the whole batch ------------------------------------------------------------------------------- */
 
-/* Each gradient group has a row of sums; all rows are brought together and added up by the tree over the groups, as
- * gradients are. So the result is that of one worker, to the bit. All images of a step must be at the norm at once: a
- * worker has its share of them in one micro-batch. */
+/* Each gradient group has a row of sums; all rows are gathered and added by the tree over the groups, as gradients are,
+ * so that every layout gets the same bits. All images of a step must reach the norm at once, so a worker has its share
+ * of them in one micro-batch. */
 
 /* out[C] = the sum of the rows of all groups of the step; `rows` are those of this worker's. */
 static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const float *rows, size_t C, float *out) {
@@ -178,7 +178,7 @@ static ls_batch_norm_call norm_of(ls_block *block, const ls_nn *nn, int u) {
                                 .eps = (float)nn->shape->eps};
 }
 
-/* With what training has gathered: its variance lies where that of one ghost group would. */
+/* Uses the running statistics: their variance takes the place of that of one ghost group. */
 static ls_status norm_infer(ls_block *block, ls_nn *nn, int u, ls_batch_norm_call call) {
     call.ghost = nn->B;
     call.shared = true;

@@ -1,5 +1,5 @@
-/* dense_block.c: a linear layer with bias, its activation, and in training dropout: x ─ W·x + b ─ act ─ drop ─ y. What
- * is dropped is drawn again in backward, not kept. */
+/* dense_block.c: a linear layer with bias, its activation, and in training dropout: x ─ W·x + b ─ act ─ drop ─ y.
+ * Backward draws the dropout mask again, because the mask is not kept. */
 #include "nn/images/image_layer.h"
 
 enum { PURPOSE_DROPOUT = 0x44454e53 }; /* and the place in the model behind it */

@@ -41,7 +41,7 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return pools(block) ? LS_OK : ls_device_copy(nn->device, y, saved->unit[0].y, nn->B * block->out * sizeof *y);
 }
 
-/* Pooling is run again for its taps, into a place that backward needs later. */
+/* Runs pooling again for its taps; its output goes to scratch that backward overwrites. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     const ls_conv_bns_scratch *scratch = block->scratch;
     return parts & LS_SAVE_WIDE ? run(block, nn, x, scratch->dpre) : LS_OK;
