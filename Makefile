@@ -9,17 +9,17 @@ CC       ?= cc
 BUILD    ?= build
 MPI      ?= auto
 CUDA     ?= auto
-# no: without the libcuda of the tests, which plays a GPU.
+# no: tests build without their libcuda, which emulates a GPU on the CPU.
 CUDA_TESTS ?= yes
 PREFIX   ?= /usr/local
 PKG      ?= pkg-config
 STRIP    ?= strip
 MACHINE  := $(shell uname -m)
 MAKEFLAGS += --no-print-directory
-# One short line for each file; V=1 shows the commands.
+# Prints one short line for each file; V=1 shows the commands.
 Q   := $(if $(V),,@)
 say = $(if $(V),,@echo '  [$(count)]  $(1)  $(2)')
-# "12/640": such lines so far, and those that are to come, which `make -n` counts once there is a first.
+# "12/640": lines printed so far and in total. `make -n` counts the total when the first line is printed.
 count = $(eval lines_said := $(lines_said) x)$(words $(lines_said))/$(lines_of_all)
 lines_of_all = $(eval lines_of_all := $(shell MAKEFLAGS= $(MAKE) -n COUNTING=yes $(MAKEOVERRIDES) $(MAKECMDGOALS) 2>/dev/null | grep -c '^: a line'))$(lines_of_all)
 ifdef COUNTING
@@ -27,8 +27,22 @@ say = @: a line
 endif
 
 .DEFAULT_GOAL := all
-# What needs no compiler and no library must run before either is there.
-BARE_GOALS := setup demo bench-smoke bench-live test test-long test-faults-count test-flips test-chaos test-slurm bench-recovery bench-overhead bench-goodput bench-resume test-parity bench-comm bench-gemm bench-train bench-scale bench-precision bench-vision bench-gpu bench-save bench-plan bench-plan-search validate-plan fit-plan docs-plan docs-pictures experiment-precision experiment-ratio verify-all test-mutations fuzz fresh dist clean help format check-format check-words ci
+# The peer that a benchmark compares with: PEER=yes installs it, PEER=installed takes it where it is installed, PEER=no measures lockstep alone.
+PEER ?= yes
+PEER_PARTS = $(if $(filter yes,$(PEER)),$(1),bench)
+# Measured runs for the planner: a file, or a folder of files.
+RUNS ?=
+# Targets in two steps, "target:part". The target needs no compiler and no library: it installs the part (tools/setup), then starts a make for
+# target-run, which builds and runs.
+TWO_STEPS := demo:build verify-all:build docs-plan:build bench-plan-search:build $(if $(RUNS),validate-plan:build fit-plan:build) \
+             test:test test-long:test test-faults-count:test test-flips:test test-chaos:test test-slurm:slurm test-parity:parity fuzz:ci \
+             bench-smoke:bench bench-recovery:bench bench-overhead:bench bench-goodput:bench bench-resume:bench bench-save:bench \
+             bench-gpu:python bench-live:python bench-plan:python docs-pictures:python experiment-ratio:python experiment-precision:parity \
+             bench-comm:$(call PEER_PARTS,bench-comm) bench-gemm:$(call PEER_PARTS,bench-gemm) \
+             $(foreach name,train scale precision vision,bench-$(name):$(call PEER_PARTS,parity))
+STARTED := $(foreach pair,$(TWO_STEPS),$(firstword $(subst :, ,$(pair))))
+# Goals for which this make looks for no library.
+BARE_GOALS := $(STARTED) validate-plan fit-plan setup test-mutations fresh dist clean help format check-format check-words ci
 BARE := $(if $(MAKECMDGOALS),$(if $(filter-out $(BARE_GOALS),$(MAKECMDGOALS)),,yes))
 
 # ---- libraries ---------------------------------------------------------------------------------------------------------
@@ -60,7 +74,7 @@ ifeq ($(call have,libpng),yes)
 LIBS += libpng
 DEFS += -DLS_HAVE_PNG
 endif
-# The live page; the program alone has it, not the library.
+# The HTTP server of the live page is part of the program, not of the library.
 ifeq ($(call have,libmicrohttpd),yes)
 HTTP_CFLAGS := -DLS_HAVE_MICROHTTPD $(patsubst -I%,-isystem %,$(shell $(PKG) --cflags libmicrohttpd))
 HTTP_LDLIBS := $(shell $(PKG) --libs libmicrohttpd)
@@ -85,7 +99,7 @@ endif
 WARN   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith -Wcast-qual \
           -Wundef -Wformat=2 -Werror=implicit-function-declaration -Wimplicit-fallthrough -Wdouble-promotion -Wwrite-strings $(if $(findstring clang,$(CC)),-Wno-pass-failed) $(if $(WERROR),-Werror)
 OPT    ?= -O3 -g
-# One set of objects for the program, the archive and the shared library. Nothing replaces a function of ours from outside.
+# The program, the archive and the shared library share one set of objects. No symbol is meant to be interposed, hence the second flag.
 PIC    := -fPIC -fno-semantic-interposition
 CFLAGS_ALL := -std=c11 -D_GNU_SOURCE $(OPT) -ffp-contract=off -fno-math-errno -fvisibility=hidden $(PIC) -pthread $(WARN) -Iinclude -Isrc \
               $(DEFS) $(LIB_CFLAGS) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all) $(CFLAGS)
@@ -94,16 +108,16 @@ LDFLAGS_ALL := -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 # Test programs are many and run for moments: what counts is how soon they are built.
 TEST_OPT     ?= -O1 $(if $(SANITIZE),,-g0)
 TEST_LDFLAGS ?= $(if $(SANITIZE),,-Wl,-S)
-# This one computes long sums.
+# The conformance test computes long reference sums and is too slow at -O1.
 $(BUILD)/tests/comm/conformance.o: TEST_OPT := -O2 $(if $(SANITIZE),,-g0)
 
 ISA_FLAGS = $(if $(findstring /avx2/,$<),-mavx2 -mfma,$(if $(findstring /avx512/,$<),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma)) \
             $(if $(findstring /avx512/gemm_bf16.c,$<),-mavx512bf16) $(if $(findstring /avx512/gemm_amx.c,$<),-mamx-tile -mamx-bf16) \
             $(if $(findstring /portable/kernels.c,$<),$(PORTABLE_FLAGS))
-# All portable kernels are in one file; gcc is to inline and specialise in it as much as it would in one file a kernel.
+# All portable kernels are in one file, so gcc's growth limits, which apply per file, are raised: it then inlines as if each kernel had its own.
 PORTABLE_FLAGS := $(if $(findstring clang,$(CC)),,--param inline-unit-growth=200 --param ipa-cp-unit-growth=200)
 
-# No bytes of a file lead a parser into the kernels, and to look into every access of theirs takes most of the time of a build for fuzzing.
+# Fuzzing builds leave the kernels uninstrumented: no parser calls them, and instrumenting their memory accesses takes most of the build time.
 UNFUZZED = $(if $(findstring fuzzer,$(SANITIZE)),$(if $(filter src/device/%,$<),-fno-sanitize=all))
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
@@ -115,8 +129,8 @@ endif
 ifneq ($(MACHINE),aarch64)
 SRC := $(filter-out src/device/cpu/neon/%,$(SRC))
 endif
-# Kernels for GPUs. A cubin for each architecture of CUDA_SMS where there is a compiler; the sources go in as text anyhow (src/device/cuda/images.h). A make
-# that this one starts does not ask the driver again.
+# GPU kernels: a cubin for each architecture of CUDA_SMS if nvcc is installed. The sources are always embedded as text (src/device/cuda/images.h).
+# CUDA_SMS is exported so that a make inside this one does not query the driver again.
 ifndef BARE
 CU := $(sort $(wildcard src/device/cuda/kernels/*.cu))
 NVCC := $(shell CUDA=$(CUDA) tools/nvcc)
@@ -132,7 +146,7 @@ CLI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter src/cli/%,$(SRC)))
 LIB_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/cli/%,$(SRC))) $(if $(IMAGES),$(IMAGES).o)
 LIB     := $(BUILD)/liblockstep.a
 BIN     := $(BUILD)/lockstep
-# The number of the shared library changes with the interface: 0.x may change it with each x.
+# The version in the SONAME changes whenever the interface may: in 0.x with each x.
 VERSION := $(shell sed -n 's/^\#define LS_VERSION "\(.*\)"/\1/p' include/lockstep.h)
 SOVERSION := $(basename $(VERSION))
 SONAME  := liblockstep.so.$(SOVERSION)
@@ -143,15 +157,10 @@ UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 SPOILED  := $(BUILD)/tests/spoil/lockstep
 FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
-# Draws the charts of documents.
+# The program that draws the charts of documents.
 CHART    := $(BUILD)/tools/chart
 
-.PHONY: bench-smoke bench-smoke-run bench-live bench-live-run all programs setup demo demo-run test test-run test-long test-long-run test-faults-count test-faults-count-run test-flips test-flips-run test-chaos test-chaos-run test-slurm test-slurm-run bench-recovery bench-recovery-run bench-overhead bench-overhead-run bench-goodput bench-goodput-run bench-resume bench-resume-run test-parity test-parity-run \
-        bench-comm bench-comm-run bench-save bench-save-run bench-gemm bench-gemm-run bench-train bench-train-run bench-scale bench-scale-run bench-precision \
-        bench-precision-run bench-vision bench-vision-run bench-gpu bench-gpu-run bench-plan bench-plan-run bench-plan-search bench-plan-search-run validate-plan \
-        validate-plan-run fit-plan fit-plan-run docs-plan docs-plan-run docs-pictures docs-pictures-run experiment-precision experiment-precision-run experiment-ratio experiment-ratio-run verify-all \
-        verify-all-run test-mutations fuzz fuzz-run fresh install uninstall shared pages dist wheel clean help format \
-        check-format check-layers check-words ci
+.PHONY: all programs install uninstall shared pages wheel check-layers $(BARE_GOALS) $(STARTED:%=%-run)
 
 all: $(BIN) $(LIB)
 ifeq ($(BUILD),build)
@@ -198,7 +207,7 @@ endef
 $(foreach sm,$(CUDA_SMS),$(eval $(call cubins_of,$(sm),$(if $(filter 90,$(sm)),90a,$(sm)))))
 -include $(CUBINS:.cubin=.d)
 
-# Says once for a build folder what is compiled.
+# Printed once for each build folder and choice of architectures.
 KERNELS_OF := $(if $(NVCC),$(if $(CUDA_SMS),GPU kernels: nvcc compiles those of $(addprefix sm_,$(CUDA_SMS)); other GPUs compile theirs on first use (CUDA_SMS="80 90" to choose; CUDA=no: none now),GPU kernels: nvcc is here and the driver reports no GPU: none are compiled now, a GPU compiles its own on first use (CUDA_SMS=90 compiles those of H100 and H200 now)))
 $(BUILD)/cuda/wanted: FORCE
 	+@mkdir -p $(@D); echo '$(CUBINS)' | cmp -s - $@ || $(if $(COUNTING),true,{ echo '$(CUBINS)' > $@; $(if $(KERNELS_OF),echo '  $(KERNELS_OF)',true); })
@@ -229,11 +238,11 @@ $(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) $(CMOCKA) -o $@
 
-# A libcuda whose GPU is the CPU, with the kernels of src/device/cuda/kernels.
+# A libcuda that runs the kernels of src/device/cuda/kernels on the CPU.
 LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
 CXX ?= c++
 CU_ON_CPU := $(patsubst src/device/cuda/kernels/%.cu,$(BUILD)/tests/cuda/%.o,$(CU)) $(BUILD)/tests/cuda/libcuda.o
-# It runs where it is built: an fma() is an instruction where there is one.
+# It only runs on the machine that builds it, so -mfma is used if the CPU has it: fma() as a library call is slow.
 CXXFLAGS_CUDA := -std=c++17 -Og -g0 $(if $(shell grep -m 1 -ow fma /proc/cpuinfo 2>/dev/null),-mfma) -ffp-contract=off -fPIC -pthread -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-but-set-parameter -Wno-enum-compare \
                  $(if $(WERROR),-Werror) -Isrc -Itests/cuda
 $(BUILD)/tests/cuda/%.o: src/device/cuda/kernels/%.cu tests/cuda/on_cpu.h tests/cuda/wgmma_on_cpu.h $(CUDA_HEADERS)
@@ -248,7 +257,7 @@ LIBNVRTC := $(BUILD)/tests/cuda/libnvrtc.so.13
 $(LIBNVRTC): tests/cuda/libnvrtc.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O1 -fPIC -shared -Wall -Wextra -Wl,-soname,libnvrtc.so.13 $< -o $@
-# A libcublasLt for such a GPU; and one that lacks a call.
+# A libcublasLt for that emulated GPU, and a second one that lacks a call.
 LIBCUBLASLT := $(BUILD)/tests/cuda/libcublasLt.so.13 $(BUILD)/tests/cuda/without/libcublasLt.so.13
 $(LIBCUBLASLT): tests/cuda/libcublaslt.c src/device/cpu/portable/hgmma.h
 	@mkdir -p $(@D)
@@ -256,13 +265,13 @@ $(LIBCUBLASLT): tests/cuda/libcublaslt.c src/device/cpu/portable/hgmma.h
 $(LIBCUDA): $(CU_ON_CPU)
 	$(call say,LD,$@)
 	$(Q)$(CXX) -shared -Wl,-soname,libcuda.so.1 -pthread $^ -o $@
-# A libnccl between such GPUs; and one that lacks a call.
+# A libnccl between emulated GPUs, and a second one that lacks a call.
 LIBNCCL := $(BUILD)/tests/nccl/libnccl.so.2 $(BUILD)/tests/nccl/without/libnccl.so.2
 $(LIBNCCL): tests/nccl/libnccl.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -O1 -fPIC -shared -Wall -Wextra $(if $(findstring without,$@),-DWITHOUT_RECV) -Wl,-soname,libnccl.so.2 $< -ldl -lrt -o $@
 
-# The program with somebody in it who spoils numbers, as LS_SPOIL says: for tests alone.
+# The program plus code that corrupts numbers where LS_SPOIL says: for tests alone.
 $(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) $(HTTP_LDLIBS) -o $@
@@ -278,27 +287,24 @@ $(PROG_BIN) $(CHART): $(BUILD)/%: $(BUILD)/%.o $(LIB)
 setup:
 	@tools/setup build
 
-# A first `make demo` or `make test` builds on all cores; the caller's own -j stays.
+# The build uses all cores unless the caller gave -j.
 JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 1))
 
-demo:
-	@tools/setup build
-	@$(MAKE) $(JOBS) demo-run
+$(STARTED):
+	@tools/setup $(patsubst $@:%,%,$(filter $@:%,$(TWO_STEPS)))
+	@$(MAKE) $(JOBS) $(SETTINGS) $@-run
+fuzz: SETTINGS = BUILD=build-fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined OPT='-O1 -g1'
 
 demo-run: all
 	@BUILD=$(BUILD) tools/demo $(DEMO_FLAGS)
 
-# Deliberate errors in a copy of the sources: the tests must fail.
+# Mutation tests: each deliberate error in a copy of the sources must make a test fail.
 test-mutations:
 	@tools/setup parity
 	@tests/mutations/run $(MUTATIONS)
 
-verify-all:
-	@tools/setup build
-	@$(MAKE) verify-all-run
-
 VERIFY_PARTS ?= 8
-# Types of numbers; fp16 begins with a loss scale that overflows.
+# Number types. The initial loss scale of fp16 overflows on purpose.
 VERIFY_TYPES ?= '--precision bf16' '--precision bf16 --reduce-dtype bf16' '--precision bf16 --matrix-unit auto' \
     '--precision fp16 --loss-scale-initial 16777216 --loss-scale-window 2 --loss-scale-hysteresis 1'
 VERIFY_IMAGES ?= '--model lenet' '--model lenet-sigmoid' '--model mlp' '--quick --model resnet18' '--quick --model resnet18 --bn sync'
@@ -306,96 +312,52 @@ verify-all-run: all
 	@for i in $$(seq $(VERIFY_PARTS)); do ./lockstep verify --all --part $$i/$(VERIFY_PARTS) --out $(BUILD)/verify --resume || exit 1; done
 	@for types in $(VERIFY_TYPES) $(VERIFY_IMAGES); do echo "$$types"; ./lockstep verify $$types --out $(BUILD)/verify --resume || exit 1; done
 
-# The fuzz targets are compiled here too, so that a change of what they call is noticed long before they run.
+# The fuzz targets are compiled here too, so that an interface change that breaks them fails the ordinary build.
 programs: all $(UNIT_BIN) $(PROG_BIN) $(CHART) $(SPOILED) $(FUZZ_OBJ) $(if $(filter no,$(CUDA_TESTS)),,$(LIBCUDA) $(LIBNVRTC) $(LIBNCCL) $(LIBCUBLASLT))
-
-test:
-	@tools/setup test
-	@$(MAKE) $(JOBS) test-run
 
 test-run: programs
 	@BUILD=$(BUILD) tests/run short
 
-test-long:
-	@tools/setup test
-	@$(MAKE) $(JOBS) test-long-run
-
 test-long-run: programs
 	@BUILD=$(BUILD) tests/run long
 
-# What guards and doctor catch in real runs.
-test-faults-count:
-	@tools/setup test
-	@$(MAKE) test-faults-count-run
-
+# Counts which planted faults the guards and doctor detect in real runs.
 test-faults-count-run: all $(SPOILED)
 	@BUILD=$(BUILD) TIER=long tests/faults/count.sh
 
-# A thousand flipped bits in the memory of running workers; FLIPS=n SEED=n.
-test-flips:
-	@tools/setup test
-	@$(MAKE) test-flips-run
-
+# Flips a thousand bits in the memory of running workers; FLIPS=n SEED=n.
 test-flips-run: all $(SPOILED)
 	@BUILD=$(BUILD) TIER=long tests/faults/flips.sh
 
-# A thousand deaths, stops, resizes and killed parents; KILLS=n SEED=n LANES=n.
-test-chaos:
-	@tools/setup test
-	@$(MAKE) test-chaos-run
-
+# Kills, stops and resizes workers and kills parents, a thousand times; KILLS=n SEED=n LANES=n.
 test-chaos-run: all
 	@BUILD=$(BUILD) TIER=long tests/train/chaos.sh
 
-# Runs under a Slurm of the test's own, with Open MPI and with MPICH.
-test-slurm:
-	@tools/setup slurm
-	@$(MAKE) test-slurm-run
-
+# Runs under a private Slurm installation, with Open MPI and with MPICH.
 test-slurm-run: all
 	@if $(PKG) --exists mpich; then \
 	    tools/copy-build $(BUILD) $(BUILD)-mpich && $(MAKE) BUILD=$(BUILD)-mpich MPI=mpich CUDA_TESTS=no all; \
 	fi
 	@BUILD=$(BUILD) tests/tools/slurm || [ $$? -eq 77 ]
 
-# How soon a lost worker is noticed and its step tried again, on one machine and over MPI.
-bench-recovery:
-	@tools/setup bench
-	@$(MAKE) bench-recovery-run
-
+# Time until a lost worker is detected and its step is retried, on one machine and over MPI.
 bench-recovery-run: all
 	@LOCKSTEP=$(BUILD)/lockstep bench/recovery.sh
 
-# What supervision, beats, hashes and copies of the state cost a run that nobody disturbs.
-bench-overhead:
-	@tools/setup bench
-	@$(MAKE) bench-overhead-run
-
+# Cost of supervision, heartbeats, hashes and copies of the state in an undisturbed run.
 bench-overhead-run: all
 	@LOCKSTEP=$(BUILD)/lockstep bench/overhead.sh
 
-# A run that loses a worker every 30 s, beside what plan makes of a few losses.
-bench-goodput:
-	@tools/setup bench
-	@$(MAKE) bench-goodput-run
-
+# Goodput of a run that loses a worker every 30 s, compared with plan's prediction.
 bench-goodput-run: all
 	@LOCKSTEP=$(BUILD)/lockstep bench/goodput.sh
 
 # How long --resume takes with a million lines of metrics.
-bench-resume:
-	@tools/setup bench
-	@$(MAKE) bench-resume-run
-
 bench-resume-run: all
 	@LOCKSTEP=$(BUILD)/lockstep bench/resume.sh
 
 # Comparisons with PyTorch, transformers, tokenizers and tiktoken, which a virtual environment in the build folder holds.
 PYTHON := $(BUILD)/venv/bin/python
-test-parity:
-	@tools/setup parity
-	@$(MAKE) test-parity-run
-
 test-parity-run: programs
 	@tools/venv $(BUILD)/venv
 	@BUILD=$(BUILD) PYTHON=$(PYTHON) tests/parity/run
@@ -403,10 +365,6 @@ test-parity-run: programs
 # Every parser, with libFuzzer and the sanitizers of clang, for FUZZ_SECONDS each, as many at a time as there are cores.
 FUZZ_SECONDS ?= 20
 FUZZ_BIN := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
-fuzz:
-	@tools/setup ci
-	@$(MAKE) $(JOBS) BUILD=build-fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined OPT='-O1 -g1' fuzz-run
-
 fuzz-run: $(FUZZ_BIN)
 	@printf '%s\n' $(FUZZ_BIN) | xargs -P "$$(nproc)" -I TARGET tools/fuzz TARGET $(FUZZ_SECONDS)
 
@@ -415,7 +373,7 @@ $(FUZZ_BIN): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 
-# The two commands of the README on a bare Debian system, made for it.
+# Runs the two commands of the README on a fresh Debian system made with debootstrap.
 fresh:
 	@tools/fresh
 
@@ -441,40 +399,25 @@ ci:
 
 # ---- benchmarks --------------------------------------------------------------------------------------------------------
 
-# The peer that a benchmark compares with: PEER=yes installs it, PEER=installed takes it where it is installed, PEER=no measures lockstep alone.
-PEER ?= yes
 VENV := $(if $(filter yes,$(PEER)),tools/venv $(BUILD)/venv,:)
 BENCH_PYTHON := $(if $(filter yes,$(PEER))$(wildcard $(BUILD)/venv/complete),$(PYTHON),python3)
 NO_PEER := $(if $(filter no,$(PEER)),--no-peer)
-setup_of = $(if $(filter yes,$(PEER)),$(1),bench)
 ifndef BARE
 COMM_PEER := $(if $(or $(filter yes,$(PEER)),$(and $(filter installed,$(PEER)),$(MPI_PKG))),$(BUILD)/bench/comm_openmpi)
 GEMM_PEER := $(if $(or $(filter yes,$(PEER)),$(and $(filter installed,$(PEER)),$(call have,openblas))),$(BUILD)/bench/gemm_openblas)
 endif
 
-# Every benchmark at toy size, with its peer where that is installed: they are to end well; their figures mean nothing.
-bench-smoke:
-	@tools/setup bench
-	@$(MAKE) $(JOBS) bench-smoke-run
-
+# Every benchmark at toy size, with its peer where that is installed. It shows that each one runs; the figures mean nothing.
 bench-smoke-run: all $(CHART) $(BUILD)/bench/fma_ceiling $(BUILD)/bench/gpu_products $(BUILD)/bench/gpu_kernels $(LIBCUDA) $(LIBNVRTC)
 	@BUILD=$(BUILD) bench/smoke
 
-bench-comm:
-	@tools/setup $(call setup_of,bench-comm)
-	@$(MAKE) bench-comm-run
-
-# The peer is a plain MPI program; it is built for benchmarks only.
+# The peer of bench-comm is a plain MPI program; it is built for benchmarks only.
 $(BUILD)/bench/comm_openmpi: bench/comm_openmpi.c $(BUILD)/flags-mpi
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O3 $(WARN) $(MPI_CFLAGS) $< $(LIB_LDLIBS) -o $@
 
-# OpenBLAS is what matrix products are compared with; the product itself uses no BLAS.
-bench-gemm:
-	@tools/setup $(call setup_of,bench-gemm)
-	@$(MAKE) bench-gemm-run
-
+# The peer of bench-gemm is OpenBLAS. lockstep itself uses no BLAS.
 $(BUILD)/bench/gemm_openblas: bench/gemm_openblas.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -486,25 +429,16 @@ bench-gemm-run: all $(GEMM_PEER)
 bench-comm-run: all $(COMM_PEER)
 	$(BIN) bench comm $(COMM_PEER:%=--peer %) $(BENCH_ARGS)
 
-# PyTorch in a virtual environment of the build folder is what training is compared with.
-bench-train:
-	@tools/setup $(call setup_of,parity)
-	@$(MAKE) bench-train-run
-
+# Training is compared with PyTorch in a virtual environment of the build folder.
 bench-train-run: all
 	@$(VENV)
 	$(BENCH_PYTHON) bench/train.py --lockstep $(BIN) $(NO_PEER) $(BENCH_ARGS)
-
-# PyTorch's DDP in the virtual environment is what two workers are compared with.
-bench-scale:
-	@tools/setup $(call setup_of,parity)
-	@$(MAKE) bench-scale-run
 
 $(BUILD)/bench/fma_ceiling: $(BUILD)/bench/fma_ceiling.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
 
-# Rates of a GPU's kernels, and of 16-bit products.
+# Rates of a GPU's kernels, and of 16-bit GEMMs.
 $(BUILD)/bench/gpu_products: $(BUILD)/bench/gpu_products.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $< $(LIB) $(LIB_LDLIBS) -o $@
@@ -513,91 +447,52 @@ $(BUILD)/bench/gpu_kernels: $(BUILD)/bench/gpu_kernels.o $(BUILD)/bench/gpu_memo
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(BUILD)/bench/gpu_kernels.o $(BUILD)/bench/gpu_memory.o $(LIB) $(LIB_LDLIBS) -o $@
 
+# Two workers are compared with PyTorch's DDP.
 bench-scale-run: all $(BUILD)/bench/fma_ceiling
 	@$(VENV)
 	$(BENCH_PYTHON) bench/scale.py --lockstep $(BIN) $(NO_PEER) --ceiling $(BUILD)/bench/fma_ceiling $(BENCH_ARGS)
 
 # fp32 and 16 bit beside each other, and PyTorch's autocast.
-bench-precision:
-	@tools/setup $(call setup_of,parity)
-	@$(MAKE) bench-precision-run
-
 bench-precision-run: all
 	@$(VENV)
 	$(BENCH_PYTHON) bench/precision.py --lockstep $(BIN) $(NO_PEER) $(BENCH_ARGS)
 
 # LeNet and ResNet-18 beside PyTorch, and two workers beside one.
-bench-vision:
-	@tools/setup $(call setup_of,parity)
-	@$(MAKE) bench-vision-run
-
 bench-vision-run: all
 	@$(VENV)
 	$(BENCH_PYTHON) bench/vision.py --lockstep $(BIN) $(NO_PEER) $(BENCH_ARGS)
 
 # Small models under good and bad policies; TEST_DATA names the folder of the text. The runs stay in the build folder.
-experiment-precision:
-	@tools/setup parity
-	@$(MAKE) experiment-precision-run
-
 experiment-precision-run: all $(CHART)
 	python3 bench/quality.py --lockstep $(BIN) --runs $(BUILD)/quality $(EXPERIMENT_ARGS)
 
 # Whether more workers help LeNet and ResNet-18 on this machine, and over which links; results of other machines stay in the page.
-experiment-ratio:
-	@tools/setup python
-	@$(MAKE) experiment-ratio-run
-
 experiment-ratio-run: all $(CHART)
 	python3 bench/ratio.py --lockstep $(BIN) $(EXPERIMENT_ARGS)
 
-# Probes this machine, predicts layouts of this program and measures them.
 # The python3 of the machine, which has a PyTorch for its GPU or none; ROW= picks rows of the table.
-bench-gpu:
-	@tools/setup python
-	@$(MAKE) $(JOBS) bench-gpu-run
-
 bench-gpu-run: all $(BUILD)/bench/gpu_kernels $(BUILD)/bench/gpu_products
 	@python3 bench/gpu.py --lockstep $(BIN) --kernels $(BUILD)/bench/gpu_kernels --products $(BUILD)/bench/gpu_products --row "$(ROW)" $(NO_PEER) $(BENCH_ARGS)
-
-bench-save:
-	@tools/setup bench
-	@$(MAKE) bench-save-run
 
 bench-save-run: all
 	LOCKSTEP=$(BUILD)/lockstep bench/save $(BENCH_ARGS)
 
-bench-live:
-	@tools/setup python
-	@$(MAKE) bench-live-run
-
 bench-live-run: all
 	python3 bench/live.py $(BUILD)/lockstep $(BENCH_ARGS)
 
-bench-plan:
-	@tools/setup python
-	@$(MAKE) bench-plan-run
-
+# Probes this machine, predicts layouts of this program and measures them.
 bench-plan-run: all
 	@python3 bench/plan.py --lockstep $(BIN) $(BENCH_ARGS)
 
 # How long whole searches take, on one core.
-bench-plan-search:
-	@tools/setup build
-	@$(MAKE) bench-plan-search-run
-
 bench-plan-search-run: all
 	@LOCKSTEP=$(BIN) bench/plan_search $(BENCH_ARGS)
 
-# Predictions beside the measured runs of a file, or of each file of a folder: as they are, with one number fitted for each cluster, and
-# with all constants fitted without the group that is judged.
-RUNS ?=
-validate-plan:
+# Compares predictions with the measured runs of a file, or of each file of a folder: uncalibrated, with one factor fitted for each
+# cluster, and cross-validated (all constants fitted without the group that is predicted).
 ifeq ($(RUNS),)
-	@echo 'validate-plan: skipped: no measured runs; name a file as plan --validate reads it: make validate-plan RUNS=runs.csv'
-else
-	@tools/setup build
-	@$(MAKE) validate-plan-run
+validate-plan fit-plan:
+	@echo '$@: skipped: no measured runs; name a file as plan --validate reads it, or a folder of such files: make $@ RUNS=runs.csv'
 endif
 
 validate-plan-run: all
@@ -607,31 +502,15 @@ validate-plan-run: all
 	done
 	@echo "== $(RUNS): every group left out of the fit in turn"; ./lockstep plan --validate '$(RUNS)' --leave-out
 
-# The constants of the program from the measured runs of a file or a folder, what predictions then miss, and the best MFUs.
-fit-plan:
-ifeq ($(RUNS),)
-	@echo 'fit-plan: skipped: no measured runs; name them: make fit-plan RUNS=runs.csv'
-else
-	@tools/setup build
-	@$(MAKE) fit-plan-run
-endif
-
+# Fits the planner's constants to the measured runs of a file or a folder; prints the remaining errors and the best MFUs.
 fit-plan-run: all
 	@./lockstep plan --validate '$(RUNS)' --fit src/plan/fitted
 
-# The answers in the documents about the planner, as this program gives them.
-docs-plan:
-	@tools/setup build
-	@$(MAKE) docs-plan-run
-
+# Rewrites the planner's answers in the documents with the output of this program.
 docs-plan-run: all $(SPOILED)
 	@LOCKSTEP=$(BIN) tools/refresh-examples docs/reference/planner-examples.md docs/reference/doctor-times.md
 
-# The pictures of the documents, as this program draws them; PICTURES="ratio order".
-docs-pictures:
-	@tools/setup python
-	@$(MAKE) docs-pictures-run
-
+# Redraws the pictures of the documents with this program; PICTURES="ratio order" redraws some.
 docs-pictures-run: all $(CHART)
 	@tools/refresh-pictures $(BUILD) $(PICTURES)
 
@@ -692,9 +571,9 @@ help:
 	@echo 'make test-long    the tests that take longer: hundreds of kills, resuming at every step, every disk size, valgrind'
 	@echo 'make test-slurm   jobs of a real Slurm are signalled, preempted and meet their time limit, with Open MPI and MPICH; needs root'
 	@echo 'make test-chaos       workers die or stop, runs are resized, parents are killed, a thousand times; KILLS=100 SEED=1'
-	@echo 'make bench-recovery   how soon a lost worker is noticed and its step tried again; MODEL= WORKERS= KILLS= RELAUNCHES='
-	@echo 'make bench-overhead  what supervision, hashes and copies of the state cost a run that nobody disturbs; OLD=COMMIT: all that is new since'
-	@echo 'make bench-goodput   a run that loses a worker every 30 s, beside what plan predicts; MINUTES= EVERY= WORKERS='
+	@echo 'make bench-recovery   time until a lost worker is detected and its step retried; MODEL= WORKERS= KILLS= RELAUNCHES='
+	@echo 'make bench-overhead  what supervision, heartbeats, hashes and copies of the state cost an undisturbed run; OLD=COMMIT: everything added since'
+	@echo 'make bench-goodput   goodput of a run that loses a worker every 30 s, compared with plan; MINUTES= EVERY= WORKERS='
 	@echo 'make bench-resume    how long --resume takes with a million lines of metrics beside a few; LINES= ROUNDS='
 	@echo 'make test-faults-count  faults planted in real runs: what guards and doctor catch, in figures'
 	@echo 'make bench-smoke  every benchmark at toy size: whether they run; each alone: PEER=no without its peer, PEER=installed if that is there'
@@ -704,17 +583,17 @@ help:
 	@echo 'make bench-save   what checkpoints cost: in the background, waited for; BENCH_ARGS="--model tiny --workers 2"'
 	@echo 'make bench-train  training beside PyTorch, in one run; BENCH_ARGS="--only gpt2 --rounds 3"'
 	@echo 'make bench-scale  layouts, scaling and PyTorch DDP beside one worker; BENCH_ARGS="--tables two --rounds 3"'
-	@echo 'make bench-precision  16 bit beside fp32: step, products, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'
+	@echo 'make bench-precision  16 bit beside fp32: step, GEMMs, memory, traffic, PyTorch; BENCH_ARGS="--tables step --rounds 1"'
 	@echo 'make bench-vision  LeNet and ResNet-18 beside PyTorch, two workers beside one; BENCH_ARGS="--only lenet --rounds 2"'
 	@echo 'make experiment-precision  what 16 bit does to learning, with and without its safeguards; TEST_DATA=FOLDER'
 	@echo 'make experiment-ratio  whether more workers help LeNet and ResNet-18, measured and predicted; EXPERIMENT_ARGS="--seconds 240"'
-	@echo 'make bench-gpu    training, products and memory-bound kernels on a GPU beside PyTorch, cuBLAS and a copy; ROW=gpt2,memory,gpt2-bf16 … for some rows'
+	@echo 'make bench-gpu    training, GEMMs and memory-bound kernels on a GPU beside PyTorch, cuBLAS and a copy; ROW=gpt2,memory,gpt2-bf16 … for some rows'
 	@echo 'make bench-plan   what plan predicts of this machine beside what is measured; BENCH_ARGS="--rounds 1 --rows 1,4"'
 	@echo 'make bench-plan-search  how long plan takes for 175B on 1,024 chips, and for 16,384'
 	@echo 'make validate-plan  predictions of the planner beside measured runs: RUNS=runs.csv or a folder, columns as docs/reference/planner.md says'
-	@echo 'make fit-plan     the constants of the planner again from measured runs: writes src/plan/fitted; RUNS as above'
-	@echo 'make docs-plan    the answers in docs/reference/planner-examples.md and docs/reference/doctor-times.md, again from this program'
-	@echo 'make docs-pictures  the pictures of the documents, again from their results and from this program; PICTURES="ratio order"'
+	@echo 'make fit-plan     fit the planner'\''s constants to measured runs: writes src/plan/fitted; RUNS as above'
+	@echo 'make docs-plan    rewrite the answers in docs/reference/planner-examples.md and docs/reference/doctor-times.md with this program'\''s output'
+	@echo 'make docs-pictures  redraw the pictures of the documents from their results and with this program; PICTURES="ratio order"'
 	@echo 'make verify-all   every legal layout of up to 16 workers against one worker, then 16-bit types; goes on where it was stopped'
 	@echo 'make test-mutations  deliberate errors in a copy of the sources must be caught; MUTATIONS="clip-norm wrong-tag"'
 	@echo 'make test-parity  loss, gradients, logits and tokens beside PyTorch, transformers and tokenizers'
