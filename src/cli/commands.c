@@ -64,6 +64,11 @@ static ls_status fail_unknown(int argc, char *const argv[]) {
                        "unknown flag %s; a command comes first, then its flags (lockstep --help lists the commands)",
                        words);
     }
+    if (strcmp(words, "demo") == 0) {
+        return ls_fail(LS_ERR_INPUT,
+                       "the command 'demo' was removed; 'lockstep verify --quick' compares the bits of many "
+                       "layouts, and 'make demo' trains a small model");
+    }
     if (!suggest.best) return ls_fail(LS_ERR_INPUT, "unknown command '%s' (lockstep --help lists them)", words);
     return ls_fail(LS_ERR_INPUT, "unknown command '%s'; did you mean '%s'? (lockstep --help lists them)", words,
                    suggest.best);

@@ -1,7 +1,7 @@
 /* main.c: runs one command and ends with its status. The one place that prints errors: one line each, on stderr.
  *
  * Output that could not be written is a failure too (a full disk must not look like success). A reader that closed its
- * end of the pipe, as in `lockstep demo | head -1`, has read what it wanted: that is success. */
+ * end of the pipe, as in `lockstep ps | head -1`, has read what it wanted: that is success. */
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -33,7 +33,7 @@ const ls_foreign *ls_foreign_get(size_t i);
 
 enum { LS_FOREIGN_ANSWER_MAX = 256 };
 
-/* What to tell somebody who gave `command` an option called `name`, which it has not: "did you mean --workers?",
+/* The answer to an unknown option `name` of `command`: "did you mean --workers?",
  * "lockstep calls it --lr" or the row's advice. Names are written as `origin` has them: a flag, a variable of the
  * environment, a member of a file. False: nothing comes to mind. */
 bool ls_foreign_answer(ls_command command, const char *name, ls_option_origin origin,

@@ -77,7 +77,7 @@ static void test_defaults_are_of_the_command(void **state) {
     assert_choices(LS_OPT_precision, LS_COMMAND_PLAN, "fp32, bf16, fp16, fp8 or mxfp8");
     assert_string_equal(ls_option_words_of(LS_OPT_steps, LS_COMMAND_VERIFY).without,
                         "10; 3 with --quick, 40 with --order");
-    assert_string_equal(ls_option_words_of(LS_OPT_log_level, LS_COMMAND_DEMO).without, "error");
+    assert_string_equal(ls_option_words_of(LS_OPT_log_level, LS_COMMAND_VERIFY).without, "error");
     assert_string_equal(ls_option_words_of(LS_OPT_pin, LS_COMMAND_TRAIN).without, "on");
     /* No page speaks of another command's default: "verify: 13". */
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {

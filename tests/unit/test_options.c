@@ -289,8 +289,8 @@ static void test_distance(void **state) {
     assert_int_equal(ls_suggest_distance("wrokers", "workers"), 1);
     assert_int_equal(ls_suggest_distance("kitten", "sitting"), 3);
     assert_int_equal(ls_suggest_distance("", "abc"), 3);
-    assert_null(ls_option_nearest(LS_COMMAND_DEMO, "frobnicate"));
-    assert_string_equal(ls_option_nearest(LS_COMMAND_DEMO, "thread"), "threads");
+    assert_null(ls_option_nearest(LS_COMMAND_VERIFY, "frobnicate"));
+    assert_string_equal(ls_option_nearest(LS_COMMAND_VERIFY, "thread"), "threads");
 }
 
 /* Every row of the table of other programs' names leads to an option, by names that are not that option's own. */
@@ -337,7 +337,7 @@ static void test_foreign_names(void **state) {
         assert_true(ls_foreign_answer(cases[i].command, cases[i].name, cases[i].origin, answer));
         assert_string_equal(answer, cases[i].answer);
     }
-    assert_false(ls_foreign_answer(LS_COMMAND_DEMO, "frobnicate", LS_ORIGIN_FLAG, answer));
+    assert_false(ls_foreign_answer(LS_COMMAND_VERIFY, "frobnicate", LS_ORIGIN_FLAG, answer));
 }
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
@@ -355,7 +355,7 @@ static void test_forms_of_flags(void **state) {
     assert_int_equal(options.source[LS_OPT_workers].origin, LS_ORIGIN_FLAG);
     assert_int_equal(options.source[LS_OPT_threads].origin, LS_ORIGIN_DEFAULT);
     ls_options_fini(&options);
-    assert_int_equal(parse(&options, LS_COMMAND_DEMO, "--workers 3 --nproc-per-node 5 --pin=false"), LS_OK);
+    assert_int_equal(parse(&options, LS_COMMAND_VERIFY, "--workers 3 --nproc-per-node 5 --pin=false"), LS_OK);
     assert_int_equal(options.workers, 5);
     assert_false(options.pin);
     ls_options_fini(&options);
@@ -381,20 +381,21 @@ static void test_values_that_are_joined(void **state) {
 
 static void test_refusals(void **state) {
     (void)state;
-    assert_refused(LS_COMMAND_DEMO, "--workers 0", "--workers 0: must be between 1 and 512");
-    assert_refused(LS_COMMAND_DEMO, "--workers 513", "--workers 513: must be between 1 and 512");
-    assert_refused(LS_COMMAND_DEMO, "--workers -1", "--workers -1: must be between 1 and 512");
-    assert_refused(LS_COMMAND_DEMO, "--workers 4x", "--workers 4x: must be a whole number, such as 4");
-    assert_refused(LS_COMMAND_DEMO, "--workers=", "--workers '': must not be empty");
-    assert_refused(LS_COMMAND_DEMO, "--isa sse", "--isa sse: must be auto, portable, neon, avx2 or avx512");
-    assert_refused(LS_COMMAND_DEMO, "--timeout 10ms", "--timeout 10ms: must be between 0.1s and 1day");
-    assert_refused(LS_COMMAND_DEMO, "--workers", "--workers needs a value (lockstep demo --help says which)");
-    assert_refused(LS_COMMAND_DEMO, "--workers --json", "--workers needs a value (lockstep demo --help says which)");
+    assert_refused(LS_COMMAND_VERIFY, "--workers 0", "--workers 0: must be between 1 and 512");
+    assert_refused(LS_COMMAND_VERIFY, "--workers 513", "--workers 513: must be between 1 and 512");
+    assert_refused(LS_COMMAND_VERIFY, "--workers -1", "--workers -1: must be between 1 and 512");
+    assert_refused(LS_COMMAND_VERIFY, "--workers 4x", "--workers 4x: must be a whole number, such as 4");
+    assert_refused(LS_COMMAND_VERIFY, "--workers=", "--workers '': must not be empty");
+    assert_refused(LS_COMMAND_VERIFY, "--isa sse", "--isa sse: must be auto, portable, neon, avx2 or avx512");
+    assert_refused(LS_COMMAND_VERIFY, "--timeout 10ms", "--timeout 10ms: must be between 0.1s and 1day");
+    assert_refused(LS_COMMAND_VERIFY, "--workers", "--workers needs a value (lockstep verify --help says which)");
+    assert_refused(LS_COMMAND_VERIFY, "--workers --json",
+                   "--workers needs a value (lockstep verify --help says which)");
     assert_refused(
         LS_COMMAND_BENCH_COMM, "--wrokers 2",
         "unknown flag --wrokers for 'bench comm'; did you mean --workers? (lockstep bench comm --help-all lists them)");
-    assert_refused(LS_COMMAND_DEMO, "--min-size 4KiB",
-                   "--min-size is a flag of 'bench comm', not of 'demo' (lockstep demo --help-all lists them)");
+    assert_refused(LS_COMMAND_VERIFY, "--min-size 4KiB",
+                   "--min-size is a flag of 'bench comm', not of 'verify' (lockstep verify --help-all lists them)");
 }
 
 static void write_file(const char *path, const char *text) {
@@ -451,14 +452,14 @@ static void test_slip_in_the_environment(void **state) {
     assert_int_equal(setenv("LS_WROKERS", "5", 1), 0);
     assert_int_equal(setenv("LS_COLORS", "rs=0", 1), 0);
     ls_log_set_sink(count_line, &lines);
-    ls_options_warn_env(LS_COMMAND_DEMO);
+    ls_options_warn_env(LS_COMMAND_VERIFY);
     ls_log_set_sink(NULL, NULL);
     unsetenv("LS_WROKERS");
     assert_int_equal(lines, 1);
 }
 
 int main(void) {
-    /* The options of whoever runs the tests are not part of them. */
+    /* LS_* variables that the developer has exported must not change the tests. */
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         char env[LS_OPTION_ENV_MAX];
         ls_option_env_name(ls_option_info_get(id), env);
