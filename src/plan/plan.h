@@ -1,5 +1,5 @@
 /* plan.h: what a layout costs: the time of a step by kind and the memory of the heaviest worker by kind, from shapes,
- * the chips and links of a cluster, and the habits of a training program. Nothing is run.
+ * the chips and links of a cluster, and the conventions of a training framework. Nothing is run.
  *
  * Time of an operation: its FLOPs over the rate its shape reaches, plus its bytes over the bandwidth that arrays reach,
  * plus what starting it costs. Collectives: start, hops and bytes of each tier. The pipeline is simulated from the very
@@ -36,11 +36,11 @@ typedef enum ls_time_kind {
     LS_TIME_SMALL,     /* element-wise passes, launches, waiting for the host */
     LS_TIME_ENDS,      /* embedding, head and loss */
     LS_TIME_RECOMPUTE,
-    LS_TIME_TP,     /* collectives of tensor parallelism that nothing hides */
+    LS_TIME_TP,     /* exposed collectives of tensor parallelism */
     LS_TIME_GATHER, /* sharded weights: what waits for them */
     LS_TIME_P2P,    /* waiting for activations on their way between stages */
     LS_TIME_BUBBLE, /* of the busiest stage, if that took no time */
-    LS_TIME_DP,     /* gradients and weights between replicas that nothing hides */
+    LS_TIME_DP,     /* exposed reduction of gradients and gathering of weights between replicas */
     LS_TIME_OPTIMIZER,
     LS_TIME_OTHER,
     LS_TIME_KINDS
@@ -69,8 +69,9 @@ typedef struct ls_prediction {
     double hidden_dp, link_dp; /* seconds of the reduction: hidden, and in all */
 } ls_prediction;
 
-const char *ls_time_kind_name(ls_time_kind kind); /* member of a JSON object; the label is for people */
-const char *ls_time_kind_label(ls_time_kind kind);
+const char *ls_time_kind_name(ls_time_kind kind);   /* member of a JSON object */
+const char *ls_time_kind_label(ls_time_kind kind);  /* in tables and charts */
+const char *ls_time_kind_phrase(ls_time_kind kind); /* in a sentence: "tensor-parallel collectives" */
 const char *ls_memory_kind_name(ls_memory_kind kind);
 const char *ls_memory_kind_label(ls_memory_kind kind);
 

@@ -181,7 +181,7 @@ static void test_sections(void **state) {
     end(m);
 }
 
-/* Formatted here anew from the search's own prediction. */
+/* Formatted here independently from the search's own prediction. */
 static void test_numbers(void **state) {
     (void)state;
     memo *m = begin("llama-70b", "A100", 32, "100gbe");
@@ -377,7 +377,7 @@ static void test_doubts(void **state) {
     write_memo(m);
     const ls_plan_bottleneck *b = &m->answer.bottleneck;
     assert_true(b->is_there && b->is_treated);
-    snprintf(text, sizeof text, "Against %s, which limits scaling: ", ls_memo_time_phrase(b->kind));
+    snprintf(text, sizeof text, "Against %s, which limits scaling: ", ls_time_kind_phrase(b->kind));
     both(m, text);
     has(m->md, "**%s**", b->treatment.what);
     end(m);

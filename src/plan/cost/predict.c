@@ -3,23 +3,37 @@
 
 #include "plan/cost/cost_case.h"
 
-static const char *const time_names[LS_TIME_KINDS] = {
-    "products",         "attention",      "small operations", "embedding and head", "recompute", "tensor par.",
-    "weight gathering", "stage to stage", "bubble",           "data par.",          "optimizer", "other"};
-static const char *const memory_names[LS_MEMORY_KINDS] = {"weights", "gradients", "optimizer", "activations",
-                                                          "work",    "buffers",   "waste",     "reserved"};
+/* Member of a JSON object, label in tables and charts, words in a sentence. The names are part of the file formats. */
+static const struct {
+    const char *name, *label, *phrase;
+} time_words[LS_TIME_KINDS] = {
+    [LS_TIME_MATMUL] = {"products", "matmuls", "matmuls"},
+    [LS_TIME_ATTENTION] = {"attention", "attention", "attention"},
+    [LS_TIME_SMALL] = {"small operations", "elementwise ops", "elementwise operations"},
+    [LS_TIME_ENDS] = {"embedding and head", "embedding and head", "embedding, head and loss"},
+    [LS_TIME_RECOMPUTE] = {"recompute", "recomputation", "recomputation"},
+    [LS_TIME_TP] = {"tensor par.", "tensor parallel", "tensor-parallel collectives"},
+    [LS_TIME_GATHER] = {"weight gathering", "weight all-gather", "all-gather of sharded weights"},
+    [LS_TIME_P2P] = {"stage to stage", "stage to stage", "activations between stages"},
+    [LS_TIME_BUBBLE] = {"bubble", "bubble", "the pipeline bubble"},
+    [LS_TIME_DP] = {"data par.", "data parallel", "gradient reduction between replicas"},
+    [LS_TIME_OPTIMIZER] = {"optimizer", "optimizer", "the optimizer"},
+    [LS_TIME_OTHER] = {"other", "other", "fixed cost per step"},
+};
+static const struct {
+    const char *name, *label;
+} memory_words[LS_MEMORY_KINDS] = {
+    [LS_MEMORY_WEIGHTS] = {"weights", "weights"},       [LS_MEMORY_GRADIENTS] = {"gradients", "gradients"},
+    [LS_MEMORY_OPTIMIZER] = {"optimizer", "optimizer"}, [LS_MEMORY_ACTIVATIONS] = {"activations", "activations"},
+    [LS_MEMORY_WORK] = {"work", "workspace"},           [LS_MEMORY_BUFFERS] = {"buffers", "comm. buffers"},
+    [LS_MEMORY_WASTE] = {"waste", "fragmentation"},     [LS_MEMORY_RESERVED] = {"reserved", "reserved"},
+};
 
-/* What people read; the names above are members of JSON objects. */
-static const char *const time_labels[LS_TIME_KINDS] = {
-    "matmuls",           "attention",      "elementwise ops", "embedding and head", "recomputation", "tensor parallel",
-    "weight all-gather", "stage to stage", "bubble",          "data parallel",      "optimizer",     "other"};
-static const char *const memory_labels[LS_MEMORY_KINDS] = {"weights",   "gradients",     "optimizer",     "activations",
-                                                           "workspace", "comm. buffers", "fragmentation", "reserved"};
-
-const char *ls_time_kind_label(ls_time_kind kind) { return time_labels[kind]; }
-const char *ls_memory_kind_label(ls_memory_kind kind) { return memory_labels[kind]; }
-const char *ls_time_kind_name(ls_time_kind kind) { return time_names[kind]; }
-const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_names[kind]; }
+const char *ls_time_kind_name(ls_time_kind kind) { return time_words[kind].name; }
+const char *ls_time_kind_label(ls_time_kind kind) { return time_words[kind].label; }
+const char *ls_time_kind_phrase(ls_time_kind kind) { return time_words[kind].phrase; }
+const char *ls_memory_kind_name(ls_memory_kind kind) { return memory_words[kind].name; }
+const char *ls_memory_kind_label(ls_memory_kind kind) { return memory_words[kind].label; }
 
 double ls_plan_params(const ls_shape *shape) {
     double C = (double)shape->C, V = (double)shape->V;
@@ -124,7 +138,7 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
         double late = stack->reduce_overlaps ? reduce - .9 * backward : reduce;
         if (late < .05 * reduce) late = .05 * reduce;
         if (l->zero == 2 &&
-            !ls_plan_stays_whole(c)) { /* nobody keeps a whole gradient: every micro-batch's is reduced at once */
+            !ls_plan_stays_whole(c)) { /* no chip keeps a whole gradient, so each micro-batch's is reduced at once */
             late *= c->micros;
             reduce *= c->micros;
         }
@@ -156,7 +170,7 @@ static void replicas(const ls_plan_case *c, double params, double backward, doub
 }
 
 /* States on the host: gradients go there and weights come back, each over the link to the host, and the update passes
- * over the host's memory; of the three the backward pass hides the first. */
+ * over the host's memory; only the first overlaps with the backward pass. */
 static double host_seconds(const ls_plan_case *c, double owned, double moved) {
     const ls_chip *chip = &c->site->chip;
     return owned * c->elem / chip->host_link + owned * moved / chip->host_bandwidth;

@@ -97,7 +97,5 @@ ls_memo_line ls_memo_layout_text(const ls_knobs *layout);
 /* Bytes of a worker's memory: weights, gradients and optimizer state; activations and workspace. */
 double ls_memo_states(const double *memory);
 double ls_memo_activations(const double *memory);
-/* What a kind of time is in a sentence: "waiting for tensor-parallel collectives". */
-const char *ls_memo_time_phrase(ls_time_kind kind);
 
 #endif

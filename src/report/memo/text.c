@@ -16,24 +16,6 @@ ls_memo_line ls_memo_layout_text(const ls_knobs *l) {
     return out;
 }
 
-const char *ls_memo_time_phrase(ls_time_kind kind) {
-    static const char *const phrases[LS_TIME_KINDS] = {
-        [LS_TIME_MATMUL] = "matmuls",
-        [LS_TIME_ATTENTION] = "attention",
-        [LS_TIME_SMALL] = "elementwise operations",
-        [LS_TIME_ENDS] = "embedding, head and loss",
-        [LS_TIME_RECOMPUTE] = "recomputation",
-        [LS_TIME_TP] = "tensor-parallel collectives",
-        [LS_TIME_GATHER] = "all-gather of sharded weights",
-        [LS_TIME_P2P] = "activations between stages",
-        [LS_TIME_BUBBLE] = "the pipeline bubble",
-        [LS_TIME_DP] = "gradient reduction between replicas",
-        [LS_TIME_OPTIMIZER] = "the optimizer",
-        [LS_TIME_OTHER] = "fixed cost per step",
-    };
-    return phrases[kind];
-}
-
 static ls_memo_line rate_of(const ls_link *link) {
     ls_memo_line out;
     snprintf(out.text, sizeof out.text, "%s/s", LS_GB(ls_plan_link_rate(link)));

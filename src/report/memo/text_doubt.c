@@ -53,7 +53,7 @@ static void put_robust(ls_page *doc, const ls_memo_facts *f) {
         "(--robust writes it to the layout file).",
         LS_LAYOUT(&s->robust.layout), LS_SECONDS(s->robust.prediction.seconds),
         LS_PERCENT(s->robust.prediction.seconds / p->seconds - 1), LS_SECONDS(s->robust_link_seconds), s->where,
-        ls_memo_time_phrase((ls_time_kind)worst), LS_SECONDS(s->slow.time[worst]), LS_SECONDS(p->time[worst]));
+        ls_time_kind_phrase((ls_time_kind)worst), LS_SECONDS(s->slow.time[worst]), LS_SECONDS(p->time[worst]));
 }
 
 void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *f) {

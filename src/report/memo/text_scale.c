@@ -124,7 +124,7 @@ static void put_limit(ls_page *doc, const ls_memo_facts *f) {
             "A step of the same batch costs least on %d %s. On %d, %s, it costs \1%s more %s-seconds\2. Most of that, "
             "%s, is \1%s\2: %s.",
             b->from.chips, f->chips, b->to.chips, b->to.chips > own ? "beyond this cluster" : "this cluster",
-            LS_PERCENT(b->growth), f->chip, LS_PERCENT(b->more[b->kind] / from), ls_memo_time_phrase(b->kind),
+            LS_PERCENT(b->growth), f->chip, LS_PERCENT(b->more[b->kind] / from), ls_time_kind_phrase(b->kind),
             reasons[b->kind]);
     put_growth_kinds(doc, b, f->chip);
 }
@@ -140,7 +140,7 @@ void ls_memo_bottleneck(ls_page *doc, const ls_memo_facts *f) {
             "would take %s. It takes %s: they do the work of \1%.1f\2 at peak. The largest loss apart from the matmuls "
             "themselves is %s, %s or %s of the step.",
             chips, f->chips, LS_SECONDS(f->losses.useful), LS_SECONDS(p->seconds),
-            chips * f->losses.useful / p->seconds, ls_memo_time_phrase(worst), LS_SECONDS(f->losses.lost[worst]),
+            chips * f->losses.useful / p->seconds, ls_time_kind_phrase(worst), LS_SECONDS(f->losses.lost[worst]),
             LS_PERCENT(f->losses.lost[worst] / p->seconds));
     ls_memo_loss_chart(doc, f);
 }
@@ -168,7 +168,7 @@ static void put_change(ls_page *doc, const ls_memo_facts *f, const ls_plan_chang
         doc,
         "%s\1%s\2. A step then takes %s instead of %s, \1%s less\2. The largest reduction is in %s: %s instead of %s.",
         lead, change->what, LS_SECONDS(per * to->seconds), LS_SECONDS(from->seconds), LS_PERCENT(change->gain),
-        ls_memo_time_phrase(most), LS_SECONDS(per * to->time[most]), LS_SECONDS(from->time[most]));
+        ls_time_kind_phrase(most), LS_SECONDS(per * to->time[most]), LS_SECONDS(from->time[most]));
 }
 
 /* The change that treats what limits scaling, at the size where it does. */
@@ -180,7 +180,7 @@ static void put_treatment(ls_page *doc, const ls_memo_facts *f) {
         LS_TEXT(doc,
                 "Against %s, which limits scaling, no single change helps: neither a neighbouring layout nor faster "
                 "links.",
-                ls_memo_time_phrase(b->kind));
+                ls_time_kind_phrase(b->kind));
         return;
     }
     const ls_prediction *now = &b->to.best.prediction, *to = &c->to.prediction;
@@ -188,7 +188,7 @@ static void put_treatment(ls_page *doc, const ls_memo_facts *f) {
     LS_TEXT(doc,
             "Against %s, which limits scaling: \1%s\2. On %d %s a step then takes %s instead of %s, \1%s less\2; %s of "
             "what it saves is exactly that: %s instead of %s.",
-            ls_memo_time_phrase(b->kind), c->what, b->to.chips, f->chips, LS_SECONDS(per * to->seconds),
+            ls_time_kind_phrase(b->kind), c->what, b->to.chips, f->chips, LS_SECONDS(per * to->seconds),
             LS_SECONDS(now->seconds), LS_PERCENT(c->gain),
             LS_PERCENT(b->treated_seconds > c->gain * now->seconds ? 1 : b->treated_seconds / (c->gain * now->seconds)),
             LS_SECONDS(per * to->time[b->kind]), LS_SECONDS(now->time[b->kind]));
