@@ -112,8 +112,8 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t *
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Sequences of a step where nobody says: tokens as Brown et al. (2020, table 2.1) have them for models of such sizes,
- * and not so few that large clusters have nothing to divide. */
+/* Default sequences of a step: the tokens that Brown et al. (2020, table 2.1) used for models of this size, and enough
+ * that a large cluster can divide them. */
 static size_t usual_batch(const ls_plan_task *task) {
     double params = ls_plan_params(&task->shape);
     size_t tokens = params < 5e8 ? 524288 : params < 2e9 ? 1048576 : params < 2e10 ? 2097152 : 4194304, batch = 1;

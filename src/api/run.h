@@ -46,12 +46,12 @@ struct ls_run {
     ls_trainer_data data;
     ls_identity *identity;
     bool is_trial;                    /* to be compared: it has no folder */
-    bool may_share;                   /* groups may be shared out anew while it goes on (run/shares.h), */
+    bool may_share;                   /* groups may be redistributed during the run (run/shares.h), */
     bool has_shares;                  /* and these are in the layout; */
     int shared_times;                 /* how often that was, */
     double shared_s;                  /* and when, by ls_clock_seconds() */
     double began_s;                   /* when this worker began */
-    struct ls_run_attempts *attempts; /* of the supervisor; NULL: nobody supervises */
+    struct ls_run_attempts *attempts; /* of the supervisor; NULL: there is none */
     bool worked;                      /* ls_run_workers() was called */
 
     /* of one worker */
@@ -109,8 +109,8 @@ ls_status ls_run_prepare_device(ls_run *r, ls_unit unit);
 /* LS_ERR_INPUT outside the function that ls_run_workers() calls. */
 ls_status ls_run_check_works(const ls_run *run);
 
-/* run_attempts.c: forks the workers, and forks them anew when one is lost, as --restarts says; where it is asked for,
- * and shared memory is not limited so that one worker alone could not have its tensors there. */
+/* run_attempts.c: forks the workers, and forks them again when one is lost, up to --restarts times. True if restarts
+ * are requested and the limit on shared memory leaves room for the tensors of at least one worker. */
 bool ls_run_is_supervised(const ls_run *run);
 ls_status ls_run_supervise(ls_run *run, ls_worker_fn fn, void *arg);
 

@@ -1,13 +1,12 @@
 /* run_attempts.c: the supervisor of a run: what it does when a worker is lost.
  *
- * A place is what a worker has of the machine: its cores, or its GPU. A worker that was lost is started anew on a spare
- * place, or on its own; a place on which workers were lost twice
- * (--place-losses) is left out. Then the run is laid out for the places
- * that are left: dp shrinks while a whole set of tp · pp workers fits, else it is the largest layout of the list that
- * is made at the start. Places that a layout has no use for become spares.
+ * A place is a worker's part of the machine: its cores, or its GPU. A lost worker is restarted on a spare place, or on
+ * its own. A place that has lost --place-losses workers is left out, and the run gets a layout for the remaining
+ * places: dp shrinks while a whole set of tp · pp workers fits; otherwise the largest layout that fits is taken from
+ * the list that was made at the start. Places that the layout does not use become spares.
  *
- * A worker whose numbers are wrong (run/guard/event.h: ls_wrong) leaves like the others, and is judged here: where it
- * is wrong again and again its place is left out at once, otherwise it counts as lost. */
+ * A worker whose numbers are wrong (run/guard/event.h: ls_wrong) exits like the others. If it is wrong repeatedly its
+ * place is left out at once, otherwise it counts as lost. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -108,7 +107,8 @@ static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout
     return legal;
 }
 
-/* Shares that somebody has chosen stay. The memory of a GPU is lost with its process, which costs more than is won. */
+/* Shares that the user has chosen stay. On GPUs a restart costs more than new shares win, since device memory is lost.
+ */
 static bool may_share(const ls_run_attempts *a) {
     const ls_run *r = a->run;
     double speeds[LS_WORKERS_MAX];
@@ -158,7 +158,7 @@ static int list_places(const ls_run_attempts *a, int *places) {
 
 static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* `back_to`: the last step whose state is beyond doubt, where that is not what the workers have; −1: it is. */
+/* `back_to`: the last step whose state is verified; −1: the state that the workers have is. */
 static void tell(const ls_run_attempts *a, const char *why, int64_t done, int64_t back_to, const ls_layout *before) {
     char layout[256] = "", from[96];
     const ls_layout *now = &a->run->layout;
@@ -208,7 +208,7 @@ static void place_text(const ls_run_attempts *a, const ls_attempt_end *end, int 
         snprintf(text, room, "; its core%s, %s, %s left out", end->placement->threads == 1 ? "" : "s", cores,
                  end->placement->threads == 1 ? "is" : "are");
     else
-        snprintf(text, room, "; it is left out, but nobody knows its cores: workers are not pinned here");
+        snprintf(text, room, "; it is left out, but its cores are unknown: workers are not pinned here");
 }
 
 static ls_status leave_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wrong *b, int *workers, int *places) {
@@ -282,7 +282,7 @@ static bool wants_change(void *ctx) {
     return a->wanted > 0;
 }
 
-/* Places begin anew, but for GPUs that compute wrongly; cores that do are in none of them. */
+/* Forgets the losses of all places, except of GPUs that compute wrongly; cores that do are in no place. */
 static void share_places(ls_run_attempts *a, int workers, int *places) {
     int place = 0;
     for (int p = 0; p < LS_WORKERS_MAX; p++)
@@ -326,8 +326,8 @@ static ls_status resize(ls_run_attempts *a, ls_attempt_end *end, int *workers, i
 /* ---- other shares ------------------------------------------------------------------------------------------------ */
 
 /* All have left since one of them stays slow: as many go on, at the same places. */
-static ls_status share_anew(ls_run_attempts *a, const ls_attempt_end *end, const ls_left_shares *by, int *workers,
-                            int *places) {
+static ls_status redistribute_groups(ls_run_attempts *a, const ls_attempt_end *end, const ls_left_shares *by,
+                                     int *workers, int *places) {
     ls_run *r = a->run;
     char text[200];
     int64_t done, tried;
@@ -352,7 +352,7 @@ static ls_status next(void *ctx, ls_attempt_end *end, int *workers, int *places)
     if (a->run->dir && ls_run_dir_clean_up(a->run->dir) != LS_OK) ls_log_warn("%s", ls_status_message());
     if (end->rank < 0 && blame.is_found) return leave_out(a, end, &blame, workers, places);
     ls_left_shares shares = ls_left_shared(end->segment);
-    if (end->rank < 0 && a->wanted == 0) return share_anew(a, end, &shares, workers, places);
+    if (end->rank < 0 && a->wanted == 0) return redistribute_groups(a, end, &shares, workers, places);
     if (end->rank < 0) return resize(a, end, workers, places);
     int64_t done, tried;
     int place = a->place_of[end->rank];

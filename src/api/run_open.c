@@ -285,7 +285,7 @@ static ls_status check_inputs(ls_run *r) {
 
 /* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
  * without a name is made here, so that all workers know which it is.
- * Data is opened before workers are forked, who then have it; a launcher's workers each open it. */
+ * Data is opened before the workers are forked, which inherit it; a launcher's workers each open it. */
 static ls_status open_training(ls_run *r) {
     bool has_folder = !r->is_trial;
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));

@@ -20,8 +20,8 @@
 
 /* Inputs (--data, --val-data, --tokenizer, --model, --layout) may be relative. They are looked for from the current
  * directory, as they always were, and then from the one in which the run was started, which config.json records.
- * Outputs stay in the run's folder: a run may be somebody else's, and its config must not choose which file of the
- * user's is written over. */
+ * Outputs stay in the run's folder: the run may belong to another user, whose config must not choose which of this
+ * user's files is overwritten. */
 
 /* A name or a pattern that leads to a file. */
 static bool is_there(const char *name) {

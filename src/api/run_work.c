@@ -41,7 +41,7 @@ static ls_status share_by_speed(ls_run *r, ls_world *world) {
     return ls_run_make_layout(r);
 }
 
-/* Before anybody asks how much memory there is; by all workers, since the kernel takes its time. */
+/* Called before the free memory is read; by all workers in parallel, since freeing pages takes the kernel time. */
 static ls_status give_back(ls_world *world) {
     const ls_attempt *attempt = ls_world_attempt(world);
     if (!attempt || !attempt->before.base) return LS_OK;
@@ -106,7 +106,7 @@ static ls_status carry(ls_run *r) {
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
-/* What the workers before left is not whole: the newest checkpoint is what there is; without one the run begins anew.
+/* The state that the previous workers left is incomplete: restarts from the newest checkpoint, or from the beginning.
  */
 static ls_status recover_saved(ls_run *r) {
     bool first = r->trainer->rank == 0, anew;
@@ -118,7 +118,7 @@ static ls_status recover_saved(ls_run *r) {
     return LS_OK;
 }
 
-/* Checkpoints of steps that are in doubt go aside. */
+/* Sets checkpoints of unverified steps aside. */
 static ls_status recover_sound(ls_run *r, const ls_wrong *blame) {
     LS_TRY(ls_agree(r->trainer->world, r->store ? ls_store_rewind(r->store, blame->sound_step) : LS_OK));
     (void)ls_fail(LS_ERR_INPUT, "what the workers have may be wrong from step %lld on",
@@ -159,7 +159,7 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     return blame.is_found ? record_blame(r, blame) : LS_OK;
 }
 
-/* What a fork began with is saved at once, since nobody could begin it anew. */
+/* A fork saves its initial state at once, since it cannot be reproduced from the options. */
 static ls_status open_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first && !r->dir) LS_TRY(ls_run_open_folder(r));
@@ -264,7 +264,7 @@ static ls_status begin_loop(ls_run *r) {
     return ls_loop_begin(&r->loop);
 }
 
-/* Of a launched worker that ends with a failure, once: who was to blame. */
+/* Records, once, the blamed worker when a launched worker ends with a failure. */
 static void write_end(ls_run *r, ls_status status) {
     bool has_begun = r->options.resume || (r->trainer && r->trainer->step > 0);
     if (r->launched && has_begun && !is_orderly(status)) ls_ends_write(&r->ends, r->world, r->trainer, status);
@@ -331,8 +331,8 @@ static ls_status work(const job *j) {
     return status == LS_OK ? LS_OK : ls_fail(status, "%s", message);
 }
 
-/* Another worker is lost, and this one ends: its device is read before it goes. Where that fails there is less to go on
- * from, and nobody to blame. */
+/* Another worker is lost, and this one ends: its device is read before it exits. If that fails, less
+ * state can be recovered, but no worker is blamed for it. */
 static _Noreturn void rescue(ls_run *r, ls_world *world) {
     if (r->trainer) (void)ls_left_rescue(r->trainer, world);
     ls_world_rescued(world);

@@ -22,7 +22,7 @@ typedef struct ls_course {
 } ls_course;
 
 /* A run on one machine that goes on from memory when it loses a worker: of a failure every M seconds it takes r until
- * the next step begins; and a share a of failures comes before their step has committed, which is made anew and of
+ * the next step begins; and a share a of failures comes before their step has committed, which is retried and of
  * which half was done on average:
  *
  *     T = W·(1 + w) + T/M·(r + a·s/2)

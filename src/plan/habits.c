@@ -1,4 +1,4 @@
-/* habits.c: the search again, with one habit of the program changed. */
+/* habits.c: repeats the search with one convention of the training framework changed. */
 #include "plan/habits.h"
 
 static bool matters(double now, double then) {

@@ -1,5 +1,5 @@
-/* habits.h: whether an answer hangs on what the training program keeps in memory: main gradients in fp32 or in 16 bits,
- * weights in 16 bits beside the fp32 shards of ZeRO 3 or not. Programs differ in both, and versions of one do. */
+/* habits.h: whether an answer depends on what the training framework keeps in memory: main gradients in fp32 or in 16
+ * bits, weights in 16 bits beside the fp32 shards of ZeRO 3 or not. Programs differ in both, and versions of one do. */
 #ifndef LS_PLAN_HABITS_H
 #define LS_PLAN_HABITS_H
 
@@ -10,11 +10,11 @@ enum { LS_PLAN_HABITS = 2 };
 #define LS_PLAN_HABIT_MATTERS .03
 
 typedef struct ls_plan_habit {
-    const char *what;    /* the other habit: "with gradients kept in 16 bits instead of fp32" */
+    const char *what;    /* the other convention: "with gradients kept in 16 bits instead of fp32" */
     ls_plan_choice best; /* with it; seconds 0: nothing fits then */
 } ls_plan_habit;
 
-/* Those of the habits with which something else fits, or the best is faster or slower than `seconds` by more than
+/* The conventions with which something else fits, or the best is faster or slower than `seconds` by more than
  * that; seconds 0: nothing fits now. */
 ls_status ls_plan_habits_find(const ls_plan_task *task, const ls_layout_request *request, double seconds,
                               ls_plan_habit *out, int *count);

@@ -72,13 +72,13 @@ static ls_status time_round(const ls_probe_gpu_bench *b, ls_timer_call call, voi
     return LS_OK;
 }
 
-/* The first call of a kind loads its kernel; the second, of a large product, tries out algorithms for it
+/* The first call of a kind loads its kernel; the second, of a large GEMM, tries out algorithms for it
  * (device/cuda/ops/library.c). Of the rounds the first two make graphs of their launches. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds) {
     enum { FIRST = 2, ROUNDS = 3, CALLS_MAX = 200 };
     const double round_s = 3e-3, long_s = .03;
     double took[FIRST + ROUNDS], one;
-    LS_TRY(ls_device_use_graphs(b->device, LS_GRAPHS_ON)); /* anew: those of other calls are gone */
+    LS_TRY(ls_device_use_graphs(b->device, LS_GRAPHS_ON)); /* drops the graphs of other calls */
     LS_TRY(call(ctx));
     if (!b->is_slow) LS_TRY(call(ctx));
     LS_TRY(time_round(b, call, ctx, 1, &one));
@@ -113,7 +113,7 @@ static ls_status fill(const ls_probe_gpu_bench *b) {
 
 /* A GPU that a CPU plays, as the tests have it, needs a second for what others do in a millisecond. They differ most in
  * work that is all memory: the slowest GPU writes this array in a third of the limit, the fastest core calls no thread
- * for each element in it. The best of a few counts, since whoever shares the machine only makes it longer. */
+ * for each element in it. The best of a few counts, since other load on the machine only makes it longer. */
 static ls_status look_how_fast(ls_probe_gpu_bench *b) {
     enum { ELEMS = 1 << 22, ROUNDS = 3 };
     const double slow_s = 1e-3;

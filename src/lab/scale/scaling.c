@@ -105,7 +105,7 @@ static double own_of_kind(const ls_scaling_fit *fit, const ls_scaling_point *p, 
     return fit->latency_s * p->messages[kind] + fit->byte_s * p->bytes[kind];
 }
 
-/* What is waited for: all of it, but for reduce-scatters that computing hides. */
+/* Exposed communication: all of it except reduce-scatters that overlap with compute. */
 static double sync_of(const ls_scaling_fit *fit, const ls_scaling_point *p, double compute) {
     double all = 0, hideable = own_of_kind(fit, p, LS_TRAFFIC_REDUCE_SCATTER), most = fit->hides * compute;
     for (int k = 0; k < LS_TRAFFIC_KINDS; k++) all += own_of_kind(fit, p, k);

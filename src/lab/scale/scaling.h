@@ -1,7 +1,7 @@
 /* scaling.h: measured steps on several numbers of workers, as a sum of few terms, and what these say about others.
  *
  *     step = s · ((c + d · (1 − 1/W)) · n + f/W + g)  +  idle share · computing  +  other  +  synchronising
- *     synchronising = Σ over kinds of (α · messages + β · bytes), of reduce-scatters what computing does not hide
+ *     synchronising = Σ over kinds of (α · messages + β · bytes), of reduce-scatters the exposed part
  *
  * n are the sequences of the worker that has most, W the workers, s how many threads there are for each core (at least
  * 1); d is what workers lose by sharing memory and caches. Messages and bytes are known (parallel/traffic.h); c, d, f,

@@ -132,7 +132,7 @@ ls_status ls_plan_pipeline_seconds(const ls_plan_case *c, const double *forward,
 ls_status ls_plan_simulate(const ls_plan_case *c, int micros, const double *forward, const double *backward,
                            const double *send, ls_schedule *schedule, ls_simulation *simulation);
 
-/* predict.c: what the pipeline is simulated with, for those who draw it. */
+/* predict.c: the inputs of the pipeline simulation, for charts. */
 typedef struct ls_plan_chunks {
     double forward[LS_CHUNKS_MAX], backward[LS_CHUNKS_MAX]; /* seconds of a micro-batch, by chunk */
     int first[LS_CHUNKS_MAX + 1];                           /* blocks, as in ls_layout */

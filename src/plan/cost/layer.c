@@ -40,8 +40,8 @@ static double causal_share(const ls_plan_case *c) {
     return c->task->stack.context_balanced ? .5 : 1 - .5 / c->layout->context;
 }
 
-/* Keys and values of all chips that share a sequence come by every one of them while it computes with those it has;
- * backward they come again, with their gradients. What computing does not hide is seen. */
+/* Keys and values of all chips that share a sequence pass through each of them while it computes with those it has;
+ * backward they come again, with their gradients. Only the part that compute does not overlap counts. */
 static void pass_keys(const ls_plan_case *c, ls_layer_time *out) {
     int ways = c->layout->context;
     if (ways < 2) return;

@@ -8,7 +8,7 @@ typedef struct tile {
 
 static const tile tiles[] = {{128, 256, 1, 1.0}, {128, 128, 2, .95}, {64, 64, 6, .62}};
 
-/* Part of the time of a matmul's bytes that is not hidden behind its arithmetic. */
+/* Part of the time of a matmul's memory traffic that does not overlap with its arithmetic. */
 static const double BYTES_SEEN = .7;
 
 /* Matmuls of few tiles are cut in depth too, so that all units have work; parts are added up in fp32. */

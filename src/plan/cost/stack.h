@@ -1,7 +1,7 @@
 /* stack.h: what the training program does with the hardware, as far as time and memory depend on it.
  *
  * The same model on the same chips takes a third longer with the programs of 2021 than with those of 2024: attention
- * wrote its scores to memory, collectives waited for matmuls. A stack names such a set of habits. What this
+ * wrote its scores to memory, collectives waited for matmuls. A stack names such a set of conventions. What this
  * program does on a machine that was measured is own.h's. */
 #ifndef LS_PLAN_COST_STACK_H
 #define LS_PLAN_COST_STACK_H
@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-/* Who starts the kernels of a layer. */
+/* How the kernels of a layer are launched. */
 typedef enum ls_host { LS_HOST_OWN, LS_HOST_INTERPRETS, LS_HOST_COMPILES } ls_host;
 
 typedef struct ls_stack {
@@ -52,7 +52,7 @@ typedef struct ls_stack {
     bool reduce_whole;            /* all-reduce even where a shard would do (ZeRO 1) */
     double optimizer_bytes;       /* moved for an element by its update */
     double step_seconds;          /* of a step, whatever its size */
-    double contention;            /* share of hidden communication that slows matmuls down */
+    double contention;            /* share of overlapped communication that slows matmuls down */
     double fragment_share;        /* of activations, which the allocator wastes */
     bool keeps_gathered;          /* with sequence parallelism: gathered inputs of matmuls, whole, for backward */
     bool keeps_outputs;           /* what a stage sent, until its backward pass */

@@ -38,8 +38,7 @@ static const ls_fitted_row rows[LS_FITTED_ALL] = {
                                  "a prefetch of one layer; not verified"},
     [LS_FITTED_NETWORK] = {"network", "share of a network's rate that large collectives reach", .82, .5, .97,
                            "NCCL's maintainers on nccl-tests: the protocol takes about 20 % of the line rate"},
-    [LS_FITTED_CONTENTION] = {"contention", "share of hidden communication that computing is slowed down by", .19, 0,
-                              .5,
+    [LS_FITTED_CONTENTION] = {"contention", "share of overlapped communication that slows compute down", .19, 0, .5,
                               "Lee et al. 2025, Characterizing Compute-Communication Overlap: computing is "
                               "slowed down by 18.9 % on average where it is overlapped"},
 };

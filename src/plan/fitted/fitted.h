@@ -2,7 +2,7 @@
  * runs of groups not seen gain from are fitted to measured runs; the others stay at what single operations were
  * measured to reach. Everything else that the cost model knows is a data sheet's, or counted.
  *
- * `lockstep plan --validate RUNS --fit DIR` finds the values anew and writes them (constants.inc), with what
+ * `lockstep plan --validate RUNS --fit DIR` fits the values again and writes them (constants.inc), with what
  * predictions of groups not seen miss (error_bands.inc) and the best that was ever measured (best_mfu.inc). */
 #ifndef LS_PLAN_FITTED_FITTED_H
 #define LS_PLAN_FITTED_FITTED_H

@@ -1,4 +1,4 @@
-/* file.c: measured figures as JSON and back. Nothing that comes from a file is believed: every number is finite and
+/* file.c: measured figures as JSON and back. The file is not trusted: every number is checked to be finite and
  * above 0, every list has its length. */
 #include <math.h>
 #include <stdio.h>

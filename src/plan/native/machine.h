@@ -131,7 +131,7 @@ typedef struct ls_native_gpu {
     int capability; /* 90 is 9.0 */
     double memory_bytes;
     double free_bytes;                                     /* beside the context of one worker, and other programs */
-    double matmul_flops_per_second, peak_flops_per_second; /* fp32: of a large product; of multiply-adds alone */
+    double matmul_flops_per_second, peak_flops_per_second; /* fp32: of a large GEMM; of multiply-adds alone */
     double unit_flops_per_second;                          /* of the matrix unit hgmma alone; 0: it has none */
     double copy_bytes_per_second;                          /* inside: read and written bytes */
     double to_bytes_per_second, from_bytes_per_second;     /* from the host, to the host: through pinned memory */

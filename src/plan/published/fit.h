@@ -3,7 +3,7 @@
  * Least is the sum over groups (source_group: publisher and cluster) of the mean square of predicted/measured − 1, in
  * units of 10 %, errors beyond that counted by their size and not their square (Huber), plus for each constant the
  * square of its distance from the usual value, in units of SPREAD of it: a constant that no run speaks of stays where
- * it was. Steps are Gauss and Newton's; knobs that rows leave open are chosen anew with each step's values. */
+ * it was. Steps are Gauss and Newton's; knobs that rows leave open are chosen again with each step's values. */
 #ifndef LS_PLAN_PUBLISHED_FIT_H
 #define LS_PLAN_PUBLISHED_FIT_H
 

@@ -150,7 +150,7 @@ static const char *likely_program(const source_row *r, const ls_row *row) {
     return flash || chip->peak_flops[LS_PLAN_FP8] > 0 ? "megatron" : "megatron-2021";
 }
 
-/* Words of the column `overlap`: which communication hides behind computing. */
+/* Words of the column `overlap`: which communication overlaps with compute. */
 static void read_overlap(const source_row *r, ls_row *row) {
     for (const char *at = text(r, "overlap"); *at; at += strspn(at, " ")) {
         size_t length = strcspn(at, " ");

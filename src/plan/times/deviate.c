@@ -3,7 +3,7 @@
  * Every thing is tried alone, with the others as predicted, and has one number to fit; the one that leaves least is
  * named. The numbers are those that can be: no chip computes above its peak, no link carries more than its wire, no
  * time is below nothing. A link does not act in proportion, since a part of what it carries is hidden: the planner
- * predicts every row anew for each bandwidth that is tried. What the rows cannot show is not tested, and says so. */
+ * predicts every row again for each bandwidth that is tried. What the rows cannot show is not tested, and says so. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* explain.c: which sums of terms meet the measured times, and what they agree on.
  *
  * Misfit counts in units of the scatter: squares of relative errors over its square, each at most as three times the
- * scatter, so that one wild row does not decide. An explanation costs two for each term; those within four of the best
+ * scatter, so that one outlier does not decide. An explanation costs two for each term; those within four of the best
  * are as good as it. Where rows are too few to tell their scatter, it is assumed. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* fit.h: least squares of measured times as sums of a few terms, none of which may be below 0.
  *
  * Errors count relative to what was measured, so that large and small times weigh the same. The solution without
- * negative coefficients is that of some subset of the terms; whoever wants to know which explanations there are tries
- * all subsets, so it is subsets that are solved here. */
+ * negative coefficients is that of some subset of the terms; a caller that looks for all explanations tries all
+ * subsets, so the functions here solve a given subset. */
 #ifndef LS_PLAN_TIMES_FIT_H
 #define LS_PLAN_TIMES_FIT_H
 
