@@ -76,7 +76,7 @@ last=$(steps_done)
 while [ "$(steps_done)" = "$last" ]; do alive && sleep 0.01; done
 last=$(steps_done) passed=$(($(now_ms) - begin))
 stop
-# The mean of steps beside which nobody was lost: not of those that came first, or were told with the time of a recovery.
+# The mean step time without losses: leaves out the first steps and those whose time includes a recovery.
 usual=$({ metrics "$out" restarts step && metrics "$out" steps step ms; } | awk '
     NF == 1 { out[$1] = out[$1 + 1] = 1 }
     NF == 2 { ms[$1] = $2 }

@@ -4,9 +4,9 @@
 Rows (--row, or ROW= of `make bench-gpu`; most take less than four minutes; compiling GPT-2 1.5B may take longer):
   gpt2            GPT-2 124M in fp32, 16 sequences of 1024 tokens, AdamW, clipped         bar 0.80 of PyTorch's tokens/s, without TF32
   resnet18        ResNet-18 for images of 32 × 32 in fp32, 512 images, SGD with momentum  bar 0.80 of PyTorch's images/s, without TF32
-  gemm            products in fp32 beside cuBLAS                                          bar 0.85, of sums in slices 0.75
+  gemm            GEMMs in fp32 beside cuBLAS                                             bar 0.85, of sums in slices 0.75
   memory          kernels that only move memory, beside a copy                            bars 0.85 in fp32; 16 bits: 0.90, loss 0.70, GELU and SiLU 0.55
-  products        products in bf16 by our own kernels, as training makes them             bar 0.88 of PyTorch's plain product, geometric mean
+  products        GEMMs in bf16 by our own kernels, with the epilogues of training        bar 0.88 of PyTorch's GEMM without epilogue, geometric mean
   attention       attention in bf16 beside cuDNN's                                        bars 0.80 forward, 0.65 backward; heads of 128: 0.70, 0.65
   gpt2-bf16       GPT-2 124M in bf16, 64 sequences of 1024 tokens                         bar 1.05 of PyTorch's tokens/s, and its memory
   gpt2-1.5b-bf16  GPT-2 1.5B in bf16, 8 sequences of 1024 tokens                          bar 1.05

@@ -1,7 +1,7 @@
-/* gpu_products.c: rates of 16-bit products of the unit hgmma on a GPU, at the sizes of GPT-2 124M (64 sequences of 1024
+/* gpu_products.c: rates of 16-bit GEMMs of the unit hgmma on a GPU, at the sizes of GPT-2 124M (64 sequences of 1024
  * tokens), GPT-2 1.5B (8 of 1024) and a Llama of 1B (8 of 4096), in TFLOP/s: forward, gradients of inputs (in two
- * slices where a layer is cut so) and of weights (in groups of sequences); and products that end with GELU, or with its
- * slope and GELU once more, or with the gradient of a gate, at once and apart.
+ * slices if tensor parallelism cuts the layer) and of weights (in groups of sequences); and GEMMs followed by GELU, by
+ * its slope and GELU again, or by the gradient of a gate, each fused as an epilogue and as a separate kernel.
  *
  *     gpu_products [--json] [--trials] [--only TEXT] [GPU]
  *

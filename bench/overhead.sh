@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# overhead.sh: what being able to go on costs a run that nobody disturbs, in turns (tools/ab), by the median step.
+# overhead.sh: cost of fault tolerance in an undisturbed run: median step time with and without it, run alternately (tools/ab).
 #
 #   LOCKSTEP=build/lockstep MODEL=small.json WORKERS=8 ROUNDS=11 STEPS=40 SEQ=128 BATCH=16 ROWS="hashes supervision all" OLD=COMMIT bench/overhead.sh
 #

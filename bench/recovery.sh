@@ -8,7 +8,7 @@
 # Over MPI (RELAUNCHES=0: not at all): a worker of mpirun is killed, the job ends, tools/relaunch starts it again from the newest
 # checkpoint; times are those of its log and of the metrics of the new job.
 #
-# What supervision costs a run that nobody disturbs: make bench-overhead.
+# `make bench-overhead` measures what supervision costs an undisturbed run.
 # shellcheck source=bench/common.bash
 . "$(dirname "$0")/common.bash"
 MODEL=${MODEL:-gpt2-124m} WORKERS=${WORKERS:-8} KILLS=${KILLS:-5}

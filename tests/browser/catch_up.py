@@ -3,7 +3,7 @@
 
 A reader of the stream keeps the sections as the page does. It goes away and comes back with Last-Event-ID: while
 nothing happened, after more steps, after a restart of the server, and after the run went back to a checkpoint and did
-steps again. Each time it then has what a page has that is loaded anew; sections that did not change do not come again."""
+steps again. Each time it then equals a freshly loaded page; sections that did not change do not come again."""
 import http.client, json, os, re, shutil, signal, subprocess, sys, tempfile, time, urllib.parse
 
 failures = []

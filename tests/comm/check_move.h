@@ -150,7 +150,7 @@ static inline void machine_name(char *name, size_t room) {
     close(fd);
 }
 
-/* One member comes late; nobody may leave before it has come. */
+/* One member arrives late; no member may leave the barrier before it has arrived. */
 static inline ls_status barrier_once(harness *h, int late, bool started) {
     moment mine = {.entered_ns = 0};
     moment *all = calloc((size_t)h->size, sizeof *all);

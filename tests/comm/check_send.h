@@ -1,4 +1,4 @@
-/* check_send.h: messages between two members: rings, a message to oneself, tags out of order, many in flight. */
+/* check_send.h: messages between two members: rings, a message to itself, tags out of order, many in flight. */
 #ifndef TESTS_COMM_CHECK_SEND_H
 #define TESTS_COMM_CHECK_SEND_H
 
@@ -9,7 +9,7 @@ enum { TAG_LAST = 32767 };
 static inline int next_of(const harness *h) { return (h->rank + 1) % h->size; }
 static inline int previous_of(const harness *h) { return (h->rank + h->size - 1) % h->size; }
 
-/* Everyone sends to the next one. With one member this is a message to oneself. */
+/* Everyone sends to the next one. With one member this is a message to itself. */
 static inline ls_status ring_started(harness *h, size_t bytes, bool send_first) {
     uint64_t trial = draw(h);
     buffer_kind kind = draw_buffers(h);

@@ -53,7 +53,7 @@ begin() {
 await_error() {
     local end=$(($(now_ms) + $1))
     until grep -q "$2" "$scratch/err" || [ "$(now_ms)" -gt $end ]; do sleep 0.05; done
-    grep -q "$2" "$scratch/err" || fail "within $1 ms nobody said '$2'"
+    grep -q "$2" "$scratch/err" || fail "within $1 ms no process said '$2'"
 }
 
 # The host of the launcher, a, is lost, or the other one.

@@ -1,7 +1,7 @@
 /* reference.h: the plain meaning of an ordered sum, and the numbers that the collectives are tested with.
  *
  * Shares nothing with src/: the tree is a recursion over a few elements at a time, and contributions are a function of
- * (seed, trial, group, element) alone, so every worker can compute everybody's part.
+ * (seed, trial, group, element) alone, so every worker can compute the parts of all.
  *
  *   tree over 7 groups:  ((0 1) (2 3)) ((4 5) 6)     the left side has the largest power of two below the count
  */
@@ -86,7 +86,7 @@ static inline int64_t ref_leaf_i64(const ref_source *source, int group, size_t e
 }
 
 /* Makes all contributions once, where many sums are of the same ones; the caller frees `kept`. Without the memory, or
- * beyond 64 MiB of it, they are made anew each time they are asked for. */
+ * beyond 64 MiB of it, they are computed again each time they are asked for. */
 static inline void ref_source_keep(ref_source *source, int groups, size_t elems) {
     size_t count = elems * (size_t)groups, width = source->dtype == LS_I64 ? 8 : 4;
     void *kept = count > 0 && count * width <= (size_t)64 << 20 ? malloc(count * width) : NULL;

@@ -1,6 +1,6 @@
 /* sum_case.h: one ordered sum, from the contributions to the comparison of every bit.
  *
- * A case says who holds which groups and how the call is made; sum_case_run() makes this worker's parts, calls
+ * A case says which worker holds which groups and how the call is made; sum_case_run() makes this worker's parts, calls
  * all-reduce or reduce-scatter, and compares the result with the plain tree and the parts with what they were.
  */
 #ifndef TESTS_COMM_SUM_CASE_H

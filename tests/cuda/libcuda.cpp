@@ -7,7 +7,7 @@
  * LS_CUDA_VERSION=11080 plays an old driver, LS_CUDA_MISSING=CALL one without that call, LS_CUDA_GPUS=N their number,
  * LS_CUDA_MEMORY=BYTES the memory of each, LS_CUDA_OTHERS=BYTES what other programs hold of it, LS_CUDA_CAPABILITY=75 an old GPU,
  * LS_CUDA_HANG=1 a GPU whose kernels never end.
- * LS_CUDA_WGMMA=1: it has the copy engine and the products of whole tiles of compute capability 9.0 (wgmma_on_cpu.h), far slower than the rest.
+ * LS_CUDA_WGMMA=1: it has the TMA and the warpgroup matmuls (wgmma) of compute capability 9.0 (wgmma_on_cpu.h), far slower than the rest.
  * LS_CUDA_ORPHAN=1: memory of another process that ends takes the GPU with it.
  * LS_CUDA_COUNT=FILE gets a line with the most bytes that were allocated at a time, from each process; LS_CUDA_CALLS=FILE one for each call of
  * the driver: its name, and how often it was made. */
@@ -52,7 +52,7 @@ static struct warp {
     uint64_t values[2][32];
 } warps[THREADS_MAX / 32];
 
-/* A stack runs threads that nobody has begun, one behind the other, so that those that never wait need no other; then it is free. Stacks stay
+/* A stack runs threads that have not begun, one after the other, so that threads that never wait share one; then it is free. Stacks stay
  * where they are from block to block, and a switch is a jump: to make a context, or to swap two, asks the kernel for the mask of signals. */
 struct stack {
     jmp_buf idle;
@@ -185,7 +185,7 @@ void launch(entry run, dim3 g, dim3 b, const void *args) {
     for (unsigned i = 0; i < count; i++) fibers[i].thread = dim3(i % b.x, i / b.x % b.y, i / (b.x * b.y));
     body = run;
     arguments = args;
-    memset(shared, 0xFF, sizeof shared); /* NaNs: nobody may count on what was there */
+    memset(shared, 0xFF, sizeof shared); /* NaNs: a kernel must not rely on old contents */
     for (block.z = 0; block.z < g.z; block.z++)
         for (block.y = 0; block.y < g.y; block.y++)
             for (block.x = 0; block.x < g.x; block.x++) run_block();
@@ -500,7 +500,7 @@ API cuEventCreate(event **out, unsigned) {
     return SUCCESS;
 }
 API cuEventDestroy(event *e) {
-    e->lock.lock(); /* whoever has just said that it is done may hold it still */
+    e->lock.lock(); /* the thread that has just signalled the event may still hold the lock */
     e->lock.unlock();
     delete e;
     return SUCCESS;

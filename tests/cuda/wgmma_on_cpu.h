@@ -41,7 +41,7 @@ LS_PLAYED void barrier_wait(uint64_t *b, uint32_t parity) {
 }
 LS_PLAYED void warpgroup_sync(int number) { on_cpu::meet((unsigned)number, 128); }
 
-/* ---- the copy engine
+/* ---- TMA (tensor memory accelerator)
  * --------------------------------------------------------------------------------------------------- */
 
 /* As the played driver writes it (libcuda.cpp). */

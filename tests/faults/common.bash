@@ -96,7 +96,7 @@ finish() {
     return 0
 }
 
-# All workers are gone, at the latest after $1 ms (and some time for the system to end a process).
+# Passes if all workers have exited within $1 ms (plus the time that the system takes to end a process).
 await_gone() {
     local pid end=$(($(now_ms) + ($1 > 200 ? $1 : 200)))
     for pid in $(worker_pids); do

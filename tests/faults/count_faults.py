@@ -5,12 +5,12 @@ The program of tests/spoil changes numbers of one worker. For each fault the kin
 tensor, element, bits, layout and type of numbers are drawn from --seed. A fault is
 
   caught   in the step it happens in, or, when it changes what a worker holds between two steps, in the next one, before its update
-  named    the worker that was spoiled is the one that is told; of two that cannot be told apart, both are
+  named    the report names the worker whose numbers were corrupted; if two cannot be told apart, both
   safe     no wrong number is in the weights: where a repeat heals it they are those of the clean run, to the bit; a step that
            overflowed is skipped as one worker skips it; otherwise the run stopped, and every step before is that of the clean run
 
 A change that leaves every gradient as it was (a bit that rounding takes away) has nothing to be caught; it is counted as "without effect".
-A number that is not finite and does not come back when the step is repeated has healed: nobody is named, unless the step was audited.
+A number that is not finite and does not come back when the step is repeated was transient: no worker is named, unless the step was audited.
 Exit status 1 unless all are caught, named and safe.
 
 Usage: tests/faults/count_faults.py [--each N] [--seed N] [--only KIND,KIND] [--jobs N] [--build FOLDER] [--verbose]
@@ -96,7 +96,7 @@ def replica(draw):
 
 
 def state(place, **limits):
-    """What is gathered comes anew in each step."""
+    """Gathered weights are received again in each step, so a fault in them does not last."""
     def make(draw):
         layout = Layout(draw, types=("fp32", "bf16", "fp16"), **limits)
         what = f"flip={bits(draw, draw.random() < 0.5, half=place in ('copy', 'gathered'))}"

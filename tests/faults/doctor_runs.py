@@ -43,7 +43,7 @@ HEALTHY = ["--lr", "0.001", "--warmup", "40", "--seq", "32", "--global-batch", s
 
 
 def spread_over(draw):
-    """A layout that changes nothing but who does what."""
+    """A layout that only distributes the work differently."""
     return draw.choice(([], ["--dp", "2"], ["--dp", "2", "--zero", "2"], ["--tp", "2"], ["--pp", "2"]))
 
 

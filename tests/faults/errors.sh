@@ -53,7 +53,7 @@ if [ -z "$sanitized" ]; then
 fi
 
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
-    # Root has no limit of processes, and somebody else may not be able to read the build folder.
+    # Root has no limit of processes, so another user runs the victim, from a copy: the build folder may not be readable.
     cp "$victim" "$scratch/victim" && chmod 755 "$scratch/victim" && as_root=$victim
     victim=$scratch/victim
     through=(setpriv --reuid=65534 --regid=65534 --clear-groups)

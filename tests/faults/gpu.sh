@@ -87,7 +87,7 @@ for rank in 0 1; do
     LS_SPOIL="rank=$rank step=0 place=product tensor=mlp.in.weight add=0.01 times=0" LD_LIBRARY_PATH=$played "$BUILD/tests/spoil/lockstep" train \
         --model "$gpt2" --data "$text" --steps 1 --seq 5 --global-batch 2 --groups 2 --dp 2 --audit 1 --device cuda --out "$scratch/spoiled" \
         >"$scratch/out" 2>"$scratch/err"
-    grep -q "\"event\":\"audit\".*\"wrong\":$rank,\"persistent\":true" "$scratch/spoiled/metrics.jsonl" || fail "it does not say who"
+    grep -q "\"event\":\"audit\".*\"wrong\":$rank,\"persistent\":true" "$scratch/spoiled/metrics.jsonl" || fail "it does not name the worker"
     rm -rf "$scratch/spoiled"
 done
 
@@ -108,5 +108,5 @@ case_begin "kernels that take long to load are no hang"
 LS_CUDA_FAULT=cuModuleLoadData:-3:5 LS_CUDA_GPUS=2 LS_CUDA_GPU=1 LD_LIBRARY_PATH=$played train "${tiny[@]}" --dp 2 --device cuda --out "$scratch/gpu"
 expect_weights "$right"
 grep -q '"step":1,.*"ms":[4-9][0-9][0-9][0-9]\.' "$scratch/gpu/metrics.jsonl" || fail "the first step did not wait for them"
-! grep -q '"restart":1' "$scratch/gpu/metrics.jsonl" || fail "somebody was replaced"
+! grep -q '"restart":1' "$scratch/gpu/metrics.jsonl" || fail "a worker was replaced"
 finished

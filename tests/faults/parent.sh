@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# parent.sh: the process that the user started is killed, interrupted or terminated: all workers are gone within two seconds.
+# parent.sh: the process that the user started is killed, interrupted or terminated: all workers exit within two seconds.
 # Runs alone: all workers have two seconds to end.
 # shellcheck source=tests/faults/common.bash
 . "$(dirname "$0")/common.bash"

@@ -11,7 +11,7 @@ MODEL = {"arch": "gpt2", "vocab": 256, "width": 36, "layers": 3, "heads": 4, "he
 
 
 def clean_environment():
-    """Options in the environment of whoever runs the tests are not part of them; but where it runs is: on the CPU, unless told otherwise."""
+    """The environment without LS_* variables that the developer has exported; the device is the CPU unless LS_DEVICE says otherwise."""
     rest = {name: value for name, value in os.environ.items() if not name.startswith("LS_")}
     return {**rest, "LS_DEVICE": os.environ.get("LS_DEVICE", "cpu")}
 

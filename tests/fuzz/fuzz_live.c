@@ -1,5 +1,5 @@
 /* fuzz_live.c: any text as what a browser sends to the live page: address, host, origin, cookie, query, event number.
- * A query is read back from its own text; nobody is let in without the token. */
+ * A query is read back from its own text; no request is accepted without the token. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

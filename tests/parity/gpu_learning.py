@@ -182,7 +182,7 @@ def train_all(setting, keep, starts, at_once):
     usual = "eager" if setting.device == "cpu" else "compiled"  # the faster one
     modes = [(mode, mode, 0) for mode in MODES] + [(f"{usual}, noise {seed}", usual, seed) for seed in starts if seed]
     slices = [(f"slices {S}", S, 0) for S in SLICES] + [(f"slices 2, noise {seed}", 2, seed) for seed in starts if seed]
-    # All at once: none of them fills a GPU, and nobody looks at the clock.
+    # All at once: none of them fills a GPU, and no time is measured.
     with (concurrent.futures.ThreadPoolExecutor(at_once) as threads,
           concurrent.futures.ProcessPoolExecutor(at_once, multiprocessing.get_context("spawn")) as processes):
         peers = {name: processes.submit(timed, name, keep, train_pytorch, setting, mode, starts[seed][1]) for name, mode, seed in modes}

@@ -1,4 +1,4 @@
-/* spoil.c: somebody who spoils numbers. Linked with the program, for tests of what notices it:
+/* spoil.c: corrupts numbers at chosen places of a run. Linked with the program, for tests of the guards:
  *
  *     LS_SPOIL="rank=1 step=3 place=forward block=2 index=5 flip=0x40000000"
  *

@@ -112,7 +112,7 @@ job killed kill-at 60
 expect_weights "$final"
 [ "$(cat "$FAKE_SLURM/starts")" = "$(printf 'start node1,node2\nstart node1,node2')" ] || fail "its starts were: $(cat "$FAKE_SLURM/starts")"
 
-# Each task of the job has written whom it waited for in vain.
+# Each task of the job has recorded the worker that it waited for in vain.
 case_begin "Slurm: a node that was to blame twice is left out"
 mkdir -p "$scratch/blamed/ends"
 for start in 1 2; do

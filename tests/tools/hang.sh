@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# hang.sh: of what hangs it is told who was there and what they waited for, before it is ended, whole: a program that a test waits for
+# hang.sh: before a hung process tree is killed, its processes and what they wait for are printed: for a program that a test waits for
 # (tests/train/common.bash), and a test (tests/run).
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -19,7 +19,7 @@ if [ -e "$played/libcuda.so.1" ] && ! ldd "$LOCKSTEP" | grep -q libasan; then gp
 begin=$(now_ms)
 LS_CUDA_MEMORY=$((4 << 30)) LS_CUDA_OTHERS=$((3 << 30)) LD_LIBRARY_PATH=$played run probe --quick --workers 2 --json --device $gpu --out "$machine"
 expect_status 0
-[ $gpu = cpu ] || grep -q 'other programs hold 3.0 GiB' "$scratch/err" || fail "it does not say who else is there: $(cat "$scratch/err")"
+[ $gpu = cpu ] || grep -q 'other programs hold 3.0 GiB' "$scratch/err" || fail "it does not name the other programs: $(cat "$scratch/err")"
 for member in name capability matmul_flops_per_second copy_bytes_per_second to_bytes_per_second from_bytes_per_second \
     free_bytes unit_flops_per_second open_seconds read_seconds rates pass_elems layer_norm_sum bias_gelu bf16/hgmma link_bytes links; do
     [ $gpu = cpu ] || sed -n '/"gpu": {/,$p' "$machine" | grep -q "\"$member\"" || fail "$member of the GPU is not in the file"
@@ -171,9 +171,9 @@ if [ $gpu = cuda ]; then
     run doctor "$scratch/on-gpu"
     grep -q '^device: 1 × a CPU that plays a GPU, fp32, matrix unit chain$' "$scratch/out" || fail "doctor does not name the GPU"
     grep -q 'MFU .* TFLOP/s that were measured' "$scratch/out" || fail "doctor tells no MFU"
-    grep -q 'waited for the GPU for [0-9]* % of a step' "$scratch/out" || fail "doctor does not tell who waited"
+    grep -q 'waited for the GPU for [0-9]* % of a step' "$scratch/out" || fail "doctor does not name the side that waited"
     run doctor "$scratch/on-gpu" --json
-    grep -q '"host_waits": *0*\.*[0-9]' "$scratch/out" || fail "--json does not tell who waited"
+    grep -q '"host_waits": *0*\.*[0-9]' "$scratch/out" || fail "--json does not name the side that waited"
     case_begin "the same folder on a CPU"
     train --out "$scratch/on-gpu" --resume --no-auto-layout --device cpu
     expect_status 0

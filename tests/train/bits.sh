@@ -53,7 +53,7 @@ for micro in 1 2 5; do same gpt2-dropout --micro-batch $micro --threads $((micro
 LS_ISA=portable same gpt2-dropout --micro-batch 3
 same gpt2-dropout --micro-batch 2 --recompute full
 
-# What is dropped of attention's weights is numbered over all heads and sequences, whoever has them.
+# Dropout of attention weights is indexed over all heads and sequences, so it does not depend on the worker that has them.
 experiment=(--model "$gpt2" "${base[@]}" --dropout 0.2)
 same gpt2-dropout-sliced --micro-batch 3 --threads 2
 same gpt2-dropout-sliced --tp 2 --sequence-parallel

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # blame.sh: of eight workers (dp 2 · tp 2 · pp 2) one is stopped; whichever it is, and wherever it was, it is the one that the error names,
-# though nearly all of the others wait for somebody else. And who works is never taken for stopped: a worker that takes longer than
+# though nearly all of the others wait for another worker. A worker that works is never taken for stopped: one that takes longer than
 # --timeout for its data, or all of them suspended for longer than that. CASES=n sets how many are stopped.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
@@ -52,8 +52,8 @@ suspend() {
 
 }
 
-# The first replica reads seven times 300 ms, the second once, and then waits, with a timeout of one second, of which beats alone are no
-# excuse: the first gets further, micro-batch by micro-batch.
+# The first replica reads seven times 300 ms, the second once, and then waits, with a timeout of one second. Heartbeats
+# alone do not extend it, progress does: the first replica finishes one micro-batch after the other.
 work_long() {
     case_begin "work that gets somewhere is no timeout"
     LS_FAULT_INPUT=300 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --dp 2 --pp 2 --shares 7,1 --micro-batch 1 --timeout 1s --eval-every 0 --restarts 0 \
@@ -63,7 +63,7 @@ work_long() {
 
 }
 
-# Nobody hangs, but everything takes longer to come than --timeout, and than a worker may be silent.
+# No worker hangs, but every message takes longer than --timeout, and than a worker may be silent.
 slow_link() {
     case_begin "a slow link is no hang"
     train "${experiment[@]}" --steps 1 --dp 2 --eval-every 0 --slow-link 2500ms --timeout 2s --out "$scratch/linked"
@@ -135,7 +135,7 @@ replace() {
     fi
     reap
     expect_weights "$final"
-    grep -hq 'no beat for [0-9]* s while .*: it is stopped' "$scratch/out" "$scratch/err" || fail "it does not say who was stopped"
+    grep -hq 'no beat for [0-9]* s while .*: it is stopped' "$scratch/out" "$scratch/err" || fail "it does not name the stopped worker"
 }
 beside stop_some 0
 beside stop_some 1

@@ -54,7 +54,7 @@ timed() {
 case_begin "one worker"
 train "${experiment[@]}" --out "$scratch/one"
 expect_status 0
-! grep -q busy_ms "$scratch/one/metrics.jsonl" || fail "one worker waits for nobody"
+! grep -q busy_ms "$scratch/one/metrics.jsonl" || fail "busy_ms is recorded for one worker alone, which waits for no other"
 
 timed 2 fits --dp 2
 timed 2 fits --dp 2 --zero 3

@@ -2,7 +2,7 @@
 # chaos.sh: workers die and are stopped again and again, alone and all at once, runs are resized and suspended, parents are killed, and so
 # are the page and the writer of event files beside a run: in every phase of a step, of
 # what follows it, of resuming and of recovery itself, under many layouts. Each run ends with the weights, losses and evaluations of
-# one that nobody disturbed, or with a named error and a checkpoint from which --resume gets there. No third end, no process left over.
+# an undisturbed one, or with a named error and a checkpoint from which --resume gets there. No third end, no process left over.
 #
 # Some runs are disturbed by failpoints (src/base/fault.h), so that every place is hit; others from outside, by chance. KILLS=n sets how
 # often (`make test-chaos`: 1000 disturbances of all kinds; in the short tier 100 deaths, 20 with sanitizers), SEED=n the draws, LANES=n how
@@ -110,7 +110,7 @@ children() { # into `pids`
     { read -r -a pids <"/proc/$child/task/$child/children"; } 2>/dev/null || true
 }
 
-# The whole run is stopped, for longer than a worker may show no beat, and goes on.
+# The whole run is stopped for longer than a worker may go without a heartbeat, and continues.
 suspend() {
     kill -STOP "$child" 2>/dev/null || return
     children
@@ -189,7 +189,7 @@ disturbed() {
     if [ "$TIER" = long ]; then wc -l; else grep -c '^kill\|^parent'; fi <"$scratch/events"
 }
 
-# After the end of the run: nobody is left, and it ended in one of the ways in which it may.
+# After the run: no process is left, and it ended in one of the allowed ways.
 judge_end() {
     local out=$1 named seen left stopped end
     seen=$(grep -c 'was killed by signal 9' "$scratch/err")

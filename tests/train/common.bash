@@ -11,7 +11,7 @@ LOCKSTEP=${LOCKSTEP:-$BUILD/lockstep}
 [ -x "$LOCKSTEP" ] || { echo "$LOCKSTEP is missing: run \`make\`"; exit 1; }
 LOCKSTEP=$(cd "$(dirname "$LOCKSTEP")" && pwd)/$(basename "$LOCKSTEP")
 
-# Options in the environment of whoever runs the tests are not part of them.
+# LS_* variables that the developer has exported must not change what the tests do.
 for name in $(env | sed -n 's/^\(LS_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
 unset NO_COLOR
 # On the CPU, whatever there is; TEST_DEVICE=cuda runs them on a GPU, with the same results.
@@ -28,7 +28,7 @@ child=
 patience_s=$((${TEST_TIMEOUT_S:-240} * 3 / 8))
 [ "$TIER${TEST_TIMEOUT_S:-}" != long ] || patience_s=600
 guard=
-nothing=$scratch/nothing # a pipe into which nobody writes
+nothing=$scratch/nothing # a pipe without a writer
 mkfifo "$nothing" || exit 1
 
 # Running: there, and not a zombie.
@@ -71,7 +71,7 @@ tree_of() {
     for pid in $(cat "/proc/$1/task/"*/children 2>/dev/null); do tree_of "$pid"; done
 }
 
-# end_after SECONDS PID: when it is still there, tells who is there, what they wait for and what they said, and ends it with all below it.
+# end_after SECONDS PID: if the process is still alive, prints its tree, what each process waits for and their output, and kills the tree.
 end_after() {
     local pids pid file
     read -r -t "$1" <>"$nothing"

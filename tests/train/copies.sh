@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# copies.sh: --state-copies: a state that a lost worker left damaged is put together from replicas and from the worker that keeps copies; where
-# nobody has it, or where what was put together is not what was recorded, the run refuses it, says so, and goes back to its newest checkpoint.
-# Whatever happens, it ends on the weights and losses of a run that nobody disturbed.
+# copies.sh: --state-copies: state that a lost worker left damaged is restored from replicas and from the worker that keeps copies. If
+# no worker has it, or if its hash is not the recorded one, the run rejects it, says so, and restarts from its newest checkpoint.
+# In every case it ends with the weights and losses of an undisturbed run.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
@@ -24,7 +24,7 @@ for kind in plain bf16 rounded sgd; do
     losses "$scratch/whole-$kind" >"$scratch/$kind.losses"
 done
 
-# kept KIND DEATHS SPOIL OPTIONS…: the run loses a worker, and what it left is spoiled.
+# kept KIND DEATHS SPOIL OPTIONS…: the run loses a worker, and the state that it left is corrupted.
 kept() {
     local kind=$1 deaths=$2 spoil=$3 final=final_$1 out=$scratch/lost
     shift 3
@@ -78,11 +78,11 @@ kept rounded reduced:0:4:0 "$spoil" --dp 2 --zero 1 --precision bf16 --no-master
 from_others 1
 kept sgd reduced:1:4:0 "$spoil" --dp 2 --zero 3 --optimizer sgd --momentum 0.9
 from_others 1
-# By others, since the worker died in its update: nobody recorded the sum, but copies tell.
+# Restored by others: the worker died in its update, before its checksum was recorded, but copies have one.
 kept plain update:1:3:0:9 "$spoil" --dp 2 --zero 1
 from_checkpoint "the state that the workers left after step 4 and the copies of it differ" 2
 
-# Without copies nobody has it.
+# Without copies no worker has it.
 kept plain reduced:0:4:0 "$spoil" --dp 2 --zero 1 --state-copies 0
 from_checkpoint "the memory of worker 1 is damaged, and nobody else has its part" 4
 # What is put together wrongly is refused, whatever it was put together from.

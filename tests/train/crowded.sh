@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# crowded.sh: 8 workers on few cores that others keep busy, with every guard and with restarts: nobody is taken to hang, no guard says a word, and the
+# crowded.sh: 8 workers on few cores that others keep busy, with every guard and with restarts: no worker is reported as hung, no guard reports anything, and the
 # weights are those of one worker. In the long tier 10,000 steps.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

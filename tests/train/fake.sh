@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fake.sh: a device whose memory nobody but its own queues may touch, and whose work happens late, gives the bits of the CPU in every layout:
-# so nothing above the table of operations follows a pointer to a tensor or forgets a wait.
+# fake.sh: a device whose memory only its own queues may access, and which runs queued work late, gives the bits of the CPU in every layout:
+# so no code above the table of operations dereferences a pointer to a tensor or forgets a wait.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # graphs.sh: a GPU that a CPU plays (tests/cuda) is given its kernels as CUDA graphs, unless it is told not to: the weights are those of the CPU in every
-# layout, in fp32 and bf16, with checks and audits, traced, one by one, and where graphs are missing or fail, which nobody is told; and nearly all launches go by graphs.
+# layout, in fp32 and bf16, with checks and audits, traced, one by one, and where graphs are missing or fail, which is not reported; and nearly all launches go through graphs.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 played=$(cd "$BUILD" && pwd)/tests/cuda

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# kill.sh: any worker is killed at any moment of a run of several: one error that names it, exit status 3, everybody gone within two
-# seconds, the last checkpoint sound; the run goes on under another layout to the bits of one that nobody disturbed. So it does
+# kill.sh: any worker is killed at any moment of a run of several: one error that names it, exit status 3, all processes exit within two
+# seconds, the last checkpoint is valid; the run continues under another layout to the bits of an undisturbed one. So it does
 # after SIGTERM and Ctrl-C, which end it in order. KILLS=n sets the number of kills, SEED=n the draws.
-# Runs alone: everybody has two seconds to end.
+# Runs alone: all processes have two seconds to exit.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
@@ -27,7 +27,7 @@ final=$(weights)
 [ -n "$final" ] || { fail "no hash"; finished; }
 losses "$scratch/whole" >"$scratch/whole.losses"
 
-# Time that a run of several workers takes when nobody kills it.
+# Time that an undisturbed run of several workers takes.
 case_begin "several workers, undisturbed"
 begin_ms=$(now_ms)
 train "${experiment[@]}" --steps 12 --save-every 1 --dp 2 --tp 2 --out "$scratch/several"
@@ -49,7 +49,7 @@ await_workers() {
     done 2>/dev/null
 }
 
-# All processes are gone by the time $1.
+# Passes if all processes have exited by the time $1.
 expect_gone() {
     local pid
     for pid in "$child" "${pids[@]}"; do

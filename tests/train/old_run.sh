@@ -3,7 +3,7 @@
 #
 # tests/data/old_run holds run directories that end after step 3 of 6: of version 0.1.0 (fp32, bf16 with two workers, an image model) and of
 # 0.2.0 (a Llama with biases, fp16 whose loss scale falls, an MLP). weights.txt has the hash of the weights that the same program had after
-# step 6. They are never made anew: option
+# step 6. They are never regenerated: option
 # names, members of the JSON files, identity fields and file formats that they hold stay readable.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

@@ -71,7 +71,7 @@ experiment=(--model "$gpt2" "${base[@]}" --precision bf16)
 more same gpt2-bf16 --threads 1
 LS_ISA=portable same gpt2-bf16 --micro-batch 2
 same gpt2-bf16 --dp 2 --tp 2 --pp 2 --micro-batch 1
-# Whoever only looks changes nothing.
+# Observers do not change the result.
 same gpt2-bf16 --dp 3 --zero 2 --numerics 2 --on-outlier warn
 experiment+=(--reduce-dtype bf16)
 more same gpt2-bf16-reduce --micro-batch 3
@@ -143,7 +143,7 @@ refused loss-scale-window --loss-scale-window 3
 refused reduce-dtype --reduce-dtype bf16
 refused loss-scale --loss-scale 1024
 
-# A fork may have them, and what its own scale cannot go on with begins anew.
+# A fork may have them, and state that does not fit its own loss scale is reset.
 fork() {
     case_begin "fork with $*"
     rm -rf "$scratch/fork"
@@ -210,7 +210,7 @@ if "$LOCKSTEP" --version | grep -q '^MPI .*Open MPI' && mpirun --version 2>/dev/
     [ $status -ne 0 ] || fail "it ran"
     expect_said 'different experiments: precision is bf16 for worker 1 and absent for worker 0'
 
-    # Two machines, of which one has no matrix unit: refused whoever it is, also where each would choose its best.
+    # Two machines, of which one has no matrix unit: refused whichever of them it is, also where each would choose its best.
     for unit in $(units); do
         for lacks in 0 1; do
             env=(env env)

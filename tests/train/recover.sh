@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# recover.sh: a worker is lost and the run goes on by itself, to the weights and losses of a run that nobody disturbed, whatever
+# recover.sh: a worker is lost and the run goes on by itself, to the weights and losses of an undisturbed run, whatever
 # the worker was doing. Deaths come from failpoints (src/base/fault.h), POINT:RANK:STEP:ATTEMPT[:COUNT], so that each is where it
 # is meant to be.
 # shellcheck source=tests/train/common.bash
@@ -57,7 +57,7 @@ lose plain 1 save:0:2:0 --dp 2
 lose plain 1 saved:1:2:0 --dp 2
 lose bf16 1 update:1:3:0:9 --dp 2 --precision bf16
 lose numerics 1 update:0:3:0:9 --dp 2 --numerics 2
-# The first worker, who writes the metrics, is behind: the others have done all that followed the step, and go on to the next one.
+# Rank 0, which writes the metrics, is behind: the others have done all that followed the step, and go on to the next one.
 lose plain 1 stepped:0:0:0:1:stop,forward:1:1:0 --dp 2 --zero 0 --check off
 lose plain 1 commit:0:0:0:1:stop,forward:2:1:0 --dp 3 --zero 0 --check off
 # Deaths while the run is put together again.
@@ -103,7 +103,7 @@ expect_losses "$scratch/resized" "$scratch/plain.losses"
 "$LOCKSTEP" resize "$scratch/resized" --workers 2 >/dev/null 2>"$scratch/err" && fail "a run that is over was resized"
 expect_said "no run is at work"
 
-case_begin "a worker that is stopped after the end holds nobody up"
+case_begin "a worker that is stopped after the end delays no other"
 LS_FAULT_POINT=end:1:-1:-1:1:stop train "${experiment[@]}" --out "$scratch/over" --dp 2
 expect_weights "$final_plain"
 [ "$(grep -c 'restart' "$scratch/err")" -eq 0 ] || fail "something was done again"
@@ -114,7 +114,7 @@ expect_status 3
 expect_said "another worker was lost in the same step, 3"
 
 case_begin "a place may fail any number of times; what recoveries took tells the goodput"
-# Who has reduced a gradient has heard of the other, which then has written down the step before.
+# A worker that has reduced a gradient has heard from the other, which has then recorded the step before.
 LS_FAULT_POINT=reduced:1:1:0,reduced:1:2:1,reduced:1:4:2 train "${experiment[@]}" --out "$scratch/often" --restarts 9 --place-losses 0 --dp 2
 expect_weights "$final_plain"
 [ "$(grep -c 'the run goes on' "$scratch/err")" -eq 3 ] || fail "not three restarts"
@@ -122,7 +122,7 @@ grep -q 'with 1 worker' "$scratch/err" && fail "a place was left out"
 "$LOCKSTEP" plan --recovery "$scratch/often" --mtbf 3 >"$scratch/out" || fail "plan ended with $?"
 grep -q '^recovery .* mean of 3,' "$scratch/out" || fail "not three recoveries: $(cat "$scratch/out")"
 grep -q '^goodput   [1-9][0-9.]* % with a failure every 3 h; [1-9][0-9.]* % with the half of a step that 100 % of them' "$scratch/out" || fail "no goodput: $(cat "$scratch/out")"
-"$LOCKSTEP" plan --recovery "$scratch/whole-plain" --mtbf 3 >"$scratch/out" 2>"$scratch/err" && fail "a run that lost nobody has a recovery"
+"$LOCKSTEP" plan --recovery "$scratch/whole-plain" --mtbf 3 >"$scratch/out" 2>"$scratch/err" && fail "a run without losses has a recovery"
 expect_said "has lost no worker"
 
 case_begin "restarts that are used up"

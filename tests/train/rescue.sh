@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# rescue.sh: a worker is lost whose tensors are in the memory of a device, played by the fake one (device/fake): those that are left bring theirs to
-# safety, and what the lost one had comes from replicas and copies; without these the run goes back to its newest checkpoint, and says so.
+# rescue.sh: a worker is lost whose tensors are in device memory (device/fake emulates it): the surviving workers copy their state to shared
+# memory, and the state of the lost one comes from replicas and copies; without these the run restarts from its newest checkpoint, and says so.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 
@@ -66,7 +66,7 @@ from_others 0 5
 # A death while the state is put together again changes nothing.
 lost plain publish:1:3:0,adopt:0:-1:1:5,ready:1:-1:2 --dp 2 --zero 1 --state-copies 1
 from_others 1 4
-# Nobody has it.
+# No worker has it.
 lost plain forward:1:3:0 --dp 2 --zero 1
 from_checkpoint 1 2
 lost plain forward:0:3:0 --pp 2

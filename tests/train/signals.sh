@@ -87,7 +87,7 @@ code_of() {
 
 # ---- every signal ------------------------------------------------------------------------------------------------------
 
-# Workers, layout, and whom the signal goes to.
+# Workers, layout, and the process that gets the signal.
 number=0
 every_signal() {
     for case in "$@"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slow.sh: a worker that stays slow (LS_FAULT_SLOW) loses groups while the run goes on, and the weights are those of a run that nobody
-# disturbed; shares that were given stay. In the long tier: also with ZeRO 3, and a sound
+# slow.sh: a worker that stays slow (LS_FAULT_SLOW) loses groups while the run goes on, and the weights are those of an undisturbed
+# run; given shares do not change. In the long tier: also with ZeRO 3, and a sound
 # run on loaded cores keeps its shares.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"

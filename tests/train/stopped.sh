@@ -83,7 +83,7 @@ stop_workers() {
     expect_weights "$final"
 }
 
-# Where no supervisor starts them anew, the process that forked them ends them after --timeout.
+# If no supervisor restarts them, the process that forked them ends them after --timeout.
 without_supervisor() {
     local part=$scratch/part pids
     case_begin "all workers are stopped, with --restarts 0"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# wrong.sh: a worker computes or keeps wrong numbers (tests/spoil) in a run that is supervised: its place is left out where it is wrong
-# again and again, the step is done again, and the run ends on the weights of one that nobody disturbed: from memory where that is beyond
-# doubt, else from the newest checkpoint that is.
+# wrong.sh: a worker computes or keeps wrong numbers (tests/spoil) in a run that is supervised: if it is wrong
+# repeatedly, its place is left out and the step retried; the run ends on the weights of an undisturbed one. It continues from memory if the
+# state there is verified, else from the newest verified checkpoint.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
 LOCKSTEP=$BUILD/tests/spoil/lockstep
@@ -31,7 +31,7 @@ expect_restarts() { [ "$(grep -c '(restart [0-9]* of [0-9]*)' "$scratch/err")" -
 
 # ---- audits ------------------------------------------------------------------------------------------------------------
 
-# Every step is audited: the state is beyond doubt, and the step is done again without the place.
+# Every step is audited: the state is verified, and the step is retried without the place.
 wrong 'rank=2 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 4 --audit 1 --save-every 0
 expect_restarts 1
 expect_said 'step 4: audit: .*worker 2 was wrong, and wrong again .* left out.*; the run goes on from step 3 with 3 workers, dp 3'
@@ -47,18 +47,18 @@ expect_restarts 1
 wrong 'rank=0 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --tp 2 --audit 1
 expect_restarts 1
 
-# Audits in step 4, 8 and 12, and the fault from step 6 on: steps 5 to 7 are in doubt, and so are their checkpoints. Three are kept, and
+# Audits in step 4, 8 and 12, and the fault from step 6 on: steps 5 to 7 are unverified, and so are their checkpoints. Three are kept, and
 # the one of step 4.
 wrong 'rank=1 step=5+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 0.0625 --save-every 1 --keep 3
 expect_restarts 1
 expect_said 'step 8: audit: .*; steps 5 to 7, made since the last clean audit, are suspect; .*goes back to its newest checkpoint up to step 4'
 expect_said 'the run goes on from step 4, which was saved'
 expect_event '"step":4,"event":"audit",.*"persistent":true,.*"suspect_from":5,"suspect_to":7,"found_step":8,"left_out":true'
-# Without a checkpoint that is beyond doubt it begins again.
+# Without a verified checkpoint it starts again.
 wrong 'rank=1 step=1+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 0.0625 --save-every 2
 expect_said 'up to step 0'
 expect_said 'starts again at step 0'
-# What a run that was stopped had not looked at yet is still in doubt when it goes on.
+# Steps that a stopped run had not audited are still unverified when it is resumed.
 case_begin "suspects of a run that was resumed"
 rm -rf "$scratch/run"
 how='rank=1 step=5+1 place=product tensor=mlp.in.weight add=0.001 times=0'
@@ -69,7 +69,7 @@ expect_weights "$final"
 expect_said 'steps 5 to 7, made since the last clean audit, are suspect'
 expect_said 'the run goes on from step 4, which was saved'
 
-case_begin "restarts that are used up, and nobody to blame"
+case_begin "restarts that are used up, and no worker to blame"
 rm -rf "$scratch/run"
 LS_SPOIL='rank=1 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' train "${experiment[@]}" --out "$scratch/run" --dp 2 --audit 1 --restarts 0
 expect_status 1
@@ -78,7 +78,7 @@ expect_event '"persistent":true'
 
 # ---- state and replicas ------------------------------------------------------------------------------------------------
 
-# The copy that a worker reads is made anew from what all have; a moment of one is lost, and the checkpoint is what there is.
+# A damaged copy is restored from the other workers; a moment has one owner, so the run restarts from the checkpoint.
 wrong 'rank=1 step=4 place=weight tensor=attn.norm.bias flip=0x40000000 times=0' --dp 2 --zero 0 --check state --save-every 2
 expect_said 'on worker 1 changed after the last update: memory corruption; the run goes on from step 5'
 wrong 'rank=1 step=4 place=moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state --save-every 3
@@ -135,7 +135,7 @@ final=$(weights)
 losses "$scratch/whole16" >"$scratch/whole.losses"
 blamed 1 $in copy "rank=1 step=4 place=copy tensor=$in flip=0x4000" --tp 2 --precision bf16
 blamed 1 $in copy "rank=1 step=4 place=copy tensor=$in flip=0x4000" --dp 4 --audit 1 --precision bf16
-# 16 bits that the other one of two owns: nothing tells which of the two has them wrong. Both are named, and both get them anew.
+# 16 bits that the other one of two owns: nothing shows which of the two has wrong ones. Both are named, and both get them again.
 wrong 'rank=1 step=4 place=copy tensor=attn.qkv.weight flip=0x4000' --dp 2 --audit 1 --precision bf16
 expect_event '"event":"replica","workers":\[0,1\],"tensor":"blocks.0.attn.qkv.weight"'
 final=$whole

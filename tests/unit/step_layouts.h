@@ -1,5 +1,5 @@
 /* step_layouts.h: steps of a tiny trainer under layouts, in forked workers that leave what they saw in shared memory.
- * They make no assertions: those are the parent's, who compares what every worker of every layout saw. */
+ * They make no assertions: the parent asserts: it compares what every worker of every layout saw. */
 #ifndef STEP_LAYOUTS_H
 #define STEP_LAYOUTS_H
 
@@ -226,7 +226,7 @@ static inline void play_ok(play *p) {
     if (play_run(p) != LS_OK) fail_msg("%s: %s", play_name(p), ls_status_message());
 }
 
-/* Every worker saw what `one` did. Of events, all but who and where is the same. */
+/* Every worker saw what `one` saw. Events are equal except for worker and place. */
 static inline void expect_seen(const play *p, const run_seen *one, int64_t from) {
     for (int r = 0; r < play_workers(p); r++) {
         const run_seen *seen = &p->seen[r];

@@ -46,7 +46,7 @@ static ls_status run(ls_worker_fn fn) {
 
 /* ---- agreement --------------------------------------------------------------------------------------------------- */
 
-/* The lost worker goes when nobody is in an earlier turn any more, which its end would break off. */
+/* The lost worker exits when no worker is in an earlier turn any more, which its exit would abort. */
 static void be_lost(void) {
     while (atomic_load(&shared->through) < WORKERS) sched_yield();
     (void)kill(getpid(), SIGKILL);
@@ -111,8 +111,8 @@ static void of_several_the_first_tells(void **state) {
     assert_string_equal(shared->message[3], "worker 1 failed: trouble number 1");
 }
 
-/* Nobody waits for it, and who has a failure of its own keeps it. */
-static void a_lost_worker_holds_nobody_up(void **state) {
+/* No worker waits for it, and a worker with a failure of its own keeps that failure. */
+static void a_lost_worker_delays_no_other(void **state) {
     (void)state;
     set_board();
     shared->killed = 2;
@@ -141,8 +141,8 @@ static void alone_nothing_is_asked(void **state) {
 
 /* ---- a folder ---------------------------------------------------------------------------------------------------- */
 
-/* A worker that is blind sees another file system under the name of the folder; without the right to make one, nobody
- * is. */
+/* A worker that is blind sees another file system under the name of the folder; without permission to create it,
+ * none is. */
 static ls_status look(ls_world *world, void *arg) {
     (void)arg;
     int rank = ls_world_rank(world);
@@ -210,7 +210,7 @@ int main(void) {
         cmocka_unit_test(all_go_on),
         cmocka_unit_test(one_is_enough),
         cmocka_unit_test(of_several_the_first_tells),
-        cmocka_unit_test(a_lost_worker_holds_nobody_up),
+        cmocka_unit_test(a_lost_worker_delays_no_other),
         cmocka_unit_test(alone_nothing_is_asked),
         cmocka_unit_test(a_folder_that_all_see),
         cmocka_unit_test(a_folder_that_one_does_not_see),

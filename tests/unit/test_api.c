@@ -34,7 +34,7 @@ static const char *inside(const char *name) {
     return path;
 }
 
-/* What workers, who may be other processes, tell the test. */
+/* What workers, which may be other processes, report to the test. */
 typedef struct told {
     char hash[LS_HASH_CHARS], text[256];
     int64_t step;
@@ -627,7 +627,7 @@ static int clean_up(void **state) {
     return system(command);
 }
 
-/* It is not laid out anew behind the back of a program that makes the steps, and `lockstep resize` is told. */
+/* The layout does not change under a program that makes the steps itself; `lockstep resize` gets an error. */
 static void own_steps_are_not_resized(void **state) {
     (void)state;
     ls_options *options = tiny(inside("resized"));

@@ -112,7 +112,7 @@ TEST(long)
 TEST(plain_accuracy)
 TEST(plain_gradients)
 
-/* Time of this thread on a core, so that a busy machine spoils less. */
+/* CPU time of this thread, which a busy machine disturbs less. */
 static double cpu_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

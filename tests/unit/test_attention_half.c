@@ -207,7 +207,7 @@ static void check_batch(const ls_attention_kernels *k, size_t T, size_t d, size_
     }
 }
 
-static bool has_copy_engine(void) {
+static bool has_tma(void) {
     static const size_t counts[4] = {64, 1, 64, 1}, strides[3] = {128, 128, 128};
     ls_cuda_tensor_map map;
     void *memory;
@@ -220,11 +220,11 @@ static bool has_copy_engine(void) {
 static void check_threads(const ls_attention_kernels *k) {
     if (!is_other_types(1)) check_batch(k, 131, 20, 1, 0.1);
     if (k || unit != LS_UNIT_HGMMA) return;
-    check_batch(k, 132, 64, 0, 0); /* tiles of the copy engine */
-    if (has_copy_engine()) check_batch(k, 132, 64, 0, 0.2), check_batch(k, 132, 72, 0, 0.2);
+    check_batch(k, 132, 64, 0, 0); /* tiles of the TMA */
+    if (has_tma()) check_batch(k, 132, 64, 0, 0.2), check_batch(k, 132, 72, 0, 0.2);
 }
 
-/* A GPU against the kernels of this CPU: shapes and strides that its copy engine takes, larger than a tile and with an
+/* A GPU against the kernels of this CPU: shapes and strides that its TMA takes, larger than a tile and with an
  * end inside one; and more tiles than a GPU takes at once. */
 static void check_tiles(const ls_attention_kernels *k) {
     static const struct {
@@ -259,7 +259,7 @@ static void check_tiles(const ls_attention_kernels *k) {
     enum { ON_FIBERS = 2, MANY = 10 }; /* of the cases, where there is no such engine; the first with many tiles */
     ls_kernels table;
     if (k || unit != LS_UNIT_HGMMA) return;
-    size_t count = has_copy_engine() ? sizeof cases / sizeof *cases : ON_FIBERS;
+    size_t count = has_tma() ? sizeof cases / sizeof *cases : ON_FIBERS;
     ls_kernels_fill(&table, ls_cpu_isa_mask());
     k = &table.attention_hgmma;
     for (size_t i = 0; i < count; i++) {

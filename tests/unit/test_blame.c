@@ -1,4 +1,5 @@
-/* Who is alone: cases by hand, and every pattern of up to six holders against plain counting. */
+/* test_blame.c: finding the holder that differs from the majority: cases by hand, and every pattern of up to six
+ * holders against plain counting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

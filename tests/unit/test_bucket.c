@@ -1,4 +1,4 @@
-/* test_bucket.c: who owns which elements, counted element by element; and the rounds of groups, run on texts instead of
+/* test_bucket.c: owners of elements, counted element by element; and the rounds of groups, run on texts instead of
  * numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -205,7 +205,7 @@ static void write_tree(char *out, int first, int count) {
     assert_true(snprintf(out, TEXT, "[%.500s+%.500s]", left, right) < TEXT);
 }
 
-/* Groups are dealt one by one, as to players of whom each gets as many as its share: groups[round][row], −1: none. */
+/* Groups are dealt one by one; each row gets as many as its share: groups[round][row], −1: none. */
 static int deal(const ls_layout *layout, int G, int groups[G_MAX][G_MAX]) {
     int next = 0, rounds = 0;
     for (; next < G; rounds++)

@@ -414,7 +414,7 @@ static void markers_that_lie_are_refused(void **state) {
     ls_store_close(store);
 }
 
-/* In a child that is not root, who may read everything. 2: it could not become anybody else. */
+/* In a child that is not root, since root may read everything. 2: it could not change its user. */
 static int find_as_nobody(const char *message) {
     enum { NOBODY = 65534 };
     ls_store *store = NULL;

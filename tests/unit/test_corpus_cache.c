@@ -1,5 +1,5 @@
 /* test_corpus_cache.c: the token cache under attack: altered and cut shards, what killed processes leave, locks that
- * are held, links in the way, and who may look inside. */
+ * are held, links in the way, and permissions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void what_killed_processes_leave_is_removed(void **state) {
     pid_t gone = fork();
     if (gone == 0) _exit(0);
     assert_int_equal(waitpid(gone, NULL, 0), gone);
-    /* Two of a process that is gone, as 0.1.0 and this version name them; one of a process that runs (this one); one
+    /* Two of a process that has exited, as 0.1.0 and this version name them; one of a process that runs (this one); one
      * whose lock is held. */
     snprintf(name, sizeof name, "left/00000000000000000000000000000001_000001.bin.tmp-%d", (int)gone);
     put_text(name, "x");
@@ -168,7 +168,7 @@ static void the_folder_is_private(void **state) {
     assert_int_equal(open_text(path, cache, 0), LS_OK);
     assert_int_equal(stat(cache, &about), 0);
     assert_int_equal(about.st_mode & 0777, 0700);
-    /* Only root can make a folder of somebody else's, and only others have one at hand. */
+    /* Only root can create another user's folder; other users find one in the system. */
     const char *foreign = in_folder("foreign");
     if (geteuid() == 0) {
         assert_int_equal(mkdir(foreign, 0777), 0);

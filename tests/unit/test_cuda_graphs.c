@@ -251,7 +251,7 @@ static void test_new_ones(void **state) {
     assert_int_equal(seen.live, 0);
 }
 
-/* Whatever fails of graphs, all launches are made, and nobody tries again. */
+/* Whatever fails in graphs, all launches are made, and graphs are not tried again. */
 static void test_fallback(void **state) {
     (void)state;
     static const char *const calls[] = {"cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags",

@@ -170,7 +170,7 @@ static ls_status take_note(ls_device_guest *guest, void *memory, size_t bytes) {
 static void forget(ls_device_guest *guest, void *memory) { (void)guest, (void)memory; }
 static void leave(ls_device_guest *guest) { (void)guest; }
 
-/* The queue waits for ever for somebody who is gone: what was done before the mark can be read, and is done even where
+/* The queue waits for a worker that was lost: what was done before the mark can be read, and is done even where
  * it was not yet when the wait was given up. The device is destroyed. */
 static void check_rescue(ls_device *device) {
     ls_device_guest guest = {watch, take_note, forget, leave};

@@ -318,7 +318,7 @@ static void outlier(int step, int worker, int sample) {
          step, 2 * worker, worker, sample);
 }
 
-/* A wrong worker spoils the weights: it comes first, the loss that rises after it follows. */
+/* A wrong worker corrupts the weights: it comes first, the loss that rises after it follows. */
 static void test_worker_before_loss(void **state) {
     (void)state;
     layout("{\"dp\":4,\"tp\":1,\"pp\":1,\"shares\":\"2,2,2,2\"}");

@@ -88,7 +88,7 @@ static void test_idle_on_a_busy_machine(void **state) {
         if (form == 0)
             assert_int_equal(d.verdict, LS_VERDICT_CLEAN); /* 1/9 of a step is promised, 19 of 100 ms were waited */
         else
-            first_is(LS_CAUSE_BUBBLE); /* a third is promised; nobody else was there */
+            first_is(LS_CAUSE_BUBBLE); /* the schedule implies a third; no other program ran */
         end(NULL);
     }
 }

@@ -1,6 +1,6 @@
-/* test_flips.c: single bits that flip in live memory, in weights, moments and the copies that matmuls read, on any
- * worker of many layouts and in every precision, under --check state: each is found before it is trained on, and named
- * by worker and tensor. The bit is put back then, and the run ends on the state of one in which nothing flipped.
+/* test_flips.c: single bits that flip in live memory, in weights, optimizer state and the copies that matmuls read, on
+ * any worker of many layouts and in every precision, under --check state: each is found before it is trained on, and
+ * named by worker and tensor. The bit is put back then, and the run ends on the state of one in which nothing flipped.
  * TIER=long flips ten thousand. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
 
 /* ---- what to flip ------------------------------------------------------------------------------------------------ */
 
-/* Matrices are gathered anew in every step. */
+/* Matrices are gathered again in every step. */
 static bool is_gathered(const ls_trainer *t, const ls_param *p) {
     return t->layout.zero == 3 && t->layout.dp > 1 && p->rows > 1 && strcmp(p->name, "positions.weight") != 0;
 }

@@ -1,4 +1,4 @@
-/* test_gemm.c: matrix products against the contract, bit by bit: every ISA of this CPU, forms, any number of slices,
+/* test_gemm.c: GEMMs against the contract, bit by bit: every ISA of this CPU, forms, any number of slices,
  * continued chains, siblings (C among them), bias, operands and results of 16 bits, threads 1, 2, 3 and 7, few rows or
  * columns, odd sizes and strides, guard areas; with LS_TEST_CUDA also on a GPU, or a CPU that plays one. The reference
  * is plain C from docs/reference/arithmetic.md; accuracy is held against double. */
@@ -188,7 +188,7 @@ static void test_few_rows(void **state) {
     stride_step = 1;
 }
 
-/* What a GPU does not have yet, and what nobody has. */
+/* Calls that the GPU does not support yet, and calls that no device supports. */
 static void test_refused_by_cuda(void **state) {
     (void)state;
     if (!cuda) return;

@@ -14,7 +14,7 @@
 #include "device/cuda/cuda.h"
 #include "device/ops.h"
 
-enum { GUARD = 64 }; /* elements behind a tensor that nobody may touch */
+enum { GUARD = 64 }; /* elements behind a tensor that must stay unchanged */
 
 static ls_device *device;
 

@@ -337,7 +337,7 @@ static void test_one_nan(void **state) {
 /* By a CPU, thousands of times slower (tests/cuda). */
 static bool is_played(void) { return getenv("LS_CUDA_WGMMA") != NULL; }
 
-/* Operands as the copy engine of a GPU takes them: around the edges of tiles and steps of k; slices that end with
+/* Operands as the TMA of a GPU takes them: around the edges of tiles and steps of k; slices that end with
  * steps, that are alike, and neither; sequences. */
 static void test_aligned(void **state) {
     (void)state;

@@ -563,7 +563,7 @@ static void test_options(void **state) {
 }
 
 int main(void) {
-    /* The options of whoever runs the tests are not part of them. */
+    /* LS_* variables that the developer has exported must not change the tests. */
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         char env[LS_OPTION_ENV_MAX];
         ls_option_env_name(ls_option_info_get(id), env);

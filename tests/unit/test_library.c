@@ -1,6 +1,6 @@
-/* test_library.c: products of the unit hgmma by cuBLASLt: taken where it has our bits and is faster, never where one
- * bit differs, where it is slower, where the product is not plain, in audits, or where it is told not to; what was
- * found out is kept in a file, and a damaged one is made anew. The result is the model's in all cases.
+/* test_library.c: GEMMs of the unit hgmma through cuBLASLt: used if the bits are ours and it is faster; not used if one
+ * bit differs, if it is slower, if the GEMM has an epilogue, in audits, or if it is disabled. The choice is kept in a
+ * file; a damaged file is replaced. The result is always that of the unit's model.
  *
  * LS_TEST_LT=plays: with the library of the tests (tests/cuda/libcublaslt.c) on a GPU that a CPU plays;
  * LS_TEST_LT=none: there is none that works. Else, with LS_TEST_CUDA, on a GPU with its own library, whatever that is
@@ -213,7 +213,7 @@ static void test_file(void **state) {
     }
     assert_int_equal(ls_file_write_atomic(path.text, data, bytes / 2), LS_OK); /* half of it */
     assert_int_equal(products_of(&p, 1, &all), 0);
-    assert_int_equal(products_of(&p, 2, &all), 2); /* made anew */
+    assert_int_equal(products_of(&p, 2, &all), 2); /* measured again */
     assert_int_equal(products_of(&p, 1, &all), 1);
     /* Another product is added to it. */
     problem q;

@@ -1,4 +1,4 @@
-/* test_live.c: who may ask for the live page, and what of a request is understood. */
+/* test_live.c: access control of the live page, and parsing of requests. */
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>

@@ -33,7 +33,7 @@ static void grows_and_shrinks_as_by_hand(void **ctx) {
     check_state(&state, 4, 2, 2);
     assert_int_equal(run(&state, &s, "."), LS_LOSS_SCALE_GOOD);
     check_state(&state, 5, 2, 0);
-    assert_int_equal(run(&state, &s, "..x"), LS_LOSS_SCALE_SKIPPED); /* the first one is borne */
+    assert_int_equal(run(&state, &s, "..x"), LS_LOSS_SCALE_SKIPPED); /* the first one is tolerated */
     check_state(&state, 5, 1, 0);
     assert_int_equal(run(&state, &s, ".x"), LS_LOSS_SCALE_SKIPPED); /* one good step restores nothing */
     check_state(&state, 4, 0, 0);
@@ -44,7 +44,7 @@ static void grows_and_shrinks_as_by_hand(void **ctx) {
     run(&state, &s, "......");
     check_state(&state, 6, 2, 0);
     run(&state, &s, "x...");
-    check_state(&state, 6, 2, 0); /* at the ceiling a good window restores the patience too */
+    check_state(&state, 6, 2, 0); /* at the ceiling, too, a good window resets the hysteresis */
     assert_int_equal(run(&state, &s, "xxxxx"), LS_LOSS_SCALE_SKIPPED);
     check_state(&state, 2, 0, 0);
     assert_int_equal(run(&state, &s, "."), LS_LOSS_SCALE_GOOD);
@@ -105,7 +105,7 @@ static ls_loss_scale_settings any_settings(ls_rng_key key) {
 /* The rules again, as a scale that is multiplied and counters that are looked up in the past, not kept. */
 typedef struct model {
     double scale;
-    int since_change, overflows; /* good steps in a row; overflows since patience was whole */
+    int since_change, overflows; /* good steps in a row; overflows since the hysteresis was reset */
 } model;
 
 static ls_loss_scale_verdict model_after(model *m, const ls_loss_scale_settings *s, bool overflow) {

@@ -97,7 +97,7 @@ static void changed_ids_are_found_when_they_are_read(void **state) {
     ls_corpus_close(corpus);
 }
 
-/* Whoever replaces a file does no harm: the old one is still mapped. */
+/* Replacing a mapped file does no harm: the old one stays mapped. */
 static void a_replaced_file_stays_as_it_was(void **state) {
     (void)state;
     const char *path = put_ids("replaced.bin");

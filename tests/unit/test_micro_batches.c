@@ -22,7 +22,7 @@ static int group_of(size_t B, int G, size_t sequence) {
     return g;
 }
 
-/* Who has which group, dealt one after the other as layout.h says. */
+/* The row that has each group, dealt one after the other as layout.h says. */
 static void deal(const ls_layout *layout, int G, int *row, int *round) {
     int left[LS_WORKERS_MAX], d = 0, turn = 0;
     memcpy(left, layout->share, sizeof left);

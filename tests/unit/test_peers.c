@@ -247,7 +247,7 @@ static ls_status exchange(worker *w) {
 static ls_status finish(worker *w, job *j) {
     LS_TRY(ls_request_wait(j->request));
     LS_TRY(same_bytes(w, &j->out, j->result, "a collective"));
-    for (int i = 0; i < j->parts; i++) LS_TRY(fill(w, &j->in[i], LS_F32)); /* nobody may read them any more */
+    for (int i = 0; i < j->parts; i++) LS_TRY(fill(w, &j->in[i], LS_F32)); /* the peers must have finished reading */
     return ls_device_finish(w->device);
 }
 
@@ -277,7 +277,7 @@ static ls_status cannot_open(ls_device *device, const ls_memory_handle *handle, 
     return ls_fail(LS_ERR_FAILED, "no memory of others can be opened here");
 }
 
-/* The signal is told of, and the process is gone before the device gives it. */
+/* Announces a signal, then exits before the device gives it. */
 static ls_status abandon(worker *w) {
     twin t;
     size_t bytes[LS_WORKERS_MAX], at = (size_t)w->rank * ELEMS;
@@ -364,7 +364,7 @@ static void test_staging(void **state) {
     ok(run(3, (task){.rounds = 3, .unopened = true}));
 }
 
-/* The others do not wait for ever for a counter that nobody will write. */
+/* The others do not wait for ever for a counter that the lost worker would have written. */
 static void test_lost_worker(void **state) {
     (void)state;
     void *shared = mmap(NULL, sizeof *survivors, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

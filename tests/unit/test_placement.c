@@ -73,7 +73,8 @@ static void test_a_dead_run_leaves_its_cores(void **state) {
     ls_placement_free(&all);
 }
 
-/* ---- who has the cores ------------------------------------------------------------------------------------------- */
+/* ---- users of the cores -------------------------------------------------------------------------------------------
+ */
 
 static int warnings, infos;
 static char last[512];
@@ -144,7 +145,7 @@ static int a_stranger_has_all(void) {
     return 0;
 }
 
-/* Who is not pinned anyway, or finds a free core, hears nothing. */
+/* A worker that is not pinned, or finds a free core, gets no warning. */
 static int a_stranger_does_not_matter(void) {
     ls_placement one;
     if (!squat(true) || ls_placement_make(1, 1, true, &one) != LS_OK || !one.cpus) return 1;

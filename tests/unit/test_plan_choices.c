@@ -106,7 +106,7 @@ static void test_shards_inside_a_node(void **state) {
     assert_true(without.layout.shard_group == 0 && best.prediction.seconds <= without.prediction.seconds);
 }
 
-/* Keys come by over the link: a slow one is seen, a fast one hides behind attention. */
+/* Keys arrive over the link: its time is exposed if it is slow, overlapped with attention if it is fast. */
 static void test_chips_share_a_sequence(void **state) {
     (void)state;
     ls_plan_task task = task_of("llama-8b", "H100", 16, 65536, 1, "megatron");

@@ -89,7 +89,7 @@ static void test_product(void **state) {
     near_to("a pass", ls_plan_pass_seconds(&chip, 5e10), .5, 1e-12);
 }
 
-/* A large product on an A100 is measured at 230 to 260 TFLOP/s, on an H100 at 600 to 700. */
+/* A large GEMM on an A100 is measured at 230 to 260 TFLOP/s, on an H100 at 600 to 700. */
 static void test_product_rates(void **state) {
     (void)state;
     ls_chip a100 = chip_named("A100"), h100 = chip_named("H100");

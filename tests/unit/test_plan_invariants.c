@@ -153,8 +153,8 @@ static void at_most(const drawn_case *c, const char *what, double a, double b) {
 }
 
 /* A long course is not simulated to its end but continued at the pace it has reached, which is that well known. And the
- * reduction hides behind the backward pass of the busiest stage: which of two nearly equal ones that is may change,
- * and with it who has one layer more, where they do not divide evenly. */
+ * reduction overlaps with the backward pass of the busiest stage: which of two nearly equal ones that is may change,
+ * and with it the stage with one layer more, where they do not divide evenly. */
 static double course_error(const drawn_case *c, const ls_prediction *p) {
     if (c->layout.pp == 1) return 0;
     bool even = c->task.shape.L % (size_t)(c->layout.pp * c->layout.virtual_stages) == 0;

@@ -272,7 +272,7 @@ static bool cores_are_free(ls_pool *pool) {
     return now.waited_ns - before.waited_ns < (ls_clock_ns() - start_ns) / 100;
 }
 
-/* On CPUs that others keep busy threads do not spin, and leave their CPUs; they take them again when the others are
+/* On CPUs that others keep busy threads do not spin, and leave their CPUs; they take them again when those have
  * gone. */
 static void crowded_threads_leave_their_cpus(void **state) {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_run_dir.c: who may run where, what a run directory holds, and what is left when something fails. */
+/* test_run_dir.c: permissions and locks of run directories, their contents, and what is left after a failure. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <sched.h>
@@ -149,7 +149,7 @@ static void unfit_places_are_named(void **state) {
     check_refused(deep, LS_RUN_START, "name too long");
 }
 
-/* In a child that is not root, for whom every folder would be writable. */
+/* In a child that is not root: to root every folder is writable. */
 static int try_as_nobody(void) {
     ls_run_dir *dir;
     if (geteuid() == 0 && (setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) return 2;

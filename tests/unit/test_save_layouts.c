@@ -1,6 +1,6 @@
 /* Checkpoints under layouts: workers write one file together and read what they need of it. Whatever layout wrote a
- * checkpoint, its files are the same bytes; whatever layout reads it, weights and moments are the same and the run goes
- * on to the same bits. A worker that cannot write takes the checkpoint with it, and all workers leave.
+ * checkpoint, its files are the same bytes; whatever layout reads it, weights and optimizer state are equal and the run
+ * goes on to the same bits. A worker that cannot write takes the checkpoint with it, and all workers leave.
  *
  * Workers are forked; what they find goes to a shared page. They make no assertions: those are the parent's. */
 #include <setjmp.h>
@@ -358,7 +358,7 @@ static void damage(const char *path, long at) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* What is wrong comes out once, from worker 0, and nobody waits. */
+/* An error is reported once, by worker 0, and no worker waits. */
 static void mistakes_are_told_once(void **state) {
     (void)state;
     ls_shape shape = tiny_llama();

@@ -1,4 +1,4 @@
-/* test_shares.c: when groups are shared out anew: a replica that stays slow loses some; noise changes nothing. */
+/* test_shares.c: when groups are redistributed: a replica that stays slow loses some; noise changes nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void what_does_not_pay_is_left(void **state) {
     ls_share_watch_begin(&w, &layout, 1, 3, 100);
     double asked = run(&w, &layout, (const double[]){10, 30}, 0, 300, 10000);
     assert_true(asked >= 120 && asked < 140);
-    /* Nobody looks. */
+    /* Without a layout no speed is watched. */
     ls_share_watch_begin(&w, NULL, 1, 0, 0);
     assert_true(run(&w, &layout, (const double[]){10, 30}, 0, 60, 10000) < 0);
 }

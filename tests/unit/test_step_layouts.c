@@ -24,7 +24,7 @@ static ls_settings settings_of(ls_policy policy) {
     return s;
 }
 
-/* The same under every `every`th layout as on one worker, who is the first of them; with LS_TEST_LONG under all. */
+/* The same under every `every`th layout as on one worker, which is the first of them; with LS_TEST_LONG under all. */
 static void check_layouts(play *p, int first, int every) {
     run_seen *one = seen_open();
     p->seen = seen_open();

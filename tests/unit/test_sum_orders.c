@@ -51,7 +51,7 @@ static void test_ring_of_two(void **state) {
     (void)state;
     float values[4][N], out[N];
     const float *grads[4];
-    ones_but(0, values, grads); /* (B + 1) + (1 + 1), whoever begins */
+    ones_but(0, values, grads); /* (B + 1) + (1 + 1), whichever begins */
     ls_order_ring(grads, 4, 2, out, N);
     assert_sums(out, (float[]){big + 2, big + 2, big + 2, big + 2});
 }

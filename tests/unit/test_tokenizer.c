@@ -293,7 +293,7 @@ static void added_tokens_and_holes(void **state) {
     assert_int_equal(ls_tokenizer_vocab(tokenizer), 10);
     assert_int_equal(ls_tokenizer_eot(tokenizer), 9);
     assert_int_equal(ls_tokenizer_bos(tokenizer), 7);
-    assert_int_equal(ls_tokenizer_token(tokenizer, 4, &data, &bytes), LS_OK); /* nobody's id */
+    assert_int_equal(ls_tokenizer_token(tokenizer, 4, &data, &bytes), LS_OK); /* an id that no token has */
     assert_int_equal(bytes, 0);
     ls_tokens_fini(&out);
     ls_tokenizer_close(tokenizer);

@@ -1,5 +1,6 @@
 /* test_wire.c: a slow link: no result changes, nothing comes earlier than latency and bandwidth allow, transfers on one
- * link follow each other, and work hides them. Lower bounds are exact; upper ones leave room for a busy machine. */
+ * link follow each other and overlap with computing. Lower bounds are exact; upper ones leave room for a busy machine.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +94,7 @@ static ls_status check_moves(ls_comm *comm, float *in, float *out) {
     begin = ls_clock_seconds();
     LS_TRY(ls_comm_all_to_all(comm, in, out, BYTES / 3));
     LS_TRY(judge("all-to-all", ls_clock_seconds() - begin, expected(BYTES * 2.0 / 3, 1)));
-    /* Who sends may begin before the others are out of the barrier: their clocks run from before it. */
+    /* A sender may begin before the others have left the barrier, so clocks start before it. */
     begin = ls_clock_seconds();
     LS_TRY(ls_comm_barrier(comm));
     LS_TRY(ls_comm_broadcast(comm, 1, out, BYTES));
@@ -125,7 +126,7 @@ static ls_status check_messages(ls_comm *comm, float *in, float *out) {
     return LS_OK;
 }
 
-/* Two sums at once share a link; and what the worker does meanwhile hides them. */
+/* Two sums at once share a link and overlap with what the worker does meanwhile. */
 static ls_status check_queue(ls_comm *comm, float *in, float *out) {
     const void *parts[1] = {in};
     ls_request *request[2];
@@ -138,7 +139,7 @@ static ls_status check_queue(ls_comm *comm, float *in, float *out) {
     LS_TRY(judge("two sums", ls_clock_seconds() - begin, least));
     LS_TRY(ls_comm_barrier(comm));
     LS_TRY(ls_comm_reduce_scatter_start(comm, NULL, LS_F32, parts, out, NULL, ELEMS, &request[0]));
-    /* The others publish within the slack; then all of it lies in the sleep, whoever looks when. */
+    /* The others publish within the slack; then all of it is overlapped with the sleep, whenever a worker polls. */
     ls_clock_sleep_us((uint64_t)(1e6 * (expected(BYTES * 2.0 / 3, 1) + slack_s / 2)));
     begin = ls_clock_seconds();
     LS_TRY(ls_request_wait(request[0]));
@@ -185,7 +186,7 @@ static void test_one_of_the_two(void **state) {
     run((setting){.bytes_per_s = rate}, 60, work);
 }
 
-/* A transfer that takes longer than the patience for a worker is no lost worker. */
+/* A transfer that takes longer than the timeout does not make its worker a lost one. */
 static ls_status take_long(ls_world *world, void *arg) {
     (void)arg;
     char bytes[1200] = {0};

@@ -1,5 +1,5 @@
 /* test_workers_stop.c: SIGINT and SIGTERM that the parent of forked workers passes on: the workers end by themselves,
- * nobody is hurried, and a second SIGINT ends all.
+ * none is killed early, and a second SIGINT ends all.
  *
  * Each case forks the program under test (the "boss") into a process group of its own, as a shell does, so that a
  * terminal's Ctrl-C can be played by a signal to the group. What boss and workers do is seen in a shared page.
@@ -137,7 +137,7 @@ static int end_of(pid_t pid, int limit_ms) {
         }
         ls_clock_sleep_us(1000);
     }
-    assert_true(kill(-pid, 0) != 0); /* nobody is left of the group */
+    assert_true(kill(-pid, 0) != 0); /* no process of the group is left */
     assert_true(WIFEXITED(wait_status));
     return WEXITSTATUS(wait_status);
 }
@@ -209,7 +209,7 @@ static void a_second_interrupt_ends_all(void **state) {
     }
 }
 
-/* Who waits for a worker that has stopped leaves too, and the stop remains the reason. */
+/* A worker that waits for one that has stopped leaves too, and the stop remains the reason. */
 static void stopping_without_agreement(void **state) {
     (void)state;
     pid_t pid = start(PLAY_ALONE);
