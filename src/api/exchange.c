@@ -16,7 +16,7 @@ static ls_status check_tokenizer(const ls_options *o) {
     return ls_options_fail(o, LS_OPT_tokenizer, "no such file or folder");
 }
 
-static ls_exchanged describe(const ls_options *o, const ls_weights *weights) {
+static ls_exchanged describe_weights(const ls_options *o, const ls_weights *weights) {
     static const char *const kinds[] = {
         [LS_WEIGHTS_CHECKPOINT] = "lockstep", [LS_WEIGHTS_HF] = "Hugging Face", [LS_WEIGHTS_LLMC] = "llm.c"};
     const char *tokenizer = o->tokenizer ? o->tokenizer : ls_weights_tokenizer(weights);
@@ -35,7 +35,7 @@ ls_status ls_import(const ls_options *o, ls_exchanged *out) {
     LS_TRY(check_tokenizer(o));
     LS_TRY(ls_weights_open(o->model, &weights));
     ls_status status = ls_weights_save(weights, o->out, o->tokenizer);
-    *out = describe(o, weights);
+    *out = describe_weights(o, weights);
     ls_weights_close(weights);
     return status;
 }
@@ -85,7 +85,7 @@ ls_status ls_export(const ls_options *o, ls_exchanged *out) {
     if (status == LS_OK)
         status = llmc ? ls_llmc_export(o->out, ls_weights_model(weights), o->dtype, ls_weights_read, weights)
                       : export_hf(o, weights);
-    *out = describe(o, weights);
+    *out = describe_weights(o, weights);
     ls_weights_close(weights);
     return status;
 }

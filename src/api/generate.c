@@ -133,7 +133,7 @@ ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
 }
 
 /* A model says which tokens end a text; a training run has its tokenizer's alone. */
-static ls_status prepare(const ls_run *r, writer *w) {
+static ls_status prepare_writer(const ls_run *r, writer *w) {
     if (ls_run_is_loaded(r)) {
         ls_fpenv_set();
         if (r->options.command != LS_COMMAND_GENERATE)
@@ -154,7 +154,7 @@ static ls_status prepare(const ls_run *r, writer *w) {
 ls_status ls_run_generate(ls_run *r, const char *prompt, ls_text_fn take, void *ctx, int64_t *tokens) {
     writer w = {.take = take, .ctx = ctx};
     ls_tokens ids = {0};
-    LS_TRY(prepare(r, &w));
+    LS_TRY(prepare_writer(r, &w));
     ls_status status = ls_run_encode(r, prompt, &ids);
     if (status == LS_OK) status = write_text(&w, r, prompt, &ids);
     if (status == LS_OK && tokens) *tokens = w.tokens;

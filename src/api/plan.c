@@ -134,7 +134,7 @@ static ls_status refuse_native(const ls_options *o) {
 }
 
 /* Figures of probe's are of this program; another one is only a cluster of chips to it. */
-static ls_status find(ls_plan *plan) {
+static ls_status find_layouts(ls_plan *plan) {
     json_t *measured = NULL;
     LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));
     plan->is_native = measured && plan->question.task.cluster.sites == 1 && !plan->options->stack;
@@ -150,7 +150,7 @@ ls_status ls_plan_make(const ls_options *options, ls_plan **out) {
     ls_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return ls_fail(LS_ERR_RESOURCE, "out of memory for a plan");
     plan->options = options;
-    ls_status status = find(plan);
+    ls_status status = find_layouts(plan);
     if (status == LS_OK)
         *out = plan;
     else

@@ -156,10 +156,11 @@ static int list_places(const ls_run_attempts *a, int *places) {
     return count;
 }
 
-static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+static int compare_ints(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* `back_to`: the last step whose state is verified; −1: the state that the workers have is. */
-static void tell(const ls_run_attempts *a, const char *why, int64_t done, int64_t back_to, const ls_layout *before) {
+static void report_attempt(const ls_run_attempts *a, const char *why, int64_t done, int64_t back_to,
+                           const ls_layout *before) {
     char layout[256] = "", from[96];
     const ls_layout *now = &a->run->layout;
     if (back_to >= 0)
@@ -190,7 +191,8 @@ static ls_status lay_out(ls_run_attempts *a, const char *why, int *workers, int 
     a->run->layout = *layout;
     a->run->may_share = may_share(a);
     *workers = ls_layout_workers(layout);
-    qsort(places, (size_t)*workers, sizeof *places, compare); /* the same rank at the same place as far as can be */
+    qsort(places, (size_t)*workers, sizeof *places,
+          compare_ints); /* the same rank at the same place as far as can be */
     memcpy(a->place_of, places, (size_t)*workers * sizeof *places);
     return LS_OK;
 }
@@ -228,7 +230,7 @@ static ls_status leave_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wro
     ls_event_text(&b->event, what, sizeof what);
     snprintf(why, sizeof why, "%s%s", what, where);
     LS_TRY(lay_out(a, why, workers, places));
-    tell(a, why, done, b->in_memory ? -1 : b->sound_step, &before);
+    report_attempt(a, why, done, b->in_memory ? -1 : b->sound_step, &before);
     return LS_OK;
 }
 
@@ -360,7 +362,7 @@ static ls_status next(void *ctx, ls_attempt_end *end, int *workers, int *places)
     if (end->whole) a->losses[place]++; /* before, it was no step of this worker that failed */
     LS_TRY(check_step(a, place, done, tried, end->text));
     LS_TRY(lay_out(a, end->text, workers, places));
-    tell(a, end->text, done, -1, &before);
+    report_attempt(a, end->text, done, -1, &before);
     return LS_OK;
 }
 

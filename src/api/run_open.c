@@ -16,13 +16,13 @@ ls_status ls_run_tell(const ls_run *r, ls_run_event event) {
     return r->setup.event ? r->setup.event(r->setup.event_ctx, &event) : LS_OK;
 }
 
-static void say(void *ctx, const char *message) {
+static void report_preparing(void *ctx, const char *message) {
     (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_PREPARES, .text = message});
 }
 
 /* Of several processes that a launcher started, the first tells. */
 static void say_compiles(void *ctx, const char *text) {
-    if (ls_launcher_place().rank == 0) say(ctx, text);
+    if (ls_launcher_place().rank == 0) report_preparing(ctx, text);
 }
 
 ls_status ls_run_prepare_device(ls_run *r, ls_unit unit) {
@@ -100,7 +100,7 @@ static ls_status choose_layout(ls_run *r) {
     return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
 }
 
-static ls_status prepare(ls_run *r) {
+static ls_status prepare_run(ls_run *r) {
     ls_options *o = &r->options;
     r->launched = ls_launcher_place().size > 0;
     LS_TRY(ls_run_options_check(o));
@@ -159,7 +159,7 @@ ls_status ls_run_open_corpus(ls_run *r, const char *paths, ls_split split, ls_co
                                  .wait_s = r->options.timeout,
                                  .text_field = r->options.text_field,
                                  .split = split,
-                                 .say = say,
+                                 .say = report_preparing,
                                  .say_ctx = r};
     return ls_corpus_open(paths, &options, out);
 }
@@ -290,7 +290,7 @@ static ls_status open_training(ls_run *r) {
     bool has_folder = !r->is_trial;
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));
     LS_TRY(ls_workers_options_from(&r->options, &r->workers));
-    LS_TRY(prepare(r));
+    LS_TRY(prepare_run(r));
     if (r->options.dry_run) return check_inputs(r);
     if (r->launched) return LS_OK;
     if (has_folder && (r->options.resume || ls_file_exists(r->out))) LS_TRY(ls_run_open_folder(r));

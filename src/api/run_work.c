@@ -63,7 +63,7 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */
 
-static ls_status begin(ls_run *r) {
+static ls_status begin_run(ls_run *r) {
     if (r->options.resume) {
         bool anew;
         return ls_run_start_resume(r->trainer, r->store, r->dir, r->start.weights, r->identity, &anew);
@@ -166,7 +166,7 @@ static ls_status open_run(ls_run *r, ls_world *world) {
     if (first && r->options.resume) LS_TRY(ls_run_dir_check_checkpoints(r->dir));
     if (first && r->options.resume) LS_TRY(open_store(r));
     if (r->launched) LS_TRY(ls_save_check_shared(world, r->out));
-    LS_TRY(begin(r));
+    LS_TRY(begin_run(r));
     if (first) LS_TRY(write_beginning(r));
     if (first) LS_TRY(carry(r));
     if (r->launched && !r->is_trial) LS_TRY(ls_ends_begin(&r->ends, world, r->out));
@@ -287,7 +287,7 @@ static ls_status find_trace(const ls_run *r, char room[PATH_MAX], const char **p
     return LS_OK;
 }
 
-static ls_status work(const job *j) {
+static ls_status prepare_and_call(const job *j) {
     ls_run *r = j->run;
     ls_world *world = r->world;
     char room[PATH_MAX];
@@ -345,7 +345,7 @@ static ls_status run_worker(ls_world *world, void *arg) {
     r->world = world;
     r->began_s = ls_clock_seconds();
     ls_fpenv_set();
-    ls_status status = work(j);
+    ls_status status = prepare_and_call(j);
     if (ls_world_is_abandoned(world)) rescue(r, world);
     write_end(r, status);
     ls_status closed = ls_metrics_close(r->metrics);

@@ -97,7 +97,7 @@ static ls_status setup(tokenize *t) {
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
-static void count(tokenize *t) {
+static void count_output(tokenize *t) {
     ls_tokenized *out = t->out;
     out->val_tokens = t->val ? ls_token_writer_count(t->val) : 0;
     out->tokens = ls_token_writer_count(t->train) + out->val_tokens;
@@ -111,7 +111,7 @@ static void count(tokenize *t) {
 static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
     tokenize *t = ctx;
     if (!t->progress) return;
-    count(t);
+    count_output(t);
     t->out->file_done = done;
     t->out->file_bytes = total;
     t->progress(t->ctx, t->out);
@@ -152,7 +152,7 @@ static ls_status tokenize_file(tokenize *t, const char *path) {
     return status;
 }
 
-static ls_status run(tokenize *t) {
+static ls_status tokenize_texts(tokenize *t) {
     LS_TRY(setup(t));
     t->out->vocab = ls_tokenizer_vocab(t->tokenizer);
     t->start_s = ls_clock_seconds();
@@ -162,7 +162,7 @@ static ls_status run(tokenize *t) {
     /* The validation files first: where those for training are, all is there. */
     if (t->val) LS_TRY(ls_token_writer_finish(t->val));
     LS_TRY(ls_token_writer_finish(t->train));
-    count(t);
+    count_output(t);
     return LS_OK;
 }
 
@@ -171,7 +171,7 @@ ls_status ls_tokenize(const ls_options *options, void (*progress)(void *ctx, con
     tokenize t = {.opts = options, .progress = progress, .ctx = ctx, .out = out};
     *out = (ls_tokenized){0};
     LS_TRY(ls_options_expect(options, LS_COMMAND_TOKENIZE, "ls_tokenize"));
-    ls_status status = run(&t);
+    ls_status status = tokenize_texts(&t);
     ls_token_writer_close(t.train);
     ls_token_writer_close(t.val);
     ls_tokenizer_close(t.tokenizer);

@@ -87,7 +87,7 @@ typedef struct task {
 } task;
 
 /* All kernels of a forked worker are of its instruction set, those that add up contributions too. */
-static ls_status work(ls_world *world, void *arg) {
+static ls_status run_layout(ls_world *world, void *arg) {
     const task *t = arg;
     const char *trace = t->trial->traced ? t->place->options->trace : NULL;
     ls_isa isa = isa_of(t->trial->isa, ls_world_rank(world));
@@ -116,7 +116,7 @@ typedef struct crew_of_one {
 static ls_status run_here(void *ctx, void *result) {
     const crew_of_one *c = ctx;
     (void)result;
-    return ls_workers_run(c->workers, work, c->task);
+    return ls_workers_run(c->workers, run_layout, c->task);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
@@ -129,11 +129,12 @@ ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial) {
     LS_TRY(ls_device_choose(place->options->device, world ? 1 : count, trial->settings->policy.unit, &t.chosen));
     if (world && strcmp(place->options->device, "auto") == 0) LS_TRY(ls_agree_device(world, &t.chosen));
     LS_TRY(ls_device_prepare(t.chosen.name, trial->settings->policy.unit, NULL, NULL));
-    if (world && count > 1) return work(world, &t);
-    if (world) return ls_agree(world, ls_world_rank(world) == 0 ? work(world, &t) : LS_OK);
+    if (world && count > 1) return run_layout(world, &t);
+    if (world) return ls_agree(world, ls_world_rank(world) == 0 ? run_layout(world, &t) : LS_OK);
     LS_TRY(ls_workers_options_from(place->options, &workers));
     workers.workers = count;
     workers.threads = trial->threads;
     crew_of_one one = {&workers, &t};
-    return count == 1 ? ls_child_run("the worker", 0, run_here, &one, NULL, 0) : ls_workers_run(&workers, work, &t);
+    return count == 1 ? ls_child_run("the worker", 0, run_here, &one, NULL, 0)
+                      : ls_workers_run(&workers, run_layout, &t);
 }

@@ -178,7 +178,7 @@ static ls_status hold(const ls_plan_task *task, const ls_plan_choice *choice, ls
 }
 
 /* Knobs that are given stay, but for dp, of which there are more with more chips. */
-static ls_status choose(const ls_plan_task *task, const ls_layout_request *request, ls_plan_choice *out) {
+static ls_status choose_fastest(const ls_plan_task *task, const ls_layout_request *request, ls_plan_choice *out) {
     ls_layout_request open = *request;
     ls_knob_leave_open(&open, LS_KNOB_dp);
     ls_status status = ls_plan_fastest(task, &open, 0, out);
@@ -196,7 +196,7 @@ ls_status ls_plan_scaling(const ls_plan_task *task, const ls_layout_request *req
         ls_plan_point *point = &out[*count];
         *point = (ls_plan_point){.chips = sizes[i]};
         if (!ls_plan_resize(&usable, sizes[i], strong, &resized)) continue;
-        LS_TRY(choose(&resized, request, &point->best));
+        LS_TRY(choose_fastest(&resized, request, &point->best));
         LS_TRY(hold(&resized, choice, &point->held));
         /* The search gives up a little to be simpler, and divides the batch evenly where that is possible: where the
          * layout held is faster, it is what one would choose. */

@@ -39,7 +39,7 @@ ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *r
     return out;
 }
 
-static ls_status add(void *state, const ls_knobs *layout) {
+static ls_status add_candidate(void *state, const ls_knobs *layout) {
     candidates *all = state;
     ls_prediction bound;
     LS_TRY(ls_plan_bound(all->task, layout, &bound));
@@ -128,7 +128,7 @@ static double worst_kept(const candidates *all, const ls_plan_found *out) {
     return out->fitting == LS_PLAN_KEPT ? out->fits[LS_PLAN_KEPT - 1].prediction.seconds : (double)INFINITY;
 }
 
-static ls_status choose(const candidates *all, ls_plan_found *out) {
+static ls_status choose_kept(const candidates *all, ls_plan_found *out) {
     for (size_t i = 0; i < (size_t)out->fit; i++) {
         const candidate *c = &all->item[i];
         if (c->seconds > worst_kept(all, out)) break;
@@ -181,7 +181,7 @@ static ls_status choose_nearest(candidates *all, ls_plan_found *out) {
 
 /* Candidates in order: those that fit, fastest bound first. */
 static ls_status gather(const ls_layout_request *request, candidates *all) {
-    LS_TRY(ls_plan_space(all->task, request, add, all));
+    LS_TRY(ls_plan_space(all->task, request, add_candidate, all));
     if (all->count > 0) qsort(all->item, all->count, sizeof *all->item, by_seconds);
     while ((size_t)all->fit < all->count && all->item[all->fit].lacks <= 0) all->fit++;
     return LS_OK;
@@ -195,7 +195,7 @@ ls_status ls_plan_search(const ls_plan_task *task, const ls_layout_request *requ
     LS_TRY_OUT(gather(request, &all));
     out->tried = (long long)all.count;
     out->fit = all.fit;
-    LS_TRY_OUT(choose(&all, out));
+    LS_TRY_OUT(choose_kept(&all, out));
     LS_TRY_OUT(simplify(&all, out));
     LS_TRY_OUT(choose_nearest(&all, out));
 out:
@@ -212,7 +212,7 @@ ls_status ls_plan_fastest(const ls_plan_task *task, const ls_layout_request *req
     memset(out, 0, sizeof *out);
     LS_TRY_OUT(gather(request, &all));
     found.fit = all.fit;
-    LS_TRY_OUT(choose(&all, &found));
+    LS_TRY_OUT(choose_kept(&all, &found));
     LS_TRY_OUT(simplify(&all, &found));
     if (found.fitting > 0 && !(limit > 0 && found.fits[0].prediction.seconds > limit)) *out = found.fits[0];
 out:

@@ -41,7 +41,7 @@ typedef struct guard {
     size_t count;
 } guard;
 
-static ls_status add(void *state, const ls_knobs *layout) {
+static ls_status add_to_guard(void *state, const ls_knobs *layout) {
     guard *g = state;
     ls_prediction bound;
     LS_TRY(ls_plan_bound(g->task, layout, &bound));
@@ -96,7 +96,7 @@ static ls_status find_robust(const guard *g, ls_plan_sensitivity *out) {
 static ls_status search_robust(const ls_plan_task *task, const ls_plan_task *slow, const ls_layout_request *request,
                                double seconds, ls_plan_sensitivity *out) {
     guard g = {.task = task, .slow = slow, .longest = seconds * (1 + LS_PLAN_ROBUST_WITHIN)};
-    ls_status status = ls_plan_space(task, request, add, &g);
+    ls_status status = ls_plan_space(task, request, add_to_guard, &g);
     if (g.count > 0) qsort(g.item, g.count, sizeof *g.item, by_bound);
     if (status == LS_OK) status = find_robust(&g, out);
     free(g.item);

@@ -132,7 +132,7 @@ static ls_status check_copy(const ls_link_vector *v, int from, size_t at, size_t
     return LS_OK;
 }
 
-static ls_status check(const ls_link_vector *v) {
+static ls_status check_result(const ls_link_vector *v) {
     switch (v->op) {
     case LS_NATIVE_ALL_REDUCE: return check_sum(v, 0, v->elems);
     case LS_NATIVE_REDUCE_SCATTER: return check_sum(v, v->shards[v->rank], v->shards[v->rank + 1]);
@@ -174,7 +174,7 @@ static ls_status measure_op(ls_link_vector *v, double *time_us) {
     memset(v->out, 0xff, v->elems * sizeof(float)); /* NaN: what is not written is found */
     LS_TRY(ls_comm_barrier(v->comm));
     LS_TRY(ls_link_call(v));
-    LS_TRY(check(v));
+    LS_TRY(check_result(v));
     LS_TRY(ls_link_time(&timer, v, &timing));
     LS_TRY(slowest(v->comm, &timing, &seconds));
     if (v->rank == 0) *time_us = 1e6 * seconds;
@@ -270,7 +270,7 @@ out:
     return status;
 }
 
-static ls_status measure(const ls_workers_options *options, const ls_bench_plan *plan, ls_bench_round *out) {
+static ls_status measure_round(const ls_workers_options *options, const ls_bench_plan *plan, ls_bench_round *out) {
     ls_workers_options workers = *options;
     ls_bench_round *round = ls_trial_alloc(1, sizeof *round);
     if (!round) return ls_fail_errno(LS_ERR_RESOURCE, "cannot map %zu bytes for the results", sizeof *round);
@@ -288,7 +288,7 @@ typedef struct reading {
     ls_bench_round *out;
 } reading;
 
-static bool read_line(void *ctx, const char *line) {
+static bool read_comm_result(void *ctx, const char *line) {
     const reading *r = ctx;
     char name[32];
     size_t bytes = 0;
@@ -325,7 +325,7 @@ static ls_status run_peer_once(ls_bench_peer *peer, const ls_bench_plan *plan, b
                                 .called = called,
                                 .advice = "try a smaller --max-size",
                                 .line_form = "op size_bytes time_us",
-                                .read_line = read_line,
+                                .read_line = read_comm_result,
                                 .ctx = &r};
     *out = (ls_bench_round){0};
     snprintf(called, sizeof called, "mpirun -n %d %s", plan->workers, peer->path);
@@ -380,7 +380,7 @@ ls_status ls_bench_case_run(ls_bench_comm *b, ls_bench_case *one) {
     LS_TRY(plan_fit_memory(&one->plan));
     for (int r = 0; r < b->rounds; r++) {
         b->say(b, one->plan.workers, r, "lockstep");
-        LS_TRY(measure(&b->workers, &one->plan, &b->own_round[r]));
+        LS_TRY(measure_round(&b->workers, &one->plan, &b->own_round[r]));
         run_peer(b, &one->plan, r);
     }
     b->say(b, 0, 0, NULL);

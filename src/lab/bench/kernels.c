@@ -74,7 +74,7 @@ typedef struct reading {
     int first, end, round;
 } reading;
 
-static bool read_line(void *ctx, const char *line) {
+static bool read_kernel_result(void *ctx, const char *line) {
     const reading *r = ctx;
     char form[3];
     size_t m = 0, n = 0, k = 0;
@@ -103,8 +103,11 @@ static ls_status all_there(const char *path, const ls_kbench_row *rows, int firs
 static ls_status run_peer_once(ls_kbench *b, int first, int end, const cpu_set_t *cpus) {
     ls_kbench_row *rows = b->rows.row;
     reading r = {.rows = rows, .first = first, .end = end, .round = b->env.round};
-    ls_bench_program program = {
-        .cpus = cpus, .called = b->peer.path, .line_form = "NT m n k seconds", .read_line = read_line, .ctx = &r};
+    ls_bench_program program = {.cpus = cpus,
+                                .called = b->peer.path,
+                                .line_form = "NT m n k seconds",
+                                .read_line = read_kernel_result,
+                                .ctx = &r};
     ls_bench_program_add(&program, "%s", b->peer.path);
     ls_bench_program_add(&program, "%d", b->env.threads);
     for (int i = first; i < end; i++) {

@@ -63,14 +63,16 @@ NORM(layer_params, params, false)
 NORM(rms_forward, forward, true)
 NORM(rms_params, params, true)
 
-static void backward(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
+static void run_norm_backward(const ls_kbench_data *d, size_t begin, size_t end, bool rms) {
     ls_norm_call call = norm_call(d, begin, end, rms);
     call.dx = AT(2, begin);
     d->kernels->norm.backward(&call);
 }
 
-static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) { backward(d, begin, end, false); }
-static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) { backward(d, begin, end, true); }
+static void layer_backward(const ls_kbench_data *d, size_t begin, size_t end) {
+    run_norm_backward(d, begin, end, false);
+}
+static void rms_backward(const ls_kbench_data *d, size_t begin, size_t end) { run_norm_backward(d, begin, end, true); }
 
 /* ---- activations, residual, bias --------------------------------------------------------------------------------- */
 

@@ -125,7 +125,7 @@ static void matmul_close(matmul *p) {
     free(p->scratch);
 }
 
-static void fill(void *to, ls_dtype dtype, size_t elems, size_t seed) {
+static void fill_operand(void *to, ls_dtype dtype, size_t elems, size_t seed) {
     for (size_t i = 0; i < elems; i++) {
         float value = ls_operand_value(i + seed);
         switch (dtype) {
@@ -143,8 +143,8 @@ static ls_status matmul_open(matmul *p, const ls_kbench_env *env, const ls_kbenc
     LS_TRY(ls_kbench_alloc(s->m * s->k * elem_bytes, &p->a));
     LS_TRY(ls_kbench_alloc(s->n * s->k * elem_bytes, &p->b));
     LS_TRY(ls_kbench_alloc(s->m * s->n * sizeof(float), &p->c));
-    fill(p->a, s->dtype, s->m * s->k, 0);
-    fill(p->b, s->dtype, s->n * s->k, 12345);
+    fill_operand(p->a, s->dtype, s->m * s->k, 0);
+    fill_operand(p->b, s->dtype, s->n * s->k, 12345);
     memset(p->c, 0xff, s->m * s->n * sizeof(float)); /* NaN: what is not written is found */
     p->g = (ls_gemm){.dtype = s->dtype, .c_dtype = s->c_dtype, .unit = s->unit, .a = p->a, .b = p->b, .c = p->c};
     ls_operand_matmul(&p->g, s->form, s->m, s->n, s->k, s->slices, p->bounds);

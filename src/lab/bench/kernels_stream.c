@@ -154,7 +154,7 @@ out:
 }
 
 /* Lays the streams of the case into the block and fills them: kernels and loops of other cases have changed it. */
-static const ls_kbench_data *prepare(const ls_kbench_env *env, const ls_kbench_case *c) {
+static const ls_kbench_data *prepare_streams(const ls_kbench_env *env, const ls_kbench_case *c) {
     ls_kbench_data *d = &env->memory->data;
     float *at = env->memory->block;
     d->kernels = env->kernels;
@@ -258,7 +258,7 @@ static ls_status time_loop(const ls_kbench_env *env, job *j, double *seconds) {
 
 ls_status ls_kbench_stream_measure(const ls_kbench_env *env, ls_kbench_row *row) {
     const ls_kbench_case *c = &ls_kbench_cases[row->item];
-    job j = {.c = c, .data = prepare(env, c), .pool = env->pool};
+    job j = {.c = c, .data = prepare_streams(env, c), .pool = env->pool};
     double loop_seconds;
     LS_TRY(time_kernel(env, &j, &row->seconds[env->round]));
     LS_TRY(time_loop(env, &j, &loop_seconds));

@@ -64,7 +64,7 @@ static void first_words(int fd, char reason[REASON_MAX]) {
     }
 }
 
-static ls_status judge(const ls_bench_program *p, int wait_status, int err_fd) {
+static ls_status check_exit_status(const ls_bench_program *p, int wait_status, int err_fd) {
     char reason[REASON_MAX];
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return LS_OK;
     if (p->missing != NULL && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == NO_PROGRAM)
@@ -75,12 +75,13 @@ static ls_status judge(const ls_bench_program *p, int wait_status, int err_fd) {
     return ls_fail(LS_ERR_FAILED, "%s exited with status %d: %s", p->called, WEXITSTATUS(wait_status), reason);
 }
 
-static ls_status run(const ls_bench_program *p, int out_fd, int err_fd) {
+static ls_status run_program(const ls_bench_program *p, int out_fd, int err_fd) {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot start a process for %s", p->argv[0]);
     if (pid == 0) child_exec(p, parent, out_fd, err_fd);
     int wait_status = 0;
-    if (wait_until(pid, ls_clock_seconds() + DEADLINE_S, &wait_status)) return judge(p, wait_status, err_fd);
+    if (wait_until(pid, ls_clock_seconds() + DEADLINE_S, &wait_status))
+        return check_exit_status(p, wait_status, err_fd);
     kill(pid, SIGTERM);
     if (!wait_until(pid, ls_clock_seconds() + GRACE_S, &wait_status)) {
         kill(pid, SIGKILL);
@@ -90,7 +91,7 @@ static ls_status run(const ls_bench_program *p, int out_fd, int err_fd) {
                    p->advice != NULL ? "; " : "", p->advice != NULL ? p->advice : "");
 }
 
-static bool read_line(const ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX], const char *line) {
+static bool read_library_line(const ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX], const char *line) {
     static const char head[] = "# library ";
     size_t before = sizeof head - 1;
     if (strncmp(line, head, before) == 0) {
@@ -113,7 +114,7 @@ static ls_status read_lines(const ls_bench_program *p, char library[LS_BENCH_LIB
         goto out;
     }
     while (getline(&line, &line_bytes, file) > 0) {
-        if (read_line(p, library, line)) continue;
+        if (read_library_line(p, library, line)) continue;
         status = ls_fail(LS_ERR_FAILED, "%s printed '%.*s' instead of a line \"%s\"", p->called,
                          (int)strcspn(line, "\n"), line, p->line_form);
         goto out;
@@ -140,7 +141,7 @@ ls_status ls_bench_program_run(ls_bench_program *p, char library[LS_BENCH_LIBRAR
         if (!p->argv[i]) status = ls_fail(LS_ERR_RESOURCE, "out of memory for the command line of %s", p->called);
     if (status == LS_OK && (out_fd < 0 || err_fd < 0))
         status = ls_fail_errno(LS_ERR_RESOURCE, "cannot create a file for the output of %s", p->called);
-    if (status == LS_OK) status = run(p, out_fd, err_fd);
+    if (status == LS_OK) status = run_program(p, out_fd, err_fd);
     if (status == LS_OK) status = read_lines(p, library, out_fd);
     if (out_fd >= 0) close(out_fd);
     if (err_fd >= 0) close(err_fd);

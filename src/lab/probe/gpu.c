@@ -96,7 +96,7 @@ ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, voi
 
 /* Random numbers, on zeros a GPU is faster than in life: of both signs in the first two arrays, positive in the others,
  * where passes have variances and moments. */
-static ls_status fill(const ls_probe_gpu_bench *b) {
+static ls_status fill_arrays(const ls_probe_gpu_bench *b) {
     float *numbers = b->host;
     size_t piece = PIECE * sizeof *numbers < b->bytes ? PIECE * sizeof *numbers : b->bytes;
     for (int a = 0; a < LS_PROBE_PASS_ARRAYS; a++) {
@@ -172,11 +172,11 @@ static ls_status measure_all(ls_probe_gpu_bench *b) {
     const ls_ops *ops = b->device->ops;
     LS_TRY(look_how_fast(b));
     LS_TRY(alloc_arrays(b));
-    LS_TRY(fill(b));
+    LS_TRY(fill_arrays(b));
     LS_TRY(measure_copies(b));
     b->out->peak_flops_per_second = ops->peak_flops_s(b->device, LS_UNIT_CHAIN);
     if (b->has_unit) b->out->unit_flops_per_second = ops->peak_flops_s(b->device, LS_UNIT_HGMMA);
-    LS_TRY(fill(b));
+    LS_TRY(fill_arrays(b));
     return ls_probe_gpu_kernels(b);
 }
 
@@ -188,7 +188,7 @@ typedef struct subject {
     bool has_unit;
 } subject;
 
-static ls_status measure(void *ctx, void *result) {
+static ls_status measure_gpu(void *ctx, void *result) {
     const subject *which = ctx;
     ls_probe_gpu_bench b = {.out = result, .has_unit = which->has_unit};
     double begin = ls_clock_seconds();
@@ -221,7 +221,7 @@ ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     subject which = {name, gpu->capability == LS_CUDA_HGMMA_CAPABILITY};
     (void)snprintf(name, sizeof name, "cuda:%d", number);
     LS_TRY(ls_device_prepare(name, which.has_unit ? LS_UNIT_HGMMA : LS_UNIT_CHAIN, NULL, NULL));
-    LS_TRY(ls_child_run("the process that measures the GPU", limit_s, measure, &which, out, sizeof *out));
+    LS_TRY(ls_child_run("the process that measures the GPU", limit_s, measure_gpu, &which, out, sizeof *out));
     (void)snprintf(out->name, sizeof out->name, "%s", gpu->name);
     out->count = strchr(device, ':') ? 1 : survey.count;
     out->capability = gpu->capability;

@@ -48,7 +48,7 @@ static void shape(matmul *p, ls_gemm_form form, size_t m, size_t n, size_t k, in
     p->call.period = form == LS_GEMM_TN && p->call.unit != LS_UNIT_CHAIN ? k / (size_t)slices : 0;
 }
 
-static ls_status measure(const ls_probe_worker *w, matmul *p, int type) {
+static ls_status measure_matmul_rates(const ls_probe_worker *w, matmul *p, int type) {
     ls_native_rates *r = w->rates;
     const ls_gemm *g = &p->call;
     double seconds;
@@ -67,12 +67,12 @@ static ls_status measure_type(const ls_probe_worker *w, matmul *p, int type) {
         if (is_16 && !l->both) continue;
         p->call.c_dtype = p->call.dtype;
         shape(p, LS_GEMM_NT, l->tokens, l->out, l->in, 1);
-        LS_TRY(measure(w, p, type));
+        LS_TRY(measure_matmul_rates(w, p, type));
         shape(p, LS_GEMM_NN, l->tokens, l->in, l->out, l->slices);
-        LS_TRY(measure(w, p, type));
+        LS_TRY(measure_matmul_rates(w, p, type));
         p->call.c_dtype = LS_F32;
         shape(p, LS_GEMM_TN, l->out, l->in, l->tokens, l->groups);
-        LS_TRY(measure(w, p, type));
+        LS_TRY(measure_matmul_rates(w, p, type));
     }
     return LS_OK;
 }

@@ -228,7 +228,7 @@ static void make_sane(passes *p) {
     }
 }
 
-static ls_status fill(passes *p, const ls_probe_worker *w, ls_native_pass which, bool is_16) {
+static ls_status fill_pass(passes *p, const ls_probe_worker *w, ls_native_pass which, bool is_16) {
     p->which = which;
     p->act = is_16 ? LS_BF16 : LS_F32;
     for (int large = 0; large < 2; large++) {
@@ -259,7 +259,7 @@ ls_status ls_probe_passes(ls_probe_worker *w) {
         for (int is_16 = 0; is_16 < 2; is_16++) {
             if (!ls_probe_pass_has((ls_native_pass)which, is_16, false)) continue;
             make_sane(&p);
-            LS_TRY(fill(&p, w, (ls_native_pass)which, is_16));
+            LS_TRY(fill_pass(&p, w, (ls_native_pass)which, is_16));
         }
     return LS_OK;
 }

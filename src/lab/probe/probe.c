@@ -206,7 +206,7 @@ out:
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-static void say(const ls_probe_options *o, int workers, bool computes) {
+static void report_progress(const ls_probe_options *o, int workers, bool computes) {
     char text[96];
     if (!o->say) return;
     snprintf(text, sizeof text, "%d worker%s: %s", workers, workers == 1 ? "" : "s",
@@ -223,11 +223,11 @@ static ls_status run_count(const ls_probe_options *o, int workers, double second
     job j = {.machine = shared, .seconds = seconds / MEASUREMENTS, .end = ls_clock_seconds() + seconds};
     j.computes = (workers <= shared->cores || shared->counts == 0) && shared->counts < LS_NATIVE_COUNTS_MAX;
     if (j.seconds > .02) j.seconds = .02;
-    say(o, workers, j.computes);
+    report_progress(o, workers, j.computes);
     return ls_workers_run(&options, worker_main, &j);
 }
 
-static void describe(ls_native_machine *machine) {
+static void describe_machine(ls_native_machine *machine) {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     ls_placement placement;
     snprintf(machine->cpu, sizeof machine->cpu, "%s", ls_cpu_detect()->model);
@@ -255,7 +255,7 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
     ls_status status;
     ls_native_machine *shared = ls_trial_alloc(1, sizeof *shared);
     if (!shared) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for %zu bytes of results", sizeof *shared);
-    describe(shared);
+    describe_machine(shared);
     bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
     *first = !launched || launcher.rank == 0;
     if (launched) /* they can be joined once */
@@ -276,7 +276,7 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
 
 bool ls_probe_is_current(const ls_native_machine *machine) {
     static ls_native_machine now;
-    describe(&now);
+    describe_machine(&now);
     return strcmp(now.cpu, machine->cpu) == 0 && strcmp(now.version, machine->version) == 0 &&
            strcmp(now.isa, machine->isa) == 0 && now.cores == machine->cores;
 }

@@ -147,7 +147,7 @@ static ls_status make_drawings(const ls_lab_model *one) {
     return status;
 }
 
-static void describe(const ls_lab_model *one, const ls_layout *layout, ls_scale_found *found) {
+static void describe_run(const ls_lab_model *one, const ls_layout *layout, ls_scale_found *found) {
     const ls_shape *shape = &one->settings.shape;
     found->seq = one->settings.T;
     found->images = ls_shape_sees_images(shape);
@@ -165,8 +165,8 @@ static int64_t steps_of(const ls_scale_plan *p, int rounds, int round, const ls_
     return (double)steps < wanted ? (int64_t)wanted : steps;
 }
 
-static ls_status measure(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
-                         ls_scale_series *series, ls_scale_found *found) {
+static ls_status measure_point(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
+                               ls_scale_series *series, ls_scale_found *found) {
     ls_lab_model one;
     ls_layout layout;
     ls_scale_record record = {0};
@@ -178,7 +178,7 @@ static ls_status measure(const ls_scale_plan *p, const char *model, int64_t step
     LS_TRY_OUT(run_steps(p, &one, &layout, &record));
     LS_TRY_OUT(ls_scale_series_add(series, &record));
     LS_TRY_OUT(ls_scale_series_take(series, point));
-    describe(&one, &layout, found);
+    describe_run(&one, &layout, found);
 out:
     ls_scale_record_close(&record);
     ls_lab_model_close(&one);
@@ -246,7 +246,7 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
         uint64_t begin = ls_clock_ns();
         for (int i = 0; i < out->points; i++) {
             ls_scaling_point *point = &out->point[i];
-            LS_TRY(measure(p, model, steps_of(p, rounds, round, point), point, &series[i], out));
+            LS_TRY(measure_point(p, model, steps_of(p, rounds, round, point), point, &series[i], out));
         }
         more = round + 1 < rounds || wants_more(p, series, out, round + 1, ls_clock_ns() - begin);
         char done[48];
@@ -332,7 +332,7 @@ static void find_best(const ls_scale_plan *plan, ls_scale_found *f) {
     }
 }
 
-static void find(const ls_scale_plan *plan, ls_scale_found *f) {
+static void fit_scaling(const ls_scale_plan *plan, ls_scale_found *f) {
     f->fitted = ls_scaling_fit_make(f->point, f->points, &f->fit);
     if (!f->fitted) return;
     if (!f->fit.has_sync) f->nexts = 0; /* nothing is known of synchronising */
@@ -357,6 +357,6 @@ ls_status ls_scale_measure(const ls_scale_plan *p, const char *model, ls_scale_f
     for (int i = 0; series && i < out->points; i++) free(series[i].step);
     free(series);
     if (status == LS_OK) status = measure_noise(p, model, out);
-    if (status == LS_OK) find(p, out);
+    if (status == LS_OK) fit_scaling(p, out);
     return status;
 }

@@ -29,7 +29,7 @@ typedef struct cover {
     int count;
 } cover;
 
-static int draw(cover *c, int n) {
+static int draw_below(cover *c, int n) {
     ls_rng_key key = ls_rng_key_make(c->task->seed, PURPOSE, 0);
     return (int)ls_rng_below(key, c->drawn++, (uint64_t)n);
 }
@@ -132,7 +132,7 @@ static void choose_level(cover *c, ls_cover_row *row, int factor) {
         if (!ls_cover_possible(c->task, row)) continue;
         int g = gain(c, row, factor);
         if (g > best_gain) ties = 0;
-        if (g < best_gain || draw(c, ++ties) > 0) continue;
+        if (g < best_gain || draw_below(c, ++ties) > 0) continue;
         best = level;
         best_gain = g;
     }
@@ -143,7 +143,7 @@ static void choose_level(cover *c, ls_cover_row *row, int factor) {
 static void complete(cover *c, ls_cover_row *row) {
     int order[LS_COVER_FACTORS_MAX] = {0}, n = c->task->factors;
     for (int f = 0; f < n; f++) { /* a random permutation */
-        int at = draw(c, f + 1);
+        int at = draw_below(c, f + 1);
         order[f] = order[at];
         order[at] = f;
     }
@@ -170,7 +170,7 @@ static ls_status add_row(cover *c, const ls_cover_row *begin) {
 
 /* A tuple not seen yet, beginning anywhere. */
 static ls_cover_row next_tuple(cover *c) {
-    size_t at = (size_t)draw(c, (int)c->tuples);
+    size_t at = (size_t)draw_below(c, (int)c->tuples);
     while (c->seen[at]) at = (at + 1) % c->tuples;
     int s = c->sets - 1;
     while (c->set[s].first > at) s--;

@@ -26,7 +26,7 @@ static ls_status remember(ls_verify_journal *j, ls_hash128 key) {
 }
 
 /* A line that is no row was cut by the end of a process, and its row is run again. */
-static ls_status read_line(ls_verify_journal *j, const char *line, size_t bytes) {
+static ls_status read_journal_line(ls_verify_journal *j, const char *line, size_t bytes) {
     const char *model, *weights, *layout;
     bool equal = false;
     ls_status status = LS_OK;
@@ -48,7 +48,7 @@ static ls_status read_rows(ls_verify_journal *j, bool *cut) {
     for (size_t at = 0; at < bytes && status == LS_OK;) {
         const char *newline = memchr(text + at, '\n', bytes - at);
         size_t length = newline ? (size_t)(newline - (text + at)) : bytes - at;
-        status = read_line(j, text + at, length);
+        status = read_journal_line(j, text + at, length);
         at += length + 1;
     }
     *cut = bytes > 0 && text[bytes - 1] != '\n';

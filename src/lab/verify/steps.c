@@ -132,7 +132,7 @@ out:
 }
 
 /* One step; the clock stands still while hashes are made. */
-static ls_status step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals *totals) {
+static ls_status record_one_step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals *totals) {
     ls_verify_record *record = job->record;
     bool last = t->step + 1 == job->steps;
     uint64_t bytes = traffic_of(t);
@@ -157,7 +157,7 @@ ls_status ls_verify_steps(ls_trainer *t, void *ctx) {
     const ls_verify_job *job = ctx;
     ls_verify_totals totals = {.validation = (double)NAN};
     double right;
-    while (t->step < job->steps) LS_TRY(step(job, t, &totals));
+    while (t->step < job->steps) LS_TRY(record_one_step(job, t, &totals));
     if (job->fetch && job->fetch->which == LS_TENSOR_WEIGHT) LS_TRY(ls_verify_fetch(t, job->fetch));
     if (!job->record) return LS_OK;
     int64_t sum = (int64_t)totals.traffic_bytes;

@@ -110,7 +110,7 @@ static ls_status make_gradients(ls_trainer *t, groups *g, ls_loss_sum *loss) {
     return LS_OK;
 }
 
-static void add_up(const ls_trainer *t, const ls_order_way *way, groups *g) {
+static void sum_in_order(const ls_trainer *t, const ls_order_way *way, groups *g) {
     const float *const *grads = (const float *const *)g->grad;
     int turn[LS_ORDER_GROUPS_MAX];
     switch (way->kind) {
@@ -131,7 +131,7 @@ static ls_status gradients(const ls_order_task *task, ls_trainer *t, groups *g, 
         return task->fault ? ls_verify_plant(task->fault, t) : LS_OK;
     }
     LS_TRY(make_gradients(t, g, &loss));
-    add_up(t, &task->way, g);
+    sum_in_order(t, &task->way, g);
     LS_TRY(copy_all(t->partition, LS_TENSOR_GRAD, g->flat, WRITE));
     return ls_trainer_judge(t, 0, &loss, result);
 }

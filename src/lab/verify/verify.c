@@ -111,7 +111,7 @@ static ls_status explain(session *s, const ls_trial *trial, const ls_verify_diff
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* Of a launcher's workers the first knows. */
-static ls_status compare(session *s, const ls_trial *trial, ls_verify_result *result) {
+static ls_status compare_trial(session *s, const ls_trial *trial, ls_verify_result *result) {
     ls_verify_difference d = {.kind = LS_VERIFY_EQUAL};
     if (ls_trial_is_first(&s->place)) d = ls_verify_compare(&s->alone, &s->record);
     LS_TRY(ls_agree_tell(s->place.world, &d, sizeof d));
@@ -142,7 +142,7 @@ static ls_status run_row(session *s, ls_trial *trial, ls_verify_result *result) 
     trial->traced = true;
     ls_status status = run_trial(s, trial, &job);
     if (status == LS_OK) {
-        LS_TRY(compare(s, trial, result));
+        LS_TRY(compare_trial(s, trial, result));
     } else {
         if (ls_status_is_stop(status) || s->place.world) return status;
         result->verdict = LS_VERDICT_FAILED;
@@ -160,7 +160,7 @@ static ls_status was_done(session *s, const char *layout, bool *done) {
     return ls_agree_tell(s->place.world, done, sizeof *done);
 }
 
-static void say(const session *s, int row, int rows, const char *layout) {
+static void report_row(const session *s, int row, int rows, const char *layout) {
     const ls_verify_request *r = s->request;
     if (r->on_start && ls_trial_is_first(&s->place)) r->on_start(r->ctx, s->one.settings.shape.name, row, rows, layout);
 }
@@ -185,7 +185,7 @@ static ls_status run_matrix_row(session *s, const ls_verify_row *row, int number
     add_rest(row, result.layout);
     LS_TRY(was_done(s, result.layout, &done));
     if (done) return LS_OK;
-    say(s, number, s->matrix_rows, result.layout);
+    report_row(s, number, s->matrix_rows, result.layout);
     return run_row(s, &trial, &result);
 }
 
@@ -238,7 +238,7 @@ static ls_status run_alone(session *s) {
     ls_layout one = ls_layout_one(&s->one.task, s->one.settings.B);
     ls_verify_job job = {.steps = s->one.steps, .record = &s->alone};
     s->alone_trial = ls_trial_make(&s->one, &one, (int)r->options->threads);
-    say(s, 0, 1, "one worker");
+    report_row(s, 0, 1, "one worker");
     LS_TRY(run_trial(s, &s->alone_trial, &job));
     return r->on_case && ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &s->one, &s->alone) : LS_OK;
 }

@@ -226,7 +226,7 @@ static void count_layers(const ls_plan_case *c, ls_plan_chunks *out) {
 }
 
 /* As even in time as the memory of the faster chips allows. */
-static void divide(const ls_plan_case *c, const site_parts *parts, ls_plan_chunks *out) {
+static void divide_between_sites(const ls_plan_case *c, const site_parts *parts, ls_plan_chunks *out) {
     int L = (int)c->task->shape.L, most[2] = {L, L};
     double cost[2][3];
     for (int i = 0; i < 2; i++) {
@@ -265,7 +265,7 @@ static void fill_chunks(const ls_plan_case *c, ls_plan_chunks *out, site_parts *
         fill_parts(&far, 1, parts);
     }
     fill_sends(c, out->send);
-    divide(c, parts, out);
+    divide_between_sites(c, parts, out);
     for (int g = 0; g < chunks; g++) {
         int far = c->far && g % pp >= c->near_stages;
         out->forward[g] = out->layers[g] * parts->forward[far] + ls_plan_blocked_seconds(c, out->send, g);
@@ -350,7 +350,7 @@ static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) 
 }
 
 /* Sums between replicas and the update, at the end of the step: of unlike sites the slower one counts. */
-static void finish(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
+static void price_step_end(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
     ls_plan_case near = ls_plan_case_at_stage(c, 0);
     replicas(&near, params, backward, forward, out);
     out->time[LS_TIME_OPTIMIZER] = optimizer_seconds(&near, params);
@@ -385,7 +385,7 @@ static ls_status predict(const ls_plan_case *c, bool is_bound, ls_prediction *ou
     double idle = course > busy ? course - busy : 0;
     out->time[LS_TIME_BUBBLE] = bubble < idle ? bubble : idle;
     out->time[LS_TIME_P2P] += idle - out->time[LS_TIME_BUBBLE];
-    finish(c, chunks.params, backward, forward, out);
+    price_step_end(c, chunks.params, backward, forward, out);
     out->time[LS_TIME_OTHER] = c->task->stack.step_seconds;
     for (int k = 0; k < LS_TIME_KINDS; k++) out->seconds += out->time[k];
     ls_plan_memory(c, chunks.layers, out);

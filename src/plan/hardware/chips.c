@@ -167,7 +167,7 @@ static bool is_alias(const char *aliases, const char *name) {
     return false;
 }
 
-static const chip_row *find(const char *name) {
+static const chip_row *find_chip(const char *name) {
     char key[2 * LS_MACHINE_NAME_MAX], own[LS_MACHINE_NAME_MAX];
     simplify(name, key, sizeof key);
     for (int i = 0; i < ROWS; i++) {
@@ -201,7 +201,7 @@ static ls_chip chip_of(const chip_row *row) {
 }
 
 ls_status ls_chip_find(const char *name, ls_chip *out) {
-    const chip_row *row = find(name);
+    const chip_row *row = find_chip(name);
     if (!row) return unknown(name);
     *out = chip_of(row);
     return LS_OK;
@@ -209,12 +209,12 @@ ls_status ls_chip_find(const char *name, ls_chip *out) {
 
 double ls_chip_datasheet_flops(const char *gpu, bool is_16) {
     static const char maker[] = "NVIDIA ";
-    const chip_row *row = strncmp(gpu, maker, strlen(maker)) == 0 ? find(gpu + strlen(maker)) : NULL;
+    const chip_row *row = strncmp(gpu, maker, strlen(maker)) == 0 ? find_chip(gpu + strlen(maker)) : NULL;
     return row ? row->chip.peak_flops[is_16 ? LS_PLAN_BF16 : LS_PLAN_FP32] : 0;
 }
 
 ls_status ls_cluster_of(const char *chip, int chips, int node, ls_cluster *out) {
-    const chip_row *row = find(chip);
+    const chip_row *row = find_chip(chip);
     if (!row) return unknown(chip);
     memset(out, 0, sizeof *out);
     out->sites = 1;

@@ -53,7 +53,7 @@ static void end_action(course *k, int s) {
 }
 
 /* Everything that changes without time going by; returns whether anything did. */
-static bool settle(course *k) {
+static bool settle_actions(course *k) {
     bool any = false;
     for (int s = 0; s < k->c->schedule->stages; s++) {
         stage_state *st = &k->stage[s];
@@ -110,7 +110,7 @@ ls_status ls_native_course_run(ls_native_course *c) {
     for (size_t i = 0; status == LS_OK && i < values; i++) k.ready[i] = -1;
     for (size_t s = 0; s < stages; s++) c->end[s] = c->busy[s] = 0;
     while (status == LS_OK) {
-        while (settle(&k)) {
+        while (settle_actions(&k)) {
         }
         if (!advance(&k)) break;
     }

@@ -347,7 +347,7 @@ static double tied_seconds(const step *st) {
 }
 
 /* The stage that ends last tells what the time went to. */
-static void add_up(const step *st, ls_prediction *out) {
+static void sum_time_kinds(const step *st, ls_prediction *out) {
     int last = 0, workers = ls_layout_workers(st->layout);
     double turns = workers > st->machine->cores ? (double)workers / st->machine->cores : 1, work = 0, update = 0;
     for (int s = 0; s < st->layout->pp; s++) {
@@ -427,7 +427,7 @@ ls_status ls_native_predict(const ls_native_machine *machine, const ls_native_ta
     *out = (ls_prediction){.model_flops = ls_model_step_flops(model, s->B, s->T)}; /* as training counts its MFU */
     ls_status status = fill_memory(&st, out);
     if (status == LS_OK) status = make_step(&st, &of, out);
-    if (status == LS_OK) add_up(&st, out);
+    if (status == LS_OK) sum_time_kinds(&st, out);
     ls_model_destroy(model);
     for (int p = 0; p < layout->pp; p++) {
         free_price(&st.stage[p]);

@@ -141,7 +141,7 @@ static ls_status try_meshes(search *s, const ls_layout_request *given, int worke
 }
 
 /* Why nothing is possible: the layout that the request alone gives says so. */
-static ls_status refuse(search *s, const ls_layout_request *request) {
+static ls_status fail_without_layout(search *s, const ls_layout_request *request) {
     LS_TRY(ls_layout_make(request, &s->of, &s->one.layout));
     return ls_fail(LS_ERR_INPUT, "no layout of the model on this machine satisfies the given options");
 }
@@ -159,7 +159,7 @@ ls_status ls_native_search(const ls_native_machine *machine, const ls_native_tas
     LS_TRY(ls_model_create(&task->settings->shape, task->settings->slices, &model));
     s.of = ls_trainer_task(task->settings, model);
     ls_status status = try_meshes(&s, request, workers);
-    if (status == LS_OK && out->fitting == 0 && out->missing == 0) status = refuse(&s, request);
+    if (status == LS_OK && out->fitting == 0 && out->missing == 0) status = fail_without_layout(&s, request);
     ls_model_destroy(model);
     return status;
 }

@@ -129,16 +129,16 @@ void ls_csv_free(ls_csv *csv) {
     memset(csv, 0, sizeof *csv);
 }
 
-static const char *find(const ls_csv *csv, size_t row, const char *column) {
+static const char *find_field(const ls_csv *csv, size_t row, const char *column) {
     for (size_t i = 0; i < csv->columns; i++)
         if (strcmp(csv->field[i], column) == 0) return csv->field[row * csv->columns + i];
     return NULL;
 }
 
-bool ls_csv_has(const ls_csv *csv, const char *column) { return find(csv, 0, column) != NULL; }
+bool ls_csv_has(const ls_csv *csv, const char *column) { return find_field(csv, 0, column) != NULL; }
 
 const char *ls_csv_field(const ls_csv *csv, size_t row, const char *column) {
-    const char *field = find(csv, row, column);
+    const char *field = find_field(csv, row, column);
     return field ? field : "";
 }
 

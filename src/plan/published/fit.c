@@ -175,7 +175,8 @@ static const char *name_of(const ls_row *row, char name[LS_FIT_NAME_MAX]) {
 }
 
 /* Of the rows of a group: a mean of |error| and one of error. */
-static ls_status judge(const fitting *f, int g, const double *values, double *errors, double *mean, double *bias) {
+static ls_status measure_group_error(const fitting *f, int g, const double *values, double *errors, double *mean,
+                                     double *bias) {
     *mean = *bias = 0;
     for (size_t i = 0; i < f->rows->count; i++) {
         if (f->group[i] != g) continue;
@@ -194,7 +195,7 @@ static ls_status judge_groups(fitting *f, bool leave_out, ls_fit *out) {
     for (int g = 0; g < out->groups; g++) {
         ls_fit_group *group = &out->group[g];
         double share = (double)group->rows / (double)out->rows;
-        LS_TRY(judge(f, g, out->values, out->error, &group->within, &bias));
+        LS_TRY(measure_group_error(f, g, out->values, out->error, &group->within, &bias));
         out->within += share * group->within;
         out->groups_within += group->within / out->groups;
         if (!leave_out) continue;
@@ -202,7 +203,7 @@ static ls_status judge_groups(fitting *f, bool leave_out, ls_fit *out) {
         f->without = g;
         LS_TRY(fit(f, STEPS_LEFT_OUT, group->values));
         f->without = -1;
-        LS_TRY(judge(f, g, group->values, out->error, &group->out, &group->out_bias));
+        LS_TRY(measure_group_error(f, g, group->values, out->error, &group->out, &group->out_bias));
         out->out += share * group->out;
         out->groups_out += group->out / out->groups;
     }

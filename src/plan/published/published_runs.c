@@ -274,7 +274,7 @@ static ls_status read_file(const char *path, ls_rows *out) {
 }
 
 /* Behind those that are there; takes the rows of `more`. */
-static ls_status join(ls_rows *out, ls_rows *more) {
+static ls_status append_rows(ls_rows *out, ls_rows *more) {
     ls_row *all = realloc(out->row, (out->count + more->count) * sizeof *all);
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu rows", out->count + more->count);
     out->row = all;
@@ -297,7 +297,7 @@ static ls_status read_folder(const char *path, ls_rows *out) {
     for (int i = 0; i < count; i++) {
         ls_rows more = {0};
         if (status == LS_OK) status = read_file(ls_path_in(path, entry[i]->d_name).text, &more);
-        if (status == LS_OK) status = join(out, &more);
+        if (status == LS_OK) status = append_rows(out, &more);
         ls_rows_free(&more);
         free(entry[i]);
     }

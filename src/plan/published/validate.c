@@ -186,13 +186,13 @@ static bool has(const choice *c, const ls_validate_row *r) {
     return (!c->inside || is_inside(r)) && (!c->group || strcmp(r->row->group, c->group) == 0);
 }
 
-static void add(ls_validate_score *s, double error) {
+static void add_error(ls_validate_score *s, double error) {
     s->rows++;
     s->mae += error < 0 ? -error : error;
     s->bias += error;
 }
 
-static void divide(ls_validate_score *s) {
+static void divide_by_rows(ls_validate_score *s) {
     if (s->rows == 0) return;
     s->mae /= (double)s->rows;
     s->bias /= (double)s->rows;
@@ -204,12 +204,12 @@ static ls_validate_line *add_line(ls_validation *v, const choice *c) {
     for (size_t i = 0; i < v->rows; i++) {
         const ls_validate_row *r = &v->row[i];
         if (!r->judged || !has(c, r)) continue;
-        add(r->row->metric == LS_ROW_MEMORY ? &line->memory : &line->time, r->error);
-        if (r->row->metric != LS_ROW_MEMORY) add(&line->baseline, r->baseline_error);
+        add_error(r->row->metric == LS_ROW_MEMORY ? &line->memory : &line->time, r->error);
+        if (r->row->metric != LS_ROW_MEMORY) add_error(&line->baseline, r->baseline_error);
     }
-    divide(&line->time);
-    divide(&line->memory);
-    divide(&line->baseline);
+    divide_by_rows(&line->time);
+    divide_by_rows(&line->memory);
+    divide_by_rows(&line->baseline);
     for (size_t i = 0; i < v->regrets && !c->inside; i++) {
         const ls_validate_regret *g = &v->regret[i];
         if (!has(c, g->best)) continue;

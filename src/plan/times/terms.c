@@ -59,7 +59,7 @@ static void add_of_layout(const ls_times_row *row, double *bubble, double *imbal
     *bubble = (1 + *imbalance) * (row->pp - 1) / m;
 }
 
-static void fill(const ls_times_row *row, double work, int node, double bubble, double imbalance, double *x) {
+static void fill_terms(const ls_times_row *row, double work, int node, double bubble, double imbalance, double *x) {
     double n = row->chips, D = row->dp ? row->dp : n, split = row->dp ? (double)row->tp * row->pp : 1;
     double nodes = (double)((row->chips + node - 1) / node);
     x[LS_TERM_COMPUTE] = work / n * (1 + bubble + imbalance);
@@ -77,7 +77,7 @@ static double work_of(const ls_times *times, const ls_times_row *row) {
     return times->has_batch ? (double)row->batch / (double)times->row[0].batch : 1;
 }
 
-static void begin(const ls_times *times, ls_times_basis *out) {
+static void begin_basis(const ls_times *times, ls_times_basis *out) {
     memset(out, 0, sizeof *out);
     out->fit.rows = times->count;
     out->fit.terms = LS_TERMS;
@@ -104,12 +104,12 @@ static unsigned terms_of(const ls_times *times, const ls_times_basis *basis) {
 }
 
 void ls_times_basis_make(const ls_times *times, int node, ls_times_basis *out) {
-    begin(times, out);
+    begin_basis(times, out);
     out->node = node > 0 ? node : 8;
     for (int i = 0; i < times->count; i++) {
         const ls_times_row *row = &times->row[i];
         add_of_layout(row, &out->bubble[i], &out->imbalance[i]);
-        fill(row, work_of(times, row), out->node, out->bubble[i], out->imbalance[i], out->fit.x[i]);
+        fill_terms(row, work_of(times, row), out->node, out->bubble[i], out->imbalance[i], out->fit.x[i]);
     }
     out->terms = terms_of(times, out);
 }
@@ -123,7 +123,7 @@ double ls_times_elsewhere(const ls_times *times, const ls_times_basis *basis, co
     if (row.dp > 0) row.dp = chips / (row.tp * row.pp);
     if (row.batch && row.micro && row.dp && row.batch < row.micro * (size_t)row.dp) return 0;
     add_of_layout(&row, &bubble, &imbalance);
-    fill(&row, work_of(times, &row), basis->node, bubble, imbalance, x);
+    fill_terms(&row, work_of(times, &row), basis->node, bubble, imbalance, x);
     for (int t = 0; t < LS_TERMS; t++) sum += coefficient[t] * x[t];
     return sum;
 }
@@ -163,7 +163,7 @@ ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *mo
     if (times->metric != LS_TIMES_SECONDS)
         return ls_fail(LS_ERR_INPUT, "with --model, times must be seconds per step (column seconds or ms), not %s",
                        times->column);
-    begin(times, out);
+    begin_basis(times, out);
     out->node = model->task.cluster.site[0].node;
     out->predicted = true;
     out->terms = 1u << LS_TERM_COMPUTE | 1u << LS_TERM_PREDICTED | 1u << LS_TERM_SERIAL;
