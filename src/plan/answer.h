@@ -1,5 +1,5 @@
-/* answer.h: a question to the planner and all of its answer: the best layouts, why they are not faster, what would
- * change that, how they scale; or, where nothing fits, what would. */
+/* answer.h: a question to the planner and the whole answer: the best layouts, what limits them, what would help, how
+ * they scale; or, if nothing fits in memory, what would fit. */
 #ifndef LS_PLAN_ANSWER_H
 #define LS_PLAN_ANSWER_H
 
@@ -11,9 +11,9 @@
 
 /* What is asked. */
 typedef struct ls_plan_failures {
-    double node_seconds;     /* mean time between failures of a node; 0: not asked */
+    double node_seconds;     /* mean time between failures of a node; 0: failures are not modelled */
     double bytes_per_second; /* of the whole cluster, for a checkpoint */
-    double restart_seconds;  /* from a failure until training goes on */
+    double restart_seconds;  /* from a failure until training continues */
 } ls_plan_failures;
 
 typedef struct ls_plan_question {
@@ -23,16 +23,16 @@ typedef struct ls_plan_question {
     ls_plan_failures failures;
 } ls_plan_question;
 
-/* What would fit where nothing does. */
+/* Remedies if no layout fits. */
 typedef struct ls_plan_remedy {
-    bool is_freed;            /* some of the given knobs were in the way: */
-    ls_plan_choice freed;     /* the best without them */
-    bool is_offloaded;        /* the optimizer's states on the host would do: */
-    ls_plan_choice offloaded; /* the best then */
-    int chips;                /* of the same kind, the fewest; 0: none that was tried */
-    ls_plan_choice with;      /* that many */
-    ls_chip chip;             /* the next larger one, as many as there are; an empty name: none */
-    ls_plan_choice other;     /* with that chip */
+    bool is_freed;            /* a layout fits if some given knobs are left open: */
+    ls_plan_choice freed;     /* the best such layout */
+    bool is_offloaded;        /* a layout fits with the optimizer state on the host: */
+    ls_plan_choice offloaded; /* the best such layout */
+    int chips;                /* the fewest chips of this kind that fit; 0: no number that was tried fits */
+    ls_plan_choice with;      /* the best layout on them */
+    ls_chip chip;             /* the next larger chip that fits, in the same number; empty name: none does */
+    ls_plan_choice other;     /* the best layout with it */
 } ls_plan_remedy;
 
 typedef struct ls_plan_answer {
@@ -50,22 +50,22 @@ typedef struct ls_plan_answer {
     ls_plan_change change[LS_PLAN_CHANGES_MAX];
     ls_plan_point weak[LS_PLAN_POINTS_MAX], strong[LS_PLAN_POINTS_MAX];
     ls_plan_rung rung[LS_PLAN_RUNGS_MAX];
-    ls_plan_habit habit[LS_PLAN_HABITS]; /* of the program, on which the answer hangs */
+    ls_plan_habit habit[LS_PLAN_HABITS]; /* conventions of the framework on which the answer depends */
     int changes, weak_points, strong_points, rungs, habits;
     double across_seconds;  /* two sites: of the step, what the link between them costs */
     double across_bytes;    /* of a step, each way */
     ls_plan_choice not_cut; /* two sites: cut the other way; seconds 0: it cannot be */
 } ls_plan_answer;
 
-/* The question is borrowed. That nothing fits is no error. */
+/* Answers the question, which is borrowed. It is no error if nothing fits. */
 ls_status ls_plan_answer_find(const ls_plan_question *question, ls_plan_answer *out);
 
-/* Tokens of all chips and a second; model FLOPs over what the chips could do at most. */
+/* Returns the throughput of all chips; and the MFU: model FLOPs over the peak of all chips. */
 double ls_plan_tokens_per_second(const ls_plan_task *task, const ls_prediction *prediction);
 double ls_plan_mfu(const ls_plan_task *task, const ls_plan_choice *choice);
-/* The run of all tokens with checkpoints and failures, where both were asked about; else mtbf_seconds is 0. */
+/* Returns the run over all tokens with checkpoints and failures; mtbf_seconds is 0 unless both were asked for. */
 ls_course ls_plan_course_of(const ls_plan_question *question, const ls_plan_task *task, const ls_plan_choice *choice);
-/* The largest that a published run has reached with the chips of a task and that type; 0: there is none. */
+/* Returns the best MFU of a published run with the chips of the task and that type; 0: there is no such run. */
 double ls_plan_best_mfu(const ls_plan_task *task, ls_plan_type type);
 
 #endif

@@ -1,7 +1,7 @@
-/* course.h: a whole run: how long it takes without failures and with them, and how often to save.
+/* course.h: the duration of a whole run with and without failures, and how often to save.
  *
- * With W seconds of work, a checkpoint of d seconds every t of them, failures of the cluster every M seconds on average
- * and r seconds until training goes on: a failure loses r and half of t + d, so the run takes
+ * A run has W seconds of work and a checkpoint of d seconds after every t of them. The cluster fails every M seconds on
+ * average, and training continues r seconds later. A failure costs r and half of t + d, so the run takes
  *
  *     T = W·(1 + d/t) + T/M·((t + d)/2 + r),   least where   t = −d + sqrt(d² + 2d·(M − r − d/2))
  *
@@ -16,34 +16,35 @@ typedef struct ls_course {
     double mtbf_seconds; /* of the cluster */
     double checkpoint_bytes, save_seconds;
     double interval_seconds; /* of work between two checkpoints */
-    double seconds;          /* of the run; 0: it never ends, since failures come faster than it gets over them */
+    double seconds;          /* of the run; 0: it never ends, since failures are more frequent than recoveries allow */
     double failures;         /* in that time */
     double goodput;          /* work_seconds / seconds */
 } ls_course;
 
-/* A run on one machine that goes on from memory when it loses a worker: of a failure every M seconds it takes r until
- * the next step begins; and a share a of failures comes before their step has committed, which is retried and of
- * which half was done on average:
+/* A run on one machine that continues from memory when it loses a worker, every M seconds. The next step begins r
+ * seconds later. A share a of the failures hits a step of s seconds that has not committed; it is retried, and half of
+ * it was done on average:
  *
  *     T = W·(1 + w) + T/M·(r + a·s/2)
  *
- * with the share w by which saves hold it up; goodput is W/T. All but M is measured. */
+ * where w is the share that saving adds. Goodput is W/T. Everything but M is measured. */
 typedef struct ls_mending {
-    double seen_seconds;    /* from a death to its notice */
-    double restart_seconds; /* from there to the next step */
-    double slower_seconds;  /* by which that takes longer than others: its memory is new */
+    double seen_seconds;    /* from the death of a worker to its detection */
+    double restart_seconds; /* from detection to the next step */
+    double slower_seconds;  /* extra time of that step: its memory pages are new */
     double step_seconds;
     double again_share; /* a */
     double save_share;  /* w */
 } ls_mending;
 
-/* Twice the goodput: without and with what is computed again; 0: failures come faster than the run gets over them. */
+/* Returns the goodput without (*aside) and with (*whole) retried work; 0: failures are more frequent than recoveries
+ * allow. */
 void ls_mending_goodput(const ls_mending *mending, double mtbf_seconds, double *aside, double *whole);
 
-/* restart: r; save: d. */
+/* Returns the run with the best interval between checkpoints. r is restart_seconds, d follows from the bytes. */
 ls_course ls_course_of(double work_seconds, double mtbf_seconds, double checkpoint_bytes, double bytes_per_second,
                        double restart_seconds);
-/* The same with a given interval. */
+/* Returns the seconds of the same run with a given interval. */
 double ls_course_seconds(const ls_course *course, double interval_seconds, double restart_seconds);
 
 #endif

@@ -1,12 +1,12 @@
 /* habits.h: whether an answer depends on what the training framework keeps in memory: main gradients in fp32 or in 16
- * bits, weights in 16 bits beside the fp32 shards of ZeRO 3 or not. Programs differ in both, and versions of one do. */
+ * bits, weights in 16 bits beside the fp32 shards of ZeRO 3 or not. Frameworks, and their versions, differ in both. */
 #ifndef LS_PLAN_HABITS_H
 #define LS_PLAN_HABITS_H
 
 #include "plan/search.h"
 
 enum { LS_PLAN_HABITS = 2 };
-/* Answers that are no further apart in time are the same. */
+/* Answers whose times differ by no more than this share count as equal. */
 #define LS_PLAN_HABIT_MATTERS .03
 
 typedef struct ls_plan_habit {
@@ -14,8 +14,8 @@ typedef struct ls_plan_habit {
     ls_plan_choice best; /* with it; seconds 0: nothing fits then */
 } ls_plan_habit;
 
-/* The conventions with which something else fits, or the best is faster or slower than `seconds` by more than
- * that; seconds 0: nothing fits now. */
+/* Finds the conventions that change which layouts fit, or change the best time, `seconds`, by more than that share.
+ * seconds 0: nothing fits now. */
 ls_status ls_plan_habits_find(const ls_plan_task *task, const ls_layout_request *request, double seconds,
                               ls_plan_habit *out, int *count);
 

@@ -1,9 +1,10 @@
 /* plan.h: what a layout costs: the time of a step by kind and the memory of the heaviest worker by kind, from shapes,
  * the chips and links of a cluster, and the conventions of a training framework. Nothing is run.
  *
- * Time of an operation: its FLOPs over the rate its shape reaches, plus its bytes over the bandwidth that arrays reach,
- * plus what starting it costs. Collectives: start, hops and bytes of each tier. The pipeline is simulated from the very
- * lists that a run executes. docs/explain/planner-model.md has the formulas and their sources. */
+ * An operation takes its FLOPs over the rate that its shape reaches, plus its bytes over the reachable memory
+ * bandwidth, plus its launch. A collective takes a start-up cost, and latency and bytes for each tier of links. The
+ * pipeline is simulated from the action lists that a run executes. docs/explain/planner-model.md has the formulas and
+ * their sources. */
 #ifndef LS_PLAN_PLAN_H
 #define LS_PLAN_PLAN_H
 
@@ -22,7 +23,7 @@ typedef struct ls_plan_task {
 /* fp8 and mxfp8. */
 static inline bool ls_plan_is_8bit(ls_plan_type type) { return type >= LS_PLAN_FP8; }
 
-/* Bytes of a gradient in 16 or 8-bit training, as it is kept and as it is sent. */
+/* Bytes of a gradient element in 16-bit or 8-bit training: as stored, and as sent. */
 static inline double ls_plan_grad_bytes(const ls_stack *s, ls_plan_type type) {
     return ls_plan_is_8bit(type) && s->grad_bytes_8bit > 0 ? s->grad_bytes_8bit : s->grad_bytes;
 }
@@ -33,13 +34,13 @@ static inline double ls_plan_reduce_bytes(const ls_stack *s, ls_plan_type type) 
 typedef enum ls_time_kind {
     LS_TIME_MATMUL,    /* matmuls of the layers */
     LS_TIME_ATTENTION, /* scores, softmax, values */
-    LS_TIME_SMALL,     /* element-wise passes, launches, waiting for the host */
+    LS_TIME_SMALL,     /* elementwise operations, launch latency, waiting for the host */
     LS_TIME_ENDS,      /* embedding, head and loss */
     LS_TIME_RECOMPUTE,
     LS_TIME_TP,     /* exposed collectives of tensor parallelism */
-    LS_TIME_GATHER, /* sharded weights: what waits for them */
-    LS_TIME_P2P,    /* waiting for activations on their way between stages */
-    LS_TIME_BUBBLE, /* of the busiest stage, if that took no time */
+    LS_TIME_GATHER, /* exposed all-gathers of sharded weights */
+    LS_TIME_P2P,    /* waiting for activations in transit between stages */
+    LS_TIME_BUBBLE, /* idle time of the busiest stage, excluding P2P */
     LS_TIME_DP,     /* exposed reduction of gradients and gathering of weights between replicas */
     LS_TIME_OPTIMIZER,
     LS_TIME_OTHER,
@@ -51,9 +52,9 @@ typedef enum ls_memory_kind {
     LS_MEMORY_GRADIENTS,
     LS_MEMORY_OPTIMIZER,
     LS_MEMORY_ACTIVATIONS,
-    LS_MEMORY_WORK,    /* of one layer, or of logits and loss, while it runs */
-    LS_MEMORY_BUFFERS, /* of communication: gathered layers, buckets */
-    LS_MEMORY_WASTE,   /* of the allocator */
+    LS_MEMORY_WORK,    /* workspace of the layer, or of logits and loss, that runs */
+    LS_MEMORY_BUFFERS, /* communication buffers: gathered layers, buckets */
+    LS_MEMORY_WASTE,   /* fragmentation of the allocator */
     LS_MEMORY_RESERVED,
     LS_MEMORY_KINDS
 } ls_memory_kind;
@@ -66,7 +67,7 @@ typedef struct ls_prediction {
     int heaviest_stage;
     int micros;                /* of a replica and step */
     double model_flops;        /* of a step: forward and backward without recomputation, attention as if not causal */
-    double hidden_dp, link_dp; /* seconds of the reduction: hidden, and in all */
+    double hidden_dp, link_dp; /* seconds of the gradient reduction: overlapped, and in total */
 } ls_prediction;
 
 const char *ls_time_kind_name(ls_time_kind kind);   /* member of a JSON object */
@@ -79,27 +80,27 @@ static inline int ls_plan_chips(const ls_knobs *layout) {
     return layout->dp * layout->tp * layout->pp * layout->context;
 }
 
-/* Whether the layout can be at all: numbers that multiply out, tp that divides heads, stages that have layers.
- * LS_ERR_INPUT says which knob and what would do. Whether it fits in memory is the prediction's. */
+/* Checks that the layout is possible: the degrees multiply to the chips, tp divides the heads, every stage has layers.
+ * The message of LS_ERR_INPUT names the knob and a value that works. Memory is not checked: ls_prediction_fits(). */
 ls_status ls_plan_check(const ls_plan_task *task, const ls_knobs *layout);
-/* The layout has been checked. LS_ERR_RESOURCE alone. */
+/* Predicts a layout that ls_plan_check() has accepted. Fails with LS_ERR_RESOURCE only. */
 ls_status ls_plan_predict(const ls_plan_task *task, const ls_knobs *layout, ls_prediction *out);
 
-/* The blocks that the prediction has in each chunk, as in ls_layout; chunk_first is [LS_CHUNKS_MAX + 1]. */
+/* Writes the first block of each chunk, as in ls_layout; chunk_first is [LS_CHUNKS_MAX + 1]. */
 void ls_plan_blocks(const ls_plan_task *task, const ls_knobs *layout, int *chunk_first);
-/* Two unlike sites with replicas at both: how many each has, and the micro-batches of one of them in a step. False:
- * all replicas have as many. */
+/* For replicas on two different sites: writes the replicas of each site, and the micro-batches of such a replica in a
+ * step. Returns false if all replicas have equally many micro-batches. */
 bool ls_plan_shares(const ls_plan_task *task, const ls_knobs *layout, int *replicas, int *micros);
-/* A file for train --layout: it runs the stages that were predicted. `also` as in ls_knobs_to_json(). NULL: no
- * memory. */
+/* Returns the contents of a file for train --layout, with the predicted division into stages; NULL: out of memory.
+ * `also` as in ls_knobs_to_json(). */
 json_t *ls_plan_to_json(const ls_plan_task *task, const ls_knobs *layout, unsigned also);
 
 static inline bool ls_prediction_fits(const ls_prediction *p) { return p->memory_bytes <= p->capacity_bytes; }
 
-/* FLOPs of a step by the convention of Narayanan et al. (2021): 72·B·s·L·h²(1 + s/6h + V/12Lh) for the shapes of GPT,
- * the same count of matmuls for others; 6·parameters is less by the attention. */
+/* Returns the FLOPs of a step by the convention of Narayanan et al. (2021): 72·B·s·L·h²(1 + s/6h + V/12Lh) for GPT, and
+ * the same count of matmuls for other models. The usual 6·parameters per token leaves out attention. */
 double ls_plan_model_flops(const ls_shape *shape, double seq, double batch);
-/* Parameters of the whole model. */
+/* Returns the parameters of the whole model. */
 double ls_plan_params(const ls_shape *shape);
 
 #endif

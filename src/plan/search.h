@@ -1,4 +1,4 @@
-/* search.h: all layouts of a task, the fastest that fit first, and the nearest that do not. */
+/* search.h: searches all layouts of a task: the fastest that fit, and those that lack the least memory. */
 #ifndef LS_PLAN_SEARCH_H
 #define LS_PLAN_SEARCH_H
 
@@ -10,7 +10,7 @@ typedef struct ls_plan_choice {
 } ls_plan_choice;
 
 enum { LS_PLAN_KEPT = 16 };
-/* Layouts that are so much apart in time count as equal where one is simpler. */
+/* Layouts whose times differ by no more than this share count as equal; the simpler one is preferred. */
 #define LS_PLAN_NEARLY .01
 
 typedef struct ls_plan_found {
@@ -22,19 +22,18 @@ typedef struct ls_plan_found {
     long long tried, fit;               /* layouts in all, and those that fit */
 } ls_plan_found;
 
-/* LS_ERR_INPUT where no layout is possible at all; that none fits is no error: `fitting` is 0. The same input gives the
- * same answer. 175 billion parameters on 1,024 chips take less than 2 s. */
+/* Searches all layouts. Fails with LS_ERR_INPUT if no layout is possible; if none fits in memory, `fitting` is 0. The
+ * result is deterministic. A search for 175 billion parameters on 1,024 chips takes less than 2 s. */
 ls_status ls_plan_search(const ls_plan_task *task, const ls_layout_request *request, ls_plan_found *out);
 
-/* The first that the search would find, alone and sooner; seconds 0: nothing fits that takes at most `limit` (0: any
- * time). Errors as above. */
+/* Finds only the fastest layout of ls_plan_search(), which takes less time. seconds is 0 if no layout that takes at
+ * most `limit` seconds (0: no limit) fits. Errors as above. */
 ls_status ls_plan_fastest(const ls_plan_task *task, const ls_layout_request *request, double limit,
                           ls_plan_choice *out);
-/* The task with as much memory for each chip as the request allows; chips of two sites keep the same share of theirs.
- */
+/* Returns the task with the memory of each chip limited as the request says; chips of two sites keep the same share. */
 ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *request);
 
-/* space.c: every layout that a task and the given knobs leave open, one after the other, always in the same order.
+/* space.c: enumerates the layouts that a task and the given knobs allow, always in the same order.
  *
  *   tp               divides heads and chips, agrees with the key/value heads, and stays in a node unless it is given
  *   pp               at most the layers, divides what tp leaves of the chips; dp is the rest
@@ -46,9 +45,9 @@ ls_plan_task ls_plan_usable(const ls_plan_task *task, const ls_layout_request *r
  *   sites            with two: stages divided between them, and replicas */
 typedef ls_status ls_plan_visit(void *state, const ls_knobs *layout);
 
-/* LS_ERR_INPUT where there is none, with the reason; whatever the visitor returns. */
+/* Calls `visit` for each layout. Fails with LS_ERR_INPUT and the reason if there is none, or as the visitor fails. */
 ls_status ls_plan_space(const ls_plan_task *task, const ls_layout_request *request, ls_plan_visit *visit, void *state);
-/* The type of matmuls where none is asked for: bf16, fp16 on chips without it, fp32 on CPUs. */
+/* Returns the default type of matmuls: bf16, fp16 on chips without it, fp32 on CPUs. */
 ls_plan_type ls_plan_usual_type(const ls_cluster *cluster);
 
 #endif

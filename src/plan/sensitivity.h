@@ -1,28 +1,28 @@
-/* sensitivity.h: what becomes of a choice where the world is not as assumed: slower links, the model's own error, less
- * memory; and the layout that minds this least. */
+/* sensitivity.h: how a choice fares if assumptions are wrong: slower links, errors of the cost model, less memory; and
+ * the layout that is least sensitive to slower links. */
 #ifndef LS_PLAN_SENSITIVITY_H
 #define LS_PLAN_SENSITIVITY_H
 
 #include "plan/search.h"
 
-#define LS_PLAN_LINK_SHARE .5     /* of a link's bandwidth, that is left */
-#define LS_PLAN_MEMORY_SHARE .95  /* of the memory that a plan may use */
-#define LS_PLAN_ROBUST_WITHIN .05 /* a robust layout may take so much longer than the fastest, */
-#define LS_PLAN_COLLAPSE .10      /* which loses more than that with half the bandwidth */
+#define LS_PLAN_LINK_SHARE .5     /* remaining share of a link's bandwidth */
+#define LS_PLAN_MEMORY_SHARE .95  /* remaining share of the usable memory */
+#define LS_PLAN_ROBUST_WITHIN .05 /* a robust layout takes at most this share longer than the fastest, */
+#define LS_PLAN_COLLAPSE .10      /* if the fastest loses more than this with half the bandwidth */
 
 typedef struct ls_plan_sensitivity {
-    ls_link link;               /* that has half its bandwidth: between sites and nodes, in one node that inside */
+    ls_link link;               /* with half its bandwidth: between sites or nodes, or inside a single node */
     const char *where;          /* "between nodes" */
-    ls_prediction slow;         /* of the choice, with that */
-    ls_plan_choice link_best;   /* the best then */
-    bool fits_less;             /* the choice, in LS_PLAN_MEMORY_SHARE of the memory */
-    ls_plan_choice memory_best; /* the best then; seconds 0: nothing fits */
+    ls_prediction slow;         /* prediction of the choice with that link */
+    ls_plan_choice link_best;   /* the best layout with that link */
+    bool fits_less;             /* the choice fits in LS_PLAN_MEMORY_SHARE of the memory */
+    ls_plan_choice memory_best; /* the best layout there; seconds 0: nothing fits */
     int near;                   /* other kept layouts within the error band */
     ls_plan_choice robust;      /* seconds 0: the fastest does not collapse, or none does better */
-    double robust_link_seconds; /* of it, with half the bandwidth */
+    double robust_link_seconds; /* of `robust` with half the bandwidth */
 } ls_plan_sensitivity;
 
-/* `error`: the model's band as a share of the time. */
+/* `error`: the error band of the cost model, as a share of the time. */
 ls_status ls_plan_sensitivity_find(const ls_plan_task *task, const ls_layout_request *request,
                                    const ls_plan_found *found, double error, ls_plan_sensitivity *out);
 
