@@ -17,8 +17,9 @@ TITLES = {"lenet": "LeNet", "resnet18": "ResNet-18"}
 PAGE = """# Compute to synchronisation
 
 Do more workers help? It depends on what a step computes for each byte and each message that workers must exchange. The textbook says that a light model
-such as LeNet gains nothing from more workers and that ResNet-18 does. This page has what was measured, on each machine where `make experiment-ratio` was run,
-beside what [`lockstep scale`](../reference/scaling.md) predicted; `bench/ratio.py` writes it, from the results in `compute-to-sync/`.
+such as LeNet gains nothing from more workers and that ResNet-18 does. This page compares measurements with the predictions of
+[`lockstep scale`](../reference/scaling.md), for each machine on which `make experiment-ratio` ran. `bench/ratio.py` generates it from the results in
+`compute-to-sync/`.
 """
 
 FOOT = """
@@ -26,14 +27,14 @@ FOOT = """
 
 `make experiment-ratio` (python3 and the built program; `EXPERIMENT_ARGS="--seconds 240"` bounds it; a run on another machine adds its results to the page).
 Workers are data parallel (`--zero 1`) with one thread each, on the built-in drawings: LeNet sees 1 × 28 × 28 pixels, ResNet-18 3 × 32 × 32. Sizes of one
-measurement take turns in three rounds (few, long steps: one), and the faster half of the steps counts. Time in which a worker was ready but another
-program had its core is counted: steps with none of it are preferred, and a result with more than {busy:.0f} % of it says so.
+measurement alternate in three rounds (few, long steps: one), and the faster half of the steps counts. Time in which a worker was runnable without a core is
+recorded: steps without it are preferred, and a result with more than {busy:.0f} % of it says so.
 
-*compute / sync* is time in forward, backward and optimizer over time in collectives, hidden or not. *Speed-up* is against one worker with the same batch.
-Links are emulated (`--slow-link`, [`workers.md`](workers.md)): only time changes. A slow link shows what a network does to a step; it does not
-show what its driver costs a core.
+*compute / sync* is time in forward, backward and optimizer over time in collectives, overlapped or not. *Speed-up* is against one worker with the same batch.
+Links are emulated (`--slow-link`, [`workers.md`](workers.md)): only time changes. A slow link shows the effect of a network on a step, but not the CPU time
+of its driver.
 
-A crossover is *predicted* by a fit that has seen nothing near it: bandwidths from one link about a quarter as fast, batches from a quarter of the batch and
+A crossover is *predicted* by a fit to points far from it: bandwidths from one link about a quarter as fast, batches from a quarter of the batch and
 four times it. It is *measured* by halving, and by a line through the logarithms of the speed-ups within a factor of 1.7 of it. In brackets is the
 band of `scale`: synchronising and idling less and more by twice the error of their fit.
 """
