@@ -1,4 +1,4 @@
-/* alive.c: counts, phases and how long they take. */
+/* alive.c: the progress counter, phases and their durations. */
 #include "base/alive.h"
 
 #include <stddef.h>
@@ -47,7 +47,7 @@ ls_phase ls_phase_swap(ls_phase phase) {
     return (ls_phase)atomic_exchange_explicit(&phase_now, (int)phase, memory_order_relaxed);
 }
 
-/* The first turn of an opaque phase may be long in coming, so that it is told when it begins. */
+/* The first progress of an opaque phase may take long, so the hook is called when the phase begins. */
 ls_phase ls_phase_enter(ls_phase phase) {
     uint64_t now = ls_clock_ns();
     ls_phase before = ls_phase_swap(phase);

@@ -1,7 +1,7 @@
-/* alive.h: what this process is doing, and whether it gets anywhere, for whoever watches it (comm/beat.h).
+/* alive.h: this process's phase and a progress counter, for the heartbeat (comm/beat.h).
  *
- * Work counts as it goes on: an operation, a block, a megabyte of a file. Who watches sees that the count has changed,
- * not by how much, so threads may count at the same time without care. */
+ * The counter grows with every piece of work: an operation, a block, a megabyte of a file. The heartbeat only checks
+ * whether the counter has changed, not by how much, so concurrent increments may be lost. */
 #ifndef LS_BASE_ALIVE_H
 #define LS_BASE_ALIVE_H
 
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a run does. */
+/* The phases of a run. */
 #define LS_PHASE_LIST(X)                                                                                               \
     X(LS_PHASE_START, "starting")                                                                                      \
     X(LS_PHASE_READ, "preparing its data")                                                                             \
@@ -29,36 +29,37 @@ typedef enum ls_phase {
         LS_PHASES
 } ls_phase;
 
-/* Time may pass on what nobody can see into: a file system that syncs, a compiler. */
+/* Returns whether work of the phase may show no progress for a long time: a file system that syncs, a compiler. */
 static inline bool ls_phase_is_opaque(ls_phase phase) { return phase >= LS_PHASE_READ && phase <= LS_PHASE_SAVE; }
-/* It consists of many small operations. */
+/* Returns whether the phase consists of many small operations, so that progress is visible. */
 static inline bool ls_phase_computes(ls_phase phase) { return phase >= LS_PHASE_STEP; }
 
-/* "computing gradients" */
+/* Returns a text such as "computing gradients". */
 const char *ls_phase_text(ls_phase phase);
 
 extern _Atomic uint64_t ls_alive_count;
 
-/* Something was done. Any thread. */
+/* Reports progress. Any thread. */
 static inline void ls_alive_moved(void) {
     uint64_t count = atomic_load_explicit(&ls_alive_count, memory_order_relaxed);
     atomic_store_explicit(&ls_alive_count, count + 1, memory_order_relaxed);
 }
 
-/* The same, by the thread that leads a worker, while it does something long in which it meets no other worker: calls
- * the function that ls_alive_set_hook() was given, at most twice a second. */
+/* Reports progress by a worker's main thread during long work without collectives. Also calls the hook, at most twice a
+ * second, which tells the workers of other machines. */
 void ls_alive_turn(void);
-/* How much of a file that may have to come from a disk is looked through between two turns. */
+/* Bytes of a file to read or write between two calls of ls_alive_turn(). */
 enum { LS_ALIVE_BYTES = 16 << 20 };
-/* Of the calling thread; NULL: none. */
+/* Sets the hook of the calling thread; NULL: none. */
 void ls_alive_set_hook(void (*hook)(void *ctx), void *ctx);
 
-/* From now on the process does this; an opaque phase calls the hook at once. What it did before, to be put back. */
+/* Enters a phase and returns the one before, which the caller restores. An opaque phase calls the hook at once. */
 ls_phase ls_phase_enter(ls_phase phase);
-/* The same where the phase before is only held up, as by kernels that are compiled on first use: its turn goes on. */
+/* The same for an interruption of the current phase, such as kernels that are compiled on first use: the duration of
+ * the interrupted phase continues to be measured. */
 ls_phase ls_phase_swap(ls_phase phase);
 ls_phase ls_phase_now(void);
-/* Median of how long the last few turns of the phase took; 0: there was none. */
+/* Returns the median duration of the last few turns of the phase; 0: none has ended. */
 uint64_t ls_phase_usual_ns(ls_phase phase);
 
 #endif

@@ -1,4 +1,4 @@
-/* child.c: the result comes through a pipe, whose end is that of the child. */
+/* child.c: the result comes through a pipe, which closes when the child ends. */
 #include "base/child.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 
 #include "base/clock.h"
 
-/* In front of the result. */
+/* Sent before the result. */
 typedef struct ending {
     ls_status status;
-    int is_here; /* the failure was one of this machine */
+    int is_here; /* ls_fail_is_here() of the child */
     char message[LS_MESSAGE_MAX];
 } ending;
 
@@ -41,7 +41,7 @@ static void run_child(int file, ls_child_fn fn, void *ctx, void *result, size_t 
     if (write_all(file, &end, sizeof end)) (void)write_all(file, result, bytes);
 }
 
-/* Reads until the pipe ends; false when time is up. *got: how much came. */
+/* Reads until the pipe closes. Returns false if the time is up. *got: the number of bytes read. */
 static bool read_all(int file, double until, void *bytes, size_t count, size_t *got) {
     for (*got = 0; *got < count;) {
         double left = until > 0 ? until - ls_clock_seconds() : 1;
@@ -56,8 +56,8 @@ static bool read_all(int file, double until, void *bytes, size_t count, size_t *
     return true;
 }
 
-/* A process that hangs in a driver may not even die: it is left after a while. */
-static bool reap(pid_t pid, bool patient, int *wait_status) {
+/* Reaps the child. A process that hangs in a driver may survive SIGKILL; it is left behind after a while. */
+static bool reap_child(pid_t pid, bool patient, int *wait_status) {
     for (int turn = 0; patient || turn < 200; turn++) {
         pid_t gone = waitpid(pid, wait_status, patient ? 0 : WNOHANG);
         if (gone == pid) return true;
@@ -67,7 +67,7 @@ static bool reap(pid_t pid, bool patient, int *wait_status) {
     return false;
 }
 
-static ls_status end_of(const char *what, pid_t pid, double limit_s, const int file, void *result, size_t bytes) {
+static ls_status judge_child(const char *what, pid_t pid, double limit_s, const int file, void *result, size_t bytes) {
     double until = limit_s > 0 ? ls_clock_seconds() + limit_s : 0;
     ending end;
     size_t got = 0, rest = 0;
@@ -75,7 +75,7 @@ static ls_status end_of(const char *what, pid_t pid, double limit_s, const int f
     bool in_time = read_all(file, until, &end, sizeof end, &got);
     if (in_time && got == sizeof end) in_time = read_all(file, until, result, bytes, &rest);
     if (!in_time) (void)kill(pid, SIGKILL);
-    bool reaped = reap(pid, in_time, &wait_status);
+    bool reaped = reap_child(pid, in_time, &wait_status);
     if (!in_time)
         return ls_fail(LS_ERR_FAILED, "%s (process %d) has not answered for %g seconds", what, (int)pid, limit_s);
     if (reaped && WIFSIGNALED(wait_status))
@@ -90,7 +90,7 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
     int ends[2];
     pid_t parent = getpid();
     if (pipe(ends) != 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot make a pipe for %s", what);
-    fflush(NULL); /* or the child would print what is still in the buffers */
+    fflush(NULL); /* otherwise the child would print what is still buffered */
     pid_t pid = fork();
     if (pid == 0) {
         ls_child_bind(parent);
@@ -100,7 +100,7 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
     }
     close(ends[1]);
     ls_status status = pid < 0 ? ls_fail_errno(LS_ERR_RESOURCE, "cannot start %s", what)
-                               : end_of(what, pid, limit_s, ends[0], result, bytes);
+                               : judge_child(what, pid, limit_s, ends[0], result, bytes);
     close(ends[0]);
     return status;
 }
@@ -130,13 +130,13 @@ bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status)
         before = now;
     }
     (void)kill(pid, SIGKILL);
-    (void)reap(pid, false, wait_status);
+    (void)reap_child(pid, false, wait_status);
     return false;
 }
 
 /* ---- what the kernel knows of a process -------------------------------------------------------------------------- */
 
-/* The beginning of a file of /proc; false: it cannot be read. */
+/* Reads the beginning of a file of /proc/PID. */
 static bool read_proc(int pid, const char *name, char *text, size_t room) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
@@ -147,7 +147,7 @@ static bool read_proc(int pid, const char *name, char *text, size_t room) {
     return bytes > 0;
 }
 
-/* Of /proc/PID/stat, what follows the name, which stands in parentheses and may hold anything; NULL: not readable. */
+/* Returns the fields of /proc/PID/stat after the name, which is in parentheses and may contain any bytes. */
 static const char *behind_name(const char *text) {
     const char *paren = strrchr(text, ')');
     return paren && paren[1] == ' ' ? paren + 2 : NULL;

@@ -1,5 +1,5 @@
-/* child.h: a function in a process of its own, whose result comes back: for what must leave nothing behind here, as a
- * driver that may not be started in a process that forks later, and for what may hang or crash. */
+/* child.h: runs a function in a child process and returns its result. For code that must leave nothing behind in this
+ * process, such as a GPU driver that must not be initialized before a fork, and for code that may hang or crash. */
 #ifndef LS_BASE_CHILD_H
 #define LS_BASE_CHILD_H
 
@@ -12,31 +12,31 @@
 
 typedef ls_status (*ls_child_fn)(void *ctx, void *result);
 
-/* Forks, so call it before any thread is started. `fn` fills `result`, of `bytes`, which the caller then has; its
- * status and message are those of this function. What it printed is flushed; handlers for the end of the process do
- * not run.
+/* Runs `fn` in a child process. Forks, so call it before any thread is started. `fn` fills `result`, of `bytes` bytes,
+ * which is copied to the caller; its status and message are returned. The child flushes its output but runs no exit
+ * handlers.
  *
- * LS_ERR_WORKER, naming it `what` ("the worker"): it was killed, or ended without a result. LS_ERR_FAILED: it took more
- * than `limit_s` seconds, and was killed; 0: no limit. */
+ * LS_ERR_WORKER, with the name `what` ("the worker"): the child was killed, or ended without a result. LS_ERR_FAILED:
+ * the child took more than `limit_s` seconds (0: no limit) and was killed. */
 ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *ctx, void *result, size_t bytes);
 
 /* ---- programs beside a run --------------------------------------------------------------------------------------- */
 
-/* To be called by a child right after fork(): from now on the kernel kills it when its parent ends, even while it is
- * stopped. Exits where `parent` has ended already. */
+/* Lets the kernel kill this child when its parent ends, even while the child is stopped. To be called right after
+ * fork(). Exits if `parent` has ended already. */
 void ls_child_bind(pid_t parent);
-/* Waits until the child has ended; true: it ended by itself, and *wait_status is as of waitpid(). It is killed once it
- * has used no CPU time for `idle_s` seconds although a core was free for it (it is stopped, or stuck), or after
- * `limit_s`. Time in which the caller itself was stopped does not count. */
+/* Waits until the child has ended. Returns true if it ended by itself; *wait_status is that of waitpid(). Kills the
+ * child after `limit_s`, or once it has used no CPU time for `idle_s` seconds although a core was free (it is stopped
+ * or stuck). Time in which the caller itself was stopped does not count. */
 bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status);
 
-/* ---- what the kernel knows of a process -------------------------------------------------------------------------- */
+/* ---- state of a process, from /proc ------------------------------------------------------------------------------ */
 
-/* The letter of /proc/PID/stat; 0: it cannot be read. */
+/* Returns the state letter of /proc/PID/stat; 0: not readable. */
 char ls_process_state(int pid);
-/* User and system time, in clock ticks; 0: it cannot be read. */
+/* Returns user and system time in clock ticks; 0: not readable. */
 uint64_t ls_process_ticks(int pid);
-/* Whether a debugger, or any other user of ptrace(2), is attached. */
+/* Returns whether a debugger, or any other user of ptrace(2), is attached. */
 bool ls_process_is_traced(int pid);
 
 #endif

@@ -1,4 +1,4 @@
-/* clock.c: the monotonic clock, and the scheduler's count of time in its queue. */
+/* clock.c: the monotonic clock, and the scheduler's counts of waiting time. */
 #include "base/clock.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ enum { NS_PER_SECOND = 1000000000 };
 
 uint64_t ls_clock_ns(void) {
     struct timespec now;
-    /* Cannot fail: Linux always has this clock and the address is ours. */
+    /* Cannot fail: Linux always has this clock. */
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
@@ -24,14 +24,14 @@ void ls_clock_sleep_us(uint64_t duration_us) {
     uint64_t rest_ns = now_ns % NS_PER_SECOND + duration_us % 1000000 * 1000;
     struct timespec until = {.tv_sec = (time_t)(seconds + rest_ns / NS_PER_SECOND),
                              .tv_nsec = (long)(rest_ns % NS_PER_SECOND)};
-    /* An absolute end makes a restart after a signal exact. */
+    /* With an absolute end, a restart after a signal does not prolong the sleep. */
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
     }
 }
 
 int ls_clock_queue_open(void) { return open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); }
 
-/* The file has three numbers: time on a core, time in the queue, turns on a core. */
+/* The file has three numbers: time on a core, time waiting for one, turns on a core. */
 ls_clock_queue ls_clock_queue_read(int fd) {
     char text[96], *end;
     ssize_t bytes = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);

@@ -1,4 +1,4 @@
-/* cpu.c: CPU features and the choice of ISA. The number of cores is in cpu_count.c. */
+/* cpu.c: detects CPU features and chooses the ISA. The number of cores is in cpu_count.c. */
 #include "base/cpu.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ static atomic_uint isa_mask;
 #    include <sys/syscall.h>
 #    include <unistd.h>
 
-/* AVX registers are saved by the system when XCR0 says so. A CPU may have AVX and a system that ignores it. */
+/* XCR0 has the registers that the system saves: a CPU may have AVX under a system that does not support it. */
 static uint64_t read_xcr0(void) {
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -64,11 +64,11 @@ static void detect(void) {
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) cpu->avx512_bf16 = zmm && bit(a, 5);
 }
 
-/* Numbers of arch_prctl(), written out because older headers lack them: the tiles' registers are saved only for
- * processes that have asked. */
+/* Numbers for arch_prctl(), which older headers lack. The system saves tile registers only for processes that request
+ * it. */
 enum { REQUEST_STATE_PERMISSION = 0x1023, STATE_TILE_DATA = 18 };
 
-static void ask_for_amx(void) {
+static void request_amx(void) {
     const ls_cpu *cpu = ls_cpu_detect();
     amx_allowed =
         cpu->amx_tile && cpu->amx_bf16 && syscall(SYS_arch_prctl, REQUEST_STATE_PERMISSION, STATE_TILE_DATA) == 0;
@@ -77,7 +77,7 @@ static void ask_for_amx(void) {
 #elif defined(__aarch64__)
 #    include <sys/auxv.h>
 
-/* Bits of AT_HWCAP and AT_HWCAP2, written out because older headers lack some. */
+/* Bits of AT_HWCAP and AT_HWCAP2, some of which older headers lack. */
 #    define CAP_ASIMD (1ul << 1)
 #    define CAP_CPUID (1ul << 11)
 #    define CAP_SVE (1ul << 22)
@@ -97,7 +97,7 @@ static const struct {
 static void read_model(char *model, size_t capacity, unsigned long cap) {
     snprintf(model, capacity, "ARM64");
     if ((cap & CAP_CPUID) == 0) return;
-    uint64_t midr; /* with CAP_CPUID the system answers this read on behalf of the program */
+    uint64_t midr; /* with CAP_CPUID the system emulates this read */
     __asm__("mrs %0, midr_el1" : "=r"(midr));
     unsigned implementer = (unsigned)(midr >> 24 & 0xFF), part = (unsigned)(midr >> 4 & 0xFFF);
     for (size_t i = 0; i < sizeof arm_cores / sizeof arm_cores[0]; i++) {
@@ -118,7 +118,7 @@ static void detect(void) {
     read_model(cpu_found.model, sizeof cpu_found.model, cap);
 }
 
-static void ask_for_amx(void) { amx_allowed = false; }
+static void request_amx(void) { amx_allowed = false; }
 
 #else
 #    error "lockstep runs on x86-64 and ARM64 only"
@@ -130,7 +130,7 @@ const ls_cpu *ls_cpu_detect(void) {
 }
 
 bool ls_cpu_allow_amx(void) {
-    (void)pthread_once(&amx_once, ask_for_amx);
+    (void)pthread_once(&amx_once, request_amx);
     return amx_allowed;
 }
 
@@ -141,7 +141,7 @@ const char *ls_isa_name(ls_isa isa) {
     return (unsigned)isa < LS_ISA_COUNT ? names[isa] : "unknown";
 }
 
-/* The ISA itself and what it builds on. */
+/* Each ISA with those it builds on. */
 static const unsigned isa_closure[LS_ISA_COUNT] = {
     [LS_ISA_PORTABLE] = 1u << LS_ISA_PORTABLE,
     [LS_ISA_NEON] = 1u << LS_ISA_PORTABLE | 1u << LS_ISA_NEON,
@@ -195,7 +195,7 @@ static void isa_from_environment(void) {
     const char *spec = getenv("LS_ISA");
     unsigned mask = available_mask();
     ls_isa isa = LS_ISA_AUTO;
-    /* No caller takes a status here, and the choice changes no result, so a bad value is only worth a warning. */
+    /* Only a warning, because the choice changes no result. */
     if (spec && *spec != '\0' && (ls_isa_parse(spec, &isa) != LS_OK || mask_of(isa, &mask) != LS_OK))
         ls_log_warn("ignoring LS_ISA: %s", ls_status_message());
     atomic_store(&isa_mask, mask);
@@ -206,7 +206,7 @@ static void isa_chosen(void) {}
 ls_status ls_cpu_set_isa(ls_isa isa) {
     unsigned mask;
     LS_TRY(mask_of(isa, &mask));
-    (void)pthread_once(&isa_once, isa_chosen); /* from now on the environment is not asked */
+    (void)pthread_once(&isa_once, isa_chosen); /* the environment no longer applies */
     atomic_store(&isa_mask, mask);
     return LS_OK;
 }

@@ -1,8 +1,8 @@
-/* cpu.h: what this CPU can do, which of it to use, and how many cores there are.
+/* cpu.h: features of this CPU, which of them to use, and the number of cores.
  *
  * An ISA here is a set of kernels, not a single instruction set: LS_ISA_AVX2 needs AVX2 and FMA, LS_ISA_AVX512 needs
- * the F, BW, DQ and VL parts. The choice never changes a result, only its speed. It is made before threads start: by
- * ls_cpu_set_isa(), else by the variable LS_ISA at first use, else everything the CPU has. */
+ * the F, BW, DQ and VL parts. The choice changes only the speed, never a result. It is made before threads start: by
+ * ls_cpu_set_isa(), else at first use by the variable LS_ISA, else all that the CPU has. */
 #ifndef LS_BASE_CPU_H
 #define LS_BASE_CPU_H
 
@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-/* X(value, "name"), from the least to the most that they can do. */
+/* X(value, "name"), from the least to the most capable. */
 #define LS_ISAS(X)                                                                                                     \
     X(LS_ISA_PORTABLE, "portable") X(LS_ISA_NEON, "neon") X(LS_ISA_AVX2, "avx2") X(LS_ISA_AVX512, "avx512")
 
@@ -22,35 +22,38 @@ typedef enum ls_isa {
     LS_ISA_AUTO /* all that the CPU has */
 } ls_isa;
 
-/* Features that both the CPU and the kernel of the system offer. */
+/* Features that both the CPU and the operating system support. */
 typedef struct ls_cpu {
     bool neon, bf16, i8mm, sve;
     bool avx2, fma, f16c;
     bool avx512f, avx512bw, avx512dq, avx512vl, avx512_bf16;
-    bool amx_tile, amx_bf16; /* a process must still ask the system before it uses them: ls_cpu_allow_amx() */
+    bool amx_tile, amx_bf16; /* a process needs permission before it uses them: ls_cpu_allow_amx() */
     char model[64];
 } ls_cpu;
 
-/* Looked up once; borrowed, lives for ever. */
+/* Returns the features, detected once; valid for the life of the process. */
 const ls_cpu *ls_cpu_detect(void);
 
-/* Whether this process may use AMX with bf16. The first call asks the system, for all threads. */
+/* Returns whether this process may use AMX with bf16. The first call asks the system for permission, for all threads.
+ */
 bool ls_cpu_allow_amx(void);
 
 const char *ls_isa_name(ls_isa isa);
-/* A name, or "auto". LS_ERR_INPUT, and *out unchanged, for another text. */
+/* Parses a name, or "auto". LS_ERR_INPUT, and *out unchanged, for any other text. */
 ls_status ls_isa_parse(const char *text, ls_isa *out);
-/* Allows an ISA and what it builds on, or LS_ISA_AUTO. LS_ERR_INPUT, and no change, when the CPU does not have it. */
+/* Allows an ISA and those it builds on; or all of the CPU, for LS_ISA_AUTO. LS_ERR_INPUT, and no change, if the CPU
+ * does not have it. */
 ls_status ls_cpu_set_isa(ls_isa isa);
-/* Bit i is set when ISA i may be used; bit LS_ISA_PORTABLE always is. */
+/* Returns the usable ISAs: bit i for ISA i. Bit LS_ISA_PORTABLE is always set. */
 unsigned ls_cpu_isa_mask(void);
 bool ls_cpu_use(ls_isa isa);
 
-/* Cores this process may use now: its affinity mask, cut down to the CPU quota of its control group, rounded up. At
- * least 1. Not remembered, as pinning changes it; reads a few small files. */
+/* Returns the number of cores that this process may use now: those of its affinity mask, but at most the CPU quota of
+ * its control group, rounded up; at least 1. Not cached, because pinning changes it; reads a few small files. */
 int ls_cpu_count(void);
-/* The quota in cores, rounded up, or 0 for none. Takes the smallest one on the way from the group named in `membership`
- * (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup), for both versions of control groups. */
+/* Returns the quota in cores, rounded up; 0: none. This is the smallest quota on the way from the group named in
+ * `membership` (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup), for both versions of control groups.
+ */
 int ls_cpu_quota(const char *root, const char *membership);
 
 #endif

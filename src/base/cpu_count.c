@@ -1,8 +1,8 @@
-/* cpu_count.c: how many cores this process may use.
+/* cpu_count.c: counts the cores that this process may use.
  *
- * A container usually limits CPU time by a quota of its control group and leaves the affinity mask full: a pool as
- * large as the mask would then be stopped by the kernel in the middle of every region. Any ancestor may hold the quota,
- * so all of them are asked:
+ * A container usually limits CPU time by a quota of its control group and leaves the affinity mask full. The kernel
+ * would then throttle a pool as large as the mask in the middle of every parallel loop. Any ancestor group may have the
+ * quota, so all of them are read:
  *
  *     version 2   <root>/<group>/cpu.max                        "200000 100000" or "max 100000"
  *     version 1   <root>/cpu/<group>/cpu.cfs_quota_us, …_period_us
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* First line of a file, without its newline; false when there is none. */
-static bool read_line(const char *path, char *line, size_t capacity) {
+/* Reads the first line of a file, without its newline. */
+static bool read_first_line(const char *path, char *line, size_t capacity) {
     FILE *file = fopen(path, "re");
     if (!file) return false;
     bool found = fgets(line, (int)capacity, file) != NULL;
@@ -36,7 +36,7 @@ static int quota_v2(const char *folder) {
     char path[PATH_MAX + 32], line[64];
     long long quota_us, period_us;
     snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (!read_line(path, line, sizeof line)) return 0;
+    if (!read_first_line(path, line, sizeof line)) return 0;
     if (sscanf(line, "%lld %lld", &quota_us, &period_us) != 2) return 0; /* "max …": no limit */
     return cores_of(quota_us, period_us);
 }
@@ -44,15 +44,15 @@ static int quota_v2(const char *folder) {
 static int quota_v1(const char *folder) {
     char path[PATH_MAX + 32], quota[64], period[64];
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!read_line(path, quota, sizeof quota)) return 0;
+    if (!read_first_line(path, quota, sizeof quota)) return 0;
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!read_line(path, period, sizeof period)) return 0;
+    if (!read_first_line(path, period, sizeof period)) return 0;
     return cores_of(strtoll(quota, NULL, 10), strtoll(period, NULL, 10)); /* −1: no limit */
 }
 
 static int smaller_quota(int a, int b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
-/* Inside a container the group's own folder may be missing and only the top be there; then the walk starts higher. */
+/* Inside a container the folder of the group itself may be missing; then the walk starts at an ancestor. */
 static int quota_upwards(const char *base, const char *group, int (*quota_of)(const char *folder)) {
     char folder[PATH_MAX];
     int length = snprintf(folder, sizeof folder, "%s%s", base, group);
@@ -75,7 +75,7 @@ static bool has_cpu_controller(const char *controllers) {
     return false;
 }
 
-/* `line` is "number:controllers:/group"; no controllers means version 2. */
+/* `line` is "number:controllers:/group"; without controllers it is version 2. */
 static int quota_of_line(const char *root, char *line) {
     char base[PATH_MAX];
     char *controllers = strchr(line, ':');
@@ -112,7 +112,7 @@ int ls_cpu_quota(const char *root, const char *membership) {
     return quota;
 }
 
-/* The kernel refuses a set smaller than its own, so it grows until it fits. */
+/* The kernel refuses a set smaller than its own, so the set grows until it fits. */
 static int affinity_count(void) {
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC(cpus);

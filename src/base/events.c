@@ -1,10 +1,9 @@
-/* events.c: the rings and their JSON.
+/* events.c: the rings of events, and their JSON.
  *
  * Invariants
- * 1. A ring belongs to one thread for the life of the process and is never freed, so the pointer a thread keeps is
- *    always good. Only its array of events is replaced, by ls_events_enable().
- * 2. A ring's array and counts are touched under its lock. The lock has no other user while a run goes on, so taking it
- *    costs no waiting.
+ * 1. A ring belongs to one thread for the life of the process and is never freed, so the pointer that a thread keeps
+ *    stays valid. Only its array of events is replaced, by ls_events_enable().
+ * 2. A ring's array and counts are accessed under its lock, which is uncontended during a run.
  * 3. Locks are taken in the order registry, ring. */
 #include "base/events.h"
 
@@ -17,11 +16,11 @@
 typedef struct event {
     ls_span span;
     uint64_t duration_ns;
-    uint64_t number; /* of the thread's events: the id of an overlapping one */
+    uint64_t number; /* counts the thread's events; the id of an overlapping span */
     ls_event_end end;
 } event;
 
-/* Of a thread, or of a lane, which has a name. */
+/* The ring of a thread, or of a lane, which has a name. */
 typedef struct ls_lane {
     pthread_mutex_t lock;
     struct ls_lane *next;
@@ -30,7 +29,7 @@ typedef struct ls_lane {
     event *events; /* NULL until the thread's first event since enable */
     size_t capacity;
     uint64_t recorded; /* since enable; the newest is at (recorded − 1) mod capacity */
-    uint64_t lost;     /* for want of memory, or by who knew them */
+    uint64_t lost;     /* dropped by lack of memory or by the caller */
 } ring;
 
 atomic_bool ls_events_on;
@@ -59,7 +58,7 @@ static ring *make_ring(const char *name) {
     return r;
 }
 
-static void put(ring *r, const event *e) {
+static void push_event(ring *r, const event *e) {
     pthread_mutex_lock(&r->lock);
     if (!r->events) {
         r->capacity = atomic_load_explicit(&ring_capacity, memory_order_relaxed);
@@ -79,14 +78,14 @@ void ls_events_record(ls_span span, ls_event_end end) {
     if (!ls_events_are_on()) return;
     uint64_t end_ns = ls_clock_ns();
     if (!own_ring) own_ring = make_ring(NULL);
-    if (!own_ring) return; /* a trace with a hole is better than a run that stops for its trace */
-    put(own_ring, &(event){.span = span, .duration_ns = end_ns - span.start_ns, .end = end});
+    if (!own_ring) return; /* no memory: the event is dropped, because a trace must not stop a run */
+    push_event(own_ring, &(event){.span = span, .duration_ns = end_ns - span.start_ns, .end = end});
 }
 
 ls_lane *ls_events_lane(const char *name) { return make_ring(name); }
 
 void ls_events_add(ls_lane *lane, ls_span span, uint64_t duration_ns, int64_t n) {
-    if (ls_events_are_on()) put(lane, &(event){.span = span, .duration_ns = duration_ns, .end = {.n = n}});
+    if (ls_events_are_on()) push_event(lane, &(event){.span = span, .duration_ns = duration_ns, .end = {.n = n}});
 }
 
 const char *ls_events_word(const char *text) {
@@ -133,7 +132,7 @@ void ls_events_disable(void) { atomic_store(&ls_events_on, false); }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Start first; of two that start together the longer one is outside. */
+/* Orders by start; of two spans that start together the longer one is the outer one. */
 static int compare_events(const void *a, const void *b) {
     const event *x = a, *y = b;
     if (x->span.start_ns != y->span.start_ns) return x->span.start_ns < y->span.start_ns ? -1 : 1;
@@ -141,7 +140,7 @@ static int compare_events(const void *a, const void *b) {
     return 0;
 }
 
-static void print_text(FILE *out, const char *text) {
+static void print_json_string(FILE *out, const char *text) {
     putc('"', out);
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
@@ -157,12 +156,12 @@ static void print_text(FILE *out, const char *text) {
 
 static void print_us(FILE *out, uint64_t ns) { fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000)); }
 
-/* Up to the time, which is left open for what depends on the type. */
+/* Prints an object up to its time, without the closing brace. */
 static void print_head(FILE *out, const char *type, int worker, int thread, const event *e, uint64_t at_ns) {
     fprintf(out, ",\n{\"ph\":\"%s\",\"cat\":", type);
-    print_text(out, e->span.category);
+    print_json_string(out, e->span.category);
     fputs(",\"name\":", out);
-    print_text(out, e->span.name);
+    print_json_string(out, e->span.name);
     fprintf(out, ",\"pid\":%d,\"tid\":%d,\"ts\":", worker, thread);
     print_us(out, at_ns);
     if (e->end.overlapping) fprintf(out, ",\"id\":\"%d.%d.%" PRIu64 "\"", worker, thread, e->number);
@@ -173,12 +172,12 @@ static void print_args(FILE *out, const event *e) {
     if (e->end.has_micro) fprintf(out, ",\"micro\":%" PRId64, e->end.micro);
     if (e->span.of) {
         fputs(",\"of\":", out);
-        print_text(out, e->span.of);
+        print_json_string(out, e->span.of);
     }
     fputs("}}", out);
 }
 
-/* Viewers want the spans of a thread to nest: others are a pair of their own. */
+/* Viewers require that the spans of a thread nest, so an overlapping span is a pair of events with an id. */
 static void print_event(FILE *out, int worker, int thread, const event *e) {
     if (e->end.overlapping) {
         print_head(out, "b", worker, thread, e, e->span.start_ns);
@@ -193,7 +192,7 @@ static void print_event(FILE *out, int worker, int thread, const event *e) {
     print_args(out, e);
 }
 
-/* A copy is sorted and printed, so that the thread is held up for the copying only. */
+/* Sorts and prints a copy, so that the thread is blocked only while the ring is copied. */
 static ls_status print_ring(FILE *out, int worker, ring *r) {
     pthread_mutex_lock(&r->lock);
     size_t count = !r->events || r->recorded < r->capacity ? (size_t)r->recorded : r->capacity;
@@ -206,7 +205,7 @@ static ls_status print_ring(FILE *out, int worker, ring *r) {
     if (r->name && (count > 0 || dropped > 0)) {
         fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", worker,
                 r->thread);
-        print_text(out, r->name);
+        print_json_string(out, r->name);
         fputs("}}", out);
     }
     for (size_t i = 0; i < count; i++) print_event(out, worker, r->thread, &copy[i]);

@@ -1,4 +1,4 @@
-/* fault.c: reading the switch, and wasting time. */
+/* fault.c: reads the switches and injects delays and deaths. */
 #include "base/fault.h"
 
 #include <fcntl.h>
@@ -35,12 +35,12 @@ static ls_status read_input(void) {
 static ls_status read_snapshot(int rank) {
     const char *text = getenv("LS_FAULT_SNAPSHOT");
     long long bytes;
-    int who, used = 0;
+    int target, used = 0;
     ls_fault_snapshot = LS_FAULT_SNAPSHOT_OFF;
     if (!text) return LS_OK;
-    if (sscanf(text, "%d:%lld%n", &who, &bytes, &used) != 2 || text[used] || bytes < LS_FAULT_SNAPSHOT_NONE)
+    if (sscanf(text, "%d:%lld%n", &target, &bytes, &used) != 2 || text[used] || bytes < LS_FAULT_SNAPSHOT_NONE)
         return ls_fail(LS_ERR_INPUT, "LS_FAULT_SNAPSHOT=%.80s: must be RANK:BYTES, e.g. 1:1000", text);
-    if (who == rank) ls_fault_snapshot = bytes;
+    if (target == rank) ls_fault_snapshot = bytes;
     return LS_OK;
 }
 
@@ -53,14 +53,14 @@ typedef enum death_kind { DEATH_KILL, DEATH_STOP, DEATH_PARENT, DEATH_KINDS } de
 typedef struct death {
     ls_fault_point_kind point;
     long step, count;
-    bool from_first; /* steps are counted from the first one of this attempt */
+    bool from_first; /* `step` counts from the first one of this attempt */
     death_kind kind;
     atomic_long seen;
 } death;
 
 static death deaths[DEATHS_MAX];
 static int death_count, death_attempt;
-static int64_t first_step; /* of this attempt; −1: it has not come to one */
+static int64_t first_step; /* of this attempt; −1: not reached */
 bool ls_fault_has_points;
 
 static const char *const point_names[LS_POINTS] = {
@@ -71,7 +71,7 @@ static const char *const point_names[LS_POINTS] = {
 
 static const char *const kind_names[DEATH_KINDS] = {"kill", "stop", "parent"};
 
-/* One of the list; those of other ranks and attempts are left out. */
+/* Reads an entry of the list; entries for other ranks and attempts are skipped. */
 static bool read_death(const char *text, size_t length, int rank, int attempt) {
     char one[128], name[32], step[16], what[8] = "", *end;
     long who, which, count = 1;
@@ -110,8 +110,8 @@ static ls_status read_deaths(int rank, int attempt) {
     return LS_OK;
 }
 
-/* One line, by one write: whoever counts reads it after this process is gone. */
-static void note_death(const death *d) {
+/* Writes the line with one write(2), because this process dies right after. */
+static void log_death(const death *d) {
     const char *path = getenv("LS_FAULT_LOG");
     int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
     char line[128];
@@ -124,11 +124,11 @@ static void note_death(const death *d) {
 }
 
 static void die(const death *d) {
-    note_death(d);
+    log_death(d);
     if (d->kind != DEATH_PARENT) (void)kill(getpid(), d->kind == DEATH_STOP ? SIGSTOP : SIGKILL);
     if (d->kind != DEATH_PARENT) return;
     (void)kill(getppid(), SIGKILL);
-    for (;;) (void)pause(); /* the kernel ends this process with its parent */
+    for (;;) (void)pause(); /* until the kernel kills this process with its parent */
 }
 
 static bool is_its_step(const death *d) {

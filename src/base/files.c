@@ -65,7 +65,7 @@ size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset) {
     return done;
 }
 
-/* The size a file claims is a hint only: files in /proc say 0, and a log may grow meanwhile. */
+/* The file's size is only a hint: files in /proc have size 0, and a log may grow meanwhile. */
 static ls_status read_all(int fd, const char *path, size_t hint, size_t max_bytes, char **data, size_t *bytes) {
     size_t capacity = (hint < max_bytes ? hint : max_bytes) + 1, used = 0;
     char *text = NULL;
@@ -109,7 +109,7 @@ ls_status ls_file_fail_open(const char *path) {
     return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
 }
 
-/* O_NONBLOCK: opening a pipe that nobody writes to would wait for ever. It means nothing for a regular file. */
+/* O_NONBLOCK, because opening a pipe without a writer would block forever. It has no effect on a regular file. */
 ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes) {
     struct stat about;
     ls_status status = LS_OK;
@@ -117,7 +117,7 @@ ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes) {
     if (*fd < 0 && errno == ENXIO) return ls_fail(LS_ERR_INPUT, "cannot read %s: it is a socket or a device", path);
     if (*fd < 0) return ls_file_fail_open(path);
     if (fstat(*fd, &about) != 0)
-        status = ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
+        status = ls_fail_errno(LS_ERR_INPUT, "cannot examine %s", path);
     else if (!S_ISREG(about.st_mode))
         status =
             ls_fail(LS_ERR_INPUT, "cannot read %s: it is %s; name a regular file", path, ls_file_kind(about.st_mode));
@@ -168,7 +168,7 @@ size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset) {
         const char *at = (const char *)data + done;
         ssize_t put = offset < 0 ? write(fd, at, bytes - done) : pwrite(fd, at, bytes - done, offset + (off_t)done);
         if (put < 0 && errno == EINTR) continue;
-        if (put == 0) errno = ENOSPC; /* nothing else could be meant */
+        if (put == 0) errno = ENOSPC;
         if (put <= 0) break;
         ls_alive_turn();
         done += (size_t)put;
@@ -176,14 +176,14 @@ size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset) {
     return done;
 }
 
-/* A disk may take minutes for a large file, and nobody sees into fsync(): before it the file goes there piece by piece,
- * each of which counts as work (base/alive.h). An error is told once: what a piece has told, fsync() would not tell
- * again. */
+/* fsync() of a large file may take minutes without visible progress. So the file is first written out piece by piece,
+ * and each piece reports progress (base/alive.h). The system reports an error once: fsync() would not repeat that of a
+ * piece. */
 static int sync_pieces(int fd) {
     const off_t piece = 32 << 20;
     struct stat about;
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size <= piece) return 0;
-    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* all of it is under way meanwhile */
+    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* starts writing all of it */
     for (off_t at = 0; at < about.st_size; at += piece) {
         if (sync_file_range(fd, at, piece,
                             SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0)
@@ -202,7 +202,7 @@ int ls_fd_sync(int fd) {
     return rc;
 }
 
-/* A name beside `path`, new also among processes of other machines on a shared disk. */
+/* The temporary name is unique even among processes of other machines on a shared disk. */
 ls_status ls_new_file_open(const char *path, ls_new_file *file) {
     *file = (ls_new_file){.path = ls_path_format("%s", path), .fd = -1};
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
@@ -238,7 +238,7 @@ void ls_new_file_close(ls_new_file *file) {
     file->has_temporary = false;
 }
 
-/* As root, a rename onto /dev/null would replace the device for everybody. */
+/* Refuses devices: as root, a rename onto /dev/null would replace the device for all processes. */
 static ls_status check_target(const char *path, bool *is_there, mode_t *mode) {
     struct stat about;
     *is_there = stat(path, &about) == 0;
@@ -291,7 +291,7 @@ bool ls_folder_is_plain_name(const char *name) {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Some file systems cannot force a folder to disk and say EINVAL; there is nothing more to do on those. */
+/* Some file systems cannot sync a folder and return EINVAL, which is not an error here. */
 ls_status ls_folder_sync(const char *folder) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);

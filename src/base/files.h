@@ -1,5 +1,4 @@
-/* files.h: names, whole files and folders. Reading gives a copy; writing puts a complete new file in place or leaves
- * the old one. */
+/* files.h: paths, whole files and folders. Reading returns a copy; writing replaces a file atomically. */
 #ifndef LS_BASE_FILES_H
 #define LS_BASE_FILES_H
 
@@ -13,37 +12,37 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* A name of a file. One that is cut here is longer than any that the system takes: it is refused there, and never leads
- * to another file. */
+/* A path. A longer one is truncated here to more bytes than the system accepts, so that it is refused there and never
+ * names another file. */
 typedef struct ls_path {
     char text[PATH_MAX + 1];
 } ls_path;
 
 ls_path ls_path_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* "folder/name". */
+/* Returns "folder/name". */
 ls_path ls_path_in(const char *folder, const char *name);
-/* `name` in the folder of the file `path`. */
+/* Returns `name` in the folder of the file `path`. */
 ls_path ls_path_beside(const char *path, const char *name);
 bool ls_ends_with(const char *text, const char *end);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* "a file", "a folder", "a pipe", "a socket" or "a device", by st_mode. */
+/* Returns "a file", "a folder", "a pipe", "a socket" or "a device", by st_mode. */
 const char *ls_file_kind(mode_t mode);
 
-/* LS_ERR_INPUT for a `path` that could not be opened or looked at, with errno as the reason. A missing path has the
- * same words everywhere. */
+/* Fails with LS_ERR_INPUT for a `path` that could not be opened or examined, with errno as the reason. All messages
+ * about a missing path come from here. */
 ls_status ls_file_fail_open(const char *path);
 
-/* Opens a regular file for reading. Whatever else the name leads to (a pipe, a device, a socket, a folder) is
- * LS_ERR_INPUT and is not waited for. `bytes` may be NULL. The caller closes *fd, which is −1 on failure. */
+/* Opens a regular file for reading. Anything else (a pipe, a device, a socket, a folder) is LS_ERR_INPUT, without
+ * blocking. `bytes` may be NULL. The caller closes *fd, which is −1 on failure. */
 ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes);
 
 /* Reads at most max_bytes of a regular file; a larger one is LS_ERR_INPUT. `*data` has a NUL behind its `*bytes` bytes
  * and belongs to the caller, who frees it. On failure *data is NULL. */
 ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes);
 
-/* Reads a regular file from its begin to its end; `take` gets its bytes, piece by piece. */
+/* Reads a regular file from its beginning to its end, and passes its bytes to the callback `take`, piece by piece. */
 ls_status ls_file_scan(const char *path, void (*take)(void *ctx, const void *data, size_t bytes), void *ctx);
 
 /* Writes a temporary file beside `path`, forces it to disk and renames it, so that a reader or a crash at any moment
@@ -51,55 +50,55 @@ ls_status ls_file_scan(const char *path, void (*take)(void *ctx, const void *dat
  * temporary file is gone. Keeps the permissions of an old file; refuses to replace anything but a regular file. */
 ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes);
 
-/* Whether ls_file_write_atomic() could begin: to be asked before long work whose result goes to `path`. LS_ERR_INPUT.
- */
+/* Checks whether ls_file_write_atomic() could begin, before long work whose result goes to `path`; otherwise
+ * LS_ERR_INPUT. */
 ls_status ls_file_can_write(const char *path);
 
-/* A file in the making: its bytes go to a temporary file beside `path`, which gets the name at the end.
+/* A file that is being written: its bytes go to a temporary file beside `path`, which is renamed at the end.
  *
  *     open ── ls_fd_write … ── settle ── commit ── close        the file is there, complete and on disk
  *          └───────────────────────────────────── close        `path` is what it was before
  *
- * Zeroed but for fd −1: nothing to close. */
+ * All zeros but fd −1: nothing to close. */
 typedef struct ls_new_file {
     ls_path path, temporary;
-    int fd;             /* open for writing; −1: no more */
-    bool has_temporary; /* which close removes */
+    int fd;             /* open for writing; −1: closed */
+    bool has_temporary; /* close must remove the temporary file */
 } ls_new_file;
 
 ls_status ls_new_file_open(const char *path, ls_new_file *file);
-/* Forces the bytes to disk and ends the writing. */
+/* Syncs the bytes to disk and closes the temporary file. */
 ls_status ls_new_file_settle(ls_new_file *file);
-/* Gives it its name, after settling it where that was not done. */
+/* Renames the temporary file to `path`, after settling it if needed. */
 ls_status ls_new_file_commit(ls_new_file *file);
 void ls_new_file_close(ls_new_file *file);
 
-/* Bytes from `offset` on, or where the descriptor is at (−1), retried until all are through. The number of bytes that
- * are; fewer: errno tells why, or, of a read without it (0), that the file ends there. */
+/* Write or read from `offset` on, or from the descriptor's position (−1), with retries. Return the number of bytes
+ * done; if it is smaller than `bytes`, errno has the reason, or is 0 if a read reached the end of the file. */
 size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset);
 size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset);
-/* fsync(2), retried; a large file piece by piece, which counts as work (base/alive.h). */
+/* Calls fsync(2), with retries; a large file is written piece by piece, which reports progress (base/alive.h). */
 int ls_fd_sync(int fd);
 
-/* Anything at all of this name, links followed. */
+/* Returns whether the path names anything; follows links. */
 bool ls_file_exists(const char *path);
-/* In small letters or capitals. */
+/* Ignores case. */
 bool ls_file_has_suffix(const char *path, const char *suffix);
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the folder and those above it; fine when it is there. */
+/* Creates the folder and its parents, unless it exists. */
 ls_status ls_dir_make(const char *path);
 bool ls_folder_exists(const char *path);
-/* Whether folder/name is there. */
+/* Returns whether folder/name exists. */
 bool ls_folder_has(const char *folder, const char *name);
-/* Whether this names something directly in a folder: not empty, no slash, neither "." nor "..". */
+/* Returns whether the name is that of a direct entry of a folder: not empty, no slash, neither "." nor "..". */
 bool ls_folder_is_plain_name(const char *name);
-/* Forces the entries of a folder to disk: names of new files, renames. */
+/* Syncs the entries of a folder to disk: names of new files, renames. */
 ls_status ls_folder_sync(const char *folder);
-/* The same for the folder that holds `path`. */
+/* The same for the folder that contains `path`. */
 ls_status ls_folder_sync_parent(const char *path);
-/* Removes a folder with all in it, without following links. Fine when it is not there. */
+/* Removes a folder and its contents, without following links. A missing folder is no error. */
 ls_status ls_folder_remove(const char *folder);
 
 #endif

@@ -1,4 +1,4 @@
-/* fpenv.c: MXCSR on x86-64, FPCR on ARM64. x87 is not looked at: nothing in lockstep computes with it. */
+/* fpenv.c: MXCSR on x86-64, FPCR on ARM64. x87 does not matter: lockstep does not use it. */
 #include "base/fpenv.h"
 
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 /* All exceptions masked; rounding, flush-to-zero (15) and denormals-are-zero (6) all 0. */
 #    define MXCSR_DEFAULT 0x1F80u
-/* Bits 0 to 5 tell which exceptions happened; they change nothing. */
+/* Bits 0 to 5 are exception flags, which control nothing. */
 #    define MXCSR_CONTROL 0xFFC0u
 
 void ls_fpenv_set(void) { _mm_setcsr(MXCSR_DEFAULT); }
@@ -17,7 +17,7 @@ bool ls_fpenv_is_set(void) { return (_mm_getcsr() & MXCSR_CONTROL) == MXCSR_DEFA
 
 #elif defined(__aarch64__)
 
-/* Every bit of FPCR turns something away from the default, so the whole register is 0: AHP 26, DN 25, FZ 24, RMode
+/* Every bit of FPCR selects a deviation from the default, so the whole register must be 0: AHP 26, DN 25, FZ 24, RMode
  * 23:22, FZ16 19, traps 15 and 12:8, EBF 13, NEP 2, AH 1, FIZ 0. */
 void ls_fpenv_set(void) {
     uint64_t zero = 0;

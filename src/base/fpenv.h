@@ -1,15 +1,15 @@
 /* fpenv.h: the floating-point environment of a thread (rule 17 of the arithmetic).
  *
- * Every thread that computes calls ls_fpenv_set() first, because a library may have changed the control register before
- * or after the thread was made. Set means: round to nearest even, subnormals kept as inputs and results, no traps,
- * and on ARM also NaN payloads kept, IEEE half precision and no alternative bf16 behaviour. */
+ * Every thread that computes calls ls_fpenv_set() first, because a library may have changed the control register. It
+ * sets: round to nearest even, subnormals kept as inputs and results, no traps; on ARM also NaN payloads kept, IEEE
+ * half precision and no alternative bf16 behaviour. */
 #ifndef LS_BASE_FPENV_H
 #define LS_BASE_FPENV_H
 
 #include <stdbool.h>
 
 void ls_fpenv_set(void);
-/* Reads the control register of this thread back. */
+/* Checks this thread's control register. */
 bool ls_fpenv_is_set(void);
 
 #endif

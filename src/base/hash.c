@@ -1,5 +1,5 @@
-/* hash.c: XXH3 from libxxhash. Data that must be rewritten first goes through a small buffer on the stack. A file is
- * read, not mapped: a read that fails is an error, while a mapping would end the process. */
+/* hash.c: XXH3 from libxxhash. fp32 values are canonicalized in a small buffer on the stack. A file is read, not
+ * mapped, because a failing read is an error, while a failing mapping kills the process. */
 #include "base/hash.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "base/alive.h"
 #include "base/files.h"
 
-/* Shows the size of the streaming state, so that it can live on the stack. */
+/* Exposes the streaming state, so that it can live on the stack. */
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
@@ -31,7 +31,7 @@ struct ls_hash_stream {
 };
 
 ls_hash_stream *ls_hash_stream_create(void) {
-    /* The state's alignment is more than malloc() promises. */
+    /* The state needs a larger alignment than malloc() guarantees. */
     ls_hash_stream *stream = aligned_alloc(_Alignof(ls_hash_stream), sizeof *stream);
     if (stream) ls_hash_stream_restart(stream);
     return stream;
@@ -41,7 +41,7 @@ void ls_hash_stream_destroy(ls_hash_stream *stream) { free(stream); }
 
 void ls_hash_stream_restart(ls_hash_stream *stream) {
     XXH_errorcode rc = XXH3_128bits_reset(&stream->state);
-    assert(rc == XXH_OK); /* fails for NULL only */
+    assert(rc == XXH_OK); /* fails only for NULL */
     (void)rc;
 }
 

@@ -1,9 +1,9 @@
 /* hash.h: 128-bit XXH3 of bytes, whole or in pieces, of files, of fp32 tensors, and of lists of hashes.
  *
- * Finds differences and damage; it does not protect against an attacker. The hash of fp32 values is that of their
- * little-endian bytes after every NaN became 0x7FC00000 (rule 16), so that equal numbers have equal hashes on every
- * machine; −0 and +0 differ. The text form is the one that xxhsum prints. Any thread may call; only streams and files
- * take memory. */
+ * It detects differences and corruption, but does not protect against an attacker. The hash of fp32 values is that of
+ * their little-endian bytes with every NaN replaced by 0x7FC00000 (rule 16), so that equal numbers have equal hashes on
+ * every machine; −0 and +0 differ. The text form is that of xxhsum. Any thread may call; only streams and files
+ * allocate memory. */
 #ifndef LS_BASE_HASH_H
 #define LS_BASE_HASH_H
 
@@ -20,32 +20,32 @@ typedef struct ls_hash128 {
 enum { LS_HASH_TEXT_BYTES = 33 };
 
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes);
-/* The same of what may take long, as a mapped file does: it counts as work while it goes on (base/alive.h). */
+/* The same for data that may take long, such as a mapped file; reports progress (base/alive.h). */
 ls_hash128 ls_hash_long(const void *data, size_t bytes);
 ls_hash128 ls_hash_f32(const float *values, size_t elems);
-/* One hash of `count` hashes in this order: the hash of their canonical forms (hi, then lo, big-endian). */
+/* Combines `count` hashes in this order: the hash of their canonical forms (hi, then lo, big-endian). */
 ls_hash128 ls_hash_combine(const ls_hash128 *hashes, size_t count);
 
 /* ---- in pieces --------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_hash_stream ls_hash_stream;
 
-/* NULL when memory is short. */
+/* Returns NULL if memory is short. */
 ls_hash_stream *ls_hash_stream_create(void);
 /* NULL does nothing. */
 void ls_hash_stream_destroy(ls_hash_stream *stream);
 void ls_hash_stream_restart(ls_hash_stream *stream);
 void ls_hash_stream_add(ls_hash_stream *stream, const void *data, size_t bytes);
-/* Of all that was added since the restart; more may follow. */
+/* Returns the hash of all bytes since the restart; more may be added. */
 ls_hash128 ls_hash_stream_value(const ls_hash_stream *stream);
 
-/* Reads a file as it is on disk. `step`, when not NULL, is told the bytes of each piece. */
+/* Reads a file and returns its hash and, unless NULL, its size. */
 ls_status ls_hash_file(const char *path, ls_hash128 *hash, uint64_t *bytes);
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
 bool ls_hash_equal(ls_hash128 a, ls_hash128 b);
-/* 32 hexadecimal digits, hi first, and a NUL. */
+/* Writes 32 hexadecimal digits, hi first, and a NUL. */
 void ls_hash_text(ls_hash128 hash, char out[LS_HASH_TEXT_BYTES]);
 
 #endif

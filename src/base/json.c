@@ -1,4 +1,4 @@
-/* json.c: jansson's parser and its errors in our words. */
+/* json.c: calls jansson's parser and turns its errors into messages. */
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -50,8 +50,8 @@ static const char *type_text(const json_t *value) {
 
 #define TYPE(type) (1u << (type))
 
-/* The field, which must be of one of these types. */
-static ls_status find(const json_t *object, const char *key, unsigned types, const char *wanted, json_t **out) {
+/* Returns the field, which must have one of these types. */
+static ls_status get_field(const json_t *object, const char *key, unsigned types, const char *wanted, json_t **out) {
     if (!json_is_object(object))
         return ls_fail(LS_ERR_INPUT, "field \"%s\" was requested from a value that is not an object", key);
     json_t *value = json_object_get(object, key);
@@ -64,36 +64,36 @@ static ls_status find(const json_t *object, const char *key, unsigned types, con
 
 ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out) {
     json_t *value = NULL;
-    LS_TRY(find(object, key, TYPE(JSON_INTEGER), "a whole number", &value));
+    LS_TRY(get_field(object, key, TYPE(JSON_INTEGER), "a whole number", &value));
     *out = (int64_t)json_integer_value(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_f64(const json_t *object, const char *key, double *out) {
     json_t *value = NULL;
-    LS_TRY(find(object, key, TYPE(JSON_INTEGER) | TYPE(JSON_REAL), "a number", &value));
+    LS_TRY(get_field(object, key, TYPE(JSON_INTEGER) | TYPE(JSON_REAL), "a number", &value));
     *out = json_number_value(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out) {
     json_t *value = NULL;
-    LS_TRY(find(object, key, TYPE(JSON_TRUE) | TYPE(JSON_FALSE), "true or false", &value));
+    LS_TRY(get_field(object, key, TYPE(JSON_TRUE) | TYPE(JSON_FALSE), "true or false", &value));
     *out = json_is_true(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_text(const json_t *object, const char *key, const char **out) {
     json_t *value = NULL;
-    LS_TRY(find(object, key, TYPE(JSON_STRING), "a string", &value));
+    LS_TRY(get_field(object, key, TYPE(JSON_STRING), "a string", &value));
     *out = json_string_value(value);
     return LS_OK;
 }
 
 ls_status ls_json_get_object(const json_t *object, const char *key, json_t **out) {
-    return find(object, key, TYPE(JSON_OBJECT), "an object", out);
+    return get_field(object, key, TYPE(JSON_OBJECT), "an object", out);
 }
 
 ls_status ls_json_get_array(const json_t *object, const char *key, json_t **out) {
-    return find(object, key, TYPE(JSON_ARRAY), "an array", out);
+    return get_field(object, key, TYPE(JSON_ARRAY), "an array", out);
 }

@@ -1,8 +1,8 @@
-/* json.h: reading JSON with errors a person can act on. A thin layer over jansson; values are jansson's own.
+/* json.h: reads JSON, with errors that name the place. A thin layer over jansson; values are jansson's own.
  *
- * Loading refuses duplicate keys and names the place of a mistake as file:line:column. The getters take a field of an
- * object: an absent field or one of another type is LS_ERR_INPUT, the message names field and type, and *out is
- * unchanged. */
+ * Loading refuses duplicate keys and names the place of an error as file:line:column. The getters read a field of an
+ * object. If the field is absent or of another type, they return LS_ERR_INPUT with a message that names field and type,
+ * and leave *out unchanged. */
 #ifndef LS_BASE_JSON_H
 #define LS_BASE_JSON_H
 
@@ -13,17 +13,17 @@
 
 #include "base/status.h"
 
-/* The caller ends the value with json_decref(). *out is NULL on failure. */
+/* Loads a file. The caller releases the value with json_decref(). *out is NULL on failure. */
 ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out);
-/* `source` names the text in messages. */
+/* The same for a text, which messages call `source`. */
 ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, json_t **out);
 
-/* Whether a text that may be JSON or YAML is JSON: by the name of its file (.json, .yaml, .yml) or, for other names, by
- * the first character. */
+/* Returns whether a text that may be JSON or YAML is JSON: by the suffix of its file (.json, .yaml, .yml), else by its
+ * first character. */
 bool ls_json_is_format(const char *path, const char *text, size_t bytes);
 
 ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out);
-/* Takes whole numbers too. */
+/* Accepts integers too. */
 ls_status ls_json_get_f64(const json_t *object, const char *key, double *out);
 ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out);
 /* Borrowed from the object. */

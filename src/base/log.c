@@ -1,4 +1,4 @@
-/* log.c: makes one line of a message and hands it to the sink. The only file below cli/ that can write to stderr. */
+/* log.c: formats a message as one line and passes it to the sink. The only file below cli/ that writes to stderr. */
 #include "base/log.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ void ls_message_handler_set(ls_message_fn take, void *ctx) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-/* A log that cannot be written has nobody to tell, so errors end the line quietly. */
+/* Errors are ignored, because there is no place to report them. */
 void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes) {
     (void)ctx;
     (void)level;
@@ -70,8 +70,8 @@ static size_t format_prefix(char *line, size_t capacity, ls_log_level level) {
     return (size_t)used;
 }
 
-/* Cuts `text` to `length` bytes without splitting a UTF-8 character and shows that something is missing. */
-static size_t cut(char *text, size_t length) {
+/* Cuts `text` to `length` bytes without splitting a UTF-8 character, and marks the cut. */
+static size_t cut_line(char *text, size_t length) {
     static const char mark[] = "...";
     length -= sizeof mark - 1;
     while (length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80) length--;
@@ -82,7 +82,7 @@ static size_t cut(char *text, size_t length) {
 void ls_log_write(ls_log_level level, const char *format, ...) {
     if (!ls_log_is_on(level) || !line_sink) return;
     int saved_errno = errno;
-    char line[LS_LOG_LINE_MAX + 1]; /* space for the newline and for vsnprintf's NUL */
+    char line[LS_LOG_LINE_MAX + 1]; /* room for the newline and vsnprintf's NUL */
     size_t used = format_prefix(line, sizeof line, level);
 
     va_list args;
@@ -92,7 +92,7 @@ void ls_log_write(ls_log_level level, const char *format, ...) {
     if (wanted < 0) goto out;
 
     size_t end = used + (size_t)wanted;
-    if (end > LS_LOG_LINE_MAX - 1) end = cut(line, LS_LOG_LINE_MAX - 1);
+    if (end > LS_LOG_LINE_MAX - 1) end = cut_line(line, LS_LOG_LINE_MAX - 1);
     while (end > used && line[end - 1] == '\n') end--;
     for (size_t i = used; i < end; i++) {
         if (line[i] == '\n') line[i] = ' ';

@@ -1,16 +1,16 @@
-/* log.h: messages for the person who runs the program, one line each.
+/* log.h: messages for the user, one line each.
  *
  *     lockstep: warning: 8 workers on 2 cores
  *     lockstep: [worker 3] warning: …
  *
- * The library is silent until somebody asks: the command-line tool sends lines to stderr (ls_log_stderr), another
- * program may have its own handler (ls_message_handler_set in lockstep.h).
+ * The library is silent until a sink is set: the command-line tool sends lines to stderr (ls_log_stderr), another
+ * program may set its own handler (ls_message_handler_set in lockstep.h).
  *
- * Levels ERROR < WARN < INFO < DEBUG; a message is written when its level is at most the level set (WARN at start). On
- * stderr a line leaves in a single write(2), so that lines of several workers do not mix. Longer messages are cut.
+ * Levels are ERROR < WARN < INFO < DEBUG; a message is written if its level is at most the level set (WARN at start). A
+ * line goes to stderr in a single write(2), so that lines of several workers do not mix. Longer messages are cut.
  *
- * Errors are not logged where they happen: they travel as ls_status. Any thread may log; the sink and the worker number
- * are set before threads start. errno is left as it was. */
+ * Errors are not logged where they occur but returned as ls_status. Any thread may log; the sink and the worker number
+ * are set before threads start. errno is preserved. */
 #ifndef LS_BASE_LOG_H
 #define LS_BASE_LOG_H
 
@@ -31,15 +31,15 @@ typedef enum ls_log_level {
 
 enum { LS_LOG_LINE_MAX = 1024 }; /* bytes of a line with its newline; below PIPE_BUF */
 
-/* Gets each line, newline included. */
+/* Receives each line, including its newline. */
 typedef void (*ls_log_sink)(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
 void ls_log_set_level(ls_log_level level);
-/* Lines name this worker from now on; a negative rank ends that. */
+/* Makes lines name this worker from now on; a negative rank stops that. */
 void ls_log_set_worker(int rank);
-/* NULL, as at the start: nobody. */
+/* NULL, as at the start: drop all lines. */
 void ls_log_set_sink(ls_log_sink sink, void *ctx);
-/* A sink: standard error. */
+/* A sink that writes to standard error. */
 void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
 extern atomic_int ls_log_threshold;

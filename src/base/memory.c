@@ -1,4 +1,4 @@
-/* memory.c: what /proc/meminfo says is available, arrays that grow, and regions. */
+/* memory.c: available memory from /proc/meminfo, growing arrays, and regions. */
 #include "base/memory.h"
 
 #include <stdalign.h>
@@ -91,7 +91,7 @@ void ls_region_free(ls_region *region) {
     *region = (ls_region){0};
 }
 
-/* 64 elements, then twice as many whenever they are full. */
+/* The capacity starts at 64 elements and doubles when it is used up. */
 ls_status ls_array_grow(void *array, size_t count, size_t elem_bytes, const char *what) {
     enum { FIRST = 64 };
     size_t capacity = count < FIRST ? FIRST : 2 * count, bytes;

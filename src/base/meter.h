@@ -1,13 +1,13 @@
-/* meter.h: stopwatch of one worker: how its time divides into computing, idling and synchronising, while it is switched
- * on (`lockstep scale`).
+/* meter.h: stopwatch of one worker: how its time divides into computation, idle time and synchronization, while it is
+ * switched on (`lockstep scale`).
  *
- * Counts only grow; take the difference of two looks. Off, which it is unless switched on, each place costs one load.
- * For the one thread of a worker that computes and calls collectives. A worker's time is
+ * Counters only grow; take the difference of two readings. While the meter is off, as by default, each place costs one
+ * load. For the worker's main thread, which computes and calls collectives. A worker's time is
  *
- *     computing        inside forward, backward and optimizer, less calls of collectives in there
- *     idle             in such a call, until the last of the others had come to it
- *     synchronising    in such a call, after that: transfers that nothing hides, copies, sums
- *     anything else    what is left of a step: scheduling, bookkeeping, feeding */
+ *     computation      inside forward, backward and optimizer, without calls of collectives
+ *     idle             in a call of a collective, until the last of the other members has started it
+ *     synchronization  in such a call, after that: transfers that are not overlapped, copies, sums
+ *     other            the rest of a step: scheduling, bookkeeping, reading data */
 #ifndef LS_BASE_METER_H
 #define LS_BASE_METER_H
 
@@ -19,9 +19,9 @@
 
 typedef struct ls_meter {
     bool on;
-    uint64_t compute_ns, comm_ns; /* the second: all calls of collectives */
+    uint64_t compute_ns, comm_ns; /* comm: all calls of collectives */
     uint64_t idle_ns[LS_TRAFFIC_KINDS], sync_ns[LS_TRAFFIC_KINDS];
-    uint64_t link_ns[LS_TRAFFIC_KINDS]; /* that something was under way on a slow link, waited for or not */
+    uint64_t link_ns[LS_TRAFFIC_KINDS]; /* time with a transfer in flight on a slow link, overlapped or not */
 } ls_meter;
 
 extern ls_meter ls_meter_now;
@@ -36,13 +36,13 @@ static inline ls_meter_mark ls_meter_begin(void) {
     return mark;
 }
 
-/* Ends a piece of computing. */
+/* Ends a span of computation. */
 static inline void ls_meter_computed(ls_meter_mark mark) {
     if (mark.begin_ns == 0) return;
     ls_meter_now.compute_ns += ls_clock_ns() - mark.begin_ns - (ls_meter_now.comm_ns - mark.comm_ns);
 }
 
-/* Ends a call of a collective; `ready_ns`: when the last of the others had come, 0: not known, or long before. */
+/* Ends a call of a collective. `ready_ns`: when the last of the other members started it; 0: not known, or long ago. */
 static inline void ls_meter_communicated(ls_meter_mark mark, int kind, uint64_t ready_ns) {
     if (mark.begin_ns == 0 || kind >= LS_TRAFFIC_KINDS) return;
     uint64_t end = ls_clock_ns(), all = end - mark.begin_ns;

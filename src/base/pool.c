@@ -1,19 +1,19 @@
 /* pool.c: threads that wait at a gate.
  *
- * A run opens the gate, works along, closes the gate and waits until everybody who came in has left:
+ * A run opens the gate, works along, closes the gate and waits until all threads that entered have left:
  *
  *     caller   write job → open gate → epoch+1, wake → tasks … → close gate → wait for gate = 0
  *     thread   wait for a new epoch → enter if open → tasks … → leave
  *
- * A thread that wakes late finds the gate closed and goes back to wait; nobody waits for it. So on a busy machine a run
- * costs no more than the caller doing the work alone.
+ * A thread that wakes late finds the gate closed and goes back to wait; no thread waits for it. So on a busy machine a
+ * run costs no more than the caller doing the work alone.
  *
- * On such a machine threads sleep where they would spin, and leave the CPUs that they are pinned to: a thread that
- * spins uses up its turn and is preempted in the middle of its next task, and a pinned one then waits for that one core
- * while all others wait for its task. Each thread looks now and then how long it waited for a core.
+ * On such a machine threads sleep instead of spinning, and leave the CPUs that they are pinned to: a thread that spins
+ * uses up its time slice and is preempted in the middle of its next task, and a pinned one then waits for that one core
+ * while all others wait for its task. Each thread checks now and then how long it waited for a core.
  *
  * Invariants
- * 1. The job (fn, ctx, tasks, next) is written only while the gate is 0: closed and nobody inside.
+ * 1. The job (fn, ctx, tasks, next) is written only while the gate is 0: closed and empty.
  * 2. A thread reads the job only after it entered. Entering acquires what opening released.
  * 3. The caller returns only after the gate was 0 again. Seeing 0 acquires what every leaving thread released.
  * 4. A thread counts itself in `sleepers` before it sleeps on `epoch`; the caller raises `epoch` before it reads
@@ -47,17 +47,17 @@ enum { LINE_BYTES = 64, SPIN_NS = 20000, SPINS_PER_LOOK_AT_CLOCK = 32 };
 #define GATE_OPEN 0x80000000u
 #define GATE_CALLER_SLEEPS 0x40000000u
 
-/* A thread looks how long it waited for a core this often at most; what it finds counts for that long. */
+/* How often a thread checks at most how long it waited for a core, and for how long a positive result holds. */
 enum { LOOK_EVERY_NS = 10000000, CROWDED_NS = 200000000 };
 
 typedef struct pool_thread {
     ls_pool *pool;
     pthread_t handle;
     int number;
-    int cpu; /* to which it is pinned; −1: any */
+    int cpu; /* that it is pinned to; −1: any */
     bool has_left_cpu;
     uint64_t looked_ns;
-    ls_clock_queue queue; /* at the last look */
+    ls_clock_queue queue; /* at the last check */
 } pool_thread;
 
 struct ls_pool {
@@ -70,8 +70,8 @@ struct ls_pool {
     void *ctx;
     size_t tasks;
     uint64_t spin_ns;
-    int threads;       /* with the caller */
-    int started;       /* without */
+    int threads;       /* including the caller */
+    int started;       /* excluding the caller */
     pool_thread *team; /* the first is the caller */
     _Alignas(LINE_BYTES) atomic_bool is_crowded;
     _Atomic uint64_t crowded_until_ns;
@@ -80,7 +80,7 @@ struct ls_pool {
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static void futex_wait(atomic_uint *word, unsigned expected) {
-    /* Every caller looks at the word again, so EINTR, EAGAIN and spurious returns need no distinction. */
+    /* Every caller reads the word again, so EINTR, EAGAIN and spurious returns need no distinction. */
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0);
 }
 
@@ -98,7 +98,7 @@ static inline void cpu_relax(void) {
 
 static uint64_t spin_ns_now(const ls_pool *pool) { return ls_pool_is_crowded(pool) ? 0 : pool->spin_ns; }
 
-/* Spins while the word holds `value`; true when it changed in time. */
+/* Spins while the word holds `value`. Returns true if it changed in time. */
 static bool spin_until_changed(atomic_uint *word, unsigned value, uint64_t spin_ns) {
     if (spin_ns == 0) return atomic_load_explicit(word, memory_order_acquire) != value;
     uint64_t end_ns = ls_clock_ns() + spin_ns;
@@ -119,7 +119,7 @@ static ls_status pin_failed(int thread, int cpu, int error) {
                          thread, cpu);
 }
 
-/* A set large enough for this CPU; NULL when there is no memory. The caller frees it with CPU_FREE. */
+/* Makes a set with this CPU only; NULL: no memory. The caller frees it with CPU_FREE. */
 static cpu_set_t *set_of_cpu(int cpu, size_t *bytes) {
     cpu_set_t *set = CPU_ALLOC(cpu + 1);
     if (!set) return NULL;
@@ -139,14 +139,14 @@ static ls_status pin(pthread_t handle, int thread, int cpu) {
     return error == 0 ? LS_OK : pin_failed(thread, cpu, error);
 }
 
-/* CPUs of the calling thread before it was pinned; count 0: it never was. */
+/* CPUs of the calling thread before it was pinned; empty: it never was. */
 static cpu_set_t unpinned;
 
 static void keep_unpinned(void) {
     if (CPU_COUNT(&unpinned) == 0 && sched_getaffinity(0, sizeof unpinned, &unpinned) != 0) CPU_ZERO(&unpinned);
 }
 
-/* With the CPUs that the process had before, or with its own alone. Where Linux refuses, it stays where it is. */
+/* Moves a thread to the CPUs that the process had before, or back to its own. If Linux refuses, it stays. */
 static void leave_or_take_cpu(pool_thread *self, bool leave) {
     if (self->cpu < 0 || self->has_left_cpu == leave || CPU_COUNT(&unpinned) == 0) return;
     if (leave)
@@ -156,8 +156,8 @@ static void leave_or_take_cpu(pool_thread *self, bool leave) {
     self->has_left_cpu = leave;
 }
 
-/* False where Linux does not tell. */
-static bool look(pool_thread *self, uint64_t now_ns) {
+/* Reads how long the thread waited for cores. Returns false if Linux keeps no such counts. */
+static bool read_core_waits(pool_thread *self, uint64_t now_ns) {
     self->looked_ns = now_ns;
     int fd = ls_clock_queue_open();
     if (fd < 0) return false;
@@ -171,7 +171,7 @@ static void watch_cores(pool_thread *self, uint64_t now_ns) {
     uint64_t ns = now_ns - self->looked_ns;
     if (ns < LOOK_EVERY_NS) return;
     ls_clock_queue before = self->queue;
-    if (!look(self, now_ns)) return;
+    if (!read_core_waits(self, now_ns)) return;
     ls_clock_queue now = self->queue;
     bool waits = ls_pool_waits_for_cores(now.waited_ns - before.waited_ns, now.turns - before.turns, ns);
     if (waits) atomic_store_explicit(&pool->crowded_until_ns, now_ns + CROWDED_NS, memory_order_relaxed);
@@ -197,7 +197,7 @@ static void gate_leave(ls_pool *pool) {
     if (before == (GATE_CALLER_SLEEPS | 1u)) futex_wake(&pool->gate, 1);
 }
 
-static void work(ls_pool *pool, int thread) {
+static void work_on_tasks(ls_pool *pool, int thread) {
     ls_pool_fn fn = pool->fn;
     void *ctx = pool->ctx;
     size_t tasks = pool->tasks;
@@ -222,15 +222,15 @@ static void *thread_main(void *arg) {
     ls_pool *pool = self->pool;
     char name[16];
     snprintf(name, sizeof name, "ls-pool-%d", self->number);
-    (void)pthread_setname_np(pthread_self(), name); /* a help for debuggers only */
+    (void)pthread_setname_np(pthread_self(), name); /* for debuggers only */
     ls_fpenv_set();
     unsigned seen = 0;
-    (void)look(self, ls_clock_ns());
+    (void)read_core_waits(self, ls_clock_ns());
     for (;;) {
         seen = wait_for_epoch(pool, seen);
         if (atomic_load_explicit(&pool->stop, memory_order_acquire)) return NULL;
         if (gate_enter(pool)) {
-            work(pool, self->number);
+            work_on_tasks(pool, self->number);
             gate_leave(pool);
         }
         watch_cores(self, ls_clock_ns());
@@ -270,7 +270,7 @@ void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx) {
     atomic_store_explicit(&pool->gate, GATE_OPEN, memory_order_release);
     atomic_fetch_add(&pool->epoch, 1);
     if (atomic_load(&pool->sleepers) > 0) futex_wake(&pool->epoch, tasks - 1 < INT_MAX ? (int)(tasks - 1) : INT_MAX);
-    work(pool, 0);
+    work_on_tasks(pool, 0);
     gate_close(pool);
 }
 
@@ -282,7 +282,7 @@ int ls_pool_threads(const ls_pool *pool) { return pool ? pool->threads : 1; }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Signals go to the caller's thread; faults stay with the thread that made them. */
+/* Signals go to the caller's thread; faults stay with the thread that caused them. */
 static void signals_to_block(sigset_t *set) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     (void)sigfillset(set);
@@ -324,7 +324,7 @@ ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
     ls_pool *pool = aligned_alloc(LINE_BYTES, sizeof *pool);
     if (!pool) return ls_fail(LS_ERR_RESOURCE, "out of memory for a thread pool");
     *pool = (ls_pool){.threads = threads};
-    /* More threads than cores: whoever spins keeps the one it waits for from running. */
+    /* With more threads than cores, a spinning thread keeps the thread that it waits for from running. */
     pool->spin_ns = threads <= ls_cpu_count() ? SPIN_NS : 0;
 
     ls_status status = LS_OK;
@@ -335,7 +335,7 @@ ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
     }
     for (int t = 0; t < threads; t++)
         pool->team[t] = (pool_thread){.pool = pool, .number = t, .cpu = cpus ? cpus[t] : -1};
-    (void)look(&pool->team[0], ls_clock_ns());
+    (void)read_core_waits(&pool->team[0], ls_clock_ns());
     if (cpus) keep_unpinned();
     LS_TRY_OUT(start_threads(pool, cpus));
     if (cpus) LS_TRY_OUT(pin(pthread_self(), 0, cpus[0]));
@@ -366,7 +366,7 @@ struct ls_background {
     atomic_bool is_done;
 };
 
-/* Priority and place are wishes: without them it only disturbs more. */
+/* Errors of setting priority and CPUs are ignored: the thread then only disturbs more. */
 static void *background_main(void *arg) {
     enum { NICE = 10 };
     ls_background *b = arg;

@@ -1,4 +1,4 @@
-/* pool.h: threads inside one worker: a pool of them for parallel loops, and one behind it for what may take its time.
+/* pool.h: threads inside one worker: a pool for parallel loops, and background threads.
  *
  *     ls_pool_run(pool, tasks, fn, ctx)   calls fn(ctx, task, thread) once for each task 0 … tasks−1
  *
@@ -36,23 +36,24 @@ void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx);
 /* Whether threads of the pool had to wait for cores a moment ago: then spinning delays the thread that is waited for.
  * Any thread; false for NULL, and where Linux does not tell how long threads wait. */
 bool ls_pool_is_crowded(const ls_pool *pool);
-/* The rule: of the last `ns` a thread waited for a core this long, in that many turns. */
+/* Returns whether a thread that waited for a core for `waited_ns` of the last `ns`, in `turns` turns, competes with
+ * other programs. */
 static inline bool ls_pool_waits_for_cores(uint64_t waited_ns, uint64_t turns, uint64_t ns) {
-    /* A core that wakes from its idle state is no other program, and each turn may begin with it. */
+    /* Each turn may begin with waking the core from its idle state, which is not competition. */
     enum { WAKE_NS = 50000 };
     return waited_ns > ns / 4 && waited_ns > turns * WAKE_NS;
 }
 
-/* ---- in the background ------------------------------------------------------------------------------------------- */
+/* ---- background threads ------------------------------------------------------------------------------------------ */
 
-/* One call of a function by a thread of its own, of low priority, on any CPU that the process had before a pool pinned
- * the calling thread. */
+/* One call of a function by its own thread of low priority, on any CPU that the process had before a pool pinned the
+ * calling thread. */
 typedef struct ls_background ls_background;
 
 ls_status ls_background_start(ls_status (*fn)(void *ctx), void *ctx, ls_background **out);
-/* Whether ls_background_end() would not wait. */
+/* Returns whether ls_background_end() would return at once. */
 bool ls_background_is_done(const ls_background *background);
-/* Waits, and returns what the function returned; its message is now the calling thread's. NULL: LS_OK. */
+/* Waits for the function and returns its status; its message becomes that of the calling thread. NULL: LS_OK. */
 ls_status ls_background_end(ls_background *background);
 
 #endif

@@ -1,20 +1,20 @@
-/* stats.c: sorts, then picks. */
+/* stats.c: sorts the numbers and picks one. */
 #include "base/stats.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b) {
+static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 static void sort(double *x, size_t n) {
     if (n > 64) {
-        qsort(x, n, sizeof *x, compare);
+        qsort(x, n, sizeof *x, compare_doubles);
         return;
     }
-    for (size_t i = 1; i < n; i++) { /* most are this short: no call for each comparison */
+    for (size_t i = 1; i < n; i++) { /* most lists are this short, and this needs no call per comparison */
         double value = x[i];
         size_t at = i;
         for (; at > 0 && x[at - 1] > value; at--) x[at] = x[at - 1];

@@ -1,7 +1,7 @@
-/* status.h: making errors. The codes and the reading side are in lockstep.h.
+/* status.h: creates errors. The codes, and how to read them, are in lockstep.h.
  *
  * A function that fails returns ls_fail(code, "what was wrong, with which value; what to do"). The message belongs to
- * the thread and lives until its next failure. Nothing below cli/ prints it. */
+ * the thread and is valid until its next failure. Only cli/ prints it. */
 #ifndef LS_BASE_STATUS_H
 #define LS_BASE_STATUS_H
 
@@ -12,31 +12,31 @@
 
 enum { LS_MESSAGE_MAX = 512 };
 
-/* As ls_fail, with the text of errno behind the message. Memory, descriptor, process and disk limits become
- * LS_ERR_RESOURCE, whatever `status` says. */
+/* As ls_fail, with the text of errno appended. Memory, descriptor, process and disk limits become LS_ERR_RESOURCE,
+ * whatever `status` is. */
 ls_status ls_fail_errno(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* As ls_fail, for what this machine lacks: of the workers that a launcher started, others may not meet it. */
+/* As ls_fail, for a failure of this machine that workers on other machines of the run may not have. */
 ls_status ls_fail_here(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Whether the last failure of this thread was such a one. */
+/* Returns whether the last failure of this thread was made by ls_fail_here(). */
 bool ls_fail_is_here(void);
-/* The errno of the last failure of this thread, where it was one of ls_fail_errno(); else 0. */
+/* Returns the errno of the last failure of this thread if ls_fail_errno() made it; else 0. */
 int ls_fail_cause(void);
-/* Puts "prefix" in front of the recorded message; for naming the place where a lower layer failed. */
+/* Puts a prefix in front of the recorded message, to name the place where a lower layer failed. */
 ls_status ls_fail_at(ls_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An orderly end that somebody asked for, not a failure. */
+/* Returns whether the status is an orderly end that was requested, not a failure. */
 static inline bool ls_status_is_stop(ls_status status) {
     return status == LS_ERR_INTERRUPTED || status == LS_ERR_TERMINATED || status == LS_ERR_REQUEUED;
 }
 
-/* Returns from the calling function when `call` fails. */
+/* Returns from the calling function if `call` fails. */
 #define LS_TRY(call)                                                                                                   \
     do {                                                                                                               \
         ls_status ls_try_status_ = (call);                                                                             \
         if (ls_try_status_ != LS_OK) return ls_try_status_;                                                            \
     } while (0)
 
-/* Sets `status` and goes to `out` when `call` fails. */
+/* Sets `status`, and goes to `out` if `call` fails. */
 #define LS_TRY_OUT(call)                                                                                               \
     do {                                                                                                               \
         status = (call);                                                                                               \

@@ -1,4 +1,4 @@
-/* byte_sum.c: sums over words, a block of 256 at a time. */
+/* byte_sum.c: sums words, one block of 256 at a time. */
 #include "checkpoint/byte_sum.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@ enum { BLOCK_WORDS = 256, WORD_BYTES = 4 };
 
 /* ---- factors ----------------------------------------------------------------------------------------------------- */
 
-/* SplitMix64 of (set, number), made odd. Numbers of blocks lie above those of places in a block. */
+/* Returns SplitMix64 of (set, number), made odd. Numbers of blocks lie above those of places in a block. */
 static uint64_t factor(int set, uint64_t number) {
     uint64_t z = (number + 1) * 0x9e3779b97f4a7c15u + (uint64_t)set * 0xd1b54a32d192ed03u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -18,7 +18,7 @@ static uint64_t factor(int set, uint64_t number) {
     return (z ^ (z >> 31)) | 1;
 }
 
-/* Of 32 bits: products of 32-bit numbers are what vector units have. */
+/* 32 bits, because vector units multiply 32-bit numbers. */
 static uint32_t places[LS_BYTE_SUMS][BLOCK_WORDS];
 static pthread_once_t places_are_filled = PTHREAD_ONCE_INIT;
 
@@ -29,7 +29,7 @@ static void fill_places(void) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Words first … first + count − 1 of block `block`. */
+/* Adds words first … first + count − 1 of a block. */
 static void add_in_block(ls_byte_sum *sum, uint64_t block, size_t first, const unsigned char *data, size_t count) {
     for (int s = 0; s < LS_BYTE_SUMS; s++) {
         const uint32_t *by = places[s] + first;
@@ -53,7 +53,7 @@ static void add_words(ls_byte_sum *sum, uint64_t index, const unsigned char *dat
     }
 }
 
-/* A part of one word: bytes place … place + count − 1 of word `index`. */
+/* Adds a part of a word: bytes place … place + count − 1 of word `index`. */
 static void add_part(ls_byte_sum *sum, uint64_t index, size_t place, const unsigned char *data, size_t count) {
     unsigned char word[WORD_BYTES] = {0};
     memcpy(word + place, data, count);

@@ -1,4 +1,4 @@
-/* checkpoint.c: one checkpoint folder: opening, verifying, and its files. */
+/* checkpoint.c: opens and verifies one checkpoint folder. */
 #include "checkpoint/checkpoint.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "checkpoint/byte_sum.h"
 #include "checkpoint/marker.h"
 
-/* Far more than a run has to say about itself. */
+/* Far more than the JSON files of a run need. */
 enum { JSON_BYTES_MAX = 64 << 20 };
 
 struct ls_checkpoint {
@@ -40,7 +40,7 @@ static ls_status check_size(const ls_checkpoint *checkpoint, const ls_marker_fil
     struct stat about;
     ls_path path = ls_path_in(checkpoint->folder, file->name);
     if (stat(path.text, &about) != 0)
-        return ls_fail_errno(LS_ERR_INPUT, errno == ENOENT ? "%s is missing" : "cannot look at %s", path.text);
+        return ls_fail_errno(LS_ERR_INPUT, errno == ENOENT ? "%s is missing" : "cannot examine %s", path.text);
     if (!S_ISREG(about.st_mode)) return ls_fail(LS_ERR_INPUT, "%s is not a regular file", path.text);
     if ((uint64_t)about.st_size != file->bytes)
         return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %lld bytes; %" PRIu64 " were saved", path.text,
@@ -72,7 +72,7 @@ void ls_checkpoint_close(ls_checkpoint *checkpoint) {
 
 /* ---- verifying --------------------------------------------------------------------------------------------------- */
 
-/* A file while it is read, once, for all of its checksums. */
+/* The state of a verification, which reads each file once for all of its checksums. */
 typedef struct verification {
     ls_checkpoint_progress progress;
     void *ctx;
@@ -81,13 +81,13 @@ typedef struct verification {
     uint64_t done_in_file;
     ls_hash_stream *stream;
     ls_byte_sum sum; /* of the whole file */
-    /* where tensors are listed */
-    uint64_t *ends;    /* in the file: of the header, of each tensor */
-    ls_byte_sum *sums; /* likewise */
+    /* if the marker lists tensors: */
+    uint64_t *ends;    /* offsets of the ends of the header and of each tensor */
+    ls_byte_sum *sums; /* of the header and of each tensor */
     int at;
 } verification;
 
-/* Each part of the piece to the sum of the tensor that it lies in. */
+/* Adds each part of the piece to the sum of the tensor that it belongs to. */
 static void add_to_tensors(verification *v, const char *data, uint64_t offset, size_t bytes) {
     while (bytes > 0 && v->at <= v->file->tensor_count) {
         uint64_t room = v->ends[v->at] - offset;
@@ -112,7 +112,7 @@ static void add_piece(void *ctx, const void *data, size_t bytes) {
     if (v->progress) v->progress(v->ctx, v->done_bytes, v->total_bytes);
 }
 
-static ls_status compare(const char *path, const char *what, ls_hash128 is, ls_hash128 was) {
+static ls_status compare_checksum(const char *path, const char *what, ls_hash128 is, ls_hash128 was) {
     char is_text[LS_HASH_TEXT_BYTES], was_text[LS_HASH_TEXT_BYTES];
     if (ls_hash_equal(is, was)) return LS_OK;
     ls_hash_text(is, is_text);
@@ -121,7 +121,7 @@ static ls_status compare(const char *path, const char *what, ls_hash128 is, ls_h
                    was_text);
 }
 
-/* Names the first tensor that differs, and counts the others. */
+/* Fails with the name of the first tensor that differs, and the number of others. */
 static ls_status compare_tensors(verification *v, const char *path) {
     int first = -1, count = 0;
     char what[256], more[48] = "";
@@ -134,10 +134,10 @@ static ls_status compare_tensors(verification *v, const char *path) {
     if (first < 0) return LS_OK;
     if (count > 1) snprintf(more, sizeof more, " and %d more", count - 1);
     snprintf(what, sizeof what, " in tensor '%.100s'%s", v->file->tensors[first].name, more);
-    return compare(path, what, ls_byte_sum_value(&v->sums[first + 1]), v->file->tensors[first].sum);
+    return compare_checksum(path, what, ls_byte_sum_value(&v->sums[first + 1]), v->file->tensors[first].sum);
 }
 
-/* From the header of the file, which must name the tensors that were saved. */
+/* Reads the places of the tensors from the file's header, which must name the tensors that were saved. */
 static ls_status find_tensors(verification *v, const char *path) {
     ls_safetensors *file;
     const ls_marker_file *listed = v->file;
@@ -166,13 +166,13 @@ static ls_status find_tensors(verification *v, const char *path) {
 
 static ls_status compare_file(verification *v, const char *path) {
     const ls_marker_file *file = v->file;
-    if (file->has_hash) LS_TRY(compare(path, "", ls_hash_stream_value(v->stream), file->hash));
+    if (file->has_hash) LS_TRY(compare_checksum(path, "", ls_hash_stream_value(v->stream), file->hash));
     if (!file->has_sum) return LS_OK;
-    if (v->done_in_file != file->bytes) /* it was shortened, or grew, after its size was looked at */
+    if (v->done_in_file != file->bytes) /* it changed after its size was checked */
         return ls_fail(LS_ERR_INPUT, "%s is damaged: it has %" PRIu64 " bytes, not %" PRIu64, path, v->done_in_file,
                        file->bytes);
     if (v->sums) LS_TRY(compare_tensors(v, path));
-    return compare(path, v->sums ? " in its header" : "", ls_byte_sum_value(&v->sum), file->sum);
+    return compare_checksum(path, v->sums ? " in its header" : "", ls_byte_sum_value(&v->sum), file->sum);
 }
 
 static ls_status verify_file(verification *v, const char *path, const ls_marker_file *file) {

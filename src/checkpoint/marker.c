@@ -1,4 +1,4 @@
-/* marker.c: complete.json. The format number is raised when a reader of today would misread a file of tomorrow. */
+/* marker.c: writes and reads complete.json. Its format number grows with a change that older readers would misread. */
 #include "checkpoint/marker.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ enum { FORMAT = 1, MARKER_BYTES_MAX = 64 << 20 };
 #define HASH_MEMBER "xxh3_128"
 #define SUM_MEMBER "sum128"
 #define TENSORS_MEMBER "tensors"
-/* The last member: of every byte before the comma in front of it. */
+/* The last member: the hash of every byte before the comma in front of it. */
 #define SELF_MEMBER "marker_xxh3_128"
 
 static ls_status out_of_memory(void) {
@@ -69,18 +69,18 @@ void ls_marker_fini(ls_marker *marker) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static bool put_checksum(json_t *entry, const char *member, ls_hash128 value) {
+static bool add_checksum(json_t *entry, const char *member, ls_hash128 value) {
     char text[LS_HASH_TEXT_BYTES];
     ls_hash_text(value, text);
     return json_object_set_new(entry, member, json_string(text)) == 0;
 }
 
-/* {"name": "sum", …}: a name comes once in a file. */
-static bool put_tensors(json_t *entry, const ls_marker_file *file) {
+/* Writes {"name": "sum", …}; names are unique in a file. */
+static bool add_tensor_sums(json_t *entry, const ls_marker_file *file) {
     json_t *tensors = json_object();
     bool is_made = json_object_set_new(entry, TENSORS_MEMBER, tensors) == 0;
     for (int i = 0; i < file->tensor_count && is_made; i++)
-        is_made = put_checksum(tensors, file->tensors[i].name, file->tensors[i].sum);
+        is_made = add_checksum(tensors, file->tensors[i].name, file->tensors[i].sum);
     return is_made;
 }
 
@@ -90,9 +90,9 @@ static json_t *make_root(const ls_marker *marker) {
     for (int i = 0; i < marker->count && is_made; i++) {
         const ls_marker_file *file = &marker->files[i];
         json_t *entry = json_pack("{s:s, s:I}", "name", file->name, "bytes", (json_int_t)file->bytes);
-        is_made = (!file->has_hash || put_checksum(entry, HASH_MEMBER, file->hash)) &&
-                  (!file->has_sum || put_checksum(entry, SUM_MEMBER, file->sum)) &&
-                  (!file->tensors || put_tensors(entry, file));
+        is_made = (!file->has_hash || add_checksum(entry, HASH_MEMBER, file->hash)) &&
+                  (!file->has_sum || add_checksum(entry, SUM_MEMBER, file->sum)) &&
+                  (!file->tensors || add_tensor_sums(entry, file));
         is_made = json_array_append_new(files, entry) == 0 && is_made;
     }
     if (is_made)
@@ -151,7 +151,7 @@ static ls_status read_tensors(json_t *entry, ls_marker_file *file) {
     return LS_OK;
 }
 
-/* A file without a sum has a hash: those of older versions, and those that are no tensors. */
+/* A file without a sum has a hash: files of older versions, and files that hold no tensors. */
 static ls_status read_file_entry(json_t *entry, ls_marker *marker) {
     const char *name;
     int64_t bytes = 0;
@@ -175,7 +175,7 @@ out:
     return status;
 }
 
-/* Markers of older versions have three members, no hash of themselves, and list no tensors. */
+/* Checks the marker's own hash. Markers of older versions have three members, no hash, and list no tensors. */
 static ls_status check_self(const char *text, const json_t *root, const ls_marker *marker) {
     ls_hash128 hash;
     const char *end = NULL;

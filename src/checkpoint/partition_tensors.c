@@ -1,4 +1,4 @@
-/* partition_tensors.c: a partition's part of a safetensors file, out and in. */
+/* partition_tensors.c: writes and reads a partition's part of a safetensors file. */
 #include "checkpoint/partition_tensors.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 enum { PIECE_ELEMS = 1 << 20 };
 
-static ls_status no_memory(int count) {
+static ls_status fail_tensor_list(int count) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a list of %d tensors", count);
 }
 
@@ -20,7 +20,7 @@ ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *t, in
     return (ls_partition_tensor)((int)t->first + i % t->per_param);
 }
 
-static void declare(ls_partition_tensors *t, int i) {
+static void declare_tensor(ls_partition_tensors *t, int i) {
     static const char *const suffix[] = {
         [LS_TENSOR_WEIGHT] = "", [LS_TENSOR_MOMENT0] = ".m", [LS_TENSOR_MOMENT1] = ".v", [LS_TENSOR_GRAD] = ".grad"};
     const ls_param *param = ls_partition_tensors_param(t, i);
@@ -41,9 +41,9 @@ ls_status ls_partition_tensors_open(const ls_model *model, ls_partition_tensor f
     *out = t;
     if (!t.decls || !t.shapes || !t.names) {
         ls_partition_tensors_close(out);
-        return no_memory(t.count);
+        return fail_tensor_list(t.count);
     }
-    for (int i = 0; i < t.count; i++) declare(&t, i);
+    for (int i = 0; i < t.count; i++) declare_tensor(&t, i);
     return LS_OK;
 }
 
@@ -56,7 +56,7 @@ void ls_partition_tensors_close(ls_partition_tensors *t) {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* What goes along from tensor to tensor. */
+/* State of one pass over the tensors. */
 typedef struct work {
     const ls_partition_tensors *t;
     ls_partition *partition;
@@ -106,7 +106,7 @@ static ls_status move_tensor(work *w, int i) {
 static ls_status move_all(work *w) {
     ls_status status = LS_OK;
     w->host = malloc(PIECE_ELEMS * sizeof *w->host);
-    if (!w->host) return no_memory(w->t->count);
+    if (!w->host) return fail_tensor_list(w->t->count);
     for (int i = 0; i < w->t->count && status == LS_OK; i++) status = move_tensor(w, i);
     ls_partition_pieces_fini(&w->pieces);
     free(w->host);

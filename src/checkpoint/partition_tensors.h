@@ -1,8 +1,8 @@
-/* partition_tensors.h: the tensors of a partition as those of one safetensors file: whole, by name, in canonical order,
- * and so the same bytes under any layout.
+/* partition_tensors.h: writes and reads the tensors of a partition as one safetensors file: whole, by name, in
+ * canonical order, and so the same bytes under every layout.
  *
- * All workers declare the same file. Each writes the elements that it reports, and reads those that it needs, in
- * pieces of at most 1 Mi elements: none ever holds a whole tensor, and no byte is written twice. */
+ * All workers declare the same file. Each writes the elements that it reports, and reads those that it needs, in pieces
+ * of at most 1 Mi elements. No worker holds a whole tensor, and no byte is written twice. */
 #ifndef LS_CHECKPOINT_PARTITION_TENSORS_H
 #define LS_CHECKPOINT_PARTITION_TENSORS_H
 
@@ -22,20 +22,20 @@ typedef struct ls_partition_tensors {
     char (*names)[LS_PARTITION_TENSOR_NAME_MAX];
 } ls_partition_tensors;
 
-/* Weights have the names of the parameters, moments "<name>.m" and "<name>.v". Borrows the model. On failure nothing is
- * left to release. */
+/* Declares the tensors: weights have the names of the parameters, optimizer state "<name>.m" and "<name>.v". Borrows
+ * the model. On failure there is nothing to close. */
 ls_status ls_partition_tensors_open(const ls_model *model, ls_partition_tensor first, int per_param,
                                     ls_partition_tensors *out);
 void ls_partition_tensors_close(ls_partition_tensors *tensors);
 
-/* The parameter that tensor i of the file belongs to, and which of its tensors that is. */
+/* Return the parameter that tensor i of the file belongs to, and which of its tensors it is. */
 const ls_param *ls_partition_tensors_param(const ls_partition_tensors *tensors, int i);
 ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *tensors, int i);
 
-/* From a partition of the model to a writer of decls, one of several or the only one. */
+/* Writes the partition's elements with a writer of `decls`, which may be one of several. */
 ls_status ls_partition_tensors_write(const ls_partition_tensors *tensors, ls_partition *partition,
                                      ls_safetensors_writer *writer);
-/* LS_ERR_INPUT for a file without one of the tensors, or with one of another shape or type. */
+/* Reads the partition's elements. LS_ERR_INPUT if a tensor is missing or has another shape or type. */
 ls_status ls_partition_tensors_read(const ls_partition_tensors *tensors, ls_partition *partition,
                                     const ls_safetensors *file);
 

@@ -1,4 +1,4 @@
-/* parts.c: small files by which workers tell that they are done. */
+/* parts.c: small files by which workers report that they are done. */
 #include "checkpoint/parts.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ ls_status ls_parts_announce(const char *folder, int workers) {
     return LS_OK;
 }
 
-/* A file of a part: its hash, then the sums. */
+/* part-R holds a hash, then the sums. */
 ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, size_t count) {
     size_t bytes = sizeof(ls_hash128) + count * sizeof *sums;
     char *data = malloc(bytes);
@@ -42,15 +42,15 @@ ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, si
 }
 
 void ls_parts_give_up(const char *folder, int rank) {
-    (void)unlink(name_of(folder, "writing", rank).text); /* where that fails too, the others give up in time */
+    (void)unlink(name_of(folder, "writing", rank).text); /* if this fails, too, the first worker's wait times out */
 }
 
 static bool is_there(const char *folder, const char *what, int rank) {
     return ls_file_exists(name_of(folder, what, rank).text);
 }
 
-/* A part is looked for last: it is there before writing-R goes. A folder on another machine is opened first, or its
- * names would be those of a while ago. */
+/* Checks part-R after writing-R, because it exists before writing-R is removed. The folder is opened first, so that a
+ * network file system does not answer from a stale cache of names. */
 ls_parts_state ls_parts_look(const char *folder, int workers) {
     ls_parts_state state = {.failed = -1};
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -63,7 +63,7 @@ ls_parts_state ls_parts_look(const char *folder, int workers) {
     return state;
 }
 
-static ls_status take_one(const char *folder, int rank, ls_byte_sum *sums, size_t count) {
+static ls_status take_part(const char *folder, int rank, ls_byte_sum *sums, size_t count) {
     ls_path path = name_of(folder, "part", rank);
     char *data = NULL;
     size_t bytes = 0, expected = sizeof(ls_hash128) + count * sizeof *sums;
@@ -79,13 +79,13 @@ static ls_status take_one(const char *folder, int rank, ls_byte_sum *sums, size_
     }
     free(data);
     if (!is_sound)
-        return ls_fail(LS_ERR_FAILED, "%s is not what worker %d wrote: %zu bytes, of %zu", path.text, rank, bytes,
-                       expected);
+        return ls_fail(LS_ERR_FAILED, "%s is damaged: it is not the %zu bytes that worker %d wrote", path.text,
+                       expected, rank);
     return unlink(path.text) == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot remove %s", path.text);
 }
 
 ls_status ls_parts_take(const char *folder, int workers, ls_byte_sum *sums, size_t count) {
     memset(sums, 0, count * sizeof *sums);
-    for (int r = 0; r < workers; r++) LS_TRY(take_one(folder, r, sums, count));
+    for (int r = 0; r < workers; r++) LS_TRY(take_part(folder, r, sums, count));
     return LS_OK;
 }

@@ -1,10 +1,10 @@
-/* safetensors.c: opening a safetensors file, finding its tensors and reading them. Nothing of the header is believed:
+/* safetensors.c: opens a safetensors file, finds its tensors and reads them. The header is not trusted:
  *
  * 1. Every number is checked before it is used: the length of the header against the file, products for overflow,
  *    offsets against the data.
  * 2. Sorted by offset, each tensor begins where the one before ended, the first at 0, and the last ends with the file.
  *    So nothing overlaps and no byte is hidden.
- * 3. Nothing is mapped: a file that another process cuts is an error of the read, never a signal. */
+ * 3. Nothing is mapped: a file that another process truncates gives a read error, never SIGBUS. */
 #include "checkpoint/safetensors.h"
 
 #include <assert.h>
@@ -25,7 +25,7 @@ enum { LENGTH_BYTES = 8, JSON_MEMORY_FACTOR = 24, SHAPE_TEXT_BYTES = 96 };
 typedef struct type {
     const char *name;
     unsigned bits; /* of one element */
-    int dtype;     /* an ls_dtype, or −1 */
+    int dtype;     /* an ls_dtype; −1: not supported */
 } type;
 
 static const type types[] = {
@@ -37,7 +37,7 @@ static const type types[] = {
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* NULL when the format has no such type. */
+/* Returns NULL if the format has no such type. */
 static const type *find_type(const char *name) {
     for (int i = 0; i < TYPE_COUNT; i++)
         if (strcmp(types[i].name, name) == 0) return &types[i];
@@ -50,8 +50,8 @@ const char *ls_safetensors_type_name(ls_dtype dtype) {
     return types[i].name;
 }
 
-/* "[2, 3]", cut when it is long. */
-static void shape_text(int dims, const int64_t *shape, char text[SHAPE_TEXT_BYTES]) {
+/* Writes "[2, 3]", cut if it is long. */
+static void print_shape(int dims, const int64_t *shape, char text[SHAPE_TEXT_BYTES]) {
     size_t used = 1;
     snprintf(text, SHAPE_TEXT_BYTES, "[");
     for (int i = 0; i < dims; i++) {
@@ -69,7 +69,7 @@ static void shape_text(int dims, const int64_t *shape, char text[SHAPE_TEXT_BYTE
 
 /* ---- the header as JSON ------------------------------------------------------------------------------------------ */
 
-/* Bytes of the file that are there: its size was looked at when it was opened. */
+/* Reads bytes that existed when the file was opened. */
 static ls_status read_at(const ls_safetensors *file, size_t offset, void *host, size_t bytes) {
     if (file->fd < 0) {
         if (bytes > 0) memcpy(host, file->memory + offset, bytes);
@@ -116,7 +116,7 @@ static ls_status load_header(ls_safetensors *file) {
     return read_header_text(file, (size_t)bytes);
 }
 
-/* Counts what must be allocated. */
+/* Counts the dimensions of all shapes, for their allocation. */
 static size_t count_dims(json_t *header) {
     size_t dims = 0;
     const char *key;
@@ -140,7 +140,7 @@ static ls_status check_metadata(const ls_safetensors *file) {
 
 /* ---- one tensor -------------------------------------------------------------------------------------------------- */
 
-static ls_status whole_number(const json_t *array, size_t index, const char *field, int64_t *out) {
+static ls_status read_whole_number(const json_t *array, size_t index, const char *field, int64_t *out) {
     const json_t *value = json_array_get(array, index);
     if (!json_is_integer(value)) return ls_fail(LS_ERR_INPUT, "%s holds a value that is not a whole number", field);
     *out = json_integer_value(value);
@@ -155,14 +155,14 @@ static ls_status read_shape(const json_t *entry, int64_t *shape, ls_safetensor *
     out->shape = shape;
     out->elems = 1;
     for (int i = 0; i < out->dims; i++) {
-        LS_TRY(whole_number(array, (size_t)i, "shape", &shape[i]));
+        LS_TRY(read_whole_number(array, (size_t)i, "shape", &shape[i]));
         if (__builtin_mul_overflow(out->elems, (uint64_t)shape[i], &out->elems) || out->elems > INT64_MAX)
             return ls_fail(LS_ERR_INPUT, "the shape has more than 2^63 elements");
     }
     return LS_OK;
 }
 
-/* The bytes that type and shape ask for. */
+/* Computes the bytes that type and shape need. */
 static ls_status needed_bytes(const ls_safetensor *tensor, unsigned type_bits, uint64_t *bytes) {
     uint64_t bits;
     if (__builtin_mul_overflow(tensor->elems, (uint64_t)type_bits, &bits))
@@ -180,8 +180,8 @@ static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t b
     LS_TRY(ls_json_get_array(entry, "data_offsets", &array));
     if (json_array_size(array) != 2)
         return ls_fail(LS_ERR_INPUT, "data_offsets holds %zu numbers; it must hold 2", json_array_size(array));
-    LS_TRY(whole_number(array, 0, "data_offsets", &begin));
-    LS_TRY(whole_number(array, 1, "data_offsets", &end));
+    LS_TRY(read_whole_number(array, 0, "data_offsets", &begin));
+    LS_TRY(read_whole_number(array, 1, "data_offsets", &end));
     if (begin > end)
         return ls_fail(LS_ERR_INPUT, "data_offsets end (%" PRId64 ") before they begin (%" PRId64 ")", end, begin);
     if ((uint64_t)end > data_bytes)
@@ -190,7 +190,7 @@ static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t b
                        data_bytes);
     if ((uint64_t)(end - begin) != bytes) {
         char shape[SHAPE_TEXT_BYTES];
-        shape_text(out->dims, out->shape, shape);
+        print_shape(out->dims, out->shape, shape);
         return ls_fail(LS_ERR_INPUT, "%s %s takes %" PRIu64 " bytes, but data_offsets span %" PRId64, out->type, shape,
                        bytes, end - begin);
     }
@@ -243,7 +243,7 @@ static int compare_places(const void *a, const void *b) {
     return x->bytes == y->bytes ? 0 : x->bytes < y->bytes ? -1 : 1;
 }
 
-/* Invariant 2. */
+/* Checks invariant 2. */
 static ls_status check_places(const ls_safetensors *file) {
     const ls_safetensor **sorted = file->by_name;
     size_t end = 0, data_bytes = file->file_bytes - file->data_at;
@@ -289,8 +289,8 @@ ls_status ls_safetensors_make_lists(ls_safetensors *file, size_t count) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", count, file->path);
 }
 
-/* *out is complete, or nothing is left of it. */
-static ls_status conclude(ls_status status, ls_safetensors **out) {
+/* Frees *out if opening it failed. */
+static ls_status finish_open(ls_status status, ls_safetensors **out) {
     if (status == LS_OK) return LS_OK;
     ls_safetensors_close(*out);
     *out = NULL;
@@ -307,14 +307,14 @@ static ls_status open_file(ls_safetensors *file) {
 
 ls_status ls_safetensors_open(const char *path, ls_safetensors **out) {
     LS_TRY(ls_safetensors_new(path, out));
-    return conclude(open_file(*out), out);
+    return finish_open(open_file(*out), out);
 }
 
 ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out) {
     LS_TRY(ls_safetensors_new(source, out));
     (*out)->memory = data;
     (*out)->file_bytes = bytes;
-    return conclude(parse_header(*out), out);
+    return finish_open(parse_header(*out), out);
 }
 
 void ls_safetensors_close(ls_safetensors *file) {
@@ -366,8 +366,8 @@ ls_status ls_safetensor_check_shape(const ls_safetensor *tensor, int dims, const
     for (int i = 0; i < dims && is_same; i++) is_same = tensor->shape[i] == shape[i];
     if (is_same) return LS_OK;
     char have[SHAPE_TEXT_BYTES], want[SHAPE_TEXT_BYTES];
-    shape_text(tensor->dims, tensor->shape, have);
-    shape_text(dims, shape, want);
+    print_shape(tensor->dims, tensor->shape, have);
+    print_shape(dims, shape, want);
     return ls_fail(LS_ERR_INPUT, "%s: tensor '%.100s' is %s; it must be %s", tensor->file->path, tensor->name, have,
                    want);
 }

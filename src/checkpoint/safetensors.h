@@ -1,16 +1,17 @@
-/* safetensors.h: reading files in the safetensors format.
+/* safetensors.h: reads files in the safetensors format.
  *
  *     8 bytes   length N of the header, little-endian
  *     N bytes   JSON: {"__metadata__": {text: text},
  *                      name: {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, …}
  *     the rest  the tensors' bytes, row-major and little-endian, without gaps; offsets count from here
  *
- * A file is checked as a whole when it is opened: sizes, offsets, shapes and names. After that every tensor lies inside
- * the file, none overlaps another and no byte belongs to none. LS_ERR_INPUT names the file, the tensor and the value.
+ * Opening validates the whole file: sizes, offsets, shapes and names. After that every tensor lies inside the file, no
+ * two tensors overlap, and every byte of data belongs to a tensor. LS_ERR_INPUT names the file, the tensor and the
+ * value.
  *
- * A type that the format knows and lockstep does not (F64, F8_E4M3 …) is listed and refused only when it is read.
+ * A type of the format that lockstep does not support (F64, F8_E4M3 …) is listed, and refused only when it is read.
  *
- * Nothing changes after opening: any thread may read. Tensors and texts are borrowed until the file is closed. */
+ * An open file does not change, so any thread may read. Tensors and texts are borrowed until the file is closed. */
 #ifndef LS_CHECKPOINT_SAFETENSORS_H
 #define LS_CHECKPOINT_SAFETENSORS_H
 
@@ -22,54 +23,54 @@
 
 typedef struct ls_safetensors ls_safetensors;
 
-/* The most that a header may take; the format's own limit. */
+/* Maximal bytes of a header; the limit of the format. */
 #define LS_SAFETENSORS_HEADER_MAX 100000000u
 
 typedef struct ls_safetensor {
     const char *name; /* UTF-8 */
-    const char *type; /* as the format calls it: "F32", "BF16", "F8_E4M3" … */
-    bool is_readable; /* whether lockstep has this type; only then `dtype` means something */
+    const char *type; /* its name in the format: "F32", "BF16", "F8_E4M3" … */
+    bool is_readable; /* lockstep supports this type; otherwise `dtype` is undefined */
     ls_dtype dtype;
     int dims; /* 0: a scalar */
     const int64_t *shape;
     uint64_t elems;      /* product of the shape; 1 for a scalar */
-    size_t begin, bytes; /* where it lies behind the header */
+    size_t begin, bytes; /* its place in the data after the header */
     const ls_safetensors *file;
 } ls_safetensor;
 
-/* A file that another process cuts meanwhile is an error when it is read. */
+/* Opens a file. If another process truncates it later, reading returns an error. */
 ls_status ls_safetensors_open(const char *path, ls_safetensors **out);
-/* The same for a file that lies in memory, which stays the caller's and must outlive *out. `source` names it. */
+/* The same for a file in memory, which the caller owns and which must outlive *out. Messages call it `source`. */
 ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out);
-/* The tensors of one model, in one file or spread over several by an index: a JSON file {"metadata": …, "weight_map":
- * {tensor: file name}}; the files lie beside it. All files are opened and checked with the index, and every tensor must
- * be in the file that the index says. A tensor that the index does not name is not there.
+/* Opens the tensors of one model, in one file or in several with an index: a JSON file {"metadata": …, "weight_map":
+ * {tensor: file name}} in the same folder. Opens and validates all files, and checks that every tensor of the index is
+ * in the file that the index names. Tensors that the index does not name are ignored.
  *
  * `path` is a safetensors file, an index (its name ends in .json), or a folder with model.safetensors or
- * model.safetensors.index.json in it, looked for in this order. */
+ * model.safetensors.index.json, searched in this order. */
 ls_status ls_safetensors_open_set(const char *path, ls_safetensors **out);
 /* NULL does nothing. */
 void ls_safetensors_close(ls_safetensors *file);
 
 const char *ls_safetensors_path(const ls_safetensors *file);
-/* Bytes of all tensors: what lies behind the header. */
+/* Returns the bytes of all tensors: the data after the header. */
 size_t ls_safetensors_data_bytes(const ls_safetensors *file);
 int ls_safetensors_count(const ls_safetensors *file);
-/* In the order of the header or of the index. */
+/* Returns tensor `index` in the order of the header or of the index file. */
 const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index);
-/* NULL when there is none. */
+/* Returns NULL if there is none. */
 const ls_safetensor *ls_safetensors_find(const ls_safetensors *file, const char *name);
-/* The tensor of this name and shape, or LS_ERR_INPUT that names file, tensor and both shapes. */
+/* Finds the tensor of this name and shape. LS_ERR_INPUT names file, tensor and both shapes. */
 ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int dims, const int64_t *shape,
                               const ls_safetensor **out);
 
-/* A text of the metadata; NULL when there is none. */
+/* Returns a text of the metadata; NULL if there is none. */
 const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char *key);
 
-/* LS_ERR_INPUT, naming file and tensor, when the shape is another. */
+/* Returns LS_ERR_INPUT, with file and tensor, if the shape is different. */
 ls_status ls_safetensor_check_shape(const ls_safetensor *tensor, int dims, const int64_t *shape);
-/* Copies bytes byte_offset … byte_offset + bytes − 1 of the tensor, which must lie inside it. LS_ERR_INPUT for a type
- * that lockstep does not have. */
+/* Copies bytes byte_offset … byte_offset + bytes − 1 of the tensor, which must lie inside it. LS_ERR_INPUT for an
+ * unsupported type. */
 ls_status ls_safetensor_read(const ls_safetensor *tensor, size_t byte_offset, void *host, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* safetensors_file.h: what reading one safetensors file, several of them, and writing share; for this folder only. */
+/* safetensors_file.h: the inside of ls_safetensors, for the files of this folder only. */
 #ifndef LS_CHECKPOINT_SAFETENSORS_FILE_H
 #define LS_CHECKPOINT_SAFETENSORS_FILE_H
 
@@ -7,27 +7,27 @@
 
 struct ls_safetensors {
     char *path;
-    int fd;                      /* −1: the file lies in memory of the caller, */
-    const unsigned char *memory; /* here */
+    int fd;                      /* −1: the file lies in `memory` */
+    const unsigned char *memory; /* owned by the caller */
     size_t file_bytes;
-    size_t data_at;         /* first byte behind the header */
-    json_t *header;         /* names, types and texts of the tensors belong to it */
+    size_t data_at;         /* offset of the data after the header */
+    json_t *header;         /* owns names, types and texts of the tensors */
     ls_safetensor *tensors; /* in the order of the header */
     int64_t *shapes;        /* of all tensors, one after the other */
 
-    /* of several files: none of the above but the path */
+    /* of several files, which use none of the above but the path: */
     ls_safetensors **shards;
-    const char **shard_names; /* as the index has them; they live only while it is read */
+    const char **shard_names; /* from the index, valid only while it is read */
     int shard_count;
 
-    const ls_safetensor **list, **by_name; /* in order, and sorted */
+    const ls_safetensor **list, **by_name; /* in order; sorted by name */
     int count;
 };
 
 const char *ls_safetensors_type_name(ls_dtype dtype);
-/* Zeroed but for path and fd −1. */
+/* Allocates a file: all zeros but for the path and fd −1. */
 ls_status ls_safetensors_new(const char *path, ls_safetensors **out);
-/* Space for `count` tensors in the lists. */
+/* Allocates the lists for `count` tensors. */
 ls_status ls_safetensors_make_lists(ls_safetensors *file, size_t count);
 void ls_safetensors_sort(ls_safetensors *file);
 

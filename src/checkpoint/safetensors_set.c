@@ -1,5 +1,5 @@
-/* safetensors_set.c: several safetensors files as one. The names in an index are not believed: each must be that of a
- * file beside the index, and a tensor must be in the file it is said to be in. */
+/* safetensors_set.c: opens several safetensors files as one. The index is not trusted: each file must lie beside it,
+ * and each tensor must be in the file that the index names. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,7 +31,7 @@ static ls_status open_single(ls_safetensors *set, const char *path) {
 
 static ls_status open_shard(ls_safetensors *set, const char *index, const char *name, const char *tensor,
                             ls_safetensors **out) {
-    /* Tensors of one file mostly follow each other. */
+    /* Backwards, because tensors of one file mostly follow each other. */
     for (int i = set->shard_count - 1; i >= 0; i--) {
         *out = set->shards[i];
         if (strcmp(set->shard_names[i], name) == 0) return LS_OK;

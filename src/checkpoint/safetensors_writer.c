@@ -1,12 +1,12 @@
-/* safetensors_writer.c: a safetensors file in the making.
+/* safetensors_writer.c: lays out and writes a safetensors file.
  *
  * 1. `path` changes only by the rename at the end, of a file that is complete and on disk. (A shared file has its name
- *    from the start; its folder is what gets one at the end.)
- * 2. The space of the whole file is reserved before the first byte of data, where the file system can do that.
- * 3. Sum and hash are of the bytes in memory and run along with the writes: damage on the way to the disk is not
- *    signed. The sum (byte_sum.h) takes them in any order, the hash only as long as they come in order.
- * 4. Where several processes write, none has a page in its cache that it did not write itself: NFS would send such a
- *    page back as a whole, over what another machine has written beside it. So files are open for writing alone. */
+ *    from the start; its folder is renamed at the end.)
+ * 2. The space of the whole file is reserved before the first byte of data, if the file system supports it.
+ * 3. Sum and hash are computed from the bytes in memory as they are written, so corruption on the way to the disk is
+ *    detected later. The sum (byte_sum.h) accepts any order, the hash only ascending order.
+ * 4. If several processes write, no process has a page in its cache that it did not write itself, because NFS would
+ * write the whole page back over the bytes of another machine. So files are opened write-only. */
 #include "checkpoint/safetensors_writer.h"
 
 #include <assert.h>
@@ -31,10 +31,10 @@ enum { LENGTH_BYTES = 8, DATA_ALIGN = 64 };
 /*     |length| JSON header, spaces |tensor 0|tensor 1| … |
  *     0      8                     begin[0] begin[1]     begin[count] = the whole file; begin[0] is a multiple of 64
  *
- * Tensors lie in the order they were declared in, without gaps, as the format demands. begin[] first counts from the
- * data and is moved behind the header when that is there. */
+ * Tensors lie in the declared order, without gaps, as the format requires. begin[] counts from the start of the data
+ * until the header's length is known, then from the start of the file. */
 typedef struct layout {
-    char *header; /* begin[0] bytes, the length among them */
+    char *header; /* begin[0] bytes, including the length */
     size_t *begin;
     unsigned char *elem_bytes;
     char **names;
@@ -81,7 +81,7 @@ static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* jansson refuses text that is not UTF-8; it is asked first, so that a later failure can only be memory. */
+/* jansson refuses text that is not UTF-8. Checking it first leaves lack of memory as the only later failure. */
 static ls_status check_text(const char *what, int index, const char *text) {
     json_t *value = json_string(text);
     if (!value) return ls_fail(LS_ERR_INPUT, "the %s of number %d is not UTF-8: '%.100s'", what, index, text);
@@ -138,7 +138,7 @@ static ls_status make_text(const layout *l, const ls_safetensors_plan *plan, cha
     return status;
 }
 
-/* Length, text and spaces; then begin[] counts from the start of the file. */
+/* Makes the header of length, text and spaces, and moves begin[] behind it. */
 static ls_status make_header(layout *l, const char *text) {
     size_t used = strlen(text);
     size_t bytes = (LENGTH_BYTES + used + DATA_ALIGN - 1) / DATA_ALIGN * DATA_ALIGN;
@@ -156,7 +156,7 @@ static ls_status make_header(layout *l, const char *text) {
     return LS_OK;
 }
 
-/* A zeroed layout is fine. */
+/* Accepts a layout of zeros. */
 static void free_layout(layout *l) {
     for (int i = 0; i < l->count; i++) free(l->names[i]);
     free(l->names);
@@ -166,7 +166,7 @@ static void free_layout(layout *l) {
     *l = (layout){.count = 0};
 }
 
-/* LS_ERR_INPUT for a plan that cannot be; then nothing is left to release. */
+/* LS_ERR_INPUT for an invalid plan. On failure there is nothing to release. */
 static ls_status init_layout(layout *l, const ls_safetensors_plan *plan) {
     char *text = NULL;
     ls_status status;
@@ -184,11 +184,11 @@ out:
 
 struct ls_safetensors_writer {
     layout layout;
-    ls_new_file file; /* shared: no temporary one */
+    ls_new_file file; /* a shared file has no temporary file */
     bool is_shared;
-    ls_byte_sum *sums; /* of what this writer has written: header, tensors */
+    ls_byte_sum *sums; /* of the bytes that this writer has written: header, tensors */
     ls_hash_stream *file_stream;
-    size_t file_stream_next; /* bytes of the file that are hashed */
+    size_t file_stream_next; /* number of bytes hashed so far */
 };
 
 static ls_status new_writer(const ls_safetensors_plan *plan, ls_safetensors_writer **out) {
@@ -206,8 +206,8 @@ no_memory:
 
 static size_t file_bytes(const ls_safetensors_writer *writer) { return writer->layout.begin[writer->layout.count]; }
 
-/* posix_fallocate() would write zeros where the file system cannot reserve; there the size alone is set. */
-static ls_status reserve(const ls_safetensors_writer *writer) {
+/* If the file system cannot reserve space, only sets the size; posix_fallocate() would write zeros. */
+static ls_status reserve_space(const ls_safetensors_writer *writer) {
     int rc;
     do rc = fallocate(writer->file.fd, 0, 0, (off_t)file_bytes(writer));
     while (rc != 0 && errno == EINTR);
@@ -226,7 +226,7 @@ static ls_status write_fully(const ls_safetensors_writer *writer, const void *da
                          writer->file.path.text, bytes - put, bytes, offset + put);
 }
 
-/* In the order of the file, or not at all. */
+/* Hashes bytes as long as they are written in the order of the file. */
 static void hash_file_bytes(ls_safetensors_writer *writer, const void *data, size_t bytes, size_t offset) {
     if (writer->is_shared || offset != writer->file_stream_next) return;
     ls_hash_stream_add(writer->file_stream, data, bytes);
@@ -234,14 +234,14 @@ static void hash_file_bytes(ls_safetensors_writer *writer, const void *data, siz
 }
 
 static ls_status begin_file(ls_safetensors_writer *writer) {
-    LS_TRY(reserve(writer));
+    LS_TRY(reserve_space(writer));
     ls_byte_sum_add(&writer->sums[0], 0, writer->layout.header, writer->layout.begin[0]);
     hash_file_bytes(writer, writer->layout.header, writer->layout.begin[0], 0);
     return write_fully(writer, writer->layout.header, writer->layout.begin[0], 0);
 }
 
-/* *out is the writer, or nothing is left of it. */
-static ls_status conclude(ls_status status, ls_safetensors_writer *writer, ls_safetensors_writer **out) {
+/* Returns the writer in *out, or aborts it on failure. */
+static ls_status finish_create(ls_status status, ls_safetensors_writer *writer, ls_safetensors_writer **out) {
     if (status == LS_OK)
         *out = writer;
     else
@@ -258,7 +258,7 @@ ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *pla
     LS_TRY_OUT(ls_new_file_open(path, &writer->file));
     status = begin_file(writer);
 out:
-    return conclude(status, writer, out);
+    return finish_create(status, writer, out);
 }
 
 ls_status ls_safetensors_share(const char *path, const ls_safetensors_plan *plan, bool is_first,
@@ -273,7 +273,7 @@ ls_status ls_safetensors_share(const char *path, const ls_safetensors_plan *plan
     if (writer->file.fd < 0) status = ls_fail_errno(LS_ERR_FAILED, "cannot open %s to write a part of it", path);
     if (status == LS_OK && is_first) status = begin_file(writer);
 out:
-    return conclude(status, writer, out);
+    return finish_create(status, writer, out);
 }
 
 size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer) { return file_bytes(writer); }
@@ -313,7 +313,7 @@ static ls_status check_written(const ls_safetensors_writer *writer) {
 
 const ls_byte_sum *ls_safetensors_byte_sums(const ls_safetensors_writer *writer) { return writer->sums; }
 
-/* Of the temporary file, so that a failure still leaves `path` alone. */
+/* Hashes the temporary file, so that `path` is unchanged if this fails. */
 static ls_status take_file_hash(const ls_safetensors_writer *writer, ls_hash128 *hash) {
     uint64_t bytes;
     bool is_ordered = writer->file_stream_next == file_bytes(writer);

@@ -1,11 +1,11 @@
-/* snapshot.c: a worker's part of a checkpoint, in memory. */
+/* snapshot.c: copies a worker's part of a checkpoint to memory, and writes it from there. */
 #include "checkpoint/snapshot.h"
 
 #include <stdlib.h>
 
 #include "base/memory.h"
 
-enum { WRITE_ELEMS = 1 << 18, PAGE_BYTES = 4096 }; /* a write stays in the cache between its sum and its copy */
+enum { WRITE_ELEMS = 1 << 18, PAGE_BYTES = 4096 }; /* the bytes of a write stay in the cache from its sum to its copy */
 
 static ls_status add_pieces(ls_snapshot *s, int file, int tensor, const ls_partition_pieces *pieces) {
     for (size_t k = 0; k < pieces->count; k++) {

@@ -1,8 +1,8 @@
-/* snapshot.h: a copy, in the host's memory, of what one worker saves: it can be written while the partition goes on.
+/* snapshot.h: a copy in host memory of what one worker saves, which is written while training continues.
  *
  *     plan ── alloc ── take ── write, write … ── take ── … ── fini
  *
- * The memory is taken once and used again. Planning takes none, so it also counts what a snapshot would need. */
+ * The memory is allocated once and reused. Planning allocates none, so it can also tell how much a snapshot needs. */
 #ifndef LS_CHECKPOINT_SNAPSHOT_H
 #define LS_CHECKPOINT_SNAPSHOT_H
 
@@ -14,7 +14,7 @@ typedef struct ls_snapshot_piece {
     size_t first, count, at;
 } ls_snapshot_piece;
 
-/* Zeroed: nothing planned. */
+/* All zeros: nothing planned. */
 typedef struct ls_snapshot {
     ls_snapshot_piece *piece;
     size_t count, capacity;
@@ -23,29 +23,29 @@ typedef struct ls_snapshot {
     ls_device *device;
 } ls_snapshot;
 
-/* What the partition reports of the files, in their order. */
+/* Plans the copy of all elements of the files that this partition reports. */
 ls_status ls_snapshot_plan(const ls_partition *partition, const ls_partition_tensors *const *files, int count,
                            ls_snapshot *out);
-/* Memory that copies from the device are fastest to. LS_ERR_RESOURCE where there is none. */
+/* Allocates the memory, pinned if the device supports it. LS_ERR_RESOURCE if there is too little. */
 ls_status ls_snapshot_alloc(ls_snapshot *snapshot, ls_device *device);
 /* Touches every page, so that the first copy is as fast as the others. Any thread. */
 void ls_snapshot_touch(const ls_snapshot *snapshot);
-/* Copies: what the training waits for. */
+/* Copies the elements into the snapshot; training waits for this. */
 ls_status ls_snapshot_take(const ls_snapshot *snapshot, const ls_partition_tensors *const *files,
                            ls_partition *partition);
-/* What belongs to file number `file`, to its writer. Any thread. */
+/* Writes the elements of file number `file` with its writer. Any thread. */
 ls_status ls_snapshot_write(const ls_snapshot *snapshot, int file, ls_safetensors_writer *writer);
 void ls_snapshot_fini(ls_snapshot *snapshot);
 
 /* ---- whether it fits --------------------------------------------------------------------------------------------- */
 
-/* Of one worker: its machine, what it needs, and what is available there. */
+/* One worker's machine, the bytes it needs, and the bytes available there. */
 typedef struct ls_snapshot_need {
     int64_t host, bytes, available;
 } ls_snapshot_need;
 
-/* Whether all of them fit where they are, an eighth of what is available left free. Otherwise *short_of is the first
- * worker for which there is no room. */
+/* Returns whether all snapshots fit on their machines, with an eighth of the available memory left free. Otherwise
+ * *short_of is the first worker for which there is no room. */
 bool ls_snapshot_fits(const ls_snapshot_need *needs, int workers, int *short_of);
 
 #endif

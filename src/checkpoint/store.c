@@ -1,12 +1,12 @@
-/* store.c: opening the checkpoints of a run, cleaning up behind a crash, and looking for a sound one.
+/* store.c: opens the checkpoints of a run, cleans up after a crash, and finds a sound checkpoint.
  *
  * What a crash can leave, and what opening for writing does about it:
  *
  *     step-N.partial                        removed
- *     step-N.replaced, and step-N complete  the new one took the name: the old one is removed
- *     step-N.replaced alone                 it did not: the old one gets its name back
- *     latest one behind                     put right
- *     best one behind                       put right by the next save */
+ *     step-N.replaced, and step-N complete  the new one was renamed: the old one is removed
+ *     step-N.replaced alone                 it was not: the old one gets its name back
+ *     latest one behind                     corrected
+ *     best one behind                       corrected by the next save */
 #include "checkpoint/store.h"
 
 #include <dirent.h>
@@ -29,7 +29,7 @@ static ls_status out_of_memory(const ls_store *store) {
 
 /* ---- names in the folder, and `latest` and `best`, which name one of them ---------------------------------------- */
 
-/* Only the form that ls_store_path() writes. */
+/* Accepts only the form that ls_store_path() writes. */
 static bool parse_name(const char *text, ls_store_name *name) {
     const char prefix[] = "step-";
     if (strncmp(text, prefix, sizeof prefix - 1) != 0) return false;
@@ -71,13 +71,13 @@ ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *coun
     return status;
 }
 
-static void put_name(char name[NAME_BYTES], int64_t step) {
+static void print_name(char name[NAME_BYTES], int64_t step) {
     snprintf(name, NAME_BYTES, "step-%0*" PRId64, STEP_DIGITS, step);
 }
 
 ls_path ls_store_path(const ls_store *store, int64_t step, const char *suffix) {
     char name[NAME_BYTES];
-    put_name(name, step);
+    print_name(name, step);
     return ls_path_format("%s/%s%s", store->folder.text, name, suffix);
 }
 
@@ -98,7 +98,7 @@ ls_status ls_store_remove(const ls_store *store, int64_t step, const char *suffi
 
 /* ---- latest and best --------------------------------------------------------------------------------------------- */
 
-/* Of those up to `most`; −1: none. */
+/* Finds the newest complete step up to `most`; −1: none. */
 static ls_status find_newest(const ls_store *store, int64_t most, int64_t *step) {
     ls_store_entry *entries;
     int count;
@@ -118,11 +118,11 @@ static ls_status write_text(const char *path, const char *text) {
     return is_same ? LS_OK : ls_file_write_atomic(path, text, strlen(text));
 }
 
-/* −1: no step. */
+/* Makes the file `name` name the step; removes the file for −1. */
 static ls_status write_name(const ls_store *store, const char *name, int64_t step) {
     char text[NAME_BYTES + 1];
     ls_path path = ls_path_in(store->folder.text, name);
-    put_name(text, step);
+    print_name(text, step);
     if (step >= 0) return write_text(path.text, strcat(text, "\n"));
     if (unlink(path.text) == 0 || errno == ENOENT) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot remove %s, which names no checkpoint", path.text);
@@ -140,7 +140,7 @@ ls_status ls_store_fix_best(const ls_store *store) {
     return write_name(store, "best", step == store->best ? step : -1);
 }
 
-/* The step that write_name() wrote; −1: the file is another one, or is not there. */
+/* Returns the step that write_name() wrote; −1: the file is missing or has other content. */
 static int64_t read_name(const char *path) {
     char *text = NULL;
     size_t bytes = 0;
@@ -158,14 +158,14 @@ bool ls_store_follow(const char *path, ls_path *folder) {
     char name[NAME_BYTES];
     int64_t step = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? read_name(path) : -1;
     if (step < 0) return false;
-    put_name(name, step);
+    print_name(name, step);
     *folder = ls_path_beside(path, name);
     return true;
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Whether the last failure says that something could not be read, and so nothing of whether it is sound. */
+/* Returns whether the last failure was a failure to read, which says nothing about damage. */
 static bool is_unreadable(void) {
     int cause = ls_fail_cause();
     return cause == EACCES || cause == EPERM || cause == EIO || cause == ESTALE;
@@ -176,7 +176,7 @@ static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
     ls_path marker = ls_path_in(ls_store_folder(store, step).text, LS_CHECKPOINT_MARKER);
     *out = stat(marker.text, &about) == 0;
     if (*out || errno == ENOENT || errno == ENOTDIR) return LS_OK;
-    return ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", marker.text);
+    return ls_fail_errno(LS_ERR_INPUT, "cannot examine %s", marker.text);
 }
 
 static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
@@ -188,7 +188,7 @@ static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
     return ls_store_rename(store, name->step, name->suffix, "");
 }
 
-/* A crash inside ls_file_write_atomic() leaves its temporary file. */
+/* Returns whether the name is that of a temporary file that a crash inside ls_file_write_atomic() left. */
 static bool is_temporary(const char *name) {
     return strncmp(name, "latest.tmp-", strlen("latest.tmp-")) == 0 ||
            strncmp(name, "best.tmp-", strlen("best.tmp-")) == 0;
@@ -345,7 +345,7 @@ ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress pr
     for (int i = count - 1; i >= 0; i--) {
         status = ls_store_verify(store, entries[i].step, progress, ctx);
         if (status == LS_OK) *step = entries[i].step;
-        /* Too little memory, too many open files or no permission say nothing about the checkpoint. */
+        /* Lack of memory or descriptors, or of permission, says nothing about the checkpoint. */
         if (status == LS_OK || status == LS_ERR_RESOURCE || is_unreadable()) goto out;
         LS_TRY_OUT(add_line(store, entries[i].step, skipped));
     }

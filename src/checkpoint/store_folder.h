@@ -1,15 +1,15 @@
-/* store_folder.h: the folder of a store and the names in it; for this folder only. */
+/* store_folder.h: the inside of ls_store and the names in its folder, for the files of this folder only. */
 #ifndef LS_CHECKPOINT_STORE_FOLDER_H
 #define LS_CHECKPOINT_STORE_FOLDER_H
 
 #include "base/files.h"
 #include "checkpoint/store.h"
 
-#define LS_STORE_PARTIAL ".partial"   /* not complete, or on its way out */
-#define LS_STORE_REPLACED ".replaced" /* the old one while a new one of the same step takes its name */
+#define LS_STORE_PARTIAL ".partial"   /* being saved or removed */
+#define LS_STORE_REPLACED ".replaced" /* the old checkpoint of a step while a new one is renamed */
 #define LS_STORE_ASIDE ".aside"
 
-/* A file that goes into every checkpoint. */
+/* A file that is added to every checkpoint. */
 typedef struct ls_store_file {
     char *name, *data;
     size_t bytes;
@@ -21,7 +21,7 @@ struct ls_store {
     int keep;
     int64_t keep_every;
     int64_t best;  /* −1: none */
-    int64_t clean; /* −1: all are */
+    int64_t clean; /* steps up to this one are free of corruption; −1: not checked */
     bool is_saving;
     ls_store_file *carried;
     int carried_count;
@@ -33,19 +33,19 @@ typedef struct ls_store_name {
     char suffix[16];
 } ls_store_name;
 
-/* All names of this kind, in no order; the caller frees *names, which is NULL when there are none. */
+/* Lists all names of this form, unordered. The caller frees *names, which is NULL if there are none. */
 ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *count);
 ls_path ls_store_path(const ls_store *store, int64_t step, const char *suffix);
-/* Gives the folder of a step another suffix; one that has it is removed first. Not forced to disk. */
+/* Changes the suffix of a step's folder; removes a folder that has the new one. Does not sync to disk. */
 ls_status ls_store_rename(const ls_store *store, int64_t step, const char *from, const char *to);
-/* Removes the folder of a step. One that counts loses its name first, so that a crash leaves no half of it. */
+/* Removes the folder of a step. A valid checkpoint is renamed first, so that a crash leaves no incomplete one. */
 ls_status ls_store_remove(const ls_store *store, int64_t step, const char *suffix);
 
 /* Makes `latest` name the newest complete checkpoint. */
 ls_status ls_store_fix_latest(const ls_store *store);
-/* Makes `best` name the best one, where it is complete; otherwise removes it. */
+/* Makes `best` name the best checkpoint if that is complete; otherwise removes it. */
 ls_status ls_store_fix_best(const ls_store *store);
-/* What `best` names; −1: nothing. */
+/* Returns the step that `best` names; −1: none. */
 int64_t ls_store_read_best(const ls_store *store);
 
 #endif

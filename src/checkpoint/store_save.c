@@ -1,11 +1,11 @@
-/* store_save.c: saving a checkpoint.
+/* store_save.c: saves a checkpoint.
  *
- *     begin    step-N.partial/ is made
- *     put      its files are written, each forced to disk
- *     commit   complete.json ── step-N → step-N.replaced, where there is one ── step-N.partial → step-N ── latest,
- *              best ── prune
+ *     begin    creates step-N.partial/
+ *     put      writes its files and syncs each to disk
+ *     commit   complete.json ── step-N → step-N.replaced, if it exists ── step-N.partial → step-N ── latest, best ──
+ *              prune
  *
- * A crash before the second rename leaves the old checkpoint of this step or none; after it, the new one. */
+ * After a crash before the second rename the step has its old checkpoint or none; after a later crash, the new one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,7 +28,7 @@ struct ls_store_save {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* Where a save failed and its folder could not go, because somebody was still writing there: it takes space. */
+/* Removes the folders of failed saves, which could not be removed while another worker still wrote into them. */
 static ls_status remove_partial(const ls_store *store) {
     ls_store_name *names = NULL;
     int count = 0;
@@ -74,7 +74,7 @@ ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls
     return ls_safetensors_create(ls_path_in(save->folder.text, name).text, plan, out);
 }
 
-/* The same whichever worker wrote what, so that complete.json knows no layout either. */
+/* Adds a file with its sums, which do not depend on the layout, so that complete.json does not either. */
 static ls_status add_summed(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                             const ls_byte_sum *sums, uint64_t bytes) {
     ls_byte_sum all = sums[0];
@@ -107,7 +107,7 @@ ls_status ls_store_add_tensors(ls_store_save *save, const char *name, const ls_s
     struct stat about;
     ls_path path = ls_path_in(save->folder.text, name);
     LS_TRY(ls_marker_check_name(&save->marker, name));
-    if (stat(path.text, &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot look at %s", path.text);
+    if (stat(path.text, &about) != 0) return ls_fail_errno(LS_ERR_FAILED, "cannot examine %s", path.text);
     return add_summed(save, name, plan, sums, (uint64_t)about.st_size);
 }
 
@@ -118,7 +118,7 @@ ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *
     return add_hashed(save, name, bytes, hash);
 }
 
-static ls_status force_to_disk(const char *path) {
+static ls_status sync_file(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
     ls_status status = ls_fd_sync(fd) == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot sync %s to disk", path);
@@ -126,37 +126,37 @@ static ls_status force_to_disk(const char *path) {
     return status;
 }
 
-/* Whoever wrote the file may not have waited for the disk. */
+/* Syncs the file, because the process that wrote it may not have done so. */
 ls_status ls_store_add_file(ls_store_save *save, const char *name) {
     ls_hash128 hash;
     uint64_t bytes;
     ls_path path = ls_path_in(save->folder.text, name);
     LS_TRY(ls_marker_check_name(&save->marker, name));
-    LS_TRY(force_to_disk(path.text));
+    LS_TRY(sync_file(path.text));
     LS_TRY(ls_hash_file(path.text, &hash, &bytes));
     return add_hashed(save, name, bytes, hash);
 }
 
 /* ---- commit ------------------------------------------------------------------------------------------------------ */
 
-static ls_status take_name(const ls_store *store, int64_t step) {
+static ls_status rename_to_final(const ls_store *store, int64_t step) {
     bool has_old = ls_file_exists(ls_store_folder(store, step).text);
     if (has_old) LS_TRY(ls_store_rename(store, step, "", LS_STORE_REPLACED));
     ls_status status = ls_store_rename(store, step, LS_STORE_PARTIAL, "");
     if (status == LS_OK) return LS_OK;
     char message[LS_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", ls_status_message());
-    if (has_old) (void)ls_store_rename(store, step, LS_STORE_REPLACED, ""); /* the first failure is the one to tell */
+    if (has_old) (void)ls_store_rename(store, step, LS_STORE_REPLACED, ""); /* the first failure is the one reported */
     return ls_fail(status, "%s", message);
 }
 
-/* Whether a multiple of keep_every lies between a checkpoint and the one before it. That one is gone only where it was
- * none itself, so the answer stays the same. */
+/* Returns whether a multiple of keep_every lies between a checkpoint and the one before it. The one before may have
+ * been removed, but only if it was no milestone itself, so the answer stays the same. */
 static bool is_milestone(const ls_store *store, int64_t before, int64_t step) {
     return store->keep_every > 0 && step / store->keep_every > before / store->keep_every;
 }
 
-/* Everything above `step` is of another life of this run and neither counts nor goes. */
+/* Removes old checkpoints. Those above `step` are from before a rewind; they neither count nor are removed. */
 static ls_status prune(const ls_store *store, int64_t step) {
     ls_store_entry *entries = NULL;
     int count = 0, complete = 0;
@@ -179,7 +179,7 @@ out:
     return status;
 }
 
-/* The old one of this step, and where old ones go at all, those put aside that the run has caught up with. */
+/* Removes the replaced checkpoint of this step and, if old checkpoints are removed at all, those put aside up to it. */
 static ls_status remove_rest(const ls_store *store, int64_t step) {
     ls_store_name *names = NULL;
     int count = 0;
@@ -201,7 +201,7 @@ static void end_save(ls_store_save *save) {
     free(save);
 }
 
-static ls_status put_carried(ls_store_save *save) {
+static ls_status write_carried(ls_store_save *save) {
     for (int i = 0; i < save->store->carried_count; i++) {
         const ls_store_file *file = &save->store->carried[i];
         if (!ls_marker_find(&save->marker, file->name))
@@ -213,10 +213,10 @@ static ls_status put_carried(ls_store_save *save) {
 ls_status ls_store_commit(ls_store_save *save) {
     const ls_store *store = save->store;
     int64_t step = save->marker.step;
-    ls_status status = put_carried(save);
+    ls_status status = write_carried(save);
     if (status == LS_OK)
         status = ls_marker_write(&save->marker, ls_path_in(save->folder.text, LS_CHECKPOINT_MARKER).text);
-    if (status == LS_OK) status = take_name(store, step);
+    if (status == LS_OK) status = rename_to_final(store, step);
     if (status != LS_OK) {
         ls_store_abort(save);
         return status;
@@ -235,7 +235,8 @@ void ls_store_abort(ls_store_save *save) {
     if (!save) return;
     char message[LS_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", ls_status_message());
-    /* What cannot be removed now is removed when the store is opened again; the caller's failure stays the one told. */
+    /* What cannot be removed now is removed when the store is opened again; the caller's failure stays the one
+     * reported. */
     if (ls_folder_remove(save->folder.text) != LS_OK) (void)ls_fail(LS_OK, "%s", message);
     end_save(save);
 }

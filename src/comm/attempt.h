@@ -1,16 +1,17 @@
-/* attempt.h: workers of one machine that are started anew after one of them was lost.
+/* attempt.h: restarts the workers of one machine after one of them was lost.
  *
- * The process that forks them becomes a supervisor: it holds no tensors and opens no GPU, sees a death by SIGCHLD, ends
- * the workers that are left, and forks a new set, which may be larger or smaller. Tensors of CPU workers lie in the
- * segment, which is the supervisor's and outlives them; those of other devices are brought there by the workers that
- * are left, before they end:
+ * The process that forks the workers becomes a supervisor: it holds no tensors and opens no GPU. When SIGCHLD reports a
+ * death, the supervisor ends the other workers and forks a new set, which may be larger or smaller. Tensors of CPU
+ * workers lie in the segment, which belongs to the supervisor and outlives the workers. Workers with tensors on another
+ * device copy them into the segment before they end ("rescue"):
  *
- *     attempt k      segment k      a worker dies, all are ended; what they left is in segment k
- *     attempt k+1    segment k+1    its workers take the state from segment k and say that they are ready
- *                                   all are: segment k is given back
- *                                   one dies before: segment k+1 is dropped, attempt k+2 begins from segment k again
+ *     attempt k      segment k      a worker dies, all are ended; their state is in segment k
+ *     attempt k+1    segment k+1    its workers restore the state from segment k and report that they are ready
+ *                                   all are ready: segment k is released
+ *                                   one dies before: segment k+1 is dropped, attempt k+2 restores from segment k again
  *
- * What a worker leaves, and where, is the caller's: an offset in its record, `kept`. */
+ * What a worker leaves for the next attempt is the caller's choice. Its place in the segment is the offset `kept` of
+ * the worker's record. */
 #ifndef LS_COMM_ATTEMPT_H
 #define LS_COMM_ATTEMPT_H
 
@@ -19,60 +20,62 @@
 
 typedef struct ls_attempt {
     int number;        /* 0: the first */
-    uint64_t seen_ns;  /* when the loss before this attempt was seen; 0: there was none */
-    uint64_t begun_ns; /* when the workers before were gone, and these were about to be forked */
-    ls_segment before; /* what the last whole attempt left; base NULL: nothing, begin as if there had been none */
+    uint64_t seen_ns;  /* when the supervisor noticed the loss that ended the attempt before; 0: no loss */
+    uint64_t begun_ns; /* when the workers of the attempt before had ended and the fork of these began */
+    ls_segment before; /* state of the last complete attempt; base NULL: none, start from the beginning */
 } ls_attempt;
 
 /* Why an attempt ended before the run did. */
 typedef struct ls_attempt_end {
-    int rank;            /* of the worker that was lost; −1: all left because they were asked to */
-    bool whole;          /* all workers had the state: the segment is what to go on from */
-    ls_segment *segment; /* of this attempt, or of the last whole one; base NULL: there is none */
+    int rank;            /* of the lost worker; −1: all workers left because the supervisor asked them to */
+    bool whole;          /* all workers had restored their state, so this attempt's segment is complete */
+    ls_segment *segment; /* what to restore from: this attempt's, or the last complete one; base NULL: none */
     const struct ls_placement *placement;
     char text[LS_MESSAGE_MAX];
     /* Answers of next(). */
-    int shares_out;  /* places that cores are shared out to anew; 0: they stay as they are */
-    int wrong_place; /* whose cores compute wrongly; −1: none */
+    int shares_out;  /* share the cores out again, among this many places; 0: keep the placement */
+    int wrong_place; /* place whose cores compute wrong results, to be avoided; −1: none */
 } ls_attempt_end;
 
-/* What the supervisor asks its caller, in the process that forks. */
+/* Callbacks of the supervisor, called in the process that forks. */
 typedef struct ls_supervision {
-    /* The workers of the next attempt, and in `places` which place each of them has (its cores, its GPU). Other than
-     * LS_OK ends the run so. */
+    /* Chooses the number of workers of the next attempt and, in `places`, the place of each (its cores and its GPU). A
+     * status other than LS_OK ends the run with it. */
     ls_status (*next)(void *ctx, ls_attempt_end *end, int *workers, int *places);
-    /* Ten times a second, also while workers start; true, until next() is called: all shall leave after the step under
-     * way, to go on as next() says. */
+    /* Called ten times a second, also while workers start. Returns true, until next() is called, if all workers shall
+     * leave after the current step and continue as next() says. */
     bool (*wants_change)(void *ctx);
     void *ctx;
     int places; /* that cores are shared out to: workers, and spares */
 } ls_supervision;
 
-/* ls_workers_run() on one machine with a supervisor, also for one worker. */
+/* Runs workers like ls_workers_run(), on one machine and under a supervisor, which also forks a single worker. */
 ls_status ls_workers_supervise(const ls_workers_options *options, const ls_supervision *supervision, ls_worker_fn fn,
                                void *arg);
 
-/* ---- of a worker ------------------------------------------------------------------------------------------------- */
+/* ---- called by a worker ------------------------------------------------------------------------------------------ */
 
-/* NULL: nobody supervises. */
+/* Returns the current attempt; NULL: no supervisor. */
 const ls_attempt *ls_world_attempt(const ls_world *world);
-/* `memory` of ls_world_alloc() is what this worker leaves. */
+/* Leaves `memory`, which ls_world_alloc() returned, to the next attempt. */
 void ls_world_keep(ls_world *world, const void *memory);
-/* The state of the run is in this attempt's segment; that of the one before is given back by this worker. */
+/* Reports that this worker has restored its state, and unmaps the segment of the attempt before. */
 void ls_world_ready(ls_world *world);
-/* This worker's tensors are not in the segment: when another is lost it is woken from whatever it waits for, with
- * LS_ERR_PEER, and is given the time to bring them there. */
+/* Declares that this worker's tensors are not in the segment. After a loss the worker is woken from any wait with
+ * LS_ERR_PEER and has time to copy them there. */
 void ls_world_rescues(ls_world *world);
-/* Whether another was lost; this one is at it; it is done, and may be ended. */
+/* Returns whether another worker was lost. */
 bool ls_world_is_abandoned(const ls_world *world);
+/* Reports progress of the rescue, which extends its deadline. */
 void ls_world_rescuing(ls_world *world);
+/* Reports that the rescue is done: the supervisor may end this worker. */
 void ls_world_rescued(ls_world *world);
-/* Whether the supervisor asks all to leave. */
+/* Returns whether the supervisor asks all workers to leave after the current step. */
 bool ls_world_should_leave(const ls_world *world);
-/* This worker leaves because all do, and the run goes on without it. */
+/* Declares that this worker ends because all of them leave, while the run continues in the next attempt. */
 void ls_world_go_on(ls_world *world);
 
-/* What worker `local` of a segment left; NULL: nothing. */
+/* Returns what worker `local` of a segment left; NULL: nothing. */
 static inline void *ls_segment_kept(const ls_segment *segment, int local) {
     uint64_t at = atomic_load_explicit(&segment->header->workers[local].kept, memory_order_acquire);
     return at ? ls_segment_at(segment, at) : NULL;

@@ -1,4 +1,4 @@
-/* beat.c: beats, waits, and the chain that these make. */
+/* beat.c: the heartbeat thread, the records of waits, and the chains of waits. */
 #include "comm/beat.h"
 
 #include <dirent.h>
@@ -20,23 +20,23 @@
 
 enum { STACK_BYTES = 256 << 10 };
 
-/* A file system may sync, a compiler work, for long without a sign of it: in such phases a beat is enough for so many
- * timeouts. */
+/* A file system that syncs or a compiler shows no progress for a long time. In such phases a worker that still sends
+ * beats is given this many timeouts. */
 enum { OPAQUE_PATIENCE = 10 };
 
-/* A worker that could run may lack a core for so long. Of one on another machine nothing is seen meanwhile, neither
- * beats nor that it is runnable: in an opaque phase it has this long from word to word, however short the timeout. */
+/* How long a runnable worker may lack a core. The beats of a worker on another machine, and whether it is runnable, are
+ * not visible here; so in an opaque phase it has this long between two words, however short the timeout. */
 static const double crowded_s = 10;
 
 typedef struct ls_beating {
     ls_world *world;
-    ls_beat alone; /* of a worker that shares no memory */
+    ls_beat alone; /* its beat if it shares no memory */
     ls_beat *mine;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t over;
     bool ends;
-    ls_status_page *page; /* under the lock; NULL: nobody shows anything */
+    ls_status_page *page; /* protected by the lock; NULL: no page to fill */
 } ls_beating;
 
 static ls_beat *beat_of(const ls_world *world, int rank) {
@@ -52,12 +52,13 @@ static uint64_t interval_ns(const ls_world *world) {
     return quarter < 100000000u ? quarter : 100000000u;
 }
 
-/* Nobody waits for it who could tell: it is alone, or all of them are stuck. */
-static void give_up(const ls_beating *b, ls_phase phase) {
+/* No other worker may notice that this one is stuck: it may be alone, or all may be stuck. */
+static void fail_stuck_worker(const ls_beating *b, ls_phase phase) {
     ls_world *world = b->world;
     char text[LS_MESSAGE_MAX];
-    (void)snprintf(text, sizeof text, "worker %d got nowhere for %g s while %s; raise --timeout if it is only slow",
-                   world->rank, world->timeout_s, ls_phase_text(phase));
+    (void)snprintf(text, sizeof text,
+                   "worker %d made no progress for %g s while %s; if it is only slow, raise --timeout", world->rank,
+                   world->timeout_s, ls_phase_text(phase));
     if (world->segment.base) {
         ls_segment_fail(&world->segment, world->rank, LS_ERR_DEADLINE, text);
         return;
@@ -66,7 +67,7 @@ static void give_up(const ls_beating *b, ls_phase phase) {
     _exit(ls_status_exit_code(LS_ERR_DEADLINE));
 }
 
-static void *run(void *arg) {
+static void *run_heartbeat(void *arg) {
     ls_beating *b = arg;
     ls_beat *mine = b->mine;
     uint64_t slice = interval_ns(b->world), count = ~UINT64_C(0), last = ls_clock_ns(), stood_ns = 0;
@@ -85,7 +86,7 @@ static void *run(void *arg) {
         atomic_store(&mine->beat_ns, now);
         if (b->page) ls_status_page_fill(b->page, b->world);
         if (ls_phase_computes(phase) && !b->world->device && (double)stood_ns * 1e-9 > b->world->timeout_s) {
-            if (!ls_process_is_traced(getpid())) give_up(b, phase);
+            if (!ls_process_is_traced(getpid())) fail_stuck_worker(b, phase);
             stood_ns = 0;
         }
         uint64_t until = now + slice;
@@ -109,7 +110,7 @@ static ls_status start_thread(ls_beating *b) {
     pthread_attr_setstacksize(&small, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&b->thread, &small, run, b);
+    errno = pthread_create(&b->thread, &small, run_heartbeat, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&small);
     return errno == 0 ? LS_OK
@@ -154,8 +155,8 @@ void ls_beat_show(ls_world *world, ls_status_page *page) {
 
 /* ---- waits ------------------------------------------------------------------------------------------------------- */
 
-/* A collective that cannot begin before an earlier one of this worker has ended waits for whom that one waits for. */
-static const ls_request *cause_of(const ls_world *world, const ls_request *request) {
+/* A collective that cannot begin before an earlier one of this worker has ended waits for the same rank as that one. */
+static const ls_request *find_blocked_request(const ls_world *world, const ls_request *request) {
     if (request->blocked_on >= 0) return request;
     for (const ls_request *r = world->flight_first; r; r = r->next)
         if (!r->done && r->blocked_on >= 0) return r;
@@ -164,7 +165,7 @@ static const ls_request *cause_of(const ls_world *world, const ls_request *reque
 
 void ls_beat_wait(ls_world *world, const ls_request *request) {
     ls_beat *mine = world->beating ? world->beating->mine : NULL;
-    const ls_request *cause = cause_of(world, request);
+    const ls_request *cause = find_blocked_request(world, request);
     if (!mine) return;
     atomic_store_explicit(&mine->kind, (int)cause->kind, memory_order_relaxed);
     atomic_store_explicit(&mine->number, cause->number, memory_order_relaxed);
@@ -180,15 +181,15 @@ void ls_beat_go_on(ls_world *world) {
 
 /* ---- blame ------------------------------------------------------------------------------------------------------- */
 
-/* No beat for a second, or half the timeout if that is less, while this worker's went on: it is stopped, and what it
- * wrote before says nothing of now. */
+/* A worker without a beat for a second (or half the timeout, if that is less), while this worker's beats continued, is
+ * stopped, and its record is stale. */
 static bool is_silent(const ls_world *world, const ls_beat *beat) {
     uint64_t own = atomic_load(&world->beating->mine->beat_ns), its = atomic_load(&beat->beat_ns);
     double after_s = world->timeout_s < 2 ? world->timeout_s / 2 : 1;
     return its != 0 && own > its && (double)(own - its) * 1e-9 > after_s;
 }
 
-/* A circle ends where it has been gone round: then all of it wait for each other. */
+/* In a cycle all workers wait for each other; the search ends after one round. */
 int ls_beat_blame(const ls_world *world, int rank, int *through) {
     *through = -1;
     for (int hops = 0; hops < world->size; hops++) {
@@ -237,7 +238,7 @@ void ls_beat_text(const ls_world *world, int rank, char *text, size_t room) {
         (void)snprintf(text, room, "%s", ls_phase_text((ls_phase)atomic_load(&beat->phase)));
 }
 
-/* Whether one of its threads runs, or would if there were a core. */
+/* Returns whether a thread of the process runs or is ready to run. */
 static bool is_runnable(int pid) {
     char path[64];
     bool found = false;
@@ -251,12 +252,12 @@ static bool is_runnable(int pid) {
 
 /* ---- suspects ---------------------------------------------------------------------------------------------------- */
 
-/* With the default of --timeout. A longer one makes them longer in proportion; none is longer than --timeout, unless
- * that is shorter than the last. */
+/* Limits at the default --timeout. A longer --timeout scales them up; none is longer than --timeout, and none is
+ * shorter than least_limit_s. */
 static const double silent_s = 2, still_s = 2;
 static const double default_timeout_s = 300, least_limit_s = 1;
 
-static double limit_of(const ls_beat_watch *watch, double limit_s) {
+static double scale_limit(const ls_beat_watch *watch, double limit_s) {
     double timeout_s = watch->timeout_s > 0 ? watch->timeout_s : default_timeout_s;
     if (timeout_s < least_limit_s) timeout_s = least_limit_s;
     if (timeout_s > default_timeout_s) limit_s *= timeout_s / default_timeout_s;
@@ -265,8 +266,8 @@ static double limit_of(const ls_beat_watch *watch, double limit_s) {
 
 static double seconds(uint64_t ns) { return (double)ns * 1e-9; }
 
-/* The end of the chain that begins with a local worker, by what the records say. */
-static int end_of_chain(const ls_segment *segment, int worker) {
+/* Returns the end of the chain of waits that begins with a local worker, by the records. */
+static int find_chain_end(const ls_segment *segment, int worker) {
     for (int hops = 0; hops < segment->workers; hops++) {
         int next = atomic_load(&segment->header->workers[worker].beat.waits_for) - 1;
         if (next < 0 || next >= segment->workers || next == worker) break;
@@ -275,24 +276,25 @@ static int end_of_chain(const ls_segment *segment, int worker) {
     return worker;
 }
 
-/* One that waits for it in the end; −1: nobody does. */
-static int who_waits(const ls_segment *segment, int worker) {
+/* Returns a worker whose chain of waits ends at `worker`; −1: none. */
+static int find_waiting_worker(const ls_segment *segment, int worker) {
     for (int w = 0; w < segment->workers; w++)
-        if (w != worker && end_of_chain(segment, w) == worker) return w;
+        if (w != worker && find_chain_end(segment, w) == worker) return w;
     return -1;
 }
 
 static bool is_still(const ls_beat_watch *watch, const ls_worker_record *record, int worker) {
     const ls_beat *beat = &record->beat;
     double usual_s = atomic_load(&beat->usual_ms) * 1e-3, still = seconds(watch->still_ns[worker]);
-    double least_s = limit_of(watch, still_s), limit_s = 3 * usual_s > least_s ? 3 * usual_s : least_s;
+    double least_s = scale_limit(watch, still_s), limit_s = 3 * usual_s > least_s ? 3 * usual_s : least_s;
     if (!(usual_s > 0) || still <= limit_s || !ls_phase_computes((ls_phase)atomic_load(&beat->phase))) return false;
-    double most_s = limit_of(watch, crowded_s), patience_s = 10 * usual_s > most_s ? 10 * usual_s : most_s;
+    double most_s = scale_limit(watch, crowded_s), patience_s = 10 * usual_s > most_s ? 10 * usual_s : most_s;
     return still > patience_s || !is_runnable(atomic_load(&record->pid));
 }
 
-/* Adds what has passed, by the caller's own clock, to what each worker has not shown meanwhile. */
-static void look(ls_beat_watch *watch, const ls_segment *segment) {
+/* Adds the time since the last call to the silence of each worker without a new beat, and to the standstill of each
+ * worker without progress. */
+static void update_watch(ls_beat_watch *watch, const ls_segment *segment) {
     uint64_t now = ls_clock_ns(), passed = watch->last_ns ? now - watch->last_ns : 0, most = 200000000;
     if (passed > most) passed = most;
     watch->last_ns = now;
@@ -308,30 +310,30 @@ static void look(ls_beat_watch *watch, const ls_segment *segment) {
 }
 
 int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char *text, size_t room) {
-    double limit_s = limit_of(watch, silent_s), patience_s = limit_of(watch, crowded_s);
-    look(watch, segment);
+    double limit_s = scale_limit(watch, silent_s), patience_s = scale_limit(watch, crowded_s);
+    update_watch(watch, segment);
     for (int w = 0; w < segment->workers; w++) {
         const ls_worker_record *record = &segment->header->workers[w];
         const ls_beat *beat = &record->beat;
         double silence_s = seconds(watch->silent_ns[w]);
         const char *doing = ls_phase_text((ls_phase)atomic_load(&beat->phase));
         int pid = atomic_load(&record->pid);
-        if (pid == 0) continue; /* it has left */
+        if (pid == 0) continue; /* it has ended */
         if (silence_s > limit_s) {
             bool is_stopped = ls_process_state(pid) == 'T';
-            /* One that starts, or ends, has no beat. */
+            /* A worker that is starting or ending sends no beats. */
             bool beats = atomic_load(&beat->beat_ns) != 0 && atomic_load(&record->ended) == 0;
             if (!is_stopped && (silence_s < patience_s || !beats)) continue;
-            if (ls_process_is_traced(pid)) continue; /* a debugger holds it */
-            (void)snprintf(text, room, "worker %d (process %d) has shown no beat for %.0f s while %s%s", w, pid,
+            if (ls_process_is_traced(pid)) continue; /* held by a debugger */
+            (void)snprintf(text, room, "worker %d (process %d) has sent no heartbeat for %.0f s while %s%s", w, pid,
                            silence_s, doing, is_stopped ? ": it is stopped (by SIGSTOP)" : "");
             return w;
         }
-        int waiting = is_still(watch, record, w) ? who_waits(segment, w) : -1;
+        int waiting = is_still(watch, record, w) ? find_waiting_worker(segment, w) : -1;
         if (waiting < 0 || ls_process_is_traced(pid)) continue;
         (void)snprintf(
-            text, room, "worker %d (process %d) got nowhere for %.0f s while %s, and worker %d waits in %s", w, pid,
-            seconds(watch->still_ns[w]), doing, waiting,
+            text, room, "worker %d (process %d) made no progress for %.0f s while %s, and worker %d waits in %s", w,
+            pid, seconds(watch->still_ns[w]), doing, waiting,
             ls_traffic_kind_name((ls_traffic_kind)atomic_load(&segment->header->workers[waiting].beat.kind)));
         return w;
     }
@@ -341,7 +343,7 @@ int ls_beat_suspect(ls_beat_watch *watch, const struct ls_segment *segment, char
 double ls_beat_all_stopped_s(ls_beat_watch *watch, const struct ls_segment *segment, int *first) {
     double least_s = HUGE_VAL;
     *first = -1;
-    look(watch, segment);
+    update_watch(watch, segment);
     for (int w = 0; w < segment->workers; w++) {
         int pid = atomic_load(&segment->header->workers[w].pid);
         double silence_s = seconds(watch->silent_ns[w]);

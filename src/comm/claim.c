@@ -9,7 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Each run that asks whose a core is leaves a connection behind in the queue; beyond this the answer is "unknown". */
+/* Each run that asks for the owner of a core leaves a connection in the queue; if it is full the answer is "unknown".
+ */
 enum { BACKLOG = 4096 };
 
 static socklen_t make_name(int cpu, struct sockaddr_un *name) {
@@ -18,7 +19,7 @@ static socklen_t make_name(int cpu, struct sockaddr_un *name) {
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static ls_claim_holder ask(const struct sockaddr_un *name, socklen_t bytes, unsigned *uid) {
+static ls_claim_holder ask_holder(const struct sockaddr_un *name, socklen_t bytes, unsigned *uid) {
     struct ucred peer;
     socklen_t size = sizeof peer;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -38,7 +39,7 @@ int ls_claim_cpu(int cpu, ls_claim_holder *holder, unsigned *uid) {
     *holder = LS_CLAIM_NONE;
     if (fd < 0) return -1;
     if (bind(fd, (const struct sockaddr *)&name, bytes) == 0 && listen(fd, BACKLOG) == 0) return fd;
-    if (errno == EADDRINUSE) *holder = ask(&name, bytes, uid);
+    if (errno == EADDRINUSE) *holder = ask_holder(&name, bytes, uid);
     close(fd);
     return -1;
 }

@@ -1,28 +1,28 @@
-/* claim.h: locks on CPU cores, so that runs side by side are not pinned to the same ones.
+/* claim.h: locks on CPU cores, so that concurrent runs are not pinned to the same ones.
  *
- * Runs that are started side by side would all be pinned to the first cores and leave the others idle. So a pinned core
- * is claimed by a listening abstract socket of its name, "lockstep-cpu-N": the kernel drops it with the last process
- * that has it, however that ends, and no file is left. Any user can make such a socket, so a core that is taken is no
- * more than a reason not to be pinned; whoever connects to the socket learns whose it is. Sockets of this kind are seen
- * inside one network namespace. */
+ * Without locks, all runs of a machine would be pinned to its first cores and leave the others idle. A run claims a
+ * core with a listening abstract socket named "lockstep-cpu-N": the kernel removes it with the last process that holds
+ * it, however that process ends, and no file is left behind. Any user can create such a socket, so a claimed core is
+ * only a reason not to pin. Connecting to the socket tells the user that owns it. These sockets are visible inside one
+ * network namespace. */
 #ifndef LS_COMM_CLAIM_H
 #define LS_COMM_CLAIM_H
 
 #include <stddef.h>
 
-/* Who has a core. */
+/* The owner of a claimed core. */
 typedef enum ls_claim_holder {
     LS_CLAIM_OWN,     /* a run of this user */
     LS_CLAIM_OTHER,   /* another user */
-    LS_CLAIM_UNKNOWN, /* a socket that does not answer as ours do */
-    LS_CLAIM_NONE     /* nobody: it could not be claimed for another reason */
+    LS_CLAIM_UNKNOWN, /* not known: the socket does not answer as lockstep's do */
+    LS_CLAIM_NONE     /* no owner: the claim failed for another reason */
 } ls_claim_holder;
 
-/* Returns a socket, which the caller closes to give the core back; or −1, and who has it. `uid` is set for another
- * user. */
+/* Claims a core. Returns a socket, which the caller closes to release the core; or −1, with the owner in *holder, and
+ * in *uid if the owner is another user. */
 int ls_claim_cpu(int cpu, ls_claim_holder *holder, unsigned *uid);
 
-/* "0-3, 6": numbers in ascending order, cut with … where the space ends. */
+/* Writes ascending numbers as "0-3, 6", cut off with … where the space ends. */
 void ls_claim_list(const int *cpus, int count, char *text, size_t capacity);
 
 #endif

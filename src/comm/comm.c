@@ -1,4 +1,4 @@
-/* comm.c: making, splitting and ending communicators. */
+/* comm.c: makes, splits and destroys communicators. */
 #include "comm/comm.h"
 
 #include "comm/links/links.h"
@@ -56,7 +56,7 @@ static void find_machines(ls_comm *comm, int *head) {
     while (ls_comm_local_rank(comm, comm->local) != comm->rank) comm->local++;
 }
 
-static ls_status make(ls_world *world, const int *members, int size, ls_comm **out) {
+static ls_status make_comm(ls_world *world, const int *members, int size, ls_comm **out) {
     *out = NULL;
     ls_comm *comm = calloc(1, sizeof *comm);
     if (!comm) return ls_fail(LS_ERR_RESOURCE, "out of memory for a communicator");
@@ -93,7 +93,7 @@ ls_status ls_comm_open_world(ls_world *world, ls_comm **out) {
     int *members = malloc(sizeof(int) * (size_t)world->size);
     if (!members) return ls_fail(LS_ERR_RESOURCE, "out of memory for the world");
     for (int r = 0; r < world->size; r++) members[r] = r;
-    LS_TRY_OUT(make(world, members, world->size, &comm));
+    LS_TRY_OUT(make_comm(world, members, world->size, &comm));
     if (comm->local_size > 1) attach_control(comm, ls_segment_at(&world->segment, world->segment.control_at));
     LS_TRY_OUT(ls_mail_open(comm));
     if (world->transport->comm_open) LS_TRY_OUT(world->transport->comm_open(NULL, comm, 0, 0));
@@ -107,11 +107,11 @@ out:
 typedef struct seat {
     int color, key;
     bool links;       /* its device has links */
-    bool shares;      /* this worker's device shares its memory; then, that all members' of its machine were found */
+    bool shares;      /* its device shares its memory; in the second round: it could open those of all local members */
     uint64_t control; /* offset of the control block, from the first member on each machine */
 } seat;
 
-/* The members with this worker's color, by key and then by rank in the parent. */
+/* Lists the members with this worker's color, ordered by key and then by rank in the parent. */
 static int choose_members(const ls_comm *parent, const seat *seats, int *members) {
     int n = 0, color = seats[parent->rank].color;
     for (int r = 0; r < parent->size; r++) {
@@ -168,7 +168,7 @@ ls_status ls_comm_split_linked(ls_comm *parent, int color, int key, int queue, u
     if (color >= 0) {
         int size = choose_members(parent, seats, members);
         for (int i = 0; i < size; i++) members[i] = parent->world_rank[members[i]];
-        LS_TRY_OUT(make(world, members, size, &comm));
+        LS_TRY_OUT(make_comm(world, members, size, &comm));
         comm->queue = queue;
         if (comm->local_size > 1 && comm->local == 0) {
             void *block;
@@ -223,10 +223,10 @@ static ls_status wait_for_leavers(ls_request *r) {
 
 void ls_comm_destroy(ls_comm *comm) {
     if (!comm) return;
-    /* The control block holds the barrier's own stages, so its owner leaves last. A failure is the world's by now:
-     * whatever comes next reports it. */
+    /* The control block holds the stages of the barrier itself, so its owner leaves last. An error is not returned
+     * here: the world has failed, and its next call reports it. */
     ls_request *r = NULL;
-    /* After the barrier nothing of anybody is under way on a link. */
+    /* With all queues finished before the barrier, no member has a transfer in flight when a link is closed. */
     if (comm->links && !comm->world->failed) (void)ls_device_finish(comm->links->device);
     if (!comm->world->failed && ls_comm_barrier(comm) == LS_OK && comm->owns_control &&
         ls_request_make(comm, LS_TRAFFIC_KINDS, wait_for_leavers, &r) == LS_OK && ls_request_launch(r, &r) == LS_OK)

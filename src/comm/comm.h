@@ -1,22 +1,23 @@
-/* comm.h: communicators from the inside.
+/* comm.h: how communicators work inside.
  *
  * Members on one machine share a control block:
  *
  *     | completed[L] | channels[L][L] | slots[LS_SLOTS][L] | small[LS_SLOTS][L] |
  *
  * Collective number n of a communicator uses slot n mod LS_SLOTS. A member writes only its own entry of a slot: first
- * what the others need to find its buffers, then, with release order, `stage` = n · 2^LS_STAGE_BITS + how far it has
- * got. The others wait for stages. Invariants:
+ * what the others need to find its buffers, then, with release order, `stage` = n · 2^LS_STAGE_BITS + the stage it has
+ * reached. The others wait for stages. Invariants:
  *
- *  1. A member enters stage 1 of collective n only when all have completed collective n − LS_SLOTS: nobody still reads
- * the old entry.
+ *  1. A member enters stage 1 of collective n only when all have completed collective n − LS_SLOTS, so no member still
+ *     reads the old entry.
  *  2. Stages only grow, so "at least" is the only comparison.
  *  3. Buffers named in an entry stay valid until the collective's last stage has been reached by all.
  *
- * Every collective is a list of steps that never block: request->step takes the one that request->phase names and sets
- * the next, or says that it must wait. So any number can be under way at once, and a wait for one moves all. Each is
- * written once, in two levels: inside a machine members read and write each other's memory; between machines the
- * transport carries messages. Where all members are on one machine the second level is empty. */
+ * Every collective is a list of steps that never block: request->step runs the step that request->phase names and sets
+ * the next one, or returns LS_REQUEST_WAITS. So any number of requests can be in flight, and a wait for one makes
+ * progress on all. Each collective is written once, on two levels: inside a machine, members read and write each
+ * other's memory; between machines, the transport carries messages. If all members are on one machine, the second level
+ * is empty. */
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 
@@ -31,20 +32,20 @@ enum { LS_SLOTS = 16, LS_STAGE_BITS = 20, LS_SMALL_BYTES = 8192 };
 typedef struct ls_slot {
     _Alignas(128) _Atomic uint64_t stage;
     uint64_t fingerprint;         /* of the collective and its sizes: all members must agree */
-    _Atomic uint64_t ready_ns[2]; /* when stage 1, and the last one, were reached */
+    _Atomic uint64_t ready_ns[2]; /* when this member reached stage 1, and the last stage */
     uint64_t out;                 /* offsets in the segment */
     uint64_t parts[LS_TREE_COVER_MAX];
 } ls_slot;
 
 typedef struct ls_completed {
-    _Alignas(128) _Atomic uint64_t count; /* collectives 1 … count have ended on this member */
+    _Alignas(128) _Atomic uint64_t count; /* this member has completed collectives 1 … count */
 } ls_completed;
 
 typedef struct ls_mail ls_mail; /* messages between members: collectives/send_recv.c */
 
 struct ls_comm {
     ls_world *world;
-    ls_region memory; /* of the lists */
+    ls_region memory; /* holds the lists below */
     int rank, size;
     int *world_rank; /* by rank */
 
@@ -63,89 +64,89 @@ struct ls_comm {
     ls_slot *slots;
     char *small;
 
-    uint64_t issued;          /* collectives started here */
-    uint64_t done_upto;       /* all up to this number have ended here */
+    uint64_t issued;          /* collectives that this member started */
+    uint64_t done_upto;       /* this member has completed all collectives up to this number */
     uint64_t peers_done_upto; /* the same for the slowest local member, as last seen */
-    bool done[LS_SLOTS];      /* ended, but an earlier one has not */
+    bool done[LS_SLOTS];      /* completed, but an earlier collective is not */
 
-    ls_reduce_plan *plan; /* of the last reduction: training repeats one */
+    ls_reduce_plan *plan; /* of the last reduction, cached because training repeats one */
     ls_mail *mail;
-    void *net;              /* the transport's */
-    const char *axis;       /* of the mesh, in a trace; NULL: none */
-    int queue;              /* of devices that move its tensors */
-    bool takes_turns;       /* some of them share a GPU: peers/peers.h */
-    bool peers;             /* its local members' devices read each other's memory: peers/peers.h */
-    struct ls_links *links; /* between its members' devices on several machines: links/links.h */
+    void *net;              /* owned by the transport */
+    const char *axis;       /* name of its mesh axis in traces; NULL: none */
+    int queue;              /* device queue that moves its tensors */
+    bool takes_turns;       /* some local members share a GPU: peers/peers.h */
+    bool peers;             /* local members' devices can access each other's memory: peers/peers.h */
+    struct ls_links *links; /* between members' devices on different machines: links/links.h; NULL: none */
     ls_traffic traffic[LS_TRAFFIC_KINDS];
 };
 
-/* A counter that somebody else's device writes. */
+/* A counter in device memory that another worker's device writes, and the value to wait for. */
 typedef struct ls_counted {
     const uint64_t *counter;
     uint64_t value;
 } ls_counted;
 
-/* Tensors of a device whose memory the host cannot follow. They are on their way through memory of the host
- * (tensors.c), or devices that share memory move them (peers): then the end of the request is a place in the queue. */
+/* What a request on device memory needs beside one on host memory. The tensors are staged through host memory
+ * (tensors.c), or devices move them (peers, links): then the request ends at an event in the device's queue. */
 typedef struct ls_staging {
     ls_device *device;
-    void *to; /* memory of the device that gets the result at the end; NULL: nothing comes back */
+    void *to; /* device memory that receives the staged result at the end; NULL: no result */
     const void *from;
     size_t bytes;
     int buffers;
-    void *buffer[LS_TREE_COVER_MAX + 1]; /* of the host, given back at the end */
+    void *buffer[LS_TREE_COVER_MAX + 1]; /* host memory, freed at the end */
 
-    uint64_t ready; /* this worker's counter, when its tensors may be read and written by others */
+    uint64_t ready; /* value of this worker's counter from which on others may read and write its tensors */
     uint64_t asked; /* for a message over a link: bytes that the receiver expects */
-    ls_event begun; /* after the signal of it: its own part may begin */
+    ls_event begun; /* recorded after that signal: this worker's part may begin */
     ls_event event; /* this worker's part is done */
-    int counts;     /* of readers and writers of this worker's tensors: what comes after the end waits for them */
+    int counts;     /* number of `counted`: later work of this worker waits until these readers and writers are done */
     ls_counted counted[];
 } ls_staging;
 
-/* At least so many bytes of the device, until the next call for the same queue and kind (tensors.c). */
+/* Returns at least `bytes` of device memory, valid until the next call for the same queue and kind (tensors.c). */
 ls_status ls_comm_scratch(const ls_comm *comm, ls_scratch_kind kind, size_t bytes, void **out);
 
-/* What the end of a request does with tensors (tensors.c). */
+/* Ends a request on device memory: copies the staged result in, or makes later work wait for the queue (tensors.c). */
 ls_status ls_staging_end(const ls_staging *staging);
 
 struct ls_request {
     ls_comm *comm;
-    ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: neither counted nor traced */
+    ls_traffic_kind kind; /* LS_TRAFFIC_KINDS: internal, neither counted nor traced */
     ls_status (*step)(ls_request *request);
     ls_request *next;
     uint64_t number; /* of the collective; 0 for messages */
     bool done;
     int phase;
-    int blocked_on;      /* rank of the member it waits for, −1: none known */
-    uint64_t arrives_ns; /* over a slow link: when what it waits for is there; 0: not under way */
-    uint64_t ready_ns;   /* when the last of the others had come to it; 0: not known */
+    int blocked_on;      /* rank of the member it waits for; −1: none known */
+    uint64_t arrives_ns; /* over a slow link: when the data arrives; 0: not in flight */
+    uint64_t ready_ns;   /* when the last of the other members started it; 0: not known */
     uint64_t traffic_bytes;
     ls_span span; /* from its start to its end */
 
     uint64_t fingerprint;
     const void *in;
     void *out;
-    size_t bytes; /* of a buffer, or elements of a sum */
+    size_t bytes; /* of a buffer; for a sum: elements */
     int peer;     /* root or partner */
     int tag;
     ls_dtype dtype;
     ls_reduce_plan *plan;
-    size_t window; /* which piece of a sum between machines is under way */
+    size_t window; /* number of the current window of a sum between machines */
 
-    void *user_out; /* where `out` is to be copied at the end, if it was staged */
+    void *user_out; /* where to copy `out` at the end, if it was staged */
     size_t user_out_bytes;
-    int staged; /* buffers that lay outside the segment, copied into it */
+    int staged; /* number of buffers outside the segment that were copied into it */
     void *scratch;
     size_t net_used;
     void *message;       /* send and receive: the record in shared memory */
-    ls_staging *tensors; /* NULL: memory of the host; freed at the end */
+    ls_staging *tensors; /* for device memory, freed at the end; NULL: host memory */
 
-    /* What a new request finds as the one before left it: memory to be used again, and lists that are written first. */
+    /* Not cleared when a request is reused: memory that is kept, and lists that are written before they are read. */
     size_t *bounds; /* space for size + 1: displacements or shards */
     int bounds_capacity;
     size_t net_capacity;
-    ls_net_request *net; /* messages of the current phase */
+    ls_net_request *net; /* messages in flight of the current phase */
     const void *parts[LS_TREE_COVER_MAX];
     void *staging[LS_TREE_COVER_MAX + 1];
 };
@@ -153,11 +154,11 @@ struct ls_request {
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 size_t ls_comm_control_bytes(int local_size);
-/* The communicator of the world; `control` is the segment's own block. */
+/* Opens the communicator of the world, whose control block is part of the segment. */
 ls_status ls_comm_open_world(ls_world *world, ls_comm **out);
 void ls_comm_close(ls_comm *comm);
-/* ls_comm_split() with the queue of devices that its tensors take, and what its members on several machines have links
- * for (links/links.h). */
+/* Splits like ls_comm_split(); `queue` is the device queue for its tensors, and `links` what to open links between
+ * machines for (LS_LINKS_…, links/links.h). */
 ls_status ls_comm_split_linked(ls_comm *parent, int color, int key, int queue, unsigned links, ls_comm **out);
 
 static inline int ls_comm_local_rank(const ls_comm *comm, int local) {
@@ -166,7 +167,7 @@ static inline int ls_comm_local_rank(const ls_comm *comm, int local) {
 static inline int ls_comm_machine_size(const ls_comm *comm, int machine) {
     return comm->machine_first[machine + 1] - comm->machine_first[machine];
 }
-/* The member of `machine` that handles what belongs to `rank` of another machine. */
+/* Returns the agent of `rank` on another machine: the member of `machine` that sends and receives for it there. */
 static inline int ls_comm_agent(const ls_comm *comm, int machine, int rank) {
     int members = ls_comm_machine_size(comm, machine);
     return comm->machine_ranks[comm->machine_first[machine] + rank % members];
@@ -178,7 +179,7 @@ static inline char *ls_comm_small(const ls_comm *comm, const ls_request *r, int 
     return comm->small + ((size_t)(r->number % LS_SLOTS) * (size_t)comm->local_size + (size_t)local) * LS_SMALL_BYTES;
 }
 
-/* What to write into a slot for a buffer; 0 for an empty one outside the segment. */
+/* Returns a buffer's offset in the segment, to be written into a slot; 0 for memory outside (an empty buffer). */
 static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
     const ls_segment *segment = &comm->world->segment;
     return ls_segment_holds(segment, memory) ? ls_segment_offset(segment, memory) : 0;
@@ -186,51 +187,51 @@ static inline uint64_t ls_comm_offset(const ls_comm *comm, const void *memory) {
 
 /* ---- requests (request.c) ---------------------------------------------------------------------------------------- */
 
-/* A request for a collective, numbered; or for a message or LS_TRAFFIC_KINDS (the wait at a communicator's end), not
- * numbered. */
+/* Makes a request. Collectives are numbered; messages and LS_TRAFFIC_KINDS (the wait at a communicator's end) are not.
+ */
 ls_status ls_request_make(ls_comm *comm, ls_traffic_kind kind, ls_status (*step)(ls_request *), ls_request **out);
-/* "all-reduce", "dp". */
+/* Return names such as "all-reduce" and "dp". */
 const char *ls_traffic_kind_name(ls_traffic_kind kind);
 const char *ls_mesh_axis_name(ls_axis axis);
-/* "all_reduce": how a trace calls it. */
+/* Returns its name in traces, such as "all_reduce". */
 const char *ls_request_trace_name(const ls_request *request);
-/* Counts it, puts it among those in flight and takes its first steps. `traffic_bytes` is set by then. */
+/* Counts the request's traffic (`traffic_bytes` must be set), puts it in flight and runs its first steps. */
 ls_status ls_request_launch(ls_request *request, ls_request **out);
-/* In place of it: gives the request back, the world fails with the status. */
+/* Instead of a launch: releases the request and fails the world with the status, which is returned. */
 ls_status ls_request_drop(ls_request *request, ls_status status, ls_request **out);
-/* The last step of every request; LS_OK. */
+/* Completes the request: the last step of each. Returns LS_OK. */
 ls_status ls_request_complete(ls_request *request);
 
-/* What a step returns that has nothing to do until others have got further. */
+/* Returned by a step that cannot continue before another member does. */
 #define LS_REQUEST_WAITS ((ls_status)-1)
-/* Takes its next steps, until it is done or one of them waits; those of a collective begin when its slot is free
+/* Runs the next steps until the request is done or a step waits. A collective starts when its slot is free
  * (invariant 1). */
 ls_status ls_request_step(ls_request *request);
 /* Tells the local members that this one has reached `stage` ≥ 1. */
 void ls_request_publish(ls_request *request, uint64_t stage);
-/* LS_OK where the local member / all local members have reached `stage`; else LS_REQUEST_WAITS, and remembers for whom.
- */
+/* Return LS_OK if the local member (all local members) has reached `stage`; else LS_REQUEST_WAITS, with the member in
+ * blocked_on. */
 ls_status ls_request_await(ls_request *request, int local, uint64_t stage);
 ls_status ls_request_await_all(ls_request *request, uint64_t stage);
-/* The local member (all local members), at stage 1, called the same collective with the same sizes, or an error says
- * who did not. */
+/* Check that the local member (all local members), at stage 1, called the same collective with the same sizes.
+ * LS_ERR_INPUT names the member that did not. */
 ls_status ls_request_check_peer(ls_request *request, int local);
 ls_status ls_request_check_peers(ls_request *request);
-/* How collectives begin: waits until all local members have reached stage 1 of the same one, and what they brought
- * could have come over a slow link, which carries this load. */
+/* Begins a collective: waits until all local members have reached stage 1 of the same one and, over a slow link, until
+ * `load` has been transferred. */
 ls_status ls_request_meet(ls_request *request, ls_wire_load (*load)(const ls_request *));
 
-/* Makes `memory` readable for local members: itself where it is shared already, else a copy in the segment (with its
- * contents if `filled`). `*shared` is what to use from now on. */
+/* Makes `memory` readable for local members. *shared is `memory` itself if it lies in the segment, else a copy there
+ * (with its contents if `filled`). */
 ls_status ls_request_share(ls_request *request, const void *memory, size_t bytes, bool filled, void **shared);
-/* The same for `out`, which is copied back at the end; `filled` where it also is an input. */
+/* The same for `out`, which is copied back at the end; `filled` if it is also an input. */
 ls_status ls_request_share_out(ls_request *request, size_t bytes, bool filled);
 
-/* Messages between machines, counted with the request; ls_request_net_await() waits until all have arrived. */
+/* Start messages between machines as part of the request; ls_request_net_await() waits until all have arrived. */
 ls_status ls_request_net_send(ls_request *request, ls_net_lane lane, int to, int tag, const void *data, size_t bytes);
 ls_status ls_request_net_recv(ls_request *request, ls_net_lane lane, int from, int tag, void *data, size_t bytes);
 ls_status ls_request_net_await(ls_request *request);
-/* The tag of a collective's messages in one of its four phases. */
+/* Returns the tag of a collective's messages in one of at most four phases. */
 static inline int ls_request_net_tag(const ls_request *request, int phase) {
     return (int)(request->number % 8192) * 4 + phase;
 }
@@ -243,25 +244,26 @@ static inline uint64_t ls_fingerprint(uint64_t kind, uint64_t a, uint64_t b, uin
     return mixed ^ mixed >> 31;
 }
 
-/* Messages between members (collectives/send_recv.c): what belongs to a communicator. */
+/* Allocate and free a communicator's state for messages (collectives/send_recv.c). */
 ls_status ls_mail_open(ls_comm *comm);
 void ls_mail_close(ls_comm *comm);
 
-/* The whole request, but not launched; `how` are its steps. */
+/* Prepare a request completely without launching it; `how` is its step function. */
 ls_status ls_all_gather_prepare(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
                                 ls_status (*how)(ls_request *), ls_request **out);
 ls_status ls_message_prepare(ls_comm *comm, ls_traffic_kind kind, int peer, int tag, size_t bytes,
                              ls_status (*how)(ls_request *), ls_request **out);
 
-/* What a message between local members says where its bytes stay with the sender's device until the receiver's has read
- * them: where they lie, the sender's counter when they may be read, and, once it is taken, the receiver's when they
- * were. */
+/* A message between local members whose bytes stay in the sender's device memory until the receiver's device has read
+ * them: the place of the bytes, the value of the sender's counter from which on they may be read, and, set by the
+ * receiver, the value of its counter once it has read them. */
 typedef struct ls_mail_note {
     uint64_t place, ready, done;
 } ls_mail_note;
 
-/* All three return LS_REQUEST_WAITS where they cannot go on. The receiver's `read` looks at the note and writes `done`
- * into it; where it returns LS_REQUEST_WAITS the note is not taken, and it is asked again. */
+/* Post a note, wait until it is taken, and take it. All three return LS_REQUEST_WAITS if they cannot continue. The
+ * receiver's callback `read` reads the note and writes `done` into it; if it returns LS_REQUEST_WAITS the note stays
+ * and the callback is called again later. */
 ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note);
 ls_status ls_mail_await_note(ls_request *r, ls_mail_note *note);
 ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_mail_note *note));

@@ -1,7 +1,7 @@
-/* launcher.c: recognises mpirun, mpiexec, srun and torchrun by their variables.
+/* launcher.c: detects mpirun, mpiexec, srun and torchrun by their environment variables.
  *
- * Variables alone are not enough: a shell keeps those of the job that started it, and MPI would then wait for ever for
- * peers that do not exist. So the launcher's process (or its daemon) must be among the ancestors too. */
+ * Variables alone are not enough: a shell inherits those of the job that started it, and MPI would then wait forever
+ * for peers that do not exist. So the launcher or its daemon must also be an ancestor of this process. */
 #include "comm/launcher.h"
 
 #include <dlfcn.h>
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* −1 where the variable is missing or no number. */
-static int number(const char *variable) {
+/* Returns the variable's value; −1 if it is missing or no number. */
+static int read_env_number(const char *variable) {
     const char *text = getenv(variable);
     if (!text || !*text) return -1;
     char *end;
@@ -22,7 +22,7 @@ static int number(const char *variable) {
     return errno == 0 && *end == 0 && value >= 0 && value <= INT_MAX ? (int)value : -1;
 }
 
-/* Name and parent of a process. */
+/* Reads name and parent of a process. */
 static bool read_process(int pid, char name[64], int *parent) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -43,7 +43,7 @@ static bool starts_with_any(const char *name, const char *const *prefixes) {
     return false;
 }
 
-/* Where /proc cannot be read the variables are believed. */
+/* Returns true if /proc cannot be read: then the variables decide. */
 static bool has_ancestor(const char *const *prefixes) {
     int pid = (int)getpid();
     char name[64];
@@ -60,34 +60,36 @@ static const char *const openmpi_names[] = {"mpirun", "mpiexec", "orterun", "ort
 static const char *const pmi_names[] = {"mpiexec",    "mpirun", "hydra_pmi_proxy", "pmi_proxy", "pmiexec",
                                         "slurmstepd", "palsd",  "apinit",          NULL};
 static const char *const slurm_names[] = {"slurmstepd", NULL};
-/* Started by srun themselves, on some systems. */
+/* On some systems srun starts these. */
 static const char *const hydra_names[] = {"mpiexec", "mpirun", "hydra_pmi_proxy", "pmi_proxy", "pmiexec", NULL};
 
-static ls_launcher found(ls_launcher_kind kind, const char *name, int rank, int size, const char *const *ancestors) {
+static ls_launcher make_launcher(ls_launcher_kind kind, const char *name, int rank, int size,
+                                 const char *const *ancestors) {
     return (ls_launcher){kind, name, rank, size, ancestors && !has_ancestor(ancestors)};
 }
 
-/* srun --mpi=pmi2 sets the same variables as MPICH's mpiexec. */
+/* Tells srun --mpi=pmi2 from MPICH's mpiexec, which sets the same variables. */
 static bool is_pmi_of_srun(void) {
     return getenv("SLURM_STEP_ID") && has_ancestor(slurm_names) && !has_ancestor(hydra_names);
 }
 
 ls_launcher ls_launcher_detect(void) {
-    int size = number("OMPI_COMM_WORLD_SIZE"), rank = number("OMPI_COMM_WORLD_RANK");
-    if (size > 1 && rank >= 0) return found(LS_LAUNCHER_OPENMPI, "Open MPI's mpirun", rank, size, openmpi_names);
-    size = number("PMI_SIZE");
-    rank = number("PMI_RANK");
+    int size = read_env_number("OMPI_COMM_WORLD_SIZE"), rank = read_env_number("OMPI_COMM_WORLD_RANK");
+    if (size > 1 && rank >= 0)
+        return make_launcher(LS_LAUNCHER_OPENMPI, "Open MPI's mpirun", rank, size, openmpi_names);
+    size = read_env_number("PMI_SIZE");
+    rank = read_env_number("PMI_RANK");
     if (size > 1 && rank >= 0 && !is_pmi_of_srun())
-        return found(LS_LAUNCHER_PMI, "an MPICH-style mpiexec", rank, size, pmi_names);
-    /* SLURM_NTASKS is the job's; a step that really runs has its own count. */
-    size = number("SLURM_STEP_NUM_TASKS");
-    rank = number("SLURM_PROCID");
+        return make_launcher(LS_LAUNCHER_PMI, "an MPICH-style mpiexec", rank, size, pmi_names);
+    /* SLURM_NTASKS counts the tasks of the job, not those of this step. */
+    size = read_env_number("SLURM_STEP_NUM_TASKS");
+    rank = read_env_number("SLURM_PROCID");
     if (size > 1 && rank >= 0 && getenv("SLURM_STEP_ID"))
-        return found(LS_LAUNCHER_SLURM, "srun", rank, size, slurm_names);
-    size = number("WORLD_SIZE");
-    rank = number("RANK");
+        return make_launcher(LS_LAUNCHER_SLURM, "srun", rank, size, slurm_names);
+    size = read_env_number("WORLD_SIZE");
+    rank = read_env_number("RANK");
     if (size > 1 && rank >= 0 && (getenv("TORCHELASTIC_RUN_ID") || (getenv("LOCAL_RANK") && getenv("MASTER_ADDR"))))
-        return found(LS_LAUNCHER_TORCHRUN, "torchrun", rank, size, NULL);
+        return make_launcher(LS_LAUNCHER_TORCHRUN, "torchrun", rank, size, NULL);
     return (ls_launcher){.kind = LS_LAUNCHER_NONE, .name = "none", .size = 1};
 }
 
@@ -108,8 +110,8 @@ void ls_launcher_command(char *text, size_t room) {
     (void)snprintf(text, room, "%s%s%.20s -n %d ", program, mpi ? " --mpi=" : "", mpi ? mpi : "", launcher.size);
 }
 
-/* The variables of PMIx, of PMI-1 and PMI-2, and of Cray's PMI. A library that finds its peers without them, such as
- * Slurm's libpmi, is linked to the MPI or named to it. */
+/* Looks for the variables of PMIx, PMI-1, PMI-2 and Cray's PMI. An MPI can also find its peers without them, by a
+ * library such as Slurm's libpmi that it is linked to or that a variable names. */
 bool ls_launcher_has_pmi(const ls_launcher *launcher) {
     static const char *const variables[] = {"PMIX_RANK",        "PMI_RANK",    "PMI_FD",           "PMI_PORT",
                                             "PMI_CONTROL_PORT", "PALS_RANKID", "I_MPI_PMI_LIBRARY"};

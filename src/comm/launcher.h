@@ -1,4 +1,4 @@
-/* launcher.h: what the environment says about who started this process. */
+/* launcher.h: detects the launcher (mpirun, mpiexec, srun, torchrun) that started this process. */
 #ifndef LS_COMM_LAUNCHER_H
 #define LS_COMM_LAUNCHER_H
 
@@ -17,24 +17,23 @@ typedef struct ls_launcher {
     ls_launcher_kind kind;
     const char *name; /* for messages */
     int rank, size;   /* as the launcher's variables say */
-    bool stale;       /* the variables are there, but no launcher is among this process's ancestors */
+    bool stale;       /* the variables are set, but no ancestor of this process is a launcher */
 } ls_launcher;
 
-/* A launcher that started a single process counts as none. */
+/* Detects the launcher. One that started a single process counts as none. */
 ls_launcher ls_launcher_detect(void);
 
-/* Under a launcher: this process's rank and the number of processes; without: 0 of 0. */
+/* This process's rank and the number of processes; 0 of 0 without a launcher. */
 typedef struct ls_place {
     int rank, size;
 } ls_place;
 ls_place ls_launcher_place(void);
 
-/* Writes what the launcher is called with, for a command that shall run as this one does: "mpirun -n 4 "; "" without a
- * launcher. */
+/* Writes the prefix that starts a command as this one was started, such as "mpirun -n 4 "; "" without a launcher. */
 void ls_launcher_command(char *text, size_t room);
 
-/* Whether the launcher gave this process a process management interface. Without one, as under `srun --mpi=none`, MPI
- * cannot find the other processes. */
+/* Returns whether the launcher gave this process a process management interface (PMI). Without one, as under
+ * `srun --mpi=none`, MPI cannot find the other processes. */
 bool ls_launcher_has_pmi(const ls_launcher *launcher);
 
 #endif

@@ -14,8 +14,8 @@ const char *ls_mesh_axis_name(ls_axis axis) {
     return names[axis];
 }
 
-/* A shape that would match: dp takes what tp and pp leave; failing that, dp alone. */
-static void suggest(int world, int tp, int pp, char *text, size_t capacity) {
+/* Suggests a mesh that fits: dp takes what tp and pp leave; if tp × pp does not divide the workers, dp alone. */
+static void suggest_mesh(int world, int tp, int pp, char *text, size_t capacity) {
     int64_t row = (int64_t)tp * pp;
     if (row <= world && world % row == 0)
         snprintf(text, capacity, "use --dp %d, or a multiple of %lld workers", world / (int)row, (long long)row);
@@ -24,19 +24,19 @@ static void suggest(int world, int tp, int pp, char *text, size_t capacity) {
                  (long long)row, world);
 }
 
-static ls_status check(int world, int dp, int tp, int pp) {
+static ls_status check_mesh(int world, int dp, int tp, int pp) {
     if (dp < 1 || tp < 1 || pp < 1)
         return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d: each must be at least 1", dp, tp, pp);
     if ((int64_t)dp * tp <= world && (int64_t)dp * tp * pp == world) return LS_OK;
     char hint[160];
-    suggest(world, tp, pp, hint, sizeof hint);
+    suggest_mesh(world, tp, pp, hint, sizeof hint);
     return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d needs %lld workers, but there are %d: %s", dp, tp, pp,
                    (long long)dp * tp * pp, world, hint);
 }
 
 ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out) {
     *out = NULL;
-    LS_TRY(check(world->size, dp, tp, pp));
+    LS_TRY(check_mesh(world->size, dp, tp, pp));
     ls_mesh *mesh = calloc(1, sizeof *mesh);
     if (!mesh) return ls_fail(LS_ERR_RESOURCE, "out of memory for a mesh");
     int rank = world->rank;
@@ -48,7 +48,7 @@ ls_status ls_mesh_create(ls_world *world, int dp, int tp, int pp, ls_mesh **out)
     mesh->index[LS_AXIS_PP] = rank / tp / dp;
     const int stride[LS_AXIS_COUNT] = {[LS_AXIS_TP] = 1, [LS_AXIS_DP] = tp, [LS_AXIS_PP] = tp * dp};
     for (int axis = 0; axis < LS_AXIS_COUNT; axis++) {
-        /* The row's first member names it. */
+        /* The rank of the row's first member. */
         int color = rank - mesh->index[axis] * stride[axis];
         unsigned links = axis == LS_AXIS_PP ? LS_LINKS_MESSAGES : LS_LINKS_COLLECTIVES;
         ls_status status =

@@ -1,4 +1,4 @@
-/* placement.c: cores for workers. */
+/* placement.c: lists the usable cores and claims them. */
 #include "comm/placement.h"
 
 #include <sched.h>
@@ -19,7 +19,7 @@ static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int capacity, in
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology) != 0) return 0;
     int used = 0;
-    /* Devices are of no use here and take most of the time to find. */
+    /* Finding I/O devices would take most of the time. */
     hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
     if (hwloc_topology_load(topology) == 0) {
@@ -42,9 +42,10 @@ static int list_with_hwloc(const cpu_set_t *allowed, int *cpus, int capacity, in
 }
 #endif
 
-static cpu_set_t left_out; /* those that compute wrongly; zeros: none */
+static cpu_set_t left_out; /* cores that compute wrong results */
 
-/* CPUs this process may use, one of each core first, then the other hyperthreads; returns their number. */
+/* Lists the CPUs that this process may use, one of each core first, then the other hyperthreads. Returns their number.
+ */
 static int list_cpus(int *cpus, int capacity, int *cores) {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 0;
@@ -63,17 +64,17 @@ static int list_cpus(int *cpus, int capacity, int *cores) {
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
-/* Cores that others have. */
+/* Cores that other processes have claimed. */
 typedef struct taken {
-    int own;      /* by runs of this user */
-    int foreign;  /* by somebody else: how many of `cpus` */
+    int own;      /* number claimed by runs of this user */
+    int foreign;  /* number claimed by others, listed in `cpus` */
     int *cpus;    /* space for all */
-    unsigned uid; /* of the first whose user is known, where `is_known` */
+    unsigned uid; /* first known user of those, if `is_known` */
     bool is_known;
 } taken;
 
-/* Moves the first `wanted` of n CPUs that are free to the front; false, and nothing is claimed, where they are fewer.
- */
+/* Claims the first `wanted` free CPUs of n and moves them to the front. Claims none and returns false if fewer are
+ * free. */
 static bool claim_all(int *cpus, int n, int wanted, int *claims, taken *by) {
     int got = 0;
     for (int c = 0; c < n && got < wanted; c++) {
@@ -98,11 +99,11 @@ static bool claim_all(int *cpus, int n, int wanted, int *claims, taken *by) {
 
 static int ascending(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* Why this run is not pinned though it should be: told once, also where a command makes many runs. Cores that a user's
- * own runs have are nothing to worry about. */
-static void tell_taken(taken *by) {
+/* Logs why this run is not pinned although it should be; once for each process, which may make many runs. Claims of the
+ * user's own runs are no reason for a warning. */
+static void log_taken_cores(taken *by) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
-    char cores[80], who[48] = "another program";
+    char cores[80], owner[48] = "another program";
     if (by->own + by->foreign == 0 || atomic_flag_test_and_set(&told)) return;
     if (by->foreign == 0) {
         ls_log_info("other runs are pinned to %d core%s of this machine: this run is not pinned", by->own,
@@ -111,16 +112,16 @@ static void tell_taken(taken *by) {
     }
     qsort(by->cpus, (size_t)by->foreign, sizeof *by->cpus, ascending);
     ls_claim_list(by->cpus, by->foreign, cores, sizeof cores);
-    if (by->is_known) snprintf(who, sizeof who, "another user (uid %u)", by->uid);
+    if (by->is_known) snprintf(owner, sizeof owner, "another user (uid %u)", by->uid);
     ls_log_warn("core%s %s %s claimed by %s: this run is not pinned to cores and may be slower; --no-pin runs "
                 "unpinned without this warning",
-                by->foreign == 1 ? "" : "s", cores, by->foreign == 1 ? "is" : "are", who);
+                by->foreign == 1 ? "" : "s", cores, by->foreign == 1 ? "is" : "are", owner);
 }
 
-static bool claim_or_tell(int *cpus, int n, int wanted, int *claims) {
+static bool claim_or_log(int *cpus, int n, int wanted, int *claims) {
     taken by = {.cpus = malloc((size_t)n * sizeof *by.cpus)};
     bool all = by.cpus && claim_all(cpus, n, wanted, claims, &by);
-    if (by.cpus && !all) tell_taken(&by);
+    if (by.cpus && !all) log_taken_cores(&by);
     free(by.cpus);
     return all;
 }
@@ -142,7 +143,7 @@ ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *ou
     out->threads = threads > 0 ? threads : cores / workers > 0 ? cores / workers : 1;
     int64_t wanted = (int64_t)workers * out->threads;
     out->crowded = wanted > quota;
-    if (pin && wanted <= n && !out->crowded && claim_or_tell(cpus, n, (int)wanted, claims)) {
+    if (pin && wanted <= n && !out->crowded && claim_or_log(cpus, n, (int)wanted, claims)) {
         out->cpus = cpus;
         out->claims = claims;
         return LS_OK;

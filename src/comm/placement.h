@@ -1,9 +1,9 @@
-/* placement.h: which cores the workers of this machine run on.
+/* placement.h: chooses the cores that the workers of this machine are pinned to.
  *
- * Workers get neighbouring cores, whole ones before hyperthreads, inside what this process may use; hwloc tells which
- * are which, and without it the affinity mask is taken in order. Cores that another run of this machine is pinned to
- * are left to it (claim.h). Where there are fewer free cores than threads nothing is pinned; that is told in the log,
- * once: as a warning where somebody else than this user's runs has claimed cores. */
+ * Workers get neighbouring cores of this process's affinity mask, whole cores before hyperthreads. hwloc tells them
+ * apart; without hwloc the mask is used in order. Cores that another run has claimed are skipped (claim.h). If fewer
+ * cores are free than threads needed, no worker is pinned, and the log says so once: as a warning if another user's
+ * process has claimed cores. */
 #ifndef LS_COMM_PLACEMENT_H
 #define LS_COMM_PLACEMENT_H
 
@@ -13,18 +13,18 @@
 
 typedef struct ls_placement {
     int workers, threads; /* threads of each worker */
-    int cores;            /* that this process may use */
+    int cores;            /* number of cores that this process may use */
     bool crowded;         /* more threads than cores */
-    int *cpus;            /* workers × threads, or NULL: not pinned */
-    int *claims;          /* a socket for each of them, or NULL */
+    int *cpus;            /* workers × threads; NULL: not pinned */
+    int *claims;          /* a socket for each of `cpus`; NULL: not pinned */
 } ls_placement;
 
-/* threads 0: the cores shared out, at least one each. */
+/* Makes a placement; `threads` 0 divides the cores evenly, at least one each. The caller frees it. */
 ls_status ls_placement_make(int workers, int threads, bool pin, ls_placement *out);
 void ls_placement_free(ls_placement *placement);
-/* The cores of this worker compute wrongly: no placement that this process makes from now on has them. */
+/* Excludes the cores of this worker, which compute wrong results, from all later placements of this process. */
 void ls_placement_leave_out(const ls_placement *placement, int worker);
-/* The cores of one worker, or NULL. */
+/* Returns the cores of one worker, one for each thread; NULL: not pinned. */
 const int *ls_placement_cpus(const ls_placement *placement, int worker);
 
 #endif

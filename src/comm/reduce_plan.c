@@ -1,4 +1,4 @@
-/* reduce_plan.c: from runs to lists of subtrees and programs. */
+/* reduce_plan.c: turns runs into lists of subtrees and programs. */
 #include "comm/reduce_plan.h"
 
 #include <assert.h>
@@ -33,8 +33,8 @@ static ls_status check_runs(const ls_runs *runs, int size) {
     return LS_OK;
 }
 
-/* The arrays have space for `groups` entries: every part holds at least one group. */
-static bool allocate(ls_reduce_plan *p, int machines) {
+/* Every part holds at least one group, so no list of parts is longer than `groups`. */
+static bool allocate_lists(ls_reduce_plan *p, int machines) {
     size_t size = (size_t)p->size, groups = (size_t)p->groups;
     p->bounds = ls_region_take(&p->memory, size + 1, sizeof *p->bounds);
     p->part_first = ls_region_take(&p->memory, size + 1, sizeof *p->part_first);
@@ -130,7 +130,7 @@ ls_status ls_reduce_plan_make(const ls_comm *comm, const ls_runs *runs, ls_reduc
     p->size = comm->size;
     p->groups = runs ? runs->groups : comm->size;
     ls_status status;
-    if (!allocate(p, comm->machines)) {
+    if (!allocate_lists(p, comm->machines)) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for a reduction plan of %d groups", p->groups);
         goto out;
     }

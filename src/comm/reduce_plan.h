@@ -1,6 +1,7 @@
-/* reduce_plan.h: who holds which subtree, and what this worker adds up.
+/* reduce_plan.h: which member holds which subtree, and which sums this worker computes.
  *
- * A pure function of the runs and of where the members are, so all members have the same picture without asking. */
+ * A plan is a pure function of the runs and of the members' machines, so all members derive the same plan without
+ * communication. */
 #ifndef LS_COMM_REDUCE_PLAN_H
 #define LS_COMM_REDUCE_PLAN_H
 
@@ -9,14 +10,14 @@
 #include "base/memory.h"
 #include "numerics/tree.h"
 
-/* A subtree that this worker can read: part `index` of local member `local`, or, where local is −1, subtree `index` of
+/* A subtree that this worker can read: part `index` of local member `local`; or, if local is −1, subtree `index` of
  * another machine, which arrives as a message. */
 typedef struct ls_reduce_source {
     int local, machine, index;
     ls_tree_node node;
 } ls_reduce_source;
 
-/* What to add up for one subtree; sources are numbers into `sources` of the plan's local or full list. */
+/* A program's sources are indices into the list it belongs to: `sources`, `members` or `local_sources`. */
 typedef struct ls_reduce_plan {
     int references;
     ls_region memory;
@@ -26,11 +27,11 @@ typedef struct ls_reduce_plan {
     int *part_first;     /* size + 1: rank r's parts are parts[part_first[r]] … */
     ls_tree_node *parts; /* of all members */
 
-    int n_sources; /* everything that makes up the whole sum, as seen from this machine */
+    int n_sources; /* the parts of this machine and the subtrees of the others, which make up the whole sum */
     ls_reduce_source *sources;
     ls_tree_program whole;
 
-    int n_members; /* parts of all members, where links bring them: `local` is a rank */
+    int n_members; /* parts of all members, for sums over links; here `local` is a rank */
     ls_reduce_source *members;
     ls_tree_program flat;
 
@@ -41,8 +42,9 @@ typedef struct ls_reduce_plan {
     ls_tree_program *partials; /* how this machine's covers come from local_sources */
 } ls_reduce_plan;
 
-/* Validates the runs and makes the plan with one reference. */
+/* Validates the runs and makes a plan, which the caller owns (one reference). LS_ERR_INPUT names the wrong run. */
 ls_status ls_reduce_plan_make(const ls_comm *comm, const ls_runs *runs, ls_reduce_plan **out);
+/* Returns whether the plan was made for these runs, so that it can be used again. */
 bool ls_reduce_plan_fits(const ls_reduce_plan *plan, int size, const ls_runs *runs);
 void ls_reduce_plan_release(ls_reduce_plan *plan);
 

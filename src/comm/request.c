@@ -1,5 +1,5 @@
-/* request.c: what all collectives have in common: slots and stages, staging of private buffers, messages between
- * machines. */
+/* request.c: the common part of all collectives: slots and stages, copies of private buffers in the segment, messages
+ * between machines. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static void leave_flight(ls_world *world, ls_request *r) {
     }
 }
 
-static void count(ls_request *r) {
+static void count_traffic(ls_request *r) {
     if (r->kind == LS_TRAFFIC_KINDS) return;
     ls_traffic *traffic = &r->comm->traffic[r->kind];
     traffic->calls++;
@@ -110,7 +110,7 @@ ls_status ls_request_drop(ls_request *r, ls_status status, ls_request **out) {
 
 ls_status ls_request_launch(ls_request *r, ls_request **out) {
     ls_world *world = r->comm->world;
-    count(r);
+    count_traffic(r);
     if (world->flight_last)
         world->flight_last->next = r;
     else
@@ -127,7 +127,7 @@ ls_status ls_request_launch(ls_request *r, ls_request **out) {
     return status;
 }
 
-static ls_status end(ls_request *r, ls_status status) {
+static ls_status finish_request(ls_request *r, ls_status status) {
     const ls_staging *t = r->tensors;
     leave_flight(r->comm->world, r);
     if (status == LS_OK && t) status = ls_staging_end(t);
@@ -135,9 +135,9 @@ static ls_status end(ls_request *r, ls_status status) {
     return status;
 }
 
-/* The part of a wait in which bytes were under way: from when the last of the others had come to it. Where that is not
- * known it may be all of it; a sender that waits until its message is taken waits for the receiver. */
-static uint64_t net_part(const ls_request *r, uint64_t begin_ns, uint64_t end_ns) {
+/* Returns the part of a wait in which bytes were in flight: it begins when the last member has started the collective.
+ * If that time is not known, the whole wait counts. A sender waits for the receiver, not for bytes. */
+static uint64_t transfer_part(const ls_request *r, uint64_t begin_ns, uint64_t end_ns) {
     if (r->kind == LS_TRAFFIC_SEND) return 0;
     if (r->ready_ns <= begin_ns) return end_ns - begin_ns;
     return r->ready_ns < end_ns ? end_ns - r->ready_ns : 0;
@@ -145,7 +145,7 @@ static uint64_t net_part(const ls_request *r, uint64_t begin_ns, uint64_t end_ns
 
 ls_status ls_request_wait(ls_request *r) {
     if (!r) return LS_OK;
-    if (r->done) return end(r, LS_OK);
+    if (r->done) return finish_request(r, LS_OK);
     ls_span span = ls_span_begin("comm", "wait");
     span.of = ls_request_trace_name(r);
     int64_t bytes = (int64_t)r->traffic_bytes;
@@ -154,8 +154,8 @@ ls_status ls_request_wait(ls_request *r) {
     ls_meter_mark mark = ls_meter_begin();
     ls_status status = ls_world_wait(world, r);
     ls_meter_communicated(mark, (int)r->kind, r->ready_ns);
-    world->net_ns += net_part(r, begin_ns, ls_clock_ns());
-    status = end(r, status);
+    world->net_ns += transfer_part(r, begin_ns, ls_clock_ns());
+    status = finish_request(r, status);
     world->waited_ns += ls_clock_ns() - begin_ns;
     ls_span_end(span, bytes);
     return status;
@@ -166,7 +166,7 @@ ls_status ls_request_test(ls_request *r, int *done) {
     ls_status status = r->done ? LS_OK : ls_world_progress(r->comm->world);
     ls_meter_communicated(mark, (int)r->kind, 0);
     *done = r->done || status != LS_OK;
-    return *done ? end(r, status) : LS_OK;
+    return *done ? finish_request(r, status) : LS_OK;
 }
 
 ls_status ls_request_complete(ls_request *r) {
@@ -185,7 +185,7 @@ ls_status ls_request_complete(ls_request *r) {
     }
     if (!comm->control || comm->done_upto == before) return LS_OK;
     atomic_store_explicit(&comm->completed[comm->local].count, comm->done_upto, memory_order_release);
-    /* Members wait for this only when they are LS_SLOTS ahead, so they need not be woken each time. */
+    /* Members wait for this count only if they are LS_SLOTS ahead, so not every change needs to wake them. */
     if (comm->done_upto / (LS_SLOTS / 2) != before / (LS_SLOTS / 2)) ls_world_ring(comm);
     return LS_OK;
 }
@@ -268,7 +268,7 @@ ls_status ls_request_meet(ls_request *r, ls_wire_load (*load)(const ls_request *
 ls_status ls_request_share(ls_request *r, const void *memory, size_t bytes, bool filled, void **shared) {
     ls_world *world = r->comm->world;
     if (!r->comm->control || bytes == 0 || ls_segment_holds(&world->segment, memory)) {
-        /* The caller's own buffer, which only outputs are written to. */
+        /* Returns the caller's own buffer; only outputs are written through this pointer. */
         memcpy(shared, &memory, sizeof memory);
         return LS_OK;
     }
@@ -290,7 +290,7 @@ ls_status ls_request_share_out(ls_request *r, size_t bytes, bool filled) {
 
 /* ---- messages between machines ----------------------------------------------------------------------------------- */
 
-static ls_status net_entry(ls_request *r, ls_net_request **out) {
+static ls_status add_net_entry(ls_request *r, ls_net_request **out) {
     *out = NULL;
     ls_net_request *net = ls_list_grow(r->net, r->net_used, &r->net_capacity, sizeof *net);
     if (!net) return ls_fail(LS_ERR_RESOURCE, "out of memory for a message");
@@ -299,7 +299,7 @@ static ls_status net_entry(ls_request *r, ls_net_request **out) {
     return LS_OK;
 }
 
-static void net_count(ls_request *r, int peer) {
+static void count_net_entry(ls_request *r, int peer) {
     r->net[r->net_used++].peer = peer;
     r->comm->world->net_pending++;
     r->comm->world->moves++;
@@ -307,17 +307,17 @@ static void net_count(ls_request *r, int peer) {
 
 ls_status ls_request_net_send(ls_request *r, ls_net_lane lane, int to, int tag, const void *data, size_t bytes) {
     ls_net_request *entry = NULL;
-    LS_TRY(net_entry(r, &entry));
+    LS_TRY(add_net_entry(r, &entry));
     LS_TRY(r->comm->world->transport->send(r->comm, lane, to, tag, data, bytes, entry));
-    net_count(r, to);
+    count_net_entry(r, to);
     return LS_OK;
 }
 
 ls_status ls_request_net_recv(ls_request *r, ls_net_lane lane, int from, int tag, void *data, size_t bytes) {
     ls_net_request *entry = NULL;
-    LS_TRY(net_entry(r, &entry));
+    LS_TRY(add_net_entry(r, &entry));
     LS_TRY(r->comm->world->transport->recv(r->comm, lane, from, tag, data, bytes, entry));
-    net_count(r, from);
+    count_net_entry(r, from);
     return LS_OK;
 }
 

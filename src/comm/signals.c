@@ -1,4 +1,4 @@
-/* signals.c: handlers, as a mask holds for one thread alone. */
+/* signals.c: holds signals with handlers, because a signal mask applies to one thread only. */
 #include "comm/signals.h"
 
 #include <unistd.h>
@@ -6,13 +6,13 @@
 static const int numbers[LS_SIGNALS_HELD] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU};
 static volatile sig_atomic_t came, patience;
 
-static void note(int number) {
+static void record_signal(int number) {
     came = number;
     if (patience) (void)alarm((unsigned)patience);
 }
 
 void ls_signals_hold(ls_held_signals *held, unsigned patience_s) {
-    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = record_signal, .sa_flags = SA_RESTART};
     came = 0;
     patience = (int)patience_s;
     for (int i = 0; i < LS_SIGNALS_HELD; i++) {

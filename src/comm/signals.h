@@ -1,4 +1,4 @@
-/* signals.h: signals that would end this process, held while it must not end. */
+/* signals.h: holds back signals that would end this process while it must not end. */
 #ifndef LS_COMM_SIGNALS_H
 #define LS_COMM_SIGNALS_H
 
@@ -10,12 +10,12 @@ typedef struct ls_held_signals {
     struct sigaction before[LS_SIGNALS_HELD];
 } ls_held_signals;
 
-/* SIGINT, SIGTERM, SIGHUP and SIGXCPU are noted from now on, whichever thread they come to; one that the program has a
- * handler for, or ignores, is its own. `patience_s` after one came there is a SIGALRM; 0: none. One hold at a time. */
+/* Records SIGINT, SIGTERM, SIGHUP and SIGXCPU from now on, in any thread, unless the program handles or ignores them.
+ * SIGALRM follows `patience_s` seconds after a recorded signal; 0: never. Holds cannot be nested. */
 void ls_signals_hold(ls_held_signals *held, unsigned patience_s);
-/* As before. The last that came is obeyed here. */
+/* Restores the handlers and raises the last recorded signal. */
 void ls_signals_let_go(const ls_held_signals *held);
-/* The last that came; 0: none. */
+/* Returns the last recorded signal; 0: none. */
 int ls_signals_came(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* status_page.c: filling the page, and finding that of another process. */
+/* status_page.c: fills this process's page, and finds that of another process. */
 #include "comm/status_page.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Of this process; NULL: none. Others find it by the descriptor, which stays open as long as the page is there. */
+/* This process's page; NULL: none. Readers find it by the descriptor, which stays open while the page exists. */
 static ls_status_page *own_page;
 static int own_fd;
 
@@ -51,7 +51,7 @@ void ls_status_page_set_resizes(ls_status_resizes resizes) {
     if (own_page) atomic_store(&own_page->resizes, (int)resizes);
 }
 
-/* The process of a worker of this machine. */
+/* Returns the process of a worker of this machine. */
 static int pid_of(const ls_world *world, int rank) {
     return rank == world->rank ? (int)getpid()
                                : atomic_load(&world->segment.header->workers[world->local_of[rank]].pid);
@@ -84,7 +84,7 @@ void ls_status_page_fill(ls_status_page *page, const ls_world *world) {
     atomic_store_explicit(&page->workers, world->size, memory_order_release);
 }
 
-/* ---- others ------------------------------------------------------------------------------------------------------ */
+/* ---- readers ----------------------------------------------------------------------------------------------------- */
 
 static const ls_status_page *map_page(const char *path) {
     struct stat about;
@@ -103,7 +103,7 @@ static const ls_status_page *map_page(const char *path) {
     return NULL;
 }
 
-static const ls_status_page *page_of(long pid) {
+static const ls_status_page *find_page(long pid) {
     static const char wanted[] = "/memfd:" LS_STATUS_PAGE_NAME;
     char folder[64];
     const ls_status_page *page = NULL;
@@ -130,11 +130,11 @@ const ls_status_page *ls_status_page_open(const char *folder) {
     const char *number = bytes > 0 ? strstr(text, "process ") : NULL;
     long pid = number ? strtol(number + strlen("process "), NULL, 10) : 0;
     if (pid <= 0) return NULL;
-    const ls_status_page *page = page_of(pid);
+    const ls_status_page *page = find_page(pid);
     if (page) return page;
     (void)snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", pid, pid);
     FILE *children = fopen(path, "re");
-    for (long child; children && !page && fscanf(children, "%ld", &child) == 1;) page = page_of(child);
+    for (long child; children && !page && fscanf(children, "%ld", &child) == 1;) page = find_page(child);
     if (children) (void)fclose(children);
     return page;
 }

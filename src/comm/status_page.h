@@ -1,9 +1,9 @@
-/* status_page.h: what the workers of a run are doing, in memory that other processes can read.
+/* status_page.h: publishes what the workers of a run are doing, in memory that other processes can read.
  *
- * The first worker of a run has it as a memfd, which dies with it. Its beat (comm/beat.h) copies the beats of all
- * workers of its machine there, ten times a second; workers of other machines are not known. A reader finds it through
- * the process that holds the lock of the run's folder, maps it for reading alone and trusts nothing in it: the run
- * cannot notice that it is read, and does nothing for it. */
+ * The page is a memfd of the run's first worker and disappears with it. The worker's heartbeat thread (comm/beat.h)
+ * copies the beats of all workers of its machine there ten times a second; the beats of other machines are not known. A
+ * reader finds the page through the process that holds the lock of the run's folder, maps it read-only and validates
+ * what it reads. Reading costs the run nothing. */
 #ifndef LS_COMM_STATUS_PAGE_H
 #define LS_COMM_STATUS_PAGE_H
 
@@ -21,7 +21,7 @@ typedef struct ls_status_worker {
     _Atomic int pid, phase, waits_for, kind; /* as ls_beat */
 } ls_status_worker;
 
-/* Whether the run takes another number of workers (run/recover/resize.h), and if not, why. */
+/* Whether the run can be resized (run/recover/resize.h), and if not, why. */
 typedef enum ls_status_resizes {
     LS_RESIZES_TAKEN,
     LS_RESIZES_UNSUPERVISED,
@@ -36,22 +36,23 @@ typedef struct ls_status_page {
     ls_status_worker worker[LS_WORKERS_MAX];
 } ls_status_page;
 
-/* Makes the page of this process, which has one at most, and has the beat of the world fill it. What goes wrong is
- * passed over: a run does not depend on being seen. */
+/* Creates this process's page, of which there is at most one, and lets the heartbeat fill it. Errors are ignored,
+ * because a run does not depend on its page. */
 void ls_status_page_begin(ls_world *world);
 void ls_status_page_end(ls_world *world);
-/* Notes it on the page of this process, if there is one. */
+/* Writes to this process's page, if there is one. */
 void ls_status_page_set_resizes(ls_status_resizes resizes);
-/* What this worker and those of its machine have in memory together, what they share counted once; of one alone,
- * `world` is NULL. 0: not known. */
+/* Returns the bytes of memory that the workers of this machine use, with shared memory counted once; of this process
+ * alone if `world` is NULL. 0: not known. */
 double ls_status_memory(const ls_world *world);
-/* By the beat. */
+/* Called by the heartbeat thread. */
 void ls_status_page_fill(ls_status_page *page, const ls_world *world);
 
-/* Of the process that holds the lock of the folder, or one of its children. NULL: none is there. */
+/* Maps the page of the process that holds the folder's lock, or of one of its children; NULL: none. The caller closes
+ * it. */
 const ls_status_page *ls_status_page_open(const char *folder);
 void ls_status_page_close(const ls_status_page *page);
-/* "computing gradients", "waiting for worker 3 in all-reduce"; *look: of its box on a page. */
+/* Writes "computing gradients" or "waiting for worker 3 in all-reduce". */
 void ls_status_page_text(const ls_status_page *page, int worker, char *text, size_t room);
 typedef enum ls_status_kind {
     LS_STATUS_COMPUTES,

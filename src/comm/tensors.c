@@ -1,5 +1,5 @@
-/* tensors.c: collectives on memory of a device: as the host's where it is the host's, by peers where devices share it,
- * by links where they are on several machines, else through memory of the host. */
+/* tensors.c: opens a worker's device, and chooses how a collective on device memory moves bytes: host, peers, links or
+ * staged (tensors.h). */
 #include "comm/tensors.h"
 
 #include <stddef.h>
@@ -16,9 +16,9 @@ static ls_world *world_of(ls_device_guest *guest) {
     return (ls_world *)(void *)((char *)guest - offsetof(ls_world, guest));
 }
 
-/* A worker that failed or is gone is known to the segment. One that is stopped is looked for when the wait has lasted
- * as long as a collective may; pauses of this very worker do not count. */
-static ls_status watch(ls_device_guest *guest) {
+/* Called while the host waits for the device. Failed and lost workers are recorded in the segment. Stopped workers are
+ * looked for once the wait has lasted --timeout, not counting pauses of this worker itself. */
+static ls_status watch_other_workers(ls_device_guest *guest) {
     enum { SLICE_NS = 100000000, LINKS_NS = 10000000 };
     ls_world *world = world_of(guest);
     LS_TRY(ls_world_check(world));
@@ -47,7 +47,7 @@ static void forget_allocation(ls_device_guest *guest, void *memory) {
     if (peers) ls_peers_forget(peers, memory);
 }
 
-static void leave(ls_device_guest *guest) {
+static void leave_device(ls_device_guest *guest) {
     ls_world *world = world_of(guest);
     ls_links_leave(world);
     for (int kind = 0; kind < LS_SCRATCH_KINDS; kind++)
@@ -61,16 +61,16 @@ static void leave(ls_device_guest *guest) {
     world->device = NULL;
 }
 
-static ls_status alloc(void *world, size_t bytes, void **memory) { return ls_world_alloc(world, bytes, memory); }
-static void release(void *world, void *memory) { ls_world_free(world, memory); }
+static ls_status alloc_shared(void *world, size_t bytes, void **memory) { return ls_world_alloc(world, bytes, memory); }
+static void release_shared(void *world, void *memory) { ls_world_free(world, memory); }
 
 ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out) {
-    ls_memory_source shared = {.alloc = alloc, .release = release, .ctx = world};
-    bool is_shared = world->size > 1 || world->attempt; /* or its tensors would be lost with it */
+    ls_memory_source shared = {.alloc = alloc_shared, .release = release_shared, .ctx = world};
+    bool is_shared = world->size > 1 || world->attempt; /* under a supervisor the tensors must outlive the worker */
     LS_TRY(ls_device_open_named(name, world->place, out));
     if (!*out) return ls_device_open_cpu_pool(world->pool, kernels, is_shared ? &shared : NULL, out);
     if ((*out)->is_host || world->size < 2 || world->device) return LS_OK;
-    world->guest = (ls_device_guest){watch, note_allocation, forget_allocation, leave};
+    world->guest = (ls_device_guest){watch_other_workers, note_allocation, forget_allocation, leave_device};
     world->device = *out;
     world->device->guest = &world->guest;
     return ls_peers_open(world, *out);
@@ -109,14 +109,14 @@ void ls_tensor_take_back(ls_device *device, ls_comm *comm, const void *memory) {
 
 /* ---- staging ----------------------------------------------------------------------------------------------------- */
 
-static ls_status take(ls_comm *comm, ls_staging *staging, size_t bytes, void **host) {
+static ls_status alloc_staging(ls_comm *comm, ls_staging *staging, size_t bytes, void **host) {
     LS_TRY(ls_world_alloc(comm->world, bytes, host));
     staging->buffer[staging->buffers++] = *host;
     return LS_OK;
 }
 
-static ls_status bring_out(ls_comm *comm, ls_staging *staging, const void *tensor, size_t bytes, void **host) {
-    LS_TRY(take(comm, staging, bytes, host));
+static ls_status stage_tensor(ls_comm *comm, ls_staging *staging, const void *tensor, size_t bytes, void **host) {
+    LS_TRY(alloc_staging(comm, staging, bytes, host));
     return ls_device_copy_out(staging->device, *host, tensor, bytes);
 }
 
@@ -127,8 +127,8 @@ ls_status ls_staging_end(const ls_staging *t) {
     return LS_OK;
 }
 
-/* The request owns what was staged for it; where it could not be started, nobody does. */
-static ls_status attach(ls_comm *comm, const ls_staging *staging, ls_status status, ls_request **request) {
+/* Makes the request the owner of its staging buffers. If the request could not be started, frees them. */
+static ls_status attach_staging(ls_comm *comm, const ls_staging *staging, ls_status status, ls_request **request) {
     ls_staging *kept = *request ? malloc(sizeof *kept) : NULL;
     if (kept) {
         *kept = *staging;
@@ -159,11 +159,11 @@ ls_status ls_tensor_all_gather_start(ls_device *device, ls_comm *comm, const voi
     ls_staging staging = {.device = device, .to = out_buffer, .bytes = all};
     void *host = NULL;
     *out = NULL;
-    ls_status status = take(comm, &staging, all, &host);
+    ls_status status = alloc_staging(comm, &staging, all, &host);
     staging.from = host;
     if (status == LS_OK) status = ls_device_copy_out(device, (char *)host + own, in, bytes[comm->rank]);
     if (status == LS_OK) status = ls_comm_all_gather_start(comm, (char *)host + own, host, bytes, out);
-    return attach(comm, &staging, status, out);
+    return attach_staging(comm, &staging, status, out);
 }
 
 ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag, const void *buffer, size_t bytes,
@@ -174,12 +174,12 @@ ls_status ls_tensor_send_start(ls_device *device, ls_comm *comm, int to, int tag
     ls_staging staging = {.device = device};
     void *host = NULL;
     *out = NULL;
-    ls_status status = bring_out(comm, &staging, buffer, bytes, &host);
+    ls_status status = stage_tensor(comm, &staging, buffer, bytes, &host);
     if (status == LS_OK) status = ls_comm_send_start(comm, to, tag, host, bytes, out);
-    return attach(comm, &staging, status, out);
+    return attach_staging(comm, &staging, status, out);
 }
 
-static ls_status receive_start(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
+static ls_status start_receive(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes,
                                ls_request **out) {
     if (device->is_host) return ls_comm_recv_start(comm, from, tag, buffer, bytes, out);
     if (ls_peers_reach(device, comm, from)) return ls_peers_recv_start(device, comm, from, tag, buffer, bytes, out);
@@ -187,16 +187,17 @@ static ls_status receive_start(ls_device *device, ls_comm *comm, int from, int t
     ls_staging staging = {.device = device, .to = buffer, .bytes = bytes};
     void *host = NULL;
     *out = NULL;
-    ls_status status = take(comm, &staging, bytes, &host);
+    ls_status status = alloc_staging(comm, &staging, bytes, &host);
     staging.from = host;
     if (status == LS_OK) status = ls_comm_recv_start(comm, from, tag, host, bytes, out);
-    return attach(comm, &staging, status, out);
+    return attach_staging(comm, &staging, status, out);
 }
 
 /* ---- ordered sums ------------------------------------------------------------------------------------------------ */
 
-/* This worker's parts, brought out: a single group in the type of the sum, a subtree of several in fp32. */
-static ls_status bring_parts(ls_comm *comm, ls_staging *staging, const ls_runs *runs, ls_dtype dtype,
+/* Copies this worker's parts to the host: a single group in the type of the sum, a subtree of several groups in fp32.
+ */
+static ls_status stage_parts(ls_comm *comm, ls_staging *staging, const ls_runs *runs, ls_dtype dtype,
                              const void *const *parts, size_t elems, const void *host[LS_TREE_COVER_MAX]) {
     ls_tree_node nodes[LS_TREE_COVER_MAX];
     int groups = runs ? runs->groups : comm->size, rank = comm->rank;
@@ -206,7 +207,7 @@ static ls_status bring_parts(ls_comm *comm, ls_staging *staging, const ls_runs *
     for (int i = 0; i < count; i++) {
         size_t each = ls_dtype_bytes(nodes[i].count > 1 && dtype != LS_I64 ? LS_F32 : dtype);
         void *part = NULL;
-        LS_TRY(bring_out(comm, staging, parts[i], elems * each, &part));
+        LS_TRY(stage_tensor(comm, staging, parts[i], elems * each, &part));
         host[i] = part;
     }
     return LS_OK;
@@ -217,7 +218,7 @@ static size_t sum_bytes(ls_dtype dtype) { return ls_dtype_bytes(dtype == LS_I64 
 ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                      const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
     if (device->is_host) return ls_comm_all_reduce_start(comm, runs, dtype, parts, out_buffer, elems, out);
-    if (ls_peers_reach_all(device, comm) && dtype != LS_I64) /* devices add up floating-point numbers alone */
+    if (ls_peers_reach_all(device, comm) && dtype != LS_I64) /* devices add up floating-point numbers only */
         return ls_peers_all_reduce_start(device, comm, runs, dtype, parts, out_buffer, elems, out);
     if (ls_links_reach_all(device, comm) && dtype != LS_I64)
         return ls_links_all_reduce_start(device, comm, runs, dtype, parts, out_buffer, elems, out);
@@ -225,11 +226,11 @@ ls_status ls_tensor_all_reduce_start(ls_device *device, ls_comm *comm, const ls_
     const void *host[LS_TREE_COVER_MAX];
     void *sum = NULL;
     *out = NULL;
-    ls_status status = bring_parts(comm, &staging, runs, dtype, parts, elems, host);
-    if (status == LS_OK) status = take(comm, &staging, staging.bytes, &sum);
+    ls_status status = stage_parts(comm, &staging, runs, dtype, parts, elems, host);
+    if (status == LS_OK) status = alloc_staging(comm, &staging, staging.bytes, &sum);
     staging.from = sum;
     if (status == LS_OK) status = ls_comm_all_reduce_start(comm, runs, dtype, host, sum, elems, out);
-    return attach(comm, &staging, status, out);
+    return attach_staging(comm, &staging, status, out);
 }
 
 ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
@@ -245,14 +246,14 @@ ls_status ls_tensor_reduce_scatter_start(ls_device *device, ls_comm *comm, const
     const void *host[LS_TREE_COVER_MAX];
     void *sum = NULL;
     *out = NULL;
-    ls_status status = bring_parts(comm, &staging, runs, dtype, parts, elems, host);
-    if (status == LS_OK) status = take(comm, &staging, staging.bytes, &sum);
+    ls_status status = stage_parts(comm, &staging, runs, dtype, parts, elems, host);
+    if (status == LS_OK) status = alloc_staging(comm, &staging, staging.bytes, &sum);
     staging.from = sum;
     if (status == LS_OK) status = ls_comm_reduce_scatter_start(comm, runs, dtype, host, sum, shards, elems, out);
-    return attach(comm, &staging, status, out);
+    return attach_staging(comm, &staging, status, out);
 }
 
-/* ---- to their end ------------------------------------------------------------------------------------------------ */
+/* ---- blocking calls ---------------------------------------------------------------------------------------------- */
 
 ls_status ls_tensor_all_gather(ls_device *device, ls_comm *comm, const void *in, void *out, const size_t *bytes) {
     ls_request *request;
@@ -268,7 +269,7 @@ ls_status ls_tensor_send(ls_device *device, ls_comm *comm, int to, int tag, cons
 
 ls_status ls_tensor_recv(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes) {
     ls_request *request;
-    LS_TRY(receive_start(device, comm, from, tag, buffer, bytes, &request));
+    LS_TRY(start_receive(device, comm, from, tag, buffer, bytes, &request));
     return ls_request_wait(request);
 }
 

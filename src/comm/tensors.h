@@ -1,11 +1,14 @@
-/* tensors.h: collectives on memory of a device. They are those of lockstep.h, whose rules hold, with the device whose
- * memory is moved; lockstep.h's own move memory of the host.
+/* tensors.h: collectives on device memory. The rules are those of the collectives on host memory in lockstep.h; the
+ * first argument is the device that owns the buffers.
  *
- * A collective takes its place in the device's order: it reads what was enqueued before its start, and what is enqueued
- * after ls_request_wait() finds its result. Where the host can follow the device's pointers nothing is copied that
- * lockstep.h's calls would not copy. Where devices share their memory they move tensors themselves, and no host waits
- * for a device (peers/peers.h): on communicators that were made after the device was opened. Between machines devices
- * that have links send each other tensors (links/links.h). Else tensors go through memory of the host. */
+ * A collective takes its place in the device's order: it reads what was enqueued before its start, and work enqueued
+ * after ls_request_wait() sees its result. How bytes move depends on the device:
+ *
+ *     host     host pointers are valid: the calls of lockstep.h, without additional copies
+ *     peers    devices of one machine access each other's memory; no host waits for a device (peers/peers.h). Only for
+ *              communicators that were made after the device was opened
+ *     links    devices on different machines send each other tensors (links/links.h)
+ *     staged   otherwise: copied through host memory */
 #ifndef LS_COMM_TENSORS_H
 #define LS_COMM_TENSORS_H
 
@@ -14,12 +17,13 @@
 
 struct ls_kernels;
 
-/* The device of this worker, by its name (device/choose.h). Tensors of a CPU lie where the other workers of the machine
- * can read them; `kernels`, for it, as in ls_device_open_cpu(). The caller destroys it before the world ends. */
+/* Opens this worker's device by its name (device/choose.h). Tensors of a CPU device lie in memory that the other
+ * workers of the machine can read; `kernels` is for the CPU device, as in ls_device_open_cpu(). The caller destroys the
+ * device before the world ends. */
 ls_status ls_world_open_device(ls_world *world, const char *name, const struct ls_kernels *kernels, ls_device **out);
 
-/* Scratch of a device that a sum of these runs over `size` workers needs; what is lent before the first of them is not
- * allocated. The memory is the device's, and is used by collectives of this communicator until it is taken back. */
+/* Compute the scratch on the device for a sum of these runs over `size` workers; lend a communicator device memory for
+ * it, which saves its allocation; and take the memory back. Without a loan the first sum allocates the scratch. */
 ls_status ls_tensor_sum_bytes(int size, const ls_runs *runs, ls_dtype dtype, size_t *bytes);
 void ls_tensor_lend(ls_device *device, ls_comm *comm, void *memory, size_t bytes);
 void ls_tensor_take_back(ls_device *device, ls_comm *comm, const void *memory);
@@ -29,7 +33,7 @@ ls_status ls_tensor_send(ls_device *device, ls_comm *comm, int to, int tag, cons
 ls_status ls_tensor_recv(ls_device *device, ls_comm *comm, int from, int tag, void *buffer, size_t bytes);
 ls_status ls_tensor_all_reduce(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                const void *const *parts, void *out, size_t elems);
-/* shards is not NULL. */
+/* Unlike in lockstep.h, `shards` must not be NULL. */
 ls_status ls_tensor_reduce_scatter(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                    const void *const *parts, void *out, const size_t *shards, size_t elems);
 

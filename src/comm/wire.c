@@ -1,4 +1,4 @@
-/* wire.c: links that take their time; see wire.h. */
+/* wire.c: parses --slow-link and books transfers on the emulated links; see wire.h. */
 #include "comm/wire.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum { PIECE_MAX = 48 };
 
 typedef struct unit {
     const char *name;
-    double latency_s, bytes_per_s; /* of 1 of it; one of the two is 0 */
+    double latency_s, bytes_per_s; /* value of one unit; one of the two is 0 */
 } unit;
 
 static const unit units[] = {
@@ -83,45 +83,45 @@ ls_status ls_wire_open(ls_world *world, const ls_workers_options *options) {
                        world->local_size, world->size);
     wire->latency_ns = (uint64_t)(options->link_latency_s * 1e9);
     wire->ns_per_byte = options->link_bytes_per_s > 0 ? 1e9 / options->link_bytes_per_s : 0;
-    /* Naps end when they should: by default the system may add 50 µs. Where it refuses, they are that much longer. */
+    /* Lets sleeps end on time: by default the system may add 50 µs. */
     (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     return LS_OK;
 }
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t later_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-static uint64_t pass(uint64_t *free_ns, uint64_t start_ns, double bytes, double ns_per_byte) {
-    *free_ns = later(*free_ns, start_ns) + (uint64_t)(bytes * ns_per_byte);
+static uint64_t occupy_link(uint64_t *free_ns, uint64_t start_ns, double bytes, double ns_per_byte) {
+    *free_ns = later_of(*free_ns, start_ns) + (uint64_t)(bytes * ns_per_byte);
     return *free_ns;
 }
 
-/* The others' deadlines know of it. */
-static void announce(ls_world *world, uint64_t until_ns) {
+/* Tells the local members until when a transfer is in flight, so that their deadlines wait for it. */
+static void announce_transfer(ls_world *world, uint64_t until_ns) {
     _Atomic uint64_t *last = &world->segment.header->wire_until_ns;
     uint64_t seen = atomic_load_explicit(last, memory_order_relaxed);
     while (seen < until_ns && !atomic_compare_exchange_weak(last, &seen, until_ns)) continue;
 }
 
-/* Time in which something is under way counts once, for who began it. */
-static void meter(ls_wire *wire, const ls_request *r, uint64_t start_ns) {
-    uint64_t from = later(start_ns, wire->counted_ns);
+/* Counts time with transfers in flight once, for the collective whose transfer began first. */
+static void meter_transfer(ls_wire *wire, const ls_request *r, uint64_t start_ns) {
+    uint64_t from = later_of(start_ns, wire->counted_ns);
     if (!ls_meter_now.on || r->arrives_ns <= from) return;
     ls_meter_now.link_ns[r->kind] += r->arrives_ns - from;
     wire->counted_ns = r->arrives_ns;
 }
 
-static void book(ls_request *r, uint64_t start_ns, uint64_t passed_ns) {
+static void book_transfer(ls_request *r, uint64_t start_ns, uint64_t passed_ns) {
     ls_world *world = r->comm->world;
     r->arrives_ns = passed_ns + world->wire.latency_ns;
     r->blocked_on = -1;
     world->moves++;
-    meter(&world->wire, r, start_ns);
-    announce(world, r->arrives_ns);
+    meter_transfer(&world->wire, r, start_ns);
+    announce_transfer(world, r->arrives_ns);
 }
 
-static bool has_come(ls_request *r) {
+static bool has_arrived(ls_request *r) {
     ls_world *world = r->comm->world;
     if (ls_clock_ns() >= r->arrives_ns) {
         r->arrives_ns = 0;
@@ -138,7 +138,8 @@ uint64_t ls_wire_published_ns(const ls_request *r, uint64_t stage, int from) {
     uint64_t last = 0;
     for (int l = 0; l < comm->local_size; l++) {
         if (from >= 0 && l != from) continue;
-        last = later(last, atomic_load_explicit(&ls_comm_slot(comm, r, l)->ready_ns[stage > 1], memory_order_relaxed));
+        last =
+            later_of(last, atomic_load_explicit(&ls_comm_slot(comm, r, l)->ready_ns[stage > 1], memory_order_relaxed));
     }
     return last;
 }
@@ -149,18 +150,18 @@ bool ls_wire_arrived(ls_request *r, uint64_t stage, int from, ls_wire_load_fn lo
     if (!r->arrives_ns) {
         uint64_t start = ls_wire_published_ns(r, stage, from);
         ls_wire_load l = load ? load(r) : (ls_wire_load){0};
-        uint64_t in = pass(&wire->in_free_ns, start, l.in_bytes, wire->ns_per_byte);
-        uint64_t out = pass(&wire->out_free_ns, start, l.out_bytes, wire->ns_per_byte);
+        uint64_t in = occupy_link(&wire->in_free_ns, start, l.in_bytes, wire->ns_per_byte);
+        uint64_t out = occupy_link(&wire->out_free_ns, start, l.out_bytes, wire->ns_per_byte);
         uint64_t most = start + (uint64_t)(l.most_bytes * wire->ns_per_byte);
-        book(r, start, later(later(in, out), most));
+        book_transfer(r, start, later_of(later_of(in, out), most));
     }
-    return has_come(r);
+    return has_arrived(r);
 }
 
 uint64_t ls_wire_send(ls_world *world, uint64_t bytes) {
     ls_wire *wire = &world->wire;
     if (!wire->slow) return ls_clock_ns();
-    return pass(&wire->out_free_ns, ls_clock_ns(), (double)bytes, wire->ns_per_byte);
+    return occupy_link(&wire->out_free_ns, ls_clock_ns(), (double)bytes, wire->ns_per_byte);
 }
 
 bool ls_wire_received(ls_request *r, uint64_t leaves_ns, uint64_t bytes) {
@@ -169,14 +170,14 @@ bool ls_wire_received(ls_request *r, uint64_t leaves_ns, uint64_t bytes) {
     if (!r->arrives_ns) {
         uint64_t takes = (uint64_t)((double)bytes * wire->ns_per_byte);
         uint64_t start = leaves_ns - takes;
-        book(r, start, pass(&wire->in_free_ns, start, (double)bytes, wire->ns_per_byte));
+        book_transfer(r, start, occupy_link(&wire->in_free_ns, start, (double)bytes, wire->ns_per_byte));
     }
-    return has_come(r);
+    return has_arrived(r);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* A nap ends this early, and the rest is spun: waking up takes some time. */
+/* Waking up takes time, so a sleep ends this early and the rest is spun. */
 static const uint64_t wake_early_ns = 30000;
 
 uint64_t ls_wire_nap_ns(const ls_world *world, uint64_t most_ns) {

@@ -1,4 +1,4 @@
-/* world.c: waiting, waking, failing. */
+/* world.c: opens a world; waits, wakes other workers, and reports failures. */
 #include "comm/world.h"
 
 #include <errno.h>
@@ -18,15 +18,15 @@
 #include "device/cpu/kernels.h"
 
 /* Long enough to bridge the skew between workers in lock step: on a virtual machine waking a sleeper costs up to a
- * tenth of this, and its peers pay in turn. Only workers with cores of their own spin. */
+ * tenth of this, and delays its peers in turn. Only workers with cores of their own spin. */
 static const uint64_t spin_default_ns = 1000000;
-/* A sleeper looks up this often although nobody rang: it then notices a lost peer or the deadline. */
+/* A sleeping worker checks this often, without a ring, for a lost peer and for the deadline. */
 static const uint64_t sleep_slice_ns = 50000000;
-/* Messages between machines ring no bell: with any under way the look-ups are this far apart. */
+/* Messages between machines ring no bell: while one is in flight, the worker checks this often. */
 static const uint64_t net_slice_ns = 100000;
 enum { COPY_CHUNK_BYTES = 1 << 20, COPY_TRACED_BYTES = 64 << 10 };
 
-static void tell_that_it_works(void *ctx);
+static void send_progress_word(void *ctx);
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ ls_status ls_world_open(ls_world *world, const ls_workers_options *options, cons
     }
     LS_TRY_OUT(ls_pool_create(world->threads, cpus, &world->pool));
     LS_TRY_OUT(ls_beat_begin(world));
-    ls_alive_set_hook(world->transport->tell ? tell_that_it_works : NULL, world);
+    ls_alive_set_hook(world->transport->tell ? send_progress_word : NULL, world);
     LS_TRY_OUT(ls_comm_open_world(world, &world->comm));
 out:
     return status;
@@ -68,7 +68,7 @@ static void free_requests(ls_request *list) {
 void ls_world_close(ls_world *world) {
     ls_beat_end(world);
     ls_alive_set_hook(NULL, NULL);
-    free_requests(world->flight_first); /* after a failure some may never have ended */
+    free_requests(world->flight_first); /* requests that a failure left unfinished */
     free_requests(world->spare);
     ls_comm_close(world->comm);
     ls_pool_destroy(world->pool);
@@ -128,7 +128,7 @@ void ls_world_keep(ls_world *world, const void *memory) {
 void ls_world_ready(ls_world *world) {
     if (!world->attempt) return;
     atomic_fetch_add(&world->segment.header->ready, 1);
-    ls_segment_close(&world->attempt->before); /* of this process: the supervisor and the others have their own */
+    ls_segment_close(&world->attempt->before); /* this process's mapping only */
 }
 
 static ls_worker_record *own_record(const ls_world *world) { return &world->segment.header->workers[world->local]; }
@@ -152,7 +152,7 @@ bool ls_world_should_leave(const ls_world *world) {
 }
 
 void ls_world_go_on(ls_world *world) {
-    world->goes_on = world->attempt != NULL; /* what is left to do may still need the others */
+    world->goes_on = world->attempt != NULL; /* published at the end, because the rest may still need the others */
 }
 
 /* ---- bells ------------------------------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ static void ring_if_asleep(ls_worker_record *peer) {
     if (atomic_load_explicit(&peer->sleeping, memory_order_relaxed)) ls_segment_ring(peer);
 }
 
-/* The fence orders what was published before the look at who sleeps; sleep_once() has the other half. */
+/* The fence orders the caller's publication before the read of `sleeping`; sleep_once() has the other half. */
 void ls_world_ring(ls_comm *comm) {
     atomic_thread_fence(memory_order_seq_cst);
     for (int l = 0; l < comm->local_size; l++) ring_if_asleep(comm->records[l]);
@@ -185,10 +185,10 @@ static void relax(void) {
 #endif
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------------ */
+/* ---- words between machines -------------------------------------------------------------------------------------- */
 
-/* What workers of other machines have told since the last time. */
-static void hear(ls_world *world) {
+/* Receives the words that workers of other machines have sent since the last call. */
+static void receive_words(ls_world *world) {
     ls_net_word word;
     while (world->transport->hear && world->transport->hear(&word)) {
         uint64_t now = ls_clock_ns(), age = (uint64_t)word.value * 1000000;
@@ -208,20 +208,20 @@ static void hear(ls_world *world) {
     }
 }
 
-static void tell(ls_world *world, ls_net_word_kind kind, int value) {
+static void send_word(ls_world *world, ls_net_word_kind kind, int value) {
     if (world->transport->tell)
         world->transport->tell(world, (ls_net_word){.kind = (int)kind, .from = world->rank, .value = value});
 }
 
-/* base/alive.h: this worker is busy with something that none of the others sees. */
-static void tell_that_it_works(void *ctx) {
-    tell(ctx, ls_phase_is_opaque(ls_phase_now()) ? LS_NET_OPAQUE : LS_NET_WORKS, 0);
+/* Hook of base/alive.h: this worker is busy with something that the other machines cannot see. */
+static void send_progress_word(void *ctx) {
+    send_word(ctx, ls_phase_is_opaque(ls_phase_now()) ? LS_NET_OPAQUE : LS_NET_WORKS, 0);
 }
 
 void ls_world_ask(ls_world *world, int signal, uint64_t ns) {
     ls_segment_header *header = world->segment.base ? world->segment.header : NULL;
     int none = 0;
-    if (!world->has_asked) tell(world, LS_NET_ASKS, signal);
+    if (!world->has_asked) send_word(world, LS_NET_ASKS, signal);
     world->has_asked = true;
     if (!header || atomic_load(&header->asked) != 0) return;
     atomic_store(&header->asked_ns, ns);
@@ -235,7 +235,7 @@ int ls_world_asked(ls_world *world, uint64_t *ns) {
         *ns = atomic_load(&header->asked_ns);
         return signal;
     }
-    hear(world);
+    receive_words(world);
     if (world->heard_asked) *ns = world->heard_asked_ns;
     return world->heard_asked;
 }
@@ -265,7 +265,7 @@ static ls_worker_record *record_of(const ls_world *world, int rank) {
     return &world->segment.header->workers[world->local_of[rank]];
 }
 
-/* Who keeps this worker waiting in the end: not always the one that it waits for itself. */
+/* Blames the worker at the end of the chain of waits, which may not be the one that this worker waits for. */
 static ls_status fail_deadline(ls_world *world, const ls_request *r) {
     char what[96], doing[96], waits[160] = "", gone[LS_HOST_MAX + 64];
     int through, rank = r->blocked_on < 0 ? -1 : ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
@@ -298,11 +298,11 @@ static ls_status fail_deadline(ls_world *world, const ls_request *r) {
                    what, waits, doing[0] ? " while " : "", doing, why);
 }
 
-/* Whether the worker that keeps this one waiting is at work, or is held by a debugger. */
+/* Returns whether the worker at the end of the chain of waits makes progress, or is held by a debugger. */
 static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     int through;
     if (r->blocked_on < 0) return false;
-    hear(world);
+    receive_words(world);
     int rank = ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
     const ls_worker_record *late = record_of(world, rank);
     int pid = late ? atomic_load(&late->pid) : 0;
@@ -310,19 +310,19 @@ static bool is_worth_waiting(ls_world *world, const ls_request *r) {
     return ls_beat_is_working(world, rank, world->timeout_s);
 }
 
-/* Workers of other machines see no beats: twice a second this one tells them whether the one that it waits for works,
- * or who it is. */
-static void tell_of_wait(ls_world *world, const ls_request *r, uint64_t now) {
+/* Workers of other machines do not see this worker's beats. So twice a second it sends them a word: either that the
+ * worker it waits for makes progress, or which worker that is. */
+static void send_wait_word(ls_world *world, const ls_request *r, uint64_t now) {
     int through;
     if (!world->transport->tell || r->blocked_on < 0 || now - world->told_ns < 500000000u) return;
     world->told_ns = now;
-    hear(world);
+    receive_words(world);
     int rank = ls_beat_blame(world, r->comm->world_rank[r->blocked_on], &through);
     uint64_t moved = ls_beat_moved_ns(world, rank);
     if (moved && now - moved < 1000000000u)
-        tell(world, LS_NET_WORKS, (int)((now - moved) / 1000000));
+        send_word(world, LS_NET_WORKS, (int)((now - moved) / 1000000));
     else
-        tell(world, LS_NET_WAITS, rank);
+        send_word(world, LS_NET_WAITS, rank);
 }
 
 ls_status ls_world_check_stopped(const ls_world *world, double waited_s) {
@@ -336,18 +336,18 @@ ls_status ls_world_check_stopped(const ls_world *world, double waited_s) {
     return LS_OK;
 }
 
-/* A member whose function has returned will never come. Where it left because of a signal, this is no failure of its
- * own: the signal is what ended the run. */
+/* Fails if the awaited member's function has returned, because it will never join the collective. If the member left
+ * because of a signal, the status is LS_ERR_PEER: the signal ended the run. */
 static ls_status check_ended(const ls_world *world, const ls_request *r, uint64_t *seen_ns) {
     if (r->blocked_on < 0) return LS_OK;
     int rank = r->comm->world_rank[r->blocked_on];
     const ls_worker_record *peer = record_of(world, rank);
     int ended = peer ? atomic_load(&peer->ended) : 0;
-    if (!ended || ended == LS_ENDED_TO_GO_ON) { /* the latter says so before it takes everything down with the others */
-        *seen_ns = 0;                           /* what was seen was another member's */
+    if (!ended || ended == LS_ENDED_TO_GO_ON) { /* with the latter all workers are about to leave */
+        *seen_ns = 0;                           /* it was the time of another member's end */
         return LS_OK;
     }
-    /* It may have ended right after doing its part: only if it still is missing a little later it never came. */
+    /* The member may have ended right after doing its part, so the request gets 0.2 s to see that part. */
     uint64_t now = ls_clock_ns();
     if (!*seen_ns) *seen_ns = now;
     if (now - *seen_ns < 200000000u) return LS_OK;
@@ -372,7 +372,7 @@ ls_status ls_world_progress(ls_world *world) {
     return LS_OK;
 }
 
-/* Announces the sleep, looks once more, sleeps. */
+/* Announces the sleep, checks once more for progress, then sleeps. */
 static ls_status sleep_once(ls_world *world, ls_request *request) {
     uint64_t slice = world->net_pending ? net_slice_ns : sleep_slice_ns;
     if (!world->segment.base) {
@@ -391,8 +391,8 @@ static ls_status sleep_once(ls_world *world, ls_request *request) {
     return status;
 }
 
-/* Waiting time is added up slice by slice and no slice counts for more than twice its length, so that suspending the
- * whole run (Ctrl-Z, a laptop's lid) is not taken for a lost worker. */
+/* Adds up waiting time slice by slice, and counts no slice for more than twice its length, so that a suspended run
+ * (Ctrl-Z, a closed laptop) is not taken for a lost worker. */
 static ls_status wait_for(ls_world *world, ls_request *request) {
     uint64_t waited_ns = 0, late_ns = 0, last_ns = 0, ended_ns = 0, moves = world->moves - 1;
     for (unsigned turn = 0;; turn++) {
@@ -420,11 +420,12 @@ static ls_status wait_for(ls_world *world, ls_request *request) {
         late_ns = ls_wire_is_busy(world, now) ? 0 : late_ns + slept;
         if (spinning) continue;
         ls_beat_wait(world, request);
-        if (waited_ns > 500000000u) tell_of_wait(world, request, now);
+        if (waited_ns > 500000000u) send_wait_word(world, request, now);
         ls_status status = check_ended(world, request, &ended_ns);
         bool is_late = (double)late_ns * 1e-9 > world->timeout_s;
         if (status == LS_OK && is_late) {
-            /* Who worked until now may wait for this one in its turn, for a moment: an excuse holds for a while. */
+            /* Recent progress extends the deadline: a worker that was busy until now may for a moment wait for this
+             * one. */
             if (is_worth_waiting(world, request))
                 late_ns = (uint64_t)(world->timeout_s * 0.5e9);
             else

@@ -22,7 +22,7 @@ across() {
     rm -rf "$scratch/run"
 }
 variables=(A=)
-hosts='tensors go from machine to machine through memory of the hosts'
+hosts='tensors go from machine to machine through host memory'
 
 # same WORKERS NODE_SIZE FLAGS…: it has the weights $right, and tensors go by links.
 same() {
@@ -101,9 +101,9 @@ if [ "$TIER" = long ]; then
     fails 1 'NCCL 2\.28\.9 failed: between machines: remote process exited or there was a network error' --dp 2 -- \
         LS_NCCL_FAULT=async:6:6 LS_NCCL_RANK=1
     fails 1 'ncclGroupEnd: an error that a test plays' --dp 2 -- LS_NCCL_FAULT=ncclGroupEnd:1:5 LS_NCCL_RANK=1
-    fails 4 'nothing has moved between the GPUs of workers on several machines for 2 s in (all-reduce|reduce-scatter|all-gather) .collective number' --dp 2 --timeout 2 -- \
+    fails 4 'no data moved between GPUs on different machines for 2 s in (all-reduce|reduce-scatter|all-gather) .collective number' --dp 2 --timeout 2 -- \
         LS_NCCL_FAULT=stop:1:6 LS_NCCL_RANK=1
-    fails 4 'worker 1 did not answer within 2 s in receive|nothing has moved .* in (send|receive): the process or machine of worker 1' --pp 2 --timeout 2 -- \
+    fails 4 'worker 1 did not answer within 2 s in receive|no data moved .* in (send|receive): the process or machine of worker 1' --pp 2 --timeout 2 -- \
         LS_NCCL_FAULT=stop:1:6 LS_NCCL_RANK=1
 fi
 finished

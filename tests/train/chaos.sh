@@ -193,12 +193,12 @@ disturbed() {
 judge_end() {
     local out=$1 named seen left stopped end
     seen=$(grep -c 'was killed by signal 9' "$scratch/err")
-    stopped=$(grep -c 'has shown no beat.*it is stopped\|got nowhere for' "$scratch/err")
+    stopped=$(grep -c 'has sent no heartbeat.*it is stopped\|made no progress for' "$scratch/err")
     if [ -z "$deaths" ]; then for ((; seen > 0; seen--)); do echo "kill chance"; done >>"$scratch/events"; fi
     [ -z "$deaths" ] || [ ! -e "$scratch/points" ] || cat "$scratch/points" >>"$scratch/events"
     grep -qs '^parent' "$scratch/points" && parent_killed=1
     rm -f "$scratch/points"
-    grep '^lockstep: warning: worker .* no beat\|got nowhere' "$scratch/err" >>"$scratch/alarms"
+    grep '^lockstep: warning: worker .* no heartbeat\|made no progress' "$scratch/err" >>"$scratch/alarms"
     if [ "$parent_killed" -eq 1 ] && [ "$status" -eq 137 ]; then
         end=$(($(now_ms) + 2000))
         while [ "$(marked)" -gt 0 ] && [ "$(now_ms)" -lt $end ]; do sleep 0.01; done

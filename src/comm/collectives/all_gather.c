@@ -1,8 +1,8 @@
-/* all_gather.c: every member's piece to all, in order of rank.
+/* all_gather.c: gathers every member's piece on all members, in order of rank.
  *
- * Members copy the pieces of their machine straight out of each other's buffers. A piece of another machine is received
- * once, by one member (the owner's agent), into its own output, and copied on from there. Pieces may have any size.
- * Bytes: each machine receives the others' pieces once; (L−1)/L of them are copied on by each member.
+ * Members copy the pieces of their machine directly from each other's buffers. A piece of another machine is received
+ * once, by the owner's agent, into the agent's output; the other local members copy it from there. Pieces may have any
+ * size. Bytes: each machine receives the others' pieces once, and each member copies (L−1)/L of them.
  *
  *     ranks 0 1 2 on machine A, 3 4 on B: rank 3 sends to 0, rank 4 to 1; rank 0 and 2 send to 3, rank 1 to 4 */
 #include "comm/comm.h"
@@ -15,7 +15,7 @@ enum { EXPOSE, LOCAL, RECEIVE, REMOTE, LEAVE };
 
 static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank + 1] - r->bounds[rank]; }
 
-/* Small pieces go through the slot itself: nobody then needs to wait until the others have read his buffer. */
+/* Small pieces go through the slot itself, so no member must wait until the others have read its buffer. */
 static bool is_small(const ls_request *r) {
     const ls_comm *comm = r->comm;
     return comm->machines == 1 && comm->control && r->bytes <= SMALL_PIECE_BYTES;
@@ -30,7 +30,7 @@ static ls_status expose(ls_request *r) {
         r->in = ls_comm_small(comm, r, comm->local);
         if (bytes) memcpy(ls_comm_small(comm, r, comm->local), own, bytes);
     } else if (comm->machines > 1) {
-        /* What arrives from other machines is read in the output of the member that received it. */
+        /* Local members read what arrives from other machines in the output of the agent that received it. */
         LS_TRY(ls_request_share_out(r, r->bounds[comm->size], true));
         r->in = (char *)r->out + r->bounds[comm->rank];
     } else {
@@ -46,7 +46,7 @@ static ls_status expose(ls_request *r) {
     return LS_OK;
 }
 
-static ls_status exchange(ls_request *r) {
+static ls_status exchange_pieces(ls_request *r) {
     ls_comm *comm = r->comm;
     int tag = ls_request_net_tag(r, 0);
     for (int rank = 0; rank < comm->size; rank++) {
@@ -62,7 +62,7 @@ static ls_status exchange(ls_request *r) {
     return LS_OK;
 }
 
-static ls_wire_load load(const ls_request *r) {
+static ls_wire_load gather_load(const ls_request *r) {
     const ls_comm *comm = r->comm;
     double all = (double)r->bounds[comm->size], others = (double)(comm->size - 1), most = 0;
     for (int i = 0; i < comm->size; i++) {
@@ -76,7 +76,7 @@ static ls_wire_load load(const ls_request *r) {
 
 static void copy_local(ls_request *r) {
     ls_comm *comm = r->comm;
-    /* Starting behind oneself keeps members from reading the same buffer at once. */
+    /* Each member starts with its next neighbour, so that not all read the same buffer at once. */
     for (int i = 1; i < comm->local_size; i++) {
         int l = (comm->local + i) % comm->local_size, rank = ls_comm_local_rank(comm, l);
         ls_world_copy(comm->world, (char *)r->out + r->bounds[rank],
@@ -98,16 +98,16 @@ static void copy_remote(ls_request *r) {
     }
 }
 
-static ls_status step(ls_request *r) {
+static ls_status step_all_gather(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
         LS_TRY(expose(r));
         ls_request_publish(r, 1);
-        if (r->comm->machines > 1) LS_TRY(exchange(r));
+        if (r->comm->machines > 1) LS_TRY(exchange_pieces(r));
         r->phase = LOCAL;
         break;
     case LOCAL:
-        LS_TRY(ls_request_meet(r, load));
+        LS_TRY(ls_request_meet(r, gather_load));
         copy_local(r);
         if (is_small(r)) return ls_request_complete(r);
         r->phase = RECEIVE;
@@ -152,7 +152,7 @@ ls_status ls_all_gather_prepare(ls_comm *comm, const void *in, void *out_buffer,
 
 ls_status ls_comm_all_gather_start(ls_comm *comm, const void *in, void *out_buffer, const size_t *bytes,
                                    ls_request **out) {
-    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step, out));
+    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step_all_gather, out));
     return ls_request_launch(*out, out);
 }
 

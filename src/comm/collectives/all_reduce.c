@@ -1,13 +1,13 @@
-/* all_reduce.c: the ordered sum, whole on every member.
+/* all_reduce.c: computes the ordered sum, whole on every member.
  *
- * Small, on one machine: members put their parts into the slot itself, wait for each other once, and each adds up
- * everything: one hop.
- * Otherwise: member d adds up shard d, reading all parts where they lie, and writes the sum to the output of every
- * member of its machine. Between machines, window by window, the other machines' subtrees arrive first (reduce.c), and
- * the finished shard goes to one member of each other machine, which writes it to all outputs there.
+ * Small, on one machine: members copy their parts into the slot itself, wait for each other once, and each member adds
+ * up everything: one hop.
+ * Otherwise: member d adds up shard d, reading all parts in place, and writes the sum to the output of every member of
+ * its machine. Between machines this is done window by window: the other machines' subtrees arrive first (reduce.c),
+ * and the finished shard goes to one member of each other machine, which writes it to all outputs there.
  *
- * Stages of a window: +1 parts read and sent on (outputs may be overwritten: they may be parts), +2 outputs written.
- * Bytes on one machine: W·n read and W·n written in all. */
+ * Stages of a window: +1 parts are read and sent, so outputs may be overwritten (an output may be a part); +2 outputs
+ * are written. Bytes on one machine: W·n read and W·n written in total. */
 #include "comm/collectives/reduce.h"
 
 #include <string.h>
@@ -16,9 +16,9 @@
 
 enum { BEGIN, SMALL, LOCAL, EXCHANGE, PARTS_READ, SUM, SPREAD, WRITTEN };
 
-/* From here on outputs bypass the caches: nobody's cache could hold them. */
+/* Outputs from this size on bypass the caches, which could not hold them. */
 static const size_t stream_bytes = (size_t)4 << 20;
-/* What one member may read in all in the small form, and in how many parts. */
+/* Limits of the small form: bytes and parts that one member reads. */
 enum { SMALL_READ_BYTES = 4 << 10, SMALL_PARTS = 64 };
 
 /* ---- small ------------------------------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static size_t part_bytes(const ls_request *r, ls_tree_node node) {
     return r->bytes * ls_dtype_bytes(r->dtype == LS_BF16 && node.count > 1 ? LS_F32 : r->dtype);
 }
 
-static void put_small(ls_request *r) {
+static void publish_small(ls_request *r) {
     ls_comm *comm = r->comm;
     char *to = ls_comm_small(comm, r, comm->local);
     const ls_reduce_plan *plan = r->plan;
@@ -65,7 +65,7 @@ static char *output_of(const ls_request *r, int local) {
     return local == comm->local ? r->out : ls_segment_at(&comm->world->segment, ls_comm_slot(comm, r, local)->out);
 }
 
-/* Whether some output may also be a part: then its lines are in the cache already, and a plain store is cheaper. */
+/* Returns whether an output is also a part. Then its lines are in the cache already, and plain stores are cheaper. */
 static bool is_in_place(const ls_request *r) {
     const ls_comm *comm = r->comm;
     for (int l = 0; comm->control && l < comm->local_size; l++) {
@@ -82,7 +82,7 @@ static ls_status write_shard(ls_request *r) {
     void *outs[LS_WORKERS_MAX];
     size_t begin;
     (void)ls_reduce_window(r, comm->rank, &begin);
-    /* The own output first, then round: members do not write to the same memory at once. */
+    /* Each member starts with its own output, so that members do not write to the same memory at once. */
     for (int i = 0; i < comm->local_size; i++)
         outs[i] = output_of(r, (comm->local + i) % comm->local_size) + begin * ls_reduce_width(r);
     bool stream = r->bytes * ls_reduce_width(r) >= stream_bytes && !is_in_place(r);
@@ -122,11 +122,11 @@ static void spread_arrivals(ls_request *r) {
 
 /* ---- over a slow link -------------------------------------------------------------------------------------------- */
 
-static ls_wire_load load_small(const ls_request *r) { return ls_reduce_load(r, true); }
-static ls_wire_load load_parts(const ls_request *r) { return ls_reduce_load(r, false); }
+static ls_wire_load small_load(const ls_request *r) { return ls_reduce_load(r, true); }
+static ls_wire_load parts_load(const ls_request *r) { return ls_reduce_load(r, false); }
 
-/* The sums are written where they are needed; to others they are there when they could have come. */
-static ls_wire_load load_sums(const ls_request *r) {
+/* Load of sending the finished shards, which in fact are written directly into the outputs. */
+static ls_wire_load sums_load(const ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_wire_load load = {0};
     double width = (double)ls_reduce_width(r), others = (double)(comm->size - 1);
@@ -141,10 +141,10 @@ static ls_wire_load load_sums(const ls_request *r) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static ls_status begin(ls_request *r) {
+static ls_status begin_all_reduce(ls_request *r) {
     ls_comm *comm = r->comm;
     if (is_small(r)) {
-        put_small(r);
+        publish_small(r);
         r->phase = SMALL;
     } else {
         LS_TRY(ls_reduce_expose(r));
@@ -156,17 +156,17 @@ static ls_status begin(ls_request *r) {
     return LS_OK;
 }
 
-static ls_status step(ls_request *r) {
+static ls_status step_all_reduce(ls_request *r) {
     bool one_machine = r->comm->machines == 1;
     uint64_t stage = 2 + 2 * (uint64_t)r->window;
     switch (r->phase) {
-    case BEGIN: LS_TRY(begin(r)); break;
+    case BEGIN: LS_TRY(begin_all_reduce(r)); break;
     case SMALL:
-        LS_TRY(ls_request_meet(r, load_small));
+        LS_TRY(ls_request_meet(r, small_load));
         sum_small(r);
         return ls_request_complete(r);
     case LOCAL:
-        LS_TRY(ls_request_meet(r, load_parts));
+        LS_TRY(ls_request_meet(r, parts_load));
         r->phase = one_machine ? SUM : EXCHANGE;
         break;
     case EXCHANGE:
@@ -192,7 +192,7 @@ static ls_status step(ls_request *r) {
         break;
     case WRITTEN:
         LS_TRY(ls_request_await_all(r, stage + 1));
-        if (!ls_wire_arrived(r, stage + 1, -1, load_sums)) return LS_REQUEST_WAITS;
+        if (!ls_wire_arrived(r, stage + 1, -1, sums_load)) return LS_REQUEST_WAITS;
         if (++r->window < ls_reduce_windows(r)) {
             r->phase = EXCHANGE;
             break;
@@ -202,8 +202,8 @@ static ls_status step(ls_request *r) {
     return LS_OK;
 }
 
-/* Nobody sees these shards, so they may be as small as a cache line. */
-static void divide(size_t elems, int size, size_t *bounds) {
+/* Divides into shards of whole cache lines. They may be small, because callers never see these shards. */
+static void divide_into_lines(size_t elems, int size, size_t *bounds) {
     enum { LINE = 16 };
     size_t lines = (elems + LINE - 1) / LINE;
     for (int i = 0; i <= size; i++) {
@@ -218,8 +218,8 @@ static size_t even_bound(size_t elems, int rank, int size) {
     return elems / n * r + elems % n * r / n;
 }
 
-/* As of an even reduce-scatter and an all-gather behind it, whatever divide() does: see lockstep.h. */
-static uint64_t traffic(const ls_request *r) {
+/* Returns the traffic of an even reduce-scatter followed by an all-gather, whatever the shards are: see lockstep.h. */
+static uint64_t all_reduce_traffic(const ls_request *r) {
     int rank = r->comm->rank, size = r->comm->size;
     size_t own = even_bound(r->bytes, rank + 1, size) - even_bound(r->bytes, rank, size);
     return ls_reduce_traffic(r, own) + (uint64_t)(size - 1) * own * ls_reduce_width(r);
@@ -229,15 +229,15 @@ ls_status ls_all_reduce_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype dty
                                 void *out_buffer, size_t elems, ls_status (*how)(ls_request *), ls_request **out) {
     LS_TRY(ls_reduce_prepare(comm, runs, dtype, parts, elems, LS_TRAFFIC_ALL_REDUCE, how, out));
     ls_request *r = *out;
-    divide(elems, comm->size, r->bounds);
+    divide_into_lines(elems, comm->size, r->bounds);
     r->out = out_buffer;
-    r->traffic_bytes = traffic(r);
+    r->traffic_bytes = all_reduce_traffic(r);
     return LS_OK;
 }
 
 ls_status ls_comm_all_reduce_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                    void *out_buffer, size_t elems, ls_request **out) {
-    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step, out));
+    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step_all_reduce, out));
     return ls_request_launch(*out, out);
 }
 

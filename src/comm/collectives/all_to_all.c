@@ -1,8 +1,8 @@
-/* all_to_all.c: block r of every member to member r.
+/* all_to_all.c: sends block r of every member to member r.
  *
- * Members of one machine copy their blocks straight out of each other's buffers, everybody starting with another
- * neighbour. Blocks for other machines are messages from member to member. An operation in place works on a copy of the
- * input. */
+ * Members of one machine copy their blocks directly from each other's buffers, each starting with its next neighbour.
+ * Blocks for other machines are messages from member to member. If input and output are the same buffer, the collective
+ * works on a copy of the input. */
 #include "comm/comm.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static ls_status expose(ls_request *r) {
     return LS_OK;
 }
 
-static ls_status exchange(ls_request *r) {
+static ls_status exchange_blocks(ls_request *r) {
     ls_comm *comm = r->comm;
     int tag = ls_request_net_tag(r, 0);
     for (int i = 1; i < comm->size; i++) {
@@ -45,7 +45,7 @@ static ls_status exchange(ls_request *r) {
     return LS_OK;
 }
 
-static ls_wire_load load(const ls_request *r) {
+static ls_wire_load all_to_all_load(const ls_request *r) {
     double bytes = (double)r->bytes * (double)(r->comm->size - 1);
     return (ls_wire_load){.in_bytes = bytes, .out_bytes = bytes, .most_bytes = bytes};
 }
@@ -62,16 +62,16 @@ static void copy_local(ls_request *r) {
     }
 }
 
-static ls_status step(ls_request *r) {
+static ls_status step_all_to_all(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
         LS_TRY(expose(r));
         ls_request_publish(r, 1);
-        if (r->comm->machines > 1) LS_TRY(exchange(r));
+        if (r->comm->machines > 1) LS_TRY(exchange_blocks(r));
         r->phase = LOCAL;
         break;
     case LOCAL:
-        LS_TRY(ls_request_meet(r, load));
+        LS_TRY(ls_request_meet(r, all_to_all_load));
         copy_local(r);
         ls_request_publish(r, 2);
         r->phase = REMOTE;
@@ -88,7 +88,7 @@ static ls_status step(ls_request *r) {
 ls_status ls_comm_all_to_all_start(ls_comm *comm, const void *in, void *out_buffer, size_t bytes, ls_request **out) {
     ls_request *r;
     *out = NULL;
-    LS_TRY(ls_request_make(comm, LS_TRAFFIC_ALL_TO_ALL, step, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_ALL_TO_ALL, step_all_to_all, &r));
     r->fingerprint = ls_fingerprint(4, bytes, 0, 0);
     r->in = in;
     r->out = out_buffer;

@@ -1,19 +1,19 @@
-/* barrier.c: nobody leaves before all have come.
+/* barrier.c: no member leaves before all have entered.
  *
  * One machine: each member publishes stage 1 and waits for the others' stage 1: one message deep.
- * Several machines: members come (stage 1); the first member of each machine then passes word in rounds, round k to the
- * machine 2^k further on, ⌈log2 M⌉ rounds in all; then it lets its own go (stage 2).
+ * Several machines (a dissemination barrier): members enter (stage 1); the first member of each machine then sends a
+ * message in each of ⌈log2 M⌉ rounds, in round k to machine m + 2^k, and finally releases its machine (stage 2).
  *
- *     5 machines    round 0: m → m+1    round 1: m → m+2    round 2: m → m+4 (mod 5): all have heard of all */
+ *     5 machines    round 0: m → m+1    round 1: m → m+2    round 2: m → m+4 (mod 5): each has heard from all */
 #include "comm/comm.h"
 
-enum { COME, LOCAL, ROUND, ROUND_WAIT, RELEASE };
+enum { ENTER, LOCAL, ROUND, ROUND_WAIT, RELEASE };
 
-static ls_status step(ls_request *r) {
+static ls_status step_barrier(ls_request *r) {
     ls_comm *comm = r->comm;
     int machines = comm->machines;
     switch (r->phase) {
-    case COME:
+    case ENTER:
         ls_request_publish(r, 1);
         r->phase = LOCAL;
         break;
@@ -49,7 +49,7 @@ static ls_status step(ls_request *r) {
 ls_status ls_comm_barrier_start(ls_comm *comm, ls_request **out) {
     ls_request *r;
     *out = NULL;
-    LS_TRY(ls_request_make(comm, LS_TRAFFIC_BARRIER, step, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_BARRIER, step_barrier, &r));
     r->fingerprint = ls_fingerprint(1, 0, 0, 0);
     return ls_request_launch(r, out);
 }

@@ -1,16 +1,16 @@
-/* broadcast.c: the root's buffer to all.
+/* broadcast.c: copies the root's buffer to all members.
  *
- * Between machines along a binomial tree: the root's machine is number 0, machine m gets the data from m less its
- * highest bit and passes it on to m + 2^k. On each machine one member (the root, or the first) holds the data in shared
- * memory, and the others copy it from there. Bytes: (M−1)·n between machines, ⌈log2 M⌉ deep; one copy a member.
+ * Between machines the data follows a binomial tree: the root's machine is number 0, machine m receives from m without
+ * its highest bit and sends to m + 2^k. On each machine one member (the root, or the first) holds the data in shared
+ * memory, and the others copy it from there. Bytes: (M−1)·n between machines, ⌈log2 M⌉ deep; one copy per member.
  *
  *     5 machines    0→1    0→2 1→3    0→4 */
 #include "comm/comm.h"
 
 enum { EXPOSE, RECEIVE, RECEIVE_WAIT, SEND, SEND_WAIT, WAIT_READERS, READ };
 
-/* The member of a machine that has the data first. */
-static int holder(const ls_comm *comm, int root, int machine) {
+/* Returns the member of a machine that has the data first. */
+static int find_holder(const ls_comm *comm, int root, int machine) {
     return machine == comm->machine_of[root] ? root : comm->machine_ranks[comm->machine_first[machine]];
 }
 
@@ -27,22 +27,22 @@ static size_t highest_bit(size_t number) {
 static ls_status send_on(ls_request *r, size_t mine) {
     ls_comm *comm = r->comm;
     for (size_t bit = mine ? 2 * highest_bit(mine) : 1; mine + bit < (size_t)comm->machines; bit *= 2) {
-        int to = holder(comm, r->peer, machine_at(comm, r->peer, mine + bit));
+        int to = find_holder(comm, r->peer, machine_at(comm, r->peer, mine + bit));
         LS_TRY(ls_request_net_send(r, LS_NET_COLLECTIVE, to, ls_request_net_tag(r, 0), r->out, r->bytes));
     }
     return LS_OK;
 }
 
-/* The root sends to one after the other, beginning with its neighbour. */
-static ls_wire_load load(const ls_request *r) {
+/* The root sends to one member after the other, beginning with its next neighbour. */
+static ls_wire_load broadcast_load(const ls_request *r) {
     const ls_comm *comm = r->comm;
     int turn = (comm->rank - r->peer + comm->size) % comm->size;
     return (ls_wire_load){.in_bytes = (double)r->bytes, .most_bytes = (double)r->bytes * (double)turn};
 }
 
-static ls_status step(ls_request *r) {
+static ls_status step_broadcast(ls_request *r) {
     ls_comm *comm = r->comm;
-    int keeper = holder(comm, r->peer, comm->machine);
+    int keeper = find_holder(comm, r->peer, comm->machine);
     size_t mine = (size_t)((comm->machine - comm->machine_of[r->peer] + comm->machines) % comm->machines);
     switch (r->phase) {
     case EXPOSE:
@@ -54,7 +54,7 @@ static ls_status step(ls_request *r) {
         r->phase = mine ? RECEIVE : SEND;
         break;
     case RECEIVE: {
-        int from = holder(comm, r->peer, machine_at(comm, r->peer, mine - highest_bit(mine)));
+        int from = find_holder(comm, r->peer, machine_at(comm, r->peer, mine - highest_bit(mine)));
         LS_TRY(ls_request_net_recv(r, LS_NET_COLLECTIVE, from, ls_request_net_tag(r, 0), r->out, r->bytes));
         r->phase = RECEIVE_WAIT;
         break;
@@ -85,7 +85,7 @@ static ls_status step(ls_request *r) {
         LS_TRY(ls_request_await(r, local, 1));
         const ls_slot *slot = ls_comm_slot(comm, r, local);
         LS_TRY(ls_request_check_peer(r, local));
-        if (!ls_wire_arrived(r, 1, local, load)) return LS_REQUEST_WAITS;
+        if (!ls_wire_arrived(r, 1, local, broadcast_load)) return LS_REQUEST_WAITS;
         r->ready_ns = ls_wire_published_ns(r, 1, local);
         ls_world_copy(comm->world, r->out, ls_segment_at(&comm->world->segment, slot->out), r->bytes,
                       r->bytes >= LS_STREAM_BYTES);
@@ -102,7 +102,7 @@ ls_status ls_comm_broadcast_start(ls_comm *comm, int root, void *buffer, size_t 
     if (root < 0 || root >= comm->size)
         return ls_fail(LS_ERR_INPUT, "broadcast from rank %d: the communicator has ranks 0 to %d", root,
                        comm->size - 1);
-    LS_TRY(ls_request_make(comm, LS_TRAFFIC_BROADCAST, step, &r));
+    LS_TRY(ls_request_make(comm, LS_TRAFFIC_BROADCAST, step_broadcast, &r));
     r->fingerprint = ls_fingerprint(2, (uint64_t)root, bytes, 0);
     r->peer = root;
     r->out = buffer;

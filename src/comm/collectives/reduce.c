@@ -1,4 +1,4 @@
-/* reduce.c: the sum of one shard; see reduce.h. */
+/* reduce.c: computes the sum of one shard; see reduce.h. */
 #include "comm/collectives/reduce.h"
 
 #include <assert.h>
@@ -98,7 +98,7 @@ ls_wire_load ls_reduce_load(const ls_request *r, bool whole) {
 
 /* ---- windows ----------------------------------------------------------------------------------------------------- */
 
-/* The same on all members: it depends on sizes alone. One machine needs no windows. */
+/* Equal on all members, because it depends on sizes only. One machine needs no windows. */
 static size_t window_elems(const ls_request *r) {
     if (r->comm->machines == 1) return SIZE_MAX;
     size_t elems = WINDOW_ELEMS / (size_t)r->plan->all_parts;
@@ -158,8 +158,8 @@ static void sum_chunk(void *context, size_t task, int thread) {
     ls_tree_sum_run(job->program, sources, job->integers, outs, job->n_outs, job->stream, n);
 }
 
-static void run_sum(ls_request *r, const ls_tree_program *program, const ls_tree_source *sources, int n_sources,
-                    void *const *outs, int n_outs, bool stream, size_t elems) {
+static void sum_in_chunks(ls_request *r, const ls_tree_program *program, const ls_tree_source *sources, int n_sources,
+                          void *const *outs, int n_outs, bool stream, size_t elems) {
     ls_world *world = r->comm->world;
     sum_job job = {program, sources, n_sources, outs, n_outs, r->dtype == LS_I64, stream, elems, CHUNK};
     if (elems == 0) return;
@@ -171,8 +171,8 @@ static void run_sum(ls_request *r, const ls_tree_program *program, const ls_tree
 
 /* ---- between machines -------------------------------------------------------------------------------------------- */
 
-/* Scratch of a window: what arrives from the other machines, then what is added up for them. Each subtree takes a
- * stretch of `stretch` bytes. */
+/* Scratch of a window: the subtrees that arrive from other machines, then those that are added up for them, each in a
+ * stretch of so many bytes. */
 static size_t stretch_bytes(const ls_request *r) {
     size_t longest = 0;
     for (int i = 0; i < r->comm->size; i++) {
@@ -219,7 +219,7 @@ static ls_status receive_subtrees(ls_request *r) {
     return LS_OK;
 }
 
-/* A subtree that one worker holds whole is sent from where it lies. */
+/* A subtree that one member holds whole is sent from its buffer, without a copy. */
 static ls_status send_subtree(ls_request *r, int ward, int index, char *space) {
     const ls_reduce_plan *plan = r->plan;
     const ls_tree_program *program = &plan->partials[index];
@@ -235,7 +235,7 @@ static ls_status send_subtree(ls_request *r, int ward, int index, char *space) {
             sources[i] = (ls_tree_source){part_at(r, &plan->local_sources[i], begin),
                                           ls_reduce_node_dtype(r, plan->local_sources[i].node)};
         void *outs[1] = {space};
-        run_sum(r, program, sources, plan->n_local, outs, 1, false, n);
+        sum_in_chunks(r, program, sources, plan->n_local, outs, 1, false, n);
         free(sources);
     }
     return ls_request_net_send(r, LS_NET_COLLECTIVE, ward, ls_request_net_tag(r, 0), data,
@@ -274,7 +274,7 @@ ls_status ls_reduce_sum(ls_request *r, void *const *outs, int n_outs, bool strea
         sources[i].dtype = ls_reduce_node_dtype(r, s->node);
     }
     ls_span span = ls_span_begin("sum", ls_request_trace_name(r));
-    run_sum(r, &plan->whole, sources, plan->n_sources, outs, n_outs, stream, n);
+    sum_in_chunks(r, &plan->whole, sources, plan->n_sources, outs, n_outs, stream, n);
     ls_span_end(span, (int64_t)n);
     if (sources != few) free(sources);
     return LS_OK;

@@ -1,15 +1,15 @@
-/* reduce_scatter.c: the ordered sum, each member gets its shard.
+/* reduce_scatter.c: computes the ordered sum; each member gets its shard.
  *
- * Every worker reads all parts of its own shard and adds them in the order of the tree: (W−1)/W of the data moves, one
- * hop deep, as many bytes as a ring with one hop instead of W−1. Stage 1: parts can be read; then, window by window,
- * stage 2 + k: done reading (and sending on) window k. */
+ * Every member reads all parts of its own shard and adds them in the order of the tree: (W−1)/W of the data moves, as
+ * in a ring, but in one hop instead of W−1. Stage 1: the parts can be read. Stage 2: this member has read and sent all
+ * windows. */
 #include "comm/collectives/reduce.h"
 
 enum { EXPOSE, LOCAL, EXCHANGE, SUM, LEAVE };
 
-static ls_wire_load load(const ls_request *r) { return ls_reduce_load(r, false); }
+static ls_wire_load scatter_load(const ls_request *r) { return ls_reduce_load(r, false); }
 
-static ls_status step(ls_request *r) {
+static ls_status step_reduce_scatter(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
         LS_TRY(ls_reduce_expose(r));
@@ -17,7 +17,7 @@ static ls_status step(ls_request *r) {
         r->phase = LOCAL;
         break;
     case LOCAL:
-        LS_TRY(ls_request_meet(r, load));
+        LS_TRY(ls_request_meet(r, scatter_load));
         r->phase = EXCHANGE;
         break;
     case EXCHANGE:
@@ -71,7 +71,7 @@ ls_status ls_reduce_scatter_prepare(ls_comm *comm, const ls_runs *runs, ls_dtype
 
 ls_status ls_comm_reduce_scatter_start(ls_comm *comm, const ls_runs *runs, ls_dtype dtype, const void *const *parts,
                                        void *out_buffer, const size_t *shards, size_t elems, ls_request **out) {
-    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step, out));
+    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step_reduce_scatter, out));
     return ls_request_launch(*out, out);
 }
 

@@ -1,16 +1,15 @@
 /* send_recv.c: messages between two members.
  *
- * On one machine the sender writes a record (tag, size, where the data is) and puts its offset into a ring that only
- * this pair uses; the receiver empties the ring into a list of its own and looks there for its tag, so messages are
- * matched in the order sent, and no number of unmatched ones can block the ring. Small messages travel inside the
- * record and the sender is done at once; large ones are copied straight from the sender's buffer to the receiver's, and
- * the sender is done after that.
+ * On one machine the sender writes a record (tag, size, place of the data) and pushes the record's offset onto a ring
+ * of this pair. The receiver drains the ring into a private list and searches it for its tag. So messages match in the
+ * order sent, and unmatched messages cannot block the ring. A small message lies inside the record, and its send
+ * completes at once. A large message is copied directly from the sender's buffer to the receiver's, and its send
+ * completes after that.
  *
- *     sender's heap:  channel { head, tail, ring of offsets } ──► record { state, tag, bytes, data | offset of the
- * buffer }
+ *     sender's heap:  channel { head, tail, ring of offsets } ──► record { state, tag, bytes, data | buffer's offset }
  *
- * The channel is made with the first message; its offset in the control block tells the receiver. A member's messages
- * to itself meet in a private list. Between machines the transport matches. */
+ * The first message creates the channel and publishes its offset in the control block. A member's messages to itself
+ * match in a private list. Between machines the transport matches messages. */
 #include "base/memory.h"
 #include "comm/comm.h"
 
@@ -20,20 +19,20 @@
 
 enum { RING = 256, INSIDE_BYTES = 1024, TAG_MAX = 32767 };
 enum { RECORD_SENT = 1, RECORD_TAKEN };
-enum { BEGIN, POSTED, NET }; /* BEGIN: not matched yet, also in steps of others that post or take notes */
+enum { BEGIN, POSTED, NET }; /* BEGIN: not matched yet; also in the step functions of callers that use notes */
 
 typedef struct record {
     _Alignas(64) _Atomic int state;
     int tag;
     uint64_t bytes;
-    uint64_t data;      /* offset of the sender's buffer, 0: inside */
+    uint64_t data;      /* offset of the sender's buffer; 0: inside */
     uint64_t leaves_ns; /* over a slow link, or measured: when the last byte leaves the sender */
     char inside[INSIDE_BYTES];
 } record;
 
 typedef struct channel {
-    _Alignas(128) _Atomic uint64_t head; /* messages the receiver has listed */
-    _Alignas(128) _Atomic uint64_t tail; /* messages the sender has put in */
+    _Alignas(128) _Atomic uint64_t head; /* messages that the receiver has listed */
+    _Alignas(128) _Atomic uint64_t tail; /* messages that the sender has pushed */
     uint64_t ring[RING];
 } channel;
 
@@ -101,7 +100,7 @@ static ls_status open_channel(ls_comm *comm, int to) {
     return LS_OK;
 }
 
-/* A record that the receiver is done with, or a new one. */
+/* Reuses a record that the receiver has read, or allocates one. */
 static ls_status take_record(ls_comm *comm, record **out) {
     ls_mail *mail = comm->mail;
     for (size_t i = 0; i < mail->n_sent; i++) {
@@ -116,7 +115,7 @@ static ls_status take_record(ls_comm *comm, record **out) {
     return LS_OK;
 }
 
-/* Records stay with the sender for its next messages. */
+/* Keeps a record for the sender's next messages. */
 static ls_status keep_record(ls_comm *comm, record *message) {
     ls_mail *mail = comm->mail;
     record **sent = ls_list_grow(mail->sent, mail->n_sent, &mail->sent_capacity, sizeof *sent);
@@ -131,7 +130,7 @@ static bool has_room(const channel *c, uint64_t *tail) {
     return *tail - atomic_load_explicit(&c->head, memory_order_acquire) < RING;
 }
 
-static ls_status new_record(ls_request *r, record **out) {
+static ls_status make_record(ls_request *r, record **out) {
     LS_TRY(take_record(r->comm, out));
     record *message = *out;
     message->tag = r->tag;
@@ -141,7 +140,7 @@ static ls_status new_record(ls_request *r, record **out) {
     return LS_OK;
 }
 
-static void put(ls_request *r, int to, uint64_t tail, record *message) {
+static void push_record(ls_request *r, int to, uint64_t tail, record *message) {
     ls_comm *comm = r->comm;
     channel *c = comm->mail->out[to];
     r->message = message;
@@ -151,14 +150,14 @@ static void put(ls_request *r, int to, uint64_t tail, record *message) {
     ls_world_ring_member(comm, to);
 }
 
-static ls_status post(ls_request *r, int to, bool *posted) {
+static ls_status post_message(ls_request *r, int to, bool *posted) {
     ls_comm *comm = r->comm;
     uint64_t tail;
     LS_TRY(open_channel(comm, to));
     *posted = has_room(comm->mail->out[to], &tail);
     if (!*posted) return LS_OK;
     record *message;
-    LS_TRY(new_record(r, &message));
+    LS_TRY(make_record(r, &message));
     if (r->bytes <= INSIDE_BYTES) {
         if (r->bytes) memcpy(message->inside, r->in, r->bytes);
     } else {
@@ -168,14 +167,13 @@ static ls_status post(ls_request *r, int to, bool *posted) {
     }
     atomic_store_explicit(&message->state, RECORD_SENT, memory_order_relaxed);
     if (!message->data) LS_TRY(keep_record(comm, message));
-    put(r, to, tail, message);
+    push_record(r, to, tail, message);
     return LS_OK;
 }
 
-/* Whether no earlier request of the same kind is still at its beginning: sends to a member start in order, and receives
- * of one tag take messages in order. A request looks at itself first when it is launched, before its elders were moved
- * along. */
-static bool is_eldest(const ls_request *r, bool same_tag) {
+/* Returns whether no earlier request of the same kind is still at BEGIN. So sends to a member start in order, and
+ * receives of one tag match in order, although a launch steps the new request before older ones had their turn. */
+static bool is_oldest(const ls_request *r, bool same_tag) {
     for (const ls_request *x = r->comm->world->flight_first; x != r; x = x->next)
         if (x->comm == r->comm && x->step == r->step && x->peer == r->peer && (!same_tag || x->tag == r->tag) &&
             !x->done && x->phase == BEGIN)
@@ -193,12 +191,12 @@ static ls_status step_send(ls_request *r) {
         while (*last) last = (ls_request **)&(*last)->message;
         *last = r;
         r->phase = POSTED;
-        return LS_REQUEST_WAITS; /* the receiver ends it */
+        return LS_REQUEST_WAITS; /* the receive completes it */
     } else if (r->phase == BEGIN) {
         r->blocked_on = r->peer;
-        if (!is_eldest(r, false)) return LS_REQUEST_WAITS;
+        if (!is_oldest(r, false)) return LS_REQUEST_WAITS;
         bool posted;
-        LS_TRY(post(r, local_number(comm, r->peer), &posted));
+        LS_TRY(post_message(r, local_number(comm, r->peer), &posted));
         if (!posted) return LS_REQUEST_WAITS;
         r->phase = POSTED;
         return r->bytes <= INSIDE_BYTES ? ls_request_complete(r) : LS_OK;
@@ -217,7 +215,7 @@ static ls_status step_send(ls_request *r) {
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
-/* Empties the ring of one sender into the private list. */
+/* Drains the ring of one sender into the private list. */
 static ls_status list_arrivals(ls_comm *comm, int from) {
     ls_mail *mail = comm->mail;
     if (!mail->in[from]) {
@@ -254,8 +252,8 @@ static ls_status check_size(const ls_request *r, uint64_t bytes) {
                    r->bytes);
 }
 
-/* Takes the entry out of the list; the sender learns that its message was read. */
-static void take(ls_comm *comm, int from, listed **at) {
+/* Removes the entry from the list and tells the sender that its message was read. */
+static void release_message(ls_comm *comm, int from, listed **at) {
     listed *entry = *at;
     *at = entry->next;
     entry->next = comm->mail->spare;
@@ -279,7 +277,7 @@ static ls_status receive_local(ls_request *r, int from) {
                           r->bytes >= LS_STREAM_BYTES);
         else if (r->bytes)
             memcpy(r->out, message->inside, r->bytes);
-        take(comm, from, at);
+        release_message(comm, from, at);
         return ls_request_complete(r);
     }
     return LS_REQUEST_WAITS;
@@ -308,7 +306,7 @@ static ls_status step_recv(ls_request *r) {
         LS_TRY(ls_request_net_await(r));
         return ls_request_complete(r);
     }
-    if (!is_eldest(r, true)) return LS_REQUEST_WAITS;
+    if (!is_oldest(r, true)) return LS_REQUEST_WAITS;
     if (r->peer == comm->rank) return receive_from_self(r);
     return receive_local(r, local_number(comm, r->peer));
 }
@@ -322,14 +320,14 @@ ls_status ls_mail_post_note(ls_request *r, const ls_mail_note *note) {
     int to = local_number(comm, r->peer);
     uint64_t tail;
     r->blocked_on = r->peer;
-    if (!is_eldest(r, false)) return LS_REQUEST_WAITS;
+    if (!is_oldest(r, false)) return LS_REQUEST_WAITS;
     LS_TRY(open_channel(comm, to));
     if (!has_room(comm->mail->out[to], &tail)) return LS_REQUEST_WAITS;
     record *message;
-    LS_TRY(new_record(r, &message));
+    LS_TRY(make_record(r, &message));
     memcpy(message->inside, note, sizeof *note);
     atomic_store_explicit(&message->state, RECORD_SENT, memory_order_relaxed);
-    put(r, to, tail, message);
+    push_record(r, to, tail, message);
     return LS_OK;
 }
 
@@ -345,14 +343,14 @@ ls_status ls_mail_take_note(ls_request *r, ls_status (*read)(ls_request *r, ls_m
     ls_comm *comm = r->comm;
     int from = local_number(comm, r->peer);
     r->blocked_on = r->peer;
-    if (!is_eldest(r, true)) return LS_REQUEST_WAITS;
+    if (!is_oldest(r, true)) return LS_REQUEST_WAITS;
     LS_TRY(list_arrivals(comm, from));
     for (listed **at = &comm->mail->list[from]; *at; at = &(*at)->next) {
         record *message = (*at)->message;
         if (message->tag != r->tag) continue;
         LS_TRY(check_size(r, message->bytes));
         LS_TRY(read(r, (ls_mail_note *)(void *)message->inside));
-        take(comm, from, at);
+        release_message(comm, from, at);
         return LS_OK;
     }
     return LS_REQUEST_WAITS;

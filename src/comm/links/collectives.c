@@ -1,4 +1,4 @@
-/* collectives.c: collectives over links; links.h says in which steps. */
+/* collectives.c: collectives over links; their steps are in links.h. */
 #include <stdlib.h>
 
 #include "comm/collectives/reduce.h"
@@ -7,48 +7,48 @@
 
 enum { WINDOW_ELEMS = 4 << 20, WINDOW_SHORTEST = 64 << 10 }; /* of all parts that come together; of one */
 
-/* What is about to be put into a queue. */
+/* The pieces of the next transfer. */
 typedef struct load {
     ls_link_piece *pieces;
     int count;
 } load;
 
-static void add(load *l, const void *memory, size_t bytes, int member, bool sends) {
+static void add_link_piece(load *l, const void *memory, size_t bytes, int member, bool sends) {
     if (bytes) l->pieces[l->count++] = (ls_link_piece){(void *)(uintptr_t)memory, bytes, member, sends};
 }
 
-static ls_status put(const ls_request *r, load *l) {
+static ls_status enqueue_pieces(const ls_request *r, load *l) {
     int count = l->count;
     l->count = 0;
     LS_TRY(ls_links_check(r->comm));
     return count ? ls_links_put(r, r->comm->links->all, l->pieces, count) : LS_OK;
 }
 
-/* Stretch `of` of the output of each member to all others; bounds count `width` bytes. */
-static ls_status spread(const ls_request *r, load *l, size_t width) {
+/* Sends each member's part of its output to all others; an element of `bounds` has `width` bytes. */
+static ls_status spread_outputs(const ls_request *r, load *l, size_t width) {
     const ls_comm *comm = r->comm;
     const size_t *at = r->bounds;
     char *out = r->out;
     for (int i = 1; i < comm->size; i++) {
         int to = (comm->rank + i) % comm->size, from = (comm->rank + comm->size - i) % comm->size;
-        add(l, out + at[comm->rank] * width, (at[comm->rank + 1] - at[comm->rank]) * width, to, true);
-        add(l, out + at[from] * width, (at[from + 1] - at[from]) * width, from, false);
+        add_link_piece(l, out + at[comm->rank] * width, (at[comm->rank + 1] - at[comm->rank]) * width, to, true);
+        add_link_piece(l, out + at[from] * width, (at[from + 1] - at[from]) * width, from, false);
     }
-    return put(r, l);
+    return enqueue_pieces(r, l);
 }
 
-static ls_status gather(const ls_request *r, load *l) {
+static ls_status gather_over_links(const ls_request *r, load *l) {
     const size_t *at = r->bounds;
     int rank = r->comm->rank;
     char *own = (char *)r->out + at[rank];
     size_t bytes = at[rank + 1] - at[rank];
     if (r->in != own && bytes) LS_TRY(ls_device_copy(r->tensors->device, own, r->in, bytes));
-    return spread(r, l, 1);
+    return spread_outputs(r, l, 1);
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* The same on all members: it depends on sizes alone. */
+/* Equal on all members, because it depends on sizes only. */
 static size_t window_elems(const ls_request *r) {
     size_t elems = WINDOW_ELEMS / (size_t)r->plan->all_parts / 64 * 64;
     return elems < WINDOW_SHORTEST ? WINDOW_SHORTEST : elems;
@@ -61,7 +61,7 @@ static size_t longest_shard(const ls_request *r) {
     return longest;
 }
 
-/* A window of shard `rank`: how many elements, and where they begin in the whole. */
+/* Returns the number of elements in a window of shard `rank`, and in *begin their place in the whole. */
 static size_t window_of(const ls_request *r, int rank, size_t skip, size_t *begin) {
     size_t all = r->bounds[rank + 1] - r->bounds[rank], most = window_elems(r);
     if (skip > all) skip = all;
@@ -69,10 +69,12 @@ static size_t window_of(const ls_request *r, int rank, size_t skip, size_t *begi
     return all - skip < most ? all - skip : most;
 }
 
-static size_t width_of(const ls_request *r, ls_tree_node node) { return ls_dtype_bytes(ls_reduce_node_dtype(r, node)); }
+static size_t element_bytes(const ls_request *r, ls_tree_node node) {
+    return ls_dtype_bytes(ls_reduce_node_dtype(r, node));
+}
 
-/* Exchanges one window of all shards, and adds up this worker's. */
-static ls_status add_window(const ls_request *r, load *l, size_t skip, const void **sources, char *arrivals,
+/* Exchanges one window of all shards, and adds up this worker's window. */
+static ls_status sum_window(const ls_request *r, load *l, size_t skip, const void **sources, char *arrivals,
                             char *out) {
     const ls_comm *comm = r->comm;
     const ls_reduce_plan *plan = r->plan;
@@ -82,24 +84,24 @@ static ls_status add_window(const ls_request *r, load *l, size_t skip, const voi
         int to = (comm->rank + i) % comm->size;
         size_t at, n = window_of(r, to, skip, &at);
         for (int p = 0; p < parts; p++) {
-            size_t width = width_of(r, plan->parts[first + p]);
-            add(l, (const char *)r->parts[p] + at * width, n * width, to, true);
+            size_t width = element_bytes(r, plan->parts[first + p]);
+            add_link_piece(l, (const char *)r->parts[p] + at * width, n * width, to, true);
         }
     }
     for (int i = 0; i < plan->n_members; i++) {
         const ls_reduce_source *s = &plan->members[i];
-        size_t width = width_of(r, s->node);
+        size_t width = element_bytes(r, s->node);
         sources[i] = s->local == comm->rank ? (const char *)r->parts[s->index] + begin * width : arrivals;
         if (s->local == comm->rank) continue;
-        add(l, arrivals, own * width, s->local, false);
+        add_link_piece(l, arrivals, own * width, s->local, false);
         arrivals += (own * width + 255) / 256 * 256;
     }
-    LS_TRY(put(r, l));
+    LS_TRY(enqueue_pieces(r, l));
     return ls_peers_sum(r, &plan->flat, plan->members, plan->n_members, sources, out + skip * ls_reduce_width(r), own);
 }
 
-/* This worker's shard of the sum. */
-static ls_status add_up(const ls_request *r, load *l, char *out) {
+/* Computes this worker's shard of the sum, window by window. */
+static ls_status sum_shard_over_links(const ls_request *r, load *l, char *out) {
     const ls_comm *comm = r->comm;
     const ls_reduce_plan *plan = r->plan;
     size_t begin, most = window_of(r, comm->rank, 0, &begin), longest = longest_shard(r);
@@ -111,36 +113,36 @@ static ls_status add_up(const ls_request *r, load *l, char *out) {
     if (!sources) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", plan->n_members);
     ls_status status = LS_OK;
     for (size_t skip = 0; skip < longest && status == LS_OK; skip += window_elems(r))
-        status = add_window(r, l, skip, sources, arrivals, out);
+        status = sum_window(r, l, skip, sources, arrivals, out);
     free(sources);
     return status;
 }
 
-/* Parts of shard d leave their members before d's sum does, so an output may be a part. */
-static ls_status reduce(const ls_request *r, load *l) {
+/* An output may be a part, because members send their parts of a shard before they receive its sum. */
+static ls_status reduce_over_links(const ls_request *r, load *l) {
     size_t width = ls_reduce_width(r);
-    LS_TRY(add_up(r, l, (char *)r->out + r->bounds[r->comm->rank] * width));
-    return spread(r, l, width);
+    LS_TRY(sum_shard_over_links(r, l, (char *)r->out + r->bounds[r->comm->rank] * width));
+    return spread_outputs(r, l, width);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static ls_status enqueue(const ls_request *r) {
+static ls_status enqueue_collective(const ls_request *r) {
     size_t most = 2 * (size_t)r->comm->size;
     if (r->plan) most += (size_t)r->plan->all_parts * (size_t)(r->comm->size + 1);
     load l = {.pieces = malloc(sizeof *l.pieces * most)};
     if (!l.pieces) return ls_fail(LS_ERR_RESOURCE, "out of memory for a collective");
-    ls_status status = r->kind == LS_TRAFFIC_ALL_GATHER   ? gather(r, &l)
-                       : r->kind == LS_TRAFFIC_ALL_REDUCE ? reduce(r, &l)
-                                                          : add_up(r, &l, r->out);
+    ls_status status = r->kind == LS_TRAFFIC_ALL_GATHER   ? gather_over_links(r, &l)
+                       : r->kind == LS_TRAFFIC_ALL_REDUCE ? reduce_over_links(r, &l)
+                                                          : sum_shard_over_links(r, &l, r->out);
     free(l.pieces);
     return status;
 }
 
-static ls_status step(ls_request *r) {
+static ls_status step_over_links(ls_request *r) {
     ls_staging *t = r->tensors;
     int before = ls_device_use(t->device, r->comm->queue);
-    ls_status status = enqueue(r);
+    ls_status status = enqueue_collective(r);
     if (status == LS_OK) status = ls_device_record(t->device, &t->event);
     (void)ls_device_use(t->device, before);
     LS_TRY(status);
@@ -149,7 +151,8 @@ static ls_status step(ls_request *r) {
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
-static ls_status begin(ls_device *device, int queue) {
+/* Makes `queue` follow all work enqueued so far. */
+static ls_status follow_current_queue(ls_device *device, int queue) {
     ls_event event;
     LS_TRY(ls_device_record(device, &event));
     int before = ls_device_use(device, queue);
@@ -163,28 +166,28 @@ ls_status ls_links_launch(ls_device *device, int queue, ls_request *r, ls_reques
     ls_status status = t ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     r->tensors = t;
     if (t) t->device = device;
-    /* What waits for others and can go on takes its place in the queue before this one does. */
+    /* Earlier requests that can continue are enqueued before this one. */
     if (status == LS_OK) status = ls_world_progress(r->comm->world);
-    if (status == LS_OK) status = begin(device, queue);
+    if (status == LS_OK) status = follow_current_queue(device, queue);
     if (status != LS_OK) return ls_request_drop(r, status, out);
     return ls_request_launch(r, out);
 }
 
 ls_status ls_links_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
                                     const size_t *bytes, ls_request **out) {
-    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step, out));
+    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step_over_links, out));
     return ls_links_launch(device, comm->queue, *out, out);
 }
 
 ls_status ls_links_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                     const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
-    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step, out));
+    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step_over_links, out));
     return ls_links_launch(device, comm->queue, *out, out);
 }
 
 ls_status ls_links_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                         const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
                                         ls_request **out) {
-    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step, out));
+    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step_over_links, out));
     return ls_links_launch(device, comm->queue, *out, out);
 }

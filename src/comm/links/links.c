@@ -1,4 +1,4 @@
-/* links.c: how links come to be, are looked after, and end. */
+/* links.c: opens, watches and closes links. */
 #include "comm/links/links.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* ---- neighbours -------------------------------------------------------------------------------------------------- */
 
-/* Where a member sends to: the next of the ring of ranks, and, where that is another, the one before. */
+/* Returns a neighbour in the ring of ranks: way 0 is the next rank, way 1 the previous one. */
 static int neighbour(const ls_comm *comm, int rank, int way) {
     return (rank + (way ? comm->size - 1 : 1)) % comm->size;
 }
@@ -32,8 +32,9 @@ ls_link *ls_links_from(const ls_device *device, const ls_comm *comm, int rank) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Of links that are being opened: one that has failed waits meanwhile, as long as a collective may. */
-static double patience_s(const ls_comm *comm, const ls_links_move *m) {
+/* Returns the deadline of a transfer. Opening links has a shorter one, because members that failed wait for the others
+ * in a collective meanwhile. */
+static double deadline_s(const ls_comm *comm, const ls_links_move *m) {
     enum { OPENING_S = 60 };
     double most = comm->world->timeout_s;
     if (m->kind != LS_TRAFFIC_KINDS) return most;
@@ -41,23 +42,23 @@ static double patience_s(const ls_comm *comm, const ls_links_move *m) {
 }
 
 static ls_status fail_still(const ls_comm *comm, const ls_links_move *m) {
-    char what[96] = "opening links", who[32] = "another of them";
+    char what[96] = "opening links", other[32] = "another of them";
     if (m->number)
         (void)snprintf(what, sizeof what, "%s (collective number %llu)", ls_traffic_kind_name(m->kind),
                        (unsigned long long)m->number);
     else if (m->kind != LS_TRAFFIC_KINDS)
         (void)snprintf(what, sizeof what, "%s", ls_traffic_kind_name(m->kind));
     if (m->peer >= 0 && m->kind != LS_TRAFFIC_KINDS) comm->world->late = comm->world_rank[m->peer] + 1;
-    if (m->peer >= 0) (void)snprintf(who, sizeof who, "worker %d", comm->world_rank[m->peer]);
+    if (m->peer >= 0) (void)snprintf(other, sizeof other, "worker %d", comm->world_rank[m->peer]);
     return ls_fail(LS_ERR_DEADLINE,
-                   "nothing has moved between the GPUs of workers on several machines for %g s in %s: the process or "
-                   "machine of %s, or the network, may be gone; or it is slow: raise --timeout",
-                   patience_s(comm, m), what, who);
+                   "no data moved between GPUs on different machines for %g s in %s: the process or machine of %s, or "
+                   "the network, may be down; if it is only slow, raise --timeout",
+                   deadline_s(comm, m), what, other);
 }
 
-/* Until the link is done with the last call, and, where there is an event, that is over. */
-static ls_status settle(const ls_comm *comm, ls_device *device, ls_link *link, const ls_links_move *move,
-                        const ls_event *event) {
+/* Waits until the link's last call has returned and, unless NULL, the event has passed. */
+static ls_status wait_for_link(const ls_comm *comm, ls_device *device, ls_link *link, const ls_links_move *move,
+                               const ls_event *event) {
     ls_world *world = comm->world;
     double begin = ls_clock_seconds();
     for (;;) {
@@ -68,7 +69,7 @@ static ls_status settle(const ls_comm *comm, ls_device *device, ls_link *link, c
         LS_TRY(ls_world_check(world));
         if (world->transport->poke) world->transport->poke();
         double waited = ls_clock_seconds() - begin;
-        if (waited > patience_s(comm, move)) return fail_still(comm, move);
+        if (waited > deadline_s(comm, move)) return fail_still(comm, move);
         if (waited > 0.002) ls_clock_sleep_us(100);
     }
 }
@@ -76,7 +77,7 @@ static ls_status settle(const ls_comm *comm, ls_device *device, ls_link *link, c
 ls_status ls_links_check(const ls_comm *comm) {
     if (comm->links) return LS_OK;
     if (comm->world->cause) return ls_fail(comm->world->cause, "%s", comm->world->cause_text);
-    return ls_fail(LS_ERR_PEER, "links were closed after a failure");
+    return ls_fail(LS_ERR_PEER, "links between machines were closed after a failure");
 }
 
 ls_status ls_links_put(const ls_request *r, ls_link *link, const ls_link_piece *pieces, int count) {
@@ -84,7 +85,7 @@ ls_status ls_links_put(const ls_request *r, ls_link *link, const ls_link_piece *
     ls_links_move move = {.kind = r->kind, .number = r->number, .peer = r->number ? -1 : r->peer};
     LS_TRY(ls_device_record(links->device, &move.begin));
     LS_TRY(ls_device_link_move(links->device, link, pieces, count));
-    LS_TRY(settle(r->comm, links->device, link, &move, NULL));
+    LS_TRY(wait_for_link(r->comm, links->device, link, &move, NULL));
     LS_TRY(ls_device_record(links->device, &move.end));
     if (!links->first.end.number) links->first = move;
     links->last = move;
@@ -93,9 +94,9 @@ ls_status ls_links_put(const ls_request *r, ls_link *link, const ls_link_piece *
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* What a worker tells the others of its parent. */
+/* What a worker tells the other members of the parent while links are opened. */
 typedef struct card {
-    bool good, late; /* late: it has waited for others in vain */
+    bool good, late; /* late: it failed because others missed its deadline */
     char why[208];
     ls_link_id all, to[2];
 } card;
@@ -110,7 +111,7 @@ static void close_links(ls_links *links) {
     links->all = NULL;
 }
 
-static void drop(ls_links *links) {
+static void forget_links(ls_links *links) {
     for (ls_links **at = &links->comm->world->links; *at; at = &(*at)->next)
         if (*at == links) {
             *at = links->next;
@@ -150,19 +151,19 @@ static ls_status open_links(ls_links *links, const ls_comm *parent, unsigned wan
 
 static const ls_links_move opening = {.kind = LS_TRAFFIC_KINDS, .peer = -1};
 
-static ls_status settle_opened(const ls_links *links, ls_link *link) {
-    return link ? settle(links->comm, links->device, link, &opening, NULL) : LS_OK;
+static ls_status wait_for_opened(const ls_links *links, ls_link *link) {
+    return link ? wait_for_link(links->comm, links->device, link, &opening, NULL) : LS_OK;
 }
 
-/* What was moved has come. */
+/* Waits until the trial transfer in `queue` has finished. */
 static ls_status finish_opened(const ls_links *links, ls_link *link, int queue) {
     if (!link) return LS_OK;
     ls_event event;
-    LS_TRY(settle_opened(links, link));
+    LS_TRY(wait_for_opened(links, link));
     int before = ls_device_use(links->device, queue);
     ls_status status = ls_device_record(links->device, &event);
     (void)ls_device_use(links->device, before);
-    return status == LS_OK ? settle(links->comm, links->device, link, &opening, &event) : status;
+    return status == LS_OK ? wait_for_link(links->comm, links->device, link, &opening, &event) : status;
 }
 
 static ls_status move_opened(const ls_links *links, ls_link *link, int queue, const ls_link_piece *pieces, int count) {
@@ -182,32 +183,32 @@ static ls_status try_all(const ls_links *links, char *bytes) {
         pieces[count++] = (ls_link_piece){bytes, 1, m, true};
         pieces[count++] = (ls_link_piece){bytes + 1 + m, 1, m, false};
     }
-    LS_TRY(settle_opened(links, links->all));
+    LS_TRY(wait_for_opened(links, links->all));
     LS_TRY(move_opened(links, links->all, comm->queue, pieces, count));
     return finish_opened(links, links->all, comm->queue);
 }
 
-/* All members do both ends of it at a time. */
+/* Tries one direction of the ring; every member sends and receives at the same time. */
 static ls_status try_way(const ls_links *links, int way, char *bytes) {
     ls_link *out = links->out[way], *in = links->in[way];
     int queue = links->comm->queue;
-    LS_TRY(settle_opened(links, out));
-    LS_TRY(settle_opened(links, in));
+    LS_TRY(wait_for_opened(links, out));
+    LS_TRY(wait_for_opened(links, in));
     LS_TRY(move_opened(links, out, queue, &(ls_link_piece){bytes, 1, 1, true}, 1));
     LS_TRY(move_opened(links, in, LS_QUEUE_RECEIVE, &(ls_link_piece){bytes + 1, 1, 0, false}, 1));
-    LS_TRY(settle_opened(links, out));
+    LS_TRY(wait_for_opened(links, out));
     LS_TRY(finish_opened(links, in, LS_QUEUE_RECEIVE));
     return finish_opened(links, out, queue);
 }
 
-/* The first bytes between two members take their hosts, which later ones do not. */
+/* Moves a byte over each link. The first transfer between two members needs their hosts; later ones do not. */
 static ls_status try_links(ls_links *links) {
     void *bytes;
     LS_TRY(ls_device_alloc(links->device, (size_t)links->comm->size + 2, &bytes));
     ls_status status = ls_device_finish(links->device);
     if (status == LS_OK && links->all) status = try_all(links, bytes);
     for (int way = 0; way < 2 && status == LS_OK; way++) status = try_way(links, way, bytes);
-    if (status != LS_OK) close_links(links); /* what stands still in a queue ends, and nobody writes into the bytes */
+    if (status != LS_OK) close_links(links); /* ends transfers that are stuck in a queue before their bytes are freed */
     ls_device_free(links->device, bytes);
     return status;
 }
@@ -217,13 +218,13 @@ static size_t free_bytes(ls_device *device) {
     return ls_device_has_usage(device) && ls_device_get_usage(device, &usage) == LS_OK ? usage.free : 0;
 }
 
-static void note(card *mine, ls_status status) {
+static void record_outcome(card *mine, ls_status status) {
     mine->good = status == LS_OK;
     mine->late = status == LS_ERR_DEADLINE;
     if (!mine->good) (void)snprintf(mine->why, sizeof mine->why, "%s", ls_status_message());
 }
 
-/* Whether all are good. */
+/* Exchanges the cards; *good says whether all members succeeded. */
 static ls_status gather_cards(ls_comm *parent, const card *mine, card *cards, size_t *sizes, bool *good) {
     for (int r = 0; r < parent->size; r++) sizes[r] = sizeof *cards;
     LS_TRY(ls_comm_all_gather(parent, mine, cards, sizes));
@@ -232,44 +233,45 @@ static ls_status gather_cards(ls_comm *parent, const card *mine, card *cards, si
     return LS_OK;
 }
 
-static void tell(ls_comm *parent, const card *cards) {
+static void warn_no_links(ls_comm *parent, const card *cards) {
     int r = 0, first = -1;
     for (; r < parent->size && (cards[r].good || cards[r].late); r++)
         if (first < 0 && !cards[r].good) first = r;
     if (r == parent->size) r = first;
     if (!parent->world->links_told && parent->rank == 0)
-        ls_log_warn("tensors go from machine to machine through memory of the hosts: worker %d: %s",
+        ls_log_warn("GPU tensors go from machine to machine through host memory, which is slower: worker %d: %s",
                     parent->world_rank[r], cards[r].why);
     parent->world->links_told = true;
 }
 
-/* Waits for others end at their deadline, so that all come to the end of it. */
-static ls_status meet(ls_comm *parent, ls_comm *comm, ls_links *links, unsigned wants, card *cards, size_t *sizes) {
+/* Opens and tries all links. A member that fails or misses a deadline still takes part in every exchange of cards. */
+static ls_status open_and_try(ls_comm *parent, ls_comm *comm, ls_links *links, unsigned wants, card *cards,
+                              size_t *sizes) {
     ls_device *device = parent->world->device;
     card mine = {.good = true};
     bool good;
-    if (links) note(&mine, write_card(device, comm, wants, &mine));
+    if (links) record_outcome(&mine, write_card(device, comm, wants, &mine));
     LS_TRY(gather_cards(parent, &mine, cards, sizes, &good));
     if (good) {
         size_t before = free_bytes(device);
-        note(&mine, links ? open_links(links, parent, wants, cards) : LS_OK);
+        record_outcome(&mine, links ? open_links(links, parent, wants, cards) : LS_OK);
         LS_TRY(gather_cards(parent, &mine, cards, sizes, &good));
-        if (good && links) note(&mine, try_links(links));
+        if (good && links) record_outcome(&mine, try_links(links));
         size_t after = free_bytes(device);
         if (before > after) device->linked_bytes += before - after;
         LS_TRY(gather_cards(parent, &mine, cards, sizes, &good));
     }
     if (links) links->open = good;
     if (good) return LS_OK;
-    tell(parent, cards);
+    warn_no_links(parent, cards);
     if (links) close_links(links);
-    if (links) drop(links);
+    if (links) forget_links(links);
     return LS_OK;
 }
 
 ls_status ls_links_meet(ls_comm *parent, ls_comm *comm, unsigned wants) {
     ls_world *world = parent->world;
-    if (world->links_told) return LS_OK; /* all know it */
+    if (world->links_told) return LS_OK; /* all workers know that there are none */
     bool has = comm && comm->machines > 1 && wants;
     ls_links *links = has ? calloc(1, sizeof *links) : NULL;
     ls_region lists = {0};
@@ -286,7 +288,7 @@ ls_status ls_links_meet(ls_comm *parent, ls_comm *comm, unsigned wants) {
         world->links = links;
         comm->links = links;
     }
-    LS_TRY_OUT(meet(parent, comm, links, wants, cards, sizes));
+    LS_TRY_OUT(open_and_try(parent, comm, links, wants, cards, sizes));
 out:
     ls_region_free(&lists);
     return status;
@@ -297,14 +299,14 @@ out:
 void ls_links_close(ls_comm *comm) {
     if (!comm->links) return;
     close_links(comm->links);
-    drop(comm->links);
+    forget_links(comm->links);
 }
 
 void ls_links_leave(ls_world *world) {
     while (world->links) ls_links_close(world->links->comm);
 }
 
-/* ---- looking after them ------------------------------------------------------------------------------------------ */
+/* ---- watching ---------------------------------------------------------------------------------------------------- */
 
 static ls_status check_move(ls_links *l, uint64_t more_ns) {
     bool passed;
@@ -338,7 +340,7 @@ static ls_status check_links(ls_links *l, uint64_t more_ns) {
 
 ls_status ls_links_watch(ls_world *world, uint64_t more_ns) {
     ls_status status = LS_OK;
-    if (world->failed) ls_links_leave(world); /* nobody says more; what stands still in queues ends */
+    if (world->failed) ls_links_leave(world); /* ends transfers that are stuck in a queue */
     for (ls_links *l = world->links; l && status == LS_OK; l = l->next)
         if (l->open) status = check_links(l, more_ns);
     if (status == LS_OK) return LS_OK;

@@ -1,9 +1,9 @@
-/* messages.c: a tensor from one machine's device to another's; links.h says in which steps. */
+/* messages.c: sends a tensor from one machine's device to another's; the steps are in links.h. */
 #include "comm/links/links.h"
 
 enum { BEGIN, ASKED, TOLD };
 
-static ls_status put(const ls_request *r, int queue, const ls_link_piece *piece) {
+static ls_status enqueue_piece(const ls_request *r, int queue, const ls_link_piece *piece) {
     ls_staging *t = r->tensors;
     LS_TRY(ls_links_check(r->comm));
     ls_link *link = (piece->sends ? ls_links_to : ls_links_from)(t->device, r->comm, r->peer);
@@ -16,14 +16,14 @@ static ls_status put(const ls_request *r, int queue, const ls_link_piece *piece)
 
 /* ---- sending ----------------------------------------------------------------------------------------------------- */
 
-static ls_status send(ls_request *r) {
+static ls_status enqueue_send(ls_request *r) {
     const ls_comm *comm = r->comm;
     if (r->tensors->asked != r->bytes)
         return ls_fail(LS_ERR_INPUT, "worker %d sends %zu bytes with tag %d to worker %d, which expects %llu bytes",
                        comm->world_rank[comm->rank], r->bytes, r->tag, comm->world_rank[r->peer],
                        (unsigned long long)r->tensors->asked);
     const ls_link_piece piece = {(void *)(uintptr_t)r->in, r->bytes, 1, true};
-    return put(r, comm->queue, &piece);
+    return enqueue_piece(r, comm->queue, &piece);
 }
 
 static ls_status step_send(ls_request *r) {
@@ -35,7 +35,7 @@ static ls_status step_send(ls_request *r) {
         break;
     case ASKED:
         LS_TRY(ls_request_net_await(r));
-        LS_TRY(send(r));
+        LS_TRY(enqueue_send(r));
         LS_TRY(ls_request_net_send(r, LS_NET_SENT, r->peer, r->tag, NULL, 0));
         r->phase = TOLD;
         break;
@@ -67,7 +67,7 @@ static ls_status step_receive(ls_request *r) {
     switch (r->phase) {
     case BEGIN:
         if (!is_only(r)) return LS_REQUEST_WAITS;
-        LS_TRY(put(r, LS_QUEUE_RECEIVE, &piece));
+        LS_TRY(enqueue_piece(r, LS_QUEUE_RECEIVE, &piece));
         t->asked = r->bytes;
         LS_TRY(ls_request_net_recv(r, LS_NET_SENT, r->peer, r->tag, NULL, 0));
         LS_TRY(ls_request_net_send(r, LS_NET_ASKED, r->peer, r->tag, &t->asked, sizeof t->asked));

@@ -1,8 +1,9 @@
-/* collectives.c: collectives on memory of devices; peers.h says in which steps.
+/* collectives.c: collectives on device memory that all local members can access; the steps are in peers.h.
  *
- * all-gather: each worker reads the pieces of the others into its own output. reduce-scatter: it adds up its shard,
- * reading all parts where they lie. all-reduce: that, and it writes the sum to everybody's output: shard d of all parts
- * is read by worker d alone, which then writes shard d of all outputs, so an output may be a part. */
+ * all-gather: each member reads the pieces of the others into its own output. reduce-scatter: each member adds up its
+ * shard, reading all parts in place. all-reduce: a reduce-scatter, after which each member writes its shard of the sum
+ * to all outputs. An output may be a part, because only member d reads shard d of the parts before it writes shard d of
+ * the outputs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +12,9 @@
 
 enum { EXPOSE, RUN, TELL, LEAVE };
 
-/* What a member tells the others; it lies where small collectives of the host have their data. */
+/* What a member publishes, in the memory that small collectives on host memory use for their data. */
 typedef struct entry {
-    uint64_t ready, done; /* up to where its counters count */
+    uint64_t ready, done; /* values that its counters will reach */
     uint64_t out, parts[LS_TREE_COVER_MAX];
 } entry;
 
@@ -25,7 +26,7 @@ static size_t piece_bytes(const ls_request *r, int rank) { return r->bounds[rank
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
-static ls_status tell_parts(ls_request *r, entry *mine) {
+static ls_status publish_parts(ls_request *r, entry *mine) {
     ls_peers *peers = r->comm->world->peers;
     const ls_reduce_plan *plan = r->plan;
     int first = plan->part_first[r->comm->rank], n = plan->part_first[r->comm->rank + 1] - first;
@@ -36,7 +37,7 @@ static ls_status tell_parts(ls_request *r, entry *mine) {
     return LS_OK;
 }
 
-static ls_status expose(ls_request *r) {
+static ls_status publish_places(ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_peers *peers = comm->world->peers;
     entry *mine = entry_of(r, comm->local);
@@ -45,18 +46,18 @@ static ls_status expose(ls_request *r) {
         return ls_peers_place(peers, r->in, piece_bytes(r, comm->rank), &mine->parts[0]);
     if (r->kind == LS_TRAFFIC_ALL_REDUCE)
         LS_TRY(ls_peers_place(peers, r->out, r->bytes * ls_reduce_width(r), &mine->out));
-    return tell_parts(r, mine);
+    return publish_parts(r, mine);
 }
 
 /* ---- run --------------------------------------------------------------------------------------------------------- */
 
-static ls_status gather(const ls_request *r) {
+static ls_status gather_from_peers(const ls_request *r) {
     const ls_comm *comm = r->comm;
     ls_device *device = r->tensors->device;
     char *own = (char *)r->out + r->bounds[comm->rank];
     if (r->in != own && piece_bytes(r, comm->rank))
         LS_TRY(ls_device_copy(device, own, r->in, piece_bytes(r, comm->rank)));
-    /* Starting behind oneself keeps members from reading the same memory at once. */
+    /* Each member starts with its next neighbour, so that not all read the same memory at once. */
     for (int i = 1; i < comm->local_size; i++) {
         int l = (comm->local + i) % comm->local_size, rank = ls_comm_local_rank(comm, l);
         void *piece;
@@ -66,8 +67,8 @@ static ls_status gather(const ls_request *r) {
     return LS_OK;
 }
 
-/* This worker's shard of the sum. */
-static ls_status add_up(const ls_request *r, void *out) {
+/* Computes this worker's shard of the sum. */
+static ls_status sum_shard_of_peers(const ls_request *r, void *out) {
     const ls_comm *comm = r->comm;
     const ls_reduce_plan *plan = r->plan;
     size_t begin = r->bounds[comm->rank], elems = r->bounds[comm->rank + 1] - begin;
@@ -89,11 +90,11 @@ out:
     return status;
 }
 
-static ls_status write_to_all(const ls_request *r) {
+static ls_status reduce_to_peers(const ls_request *r) {
     const ls_comm *comm = r->comm;
     size_t width = ls_reduce_width(r), begin = r->bounds[comm->rank] * width;
     size_t bytes = r->bounds[comm->rank + 1] * width - begin;
-    LS_TRY(add_up(r, (char *)r->out + begin));
+    LS_TRY(sum_shard_of_peers(r, (char *)r->out + begin));
     for (int i = 1; bytes && i < comm->local_size; i++) {
         int l = (comm->local + i) % comm->local_size;
         void *out;
@@ -104,8 +105,8 @@ static ls_status write_to_all(const ls_request *r) {
 }
 
 static ls_status move(const ls_request *r) {
-    if (r->kind == LS_TRAFFIC_ALL_GATHER) return gather(r);
-    return r->kind == LS_TRAFFIC_ALL_REDUCE ? write_to_all(r) : add_up(r, r->out);
+    if (r->kind == LS_TRAFFIC_ALL_GATHER) return gather_from_peers(r);
+    return r->kind == LS_TRAFFIC_ALL_REDUCE ? reduce_to_peers(r) : sum_shard_of_peers(r, r->out);
 }
 
 static ls_status enqueue(ls_request *r) {
@@ -120,7 +121,7 @@ static ls_status enqueue(ls_request *r) {
     return ls_device_record(t->device, &t->event);
 }
 
-static ls_status run(ls_request *r) {
+static ls_status enqueue_on_queue(ls_request *r) {
     ls_span span = ls_span_begin("comm", "enqueue");
     int before = ls_device_use(r->tensors->device, r->comm->queue);
     ls_status status = enqueue(r);
@@ -139,17 +140,17 @@ static void note_readers(ls_request *r) {
             t->counted[t->counts++] = (ls_counted){ls_peers_counter(comm, l, LS_PEERS_DONE), entry_of(r, l)->done};
 }
 
-static ls_status step(ls_request *r) {
+static ls_status step_peers(ls_request *r) {
     switch (r->phase) {
     case EXPOSE:
         LS_TRY(ls_peers_reached(r, r->tensors->begun));
-        LS_TRY(expose(r));
+        LS_TRY(publish_places(r));
         ls_request_publish(r, 1);
         r->phase = RUN;
         break;
     case RUN:
         LS_TRY(ls_request_meet(r, NULL));
-        LS_TRY(run(r));
+        LS_TRY(enqueue_on_queue(r));
         r->phase = TELL;
         break;
     case TELL:
@@ -167,9 +168,9 @@ static ls_status step(ls_request *r) {
 
 /* ---- the calls --------------------------------------------------------------------------------------------------- */
 
-/* On the queue that computes. The communicator's own gets nothing before its part can go on: what it waits for would
- * hold up the parts of earlier collectives, which come when the others' hosts have. */
-static ls_status begin(ls_device *device, const ls_comm *comm, ls_staging *t) {
+/* Signals on the compute queue. The communicator's queue gets no work before all members have published: an await there
+ * would hold up earlier collectives, which are enqueued only when the other hosts have published theirs. */
+static ls_status signal_ready(ls_device *device, const ls_comm *comm, ls_staging *t) {
     LS_TRY(ls_peers_signal(comm, LS_PEERS_READY, &t->ready));
     return ls_device_record(device, &t->begun);
 }
@@ -180,28 +181,28 @@ ls_status ls_peers_launch(ls_device *device, ls_request *r, ls_request **out) {
     ls_status status = t ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a request");
     r->tensors = t;
     if (t) t->device = device;
-    /* What waits for others and can go on takes its place in the queue before this one does. */
+    /* Earlier requests that can continue are enqueued before this one. */
     if (status == LS_OK) status = ls_world_progress(comm->world);
-    if (status == LS_OK) status = begin(device, comm, t);
+    if (status == LS_OK) status = signal_ready(device, comm, t);
     if (status != LS_OK) return ls_request_drop(r, status, out);
     return ls_request_launch(r, out);
 }
 
 ls_status ls_peers_all_gather_start(ls_device *device, ls_comm *comm, const void *in, void *out_buffer,
                                     const size_t *bytes, ls_request **out) {
-    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step, out));
+    LS_TRY(ls_all_gather_prepare(comm, in, out_buffer, bytes, step_peers, out));
     return ls_peers_launch(device, *out, out);
 }
 
 ls_status ls_peers_all_reduce_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                     const void *const *parts, void *out_buffer, size_t elems, ls_request **out) {
-    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step, out));
+    LS_TRY(ls_all_reduce_prepare(comm, runs, dtype, parts, out_buffer, elems, step_peers, out));
     return ls_peers_launch(device, *out, out);
 }
 
 ls_status ls_peers_reduce_scatter_start(ls_device *device, ls_comm *comm, const ls_runs *runs, ls_dtype dtype,
                                         const void *const *parts, void *out_buffer, const size_t *shards, size_t elems,
                                         ls_request **out) {
-    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step, out));
+    LS_TRY(ls_reduce_scatter_prepare(comm, runs, dtype, parts, out_buffer, shards, elems, step_peers, out));
     return ls_peers_launch(device, *out, out);
 }

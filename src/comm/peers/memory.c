@@ -1,8 +1,8 @@
-/* memory.c: how workers find the memory and the counters of each other's devices.
+/* memory.c: finds the memory and the counters of other workers' devices.
  *
- * Each worker numbers what its device allocates. A place is a number and an offset in one word. In the segment lies a
- * table of the handles of those allocations that others were told of; whoever meets a number for the first time opens
- * its handle and keeps the address. */
+ * Each worker numbers the allocations of its device. A place is the number of an allocation and an offset, in one word.
+ * The segment has a table with the handles of those allocations that were published. A worker that sees a number for
+ * the first time opens its handle and keeps the address. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,13 +16,13 @@ enum { COUNTER_BYTES = COUNTERS * COUNTER_WORDS * 8 };
 static const uint64_t number_mask = ((uint64_t)1 << (64 - OFFSET_BITS)) - 1,
                       offset_mask = ((uint64_t)1 << OFFSET_BITS) - 1;
 
-/* An entry is used again after TABLE allocations: far more than requests under way can name. */
+/* An entry is reused after TABLE allocations, which is far more than requests in flight can refer to. */
 typedef struct table {
-    uint64_t counters; /* their place */
+    uint64_t counters; /* place of the counters */
     bool has_gpu;
     unsigned char gpu[16]; /* ls_device_usage.id */
     struct {
-        _Atomic uint64_t number; /* 0: none, or it was freed */
+        _Atomic uint64_t number; /* of the allocation; 0: none, or freed */
         ls_memory_handle handle;
     } entry[TABLE];
 } table;
@@ -34,7 +34,7 @@ typedef struct allocation {
     uint64_t number;
 } allocation;
 
-/* Memory of another worker. */
+/* An opened allocation of another worker. */
 typedef struct opened {
     struct opened *next;
     uint64_t number;
@@ -101,9 +101,9 @@ void ls_peers_leave(ls_peers *peers) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static void tell_staging(ls_world *world, const char *why) {
+static void warn_staging(ls_world *world, const char *why) {
     if (atomic_exchange(&world->segment.header->told_staging, 1) == 0)
-        ls_log_warn("tensors go from worker to worker through memory of the host: %s", why);
+        ls_log_warn("GPU tensors go from worker to worker through host memory, which is slower: %s", why);
 }
 
 static ls_status name_gpu(ls_device *device, table *own) {
@@ -115,7 +115,7 @@ static ls_status name_gpu(ls_device *device, table *own) {
     return LS_OK;
 }
 
-static ls_status prepare(ls_peers *peers) {
+static ls_status publish_counters(ls_peers *peers) {
     ls_world *world = peers->world;
     void *memory;
     LS_TRY(ls_heap_alloc(&world->heap, sizeof *peers->table, false, &memory));
@@ -124,7 +124,7 @@ static ls_status prepare(ls_peers *peers) {
     LS_TRY(ls_device_alloc(peers->device, COUNTER_BYTES, &memory));
     peers->counters = memory;
     peers->device->shared_bytes += COUNTER_BYTES;
-    LS_TRY(ls_device_finish(peers->device)); /* they are zero before anybody looks */
+    LS_TRY(ls_device_finish(peers->device)); /* the counters are zero before another worker can read them */
     LS_TRY(ls_peers_place(peers, memory, 1, &peers->table->counters));
     world->segment.header->workers[world->local].peers = ls_segment_offset(&world->segment, peers->table);
     return LS_OK;
@@ -133,7 +133,7 @@ static ls_status prepare(ls_peers *peers) {
 ls_status ls_peers_open(ls_world *world, ls_device *device) {
     if (!world->segment.base || world->local_size < 2 || world->wire.slow || world->peers) return LS_OK;
     if (!ls_device_shares(device)) {
-        tell_staging(world, "this device does not share its own");
+        warn_staging(world, "the device cannot share its memory with other processes");
         return LS_OK;
     }
     ls_peers *peers = calloc(1, sizeof *peers + sizeof(peer) * (size_t)world->local_size);
@@ -141,8 +141,8 @@ ls_status ls_peers_open(ls_world *world, ls_device *device) {
     peers->world = world;
     peers->device = device;
     world->peers = peers;
-    if (prepare(peers) != LS_OK) {
-        tell_staging(world, ls_status_message());
+    if (publish_counters(peers) != LS_OK) {
+        warn_staging(world, ls_status_message());
         ls_peers_leave(peers);
     }
     return LS_OK;
@@ -155,7 +155,7 @@ ls_status ls_peers_place(ls_peers *peers, const void *memory, size_t bytes, uint
     if (bytes == 0) return LS_OK;
     const allocation *a = peers->allocations;
     while (a && !((const char *)memory >= a->memory && (const char *)memory < a->memory + a->bytes)) a = a->next;
-    if (!a) return ls_fail(LS_ERR_INPUT, "a collective was given memory that is none of its device's");
+    if (!a) return ls_fail(LS_ERR_INPUT, "a collective was given memory that its device did not allocate");
     uint64_t at = a->number % TABLE;
     if (peers->table->entry[at].number != a->number) {
         LS_TRY(ls_device_share(peers->device, (void *)(uintptr_t)a->memory, &peers->table->entry[at].handle));
@@ -171,8 +171,8 @@ static const table *table_of(const ls_peers *peers, int worker) {
     return at ? ls_segment_at(segment, at) : NULL;
 }
 
-/* Memory that its owner has freed is let go before more of it is opened: a driver may give new memory the handle of
- * old, and an address that is open is given again. */
+/* Closes allocations that their owner has freed. This is done before another one is opened, because a driver may give
+ * new memory the handle of freed memory, and would then return the stale address that is still open. */
 static void close_freed(ls_peers *peers, int worker, const table *theirs) {
     for (opened **at = &peers->peer[worker].opened; *at;) {
         opened *o = *at;
@@ -189,7 +189,8 @@ static void close_freed(ls_peers *peers, int worker, const table *theirs) {
 static ls_status open_allocation(ls_peers *peers, int worker, uint64_t number, opened **out) {
     const table *theirs = table_of(peers, worker);
     if (!theirs || theirs->entry[number % TABLE].number != number)
-        return ls_fail(LS_ERR_FAILED, "the memory of worker %d's device is not to be found",
+        return ls_fail(LS_ERR_FAILED,
+                       "worker %d's device memory was not found: it was freed while a collective used it",
                        peers->world->segment.header->workers[worker].rank);
     close_freed(peers, worker, theirs);
     void *memory;
@@ -204,7 +205,7 @@ static ls_status open_allocation(ls_peers *peers, int worker, uint64_t number, o
     return LS_OK;
 }
 
-static ls_status find(ls_peers *peers, int worker, uint64_t place, void **out) {
+static ls_status resolve_place(ls_peers *peers, int worker, uint64_t place, void **out) {
     uint64_t number = place >> OFFSET_BITS;
     *out = NULL;
     if (!place) return LS_OK;
@@ -220,7 +221,7 @@ static int worker_of(const ls_comm *comm, int local) {
 }
 
 ls_status ls_peers_at(const ls_comm *comm, int local, uint64_t place, void **out) {
-    return find(comm->world->peers, worker_of(comm, local), place, out);
+    return resolve_place(comm->world->peers, worker_of(comm, local), place, out);
 }
 
 bool ls_peers_meet(ls_comm *comm) {
@@ -230,8 +231,8 @@ bool ls_peers_meet(ls_comm *comm) {
         int worker = worker_of(comm, l);
         void *counters;
         if (l == comm->local || peers->peer[worker].counters) continue;
-        if (find(peers, worker, table_of(peers, worker)->counters, &counters) != LS_OK) {
-            tell_staging(world, ls_status_message());
+        if (resolve_place(peers, worker, table_of(peers, worker)->counters, &counters) != LS_OK) {
+            warn_staging(world, ls_status_message());
             return false;
         }
         peers->peer[worker].counters = counters;

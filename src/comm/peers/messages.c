@@ -1,5 +1,5 @@
-/* messages.c: a tensor from one worker's device to another's. The sender tells where it lies; the receiver's device
- * copies it and counts; the receiver's host tells up to where. */
+/* messages.c: sends a tensor from one worker's device to another's. The sender publishes the tensor's place; the
+ * receiver's device copies it and signals; the receiver's host publishes the value of that signal. */
 #include "comm/peers/peers.h"
 
 enum { BEGIN, POSTED, READING = POSTED };
@@ -37,7 +37,7 @@ ls_status ls_peers_send_start(ls_device *device, ls_comm *comm, int to, int tag,
 
 /* ---- receiving --------------------------------------------------------------------------------------------------- */
 
-static ls_status enqueue(ls_request *r, ls_mail_note *note) {
+static ls_status enqueue_copy(ls_request *r, ls_mail_note *note) {
     const ls_comm *comm = r->comm;
     ls_staging *t = r->tensors;
     int from = local_number(comm, r->peer);
@@ -53,7 +53,7 @@ static ls_status enqueue(ls_request *r, ls_mail_note *note) {
 static ls_status read_tensor(ls_request *r, ls_mail_note *note) {
     if (r->phase == BEGIN) {
         int before = ls_device_use(r->tensors->device, r->comm->queue);
-        ls_status status = enqueue(r, note);
+        ls_status status = enqueue_copy(r, note);
         (void)ls_device_use(r->tensors->device, before);
         LS_TRY(status);
         r->phase = READING;

@@ -1,8 +1,9 @@
-/* sum.c: ordered sums over memory of devices.
+/* sum.c: ordered sums over device memory.
  *
- * The table of operations adds up a whole tree of tensors of one type in one go (tree_sum). Where the sources of a plan
- * are such a tree, as they are where all workers hold as much, that is all. Otherwise the parts of the tree that are
- * one are added up into scratch and then joined, pair by pair, a piece of the tensors after the other. */
+ * The operation tree_sum adds up a whole tree of tensors of one type in one kernel. If the sources of a plan form such
+ * a tree, which they do if all workers hold equally many groups, one call is enough. Otherwise the parts of the tree
+ * that have this form are added up into scratch and then joined pair by pair, one piece of the tensors after the other.
+ */
 #include <stdlib.h>
 
 #include "comm/collectives/reduce.h"
@@ -12,13 +13,13 @@
 
 enum { PIECE_ELEMS = 1 << 18 };
 
-/* A part of the tree over the plan's sources first … first + count − 1. */
+/* A subtree over the plan's sources first … first + count − 1. */
 typedef struct part {
     int left, right; /* −1: a source */
     int first, count;
-    bool plain; /* its sources have one type and its shape is that of a tree of as many leaves */
+    bool plain; /* tree_sum can add it up: its sources have one type, and its shape is the tree of `count` leaves */
     ls_dtype dtype;
-    int needs; /* pieces of scratch */
+    int needs; /* pieces of scratch that it needs */
 } part;
 
 typedef struct sum {
@@ -39,8 +40,8 @@ static bool is_read_in_place(const part *p) { return p->left < 0 && p->dtype == 
 
 static ls_dtype dtype_of(const sum *s, int source) { return ls_reduce_dtype(s->dtype, s->of[source].node); }
 
-/* The parts of the program. */
-static void list_parts(sum *s, const ls_tree_program *program, int *stack) {
+/* Lists the subtrees of the program. */
+static void list_subtrees(sum *s, const ls_tree_program *program, int *stack) {
     part *parts = s->parts;
     int n = 0, depth = 0;
     for (int i = 0; i < program->length; i++) {
@@ -67,42 +68,42 @@ static size_t needed_bytes(const sum *s) {
     return s->parts[s->whole].plain ? 0 : (size_t)s->parts[s->whole].needs * PIECE_ELEMS * sizeof(float);
 }
 
-static ls_status tree(const sum *s, const void *const *sources, ls_dtype dtype, int count, float *out) {
+static ls_status call_tree_sum(const sum *s, const void *const *sources, ls_dtype dtype, int count, float *out) {
     return s->device->ops->tree_sum(s->device, &(ls_tree_sum_call){out, sources, dtype, count, s->elems});
 }
 
-/* Into `out`, which is none of the scratch from `at` on but for its first piece. */
-static ls_status add_up(const sum *s, int number, int at, float *out) {
+/* Adds up a subtree into `out`. May use the scratch from piece `at` on; `out` may be the first of these pieces. */
+static ls_status sum_subtree(const sum *s, int number, int at, float *out) {
     const part *p = &s->parts[number];
-    if (p->plain) return tree(s, s->sources + p->first, p->dtype, p->count, out);
+    if (p->plain) return call_tree_sum(s, s->sources + p->first, p->dtype, p->count, out);
     const int child[2] = {p->left, p->right};
     const void *both[2];
     for (int i = 0; i < 2; i++) {
         const part *c = &s->parts[child[i]];
         float *space = (float *)(void *)(s->scratch + (size_t)(at + i) * PIECE_ELEMS * sizeof(float));
         both[i] = is_read_in_place(c) ? s->sources[c->first] : space;
-        if (!is_read_in_place(c)) LS_TRY(add_up(s, child[i], at + i, space));
+        if (!is_read_in_place(c)) LS_TRY(sum_subtree(s, child[i], at + i, space));
     }
-    return tree(s, both, LS_F32, 2, out);
+    return call_tree_sum(s, both, LS_F32, 2, out);
 }
 
-static ls_status add_pieces(sum *s, const void *const *sources, float *out, size_t elems) {
+static ls_status sum_pieces(sum *s, const void *const *sources, float *out, size_t elems) {
     size_t piece = s->parts[s->whole].plain ? elems : PIECE_ELEMS;
     for (size_t at = 0; at < elems; at += piece) {
         s->elems = elems - at < piece ? elems - at : piece;
         for (int i = 0; i < s->count; i++)
             s->sources[i] = (const char *)sources[i] + at * ls_dtype_bytes(dtype_of(s, i));
-        LS_TRY(add_up(s, s->whole, 0, out + at));
+        LS_TRY(sum_subtree(s, s->whole, 0, out + at));
     }
     return LS_OK;
 }
 
-static ls_status prepare(sum *s, ls_region *lists, const ls_tree_program *program) {
+static ls_status plan_sum(sum *s, ls_region *lists, const ls_tree_program *program) {
     s->parts = ls_region_take(lists, (size_t)program->length, sizeof *s->parts);
     int *stack = ls_region_take(lists, (size_t)program->length, sizeof *stack);
     s->sources = ls_region_take(lists, (size_t)s->count, sizeof *s->sources);
     if (lists->is_short) return ls_fail(LS_ERR_RESOURCE, "out of memory for a sum of %d parts", s->count);
-    list_parts(s, program, stack);
+    list_subtrees(s, program, stack);
     return LS_OK;
 }
 
@@ -113,10 +114,10 @@ ls_status ls_peers_sum(const ls_request *r, const ls_tree_program *program, cons
     ls_region lists = {0};
     void *scratch = NULL;
     ls_status status;
-    LS_TRY_OUT(prepare(&s, &lists, program));
+    LS_TRY_OUT(plan_sum(&s, &lists, program));
     if (needed_bytes(&s)) LS_TRY_OUT(ls_comm_scratch(r->comm, LS_SCRATCH_SUMS, needed_bytes(&s), &scratch));
     s.scratch = scratch;
-    LS_TRY_OUT(add_pieces(&s, sources, out, elems));
+    LS_TRY_OUT(sum_pieces(&s, sources, out, elems));
 out:
     ls_region_free(&lists);
     return status;
@@ -145,7 +146,7 @@ ls_status ls_tensor_sum_bytes(int size, const ls_runs *runs, ls_dtype dtype, siz
     for (int i = 0; i < s.count; i++) of[i].node = nodes[i];
     s.of = of;
     LS_TRY_OUT(ls_tree_program_make((ls_tree_node){0, groups}, nodes, s.count, &program));
-    LS_TRY_OUT(prepare(&s, &lists, &program));
+    LS_TRY_OUT(plan_sum(&s, &lists, &program));
     *bytes = needed_bytes(&s);
 out:
     ls_tree_program_free(&program);

@@ -1,5 +1,5 @@
-/* heap.c: first fit over a list of blocks. Invariants: blocks tile [begin, end) in order; no two neighbours are both
- * free. */
+/* heap.c: a first-fit allocator over a list of blocks. Invariants: blocks tile [begin, end) in order; no two neighbours
+ * are both free. */
 #include "comm/shm/heap.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ struct ls_heap_block {
 #    define MADV_POPULATE_WRITE 23 /* since Linux 5.14; older ones refuse it */
 #endif
 
-/* Less is not worth giving back: it would be asked for again. */
+/* Less than this is not returned to the system, because it would soon be allocated again. */
 static const size_t trim_least_bytes = (size_t)4 << 20;
 
 enum { SMALL_ALIGN = 128 /* what control structures ask for */, PAGE_ALIGN = 4096 };
@@ -57,7 +57,8 @@ static size_t private_bytes(void) {
     return kib << 10;
 }
 
-/* The system does not count shared memory as a worker's data; it is, so a limit on data holds for both together. */
+/* The system does not count shared memory against the data limit. A worker's heap is its data, so the limit is applied
+ * here to private and shared memory together. */
 static ls_status check_data_limit(const ls_heap *heap, size_t bytes) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
@@ -68,9 +69,9 @@ static ls_status check_data_limit(const ls_heap *heap, size_t bytes) {
                    bytes >> 20, used >> 20, (size_t)limit.rlim_cur >> 20);
 }
 
-/* Faulting the pages in takes half the time of reserving them now and mapping them later, and is the only way to get
- * wide pages where the system grants these on advice. Where it is refused, fallocate tells why. */
-static ls_status reserve(ls_heap *heap, size_t until) {
+/* Faulting pages in takes half the time of reserving them now and mapping them later, and is the only way to get huge
+ * pages if the system grants them on request (madvise). If it is refused, fallocate gives the reason. */
+static ls_status reserve_pages(ls_heap *heap, size_t until) {
     if (until <= heap->reserved_until) return LS_OK;
     size_t bytes = until - heap->reserved_until;
     LS_TRY(ls_memory_check(bytes));
@@ -85,8 +86,8 @@ static ls_status reserve(ls_heap *heap, size_t until) {
     return LS_OK;
 }
 
-/* Cuts `bytes` off the end of a block's front part: block keeps [at, at+bytes), a new one gets the rest. */
-static bool split(ls_heap_block *block, size_t bytes) {
+/* Splits a block: it keeps [at, at+bytes), and a new block gets the rest. */
+static bool split_block(ls_heap_block *block, size_t bytes) {
     if (block->bytes == bytes) return true;
     ls_heap_block *rest = malloc(sizeof *rest);
     if (!rest) return false;
@@ -112,12 +113,12 @@ ls_status ls_heap_alloc(ls_heap *heap, size_t bytes, bool raw, void **out) {
         size_t until = block->at + skip + want;
         size_t until_page = (until + PAGE_ALIGN - 1) / PAGE_ALIGN * PAGE_ALIGN;
         size_t fresh_from = heap->reserved_until;
-        LS_TRY(reserve(heap, until_page < heap->end ? until_page : heap->end));
+        LS_TRY(reserve_pages(heap, until_page < heap->end ? until_page : heap->end));
         if (skip) {
-            if (!split(block, skip)) return ls_fail(LS_ERR_RESOURCE, "out of memory for the shared heap");
+            if (!split_block(block, skip)) return ls_fail(LS_ERR_RESOURCE, "out of memory for the shared heap");
             block = block->next;
         }
-        if (!split(block, want)) return ls_fail(LS_ERR_RESOURCE, "out of memory for the shared heap");
+        if (!split_block(block, want)) return ls_fail(LS_ERR_RESOURCE, "out of memory for the shared heap");
         block->used = true;
         heap->used_bytes += want;
         *out = ls_segment_at(heap->segment, block->at);

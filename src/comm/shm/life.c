@@ -1,4 +1,4 @@
-/* life.c: robust locks, and threads that wait for them. */
+/* life.c: robust mutexes, and threads that wait for them. */
 #include "comm/shm/life.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ void ls_life_watch_end(ls_life_watch *watch) {
     watch->count = 0;
 }
 
-/* The last of the 52 fields of /proc/PID/stat; the second, a name in parentheses, may hold anything. */
+/* Reads the last of the 52 fields of /proc/PID/stat. The second field, a name in parentheses, may contain any bytes. */
 bool ls_life_status(int pid, int *wait_status) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);

@@ -1,9 +1,8 @@
-/* life.h: a death is seen before the dead process is gone.
+/* life.h: detects the death of a worker before the kernel has torn its process down.
  *
- * A parent hears of a child's end when the kernel has taken down all of its memory, which takes tens to hundreds of
- * milliseconds for a worker with gigabytes of it. Locks that a process holds are released before that: each worker
- * holds a robust one in the segment for as long as it lives, and a thread of the supervisor for each of them waits for
- * it. */
+ * SIGCHLD reaches a parent only after the kernel has freed all memory of the child, which takes tens to hundreds of
+ * milliseconds for a worker with gigabytes. The kernel releases the locks of a process earlier. So each worker holds a
+ * robust mutex in the segment while it lives, and for each worker a thread of the supervisor waits for that mutex. */
 #ifndef LS_COMM_SHM_LIFE_H
 #define LS_COMM_SHM_LIFE_H
 
@@ -25,20 +24,21 @@ typedef struct ls_life_watch {
         _Atomic bool died;
         pthread_t thread;
     } of[LS_WORKERS_MAX];
-    int count; /* 0: nobody watches */
+    int count; /* number of watching threads; 0: no watch */
 } ls_life_watch;
 
-/* Of the supervisor, before it forks. */
+/* Initializes the mutexes. The supervisor calls this before it forks. */
 void ls_life_init(struct ls_segment *segment);
-/* Of a worker's first thread: from now on until it dies. */
+/* Locks a worker's mutex until its process dies. The worker's first thread calls this. */
 void ls_life_hold(ls_life *life);
 
-/* Of the supervisor, once all workers hold theirs: SIGCHLD comes to this process when one dies. Where threads cannot be
- * had deaths are seen when the parent hears of them. */
+/* Starts the watching threads, which send SIGCHLD to this process when a worker dies. The supervisor calls this once
+ * all workers hold their mutex. If a thread cannot be started, deaths are noticed later, by the kernel's own SIGCHLD.
+ */
 void ls_life_watch_begin(ls_life_watch *watch, struct ls_segment *segment);
-/* When all are dead. */
+/* Joins the threads; all workers must be dead. */
 void ls_life_watch_end(ls_life_watch *watch);
-/* The status of a process that is ending, as waitpid() will tell it; false: not known yet. */
+/* Returns the wait status of a dying process before waitpid() can; false: not known yet. */
 bool ls_life_status(int pid, int *wait_status);
 
 #endif

@@ -1,4 +1,4 @@
-/* segment.c: creating, mapping and ending shared memory; see segment.h for its picture. */
+/* segment.c: creates, maps and closes shared memory; segment.h has a picture. */
 #include "comm/shm/segment.h"
 
 #include <assert.h>
@@ -22,8 +22,8 @@ static size_t machine_memory_bytes(void) {
     return pages > 0 && page > 0 ? (size_t)pages * (size_t)page : (size_t)4 << 30;
 }
 
-/* Half of a limit on address space is left to everything else that a worker does. */
-static size_t heap_choice(int workers) {
+/* Chooses the size of a heap. Half of a limit on address space or file size is left for other uses. */
+static size_t choose_heap_bytes(int workers) {
     size_t heap = machine_memory_bytes();
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
@@ -46,7 +46,7 @@ static bool map_file(char *at, size_t bytes, int fd) {
     return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) != MAP_FAILED;
 }
 
-/* All addresses at once, then one file behind the other. */
+/* Reserves all addresses at once, then maps one file behind the other. */
 static bool map_files(ls_segment *s) {
     s->base = mmap(NULL, s->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s->base == MAP_FAILED) {
@@ -64,13 +64,13 @@ static bool map_files(ls_segment *s) {
     return false;
 }
 
-static ls_status map(ls_segment *s) {
+static ls_status map_segment(ls_segment *s) {
     if (!map_files(s)) {
         return ls_fail_errno(LS_ERR_RESOURCE,
                              "cannot map %zu MiB of shared memory for %d workers (lower --shm-heap or raise ulimit -v)",
                              s->bytes >> 20, s->workers);
     }
-    /* Wide pages spare address translation where the system grants them; a refusal costs nothing. */
+    /* Huge pages reduce TLB misses; a refusal costs nothing. */
     (void)madvise(s->base, s->bytes, MADV_HUGEPAGE);
     s->header = (ls_segment_header *)(void *)s->base;
     return LS_OK;
@@ -117,14 +117,14 @@ ls_status ls_segment_create(int workers, size_t heap_bytes, size_t control_bytes
         return ls_fail(LS_ERR_INPUT, "%zu GiB of shared memory for each of %d workers exceeds the address space",
                        heap_bytes >> 30, workers);
     }
-    size_t heap = chosen ? heap_choice(workers) : heap_bytes;
+    size_t heap = chosen ? choose_heap_bytes(workers) : heap_bytes;
     ls_status status;
     for (;;) {
         lay_out(out, heap);
         status = size_files(out)
-                     ? map(out)
+                     ? map_segment(out)
                      : ls_fail_errno(LS_ERR_RESOURCE, "cannot resize shared memory to %zu MiB", out->bytes >> 20);
-        /* Small address spaces (39 bits on some ARM64 systems): a chosen heap shrinks until it fits. */
+        /* In a small address space (39 bits on some ARM64 systems) a chosen heap shrinks until it fits. */
         if (status == LS_OK || !chosen || heap / 2 < HEAP_LEAST) break;
         heap /= 2;
     }
@@ -147,8 +147,8 @@ ls_status ls_segment_join(pid_t pid, const ls_segment *same, ls_segment *out) {
         out->file[f] = there ? join_file(pid, same->file[f]) : -1;
         there = there && out->file[f] >= 0;
     }
-    ls_status status =
-        there ? map(out) : ls_fail_errno(LS_ERR_RESOURCE, "cannot open the shared memory of process %d", (int)pid);
+    ls_status status = there ? map_segment(out)
+                             : ls_fail_errno(LS_ERR_RESOURCE, "cannot open the shared memory of process %d", (int)pid);
     if (status != LS_OK) ls_segment_close(out);
     return status;
 }
@@ -172,8 +172,8 @@ void ls_segment_ring(ls_worker_record *worker) {
     syscall(SYS_futex, &worker->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Whether it was the first. */
-static bool note(ls_failure *failure, int rank, ls_status status, const char *message) {
+/* Records a failure. Returns whether it was the first. */
+static bool record_first(ls_failure *failure, int rank, ls_status status, const char *message) {
     int none = 0;
     if (!atomic_compare_exchange_strong(&failure->state, &none, 1)) return false;
     failure->status = status;
@@ -184,7 +184,7 @@ static bool note(ls_failure *failure, int rank, ls_status status, const char *me
 }
 
 void ls_segment_stop(ls_segment *segment, int rank, ls_status status, const char *message) {
-    (void)note(&segment->header->stop, rank, status, message);
+    (void)record_first(&segment->header->stop, rank, status, message);
 }
 
 static void ring_all(ls_segment *segment) {
@@ -193,7 +193,7 @@ static void ring_all(ls_segment *segment) {
 
 void ls_segment_fail(ls_segment *segment, int rank, ls_status status, const char *message) {
     if (rank >= 0 && ls_segment_is_abandoned(segment)) return;
-    if (!note(&segment->header->failure, rank, status, message)) return;
+    if (!record_first(&segment->header->failure, rank, status, message)) return;
     ring_all(segment);
 }
 

@@ -1,12 +1,12 @@
-/* mpi.c: the workers that mpirun or srun started.
+/* mpi.c: workers that mpirun or srun started.
  *
- * MPI carries what crosses machines. Workers of one machine map one segment: the first of them makes it, the others
- * open it through /proc; where they may not, each counts as a machine of its own and everything goes through MPI.
+ * MPI carries all bytes between machines. Workers of one machine map one segment: the first of them creates it, the
+ * others open it through /proc. If the system forbids that, each worker counts as a machine of its own, and everything
+ * goes through MPI.
  *
- * MPI has no time-outs, so two things guard the start: a launcher of another MPI gives every process a world of one,
- * which is noticed; and MPI_Init that does not return is ended by an alarm. A signal that would end the process waits
- * until MPI_Init has returned: Open MPI's mpirun may never end when a process dies that is making itself known to it.
- */
+ * MPI has no timeouts, so two checks guard the start. A launcher of another MPI gives every process a world of size 1,
+ * which is an error here. An alarm ends the process if MPI_Init does not return. Signals that would end the process are
+ * held until MPI_Init has returned, because Open MPI's mpirun may hang if a process dies while it registers. */
 #ifdef LS_HAVE_MPI
 #    include <mpi.h>
 #    include <signal.h>
@@ -36,8 +36,7 @@ static ls_status check_mpi(int code, const char *what) {
 
 #    ifdef __SANITIZE_ADDRESS__
 #        include <sanitizer/lsan_interface.h>
-/* What the plugins of an MPI keep to the end is no leak of ours, and no suppression can name it: they are unloaded when
- * leaks are looked for. */
+/* Plugins of an MPI leak memory, and no suppression can name them, because they are unloaded before the leak check. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void) {
     int begun = 0;
     MPI_Initialized(&begun);
@@ -136,7 +135,7 @@ static void net_poke(void) {
 
 enum { WORD_INTS = sizeof(ls_net_word) / sizeof(int) };
 
-/* Of this process, which is one worker. A slot for each kind, so that no kind keeps another from being told. */
+/* The words of this process, which is one worker. Each kind has its own slot, so that kinds do not block each other. */
 static struct {
     MPI_Comm comm;
     MPI_Request *under_way[LS_NET_WORDS]; /* by rank */
@@ -172,7 +171,7 @@ static bool net_hear(ls_net_word *word) {
     return MPI_Recv(word, WORD_INTS, MPI_INT, MPI_ANY_SOURCE, 0, words.comm, MPI_STATUS_IGNORE) == MPI_SUCCESS;
 }
 
-/* What nobody has heard by now is of no use; MPI wants to be rid of it before it ends. */
+/* Receives and drops the words that are still in flight, because MPI must not end with pending messages. */
 static void close_words(ls_world *world) {
     ls_net_word word;
     (void)MPI_Barrier(words.comm);
@@ -192,7 +191,7 @@ typedef struct invitation {
     ls_segment segment;
 } invitation;
 
-/* One segment for the members of `machine`; *shared says whether all of them could map it. */
+/* Creates one segment for the members of `machine`; *shared says whether all of them could map it. */
 static ls_status share_segment(MPI_Comm machine, const ls_workers_options *options, ls_world *world, bool *shared) {
     invitation from_first = {0};
     ls_status status = LS_OK;
@@ -232,7 +231,7 @@ static ls_status gather_places(ls_world *world, int machine_first) {
                      "exchanging worker locations (MPI_Allgather)");
 }
 
-/* Finds the neighbours (all of the machine, or node_size of them) and shares memory with them. */
+/* Finds the workers of this machine (all, or node_size of them) and shares memory with them. */
 static ls_status find_machine(const ls_workers_options *options, ls_world *world, int *on_machine) {
     MPI_Comm all, near;
     LS_TRY(check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world->rank, MPI_INFO_NULL, &all),
@@ -263,7 +262,7 @@ static ls_status find_machine(const ls_workers_options *options, ls_world *world
     return status;
 }
 
-/* Runs in a signal handler: little more than write, raise and _exit is allowed there. */
+/* A signal handler, which may call little more than write, raise and _exit. */
 static void give_up_on_init(int number) {
     static const char text[] = "lockstep: error: MPI_Init did not return within two minutes; check that all processes "
                                "were started, and by the same MPI that lockstep was built with\n";
@@ -278,7 +277,7 @@ static void give_up_on_init(int number) {
     _exit(4);
 }
 
-/* MPI_Init within its time, and with signals held; one that came is obeyed here. */
+/* Calls MPI_Init under an alarm and with signals held; a signal that came meanwhile takes effect at the end. */
 static int init_guarded(void) {
     struct sigaction alarm_action = {.sa_handler = give_up_on_init}, before_alarm;
     ls_held_signals held;
@@ -298,7 +297,8 @@ static int init_guarded(void) {
 #        define PMI_NAME "pmi2"
 #    endif
 
-/* Open MPI would end the process with a page of text, and MPICH give each process a world of its own. */
+/* Without a PMI, Open MPI would end the process with a page of text, and MPICH would give each process its own world.
+ */
 static ls_status check_pmi(const ls_launcher *launcher) {
     if (ls_launcher_has_pmi(launcher)) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
@@ -307,7 +307,7 @@ static ls_status check_pmi(const ls_launcher *launcher) {
                    launcher->size);
 }
 
-/* A program may have called MPI_Init itself; then it also ends MPI. */
+/* A program that has called MPI_Init itself also finalizes MPI. */
 static ls_status init_mpi(const ls_launcher *launcher, bool *ours) {
     int begun = 0, ended = 0;
     MPI_Initialized(&begun);
@@ -347,8 +347,8 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     if (!world->heard_ns || !world->heard_opaque || !world->heard_waits)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for %d workers", world->size);
     LS_TRY(open_words(world->size));
-    /* The launcher has placed the workers. Where it bound them to cores these are this worker's own, else all share
-     * them. */
+    /* The launcher has placed the workers. If it bound them to cores, this worker owns its cores; otherwise all workers
+     * share those of the machine. */
     int cores = ls_cpu_count();
     bool bound = cores < (int)sysconf(_SC_NPROCESSORS_ONLN);
     int fair = bound ? cores : cores / on_machine;
@@ -361,13 +361,13 @@ static ls_status make_world(const ls_workers_options *options, ls_world *world) 
     return ls_comm_barrier(world->comm);
 }
 
-/* The worker that failed says so and ends the whole job: MPI has no way to tell the others. Not for a run that was
- * asked to stop: all workers have agreed on that. */
+/* Logs this worker's failure and aborts the whole job, because MPI cannot notify the other workers. Not called after a
+ * signal to stop, on which all workers have agreed. */
 static void end_job(const ls_world *world, ls_status status) {
     const ls_failure *failure = world->segment.base ? &world->segment.header->failure : NULL;
     if (status == LS_ERR_PEER) {
-        /* The one that failed is about to end us, once it has written down who is to blame, unless it hangs: then its
-         * message is told here. */
+        /* The failed worker aborts the job after it has recorded which worker is to blame. Only if it hangs does this
+         * worker log the failure. */
         sleep(END_PATIENCE_S);
         if (failure && atomic_load(&failure->state) == 2 && failure->status != LS_ERR_PEER) {
             ls_log_write(LS_LOG_ERROR, "%s", failure->message);
@@ -380,9 +380,9 @@ static void end_job(const ls_world *world, ls_status status) {
     MPI_Abort(MPI_COMM_WORLD, ls_status_exit_code(status));
 }
 
-/* MPI ends when the process exits, not when its work is done. As soon as one process has exited with a status other
- * than 0 a launcher kills the rest, and rank 0 may still have files to close and a line to print: in MPI_Finalize the
- * others wait until it, too, has nothing left to do but exit. */
+/* MPI is finalized when the process exits. A launcher kills all processes as soon as one has exited with a status other
+ * than 0, while rank 0 may still have files to close and a line to print. In MPI_Finalize the others wait until rank 0
+ * is about to exit, too. */
 static pid_t finalizing_pid;
 
 static void finalize_mpi(void) {
@@ -397,7 +397,7 @@ static void finalize_at_exit(void) {
     if (atexit(finalize_mpi) != 0) finalize_mpi();
 }
 
-static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+static ls_status run_under_mpi(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     ls_launcher launcher = ls_launcher_detect();
     bool ours = false;
     LS_TRY(init_mpi(&launcher, &ours));
@@ -417,7 +417,7 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
 }
 
 const ls_transport ls_transport_mpi = {.name = "mpi",
-                                       .run = run,
+                                       .run = run_under_mpi,
                                        .comm_open = comm_open,
                                        .comm_close = comm_close,
                                        .send = net_send,

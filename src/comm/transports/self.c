@@ -18,8 +18,8 @@ static ls_status make_world(const ls_workers_options *options, const ls_placemen
     return ls_world_open(world, options, ls_placement_cpus(placement, 0), placement->crowded);
 }
 
-/* The process belongs to the caller: it gets its affinity back. */
-static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+/* Restores the process's affinity at the end, because the process belongs to the caller. */
+static ls_status run_in_process(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     ls_placement placement;
     cpu_set_t before;
     bool restore = sched_getaffinity(0, sizeof before, &before) == 0;
@@ -35,4 +35,4 @@ static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *a
     return status;
 }
 
-const ls_transport ls_transport_self = {.name = "self", .run = run};
+const ls_transport ls_transport_self = {.name = "self", .run = run_in_process};

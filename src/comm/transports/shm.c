@@ -1,19 +1,21 @@
-/* shm.c: workers as processes of this machine, forked and watched over by the calling process.
+/* shm.c: workers as processes of this machine, forked and watched by the calling process.
  *
- * The parent does no work. It waits for its children; when the first of them is lost or fails, it notes who and why in
- * the segment, which wakes all others out of their waits, gives them a second to leave, and ends the rest. Children die
- * with their parent (PR_SET_PDEATHSIG), and the segment with the last process, so nothing can be left behind.
+ * The parent does no work. It waits for its children. When the first of them is lost or fails, the parent records the
+ * rank and the reason in the segment, which wakes all others from their waits; it gives them a second to leave, and
+ * kills the rest. Children die with their parent (PR_SET_PDEATHSIG), and the segment disappears with the last process,
+ * so nothing is left behind.
  *
- * SIGINT and SIGTERM are the parent's: children ignore SIGINT, which a terminal sends to all of them. Without
- * pass_signals the parent makes a failure of the first one; a second one ends everything at once. With pass_signals it
- * sends each of them on as a SIGTERM that carries the number of the signal, so that the kind is known and a SIGINT
- * never comes twice; a worker that then leaves with such a status (ls_status_is_stop) is no failure, and the others
- * take the time they need. A second SIGINT ends everything at once, another SIGTERM is sent on as the first. SIGHUP and
- * SIGXCPU are then as SIGTERM; SIGUSR1 and SIGUSR2 are sent on as they are. A worker that SIGTERM ends before it has a
- * handler has been asked to stop like the parent.
+ * The parent handles SIGINT and SIGTERM; children ignore SIGINT, which a terminal sends to all of them. Without
+ * pass_signals the first signal fails the run and a second one kills everything at once. With pass_signals:
+ *   - the parent forwards each signal as a SIGTERM that carries the signal's number, so that the worker knows which it
+ *     was and never sees a SIGINT twice. SIGHUP and SIGXCPU are treated as SIGTERM; SIGUSR1 and SIGUSR2 are forwarded
+ *     unchanged.
+ *   - a worker that then leaves with such a status (ls_status_is_stop) has not failed, and the others take the time
+ * they need. A worker that SIGTERM kills before it has a handler counts as asked to stop.
+ *   - a second SIGINT kills everything at once; a second SIGTERM is forwarded like the first.
  *
- * With a supervision (attempt.h) a worker that is lost ends the attempt and not the run: the others are ended at once
- * where what they hold is in the segment, else when they have brought it there; and a new set is forked. */
+ * Under a supervisor (attempt.h) a lost worker ends the attempt, not the run: workers whose state is in the segment are
+ * killed at once, the others once they have copied it there, and a new set is forked. */
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -33,11 +35,11 @@
 #include "comm/grace.h"
 #include "comm/placement.h"
 
-/* How long workers may take to leave by themselves after a failure; all must be gone within two seconds. */
+/* How long workers may take to leave after a failure; all must be gone within two seconds. */
 static const uint64_t grace_ns = 1000000000;
 
 double ls_workers_grace_s;
-/* How long a worker may bring nothing of its device's memory into the segment. */
+/* How long the rescue of a worker's device memory may make no progress. */
 static const uint64_t rescue_ns = UINT64_C(15000000000);
 
 typedef struct crew {
@@ -53,12 +55,12 @@ typedef struct crew {
     ls_life_watch lives;
     int lost; /* rank of the first worker that was lost in this attempt; −1: none */
     char lost_text[LS_MESSAGE_MAX];
-    uint64_t rescued[LS_WORKERS_MAX], rescued_ns[LS_WORKERS_MAX]; /* then, by rank: how far it is, and since when */
+    uint64_t rescued[LS_WORKERS_MAX], rescued_ns[LS_WORKERS_MAX]; /* by rank: progress of its rescue, and since when */
     int places[LS_WORKERS_MAX];                                   /* by rank */
-    int signals, interrupts;                                      /* SIGINTs and SIGTERMs that came; SIGINTs alone */
-    int passed;                                                   /* the first signal that was passed on, 0: none */
+    int signals, interrupts;                                      /* number of signals to stop; of SIGINTs only */
+    int passed;                                                   /* the first signal that was forwarded; 0: none */
     uint64_t passed_ns;
-    bool save_asked; /* SIGUSR1 came: workers that are lost before they have saved take that with them */
+    bool save_asked; /* SIGUSR1 came; repeated in the next attempt, since a lost worker may not have saved */
     pid_t pids[LS_WORKERS_MAX];
     sigset_t waited, before;
     struct sigaction old_child;
@@ -83,7 +85,7 @@ static ls_status make_world(crew *c, int rank, ls_world *world) {
     return ls_world_open(world, c->options, ls_placement_cpus(&c->placement, c->places[rank]), c->placement.crowded);
 }
 
-/* Whether a worker ends because of a signal that was passed on, or because it needs one that did. */
+/* Returns whether a worker ends because of a forwarded signal, or because it needs a worker that did. */
 static bool is_stop(const crew *c, ls_status status) {
     if (!c->options->pass_signals) return false;
     if (status == LS_ERR_PEER) return atomic_load(&c->segment.header->stop.state) != 0;
@@ -92,7 +94,7 @@ static bool is_stop(const crew *c, ls_status status) {
 
 static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(LS_ERR_WORKER); /* it died before the line above */
+    if (getppid() != parent) _exit(LS_ERR_WORKER); /* the parent died before prctl() */
     if (c->supervision) ls_life_hold(&c->segment.header->workers[rank].life);
     signal(SIGINT, SIG_IGN);
     sigprocmask(SIG_SETMASK, &c->before, NULL);
@@ -112,15 +114,15 @@ static _Noreturn void run_child(crew *c, int rank, pid_t parent) {
                                                           : stopped ? LS_ENDED_BY_SIGNAL
                                                                     : LS_ENDED);
     ls_fault_point(goes_on ? LS_POINT_LEAVE : LS_POINT_END);
-    /* Handlers that the program set up for its own end are the parent's to run. */
+    /* _exit(), because exit handlers of the program must run in the parent only. */
     _exit(ls_status_exit_code(status));
 }
 
 /* ---- the parent -------------------------------------------------------------------------------------------------- */
 
-static ls_status start(crew *c) {
+static ls_status fork_workers(crew *c) {
     pid_t parent = getpid();
-    fflush(NULL); /* or every child would print what is still in the buffers */
+    fflush(NULL); /* otherwise every child would print what is still buffered */
     for (int rank = 0; rank < c->workers; rank++) {
         pid_t pid = fork();
         if (pid == 0) run_child(c, rank, parent);
@@ -128,7 +130,8 @@ static ls_status start(crew *c) {
             return ls_fail_errno(LS_ERR_RESOURCE, "cannot start worker %d of %d (check the process limit, ulimit -u)",
                                  rank, c->workers);
         c->pids[rank] = pid;
-        atomic_store(&c->segment.header->workers[rank].pid, (int)pid); /* it may be stopped before it says so itself */
+        atomic_store(&c->segment.header->workers[rank].pid,
+                     (int)pid); /* here, too: the worker may be stopped before it writes its pid */
         c->alive++;
     }
     return LS_OK;
@@ -149,29 +152,29 @@ static const char *signal_text(int number) {
                                : "terminated by signal 15, SIGTERM";
 }
 
-static void pass_on(crew *c, int number) {
+static void forward_signal(crew *c, int number) {
     bool as_is = number == SIGUSR1 || number == SIGUSR2;
     union sigval value = {.sival_int = number};
     if (!c->passed && number != SIGUSR1) c->passed = number, c->passed_ns = ls_clock_ns();
     for (int rank = 0; rank < c->workers; rank++) {
         if (c->pids[rank] <= 0) continue;
-        (void)sigqueue(c->pids[rank], as_is ? number : SIGTERM, value); /* a child that is gone is reaped next */
-        if (number == SIGUSR1) return; /* of two that hear of it in different steps each would have one saved */
+        (void)sigqueue(c->pids[rank], as_is ? number : SIGTERM, value); /* fails for a child that ended; it is reaped */
+        if (number == SIGUSR1) return; /* one worker only: two could see it in different steps and save twice */
     }
 }
 
-static bool stops(int number) {
+static bool is_stop_signal(int number) {
     return number == SIGTERM || number == SIGHUP || number == SIGXCPU || number == SIGUSR2;
 }
 
-/* All workers of this attempt have the state: what the one before left is not needed any more. */
+/* Returns whether all workers of this attempt have restored their state, so that the segment before is not needed. */
 static bool is_whole(const crew *c) { return atomic_load(&c->segment.header->ready) == c->workers; }
 
 static bool must_rescue(const crew *c, int rank) {
     return rank != c->lost && is_whole(c) && atomic_load(&c->segment.header->workers[rank].rescues) == LS_RESCUE_NEEDED;
 }
 
-/* Ends those who have nothing to bring into the segment, or are done with it, or do not get on with it. */
+/* Kills workers that have nothing to rescue, have finished their rescue, or are stalled in it. */
 static void end_attempt(crew *c) {
     uint64_t now = ls_clock_ns();
     for (int rank = 0; rank < c->workers; rank++) {
@@ -183,34 +186,34 @@ static void end_attempt(crew *c) {
     }
 }
 
-/* A worker leaves for a signal when all have agreed on it and the last step is saved: one that is lost after that takes
- * nothing with it, and the run is stopped as it would be without the loss. */
+/* Returns whether a worker has left because of a signal. Workers do so after all have agreed and the last step is
+ * saved, so a worker lost after that loses no state, and the run stops as it would have without the loss. */
 static bool has_stopped(crew *c) {
     const ls_failure *stop = &c->segment.header->stop;
-    if (atomic_load(&stop->state) != 2) return false; /* not, or not wholly written */
+    if (atomic_load(&stop->state) != 2) return false; /* none, or not completely written */
     ls_segment_fail(&c->segment, -1, stop->status, stop->message);
     return true;
 }
 
-/* The first that is lost ends the attempt. What others hold lies in the segment, or is brought there now. */
-static void lose(crew *c, int rank, const char *text) {
+/* The first lost worker ends the attempt. The state of the others lies in the segment or is copied there now. */
+static void lose_worker(crew *c, int rank, const char *text) {
     if (c->lost >= 0 || has_stopped(c)) return;
     c->lost = rank;
     c->attempt.seen_ns = ls_clock_ns();
     memset(c->rescued, 0, sizeof c->rescued);
     snprintf(c->lost_text, sizeof c->lost_text, "%s", text);
-    end_attempt(c); /* who is not asked for anything does not learn of it, and does nothing about it */
+    end_attempt(c); /* first: workers without a rescue are killed before they can react to the loss */
     ls_segment_abandon(&c->segment);
 }
 
-/* What the end of a worker means, as a failure of the run; nothing if it simply was done. */
-static void judge(crew *c, int rank, pid_t pid, int wait_status) {
+/* Decides what the end of a worker means: no failure, a stop, a lost worker, or a failure of the run. */
+static void judge_exit(crew *c, int rank, pid_t pid, int wait_status) {
     char text[LS_MESSAGE_MAX];
-    /* It had left, and reported its own failure, if any, whatever became of the process after that. */
+    /* Its function had returned and its failure, if any, is recorded; how the process ended does not matter. */
     if (atomic_load(&c->segment.header->workers[rank].ended)) return;
-    if (WIFSIGNALED(wait_status) && stops(WTERMSIG(wait_status)) && c->options->pass_signals) {
-        /* It had no handler, not yet or not any more: it has stopped, and the others may still be about it. */
-        if (!c->passed) pass_on(c, WTERMSIG(wait_status));
+    if (WIFSIGNALED(wait_status) && is_stop_signal(WTERMSIG(wait_status)) && c->options->pass_signals) {
+        /* It had no handler (yet, or any more), so it has stopped; the others may still be stopping. */
+        if (!c->passed) forward_signal(c, WTERMSIG(wait_status));
         ls_segment_stop(&c->segment, rank, signal_status(c->passed), signal_text(c->passed));
         atomic_store(&c->segment.header->workers[rank].ended, LS_ENDED_BY_SIGNAL);
         return;
@@ -229,26 +232,27 @@ static void judge(crew *c, int rank, pid_t pid, int wait_status) {
     }
     if (ls_segment_failed(&c->segment) || has_stopped(c)) return;
     if (c->supervision) {
-        lose(c, rank, text);
+        lose_worker(c, rank, text);
         return;
     }
     ls_segment_fail(&c->segment, -1, LS_ERR_WORKER, text);
 }
 
-/* Those that are ending, and whose memory may keep the kernel busy for a while. One that a signal to stop ends, or that
- * has said why it ends, is left to reap(). */
-static void look_at_dying(crew *c) {
+/* Judges workers that are dying but whose memory the kernel still frees (shm/life.h). Workers killed by a signal to
+ * stop, and those that have recorded why they end, are left to reap_workers(). */
+static void judge_dying(crew *c) {
     for (int rank = 0; rank < c->lives.count; rank++) {
         int status;
         if (!atomic_load(&c->lives.of[rank].died) || c->lost >= 0 || c->pids[rank] <= 0) continue;
         if (atomic_load(&c->segment.header->workers[rank].ended)) continue;
-        if (!ls_life_status(c->pids[rank], &status) || !WIFSIGNALED(status) || stops(WTERMSIG(status))) continue;
-        judge(c, rank, c->pids[rank], status);
+        if (!ls_life_status(c->pids[rank], &status) || !WIFSIGNALED(status) || is_stop_signal(WTERMSIG(status)))
+            continue;
+        judge_exit(c, rank, c->pids[rank], status);
     }
 }
 
-/* Collects workers that have ended; other children of this process are not ours to collect. */
-static void reap(crew *c) {
+/* Reaps workers that have ended, but no other children of this process. */
+static void reap_workers(crew *c) {
     for (int rank = 0; rank < c->workers; rank++) {
         int wait_status;
         if (c->pids[rank] <= 0) continue;
@@ -258,42 +262,42 @@ static void reap(crew *c) {
         c->pids[rank] = 0;
         atomic_store(&c->segment.header->workers[rank].pid, 0);
         c->alive--;
-        if (pid > 0) judge(c, rank, gone, wait_status);
+        if (pid > 0) judge_exit(c, rank, gone, wait_status);
     }
 }
 
-/* The failure as this process's status; without one, that of a stop. */
-static ls_status report(const crew *c) {
+/* Returns the recorded failure as this process's status; without a failure, that of a stop. */
+static ls_status report_failure(const crew *c) {
     const ls_segment_header *header = c->segment.header;
     const ls_failure *failure = &header->failure, *stop = &header->stop;
     if (atomic_load(&failure->state) == 0)
         return atomic_load(&stop->state) == 0 ? LS_OK : ls_fail(stop->status, "%s", stop->message);
-    bool alone = c->supervision && c->workers == 1; /* nobody knows that it is a worker */
+    bool alone = c->supervision && c->workers == 1; /* the user did not ask for workers, so no rank is named */
     if (failure->rank < 0 || failure->status == LS_ERR_DEADLINE || alone)
         return ls_fail(failure->status, "%s", failure->message);
     return ls_fail(failure->status, "worker %d: %s", failure->rank, failure->message);
 }
 
-static void on_signal(crew *c, int number) {
+static void handle_signal(crew *c, int number) {
     bool pass = c->options->pass_signals;
     if (number == SIGUSR1) {
         c->save_asked = true;
-        pass_on(c, number);
+        forward_signal(c, number);
         return;
     }
     c->signals++;
     if (number == SIGINT) c->interrupts++;
     bool again = (pass ? c->interrupts : c->signals) > 1;
     if (pass && !again) {
-        pass_on(c, number);
+        forward_signal(c, number);
         return;
     }
     ls_segment_fail(&c->segment, -1, signal_status(number), signal_text(number));
     if (again) kill_all(c);
 }
 
-/* The first worker that is still there and waits for nobody; else the first that is there. */
-static int late_worker(const crew *c) {
+/* Returns the first remaining worker that waits for no other; else the first remaining one; −1: none. */
+static int find_late_worker(const crew *c) {
     int late = -1;
     for (int rank = c->workers - 1; rank >= 0; rank--) {
         const ls_worker_record *record = &c->segment.header->workers[rank];
@@ -304,25 +308,25 @@ static int late_worker(const crew *c) {
     return late;
 }
 
-/* The signal came to this process, or to one of the workers. */
-static void keep_grace(crew *c) {
+/* Kills all workers once --grace has passed since a signal to this process or to a worker. */
+static void enforce_grace(crew *c) {
     const ls_segment_header *header = c->segment.header;
     int asked = atomic_load(&header->asked);
     uint64_t since = c->passed ? c->passed_ns : asked ? atomic_load(&header->asked_ns) : 0, now = ls_clock_ns();
     if (!(ls_workers_grace_s > 0) || since == 0 || now <= since || ls_segment_failed(&c->segment)) return;
     if ((double)(now - since) * 1e-9 <= ls_workers_grace_s) return;
-    int signal = c->passed ? c->passed : asked, late = late_worker(c);
+    int signal = c->passed ? c->passed : asked, late = find_late_worker(c);
     if (late < 0) return;
     char text[LS_MESSAGE_MAX];
     snprintf(text, sizeof text,
-             "%s; worker %d was still %s after %g s (--grace), and was ended: the newest checkpoint is as it was",
+             "%s; worker %d was still %s after %g s (--grace) and was killed; the newest checkpoint is unchanged",
              signal_text(signal), late, ls_phase_text((ls_phase)atomic_load(&header->workers[late].beat.phase)),
              ls_workers_grace_s);
     ls_segment_fail(&c->segment, -1, signal_status(signal), text);
     kill_all(c);
 }
 
-/* One that hangs is lost: it is ended with the others, and replaced. */
+/* Treats a worker that hangs as lost: it is killed and replaced. */
 static void end_suspect(crew *c) {
     char text[LS_MESSAGE_MAX];
     int rank = c->lost < 0 && !ls_segment_failed(&c->segment)
@@ -330,12 +334,12 @@ static void end_suspect(crew *c) {
                    : -1;
     if (rank < 0) return;
     if (atomic_load(&c->segment.header->workers[rank].ended))
-        kill(c->pids[rank], SIGKILL); /* nothing is lost with it */
+        kill(c->pids[rank], SIGKILL); /* its work is done */
     else
-        lose(c, rank, text);
+        lose_worker(c, rank, text);
 }
 
-/* Without a supervision workers find out by themselves that one of them is late, unless all of them are stopped. */
+/* Without a supervisor the workers themselves detect a late worker, unless all of them are stopped. */
 static void end_stopped(crew *c) {
     int stopped;
     double silence_s = ls_beat_all_stopped_s(&c->beats, &c->segment, &stopped);
@@ -345,13 +349,13 @@ static void end_stopped(crew *c) {
     snprintf(
         text, sizeof text,
         "all workers have been stopped (by SIGSTOP) for %.0f s, the first of them worker %d (process %d), and were "
-        "ended (--timeout)",
+        "killed (--timeout)",
         silence_s, stopped, (int)c->pids[stopped]);
     ls_segment_fail(&c->segment, -1, LS_ERR_DEADLINE, text);
     kill_all(c);
 }
 
-static void look_after(crew *c) {
+static void watch_workers(crew *c) {
     if (!c->supervision) {
         end_stopped(c);
         return;
@@ -363,50 +367,52 @@ static void look_after(crew *c) {
     if (leave && is_whole(c)) atomic_store(&c->segment.header->leave, 1);
 }
 
-/* Until the last child is gone. */
-static void watch(crew *c) {
+/* Watches the workers until the last one has ended. */
+static void supervise(crew *c) {
     uint64_t failed_ns = 0;
-    reap(c);
+    reap_workers(c);
     while (c->alive > 0) {
         bool failing = ls_segment_failed(&c->segment);
         if (failing && !failed_ns) failed_ns = ls_clock_ns();
         if (failing && ls_clock_ns() - failed_ns > grace_ns) kill_all(c);
-        if (c->options->pass_signals) keep_grace(c);
-        look_after(c);
+        if (c->options->pass_signals) enforce_grace(c);
+        watch_workers(c);
         if (c->lost >= 0) end_attempt(c);
-        /* A worker may fail without ending: then nothing but this look at the segment tells. */
+        /* A worker may fail without ending, which only the segment shows; so the wait for signals is short. */
         struct timespec slice = {.tv_nsec = c->lost >= 0 ? 1000000 : failing ? 10000000 : 100000000};
         int number = sigtimedwait(&c->waited, NULL, &slice);
-        if (number > 0 && number != SIGCHLD) on_signal(c, number);
-        look_at_dying(c);
-        reap(c);
+        if (number > 0 && number != SIGCHLD) handle_signal(c, number);
+        judge_dying(c);
+        reap_workers(c);
     }
 }
 
-/* What is ignored (nohup, a job in the background) stays ignored: blocked, it would be kept for us all the same. */
-static void wait_for(crew *c, int number) {
+/* Adds a signal to the set that the parent waits for, unless it is ignored (nohup, a background job): once blocked, it
+ * would be delivered all the same. */
+static void add_waited_signal(crew *c, int number) {
     struct sigaction action;
     if (sigaction(number, NULL, &action) == 0 && (action.sa_flags & SA_SIGINFO || action.sa_handler != SIG_IGN))
         sigaddset(&c->waited, number);
 }
 
-/* SIGCHLD and the signals that end a run are taken with sigtimedwait, so they are blocked meanwhile. */
+/* Blocks SIGCHLD and the signals that end a run, because sigtimedwait() receives them. */
 static void take_signals(crew *c) {
     sigemptyset(&c->waited);
     sigaddset(&c->waited, SIGCHLD);
-    wait_for(c, SIGINT);
-    wait_for(c, SIGTERM);
+    add_waited_signal(c, SIGINT);
+    add_waited_signal(c, SIGTERM);
     static const int passed[] = {SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2};
-    for (size_t i = 0; c->options->pass_signals && i < sizeof passed / sizeof *passed; i++) wait_for(c, passed[i]);
+    for (size_t i = 0; c->options->pass_signals && i < sizeof passed / sizeof *passed; i++)
+        add_waited_signal(c, passed[i]);
     sigprocmask(SIG_BLOCK, &c->waited, &c->before);
     /* A program that ignores SIGCHLD would not learn how its workers ended. */
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &plain, &c->old_child);
 }
 
-static void give_signals_back(crew *c) {
+static void restore_signals(crew *c) {
     struct timespec none = {0};
-    while (sigtimedwait(&c->waited, NULL, &none) > 0) continue; /* they were dealt with */
+    while (sigtimedwait(&c->waited, NULL, &none) > 0) continue; /* drops signals that came after the end */
     sigaction(SIGCHLD, &c->old_child, NULL);
     sigprocmask(SIG_SETMASK, &c->before, NULL);
 }
@@ -429,14 +435,14 @@ static ls_status place_workers(crew *c, int places) {
     return ls_placement_make(places, c->options->threads, !c->options->no_pin, &c->placement);
 }
 
-/* Whether the attempt ended and the run did not. */
+/* Returns whether the attempt ended but the run did not. */
 static bool goes_on(const crew *c) {
     if (!c->supervision || ls_segment_failed(&c->segment)) return false;
     return c->lost >= 0 || atomic_load(&c->segment.header->workers[0].ended) == LS_ENDED_TO_GO_ON;
 }
 
-/* A signal that came to a worker alone goes to the next attempt's, as one that came to this process does. */
-static void keep_asked(crew *c) {
+/* Keeps a signal that came to one worker only for the next attempt, as one that came to this process. */
+static void keep_asked_signal(crew *c) {
     const ls_segment_header *header = c->segment.header;
     int asked = atomic_load(&header->asked);
     if (c->passed || asked == 0) return;
@@ -444,11 +450,11 @@ static void keep_asked(crew *c) {
     c->passed_ns = atomic_load(&header->asked_ns);
 }
 
-/* From the attempt that ended to the next one. */
-static ls_status begin_anew(crew *c) {
+/* Prepares the next attempt. */
+static ls_status prepare_attempt(crew *c) {
     ls_attempt_end end = {.rank = c->lost, .whole = is_whole(c), .placement = &c->placement, .wrong_place = -1};
     int workers = c->workers;
-    keep_asked(c);
+    keep_asked_signal(c);
     if (end.whole) {
         ls_segment_close(&c->attempt.before);
         c->attempt.before = c->segment;
@@ -471,16 +477,16 @@ static ls_status begin_anew(crew *c) {
     return make_segment(c);
 }
 
-/* From the fork to the end of the last worker. */
+/* Forks the workers and watches them until the last one has ended. */
 static ls_status run_attempt(crew *c) {
     c->attempt.begun_ns = ls_clock_ns();
-    ls_status status = start(c);
+    ls_status status = fork_workers(c);
     if (status != LS_OK) ls_segment_fail(&c->segment, -1, status, ls_status_message());
-    if (c->passed) pass_on(c, c->passed);
-    if (c->save_asked && c->attempt.number > 0) pass_on(c, SIGUSR1);
-    watch(c);
+    if (c->passed) forward_signal(c, c->passed);
+    if (c->save_asked && c->attempt.number > 0) forward_signal(c, SIGUSR1);
+    supervise(c);
     ls_life_watch_end(&c->lives);
-    return goes_on(c) ? LS_OK : report(c);
+    return goes_on(c) ? LS_OK : report_failure(c);
 }
 
 static ls_status run_all(crew *c) {
@@ -488,7 +494,7 @@ static ls_status run_all(crew *c) {
     for (;;) {
         status = run_attempt(c);
         if (!goes_on(c)) return status;
-        LS_TRY(begin_anew(c));
+        LS_TRY(prepare_attempt(c));
     }
 }
 
@@ -510,7 +516,7 @@ static ls_status run_crew(const ls_workers_options *options, const ls_supervisio
     warn_crowded(c);
     take_signals(c);
     status = run_all(c);
-    give_signals_back(c);
+    restore_signals(c);
 out:
     ls_segment_close(&c->segment);
     ls_segment_close(&c->attempt.before);
@@ -519,7 +525,7 @@ out:
     return status;
 }
 
-static ls_status run(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
+static ls_status run_forked(const ls_workers_options *options, ls_worker_fn fn, void *arg) {
     return run_crew(options, NULL, fn, arg);
 }
 
@@ -528,4 +534,4 @@ ls_status ls_workers_supervise(const ls_workers_options *options, const ls_super
     return run_crew(options, supervision, fn, arg);
 }
 
-const ls_transport ls_transport_shm = {.name = "shm", .run = run};
+const ls_transport ls_transport_shm = {.name = "shm", .run = run_forked};

@@ -109,7 +109,7 @@ static ls_map_note *take_free(void) {
 static ls_status add_note(const char *path, int fd, const void *data, size_t bytes, ls_map_note **out) {
     struct stat about;
     ls_status status;
-    if (fstat(fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot look at %s", path);
+    if (fstat(fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot examine %s", path);
     (void)pthread_mutex_lock(&changes);
     LS_TRY_OUT(install());
     ls_map_note *note = *out = take_free();
