@@ -1,11 +1,12 @@
-/* choices.h: the words that options choose among, with the value of each. One list gives the enum, the names of its
- * values and the choices of an option in options.def, so a word is written once:
+/* choices.h: the words that options choose among, with their values. One list generates the enum, the names of its
+ * values and the choices of an option in options.def, so each word is written once:
  *
  *     LS_LR_KINDS(X)     X(LS_LR_CONSTANT, "constant") X(LS_LR_LINEAR, "linear") …
  *     ls_lr_kind         the enum; ls_options has a field of this type
  *     ls_lr_kind_name()  "linear"
  *
- * The enums of upper layers are here, since their options are; those of base and lockstep.h only get their words. */
+ * Enums of higher layers are defined here, because their options are; for enums of base and lockstep.h only the words
+ * are listed. */
 #ifndef LS_CONFIG_CHOICES_H
 #define LS_CONFIG_CHOICES_H
 
@@ -16,16 +17,16 @@
 #include "lockstep.h"
 
 typedef struct ls_option_choice {
-    const char *word; /* NULL behind the last */
+    const char *word; /* NULL: the end of the list */
     int value;
 } ls_option_choice;
 
-/* "unknown": no choice has this value. */
+/* Returns the word of a value; "unknown" if no choice has it. */
 const char *ls_choice_word(const ls_option_choice *choices, int value);
-/* False, and *value unchanged: no choice has this word. */
+/* Finds the value of a word. Returns false, with *value unchanged, if no choice has it. */
 bool ls_choice_find(const ls_option_choice *choices, const char *word, int *value);
 
-/* "auto, portable or neon" */
+/* Writes a list such as "auto, portable or neon". */
 void ls_choice_list(const ls_option_choice *choices, char *text, size_t room);
 
 #define LS_CHOICE_VALUE(value, word) value,
@@ -48,7 +49,7 @@ void ls_choice_list(const ls_option_choice *choices, char *text, size_t room);
     X(LS_TRANSPORT_MPI, "mpi")
 LS_CHOICE_ENUM(ls_transport_choice, LS_TRANSPORTS)
 
-/* Launches of a GPU together, as graphs. */
+/* CUDA graphs: launch many kernels together. */
 #define LS_GRAPHS_LIST(X) X(LS_GRAPHS_ON, "on") X(LS_GRAPHS_OFF, "off")
 LS_CHOICE_ENUM(ls_graphs, LS_GRAPHS_LIST)
 
@@ -57,9 +58,9 @@ LS_CHOICE_ENUM(ls_bench_buffers, LS_BENCH_BUFFERS)
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
-/* interleaved is 1f1b with several chunks for each stage. zero-bubble is 1f1b with input and weight gradients apart:
- * the latter fill the bubbles; at most `stages` micro-batches hold activations on any stage, as on the first one of
- * 1f1b. */
+/* interleaved is 1f1b with several chunks per stage. zero-bubble is 1f1b with separate input and weight gradients,
+ * where the weight gradients fill the bubbles; on every stage at most `stages` micro-batches hold activations, as on
+ * the first stage of 1f1b. */
 #define LS_SCHEDULE_LIST(X)                                                                                            \
     X(LS_SCHEDULE_NAIVE, "naive") /* one micro-batch at a time is in the pipeline */                                   \
     X(LS_SCHEDULE_GPIPE, "gpipe") /* all forward, then all backward */                                                 \
@@ -71,19 +72,20 @@ LS_CHOICE_NAME(ls_schedule_kind, ls_schedule_kind_name, LS_SCHEDULE_LIST)
 
 #define LS_RECOMPUTE_LIST(X)                                                                                           \
     X(LS_RECOMPUTE_NONE, "none")                                                                                       \
-    X(LS_RECOMPUTE_SELECTIVE, "selective") /* what the MLP is before its activation is made again in backward */       \
-    X(LS_RECOMPUTE_FULL, "full")           /* all but the input of each block is */
+    X(LS_RECOMPUTE_SELECTIVE, "selective") /* backward recomputes the MLP before its activation */                     \
+    X(LS_RECOMPUTE_FULL, "full")           /* backward recomputes all but the input of each block */
 typedef enum ls_recompute { LS_RECOMPUTE_LIST(LS_CHOICE_VALUE) LS_RECOMPUTE_KINDS } ls_recompute;
 LS_CHOICE_NAME(ls_recompute, ls_recompute_name, LS_RECOMPUTE_LIST)
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 
-/* As options and identities call element types; device/dtype.h has the names of the library. */
+/* Names of element types in options and identities; device/dtype.h has those of the library. */
 #define LS_DTYPES(X) X(LS_F32, "fp32") X(LS_BF16, "bf16") X(LS_F16, "fp16")
 #define LS_SUM_DTYPES(X) X(LS_F32, "fp32") X(LS_BF16, "bf16")
 LS_CHOICE_NAME(ls_dtype, ls_dtype_word, LS_DTYPES)
 
-/* Types of the operands of matmuls; this engine has those of 16 bits and more. mxfp8: a scale for every 32 numbers. */
+/* Types of the operands of matmuls; this engine supports those of 16 bits and more. mxfp8: a scale for every 32
+ * numbers. */
 typedef enum ls_plan_type {
     LS_PLAN_FP32,
     LS_PLAN_FP16,
@@ -96,7 +98,7 @@ typedef enum ls_plan_type {
 #define LS_PLAN_TYPE_LIST(X) LS_RUN_TYPES(X) X(LS_PLAN_FP8, "fp8") X(LS_PLAN_MXFP8, "mxfp8")
 LS_CHOICE_NAME(ls_plan_type, ls_plan_type_name, LS_PLAN_TYPE_LIST)
 
-/* Who multiplies matrices of 16-bit numbers (device/unit.h). */
+/* The matrix units for 16-bit matmuls (device/unit.h). */
 #define LS_HARDWARE_UNITS(X)                                                                                           \
     X(LS_UNIT_BFMMLA, "bfmmla")                                                                                        \
     X(LS_UNIT_AVX512_BF16, "avx512-bf16") X(LS_UNIT_AMX, "amx") X(LS_UNIT_HGMMA, "hgmma")
@@ -111,9 +113,9 @@ LS_CHOICE_NAME(ls_unit, ls_unit_name, LS_UNIT_LIST)
 LS_CHOICE_ENUM(ls_bn, LS_BN_KINDS)
 
 #define LS_BOS_KINDS(X)                                                                                                \
-    X(LS_BOS_AUTO, "auto") /* what the tokenizer says */                                                               \
-    X(LS_BOS_YES, "yes")   /* the same, and a BOS in front where it says nothing; LS_ERR_INPUT where it has none */    \
-    X(LS_BOS_NO, "no")     /* nothing in front */
+    X(LS_BOS_AUTO, "auto") /* as the tokenizer says */                                                                 \
+    X(LS_BOS_YES, "yes")   /* the same, or a BOS if it says nothing; LS_ERR_INPUT if it has none */                    \
+    X(LS_BOS_NO, "no")     /* no BOS */
 LS_CHOICE_ENUM(ls_bos, LS_BOS_KINDS)
 
 /* ---- optimizer --------------------------------------------------------------------------------------------------- */
@@ -141,14 +143,14 @@ LS_CHOICE_ENUM(ls_lr_scaling, LS_LR_SCALINGS)
 LS_CHOICE_ENUM(ls_check, LS_CHECKS)
 
 #define LS_SAVE_MODES(X)                                                                                               \
-    X(LS_SAVE_AUTO, "auto")         /* a snapshot, where it fits into memory */                                        \
-    X(LS_SAVE_SNAPSHOT, "snapshot") /* copied; written while training goes on */                                       \
+    X(LS_SAVE_AUTO, "auto")         /* a snapshot, if it fits into memory */                                           \
+    X(LS_SAVE_SNAPSHOT, "snapshot") /* copied; written while training continues */                                     \
     X(LS_SAVE_STREAM, "stream")     /* written while training waits */
 LS_CHOICE_ENUM(ls_save_mode, LS_SAVE_MODES)
 
 #define LS_OUTLIER_ACTIONS(X)                                                                                          \
     X(LS_OUTLIER_OFF, "off")                                                                                           \
-    X(LS_OUTLIER_AUTO, "auto") /* told, where watching costs next to nothing */                                        \
+    X(LS_OUTLIER_AUTO, "auto") /* warn, if detection costs next to nothing */                                          \
     X(LS_OUTLIER_WARN, "warn")                                                                                         \
     X(LS_OUTLIER_SKIP, "skip-group") /* repeat the step without the group */                                           \
     X(LS_OUTLIER_STOP, "stop")

@@ -27,7 +27,7 @@ typedef struct reader {
     bool seen[LS_OPTION_COUNT];
 } reader;
 
-/* Fails with "run.yaml:3: " in front; line 0 leaves the number out. */
+/* Fails with "run.yaml:3: " in front of the message; line 0 omits the number. */
 __attribute__((format(printf, 3, 4))) static ls_status fail_at(const reader *r, int line, const char *format, ...) {
     char reason[LS_MESSAGE_MAX], number[16] = "";
     va_list args;
@@ -60,8 +60,8 @@ static ls_status add_entry(reader *r, const char *key, const char *text, int lin
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* The line of the first `"key" :`, or 0 where the file spells the key with escapes. A key in a flat object cannot be
- * taken for a text value: no colon follows one. */
+/* Returns the line of the first `"key" :`; 0 if the file writes the key with escapes. In a flat object a text value
+ * cannot be taken for a key, because no colon follows it. */
 static int line_of_key(const reader *r, const char *key) {
     size_t length = strlen(key);
     const char *end = r->text + r->bytes;
@@ -115,14 +115,14 @@ out:
 
 #ifdef LS_HAVE_YAML
 
-/* Where in the file the next event stands. */
+/* The parser's position in the document. */
 typedef struct place {
     bool had_document, in_mapping, has_key;
     char key[KEY_MAX];
     int line; /* of the key */
 } place;
 
-/* Inside the mapping, keys and values take turns. */
+/* Handles an event inside the mapping, where keys and values alternate. */
 static ls_status take_entry(reader *r, const yaml_event_t *event, place *at) {
     const char *text = event->type == YAML_SCALAR_EVENT ? (const char *)event->data.scalar.value : NULL;
     at->has_key = !at->has_key;
@@ -139,7 +139,7 @@ static ls_status take_entry(reader *r, const yaml_event_t *event, place *at) {
     return add_entry(r, at->key, text, at->line);
 }
 
-/* One document, which is a mapping or empty; then nothing more. */
+/* Handles an event: the file must be one document, a mapping or empty. */
 static ls_status take_event(reader *r, const yaml_event_t *event, place *at) {
     int line = (int)event->start_mark.line + 1;
     yaml_event_type_t type = event->type;

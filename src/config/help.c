@@ -1,5 +1,5 @@
-/* help.c: --help, --help-all and docs/reference/options.md. Nothing about an option is said here that is not in its row
- * of the table.
+/* help.c: writes --help, --help-all and docs/reference/options.md. All facts about an option come from its row of the
+ * table.
  *
  *     --help          the options of .common under the headings of their groups, a line or two each: what and default
  *     --help-all      all options, with details, range, variable in the environment and aliases */
@@ -9,7 +9,7 @@
 
 #include "config/value.h"
 
-/* A number with so many digits is no limit that anybody meets. */
+/* A limit with so many digits is not worth printing. */
 enum { INDENT = 24, FACTS_MAX = 700, TEXT_MAX = 1400, WORD_MAX = 64, NO_LIMIT_DIGITS = 15, MARKDOWN_COLUMNS = 100 };
 
 #define FORMS                                                                                                          \
@@ -21,19 +21,19 @@ static void heading(FILE *out, bool colour, const char *text) {
     fprintf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);
 }
 
-/* Characters, not bytes. */
-static int width_of(const char *text) {
+/* Counts characters, not bytes. */
+static int count_columns(const char *text) {
     int width = 0;
     for (; *text; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
     return width;
 }
 
-/* Writes words from `column` on and begins new lines, indented, where one would be wider than `columns`. */
+/* Writes words from `column` on, and starts a new indented line if one would be wider than `columns`. */
 static void wrap(FILE *out, const char *text, int indent, int column, int columns) {
     char word[WORD_MAX];
     bool first = true;
     while (ls_value_next_word(&text, word, sizeof word)) {
-        int length = width_of(word);
+        int length = count_columns(word);
         if (!first && column + 1 + length > columns) {
             fprintf(out, "\n%*s", indent, "");
             column = indent;
@@ -46,7 +46,7 @@ static void wrap(FILE *out, const char *text, int indent, int column, int column
     fputc('\n', out);
 }
 
-/* "--workers N", "--[no-]pin"; a switch that is off anyway is briefly "--json" */
+/* Writes "--workers N" or "--[no-]pin"; `brief`: a switch that is off by default is "--json". */
 static void flag_form(const ls_option_info *info, const char *metavar, bool brief, char *text, size_t room) {
     static const char *const metavars[] = {
         [LS_OPTION_BOOL] = "",     [LS_OPTION_INT] = "N",       [LS_OPTION_FLOAT] = "X",     [LS_OPTION_SIZE] = "SIZE",
@@ -60,7 +60,7 @@ static void flag_form(const ls_option_info *info, const char *metavar, bool brie
     }
 }
 
-/* "1 to 512 workers", "0 or more steps", "auto, portable or neon"; empty for a text or a switch */
+/* Writes "1 to 512 workers", "0 or more steps" or "auto, portable or neon"; "" for a text or a switch. */
 static void range_form(const ls_option_info *info, const ls_option_choice *choices, char *text, size_t room) {
     text[0] = '\0';
     if (info->min) {
@@ -71,7 +71,7 @@ static void range_form(const ls_option_info *info, const ls_option_choice *choic
     if (choices) ls_choice_list(choices, text, room);
 }
 
-/* "required" needs no word in front. */
+/* "required" needs no label. */
 static const char *default_label(const char *without) {
     return strncmp(without, "required", strlen("required")) == 0 ? "" : "default: ";
 }
@@ -94,7 +94,7 @@ static void write_short(FILE *out, ls_option_id id, ls_command command) {
     ls_option_words words = ls_option_words_of(id, command);
     char text[TEXT_MAX], range[FACTS_MAX] = "";
     if (words.choices) range_form(info, words.choices, range, sizeof range);
-    /* That a switch is off and a text is not given is what everybody expects. */
+    /* The default of a switch that is off, and of a text that is not given, needs no mention. */
     bool is_plain = info->kind == LS_OPTION_BOOL || strcmp(words.without, "none") == 0;
     if (is_plain)
         snprintf(text, sizeof text, "%s", words.help);
@@ -118,14 +118,14 @@ static void write_full(FILE *out, ls_option_id id, ls_command command) {
     wrap(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
 }
 
-/* Whether the page of a command has the option: under `group`, and among the common or the others. */
+/* Returns whether the page of a command lists the option under `group`, among the common ones or the others. */
 static bool is_on_page(ls_option_id id, ls_command command, ls_option_group group, bool common) {
     const ls_option_info *info = ls_option_info_get(id);
     unsigned bit = 1u << command;
     return (info->commands & bit) && !!(info->common & bit) == common && ls_option_words_of(id, command).group == group;
 }
 
-/* The common ones of a group come first. Returns how many there were. */
+/* Writes the options of a group, common ones first. Returns their number. */
 static int write_group(FILE *out, ls_command command, ls_option_group group, bool all, bool colour) {
     int count = 0;
     for (int common = 1; common >= !all; common--) {
@@ -207,7 +207,7 @@ void ls_help_overview(FILE *out, bool colour) {
 /* ---- docs/reference/options.md
  * --------------------------------------------------------------------------------------------- */
 
-/* Text of a cell of a table. */
+/* Writes the text of a table cell. */
 static void write_cell(FILE *out, const char *text) {
     for (; *text; text++) fprintf(out, "%s%c", *text == '|' ? "\\" : "", *text);
 }
@@ -221,7 +221,7 @@ static void write_names(FILE *out, unsigned commands) {
     }
 }
 
-/* The default of the row, unless every command has its own, then those of the commands that have. */
+/* Writes the default of the row, unless every command has its own; then those of the commands with their own. */
 static void write_defaults(FILE *out, ls_option_id id) {
     const ls_option_info *info = ls_option_info_get(id);
     unsigned own = 0;

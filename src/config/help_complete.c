@@ -1,4 +1,4 @@
-/* help_complete.c: completions for bash, zsh and fish from the tables of commands and options. */
+/* help_complete.c: writes completions for bash, zsh and fish from the tables of commands and options. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static void put_choices(FILE *out, const ls_option_choice *choices) {
     for (const ls_option_choice *c = choices; c->word; c++) fprintf(out, "%s%s", c == choices ? "" : " ", c->word);
 }
 
-/* Help in single quotes of a shell, without what zsh has a meaning for. */
+/* Writes help inside single quotes, without characters that are special in zsh. */
 static void put_help(FILE *out, const char *help) {
     for (const char *c = help; *c; c++) {
         if (*c == '\'')
@@ -24,7 +24,7 @@ static void put_help(FILE *out, const char *help) {
     }
 }
 
-/* The first words of commands, each once. */
+/* Writes the first words of all commands, each once. */
 static void put_first_words(FILE *out) {
     char before[64] = "";
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
@@ -36,7 +36,7 @@ static void put_first_words(FILE *out) {
     }
 }
 
-/* The second words of a group. */
+/* Writes the second words of a group's commands. */
 static void put_group(FILE *out, const char *group, size_t length) {
     const char *between = "";
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
@@ -166,7 +166,7 @@ static void put_zsh(FILE *out) {
 
 /* ---- fish -------------------------------------------------------------------------------------------------------- */
 
-/* Where the options of a command are offered. */
+/* Writes the condition under which fish offers the options of a command. */
 static void put_fish_condition(FILE *out, const char *name) {
     int first = (int)strcspn(name, " ");
     fprintf(out, "-n '__fish_seen_subcommand_from %.*s", first, name);

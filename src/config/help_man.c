@@ -1,10 +1,11 @@
-/* help_man.c: pages of the manual from the tables of commands and options. */
+/* help_man.c: writes man pages from the tables of commands and options. */
 #include <stdbool.h>
 #include <string.h>
 
 #include "config/help.h"
 
-/* Writes the character of UTF-8 at `text` by its number, as every roff takes it; its bytes. The tables are valid. */
+/* Writes the UTF-8 character at `text` by its number, which every roff understands; returns its bytes. The tables are
+ * valid UTF-8. */
 static size_t put_character(FILE *out, const unsigned char *text) {
     size_t bytes = text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
     unsigned code = text[0] & (0xFFU >> (bytes + 1));
@@ -13,8 +14,8 @@ static size_t put_character(FILE *out, const unsigned char *text) {
     return bytes;
 }
 
-/* Text as roff takes it: a backslash is \e, a dash that is one is \-, and a dot or quote at the begin of a line is no
- * request. */
+/* Escapes text for roff: a backslash becomes \e, a literal dash \-, and a dot or quote at the start of a line must not
+ * become a request. */
 static void put_text(FILE *out, const char *text, size_t bytes) {
     bool at_begin = true;
     for (size_t i = 0; i < bytes; i++) {
@@ -32,7 +33,7 @@ static void put_text(FILE *out, const char *text, size_t bytes) {
     }
 }
 
-static void put(FILE *out, const char *text) { put_text(out, text, strlen(text)); }
+static void put_string(FILE *out, const char *text) { put_text(out, text, strlen(text)); }
 
 static void put_title(FILE *out, const char *name) {
     fputs(".TH LOCKSTEP", out);
@@ -42,7 +43,7 @@ static void put_title(FILE *out, const char *name) {
     fprintf(out, " 1 \"\" \"lockstep %s\" \"User Commands\"\n", LS_VERSION);
 }
 
-/* "lockstep-bench-comm" */
+/* Writes a name such as "lockstep-bench-comm". */
 static void put_page_name(FILE *out, const char *name) {
     fputs("lockstep\\-", out);
     for (; *name; name++) fputs(*name == ' ' || *name == '-' ? "\\-" : (char[]){*name, '\0'}, out);
@@ -52,7 +53,7 @@ static void put_exit_status(FILE *out) {
     fputs(".SH EXIT STATUS\n", out);
     for (const ls_exit_code *e = ls_exit_codes; e->meaning; e++) {
         fprintf(out, ".TP\n.B %d\n", e->code);
-        put(out, e->meaning);
+        put_string(out, e->meaning);
         fputc('\n', out);
     }
 }
@@ -66,9 +67,9 @@ static void put_program(FILE *out) {
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
         const ls_command_info *about = ls_command_info_get(command);
         fputs(".TP\n.B ", out);
-        put(out, about->name);
+        put_string(out, about->name);
         fputc('\n', out);
-        put(out, about->summary);
+        put_string(out, about->summary);
         fputc('\n', out);
     }
     fputs("\nEach has a page of its own, as in\n.BR lockstep\\-train (1).\n", out);
@@ -80,45 +81,48 @@ static void put_option(FILE *out, ls_option_id id, ls_command command) {
     ls_option_words words = ls_option_words_of(id, command);
     char list[1024], env[LS_OPTION_ENV_MAX];
     fputs(".TP\n.B \\-\\-", out);
-    put(out, info->name);
+    put_string(out, info->name);
     if (info->kind == LS_OPTION_BOOL) {
         fputs(", \\-\\-no\\-", out);
-        put(out, info->name);
+        put_string(out, info->name);
     }
     fputc('\n', out);
     if (info->kind != LS_OPTION_BOOL) {
         fputs(".I ", out);
-        put(out, words.metavar ? words.metavar : words.choices ? "WORD" : info->kind == LS_OPTION_TIME ? "TIME" : "N");
+        put_string(out, words.metavar                  ? words.metavar
+                        : words.choices                ? "WORD"
+                        : info->kind == LS_OPTION_TIME ? "TIME"
+                                                       : "N");
         fputc('\n', out);
     }
-    put(out, words.help);
+    put_string(out, words.help);
     if (words.more && *words.more) {
         fputs("; ", out);
-        put(out, words.more);
+        put_string(out, words.more);
     }
     fputs(".\n", out);
     if (words.choices) {
         ls_choice_list(words.choices, list, sizeof list);
-        put(out, list);
+        put_string(out, list);
         fputs(".\n", out);
     } else if (info->min) {
-        put(out, info->min);
+        put_string(out, info->min);
         fputs(" to ", out);
-        put(out, info->max);
+        put_string(out, info->max);
         if (info->unit) fputc(' ', out);
-        if (info->unit) put(out, info->unit);
+        if (info->unit) put_string(out, info->unit);
         fputs(".\n", out);
     }
     fputs("Default: ", out);
-    put(out, words.without);
+    put_string(out, words.without);
     ls_option_env_name(info, env);
     fprintf(out, ". Variable: %s.\n", env);
 }
 
-/* `.B lockstep train …` in a block that keeps its lines. */
+/* Writes `.B lockstep train …` in a block without line filling. */
 static void put_examples(FILE *out, const char *examples) {
     fputs(".SH EXAMPLES\n.nf\n", out);
-    put(out, examples);
+    put_string(out, examples);
     fputs(".fi\n", out);
 }
 
@@ -133,13 +137,13 @@ void ls_help_man(FILE *out, ls_command command) {
     fputs(".SH NAME\n", out);
     put_page_name(out, about->name);
     fputs(" \\- ", out);
-    put(out, about->summary);
+    put_string(out, about->summary);
     fputs("\n.SH SYNOPSIS\n.B lockstep ", out);
-    put(out, about->name);
+    put_string(out, about->name);
     fputc('\n', out);
     if (operand < LS_OPTION_COUNT) {
         fputs(".I ", out);
-        put(out, ls_option_info_get(operand)->metavar);
+        put_string(out, ls_option_info_get(operand)->metavar);
         fputc('\n', out);
     }
     fputs(".RI [ options ]\n.SH OPTIONS\n", out);

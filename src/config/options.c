@@ -1,5 +1,5 @@
-/* options.c: the table of options, and setting one of them. Every value, also a default, a minimum and a maximum,
- * is text that goes through parse_value(), so a limit means the same as what a user writes. */
+/* options.c: the table of options, and setting one of them. Every value, also a default, a minimum and a maximum, is a
+ * text that parse_value() parses, so a limit means the same as a user's value. */
 #include "config/options.h"
 
 #include <assert.h>
@@ -12,7 +12,7 @@
 #include "config/suggest.h"
 #include "config/value.h"
 
-/* How much of a user's text a message repeats. */
+/* How many characters of a user's text a message repeats. */
 enum { TEXT_SHOWN = 80, NAME_MAX_CHARS = 64 };
 
 static const ls_command_info commands[LS_COMMAND_COUNT] = {
@@ -128,13 +128,13 @@ typedef union value {
     int choice; /* any enum has the size of an int */
 } value;
 
-/* Bytes of the field, and of the member of the union, of each kind. */
+/* Bytes of the field of each kind, and of the union's member. */
 static const size_t field_bytes[] = {
     [LS_OPTION_BOOL] = sizeof(bool),          [LS_OPTION_INT] = sizeof(int64_t), [LS_OPTION_FLOAT] = sizeof(double),
     [LS_OPTION_SIZE] = sizeof(size_t),        [LS_OPTION_TIME] = sizeof(double), [LS_OPTION_CHOICE] = sizeof(int),
     [LS_OPTION_STRING] = sizeof(const char *)};
 
-/* `text` must live as long as the value when it is itself the value. */
+/* Parses a value. A STRING borrows `text`, which must then live as long as the value. */
 static ls_status parse_value(const ls_option_info *info, const char *text, value *out) {
     switch (info->kind) {
     case LS_OPTION_BOOL: return ls_value_parse_bool(text, &out->boolean);
@@ -212,8 +212,8 @@ void ls_options_fini(ls_options *options) {
     memset(options, 0, sizeof *options);
 }
 
-static void describe(const ls_options *options, ls_option_id id, const ls_option_source *source,
-                     char where[LS_OPTION_WHERE_MAX]) {
+static void describe_source(const ls_options *options, ls_option_id id, const ls_option_source *source,
+                            char where[LS_OPTION_WHERE_MAX]) {
     const ls_option_info *info = &table[id];
     const char *file = options->config;
     const char *text = source->text && !*source->text ? "''" : source->text;
@@ -234,7 +234,7 @@ static void describe(const ls_options *options, ls_option_id id, const ls_option
 }
 
 void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]) {
-    describe(options, id, &options->source[id], where);
+    describe_source(options, id, &options->source[id], where);
 }
 
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...) {
@@ -264,7 +264,7 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
     if (status == LS_OK) status = check_range(&table[id], &given);
     if (status != LS_OK) {
         char where[LS_OPTION_WHERE_MAX];
-        describe(options, id, &source, where);
+        describe_source(options, id, &source, where);
         free(source.text);
         return ls_fail_at(status, "%s: ", where);
     }
@@ -276,7 +276,7 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
 
 /* ---- --print-config: a YAML file with the same values ------------------------------------------------------------ */
 
-/* Always in quotes, so that no text can be taken for anything else. */
+/* Writes text always in quotes, so that YAML cannot read it as another type. */
 static void write_text(FILE *out, const char *text) {
     fputc('"', out);
     for (; *text; text++) {
@@ -302,8 +302,8 @@ static void write_origin(FILE *out, const ls_options *options, ls_option_id id) 
     }
 }
 
-/* A default that is a command's own stays a comment as well: the row's value, read back, would be taken for the user's.
- */
+/* Writes a line of the config file; defaults are comments. So is a default of the command's own, because the row's
+ * value would be read back as the user's. */
 static void write_option(FILE *out, const ls_options *options, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     const char *text = options->source[id].text ? options->source[id].text : info->value;
@@ -312,7 +312,7 @@ static void write_option(FILE *out, const ls_options *options, ls_option_id id, 
         fprintf(out, "# %s: %s\n", info->name, words.without);
         return;
     }
-    /* These two are about this very print, so they stay comments. */
+    /* These two are about this output itself, so they stay comments. */
     bool is_comment = id == LS_OPT_config || id == LS_OPT_print_config;
     fprintf(out, "%s%s: ", is_comment ? "# " : "", info->name);
     if (info->kind == LS_OPTION_STRING) {

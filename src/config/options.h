@@ -1,8 +1,8 @@
-/* options.h: the options of a command, from their table (options.def) to the values of one run.
+/* options.h: the options of a command: their table (options.def), and the values of one run.
  *
  * A value comes, from weakest to strongest, from the table, from the file that --config names, from the environment
- * (LS_ and the name in capitals: --min-size is LS_MIN_SIZE) or from a flag. Each value remembers which, so that an
- * error can say where to mend it. All errors are LS_ERR_INPUT, except that memory may run out. */
+ * (LS_ and the name in capitals: --min-size is LS_MIN_SIZE) or from a flag. Each value records its source, so that an
+ * error can say where to fix it. All errors are LS_ERR_INPUT, except for lack of memory. */
 #ifndef LS_CONFIG_OPTIONS_H
 #define LS_CONFIG_OPTIONS_H
 
@@ -102,15 +102,15 @@ typedef enum ls_option_group {
         LS_GROUP_COUNT
 } ls_option_group;
 
-/* What some commands say differently about an option they share with others; NULL: as in the row. Written in the table
- * as LS_IN(LS_CMD_PLAN, .unset = "searched"). */
+/* What differs for some commands in an option that several commands share; NULL: as in the row. Written in the table as
+ * LS_IN(LS_CMD_PLAN, .unset = "searched"). */
 typedef struct ls_option_variant {
     unsigned commands;
     const char *unset; /* the default of these commands, even where the row has a .value */
     const char *help;  /* instead of the row's */
     const char *more;  /* instead of the row's; "": nothing */
     const char *metavar;
-    const ls_option_choice *choices; /* those of the row's that these commands take */
+    const ls_option_choice *choices; /* those of the row's choices that these commands accept */
     ls_option_group group;
 } ls_option_variant;
 
@@ -118,7 +118,7 @@ enum { LS_OPTION_VARIANTS_MAX = 10 };
 #define LS_IN(set, ...)                                                                                                \
     { .commands = (set), __VA_ARGS__ }
 
-/* Where another option, a CHOICE, has one of these values, a bit each; 0: always. */
+/* A condition: another option, a CHOICE, has one of these values (one bit each); 0: always true. */
 typedef struct ls_option_with {
     ls_option_id id;
     unsigned values;
@@ -128,75 +128,75 @@ typedef struct ls_option_with {
 #define LS_WITHOUT(field, value)                                                                                       \
     { LS_OPT_##field, ~(1u << (value)) }
 
-/* An option that changes the result of training is a field of a run's identity (run/folder/identity.h), under its own
- * name: --resume requires the same value. */
+/* An option that changes the result of training is a field of a run's identity (run/folder/identity.h) under the
+ * option's name, and --resume requires the same value. */
 typedef struct ls_option_identity {
-    int place; /* among the fields, from 1 on; a new option takes the next one. 0: the result does not change */
+    int place; /* position among the fields, from 1; a new option takes the next one. 0: not in the identity */
     enum {
         LS_AS_VALUE,    /* numbers as numbers, switches as 0 or 1, texts and choices as text */
         LS_AS_YES_NO,   /* a switch as text */
         LS_AS_EXPONENT, /* a power of two as its exponent */
-        LS_AS_DATA      /* as the code that opens the data finds it */
+        LS_AS_DATA      /* computed by the code that opens the data */
     } as;
-    const char *absent;  /* the value of which there is no field, so that runs from before the option go on */
-    int64_t rule;        /* raised when the arithmetic behind the option changes: a field NAME-rule; 0: none. It is only
-                            there where the value is not the default, so that other runs go on */
-    ls_option_with free; /* where the field is recorded, but neither hashed nor compared */
+    const char *absent;  /* value for which the field is omitted, so that runs from before the option can be resumed */
+    int64_t rule;        /* version of the arithmetic behind the option: a field NAME-rule; 0: none. Omitted for the
+                            default value, so that other runs can be resumed */
+    ls_option_with free; /* condition under which the field is recorded, but neither hashed nor compared */
 } ls_option_identity;
 
 typedef struct ls_option_info {
-    const char *name; /* without the dashes in front */
+    const char *name; /* without leading dashes */
     ls_option_kind kind;
     size_t offset;                   /* of the field in ls_options */
     const char *value;               /* the default */
-    const char *unset;               /* what happens without a value, where there is no default */
-    const char *min;                 /* as the user would write them */
-    const char *max;                 /* (both belong to the range) */
+    const char *unset;               /* what happens without a value, if there is no default */
+    const char *min;                 /* limits as a user would write them, */
+    const char *max;                 /* both inclusive */
     const char *unit;                /* of an INT or FLOAT */
-    const char *metavar;             /* what --help calls the value of a STRING */
-    const char *bare;                /* the value of a STRING whose flag stands alone; NULL: it may not */
+    const char *metavar;             /* name of a STRING's value in --help */
+    const char *bare;                /* value of a STRING whose flag has none; NULL: the flag needs a value */
     const char *aliases;             /* further names, separated by spaces */
     const char *help;                /* one or two lines: what the option sets */
     const char *more;                /* details for --help-all and docs/reference/options.md */
     const ls_option_choice *choices; /* of a CHOICE */
     ls_option_group group;
-    unsigned common;   /* those of its commands whose --help shows it; --help-all always does */
-    unsigned commands; /* LS_CMD_* */
-    bool joins;        /* given more than once as a flag, its values are joined, with commas or */
-    char joint;        /* this between them, where a value may have a comma; 0: commas */
-    int words;         /* of a flag that joins: so many values follow it; 0: one */
+    unsigned common;   /* commands whose --help lists it; --help-all always does */
+    unsigned commands; /* LS_CMD_* that have the option */
+    bool joins;        /* values of repeated flags are joined */
+    char joint;        /* separator of joined values; 0: a comma */
+    int words;         /* number of values that follow a flag that joins; 0: one */
     ls_option_identity identity;
-    ls_option_with with; /* where the option has an effect */
-    unsigned operand;    /* those of them to which the value may be given without the flag in front */
+    ls_option_with with; /* condition under which the option has an effect */
+    unsigned operand;    /* commands that accept the value without the flag */
     ls_option_variant in[LS_OPTION_VARIANTS_MAX];
 } ls_option_info;
 
 const ls_option_info *ls_option_info_get(ls_option_id id);
 const char *ls_option_group_name(ls_option_group group);
 
-/* What one command says about an option. */
+/* The texts of an option for one command. */
 typedef struct ls_option_words {
-    const char *help, *more, *metavar; /* but for help: NULL for none */
+    const char *help, *more, *metavar; /* more, metavar: NULL for none */
     const ls_option_choice *choices;
     ls_option_group group;
     const char *without; /* the default, or what happens without a value */
-    bool is_own;         /* the default is the command's, not the row's: `value` is not what the command uses */
+    bool is_own;         /* the command has its own default and does not use the row's `value` */
 } ls_option_words;
 
 ls_option_words ls_option_words_of(ls_option_id id, ls_command command);
-/* The option with this name or alias, written with dashes; LS_OPTION_COUNT: none. */
+/* Finds the option with this name or alias, written with dashes; LS_OPTION_COUNT: none. */
 ls_option_id ls_option_find(const char *name);
-/* The same for a command: of two options that share a name, its own. */
+/* The same for one command: of two options that share a name, the command's own. */
 ls_option_id ls_option_find_of(ls_command command, const char *name);
-/* The option of `command` whose flag may be left out before value `n`, from 0; one that joins its values takes all that
- * follow. LS_OPTION_COUNT: none. */
+/* Returns the option of `command` that operand `n` (from 0), a value without a flag, belongs to; an option that joins
+ * its values takes all further operands. LS_OPTION_COUNT: none. */
 ls_option_id ls_option_operand(ls_command command, int n);
-/* The name among the options of `command` nearest to `word`; NULL: none is near. */
+/* Returns the name among the options of `command` that is nearest to `word`; NULL: none is near. */
 const char *ls_option_nearest(ls_command command, const char *word);
 
 enum { LS_OPTION_ENV_MAX = 64 };
 
-/* "LS_MIN_SIZE" */
+/* Writes a name such as "LS_MIN_SIZE". */
 void ls_option_env_name(const ls_option_info *info, char name[LS_OPTION_ENV_MAX]);
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -206,10 +206,10 @@ typedef enum ls_option_origin { LS_ORIGIN_DEFAULT, LS_ORIGIN_FILE, LS_ORIGIN_ENV
 typedef struct ls_option_source {
     ls_option_origin origin;
     int line;   /* in the config file; 0: not known */
-    char *text; /* as the user wrote the value; owned; NULL for a default */
+    char *text; /* the value as the user wrote it, owned; NULL for a default */
 } ls_option_source;
 
-/* One field for each row of the table, named as the option with underscores. Text belongs to the struct. */
+/* One field for each row of the table, named like the option, with underscores. The struct owns its texts. */
 typedef struct ls_options {
 #define LS_OPTION(field, kind, ...) ls_option_c_##kind field;
 #define LS_CHOICE(field, type, list, ...) type field;
@@ -220,7 +220,7 @@ typedef struct ls_options {
     ls_command command; /* whose defaults messages name */
 } ls_options;
 
-/* The values of the table. Nothing to release yet. */
+/* Sets all options to the values of the table. Nothing needs to be released yet. */
 void ls_options_defaults(ls_options *options);
 /* Fills `options` from the file, the environment and the flags in argv[0 … argc−1], which follow the name of the
  * command. On failure there is nothing to release. */
@@ -232,36 +232,37 @@ void ls_options_warn_env(ls_command command);
 static inline bool ls_options_is_given(const ls_options *o, ls_option_id id) {
     return o->source[id].origin != LS_ORIGIN_DEFAULT;
 }
-/* Given for this run: a config file may be for several kinds of runs. */
+/* Returns whether the option was given for this run, by flag or environment; a config file may be shared by several
+ * kinds of runs. */
 static inline bool ls_options_is_asked_for(const ls_options *o, ls_option_id id) {
     return o->source[id].origin >= LS_ORIGIN_ENV;
 }
-/* Where the field of an option is. */
+/* Returns the address of an option's field. */
 const void *ls_options_field(const ls_options *options, ls_option_id id);
 bool ls_options_hold(const ls_options *options, ls_option_with condition);
-/* Whether the value is the one that `text` means. */
+/* Returns whether the value is the one that `text` stands for. */
 bool ls_options_is_value(const ls_options *options, ls_option_id id, const char *text);
 
-/* Back to the value of the table. */
+/* Restores the value of the table. */
 void ls_options_reset(ls_options *options, ls_option_id id);
-/* Reads `text` into one option and remembers where it came from. */
+/* Parses `text` into one option and records its source. */
 ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
-/* Reads a config file into `options`; its path is options->config. */
+/* Reads the config file options->config into `options`. */
 ls_status ls_options_read_file(ls_options *options, ls_command command);
-/* The same for a text, with a NUL behind its bytes, that would be in the file `path`. */
+/* The same for a text, with a NUL behind its bytes, that messages call `path`. */
 ls_status ls_options_read_text(ls_options *options, ls_command command, const char *path, const char *text,
                                size_t bytes);
 
 enum { LS_OPTION_WHERE_MAX = 256 };
 
-/* Where the value was given, and the value: "--workers 0", "LS_WORKERS=0", "run.yaml:3: workers: 0". */
+/* Writes where the value was given, and the value: "--workers 0", "LS_WORKERS=0", "run.yaml:3: workers: 0". */
 void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]);
-/* Fails with that place in front: for values that are wrong only beside others. */
+/* Fails with that place in front of the message, for values that are wrong only in combination. */
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for what a lower layer has found wrong with it: `status`, with the place in front of its message. */
+/* Puts that place in front of the message of a lower layer's failure, and returns its `status`. */
 ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status status);
-/* The options of `command` as a config file that gives the same run. */
+/* Writes the options of `command` as a config file that gives the same run. */
 void ls_options_print(const ls_options *options, ls_command command, FILE *out);
 
 #endif

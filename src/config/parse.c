@@ -1,7 +1,7 @@
-/* parse.c: the values of one run, from weakest to strongest: table, config file, environment, flags.
+/* parse.c: collects the values of one run, from weakest to strongest: table, config file, environment, flags.
  *
- * The flags are walked twice: once to check their names and to find --config, whose values are weaker, and once to set
- * them. A flag given twice counts the last time, or its values are joined where the table says so. */
+ * The flags are read twice: first to check their names and to find --config, whose values are weaker, then to set them.
+ * Of a repeated flag the last value counts, unless the table says that its values are joined. */
 #include "config/options.h"
 
 #include <ctype.h>
@@ -18,8 +18,8 @@ enum { FLAG_MAX = 64, SHOWN = 80 };
 typedef struct flag {
     ls_option_id id;
     const char *text;
-    int more;     /* values that still follow */
-    int operands; /* this one, and those before it, that came without their names */
+    int more;     /* number of further values of this flag */
+    int operands; /* number of values without a flag so far */
 } flag;
 
 static ls_status fail_unknown(ls_command command, const char *name) {
@@ -40,7 +40,7 @@ static ls_status fail_other_command(ls_command command, const ls_option_info *in
                    foreign && foreign->advice ? foreign->advice : "", own);
 }
 
-/* The switch that `word` turns on or off; NULL: none, or no word. */
+/* Returns the name of the switch that the flag `word` (--name or --no-name) sets; NULL: none. */
 static const char *switch_of(const char *word) {
     if (!word || strncmp(word, "--", 2) != 0) return NULL;
     const char *name = strncmp(word, "--no-", 5) == 0 ? word + 5 : word + 2;
@@ -73,7 +73,7 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
                    word, own, own);
 }
 
-/* The option that `name` stands for; *negated when it was written as --no-name. */
+/* Returns the option called `name`; *negated if it was written as --no-name. */
 static ls_option_id find_flag(ls_command command, const char *name, bool *negated) {
     ls_option_id id = ls_option_find_of(command, name);
     *negated = false;
@@ -85,7 +85,7 @@ static ls_option_id find_flag(ls_command command, const char *name, bool *negate
     return id;
 }
 
-/* "--resume auto" is the switch --resume-auto: where a switch has such a neighbour, the word goes with it. */
+/* Reads "--resume auto" as the switch --resume-auto, if the command has a switch of that name. */
 static bool takes_auto(ls_command command, const char *name, const char *word, flag *out) {
     char with_auto[FLAG_MAX + sizeof "-auto"];
     if (!word || strcmp(word, "auto") != 0) return false;
@@ -97,7 +97,7 @@ static bool takes_auto(ls_command command, const char *name, const char *word, f
     return true;
 }
 
-/* Reads the flag at argv[*at], with its value, and moves *at behind it. */
+/* Reads the flag at argv[*at] and its value, and moves *at behind them. */
 static ls_status next_flag(ls_command command, int argc, char *const argv[], int *at, flag *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
     char name[FLAG_MAX];
@@ -146,7 +146,7 @@ static ls_status next_flag(ls_command command, int argc, char *const argv[], int
     return LS_OK;
 }
 
-/* Behind what an earlier flag gave, with a comma between, or what the option has instead. */
+/* Appends the value to that of earlier flags, with the option's separator. */
 static ls_status join_flag(ls_options *options, const flag *given) {
     const char *before = options->source[given->id].text;
     char *text, joint = ls_option_info_get(given->id)->joint;
@@ -158,7 +158,7 @@ static ls_status join_flag(ls_options *options, const flag *given) {
     return status;
 }
 
-/* Sets the options that flags give; with `only_config` checks the names of all and sets that one. */
+/* Sets the options that flags give; with `only_config` checks all names but sets only --config. */
 static ls_status read_flags(ls_options *options, ls_command command, int argc, char *const argv[], bool only_config) {
     flag given = {.id = LS_OPTION_COUNT};
     for (int at = 0; at < argc;) {
@@ -194,7 +194,7 @@ out:
     return status;
 }
 
-/* The name of a variable in the environment as an option would have it: LS_MIN_SIZE=4 gives "min-size". */
+/* Turns the name of an environment variable into that of an option: LS_MIN_SIZE=4 gives "min-size". */
 static bool option_name(const char *variable, char name[FLAG_MAX]) {
     size_t length = strcspn(variable, "=");
     if (strncmp(variable, "LS_", 3) != 0 || length - 3 >= FLAG_MAX) return false;
@@ -210,7 +210,7 @@ void ls_options_warn_env(ls_command command) {
     for (char **variable = environ; *variable; variable++) {
         if (!option_name(*variable, name) || ls_option_find(name) < LS_OPTION_COUNT) continue;
         const char *near = ls_option_nearest(command, name);
-        /* The environment is full of names that are not ours, so only a clear slip is worth a word. */
+        /* Many variables are not lockstep's, so only an obvious typo is worth a warning. */
         bool is_slip = near && ls_suggest_distance(name, near) <= 2;
         if (!is_slip && !ls_foreign_find(command, name)) continue;
         if (ls_foreign_answer(command, name, LS_ORIGIN_ENV, answer))

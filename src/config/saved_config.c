@@ -1,4 +1,4 @@
-/* saved_config.c: the checksum of config.json, and which of its two files is sound. */
+/* saved_config.c: computes the checksum of config.json, and finds which of the two files is sound. */
 #include "config/saved_config.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { CONFIG_BYTES_MAX = 1 << 20 };
 
 typedef enum config_kind { CONFIG_ABSENT, CONFIG_DAMAGED, CONFIG_PLAIN, CONFIG_SEALED } config_kind;
 
-/* Of the members in the order of their names, without the checksum and the white space between them. */
+/* Hashes the members in the order of their names, without the checksum and without white space. */
 static ls_status hash_members(json_t *object, char hash[LS_HASH_TEXT_BYTES]) {
     json_t *others = json_copy(object);
     (void)json_object_del(others, LS_CONFIG_CHECKSUM);
@@ -51,7 +51,7 @@ static config_kind judge_file(const char *path) {
     return kind;
 }
 
-/* A file without a checksum beside a sound copy has lost it: the key may be what was damaged. */
+/* A file without a checksum beside a sound copy counts as damaged: the damage may have hit the key. */
 ls_saved_config ls_saved_config_find(const char *folder, char path[PATH_MAX]) {
     char copy[PATH_MAX];
     if (snprintf(path, PATH_MAX, "%s/" LS_CONFIG_FILE, folder) >= PATH_MAX) return LS_CONFIG_ABSENT;

@@ -1,4 +1,4 @@
-/* suggest.c: the nearest of several words, and the names that other programs have for what our options do. */
+/* suggest.c: finds the nearest of several words, and lockstep's options for the names that other programs use. */
 #include "config/suggest.h"
 
 #include <ctype.h>
@@ -40,7 +40,7 @@ void ls_suggest_offer(ls_suggest *suggest, const char *candidate) {
     if (!length) return;
     int distance = ls_suggest_distance(suggest->word, candidate);
     int allowed = length < 4 ? 1 : (int)(length / 3) + 1;
-    /* An unfinished word is a better guess than a word with slips. */
+    /* A prefix is a better guess than a word with typos. */
     if (length >= 2 && strncmp(suggest->word, candidate, length) == 0) distance = allowed = 1;
     if (distance <= allowed && distance < suggest->distance) {
         suggest->best = candidate;
@@ -53,8 +53,8 @@ void ls_suggest_offer(ls_suggest *suggest, const char *candidate) {
 #define SHAPE "the shape of a model comes from --model: a preset or a shape file (docs/reference/models.md)"
 #define LAUNCH "lockstep starts its workers itself (--workers N), or mpirun or srun starts them"
 
-/* Megatron-LM, DeepSpeed, torchrun, PyTorch Lightning, the Hugging Face Trainer, nanoGPT, llm.c and llama.cpp. Where
- * commands have different options for one name, the first row that suits the command counts. */
+/* Names of Megatron-LM, DeepSpeed, torchrun, PyTorch Lightning, the Hugging Face Trainer, nanoGPT, llm.c and llama.cpp.
+ * If commands have different options for one name, the first row whose option the command has is used. */
 static const ls_foreign table[] = {
     /* optimizer */
     {"learning-rate initial-lr base-lr max-lr peak-lr", "lr", NULL},
@@ -148,7 +148,7 @@ const ls_foreign *ls_foreign_find(ls_command command, const char *name) {
 
 enum { NAME_MAX_CHARS = 64 };
 
-/* In small letters, and with dashes in the place of underscores, cut to the room. */
+/* Writes the name in lower case, with dashes instead of underscores, cut to the room. */
 static void spell(const char *name, char out[NAME_MAX_CHARS]) {
     size_t i = 0;
     for (; name[i] && i < NAME_MAX_CHARS - 1; i++)
@@ -156,14 +156,14 @@ static void spell(const char *name, char out[NAME_MAX_CHARS]) {
     out[i] = '\0';
 }
 
-/* The name of an option of the command that is called `name`; NULL: none is. */
+/* Returns the command's option called `name`; NULL: none. */
 static const char *own_name(ls_command command, const char *name) {
     ls_option_id id = ls_option_find_of(command, name);
     if (id == LS_OPTION_COUNT || !(ls_option_info_get(id)->commands & (1u << command))) return NULL;
     return ls_option_info_get(id)->name;
 }
 
-/* The same for one that can be switched off: --no-name. */
+/* The same for a switch that --no-name turns off. */
 static const char *own_switch(ls_command command, const char *name) {
     const char *own = own_name(command, name);
     return own && ls_option_info_get(ls_option_find_of(command, own))->kind == LS_OPTION_BOOL ? own : NULL;

@@ -1,5 +1,5 @@
-/* value.c: reading one value from text. Numbers are scanned here before the C library converts them, so that blanks,
- * hexadecimal, "nan" and "inf" are never numbers. */
+/* value.c: parses one value. Numbers are scanned here before the C library converts them, so that blanks, hexadecimal
+ * numbers, "nan" and "inf" are refused. */
 #include "config/value.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ ls_status ls_value_parse_int(const char *text, int64_t *out) {
     return LS_OK;
 }
 
-/* Characters of the decimal number at the start of `text`; 0: there is none. */
+/* Returns the length of the decimal number at the start of `text`; 0: none. */
 static size_t number_length(const char *text) {
     const char *at = text + (*text == '-' || *text == '+');
     size_t whole = strspn(at, "0123456789"), fraction = 0;
@@ -63,7 +63,7 @@ static size_t number_length(const char *text) {
     return (size_t)(at - text);
 }
 
-/* The number at the start of `text`, which has `length` characters. */
+/* Converts the first `length` characters of `text`, which are a number. */
 static ls_status convert(const char *text, size_t length, double *out) {
     char number[NUMBER_MAX];
     if (length >= sizeof number) return ls_fail(LS_ERR_INPUT, "has too many digits");

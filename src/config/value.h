@@ -1,6 +1,6 @@
-/* value.h: reading one value from text. The whole text must be the value: no blanks around it, nothing behind it.
+/* value.h: parses one value. The whole text must be the value, without blanks around it.
  *
- * On failure the message says what a value looks like ("must be a whole number"); the caller puts the place and the
+ * On failure the message says what a value must look like ("must be a whole number"); the caller puts the place and the
  * text in front. */
 #ifndef LS_CONFIG_VALUE_H
 #define LS_CONFIG_VALUE_H
@@ -27,7 +27,7 @@ ls_status ls_value_parse_choice(const char *text, const ls_option_choice *choice
 
 enum { LS_VALUE_REAL_MAX = 40 };
 
-/* The shortest decimal number that reads back as `number`. */
+/* Writes the shortest decimal number that reads back as `number`. */
 void ls_value_format_real(double number, char text[LS_VALUE_REAL_MAX]);
 
 /* Copies the next word of *words, which are separated by spaces, and moves on; false at the end. */

@@ -1,9 +1,9 @@
-/* windows.h: which tokens `lockstep eval` shows a model at once, and which of them it scores.
+/* windows.h: the windows of tokens that `lockstep eval` passes to a model, and which targets of each it scores.
  *
- * N tokens have N−1 targets: every token but the first, which nothing precedes. A window has at most T inputs and, one
- * further, as many targets. Window k begins at token k·S, where S ≤ T is the stride, and scores the targets that no
- * window before it has scored; those it shares with the one before are there for context. The last window ends with
- * the last token and may be shorter. T = 4, S = 2, N = 10:
+ * N tokens have N−1 targets: every token but the first. A window has at most T inputs and as many targets, one token
+ * further. Window k begins at token k·S, where S ≤ T is the stride, and scores the targets that no earlier window has
+ * scored; those that it shares with the previous window are only context. The last window ends with the last token and
+ * may be shorter. T = 4, S = 2, N = 10:
  *
  *     token      0 1 2 3 4 5 6 7 8 9
  *     window 0   i i i i              scores 1 2 3 4
@@ -28,14 +28,14 @@ typedef struct ls_windows {
 typedef struct ls_token_window {
     uint64_t begin; /* the first input; targets begin one further */
     size_t length;  /* inputs, and targets */
-    size_t context; /* targets at its begin that are not scored */
+    size_t context; /* number of targets at its beginning that are not scored */
 } ls_token_window;
 
-/* LS_ERR_INPUT when N < 2. 1 ≤ S ≤ T. */
+/* Initializes the windows; 1 ≤ S ≤ T. LS_ERR_INPUT if N < 2. */
 ls_status ls_windows_init(ls_windows *windows, uint64_t tokens, uint64_t length, uint64_t stride);
-/* Window k < count. */
+/* Returns window k < count. */
 ls_token_window ls_windows_get(const ls_windows *windows, uint64_t k);
-/* How many of the windows k, k+1, … have the length and the context of window k; at most `most`. */
+/* Returns how many of the windows k, k+1, … have the length and context of window k; at most `most`. */
 size_t ls_windows_alike(const ls_windows *windows, uint64_t k, size_t most);
 
 #endif

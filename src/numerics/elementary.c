@@ -18,7 +18,7 @@
 #define HALF_PI_1 0x1.921fb54442d18p+0
 #define HALF_PI_2 0x1.1a62633145c07p-54
 #define HALF_PI_3 (-0x1.f1976b7ed8fbcp-110)
-/* Added and taken away again, it rounds to an integer. */
+/* Adding and subtracting it rounds to an integer. */
 #define MAGIC 0x1.8p52
 
 typedef struct pair {
@@ -69,10 +69,12 @@ static double exp_pair(double high, double low) {
                                0x1.af6bfb493af05p-26,
                                0x1.1e3d2199e0e74p-29};
     double n = fma(high, LOG2_E, MAGIC) - MAGIC;
-    /* The first product is exact. Where it cancels nearly all of `high` the pair is not, but then it hardly counts. */
+    /* The first product is exact. If it cancels nearly all of `high` the pair is inexact, but then its error is
+     * negligible.
+     */
     pair r = sum_pair(fma(-n, LN2_HIGH, high), fma(-n, LN2_LOW, low)), top = sum_pair(1.0, r.high);
     double p = top.high + (top.low + fma(r.high * r.high, horner(c, 11, r.high), r.low));
-    /* In two steps, so that neither factor leaves the range and a subnormal result is rounded once. */
+    /* In two steps, so that neither factor overflows and a subnormal result is rounded once. */
     int whole = (int)n, half = whole / 2;
     return p * from_bits((uint64_t)(1023 + half) << 52) * from_bits((uint64_t)(1023 + whole - half) << 52);
 }
@@ -181,9 +183,10 @@ static uint64_t bits_of_two_over_pi(int at) {
     return two_over_pi[word] << shift | two_over_pi[word + 1] >> (64 - shift);
 }
 
-/* The remainder of u >= 2^20 by pi/2, from -pi/4 to pi/4, and the quotient modulo 4. Of u * 2/pi = mantissa * 2^e *
- * 2/pi only bits of weight 2 and below matter; 192 of them leave an error below 2^-137, and no double comes closer to a
- * multiple of pi/2 than 2^-62. */
+/* Returns the remainder of u >= 2^20 by pi/2, from -pi/4 to pi/4, and the quotient modulo 4. Of u * 2/pi = mantissa *
+ * 2^e
+ * * 2/pi only bits of weight 2 and below matter; 192 of them leave an error below 2^-137, and no double comes closer to
+ * a multiple of pi/2 than 2^-62. */
 static pair remainder_wide(double u, unsigned *quarter) {
     uint64_t bits = to_bits(u), mantissa = (bits & 0xFFFFFFFFFFFFFu) | 0x10000000000000u;
     int at = (int)(bits >> 52) - 1075 + 62;
@@ -216,7 +219,7 @@ static pair remainder_wide(double u, unsigned *quarter) {
     return down ? (pair){-out.high, -out.low} : out;
 }
 
-/* As above for any u >= 0: three parts of pi/2 are enough while the quotient has at most 20 bits. */
+/* The same for any u >= 0: three parts of pi/2 are enough while the quotient has at most 20 bits. */
 static pair remainder_of(double u, unsigned *quarter) {
     if (u >= 0x1p20) return remainder_wide(u, quarter);
     double n = fma(u, TWO_OVER_PI, MAGIC) - MAGIC;

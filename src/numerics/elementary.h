@@ -1,9 +1,10 @@
-/* elementary.h: elementary functions in double, for schedules, position tables and initialisation.
+/* elementary.h: elementary functions in double, for schedules, position tables and initialization.
  *
- * The system's libm differs between systems; these give the same bits everywhere. They use IEEE operations and explicit
- * fma only. Formulas and errors are in docs/reference/arithmetic.md. A NaN that comes out is 0x7FF8000000000000.
+ * Unlike libm, which differs between systems, they return the same bits everywhere, because they use only IEEE
+ * operations and explicit fma. Formulas and errors are in docs/reference/arithmetic.md. Every NaN result is
+ * 0x7FF8000000000000.
  *
- * Any thread may call them; they keep nothing. */
+ * They have no state, so any thread may call them. */
 #ifndef LS_NUMERICS_ELEMENTARY_H
 #define LS_NUMERICS_ELEMENTARY_H
 

@@ -17,8 +17,8 @@ enum { TOP = LS_EXACT_LIMBS - 1, LIMB_BITS = 32, BIAS = 1074, FRACTION_BITS = 52
 
 void ls_exact_sum_clear(ls_exact_sum *sum) { memset(sum, 0, sizeof *sum); }
 
-/* limb[0 … TOP] become digits of 32 bits, the highest with sign. */
-static void pass_carries(int64_t *limb) {
+/* Turns limb[0 … TOP] into digits of 32 bits, the highest with sign. */
+static void propagate_carries(int64_t *limb) {
     int64_t carry = 0;
     for (int i = 0; i < TOP; i++) {
         int64_t total = limb[i] + carry;
@@ -30,7 +30,7 @@ static void pass_carries(int64_t *limb) {
 }
 
 void ls_exact_sum_settle(ls_exact_sum *sum) {
-    pass_carries(sum->words);
+    propagate_carries(sum->words);
     sum->unsettled = 0;
 }
 
@@ -114,7 +114,7 @@ double ls_exact_sum_value(ls_exact_sum *sum) {
     if (sum->words[TOP] >= 0) return round_magnitude(sum->words);
     int64_t opposite[LS_EXACT_LIMBS];
     for (int i = 0; i < LS_EXACT_LIMBS; i++) opposite[i] = -sum->words[i];
-    pass_carries(opposite);
+    propagate_carries(opposite);
     return -round_magnitude(opposite);
 }
 
@@ -129,7 +129,7 @@ static int64_t add_wrapping(int64_t a, int64_t b) {
 }
 
 void ls_loss_sum_add(ls_loss_sum *sum, float loss) {
-    /* The comparison is false for NaN. */
+    /* Negated, because the comparison is false for NaN. */
     if (!(fabsf(loss) < 0x1p31f)) {
         sum->bad++;
         return;

@@ -1,4 +1,4 @@
-/* exact_sum.h: sums that do not depend on order, since nothing is rounded before the end (rule 8).
+/* exact_sum.h: sums that do not depend on the order, because only the final result is rounded (rule 8).
  *
  * ls_exact_sum adds finite doubles in a fixed-point integer that spans their whole range. Bit 0 is 2^−1074; limb i has
  * the weight 2^(32·i − 1074); the highest limb takes the sign and the carries:
@@ -6,11 +6,11 @@
  *     limb   66          65 …                       … 1          0
  *            sign, carry | 32 bits of the integer in each limb of 64 |
  *
- * A limb takes 32 bits of each number and has space for the carries of many; they are passed on now and then. To add
- * the sums of several workers, settle each, add the words as int64 (an all-reduce of LS_EXACT_WORDS elements), and read
- * the value of the result. A settled sum has one representation only, so its words can be compared and hashed.
+ * A limb receives 32 bits of each number and has space for the carries of many; carries are propagated now and then. To
+ * add the sums of several workers, settle each, add the words as int64 (an all-reduce of LS_EXACT_WORDS elements), and
+ * read the value of the result. A settled sum has a unique representation, so its words can be compared and hashed.
  *
- * ls_loss_sum adds losses in multiples of 2^−24. All of its members may be added as int64, too. */
+ * ls_loss_sum adds losses in multiples of 2^−24. All of its members can also be added as int64. */
 #ifndef LS_NUMERICS_EXACT_SUM_H
 #define LS_NUMERICS_EXACT_SUM_H
 
@@ -21,32 +21,32 @@ enum { LS_EXACT_LIMBS = 67, LS_EXACT_WORDS = LS_EXACT_LIMBS + 1 };
 
 /* Zeroed memory is an empty sum. */
 typedef struct ls_exact_sum {
-    int64_t words[LS_EXACT_WORDS]; /* the limbs, then how many numbers were infinite or NaN */
-    uint32_t unsettled;            /* numbers added since the carries were last passed on */
+    int64_t words[LS_EXACT_WORDS]; /* the limbs, then the count of numbers that were infinite or NaN */
+    uint32_t unsettled;            /* numbers added since carries were last propagated */
 } ls_exact_sum;
 
 void ls_exact_sum_clear(ls_exact_sum *sum);
 /* Infinities and NaN are counted instead of added. */
 void ls_exact_sum_add(ls_exact_sum *sum, double x);
 void ls_exact_sum_add_many(ls_exact_sum *sum, const double *x, size_t n);
-/* into += from; from is settled, otherwise unchanged in value. */
+/* Adds `from` to `into`. Settles `from`, which keeps its value. */
 void ls_exact_sum_merge(ls_exact_sum *into, ls_exact_sum *from);
-/* Passes the carries on. Words that other workers' are added to must be settled; at most 2^30 sums may be added up. */
+/* Propagates the carries. Words must be settled before those of other workers are added; at most 2^30 sums. */
 void ls_exact_sum_settle(ls_exact_sum *sum);
-/* The sum of the finite numbers, rounded once to nearest, ties to even; ±infinity beyond the range; never −0. Settles.
- */
+/* Returns the sum of the finite numbers, rounded once to nearest, ties to even; ±infinity beyond the range; never −0.
+ * Settles the sum. */
 double ls_exact_sum_value(ls_exact_sum *sum);
 int64_t ls_exact_sum_non_finite(const ls_exact_sum *sum);
 
 typedef struct ls_loss_sum {
     int64_t total; /* in units of 2^−24, modulo 2^64 */
     int64_t count; /* losses in the total */
-    int64_t bad;   /* losses that are not finite or not below 2^31 in size, and so not in the total */
+    int64_t bad;   /* losses that are not in the total, because they are not finite or not below 2^31 in magnitude */
 } ls_loss_sum;
 
 void ls_loss_sum_add(ls_loss_sum *sum, float loss);
 void ls_loss_sum_merge(ls_loss_sum *into, const ls_loss_sum *from);
-/* Of the losses in the total; 0 when there are none. */
+/* Returns the mean of the losses in the total; 0 if there are none. */
 double ls_loss_sum_mean(const ls_loss_sum *sum);
 
 #endif

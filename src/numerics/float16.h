@@ -42,7 +42,7 @@ static inline uint16_t ls_f16_from_f32(float value) {
     uint32_t bits = ls_f32_bits(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
     if (rest > 0x7F800000u) return 0x7E00u;
     if (rest >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u);
-    /* Half the smallest normal and below: one ulp of 0.5 is the step of the subnormals, so the addition rounds. */
+    /* A subnormal result: one ulp of 0.5 is the spacing of the subnormals, so the addition rounds. */
     if (rest < 0x38800000u) return (uint16_t)(sign | (ls_f32_bits(ls_f32_from_bits(rest) + 0.5f) - 0x3F000000u));
     return (uint16_t)(sign | ((rest - (112u << 23) + 0x0FFFu + (rest >> 13 & 1u)) >> 13));
 }

@@ -1,4 +1,4 @@
-/* state_sum.c: factors, and the sum as its formula has it. Devices have loops of their own. */
+/* state_sum.c: the factors, and the sum by its formula. Devices have their own kernels. */
 #include "numerics/state_sum.h"
 
 #include <pthread.h>

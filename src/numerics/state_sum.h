@@ -1,13 +1,13 @@
-/* state_sum.h: a sum by which two states of a run are told apart, whoever holds which part of them.
+/* state_sum.h: a checksum of a run's state that does not depend on which worker holds which part.
  *
  * With x(i) the 32-bit pattern of element i of a tensor, it is, mod 2^64 and for two sets of odd factors b of 64 bits,
  *
  *     Σ x(i) · a(i mod 1024) · b(tensor, i / 1024)
  *
- * Elements count in the order of memory with all slices in it (nn/param.h), which no layout changes: each worker adds
- * what it holds, and the sums of all are added. A changed element is always noticed: its product with a, of 32 bits, is
- * no multiple of 2^64, and odd factors have inverses. Any other damage is missed with a probability of about 2^-32 or
- * less. It is no protection against an attacker. */
+ * Elements are numbered in the order of the whole tensor in memory (nn/param.h), which is the same in every layout.
+ * Each worker adds the elements that it holds, and the sums of all workers are added. A single changed element is
+ * always detected: its product with a, of 32 bits, is no multiple of 2^64, and odd factors have inverses. Other
+ * corruption is missed with a probability of about 2^-32 or less. The sum does not protect against an attacker. */
 #ifndef LS_NUMERICS_STATE_SUM_H
 #define LS_NUMERICS_STATE_SUM_H
 
@@ -18,7 +18,7 @@
 
 enum { LS_STATE_BLOCK = 1024 };
 
-/* a of all places in a block. */
+/* Returns the factors a of all places in a block. */
 const uint32_t *ls_state_places(void);
 
 /* 64 bits of SplitMix64. */
@@ -40,7 +40,7 @@ static inline void ls_state_add(ls_hash128 *sum, ls_hash128 more) {
     sum->hi += more.hi;
 }
 
-/* Elements first … first + n − 1 of a tensor. */
+/* Adds elements first … first + n − 1 of a tensor. */
 void ls_state_add_elems(ls_hash128 *sum, uint64_t tensor, uint64_t first, const float *x, size_t n);
 
 #endif

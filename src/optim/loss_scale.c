@@ -1,4 +1,4 @@
-/* loss_scale.c: the loss scale of fp16 training. Integers only; scales are known by their exponents. */
+/* loss_scale.c: the loss scale of fp16 training. Integers only; a scale is represented by its exponent. */
 #include "optim/loss_scale.h"
 
 #include <assert.h>

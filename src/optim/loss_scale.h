@@ -1,17 +1,19 @@
-/* loss_scale.h: the loss scale of fp16 training, a state machine that every worker runs on the same answers.
+/* loss_scale.h: the dynamic loss scale of fp16 training, a state machine that every worker runs on the same inputs.
  *
- * Backward starts 2^e times too large, so that small gradients do not become 0 in fp16, and the step divides by 2^e
- * again (optim/clip.h). A step whose gradient is not finite overflowed: its update does not happen, on any worker.
+ * Backward starts with gradients scaled by 2^e, so that small ones do not underflow in fp16, and the step divides by
+ * 2^e again (optim/clip.h). If the gradient of a step is not finite, it has overflowed, and every worker skips the
+ * update.
  *
- *     good step       one more good step; `window` of them in a row: e + 1 (not above the ceiling), patience restored
- *     overflow        good steps start again, patience − 1; with none left: e − 1, and at the floor the run must stop
+ *     good step       counts; after `window` of them in a row: e + 1 (at most the ceiling), and the hysteresis is reset
+ *     overflow        the count restarts, hysteresis − 1; if it is used up: e − 1, or at the floor the run must stop
  *
- * Patience is the hysteresis: that many overflows, then every further one, lower the scale, until a good window
- * restores it. A constant scale never moves: there any good step restores the patience, and without it the run stops.
+ * The hysteresis is the number of overflows that are tolerated before the scale is lowered; once it is used up, every
+ * further overflow lowers the scale, until a good window resets it. A constant scale never changes: any good step
+ * resets its hysteresis, and when it is used up the run must stop.
  *
  * 1. floor ≤ e ≤ ceiling, always.
- * 2. The state is a function of the settings and of the sequence of answers, so it is equal on all workers.
- * 3. A state written as words and read back goes on as if nothing had been. */
+ * 2. The state is a function of the settings and of the sequence of inputs, so it is equal on all workers.
+ * 3. A state that is saved as words and restored continues exactly. */
 #ifndef LS_OPTIM_LOSS_SCALE_H
 #define LS_OPTIM_LOSS_SCALE_H
 
@@ -30,7 +32,7 @@ enum {
 
 typedef struct ls_loss_scale_settings {
     bool constant;
-    int initial;        /* exponent to start from */
+    int initial;        /* exponent at the start */
     int floor, ceiling; /* exponents; not used by a constant scale */
     int64_t window;     /* good steps in a row before it grows; not used by a constant scale */
     int hysteresis;     /* overflows before it shrinks; 1: at once */
@@ -38,32 +40,34 @@ typedef struct ls_loss_scale_settings {
 
 typedef struct ls_loss_scale {
     int exponent;
-    int patience;       /* overflows that are still borne */
+    int patience;       /* rest of the hysteresis: overflows that are still tolerated */
     int64_t good_steps; /* since the last overflow or growth; 0 for a constant scale */
 } ls_loss_scale;
 
 typedef enum ls_loss_scale_verdict {
     LS_LOSS_SCALE_GOOD,    /* do the update */
-    LS_LOSS_SCALE_SKIPPED, /* no update; go on with the new exponent */
+    LS_LOSS_SCALE_SKIPPED, /* no update; continue with the new exponent */
     LS_LOSS_SCALE_FLOOR,   /* no update, and the scale cannot be lowered: stop the run */
 } ls_loss_scale_verdict;
 
-/* 2^16, at most 2^24, at least 1, growing after 1000 good steps, hysteresis 2: docs/explain/numerics.md says why. */
+/* Returns the defaults: 2^16, at most 2^24, at least 1, growing after 1000 good steps, hysteresis 2
+ * (docs/explain/numerics.md says why). */
 ls_loss_scale_settings ls_loss_scale_defaults(void);
-/* LS_ERR_INPUT, with the setting and its value in the message, unless every setting is in its range. */
+/* Checks the settings. LS_ERR_INPUT names the setting that is out of range and its value. */
 ls_status ls_loss_scale_check(const ls_loss_scale_settings *settings);
 
-/* The exponent of a scale given as a number, such as 65536 or 0.5, or as a power, such as 2^16. Anything else than a
- * power of two from 2^-14 to 2^24 is LS_ERR_INPUT. */
+/* Return the exponent of a scale, given as a number such as 65536 or 0.5, or as a power such as 2^16. Anything other
+ * than a power of two from 2^-14 to 2^24 is LS_ERR_INPUT. */
 ls_status ls_loss_scale_parse(const char *text, int *exponent);
 ls_status ls_loss_scale_exponent(double scale, int *exponent);
 
 /* The settings must have been checked, here and below. */
 ls_loss_scale ls_loss_scale_start(const ls_loss_scale_settings *settings);
-/* Takes in a step that ran with state->exponent: whether anything in it overflowed. */
+/* Updates the state after a step with state->exponent, and says what to do with the step. */
 ls_loss_scale_verdict ls_loss_scale_after(ls_loss_scale *state, const ls_loss_scale_settings *settings, bool overflow);
 
-/* For a checkpoint. Words that cannot be a state under these settings are LS_ERR_INPUT, and *state is unchanged. */
+/* Save and restore the state for a checkpoint. Words that are no valid state under these settings are LS_ERR_INPUT, and
+ * *state is unchanged. */
 void ls_loss_scale_save(const ls_loss_scale *state, int64_t words[LS_LOSS_SCALE_WORDS]);
 ls_status ls_loss_scale_restore(ls_loss_scale *state, const ls_loss_scale_settings *settings,
                                 const int64_t words[LS_LOSS_SCALE_WORDS]);

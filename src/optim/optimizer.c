@@ -1,4 +1,4 @@
-/* optimizer.c: the scalars of a step, the same few for all parameters, and the step. */
+/* optimizer.c: computes the scalars of a step, and runs the step. */
 #include "optim/optimizer.h"
 
 #include <assert.h>
@@ -79,7 +79,7 @@ ls_optimizer_update ls_optimizer_update_at(const ls_optimizer *optimizer, const 
     return update;
 }
 
-/* Own elements first … first + count − 1. */
+/* Returns where the sums of own elements first … first + count − 1 go. */
 static ls_update_sums sums_of(const ls_optimizer_update *update, const ls_param *param, size_t first, size_t count) {
     size_t begin = param->own.begin + first, end = begin + count;
     size_t once = param->once.begin > begin ? param->once.begin : begin,
@@ -117,7 +117,7 @@ static ls_update_piece piece_of(const ls_optimizer_update *update, const ls_poli
     return piece;
 }
 
-/* Whether weights have nothing but their 16-bit copy to be kept in. */
+/* Returns whether the 16-bit copy is the only copy of the weights. */
 static bool is_rounded(const ls_policy *policy, const ls_param *param) {
     return policy->no_master && (param->own_w16 || param->rounded);
 }
@@ -148,7 +148,7 @@ ls_status ls_optimizer_run(const ls_optimizer_update *update, ls_device *device,
     return sum_piece(device, &piece);
 }
 
-/* All own elements of a model. */
+/* Runs the operation over all own elements of a model. */
 static ls_status run_mode(const ls_optimizer_update *update, ls_device *device, const ls_policy *policy,
                           const ls_model *model, ls_update_mode mode) {
     enum { AT_ONCE = 256 };

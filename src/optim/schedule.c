@@ -1,4 +1,4 @@
-/* schedule.c: learning rates, from docs/reference/arithmetic.md, "Step", and how a batch scales them. */
+/* schedule.c: learning rates by docs/reference/arithmetic.md, "Step", and their scaling with the batch. */
 #include "optim/schedule.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #include "config/value.h"
 #include "numerics/elementary.h"
 
-/* Whole numbers up to here are doubles. */
+/* Integers up to here are exact in double. */
 static const int64_t steps_max = INT64_C(1) << 53;
 
 /* ---- learning rate ----------------------------------------------------------------------------------------------- */
@@ -54,15 +54,15 @@ ls_status ls_lr_schedule_check(const ls_lr_schedule *s) {
     return check_steps("steps", s->total_steps);
 }
 
-/* The step with which the decay begins. */
+/* Returns the step at which the decay begins. */
 static int64_t decay_start(const ls_lr_schedule *s) {
     if (s->kind != LS_LR_WSD) return s->warmup_steps;
     int64_t start = s->total_steps - (int64_t)(s->decay_fraction * (double)s->total_steps);
     return start > s->warmup_steps ? start : s->warmup_steps;
 }
 
-/* How far down the rate is, from 0 at the peak to 1 at the end, when the part x of the decay is over. */
-static double fallen(ls_lr_kind kind, double x) {
+/* Returns how far the rate has decayed, from 0 at the peak to 1 at the end, after fraction x of the decay. */
+static double decayed_part(ls_lr_kind kind, double x) {
     static const double pi = 0x1.921fb54442d18p+1;
     switch (kind) {
     case LS_LR_LINEAR: return x;
@@ -72,7 +72,7 @@ static double fallen(ls_lr_kind kind, double x) {
     }
 }
 
-/* One multiplication for each fall, from the peak down. */
+/* Multiplies the peak by gamma for each fall before or at `step`. */
 static double rate_in_steps(const ls_lr_schedule *s, int64_t step) {
     double rate = s->peak;
     for (int i = 0; i < s->steps.count && s->steps.at[i] <= step; i++) rate *= s->gamma;
@@ -90,12 +90,12 @@ double ls_lr_at(const ls_lr_schedule *s, int64_t step) {
     if (step <= start) return s->peak;
     double x = (double)(step - start) / (double)(s->total_steps - start);
     /* From the peak down, so that the peak itself is exact. */
-    return s->peak - (s->peak - low) * fallen(s->kind, x);
+    return s->peak - (s->peak - low) * decayed_part(s->kind, x);
 }
 
 bool ls_lr_depends_on_total(ls_lr_kind kind) { return kind != LS_LR_CONSTANT && kind != LS_LR_STEP; }
 
-/* Looks at every step: it takes a moment, once in a run, and cannot be wrong about a corner of a formula. */
+/* Compares every step, which takes a moment once in a run and needs no reasoning about formulas. */
 bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t step) {
     for (int64_t i = 0; i < step; i++)
         if (ls_lr_at(a, i) != ls_lr_at(b, i)) return false;
@@ -106,7 +106,7 @@ bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t 
 
 enum { ENTRY_MAX = 32 };
 
-/* One entry as it stands: a number of steps, or a share of all. */
+/* A parsed entry: a number of steps, or a fraction of the total. */
 typedef struct entry {
     bool is_share;
     int64_t step;
@@ -134,7 +134,7 @@ static ls_status check_order(const entry *before, const entry *now) {
     return ls_fail(LS_ERR_INPUT, "must be in ascending order");
 }
 
-/* Nearest, so that 0.29 of 100 is 29 though 0.29·100 is a little less. */
+/* Rounds to nearest, so that 0.29 of 100 is 29 although 0.29·100 is slightly less. */
 static int64_t step_of(const entry *e, int64_t total) {
     if (!e->is_share) return e->step;
     int64_t step = (int64_t)(e->share * (double)total + 0.5);

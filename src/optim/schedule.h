@@ -1,7 +1,7 @@
-/* schedule.h: the learning rate of a step, which depends on its number alone. The formulas are in
- * docs/reference/arithmetic.md, "Step". All in double, with the project's own functions.
+/* schedule.h: the learning rate of a step, a function of its number. The formulas are in docs/reference/arithmetic.md,
+ * "Step". All in double, with the project's own functions.
  *
- * Steps count from 0. With W warm-up steps and N in all, the rate as a share of the peak:
+ * Steps count from 0. With W warm-up steps of N steps, the rate as a fraction of the peak:
  *
  *     1        ____________________  constant
  *            /|\ \ .                 linear, cosine: from 1 at step W to `min_fraction` at step N
@@ -21,7 +21,7 @@
 
 enum { LS_LR_STEPS_MAX = 16, LS_LR_STEPS_TEXT_MAX = LS_LR_STEPS_MAX * 20 };
 
-/* When a rate falls: not before step 0, in order, two of them at the same step where a run is short. */
+/* The steps at which a rate falls, ascending from 0; two of them may be equal in a short run. */
 typedef struct ls_lr_steps {
     int count;
     int64_t at[LS_LR_STEPS_MAX];
@@ -29,40 +29,42 @@ typedef struct ls_lr_steps {
 
 typedef struct ls_lr_schedule {
     ls_lr_kind kind;
-    double peak;           /* the rate once the warm-up is over; ≥ 0 */
-    double min_fraction;   /* of the peak, where the decay ends; 0 … 1 */
-    double decay_fraction; /* wsd only: share of the total that decays; 0 … 1 */
-    double gamma;          /* step only: what each of its steps multiplies the rate by; above 0, at most 1 */
+    double peak;           /* the rate after the warm-up; ≥ 0 */
+    double min_fraction;   /* the rate at the end of the decay, as a fraction of the peak; 0 … 1 */
+    double decay_fraction; /* wsd only: fraction of the steps that decays; 0 … 1 */
+    double gamma;          /* step only: factor of each fall; above 0, at most 1 */
     ls_lr_steps steps;     /* step only; at least one */
-    int64_t warmup_steps;  /* 0: none. May exceed the total: then the warm-up is all there is. */
+    int64_t warmup_steps;  /* 0: none. May exceed the total: then the whole run is warm-up. */
     int64_t total_steps;
 } ls_lr_schedule;
 
-/* LS_ERR_INPUT, naming the member that is out of its range. The functions below expect what passes this. */
+/* Checks a schedule; the functions below require one that passes. LS_ERR_INPUT names the member that is out of range.
+ */
 ls_status ls_lr_schedule_check(const ls_lr_schedule *schedule);
 
-/* The rate of `step`; from the total on, that of the end of the decay. */
+/* Returns the rate of `step`; from the total on, that of the end of the decay. */
 double ls_lr_at(const ls_lr_schedule *schedule, int64_t step);
 
-/* From text: "3000,4500", numbers of steps, or "0.5,0.75", shares of the total, which become the nearest steps. */
+/* Parses "3000,4500", numbers of steps, or "0.5,0.75", fractions of the total, which are rounded to the nearest steps.
+ */
 ls_status ls_lr_steps_parse(const char *text, int64_t total_steps, ls_lr_steps *out);
-/* "3000,4500" */
+/* Writes "3000,4500". */
 void ls_lr_steps_text(const ls_lr_steps *steps, char text[LS_LR_STEPS_TEXT_MAX]);
 
-/* Whether the total number of steps has an influence on the rate: then another total is another experiment. What
- * shares of it have become is fixed, so the total has none on a schedule of steps. */
+/* Returns whether the rate depends on the total number of steps, so that another total is another experiment. A
+ * schedule of steps does not: fractions were rounded to steps when they were parsed. */
 bool ls_lr_depends_on_total(ls_lr_kind kind);
-/* Whether both schedules give the same rates for the steps before `step`, so that a run of the one may go on from there
- * as a run of the other. A wsd that has not begun to decay may be made longer. */
+/* Returns whether both schedules give equal rates for all steps before `step`, so that a run of one can be resumed
+ * there as a run of the other. For example, a wsd that has not begun to decay can be made longer. */
 bool ls_lr_same_until(const ls_lr_schedule *a, const ls_lr_schedule *b, int64_t step);
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
-/* What a rate that was found at a batch of `base` is multiplied by for one of `batch`; both are whole numbers, at least
- * 1. With k = batch / base it is k or √k, in double and rounded once. Linear is for SGD: one step with the mean of a
- * batch k times as large stands for k small ones. The square root is for optimizers that divide by the gradient's own
- * size, such as Adam: there a step is set by the noise, whose spread falls with √k. Either ends where the batch comes
- * near the noise scale (docs/explain/numerics.md). */
+/* Returns the factor for a rate that was tuned at batch size `base`, at batch size `batch`; both are integers ≥ 1. With
+ * k = batch / base it is k or √k, in double and rounded once. Linear scaling is for SGD: one step with a batch k times
+ * as large replaces k small steps. The square root is for optimizers that divide by the gradient's magnitude, such as
+ * Adam: the size of their steps is set by the noise, whose spread falls with √k. Neither holds once the batch reaches
+ * the noise scale (docs/explain/numerics.md). */
 double ls_lr_scaling_factor(ls_lr_scaling scaling, double batch, double base);
 
 #endif

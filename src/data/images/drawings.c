@@ -1,7 +1,7 @@
-/* drawings.c: from back to front: a sloping background, clutter, the shape, noise.
+/* drawings.c: draws, from back to front: a sloping background, clutter, the shape, noise.
  *
- * Every number is an integer, and every division of one that may be negative is C's, towards zero. The order in which
- * numbers are drawn is part of the result. */
+ * All numbers are integers, and divisions round towards zero, as in C. The order in which random numbers are drawn is
+ * part of the result. */
 #include "data/images/drawings.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@
 #include "data/images/raster.h"
 
 enum { NOISE_BLOCK = 1 << 20, PERCENT = 100 };
-/* Lengths of the picture are thousandths of its side. */
+/* Lengths in the picture are thousandths of its side. */
 enum { SIDE = 1000 };
 
 typedef struct pen {
@@ -31,16 +31,16 @@ typedef struct canvas {
     ls_raster raster;
 } canvas;
 
-/* A random whole number from low to high, both included. */
-static int32_t draw(pen *p, int32_t low, int32_t high) {
+/* Returns a random integer from low to high, both inclusive. */
+static int32_t draw_integer(pen *p, int32_t low, int32_t high) {
     return low + (int32_t)ls_rng_below(p->key, p->number++, (uint64_t)(high - low) + 1);
 }
 
-/* The background: a level and a slope in each direction, of each channel. */
+/* Paints the background: for each channel a level and a slope in each direction. */
 static void paint_background(canvas *c, pen *p) {
     int32_t size = (int32_t)c->size;
     for (uint32_t channel = 0; channel < c->channels; channel++) {
-        int32_t right = draw(p, -30, 30), down = draw(p, -30, 30), base = draw(p, 35, 95);
+        int32_t right = draw_integer(p, -30, 30), down = draw_integer(p, -30, 30), base = draw_integer(p, 35, 95);
         int32_t row[LS_DRAWINGS_SIDE_MAX];
         for (int32_t x = 0; x < size; x++) row[x] = base + right * (2 * x - size) / (2 * size);
         for (int32_t y = 0; y < size; y++) {
@@ -50,7 +50,7 @@ static void paint_background(canvas *c, pen *p) {
     }
 }
 
-/* Puts what the raster holds on the canvas, `contrast` brighter than the background. */
+/* Paints the raster's strokes on the canvas, brighter than the background by `contrast`. */
 static void paint(canvas *c, const int32_t contrast[3]) {
     size_t begin, end;
     ls_raster_cover(&c->raster, c->cover, &begin, &end);
@@ -59,26 +59,26 @@ static void paint(canvas *c, const int32_t contrast[3]) {
 }
 
 static void draw_contrast(const canvas *c, pen *p, int32_t low, int32_t high, int32_t contrast[3]) {
-    int32_t common = draw(p, low, high);
+    int32_t common = draw_integer(p, low, high);
     contrast[0] = common;
-    /* A colour: each channel has its own part of the common contrast. */
+    /* A colour: each channel has its own fraction of the common contrast. */
     for (uint32_t channel = 0; c->channels > 1 && channel < c->channels; channel++)
-        contrast[channel] = common * draw(p, 40, 120) / PERCENT;
+        contrast[channel] = common * draw_integer(p, 40, 120) / PERCENT;
 }
 
-/* A coordinate or length of the picture in units of the raster. */
+/* Converts a coordinate or length of the picture to raster units. */
 static int32_t scaled(const canvas *c, int32_t thousandths) {
     return thousandths * (int32_t)c->size * LS_RASTER_UNIT / SIDE;
 }
 
 static void paint_clutter(canvas *c, pen *p) {
-    int32_t strokes = draw(p, 2, 5), contrast[3];
+    int32_t strokes = draw_integer(p, 2, 5), contrast[3];
     for (int32_t i = 0; i < strokes; i++) {
-        ls_raster_point a = {scaled(c, draw(p, 0, SIDE)), scaled(c, draw(p, 0, SIDE))};
-        ls_raster_point b = {a.x + scaled(c, draw(p, -250, 250)), a.y + scaled(c, draw(p, -250, 250))};
+        ls_raster_point a = {scaled(c, draw_integer(p, 0, SIDE)), scaled(c, draw_integer(p, 0, SIDE))};
+        ls_raster_point b = {a.x + scaled(c, draw_integer(p, -250, 250)), a.y + scaled(c, draw_integer(p, -250, 250))};
         draw_contrast(c, p, -35, 60, contrast);
         ls_raster_clear(&c->raster, c->size);
-        ls_raster_stroke(&c->raster, a, b, scaled(c, draw(p, 20, 60)));
+        ls_raster_stroke(&c->raster, a, b, scaled(c, draw_integer(p, 20, 60)));
         paint(c, contrast);
     }
 }
@@ -96,15 +96,15 @@ static ls_raster_point place(const placement *at, ls_raster_point p) {
 static void paint_shape(canvas *c, pen *p, unsigned kind) {
     ls_outline shape;
     placement at;
-    int32_t contrast[3], radius = draw(p, 240, 340), angle = draw(p, -LS_TURN / 12, LS_TURN / 12);
+    int32_t contrast[3], radius = draw_integer(p, 240, 340), angle = draw_integer(p, -LS_TURN / 12, LS_TURN / 12);
     ls_outline_make(kind, &shape);
-    at.wide = scaled(c, radius * draw(p, 80, 100) / PERCENT);
-    at.high = scaled(c, radius * draw(p, 80, 100) / PERCENT);
+    at.wide = scaled(c, radius * draw_integer(p, 80, 100) / PERCENT);
+    at.high = scaled(c, radius * draw_integer(p, 80, 100) / PERCENT);
     at.sine = ls_outline_sine(angle);
     at.cosine = ls_outline_sine(angle + LS_TURN / 4);
-    at.x = scaled(c, draw(p, radius + 60, SIDE - radius - 60));
-    at.y = scaled(c, draw(p, radius + 60, SIDE - radius - 60));
-    int32_t thickness = scaled(c, draw(p, 26, 50));
+    at.x = scaled(c, draw_integer(p, radius + 60, SIDE - radius - 60));
+    at.y = scaled(c, draw_integer(p, radius + 60, SIDE - radius - 60));
+    int32_t thickness = scaled(c, draw_integer(p, 26, 50));
     draw_contrast(c, p, 80, 150, contrast);
     ls_raster_clear(&c->raster, c->size);
     for (size_t i = 0; i < shape.count; i++)
@@ -112,9 +112,9 @@ static void paint_shape(canvas *c, pen *p, unsigned kind) {
     paint(c, contrast);
 }
 
-/* Adds the sum of two uniform numbers, of a height that is the drawing's own, and cuts at 0 and 255. */
-static void finish(const canvas *c, pen *p, uint8_t *out) {
-    int32_t height = draw(p, 5, 40);
+/* Adds noise, the sum of two uniform numbers with an amplitude of the drawing's own, and clamps to 0 … 255. */
+static void apply_noise(const canvas *c, pen *p, uint8_t *out) {
+    int32_t height = draw_integer(p, 5, 40);
     size_t pixels = (size_t)c->size * c->size, i = 0;
     uint32_t words[4];
     for (uint32_t channel = 0; channel < c->channels; channel++)
@@ -137,16 +137,16 @@ void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out) 
     paint_background(&c, &p);
     paint_clutter(&c, &p);
     paint_shape(&c, &p, (unsigned)(index % LS_DRAWINGS_KINDS));
-    finish(&c, &p, out);
+    apply_noise(&c, &p, out);
 }
 
 /* ---- kept in memory ---------------------------------------------------------------------------------------------- */
 
-/* Drawings that were made once stay in memory.
+/* The cache of drawings.
  *
- * A drawing is made by the first thread that asks. Its state goes from none to being made to made, and only the thread
- * that took the first step writes the pixels; a thread that comes in between makes the drawing for itself, so none
- * waits. Memory that was never asked for is never touched, so a large count costs nothing by itself. */
+ * The first thread that requests a drawing generates it. Its state goes from none to generating to done, and only the
+ * thread that took the first step writes the pixels; a thread that requests it meanwhile generates its own copy, so no
+ * thread waits. Memory of other drawings is never touched, so a large count alone costs nothing. */
 
 enum { COUNT_TRAIN = 60000, COUNT_TEST = 10000, COUNT_MAX = 10000000, SIZE_DEFAULT = 28, SIZE_COLOUR = 32 };
 enum { NONE, BEING_MADE, MADE };

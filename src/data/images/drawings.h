@@ -1,5 +1,5 @@
-/* drawings.h: labelled drawings of ten kinds, made from (seed, part, number) by integer arithmetic: the same
- * bytes on every machine, any drawing on its own.
+/* drawings.h: labelled drawings of ten kinds, generated from (seed, part, number) by integer arithmetic: the same bytes
+ * on every machine, and each drawing independent of the others.
  *
  * Drawing i shows kind i mod 10: ring, triangle, square, cross, arrow, star, zigzag, spiral, bars, cup. Position, size,
  * rotation, stretch, thickness, contrast, the slope of the background, strokes of clutter and noise come from the
@@ -8,7 +8,7 @@
  *
  * A linear model reaches less than 60 % of them, a small convolutional one more than 98 % (docs/reference/images.md).
  *
- * A drawing that was asked for is kept: the second time costs a copy. */
+ * Generated drawings are cached: the second request costs a copy. */
 #ifndef LS_DATA_IMAGES_DRAWINGS_H
 #define LS_DATA_IMAGES_DRAWINGS_H
 
@@ -18,28 +18,28 @@
 
 #include "base/status.h"
 
-/* LS_DRAWINGS_VERSION is raised whenever a byte of a drawing changes. */
+/* LS_DRAWINGS_VERSION changes whenever a byte of a drawing does. */
 enum { LS_DRAWINGS_VERSION = 1, LS_DRAWINGS_KINDS = 10, LS_DRAWINGS_SIDE_MIN = 16, LS_DRAWINGS_SIDE_MAX = 64 };
 enum { LS_DRAWINGS_BYTES_MAX = 3 * LS_DRAWINGS_SIDE_MAX * LS_DRAWINGS_SIDE_MAX };
 
 typedef struct ls_drawing_spec {
     uint64_t seed;
-    uint32_t part, size, channels; /* size: pixels a side, within the limits above; channels 1 or 3 */
+    uint32_t part, size, channels; /* size: pixels per side, within the limits above; channels 1 or 3 */
 } ls_drawing_spec;
 
 extern const char *const ls_drawing_names[LS_DRAWINGS_KINDS];
 
-/* Drawing number `index`, below 2^48, as bytes [channels][size][size]. */
+/* Generates drawing number `index` < 2^48 as bytes [channels][size][size]. */
 void ls_drawing_make(const ls_drawing_spec *spec, uint64_t index, uint8_t *out);
 
-/* ---- kept in memory ---------------------------------------------------------------------------------------------- */
+/* ---- cache ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_drawings ls_drawings;
 
 /* NULL does nothing. */
 void ls_drawings_destroy(ls_drawings *drawings);
 const ls_drawing_spec *ls_drawings_get_spec(const ls_drawings *drawings);
-/* The pixels of drawing `index` < count: kept ones, or `scratch` where another thread is just making them. */
+/* Returns the pixels of drawing `index` < count: cached ones, or `scratch` while another thread generates them. */
 const uint8_t *ls_drawings_get(ls_drawings *drawings, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]);
 
 #endif

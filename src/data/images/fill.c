@@ -1,4 +1,4 @@
-/* fill.c: from bytes of images to batches of floats, with augmentation; see images.h. */
+/* fill.c: fills batches of floats from the bytes of images, with augmentation; see images.h. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "data/images/sources.h"
 
-/* The rectangle of an image that is taken: rows and columns may lie outside it. */
+/* The rectangle that is cropped from an image; rows and columns may lie outside it. */
 typedef struct window {
     int64_t top, left;
     uint32_t height, width;
@@ -19,7 +19,7 @@ static size_t image_bytes(const ls_images_about *about) {
     return (size_t)about->channels * about->height * about->width;
 }
 
-/* Of the caller's own data. */
+/* Reads an image of the caller's own data. */
 static ls_status ask_source(const ls_images *images, uint64_t index, uint8_t *pixels, int32_t *label) {
     LS_TRY(images->source->image(images->source->ctx, index, pixels, label));
     if (*label >= 0 && (uint32_t)*label < images->about.classes) return LS_OK;
@@ -27,7 +27,7 @@ static ls_status ask_source(const ls_images *images, uint64_t index, uint8_t *pi
                    index, *label, images->about.classes);
 }
 
-/* Image `index` as it is kept. `scratch` is for drawings. */
+/* Returns the stored pixels of image `index`. `scratch` is for drawings. */
 static const uint8_t *pixels_of(const ls_images *images, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]) {
     if (images->drawings) return ls_drawings_get(images->drawings, index, scratch);
     const ls_images_piece *piece = images->pieces;
@@ -56,7 +56,7 @@ ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out
     return LS_OK;
 }
 
-/* What a guarded function works on. */
+/* Arguments of the functions that run under ls_map_guard(). */
 typedef struct reading {
     const ls_images *images;
     ls_hash_stream *stream;
@@ -120,7 +120,7 @@ ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, ui
     return LS_OK;
 }
 
-static uint32_t choose(uint32_t word, uint32_t spare) { return (uint32_t)((uint64_t)word * (spare + 1) >> 32); }
+static uint32_t scale_random(uint32_t word, uint32_t spare) { return (uint32_t)((uint64_t)word * (spare + 1) >> 32); }
 
 static window choose_window(const ls_images_about *about, const ls_augment *augment, uint64_t index, uint32_t height,
                             uint32_t width) {
@@ -130,8 +130,8 @@ static window choose_window(const ls_images_about *about, const ls_augment *augm
     uint32_t word[4], top = rows / 2, left = columns / 2;
     if (!augment->fixed) {
         ls_rng_u32x4(ls_rng_key_make(augment->seed, LS_RNG_PURPOSE_AUGMENT, augment->step), index, word);
-        top = choose(word[1], rows);
-        left = choose(word[2], columns);
+        top = scale_random(word[1], rows);
+        left = scale_random(word[2], columns);
         w.is_mirrored = augment->flip && word[0] >> 31;
     }
     w.top = (int64_t)top - augment->pad;
@@ -141,7 +141,7 @@ static window choose_window(const ls_images_about *about, const ls_augment *augm
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* A row of one channel; out[x·step]. What lies outside the image is black. */
+/* Fills a row of one channel, out[x·step]. Pixels outside the image are black. */
 static void fill_row(const uint8_t *row, uint32_t row_width, const float value[256], const window *w, size_t step,
                      float *out) {
     for (uint32_t x = 0; x < w->width; x++) {
@@ -165,7 +165,7 @@ static void fill_image(const ls_images *images, const uint8_t *pixels, const win
     }
 }
 
-/* `own` has space for an image of the caller's own data; NULL: there is none. */
+/* Fills the batch. `own` has space for an image of the caller's own data; NULL for other sources. */
 static ls_status fill_all(const reading *r, uint8_t *own) {
     const ls_images *images = r->images;
     uint8_t scratch[LS_DRAWINGS_BYTES_MAX];

@@ -1,16 +1,16 @@
-/* folder.c: a folder of class folders of pictures.
+/* folder.c: opens a folder with a folder of pictures for each class.
  *
  *     set/train/cat/0001.png      the classes are the folders, in the order of their names (as bytes): cat 0, dog 1
  *     set/train/dog/a.ppm
- *     set/test/cat/9.png          test, or else val, holds the images to test with; its classes must be among train's
+ *     set/test/cat/9.png          test, or else val, has the test images; its classes must be among train's
  *
  * or without train and test:
  *
  *     set/cat/0001.png            of each class the 10th, 20th, … picture by name is for tests, the others for training
  *
- * Pictures are .png, .ppm and .pgm, all of one size; a grey one beside colour is colour. Names that begin with a dot do
- * not count; any other file is refused. Image i is picture ⌊i/c⌋ of class i mod c as long as all c classes have one, so
- * that the first n images hold every class. All pixels are in memory. */
+ * Pictures are .png, .ppm and .pgm files of one size; a grey one among colour pictures is read as colour. Names that
+ * begin with a dot are ignored; any other file is refused. Image i is picture ⌊i/c⌋ of class i mod c while all c
+ * classes have one, so that the first n images include every class. All pixels are kept in memory. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ typedef struct picture_list {
 
 enum { CLASSES_MAX = 1 << 20, TEST_EVERY = 10 };
 
-/* Names in order, each in memory of its own. */
+/* Names in order, each allocated. */
 typedef struct name_list {
     struct dirent **entries;
     int count;
@@ -46,7 +46,7 @@ typedef struct name_list {
 
 static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
-/* By bytes: the order of the C library's alphasort() depends on the language of the user. */
+/* Compares bytes, because the order of alphasort() depends on the user's locale. */
 static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 static ls_status read_names(const char *folder, name_list *out) {
@@ -82,7 +82,7 @@ static ls_status read_classes(const char *folder, picture_list *list) {
     LS_TRY(read_names(folder, &names));
     for (int i = 0; i < names.count; i++) {
         const char *name = names.entries[i]->d_name;
-        /* Files beside the folders (a licence, a list) are not pictures of any class. */
+        /* Files beside the folders (a licence, a list) are ignored. */
         if (ls_folder_exists(ls_path_in(folder, name).text)) LS_TRY_OUT(add_class(list, name));
     }
     if (!list->class_count)
@@ -107,7 +107,7 @@ static ls_status add_entry(picture_list *list, const char *path, int32_t label, 
     return LS_OK;
 }
 
-/* `is_cut`: of a folder without parts, where every tenth picture is for tests. */
+/* Lists the pictures of a class. `is_cut`: the folder has no parts, so every tenth picture is for tests. */
 static ls_status read_pictures(const char *folder, ls_images_part part, bool is_cut, int32_t label,
                                picture_list *list) {
     name_list names;
@@ -135,7 +135,7 @@ out:
     return status;
 }
 
-/* A folder of tests may lack a class, but not have one that was never learned. */
+/* A test folder may lack a class, but must not have one that train lacks. */
 static ls_status check_classes(const char *folder, const picture_list *list) {
     name_list names;
     ls_status status = LS_OK;
@@ -160,7 +160,7 @@ static int by_rank(const void *a, const void *b) {
     return (x->label > y->label) - (x->label < y->label);
 }
 
-/* The folder that holds the classes of `part`; is_cut: both parts do. */
+/* Finds the folder with the classes of `part`; *is_cut: both parts share it. */
 static ls_status find_part(const char *folder, ls_images_part part, ls_path *out, bool *is_cut) {
     static const char *const names[][2] = {[LS_IMAGES_TRAIN] = {"train", "train"}, [LS_IMAGES_TEST] = {"test", "val"}};
     *is_cut = !ls_folder_exists(ls_path_in(folder, "train").text);
@@ -173,7 +173,7 @@ static ls_status find_part(const char *folder, ls_images_part part, ls_path *out
     return ls_fail(LS_ERR_INPUT, "folder %.*s has a folder train, but neither test nor val", LS_IMAGES_SHOWN, folder);
 }
 
-/* What is there, by name; no picture is opened. What a failure leaves, free_list() releases. */
+/* Lists all pictures by name, without opening them. On failure free_list() releases the list. */
 static ls_status read_list(const char *folder, ls_images_part part, picture_list *out) {
     ls_path trained, here;
     bool is_cut;
@@ -218,7 +218,7 @@ ls_status ls_picture_decode(const char *path, const uint8_t *data, size_t bytes,
     return (ls_png_is(data, bytes) ? ls_png_decode : ls_ppm_decode)(path, data, bytes, want, out);
 }
 
-static ls_status look(const char *path, ls_picture *out) {
+static ls_status read_picture_header(const char *path, ls_picture *out) {
     ls_map file;
     LS_TRY(ls_map_open(path, &file));
     ls_status status = ls_picture_look(path, file.data, file.bytes, out);
@@ -226,7 +226,7 @@ static ls_status look(const char *path, ls_picture *out) {
     return status;
 }
 
-static ls_status load(const char *path, const ls_picture *want, uint8_t *out) {
+static ls_status read_picture(const char *path, const ls_picture *want, uint8_t *out) {
     ls_map file;
     ls_picture now;
     LS_TRY(ls_map_open(path, &file));
@@ -239,12 +239,12 @@ static ls_status load(const char *path, const ls_picture *want, uint8_t *out) {
     return status;
 }
 
-/* One size for all, and colour where one of them has it. */
-static ls_status look_at_all(const picture_list *list, size_t count, ls_picture *out) {
-    LS_TRY(look(list->entries[0].path, out));
+/* Reads all headers: all pictures must have one size; the set is in colour if one picture is. */
+static ls_status read_all_headers(const picture_list *list, size_t count, ls_picture *out) {
+    LS_TRY(read_picture_header(list->entries[0].path, out));
     for (size_t i = 1; i < count; i++) {
         ls_picture picture;
-        LS_TRY(look(list->entries[i].path, &picture));
+        LS_TRY(read_picture_header(list->entries[i].path, &picture));
         if (picture.width != out->width || picture.height != out->height)
             return ls_fail(LS_ERR_INPUT,
                            "images of mixed sizes: %.*s is %" PRIu32 " × %" PRIu32 ", but %.*s is %" PRIu32
@@ -267,7 +267,7 @@ static ls_status load_all(ls_images *images, const picture_list *list, size_t co
     images->labels = calloc(count, sizeof *images->labels);
     if (!pixels || !images->labels) return ls_fail(LS_ERR_RESOURCE, "no memory for %zu pictures", count);
     for (size_t i = 0; i < count; i++) {
-        LS_TRY(load(list->entries[i].path, picture, pixels + i * bytes));
+        LS_TRY(read_picture(list->entries[i].path, picture, pixels + i * bytes));
         images->labels[i] = list->entries[i].label;
     }
     piece->pixels = pixels;
@@ -277,10 +277,10 @@ static ls_status load_all(ls_images *images, const picture_list *list, size_t co
 }
 
 static ls_status open_list(ls_images *images, const ls_images_options *options, const picture_list *list) {
-    /* A count above what is there is refused later, with all that is there known. */
+    /* A larger count than there are pictures is refused later, by a message with their number. */
     size_t count = options->count && options->count < list->count ? (size_t)options->count : list->count;
     ls_picture picture;
-    LS_TRY(look_at_all(list, count, &picture));
+    LS_TRY(read_all_headers(list, count, &picture));
     LS_TRY(load_all(images, list, count, &picture));
     images->about = (ls_images_about){.format = "pictures",
                                       .count = count,

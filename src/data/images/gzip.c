@@ -1,4 +1,4 @@
-/* gzip.c: gzip files, through zlib. Memory grows with what comes out, never with what a header claims. */
+/* gzip.c: decompresses gzip files with zlib. Memory grows with the output, never by a size in the header. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -20,7 +20,7 @@ typedef struct expansion {
 
 static ls_status grow(expansion *out, const char *path) {
     size_t capacity = out->capacity ? 2 * out->capacity : FIRST_CAPACITY;
-    /* One byte above the limit tells a file that is too long from one that fits exactly. */
+    /* One byte above the limit, to detect a file that is too long. */
     if (capacity > out->max + 1) capacity = out->max + 1;
     if (capacity == out->capacity)
         return ls_fail(LS_ERR_INPUT, "%.*s holds more than %zu bytes: no file of images", LS_IMAGES_SHOWN, path,

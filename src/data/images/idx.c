@@ -1,5 +1,5 @@
-/* idx.c: the IDX files of MNIST and of those made like it. Two zero bytes, the type (8: bytes), the number of
- * dimensions, each dimension as a big-endian 32-bit number, then the values, the last dimension running fastest. */
+/* idx.c: parses the IDX files of MNIST and similar sets: two zero bytes, the type (8: bytes), the number of dimensions,
+ * each dimension as a big-endian 32-bit number, then the values, with the last dimension varying fastest. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "data/images/sources.h"
 
 enum { TYPE_BYTES = 8, CLASSES_DEFAULT = 10, CLASSES_MAX = 256 };
-/* 16 GiB of pixels: more is no file of this kind. */
+/* Limit of 16 GiB of pixels. */
 #define EXPANDED_MAX ((size_t)1 << 34)
 
 static uint32_t big_endian(const uint8_t *at) {
@@ -42,7 +42,7 @@ ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsi
     return LS_OK;
 }
 
-/* The bytes of a file, gzip or not. */
+/* Reads a file, gzip or not. */
 static ls_status open_bytes(const char *path, ls_map *out) {
     ls_map file;
     LS_TRY(ls_map_open(path, &file));
@@ -107,8 +107,8 @@ out:
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* Finds "train-images" and the like under one of the names that it goes by. */
-static bool find(const char *folder, const char *stem, unsigned dims, ls_path *out) {
+/* Finds a file such as "train-images" under one of its usual names. */
+static bool find_idx_file(const char *folder, const char *stem, unsigned dims, ls_path *out) {
     for (int i = 0; i < 4; i++) {
         *out = ls_path_format("%s/%s%cidx%u-ubyte%s", folder, stem, i % 2 ? '.' : '-', dims, i / 2 ? ".gz" : "");
         if (ls_file_exists(out->text)) return true;
@@ -118,7 +118,7 @@ static bool find(const char *folder, const char *stem, unsigned dims, ls_path *o
 
 bool ls_idx_is_folder(const char *folder) {
     ls_path path;
-    return find(folder, "train-images", 3, &path) || find(folder, "t10k-images", 3, &path);
+    return find_idx_file(folder, "train-images", 3, &path) || find_idx_file(folder, "t10k-images", 3, &path);
 }
 
 ls_status ls_images_open_idx_folder(ls_images *images, const ls_images_options *options) {
@@ -126,11 +126,11 @@ ls_status ls_images_open_idx_folder(ls_images *images, const ls_images_options *
     ls_path pixels, labels;
     char stem[32];
     (void)snprintf(stem, sizeof stem, "%s-images", part);
-    if (!find(options->source, stem, 3, &pixels))
+    if (!find_idx_file(options->source, stem, 3, &pixels))
         return ls_fail(LS_ERR_INPUT, "folder %.*s has no %s-idx3-ubyte (nor with .gz)", LS_IMAGES_SHOWN,
                        options->source, stem);
     (void)snprintf(stem, sizeof stem, "%s-labels", part);
-    if (!find(options->source, stem, 1, &labels))
+    if (!find_idx_file(options->source, stem, 1, &labels))
         return ls_fail(LS_ERR_INPUT, "folder %.*s has no %s-idx1-ubyte (nor with .gz)", LS_IMAGES_SHOWN,
                        options->source, stem);
     return ls_images_open_idx(images, options, pixels.text, labels.text);

@@ -1,4 +1,4 @@
-/* images.c: opening a source of images, and what is common to all of them. */
+/* images.c: opens a source of images; the part that all sources share. */
 #include "data/images/images.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char
     return images->class_names ? LS_OK : ls_fail(LS_ERR_RESOURCE, "no memory for the names of classes");
 }
 
-/* Files named one by one: two of IDX, or any number of CIFAR-10. */
+/* Opens files that are named individually: two of IDX, or any number of CIFAR-10. */
 static ls_status open_files(ls_images *images, const ls_images_options *options, char *const *paths, size_t count) {
     bool is_cifar = ls_ends_with(paths[0], ".bin");
     for (size_t i = 0; i < count; i++) {
@@ -77,7 +77,7 @@ static ls_status open_source(ls_images *images, const ls_images_options *options
     return ls_images_open_folder(images, options);
 }
 
-/* What the options ask for beside what is there. */
+/* Checks what was opened against the options. */
 static ls_status check_requests(ls_images_about *about, const ls_images_options *options) {
     const char *source = options->source;
     if (options->count > about->count)
@@ -106,8 +106,8 @@ static ls_status make_values(ls_images *images) {
     return LS_OK;
 }
 
-/* The end of both ways to open images: *out is complete, or nothing is left of it. */
-static ls_status conclude(ls_status status, ls_images *images, ls_images **out) {
+/* Finishes opening: returns the images in *out, or closes them on failure. */
+static ls_status finish_images(ls_status status, ls_images *images, ls_images **out) {
     if (status == LS_OK) status = make_values(images);
     if (status == LS_OK)
         *out = images;
@@ -132,7 +132,7 @@ ls_status ls_images_open(ls_images **out, const ls_images_options *options) {
     if (!images) return ls_fail(LS_ERR_RESOURCE, "no memory for images");
     ls_status status = ls_map_guard(open_guarded, &(opening){.images = images, .options = options});
     if (status == LS_OK) status = check_requests(&images->about, options);
-    return conclude(status, images, out);
+    return finish_images(status, images, out);
 }
 
 ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about) {
@@ -149,7 +149,7 @@ ls_status ls_images_open_source(ls_images **out, const ls_source *source, const 
         images->about.std[c] = 0.25;
     }
     images->source = source;
-    return conclude(ls_images_name_classes(images, about->classes, NULL), images, out);
+    return finish_images(ls_images_name_classes(images, about->classes, NULL), images, out);
 }
 
 void ls_images_close(ls_images *images) {

@@ -2,28 +2,28 @@
  *
  * A source is one of
  *
- *     drawings       made here, from seed and number alone: nothing to download (data/images/drawings.h)
+ *     drawings       generated from seed and number: nothing to download (data/images/drawings.h)
  *     a folder       with MNIST's four names (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…; a dot for the
  *                    second dash and .gz behind it may be), or with CIFAR-10's data_batch_1.bin … and test_batch.bin,
  *                    or with a folder of PNG, PPM or PGM images for each class (data/images/folder.c)
  *     images,labels  a pair of IDX files, gzip or not
  *     a.bin,b.bin    files as those of CIFAR-10, in this order
  *
- * Files that are named one by one are the images of either part. Gzip needs zlib and PNG needs libpng; without them the
- * error names the library. Everything is checked before open returns: sizes, labels, the bytes of every picture.
+ * Files that are named individually serve for either part. Gzip needs zlib and PNG needs libpng; without them the error
+ * names the library. Opening validates everything: sizes, labels, the bytes of every picture.
  *
- * Pixel x of channel c becomes (x/255 − mean[c]) / std[c], formed in double and rounded once. The constants belong to
- * the format, so that they are the same for every part and every count:
+ * Pixel x of channel c becomes (x/255 − mean[c]) / std[c], computed in double and rounded once. The constants belong to
+ * the format, so that they do not depend on part and count:
  *
  *     drawings            mean 0.3                      std 0.15
  *     IDX                 mean 0.1307                   std 0.3081                    (of MNIST)
  *     CIFAR-10            mean 0.4914 0.4822 0.4465     std 0.2470 0.2435 0.2616
  *     folders             mean 0.5                      std 0.25
  *
- * The order of training is that of ls_sampler over count + 1 "tokens" with windows of one: ls_sampler_init(&sampler,
- * seed, count + 1, 1, true); sample i of the run is image ls_sampler_start(&sampler, i), each once in an epoch.
+ * The training order is that of ls_sampler over count + 1 "tokens" with windows of one: ls_sampler_init(&sampler, seed,
+ * count + 1, 1, true). Sample i of the run is image ls_sampler_start(&sampler, i), and each image comes once per epoch.
  *
- * What is open is read only: any thread may fill batches. */
+ * An open source does not change, so any thread may fill batches. */
 #ifndef LS_DATA_IMAGES_IMAGES_H
 #define LS_DATA_IMAGES_IMAGES_H
 
@@ -35,7 +35,7 @@
 #include "base/status.h"
 
 enum { LS_IMAGES_CHANNELS_MAX = 3, LS_IMAGES_SIDE_MAX = 4096 };
-enum { LS_RNG_PURPOSE_AUGMENT = 0x0D03, LS_RNG_PURPOSE_DRAWING = 0x0D10 /* and the part behind it */ };
+enum { LS_RNG_PURPOSE_AUGMENT = 0x0D03, LS_RNG_PURPOSE_DRAWING = 0x0D10 /* plus the part */ };
 
 typedef enum ls_images_part { LS_IMAGES_TRAIN, LS_IMAGES_TEST } ls_images_part;
 /* Channels last or channels first; rows from top to bottom, pixels from left to right. */
@@ -45,11 +45,11 @@ typedef enum ls_images_layout { LS_IMAGES_NHWC, LS_IMAGES_NCHW } ls_images_layou
 typedef struct ls_images_options {
     const char *source;
     ls_images_part part;
-    uint64_t count;    /* only the first so many; 0: all there are; of drawings 60,000, and 10,000 to test */
-    uint64_t seed;     /* of drawings */
-    uint32_t size;     /* of drawings: 16 … 64 pixels a side, 0: 28. Of files: what they must have, 0: any */
-    uint32_t channels; /* of drawings: 1 or 3, 0: 3 from size 32 on. Of files: what they must have, 0: any */
-    uint32_t classes;  /* of IDX: labels are below it, 0: 10. Of the others: what they must have, 0: any */
+    uint64_t count;    /* use only the first images; 0: all; for drawings 60,000, and 10,000 for tests */
+    uint64_t seed;     /* for drawings */
+    uint32_t size;     /* drawings: 16 … 64 pixels per side, 0: 28. Files: the required size, 0: any */
+    uint32_t channels; /* drawings: 1 or 3, 0: 3 from size 32 on. Files: the required number, 0: any */
+    uint32_t classes;  /* IDX: labels are below it, 0: 10. Others: the required number, 0: any */
 } ls_images_options;
 
 typedef struct ls_images_about {
@@ -61,46 +61,47 @@ typedef struct ls_images_about {
 
 typedef struct ls_images ls_images;
 
-/* LS_ERR_INPUT says which file, what was expected and what was found. On failure *out is NULL. */
+/* Opens images. LS_ERR_INPUT names the file, what was expected and what was found. On failure *out is NULL. */
 ls_status ls_images_open(ls_images **out, const ls_images_options *options);
-/* Images that the caller has, of a size and with as many classes as `about` says; its constants are those of folders.
+/* Opens the caller's own images, with the size and number of classes of `about`; mean and std are those of folders.
  * `source` is borrowed. */
 ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about);
 /* NULL does nothing. */
 void ls_images_close(ls_images *images);
 
 const ls_images_about *ls_images_get_about(const ls_images *images);
-/* The folder's name, "ring", "airplane", or the number where the format has no names. NULL beyond the last class. */
+/* Returns a class's name: of its folder, "ring", "airplane", or its number if the format has no names. NULL beyond the
+ * last class. */
 const char *ls_images_class_name(const ls_images *images, uint32_t label);
-/* Of shape, classes, labels and pixels in order, whatever files they come from: the identity of the data. Drawings give
- * the hash of what they are made from. */
+/* Returns the identity of the data: the hash of shape, classes, labels and pixels in order, whatever the files. For
+ * drawings it is the hash of their specification. */
 ls_status ls_images_hash(const ls_images *images, ls_hash128 *out);
-/* Image `index` as bytes [channels][height][width], and its label. LS_ERR_INPUT beyond the end. */
+/* Returns image `index` as bytes [channels][height][width], and its label. LS_ERR_INPUT beyond the end. */
 ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out, int32_t *label);
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-/* What is changed in an image before it is learned from (rule 12): with w the Philox block `image number` of the key
- * (seed, LS_RNG_PURPOSE_AUGMENT, step),
+/* Augmentation of training images (rule 12): with w the Philox block `image number` of the key (seed,
+ * LS_RNG_PURPOSE_AUGMENT, step),
  *
- *     flip        mirrored left to right where w[0] ≥ 2^31
- *     pad, crop   the image with `pad` black pixels (x = 0) on all four sides, of which rows from y on and columns from
- *                 x on are taken; with r rows and c columns to spare, y = ⌊w[1]·(r+1)/2^32⌋ and x = ⌊w[2]·(c+1)/2^32⌋.
- *                 Without `crop` as many are taken as the image has: a shift by up to `pad` pixels.
+ *     flip        mirror left to right if w[0] ≥ 2^31
+ *     pad, crop   pad the image with `pad` black pixels (x = 0) on all four sides, and take rows from y on and columns
+ * from x on; with r spare rows and c spare columns, y = ⌊w[1]·(r+1)/2^32⌋ and x = ⌊w[2]·(c+1)/2^32⌋. Without `crop` the
+ * result has the size of the image, which shifts it by up to `pad` pixels.
  *
- * The crop is taken from the image as it was and is mirrored then. Neither worker, micro-batch nor thread matters.
+ * The crop is applied before the flip. The result does not depend on worker, micro-batch or thread.
  *
- * `fixed`, for tests: the middle (y = ⌊r/2⌋, x = ⌊c/2⌋), never mirrored. Starts as {0}: nothing is changed. */
+ * `fixed`, for tests: take the middle (y = ⌊r/2⌋, x = ⌊c/2⌋) and never mirror. Starts as {0}: no augmentation. */
 typedef struct ls_augment {
     uint64_t seed, step; /* of training, below LS_RNG_STEP_LIMIT */
     bool flip, fixed;
-    uint32_t pad, crop; /* crop: rows and columns taken; 0: those of the image */
+    uint32_t pad, crop; /* crop: rows and columns to take; 0: those of the image */
 } ls_augment;
 
-/* Height and width of what is filled; NULL: those of the images. LS_ERR_INPUT where the crop does not fit. */
+/* Returns height and width after augmentation, which may be NULL. LS_ERR_INPUT if the crop does not fit. */
 ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, uint32_t *height, uint32_t *width);
-/* Images index[0 … n−1] as a batch of normalised floats, and their labels. `augment` may be NULL, as may one of
- * `out` and `labels`: then the other alone is filled. */
+/* Fills a batch with images index[0 … n−1] as normalized floats, and their labels. `augment` may be NULL, and so may
+ * one of `out` and `labels`. */
 ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t n, const ls_augment *augment,
                          ls_images_layout layout, float *out, int32_t *labels);
 

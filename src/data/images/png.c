@@ -1,5 +1,6 @@
-/* png.c: PNG pictures, through libpng. Palettes and fewer than 8 bits are widened, 16 bits lose the lower 8,
- * transparency is dropped, and no gamma is applied: only whole numbers, so that every machine reads the same pixels. */
+/* png.c: decodes PNG pictures with libpng. Palettes and depths below 8 bits are expanded, 16-bit values lose the lower
+ * 8 bits, transparency is dropped, and no gamma is applied: all in integers, so that every machine reads the same
+ * pixels. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +20,13 @@ bool ls_png_is(const uint8_t *data, size_t bytes) {
 
 enum { CHUNK_BYTES_MAX = 1 << 24, WHY_BYTES = 128 };
 
-/* What must outlive libpng's jump out of its own functions. */
+/* State that must survive libpng's longjmp() on an error. */
 typedef struct png_reader {
     const uint8_t *data;
     size_t bytes, at;
     png_structp png;
     png_infop info;
-    uint8_t *rows; /* colours of a pixel side by side */
+    uint8_t *rows; /* interleaved channels */
     png_bytep *row;
     char why[WHY_BYTES];
 } png_reader;
@@ -47,20 +48,20 @@ static void on_read(png_structp png, png_bytep out, size_t bytes) {
     r->at += bytes;
 }
 
-static ls_status start(png_reader *r, const char *path) {
+static ls_status open_reader(png_reader *r, const char *path) {
     r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, on_error, on_warning);
     r->info = r->png ? png_create_info_struct(r->png) : NULL;
     if (!r->info) return ls_fail(LS_ERR_RESOURCE, "no memory to read %.*s", LS_IMAGES_SHOWN, path);
     return LS_OK;
 }
 
-static void end(png_reader *r) {
+static void close_reader(png_reader *r) {
     png_destroy_read_struct(&r->png, &r->info, NULL);
     free(r->rows);
     free(r->row);
 }
 
-/* Everything below may jump out through on_error(). */
+/* All functions below may be left by on_error()'s longjmp(). */
 
 static void read_header(png_reader *r, ls_picture *out) {
     png_set_read_fn(r->png, r, on_read);
@@ -90,9 +91,9 @@ static void read_rows(png_reader *r, const ls_picture *want) {
     png_read_end(r->png, NULL);
 }
 
-/* The header into `found`; with `want`, the rows too. */
+/* Reads the header into `found` and, unless `want` is NULL, the rows. */
 static ls_status read_png(png_reader *r, const char *path, ls_picture *found, const ls_picture *want) {
-    LS_TRY(start(r, path));
+    LS_TRY(open_reader(r, path));
     if (setjmp(png_jmpbuf(r->png)))
         return ls_fail(LS_ERR_INPUT, "%.*s is a damaged PNG file: %s", LS_IMAGES_SHOWN, path, r->why);
     read_header(r, found);
@@ -106,7 +107,7 @@ static ls_status read_png(png_reader *r, const char *path, ls_picture *found, co
 ls_status ls_png_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out) {
     png_reader r = {.data = data, .bytes = bytes};
     ls_status status = read_png(&r, path, out, NULL);
-    end(&r);
+    close_reader(&r);
     if (status == LS_OK) status = ls_picture_check_size(path, out->width, out->height);
     return status;
 }
@@ -118,7 +119,7 @@ ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, con
     ls_status status = read_png(&r, path, &found, want);
     for (size_t i = 0; status == LS_OK && i < pixels * channels; i++)
         out[i % channels * pixels + i / channels] = r.rows[i];
-    end(&r);
+    close_reader(&r);
     return status;
 }
 

@@ -1,6 +1,6 @@
-/* ppm.c: binary PGM (P5, grey) and PPM (P6, colour) pictures with at most 256 levels. A header of words between
- * white space, in which # begins a comment until the end of the line: magic, width, height, highest level; one white
- * space; then the pixels, colours of a pixel side by side. */
+/* ppm.c: decodes binary PGM (P5, grey) and PPM (P6, colour) pictures with at most 256 levels. The header has words
+ * separated by white space, with comments from # to the end of the line: magic, width, height, highest level. After one
+ * white-space character follow the pixels with interleaved channels. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void skip_space(reader *r) {
     }
 }
 
-/* A decimal number of at most nine digits. */
+/* Reads a decimal number of at most nine digits. */
 static bool read_number(reader *r, uint32_t *out) {
     size_t begin;
     skip_space(r);

@@ -1,4 +1,4 @@
-/* raster.c: strokes on a grid of points, and the outlines that they draw. */
+/* raster.c: draws strokes on a grid of points, and makes the outlines of the drawings. */
 #include "data/images/raster.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 #include "numerics/elementary.h"
 
-enum { STEP = LS_RASTER_UNIT / LS_RASTER_SUB }; /* from point to point; the first lies STEP/2 from the edge */
+enum { STEP = LS_RASTER_UNIT / LS_RASTER_SUB }; /* distance of points; the first lies STEP/2 from the edge */
 
 void ls_raster_clear(ls_raster *raster, uint32_t size) {
     assert(size <= LS_DRAWINGS_SIDE_MAX);
@@ -17,7 +17,7 @@ void ls_raster_clear(ls_raster *raster, uint32_t size) {
     memset(raster->points, 0, (size_t)size * size * LS_RASTER_FULL);
 }
 
-/* ⌊√n⌋, bit by bit: the library's square root would have to be asked about its rounding. */
+/* Returns ⌊√n⌋, bit by bit, which does not depend on the rounding of a library's square root. */
 static int32_t root(int64_t n) {
     int64_t result = 0;
     for (int64_t bit = INT64_C(1) << 30; bit; bit >>= 1) {
@@ -26,7 +26,7 @@ static int32_t root(int64_t n) {
     return (int32_t)result;
 }
 
-/* The first point at or right of coordinate v, held within 0 … end. */
+/* Returns the first point at or right of coordinate v, clamped to 0 … end. */
 static int32_t first_point(int32_t v, int32_t end) {
     int32_t at = (v - STEP / 2 + STEP - 1) / STEP;
     if (v <= STEP / 2) return 0;
@@ -36,8 +36,8 @@ static int32_t first_point(int32_t v, int32_t end) {
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* A point is in the stroke where it is near one end, or beside the line and near it. Everything fits 32 bits: lengths
- * are below 2^13 units. */
+/* Marks the points of a row that are near an end of the stroke, or beside its line and near it. All values fit 32 bits,
+ * because lengths are below 2^13 units. */
 static void mark_row(uint8_t *row, int32_t begin, int32_t end, ls_raster_point a, ls_raster_point b, int32_t y,
                      int32_t near2, int32_t length2, int32_t beside) {
     int32_t dx = b.x - a.x, dy = b.y - a.y, ya = y - a.y, yb = y - b.y;
@@ -92,7 +92,7 @@ int32_t ls_outline_sine(int32_t angle) {
     return (int32_t)floor(ls_sin_f64(two_pi / LS_TURN * angle) * LS_SINE_ONE + 0.5);
 }
 
-static void add(ls_outline *shape, ls_raster_point from, ls_raster_point to) {
+static void add_stroke(ls_outline *shape, ls_raster_point from, ls_raster_point to) {
     assert(shape->count < LS_OUTLINE_STROKES_MAX);
     shape->from[shape->count] = from;
     shape->to[shape->count++] = to;
@@ -100,33 +100,34 @@ static void add(ls_outline *shape, ls_raster_point from, ls_raster_point to) {
 
 static ls_raster_point at(int32_t x, int32_t y) { return (ls_raster_point){.x = FINE * x, .y = FINE * y}; }
 
-/* A point of a circle around the middle. Shifting right instead of dividing would leave rounding below zero open. */
+/* Returns a point of a circle around the middle. Divides, because C does not define a right shift of negative numbers.
+ */
 static ls_raster_point around(int32_t angle, int32_t radius) {
     int32_t x = radius * FINE * ls_outline_sine(angle + QUARTER), y = radius * FINE * ls_outline_sine(angle);
     return (ls_raster_point){.x = x / LS_SINE_ONE, .y = y / LS_SINE_ONE};
 }
 
-/* `strokes` strokes over `angle` from `begin` on, the radius going from r0 to r1. */
+/* Adds an arc of `strokes` strokes over `angle`, from `begin` on, with a radius from r0 to r1. */
 static void add_arc(ls_outline *shape, int32_t begin, int32_t angle, int32_t r0, int32_t r1, int32_t strokes) {
     for (int32_t i = 0; i < strokes; i++)
-        add(shape, around(begin + angle * i / strokes, r0 + (r1 - r0) * i / strokes),
-            around(begin + angle * (i + 1) / strokes, r0 + (r1 - r0) * (i + 1) / strokes));
+        add_stroke(shape, around(begin + angle * i / strokes, r0 + (r1 - r0) * i / strokes),
+                   around(begin + angle * (i + 1) / strokes, r0 + (r1 - r0) * (i + 1) / strokes));
 }
 
 static void add_star(ls_outline *shape) {
     for (int32_t i = 0; i < 10; i++)
-        add(shape, around(LS_TURN * i / 10 - QUARTER, i % 2 ? 45 : 100),
-            around(LS_TURN * (i + 1) / 10 - QUARTER, i % 2 ? 100 : 45));
+        add_stroke(shape, around(LS_TURN * i / 10 - QUARTER, i % 2 ? 45 : 100),
+                   around(LS_TURN * (i + 1) / 10 - QUARTER, i % 2 ? 100 : 45));
 }
 
 static void add_cup(ls_outline *shape) {
-    add(shape, at(-80, -80), at(-80, 0));
+    add_stroke(shape, at(-80, -80), at(-80, 0));
     add_arc(shape, 0, LS_TURN / 2, 80, 80, 10);
-    add(shape, at(80, 0), at(80, -80));
+    add_stroke(shape, at(80, 0), at(80, -80));
 }
 
 static void add_lines(ls_outline *shape, const int8_t (*lines)[4], size_t count) {
-    for (size_t i = 0; i < count; i++) add(shape, at(lines[i][0], lines[i][1]), at(lines[i][2], lines[i][3]));
+    for (size_t i = 0; i < count; i++) add_stroke(shape, at(lines[i][0], lines[i][1]), at(lines[i][2], lines[i][3]));
 }
 
 static const int8_t triangle[][4] = {{0, -95, 85, 60}, {85, 60, -85, 60}, {-85, 60, 0, -95}};

@@ -1,7 +1,7 @@
-/* raster.h: strokes with round ends on a grid of points, in integers.
+/* raster.h: draws strokes with round ends on a grid of points, in integers.
  *
  * A pixel has LS_RASTER_SUB × LS_RASTER_SUB points. Coordinates are in 1/LS_RASTER_UNIT of a pixel from the upper left
- * corner and may lie outside the picture, not farther away than its size. */
+ * corner. They may lie outside the picture by at most its size. */
 #ifndef LS_DATA_IMAGES_RASTER_H
 #define LS_DATA_IMAGES_RASTER_H
 
@@ -18,16 +18,16 @@ typedef struct ls_raster_point {
 } ls_raster_point;
 
 typedef struct ls_raster {
-    uint32_t size;                                               /* pixels a side */
-    uint32_t top, bottom;                                        /* rows of points from top to before bottom have any */
-    uint8_t points[LS_RASTER_POINTS_MAX * LS_RASTER_POINTS_MAX]; /* 1 where a stroke is; rows of size·LS_RASTER_SUB */
+    uint32_t size;                                               /* pixels per side */
+    uint32_t top, bottom;                                        /* rows of points top … bottom−1 have strokes */
+    uint8_t points[LS_RASTER_POINTS_MAX * LS_RASTER_POINTS_MAX]; /* 1 in a stroke; rows of size·LS_RASTER_SUB points */
 } ls_raster;
 
 void ls_raster_clear(ls_raster *raster, uint32_t size);
-/* All points within `radius` of the line from a to b. */
+/* Marks all points within `radius` of the line from a to b. */
 void ls_raster_stroke(ls_raster *raster, ls_raster_point a, ls_raster_point b, int32_t radius);
-/* How many of the points of each pixel are covered, 0 … LS_RASTER_FULL; [size][size]. Of pixels outside of begin …
- * end − 1, where there are no strokes, nothing is written. */
+/* Counts the marked points of each pixel, 0 … LS_RASTER_FULL, in cover[size][size]. Writes only pixels begin … end − 1;
+ * the others have none. */
 void ls_raster_cover(const ls_raster *raster, uint8_t *cover, size_t *begin, size_t *end);
 
 /* ---- outlines of the ten kinds of drawings, as strokes between points of a square of ±100 ------------------------ */
@@ -39,9 +39,9 @@ typedef struct ls_outline {
     ls_raster_point from[LS_OUTLINE_STROKES_MAX], to[LS_OUTLINE_STROKES_MAX];
 } ls_outline;
 
-/* In units of 1/16: ±1600. y grows downwards. */
+/* Makes the outline of a kind, in units of 1/16: ±1600. y grows downwards. */
 void ls_outline_make(unsigned kind, ls_outline *out);
-/* LS_SINE_ONE · sin(2π·angle/LS_TURN), rounded to the nearest. */
+/* Returns LS_SINE_ONE · sin(2π·angle/LS_TURN), rounded to nearest. */
 int32_t ls_outline_sine(int32_t angle);
 
 #endif

@@ -1,7 +1,6 @@
-/* sources.h: what the sources of images hand to data/images.c, and the parsers that they are made of.
+/* sources.h: the interface between the sources of images and data/images/images.c, and the parsers of image files.
  *
- * Parsers take bytes that are not to be trusted: every length is checked before use, and `path` is only for messages.
- */
+ * Parsers do not trust their input: every length is checked before use. `path` is only for messages. */
 #ifndef LS_DATA_IMAGES_SOURCES_H
 #define LS_DATA_IMAGES_SOURCES_H
 
@@ -12,7 +11,7 @@
 
 enum { LS_IMAGES_SHOWN = 200 };
 
-/* Some images that follow each other at a fixed distance, and the memory that they are in. */
+/* Images that follow each other at a fixed distance, and their memory. */
 typedef struct ls_images_piece {
     ls_map map;
     const uint8_t *pixels; /* of the first: [channels][height][width] */
@@ -27,14 +26,14 @@ struct ls_images {
     int32_t *labels; /* none for drawings */
     char **class_names;
     ls_drawings *drawings;
-    const ls_source *source; /* in the place of pieces and labels; borrowed */
-    float (*value)[256];     /* [channels]: what a pixel becomes */
+    const ls_source *source; /* instead of pieces and labels; borrowed */
+    float (*value)[256];     /* [channels]: normalized value of each pixel value */
 };
 
-/* ---- sources: fill what is above but `value`; what they leave behind on failure, ls_images_close() releases ------ */
+/* ---- sources: fill all members but `value`; on failure ls_images_close() releases what they have filled ---------- */
 
 ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *options);
-/* Whether a folder has one of the names of the format. */
+/* Returns whether a folder has a file with one of the format's names. */
 bool ls_idx_is_folder(const char *folder);
 ls_status ls_images_open_idx_folder(ls_images *images, const ls_images_options *options);
 ls_status ls_images_open_idx(ls_images *images, const ls_images_options *options, const char *pixels,
@@ -44,9 +43,9 @@ ls_status ls_images_open_cifar_folder(ls_images *images, const ls_images_options
 ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t count);
 ls_status ls_images_open_folder(ls_images *images, const ls_images_options *options);
 
-/* Space for so many more pieces, zeroed. */
+/* Adds `count` zeroed pieces. */
 ls_status ls_images_add_pieces(ls_images *images, size_t count, ls_images_piece **out);
-/* `names` are copied; NULL: the numbers 0 … classes−1. */
+/* Sets the names of the classes, which are copied; NULL: the numbers 0 … classes−1. */
 ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char *const *names);
 
 /* ---- parsers ----------------------------------------------------------------------------------------------------- */
@@ -56,22 +55,22 @@ typedef struct ls_idx {
     const uint8_t *values;
 } ls_idx;
 
-/* An IDX file of bytes with 3 dimensions (images) or 1 (labels), exactly as long as it says. */
+/* Parses an IDX file of bytes with 3 dimensions (images) or 1 (labels), whose length must match its header. */
 ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsigned dims, ls_idx *out);
 
 enum { LS_CIFAR_SIDE = 32, LS_CIFAR_CLASSES = 10, LS_CIFAR_RECORD = 1 + 3 * LS_CIFAR_SIDE * LS_CIFAR_SIDE };
 
-/* Whole records with labels below 10. */
+/* Checks that the file has whole records with labels below 10, and counts them. */
 ls_status ls_cifar_parse(const char *path, const uint8_t *data, size_t bytes, uint64_t *count);
 
 typedef struct ls_picture {
     uint32_t width, height, channels; /* 1 or 3 */
 } ls_picture;
 
-/* What a picture is, by its first bytes: PNG, PPM or PGM. */
+/* Reads size and channels of a PNG, PPM or PGM picture from its header. */
 ls_status ls_picture_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
-/* Its pixels, [channels][height][width]. `want` has the size that look told, and its channels or three, which a grey
- * picture then has alike. */
+/* Decodes the pixels, [channels][height][width]. `want` has the size that look returned, and its channels, or three; a
+ * grey picture then gets three equal channels. */
 ls_status ls_picture_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
 
 bool ls_png_is(const uint8_t *data, size_t bytes);
@@ -79,12 +78,12 @@ ls_status ls_png_look(const char *path, const uint8_t *data, size_t bytes, ls_pi
 ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
 ls_status ls_ppm_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
 ls_status ls_ppm_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
-/* LS_ERR_INPUT where a side is 0 or above LS_IMAGES_SIDE_MAX. */
+/* Returns LS_ERR_INPUT if a side is 0 or above LS_IMAGES_SIDE_MAX. */
 ls_status ls_picture_check_size(const char *path, uint64_t width, uint64_t height);
 
 bool ls_gzip_is(const uint8_t *data, size_t bytes);
-/* The bytes behind a gzip file, of one member or more, in memory that ls_map_close() frees. More than max_bytes are
- * LS_ERR_INPUT. */
+/* Decompresses a gzip file, of one member or more, into memory that ls_map_close() frees. LS_ERR_INPUT if the result
+ * has more than max_bytes. */
 ls_status ls_gzip_expand(const char *path, const uint8_t *data, size_t bytes, size_t max_bytes, ls_map *out);
 
 #endif

@@ -84,7 +84,7 @@ static ls_status open_lock(ls_cache_lock *lock) {
     return ls_fail(LS_ERR_INPUT, "%.*s in the token cache is not a file of yours; delete it", SHOWN, lock->path.text);
 }
 
-/* Its number, or 0 when it has not written it yet. */
+/* Returns the process that holds the lock; 0 if it has not written its number yet. */
 static long owner_of(int fd) {
     char text[OWNER_BYTES];
     ssize_t got = pread(fd, text, sizeof text - 1, 0);
@@ -104,7 +104,7 @@ static void sleep_s(double seconds) {
     (void)nanosleep(&rest, NULL);
 }
 
-/* What those who wait know of the process that works. */
+/* What a waiting process knows about the progress of the lock's owner. */
 typedef struct waiting {
     double since_s;
     struct timespec seen;
@@ -140,7 +140,7 @@ static ls_status keep_waiting(const ls_cache_lock *lock, waiting *w, const char 
 static void write_owner(int fd) {
     char text[OWNER_BYTES];
     int length = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)length, 0); /* it is only for messages */
+    if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text, (size_t)length, 0); /* only for messages */
 }
 
 ls_status ls_cache_lock_take(ls_cache_lock *lock, const char *folder, const char *key, const char *source,
@@ -153,7 +153,7 @@ ls_status ls_cache_lock_take(ls_cache_lock *lock, const char *folder, const char
         LS_TRY(open_lock(lock));
         ls_status status = LS_OK;
         if (flock(lock->fd, LOCK_EX | LOCK_NB) == 0) {
-            /* The one before may have removed it between the two calls above: then it is no lock any more. */
+            /* Its last owner may have removed the file between the two calls above; then the lock is void. */
             if (is_same_file(lock->path.text, lock->fd)) {
                 write_owner(lock->fd);
                 return LS_OK;
@@ -161,7 +161,7 @@ ls_status ls_cache_lock_take(ls_cache_lock *lock, const char *folder, const char
         } else if (errno == EWOULDBLOCK) {
             status = keep_waiting(lock, &w, source, wait_s, say, say_ctx);
         } else if (errno != EINTR) {
-            (void)close(lock->fd); /* no locks here */
+            (void)close(lock->fd); /* the file system has no locks */
             lock->fd = -1;
             return LS_OK;
         }
@@ -187,7 +187,7 @@ void ls_cache_lock_release(ls_cache_lock *lock) {
 
 /* ---- what was left behind ---------------------------------------------------------------------------------------- */
 
-/* Whether the name begins with a key, and what follows it. */
+/* Splits a name that begins with a key into the key and the rest. */
 static bool split_name(const char *name, char key[KEY_BYTES + 1], const char **rest) {
     if (strspn(name, "0123456789abcdef") != KEY_BYTES) return false;
     memcpy(key, name, KEY_BYTES);
@@ -198,7 +198,7 @@ static bool split_name(const char *name, char key[KEY_BYTES + 1], const char **r
 
 static bool is_running(long pid) { return pid > 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH); }
 
-/* Removes the lock too, unless a process holds it. False: one does. */
+/* Removes the lock of a key. Returns false if a process holds it. */
 static bool remove_free_lock(int folder, const char *key) {
     char name[KEY_BYTES + 8];
     snprintf(name, sizeof name, "%s.lock", key);
@@ -210,7 +210,7 @@ static bool remove_free_lock(int folder, const char *key) {
     return is_free;
 }
 
-/* The number of the process that writes, or wrote, this temporary file; false: it is none. */
+/* Returns the process that wrote a temporary file; false if the name is not that of one. */
 static bool split_temporary(const char *rest, long *pid) {
     static const char *const marks[] = {".bin.tmp-", ".bin.sums.tmp-"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {

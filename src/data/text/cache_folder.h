@@ -1,20 +1,21 @@
-/* cache_folder.h: the folder that keeps tokenized text: private to its user, with a lock for each entry, and without
- * what killed processes left behind.
+/* cache_folder.h: the folder of the token cache: private to its user, with a lock for each entry, and cleaned of files
+ * that killed processes left.
  *
  *     <key>_000001.bin …              the shards of one entry
  *     <key>_000001.bin.sums …         checksums of the pieces of large shards (data/text/token_sums.h)
- *     <key>_000001.bin.tmp-PID-N …    shards while they are written, and so .bin.sums.tmp-PID-N
- *     <key>.lock                      held while an entry is made; it says which process makes it. Gone afterwards */
+ *     <key>_000001.bin.tmp-PID-N …    shards while they are written; likewise .bin.sums.tmp-PID-N
+ *     <key>.lock                      held by the process that makes the entry, whose number it has; removed afterwards
+ */
 #ifndef LS_DATA_TEXT_CACHE_FOLDER_H
 #define LS_DATA_TEXT_CACHE_FOLDER_H
 
 #include "base/files.h"
 
-/* Makes the folder, with mode 0700. One that belongs to another user is LS_ERR_INPUT. */
+/* Creates the folder with mode 0700. LS_ERR_INPUT if it belongs to another user. */
 ls_status ls_cache_folder_open(const char *folder);
 
-/* Adds to the message of a failure that the cache cannot be written, where its errno says so, how to choose another
- * folder. Returns `status`. */
+/* Adds advice to choose another folder to the message of a failure, if its errno says that the cache cannot be written.
+ * Returns `status`. */
 ls_status ls_cache_folder_advise(ls_status status);
 
 /* Starts as {.fd = -1}. */
@@ -24,19 +25,18 @@ typedef struct ls_cache_lock {
     ls_path path;
 } ls_cache_lock;
 
-/* Waits while another process has the lock of the entry, and says so once; LS_ERR_DEADLINE when that process has made
- * no progress for wait_s seconds. Where the file system has no locks, two processes do the same work; each puts whole
- * files in place, so that is a waste and no harm. `source` is what is being tokenized, for messages. */
+/* Takes the lock of an entry. While another process holds it, waits and reports that once; LS_ERR_DEADLINE if that
+ * process has made no progress for wait_s seconds. Without file locks two processes may do the same work, which is
+ * harmless, because each renames complete files into place. `source` is the text's name, for messages. */
 ls_status ls_cache_lock_take(ls_cache_lock *lock, const char *folder, const char *key, const char *source,
                              double wait_s, void (*say)(void *ctx, const char *message), void *say_ctx);
-/* Tells those who wait that the work goes on; cheap, to be called often. */
+/* Reports progress to waiting processes; cheap, to be called often. */
 void ls_cache_lock_tell(ls_cache_lock *lock);
-/* Does nothing where none is held. */
+/* Does nothing if no lock is held. */
 void ls_cache_lock_release(ls_cache_lock *lock);
 
-/* Removes temporary files whose process is gone and whose lock nobody holds, those of `held` (a key whose lock the
- * caller has; NULL: none) in any case, and locks that nobody holds. Failures are passed over: the files are only in
- * the way. */
+/* Removes locks that no process holds, temporary files of exited processes whose lock is free, and all temporary files
+ * of the key `held`, whose lock the caller has (NULL: none). Ignores failures, because the files only take space. */
 void ls_cache_folder_clean(const char *folder, const char *held);
 
 #endif

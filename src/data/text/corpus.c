@@ -16,17 +16,17 @@ enum { SHOWN = 200, HASH_BLOCK = 1 << 18 };
 
 typedef struct part {
     ls_token_file *file;
-    uint64_t begin; /* its first token in the corpus */
+    uint64_t begin; /* position of its first token in the corpus */
 } part;
 
 struct ls_corpus {
     part *parts;
     size_t count, capacity;
     uint64_t tokens, text_bytes;
-    bool text_is_known; /* so far, for every file */
+    bool text_is_known; /* of every file so far */
     bool has_text;
-    uint32_t limit;          /* ids are below it */
-    const ls_source *source; /* in the place of files */
+    uint32_t limit;          /* ids must be below it */
+    const ls_source *source; /* instead of files */
 };
 
 void ls_corpus_close(ls_corpus *corpus) {
@@ -43,9 +43,9 @@ static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *o
                     ls_tokenizer_name(options->tokenizer));
 }
 
-/* Every id before training begins. A large file of the cache is verified when it is read instead: that its ids are in
- * the vocabulary of its header was seen to when it was written. What is wrong with sums was reported when the cache was
- * looked at. */
+/* Checks every id before training begins, except in a large file of the cache: its ids were checked against the
+ * vocabulary in its header when it was written, and its pieces are verified when they are read. Wrong checksums were
+ * already reported when the cache was opened. */
 static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool is_cached,
                             const ls_corpus_options *options) {
     bool in_pieces = false;
@@ -81,7 +81,7 @@ static ls_status check_head(void *ctx) {
     return ls_not_text_check(h->path, h->text->data, h->text->bytes);
 }
 
-/* Before anything is said of tokenizers: a compressed file needs another remedy. */
+/* Runs before any error about tokenizers, because a compressed file needs another remedy. */
 static ls_status check_first_bytes(const char *path) {
     ls_map text;
     LS_TRY(ls_map_open(path, &text));
@@ -151,7 +151,7 @@ size_t ls_corpus_files(const ls_corpus *corpus) { return corpus->count; }
 
 bool ls_corpus_has_text(const ls_corpus *corpus) { return corpus->has_text; }
 
-/* The part that token `at` is in. */
+/* Finds the part that contains token `at`. */
 static size_t find_part(const ls_corpus *corpus, uint64_t at) {
     size_t low = 0, high = corpus->count;
     while (high - low > 1) {
@@ -165,7 +165,7 @@ static size_t find_part(const ls_corpus *corpus, uint64_t at) {
     return low;
 }
 
-/* They were checked when the file was opened; an id that no embedding has would end in the middle of a kernel. */
+/* Checks ids again after reading, because a file may change, and an id without an embedding would crash a kernel. */
 static ls_status check_ids(const ls_corpus *corpus, const part *from, uint64_t begin, const int32_t *ids,
                            size_t count) {
     uint32_t largest = 0;
@@ -204,7 +204,7 @@ ls_status ls_corpus_read(const ls_corpus *corpus, uint64_t begin, size_t count, 
     return LS_OK;
 }
 
-/* The blocks are cut by position in the corpus, so that the files it is cut into do not matter. */
+/* Hashes blocks by position in the corpus, so that the division into files does not matter. */
 ls_status ls_corpus_hash(const ls_corpus *corpus, ls_hash128 *out) {
     size_t blocks = (size_t)((corpus->tokens + HASH_BLOCK - 1) / HASH_BLOCK);
     ls_hash128 *hashes = malloc(blocks * sizeof *hashes);

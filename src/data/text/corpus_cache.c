@@ -1,7 +1,7 @@
-/* corpus_cache.c: the name of a text's shards is the hash of all that their ids depend on, so that whatever lies under
- * a name is right or damaged, never out of date. Shards carry checksums, which are looked at each time; damaged ones
- * are named and made again. Of a large shard only the header is looked at here, and its pieces when they are read
- * (data/text/token_sums.h). One process tokenizes a text while the others wait for it (data/text/cache_folder.h). */
+/* corpus_cache.c: the name of a text's shards is the hash of everything that their ids depend on, so a file can be
+ * damaged but never stale. The checksums of shards are verified each time; damaged shards are reported and made again.
+ * Of a large shard only the header is verified here, and its pieces when they are read (data/text/token_sums.h). One
+ * process tokenizes a text while the others wait for it (data/text/cache_folder.h). */
 #include "data/text/corpus_cache.h"
 
 #include <inttypes.h>
@@ -20,13 +20,13 @@
 
 enum { SHOWN = 160, MESSAGE_BYTES = 512 };
 
-/* Changes when the same text and tokenizer shall give other files: then old ones are not found any more. */
+/* To be changed if the same text and tokenizer give other files, so that old ones are not found. */
 #define FORMAT "lockstep token cache 2"
 #define SHARD_TOKENS (UINT64_C(1) << 30)
 
 static const double WAIT_S = 300;
 
-/* What a guarded function works on; the caller releases it. */
+/* Arguments of the functions that run under ls_map_guard(); the caller releases them. */
 typedef struct filling {
     const char *path;
     const ls_corpus_options *options;
@@ -37,7 +37,7 @@ typedef struct filling {
     ls_cache_lock lock;
 } filling;
 
-static void say(const ls_corpus_options *options, const char *message) {
+static void report_message(const ls_corpus_options *options, const char *message) {
     if (options->say) {
         options->say(options->say_ctx, message);
     } else {
@@ -45,7 +45,7 @@ static void say(const ls_corpus_options *options, const char *message) {
     }
 }
 
-static void say_wait(void *options, const char *message) { say(options, message); }
+static void report_wait(void *options, const char *message) { report_message(options, message); }
 
 static ls_hash128 key_of(const filling *f) {
     const ls_corpus_options *options = f->options;
@@ -67,7 +67,7 @@ static uint64_t shard_tokens(const ls_corpus_options *options) {
     return options->cache_shard_tokens ? options->cache_shard_tokens : SHARD_TOKENS;
 }
 
-/* Whole, unless it is large and its sums are sound. */
+/* Verifies a whole shard, unless it is large and its sums are sound. */
 static ls_status verify(ls_token_file *file, const ls_corpus_options *options) {
     char why[MESSAGE_BYTES] = "";
     bool in_pieces;
@@ -81,7 +81,7 @@ static ls_status verify(ls_token_file *file, const ls_corpus_options *options) {
     return LS_OK;
 }
 
-/* A shard that is there: whole, of this tokenizer, with the ids that were written. */
+/* Checks that a shard is complete, of this tokenizer, and has the ids that were written. */
 static ls_status check_shard(const char *path, const ls_corpus_options *options, uint64_t *tokens, uint64_t *bytes) {
     ls_token_file *file = NULL;
     LS_TRY(ls_token_file_open(path, &file));
@@ -94,7 +94,7 @@ static ls_status check_shard(const char *path, const ls_corpus_options *options,
     return status;
 }
 
-/* Whether all shards are there and sound; how many tokens they have. `tells`: damage is worth a warning. */
+/* Returns whether all shards exist and are sound, and their tokens. `tells`: log damage as a warning. */
 static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
     uint64_t bytes = 0, before = 0;
     *tokens = 0;
@@ -107,8 +107,8 @@ static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
             ls_log_warn("the token cache is damaged; %.*s is tokenized again: %s", SHOWN, f->path, ls_status_message());
         return false;
     }
-    /* A shard may be gone. Of JSONL the bytes of all documents are not known without reading them: there the last shard
-     * is the one that is not full (and one in 2^30 texts is tokenized each time). */
+    /* A shard may be missing. The bytes of all documents of a JSONL file are not known without reading it, so the last
+     * shard must be one that is not full (one text in 2^30 has a full one and is tokenized each time). */
     if (ls_text_is_jsonl(f->path)) return *tokens > 0 && *tokens - before < shard_tokens(f->options);
     return *tokens > 0 && bytes == f->text.bytes;
 }
@@ -119,7 +119,7 @@ static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
     if (f->options->progress) f->options->progress(f->options->progress_ctx, done, total);
 }
 
-static ls_status fill(filling *f) {
+static ls_status fill_cache(filling *f) {
     const ls_corpus_options *options = f->options;
     ls_text_options how = {.tokenizer = options->tokenizer,
                            .frame = options->frame,
@@ -133,7 +133,7 @@ static ls_status fill(filling *f) {
     double start_s = ls_clock_seconds();
     snprintf(message, sizeof message, "tokenizing %.*s (%zu bytes) with %.*s, this once; the tokens are kept in %.*s",
              SHOWN, f->path, f->text.bytes, 80, ls_tokenizer_name(options->tokenizer), SHOWN, options->cache_dir);
-    say(options, message);
+    report_message(options, message);
     LS_TRY(ls_token_writer_open(f->prefix->text, &origin, shard_tokens(options), &f->writer));
     ls_token_writer_keep_sums(f->writer, ls_corpus_cache_pieces_from(options));
     LS_TRY(ls_text_tokenize(f->path, &f->text, &how, f->writer, NULL, &counts));
@@ -144,7 +144,7 @@ static ls_status fill(filling *f) {
                     counts.invalid_bytes);
     snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens from %" PRIu64 " bytes in %.1f s", SHOWN, f->path,
              ls_token_writer_count(f->writer), counts.text_bytes, ls_clock_seconds() - start_s);
-    say(options, message);
+    report_message(options, message);
     return LS_OK;
 }
 
@@ -152,10 +152,10 @@ static void say_found(const filling *f, uint64_t tokens) {
     char message[MESSAGE_BYTES];
     snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens, tokenized before (%.*s)", SHOWN, f->path, tokens,
              SHOWN, f->options->cache_dir);
-    say(f->options, message);
+    report_message(f->options, message);
 }
 
-/* The lock is only taken where there is work: a sound entry never changes. */
+/* Takes the lock only if there is work, because a sound entry never changes. */
 static ls_status find_or_fill(void *ctx) {
     static atomic_flag cleaned = ATOMIC_FLAG_INIT;
     filling *f = ctx;
@@ -166,12 +166,12 @@ static ls_status find_or_fill(void *ctx) {
     if (!atomic_flag_test_and_set(&cleaned)) ls_cache_folder_clean(options->cache_dir, NULL);
     if (!is_filled(f, false, &tokens)) {
         double wait_s = options->wait_s > 0 ? options->wait_s : WAIT_S;
-        /* The cast takes away a const that a plain pointer cannot keep; say() only reads. */
-        LS_TRY(ls_cache_lock_take(&f->lock, options->cache_dir, f->key, f->path, wait_s, say_wait,
+        /* Casts a const away; report_wait() only reads. */
+        LS_TRY(ls_cache_lock_take(&f->lock, options->cache_dir, f->key, f->path, wait_s, report_wait,
                                   (void *)(uintptr_t)options));
         if (!is_filled(f, true, &tokens)) {
             if (f->lock.fd >= 0) ls_cache_folder_clean(options->cache_dir, f->key);
-            ls_status status = fill(f);
+            ls_status status = fill_cache(f);
             return status == LS_OK ? LS_OK : ls_cache_folder_advise(status);
         }
     }

@@ -1,14 +1,14 @@
-/* corpus_cache.h: text that has been tokenized once. */
+/* corpus_cache.h: the cache of tokenized text. */
 #ifndef LS_DATA_TEXT_CORPUS_CACHE_H
 #define LS_DATA_TEXT_CORPUS_CACHE_H
 
 #include "data/text/corpus.h"
 
-/* Files of the cache with so many bytes of ids have sums and are verified piece by piece. */
+/* Returns the bytes of ids from which on a file of the cache has sums and is verified piece by piece. */
 uint64_t ls_corpus_cache_pieces_from(const ls_corpus_options *options);
 
-/* Sees to it that the shards of the text file are in the cache: `prefix` is theirs (ls_token_shard_path), and they end
- * with the first number that is not there. */
+/* Makes sure that the shards of the text file are in the cache. *prefix is that of their paths (ls_token_shard_path);
+ * the first number without a file is the end. */
 ls_status ls_corpus_cache_fill(const char *path, const ls_corpus_options *options, ls_path *prefix);
 
 #endif

@@ -1,8 +1,7 @@
-/* map_file.c: files as memory, and SIGBUS with the name of a file.
+/* map_file.c: maps files, and turns SIGBUS into an error with the file's name.
  *
- * Notes of what is mapped where are a list that only grows; one that is removed keeps its place and is used again. So
- * the handler walks it without a lock: it reads `begin` first (0: free), and everything else was written before `begin`
- * was. */
+ * The list of mapped ranges ("notes") only grows; removed notes stay in the list and are reused. So the signal handler
+ * can walk it without a lock: it reads `begin` first (0: free), which is written after everything else. */
 #include "data/text/map_file.h"
 
 #include <pthread.h>
@@ -45,7 +44,7 @@ static _Thread_local guard *innermost;
 
 /* ---- the handler ------------------------------------------------------------------------------------------------- */
 
-static const ls_map_note *find(uintptr_t at) {
+static const ls_map_note *find_note(uintptr_t at) {
     for (const ls_map_note *note = atomic_load(&notes); note; note = note->next) {
         uintptr_t begin = atomic_load(&note->begin);
         if (begin && at >= begin && at - begin < note->bytes) return note;
@@ -53,7 +52,7 @@ static const ls_map_note *find(uintptr_t at) {
     return NULL;
 }
 
-/* With what a handler may use: write(2) and nothing else. */
+/* Uses only write(2), as a signal handler must. */
 static void write_text(const char *text) {
     size_t left = strlen(text);
     while (left > 0) {
@@ -66,7 +65,7 @@ static void write_text(const char *text) {
 
 static void on_bus(int number, siginfo_t *info, void *context) {
     (void)context;
-    const ls_map_note *note = info->si_code > 0 ? find((uintptr_t)info->si_addr) : NULL;
+    const ls_map_note *note = info->si_code > 0 ? find_note((uintptr_t)info->si_addr) : NULL;
     if (note && innermost) {
         innermost->hit = note;
         siglongjmp(innermost->jump, 1);
@@ -77,12 +76,12 @@ static void on_bus(int number, siginfo_t *info, void *context) {
         write_text(" was truncated while it was being read: leave data files alone while a run uses them\n");
         _exit(1);
     }
-    /* Not ours: the instruction is tried again, and the handler that was there before deals with it. */
+    /* Not a mapped file: the instruction is retried under the previous handler. */
     sigaction(SIGBUS, &before, NULL);
     if (info->si_code <= 0) (void)raise(number);
 }
 
-/* SA_NODEFER, since the handler is left by a jump; the mask is then as it was. */
+/* SA_NODEFER, because the handler is left by a jump and must not leave the signal blocked. */
 static ls_status install(void) {
     struct sigaction now, action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
     if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus) return LS_OK;
@@ -104,8 +103,8 @@ static ls_map_note *take_free(void) {
     return note;
 }
 
-/* Notes the range until it is removed, before it is unmapped. Sets the handler of SIGBUS unless it is set; signals
- * that have nothing to do with mapped files go to the handler that was there before. */
+/* Adds the range to the list; the note must be removed before the range is unmapped. Installs the SIGBUS handler if
+ * needed; signals that are not about mapped files go to the previous handler. */
 static ls_status add_note(const char *path, int fd, const void *data, size_t bytes, ls_map_note **out) {
     struct stat about;
     ls_status status;
@@ -159,7 +158,7 @@ ls_status ls_map_open(const char *path, ls_map *out) {
 }
 
 void ls_map_close(ls_map *map) {
-    /* Casts through an integer: the memory is read-only to everybody but its owner. */
+    /* Casts a const away: the owner unmaps or frees the memory. */
     void *memory = (void *)(uintptr_t)map->data;
     if (map->note) {
         remove_note(map->note);
@@ -186,7 +185,7 @@ ls_status ls_map_guard(ls_status (*work)(void *ctx), void *ctx) {
     return status;
 }
 
-/* A file that was removed or replaced stays as it was for those who have it mapped. */
+/* A file that was removed or replaced stays unchanged in existing mappings. */
 ls_status ls_map_check(const ls_map *map) {
     struct stat now;
     ls_map_note *note = map->note;

@@ -10,7 +10,7 @@
 
 enum { SHOWN = 150, HEAD_BYTES = 4096 };
 
-/* `advice` goes on after "FILE is KIND: "; each %s in it is the file, with "…" for a long name. */
+/* `advice` follows "FILE is KIND: " in the message; each %s in it stands for the file, with "…" for a long name. */
 typedef struct format {
     size_t at, length;
     const char *mark, *kind, *advice;
@@ -47,7 +47,7 @@ static const format formats[] = {
     {0, 2, "\xfe\xff", "UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8 %s > text.txt"},
 };
 
-/* With the name in place of %s: the advice is ours, but it is no literal where it is printed. */
+/* Replaces %s by the name without printf, because the format is not a literal here. */
 static void put_name(const char *advice, const char *path, char out[LS_MESSAGE_MAX]) {
     const char *mark = strstr(advice, "%s");
     if (!mark)
@@ -56,7 +56,7 @@ static void put_name(const char *advice, const char *path, char out[LS_MESSAGE_M
         snprintf(out, LS_MESSAGE_MAX, "%.*s%.*s%s", (int)(mark - advice), advice, SHOWN, path, mark + 2);
 }
 
-/* The first byte that is no blank, behind UTF-8's own mark. */
+/* Returns the first byte that is not blank, after a UTF-8 byte-order mark. */
 static uint8_t first_byte(const uint8_t *data, size_t bytes) {
     size_t at = bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     while (at < bytes && at < HEAD_BYTES && strchr(" \t\r\n", data[at]) && data[at]) at++;

@@ -14,7 +14,7 @@
 
 enum { SHOWN = 200 };
 
-/* "val" or "valid" as a whole word: not the beginning of "value". */
+/* Accepts "val" and "valid" as whole words, but not the beginning of "value". */
 static bool is_val_word(const char *word) {
     size_t length = strcspn(word, "_-.0123456789");
     return (length == 3 && strncmp(word, "val", 3) == 0) || (length == 5 && strncmp(word, "valid", 5) == 0) ||
@@ -37,7 +37,7 @@ void ls_paths_fini(ls_paths *paths) {
     *paths = (ls_paths){0};
 }
 
-static ls_status add(ls_paths *paths, const char *name) {
+static ls_status add_path(ls_paths *paths, const char *name) {
     char **names = ls_list_grow(paths->names, paths->count, &paths->capacity, sizeof *names);
     if (names) paths->names = names;
     char *copy = names ? strdup(name) : NULL;
@@ -46,14 +46,14 @@ static ls_status add(ls_paths *paths, const char *name) {
     return LS_OK;
 }
 
-/* A pipe or a device may never end, and cannot be read again by the next worker. */
+/* A pipe or a device may never end, and another worker could not read it again. */
 static ls_status refuse_special(const char *name, mode_t mode) {
     if (S_ISREG(mode) || S_ISDIR(mode)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%.*s is %s: data must be regular files; write it to a file first", SHOWN, name,
                    ls_file_kind(mode));
 }
 
-static int compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int compare_paths(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static bool is_wanted(const char *name, ls_split split) {
     if (name[0] == '.' || ls_ends_with(name, ".idx") || ls_ends_with(name, ".bin.sums")) return false;
@@ -70,10 +70,10 @@ static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split)
         if (!is_wanted(entry->d_name, split)) continue;
         ls_path name = ls_path_in(folder, entry->d_name);
         if (stat(name.text, &about) == 0 && !S_ISDIR(about.st_mode))
-            status = S_ISREG(about.st_mode) ? add(paths, name.text) : refuse_special(name.text, about.st_mode);
+            status = S_ISREG(about.st_mode) ? add_path(paths, name.text) : refuse_special(name.text, about.st_mode);
     }
     (void)closedir(dir);
-    if (paths->count > before) qsort(paths->names + before, paths->count - before, sizeof *paths->names, compare);
+    if (paths->count > before) qsort(paths->names + before, paths->count - before, sizeof *paths->names, compare_paths);
     return status;
 }
 
@@ -87,7 +87,7 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     for (size_t i = 0; status == LS_OK && i < found.gl_pathc; i++) {
         struct stat about;
         if (stat(found.gl_pathv[i], &about) == 0) status = refuse_special(found.gl_pathv[i], about.st_mode);
-        if (status == LS_OK && !ls_ends_with(found.gl_pathv[i], ".idx")) status = add(paths, found.gl_pathv[i]);
+        if (status == LS_OK && !ls_ends_with(found.gl_pathv[i], ".idx")) status = add_path(paths, found.gl_pathv[i]);
     }
     globfree(&found);
     return status;
@@ -98,13 +98,13 @@ static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     bool any = false;
     if (stat(name, &about) == 0) {
         LS_TRY(refuse_special(name, about.st_mode));
-        return S_ISDIR(about.st_mode) ? add_folder(paths, name, split) : add(paths, name);
+        return S_ISDIR(about.st_mode) ? add_folder(paths, name, split) : add_path(paths, name);
     }
     int cause = errno;
     if (strpbrk(name, "*?")) LS_TRY(add_matches(paths, name, &any));
     if (any) return LS_OK;
-    /* Megatron's name of a pair has no ending. */
-    if (ls_file_exists(ls_path_format("%s.idx", name).text)) return add(paths, name);
+    /* The name of a Megatron pair has no suffix. */
+    if (ls_file_exists(ls_path_format("%s.idx", name).text)) return add_path(paths, name);
     errno = cause;
     return ls_file_fail_open(name);
 }

@@ -1,9 +1,9 @@
-/* paths.h: the files that a list of names means.
+/* paths.h: expands a list of names to files.
  *
- * Names are separated by commas. A name with * or ? that is no file itself stands for the files that match, sorted. A
- * folder stands for its files, sorted by name (not those of folders inside, nor hidden ones, nor Megatron's .idx, nor
- * .bin.sums), of which those named val…, valid… or …_val…, …_valid… before the first dot are for validation and all
- * others for training. A name that leads to no file, or to a pipe, a device or a socket, is LS_ERR_INPUT. */
+ * Names are separated by commas. A name with * or ? that is not a file itself stands for the matching files, sorted. A
+ * folder stands for its files, sorted by name, without those of subfolders, hidden files, Megatron's .idx and
+ * .bin.sums. Of these, files named val…, valid… or …_val…, …_valid… before the first dot are for validation and all
+ * others for training. A name without a file, or that of a pipe, a device or a socket, is LS_ERR_INPUT. */
 #ifndef LS_DATA_TEXT_PATHS_H
 #define LS_DATA_TEXT_PATHS_H
 
@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-/* Which files of a folder are meant; files named one by one always are. */
+/* Which files of a folder to use; files that are named individually are always used. */
 typedef enum ls_split { LS_SPLIT_ALL, LS_SPLIT_TRAIN, LS_SPLIT_VAL } ls_split;
 
 /* Starts as {0}. */
@@ -21,12 +21,12 @@ typedef struct ls_paths {
     size_t count, capacity;
 } ls_paths;
 
-/* Fails also when the whole list gives no file. On failure there is nothing to release. */
+/* Expands a list. Also fails if the result is empty. On failure there is nothing to release. */
 ls_status ls_paths_expand(const char *list, ls_split split, ls_paths *out);
-/* Whether a folder of the list has files of the split. */
+/* Returns whether a folder of the list has files of the split. */
 bool ls_paths_any(const char *list, ls_split split);
 void ls_paths_fini(ls_paths *paths);
-/* "train_000001.bin" no, "val.bin" and "news_val_000001.bin" yes. */
+/* Returns true for "val.bin" and "news_val_000001.bin", false for "train_000001.bin". */
 bool ls_path_is_val(const char *path);
 
 #endif

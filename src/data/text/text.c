@@ -20,8 +20,8 @@ typedef struct text_job {
     ls_text_counts *counts;
     /* the document being tokenized */
     ls_token_writer *writer;
-    size_t document_done; /* its bytes whose tokens are written */
-    size_t offset;        /* where it begins in the file; progress is counted from there */
+    size_t document_done; /* bytes of it whose tokens are written */
+    size_t offset;        /* its offset in the file, for progress */
 } text_job;
 
 bool ls_text_is_jsonl(const char *path) { return ls_ends_with(path, ".jsonl") || ls_ends_with(path, ".ndjson"); }
@@ -47,7 +47,7 @@ static uint64_t count_invalid(const uint8_t *text, size_t bytes) {
     return invalid;
 }
 
-/* A token that both begins and ends documents is there already behind the one before. */
+/* Writes the frame's tokens before a document, except one that already ended the previous document. */
 static ls_status begin_document(text_job *job, const void *text, size_t bytes) {
     const ls_text_options *o = job->options;
     const ls_frame *frame = &o->frame;
@@ -74,8 +74,8 @@ static ls_status add_document(text_job *job, const void *text, size_t bytes, boo
 
 /* ---- plain text -------------------------------------------------------------------------------------------------- */
 
-/* Where the validation part begins: behind the first line end from there on, else at the next character. */
-static size_t cut_of(const ls_map *text, double val_fraction) {
+/* Returns the offset of the validation part: after the next line end, or at the next character if there is none. */
+static size_t find_cut(const ls_map *text, double val_fraction) {
     size_t cut = (size_t)((double)text->bytes * (1 - val_fraction));
     if (cut > text->bytes) cut = text->bytes;
     const uint8_t *newline = memchr(text->data + cut, '\n', text->bytes - cut);
@@ -86,7 +86,7 @@ static size_t cut_of(const ls_map *text, double val_fraction) {
 
 static ls_status tokenize_plain(text_job *job) {
     const ls_map *text = job->text;
-    size_t cut = job->val ? cut_of(text, job->options->val_fraction) : text->bytes;
+    size_t cut = job->val ? find_cut(text, job->options->val_fraction) : text->bytes;
     job->counts->documents++;
     if (cut) LS_TRY(add_document(job, text->data, cut, false));
     job->offset = cut;
@@ -100,7 +100,7 @@ static bool is_blank(const uint8_t *at, const uint8_t *end) {
     return at == end;
 }
 
-/* The line at `at`: returns where the next one begins. */
+/* Finds the end of the line at `at`, and returns the start of the next one. */
 static const uint8_t *next_line(const uint8_t *at, const uint8_t *end, const uint8_t **stop) {
     const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
     *stop = newline ? newline : end;
@@ -120,7 +120,7 @@ static uint64_t count_documents(const ls_map *text) {
     return count;
 }
 
-/* How many of `count` documents are for training. */
+/* Returns how many of `count` documents are for training. */
 static uint64_t train_share(uint64_t count, double val_fraction) {
     uint64_t val = (uint64_t)((double)count * val_fraction + 0.5);
     if (!val && count > 1) val = 1;

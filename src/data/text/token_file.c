@@ -18,10 +18,10 @@ struct ls_token_file {
     char *path;
     ls_map data, index;
     ls_token_layout layout;
-    ls_token_sums *sums; /* NULL: the file is verified whole, or not at all */
+    ls_token_sums *sums; /* NULL: no verification by pieces */
 };
 
-/* `path`, whose ending .bin or .idx may be there or not, with this ending. */
+/* Returns `path` with this suffix, instead of .bin or .idx if it has one. */
 static ls_path with_ending(const char *path, const char *ending) {
     size_t length = strlen(path);
     if (ls_ends_with(path, ".bin") || ls_ends_with(path, ".idx")) length -= 4;
@@ -30,7 +30,7 @@ static ls_path with_ending(const char *path, const char *ending) {
 
 static ls_status open_parts(ls_token_file *file) {
     ls_path data = with_ending(file->path, ".bin"), index = with_ending(file->path, ".idx");
-    /* Any file may be a token file by its first bytes; one with an index is the .bin of its pair. */
+    /* Any file may be a token file by its first bytes; a file with an index is the .bin of a Megatron pair. */
     bool has_index = ls_file_exists(index.text) && ls_file_exists(data.text);
     LS_TRY(ls_map_open(has_index ? data.text : file->path, &file->data));
     if (has_index) LS_TRY(ls_map_open(index.text, &file->index));
@@ -85,7 +85,7 @@ static const uint8_t *token_at(const ls_token_file *file, uint64_t at) {
     return file->layout.tokens + at * ls_token_width(file->layout.type);
 }
 
-/* The first of `ids` outside 0 … limit−1, or `count`. */
+/* Returns the first of `ids` outside 0 … limit−1, or `count`. */
 static size_t find_outside(const int64_t *ids, size_t count, uint64_t limit) {
     uint64_t outside = 0;
     for (size_t i = 0; i < count; i++) outside |= (uint64_t)((uint64_t)ids[i] >= limit);
@@ -97,14 +97,14 @@ static size_t find_outside(const int64_t *ids, size_t count, uint64_t limit) {
 
 /* ---- checking ---------------------------------------------------------------------------------------------------- */
 
-/* What a guarded function works on. */
+/* Arguments of the functions that run under ls_map_guard(). */
 typedef struct reading {
     const ls_token_file *file;
     uint32_t vocab;
     ls_data_progress progress;
     void *progress_ctx;
-    ls_hash_stream *stream; /* of the ids; NULL: no checksum is looked at */
-    const char *remedy;     /* for a checksum that does not fit */
+    ls_hash_stream *stream; /* of the ids; NULL: the checksum is not verified */
+    const char *remedy;     /* advice for a wrong checksum */
     uint64_t begin;
     size_t count;
     int32_t *out;
@@ -119,7 +119,7 @@ static ls_status check_sum(const ls_token_file *file, const reading *r) {
                    SHOWN, file->path, r->remedy);
 }
 
-/* In blocks that stay in the cache while they are hashed and looked at. */
+/* Works in blocks that stay in the cache while they are hashed and checked. */
 static ls_status check_guarded(void *ctx) {
     const reading *r = ctx;
     const ls_token_file *file = r->file;
@@ -144,7 +144,7 @@ static ls_status check_guarded(void *ctx) {
     return r->stream ? check_sum(file, r) : LS_OK;
 }
 
-static ls_status check(reading *r, bool wants_sum) {
+static ls_status check_tokens(reading *r, bool wants_sum) {
     if (wants_sum) {
         r->stream = ls_hash_stream_create();
         if (!r->stream) return ls_fail(LS_ERR_RESOURCE, "no memory to check %.*s", SHOWN, r->file->path);
@@ -161,13 +161,13 @@ ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data
                  .progress = progress,
                  .progress_ctx = ctx,
                  .remedy = "; delete it and make it again with `lockstep tokenize`"};
-    return check(&r, has_sum(file));
+    return check_tokens(&r, has_sum(file));
 }
 
 ls_status ls_token_file_verify(const ls_token_file *file) {
     reading r = {.file = file, .remedy = ""};
     if (!has_sum(file)) return ls_fail(LS_ERR_INPUT, "%.*s has no checksum", SHOWN, file->path);
-    return check(&r, true);
+    return check_tokens(&r, true);
 }
 
 /* ---- in pieces --------------------------------------------------------------------------------------------------- */

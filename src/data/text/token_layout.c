@@ -1,5 +1,5 @@
-/* token_layout.c: the three formats of token files. Every size is checked against the bytes that are there before it is
- * used, with sums and products that cannot overflow. */
+/* token_layout.c: parses the three formats of token files. Every size is checked against the available bytes before it
+ * is used, with sums and products that cannot overflow. */
 #include "data/text/token_layout.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ size_t ls_token_width(ls_token_type type) {
     return widths[type];
 }
 
-/* One loop for each type; memcpy because the ids may lie anywhere. */
+/* One loop for each type; memcpy, because the ids may be unaligned. */
 #define LOAD(c_type)                                                                                                   \
     for (size_t i = 0; i < count; i++) {                                                                               \
         c_type id;                                                                                                     \
@@ -48,7 +48,7 @@ static uint64_t u64_at(const uint8_t *data) {
     return value;
 }
 
-/* From word i on. */
+/* Returns the 64-bit number at word i. */
 static uint64_t pair_at(const uint8_t *data, size_t i) { return u64_at(data + 4 * i); }
 
 /* ---- llm.c ------------------------------------------------------------------------------------------------------- */
@@ -97,8 +97,9 @@ static ls_status parse_llmc(const char *name, const uint8_t *data, size_t bytes,
 
 /* ---- Megatron ---------------------------------------------------------------------------------------------------- */
 
-/* name.idx: the mark, version (u64), type (u8), sequences and documents (u64 each); then for each sequence its length
- * in ids (i32); for each, the byte where it begins (i64); the first sequence of each document (i64); perhaps more. */
+/* name.idx has: the mark, version (u64), type (u8), numbers of sequences and documents (u64 each); for each sequence
+ * its length in ids (i32); for each sequence its offset in bytes (i64); the first sequence of each document (i64);
+ * perhaps more. */
 enum { MARK_BYTES = 9, VERSION_AT = 9, TYPE_AT = 17, SEQUENCES_AT = 18, DOCUMENTS_AT = 26, LENGTHS_AT = 34 };
 
 static ls_status megatron_type(const char *name, uint8_t code, ls_token_type *out) {
@@ -115,7 +116,7 @@ static ls_status megatron_type(const char *name, uint8_t code, ls_token_type *ou
                    code == 6 || code == 7 ? "one of fractions, not of token ids" : "not known");
 }
 
-/* The sequences must follow each other without a gap: together they are one sequence of tokens. */
+/* Checks that the sequences follow each other without gaps, because they are read as one sequence. */
 static ls_status check_sequences(const char *name, const uint8_t *lengths, const uint8_t *starts, uint64_t sequences,
                                  uint64_t width, uint64_t bytes, uint64_t *count) {
     uint64_t at = 0;

@@ -1,4 +1,4 @@
-/* token_layout.h: where the ids are in the bytes of a token file. Works on memory, so that any bytes can be tried. */
+/* token_layout.h: finds the ids in the bytes of a token file. Works on memory, so that tests can try any bytes. */
 #ifndef LS_DATA_TEXT_TOKEN_LAYOUT_H
 #define LS_DATA_TEXT_TOKEN_LAYOUT_H
 
@@ -28,18 +28,18 @@ typedef struct ls_token_layout {
     ls_hash128 sum; /* zeros: the file has none */
 } ls_token_layout;
 
-/* Bytes of one id. */
+/* Returns the bytes of one id. */
 size_t ls_token_width(ls_token_type type);
 /* Reads `count` ids. */
 void ls_token_load(ls_token_type type, const uint8_t *from, size_t count, int64_t *out);
 
-/* The checksum of a file of llm.c that lockstep wrote: of its header, in which the checksum itself counts as zeros, and
- * of the hash of its ids. */
+/* Returns the checksum of a file in llm.c's format that lockstep wrote: of its header, with zeros instead of the
+ * checksum, and of the hash of its ids. */
 ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids);
 
-/* Whether a file that begins with these bytes is llm.c's. */
+/* Returns whether a file that begins with these bytes has llm.c's format. */
 bool ls_token_layout_is_llmc(const void *head, size_t bytes);
-/* The layout of name.bin; `index` is Megatron's name.idx, or NULL. `name` is for messages. */
+/* Parses the layout of name.bin; `index` is Megatron's name.idx, or NULL. `name` is for messages. */
 ls_status ls_token_layout_parse(const char *name, const void *data, size_t bytes, const void *index, size_t index_bytes,
                                 ls_token_layout *out);
 

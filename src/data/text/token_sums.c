@@ -57,7 +57,7 @@ void ls_token_sum_list_fini(ls_token_sum_list *list) {
     *list = (ls_token_sum_list){0};
 }
 
-/* The bytes of the file, which the caller frees; NULL: no memory. */
+/* Returns the bytes of the file, which the caller frees; NULL: no memory. */
 static uint8_t *encode(const ls_token_sum_list *list, const ls_token_shard_sums *of, size_t *bytes) {
     const uint32_t version = VERSION, piece = LS_TOKEN_PIECE_BYTES;
     const uint64_t count = list->count;
@@ -81,7 +81,7 @@ ls_status ls_token_sum_list_write(const ls_token_sum_list *list, const ls_token_
     ls_status status = LS_OK;
     uint8_t *data = encode(list, of, &bytes);
     if (!data) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
-    /* Whatever has the caller's own temporary name was left behind or put there: it is removed, not written to. */
+    /* A file of this temporary name is stale or planted, so it is removed instead of written to. */
     (void)unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -164,7 +164,7 @@ static bool has_its_sum(const ls_token_sums *sums, const uint8_t *ids, uint64_t 
     return XXH3_64bits(ids + begin, left < LS_TOKEN_PIECE_BYTES ? (size_t)left : LS_TOKEN_PIECE_BYTES) == sum;
 }
 
-/* The flags order nothing: what they tell of is a file, which no thread writes. */
+/* Relaxed flags are enough, because no thread writes the ids that they refer to. */
 bool ls_token_sums_verify(ls_token_sums *sums, const uint8_t *ids, uint64_t begin, uint64_t end, uint64_t *wrong) {
     assert(begin <= end && end <= sums->bytes);
     uint64_t last = begin < end ? pieces_of(end) : 0;

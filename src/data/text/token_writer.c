@@ -1,6 +1,5 @@
-/* token_writer.c: writing token files. A shard is a temporary file beside its final place; ids gather in a buffer and
- * go to it in large writes. All shards stay temporary until the end, so that whatever stops the work leaves no half of
- * it. */
+/* token_writer.c: writes token files. A shard is a temporary file beside its final place; ids are buffered and written
+ * in large blocks. All shards stay temporary until the end, so that an interrupted run leaves no incomplete output. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +15,7 @@
 
 enum { SHOWN = 200, BUFFER_BYTES = 1 << 18, TEMPORARY_TRIES = 100 };
 
-/* What is flushed before the end of a shard is whole pieces. */
+/* Every flush before the end of a shard writes whole pieces. */
 _Static_assert(BUFFER_BYTES % LS_TOKEN_PIECE_BYTES == 0, "the buffer holds whole pieces");
 
 struct ls_token_writer {
@@ -26,11 +25,11 @@ struct ls_token_writer {
     size_t shards, begun; /* begun: temporary files that exist */
     bool finished;
     int fd;              /* of the shard being written; −1: none */
-    long stamp;          /* of the names of temporary files, beside the process */
+    long stamp;          /* part of the names of temporary files, beside the process number */
     ls_hash_stream *sum; /* of the ids of the shard */
     uint64_t shard_count, shard_text_bytes;
-    uint64_t sums_from_bytes; /* shards with as many bytes of ids get sums of their pieces */
-    ls_token_sum_list pieces; /* of the shard being written */
+    uint64_t sums_from_bytes; /* bytes of ids from which on a shard gets sums */
+    ls_token_sum_list pieces; /* sums of the shard being written */
     size_t used;
     uint8_t buffer[BUFFER_BYTES];
 };
@@ -39,7 +38,7 @@ ls_path ls_token_shard_path(const char *prefix, size_t number) {
     return ls_path_format("%s_%06zu.bin", prefix, number);
 }
 
-/* A shard (suffix "") or its sums (".sums") while they are written. */
+/* Returns the temporary name of a shard (suffix "") or of its sums (".sums"). */
 static ls_path temporary_path(const ls_token_writer *writer, size_t number, const char *suffix) {
     return ls_path_format("%s_%06zu.bin%s.tmp-%ld-%ld", writer->prefix, number, suffix, (long)getpid(), writer->stamp);
 }
@@ -72,7 +71,7 @@ void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes) {
     writer->sums_from_bytes = from_bytes;
 }
 
-static size_t width_of(const ls_token_writer *writer) { return writer->origin.vocab > 65536 ? 4 : 2; }
+static size_t token_bytes(const ls_token_writer *writer) { return writer->origin.vocab > 65536 ? 4 : 2; }
 
 static ls_status write_all(const ls_token_writer *writer, const void *data, size_t bytes, off_t at) {
     if (ls_fd_write(writer->fd, data, bytes, at) == bytes) return LS_OK;
@@ -89,7 +88,7 @@ static ls_status flush(ls_token_writer *writer) {
 }
 
 static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
-    return writer->sums_from_bytes < UINT64_MAX && shard_count * width_of(writer) >= writer->sums_from_bytes;
+    return writer->sums_from_bytes < UINT64_MAX && shard_count * token_bytes(writer) >= writer->sums_from_bytes;
 }
 
 static ls_status write_sums(const ls_token_writer *writer, const uint32_t header[LS_LLMC_WORDS]) {
@@ -107,7 +106,7 @@ static void put_pair(uint32_t *words, uint64_t value) {
 }
 
 static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_WORDS]) {
-    bool is_wide = width_of(writer) == 4;
+    bool is_wide = token_bytes(writer) == 4;
     memset(header, 0, LS_LLMC_BYTES);
     header[0] = is_wide ? LS_LLMC_MAGIC_32 : LS_LLMC_MAGIC_16;
     header[1] = is_wide ? LS_LLMC_VERSION_32 : LS_LLMC_VERSION_16;
@@ -122,15 +121,15 @@ static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_W
     put_pair(header + LS_LLMC_SUM_WORD + 2, sum.hi);
 }
 
-/* A name that is not taken, not even a symbolic link: what a process of the same number left behind, or somebody put
- * there, is not written to. */
+/* Creates a file under a new name. O_EXCL refuses existing files and symbolic links, which an earlier process with the
+ * same number may have left or an attacker may have planted. */
 static ls_status make_temporary(ls_token_writer *writer) {
     ls_path path;
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
         path = temporary_path(writer, writer->shards + 1, "");
         writer->fd = open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (writer->fd >= 0) return LS_OK;
-        /* The stamp is of all shards, so that it may change only before the first. */
+        /* All shards share the stamp, so it can change only before the first. */
         if (errno != EEXIST || writer->begun > 0) break;
         writer->stamp++;
     }
@@ -148,7 +147,7 @@ static ls_status begin_shard(ls_token_writer *writer) {
     return write_all(writer, header, sizeof header, -1);
 }
 
-/* Writes what is left, then the header again, now that the count is known. */
+/* Flushes the buffer, then rewrites the header with the final count. */
 static ls_status end_shard(ls_token_writer *writer) {
     uint32_t header[LS_LLMC_WORDS];
     LS_TRY(flush(writer));
@@ -166,10 +165,10 @@ static ls_status end_shard(ls_token_writer *writer) {
     return LS_OK;
 }
 
-/* Puts `count` ids, for which the shard and the buffer have space, into the buffer. */
+/* Buffers `count` ids, for which the shard and the buffer have space. */
 static ls_status put_ids(ls_token_writer *writer, const int32_t *ids, size_t count) {
     uint8_t *at = writer->buffer + writer->used;
-    bool is_wide = width_of(writer) == 4;
+    bool is_wide = token_bytes(writer) == 4;
     for (size_t i = 0; i < count; i++) {
         if (ids[i] < 0 || (uint32_t)ids[i] >= writer->origin.vocab)
             return ls_fail(LS_ERR_INPUT, "token id %d is not below %u, the size of the vocabulary", ids[i],
@@ -179,7 +178,7 @@ static ls_status put_ids(ls_token_writer *writer, const int32_t *ids, size_t cou
         memcpy(at, is_wide ? (const void *)&wide : (const void *)&narrow, is_wide ? 4 : 2);
         at += is_wide ? 4 : 2;
     }
-    writer->used += count * width_of(writer);
+    writer->used += count * token_bytes(writer);
     writer->shard_count += count;
     writer->total += count;
     return LS_OK;
@@ -192,14 +191,14 @@ ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_
         if (writer->fd < 0) LS_TRY(begin_shard(writer));
         writer->shard_text_bytes += text_bytes;
         text_bytes = 0;
-        uint64_t capacity = (BUFFER_BYTES - writer->used) / width_of(writer);
+        uint64_t capacity = (BUFFER_BYTES - writer->used) / token_bytes(writer);
         if (capacity > writer->shard_tokens - writer->shard_count)
             capacity = writer->shard_tokens - writer->shard_count;
         size_t part = count < capacity ? count : (size_t)capacity;
         LS_TRY(put_ids(writer, ids, part));
         ids += part;
         count -= part;
-        if (BUFFER_BYTES - writer->used < width_of(writer)) LS_TRY(flush(writer));
+        if (BUFFER_BYTES - writer->used < token_bytes(writer)) LS_TRY(flush(writer));
         if (writer->shard_count == writer->shard_tokens) LS_TRY(end_shard(writer));
     }
     return LS_OK;
@@ -210,7 +209,7 @@ static ls_status give_name(ls_path from, ls_path to) {
     return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to.text);
 }
 
-/* The sums first: where a large shard is, they are. */
+/* Renames the sums first, so that a large shard never exists without them. */
 static ls_status name_shard(const ls_token_writer *writer, size_t number) {
     ls_path to = ls_token_shard_path(writer->prefix, number);
     uint64_t before = (uint64_t)(number - 1) * writer->shard_tokens, left = writer->total - before;
@@ -219,7 +218,7 @@ static ls_status name_shard(const ls_token_writer *writer, size_t number) {
     return give_name(temporary_path(writer, number, ""), to);
 }
 
-/* Names the shards, the last one first; on failure takes back the names given. */
+/* Renames the shards to their final names, the last one first; on failure undoes it. */
 static ls_status name_shards(const ls_token_writer *writer) {
     ls_status status = LS_OK;
     size_t number = writer->shards;

@@ -1,12 +1,13 @@
-/* added_tokens.c: finding added tokens in text. As in Hugging Face `tokenizers`: the leftmost, of these the longest; a
- * special token that is not wanted hides what overlaps it; lstrip and rstrip take along the blanks on that side. */
+/* added_tokens.c: finds added tokens in text, as Hugging Face `tokenizers` does: the leftmost, of these the longest; a
+ * special token that is not requested masks the tokens that overlap it; lstrip and rstrip include the blanks on that
+ * side. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/tokenizer/inside.h"
 #include "data/tokenizer/unicode.h"
 
-static int compare(const void *a, const void *b) {
+static int compare_added(const void *a, const void *b) {
     const ls_added_token *x = a, *y = b;
     uint8_t first_x = (uint8_t)x->text[0], first_y = (uint8_t)y->text[0];
     if (first_x != first_y) return first_x < first_y ? -1 : 1;
@@ -15,7 +16,7 @@ static int compare(const void *a, const void *b) {
 }
 
 void ls_added_sort(ls_added *added) {
-    if (added->count) qsort(added->tokens, added->count, sizeof *added->tokens, compare);
+    if (added->count) qsort(added->tokens, added->count, sizeof *added->tokens, compare_added);
     added->has_late = false;
     size_t i = 0;
     for (size_t byte = 0; byte < 256; byte++) {
@@ -33,7 +34,7 @@ int32_t ls_added_id(const ls_added *added, const char *text) {
 }
 
 void ls_added_fini(ls_added *added) {
-    /* The cast takes away a const that is for all others: the list owns the texts. */
+    /* Casts a const away, because the list owns the texts. */
     for (size_t i = 0; i < added->count; i++) free((char *)(uintptr_t)added->tokens[i].text);
     free(added->tokens);
     *added = (ls_added){0};

@@ -1,4 +1,4 @@
-/* bpe.c: merges, the cache of words, and short pieces. */
+/* bpe.c: merges pieces, and caches the results of short ones. */
 #include "data/tokenizer/bpe.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 enum { SHORT_BYTES = 48, WORD_BYTES = 22, WORD_IDS = 8, WORDS_BITS = 15, WORDS = 1 << WORDS_BITS };
 
-/* One remembered piece; a newer one of the same slot takes its place. */
+/* A cached piece; a newer one replaces it in its slot. */
 struct ls_word {
     uint8_t bytes, count; /* bytes 0: free */
     uint8_t text[WORD_BYTES];
@@ -44,7 +44,7 @@ void ls_bpe_fini(ls_bpe *bpe) {
     bpe->words = NULL;
 }
 
-/* The slot of the pair, or the free one where it belongs. */
+/* Returns the slot of the pair, or the free slot where it belongs. */
 static size_t merge_slot(const ls_bpe *bpe, int32_t left, int32_t right) {
     size_t mask = bpe->merges_capacity - 1;
     uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
@@ -61,7 +61,7 @@ void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t
     bpe->merges[slot] = (ls_merge){.left = left, .right = right, .rank = rank, .id = id};
 }
 
-/* NULL: the pair is not merged. */
+/* Returns NULL if the pair is not merged. */
 static const ls_merge *find_merge(const ls_bpe *bpe, int32_t left, int32_t right) {
     const ls_merge *merge = &bpe->merges[merge_slot(bpe, left, right)];
     return merge->left < 0 ? NULL : merge;
@@ -74,7 +74,7 @@ static uint32_t rank_of(const ls_bpe *bpe, int32_t left, int32_t right, int32_t 
     return merge->rank;
 }
 
-/* Merges in place; returns how many are left. */
+/* Merges in place; returns the number of tokens left. */
 static size_t merge_short(const ls_bpe *bpe, int32_t *ids, size_t count) {
     uint32_t ranks[SHORT_BYTES];
     int32_t merged[SHORT_BYTES];
@@ -101,9 +101,9 @@ static size_t merge_short(const ls_bpe *bpe, int32_t *ids, size_t count) {
 
 /* ---- long pieces ------------------------------------------------------------------------------------------------- */
 
-/* Merging a long piece. The tokens are a doubly linked list inside an array, so that places never move; the
- * pairs that may be merged are a binary heap, lowest rank first, then leftmost. An entry of the heap whose tokens have
- * changed meanwhile is stale and is skipped when it comes up: its pair no longer gives the id it was entered with. */
+/* Merging a long piece. The tokens are a doubly linked list inside an array, so that indices never change. The pairs
+ * that can be merged are in a binary heap, lowest rank first, then leftmost. An entry whose tokens have changed is
+ * stale and is skipped when it is popped: its pair no longer gives the id that was recorded with it. */
 
 typedef struct symbol {
     uint32_t previous, next; /* NONE at the ends */
@@ -155,8 +155,8 @@ static candidate pop(pair_heap *heap) {
     return top;
 }
 
-/* Enters the pair that begins at `at`, if there is one and it may be merged. */
-static void offer(const ls_bpe *bpe, const symbol *symbols, uint32_t at, pair_heap *heap) {
+/* Pushes the pair that begins at `at`, if there is one and it can be merged. */
+static void push_pair(const ls_bpe *bpe, const symbol *symbols, uint32_t at, pair_heap *heap) {
     uint32_t next = at == NONE ? NONE : symbols[at].next;
     if (next == NONE) return;
     const ls_merge *merge = find_merge(bpe, symbols[at].id, symbols[next].id);
@@ -180,8 +180,8 @@ static void merge_all(const ls_bpe *bpe, symbol *symbols, pair_heap *heap) {
         left->next = right->next;
         right->id = -1;
         if (left->next != NONE) symbols[left->next].previous = pair.at;
-        offer(bpe, symbols, left->previous, heap);
-        offer(bpe, symbols, pair.at, heap);
+        push_pair(bpe, symbols, left->previous, heap);
+        push_pair(bpe, symbols, pair.at, heap);
     }
 }
 
@@ -189,7 +189,7 @@ static void merge_all(const ls_bpe *bpe, symbol *symbols, pair_heap *heap) {
 static ls_status merge_long(const ls_bpe *bpe, int32_t *ids, size_t *count) {
     size_t n = *count, kept = 0;
     ls_status status = LS_OK;
-    /* At most n−1 pairs at first, and each of at most n−1 merges takes one out and enters two. */
+    /* At most n−1 pairs at first, and each of at most n−1 merges pops one and pushes two. */
     pair_heap heap = {.items = malloc(2 * n * sizeof *heap.items)};
     symbol *symbols = malloc(n * sizeof *symbols);
     if (!symbols || !heap.items) {
@@ -199,7 +199,7 @@ static ls_status merge_long(const ls_bpe *bpe, int32_t *ids, size_t *count) {
     for (size_t i = 0; i < n; i++)
         symbols[i] =
             (symbol){.previous = i ? (uint32_t)i - 1 : NONE, .next = i + 1 < n ? (uint32_t)i + 1 : NONE, .id = ids[i]};
-    for (size_t i = 0; i < n; i++) offer(bpe, symbols, (uint32_t)i, &heap);
+    for (size_t i = 0; i < n; i++) push_pair(bpe, symbols, (uint32_t)i, &heap);
     merge_all(bpe, symbols, &heap);
     for (uint32_t at = 0; at != NONE; at = symbols[at].next) ids[kept++] = symbols[at].id;
     *count = kept;
@@ -242,7 +242,8 @@ static ls_status encode_piece(const ls_bpe *bpe, const uint8_t *piece, size_t by
     return LS_OK;
 }
 
-/* The slot of a piece of at most WORD_BYTES bytes. Bytes are read one by one up to 8, then as words that overlap. */
+/* Returns the slot of a piece of at most WORD_BYTES bytes. Up to 8 bytes are read one by one, more as overlapping
+ * words. */
 static ls_word *word_slot(const ls_bpe *bpe, const uint8_t *piece, size_t bytes) {
     uint64_t head = 0, tail = 0, middle = 0;
     if (bytes >= 8) {

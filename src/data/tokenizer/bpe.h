@@ -1,9 +1,9 @@
 /* bpe.h: byte-pair encoding of one piece of text.
  *
- * A piece starts as one token for each byte. Of all neighbours that may be merged the pair of the lowest rank is
- * merged, the leftmost of several, until none is left: the order of Hugging Face `tokenizers`. Short pieces are
- * searched from end to end for each merge; long ones keep their pairs in a heap, so that a piece of n bytes takes O(n
- * log n). Results of short pieces are remembered. */
+ * A piece starts as one token per byte. Among all neighbours that can be merged, the pair of the lowest rank is merged,
+ * the leftmost of several, until none is left, as in Hugging Face `tokenizers`. Short pieces are searched completely
+ * for each merge; long ones keep their pairs in a heap, so that a piece of n bytes takes O(n log n). Results of short
+ * pieces are cached. */
 #ifndef LS_DATA_TOKENIZER_BPE_H
 #define LS_DATA_TOKENIZER_BPE_H
 
@@ -15,7 +15,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/vocab.h"
 
-/* Longer pieces are refused: nothing that is text has them, and each byte takes 40 bytes of memory. */
+/* Longer pieces are refused, because each byte takes 40 bytes of memory and text has no such pieces. */
 #define LS_BPE_PIECE_MAX ((size_t)1 << 30)
 
 typedef struct ls_merge {
@@ -29,16 +29,16 @@ typedef struct ls_word ls_word;
 typedef struct ls_bpe {
     const ls_vocab *vocab;
     int32_t byte_ids[256]; /* −1: the vocabulary has no token for this byte */
-    bool ignore_merges;    /* a piece that is a token is that token, whatever its merges give */
+    bool ignore_merges;    /* a piece that is a token becomes that token, without merges */
     ls_merge *merges;      /* hash table of pairs; a power of two */
     size_t merges_capacity, merges_used;
     ls_word *words; /* cache of pieces */
 } ls_bpe;
 
-/* `vocab` is complete and outlives the bpe. `merges_max`: how many will be added. */
+/* Initializes a bpe. `vocab` must be complete and outlive it. `merges_max`: number of merges that will be added. */
 ls_status ls_bpe_init(ls_bpe *bpe, const ls_vocab *vocab, size_t merges_max, bool ignore_merges);
 void ls_bpe_fini(ls_bpe *bpe);
-/* The pair gives the token `id`; of the same pair added twice the last counts. Ranks count up from 0. */
+/* Adds a merge of the pair to token `id`; the last one counts if a pair is added twice. Ranks count from 0. */
 void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id);
 
 /* Appends the ids of a piece, which is not empty. */

@@ -1,6 +1,6 @@
-/* encode.c: from text to ids. Three nested loops, each lazy, so that memory does not grow with the text: added tokens
- * and the stretches between them; the pieces of each stretch, step by step; the ids of each piece. Ids gather in a
- * list, which goes to the sink whenever it is full. */
+/* encode.c: encodes text in three nested lazy loops, so that memory does not grow with the text: added tokens and the
+ * text between them; the pieces of that text, step by step; the ids of each piece. Ids are buffered in a list, which is
+ * passed to the sink whenever it is full. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +12,9 @@ typedef struct encoding {
     ls_tokenizer *tokenizer;
     unsigned flags;
     ls_tokens *out;
-    ls_tokens_sink sink; /* NULL: everything stays in `out` */
+    ls_tokens_sink sink; /* NULL: all ids stay in `out` */
     void *ctx;
-    const uint8_t *text; /* where the whole text begins */
+    const uint8_t *text; /* start of the whole text */
 } encoding;
 
 /* ---- lists of ids ------------------------------------------------------------------------------------------------ */
@@ -46,8 +46,8 @@ void ls_tokens_fini(ls_tokens *tokens) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* `done` is how far the text has been read, or NULL inside a copy of it. */
-static ls_status flush(encoding *encoder, const uint8_t *done) {
+/* Passes the ids to the sink. `done` is how far the text has been read, or NULL inside a copy of it. */
+static ls_status flush_ids(encoding *encoder, const uint8_t *done) {
     if (!encoder->sink || !done || encoder->out->count < BATCH_IDS) return LS_OK;
     size_t count = encoder->out->count;
     encoder->out->count = 0;
@@ -58,7 +58,7 @@ static ls_status encode_pieces(encoding *encoder, size_t step, const uint8_t *te
     ls_tokenizer *tokenizer = encoder->tokenizer;
     if (step == tokenizer->step_count) {
         LS_TRY(ls_bpe_encode(&tokenizer->bpe, text, (size_t)(end - text), encoder->out));
-        return flush(encoder, is_copy ? NULL : end);
+        return flush_ids(encoder, is_copy ? NULL : end);
     }
     ls_pieces pieces = ls_pieces_begin(&tokenizer->steps[step], text, end);
     while (pieces.at < pieces.end) {
@@ -69,7 +69,7 @@ static ls_status encode_pieces(encoding *encoder, size_t step, const uint8_t *te
     return LS_OK;
 }
 
-/* Text without added tokens. */
+/* Encodes text without added tokens. */
 static ls_status encode_plain(encoding *encoder, const uint8_t *text, const uint8_t *end) {
     if (text == end) return LS_OK;
     if (!encoder->tokenizer->add_prefix_space || *text == ' ') return encode_pieces(encoder, 0, text, end, false);
@@ -80,10 +80,10 @@ static ls_status encode_plain(encoding *encoder, const uint8_t *text, const uint
     memcpy(copy + 1, text, bytes);
     ls_status status = encode_pieces(encoder, 0, copy, copy + bytes + 1, true);
     free(copy);
-    return status == LS_OK ? flush(encoder, end) : status;
+    return status == LS_OK ? flush_ids(encoder, end) : status;
 }
 
-/* Round 0 looks for the added tokens that come first, round 1, between those, for the others. */
+/* Encodes text: round 0 searches for the added tokens that come first, round 1, between those, for the late ones. */
 static ls_status encode_round(encoding *encoder, int round, const uint8_t *text, const uint8_t *end) {
     const ls_added *added = &encoder->tokenizer->added;
     if (round == 2 || (round == 1 && !added->has_late)) return encode_plain(encoder, text, end);
@@ -91,7 +91,7 @@ static ls_status encode_round(encoding *encoder, int round, const uint8_t *text,
         ls_added_match match = ls_added_find(added, round == 1, encoder->flags & LS_ENCODE_SPECIAL, text, end);
         if (match.start > text) LS_TRY(encode_round(encoder, round + 1, text, match.start));
         if (match.token) LS_TRY(ls_tokens_push(encoder->out, match.token->id));
-        LS_TRY(flush(encoder, match.end));
+        LS_TRY(flush_ids(encoder, match.end));
         text = match.end;
     }
     return LS_OK;
@@ -104,7 +104,7 @@ static ls_status encode_bytes(encoding *encoder, const uint8_t *text, const uint
         for (size_t i = 0; i < count; i++) encoder->out->ids[encoder->out->count + i] = text[i];
         encoder->out->count += count;
         text += count;
-        LS_TRY(flush(encoder, text));
+        LS_TRY(flush_ids(encoder, text));
     }
     return LS_OK;
 }

@@ -1,4 +1,4 @@
-/* inside.h: the inside of a tokenizer, for the files that make and use it. */
+/* inside.h: the internal structure of a tokenizer, for the files of this folder. */
 #ifndef LS_DATA_TOKENIZER_INSIDE_H
 #define LS_DATA_TOKENIZER_INSIDE_H
 
@@ -11,24 +11,24 @@
 
 enum { LS_PRETOK_STEPS_MAX = 16, LS_TOKENIZER_FILES_MAX = 8 };
 
-/* A token that is found in the text before anything else is done to it. */
+/* An added token, which is searched for in the text before any other step. */
 typedef struct ls_added_token {
     int32_t id;
-    const char *text; /* never empty; owned where it is in a list */
+    const char *text; /* never empty; owned if the token is in a list */
     size_t bytes;
     bool special, lstrip, rstrip;
-    bool late; /* "normalized": looked for in what the others leave over */
+    bool late; /* "normalized": searched for in the rest of the text after the others */
 } ls_added_token;
 
 typedef struct ls_added {
     ls_added_token *tokens; /* sorted by first byte, the longest first */
     size_t count, capacity;
-    size_t first[257]; /* tokens of first byte b: first[b] … first[b+1]−1 */
+    size_t first[257]; /* tokens with first byte b: first[b] … first[b+1]−1 */
     bool has_late;
 } ls_added;
 
 struct ls_tokenizer {
-    bool is_bpe; /* else bytes */
+    bool is_bpe; /* false: ids are bytes */
     char *name;
     ls_hash128 hash, content[2]; /* content: of the files */
     ls_vocab vocab;
@@ -38,7 +38,7 @@ struct ls_tokenizer {
     bool add_prefix_space;
     ls_added added;
     int32_t eot, bos;
-    ls_frame frame; /* what its files say; `after` may end with eot */
+    ls_frame frame; /* from its files; `after` may end with eot */
     char *files[LS_TOKENIZER_FILES_MAX];
     size_t file_count;
 };
@@ -47,29 +47,29 @@ struct ls_tokenizer {
 
 /* Fills the vocabulary from an object of texts and ids. */
 ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab);
-/* One merge of two tokens in GPT-2's alphabet. `rank` counts from 0. */
+/* Adds a merge of two tokens in GPT-2's alphabet. `rank` counts from 0. */
 ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, size_t left_bytes, const char *right,
                                   size_t right_bytes, uint32_t rank);
 /* Adds to tokenizer->added, unsorted; the text is copied. */
 ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token *token);
-/* Sorts the added tokens and finds the ends of documents where they are not known yet. */
+/* Sorts the added tokens, and finds the end-of-text and BOS tokens if they are not known yet. */
 void ls_tokenizer_complete(ls_tokenizer *tokenizer);
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
 
 /* ---- added tokens (added_tokens.c) ------------------------------------------------------------------------------- */
 
 void ls_added_sort(ls_added *added);
-/* Of the token with this text, which may be NULL; −1: there is none. */
+/* Returns the id of the token with this text, which may be NULL; −1: none. */
 int32_t ls_added_id(const ls_added *added, const char *text);
 void ls_added_fini(ls_added *added);
 
 typedef struct ls_added_match {
     const ls_added_token *token; /* NULL: none */
-    const uint8_t *start, *end;  /* with the blanks that the token takes along */
+    const uint8_t *start, *end;  /* including the blanks that lstrip and rstrip take */
 } ls_added_match;
 
-/* The first added token of the round (late or not) in at … end; where several begin at one place, the longest. Special
- * ones are passed over unless `special`. */
+/* Finds the first added token of the round (late or not) in at … end; of several at one place, the longest. Special
+ * tokens are skipped unless `special`. */
 ls_added_match ls_added_find(const ls_added *added, bool late, bool special, const uint8_t *at, const uint8_t *end);
 
 #endif

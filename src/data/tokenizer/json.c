@@ -1,6 +1,5 @@
-/* json.c: tokenizer.json of Hugging Face `tokenizers`. Read is what byte-level BPE needs; what would change
- * the ids and is not known here is refused by name, never passed over. Truncation, padding and the decoder do not
- * change ids. */
+/* json.c: reads tokenizer.json of Hugging Face `tokenizers`, as far as byte-level BPE needs it. Unknown features that
+ * would change the ids are refused by name, never ignored. Truncation, padding and the decoder do not change ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +40,7 @@ static ls_status check_model(const json_t *model) {
     return LS_OK;
 }
 
-/* "left right", or a list of the two. */
+/* Reads a merge: "left right", or a list of the two. */
 static ls_status read_merge(ls_tokenizer *tokenizer, const json_t *merge, uint32_t rank) {
     const char *left = json_string_value(json_is_array(merge) ? json_array_get(merge, 0) : merge);
     const char *right = json_is_array(merge) ? json_string_value(json_array_get(merge, 1)) : NULL;
@@ -78,7 +77,7 @@ static ls_status next_step(ls_tokenizer *tokenizer, ls_pretok **step) {
     return LS_OK;
 }
 
-/* What a "Split" leaves out is kept here, as a piece: no text may be lost. So "Removed" can only be taken where it
+/* Text that a "Split" leaves out stays a piece here, because no text may be lost. So "Removed" is accepted only if it
  * removes what the pattern does not match, which is nothing for a pattern of all text. */
 static ls_status read_split(ls_tokenizer *tokenizer, const char *name, const json_t *node) {
     const char *behavior = json_string_value(json_object_get(node, "behavior"));
@@ -166,10 +165,10 @@ static ls_status read_added(ls_tokenizer *tokenizer, const json_t *node) {
 
 /* ---- post-processor ---------------------------------------------------------------------------------------------- */
 
-/* The post_processor of tokenizer.json: which tokens come around a text (data/tokenizer/frame.h).
+/* The post_processor of tokenizer.json defines the tokens around a text (data/tokenizer/frame.h).
  *
- * ByteLevel changes offsets and no ids. Only the template of a single text counts. In a Sequence, `tokenizers` takes
- * what a first template has made for a pair of texts, so that a second one is refused here. */
+ * ByteLevel changes offsets but no ids. Only the template of a single text is used. In a Sequence, `tokenizers` treats
+ * the result of a first template as a pair of texts, so a second template is refused here. */
 
 static ls_status check_id(const ls_tokenizer *tokenizer, const json_t *value) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
@@ -177,8 +176,8 @@ static ls_status check_id(const ls_tokenizer *tokenizer, const json_t *value) {
     return ls_fail(LS_ERR_INPUT, "the post_processor names a token id that is not in the vocabulary");
 }
 
-/* At the end of a list of LS_FRAME_MAX. */
-static ls_status push(int32_t *ids, size_t *count, int32_t id) {
+/* Appends an id to a list of at most LS_FRAME_MAX. */
+static ls_status push_frame_id(int32_t *ids, size_t *count, int32_t id) {
     if (*count == LS_FRAME_MAX)
         return ls_fail(LS_ERR_INPUT, "the post_processor puts more than %d tokens on one side of a text", LS_FRAME_MAX);
     ids[(*count)++] = id;
@@ -192,7 +191,7 @@ static ls_status set_frame(ls_tokenizer *tokenizer, const ls_frame *frame) {
     return LS_OK;
 }
 
-/* {"SpecialToken": {"id": NAME}}: its ids are under special_tokens, and may be several. */
+/* Reads {"SpecialToken": {"id": NAME}}; its ids, one or more, are under special_tokens. */
 static ls_status read_special(const ls_tokenizer *tokenizer, const json_t *node, const char *name, int32_t *ids,
                               size_t *count) {
     const json_t *list =
@@ -202,7 +201,7 @@ static ls_status read_special(const ls_tokenizer *tokenizer, const json_t *node,
                        name ? name : "");
     for (size_t i = 0; i < json_array_size(list); i++) {
         LS_TRY(check_id(tokenizer, json_array_get(list, i)));
-        LS_TRY(push(ids, count, (int32_t)json_integer_value(json_array_get(list, i))));
+        LS_TRY(push_frame_id(ids, count, (int32_t)json_integer_value(json_array_get(list, i))));
     }
     return LS_OK;
 }
@@ -225,7 +224,7 @@ static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
         return ls_fail(LS_ERR_INPUT, "the template of the post_processor has the text %d times; it must have it once",
                        texts);
     LS_TRY(set_frame(tokenizer, &frame));
-    /* The names of the tokens at the ends, where no other file knows better. */
+    /* The tokens at both ends name BOS and end-of-text, unless another file does. */
     size_t count = json_array_size(single);
     const json_t *first = json_object_get(json_array_get(single, 0), "SpecialToken");
     const json_t *last = json_object_get(json_array_get(single, count - 1), "SpecialToken");
@@ -235,7 +234,7 @@ static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
     return LS_OK;
 }
 
-/* BERT's way: [name, id] of a token in front and of one behind. */
+/* Reads BERT's form: [name, id] of a token before and of one after the text. */
 static ls_status read_pair(ls_tokenizer *tokenizer, const json_t *node) {
     const json_t *cls = json_object_get(node, "cls"), *sep = json_object_get(node, "sep");
     ls_frame frame = {.before_count = 1, .after_count = 1};

@@ -1,4 +1,4 @@
-/* make.c: the pieces that every kind of tokenizer file fills in: vocabulary, merges, added tokens. */
+/* make.c: fills vocabulary, merges and added tokens, for every kind of tokenizer file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,7 @@
 #include "base/memory.h"
 #include "data/tokenizer/inside.h"
 
-/* A token longer than this is no token of text. Vocabularies may leave ids out, though not arbitrarily many: memory is
- * taken for each. */
+/* Limits: bytes of a token; unused ids of a vocabulary, because each id takes memory. */
 enum { TOKEN_BYTES_MAX = 4096, IDS_UNUSED_MAX = 1 << 16, SHOWN = 40 };
 
 static ls_status check_token(const ls_tokenizer *tokenizer, const char *text, size_t bytes, int64_t id, size_t count) {
@@ -28,7 +27,7 @@ ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab) 
     json_t *value;
     size_t count = json_object_size(vocab), bytes;
     if (!count) return ls_fail(LS_ERR_INPUT, "the vocabulary is empty");
-    /* The cast takes away a const that jansson's iteration does not know of; nothing is changed. */
+    /* Casts a const away for jansson's iteration, which changes nothing. */
     json_object_foreach((json_t *)(uintptr_t)vocab, text, value) {
         size_t length = strlen(text);
         if (!json_is_integer(value))
@@ -84,7 +83,7 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
     return ls_vocab_put(&tokenizer->vocab, token->id, token->text, token->bytes, false);
 }
 
-/* The first of the names that there is. */
+/* Returns the id of the first of the names that is an added token. */
 static int32_t find_named(const ls_added *added, const char *const names[]) {
     int32_t id = -1;
     for (; *names && id < 0; names++) id = ls_added_id(added, *names);

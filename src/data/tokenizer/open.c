@@ -1,4 +1,4 @@
-/* open.c: making a tokenizer from its name, its files or their text. */
+/* open.c: makes a tokenizer from its name, its files or their text. */
 #include <stdlib.h>
 #include <errno.h>
 #include <string.h>
@@ -40,18 +40,18 @@ out:
     return status;
 }
 
-/* The hash of what the ids depend on: the files, and the tokens at the ends of documents, which other files may name.
- */
-static void seal(ls_tokenizer *tokenizer) {
+/* Computes the hash of everything that the ids depend on: the files, and the tokens at the ends of documents, which
+ * other files may name. */
+static void hash_tokenizer(ls_tokenizer *tokenizer) {
     const ls_hash128 ends = {.lo = (uint64_t)(int64_t)tokenizer->eot, .hi = (uint64_t)(int64_t)tokenizer->bos};
     const ls_hash128 parts[] = {tokenizer->content[0], tokenizer->content[1], ends};
     tokenizer->hash = ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
-/* The end of both ways to make one: *out is complete, or nothing is left of it. */
-static ls_status conclude(ls_status status, ls_tokenizer **out, const char *name) {
+/* Finishes opening: completes *out, or closes it on failure. */
+static ls_status finish_tokenizer(ls_status status, ls_tokenizer **out, const char *name) {
     if (status == LS_OK) {
-        seal(*out);
+        hash_tokenizer(*out);
         return LS_OK;
     }
     ls_tokenizer_close(*out);
@@ -67,7 +67,7 @@ ls_status ls_tokenizer_from_json(const char *name, const char *text, size_t byte
     if (status == LS_OK) {
         (*out)->is_bpe = true;
         (*out)->content[0] = ls_hash_bytes(text, bytes);
-        status = conclude(ls_tokenizer_load_json(*out, name, root), out, name);
+        status = finish_tokenizer(ls_tokenizer_load_json(*out, name, root), out, name);
     }
     json_decref(root);
     return status;
@@ -128,7 +128,7 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
         (*out)->is_bpe = true;
         (*out)->content[0] = ls_hash_bytes(vocab, vocab_bytes);
         (*out)->content[1] = ls_hash_bytes(merges, merges_bytes);
-        status = conclude(load_merges(*out, root, merges, merges_bytes), out, name);
+        status = finish_tokenizer(load_merges(*out, root, merges, merges_bytes), out, name);
     }
     json_decref(root);
     return status;
@@ -136,7 +136,7 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* `name` in the folder of `path`, which is a folder or a file. */
+/* Returns `name` in the folder `path`, or in the folder of the file `path`. */
 static ls_path beside(const char *path, bool is_folder, const char *name) {
     return is_folder ? ls_path_in(path, name) : ls_path_beside(path, name);
 }
@@ -155,7 +155,7 @@ static void read_config_token(const ls_tokenizer *tokenizer, const json_t *value
     if (found >= 0) *id = found;
 }
 
-/* Without a tokenizer.json, whose post_processor says it: as Hugging Face does. */
+/* Reads the frame of a tokenizer without tokenizer.json, as Hugging Face does. */
 static void read_config_frame(ls_tokenizer *tokenizer, const json_t *root) {
     ls_frame *frame = &tokenizer->frame;
     if (json_is_true(json_object_get(root, "add_bos_token")) && tokenizer->bos >= 0)
@@ -164,7 +164,7 @@ static void read_config_frame(ls_tokenizer *tokenizer, const json_t *root) {
         frame->after[frame->after_count++] = tokenizer->eot;
 }
 
-/* tokenizer_config.json names the tokens at the ends of documents better than a guess from usual names can. */
+/* Reads tokenizer_config.json, which names the tokens at the ends of documents; without it they are guessed by name. */
 static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_folder, bool is_json) {
     ls_path config = beside(path, is_folder, "tokenizer_config.json");
     json_t *root = NULL;
@@ -174,7 +174,7 @@ static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_
     read_config_token(tokenizer, json_object_get(root, "bos_token"), &tokenizer->bos);
     if (!is_json) read_config_frame(tokenizer, root);
     json_decref(root);
-    seal(tokenizer);
+    hash_tokenizer(tokenizer);
     return LS_OK;
 }
 
@@ -211,7 +211,7 @@ out:
     return status;
 }
 
-/* The file to begin with: of a folder, tokenizer.json or vocab.json. */
+/* Finds the main file: for a folder, tokenizer.json or vocab.json. */
 static ls_status find_file(const char *path, bool *is_folder, ls_path *file) {
     struct stat about;
     if (stat(path, &about) != 0 && errno == ENOENT)

@@ -1,6 +1,6 @@
-/* pretok.c: the well-known patterns, each as a function that finds the end of the piece at a place. The order of the
- * tests is that of the alternatives in the pattern; greedy repeats that a pattern would take back are cut back by hand,
- * so that no text takes more than one pass. */
+/* pretok.c: the well-known patterns, each as a function that finds the end of the piece at a place. The tests are in
+ * the order of the pattern's alternatives. Where a regular expression would backtrack from a greedy repeat, the code
+ * cuts the repeat itself, so that every text takes one pass. */
 #include "data/tokenizer/pretok.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 typedef const uint8_t *place;
 
-/* Behind the run of characters of this class, at most `most` of them. */
+/* Returns the end of the run of characters of this class, at most `most` of them. */
 static place skip_class(place at, place end, ls_char_class wanted, size_t most) {
     ls_char_class kind;
     while (at < end && most-- > 0) {
@@ -22,7 +22,7 @@ static place skip_class(place at, place end, ls_char_class wanted, size_t most) 
 
 static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
 
-/* Bytes of 's, 't, 're, 've, 'm, 'll or 'd at `at`, where an apostrophe stands; 0: none of them. */
+/* Returns the bytes of 's, 't, 're, 've, 'm, 'll or 'd at `at`, which is an apostrophe; 0: none of them. */
 static size_t contraction(place at, place end, bool any_case) {
     size_t capacity = (size_t)(end - at);
     if (capacity < 2) return 0;
@@ -31,11 +31,11 @@ static size_t contraction(place at, place end, bool any_case) {
     if (capacity < 3) return 0;
     uint8_t second = at[2] | fold;
     if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l')) return 3;
-    /* Without regard to case, s is also the long s, U+017F. */
+    /* Without case, s also matches the long s, U+017F. */
     return any_case && at[1] == 0xC5 && at[2] == 0xBF ? 3 : 0;
 }
 
-/* \s+(?!\S)|\s+ where a space stands: the run, less its last character when something follows. */
+/* Matches \s+(?!\S)|\s+ at a space: the run, without its last character if something follows. */
 static place blanks(place at, place end) {
     place last = at;
     ls_char_class kind = LS_CHAR_SPACE;
@@ -59,7 +59,7 @@ static place next_gpt2(place at, place end) {
     return blanks(at, end);
 }
 
-/* \s*[\r\n]+ where a space stands: up to the last line end of the run; `at` when it has none. */
+/* Matches \s*[\r\n]+ at a space: up to the last line end of the run; `at` if it has none. */
 static place blank_lines(place at, place end) {
     place behind = at;
     ls_char_class kind;
@@ -101,7 +101,7 @@ static place next_digits(place at, place end, size_t digits_max) {
     return next;
 }
 
-/* A regular expression sees stretches of valid UTF-8; the bytes between two of them are one piece. */
+/* A regular expression sees runs of valid UTF-8; the bytes between two runs are one piece. */
 static ls_status next_regex(ls_pieces *pieces) {
     if (pieces->at == pieces->run_end) {
         pieces->run = pieces->at;

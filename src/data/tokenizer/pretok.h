@@ -1,8 +1,8 @@
-/* pretok.h: cutting text into the pieces that BPE then works on, one by one.
+/* pretok.h: splits text into the pieces that BPE encodes one by one (pre-tokenization).
  *
- * A tokenizer has one or more steps; each cuts the pieces of the step before it. Every byte ends up in exactly one
- * piece: what a regular expression does not match is a piece too, from one match to the next. The well-known patterns
- * are written out in C; others need PCRE2. */
+ * A tokenizer has one or more steps; each splits the pieces of the previous step. Every byte belongs to exactly one
+ * piece: text between two matches of a regular expression is a piece too. The well-known patterns are implemented in C;
+ * others need PCRE2. */
 #ifndef LS_DATA_TOKENIZER_PRETOK_H
 #define LS_DATA_TOKENIZER_PRETOK_H
 
@@ -12,9 +12,10 @@
 
 #include "base/status.h"
 
-/* GPT-2's, which is also that of "ByteLevel" in tokenizer.json. */
+/* GPT-2's pattern, which is also that of "ByteLevel" in tokenizer.json. */
 #define LS_PATTERN_GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-/* Llama 3's: between these two stands how many digits make a piece: \p{N}{1,3}; in Qwen's \p{N}. */
+/* Llama 3's pattern; between these two parts stands the number of digits in a piece: \p{N}{1,3}; in Qwen's pattern
+ * \p{N}. */
 #define LS_PATTERN_LLAMA3_HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
 #define LS_PATTERN_LLAMA3_TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
@@ -24,11 +25,11 @@ typedef enum ls_pretok_kind { LS_PRETOK_GPT2, LS_PRETOK_LLAMA3, LS_PRETOK_DIGITS
 
 typedef struct ls_pretok {
     ls_pretok_kind kind;
-    size_t digits_max; /* of LLAMA3 and DIGITS: the longest piece of digits */
-    ls_regex *regex;   /* of REGEX; owned */
+    size_t digits_max; /* for LLAMA3 and DIGITS: length of the longest piece of digits */
+    ls_regex *regex;   /* for REGEX; owned */
 } ls_pretok;
 
-/* The step of a regular expression, or of a plain text to be found. `name` is for messages. */
+/* Makes the step of a regular expression, or of a plain text to search for. `name` is for messages. */
 ls_status ls_pretok_init(ls_pretok *step, const char *name, const char *pattern, bool is_plain);
 void ls_pretok_fini(ls_pretok *step);
 
@@ -38,7 +39,7 @@ void ls_pretok_fini(ls_pretok *step);
 typedef struct ls_pieces {
     const ls_pretok *step;
     const uint8_t *at, *end;
-    const uint8_t *run, *run_end; /* REGEX: the stretch of valid UTF-8 that `at` lies in */
+    const uint8_t *run, *run_end; /* REGEX: the run of valid UTF-8 that contains `at` */
 } ls_pieces;
 
 static inline ls_pieces ls_pieces_begin(const ls_pretok *step, const uint8_t *text, const uint8_t *end) {
@@ -51,7 +52,7 @@ ls_status ls_pieces_next(ls_pieces *pieces);
 
 ls_status ls_regex_create(const char *name, const char *pattern, bool is_plain, ls_regex **out);
 void ls_regex_destroy(ls_regex *regex);
-/* The first match that is not empty in text[from … bytes), which is valid UTF-8; *start = bytes: there is none. */
+/* Finds the first non-empty match in text[from … bytes), which must be valid UTF-8; *start = bytes: none. */
 ls_status ls_regex_find(const ls_regex *regex, const uint8_t *text, size_t bytes, size_t from, size_t *start,
                         size_t *end);
 

@@ -1,6 +1,6 @@
-/* pretok_regex.c: regular expressions of tokenizer.json, through PCRE2 (with Unicode properties, compiled to machine
- * code where it can). A match that needs more stack than the compiled code has is found by the interpreter, whose
- * memory is on the heap; one that needs too many steps even so is an error, not an endless loop. */
+/* pretok_regex.c: runs the regular expressions of tokenizer.json with PCRE2 (with Unicode properties, and its JIT if
+ * available). A match that needs more stack than the JIT has is repeated by the interpreter, which uses the heap; if
+ * that needs too many steps, the result is an error, not an endless loop. */
 #include "data/tokenizer/pretok.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ ls_status ls_regex_create(const char *name, const char *pattern, bool is_plain, 
         return ls_fail(LS_ERR_INPUT, "%s: the regular expression '%.80s' cannot be used: %s, at character %zu", name,
                        pattern, (const char *)reason, offset);
     }
-    (void)pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE); /* without it matching is slower and right all the same */
+    (void)pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE); /* failure only makes matching slower */
     return LS_OK;
 }
 
@@ -62,7 +62,7 @@ ls_status ls_regex_find(const ls_regex *regex, const uint8_t *text, size_t bytes
     const size_t *ends = pcre2_get_ovector_pointer(regex->match);
     *start = ends[0];
     *end = ends[1];
-    /* \K can put the start behind the end; such a match is none. */
+    /* \K can put the start behind the end; such a match is ignored. */
     if (*start < from || *end <= *start) *start = *end = bytes;
     return LS_OK;
 }

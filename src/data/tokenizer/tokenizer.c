@@ -1,4 +1,4 @@
-/* tokenizer.c: what a tokenizer is asked for once it is made: decoding, and facts. */
+/* tokenizer.c: decodes ids, and returns facts about a tokenizer. */
 #include "data/tokenizer/tokenizer.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* unicode.c: reading UTF-8. */
+/* unicode.c: decodes UTF-8. */
 #include "data/tokenizer/unicode.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
         *code = lead;
         return 1;
     }
-    if (lead < 0xC2 || lead > 0xF4) return 0; /* a tail, an overlong form, or too large */
+    if (lead < 0xC2 || lead > 0xF4) return 0; /* a continuation byte, an overlong form, or too large */
     if (lead < 0xE0) {
         if (capacity < 2 || !is_tail(at[1])) return 0;
         *code = (lead & 0x1Fu) << 6 | (at[1] & 0x3Fu);
@@ -32,7 +32,7 @@ size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
     return *code < 0x10000 || *code > 0x10FFFF ? 0 : 4;
 }
 
-/* Up to the first character that is none, or that begins at `stop` or behind it. */
+/* Returns the first invalid character, or the first character at or behind `stop`. */
 static const uint8_t *skip_valid(const uint8_t *at, const uint8_t *stop, const uint8_t *end) {
     while (at < stop) {
         uint64_t word;

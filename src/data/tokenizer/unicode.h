@@ -1,8 +1,8 @@
-/* unicode.h: characters of UTF-8 text and what tokenizers ask of them: is it a letter, a number or a space?
+/* unicode.h: decodes UTF-8 and classifies characters as letters, numbers and spaces.
  *
  * Letters are the general categories L*, numbers N*, spaces the property White_Space, in the version of Unicode that
- * Hugging Face `tokenizers` 0.23 and tiktoken 0.14 have in them. A byte that is not part of valid UTF-8 (RFC 3629: no
- * overlong forms, no surrogates, nothing above U+10FFFF) is a character of its own, of class LS_CHAR_OTHER. */
+ * Hugging Face `tokenizers` 0.23 and tiktoken 0.14 use. A byte that is not part of valid UTF-8 (RFC 3629: no overlong
+ * forms, no surrogates, nothing above U+10FFFF) counts as one character of class LS_CHAR_OTHER. */
 #ifndef LS_DATA_TOKENIZER_UNICODE_H
 #define LS_DATA_TOKENIZER_UNICODE_H
 
@@ -24,10 +24,10 @@ static inline ls_char_class ls_unicode_class(uint32_t code) {
     return (ls_char_class)(word >> 2 * (code & 31) & 3);
 }
 
-/* The character at `at`, which is before `end`: its bytes; 0 when they are not valid UTF-8. */
+/* Decodes the character at `at` < `end`. Returns its bytes; 0 if they are not valid UTF-8. */
 size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code);
 
-/* The bytes of the character at `at`, and its class. An invalid byte has length 1. */
+/* Returns the bytes of the character at `at`, and its class. An invalid byte has length 1. */
 static inline size_t ls_char_next(const uint8_t *at, const uint8_t *end, ls_char_class *kind) {
     if (*at < 0x80) {
         *kind = (ls_char_class)(ls_unicode_classes[0][*at >> 5] >> 2 * (*at & 31) & 3);
@@ -39,7 +39,7 @@ static inline size_t ls_char_next(const uint8_t *at, const uint8_t *end, ls_char
     return bytes ? bytes : 1;
 }
 
-/* Bytes of valid UTF-8 at the start of `text`. */
+/* Returns the number of bytes of valid UTF-8 at the start of `text`. */
 size_t ls_utf8_valid_bytes(const uint8_t *text, size_t bytes);
 
 #endif

@@ -5,14 +5,15 @@
 
 /* ---- one character ----------------------------------------------------------------------------------------------- */
 
-/* Bytes of a character with this first byte; 0: none begins so. */
+/* Returns the bytes of a character with this first byte; 0: not a first byte. */
 static size_t length_of(uint8_t lead) {
     if (lead < 0x80) return 1;
     if (lead < 0xC2 || lead > 0xF4) return 0;
     return lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
-/* Whether `byte` can be number `i` ≥ 1 of a character that begins with `lead`: RFC 3629 narrows the second. */
+/* Returns whether `byte` can be byte number `i` ≥ 1 of a character with first byte `lead`. RFC 3629 restricts the
+ * second. */
 static bool can_follow(uint8_t lead, size_t i, uint8_t byte) {
     uint8_t low = 0x80, high = 0xBF;
     if (i == 1 && lead == 0xE0) low = 0xA0;  /* overlong */
@@ -22,22 +23,22 @@ static bool can_follow(uint8_t lead, size_t i, uint8_t byte) {
     return byte >= low && byte <= high;
 }
 
-static size_t put(char *out, const char *text, size_t bytes) {
+static size_t append_bytes(char *out, const char *text, size_t bytes) {
     memcpy(out, text, bytes);
     return bytes;
 }
 
-static size_t put_replacement(char *out) { return put(out, "\xEF\xBF\xBD", 3); }
+static size_t put_replacement(char *out) { return append_bytes(out, "\xEF\xBF\xBD", 3); }
 
-/* A whole character. */
+/* Writes a complete character. */
 static size_t put_character(const ls_utf8_stream *stream, const uint8_t *at, size_t bytes, char *out) {
     if (stream->for_terminal) {
         bool is_control = (at[0] < 0x20 && at[0] != '\n' && at[0] != '\t') || at[0] == 0x7F;
         char picture[3] = {(char)0xE2, (char)0x90, (char)(0x80 + (at[0] == 0x7F ? 0x21 : at[0]))};
-        if (is_control) return put(out, picture, sizeof picture);
+        if (is_control) return append_bytes(out, picture, sizeof picture);
         if (at[0] == 0xC2 && at[1] < 0xA0) return put_replacement(out);
     }
-    return put(out, (const char *)at, bytes);
+    return append_bytes(out, (const char *)at, bytes);
 }
 
 /* ---- the stream -------------------------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ void ls_vocab_fini(ls_vocab *vocab) {
     *vocab = (ls_vocab){0};
 }
 
-static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "no memory for the vocabulary"); }
+static ls_status fail_vocab_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the vocabulary"); }
 
 static uint32_t slot_of(const ls_vocab *vocab, const char *data, size_t bytes) {
     return (uint32_t)XXH3_64bits(data, bytes) & (vocab->slots_capacity - 1);
@@ -37,7 +37,7 @@ static ls_status grow_slots(ls_vocab *vocab) {
     if (vocab->slots_used < old_capacity / 2) return LS_OK;
     uint32_t capacity = old_capacity ? 2 * old_capacity : SLOTS_MIN;
     uint32_t *slots = calloc(capacity, sizeof *slots);
-    if (!slots) return no_memory();
+    if (!slots) return fail_vocab_memory();
     vocab->slots = slots;
     vocab->slots_capacity = capacity;
     for (uint32_t i = 0; i < old_capacity; i++) {
@@ -51,7 +51,7 @@ static ls_status grow(ls_vocab *vocab, uint32_t id, size_t bytes) {
     if (id >= vocab->capacity) {
         uint32_t capacity = id < TOKENS_MIN / 2 ? TOKENS_MIN : 2 * (id + 1);
         ls_vocab_token *tokens = realloc(vocab->tokens, capacity * sizeof *tokens);
-        if (!tokens) return no_memory();
+        if (!tokens) return fail_vocab_memory();
         memset(tokens + vocab->capacity, 0, (capacity - vocab->capacity) * sizeof *tokens);
         vocab->tokens = tokens;
         vocab->capacity = capacity;
@@ -59,7 +59,7 @@ static ls_status grow(ls_vocab *vocab, uint32_t id, size_t bytes) {
     if (vocab->pool_capacity - vocab->pool_used < bytes + 1) {
         size_t capacity = 2 * (vocab->pool_used + bytes) + POOL_MIN;
         char *pool = realloc(vocab->pool, capacity);
-        if (!pool) return no_memory();
+        if (!pool) return fail_vocab_memory();
         vocab->pool = pool;
         vocab->pool_capacity = capacity;
     }
@@ -96,8 +96,8 @@ int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes) {
     return -1;
 }
 
-/* The byte that a character stands for: printable ones for themselves, the 68 others, in order, from U+0100 on. −1:
- * none. */
+/* Returns the byte that a character stands for: printable bytes are themselves, the 68 others are, in order, U+0100 and
+ * up. −1: none. */
 static int alphabet_byte(uint32_t code) {
     if ((code >= 0x21 && code <= 0x7E) || (code >= 0xA1 && code <= 0xFF && code != 0xAD)) return (int)code;
     if (code < 0x100 || code > 0x143) return -1;

@@ -1,8 +1,8 @@
 /* vocab.h: the tokens of a vocabulary: id to bytes, and bytes to id.
  *
  * Vocabulary files of byte-level BPE write each byte as one printable character (GPT-2's alphabet: 0x20 is Ġ). Here
- * tokens are the bytes themselves. Text that is not in that alphabet, as in names of special tokens, stands for its own
- * bytes; such tokens have an id but are not found by their bytes. */
+ * tokens are the bytes themselves. A text with other characters, such as the name of a special token, stands for its
+ * own bytes; such a token has an id but is not found by its bytes. */
 #ifndef LS_DATA_TOKENIZER_VOCAB_H
 #define LS_DATA_TOKENIZER_VOCAB_H
 
@@ -31,16 +31,16 @@ typedef struct ls_vocab {
 } ls_vocab;
 
 void ls_vocab_fini(ls_vocab *vocab);
-/* Gives `id` these bytes, in place of others it may have had. `is_found`: ls_vocab_find() knows it. */
+/* Sets the bytes of `id`, replacing earlier ones. `is_found`: ls_vocab_find() shall find the token. */
 ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t bytes, bool is_found);
-/* −1: no token has these bytes. */
+/* Returns the token with these bytes; −1: none. */
 int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes);
 static inline const char *ls_vocab_bytes(const ls_vocab *vocab, uint32_t id) {
     return vocab->pool + vocab->tokens[id].offset;
 }
 
-/* The bytes that `text`, in GPT-2's alphabet, stands for; `out` has space for as many bytes as the text has. False: a
- * character is not of the alphabet. */
+/* Decodes `text` from GPT-2's alphabet to bytes; `out` has space for as many bytes as the text has. Returns false if a
+ * character is not in the alphabet. */
 bool ls_alphabet_decode(const char *text, size_t text_bytes, char *out, size_t *bytes);
 
 #endif
