@@ -180,10 +180,11 @@ static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_wei
     ls_path named;
     if (ls_store_follow(model, &named)) model = named.text;
     bool folder = ls_folder_exists(model);
-    bool shape_only = folder ? !is_checkpoint(model) && !is_run(model) && ls_folder_has(model, "config.json") &&
-                                   !ls_hf_has_weights(model)
-                             : !ls_llmc_is_model(model);
-    if (shape_only) return ls_shape_read(folder ? ls_path_in(model, "config.json").text : model, shape);
+    bool is_hf = folder && !is_checkpoint(model) && !is_run(model) && ls_folder_has(model, "config.json");
+    if (is_hf || (!folder && !ls_llmc_is_model(model))) {
+        LS_TRY(ls_shape_read(is_hf ? ls_path_in(model, "config.json").text : model, shape));
+        if (!is_hf || !ls_hf_has_weights(model) || ls_shape_family(shape)->plan_only) return LS_OK;
+    }
     LS_TRY(open_any(model, verify, weights));
     *shape = (*weights)->model->shape;
     return LS_OK;
