@@ -56,7 +56,7 @@ static void print_header(const ls_kbench *b) {
     printf("gemm/FORM/MxNxK: C has M rows and N columns, sums have K terms; NN, NT and TN say which operand is "
            "transposed.\nof peak: rate / peak rate of multiply-adds in registers on the same threads.\nof plain: rate "
            "/ rate of the same matmul in fp32 with one slice.\nof gemm: rate / rate of a matmul as large as the "
-           "adjacent layer; operations hidden by a causal mask do not count.\nof loop: rate / rate of a plain loop "
+           "adjacent layer; operations masked by causality do not count.\nof loop: rate / rate of a plain loop "
            "over as many streams; GB/s: bytes that must be read and written once, 10^9 bytes.\nscaling: rate / rate of "
            "one thread, relative to the same for multiply-adds in registers on the same CPUs.\n");
     if (b->peer.path != NULL) printf("ratio: the peer's time / lockstep's; above 1 lockstep is faster.\n");

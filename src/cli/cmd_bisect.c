@@ -162,7 +162,7 @@ static ls_status find_config(const char *run, char path[PATH_MAX]) {
     switch (ls_saved_config_find(run, path)) {
     case LS_CONFIG_SOUND: return LS_OK;
     case LS_CONFIG_OF_COPY:
-        ls_log_warn("%s/" LS_CONFIG_FILE " is damaged, or was edited: the replay has the options of its copy", run);
+        ls_log_warn("%s/" LS_CONFIG_FILE " is damaged or was edited; the replay uses the options of its copy", run);
         return LS_OK;
     default:
         return ls_fail(LS_ERR_INPUT,
@@ -359,27 +359,26 @@ static void print_tensors(const json_t *tensors, size_t all) {
     }
     if (count > TENSORS_SHOWN) printf("  …\n");
     puts(is_one(tensors)
-             ? "one parameter alone: its memory changed, or its update was wrong"
-             : "several parameters: the gradient of that step was wrong, or the weights it was computed with");
+             ? "only one parameter differs: its memory was corrupted, or its update was wrong"
+             : "several parameters differ: the gradient of that step was wrong, or the weights it was computed from");
 }
 
 static void print_verdict(const verdict *v, long long last, const char *other, const json_t *tensors, size_t all) {
-    if (v->from > 0) printf("steps up to %lld: not replayed (--from 0 replays all)\n", v->from);
-    printf("compared: steps %lld … %lld, with hashes of %lld states\n", v->from + 1, v->to, v->hashes);
+    if (v->from > 0) printf("not replayed: steps 1 to %lld (--from 0 replays all)\n", v->from);
+    printf("compared: steps %lld to %lld, by state hashes in %lld of them\n", v->from + 1, v->to, v->hashes);
     if (v->compared < v->to - v->from)
-        printf("not compared: %lld of these steps, of which a run recorded neither hash nor loss\n",
+        printf("not compared: %lld of these steps, because one run recorded neither hash nor loss\n",
                v->to - v->from - v->compared);
-    if (v->differs < 0 && v->to < last) printf("not compared: steps %lld … %lld\n", v->to + 1, last);
+    if (v->differs < 0 && v->to < last) printf("not compared: steps %lld to %lld\n", v->to + 1, last);
     if (v->hashes == 0)
-        puts("no hashes were recorded (--check off, or an older version): losses were compared, which tell nothing of "
-             "moments and less of weights");
+        puts("no hashes were recorded (--check off, or an older version), so only losses were compared: they do not "
+             "show damaged optimizer state");
     if (v->differs < 0) {
         puts(v->hashes > 0 ? "no difference" : "no difference in the losses");
         return;
     }
     if (v->by_loss) {
-        printf("first difference: the loss of step %lld; which tensor it was cannot be told without hashes\n",
-               v->differs);
+        printf("first difference: the loss of step %lld; without hashes the tensor is unknown\n", v->differs);
         return;
     }
     printf("first difference: the state after step %lld\n  recorded  %s\n  %-8s  %s\n", v->differs, v->recorded, other,
@@ -387,7 +386,7 @@ static void print_verdict(const verdict *v, long long last, const char *other, c
     if (tensors)
         print_tensors(tensors, all);
     else
-        puts("tensor and worker cannot be told: the sums of that step are no longer in RUN/state");
+        puts("tensor and worker are unknown: RUN/state no longer has the hashes of that step");
 }
 
 /* "No difference" of no step would be a false all-clear. */
@@ -406,8 +405,8 @@ static ls_status check_something_was_compared(const ls_options *options, const s
 /* They are not compared: a number in them would accuse a step that was computed rightly. */
 static void warn_damaged(const char *run, const series *s) {
     if (s->damaged > 0)
-        ls_log_warn("%s: damaged lines of metrics, which are not compared and which --resume sets aside: %lld", run,
-                    s->damaged);
+        ls_log_warn("%s: metrics.jsonl has %lld damaged line%s, not compared here; --resume sets damaged lines aside",
+                    run, s->damaged, s->damaged == 1 ? "" : "s");
 }
 
 static ls_status report(const ls_options *options, const char *other, const series *run, const verdict *v) {
@@ -432,8 +431,7 @@ static ls_status report(const ls_options *options, const char *other, const seri
 /* A difference is a finding, and one that a script has to see. */
 static ls_status conclude(const verdict *v) {
     if (v->differs < 0) return LS_OK;
-    return ls_fail(LS_ERR_FAILED, "step %lld was not computed rightly; continue from a checkpoint before it",
-                   v->differs);
+    return ls_fail(LS_ERR_FAILED, "step %lld was computed wrongly; continue from a checkpoint before it", v->differs);
 }
 
 static ls_status with_run(const ls_options *options, const series *run, verdict *v) {

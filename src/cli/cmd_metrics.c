@@ -34,7 +34,8 @@ static ls_status add_column(table *t, const ls_options *o, const char *name) {
         for (size_t i = 0, used = 0; i < ls_series_column_count && used < sizeof names; i++)
             used +=
                 (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", ls_series_columns[i].name);
-        return ls_options_fail(o, LS_OPT_columns, "there is no column '%.*s'; there are step, %s", SHOWN, name, names);
+        return ls_options_fail(o, LS_OPT_columns, "there is no column '%.*s'; available columns: step, %s", SHOWN, name,
+                               names);
     }
     for (size_t i = 0; i < t->count; i++)
         if (t->columns[i] == column) return LS_OK;
@@ -253,7 +254,7 @@ static ls_status write_board(const ls_options *o) {
     if (o->follow) return follow(o, folder.text);
     LS_TRY(ls_board_open(o->run, folder.text, &board));
     const ls_run_log *log = ls_board_log(board);
-    printf("%zu steps, %zu evaluations and %zu samples are in %s; look with: tensorboard --logdir %s\n",
+    printf("wrote %zu steps, %zu evaluations and %zu samples to %s; view them with: tensorboard --logdir %s\n",
            log->step_count, log->validation_count, log->sample_count, folder.text, folder.text);
     ls_board_close(board);
     return LS_OK;
@@ -262,6 +263,6 @@ static ls_status write_board(const ls_options *o) {
 ls_status ls_cmd_metrics(const ls_options *o) {
     if (!o->run) return ls_fail(LS_ERR_INPUT, "metrics needs a run: lockstep metrics RUN");
     if (o->csv && o->json) return ls_options_fail(o, LS_OPT_csv, "print CSV or JSON, not both");
-    if (o->follow && !o->tensorboard) return ls_options_fail(o, LS_OPT_follow, "only --tensorboard goes on with a run");
+    if (o->follow && !o->tensorboard) return ls_options_fail(o, LS_OPT_follow, "only --tensorboard can follow a run");
     return o->tensorboard ? write_board(o) : print_table(o);
 }

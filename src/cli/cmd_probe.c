@@ -64,17 +64,17 @@ static void print_gpu_rates(const ls_native_gpu *g) {
         printf("%-17s %15.1f %17.1f %17.1f\n", ls_native_type_name(type), 2e-12 * 16384 * 3072 * 768 / seconds,
                attention_rate(r, type, false), attention_rate(r, type, true));
     }
-    printf("%-17s GB/s: norm %.0f, GELU %.0f, loss %.0f, AdamW %.0f, of a copy's %.0f\n", "passes, fp32",
+    printf("%-17s norm %.0f, GELU %.0f, loss %.0f, AdamW %.0f GB/s; a copy reaches %.0f GB/s\n", "passes, fp32",
            pass_rate(r, LS_PASS_NORM, false, 8), pass_rate(r, LS_PASS_GELU, false, 8),
            pass_rate(r, LS_PASS_LOSS, false, 8), pass_rate(r, LS_PASS_ADAMW, false, 28),
            1e-9 * g->copy_bytes_per_second);
-    printf("%-17s launch %.2f us; a number for the host %.1f us; start %.2f s\n", "times", 1e6 * r->launch_seconds,
-           1e6 * g->read_seconds, g->open_seconds);
+    printf("%-17s kernel launch %.2f us; read a number back %.1f us; start the device %.2f s\n", "times",
+           1e6 * r->launch_seconds, 1e6 * g->read_seconds, g->open_seconds);
 }
 
 static void print_gpu_links(const ls_native_gpu *g) {
     if (g->links == 0) {
-        printf("no second worker could be started on it: plans have one worker\n");
+        printf("no second worker could be started on this GPU, so plans use one worker\n");
         return;
     }
     printf("\n%7s %5s  %-14s %-13s %12s %12s\n", "workers", "group", "operation", "on", "latency us", "GB/s");
@@ -88,11 +88,10 @@ static void print_gpu_links(const ls_native_gpu *g) {
 
 static void print_gpu(const ls_native_gpu *g) {
     if (g->count == 0) return;
-    printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB, %.1f of it free\n", g->count, g->name,
+    printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB (%.1f GiB free)\n", g->count, g->name,
            g->capability / 10, g->capability % 10, g->memory_bytes / 0x1p30, g->free_bytes / 0x1p30);
-    printf("         one of them, fp32: products %.3g TFLOP/s of %.3g; copies inside %.4g GB/s; from the host %.4g "
-           "GB/s, to it "
-           "%.4g GB/s\n",
+    printf("         each, fp32: matmuls %.3g TFLOP/s (peak %.3g TFLOP/s); copies on the device %.4g GB/s, host to "
+           "device %.4g GB/s, device to host %.4g GB/s\n",
            1e-12 * g->matmul_flops_per_second, 1e-12 * g->peak_flops_per_second, 1e-9 * g->copy_bytes_per_second,
            1e-9 * g->to_bytes_per_second, 1e-9 * g->from_bytes_per_second);
     if (g->unit_flops_per_second > 0)

@@ -64,7 +64,7 @@ ls_status ls_cmd_ps(const ls_options *options) {
         json_t *runs = ls_cli_json_list((int)count, run_json, list);
         status = ls_cli_print_json(json_pack("{s:o}", "runs", runs));
     } else if (count == 0) {
-        printf("no run is at work on this machine\n");
+        printf("no run is training on this machine\n");
     } else {
         printf("%8s  %-16s  %15s  %9s  %8s  %7s  %s\n", "pid", "layout", "step", "loss", "tok/s", "ETA", "run");
         for (size_t i = 0; i < count; i++) print_run(&list[i]);

@@ -126,7 +126,7 @@ static void print_factor(double value, int width) {
 
 static void print_points(const ls_scale_found *f) {
     printf("\n%7s %6s %9s %9s %9s %9s %9s %9s %9s %8s %8s %6s\n", "workers", "batch", "step", "compute", "sync",
-           "hidden", "overhead", "idle", "compute", "speed-up", "effici-", "weak");
+           "overlap", "overhead", "idle", "compute", "speed-up", "effici-", "weak");
     printf("%7s %6s %9s %9s %9s %9s %9s %9s %9s %8s %8s %6s\n", "", "", "ms", "ms", "ms", "ms", "ms", "ms", "/ sync",
            "", "ency", "");
     for (int i = 0; i < f->points; i++) {
@@ -149,10 +149,10 @@ static void print_kinds(const ls_scale_found *f) {
         for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
             if (!(p->messages[k] > 0)) continue;
             if (!any)
-                printf("\n%7s %6s  %-14s %9s %9s %9s %9s\n", "workers", "batch", "kind", "messages", "MB", "sync ms",
-                       "hidden ms");
+                printf("\n%7s %6s  %-14s %9s %9s %9s %10s\n", "workers", "batch", "kind", "messages", "MB", "sync ms",
+                       "overlap ms");
             any = true;
-            printf("%7d %6zu  %-14s %9.0f %9.3f %9.3f %9.3f\n", p->workers, p->batch,
+            printf("%7d %6zu  %-14s %9.0f %9.3f %9.3f %10.3f\n", p->workers, p->batch,
                    ls_traffic_kind_name((ls_traffic_kind)k), p->messages[k], 1e-6 * p->bytes[k], 1e3 * p->sync[k],
                    1e3 * p->hidden[k]);
         }
@@ -171,7 +171,7 @@ static void print_fit(const ls_scale_found *f) {
         if (t->hides > 0) printf("; reduce-scatters overlap with %.0f %% of compute", 100 * t->hides);
         printf("; idle %.1f %% of compute", 100 * t->idle);
     }
-    printf("; error of a step %.1f %%\n", 100 * t->error);
+    printf("; mean error per step %.1f %%\n", 100 * t->error);
 }
 
 static void print_next(const ls_scale_found *f) {
@@ -193,9 +193,9 @@ static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f)
         if (i == 0) printf("\n");
         printf("%d workers beat one ", x->workers);
         if (x->batch == 0)
-            printf("with no batch");
+            printf("at no batch size");
         else if (x->batch <= (size_t)x->workers)
-            printf("with any batch");
+            printf("at any batch size");
         else
             printf("from batch %zu on (%s)", x->batch,
                    ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
@@ -205,11 +205,11 @@ static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f)
             printf("; with batch %zu from %.4g Mbit/s on (%s)", plan->batch[plan->batches - 1], 8e-6 * x->rate,
                    ls_scale_range(8e-6 * x->rate_low, 8e-6 * x->rate_high).text);
         if (plan->link_bytes_per_s > 0 && x->rate == 0)
-            printf("; with batch %zu at no bandwidth, given this latency", plan->batch[plan->batches - 1]);
+            printf("; with batch %zu at no bandwidth, because of this latency", plan->batch[plan->batches - 1]);
         printf("\n");
     }
     if (f->best_workers > 0)
-        printf("batch %zu is fastest on %d worker%s, of all sizes measured or predicted\n",
+        printf("batch %zu is fastest on %d worker%s, among all worker counts measured or predicted\n",
                plan->batch[plan->batches - 1], f->best_workers, f->best_workers == 1 ? "" : "s");
 }
 
@@ -222,8 +222,8 @@ static void print_text(const ls_scale_plan *plan, const ls_scale_found *f) {
     if (plan->opts->slow_link) printf("link between workers: %s\n", plan->opts->slow_link);
     print_points(f);
     if (crowded)
-        printf("* more threads than cores: they take turns, so these rows describe this machine, not more workers with "
-               "cores of their own\n");
+        printf("* more threads than cores, so they share cores: these rows do not predict workers with cores of their "
+               "own\n");
     print_kinds(f);
     if (!f->fitted) return;
     print_fit(f);

@@ -212,7 +212,7 @@ static void print_reductions(const ls_timeline *t) {
     ls_timeline_reductions sum = total(t);
     if (sum.count == 0) return;
     printf("\n%-22s %10s %14s %10s %12s %10s %9s\n", "gradient reductions", "number", "bytes", "in flight",
-           "in backward", "exposed", "hidden");
+           "in backward", "exposed", "overlap");
     for (int r = 0; r < t->workers; r++) {
         name_row(t, r, name, sizeof name);
         print_reduction(name, &t->worker[r].reductions);
@@ -224,7 +224,7 @@ static void print_reductions(const ls_timeline *t) {
 
 static void print_lanes(const ls_timeline *t) {
     printf("\n%-22s %10s %10s %10s %12s %10s %9s\n", "GPU queues", "launches", "busy, ms", "waiting", "gaps, ms",
-           "≤ 10 us", "hidden");
+           "≤ 10 us", "overlap");
     for (size_t i = 0; i < t->kernels.lanes; i++) {
         const ls_kernel_lane *l = &t->kernels.lane[i];
         printf("%4d: %-16s %10zu %10.3f %10.3f %12.3f %10.3f %7.1f %%\n", l->worker, l->name, l->count,

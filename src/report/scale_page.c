@@ -18,8 +18,9 @@ static void put_ms(ls_page *page, double seconds) {
 }
 
 static void put_table(ls_page *page, const ls_scale_found *f) {
-    ls_page_add_table(page, "rrrrrrrrrrrr",
-                      "workers\tbatch\tstep, ms\tcompute\tsync\thidden\toverhead\tidle\tratio\tspeed-up\teff.\tweak\n");
+    ls_page_add_table(
+        page, "rrrrrrrrrrrr",
+        "workers\tbatch\tstep, ms\tcompute\tsync\toverlap\toverhead\tidle\tratio\tspeed-up\teff.\tweak\n");
     for (int i = 0; i < f->points; i++) {
         const ls_scaling_point *p = &f->point[i];
         const double times[] = {p->seconds, p->compute, ls_scaling_sync_of(p), ls_scaling_hidden_of(p),
@@ -35,7 +36,7 @@ static void put_table(ls_page *page, const ls_scale_found *f) {
 
 static void put_kinds(ls_page *page, const ls_scale_plan *plan, const ls_scale_found *f) {
     if (plan->counts < 2) return;
-    ls_page_add_table(page, "rrlrrrr", "workers\tbatch\tkind of collective\tmessages\tMB\tsync, ms\thidden\n");
+    ls_page_add_table(page, "rrlrrrr", "workers\tbatch\tkind of collective\tmessages\tMB\tsync, ms\toverlap, ms\n");
     for (int i = 0; i < f->points; i++) {
         const ls_scaling_point *p = &f->point[i];
         for (int k = 0; k < LS_TRAFFIC_KINDS; k++)
@@ -69,9 +70,9 @@ static void put_crossovers(ls_page *page, const ls_scale_plan *plan, const ls_sc
     for (int i = 0; i < f->crossovers; i++) {
         const ls_scale_crossover *x = &f->crossover[i];
         if (x->batch == 0)
-            LS_ITEM(page, "%d workers do not beat one with any batch.", x->workers);
+            LS_ITEM(page, "%d workers do not beat one at any batch size.", x->workers);
         else if (x->batch <= (size_t)x->workers)
-            LS_ITEM(page, "%d workers beat one with any batch.", x->workers);
+            LS_ITEM(page, "%d workers beat one at any batch size.", x->workers);
         else
             LS_ITEM(page, "%d workers beat one from a batch of \1%zu\2 on (%s).", x->workers, x->batch,
                     ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
@@ -109,13 +110,14 @@ static void put_page(ls_page *page, const ls_scale_plan *plan, const ls_scale_fo
     LS_HEADING(page, "How to read this");
     LS_TEXT(page,
             "All times are means over the workers, of the faster half of the steps. Sync is exposed communication: "
-            "time spent waiting after all workers had reached a collective. Hidden communication overlapped with "
-            "compute. Idle is waiting for the slowest worker. Overhead is the rest of a step. Ratio is compute over "
-            "synchronisation, hidden or not. Speed-up compares with one worker and the same batch, eff. is speed-up "
+            "time spent waiting after all workers had reached a collective. Overlap is communication that ran while "
+            "the worker computed. Idle is waiting for the slowest worker. Overhead is the rest of a step. Ratio is "
+            "compute over synchronisation, exposed and overlapped. Speed-up compares with one worker and the same "
+            "batch, eff. is speed-up "
             "divided by workers, weak compares with one worker and the same number of sequences per worker.");
     if (crowded)
-        LS_TEXT(page, "* More threads than cores: they take turns, so these rows describe this machine, not more "
-                      "workers with cores of their own.");
+        LS_TEXT(page, "* More threads than cores, so they share cores: these rows do not predict workers with cores of "
+                      "their own.");
 }
 
 ls_status ls_scale_page_write(const ls_scale_plan *plan, const ls_scale_found *found, int count, const char *path) {

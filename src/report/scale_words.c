@@ -40,9 +40,10 @@ static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point 
         messages += f->fit.latency_s * p->messages[k];
         bytes += f->fit.byte_s * p->bytes[k];
     }
-    if (p->crowding > 1) return "more threads than cores, so workers take turns";
+    if (p->crowding > 1) return "there are more threads than cores, so workers share cores";
     if (extra > sync && extra > p->idle)
-        return "compute itself does not scale: work that does not depend on the batch, and shared memory bandwidth";
+        return "compute itself does not scale, because of work that does not depend on the batch and of shared memory "
+               "bandwidth";
     if (p->idle > sync) return "workers wait for the slowest of them";
     return bytes > messages ? "most of the loss is moving the bytes of gradients and weights"
                             : "most of the loss is the latency of messages";
@@ -76,9 +77,9 @@ static void say_why(const ls_scale_plan *plan, const ls_scale_found *f, char why
     say(why, ", a ratio of %.3g; ", ls_scale_ratio(p));
     say(why, "%s%s; ", speedup < .9 * p->workers ? "" : "the loss: ", largest_loss(f, p));
     if (!x || x->batch == 0)
-        say(why, "they are not predicted to beat one worker with any batch.");
+        say(why, "they are not predicted to beat one worker at any batch size.");
     else if (x->batch <= (size_t)p->workers)
-        say(why, "they beat one worker with any batch.");
+        say(why, "they beat one worker at any batch size.");
     else
         say(why, "they beat one worker from a batch of about %zu on (%s).", x->batch,
             ls_scale_range((double)x->batch_low, (double)x->batch_high).text);

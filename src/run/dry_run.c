@@ -263,7 +263,7 @@ static void add(ls_dry_types *types, const char *what, const char *type, const c
 
 static void add_weights(const ls_policy *p, ls_dry_types *types) {
     add(types, "weights in products", ls_dtype_word(p->act),
-        ls_policy_is_16(p) ? "half the bytes to read, to gather and to publish; rounded anew after every update"
+        ls_policy_is_16(p) ? "half the bytes to read and to all-gather; rounded again after every update"
                            : "there is no other copy");
     if (!ls_policy_is_16(p)) return;
     if (p->no_master)
@@ -271,7 +271,8 @@ static void add_weights(const ls_policy *p, ls_dry_types *types) {
     else
         add(types, "master weights", "fp32",
             "most updates are smaller than a 16-bit step of the weight, and would be lost");
-    add(types, "vectors and positions", "fp32", "norms, biases, position rows: few numbers, and in no product");
+    add(types, "vectors and positions", "fp32",
+        "norms, biases, position embeddings: few numbers, and not operands of matmuls");
 }
 
 static void add_gradients(const ls_policy *p, ls_dry_types *types) {
@@ -281,8 +282,9 @@ static void add_gradients(const ls_policy *p, ls_dry_types *types) {
         add(types, "weight gradients", ls_dtype_word(p->accumulate),
             "--accumulate-dtype: rounded after every sequence; small ones are lost");
     add(types, "leaves on the wire", ls_dtype_word(p->reduce),
-        p->reduce == LS_F32 ? "a finished gradient of a group; --reduce-dtype bf16 would send it in half the bytes"
-                            : "a finished gradient of a group, rounded once on every layout; sums of groups are fp32");
+        p->reduce == LS_F32
+            ? "the complete gradient of a group; --reduce-dtype bf16 would send half the bytes"
+            : "the complete gradient of a group, rounded once in every layout; sums of groups are fp32");
 }
 
 ls_dry_types ls_dry_types_of(const ls_policy *p) {
@@ -293,19 +295,21 @@ ls_dry_types ls_dry_types_of(const ls_policy *p) {
     }
     add_weights(p, &types);
     add(&types, "activations", ls_dtype_word(p->act),
-        ls_policy_is_16(p) ? "operands and results of products, and their gradients; rounded once, after sum and bias"
-                           : "operands and results of products, and their gradients");
+        ls_policy_is_16(p) ? "operands and results of matmuls, and their gradients; rounded once, after sum and bias"
+                           : "operands and results of matmuls, and their gradients");
     add(&types, "residual stream", "fp32",
-        "every block adds to it and its gradient: roundings would add up over the layers");
+        "every block adds to it and to its gradient, so rounding errors would add up over the layers");
     bool half_logits = ls_policy_is_16(p) && p->unit == LS_UNIT_HGMMA;
     add(&types, "softmax, norms, loss", "fp32",
         half_logits ? "sums and exponentials of a whole row; attention scores too"
                     : "sums and exponentials of a whole row; logits and attention scores too");
     if (half_logits)
-        add(&types, "logits", ls_dtype_word(p->act), "as the matrix unit hgmma has them: half the bytes of the loss");
+        add(&types, "logits", ls_dtype_word(p->act),
+            "as the matrix unit hgmma writes them: the loss reads half the bytes");
     add_gradients(p, &types);
     add(&types, "sums between workers", "fp32",
-        "parts of one sum are never rounded, or the bits would depend on the layout");
-    add(&types, "optimizer state", "fp32", "averages over many steps of numbers far apart in size");
+        "partial sums are never rounded, because the bits would then depend on the layout");
+    add(&types, "optimizer state", "fp32",
+        "running averages over many steps, of numbers that differ widely in magnitude");
     return types;
 }

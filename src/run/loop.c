@@ -37,7 +37,7 @@ static void wrote(ls_loop *l, ls_status status) {
     if (status == LS_OK) return;
     if (l->lost++ == 0) {
         l->from = l->trainer->step;
-        ls_log_warn("%s; training goes on, without the metrics that cannot be written", ls_status_message());
+        ls_log_warn("%s; training continues without the metrics that cannot be written", ls_status_message());
     }
     l->to = l->trainer->step;
 }
@@ -327,9 +327,10 @@ static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
     if (!l->reports) return LS_OK;
     record_save(l, o);
     if (o->status != LS_OK) {
-        ls_log_warn("the checkpoint of step %" PRId64 " could NOT be saved: %s; training goes on, and the newest "
-                    "checkpoint stays the one of step %" PRId64,
-                    o->step, o->text, l->sound_step > 0 ? l->sound_step : 0);
+        ls_log_warn(
+            "the checkpoint of step %" PRId64
+            " could NOT be saved: %s; training continues, and the newest checkpoint is still that of step %" PRId64,
+            o->step, o->text, l->sound_step > 0 ? l->sound_step : 0);
         return LS_OK;
     }
     if (l->trainer->settings.save_auto) choose_interval(l, o);
@@ -619,7 +620,7 @@ static void keep_state(ls_loop *l) {
     if (!l->states) status = ls_state_log_open(l->folder, t->model, t->rank, ls_layout_workers(&t->layout), &l->states);
     if (status == LS_OK) status = ls_state_log_write(l->states, t->state.step, t->state.sum, t->state.parts);
     l->states_are_lost = status != LS_OK;
-    if (l->states_are_lost) ls_log_warn("%s; lockstep bisect will not find tensors", ls_status_message());
+    if (l->states_are_lost) ls_log_warn("%s; lockstep bisect will not be able to name tensors", ls_status_message());
 }
 
 ls_status ls_loop_step(ls_loop *l, ls_step *out) {
@@ -764,8 +765,9 @@ static void tell_shares(const ls_loop *l) {
     for (int d = 1; d < shares.rows; d++)
         if (w->speeds[d] < w->speeds[slow]) slow = d;
     snprintf(shares.text, sizeof shares.text,
-             "replica %d takes %.3g ms for a group and sets the pace, %.3g ms a step; %.3g ms with other shares", slow,
-             1 / w->speeds[slow], w->step_ms, w->then_ms);
+             "replica %d is the slowest, with %.3g ms per gradient group, so a step takes %.3g ms; other shares would "
+             "take %.3g ms",
+             slow, 1 / w->speeds[slow], w->step_ms, w->then_ms);
     ls_left_share(l->trainer, &shares);
 }
 

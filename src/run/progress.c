@@ -374,7 +374,7 @@ ls_status ls_progress_end(ls_progress *p) {
 /* "1m36s", and tenths of a second below a minute. */
 static void duration_text(double seconds, char text[TEXT_MAX]) {
     if (seconds < 59.95)
-        snprintf(text, TEXT_MAX, "%.1fs", seconds);
+        snprintf(text, TEXT_MAX, "%.1f s", seconds);
     else
         ls_progress_time_text(seconds, text);
 }
@@ -385,10 +385,10 @@ void ls_run_summary_time_text(const ls_run_summary *s, char line[LS_RUN_SUMMARY_
     duration_text(s->step_s, steps);
     if (s->step_s > 0) ls_progress_speed_text(s->samples / s->step_s, s->is_images, speed);
     if (s->steps == 0)
-        snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "%s, no steps", wall);
+        snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "no steps; %s in total", wall);
     else
-        snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "%s, %s of it in %" PRId64 " step%s%s%s", wall, steps, s->steps,
-                 s->steps == 1 ? "" : "s", *speed ? ": " : "", speed);
+        snprintf(line, LS_RUN_SUMMARY_LINE_MAX, "%" PRId64 " step%s in %s%s%s%s; %s in total", s->steps,
+                 s->steps == 1 ? "" : "s", steps, *speed ? " (" : "", speed, *speed ? ")" : "", wall);
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -433,22 +433,23 @@ bool ls_unit_hint_is_of_use(const ls_policy *policy) { return policy->act == LS_
 void ls_unit_hint_device(const ls_policy *policy, bool is_gpu, char text[LS_UNIT_HINT_MAX]) {
     const char *hint = "";
     if (ls_policy_is_16(policy) && policy->unit == LS_UNIT_HGMMA)
-        hint =
-            is_gpu
-                ? "matrix unit hgmma: the GPU's tensor cores; chain has the bits of every CPU and is much slower"
-                : "matrix unit hgmma on a CPU: by its formula, slowly, with the bits of a GPU, to check a run of one";
+        hint = is_gpu ? "matrix unit hgmma: the GPU's tensor cores; --matrix-unit chain gives the same bits as every "
+                        "CPU, but is much slower"
+                      : "matrix unit hgmma on a CPU: emulates the tensor cores of a GPU bit by bit, slowly, to check a "
+                        "run made on a GPU";
     else if (ls_policy_is_16(policy) && is_gpu)
-        hint = "matrix unit chain: without tensor cores, so no faster than fp32; hgmma needs compute capability 9.0";
+        hint = "matrix unit chain: does not use tensor cores, so it is no faster than fp32; hgmma needs compute "
+               "capability 9.0";
     snprintf(text, LS_UNIT_HINT_MAX, "%s", hint);
 }
 
 void ls_unit_hint_agree(const ls_policy *policy, bool is_named, char text[LS_UNIT_HINT_MAX]) {
     text[0] = '\0';
     if (is_named || !ls_policy_is_16(policy)) return;
-    snprintf(
-        text, LS_UNIT_HINT_MAX,
-        "for the same bits on another machine, give it --matrix-unit %s: CPUs default to chain, Hopper GPUs to hgmma",
-        ls_unit_name(policy->unit));
+    snprintf(text, LS_UNIT_HINT_MAX,
+             "to get the same bits on another machine, use --matrix-unit %s there: CPUs default to chain, Hopper GPUs "
+             "to hgmma",
+             ls_unit_name(policy->unit));
 }
 
 void ls_unit_hint_count(int64_t having[LS_UNITS]) {

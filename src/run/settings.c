@@ -92,7 +92,7 @@ static ls_unit best_unit(void) {
 ls_status ls_settings_precision(const ls_options *o, ls_policy *out) {
     static const ls_dtype dtypes[] = {[LS_PLAN_FP32] = LS_F32, [LS_PLAN_BF16] = LS_BF16, [LS_PLAN_FP16] = LS_F16};
     if (o->precision >= LS_PLAN_FP8)
-        return ls_options_fail(o, LS_OPT_precision, "only plan knows it: use bf16, fp16 or fp32");
+        return ls_options_fail(o, LS_OPT_precision, "only plan supports it: use bf16, fp16 or fp32");
     *out = (ls_policy){.act = dtypes[o->precision], .unit = o->matrix_unit};
     bool is_auto = o->matrix_unit == LS_UNIT_AUTO, is_open = is_auto || !ls_options_is_given(o, LS_OPT_matrix_unit);
     if (is_open) out->unit = ls_policy_is_16(out) ? ls_device_default_unit(o->device) : LS_UNIT_CHAIN;
@@ -223,7 +223,8 @@ static ls_status resolve_scaling(const ls_options *o, ls_settings *s) {
                                "nothing is scaled with the batch: add --lr-scaling linear or sqrt, or leave it out");
     }
     if (!ls_options_is_given(o, LS_OPT_lr_base_batch))
-        return ls_options_fail(o, LS_OPT_lr_scaling, "say which batch --lr %g is for: --lr-base-batch N", o->lr);
+        return ls_options_fail(o, LS_OPT_lr_scaling, "name the batch that --lr %g was tuned for: --lr-base-batch N",
+                               o->lr);
     s->lr.peak = o->lr * ls_lr_scaling_factor(o->lr_scaling, (double)s->B, (double)o->lr_base_batch);
     if (s->lr.peak <= highest) return LS_OK;
     return ls_options_fail(o, LS_OPT_lr_scaling,

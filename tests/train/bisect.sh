@@ -31,16 +31,16 @@ done
 case_begin "a replay"
 bisect "$scratch/one"
 [ "$status" -eq 0 ] || fail "bisect: exit status $status"
-expect_out '^compared: steps 4 … 8'
+expect_out '^compared: steps 4 to 8'
 bisect "$scratch/one" --from 0
-expect_out '^compared: steps 1 … 8'
+expect_out '^compared: steps 1 to 8'
 [ -z "$(find "$scratch/one" -name 'bisect-*')" ] || fail "the replay is still there"
 
 case_begin "a run whose only checkpoint is that of its last step is replayed from its beginning"
 train "${experiment[@]}" --out "$scratch/short" --save-every 0
 bisect "$scratch/short"
 [ "$status" -eq 0 ] || fail "bisect: exit status $status"
-expect_out '^compared: steps 1 … 8, with hashes of 8 states$'
+expect_out '^compared: steps 1 to 8, by state hashes in 8 of them$'
 expect_out '^no difference$'
 bisect "$scratch/short" --json
 expect_out '"from": 0'
@@ -62,11 +62,11 @@ case_begin "without hashes it says what it cannot tell"
 train "${experiment[@]}" --out "$scratch/unhashed" --check off
 bisect "$scratch/unhashed" --from 0
 [ "$status" -eq 0 ] || fail "bisect: exit status $status"
-expect_out '^no hashes were recorded \(--check off, or an older version\): losses were compared, which tell nothing of moments'
+expect_out '^no hashes were recorded \(--check off, or an older version\), so only losses were compared: they do not show damaged optimizer state'
 train "${experiment[@]}" --out "$scratch/another" --check off --lr 0.011
 bisect "$scratch/unhashed" "$scratch/another"
 [ "$status" -eq 1 ] || fail "bisect: exit status $status"
-expect_out '^first difference: the loss of step [0-9]+; which tensor it was cannot be told without hashes'
+expect_out '^first difference: the loss of step [0-9]+; without hashes the tensor is unknown'
 
 # flip WHAT FLAGS…
 flip() {

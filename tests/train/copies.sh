@@ -38,7 +38,7 @@ kept() {
     expect_losses "$out" "$scratch/$kind.losses"
 }
 from_others() {
-    expect_said "the memory of worker $1 was damaged; its part of the state was taken from others"
+    expect_said "the memory of worker $1 was damaged; other workers supplied its part of the state"
     ! grep -q "goes back to its newest" "$scratch/err" || fail "it went back to a checkpoint"
 }
 from_checkpoint() {
@@ -80,30 +80,30 @@ kept sgd reduced:1:4:0 "$spoil" --dp 2 --zero 3 --optimizer sgd --momentum 0.9
 from_others 1
 # Restored by others: the worker died in its update, before its checksum was recorded, but copies have one.
 kept plain update:1:3:0:9 "$spoil" --dp 2 --zero 1
-from_checkpoint "the state that the workers left after step 4 and the copies of it differ" 2
+from_checkpoint "the state that workers saved after step 4 differs from its copies" 2
 
 # Without copies no worker has it.
 kept plain reduced:0:4:0 "$spoil" --dp 2 --zero 1 --state-copies 0
-from_checkpoint "the memory of worker 1 is damaged, and nobody else has its part" 4
+from_checkpoint "the memory of worker 1 is damaged, and no other worker has its part" 4
 # What is put together wrongly is refused, whatever it was put together from.
 kept plain reduced:0:3:0 'rank=1 step=3 place=taken tensor=mlp.in.weight index=5 flip=0x100000 times=0' --dp 2 --zero 1
-from_checkpoint "the state that the workers left after step 3 is not the one that they had" 2
+from_checkpoint "the state that workers saved after step 3 does not match the hash recorded in that step" 2
 kept plain reduced:0:3:0 'rank=0 step=3 place=taken tensor=weight index=5 flip=0x100000 times=0' --dp 2 --state-copies 0
-from_checkpoint "the state that the workers left after step 3 is not the one that they had" 2
+from_checkpoint "the state that workers saved after step 3 does not match the hash recorded in that step" 2
 # There is no checkpoint to go back to: nothing of what was refused stays.
 kept plain reduced:0:3:0 'rank=0 step=3 place=taken tensor=weight index=5 flip=0x100000 times=0' --dp 2 --save-every 0
-expect_said "is not the one that they had; the run goes back to its newest whole checkpoint"
+expect_said "does not match the hash recorded in that step; the run goes back to its newest whole checkpoint"
 expect_said "has no checkpoint yet: it starts again at step 0"
 
 case_begin "one worker has no buddy, and says so"
 train "${experiment[@]}" --out "$scratch/alone" --state-copies 1
 expect_weights "$final_plain"
-grep -q "nobody to keep a copy: the newest checkpoint" "$scratch/out" || fail "the header does not say it"
+grep -q "one worker has no other worker to keep a copy, so a lost state is read from the newest checkpoint" "$scratch/out" || fail "the header does not say it"
 
 case_begin "a worker has no memory for a copy: there is none, and the header says so"
 LS_FAULT_SNAPSHOT=1:1000 train "${experiment[@]}" --out "$scratch/full" --save-mode stream --dp 2 --zero 1 --state-copies 1
 expect_weights "$final_plain"
-grep -q "there is too little memory for copies: the newest checkpoint is what a lost state comes from" "$scratch/out" || fail "the header does not say it"
+grep -q "there is too little memory for copies, so a lost state is read from the newest checkpoint" "$scratch/out" || fail "the header does not say it"
 
 case_begin "what is copied, and what it costs"
 # copied BYTES OPTIONS…: what all workers keep for others, as --dry-run counts it.
@@ -117,5 +117,5 @@ copied 0 --dp 2 --zero 1
 copied 0 --dp 2 --zero 0 --state-copies 1
 rm -rf "$scratch/lost"
 train "${experiment[@]}" --out "$scratch/lost" --steps 1 --dp 2 --zero 1 --state-copies 1
-grep -q "moments of shards are also with another worker, .* MiB of worker 0; weights are in every replica" "$scratch/out" || fail "the header does not say it"
+grep -q "another worker also keeps shards of optimizer state (.* MiB on worker 0); every replica has all weights" "$scratch/out" || fail "the header does not say it"
 finished

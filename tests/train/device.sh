@@ -70,14 +70,14 @@ unit() {
 }
 unit 0 'bf16, matrix unit hgmma,' -- --precision bf16 --lr-schedule constant --device cuda
 grep -q "^          matrix unit hgmma: the GPU's tensor cores" "$scratch/out" || fail "no line about the unit"
-grep -q "^          for the same bits on another machine, give it --matrix-unit hgmma" "$scratch/out" || fail "no line about other machines"
+grep -q "^          to get the same bits on another machine, use --matrix-unit hgmma there: " "$scratch/out" || fail "no line about other machines"
 # A run that goes on keeps its unit, on whatever device.
 unit 0 'bf16, matrix unit hgmma, .*resumed' -- --resume --steps 2 --device cpu
 rm -rf "$scratch/unit"
 unit 0 'bf16, matrix unit chain,' -- --precision bf16 --lr-schedule constant --device cpu
 unit 0 'bf16, matrix unit chain, .*resumed' -- --resume --steps 2 --device cuda
 rm -rf "$scratch/unit"
-unit 0 'matrix unit chain: without tensor cores, .*9.0' LS_CUDA_CAPABILITY=80 -- --precision fp16
+unit 0 'matrix unit chain: does not use tensor cores, .*9.0' LS_CUDA_CAPABILITY=80 -- --precision fp16
 rm -rf "$scratch/unit"
 unit 2 'GPU 0, .*, has compute capability 8.0, and the tensor cores of the matrix unit hgmma are those of 9.0' LS_CUDA_CAPABILITY=80 -- \
     --precision bf16 --matrix-unit hgmma --device cuda

@@ -84,7 +84,7 @@ even=$scratch/even.json
 echo '{"arch": "llama", "vocab": 256, "width": 32, "layers": 6, "heads": 4, "kv-heads": 4, "hidden": 64, "positions": 24}' >"$even"
 train --model "$even" --data "$text" --seq 16 --global-batch 8 --dp 2 --tp 2 --pp 2 --micro-batch 2 --dry-run
 expect_status 0
-for part in '^layout +dp 2 × tp 2 × pp 2' '^memory of +arena' '^0-[0-9]' '^all workers: arenas [0-9]+ bytes' '^dp +reduce-scatter +[0-9]+ +[0-9]+' \
+for part in '^layout +dp 2 × tp 2 × pp 2' '^worker +tensors' '^0-[0-9]' '^all workers: tensors [0-9]+ bytes' '^dp +reduce-scatter +[0-9]+ +[0-9]+' \
     '^tp +all-reduce' '^pp +send' '^world +all-reduce' '^schedule 1f1b: .* predicted bubble [0-9.]+ %' '^1 +[0-9]+ +[0-9.]+ %'; do
     grep -Eq -- "$part" "$scratch/out" || fail "there is no line '$part'"
 done
@@ -97,7 +97,7 @@ train --model "$even" --data "$text" --seq 16 --global-batch 8 --dp 2 --precisio
 expect_status 0
 for part in '^types +bf16; matrix unit chain, same bits on every CPU' '^numbers +type +why' '^weights in products +bf16' '^master weights +fp32' '^activations +bf16' \
     '^residual stream +fp32' '^softmax, norms, loss +fp32' '^weight gradients +fp32' '^leaves on the wire +bf16' '^optimizer state +fp32' \
-    '^memory of +arena +parameters +16-bit parameters'; do
+    '^worker +tensors +parameters +16-bit parameters'; do
     grep -Eq -- "$part" "$scratch/out" || fail "there is no line '$part'"
 done
 case_begin "types of fp16, as JSON"

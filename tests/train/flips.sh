@@ -48,7 +48,7 @@ for place in '"state_before":" 16 0' '"loss_hex":"0x1. 16 0' '{"step":4 8 1'; do
     case_begin "a bit of $at flips: bisect"
     bisect "$flipped" "$whole"
     expect_status 0
-    expect_said 'warning: .*flipped: damaged lines of metrics, which are not compared and which --resume sets aside: 1$'
+    expect_said 'warning: .*flipped: metrics.jsonl has 1 damaged line, not compared here; --resume sets damaged lines aside$'
     bisect "$flipped" --from 0
     expect_status 0
     grep -q '^no difference$' "$scratch/out" || fail "it accuses a step"
@@ -74,7 +74,7 @@ for place in '"lr": 7 0' '"seed" 2 1' '"lr" 4 5' '"checksum" 2 0'; do
     cp "$scratch/run/config.json" "$scratch/damaged"
     bisect "$scratch/run"
     expect_status 0
-    expect_said 'config.json is damaged, or was edited: the replay has the options of its copy$'
+    expect_said 'config.json is damaged or was edited; the replay uses the options of its copy$'
     train --resume --out "$scratch/run"
     expect_weights "$final"
     expect_said 'config.json is damaged, or was edited: the options are read from its copy; --config FILE reads an edited file$'

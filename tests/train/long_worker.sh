@@ -12,7 +12,7 @@ case_begin "one worker"
 train "${experiment[@]}" --out "$scratch/one"
 expect_status 0
 final=$(weights)
-grep -q "^guards    outliers are not watched: one worker has no peers, and of its groups .*; --on-outlier warn does" "$scratch/out" || fail "the header does not say what is not watched"
+grep -q "^guards    gradient-outlier detection is off (.*); enable it with --on-outlier warn" "$scratch/out" || fail "the header does not say what is not watched"
 
 # long WORKER FLAGS…: the fault begins in step 30 and stays.
 long() {
@@ -22,7 +22,7 @@ long() {
     rm -rf "$scratch/run"
     train "${experiment[@]}" --out "$scratch/run" "$@"
     case " $* " in *' bf16 '*) expect_status 0 ;; *) expect_weights "$final" ;; esac
-    grep -q '^guards    outliers are watched' "$scratch/out" || fail "the header says $(grep '^guards' "$scratch/out")"
+    grep -q '^guards    gradient-outlier detection: each worker' "$scratch/out" || fail "the header says $(grep '^guards' "$scratch/out")"
     [ -z "$(events "$scratch/run")" ] || fail "a false alarm: $(events "$scratch/run")"
     case_begin "worker $worker is ten times too long, $*"
     rm -rf "$scratch/run"

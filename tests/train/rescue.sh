@@ -29,12 +29,12 @@ lost() {
     expect_losses "$out" "$scratch/$kind.losses"
 }
 from_others() {
-    expect_said "the memory of worker $1 is lost; its part of the state was taken from others"
+    expect_said "the memory of worker $1 is lost; other workers supplied its part of the state"
     expect_said "the run goes on from step $2 "
     ! grep -q "goes back to its newest" "$scratch/err" || fail "it went back to a checkpoint"
 }
 from_checkpoint() {
-    expect_said "the memory of worker $1 is lost, and nobody else has its part.*; the run goes back to its newest whole checkpoint"
+    expect_said "the memory of worker $1 is lost, and no other worker has its part.*; the run goes back to its newest whole checkpoint"
     expect_said "goes on from step $2, which was saved"
 }
 
@@ -72,7 +72,7 @@ from_checkpoint 1 2
 lost plain forward:0:3:0 --pp 2
 from_checkpoint 0 2
 lost plain forward:0:3:0
-expect_said "left no tensors: they were in the memory of their devices; the run goes back to its newest whole checkpoint"
+expect_said "saved no tensors: these were in device memory; the run goes back to its newest whole checkpoint"
 
 case_begin "what is put together wrongly is refused"
 LOCKSTEP=$spoiler
@@ -81,7 +81,7 @@ LS_FAULT_POINT=reduced:1:3:0 LS_SPOIL='rank=0 step=3 place=left tensor=weight bl
     --out "$scratch/lost" --dp 2 --zero 1 --state-copies 1
 LOCKSTEP=$plain
 expect_weights "$final_plain"
-expect_said "the state that the workers left after step 3 is not the one that they had; the run goes back to its newest whole checkpoint"
+expect_said "the state that workers saved after step 3 does not match the hash recorded in that step; the run goes back to its newest whole checkpoint"
 
 case_begin "more workers, then fewer, on purpose"
 LS_FAULT_INPUT=100 start "${experiment[@]}" --device fake --out "$scratch/resized" --dp 2 --zero 1

@@ -46,7 +46,7 @@ answers() {
     start "${experiment[@]}" --steps 1000000 --out "$part" --dp 2
     if await_steps "$part" 2; then
         resize 0 ' has 2 workers already$' --workers 2
-        resize 2 'stays as it is: no layout of this run has 9 workers; 8 is possible$' --workers 9
+        resize 2 'was not resized: no layout of this run has 9 workers; 8 is possible$' --workers 9
         resize 0 ' goes on with 4 workers after the step under way$' --workers 4
         until_so grep -q 'with 4 workers' "$scratch/err"
     fi
@@ -88,7 +88,7 @@ left_note() {
     reap
     ! grep -q 'with 4 workers' "$scratch/err" || fail "it took a note of the run before"
     [ ! -e "$part/resize" ] && [ ! -e "$part/resize.answer" ] || fail "a note is left"
-    resize 2 'no run is at work' --workers 4
+    resize 2 'no run is active' --workers 4
 }
 
 beside refused 'has no supervisor that replaces workers \(--restarts 0\)' --restarts 0

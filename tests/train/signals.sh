@@ -225,7 +225,7 @@ long_steps() {
         kill -TERM "$worker"
         reap_in_grace
         expect_status 143
-        expect_said '^lockstep: stopped at step 3 \(step 4 was given up to stop within --grace\), checkpoint saved'
+        expect_said '^lockstep: stopped at step 3 \(step 4 was abandoned to stop within --grace\), checkpoint saved'
         train --resume --out "$part" --steps 12
         expect_weights "$final"
     done

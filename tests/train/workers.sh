@@ -33,15 +33,15 @@ same --pp 2
 same --tp 2 --pp 2
 # Four times slower than its neighbour: two groups of eight would be too many, if nothing else disturbs the machine.
 same --dp 2 --shares auto
-expect_line '^shares +by measured speed: [5-7] \(100 %\), [1-3] \([0-9]+ %\) gradient groups$'
+expect_line '^shares +gradient groups by measured speed: [5-7] \(100 %\), [1-3] \([0-9]+ %\)$'
 expect_line '^layout +2 workers: dp 2 × tp 1 × pp 1, shares [5-7],[1-3], '
 # Worker 1 is a member of the first row: the slowest member is what its row can do.
 LS_FAULT_SLOW=1:900
 same --dp 2 --tp 2 --shares auto
-expect_line '^shares +by measured speed: [1-3] \([0-9]+ %\), [5-7] \(100 %\) gradient groups$'
+expect_line '^shares +gradient groups by measured speed: [1-3] \([0-9]+ %\), [5-7] \(100 %\)$'
 unset LS_FAULT_SLOW
 same --dp 3 --shares auto
-expect_line '^shares +by measured speed: [1-6] .*, [1-6] .*, [1-6] .* gradient groups$'
+expect_line '^shares +gradient groups by measured speed: [1-6] .*, [1-6] .*, [1-6] .*$'
 
 # ---- more than cores ---------------------------------------------------------------------------------------------------
 

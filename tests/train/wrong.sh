@@ -34,11 +34,11 @@ expect_restarts() { [ "$(grep -c '(restart [0-9]* of [0-9]*)' "$scratch/err")" -
 # Every step is audited: the state is verified, and the step is retried without the place.
 wrong 'rank=2 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 4 --audit 1 --save-every 0
 expect_restarts 1
-expect_said 'step 4: audit: .*worker 2 was wrong, and wrong again .* left out.*; the run goes on from step 3 with 3 workers, dp 3'
+expect_said 'step 4: audit: .*worker 2 was wrong, and again .* left out.*; the run goes on from step 3 with 3 workers, dp 3'
 expect_event '"step":3,"event":"audit",.*"wrong":2,"persistent":true,.*"found_step":4,"left_out":true'
 ! grep -q suspect_from "$scratch/run/metrics.jsonl" || fail "steps were suspected"
 "$LOCKSTEP" doctor "$scratch/run" >"$scratch/out" || true
-grep -q 'the run went on by itself from step 3, without the cores' "$scratch/out" || fail "the doctor does not tell"
+grep -q 'the run continued by itself from step 3, without the cores' "$scratch/out" || fail "the doctor does not tell"
 # With a spare place there are as many workers as before.
 wrong 'rank=1 step=3+1 place=product tensor=mlp.in.weight add=0.001 times=0' --dp 2 --audit 1 --spares 1
 expect_restarts 1
@@ -91,7 +91,7 @@ for how in '--dp 2 --zero 0' '--dp 2 --zero 3 --state-copies 1' '--pp 2 --state-
         # shellcheck disable=SC2086 # flags are words
         wrong "rank=1 step=4 place=$what tensor=mlp.in.weight flip=0x1" $how --check state --save-every 2
         expect_said 'elements 0 to 2047 of the [a-z0-9]* of blocks.[0-9]*.mlp.in.weight on worker 1 changed before .*; the run goes on from step 5'
-        expect_said 'the memory of worker 1 was damaged; its part of the state was taken from others'
+        expect_said 'the memory of worker 1 was damaged; other workers supplied its part of the state'
     done
 done
 wrong 'rank=1 step=4 place=late-moment tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --check state --save-every 2

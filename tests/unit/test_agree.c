@@ -180,7 +180,7 @@ static void a_folder_that_one_does_not_see(void **state) {
     if (shared->skipped) skip();
     assert_int_equal(status, LS_ERR_INPUT);
     assert_non_null(strstr(ls_status_message(), "worker 2 on "));
-    assert_non_null(strstr(ls_status_message(), "does not see the files that worker 0 on "));
+    assert_non_null(strstr(ls_status_message(), "does not see files that worker 0 on "));
     assert_non_null(strstr(ls_status_message(), folder));
     assert_non_null(strstr(ls_status_message(), "--out"));
     for (int i = 0; i < WORKERS; i++) assert_int_equal(shared->got[i], i == 2 ? LS_ERR_INPUT : LS_ERR_PEER);

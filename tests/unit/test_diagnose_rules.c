@@ -59,7 +59,7 @@ static void test_left_out(void **state) {
     assert_int_equal(f->worker, 1);
     assert_non_null(strstr(f->action, "nothing for this run"));
     assert_non_null(strstr(f->evidence[1], "steps 31 to 39"));
-    assert_non_null(strstr(f->evidence[1], "made again"));
+    assert_non_null(strstr(f->evidence[1], "repeated"));
 }
 
 static void test_suspects(void **state) {

@@ -236,7 +236,7 @@ static void test_ending(void **state) {
     (void)state;
     some_steps(NULL);
     assert_non_null(strstr(first_is(LS_CAUSE_ENDED)->title, "killed after step 37 of 100"));
-    assert_non_null(strstr(d.finding[0].evidence[1], "of step 30: 7 steps, 0.7 s"));
+    assert_non_null(strstr(d.finding[0].evidence[1], "of step 30, so 7 steps (0.7 s"));
     end(NULL), begin(NULL);
     some_steps("{\"step\":37,\"stopped\":\"another worker failed\"}");
     assert_non_null(strstr(first_is(LS_CAUSE_ENDED)->title, "at step 37 of 100: another worker failed"));

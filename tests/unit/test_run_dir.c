@@ -121,7 +121,7 @@ static void foreign_files_are_safe(void **state) {
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ls_dir_make(path), LS_OK);
         assert_int_equal(ls_file_write_atomic(in_run(names[i]), "{}", 2), LS_OK);
-        check_refused(path, LS_RUN_START, "that belongs to no run; choose another --out");
+        check_refused(path, LS_RUN_START, "that is not part of a run; choose another --out");
         assert_false(ls_file_exists(in_run("lock")));
         assert_int_equal(unlink(in_run(names[i])), 0);
     }
@@ -256,7 +256,7 @@ static void a_start_does_not_take_what_is_not_its_own(void **state) {
     snprintf(path, sizeof path, "%s/model", folder);
     put("lock", "process 12 on host\n");
     put("config.json", "{\"hidden_size\": 4}");
-    check_refused(path, LS_RUN_START, "has a config.json that belongs to no run");
+    check_refused(path, LS_RUN_START, "has a config.json that is not part of a run");
     check_text("config.json", "{\"hidden_size\": 4}");
 }
 

@@ -24,17 +24,17 @@ static void summary_tells_time_and_speed(void **state) {
     char line[LS_RUN_SUMMARY_LINE_MAX];
     ls_run_summary s = {.wall_s = 0.25};
     ls_run_summary_time_text(&s, line);
-    assert_string_equal(line, "0.2s, no steps");
+    assert_string_equal(line, "no steps; 0.2 s in total");
     add_step(&s, 2, 4096);
     ls_run_summary_time_text(&s, line);
-    assert_string_equal(line, "0.2s, 2.0s of it in 1 step: 2048 tok/s");
+    assert_string_equal(line, "1 step in 2.0 s (2048 tok/s); 0.2 s in total");
     for (int i = 0; i < 44; i++) add_step(&s, 2, 409600);
     s.wall_s = 96;
     ls_run_summary_time_text(&s, line);
-    assert_string_equal(line, "1m36s, 1m30s of it in 45 steps: 200.3k tok/s");
+    assert_string_equal(line, "45 steps in 1m30s (200.3k tok/s); 1m36s in total");
     s.is_images = true;
     ls_run_summary_time_text(&s, line);
-    assert_string_equal(line, "1m36s, 1m30s of it in 45 steps: 200.3k img/s");
+    assert_string_equal(line, "45 steps in 1m30s (200.3k img/s); 1m36s in total");
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static void expect_agreeing(ls_dtype type, ls_unit unit, bool is_named, const ch
 }
 
 #define AGREE(unit)                                                                                                    \
-    "for the same bits on another machine, give it --matrix-unit " unit ": CPUs default to chain, Hopper GPUs to "     \
+    "to get the same bits on another machine, use --matrix-unit " unit " there: CPUs default to chain, Hopper GPUs to " \
     "hgmma"
 
 static void a_default_unit_is_named_for_other_machines(void **state) {

@@ -97,25 +97,25 @@ static void the_header_says_which_flag_turns_it_on(void **state) {
     char text[LS_WATCH_TEXT_MAX];
     ls_layout alone = layout_of(&s, one), replicas = layout_of(&s, two), stages = layout_of(&s, staged);
     ls_watch_text(LS_WATCH_ON, &s, &alone, text);
-    assert_string_equal(text, "outliers are watched: gradient groups (--on-outlier auto)");
+    assert_string_equal(text, "gradient-outlier detection is on for gradient groups (--on-outlier auto)");
     ls_watch_text(LS_WATCH_ON, &s, &replicas, text);
-    assert_string_equal(text, "outliers are watched: gradient groups, and each worker's gradient against the other "
-                              "replicas (--on-outlier auto)");
+    assert_string_equal(text, "gradient-outlier detection is on for gradient groups, and each worker's gradient is compared with the "
+                              "other replicas (--on-outlier auto)");
     for (ls_watch w = LS_WATCH_MEMORY; w <= LS_WATCH_DEVICE; w++) {
         ls_watch_text(w, &s, &alone, text);
-        assert_ptr_equal(strstr(text, "outliers are not watched: one worker has no peers"), text);
+        assert_ptr_equal(strstr(text, "gradient-outlier detection is off ("), text);
         assert_non_null(strstr(text, "--on-outlier warn"));
         ls_watch_text(w, &s, &replicas, text);
-        assert_ptr_equal(strstr(text, "outliers are watched: each worker's gradient against the other replicas"), text);
-        assert_non_null(strstr(text, "; not single groups: "));
+        assert_ptr_equal(strstr(text, "gradient-outlier detection: each worker's gradient is compared with the other replicas"), text);
+        assert_non_null(strstr(text, "; off for single groups ("));
         assert_non_null(strstr(text, "--on-outlier warn"));
         ls_watch_text(w, &s, &stages, text);
         assert_ptr_equal(
-            strstr(text, "outliers are watched: each worker's part of the gradient against its last steps"), text);
+            strstr(text, "gradient-outlier detection: each worker's part of the gradient is compared with its last steps"), text);
     }
     s.options.on_outlier = LS_OUTLIER_OFF;
     ls_watch_text(LS_WATCH_OFF, &s, &replicas, text);
-    assert_string_equal(text, "outliers are not watched (--on-outlier off)");
+    assert_string_equal(text, "gradient-outlier detection is off (--on-outlier off)");
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -142,7 +142,7 @@ static void compare_losses(const comparison *c, long long *first, long long *las
 
 static void print_changes(const comparison *c) {
     printf("what changed\n");
-    if (c->count == 0) printf("  nothing that was recorded: the same options, layout and machine\n");
+    if (c->count == 0) printf("  nothing: the recorded options, layout and machine are the same\n");
     for (int i = 0; i < c->count; i++)
         printf("  %-22s %.*s -> %.*s\n", c->changed[i].name, SHOWN,
                c->changed[i].from[0] ? c->changed[i].from : "not recorded", SHOWN,
@@ -197,17 +197,18 @@ static void print_loss(const comparison *c) {
     if (last == LS_RUN_NONE)
         printf("  the runs have no step in common\n");
     else if (first == LS_RUN_NONE)
-        printf("  the same bits in all steps that both have, up to step %lld: %.4f\n", last, loss[0]);
+        printf("  bit-identical in all common steps; at step %lld it is %.4f\n", last, loss[0]);
     else {
-        printf("  different from step %lld on; at step %lld %.4f and %.4f\n", first, last, loss[0], loss[1]);
-        if (!print_acting(c, "  what was changed and can change it: ", LS_USES))
-            printf(
-                "  nothing that was recorded can change it: look for data or a model that was changed in its place\n");
+        printf("  different from step %lld on; at step %lld it is %.4f and %.4f\n", first, last, loss[0], loss[1]);
+        if (!print_acting(c, "  changed options that affect it: ", LS_USES))
+            printf("  no recorded change explains it: check whether files of the data or the model were changed in "
+                   "place\n");
         print_unit_advice(c);
     }
     for (int i = 0; i < 2; i++)
         if (c->diagnosis[i]->cause_count > 0 && !find_failure(c->diagnosis[i]))
-            printf("  the %s run by itself: %s\n", i == 0 ? "first" : "second", c->diagnosis[i]->finding[0].title);
+            printf("  diagnosis of the %s run alone: %s\n", i == 0 ? "first" : "second",
+                   c->diagnosis[i]->finding[0].title);
 }
 
 /* Whether a run went wrong: then that is the verdict. */
@@ -229,14 +230,14 @@ static void print_verdict(const comparison *c) {
     double whole = c->all[1] - c->all[0];
     printf("%s", print_failures(c) ? "  time: " : "verdict: ");
     if (c->most == LS_USES) {
-        printf("%s\n\n", c->all[0] > 0 && c->all[1] > 0 ? "both take the same time for a step, within 3 %"
+        printf("%s\n\n", c->all[0] > 0 && c->all[1] > 0 ? "both runs take the same time per step, within 3 %"
                                                         : "the times of these runs cannot be compared");
         return;
     }
-    printf("the second takes %.2f times as long for a step; %.0f %% of the difference is %s\n", c->all[1] / c->all[0],
-           100 * (c->ms[1][c->most] - c->ms[0][c->most]) / whole, ls_use_name(c->most));
-    if (!print_acting(c, "  what was changed and acts on it: ", c->most)) {
-        printf("  nothing that was changed acts on it: look at the machine and what else ran there\n");
+    printf("a step of the second run takes %.2f times as long; %.0f %% of the difference is %s\n",
+           c->all[1] / c->all[0], 100 * (c->ms[1][c->most] - c->ms[0][c->most]) / whole, ls_use_name(c->most));
+    if (!print_acting(c, "  changed options that affect it: ", c->most)) {
+        printf("  no recorded change explains it: check the machine and what else ran there\n");
         for (int k = 0; k < LS_USES; k++) {
             double more = c->ms[1][k] - c->ms[0][k];
             char before[96];

@@ -61,12 +61,12 @@ static void print_device(const ls_run_log *run, const ls_gpu_usage *gpu) {
         printf("; mean of %zu step%s\n", gpu->steps, gpu->steps == 1 ? "" : "s");
     }
     if (isfinite(gpu->waits)) {
-        printf("  the host had started everything and waited for the GPU for %.0f %% of a step\n", 100 * gpu->waits);
+        printf("  the host had launched all kernels and waited for the GPU for %.0f %% of a step\n", 100 * gpu->waits);
     } else {
         printf("  whether the GPU waited for the host was not recorded\n");
     }
     if (isfinite(gpu->idle))
-        printf("  the GPU had nothing to do between its kernels for %.1f %% of a traced step\n", 100 * gpu->idle);
+        printf("  the GPU was idle between kernels for %.1f %% of a traced step\n", 100 * gpu->idle);
     if (gpu->action[0]) print_text("  ", gpu->action);
 }
 
@@ -161,7 +161,7 @@ static void print_workers(const ls_usage *u) {
 static void print_use(const ls_utilisation *u) {
     if (u->steps == 0) return;
     printf("\nwhere the time went, mean of %zu step%s of %.1f ms%s\n", u->steps, u->steps == 1 ? "" : "s", u->step_ms,
-           u->workers > 1 && !u->net_is_known ? " (network as far as it can be told from waiting)" : "");
+           u->workers > 1 && !u->net_is_known ? " (network time is estimated from waiting)" : "");
     for (int k = 0; k < LS_USES; k++)
         if (k == LS_USE_COMPUTING || u->share[k] >= .001)
             printf("  %-26s %5.1f %%\n", ls_use_name((ls_use)k), 100 * u->share[k]);

@@ -308,8 +308,8 @@ static void print_table(const answer both[2], const items *all) {
     print_line("layout", "", "", "");
     print_knobs(both);
     print_items(all, true, "stop doing");
-    print_items(all, false, "begin, or change");
-    if (all->count == 0) printf("\nthe layout stays as it is\n");
+    print_items(all, false, "start or change");
+    if (all->count == 0) printf("\nthe best layout is the same\n");
     if (!same_question(both))
         printf("\nA and B differ in more than the hardware: model, sequence, batch or program are not the same\n");
 }

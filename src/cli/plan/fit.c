@@ -38,7 +38,8 @@ static void print_constants(const ls_fit *fit, const double *without, bool left_
             printf(" %11s", "");
         printf("  %s\n", row->meaning);
     }
-    printf("\n%d have a source; fitting them gained nothing on groups left out:\n", LS_FITTED_ALL - LS_FITTED_COUNT);
+    printf("\n%d are taken from a source; fitting them gained nothing on groups left out:\n",
+           LS_FITTED_ALL - LS_FITTED_COUNT);
     for (int j = LS_FITTED_COUNT; j < LS_FITTED_ALL; j++) {
         const ls_fitted_row *row = ls_fitted_row_get((ls_fitted)j);
         printf("%-18s %9.3f  %s (%s)\n", row->name, row->usual, row->meaning, row->source);

@@ -68,7 +68,7 @@ static ls_status measure(const ls_run_log *run, const char *path, ls_mending *ou
     }
     if (*count == 0)
         return ls_fail(LS_ERR_INPUT,
-                       "--recovery: %s has lost no worker, or not gone on by itself: there is nothing to learn from it",
+                       "--recovery: %s lost no worker, or did not recover by itself, so it has no recovery to measure",
                        path);
     if (!(usual > 0)) return ls_fail(LS_ERR_INPUT, "--recovery: %s has too few steps between its losses", path);
     double n = (double)*count;
@@ -98,12 +98,12 @@ ls_status ls_cmd_plan_recovery(const ls_options *o) {
                                            m.restart_seconds, "slower_seconds", m.slower_seconds, "step_seconds",
                                            m.step_seconds, "again_share", m.again_share, "save_share", m.save_share,
                                            "goodput_aside", aside, "goodput", whole));
-    printf("run       steps of %.3f s; saves hold it up by %.2f %%\n", m.step_seconds, 100 * m.save_share);
-    printf("recovery  %.3f s, mean of %d, from a loss to the next step, which takes %.3f s more than others; a loss "
-           "is seen within %.2f s\n",
+    printf("run       %.3f s per step; checkpoints cost %.2f %% of the time\n", m.step_seconds, 100 * m.save_share);
+    printf("recovery  %.3f s (mean of %d) from a loss to the next step, which takes %.3f s longer than others; a loss "
+           "is detected within %.2f s\n",
            m.restart_seconds, count, m.slower_seconds, m.seen_seconds);
-    printf("goodput   %.3f %% with a failure every %.4g h; %.3f %% with the half of a step that %.0f %% of them also "
-           "cost\n",
+    printf("goodput   %.3f %% with a failure every %.4g h; %.3f %% if the half step that %.0f %% of the failures lose "
+           "is included\n",
            100 * aside, mtbf / 3600, 100 * whole, 100 * m.again_share);
     return LS_OK;
 }

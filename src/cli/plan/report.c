@@ -46,8 +46,8 @@ static void print_site(const ls_site *site) {
 static void print_adapters(const ls_site *site) {
     const ls_link *link = &site->between;
     if (site->chips <= site->node || site->node == 1 || link->shared_by > 0 || link->bandwidth > LS_SLOW_LINK) return;
-    printf("\n         %s is taken for each chip's own; if the %d of a node share one, say %s/node", link->name,
-           site->node, link->name);
+    printf("\n         %s is taken as one link per chip; if the %d chips of a node share one, write %s/node",
+           link->name, site->node, link->name);
 }
 
 static void print_question(const ls_plan_answer *a) {
@@ -90,10 +90,10 @@ static void print_course(const ls_plan_answer *a, int chips) {
     ls_course c = ls_plan_course_of(a->question, &a->task, a->best);
     double price = a->question->price, hours = c.seconds / 3600 * chips;
     if (!(c.mtbf_seconds > 0)) return;
-    printf("failures one every %s; a checkpoint is %s and takes %s\n", LS_TIME(c.mtbf_seconds),
+    printf("failures one every %s; a checkpoint has %s and takes %s to write\n", LS_TIME(c.mtbf_seconds),
            LS_GB(c.checkpoint_bytes), LS_TIME(c.save_seconds));
     if (!(c.seconds > 0)) {
-        printf("         the run never ends: failures come faster than it gets over them; save faster (%s)\n",
+        printf("         the run never ends, because failures come faster than it recovers; save faster (%s)\n",
                "--checkpoint-bandwidth");
         return;
     }
@@ -211,7 +211,7 @@ static void print_doubt(const ls_plan_answer *a) {
     double mfu = ls_plan_mfu(&a->task, a->best), best = ls_plan_best_mfu(&a->task, a->best->layout.type);
     if (chip->is_cpu) return;
     if (!(best > 0))
-        printf("         no measured run of %s in %s is known: nothing confirms this rate\n", chip->name, type);
+        printf("         no measured run of %s in %s is known, so nothing confirms this rate\n", chip->name, type);
     else if (mfu > best)
         printf("         the best MFU ever measured on %s in %s is %.1f %%: expect less than predicted\n", chip->name,
                type, 100 * best);
@@ -247,10 +247,11 @@ static void print_sensitivity(const ls_plan_answer *a) {
         else
             printf("; best then: %s, %s\n", brief(&s->link_best, text), LS_TIME(s->link_best.prediction.seconds));
     }
-    printf("%s the model is %.0f %% wrong: %s to %s", ls_cluster_chips(&a->task.cluster) > 1 ? "        " : "if      ",
-           100 * a->error, LS_TIME(p->seconds * (1 - a->error)), LS_TIME(p->seconds * (1 + a->error)));
-    printf(s->near > 0 ? "; %d other layout%s within that\n" : "; no other layout is within that\n", s->near,
-           s->near > 1 ? "s are" : " is");
+    printf("%s the prediction is off by %.0f %%: %s to %s",
+           ls_cluster_chips(&a->task.cluster) > 1 ? "        " : "if      ", 100 * a->error,
+           LS_TIME(p->seconds * (1 - a->error)), LS_TIME(p->seconds * (1 + a->error)));
+    printf(s->near > 0 ? "; %d other layout%s within that range\n" : "; no other layout is within that range\n",
+           s->near, s->near > 1 ? "s are" : " is");
     printf("         memory is 5 %% less (%.1f GiB): ", LS_PLAN_MEMORY_SHARE * p->capacity_bytes / GIB);
     if (s->fits_less)
         printf("it fits\n");
@@ -286,8 +287,8 @@ static void print_robust(const ls_plan_answer *a, bool is_asked) {
     char text[TEXT_MAX];
     if (!(s->robust.prediction.seconds > 0)) {
         if (is_asked)
-            printf("robust   the fastest: half the bandwidth costs it no more than %.0f %%, or no layout within %.0f "
-                   "%% does better\n",
+            printf("robust   the fastest layout: half the bandwidth costs it at most %.0f %%, or no layout within %.0f "
+                   "%% of it does better\n",
                    100 * LS_PLAN_COLLAPSE, 100 * LS_PLAN_ROBUST_WITHIN);
         return;
     }
@@ -343,7 +344,7 @@ static void print_misfits(const ls_plan_answer *a) {
         if (a->best) printf("; −%.1f %% time", 100 * (1 - c->prediction.seconds / limit));
         printf("\n");
     }
-    if (a->found.missing > 0 && shown == 0) printf("\nno layout that does not fit would be faster\n");
+    if (a->found.missing > 0 && shown == 0) printf("\nno layout that needs more memory would be faster\n");
 }
 
 static void print_remedy(const ls_plan_answer *a) {
@@ -354,7 +355,7 @@ static void print_remedy(const ls_plan_answer *a) {
         printf("  other options: %s: %.1f GiB, %s per step\n", brief(&r->freed, text),
                r->freed.prediction.memory_bytes / GIB, LS_TIME(r->freed.prediction.seconds));
     if (r->is_offloaded)
-        printf("  --offload, optimizer states on the host, with %s: %.1f GiB, %s per step\n",
+        printf("  --offload (optimizer states on the host), with %s: %.1f GiB, %s per step\n",
                brief(&r->offloaded, text), r->offloaded.prediction.memory_bytes / GIB,
                LS_TIME(r->offloaded.prediction.seconds));
     if (r->chips > 0)
@@ -366,7 +367,7 @@ static void print_remedy(const ls_plan_answer *a) {
                r->other.prediction.memory_bytes / GIB, r->chip.memory_bytes / GIB,
                LS_TIME(r->other.prediction.seconds));
     if (!r->is_freed && !r->is_offloaded && r->chips == 0 && !r->chip.name[0])
-        printf("  nothing that was tried: omit some of the given options\n");
+        printf("  nothing that was tried; give fewer options\n");
     print_habits(a);
 }
 
@@ -383,7 +384,8 @@ static void print_losses(const ls_plan_answer *a) {
     double step = a->best->prediction.seconds;
     bool shown[LS_TIME_KINDS] = {false};
     printf("\nwhy it is not faster\n");
-    printf("  %5.1f %% of the step would remain at the rate of large matmuls\n", 100 * a->losses.useful / step);
+    printf("  lower bound: if every operation ran at large-matmul speed, a step would take %.1f %% of this time\n",
+           100 * a->losses.useful / step);
     for (int n = 0; n < LOSSES; n++) {
         int at = -1;
         for (int k = 0; k < LS_TIME_KINDS; k++)
@@ -402,7 +404,7 @@ static void print_losses(const ls_plan_answer *a) {
 /* What grows with the devices, and what treats exactly that. */
 static void print_bottleneck(const ls_plan_answer *a) {
     const ls_plan_bottleneck *b = &a->bottleneck;
-    printf("\nwhat limits scaling (the batch as it is)\n");
+    printf("\nwhat limits scaling (with this batch)\n");
     if (!b->is_there) {
         printf("  nothing: a step costs no more chip-seconds at any of the sizes below\n");
         return;
@@ -412,10 +414,10 @@ static void print_bottleneck(const ls_plan_answer *a) {
            b->from.chips, b->to.chips, 100 * b->growth, ls_time_kind_label(b->kind), sign(b->more[b->kind]),
            100 * size(b->more[b->kind]) / from);
     if (b->is_treated)
-        printf("  on %d chips that is treated by %s: %.1f %% less time\n", b->to.chips, b->treatment.what,
+        printf("  on %d chips the best remedy is %s: %.1f %% less time\n", b->to.chips, b->treatment.what,
                100 * b->treatment.gain);
     else
-        printf("  no single change treats it\n");
+        printf("  no single change reduces it\n");
 }
 
 static void print_changes(const ls_plan_answer *a) {

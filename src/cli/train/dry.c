@@ -58,27 +58,28 @@ static void print_memory_row(const ls_dry_run *dry, const char *name, const ls_d
 
 static void print_memory(const ls_dry_run *dry) {
     char name[TEXT_MAX];
-    printf("%-12s %15s", "memory of", "arena");
+    printf("%-12s %15s", "worker", "tensors");
     for (int k = 0; k < LS_DRY_KINDS; k++)
         if (has_kind(dry, k)) printf(" %*s", kind_width(k), ls_dry_kind_names[k]);
-    printf(" %13s\n", "outside ~");
+    printf(" %13s\n", "other, about");
     for (int r = 0; r < dry->workers; r++) {
         name_alike(dry, r, name);
         if (name[0]) print_memory_row(dry, name, &dry->worker[r]);
     }
     if (dry->settings->options.save_mode == LS_SAVE_STREAM)
-        printf("saves: training waits while they are written (--save-mode stream)\n");
+        printf("checkpoints: training waits while they are written (--save-mode stream)\n");
     else
-        printf("saves: a copy of what is saved takes %zu bytes (%s) of the host's memory%s, beside the above\n",
-               dry->snapshot, ls_cli_bytes(dry->snapshot).text, dry->workers > 1 ? " in all workers" : "");
+        printf("checkpoints: a snapshot takes %zu bytes (%s) of host memory%s, in addition\n", dry->snapshot,
+               ls_cli_bytes(dry->snapshot).text, dry->workers > 1 ? " on all workers together" : "");
     if (dry->journal > 0)
-        printf("recovery: a journal of updates takes %zu bytes (%s) of the host's memory%s, beside the above\n",
-               dry->journal, ls_cli_bytes(dry->journal).text, dry->workers > 1 ? " in all workers" : "");
+        printf("recovery: the update journal takes %zu bytes (%s) of host memory%s, in addition\n", dry->journal,
+               ls_cli_bytes(dry->journal).text, dry->workers > 1 ? " on all workers together" : "");
     if (dry->settings->options.state_copies > 0)
-        printf("recovery: copies of what only one worker has take %zu bytes (%s) in all workers, beside the above\n",
+        printf("recovery: copies of state that only one worker has take %zu bytes (%s) on all workers together, in "
+               "addition\n",
                dry->copies, ls_cli_bytes(dry->copies).text);
     if (dry->workers > 1)
-        printf("all workers: arenas %zu bytes (%s), outside them about %s\n", dry->arena, ls_cli_bytes(dry->arena).text,
+        printf("all workers: tensors %zu bytes (%s), other about %s\n", dry->arena, ls_cli_bytes(dry->arena).text,
                ls_cli_bytes(dry->outside).text);
 }
 
@@ -124,14 +125,14 @@ static void print_schedule(const ls_dry_run *dry) {
     }
     printf("\nschedule %s: ", ls_schedule_kind_name(layout->schedule));
     if (least < most) printf("%d to ", least);
-    printf("%d micro-batch%s of at most %zu sequence%s in each row", most, most == 1 ? "" : "es", layout->micro,
+    printf("%d micro-batch%s of at most %zu sequence%s per replica", most, most == 1 ? "" : "es", layout->micro,
            layout->micro == 1 ? "" : "s");
     if (layout->pp == 1) {
         putchar('\n');
         return;
     }
-    printf("; predicted bubble %.1f %% (row %d)\n%-8s %6s %10s  blocks\n", 100 * ls_dry_bubble(dry), dry->row, "stage",
-           "slots", "bubble");
+    printf("; predicted bubble %.1f %% (replica %d)\n%-8s %6s %10s  blocks\n", 100 * ls_dry_bubble(dry), dry->row,
+           "stage", "slots", "bubble");
     for (int s = 0; s < layout->pp; s++) print_stage(dry, s);
 }
 
@@ -142,10 +143,11 @@ static void print_types(const ls_settings *s) {
     printf("types    %s", types.precision);
     if (s->policy.act == LS_BF16)
         printf("; matrix unit %s, %s", types.unit,
-               s->policy.unit == LS_UNIT_CHAIN ? "same bits on every CPU" : "bits of its own");
+               s->policy.unit == LS_UNIT_CHAIN ? "same bits on every CPU" : "bits that only this unit gives");
     if (s->policy.act == LS_F16 && scale->constant) printf("; loss scale 2^%d", scale->initial);
     if (s->policy.act == LS_F16 && !scale->constant)
-        printf("; loss scale from 2^%d on, doubled after %lld good steps, halved by overflows, at least 2^%d",
+        printf("; loss scale 2^%d at first, doubled after %lld steps without overflow, halved after overflows, at "
+               "least 2^%d",
                scale->initial, (long long)scale->window, scale->floor);
     putchar('\n');
     if (types.count == 1) return;
@@ -159,7 +161,7 @@ static void print_text(const ls_dry_run *dry) {
     char text[TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
     ls_layout_text(&dry->layout, text, sizeof text);
     printf("layout   %s\n", text);
-    printf("batch    %zu sequences of %zu tokens, %d groups, %d slices\n", s->B, s->T, s->groups, s->slices);
+    printf("batch    %zu sequences of %zu tokens, %d gradient groups, %d slices\n", s->B, s->T, s->groups, s->slices);
     ls_settings_lr_text(s, lr);
     if (*lr) printf("lr       %s\n", lr);
     print_types(s);

@@ -25,19 +25,20 @@ void ls_train_print_plan(const ls_plan *plan) {
     const ls_native_choice *best = &found->fits[0];
     char text[LAYOUT_TEXT_MAX];
     ls_layout_text(&best->layout, text, sizeof text);
-    fprintf(out, "auto     %s: %.4g s a step predicted", text, best->prediction.seconds);
+    fprintf(out, "auto      %s: %.4g s per step predicted", text, best->prediction.seconds);
     if (found->one_seconds > 0 && ls_layout_workers(&best->layout) > 1)
-        fprintf(out, ", %.2f times as fast as one worker", found->one_seconds / best->prediction.seconds);
-    fprintf(out, "\n         best of %d layouts on ", found->tried);
+        fprintf(out, " (%.2f times as fast as one worker)", found->one_seconds / best->prediction.seconds);
+    fprintf(out, "\n          best of %d layouts on ", found->tried);
     if (plan->machine.is_gpus)
         fprintf(out, "%d × %s", plan->machine.gpu.count, plan->machine.gpu.name);
     else
-        fprintf(out, "the machine");
-    fprintf(out, " as %s", plan->measured_now ? "measured now" : "measured before");
+        fprintf(out, "this machine");
+    fprintf(out, ", %s", plan->measured_now ? "measured now" : "measured earlier");
     for (int i = 1; i < found->fitting && i <= NEXT; i++) {
         const ls_native_choice *c = &found->fits[i];
-        fprintf(out, "%s dp %d × tp %d × pp %d, zero %d +%.0f %%", i == 1 ? "; next" : ",", c->layout.dp, c->layout.tp,
-                c->layout.pp, c->layout.zero, 100 * (c->prediction.seconds / best->prediction.seconds - 1));
+        fprintf(out, "%s dp %d × tp %d × pp %d, zero %d (+%.0f %% time)", i == 1 ? "; next best:" : ",", c->layout.dp,
+                c->layout.tp, c->layout.pp, c->layout.zero,
+                100 * (c->prediction.seconds / best->prediction.seconds - 1));
     }
     fprintf(out, "\n");
     fflush(out); /* before workers are forked, who have its buffer too */
@@ -47,9 +48,9 @@ static void print_tokens(const ls_trainer *trainer) {
     const ls_settings *set = &trainer->settings;
     printf("model     %s: %.1f M parameters, vocabulary %zu, %zu layers of width %zu\n", set->shape.name,
            (double)ls_model_elems(trainer->model) / 1e6, set->shape.V, set->shape.L, set->shape.C);
-    printf("data      %.3f M tokens in %llu sequences an epoch%s\n", (double)trainer->sampler.tokens / 1e6,
+    printf("data      %.3f M tokens, %llu sequences per epoch%s\n", (double)trainer->sampler.tokens / 1e6,
            (unsigned long long)trainer->sampler.windows, trainer->has_val ? "" : "; no validation data");
-    printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d groups, %d slices\n", set->B, set->T,
+    printf("batch     %zu sequences of %zu tokens, micro-batch %zu, %d gradient groups, %d slices\n", set->B, set->T,
            trainer->layout.micro, set->groups, set->slices);
     char text[LAYOUT_TEXT_MAX];
     bool on_gpu = ls_device_is_gpu(set->options.device);
@@ -65,16 +66,16 @@ static void print_images(const ls_trainer *trainer) {
     printf("data      %s: %llu training images of %u × %u × %u, %llu test images\n", about->format,
            (unsigned long long)about->count, about->height, about->width, about->channels,
            (unsigned long long)trainer->val_sampler.windows);
-    printf("batch     %zu images, micro-batch %zu, %d groups\n", set->B, trainer->layout.micro, set->groups);
+    printf("batch     %zu images, micro-batch %zu, %d gradient groups\n", set->B, trainer->layout.micro, set->groups);
 }
 
 static void print_shares(const ls_layout *layout, const double *speeds) {
     double best = 0;
     for (int d = 0; d < layout->dp; d++) best = speeds[d] > best ? speeds[d] : best;
-    printf("shares    by measured speed:");
+    printf("shares    gradient groups by measured speed:");
     for (int d = 0; d < layout->dp; d++)
         printf("%s %d (%.0f %%)", d > 0 ? "," : "", layout->share[d], 100 * speeds[d] / best);
-    printf(" gradient groups\n");
+    putchar('\n');
     fflush(stdout);
 }
 
@@ -82,27 +83,27 @@ static void print_shares(const ls_layout *layout, const double *speeds) {
 static void print_usage(ls_device *device) {
     ls_device_usage u;
     if (ls_device_get_usage(device, &u) != LS_OK) return;
-    printf("          on %s, of %.1f GiB; beside it, measured: context and other users %.1f MiB, kernels so far %.1f; "
-           "lists %.1f; of the host, pinned %.1f\n",
+    printf("          on %s (%.1f GiB), which also holds: CUDA context and other processes %.1f MiB, kernels %.1f MiB, "
+           "kernel arguments %.1f MiB; pinned host memory %.1f MiB\n",
            device->name, (double)u.total / 0x1p30, (double)u.others / 0x1p20, (double)u.modules / 0x1p20,
            (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
 }
 
 /* What becomes of the state of a worker that is lost. */
 static const char *recovery_text(const ls_trainer *t) {
-    if (t->device->is_host) return "its state outlives it: at most one step is done again";
-    if (!ls_device_rescues(t->device)) return "the run goes back to its newest checkpoint";
+    if (t->device->is_host) return "its state survives in shared memory, so at most one step is repeated";
+    if (!ls_device_rescues(t->device)) return "training resumes from the newest checkpoint";
     if (ls_layout_workers(&t->layout) > 1 && t->layout.dp > 1 && t->layout.zero == 0)
-        return "replicas have its state: at most one step is done again";
-    if (t->copies) return "copies have its state: at most one step is done again";
-    return "the memory of its GPU is lost with it: the run goes back to its newest checkpoint";
+        return "replicas hold its state, so at most one step is repeated";
+    if (t->copies) return "copies hold its state, so at most one step is repeated";
+    return "its GPU memory is lost with it, so training resumes from the newest checkpoint";
 }
 
 /* What becomes of the run when a worker is lost. */
 static void print_recovery(const ls_run *run) {
     int64_t restarts = run->options.restarts;
     if (run->attempts && restarts > 0)
-        printf("recovery  a lost worker is replaced, %lld time%s at most; %s\n", (long long)restarts,
+        printf("recovery  a lost worker is replaced (at most %lld time%s); %s\n", (long long)restarts,
                restarts == 1 ? "" : "s", recovery_text(run->trainer));
     char copies[COPIES_TEXT_MAX] = "";
     if (run->options.state_copies > 0) ls_copies_text(run->trainer, copies, sizeof copies);
@@ -129,8 +130,9 @@ void ls_train_print_header(const ls_run *run) {
                (long long)set->lr.warmup_steps);
     if (*run->chosen.about) printf("device    %s\n", run->chosen.about);
     if (workers > 1) printf("layout    %d workers: %s\n", workers, layout);
-    printf("memory    %.1f MiB%s: parameters %.1f, gradients %.1f, optimizer %.1f, activations %.1f\n",
-           (double)arena->peak / 0x1p20, workers > 1 ? " of worker 0" : "",
+    printf("memory    %.1f MiB%s: parameters %.1f MiB, gradients %.1f MiB, optimizer state %.1f MiB, activations %.1f "
+           "MiB\n",
+           (double)arena->peak / 0x1p20, workers > 1 ? " on worker 0" : "",
            (double)(ls_arena_kind_bytes(arena, "parameters") + ls_arena_kind_bytes(arena, "16-bit parameters")) /
                0x1p20,
            (double)ls_arena_kind_bytes(arena, "gradients") / 0x1p20,
@@ -139,7 +141,7 @@ void ls_train_print_header(const ls_run *run) {
     if (trainer->room.known) print_usage(trainer->device);
     printf("run       %s, %s, matrix unit %s, %d thread%s%s%s\n", ls_cli_visible(run->out, out, sizeof out),
            ls_dtype_word(set->policy.act), ls_unit_name(set->policy.unit), trainer->threads,
-           trainer->threads == 1 ? "" : "s", workers > 1 ? " each" : "", run->options.resume ? ", resumed" : "");
+           trainer->threads == 1 ? "" : "s", workers > 1 ? " per worker" : "", run->options.resume ? ", resumed" : "");
     if (*run->hint) printf("          %s\n", run->hint);
     if (*run->agree_hint) printf("          %s\n", run->agree_hint);
     print_recovery(run);
@@ -194,7 +196,7 @@ void ls_train_print_end(const ls_run *r, bool has_saved) {
 void ls_train_print_finished(const ls_run *r) {
     char out[PATH_MAX], program[WORD_MAX], run[WORD_MAX];
     long long step = r->trainer->step;
-    printf("finished  %s: all %lld steps were done before; nothing was trained or saved\n",
+    printf("finished  %s has completed all %lld steps already; nothing was trained or saved\n",
            ls_cli_visible(r->out, out, sizeof out), step);
     printf("next      %s train --fork %s --steps %lld\n", ls_shell_program(program, sizeof program),
            ls_shell_word(r->out, run, sizeof run), step > 0 ? 2 * step : 100);
@@ -204,9 +206,9 @@ ls_status ls_train_stopped(const ls_run *r, ls_status status) {
     char launch[64], program[WORD_MAX], run[WORD_MAX], given_up[WORD_MAX] = "";
     long long step = r->trainer->step;
     if (r->loop.saved_step != step)
-        return ls_fail(status, "stopped before the first step was done: there is nothing to save; start it again");
+        return ls_fail(status, "stopped before the first step was done, so nothing was saved; start the run again");
     if (r->loop.gave_up)
-        snprintf(given_up, sizeof given_up, " (step %lld was given up to stop within --grace)", step + 1);
+        snprintf(given_up, sizeof given_up, " (step %lld was abandoned to stop within --grace)", step + 1);
     ls_launcher_command(launch, sizeof launch);
     return ls_fail(status, "stopped at step %lld%s, checkpoint saved; continue with: %s%s train --out %s --resume",
                    step, given_up, launch, ls_shell_program(program, sizeof program),

@@ -407,15 +407,15 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
     ls_places_asked(&s->places, c, ls_clock_seconds());
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         *upload_bytes = 0;
-        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "this page only shows; it takes no other requests\n");
+        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "this page is read-only: only GET and HEAD are allowed\n");
     }
     if (!*own) { /* the headers are there; the answer comes with the next call */
         *own = &mark;
         return MHD_YES;
     }
     if (!ls_live_host_is_own(&s->address, header(c, "Host")))
-        return refuse(c, MHD_HTTP_FORBIDDEN, "this page answers to the address it was started with alone\n");
-    if (is_foreign(c)) return refuse(c, MHD_HTTP_FORBIDDEN, "requests of other pages are not answered\n");
+        return refuse(c, MHD_HTTP_FORBIDDEN, "this page is served only at the address it was started with\n");
+    if (is_foreign(c)) return refuse(c, MHD_HTTP_FORBIDDEN, "requests from other sites are refused\n");
     const char *token = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token");
     if (s->token[0] && token && ls_live_token_is(s->token, token) && strcmp(url, "/") == 0) {
         ls_places_known(&s->places, c);

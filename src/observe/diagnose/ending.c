@@ -17,14 +17,14 @@ static void tell_lost(const ls_case *c, ls_finding *f, long long last, long long
     const ls_run_log *run = c->run;
     long long saved = run->save_count > 0 ? run->saves[run->save_count - 1].step : 0;
     char time[LS_SPELL_MAX];
-    LS_EVIDENCE(f, "the last step recorded is %lld; %lld of %lld were not made", last, planned - last, planned);
+    LS_EVIDENCE(f, "the last recorded step is %lld; %lld of %lld steps are missing", last, planned - last, planned);
     if (saved > 0 && saved >= last)
         LS_EVIDENCE(f, "nothing is lost: step %lld was saved", saved);
     else if (saved > 0)
-        LS_EVIDENCE(f, "the last checkpoint is of step %lld: %lld step%s, %s of work, must be made again", saved,
+        LS_EVIDENCE(f, "the last checkpoint is of step %lld, so %lld step%s (%s of work) must be repeated", saved,
                     last - saved, last - saved == 1 ? "" : "s", ls_spell(seconds_behind(run, saved), time));
     else
-        LS_EVIDENCE(f, "no checkpoint was made: all %lld step%s, %s of work, are lost", last, last == 1 ? "" : "s",
+        LS_EVIDENCE(f, "no checkpoint was saved, so all %lld step%s (%s of work) are lost", last, last == 1 ? "" : "s",
                     ls_spell(seconds_behind(run, 0), time));
     if (saved > 0)
         LS_ACTION(f, "continue with lockstep train --resume --out RUN%s",
@@ -58,13 +58,13 @@ void ls_diagnose_ending(ls_case *c) {
     if (run->stopped && note)
         LS_TITLE(f, "the run ended at step %lld of %lld: %s; %s", last, all, run->stop,
                  run->save_count > 0 && run->saves[run->save_count - 1].step >= last
-                     ? "it was saved, and --resume goes on"
+                     ? "it was saved; continue with --resume"
                      : "it was not saved");
     else if (run->stopped)
         LS_TITLE(f, "the run ended at step %lld of %lld: %s", last, all, run->stop);
     else if (recorded)
-        LS_TITLE(f, "the run was killed after step %lld of %lld: it recorded no end", last, all);
+        LS_TITLE(f, "the run was killed after step %lld of %lld: it recorded no reason", last, all);
     else
-        LS_TITLE(f, "the run never finished: its last step is %lld of %lld, and why was not recorded", last, all);
+        LS_TITLE(f, "the run did not finish: its last step is %lld of %lld, and it recorded no reason", last, all);
     if (!note) tell_lost(c, f, last, all);
 }

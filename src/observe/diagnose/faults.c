@@ -14,8 +14,8 @@ static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
         else
             LS_TITLE(f, "replicas have different weights: worker %d%s is wrong", e->worker,
                      e->suspect_count > 1 ? " or one of the others listed" : "");
-        LS_EVIDENCE(f, "step %lld: %d worker%s in disagreement with the others on %s", e->step, e->suspect_count,
-                    e->suspect_count == 1 ? " is" : "s are", e->tensor[0] ? e->tensor : "a tensor");
+        LS_EVIDENCE(f, "step %lld: %d worker%s from the others in %s", e->step, e->suspect_count,
+                    e->suspect_count == 1 ? " differs" : "s differ", e->tensor[0] ? e->tensor : "a tensor");
         for (int i = 0; i < e->suspect_count && e->suspect_count > 1; i++)
             if (i < 3) LS_EVIDENCE(f, "suspect: worker %d", e->suspects[i]);
         break;
@@ -45,9 +45,9 @@ static void describe_doubt(ls_finding *f, const ls_run_log_event *e) {
     if (e->suspect_from != LS_RUN_NONE)
         LS_EVIDENCE(f, "steps %lld to %lld, made since the last clean %s, %s", e->suspect_from, e->suspect_to,
                     e->kind == LS_EVENT_AUDIT ? "audit" : "check",
-                    e->found_step != LS_RUN_NONE ? "were suspect and made again" : "are suspect");
+                    e->found_step != LS_RUN_NONE ? "were suspect and repeated" : "are suspect");
     if (e->found_step != LS_RUN_NONE)
-        LS_EVIDENCE(f, "seen in step %lld; the run went on by itself from step %lld%s", e->found_step, e->step,
+        LS_EVIDENCE(f, "detected in step %lld; the run continued by itself from step %lld%s", e->found_step, e->step,
                     e->left_out ? ", without the cores or the GPU of this worker" : "");
 }
 
@@ -88,12 +88,12 @@ void ls_diagnose_faults(ls_case *c) {
     if (!is_known)
         LS_ACTION(f, "nothing now: the repeated step was used; --audit 0.05 would have identified the worker");
     else if (last->found_step != LS_RUN_NONE && (last->left_out || !persistent))
-        LS_ACTION(f, "nothing for this run, which went on from a state that is beyond doubt; test the %s of worker %d",
+        LS_ACTION(f, "nothing for this run, which continued from a verified state; test the %s of worker %d",
                   first->kind == LS_EVENT_AUDIT ? "processor or GPU" : "memory", f->worker);
     else if (persistent && first->suspect_from != LS_RUN_NONE)
         LS_ACTION(f,
                   "remove the machine of worker %d from the run and continue with --resume from the last checkpoint "
-                  "before step %lld; lockstep bisect RUN --from %lld tells whether the steps after it are wrong",
+                  "before step %lld; lockstep bisect RUN --from %lld shows whether the steps after it are wrong",
                   f->worker, first_in_doubt(first), first_in_doubt(first) - 1);
     else if (persistent)
         LS_ACTION(f,

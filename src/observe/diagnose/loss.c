@@ -173,7 +173,7 @@ static void add_lone(ls_case *c, const lone_steps *l) {
     LS_TITLE(f, "bad data: the loss of %zu single steps stands out, first at step %lld", l->up, f->step);
     LS_EVIDENCE(f, "largest at step %lld: loss %.3f, %.3f above the steps beside it (%.1f times the usual scatter)",
                 s->at[l->largest].step, s->at[l->largest].loss, l->rest, l->score);
-    LS_EVIDENCE(f, "%zu step%s fell equally far below: this is not noise", l->down, l->down == 1 ? "" : "s");
+    LS_EVIDENCE(f, "%zu step%s fell equally far below, so this is not noise", l->down, l->down == 1 ? "" : "s");
     describe_samples(c, f);
     advise_data(f);
 }

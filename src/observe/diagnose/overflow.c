@@ -147,7 +147,7 @@ static void add_always(ls_case *c, const skips *s) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_OVERFLOW, run->steps[i].step, run->steps[run->step_count - 1].step,
                                    (double)skipped / (double)run->step_count);
     if (event) ls_finding_name(f, event);
-    LS_TITLE(f, "fp16 overflows in %.0f %% of the steps: the loss scale does not suit this run", 100 * f->size);
+    LS_TITLE(f, "fp16 overflows in %.0f %% of the steps: the loss scale is too high for this run", 100 * f->size);
     LS_EVIDENCE(f, "%zu of %zu steps were skipped; the loss scale is 2^%d at step %lld and 2^%d at the end", skipped,
                 run->step_count, run->steps[i].scale, run->steps[i].step, run->steps[run->step_count - 1].scale);
     add_growth(c, f);

@@ -54,15 +54,13 @@ static void advise(const ls_case *c, ls_finding *f) {
     if (!(lr > 0))
         LS_ACTION(f, "a lower --lr with a --warmup, from scratch");
     else
-        LS_ACTION(f, "--lr %.1g instead of %.3g, from scratch: the weights of this run are of no use",
+        LS_ACTION(f, "--lr %.1g instead of %.3g, from scratch, because the weights of this run are unusable",
                   ls_case_is_adamw(c) && lr / 10 > LS_USUAL_LR ? LS_USUAL_LR : lr / 10, lr);
 }
 
 static void add_unigram(const ls_case *c, ls_finding *f, double end) {
     double unigram = c->run->start.unigram;
-    if (unigram > 0)
-        LS_EVIDENCE(f, "knowing only how frequent each token is gives a loss of %.3f; the run ends at %.3f", unigram,
-                    end);
+    if (unigram > 0) LS_EVIDENCE(f, "token frequencies alone give a loss of %.3f; the run ends at %.3f", unigram, end);
 }
 
 /* Jumps of the loss and overflow come from it: it goes before them, and another number format would not help. */
@@ -103,8 +101,8 @@ static void find_wild(ls_case *c) {
     ls_finding *f = ls_finding_add(c, LS_CAUSE_LR, step, step, lr);
     LS_TITLE(f, "learning rate too high: numbers are no longer finite at step %lld, with a rate of %.3g", step, lr);
     LS_EVIDENCE(f,
-                "AdamW moves each weight by about the learning rate a step; weights of 0.02 to 0.2 do not survive "
-                "%.3g in any number format",
+                "AdamW moves each weight by about the learning rate per step; %.3g destroys weights of 0.02 to 0.2 in "
+                "any number format",
                 lr);
     go_first(c, f);
     advise(c, f);

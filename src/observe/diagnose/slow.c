@@ -350,6 +350,6 @@ void ls_diagnose_gpu(ls_case *c) {
     gpu->lacks_work = isfinite(gpu->idle) ? gpu->idle > OFTEN : gpu->waits < SELDOM;
     if (gpu->lacks_work)
         snprintf(gpu->action, sizeof gpu->action,
-                 "the GPU waits for the host to start its kernels: give it more in each, with a larger --micro-batch "
-                 "or --seq, fewer workers on one GPU, or a larger model");
+                 "the GPU waits for the host to launch kernels; make kernels larger with a larger --micro-batch or "
+                 "--seq, fewer workers per GPU, or a larger model");
 }

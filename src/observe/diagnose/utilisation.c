@@ -219,36 +219,36 @@ static void describe_network(const ls_case *c, ls_finding *f) {
     const char *link = ls_run_log_option_get(c->run, "slow-link");
     LS_TITLE(f, "workers wait for the network %.0f %% of the time", 100 * f->share);
     if (u->net_is_known)
-        LS_EVIDENCE(f, "of a step of %.1f ms, bytes are under way for %.1f ms with all workers waiting for them",
-                    u->step_ms, u->step_ms * f->share);
+        LS_EVIDENCE(f, "in a step of %.1f ms, all workers wait %.1f ms for data in flight", u->step_ms,
+                    u->step_ms * f->share);
     else
         LS_EVIDENCE(f,
-                    "of a step of %.1f ms, workers wait for %.1f ms though they compute for about as long: this run "
-                    "did not record whether bytes were under way meanwhile",
+                    "in a step of %.1f ms, workers wait %.1f ms although they compute for equally long; this run did "
+                    "not record whether data was in flight meanwhile",
                     u->step_ms, u->step_ms * f->share);
     if (link && *link) LS_EVIDENCE(f, "the link is --slow-link %s", link);
-    LS_ACTION(f, "fewer workers, a faster link, or a larger --global-batch for each exchange of gradients");
+    LS_ACTION(f, "use fewer workers, a faster link, or a larger --global-batch for each exchange of gradients");
 }
 
 static void describe_bubble(const ls_case *c, ls_finding *f) {
     const ls_run_log *run = c->run;
     double micros = micro_batches(run);
-    LS_TITLE(f, "stages of the pipeline stand idle %.0f %% of the time", 100 * f->share);
+    LS_TITLE(f, "pipeline stages are idle %.0f %% of the time", 100 * f->share);
     if (micros > 0)
         LS_EVIDENCE(f,
-                    "%d stages, schedule %s, %.0f micro-batches of %.0f sequences in a step: stages that are equally "
-                    "long stand idle for %.0f %%",
+                    "%d stages, schedule %s, %.0f micro-batches of %.0f sequences per step: with stages of equal "
+                    "length the bubble is %.0f %%",
                     run->pp, schedule_of(run), micros,
                     run->micro > 0 ? run->micro : ls_run_log_option_number(run, "micro-batch"),
                     100 * promised_bubble(run));
-    LS_EVIDENCE(f, "of a step of %.1f ms, a worker waits %.1f ms for another stage that is not done",
-                c->out->use.step_ms, c->out->use.step_ms * f->share);
-    LS_ACTION(f, "more micro-batches (a smaller --micro-batch), --schedule 1f1b, or fewer stages (--pp)");
+    LS_EVIDENCE(f, "in a step of %.1f ms, a worker waits %.1f ms for another stage", c->out->use.step_ms,
+                c->out->use.step_ms * f->share);
+    LS_ACTION(f, "use more micro-batches (a smaller --micro-batch), --schedule 1f1b, or fewer stages (--pp)");
 }
 
 static void describe_imbalance(const ls_case *c, ls_finding *f) {
-    LS_TITLE(f, "workers wait for each other %.0f %% of the time: their work is not equally long", 100 * f->share);
-    LS_EVIDENCE(f, "of a step of %.1f ms, a worker waits %.1f ms until the last one has computed", c->out->use.step_ms,
+    LS_TITLE(f, "workers wait for each other %.0f %% of the time, because their work is unbalanced", 100 * f->share);
+    LS_EVIDENCE(f, "in a step of %.1f ms, a worker waits %.1f ms for the slowest one", c->out->use.step_ms,
                 c->out->use.step_ms * f->share);
     int least = c->run->share[0], most = least;
     for (int d = 1; d < c->run->dp; d++) {
@@ -266,42 +266,42 @@ static void describe_between(const ls_case *c, ls_finding *f, bool is_save) {
     size_t count = is_save ? u->saves : u->evals;
     double ms = is_save ? u->save_ms : u->eval_ms;
     LS_TITLE(f, "%s take %.0f %% of the time", is_save ? "checkpoints" : "evaluations", 100 * f->share);
-    LS_EVIDENCE(f, "%zu %s of %.1f ms each, beside steps of %.1f ms", count, is_save ? "checkpoints" : "evaluations",
-                ms, u->step_ms);
-    LS_ACTION(f, "--%s %lld, which takes a fiftieth of the time%s", is_save ? "save-every" : "eval-every",
-              seldom(c, ms), is_save ? "" : "; or fewer --eval-batches");
+    LS_EVIDENCE(f, "%zu %s of %.1f ms each; a step takes %.1f ms", count, is_save ? "checkpoints" : "evaluations", ms,
+                u->step_ms);
+    LS_ACTION(f, "use --%s %lld, which takes about 2 %% of the time%s", is_save ? "save-every" : "eval-every",
+              seldom(c, ms), is_save ? "" : ", or fewer --eval-batches");
 }
 
 static void describe_input(const ls_case *c, ls_finding *f) {
     const ls_utilisation *u = &c->out->use;
     LS_TITLE(f, "workers read input %.0f %% of the time", 100 * f->share);
-    LS_EVIDENCE(f, "of a step of %.1f ms, reading the batch takes %.1f ms", u->step_ms, u->step_ms * f->share);
+    LS_EVIDENCE(f, "in a step of %.1f ms, reading the batch takes %.1f ms", u->step_ms, u->step_ms * f->share);
     LS_ACTION(f, "put --data on a local disk, or tokenize it once with lockstep tokenize; check what else reads there");
 }
 
 static void describe_cores(const ls_case *c, ls_finding *f) {
     const ls_run_log_start *s = &c->run->start;
     int workers = c->out->use.workers;
-    LS_TITLE(f, "workers wait for a core %.0f %% of the time: there are more of them than cores", 100 * f->share);
-    LS_EVIDENCE(f, "%d worker%s of %d thread%s share fewer cores, and take turns", workers, workers == 1 ? "" : "s",
-                s->threads, s->threads == 1 ? "" : "s");
-    LS_EVIDENCE(f,
-                "of a step of %.1f ms, a worker is ready to run but has no core for %.1f ms, or waits for one that has "
-                "none",
+    LS_TITLE(f, "workers wait for a core %.0f %% of the time, because there are more workers than cores",
+             100 * f->share);
+    LS_EVIDENCE(f, "%d worker%s of %d thread%s share fewer cores", workers, workers == 1 ? "" : "s", s->threads,
+                s->threads == 1 ? "" : "s");
+    LS_EVIDENCE(f, "in a step of %.1f ms, a worker is runnable without a core, or waits for such a worker, for %.1f ms",
                 c->out->use.step_ms, c->out->use.step_ms * f->share);
-    LS_EVIDENCE(f, "the cores themselves are in use: fewer workers save what is exchanged, not what is computed");
-    LS_ACTION(f, "as many workers as there are cores, with --threads 1 each: the cores do the same work with less to "
-                 "exchange");
+    LS_EVIDENCE(f, "the cores are busy all the time, so fewer workers save communication, not compute");
+    LS_ACTION(f, "use as many workers as cores, with --threads 1: the cores do the same work with less communication");
 }
 
 static void describe_gpus(const ls_case *c, ls_finding *f) {
     int workers = c->out->use.workers, gpus = c->run->device.gpus;
-    LS_TITLE(f, "%d workers share %d GPU%s and wait for their turns %.0f %% of the time", workers, gpus,
+    LS_TITLE(f, "%d workers share %d GPU%s and wait for a time slice %.0f %% of the time", workers, gpus,
              gpus == 1 ? "" : "s", 100 * f->share);
-    LS_EVIDENCE(f, "a GPU works for one process at a time, and changing from one to another takes time");
-    LS_EVIDENCE(f, "of a step of %.1f ms, a worker waits %.1f ms for what another has the GPU for", c->out->use.step_ms,
-                c->out->use.step_ms * f->share);
-    LS_ACTION(f, "as many workers as GPUs, %d instead of %d: the GPU does the same work without turns and exchange",
+    LS_EVIDENCE(f, "a GPU runs kernels of one process at a time, and each context switch takes time");
+    LS_EVIDENCE(f, "in a step of %.1f ms, a worker waits %.1f ms while another worker uses the GPU",
+                c->out->use.step_ms, c->out->use.step_ms * f->share);
+    LS_ACTION(f,
+              "use one worker per GPU, %d instead of %d: each GPU does the same work without context switches and "
+              "communication",
               gpus, workers);
 }
 
@@ -316,7 +316,7 @@ static void describe(const ls_case *c, ls_finding *f, ls_use use) {
     default: describe_between(c, f, use == LS_USE_CHECKPOINTS);
     }
     if (use != LS_USE_HOST && use != LS_USE_GPU)
-        LS_EVIDENCE(f, "without it the same work would take %.0f %% less time: %.2f times as fast", 100 * f->share,
+        LS_EVIDENCE(f, "without it the run would take %.0f %% less time (%.2f times as fast)", 100 * f->share,
                     1 / (1 - f->share));
 }
 
@@ -336,9 +336,10 @@ void ls_diagnose_time(ls_case *c) {
         if (is_too_much(c, (ls_use)k) && (worst == LS_USE_COMPUTING || u->share[k] > u->share[worst]))
             worst = (ls_use)k;
     if (!run->start.crowded && u->share[LS_USE_HOST] >= uses[LS_USE_HOST].least)
-        LS_TITLE(ls_note_add(c, LS_CAUSE_CORES, run->usage[0].step, run->usage[0].step, u->share[LS_USE_HOST]),
-                 "workers had no core to run on for %.0f %% of the time: something else uses this machine's cores",
-                 100 * u->share[LS_USE_HOST]);
+        LS_TITLE(
+            ls_note_add(c, LS_CAUSE_CORES, run->usage[0].step, run->usage[0].step, u->share[LS_USE_HOST]),
+            "workers were runnable without a core for %.0f %% of the time: other processes use this machine's cores",
+            100 * u->share[LS_USE_HOST]);
     if (worst == LS_USE_COMPUTING) return;
     ls_finding *f = ls_finding_add(c, uses[worst].cause, run->usage[0].step, run->usage[run->usage_count - 1].step,
                                    u->share[worst]);

@@ -304,7 +304,7 @@ ls_status ls_shelf_page(ls_shelf *s, const ls_live_query *q, ls_page *page) {
     }
     if (open == 0) {
         ls_page_add(page, LS_PAGE_TITLE, "No run yet");
-        LS_TEXT(page, "Nothing that was recorded is there. This page shows it when it is.");
+        LS_TEXT(page, "Nothing has been recorded here yet. This page updates when a run starts.");
         return LS_OK;
     }
     ls_run_now now;

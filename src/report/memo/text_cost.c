@@ -138,10 +138,10 @@ static void put_gradients(ls_page *doc, const ls_memo_facts *f) {
                 LS_SECONDS(flow->seen));
     if (f->reduces_often)
         ls_page_put(doc, "More replicas with the same batch have fewer micro-batches each, so these bytes shrink "
-                         "together with the compute that hides them.");
+                         "together with the compute that they overlap with.");
     else
         ls_page_put(doc, "More replicas do not change these bytes. But with the same batch each replica has less to "
-                         "compute, so less of the traffic is hidden.");
+                         "compute, so less of the traffic overlaps.");
 }
 
 static void put_activations(ls_page *doc, const ls_memo_facts *f) {

@@ -20,18 +20,19 @@ void ls_memo_course(ls_page *doc, const ls_memo_facts *f) {
             LS_SECONDS(q->failures.node_seconds), f->nodes, LS_SECONDS(c.mtbf_seconds), LS_GB(c.checkpoint_bytes),
             LS_GB(q->failures.bytes_per_second), LS_SECONDS(c.save_seconds), LS_SECONDS(q->failures.restart_seconds));
     if (!(c.seconds > 0)) {
-        LS_TEXT(doc, "\1The run never ends: failures come faster than it gets over them.\2 Save faster.");
+        LS_TEXT(doc, "\1The run never ends, because failures come faster than it recovers.\2 Save faster.");
         return;
     }
     double often = ls_course_seconds(&c, c.interval_seconds / 4, q->failures.restart_seconds);
     double seldom = ls_course_seconds(&c, c.interval_seconds * 4, q->failures.restart_seconds);
     LS_TEXT(doc, "\1Save every %s of training.\2 Goodput, the share of the time that is progress, is then %.1f %%.",
             LS_SECONDS(c.interval_seconds), 100 * c.goodput);
-    if (often > 0) ls_page_put(doc, " Four times as often the run takes %s more", LS_PERCENT(often / c.seconds - 1));
+    if (often > 0)
+        ls_page_put(doc, " Saving four times as often makes the run %s longer", LS_PERCENT(often / c.seconds - 1));
     if (seldom > 0)
-        ls_page_put(doc, ", four times as seldom %s more", LS_PERCENT(seldom / c.seconds - 1));
+        ls_page_put(doc, ", four times less often %s longer", LS_PERCENT(seldom / c.seconds - 1));
     else
-        ls_page_put(doc, ", and four times as seldom it never ends");
+        ls_page_put(doc, ", and saving four times less often it never ends");
     ls_page_put(doc, ".");
     if (f->price > 0)
         ls_page_add_table(doc, "lrrr", "%s tokens\tdays\t%s-hours\tcost at %g per hour", LS_SHORT(f->tokens), f->chip,

@@ -60,12 +60,12 @@ void ls_memo_sensitivity(ls_page *doc, const ls_memo_facts *f) {
     const ls_plan_sensitivity *s = &f->answer->sensitivity;
     const ls_prediction *p = &f->choice.prediction;
     double e = f->answer->error;
-    LS_TEXT(doc, "\1How sensitive this is.\2 ");
+    LS_TEXT(doc, "\1How sensitive the choice is.\2 ");
     if (ls_cluster_chips(&f->task->cluster) > 1) {
         ls_page_put(doc, "With half the bandwidth %s (%s) a step takes %s", s->where,
                     ls_link_rate_text(&s->link, LS_PLAN_LINK_SHARE).text, LS_SECONDS(s->slow.seconds));
         if (ls_knobs_equal(&s->link_best.layout, &f->choice.layout))
-            ls_page_put(doc, ", and the choice stays. ");
+            ls_page_put(doc, ", and this layout is still the best. ");
         else
             ls_page_put(doc, "; then %s would be the best, %s. ", LS_LAYOUT(&s->link_best.layout),
                         LS_SECONDS(s->link_best.prediction.seconds));
@@ -157,9 +157,10 @@ static void put_habits(ls_page *doc, const ls_memo_facts *f) {
     for (int i = 0; i < a->habits; i++) {
         double then = a->habit[i].best.prediction.seconds;
         if (then > 0)
-            LS_ITEM(doc, "The answer hangs on the program: %s the best takes %s.", a->habit[i].what, LS_SECONDS(then));
+            LS_ITEM(doc, "The answer depends on the training program: %s the best layout takes %s.", a->habit[i].what,
+                    LS_SECONDS(then));
         else
-            LS_ITEM(doc, "The answer hangs on the program: %s nothing fits.", a->habit[i].what);
+            LS_ITEM(doc, "The answer depends on the training program: %s nothing fits.", a->habit[i].what);
     }
     if (a->habits > 0) LS_ITEM(doc, "What %s keeps: %s.", f->task->stack.name, f->task->stack.memory_source);
 }

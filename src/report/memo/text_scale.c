@@ -84,7 +84,7 @@ static const char *const reasons[LS_TIME_KINDS] = {
     [LS_TIME_ENDS] = "the embedding and the head with its loss are on the first and last stage only",
     [LS_TIME_RECOMPUTE] = "activations are recomputed because they do not fit in memory; more chips hold more",
     [LS_TIME_TP] = "tensor parallelism exchanges activations in every layer; larger groups have smaller matmuls to "
-                   "hide this behind",
+                   "overlap it with",
     [LS_TIME_GATHER] = "sharded weights are all-gathered for every micro-batch with any number of replicas, while each "
                        "replica has less to compute",
     [LS_TIME_P2P] = "a stage has to wait for the activations of the previous one",
@@ -187,7 +187,7 @@ static void put_treatment(ls_page *doc, const ls_memo_facts *f) {
     double per = to->model_flops > 0 ? now->model_flops / to->model_flops : 1;
     LS_TEXT(doc,
             "Against %s, which limits scaling: \1%s\2. On %d %s a step then takes %s instead of %s, \1%s less\2; %s of "
-            "what it saves is exactly that: %s instead of %s.",
+            "the saving is in exactly that: %s instead of %s.",
             ls_time_kind_phrase(b->kind), c->what, b->to.chips, f->chips, LS_SECONDS(per * to->seconds),
             LS_SECONDS(now->seconds), LS_PERCENT(c->gain),
             LS_PERCENT(b->treated_seconds > c->gain * now->seconds ? 1 : b->treated_seconds / (c->gain * now->seconds)),

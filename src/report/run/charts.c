@@ -109,7 +109,7 @@ static void add_marks(sheet *s, const ls_view *run, ls_view_x x) {
     for (size_t i = 1; i < log->start_count && count < MARKS_MAX; i++) {
         const ls_run_log_start *start = &log->starts[i];
         snprintf(s->texts[count], MARK_TEXT, "step %lld: %s", start->step,
-                 start->restart > 0 ? "a worker was lost; the run went on with new ones" : "the run was resumed");
+                 start->restart > 0 ? "a worker was lost; the run continued with new workers" : "the run was resumed");
         s->marks[count] =
             (ls_curve_mark){ls_view_place(run, start->step, x), start->restart > 0 ? 'R' : 'S', s->texts[count]};
         count++;
@@ -121,8 +121,7 @@ static const char *caption_of(const ls_run_page_options *o, const about *a, int 
     int used = 0;
     text[0] = '\0';
     if (a->smooths && o->smooth > 0)
-        used = snprintf(text, 256, "%s, smoothed: a value counts half after %d steps. ", a->title,
-                        ls_view_halves[o->smooth]);
+        used = snprintf(text, 256, "%s, smoothed with a half-life of %d steps. ", a->title, ls_view_halves[o->smooth]);
     else
         used = snprintf(text, 256, "%s%s. ", marks > 0 ? "" : "\3", a->title);
     if (marks > 0)
@@ -247,7 +246,8 @@ bool ls_run_time_chart(ls_page *page, const ls_run_log *log) {
     find_times(log, t);
     bool there = t->steps > 0 && t->workers > 1;
     if (there)
-        ls_page_add_chart(page, "workers", draw_times, t, "What a step of each worker%s goes to, mean of %zu step%s.",
+        ls_page_add_chart(page, "workers", draw_times, t,
+                          "Where each worker%s spends the time of a step, mean of %zu step%s.",
                           t->workers > WORKERS_SHOWN ? " (a selection)" : "", t->steps, t->steps == 1 ? "" : "s");
     free(t);
     return there;

@@ -57,16 +57,16 @@ static void put_doctor(ls_page *page, const ls_view *run, const ls_diagnosis *d)
     const ls_run_log *log = ls_view_log(run);
     LS_HEADING(page, "What the doctor says");
     if (!d) {
-        LS_TEXT(page,
-                "There are %s steps to look through, which takes its time. \1lockstep doctor %s\2 does it, and so does "
-                "lockstep report.",
-                LS_WHOLE((double)log->step_count), run->folder.text);
+        LS_TEXT(
+            page,
+            "There are %s steps, too many to diagnose on this page; run \1lockstep doctor %s\2, or lockstep report.",
+            LS_WHOLE((double)log->step_count), run->folder.text);
         return;
     }
     if (d->verdict == LS_VERDICT_CLEAN)
-        LS_TEXT(page, "Nothing that went wrong is in what was recorded.");
+        LS_TEXT(page, "The recorded data shows no problem.");
     else if (d->verdict == LS_VERDICT_NOT_ENOUGH)
-        LS_TEXT(page, "Too little was recorded to say.");
+        LS_TEXT(page, "Too little was recorded for a diagnosis.");
     for (int i = 0; i < d->finding_count && i < 6; i++) put_finding(page, &d->finding[i]);
     if (d->use.steps > 0) {
         LS_TEXT(page, "Where the time of all workers went:");
@@ -77,7 +77,7 @@ static void put_doctor(ls_page *page, const ls_view *run, const ls_diagnosis *d)
     }
     for (int i = 0; i < d->missing_count; i++) LS_ITEM(page, "not recorded: %s", d->missing[i]);
     if (run->doctor->steps < log->step_count)
-        LS_TEXT(page, "Said of the steps up to %lld.", log->steps[run->doctor->steps - (run->doctor->steps > 0)].step);
+        LS_TEXT(page, "Covers the steps up to %lld.", log->steps[run->doctor->steps - (run->doctor->steps > 0)].step);
 }
 
 static void put_samples(ls_page *page, const ls_run_log *log) {
@@ -156,7 +156,7 @@ static void put_number(ls_page *page, int digits, double value) {
 }
 
 static const char *name_verdict(const ls_diagnosis *d) {
-    if (!d) return "not asked yet";
+    if (!d) return "not diagnosed yet";
     if (d->cause_count > 0) return ls_cause_name(d->finding[0].cause);
     return d->verdict == LS_VERDICT_CLEAN ? "nothing found" : "too few steps";
 }
@@ -200,7 +200,7 @@ static void put_differences(ls_page *page, const ls_view *runs, int count) {
         for (int r = 1; r < count; r++) same = same && strcmp(value, value_of(ls_view_log(&runs[r]), name)) == 0;
         if (same || strcmp(name, "out") == 0) continue;
         if (!any) {
-            LS_TEXT(page, "What the runs were told differently:");
+            LS_TEXT(page, "Options that differ:");
             ls_page_add_table(page, aligns[count], "option");
             for (int r = 0; r < count; r++) ls_page_put(page, "\t%s", runs[r].name);
             ls_page_put(page, "\n");
@@ -271,7 +271,7 @@ ls_status ls_run_page_fill(ls_page *page, const ls_view *runs, int count, const 
     LS_HEADING(page, "Workers");
     ls_run_layout_chart(page, log, o->now);
     if (!ls_run_time_chart(page, log))
-        LS_TEXT(page, "How the time of workers was spent is recorded where there are several.");
+        LS_TEXT(page, "The time of workers by activity is recorded if there are several.");
     if (o->is_live) put_samples(page, log);
     ls_run_events(page, log);
     put_doctor(page, &runs[0], d);

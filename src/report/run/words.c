@@ -28,10 +28,10 @@ void ls_run_event_text(const ls_run_log_event *e, char *text, size_t room) {
         snprintf(text, room, "worker %d: %s of %s changed in memory", e->worker, e->what, e->tensor);
         break;
     case LS_EVENT_AUDIT:
-        snprintf(text, room, "audit: group %d computed differently twice, worker %d", e->group, e->worker);
+        snprintf(text, room, "audit: two computations of group %d differ, worker %d", e->group, e->worker);
         break;
     case LS_EVENT_STOPPED: snprintf(text, room, "stopped: %s", e->what); break;
-    default: snprintf(text, room, "something that this version does not know"); break;
+    default: snprintf(text, room, "an event that this version does not know"); break;
     }
 }
 
@@ -44,10 +44,10 @@ void ls_run_events(ls_page *page, const ls_run_log *log) {
     for (size_t i = 1; i < log->start_count && shown < SHOWN / 2; i++, shown++) {
         const ls_run_log_start *s = &log->starts[i];
         if (s->restart > 0 && isfinite(s->recovery_ms))
-            LS_ITEM(page, "step %lld: a worker was lost; new workers went on after %s", s->step,
+            LS_ITEM(page, "step %lld: a worker was lost; new workers continued after %s", s->step,
                     LS_SECONDS(s->recovery_ms / 1e3));
         else if (s->restart > 0)
-            LS_ITEM(page, "step %lld: a worker was lost; new workers went on", s->step);
+            LS_ITEM(page, "step %lld: a worker was lost; new workers continued", s->step);
         else
             LS_ITEM(page, "step %lld: the run was resumed", s->step);
     }
@@ -76,12 +76,13 @@ static void say_what(ls_page *page, const ls_view *run, const ls_view_facts *f) 
     if (f->goodput > 0) ls_page_put(page, ", which is %s of the time that passed", LS_PERCENT(f->goodput));
     ls_page_put(page, ". ");
     if (strcmp(f->state, "training") == 0)
-        ls_page_put(page, "The run is at work%s%s%s. ", f->eta_s > 0 ? ", about " : "",
+        ls_page_put(page, "The run is training%s%s%s. ", f->eta_s > 0 ? ", about " : "",
                     f->eta_s > 0 ? LS_SECONDS(f->eta_s) : "", f->eta_s > 0 ? " are left" : "");
     else if (strcmp(f->state, "stopped") == 0)
         ls_page_put(page, "It stopped before its last step: %s. ", log->stop);
     else if (strcmp(f->state, "ended early") == 0)
-        ls_page_put(page, "It ended before its last step without a word: it was killed, or the machine went down. ");
+        ls_page_put(page,
+                    "It ended before its last step and recorded no reason: it was killed, or the machine went down. ");
 }
 
 static void say_how_well(ls_page *page, const ls_view *run, const ls_view_facts *f) {

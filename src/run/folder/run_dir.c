@@ -125,7 +125,7 @@ static ls_status check_mode(const char *path, ls_run_mode mode) {
     static const char *const foreign[] = {"config.json", "parent.json", "layout.json"};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (has(path, foreign[i]))
-            return ls_fail(LS_ERR_INPUT, "%.*s has a %s that belongs to no run; choose another --out", SHOWN, path,
+            return ls_fail(LS_ERR_INPUT, "%.*s has a %s that is not part of a run; choose another --out", SHOWN, path,
                            foreign[i]);
     return LS_OK;
 }

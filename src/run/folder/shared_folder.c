@@ -61,11 +61,10 @@ static ls_status look(const note *n, int rank) {
     ls_host_name_get(host);
     while (!sees(n) && ++look < LOOKS) ls_clock_sleep_us(LOOK_EVERY_US);
     if (look == LOOKS)
-        return ls_fail(
-            LS_ERR_INPUT,
-            "worker %d on %s does not see the files that worker 0 on %s writes into %.200s: all workers write "
-            "checkpoints, so --out must be on a file system that all machines share",
-            rank, host, n->host, n->folder);
+        return ls_fail(LS_ERR_INPUT,
+                       "worker %d on %s does not see files that worker 0 on %s writes into %.200s; all workers write "
+                       "checkpoints, so --out must be on a file system that all machines share",
+                       rank, host, n->host, n->folder);
     int fd = open(n->path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return ls_fail_errno(LS_ERR_INPUT,

@@ -116,13 +116,13 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
     if (e->nworkers > 0) snprintf(who, sizeof who, " on worker %d", e->workers[0]);
     if (!e->recurs)
         snprintf(text, bytes,
-                 "a value that is not finite appeared%s, but not when the step was repeated: a transient "
-                 "hardware fault; the repeated step counts",
+                 "a value was not finite%s, but was finite when the step was repeated: a transient hardware fault; the "
+                 "result of the repeated step is used",
                  who);
     else if (!e->phase)
         snprintf(
             text, bytes,
-            "the loss or the gradient is not finite, again when the step was repeated; the place was not recorded");
+            "the loss or the gradient is not finite, also when the step was repeated; its origin was not recorded");
     else if (e->micro < 0)
         snprintf(text, bytes,
                  "first %s in the sum of gradients over groups: %s, %s, element %lld; each addend is finite", e->value,
@@ -135,9 +135,9 @@ static void say_non_finite(const ls_train_event *e, char *text, size_t bytes) {
 static void say_worker(const ls_train_event *e, char *text, size_t bytes) {
     const ls_outlier_finding *f = &e->finding;
     snprintf(text, bytes,
-             "the gradient of worker %d is %.1f times as long as %s (norm in a block %.3g, usual: %.3g); %s", e->worker,
-             f->norm / f->median,
-             e->replicas > 1 ? "that of other replicas" : "its last steps and the other workers lead one to expect",
+             "the gradient of worker %d is %.1f times as large as %s (norm in a block %.3g, usual: %.3g); %s",
+             e->worker, f->norm / f->median,
+             e->replicas > 1 ? "those of other replicas" : "expected from its last steps and the other workers",
              f->norm, f->median,
              e->action == LS_OUTLIER_STOP ? "the run stops"
                                           : "it was kept; --audit 0.05 shows whether that worker computes wrongly");
@@ -151,14 +151,15 @@ static void say_outlier(const ls_train_event *e, char *text, size_t bytes) {
     }
     if (e->again && !e->recurs) {
         snprintf(text, bytes,
-                 "the gradient of group %d (worker %d) had norm %.3g (usual: %.3g), but not when it was recomputed: "
-                 "a transient hardware fault; the repeated step counts",
+                 "the gradient of group %d (worker %d) had norm %.3g (usual: %.3g), but not when it was recomputed: a "
+                 "transient hardware fault; the result of the repeated step is used",
                  e->group, e->worker, f->norm, f->median);
         return;
     }
     char pull[128] = "";
     if (e->again)
-        snprintf(pull, sizeof pull, "it turned the summed gradient by %.1f degrees and made it %.2f times as long; ",
+        snprintf(pull, sizeof pull,
+                 "it rotated the summed gradient by %.1f degrees and made its norm %.2f times as large; ",
                  e->pull.angle_deg, e->pull.without > 0 ? e->pull.with / e->pull.without : 0);
     snprintf(text, bytes,
              "the gradient of group %d (samples %lld to %lld, worker %d) has norm %.3g (usual: %.3g) and loss %.3g "
@@ -221,15 +222,16 @@ void ls_event_text(const ls_train_event *e, char *text, size_t bytes) {
     case LS_EVENT_AUDIT:
         if (e->worker < 0)
             snprintf(text, bytes,
-                     "audit: worker %d recomputed group %d of worker %d with another result; a third computation "
+                     "audit: worker %d recomputed group %d of worker %d with a different result; a third computation "
                      "agrees with neither",
                      e->auditor, e->group, e->owner);
         else
-            snprintf(text, bytes,
-                     "audit: worker %d recomputed group %d of worker %d with another result; worker %d was wrong, %s",
-                     e->auditor, e->group, e->owner, e->worker,
-                     e->persistent ? "and wrong again when it repeated the work"
-                                   : "but right when it repeated the work");
+            snprintf(
+                text, bytes,
+                "audit: worker %d recomputed group %d of worker %d with a different result; worker %d was wrong, %s",
+                e->auditor, e->group, e->owner, e->worker,
+                e->persistent ? "and again when it repeated the computation"
+                              : "but right when it repeated the computation");
         break;
     }
     say_doubt(e, text, bytes);

@@ -48,32 +48,31 @@ void ls_check_text(const ls_settings *s, const ls_layout *layout, char text[LS_C
     bool shards = layout->zero == 3 && layout->dp > 1 && s->options.check == LS_CHECK_AUTO;
     switch (ls_check_choose(s, layout)) {
     case LS_CHECK_STATE:
-        snprintf(
-            text, LS_CHECK_TEXT_MAX,
-            "weights and optimizer state are compared with their checksums after backward and again in the update; "
-            "activations and gradients are not checked (--audit checks them)%s",
-            shards ? ", nor are gathered shards (--check state checks them)" : "");
+        snprintf(text, LS_CHECK_TEXT_MAX,
+                 "weights and optimizer state are compared with their checksums after backward and in every update; "
+                 "activations and gradients are not checked (enable it with --audit)%s",
+                 shards ? "; nor are gathered shards (enable it with --check state)" : "");
         break;
     case LS_CHECK_OFF:
-        snprintf(
-            text, LS_CHECK_TEXT_MAX,
-            "weights and optimizer state are neither checked nor hashed (--check off): lockstep bisect and recovery "
-            "cannot tell a damaged state");
+        snprintf(text, LS_CHECK_TEXT_MAX,
+                 "weights and optimizer state are neither checked nor hashed (--check off), so lockstep bisect and "
+                 "recovery cannot detect a damaged state");
         break;
     default:
         if (every == 0)
             snprintf(text, LS_CHECK_TEXT_MAX,
-                     "each update compares weights and optimizer state with their checksums before it overwrites them; "
-                     "a check after backward is off (--check state turns it on)");
+                     "weights and optimizer state are compared with their checksums in every update, but not after "
+                     "backward (enable it with --check state)");
         else if (every == 1)
-            snprintf(text, LS_CHECK_TEXT_MAX,
-                     "weights and optimizer state are compared with their checksums after backward and again in the "
-                     "update; 16-bit copies are not, because that takes over 1 %% of a step (--check state does it)");
+            snprintf(
+                text, LS_CHECK_TEXT_MAX,
+                "weights and optimizer state are compared with their checksums after backward and in every update, but "
+                "not 16-bit copies (it would cost more than 1 %% of a step; force it with --check state)");
         else
             snprintf(
                 text, LS_CHECK_TEXT_MAX,
-                "each update compares weights and optimizer state with their checksums; one step in %lld also checks "
-                "them after backward, because all steps would take over 1 %% longer (--check state checks all)",
+                "weights and optimizer state are compared with their checksums in every update, and after backward "
+                "once in %lld steps (in every step it would cost more than 1 %%; force it with --check state)",
                 (long long)every);
     }
 }

@@ -63,10 +63,10 @@ ls_watch ls_watch_choose(const ls_settings *s, const ls_layout *layout) {
 
 static const char *why_not(ls_watch watch) {
     static const char *const why[] = {
-        [LS_WATCH_ALONE] = "a single gradient group has no peers",
-        [LS_WATCH_MEMORY] = "gradients of single groups would need memory",
-        [LS_WATCH_TIME] = "with groups or a model as small as these it would cost more than 1 % of a step",
-        [LS_WATCH_DEVICE] = "on a GPU it needs memory",
+        [LS_WATCH_ALONE] = "there is only one gradient group",
+        [LS_WATCH_MEMORY] = "it needs memory for per-group gradients",
+        [LS_WATCH_TIME] = "with groups or a model this small it costs more than 1 % of a step",
+        [LS_WATCH_DEVICE] = "on a GPU it needs memory for per-group gradients",
     };
     return why[watch];
 }
@@ -74,20 +74,21 @@ static const char *why_not(ls_watch watch) {
 void ls_watch_text(ls_watch watch, const ls_settings *s, const ls_layout *layout, char text[LS_WATCH_TEXT_MAX]) {
     const char *action = ls_outlier_action_name(s->options.on_outlier);
     const char *workers = !ls_contribution_is_watched(s, layout) ? NULL
-                          : layout->dp > 1                       ? "each worker's gradient against the other replicas"
-                                           : "each worker's part of the gradient against its last steps";
-    const char *add = watch == LS_WATCH_ALONE ? "" : "; --on-outlier warn does";
+                          : layout->dp > 1 ? "each worker's gradient is compared with the other replicas"
+                                           : "each worker's part of the gradient is compared with its last steps";
+    const char *add = watch == LS_WATCH_ALONE ? "" : "; enable it with --on-outlier warn";
     if (watch == LS_WATCH_OFF)
-        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are not watched (--on-outlier off)");
+        snprintf(text, LS_WATCH_TEXT_MAX, "gradient-outlier detection is off (--on-outlier off)");
     else if (watch == LS_WATCH_ON && workers)
-        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched: gradient groups, and %s (--on-outlier %s)", workers,
-                 action);
+        snprintf(text, LS_WATCH_TEXT_MAX,
+                 "gradient-outlier detection is on for gradient groups, and %s (--on-outlier %s)", workers, action);
     else if (watch == LS_WATCH_ON)
-        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched: gradient groups (--on-outlier %s)", action);
+        snprintf(text, LS_WATCH_TEXT_MAX, "gradient-outlier detection is on for gradient groups (--on-outlier %s)",
+                 action);
     else if (workers)
-        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are watched: %s (--on-outlier %s); not single groups: %s%s",
-                 workers, action, why_not(watch), add);
-    else
-        snprintf(text, LS_WATCH_TEXT_MAX, "outliers are not watched: one worker has no peers, and of its groups %s%s",
+        snprintf(text, LS_WATCH_TEXT_MAX,
+                 "gradient-outlier detection: %s (--on-outlier %s); off for single groups (%s)%s", workers, action,
                  why_not(watch), add);
+    else
+        snprintf(text, LS_WATCH_TEXT_MAX, "gradient-outlier detection is off (%s)%s", why_not(watch), add);
 }

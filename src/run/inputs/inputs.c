@@ -44,8 +44,8 @@ ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_token
     *out = NULL;
     return ls_fail(
         LS_ERR_INPUT,
-        "the tokenizer %s has %u tokens, but the vocabulary of %s has only %zu: it is another model's tokenizer", name,
-        vocab, start->shape.name, start->shape.V);
+        "the tokenizer %s has %u tokens, but the vocabulary of %s has only %zu: it is the tokenizer of another model",
+        name, vocab, start->shape.name, start->shape.V);
 }
 
 ls_status ls_cache_dir(char *path, size_t room) {

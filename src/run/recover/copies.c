@@ -292,7 +292,7 @@ static ls_status open_all(ls_trainer *t, ls_copies *c) {
     c->bytes = device_bytes(t, c);
     LS_TRY(find_room(t, c->bytes, &fits));
     if (!fits) {
-        t->no_copies = "there is too little memory for copies: the newest checkpoint is what a lost state comes from";
+        t->no_copies = "there is too little memory for copies, so a lost state is read from the newest checkpoint";
         ls_copies_close(t);
         return LS_OK;
     }
@@ -302,15 +302,13 @@ static ls_status open_all(ls_trainer *t, ls_copies *c) {
 ls_status ls_copies_open(ls_trainer *t, const ls_world *world) {
     if (t->settings.options.state_copies == 0) return LS_OK;
     if (!ls_world_attempt(world)) {
-        t->no_copies =
-            "without a supervisor (--restarts 0, mpirun, srun) copies would end with the job: there are none, "
-            "and the newest checkpoint is what a lost state comes from";
+        t->no_copies = "without a supervisor (--restarts 0, mpirun, srun) copies would end with the job, so none are "
+                       "made, and a lost state is read from the newest checkpoint";
         return LS_OK;
     }
     if (ls_layout_workers(&t->layout) == 1) {
         t->no_copies =
-            "there is one worker, and nobody to keep a copy: the newest checkpoint is what a lost state comes "
-            "from";
+            "one worker has no other worker to keep a copy, so a lost state is read from the newest checkpoint";
         return LS_OK;
     }
     t->copies = calloc(1, sizeof *t->copies);
@@ -423,10 +421,10 @@ ls_status ls_copies_part(ls_trainer *t, ls_hash128 *part) {
 /* Which tensors are unique, in words. */
 static const char *unique_text(const ls_trainer *t) {
     bool is_16 = ls_policy_is_16(&t->settings.policy);
-    if (t->layout.dp == 1) return "weights and moments";
+    if (t->layout.dp == 1) return "weights and optimizer state";
     if (t->layout.zero == 0) return NULL;
-    if (t->layout.zero == 3) return "weights and moments of shards";
-    return is_16 ? "moments and fp32 weights of shards" : "moments of shards";
+    if (t->layout.zero == 3) return "shards of weights and optimizer state";
+    return is_16 ? "shards of optimizer state and fp32 weights" : "shards of optimizer state";
 }
 
 void ls_copies_text(const ls_trainer *t, char *text, size_t room) {
@@ -434,11 +432,12 @@ void ls_copies_text(const ls_trainer *t, char *text, size_t room) {
     if (t->no_copies)
         (void)snprintf(text, room, "%s", t->no_copies);
     else if (!unique || !t->copies)
-        (void)snprintf(text, room, "nothing needs one: every replica has all weights and moments");
+        (void)snprintf(text, room, "not needed: every replica has all weights and optimizer state");
     else
-        (void)snprintf(text, room, "%s are also with another worker%s, %.1f MiB of worker 0; %s", unique,
-                       t->copies->is_apart ? " of another machine or GPU" : "", (double)t->copies->bytes / 0x1p20,
+        (void)snprintf(text, room, "another worker%s also keeps %s (%.1f MiB on worker 0); %s",
+                       t->copies->is_apart ? " on another machine or GPU" : "", unique,
+                       (double)t->copies->bytes / 0x1p20,
                        t->layout.dp == 1    ? "nothing else is unique"
-                       : t->layout.zero < 3 ? "weights are in every replica"
-                                            : "vectors are in every replica");
+                       : t->layout.zero < 3 ? "every replica has all weights"
+                                            : "every replica has all vectors");
 }

@@ -84,9 +84,9 @@ static void *write_note(void *arg) {
     snprintf(folder, sizeof folder, "%s", n->path);
     *strrchr(folder, '/') = '\0';
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        ls_log_warn("cannot make the folder %s: who was to blame is not written down", folder);
+        ls_log_warn("cannot make the folder %s: the blamed worker is not recorded", folder);
     else if (write_line(n->path, n->json) != LS_OK)
-        ls_log_warn("who was to blame is not written down: %s", ls_status_message());
+        ls_log_warn("the blamed worker is not recorded: %s", ls_status_message());
     free(n);
     return NULL;
 }

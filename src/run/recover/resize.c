@@ -48,7 +48,7 @@ static ls_status check_works(const char *run) {
     if (ls_run_lock_take(run, true, &lock) != LS_OK) return LS_OK;
     ls_run_lock_release(&lock);
     return ls_fail(LS_ERR_INPUT,
-                   "no run is at work in %.200s: continue it with another number of workers by train --resume", run);
+                   "no run is active in %.200s: continue it with another number of workers with train --resume", run);
 }
 
 /* No page: the run starts, or is one of another machine or user, and only its answer tells. */
@@ -60,7 +60,7 @@ static ls_status check_resizes(const char *run) {
     case LS_RESIZES_UNSUPERVISED:
         return ls_fail(LS_ERR_INPUT,
                        "%.200s cannot be resized: it has no supervisor that replaces workers (--restarts 0); stop it, "
-                       "and continue it with another --dp by train --resume",
+                       "and continue it with another --dp with train --resume",
                        run);
     case LS_RESIZES_LAUNCHED:
         return ls_fail(LS_ERR_INPUT,
@@ -69,8 +69,8 @@ static ls_status check_resizes(const char *run) {
                        run);
     case LS_RESIZES_OWN_STEPS:
         return ls_fail(LS_ERR_INPUT,
-                       "%.200s cannot be resized: its program makes the steps by itself (ls_run_step()); stop it, and "
-                       "start it with another number of workers",
+                       "%.200s cannot be resized: its program calls ls_run_step() itself; stop it, and start it with "
+                       "another number of workers",
                        run);
     default: return LS_OK;
     }
@@ -84,7 +84,7 @@ static bool read_answer(const char *run, int workers, char text[LS_RESIZE_TEXT_M
     if (sscanf(line, "%d %3s %n", &number, word, &at) < 2 || number != workers) return false;
     bool is_yes = strcmp(word, "yes") == 0;
     snprintf(text, LS_RESIZE_TEXT_MAX, "%s", line + at);
-    *status = is_yes ? LS_OK : ls_fail(LS_ERR_INPUT, "%.200s stays as it is: %s", run, text);
+    *status = is_yes ? LS_OK : ls_fail(LS_ERR_INPUT, "%.200s was not resized: %s", run, text);
     return true;
 }
 
@@ -98,8 +98,8 @@ static ls_status await_answer(const char *run, int workers, char text[LS_RESIZE_
         LS_TRY(check_resizes(run));
     }
     return ls_fail(LS_ERR_DEADLINE,
-                   "%.200s did not answer within %d s, and stays as it is: its supervisor is stopped, or of a version "
-                   "that gives no answer",
+                   "%.200s was not resized: its supervisor did not answer within %d s (it is suspended, or of a "
+                   "version that does not answer)",
                    run, LOOKS / LOOKS_A_SECOND);
 }
 

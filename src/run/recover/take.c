@@ -188,9 +188,9 @@ static const ls_left_piece *find_piece(const sources *from, uint32_t param, uint
 static ls_status fail_missing(const sources *from, const ls_param *param, size_t element) {
     for (int l = 0; l < from->segment->workers; l++)
         if (from->gone[l])
-            return ls_fail(LS_ERR_INPUT, "the memory of worker %d is %s, and nobody else has its part of %s", l,
+            return ls_fail(LS_ERR_INPUT, "the memory of worker %d is %s, and no other worker has its part of %s", l,
                            from->damaged[l] ? "damaged" : "lost", param->name);
-    return ls_fail(LS_ERR_INPUT, "no worker left element %zu of %s", element, param->name);
+    return ls_fail(LS_ERR_INPUT, "no worker saved element %zu of %s", element, param->name);
 }
 
 static ls_status take_piece(ls_trainer *t, const sources *from, int i, int k, ls_partition_piece want) {
@@ -376,7 +376,7 @@ static ls_status compare_copies(ls_trainer *t, sources *from) {
     LS_TRY(ls_partition_sum(t->partition, &other, 1));
     from->refused = other > 0;
     if (!from->refused) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the state that the workers left after step %lld and the copies of it differ",
+    return ls_fail(LS_ERR_INPUT, "the state that workers saved after step %lld differs from its copies",
                    (long long)from->numbers.step);
 }
 
@@ -394,7 +394,8 @@ static ls_status admit(ls_trainer *t, sources *from) {
     LS_TRY(ls_partition_sum(t->partition, words, 2));
     from->refused = (uint64_t)words[0] != recorded.lo || (uint64_t)words[1] != recorded.hi;
     if (!from->refused) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "the state that the workers left after step %lld is not the one that they had",
+    return ls_fail(LS_ERR_INPUT,
+                   "the state that workers saved after step %lld does not match the hash recorded in that step",
                    (long long)from->numbers.step);
 }
 
@@ -426,7 +427,7 @@ static void let_spoil_taken(const ls_trainer *t) {
 static ls_status look(const ls_segment *segment, sources *from) {
     int gone = 0;
     from->segment = segment;
-    if (!ls_left_newest(segment, &from->numbers)) return ls_fail(LS_ERR_INPUT, "the workers before left no state");
+    if (!ls_left_newest(segment, &from->numbers)) return ls_fail(LS_ERR_INPUT, "the previous workers saved no state");
     for (int l = 0; l < segment->workers; l++) {
         const ls_left *kept = ls_left_of(segment, l);
         from->was_late[l] = kept && atomic_load(&kept->is_damaged);
@@ -438,8 +439,8 @@ static ls_status look(const ls_segment *segment, sources *from) {
     if (gone < segment->workers) return LS_OK;
     for (int l = 0; l < segment->workers; l++)
         if (from->damaged[l])
-            return ls_fail(LS_ERR_INPUT, "the memory of worker %d is damaged, and no other is left", l);
-    return ls_fail(LS_ERR_INPUT, "the workers left no tensors: they were in the memory of their devices");
+            return ls_fail(LS_ERR_INPUT, "the memory of worker %d is damaged, and no other worker saved its state", l);
+    return ls_fail(LS_ERR_INPUT, "the previous workers saved no tensors: these were in device memory");
 }
 
 /* Nothing of what was taken stays: who begins anew finds moments of zero. */
@@ -454,7 +455,7 @@ static void forget(ls_trainer *t) {
 static void tell(const sources *from) {
     for (int l = 0; l < from->segment->workers; l++)
         if (from->gone[l])
-            ls_log_warn("the memory of worker %d %s; its part of the state was taken from others", l,
+            ls_log_warn("the memory of worker %d %s; other workers supplied its part of the state", l,
                         from->damaged[l] ? "was damaged" : "is lost");
 }
 
