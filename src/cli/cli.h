@@ -21,7 +21,7 @@
 ls_status ls_cmd_verify_order(const ls_options *options);
 /* `lockstep plan --validate FILE`: predictions beside the measured runs of a file. */
 ls_status ls_cmd_plan_validate(const ls_options *options);
-/* `lockstep plan --validate FILE --leave-out`, `--fit DIR`: constants fitted anew. */
+/* `lockstep plan --validate FILE --leave-out`, `--fit DIR`: fits the constants again. */
 ls_status ls_cmd_plan_fit(const ls_options *options);
 /* `lockstep plan --compare A.json B.json`: two answers as one table. */
 ls_status ls_cmd_plan_compare(const ls_options *options);

@@ -50,7 +50,7 @@ static void print_header(const bench *b) {
     fflush(stdout);
 }
 
-static void print_row(const ls_bench_case *one, ls_native_op op, int s) {
+static void print_collective_row(const ls_bench_case *one, ls_native_op op, int s) {
     char size[24], traffic[24] = "-", share[24] = "-";
     double time_us = one->own.time_us[op][s];
     double traffic_bytes = ls_bench_traffic_bytes(op, one->plan.workers, one->plan.size_bytes[s]);
@@ -76,7 +76,7 @@ static void print_case(const bench *b, const ls_bench_case *one) {
     putchar('\n');
     for (int op = 0; op < LS_NATIVE_OPS; op++)
         for (int s = 0; s < one->plan.size_count; s++)
-            if (ls_bench_plan_has(&one->plan, (ls_native_op)op)) print_row(one, (ls_native_op)op, s);
+            if (ls_bench_plan_has(&one->plan, (ls_native_op)op)) print_collective_row(one, (ls_native_op)op, s);
     fflush(stdout);
 }
 
@@ -98,7 +98,7 @@ static void print_ratios(const ls_bench_case *cases, int count) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *row_json(const ls_bench_case *one, ls_native_op op, int s) {
+static json_t *make_collective_json(const ls_bench_case *one, ls_native_op op, int s) {
     size_t bytes = one->plan.size_bytes[s];
     double time_us = one->own.time_us[op][s];
     double traffic_bytes = ls_bench_traffic_bytes(op, one->plan.workers, bytes);
@@ -124,13 +124,13 @@ static json_t *rows_json(const ls_bench_case *cases, int count) {
     for (int c = 0; c < count; c++)
         for (int op = 0; op < LS_NATIVE_OPS; op++)
             for (int s = 0; s < cases[c].plan.size_count && ls_bench_plan_has(&cases[c].plan, (ls_native_op)op); s++)
-                failed |= json_array_append_new(rows, row_json(&cases[c], (ls_native_op)op, s));
+                failed |= json_array_append_new(rows, make_collective_json(&cases[c], (ls_native_op)op, s));
     if (!failed) return rows;
     json_decref(rows);
     return NULL;
 }
 
-static ls_status print_json(const bench *b) {
+static ls_status print_collectives_json(const bench *b) {
     const char *peer = b->comm.peer.path;
     json_t *machine =
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:o*, s:o*, s:o}", "cpu", b->cpu, "cores", b->comm.cores,
@@ -200,7 +200,7 @@ ls_status ls_cmd_bench_comm(const ls_options *opts) {
     ls_status status = run_cases(&b);
     ls_cli_progress_end();
     if (status != LS_OK || b.place.rank > 0) return status;
-    if (opts->json) return print_json(&b);
+    if (opts->json) return print_collectives_json(&b);
     print_ratios(b.cases, b.case_count);
     return LS_OK;
 }

@@ -63,7 +63,7 @@ static void print_header(const ls_kbench *b) {
     fflush(stdout);
 }
 
-static void print_row(const ls_kbench *b, const ls_kbench_row *row, bool peer_column) {
+static void print_kernel_row(const ls_kbench *b, const ls_kbench_row *row, bool peer_column) {
     figures f = figures_of(b, row);
     char share[24] = "-", each[24] = "-";
     if (f.share > 0) snprintf(share, sizeof share, "%.0f %% of %s", 100 * f.share, row->yardstick);
@@ -91,7 +91,7 @@ static void print_rows(const ls_kbench *b, int index) {
     if (peer_column) printf(" %12s %7s", "peer us", "ratio");
     putchar('\n');
     for (int i = 0; i < rows->count; i++)
-        if (rows->row[i].threads == threads) print_row(b, &rows->row[i], peer_column);
+        if (rows->row[i].threads == threads) print_kernel_row(b, &rows->row[i], peer_column);
     fflush(stdout);
 }
 
@@ -131,7 +131,7 @@ static void print_ratios(const ls_kbench *b) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *row_json(const ls_kbench *b, const ls_kbench_row *row) {
+static json_t *make_kernel_json(const ls_kbench *b, const ls_kbench_row *row) {
     figures f = figures_of(b, row);
     return json_pack("{s:s, s:s, s:i, s:f, s:f, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}", "kernel", row->name, "family",
                      ls_kbench_family_name(row->family), "threads", row->threads, "time_us", 1e6 * f.seconds,
@@ -146,7 +146,7 @@ static json_t *row_json(const ls_kbench *b, const ls_kbench_row *row) {
 
 static json_t *row_json_at(const void *ctx, int i) {
     const ls_kbench *b = ctx;
-    return row_json(b, &b->rows.row[i]);
+    return make_kernel_json(b, &b->rows.row[i]);
 }
 
 static json_t *count_json(const void *ctx, int c) {
@@ -156,7 +156,7 @@ static json_t *count_json(const void *ctx, int c) {
                      "gemm_ratio_geomean", ls_cli_json_real_if(mean > 0, mean));
 }
 
-static ls_status print_json(const ls_kbench *b) {
+static ls_status print_kernels_json(const ls_kbench *b) {
     json_t *rows = ls_cli_json_list(b->rows.count, row_json_at, b);
     json_t *machine = json_pack(
         "{s:s, s:i, s:s, s:s, s:s, s:b, s:i, s:b, s:o*, s:o*, s:o}", "cpu", ls_cpu_detect()->model, "cores",
@@ -198,7 +198,7 @@ static ls_status read_options(const ls_options *opts, ls_kbench *b) {
     return LS_OK;
 }
 
-static ls_status run(const ls_options *opts, ls_kbench *b) {
+static ls_status run_kernel_bench(const ls_options *opts, ls_kbench *b) {
     LS_TRY(read_options(opts, b));
     LS_TRY(ls_kbench_open(b));
     if (!opts->json) print_header(b);
@@ -206,7 +206,7 @@ static ls_status run(const ls_options *opts, ls_kbench *b) {
         LS_TRY(ls_kbench_run(b, c));
         if (!opts->json) print_rows(b, c);
     }
-    if (opts->json) return print_json(b);
+    if (opts->json) return print_kernels_json(b);
     print_ratios(b);
     return LS_OK;
 }
@@ -214,7 +214,7 @@ static ls_status run(const ls_options *opts, ls_kbench *b) {
 ls_status ls_cmd_bench_kernels(const ls_options *opts) {
     static ls_kbench b;
     ls_fpenv_set();
-    ls_status status = run(opts, &b);
+    ls_status status = run_kernel_bench(opts, &b);
     ls_kbench_close(&b);
     return status;
 }

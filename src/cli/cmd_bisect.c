@@ -107,7 +107,7 @@ static ls_status read_series(const char *run, series *s) {
 static bool same_loss(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 /* From v->to on, as far as `other` has come. */
-static void compare(const series *run, const series *other, verdict *v) {
+static void compare_recorded_steps(const series *run, const series *other, verdict *v) {
     for (long long s = v->to + 1; s <= run->last && s <= other->last && v->differs < 0; s++) {
         bool both = run->state[s][0] && other->state[s][0];
         /* The state after a step that was just made is known with the next. */
@@ -208,7 +208,7 @@ static ls_status choose_checkpoint(const ls_store *store, int64_t most, int64_t 
     return LS_OK;
 }
 
-static ls_status prepare(const char *run, int64_t most, int64_t last, replay *r) {
+static ls_status prepare_replay(const char *run, int64_t most, int64_t last, replay *r) {
     static const char *const names[] = {"identity.json", "layout.json", "parent.json", "device.json"};
     ls_store *store = NULL;
     int64_t step = -1;
@@ -231,7 +231,7 @@ static ls_status prepare(const char *run, int64_t most, int64_t last, replay *r)
     return status;
 }
 
-static ls_status start(const char *run, replay *r) {
+static ls_status start_replay(const char *run, replay *r) {
     char log[PATH_MAX], folder[PATH_MAX];
     if (snprintf(log, sizeof log, "%s/log", r->folder) >= PATH_MAX)
         return ls_fail(LS_ERR_INPUT, "the path %.100s… is too long", run);
@@ -246,7 +246,7 @@ static ls_status start(const char *run, replay *r) {
     if (r->child > 0) return LS_OK;
     int file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0) _exit(127);
-    /* A run that begins anew has its paths from where it was started. */
+    /* A run that starts again has paths relative to the folder where it was started first. */
     if (!r->resumes && ls_run_dir_started_in(run, folder) && chdir(folder) != 0) _exit(127);
     /* The casts take away a const that execv() keeps. */
     execv("/proc/self/exe", (char *const *)(uintptr_t)(r->resumes ? again : anew));
@@ -268,15 +268,15 @@ static ls_status tell_log(const replay *r, int rc) {
     return ls_fail(LS_ERR_FAILED, "the replay ended with %d: %s", rc, last);
 }
 
-static ls_status look(const replay *r, const series *run, verdict *v) {
+static ls_status compare_replay(const replay *r, const series *run, verdict *v) {
     series other;
     if (!ls_folder_has(r->run, "metrics.jsonl")) return LS_OK;
-    if (read_series(r->run, &other) == LS_OK) compare(run, &other, v);
+    if (read_series(r->run, &other) == LS_OK) compare_recorded_steps(run, &other, v);
     free_series(&other);
     return LS_OK;
 }
 
-/* Until it differs, ends, or has come to where the run's record ends. */
+/* Follows the replay until it differs, ends, or reaches the end of the run's record. */
 static ls_status follow(replay *r, const series *run, verdict *v) {
     int rc = 0;
     bool ended = false, asked = false;
@@ -284,7 +284,7 @@ static ls_status follow(replay *r, const series *run, verdict *v) {
         pid_t pid = waitpid(r->child, &rc, WNOHANG);
         ended = pid == r->child;
         if (!ended) ls_clock_sleep_us(200000);
-        LS_TRY(look(r, run, v));
+        LS_TRY(compare_replay(r, run, v));
         ls_cli_progress("replayed up to step %lld of %lld", v->to, run->last);
         bool done = v->differs >= 0 || v->to >= run->last;
         if (!ended && done && !asked) kill(r->child, SIGTERM);
@@ -389,7 +389,7 @@ static void print_verdict(const verdict *v, long long last, const char *other, c
         puts("tensor and worker are unknown: RUN/state no longer has the hashes of that step");
 }
 
-/* "No difference" of no step would be a false all-clear. */
+/* "No difference" without a compared step would be misleading. */
 static ls_status check_something_was_compared(const ls_options *options, const series *run, const verdict *v) {
     if (v->compared > 0 || v->differs >= 0) return LS_OK;
     if (options->against)
@@ -402,7 +402,7 @@ static ls_status check_something_was_compared(const ls_options *options, const s
                    v->from, run->last);
 }
 
-/* They are not compared: a number in them would accuse a step that was computed rightly. */
+/* Damaged lines are not compared: a wrong number in them would blame a correct step. */
 static void warn_damaged(const char *run, const series *s) {
     if (s->damaged > 0)
         ls_log_warn("%s: metrics.jsonl has %lld damaged line%s, not compared here; --resume sets damaged lines aside",
@@ -428,8 +428,8 @@ static ls_status report(const ls_options *options, const char *other, const seri
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A difference is a finding, and one that a script has to see. */
-static ls_status conclude(const verdict *v) {
+/* A difference is a failure, so that a script sees it in the exit status. */
+static ls_status fail_on_difference(const verdict *v) {
     if (v->differs < 0) return LS_OK;
     return ls_fail(LS_ERR_FAILED, "step %lld was computed wrongly; continue from a checkpoint before it", v->differs);
 }
@@ -438,7 +438,7 @@ static ls_status with_run(const ls_options *options, const series *run, verdict 
     series other;
     LS_TRY(read_series(options->against, &other));
     warn_damaged(options->against, &other);
-    compare(run, &other, v);
+    compare_recorded_steps(run, &other, v);
     free_series(&other);
     return report(options, options->against, run, v);
 }
@@ -448,9 +448,9 @@ static ls_status with_replay(const ls_options *options, const series *run, verdi
     char path[PATH_MAX];
     if (!realpath(options->run, path)) return ls_fail_errno(LS_ERR_INPUT, "cannot find %s", options->run);
     int64_t most = options->source[LS_OPT_from].origin == LS_ORIGIN_DEFAULT ? -1 : options->from;
-    ls_status status = prepare(path, most, run->last, &r);
+    ls_status status = prepare_replay(path, most, run->last, &r);
     v->from = v->to = r.from;
-    if (status == LS_OK && v->to < run->last) status = start(path, &r);
+    if (status == LS_OK && v->to < run->last) status = start_replay(path, &r);
     if (status == LS_OK && r.child > 0) status = follow(&r, run, v);
     if (r.child > 0) {
         kill(r.child, SIGKILL);
@@ -469,5 +469,5 @@ ls_status ls_cmd_bisect(const ls_options *options) {
     warn_damaged(options->run, &run);
     ls_status status = options->against ? with_run(options, &run, &v) : with_replay(options, &run, &v);
     free_series(&run);
-    return status == LS_OK ? conclude(&v) : status;
+    return status == LS_OK ? fail_on_difference(&v) : status;
 }

@@ -41,7 +41,7 @@ static ls_status diagnose(const ls_options *options, const ls_run_log *run) {
     return status;
 }
 
-static ls_status compare(const ls_options *options) {
+static ls_status compare_two_runs(const ls_options *options) {
     const char *const name[2] = {options->run, options->against};
     static ls_run_log run[2];
     static ls_diagnosis diagnosis[2];
@@ -67,7 +67,7 @@ ls_status ls_cmd_doctor(const ls_options *options) {
                                "the verdict covers the whole run: add --show numerics to see one step");
     if (options->against && numerics)
         return ls_options_fail(options, LS_OPT_against, "two runs are compared as a whole: leave out --show numerics");
-    if (options->against) return compare(options);
+    if (options->against) return compare_two_runs(options);
     LS_TRY(ls_run_log_open(options->run, &run));
     ls_status status =
         numerics ? ls_doctor_print_numerics(options->run, &run, options->step, options->json) : diagnose(options, &run);

@@ -21,7 +21,7 @@ static ls_status show(void *ctx, const ls_run_event *event) {
     return LS_OK;
 }
 
-static ls_status print_text(const ls_run *run, const ls_evaluation *e) {
+static ls_status print_evaluation(const ls_run *run, const ls_evaluation *e) {
     const ls_loaded *l = &run->loaded;
     const char *precision = ls_dtype_word(l->policy.act), *unit = ls_unit_name(l->policy.unit);
     double perplexity = ls_exp_f64(e->loss);
@@ -72,7 +72,7 @@ static ls_status evaluate(const ls_options *options) {
     double shown = 0;
     LS_TRY(ls_run_open(&(ls_run_setup){.options = options, .event = show, .event_ctx = &shown}, &run));
     ls_status status = ls_run_evaluate(run, &result);
-    if (status == LS_OK) status = (result.accuracy < 0 ? print_text : print_images)(run, &result);
+    if (status == LS_OK) status = (result.accuracy < 0 ? print_evaluation : print_images)(run, &result);
     ls_run_close(run);
     return status;
 }

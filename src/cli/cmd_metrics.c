@@ -79,7 +79,7 @@ static bool is_told(const ls_series_column *column, const ls_run_log *log, size_
 /* ---- CSV --------------------------------------------------------------------------------------------------------- */
 
 /* A row has a step, an evaluation after it, or both. */
-static void print_row(const table *t, long long step, const size_t *at_step, const size_t *at_validation) {
+static void print_step_row(const table *t, long long step, const size_t *at_step, const size_t *at_validation) {
     char text[NUMBER_MAX];
     printf("%lld", step);
     for (size_t c = 0; c < t->count; c++) {
@@ -109,7 +109,7 @@ static void print_csv(const table *t) {
         }
         bool is_last = i + 1 >= log->step_count;
         if (step % t->every == 0 || has_validation || is_last)
-            print_row(t, step, has_step ? &i : NULL, has_validation ? &validation : NULL);
+            print_step_row(t, step, has_step ? &i : NULL, has_validation ? &validation : NULL);
         i += has_step;
     }
 }
@@ -163,7 +163,7 @@ static ls_status print_json_text(json_t *json) {
     return LS_OK;
 }
 
-static ls_status print_json(const table *t, const char *run) {
+static ls_status print_metrics_json(const table *t, const char *run) {
     const ls_run_log *log = t->log;
     printf("{\"run\":");
     LS_TRY(print_json_text(ls_cli_json_path(run)));
@@ -204,7 +204,7 @@ static ls_status print_table(const ls_options *o) {
     table t = {.log = ls_series_log(series), .every = o->every};
     ls_status status = choose_columns(&t, o);
     if (status == LS_OK && o->json)
-        status = print_json(&t, o->run);
+        status = print_metrics_json(&t, o->run);
     else if (status == LS_OK)
         print_csv(&t);
     ls_series_close(series);

@@ -102,7 +102,7 @@ static ls_status write_layout(const ls_plan *plan) {
     return status == LS_OK ? LS_OK : ls_fail_at(status, "--out: ");
 }
 
-static ls_status print_json(ls_plan *plan) {
+static ls_status print_plan_json(ls_plan *plan) {
     json_t *json;
     LS_TRY(ls_plan_whole_json(plan, &json));
     return (plan->is_native ? ls_cli_print_json : ls_cli_print_json_lines)(json_incref(json));
@@ -112,7 +112,7 @@ static ls_status answer(ls_plan *plan) {
     const ls_options *o = plan->options;
     if (o->out && ls_plan_count(plan) > 0) LS_TRY(write_layout(plan));
     if (o->memo && !plan->is_native) LS_TRY(ls_plan_memo_write(o->memo, &plan->answer));
-    if (o->json) return print_json(plan);
+    if (o->json) return print_plan_json(plan);
     if (plan->is_native)
         ls_plan_report_native(plan);
     else

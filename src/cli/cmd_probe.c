@@ -101,7 +101,7 @@ static void print_gpu(const ls_native_gpu *g) {
     print_gpu_links(g);
 }
 
-static void print_text(const ls_native_machine *m, const char *path, double seconds) {
+static void print_machine(const ls_native_machine *m, const char *path, double seconds) {
     printf("machine  %s, %d core%s, %s kernels, %.1f GiB\n", m->cpu, m->cores, m->cores == 1 ? "" : "s", m->isa,
            m->memory_bytes / (1024.0 * 1024 * 1024));
     printf("rates per worker, all workers at the same time: large matmuls, attention heads of 64 over 1024 tokens, "
@@ -112,7 +112,7 @@ static void print_text(const ls_native_machine *m, const char *path, double seco
     printf("\nmeasured in %.1f s; written to %s\n", seconds, path);
 }
 
-static ls_status print_json(const ls_native_machine *m) {
+static ls_status print_machine_json(const ls_native_machine *m) {
     ls_cluster cluster;
     json_t *measured = ls_native_machine_to_json(m);
     ls_probe_cluster(m, &cluster);
@@ -127,7 +127,7 @@ ls_status ls_cmd_probe(const ls_options *o) {
     bool first;
     static ls_native_machine machine;
     LS_TRY(ls_plan_probe(o, ls_cli_progress_probe, path, &machine, &first));
-    if (first && o->json) return print_json(&machine);
-    if (first) print_text(&machine, path, ls_clock_seconds() - begin);
+    if (first && o->json) return print_machine_json(&machine);
+    if (first) print_machine(&machine, path, ls_clock_seconds() - begin);
     return LS_OK;
 }

@@ -213,7 +213,7 @@ static void print_crossovers(const ls_scale_plan *plan, const ls_scale_found *f)
                plan->batch[plan->batches - 1], f->best_workers, f->best_workers == 1 ? "" : "s");
 }
 
-static void print_text(const ls_scale_plan *plan, const ls_scale_found *f) {
+static void print_scaling_text(const ls_scale_plan *plan, const ls_scale_found *f) {
     bool crowded = false;
     for (int i = 0; i < f->points; i++) crowded = crowded || f->point[i].crowding > 1;
     ls_scale_words words = ls_scale_say(plan, f);
@@ -299,7 +299,7 @@ static json_t *found_json(const ls_scale_plan *plan, const ls_scale_found *f) {
                      words.why, "limit", words.limit);
 }
 
-static ls_status print_json(const ls_scale_plan *plan, const ls_scale_found *found, int count) {
+static ls_status print_scaling_json(const ls_scale_plan *plan, const ls_scale_found *found, int count) {
     json_t *models = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(models, found_json(plan, &found[i]));
     return ls_cli_print_json_lines(json_pack("{s:i, s:i, s:I, s:f, s:f, s:o}", "cores", plan->cores, "threads",
@@ -321,7 +321,7 @@ static ls_status write_page(const ls_scale_plan *plan, const ls_scale_found *fou
     return LS_OK;
 }
 
-static void say(const char *model, const char *what) { fprintf(stderr, "%s: %s\n", model, what); }
+static void say_of_model(const char *model, const char *what) { fprintf(stderr, "%s: %s\n", model, what); }
 
 static void say_points(const ls_scale_found *f) {
     for (int i = 0; i < f->points; i++)
@@ -330,26 +330,26 @@ static void say_points(const ls_scale_found *f) {
                 i + 1, f->points);
 }
 
-static ls_status measure(const ls_scale_plan *plan, ls_scale_found *found) {
+static ls_status measure_models(const ls_scale_plan *plan, ls_scale_found *found) {
     const ls_options *o = plan->opts;
     for (int i = 0; i < plan->models; i++) {
         LS_TRY(ls_scale_measure(plan, plan->model[i], &found[i]));
         say_points(&found[i]);
         if (o->json) continue;
         if (i > 0) printf("\n");
-        print_text(plan, &found[i]);
+        print_scaling_text(plan, &found[i]);
     }
-    if (o->json) LS_TRY(print_json(plan, found, plan->models));
+    if (o->json) LS_TRY(print_scaling_json(plan, found, plan->models));
     return o->out ? write_page(plan, found) : LS_OK;
 }
 
 ls_status ls_cmd_scale(const ls_options *opts) {
-    ls_scale_plan plan = {.opts = opts, .say = say};
+    ls_scale_plan plan = {.opts = opts, .say = say_of_model};
     ls_scale_found *found = NULL;
     ls_status status = LS_OK;
     LS_TRY_OUT(read_options(&plan));
     found = calloc((size_t)plan.models, sizeof *found);
-    status = found ? measure(&plan, found) : ls_fail(LS_ERR_RESOURCE, "out of memory for the measurements");
+    status = found ? measure_models(&plan, found) : ls_fail(LS_ERR_RESOURCE, "out of memory for the measurements");
 out:
     free(found);
     for (int i = 0; i < plan.models; i++) free(plan.model[i]);

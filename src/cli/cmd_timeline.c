@@ -28,7 +28,7 @@ typedef struct timeline {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static ls_status join(char path[PATH_MAX], const char *folder, int length, const char *name) {
+static ls_status join_trace_path(char path[PATH_MAX], const char *folder, int length, const char *name) {
     if (snprintf(path, PATH_MAX, "%.*s%s", length, folder, name) >= PATH_MAX)
         return ls_fail(LS_ERR_INPUT, "path %.*s… is too long", SHOWN, folder);
     return LS_OK;
@@ -51,9 +51,9 @@ static ls_status trace_of_config(const char *run, char path[PATH_MAX]) {
 static ls_status find_in_run(timeline *t, const char *run) {
     int length = (int)strlen(run);
     char named[PATH_MAX];
-    LS_TRY(join(t->trace_path, run, length, "/trace.json"));
-    LS_TRY(join(t->layout_path, run, length, "/layout.json"));
-    LS_TRY(join(t->svg_path, run, length, "/timeline.svg"));
+    LS_TRY(join_trace_path(t->trace_path, run, length, "/trace.json"));
+    LS_TRY(join_trace_path(t->layout_path, run, length, "/layout.json"));
+    LS_TRY(join_trace_path(t->svg_path, run, length, "/timeline.svg"));
     if (ls_file_exists(t->trace_path)) return LS_OK;
     LS_TRY(trace_of_config(run, named));
     if (!named[0])
@@ -70,9 +70,9 @@ static ls_status find_beside(timeline *t, const char *file) {
     const char *slash = strrchr(file, '/');
     size_t length = strlen(file);
     if (length > 5 && strcmp(file + length - 5, ".json") == 0) length -= 5;
-    LS_TRY(join(t->trace_path, file, (int)strlen(file), ""));
-    LS_TRY(join(t->layout_path, file, slash ? (int)(slash - file) + 1 : 0, "layout.json"));
-    return join(t->svg_path, file, (int)length, ".svg");
+    LS_TRY(join_trace_path(t->trace_path, file, (int)strlen(file), ""));
+    LS_TRY(join_trace_path(t->layout_path, file, slash ? (int)(slash - file) + 1 : 0, "layout.json"));
+    return join_trace_path(t->svg_path, file, (int)length, ".svg");
 }
 
 static ls_status find_files(timeline *t) {
@@ -84,7 +84,7 @@ static ls_status find_files(timeline *t) {
         LS_TRY(find_in_run(t, run));
     else
         LS_TRY(find_beside(t, run));
-    if (t->opts->out) LS_TRY(join(t->svg_path, t->opts->out, (int)strlen(t->opts->out), ""));
+    if (t->opts->out) LS_TRY(join_trace_path(t->svg_path, t->opts->out, (int)strlen(t->opts->out), ""));
     if (strcmp(t->svg_path, t->trace_path) == 0)
         return ls_options_fail(t->opts, LS_OPT_out, "this is the trace itself; choose another name");
     return t->opts->kernels ? LS_OK : ls_file_can_write(t->svg_path);
@@ -122,7 +122,7 @@ static ls_status read_layout(timeline *t) {
     return status;
 }
 
-static void draw(const void *timeline_of, FILE *out) {
+static void draw_timeline(const void *timeline_of, FILE *out) {
     const timeline *t = timeline_of;
     ls_timeline_svg(&t->line, t->title, out);
 }
@@ -151,7 +151,7 @@ static double backward_us(const ls_timeline_worker *w) {
     return w->us[LS_MARK_BACKWARD] + w->us[LS_MARK_BACKWARD_INPUT] + w->us[LS_MARK_BACKWARD_WEIGHTS];
 }
 
-static void print_row(const char *name, const ls_timeline_worker *w) {
+static void print_worker_row(const char *name, const ls_timeline_worker *w) {
     printf("%-22s %10.3f %10.3f %7.1f %% %7.1f %% %7.1f %%", name, forward_us(w) / 1e3, backward_us(w) / 1e3,
            100 * w->busy, 100 * w->waiting, 100 * w->bubble);
     if (isnan(w->predicted_bubble))
@@ -178,15 +178,15 @@ static void print_workers(const ls_timeline *t) {
            "waiting", "bubble", "predicted", "reductions", "optimizer", "weights", "step, ms");
     for (int r = 0; r < t->workers; r++) {
         name_row(t, r, name, sizeof name);
-        print_row(name, &t->worker[r]);
+        print_worker_row(name, &t->worker[r]);
     }
     for (int s = 0; t->pipelines > 1 && s < t->stages; s++) {
         ls_timeline_worker m = mean(t, s * t->pipelines, (s + 1) * t->pipelines);
         snprintf(name, sizeof name, "mean of stage %d", s);
-        print_row(name, &m);
+        print_worker_row(name, &m);
     }
     ls_timeline_worker m = mean(t, 0, t->workers);
-    if (t->stages > 1) print_row("mean", &m);
+    if (t->stages > 1) print_worker_row("mean", &m);
 }
 
 static void print_reduction(const char *name, const ls_timeline_reductions *r) {
@@ -265,7 +265,7 @@ static void print_gpus(const ls_timeline *t, size_t most) {
     print_kernels(t, most);
 }
 
-static void print_text(const ls_timeline *t, const char *title, const char *drawing) {
+static void print_timeline(const ls_timeline *t, const char *title, const char *drawing) {
     double work_us = t->work_end_us - t->work_begin_us, predicted_us = ls_timeline_predicted_us(t);
     printf("%s\n", title);
     printf("steps %lld to %lld are complete in the trace; %" PRIu64 " events were lost\n", (long long)t->first_step,
@@ -314,7 +314,7 @@ static json_t *lane_json(const void *kernels, int i) {
                      (json_int_t)l->small_gaps, "kinds_ms", kinds_json(l->us));
 }
 
-static json_t *row_json(const void *kernels, int i) {
+static json_t *make_kernel_row_json(const void *kernels, int i) {
     const ls_kernels *k = kernels;
     const ls_kernel_row *r = &k->row[i];
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f}", "kernel", r->name, "for", r->of, "kind",
@@ -327,10 +327,10 @@ static json_t *gpus_json(const ls_kernels *k) {
     if (k->lanes == 0) return NULL;
     return json_pack("{s:o, s:o, s:o}", "kinds_ms", kinds_json(k->us), "queues",
                      ls_cli_json_list((int)k->lanes, lane_json, k), "kernels",
-                     ls_cli_json_list((int)k->rows, row_json, k));
+                     ls_cli_json_list((int)k->rows, make_kernel_row_json, k));
 }
 
-static ls_status print_json(const ls_timeline *t, const char *title, const char *drawing) {
+static ls_status print_timeline_json(const ls_timeline *t, const char *title, const char *drawing) {
     ls_timeline_reductions sum = total(t);
     return ls_cli_print_json(json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:i, s:f, s:o, s:f, s:o, s:s*, s:o*}", "title", title, "step", (json_int_t)t->step,
@@ -343,7 +343,7 @@ static ls_status print_json(const ls_timeline *t, const char *title, const char 
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static ls_status run(timeline *t) {
+static ls_status run_timeline(timeline *t) {
     LS_TRY(find_files(t));
     LS_TRY(ls_trace_open(t->trace_path, &t->trace));
     LS_TRY(ls_timeline_make(&t->trace, t->trace_path, t->opts->step, &t->line));
@@ -352,21 +352,21 @@ static ls_status run(timeline *t) {
         return ls_options_fail(t->opts, LS_OPT_kernels,
                                "%.*s has no times of a GPU: it was not trained with --device cuda", SHOWN,
                                t->trace_path);
-    if (!t->opts->kernels) LS_TRY(ls_svg_write(t->svg_path, draw, t));
-    if (t->opts->json) return print_json(&t->line, t->title, t->opts->kernels ? NULL : t->svg_path);
+    if (!t->opts->kernels) LS_TRY(ls_svg_write(t->svg_path, draw_timeline, t));
+    if (t->opts->json) return print_timeline_json(&t->line, t->title, t->opts->kernels ? NULL : t->svg_path);
     if (t->opts->kernels) {
         printf("%s, %.3f ms\n", t->title, mean_step_us(&t->line) / 1e3);
         print_gpus(&t->line, SIZE_MAX);
         return LS_OK;
     }
-    print_text(&t->line, t->title, t->svg_path);
+    print_timeline(&t->line, t->title, t->svg_path);
     return LS_OK;
 }
 
 ls_status ls_cmd_timeline(const ls_options *options) {
     static timeline t;
     t.opts = options;
-    ls_status status = run(&t);
+    ls_status status = run_timeline(&t);
     ls_timeline_free(&t.line);
     ls_trace_free(&t.trace);
     return status;

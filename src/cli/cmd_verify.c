@@ -18,7 +18,7 @@ typedef struct session {
 static const char *const verdicts[] = {
     [LS_VERDICT_EQUAL] = "ok", [LS_VERDICT_DIFFERS] = "DIFFERS", [LS_VERDICT_FAILED] = "FAILED"};
 
-static void print_row(const ls_verify_result *r) {
+static void print_layout_row(const ls_verify_result *r) {
     printf("%7d  %-32s  %8.3f  %10s  %-7s  %s\n", r->workers, r->totals.weights.text, r->totals.seconds,
            ls_cli_bytes(r->totals.traffic_bytes).text, verdicts[r->verdict], r->layout);
     fflush(stdout);
@@ -34,7 +34,7 @@ static void print_case(const char *device, const ls_lab_model *c, const ls_verif
     ls_cli_print_device(device, s->policy.unit);
     printf("loss %a … %a\n\n", alone->loss[0], alone->loss[c->steps - 1]);
     printf("%7s  %-32s  %8s  %10s  %-7s  %s\n", "workers", "weights (xxh128)", "time s", "traffic", "", "layout");
-    print_row(&one);
+    print_layout_row(&one);
 }
 
 static void print_counts(const ls_verify_outcome *n) {
@@ -58,7 +58,7 @@ static json_t *case_json(const ls_lab_model *c, const ls_verify_record *alone) {
                      "seconds", alone->totals->seconds, "rows");
 }
 
-static ls_status print_json(json_t *cases, const ls_verify_outcome *n) {
+static ls_status print_verify_json(json_t *cases, const ls_verify_outcome *n) {
     return ls_cli_print_json_lines(json_pack("{s:O, s:i, s:i, s:i, s:i, s:f}", "models", cases, "layouts", n->rows,
                                              "before", n->before, "different", n->different, "failed", n->failed,
                                              "seconds", n->seconds));
@@ -87,11 +87,11 @@ static ls_status on_case(void *ctx, const ls_lab_model *one, const ls_verify_rec
 static ls_status on_row(void *ctx, const ls_verify_result *result, json_t *row) {
     const session *s = ctx;
     ls_cli_progress_end();
-    if (!s->opts->json) print_row(result);
+    if (!s->opts->json) print_layout_row(result);
     return json_array_append(s->rows, row) == 0 ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
 }
 
-static ls_status run(session *s) {
+static ls_status run_verify(session *s) {
     ls_verify_fault fault;
     ls_verify_request request = {.on_start = on_start, .on_case = on_case, .on_row = on_row, .ctx = s};
     ls_verify_outcome outcome;
@@ -100,7 +100,7 @@ static ls_status run(session *s) {
     s->cases = json_array();
     if (!s->cases) return ls_fail(LS_ERR_RESOURCE, "out of memory for JSON");
     LS_TRY(ls_verify_run(&request, &outcome));
-    if (first && s->opts->json) LS_TRY(print_json(s->cases, &outcome));
+    if (first && s->opts->json) LS_TRY(print_verify_json(s->cases, &outcome));
     if (first && !s->opts->json) print_counts(&outcome);
     if (outcome.status == LS_OK) return LS_OK;
     return ls_fail(first ? outcome.status : LS_ERR_PEER, "%s", outcome.message);
@@ -113,7 +113,7 @@ ls_status ls_cmd_verify(const ls_options *opts) {
     /* More workers than cores are wanted here. */
     if (opts->source[LS_OPT_log_level].origin == LS_ORIGIN_DEFAULT) ls_log_set_level(LS_LOG_ERROR);
     if (opts->order) return ls_cmd_verify_order(opts);
-    ls_status status = run(&s);
+    ls_status status = run_verify(&s);
     ls_cli_progress_end();
     json_decref(s.cases);
     return status;

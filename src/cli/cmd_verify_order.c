@@ -92,7 +92,7 @@ static void print_head(const ls_lab_model *c) {
     fflush(stdout);
 }
 
-static void print_row(const ls_order_case *done, int way) {
+static void print_order_row(const ls_order_case *done, int way) {
     const ls_order_result *r = &done->result[way], *base = &done->result[r->way.base];
     char name[TEXT_MAX], against[TEXT_MAX], grads[TEXT_MAX], relative[TEXT_MAX], weights[TEXT_MAX], absolute[TEXT_MAX];
     char apart[TEXT_MAX], bits[TEXT_MAX], seen[TEXT_MAX], loss[TEXT_MAX];
@@ -143,7 +143,7 @@ static json_t *case_json(const ls_lab_model *c) {
                      (json_int_t)s->B, "seq", (json_int_t)s->T, "groups", s->groups, "slices", s->slices, "sums");
 }
 
-static json_t *row_json(const ls_order_case *done, int way) {
+static json_t *make_order_json(const ls_order_case *done, int way) {
     const ls_order_result *r = &done->result[way], *base = &done->result[r->way.base];
     char name[TEXT_MAX], against[TEXT_MAX];
     ls_order_way_text(&r->way, name, sizeof name);
@@ -172,8 +172,8 @@ static void on_start(void *ctx, const ls_order_case *done, int way) {
 static ls_status on_row(void *ctx, const ls_order_case *done, int way) {
     const session *s = ctx;
     ls_cli_progress_end();
-    if (!s->opts->json) print_row(done, way);
-    if (json_array_append_new(s->sums, row_json(done, way)) == 0) return LS_OK;
+    if (!s->opts->json) print_order_row(done, way);
+    if (json_array_append_new(s->sums, make_order_json(done, way)) == 0) return LS_OK;
     return ls_fail(LS_ERR_RESOURCE, "out of memory for a row");
 }
 
@@ -205,7 +205,7 @@ static const ls_order_case *find_different(const session *s) {
     return NULL;
 }
 
-static ls_status tell(const session *s) {
+static ls_status print_order_result(const session *s) {
     if (s->opts->svg) LS_TRY(ls_order_draw(s->cases, s->count, s->opts->svg));
     if (!s->opts->json) {
         printf("\n%s\n", explanation);
@@ -217,7 +217,7 @@ static ls_status tell(const session *s) {
     return ls_cli_print_json_lines(json_incref(s->json));
 }
 
-static ls_status run(session *s) {
+static ls_status run_verify_order(session *s) {
     ls_verify_fault fault;
     ls_order_request request = {.options = s->opts, .on_start = on_start, .on_row = on_row, .ctx = s};
     const char *name;
@@ -229,7 +229,7 @@ static ls_status run(session *s) {
         if (i > 0 && !s->opts->json) putchar('\n');
         LS_TRY(run_case(s, &request, name));
     }
-    LS_TRY(tell(s));
+    LS_TRY(print_order_result(s));
     const ls_order_case *found = find_different(s);
     if (!found) return LS_OK;
     const ls_order_result *r = found->different;
@@ -243,7 +243,7 @@ static ls_status run(session *s) {
 ls_status ls_cmd_verify_order(const ls_options *opts) {
     static session s;
     s.opts = opts;
-    ls_status status = run(&s);
+    ls_status status = run_verify_order(&s);
     ls_cli_progress_end();
     for (int i = 0; i < s.count; i++) ls_order_case_free(&s.cases[i]);
     json_decref(s.json);

@@ -9,12 +9,12 @@
 
 enum { PATHS_MAX = 256, FIRST_PORT = 8787 };
 
-static void tell(const char *link) {
+static void print_link(const char *link) {
     printf("page      %s\n", link);
     (void)fflush(stdout);
 }
 
-static void tell_json(const char *link) {
+static void print_link_json(const char *link) {
     printf("{\"page\": \"%s\"}\n", link);
     (void)fflush(stdout);
 }
@@ -43,7 +43,8 @@ ls_status ls_cmd_watch(const ls_options *options) {
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for the list of runs");
     ls_status status = list_paths(text, paths, &count);
     if (status == LS_OK) status = ls_shelf_create(paths, count, &shelf);
-    if (status == LS_OK) status = ls_watch_serve(shelf, &address, !options->live, options->json ? tell_json : tell);
+    if (status == LS_OK)
+        status = ls_watch_serve(shelf, &address, !options->live, options->json ? print_link_json : print_link);
     ls_shelf_destroy(shelf);
     free(text);
     return status;

@@ -153,7 +153,7 @@ ls_status ls_cli_request_read(ls_cli_request *request, int argc, char *const arg
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-/* Colours are for people at a terminal who have not said no (no-color.org). */
+/* Colours only on a terminal, unless NO_COLOR is set (no-color.org). */
 static bool wants_colour(FILE *out) {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool dumb = !term || !*term || (term[0] == 'd' && term[1] == 'u');

@@ -91,7 +91,7 @@ static ls_status apply(ls_command command, const ls_options *options) {
     return ls_options_blame(options, LS_OPT_isa, ls_cpu_set_isa(options->isa));
 }
 
-static ls_status run(const ls_cli_request *request) {
+static ls_status run_command(const ls_cli_request *request) {
     ls_options options;
     LS_TRY(ls_options_parse(&options, request->command, request->argc, request->argv));
     ls_status status = apply(request->command, &options);
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
         return ls_status_exit_code(LS_ERR_INPUT);
     }
     if (request.task == LS_CLI_RUN) {
-        LS_TRY_OUT(run(&request));
+        LS_TRY_OUT(run_command(&request));
     } else {
         ls_cli_answer(&request, stdout);
     }

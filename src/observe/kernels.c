@@ -12,7 +12,7 @@ static bool is_compute(const ls_kernel_lane *lane) { return strcmp(lane->name, "
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------- */
 
-static void measure(ls_kernel_lane *lane) {
+static void measure_lane(ls_kernel_lane *lane) {
     double end = lane->count > 0 ? lane->kernel[0].begin_us : 0;
     for (size_t i = 0; i < lane->count; i++) {
         const ls_trace_kernel *k = &lane->kernel[i];
@@ -68,7 +68,7 @@ static void add_lanes(ls_kernels *out) {
     if (out->lanes > 0) qsort(out->lane, out->lanes, sizeof *out->lane, compare_lanes);
     for (size_t i = 0; i < out->lanes; i++) {
         ls_kernel_lane *lane = &out->lane[i];
-        measure(lane);
+        measure_lane(lane);
         if (i == 0 || lane->worker != lane[-1].worker) {
             out->workers++;
             compute = is_compute(lane) ? lane : NULL;

@@ -48,7 +48,7 @@ static long command_of(long pid) {
     return pid;
 }
 
-static ls_status add(ls_living **list, size_t *count, long pid, const char *lock) {
+static ls_status add_living_run(ls_living **list, size_t *count, long pid, const char *lock) {
     bool is_stopped = ls_process_state((int)pid) == 'T';
     ls_living run = {.pid = command_of(pid), .is_stopped = is_stopped, .steps = LS_RUN_NONE, .step_s = (double)NAN};
     run.folder = ls_path_beside(lock, "");
@@ -84,13 +84,13 @@ static ls_status look_at(long pid, ls_living **list, size_t *count) {
     if (!dir) return LS_OK;
     for (struct dirent *entry; status == LS_OK && (entry = readdir(dir)) != NULL;) {
         ls_path name = ls_path_in(folder.text, entry->d_name), to = link_of(name.text);
-        if (to.text[0] == '/' && ls_ends_with(to.text, "/lock")) status = add(list, count, pid, to.text);
+        if (to.text[0] == '/' && ls_ends_with(to.text, "/lock")) status = add_living_run(list, count, pid, to.text);
     }
     (void)closedir(dir);
     return status;
 }
 
-static int compare(const void *a, const void *b) {
+static int compare_folders(const void *a, const void *b) {
     return strcmp(((const ls_living *)a)->folder.text, ((const ls_living *)b)->folder.text);
 }
 
@@ -106,7 +106,7 @@ ls_status ls_living_list(ls_living **out, size_t *count) {
         if (pid > 0 && !*end && pid != (long)getpid()) status = look_at(pid, out, count);
     }
     (void)closedir(dir);
-    if (*count > 0) qsort(*out, *count, sizeof **out, compare);
+    if (*count > 0) qsort(*out, *count, sizeof **out, compare_folders);
     if (status == LS_OK) return LS_OK;
     ls_living_free(*out, *count);
     *out = NULL;

@@ -32,7 +32,7 @@ struct ls_metrics {
 
 /* ---- a line ------------------------------------------------------------------------------------------------------ */
 
-static void put(ls_metrics *m, const char *text, size_t bytes) {
+static void append_bytes(ls_metrics *m, const char *text, size_t bytes) {
     if (m->used + bytes <= sizeof m->line)
         memcpy(m->line + m->used, text, bytes);
     else
@@ -40,7 +40,7 @@ static void put(ls_metrics *m, const char *text, size_t bytes) {
     m->used += bytes;
 }
 
-static void put_text(ls_metrics *m, const char *text) { put(m, text, strlen(text)); }
+static void put_text(ls_metrics *m, const char *text) { append_bytes(m, text, strlen(text)); }
 
 /* Bytes of the UTF-8 character at `s`, which ends with NUL; 0: there is none. No surrogates, nothing longer than it
  * needs to be, nothing beyond U+10FFFF. */
@@ -70,7 +70,7 @@ static void put_quoted(ls_metrics *m, const char *text) {
             put_text(m, escape);
         } else {
             if (*s == '"' || *s == '\\') put_text(m, "\\");
-            put(m, (const char *)s, bytes);
+            append_bytes(m, (const char *)s, bytes);
         }
         s += bytes;
     }
@@ -205,7 +205,7 @@ ls_status ls_metrics_open(const char *path, ls_metrics **out) {
         status = ls_fail(LS_ERR_RESOURCE, "out of memory for the metrics");
         goto out;
     }
-    /* The folder may be somebody else's: a link there must not lead to a file of the user's. */
+    /* The folder may belong to another user, whose symbolic link must not redirect writes to a file of this user. */
     m->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (m->fd < 0) {
         status = ls_fail_errno(LS_ERR_INPUT, "cannot write metrics to %s", path);

@@ -94,7 +94,7 @@ typedef struct cutter {
     ls_metrics_cut_report report;
 } cutter;
 
-/* NULL in c->file: there is none. A link is not followed: the folder may be somebody else's. */
+/* c->file is NULL if there is none. Links are not followed, because the folder may belong to another user. */
 static ls_status open_file(cutter *c, int mode) {
     struct stat about;
     int fd = open(c->path, mode | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -121,13 +121,13 @@ static void close_files(cutter *c) {
 /* ---- where the history ends -------------------------------------------------------------------------------------- */
 
 /* Calls for every line: `later` is what became of the line before. */
-static line_kind settle(line_kind kind, line_kind before) { return kind == LINE_LOOSE ? before : kind; }
+static line_kind settle_line_kind(line_kind kind, line_kind before) { return kind == LINE_LOOSE ? before : kind; }
 
 static ls_status scan(cutter *c, ls_metrics_about *about) {
     int64_t later = 0, damaged = 0, events = 0;
     line_kind last = LINE_KEPT;
     while (next_line(c->file, &c->line)) {
-        line_kind kind = settle(judge_line(&c->line, c->last_step, about), last);
+        line_kind kind = settle_line_kind(judge_line(&c->line, c->last_step, about), last);
         later += kind == LINE_LATER;
         events += kind == LINE_EVENT;
         damaged += kind == LINE_DAMAGED;
@@ -194,7 +194,7 @@ static ls_status part_lines(cutter *c) {
     c->line = (line){.text = c->line.text};
     while (next_line(c->file, &c->line)) {
         bool in_history = c->line.at < c->end;
-        line_kind kind = settle(judge_line(&c->line, c->last_step, NULL), last);
+        line_kind kind = settle_line_kind(judge_line(&c->line, c->last_step, NULL), last);
         if (kind != LINE_DAMAGED) last = kind;
         if (kind == LINE_DAMAGED || (kind == LINE_LATER && in_history)) {
             c->report.damaged_bytes += (off_t)c->line.bytes + c->line.ended;

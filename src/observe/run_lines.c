@@ -220,7 +220,7 @@ static void read_stop(const json_t *line, char out[LS_RUN_TEXT_MAX]) {
 static ls_status add_event(ls_run_log *run, int64_t step, const json_t *line) {
     const char *name = json_string_value(json_object_get(line, "event"));
     int kind = 0;
-    /* A line "stopped" is an event to those who read it, and its value the reason. */
+    /* Readers see a line with "stopped" as an event, and its value as the reason. */
     bool is_stop = json_is_string(json_object_get(line, "stopped"));
     if (is_stop) name = event_names[LS_EVENT_STOPPED];
     while (kind < LS_EVENT_KINDS && (!name || strcmp(name, event_names[kind]) != 0)) kind++;

@@ -65,7 +65,7 @@ ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, con
 
 typedef ls_status add_text_fn(ls_run_log *run, const char *text, size_t bytes);
 
-static ls_status join(char path[PATH_MAX], const char *folder, const char *name) {
+static ls_status join_run_path(char path[PATH_MAX], const char *folder, const char *name) {
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "path %.*s… is too long", SHOWN, folder);
 }
@@ -75,7 +75,7 @@ static ls_status read_text(ls_run_log *run, const char *folder, const char *name
     char path[PATH_MAX], *text;
     size_t bytes;
     struct stat about;
-    LS_TRY(join(path, folder, name));
+    LS_TRY(join_run_path(path, folder, name));
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return LS_OK;
     ls_status status = ls_file_read(path, OPTIONS_BYTES_MAX, &text, &bytes);
     if (status == LS_ERR_RESOURCE) return status;
@@ -89,7 +89,7 @@ static ls_status read_trace(ls_run_log *run, const char *folder) {
     char path[PATH_MAX];
     struct stat about;
     ls_trace trace;
-    LS_TRY(join(path, folder, "trace.json"));
+    LS_TRY(join_run_path(path, folder, "trace.json"));
     if (run->usage_count > 0 || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return LS_OK;
     ls_status status = ls_trace_open(path, &trace);
     if (status == LS_OK) {
@@ -109,7 +109,7 @@ static ls_status check_folder(const char *path) {
     if (!S_ISDIR(about.st_mode))
         return ls_fail(LS_ERR_INPUT, "%.*s is a file; give a run folder (the --out of lockstep train)", SHOWN, path);
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        LS_TRY(join(name, path, marks[i]));
+        LS_TRY(join_run_path(name, path, marks[i]));
         if (ls_file_exists(name)) return LS_OK;
     }
     return ls_fail(LS_ERR_INPUT,
@@ -122,7 +122,7 @@ static ls_status check_folder(const char *path) {
  * is refused while it does. */
 bool ls_run_folder_is_open(const char *folder) {
     char path[PATH_MAX];
-    if (join(path, folder, "lock") != LS_OK) return false;
+    if (join_run_path(path, folder, "lock") != LS_OK) return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (fd >= 0) (void)close(fd);
@@ -246,7 +246,7 @@ static ls_status add_members(ls_run_log *run, json_t *object) {
     return LS_OK;
 }
 
-static ls_status load(const char *text, size_t bytes, json_t **out) {
+static ls_status load_run_json(const char *text, size_t bytes, json_t **out) {
     json_error_t error;
     *out = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!*out && json_error_code(&error) == json_error_out_of_memory)
@@ -257,7 +257,7 @@ static ls_status load(const char *text, size_t bytes, json_t **out) {
 ls_status ls_run_log_add_options(ls_run_log *run, const char *text, size_t bytes) {
     json_t *json;
     ls_status status;
-    LS_TRY(load(text, bytes, &json));
+    LS_TRY(load_run_json(text, bytes, &json));
     (void)json_object_del(json, LS_CONFIG_CHECKSUM);
     json_t *fields = json_object_get(json, "fields"), *loose = json_object_get(json, "free");
     LS_TRY_OUT(add_members(run, json_is_object(fields) ? fields : json));
@@ -291,7 +291,7 @@ static void read_shares(ls_run_log *run, const char *text) {
 
 ls_status ls_run_log_add_layout(ls_run_log *run, const char *text, size_t bytes) {
     json_t *json;
-    LS_TRY(load(text, bytes, &json));
+    LS_TRY(load_run_json(text, bytes, &json));
     int64_t dp = count_of(json, "dp"), tp = count_of(json, "tp"), pp = count_of(json, "pp");
     if (dp && tp && pp && dp * tp * pp <= LS_WORKERS_MAX) {
         run->dp = (int)dp;
@@ -317,7 +317,7 @@ ls_status ls_run_log_add_device(ls_run_log *run, const char *text, size_t bytes)
     ls_run_log_device *device = &run->device;
     json_t *json;
     char name[LS_RUN_NAME_MAX];
-    LS_TRY(load(text, bytes, &json));
+    LS_TRY(load_run_json(text, bytes, &json));
     *device = (ls_run_log_device){0};
     copy_member(json, "device", name);
     device->is_gpu = strncmp(name, "cuda", 4) == 0;

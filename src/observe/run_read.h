@@ -222,7 +222,7 @@ ls_status ls_run_log_add_usage(ls_run_log *run, long long step, int workers, con
 
 /* Of the files beside the metrics: LS_ERR_INPUT where the folder is no run. */
 ls_status ls_run_log_add_folder(ls_run_log *run, const char *path);
-/* Lists the checkpoints in the folder anew. A folder that cannot be read has none. */
+/* Lists the checkpoints in the folder again. A folder that cannot be read has none. */
 ls_status ls_run_log_add_checkpoints(ls_run_log *run, const char *path);
 /* The newest checkpoint of an earlier step than `step`, in the folder or, without one, among the saves; LS_RUN_NONE:
  * there is none. */

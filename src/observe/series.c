@@ -328,7 +328,7 @@ static bool is_same_step(const ls_run_log_step *a, const ls_run_log_step *b) {
            memcmp(&a->ms, &b->ms, sizeof a->ms) == 0;
 }
 
-/* Everything anew. */
+/* Reads all files from the beginning. */
 static ls_status read_again(ls_series *s, before *b) {
     LS_TRY(remember(s, 0, b));
     ls_run_log_free(&s->log);

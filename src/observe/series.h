@@ -1,20 +1,20 @@
-/* series.h: the series of a run: what it recorded, in order, every step once, however often it was begun again.
+/* series.h: the recorded steps of a run in order, each once, however often the run was restarted.
  *
  *     metrics-000000012000.jsonl   metrics-000000024000.jsonl   metrics.jsonl
  *     └──────── set aside, complete ────────────────────────┘   └─ grows, is cut back, goes on ─
  *
- * All who read a run read it here: doctor, bisect, metrics, the page, the report, TensorBoard. What they get is an
+ * Every reader of a run uses this: doctor, bisect, metrics, the live page, the report, TensorBoard. The result is an
  * ls_run_log (run_read.h).
  *
- * 1. Steps ascend. Steps that were done again, after a resume or a recovery, count as they were done last.
- * 2. A fork has the steps of its parent before its own (LS_SERIES_PARENTS), as far as the parent's folder is there and
- *    is the run that the fork began from.
- * 3. ls_series_refresh() reads what was written since. It notices that the run went back, whatever the size of the file
- *    is by then, and reads again only the file that was cut.
- * 4. A line that has no end yet is left for later while a process is at work in the folder.
+ * 1. Steps ascend. Of a step that was repeated, after a resume or a recovery, the last record counts.
+ * 2. The steps of a fork follow those of its parent (LS_SERIES_PARENTS), if the parent's folder exists and still holds
+ *    the run that was forked.
+ * 3. ls_series_refresh() reads what was appended since. It detects a run that went back to a checkpoint, whatever the
+ *    size of the file, and reads only the truncated file again.
+ * 4. An incomplete last line is left for the next refresh while a process writes to the folder.
  *
- * Everything here is untrusted, as run_read.h says. Nothing is written. One thread at a time. Steps are parsed without
- * a JSON tree where they look as metrics.h writes them (line_scan.h): a million of them take well below a second. */
+ * Everything here is untrusted, as run_read.h says. Nothing is written. One thread at a time. Lines in
+ * the form that metrics.h writes are parsed without a JSON tree (line_scan.h): a million take well below a second. */
 #ifndef LS_OBSERVE_SERIES_H
 #define LS_OBSERVE_SERIES_H
 

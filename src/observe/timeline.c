@@ -35,8 +35,8 @@ static void keep_whole(const ls_trace *t, const ls_trace_span **steps, size_t co
     }
 }
 
-static ls_status choose(const ls_trace_span *const *steps, size_t whole, int workers, int64_t wanted,
-                        const char *source, size_t *chosen) {
+static ls_status choose_traced_step(const ls_trace_span *const *steps, size_t whole, int workers, int64_t wanted,
+                                    const char *source, size_t *chosen) {
     if (whole == 0)
         return ls_fail(LS_ERR_INPUT,
                        "%s contains no complete training step; record one with lockstep train --trace run", source);
@@ -74,7 +74,7 @@ static ls_status find_step(const ls_trace *t, const char *source, int64_t wanted
         if (t->spans[i].mark == LS_MARK_STEP) steps[count++] = &t->spans[i];
     if (count > 0) qsort(steps, count, sizeof *steps, compare_steps);
     keep_whole(t, steps, count, &whole);
-    ls_status status = choose(steps, whole, t->workers, wanted, source, &chosen);
+    ls_status status = choose_traced_step(steps, whole, t->workers, wanted, source, &chosen);
     if (status == LS_OK) {
         const ls_trace_span *const *step = steps + chosen * (size_t)t->workers;
         out->step = step[0]->n;
@@ -143,7 +143,7 @@ static double overlap(double a_begin, double a_end, double b_begin, double b_end
     return end > begin ? end - begin : 0;
 }
 
-static ls_status add_up(ls_timeline *t, int rank, const char *source) {
+static ls_status sum_worker_spans(ls_timeline *t, int rank, const char *source) {
     ls_timeline_worker *w = &t->worker[rank];
     const ls_trace_span *action = NULL; /* the last one that began */
     for (size_t i = 0; i < w->count; i++) {
@@ -168,10 +168,10 @@ static double action_us(const ls_timeline_worker *w) {
     return sum;
 }
 
-static ls_status measure(ls_timeline *t, const char *source) {
+static ls_status measure_timeline(ls_timeline *t, const char *source) {
     t->work_begin_us = HUGE_VAL;
     t->work_end_us = -HUGE_VAL;
-    for (int r = 0; r < t->workers; r++) LS_TRY(add_up(t, r, source));
+    for (int r = 0; r < t->workers; r++) LS_TRY(sum_worker_spans(t, r, source));
     double work = t->work_end_us - t->work_begin_us;
     for (int r = 0; r < t->workers; r++) {
         ls_timeline_worker *w = &t->worker[r];
@@ -289,7 +289,7 @@ ls_status ls_timeline_make(const ls_trace *trace, const char *source, int64_t st
     }
     LS_TRY_OUT(find_step(trace, source, step, out));
     LS_TRY_OUT(find_stages(out, source));
-    LS_TRY_OUT(measure(out, source));
+    LS_TRY_OUT(measure_timeline(out, source));
     for (int r = 0; r < out->workers; r++) LS_TRY_OUT(measure_reductions(&out->worker[r]));
     LS_TRY_OUT(ls_timeline_predict(out));
     LS_TRY_OUT(ls_kernels_make(trace, out, &out->kernels));

@@ -1,21 +1,22 @@
-/* timeline.h: one step of a run as its trace tells it: who worked, who waited, and what the schedule promised.
+/* timeline.h: one step of a traced run: busy and waiting time of each worker, and the time that the schedule predicts.
  *
  *     |<------------------------------- step ------------------------------->|
  *           |<------------ work ------------>|
  *           [F0][F1] wait [B0]  wait [B1]  [finish][optimizer][publish]
  *
- * `Work` is the time from the first action of any worker to the last one's end. A worker's part of it is
+ * `Work` lasts from the start of the first action of any worker to the end of the last one. For each worker it divides
+ * into
  *
- *   busy      inside its actions, less the waiting in there
+ *   busy      inside its actions, without waiting
  *   waiting   inside its actions, for workers that share layers with it (tp) or for weights (zero 3)
- *   bubble    outside its actions: for want of input from other stages, or because it has nothing left to do
+ *   bubble    outside its actions: it waits for input from other stages, or has finished
  *
  * The prediction is a simulation (parallel/simulate.h) of the lists of actions that were run, each action with its mean
  * duration in this step on this stage, times the size of its micro-batch, the same on all stages; sends take no time.
- * So measured less predicted bubble is what handing over and unevenness cost.
+ * So measured minus predicted bubble is the cost of sends and of uneven durations.
  *
  * Workers are those of a mesh (parallel/layout.h): with W workers on P stages, worker r is on stage r / (W/P), and
- * workers with equal r mod (W/P) form a pipeline. That is read off the trace: chunk g lies on stage g mod P. */
+ * workers with equal r mod (W/P) form a pipeline. The trace shows it: chunk g is on stage g mod P. */
 #ifndef LS_OBSERVE_TIMELINE_H
 #define LS_OBSERVE_TIMELINE_H
 

@@ -75,7 +75,7 @@ ls_status ls_trace_end(ls_world *world, const char *path) {
     LS_TRY_OUT(own_part(world, &mine, &bytes));
     LS_TRY_OUT(gather(ls_world_comm(world), mine, bytes, &all, &all_bytes));
     if (ls_world_rank(world) == 0) LS_TRY_OUT(ls_file_write_atomic(path, all, all_bytes));
-    /* The others leave only when the file is there: its failure is everybody's. */
+    /* Barrier: workers leave only when the file exists, and all of them return its failure. */
     LS_TRY_OUT(ls_comm_barrier(ls_world_comm(world)));
 out:
     free(mine);

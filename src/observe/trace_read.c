@@ -27,7 +27,7 @@ typedef struct reader {
     ls_trace_span open;
 } reader;
 
-static ls_status refuse(const reader *r, const char *what) {
+static ls_status refuse_event(const reader *r, const char *what) {
     return ls_fail(LS_ERR_INPUT, "%s: the event at byte %zu %s; this is not a lockstep trace", r->source, r->event_at,
                    what);
 }
@@ -42,14 +42,14 @@ static ls_status whole_field(const reader *r, const json_t *object, const char *
 static ls_status time_field(const reader *r, const json_t *event, const char *key, double *out) {
     ls_status status = ls_json_get_f64(event, key, out);
     if (status != LS_OK) return ls_fail_at(status, "%s: the event at byte %zu: ", r->source, r->event_at);
-    if (!(*out >= 0 && *out <= TIME_MAX_US)) return refuse(r, "has a timestamp out of range");
+    if (!(*out >= 0 && *out <= TIME_MAX_US)) return refuse_event(r, "has a timestamp out of range");
     return LS_OK;
 }
 
 static ls_status worker_field(const reader *r, const json_t *event, int *out) {
     int64_t pid;
     LS_TRY(whole_field(r, event, "pid", &pid));
-    if (pid < 0 || pid >= LS_WORKERS_MAX) return refuse(r, "has an impossible worker number");
+    if (pid < 0 || pid >= LS_WORKERS_MAX) return refuse_event(r, "has an impossible worker number");
     *out = (int)pid;
     if (*out >= r->trace->workers) r->trace->workers = *out + 1;
     return LS_OK;
@@ -148,7 +148,7 @@ static ls_status read_lane(const reader *r, const json_t *event, int worker) {
     ls_trace_lane lane = {.worker = worker};
     LS_TRY(whole_field(r, event, "tid", &lane.thread));
     LS_TRY(find_word(r, text_field(json_object_get(event, "args"), "name"), &lane.name));
-    if (t->lanes >= (size_t)INT_MAX) return refuse(r, "is one lane too many");
+    if (t->lanes >= (size_t)INT_MAX) return refuse_event(r, "is one lane too many");
     LS_TRY(ls_array_grow(&t->lane, t->lanes, sizeof *t->lane, "queues of a trace"));
     t->lane[t->lanes++] = lane;
     return LS_OK;
@@ -162,7 +162,7 @@ static ls_status read_kernel(const reader *r, const json_t *event, ls_kernel_kin
     int64_t thread;
     LS_TRY(whole_field(r, event, "tid", &thread));
     if (t->lanes == 0 || t->lane[t->lanes - 1].worker != k.worker || t->lane[t->lanes - 1].thread != thread)
-        return refuse(r, "is on a queue that has no name");
+        return refuse_event(r, "is on a queue that has no name");
     k.lane = (int)t->lanes - 1;
     LS_TRY(whole_field(r, args, "n", &k.n));
     LS_TRY(find_word(r, text_field(event, "name"), &k.name));
@@ -191,8 +191,8 @@ static void note_end(const reader *r, int worker, double end_us) {
 static ls_status read_action(const reader *r, const json_t *args, ls_trace_span *span) {
     int64_t micro;
     LS_TRY(whole_field(r, args, "micro", &micro));
-    if (span->n < 0 || span->n >= LS_CHUNKS_MAX) return refuse(r, "has an impossible chunk number");
-    if (micro < 0 || micro >= LS_SCHEDULE_UNITS_MAX) return refuse(r, "has an impossible micro-batch number");
+    if (span->n < 0 || span->n >= LS_CHUNKS_MAX) return refuse_event(r, "has an impossible chunk number");
+    if (micro < 0 || micro >= LS_SCHEDULE_UNITS_MAX) return refuse_event(r, "has an impossible micro-batch number");
     span->micro = (int)micro;
     return LS_OK;
 }
@@ -217,14 +217,14 @@ static ls_status read_span(reader *r, const json_t *event) {
 
 static ls_status read_begin(reader *r, const json_t *event) {
     ls_trace_span *open = &r->open;
-    if (r->has_open) return refuse(r, "begins a pair inside another pair");
+    if (r->has_open) return refuse_event(r, "begins a pair inside another pair");
     *open = (ls_trace_span){.mark = LS_MARK_REDUCTION};
     LS_TRY(worker_field(r, event, &open->worker));
     LS_TRY(time_field(r, event, "ts", &open->begin_us));
     r->open_is_wanted = is_reduction(event);
     if (r->open_is_wanted) {
         LS_TRY(whole_field(r, json_object_get(event, "args"), "n", &open->n));
-        if (open->n < 0) return refuse(r, "has a negative byte count");
+        if (open->n < 0) return refuse_event(r, "has a negative byte count");
     }
     snprintf(r->open_id, sizeof r->open_id, "%s", text_field(event, "id"));
     r->has_open = true;
@@ -234,10 +234,10 @@ static ls_status read_begin(reader *r, const json_t *event) {
 static ls_status read_end(reader *r, const json_t *event) {
     int worker = 0;
     if (!r->has_open || strcmp(text_field(event, "id"), r->open_id) != 0)
-        return refuse(r, "ends a pair that was not begun");
+        return refuse_event(r, "ends a pair that was not begun");
     LS_TRY(worker_field(r, event, &worker));
     LS_TRY(time_field(r, event, "ts", &r->open.end_us));
-    if (worker != r->open.worker || r->open.end_us < r->open.begin_us) return refuse(r, "ends before it begins");
+    if (worker != r->open.worker || r->open.end_us < r->open.begin_us) return refuse_event(r, "ends before it begins");
     note_end(r, worker, r->open.end_us);
     r->has_open = false;
     return r->open_is_wanted ? keep(r, &r->open) : LS_OK;
@@ -251,10 +251,10 @@ static ls_status read_meta(reader *r, const json_t *event) {
     if (strcmp(text_field(event, "name"), "dropped_events") != 0) return LS_OK;
     LS_TRY(whole_field(r, json_object_get(event, "args"), "dropped", &dropped));
     if (dropped < 0 || dropped > INT64_MAX / LS_WORKERS_MAX)
-        return refuse(r, "has an impossible number of lost events");
+        return refuse_event(r, "has an impossible number of lost events");
     if (__builtin_add_overflow(r->trace->dropped[worker], (uint64_t)dropped, &r->trace->dropped[worker]) ||
         __builtin_add_overflow(r->trace->dropped_events, (uint64_t)dropped, &r->trace->dropped_events))
-        return refuse(r, "has an impossible number of lost events");
+        return refuse_event(r, "has an impossible number of lost events");
     double *from = &r->trace->complete_from[worker];
     if (dropped > 0 && r->ring_from[worker] > *from) *from = r->ring_from[worker];
     r->ring_from[worker] = HUGE_VAL;
@@ -263,12 +263,12 @@ static ls_status read_meta(reader *r, const json_t *event) {
 
 static ls_status read_event(reader *r, const json_t *event) {
     const char *type = text_field(event, "ph");
-    if (r->has_open && strcmp(type, "e") != 0) return refuse(r, "is between the begin and the end of a pair");
+    if (r->has_open && strcmp(type, "e") != 0) return refuse_event(r, "is between the begin and the end of a pair");
     if (strcmp(type, "X") == 0) return read_span(r, event);
     if (strcmp(type, "b") == 0) return read_begin(r, event);
     if (strcmp(type, "e") == 0) return read_end(r, event);
     if (strcmp(type, "M") == 0) return read_meta(r, event);
-    return refuse(r, "has a type that lockstep does not write");
+    return refuse_event(r, "has a type that lockstep does not write");
 }
 
 /* ---- the array --------------------------------------------------------------------------------------------------- */
@@ -281,7 +281,7 @@ static char next_char(reader *r) {
 static ls_status parse_event(reader *r) {
     json_error_t error;
     r->event_at = r->at;
-    if (next_char(r) != '{') return refuse(r, "is not an object");
+    if (next_char(r) != '{') return refuse_event(r, "is not an object");
     json_t *event = json_loadb(r->text + r->at, r->bytes - r->at, JSON_DISABLE_EOF_CHECK, &error);
     if (!event && json_error_code(&error) == json_error_out_of_memory)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for an event of %s", r->source);
@@ -307,7 +307,7 @@ static ls_status parse_array(reader *r) {
     }
     r->at++;
     r->event_at = r->at;
-    if (r->has_open) return refuse(r, "is missing: a pair has no end");
+    if (r->has_open) return refuse_event(r, "is missing: a pair has no end");
     if (next_char(r) || r->at < r->bytes)
         return ls_fail(LS_ERR_INPUT, "%s: byte %zu: unexpected data after the end of the trace", r->source, r->at);
     return LS_OK;
@@ -315,7 +315,7 @@ static ls_status parse_array(reader *r) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b) {
+static int compare_trace_spans(const void *a, const void *b) {
     const ls_trace_span *x = a, *y = b;
     if (x->worker != y->worker) return x->worker < y->worker ? -1 : 1;
     if (x->begin_us != y->begin_us) return x->begin_us < y->begin_us ? -1 : 1;
@@ -331,7 +331,7 @@ static int compare_kernels(const void *a, const void *b) {
 }
 
 static void sort(ls_trace *t) {
-    if (t->count > 0) qsort(t->spans, t->count, sizeof *t->spans, compare);
+    if (t->count > 0) qsort(t->spans, t->count, sizeof *t->spans, compare_trace_spans);
     size_t at = 0;
     for (int w = 0; w <= t->workers; w++) {
         while (at < t->count && t->spans[at].worker < w) at++;

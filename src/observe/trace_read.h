@@ -60,7 +60,7 @@ const char *ls_kernel_kind_name(ls_kernel_kind kind);
 /* A kernel, copy or wait on a queue. The words belong to the trace: equal ones have one address. */
 typedef struct ls_trace_kernel {
     double begin_us, end_us;
-    const char *name, *of; /* of: the operation that asked for it; "": nobody */
+    const char *name, *of; /* of: the operation that launched it; "": unknown */
     int64_t n;             /* bytes of a copy, else blocks */
     int worker, lane;      /* lane: of ls_trace.lane */
     ls_kernel_kind kind;

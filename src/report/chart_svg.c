@@ -107,7 +107,7 @@ static int height_of(const ls_chart *chart) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-static void draw(const ls_chart *chart, int top, FILE *out) {
+static void draw_one_chart(const ls_chart *chart, int top, FILE *out) {
     ls_svg_plot p = {.out = out,
                      .left = LEFT,
                      .top = top + TITLE,
@@ -135,6 +135,6 @@ void ls_chart_svg(const ls_chart *charts, int count, FILE *out) {
     int height = 0, top = 0;
     for (int i = 0; i < count; i++) height += height_of(&charts[i]);
     ls_svg_begin(out, WIDTH, height);
-    for (int i = 0; i < count; top += height_of(&charts[i]), i++) draw(&charts[i], top, out);
+    for (int i = 0; i < count; top += height_of(&charts[i]), i++) draw_one_chart(&charts[i], top, out);
     ls_svg_end(out);
 }

@@ -61,7 +61,7 @@ static void name_line(const ls_order_case *c, const ls_order_way *way, char name
         snprintf(name, NAME_MAX_BYTES, "%s, against 1", one);
 }
 
-static ls_status fill(const ls_order_case *c, sheet *s) {
+static ls_status fill_order_sheet(const ls_order_case *c, sheet *s) {
     double *own = NULL;
     s->chart =
         (ls_chart){.title = s->title, .y_label = "difference of the losses", .points = c->steps, .line = s->line};
@@ -89,7 +89,7 @@ typedef struct sheets {
     int count;
 } sheets;
 
-static void draw(const void *ctx, FILE *out) {
+static void draw_order_charts(const void *ctx, FILE *out) {
     const sheets *s = ctx;
     ls_chart charts[LS_ORDER_CASES_MAX];
     for (int i = 0; i < s->count; i++) charts[i] = s->sheet[i].chart;
@@ -101,8 +101,8 @@ ls_status ls_order_draw(const ls_order_case *cases, int count, const char *path)
     assert(count >= 1 && count <= LS_ORDER_CASES_MAX);
     sheets s = {calloc((size_t)count, sizeof *s.sheet), count};
     if (!s.sheet) return ls_fail(LS_ERR_RESOURCE, "out of memory for a drawing");
-    for (int i = 0; i < count; i++) LS_TRY_OUT(fill(&cases[i], &s.sheet[i]));
-    status = ls_svg_write(path, draw, &s);
+    for (int i = 0; i < count; i++) LS_TRY_OUT(fill_order_sheet(&cases[i], &s.sheet[i]));
+    status = ls_svg_write(path, draw_order_charts, &s);
 out:
     for (int i = 0; i < count; i++) free(s.sheet[i].values);
     free(s.sheet);

@@ -16,7 +16,7 @@ void ls_page_free(ls_page *page) {
     memset(page, 0, sizeof *page);
 }
 
-static void end(ls_page *page) {
+static void end_page_block(ls_page *page) {
     if (!page->open) return;
     if (fclose(page->open) != 0) page->failed = true;
     page->open = NULL;
@@ -25,8 +25,8 @@ static void end(ls_page *page) {
     page->buffer = NULL;
 }
 
-static void begin(ls_page *page, ls_page_kind kind, const char *name) {
-    end(page);
+static void begin_page_block(ls_page *page, ls_page_kind kind, const char *name) {
+    end_page_block(page);
     page->failed = page->failed || page->count == LS_PAGE_BLOCKS_MAX;
     if (page->failed) return;
     page->block[page->count] = (ls_page_block){.kind = kind, .name = name};
@@ -47,7 +47,7 @@ void ls_page_put(ls_page *page, const char *format, ...) {
 
 void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) {
     va_list list;
-    begin(page, kind, NULL);
+    begin_page_block(page, kind, NULL);
     va_start(list, format);
     put(page, format, list);
     va_end(list);
@@ -55,7 +55,7 @@ void ls_page_add(ls_page *page, ls_page_kind kind, const char *format, ...) {
 
 void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) {
     va_list list;
-    begin(page, LS_PAGE_TABLE, align);
+    begin_page_block(page, LS_PAGE_TABLE, align);
     va_start(list, head);
     put(page, head, list);
     va_end(list);
@@ -76,7 +76,7 @@ static char *draw_chart(ls_page *page, ls_svg_draw *draw, const void *ctx, int w
 
 void ls_page_add_chart(ls_page *page, const char *name, ls_svg_draw *draw, const void *ctx, const char *caption, ...) {
     va_list list;
-    end(page);
+    end_page_block(page);
     page->failed = page->failed || page->count == LS_PAGE_BLOCKS_MAX;
     if (page->failed) return;
     ls_page_block *block = &page->block[page->count++];
@@ -92,6 +92,6 @@ void ls_page_add_chart(ls_page *page, const char *name, ls_svg_draw *draw, const
 }
 
 ls_status ls_page_end(ls_page *page) {
-    end(page);
+    end_page_block(page);
     return page->failed ? ls_fail(LS_ERR_RESOURCE, "out of memory for a page") : LS_OK;
 }

@@ -28,7 +28,7 @@ typedef struct ls_page_block {
     ls_page_kind kind;
     char *text;
     const char *name; /* of a chart: stem of its file; of a table: "lrr", how its columns are aligned */
-    char *caption;    /* of a chart: what is said below it, and read to those who cannot see it */
+    char *caption;    /* of a chart: shown below it and read by screen readers */
     char *narrow;     /* of a chart: its drawing for a phone; the text is the one for a screen */
     int height, narrow_height;
 } ls_page_block;
@@ -53,7 +53,7 @@ void ls_page_put(ls_page *page, const char *format, ...) __attribute__((format(p
 #define LS_ITEM(page, ...) ls_page_add(page, LS_PAGE_ITEM, __VA_ARGS__)
 /* A table begins with its head. */
 void ls_page_add_table(ls_page *page, const char *align, const char *head, ...) __attribute__((format(printf, 3, 4)));
-/* `name` is the stem of its file. A caption that begins with \3 is only read to those who cannot see the chart. */
+/* `name` is the stem of its file. A caption that begins with \3 is for screen readers only. */
 void ls_page_add_chart(ls_page *page, const char *name, ls_svg_draw *draw, const void *ctx, const char *caption, ...)
     __attribute__((format(printf, 5, 6)));
 

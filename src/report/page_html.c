@@ -68,8 +68,7 @@ static void put_part(FILE *out, const char *text, size_t length) {
     put_text(out, part);
 }
 
-/* Words of a table stay whole, so that no column is narrower than they are; but those that nobody reads as words,
- * hashes above all, may be broken. */
+/* Words in tables are not broken, so no column is narrower than its longest word; hashes and the like may be broken. */
 static void put_cell(FILE *out, const char *text, size_t length) {
     enum { WORD = 20, PIECE = 8 };
     while (length > 0) {

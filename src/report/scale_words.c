@@ -49,7 +49,7 @@ static const char *largest_loss(const ls_scale_found *f, const ls_scaling_point 
                             : "most of the loss is the latency of messages";
 }
 
-static void describe(const ls_scale_plan *plan, const ls_scale_found *f, char text[LS_SCALE_SENTENCE_MAX]) {
+static void describe_measurement(const ls_scale_plan *plan, const ls_scale_found *f, char text[LS_SCALE_SENTENCE_MAX]) {
     say(text, "%zu parameters, ", f->parameters);
     if (f->images)
         say(text, "images of %zu x %zu x %zu", f->image.channels, f->image.height, f->image.width);
@@ -85,7 +85,7 @@ static void say_why(const ls_scale_plan *plan, const ls_scale_found *f, char why
             ls_scale_range((double)x->batch_low, (double)x->batch_high).text);
 }
 
-/* Steps that others had a part in must not be believed, nor a fit that misses what was measured. */
+/* Warns of steps that other processes slowed down, and of a fit that differs from the measurements. */
 static void warn_of_doubt(const ls_scale_found *f, char why[LS_SCALE_SENTENCE_MAX]) {
     double most = 0;
     for (int i = 0; i < f->points; i++) {
@@ -128,7 +128,7 @@ static void say_limit(const ls_scale_plan *plan, const ls_scale_found *f, char l
 
 ls_scale_words ls_scale_say(const ls_scale_plan *plan, const ls_scale_found *f) {
     ls_scale_words words = {.about = ""};
-    describe(plan, f, words.about);
+    describe_measurement(plan, f, words.about);
     if (!f->fitted) return words;
     say_why(plan, f, words.why);
     warn_of_doubt(f, words.why);

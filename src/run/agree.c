@@ -39,7 +39,7 @@ ls_status ls_agree(ls_world *world, ls_status mine) {
     ls_status status = sum(comm, &failures);
     if (status == LS_OK && failures == 0) return LS_OK;
     if (status == LS_OK) status = first_failure(comm, &own, &rank, &first);
-    /* A worker was lost meanwhile: who has a failure of its own tells that. */
+    /* A worker was lost in the meantime: a worker with a failure of its own reports that one. */
     if (status != LS_OK) return mine == LS_OK ? status : ls_fail(mine, "%s", own.message);
     if (rank == ls_comm_rank(comm)) return ls_fail(mine, "%s", own.message);
     return ls_fail(LS_ERR_PEER, "worker %d failed: %.400s", rank, first.message);
@@ -51,7 +51,7 @@ ls_status ls_agree_tell(ls_world *world, void *data, size_t bytes) {
 
 ls_status ls_agree_fail(ls_world *world, ls_status status) {
     failure own = failure_now(status);
-    if (world) (void)ls_comm_barrier(ls_world_comm(world)); /* where it fails there is nobody to wait for */
+    if (world) (void)ls_comm_barrier(ls_world_comm(world)); /* if it fails, no worker is left to wait for */
     return ls_fail(status, "%s", own.message);
 }
 

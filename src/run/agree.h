@@ -19,8 +19,8 @@ ls_status ls_agree(ls_world *world, ls_status mine);
 ls_status ls_agree_device(ls_world *world, ls_device_choice *chosen);
 /* Gives bytes of worker 0 to all. */
 ls_status ls_agree_tell(ls_world *world, void *data, size_t bytes);
-/* After a failure that all know of: waits for all, so that nobody ends the run while another cleans up. Returns
- * `failure`; the message stays. */
+/* Barrier after a failure that all workers know of, so that no worker exits while another cleans up. Returns `failure`;
+ * its message stays. */
 ls_status ls_agree_fail(ls_world *world, ls_status failure);
 
 #endif

@@ -147,7 +147,7 @@ ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* What a worker reports of parameters and moments, as its partition was measured. */
+/* Bytes of weights and optimizer state that a worker would write, from its measured partition. */
 static size_t snapshot_bytes(const ls_settings *settings, const ls_model *model) {
     size_t elems = 0;
     for (int i = 0; i < model->nparams; i++)
@@ -257,59 +257,61 @@ double ls_dry_bubble(const ls_dry_run *dry) {
 /* Everything is as it is in fp32. */
 static bool is_plain(const ls_policy *p) { return p->act == LS_F32 && p->reduce == LS_F32 && p->accumulate == LS_F32; }
 
-static void add(ls_dry_types *types, const char *what, const char *type, const char *why) {
+static void add_type_row(ls_dry_types *types, const char *what, const char *type, const char *why) {
     types->row[types->count++] = (ls_dry_type){what, type, why};
 }
 
 static void add_weights(const ls_policy *p, ls_dry_types *types) {
-    add(types, "weights in products", ls_dtype_word(p->act),
-        ls_policy_is_16(p) ? "half the bytes to read and to all-gather; rounded again after every update"
-                           : "there is no other copy");
+    add_type_row(types, "weights in products", ls_dtype_word(p->act),
+                 ls_policy_is_16(p) ? "half the bytes to read and to all-gather; rounded again after every update"
+                                    : "there is no other copy");
     if (!ls_policy_is_16(p)) return;
     if (p->no_master)
-        add(types, "master weights", "none", "--no-master-weights: an update below half a step of the weight is lost");
+        add_type_row(types, "master weights", "none",
+                     "--no-master-weights: an update below half a step of the weight is lost");
     else
-        add(types, "master weights", "fp32",
-            "most updates are smaller than a 16-bit step of the weight, and would be lost");
-    add(types, "vectors and positions", "fp32",
-        "norms, biases, position embeddings: few numbers, and not operands of matmuls");
+        add_type_row(types, "master weights", "fp32",
+                     "most updates are smaller than a 16-bit step of the weight, and would be lost");
+    add_type_row(types, "vectors and positions", "fp32",
+                 "norms, biases, position embeddings: few numbers, and not operands of matmuls");
 }
 
 static void add_gradients(const ls_policy *p, ls_dry_types *types) {
     if (p->accumulate == LS_F32)
-        add(types, "weight gradients", "fp32", "sums over all tokens of a group, and over groups");
+        add_type_row(types, "weight gradients", "fp32", "sums over all tokens of a group, and over groups");
     else
-        add(types, "weight gradients", ls_dtype_word(p->accumulate),
-            "--accumulate-dtype: rounded after every sequence; small ones are lost");
-    add(types, "leaves on the wire", ls_dtype_word(p->reduce),
-        p->reduce == LS_F32
-            ? "the complete gradient of a group; --reduce-dtype bf16 would send half the bytes"
-            : "the complete gradient of a group, rounded once in every layout; sums of groups are fp32");
+        add_type_row(types, "weight gradients", ls_dtype_word(p->accumulate),
+                     "--accumulate-dtype: rounded after every sequence; small ones are lost");
+    add_type_row(types, "leaves on the wire", ls_dtype_word(p->reduce),
+                 p->reduce == LS_F32
+                     ? "the complete gradient of a group; --reduce-dtype bf16 would send half the bytes"
+                     : "the complete gradient of a group, rounded once in every layout; sums of groups are fp32");
 }
 
 ls_dry_types ls_dry_types_of(const ls_policy *p) {
     ls_dry_types types = {.precision = ls_dtype_word(p->act), .unit = ls_unit_name(p->unit)};
     if (is_plain(p)) {
-        add(&types, "everything", "fp32", "--precision fp32");
+        add_type_row(&types, "everything", "fp32", "--precision fp32");
         return types;
     }
     add_weights(p, &types);
-    add(&types, "activations", ls_dtype_word(p->act),
-        ls_policy_is_16(p) ? "operands and results of matmuls, and their gradients; rounded once, after sum and bias"
-                           : "operands and results of matmuls, and their gradients");
-    add(&types, "residual stream", "fp32",
-        "every block adds to it and to its gradient, so rounding errors would add up over the layers");
+    add_type_row(&types, "activations", ls_dtype_word(p->act),
+                 ls_policy_is_16(p)
+                     ? "operands and results of matmuls, and their gradients; rounded once, after sum and bias"
+                     : "operands and results of matmuls, and their gradients");
+    add_type_row(&types, "residual stream", "fp32",
+                 "every block adds to it and to its gradient, so rounding errors would add up over the layers");
     bool half_logits = ls_policy_is_16(p) && p->unit == LS_UNIT_HGMMA;
-    add(&types, "softmax, norms, loss", "fp32",
-        half_logits ? "sums and exponentials of a whole row; attention scores too"
-                    : "sums and exponentials of a whole row; logits and attention scores too");
+    add_type_row(&types, "softmax, norms, loss", "fp32",
+                 half_logits ? "sums and exponentials of a whole row; attention scores too"
+                             : "sums and exponentials of a whole row; logits and attention scores too");
     if (half_logits)
-        add(&types, "logits", ls_dtype_word(p->act),
-            "as the matrix unit hgmma writes them: the loss reads half the bytes");
+        add_type_row(&types, "logits", ls_dtype_word(p->act),
+                     "as the matrix unit hgmma writes them: the loss reads half the bytes");
     add_gradients(p, &types);
-    add(&types, "sums between workers", "fp32",
-        "partial sums are never rounded, because the bits would then depend on the layout");
-    add(&types, "optimizer state", "fp32",
-        "running averages over many steps, of numbers that differ widely in magnitude");
+    add_type_row(&types, "sums between workers", "fp32",
+                 "partial sums are never rounded, because the bits would then depend on the layout");
+    add_type_row(&types, "optimizer state", "fp32",
+                 "running averages over many steps, of numbers that differ widely in magnitude");
     return types;
 }

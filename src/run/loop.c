@@ -134,19 +134,18 @@ static void record_stop(ls_loop *l, const char *reason) {
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-static ls_status tell(const ls_loop *l, ls_run_event event) {
+static ls_status report_run_event(const ls_loop *l, ls_run_event event) {
     return l->event && l->reports ? l->event(l->event_ctx, &event) : LS_OK;
 }
 
 /* ---- stopping in time --------------------------------------------------------------------------------------------
  *
  * From a signal on there are --grace seconds. Half of them, or twice the longest save so far, are kept for the save.
- * What is being done when the signal comes is finished if that much is left of it by the time it took the last time;
- * otherwise, and at the latest when the time is up, the worker that notices gives it up (partition.h:
- * ls_partition_ask): it goes on sending, so that nobody is left waiting, and says so in the sum that all make at the
- * end. */
+ * Work in progress is finished if its last duration says that there is time for it. Otherwise, and at the latest when
+ * the time is up, the worker that notices abandons it (partition.h: ls_partition_ask): it keeps sending, so that no
+ * peer waits for it, and reports that in the sum that all workers make at the end. */
 
-/* Of this worker; or of another one on this machine, who may have got it alone. */
+/* The signal of this worker, or of another worker on this machine, which may be the only one that received it. */
 static int asked(void *ctx) {
     const ls_loop *l = ctx;
     ls_world *world = l->trainer->world;
@@ -220,7 +219,7 @@ ls_status ls_loop_evaluate(ls_loop *l, ls_evaluation *out) {
     else
         snprintf(note, sizeof note, "step %lld | validation loss %.4f | perplexity %.4g | %.1f s", (long long)t->step,
                  out->loss, ls_exp_f64(out->loss), out->seconds);
-    return tell(l, (ls_run_event){.kind = LS_RUN_EVALUATED, .text = note, .evaluation = out});
+    return report_run_event(l, (ls_run_event){.kind = LS_RUN_EVALUATED, .text = note, .evaluation = out});
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -276,13 +275,14 @@ static ls_status show_sample(ls_loop *l) {
     if (s.gave_up) status = agree_stop(l);
     if (s.gave_up || !l->reports) goto out;
     if (!s.is_finite) {
-        status = tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = "no sample: the model's output is not finite"});
+        status = report_run_event(
+            l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = "no sample: the model's output is not finite"});
         goto out;
     }
     LS_TRY_OUT(ls_tokenizer_decode(l->tokenizer, s.ids, s.count, &text, &bytes));
     record_sample(l, text, bytes);
     LS_TRY_OUT(ls_sample_frame(l->trainer->step, text, bytes, &framed));
-    LS_TRY_OUT(tell(l, (ls_run_event){.kind = LS_RUN_SAMPLED, .text = framed}));
+    LS_TRY_OUT(report_run_event(l, (ls_run_event){.kind = LS_RUN_SAMPLED, .text = framed}));
 out:
     (void)ls_partition_end_skip(l->trainer->partition);
     free(framed);
@@ -339,7 +339,7 @@ static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
                  (long long)o->step, o->seconds, o->stall_s);
     else
         snprintf(text, sizeof text, "step %lld | checkpoint saved in %.1f s", (long long)o->step, o->seconds);
-    return tell(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = text});
+    return report_run_event(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = text});
 }
 
 /* This step is the one to go back to, unless its save fails. */
@@ -361,7 +361,7 @@ static void take_failure(ls_loop *l) {
 }
 
 /* All wait for a save that is under way, and know how it went. */
-static ls_status settle(ls_loop *l) {
+static ls_status settle_save(ls_loop *l) {
     ls_save_outcome o;
     bool news;
     LS_TRY(ls_saver_settle(l->saver, &o, &news));
@@ -392,7 +392,7 @@ ls_status ls_loop_save(ls_loop *l) {
     ls_trainer *t = l->trainer;
     double since_s = ls_clock_seconds();
     if (!l->saves) return LS_OK;
-    LS_TRY(settle(l));
+    LS_TRY(settle_save(l));
     /* Before the first step there is nothing that could not be made again. */
     if (l->saved_step == t->step || (l->stop != 0 && t->step == t->base_step)) return LS_OK;
     LS_TRY(ls_trainer_prove_state(t));
@@ -416,7 +416,7 @@ static ls_status begin_save(ls_loop *l, double since_s) {
 /* One that is due, with more steps to come. */
 static ls_status save_along(ls_loop *l) {
     double since_s = ls_clock_seconds();
-    LS_TRY(settle(l));
+    LS_TRY(settle_save(l));
     if (l->saved_step == l->trainer->step) return LS_OK;
     LS_TRY(ls_trainer_prove_state(l->trainer)); /* what is not sound ends the run */
     ls_status status = ls_saver_has_snapshot(l->saver) ? begin_save(l, since_s) : save_now(l, since_s);
@@ -429,7 +429,7 @@ static ls_status save_along(ls_loop *l) {
 }
 
 /* Some time before the first save, so that its memory is there when it comes. */
-static ls_status prepare(ls_loop *l, bool is_due_now) {
+static ls_status prepare_first_save(ls_loop *l, bool is_due_now) {
     const ls_settings *s = &l->trainer->settings;
     char why[LS_MESSAGE_MAX];
     bool half_way = s->save_every > 0 && 2 * (l->trainer->step % s->save_every) >= s->save_every;
@@ -453,7 +453,7 @@ static ls_status save_last(ls_loop *l) {
     bool finite = false;
     LS_TRY(ls_trainer_is_finite(l->trainer, &finite));
     if (!finite) return LS_OK;
-    if (l->saves) LS_TRY(settle(l));
+    if (l->saves) LS_TRY(settle_save(l));
     if (l->store) ls_store_set_keep(l->store, 0);
     return ls_loop_save(l);
 }
@@ -483,7 +483,7 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     if (!l->reports) return LS_OK;
     wrote(l, ls_event_record(event, l->metrics));
     ls_event_text(event, note, sizeof note);
-    return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
+    return report_run_event(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
 /* After the step before this one: that is when it is known (run/state_hash.h). */
@@ -520,7 +520,7 @@ static ls_status record_step(ls_loop *l, const ls_step_result *result, const ls_
     if (l->gpu_wait_ms >= 0) ls_metrics_add_f64(m, "gpu_wait_ms", l->gpu_wait_ms);
     add_memory(l);
     if (t->time.due) {
-        /* One worker alone waits for nobody, and its busy time is its step. */
+        /* A single worker never waits, and its busy time is its step. */
         for (int k = t->time.world ? 0 : LS_WORKER_INPUT; k < LS_WORKER_TIMES; k++)
             ls_metrics_add_ms_list(m, ls_worker_time_name((ls_worker_time_kind)k), t->time.ms[k], t->time.workers);
     }
@@ -598,7 +598,7 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
     l->summary.step_s += step->seconds;
     l->summary.samples += step->samples;
     if (result->finite && is_due(t->step, t->settings.options.numerics)) wrote(l, record_numerics(l->metrics, t));
-    return tell(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
+    return report_run_event(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
 }
 
 /* Of the first worker, before a step: whether time to save has come; of any, whether SIGUSR1 has. All know it after the
@@ -663,7 +663,7 @@ static bool is_over(const ls_loop *l) {
 
 static ls_status save_as_due(ls_loop *l) {
     bool is_due_now = save_is_due(l);
-    LS_TRY(prepare(l, is_due_now));
+    LS_TRY(prepare_first_save(l, is_due_now));
     return is_due_now ? save_along(l) : look_at_save(l);
 }
 
@@ -704,7 +704,7 @@ static ls_status settle_taken(ls_loop *l) {
                     .audited = result->audited,
                     .skipped = result->skipped};
     l->gpu_wait_ms = -1;
-    /* What all had agreed on in that step. Who is to leave is asked again. */
+    /* Requests that all workers agreed on in that step; a request to leave is made again in the next one. */
     l->requests = result->requests & ~LS_REQUEST_LEAVE;
     if (l->reports) LS_TRY(record(l, result, &step));
     return after_step(l);
@@ -719,7 +719,7 @@ static ls_status tell_early_stop(ls_loop *l) {
         note, sizeof note,
         "step %lld | stopped early: %lld evaluations in a row without a lower validation loss%s (--early-stop %lld)",
         (long long)l->trainer->step, (long long)v->stale, best, (long long)l->trainer->settings.options.early_stop);
-    return tell(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
+    return report_run_event(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
 ls_status ls_loop_begin(ls_loop *l) {
@@ -774,8 +774,8 @@ static void tell_shares(const ls_loop *l) {
 /* The run goes on without these workers: what they have is where the next ones find it. */
 static ls_status leave(ls_loop *l) {
     if (l->shares_anew) tell_shares(l);
-    if (l->saves) LS_TRY(settle(l));
-    LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
+    if (l->saves) LS_TRY(settle_save(l));
+    LS_TRY(report_run_event(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
     LS_TRY(ls_left_rescue(l->trainer, l->world));
     ls_world_go_on(l->world);
     return LS_OK;
@@ -783,7 +783,7 @@ static ls_status leave(ls_loop *l) {
 
 /* One of them is wrong: its place is the supervisor's to judge. */
 static ls_status leave_wrong(ls_loop *l) {
-    if (l->saves) LS_TRY(settle(l)); /* what is being saved was proved */
+    if (l->saves) LS_TRY(settle_save(l)); /* what is being saved was proved */
     l->failed = false;
     LS_TRY(ls_left_rescue(l->trainer, l->world));
     ls_left_blame(l->trainer, &l->trainer->blame);
@@ -792,7 +792,7 @@ static ls_status leave_wrong(ls_loop *l) {
     return LS_OK;
 }
 
-static ls_status run(ls_loop *l) {
+static ls_status run_all_steps(ls_loop *l) {
     ls_trainer *t = l->trainer;
     double begin = ls_clock_seconds();
     ls_step step;
@@ -817,7 +817,7 @@ static ls_status run(ls_loop *l) {
         LS_TRY(tell_early_stop(l));
         record_stop(l, "early stop");
     }
-    LS_TRY(tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
+    LS_TRY(report_run_event(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED}));
     LS_TRY(ls_loop_save(l));
     l->summary.wall_s = ls_clock_seconds() - begin;
     return ls_stop_status_of(l->stop);
@@ -825,7 +825,7 @@ static ls_status run(ls_loop *l) {
 
 ls_status ls_loop_run(ls_loop *l) {
     char message[LS_MESSAGE_MAX];
-    ls_status status = run(l);
+    ls_status status = run_all_steps(l);
     if (status == LS_OK) return LS_OK;
     if (l->world && ls_world_is_abandoned(l->world)) return status; /* the run goes on without this worker */
     l->failed = l->stop == 0;
@@ -834,7 +834,7 @@ ls_status ls_loop_run(ls_loop *l) {
     if (!goes_on) record_stop(l, message);
     if (l->stop == 0 && may_save(l) && save_last(l) != LS_OK)
         ls_log_warn("the last step could not be saved: %s", ls_status_message());
-    (void)tell(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED});
+    (void)report_run_event(l, (ls_run_event){.kind = LS_RUN_STEPS_ENDED});
     if (goes_on) return leave_wrong(l);
     return strcmp(message, ls_status_message()) == 0 ? status : ls_fail(status, "%s", message);
 }

@@ -45,7 +45,7 @@ typedef struct ls_loop {
     ls_world *world;              /* of a run that is supervised (comm/attempt.h); else NULL */
     const ls_left_numbers *taken; /* what the attempt before left (recover/left.h); NULL: this is the first */
     ls_recovery recovery;         /* then, of this worker */
-    bool may_share;               /* groups may be shared out anew (shares.h), */
+    bool may_share;               /* groups may be redistributed (shares.h), */
     int shared_times;             /* which was done so often, */
     double shared_s;              /* last then, */
     double cost_s;                /* and costs so much */

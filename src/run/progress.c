@@ -93,7 +93,7 @@ static int digits_of(int64_t n) {
 /* The sign of a NaN differs between machines. */
 static double one_nan(double x) { return isnan(x) ? (double)NAN : x; }
 
-static void fill(fields *f, const ls_step *s, double eta_s) {
+static void format_fields(fields *f, const ls_step *s, double eta_s) {
     char eta[TEXT_MAX];
     *f = (fields){0};
     snprintf(f->text[FIELD_STEP], TEXT_MAX, "step %*" PRId64 "/%" PRId64, digits_of(s->steps), s->step, s->steps);
@@ -109,7 +109,7 @@ static void fill(fields *f, const ls_step *s, double eta_s) {
     snprintf(f->text[FIELD_ETA], TEXT_MAX, "ETA %.*s", TEXT_MAX - 8, eta);
 }
 
-static size_t width_of(const fields *f) {
+static size_t fields_width(const fields *f) {
     size_t width = 0;
     for (int i = 0; i < FIELDS; i++) {
         if (!f->text[i][0]) continue;
@@ -119,7 +119,7 @@ static size_t width_of(const fields *f) {
 }
 
 static void fit(fields *f, int columns) {
-    while (columns > 0 && width_of(f) > (size_t)columns) {
+    while (columns > 0 && fields_width(f) > (size_t)columns) {
         int worst = 0;
         for (int i = 0; i < FIELDS; i++)
             if (f->text[i][0] && field_rank[i] > field_rank[worst]) worst = i;
@@ -155,7 +155,7 @@ static void join_fields(const fields *f, const ls_step *s, bool colours, char li
 
 size_t ls_progress_format(const ls_step *step, double eta_s, int columns, char line[LS_PROGRESS_LINE_MAX]) {
     fields f;
-    fill(&f, step, eta_s);
+    format_fields(&f, step, eta_s);
     fit(&f, columns);
     join_fields(&f, step, false, line);
     if (columns > 0 && strlen(line) > (size_t)columns) line[columns] = '\0';
@@ -231,8 +231,8 @@ static int columns_of(const ls_progress *p) {
     return columns;
 }
 
-/* What cannot be printed is dropped: a run does not end because nobody reads along, or the log's disk is full. The
- * stream keeps its error, which the end of the program tells. */
+/* Output that fails is dropped, because a run must not end when its pipe is closed or the log's disk is full. The
+ * stream keeps the error, which the program reports when it ends. */
 static ls_status flush(const ls_progress *p) {
     (void)fflush(p->out);
     return LS_OK;
@@ -243,11 +243,11 @@ static void put_live_line(const ls_progress *p) {
     char line[LS_PROGRESS_LINE_MAX];
     fields f;
     int columns = columns_of(p) > 1 ? columns_of(p) - 1 : 1;
-    fill(&f, &p->last, ls_progress_eta(p));
+    format_fields(&f, &p->last, ls_progress_eta(p));
     fit(&f, columns);
     join_fields(&f, &p->last, p->colours, line);
     /* What is never left out may still be too wide. */
-    if (width_of(&f) > (size_t)columns) (void)ls_progress_format(&p->last, -1, columns, line);
+    if (fields_width(&f) > (size_t)columns) (void)ls_progress_format(&p->last, -1, columns, line);
     fprintf(p->out, TO_LINE_START "%s", line);
 }
 

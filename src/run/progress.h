@@ -33,7 +33,7 @@ void ls_progress_speed_text(double per_s, bool is_images, char text[LS_PROGRESS_
 /* What becomes of a step that is done. */
 typedef enum ls_progress_show {
     LS_PROGRESS_HOLD, /* nothing now; the end of the run shows it if it is the last */
-    LS_PROGRESS_DRAW, /* the line of the terminal is drawn anew */
+    LS_PROGRESS_DRAW, /* the line of the terminal is redrawn */
     LS_PROGRESS_LINE, /* a line that stays */
 } ls_progress_show;
 

@@ -60,14 +60,14 @@ typedef struct writer {
 } writer;
 
 /* Characters of UTF-8, each of which is one column wide here. */
-static int width_of(const char *text) {
+static int text_columns(const char *text) {
     int width = 0;
     for (; *text; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
     return width;
 }
 
-static void put(writer *w, const char *colour, const char *text) {
-    int width = width_of(text);
+static void put_piece(writer *w, const char *colour, const char *text) {
+    int width = text_columns(text);
     size_t bytes = strlen(text) + strlen(colour) + sizeof PLAIN;
     if (w->full || w->width + width > w->columns || w->used + bytes >= LS_PROGRESS_LINE_MAX) {
         w->full = true;
@@ -85,7 +85,7 @@ __attribute__((format(printf, 3, 4))) static void put_printed(writer *w, const c
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    put(w, colour, text);
+    put_piece(w, colour, text);
 }
 
 static void put_repeated(writer *w, const char *colour, const char *character, int count) {
@@ -93,7 +93,7 @@ static void put_repeated(writer *w, const char *colour, const char *character, i
     size_t used = 0;
     for (int i = 0; i < count && used + strlen(character) < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s", character);
-    put(w, colour, text);
+    put_piece(w, colour, text);
 }
 
 /* ---- the lines of the block -------------------------------------------------------------------------------------- */
@@ -114,12 +114,12 @@ static void make_steps(const ls_progress *p, writer *w) {
     double percent = s->steps > 0 ? floor(100 * (double)s->step / (double)s->steps) : 0;
     snprintf(end, sizeof end, "  %.0f %%%s%s", percent, *eta ? "  ETA " : "", eta);
     put_printed(w, BOLD, "step %" PRId64 "/%" PRId64, s->step, s->steps);
-    int room = w->columns - w->width - 2 - width_of(end);
+    int room = w->columns - w->width - 2 - text_columns(end);
     if (room >= BAR_MIN) {
-        put(w, "", "  ");
+        put_piece(w, "", "  ");
         put_bar(w, p, room < BAR_MAX ? room : BAR_MAX);
     }
-    put(w, "", end);
+    put_piece(w, "", end);
 }
 
 /* The loss from its lowest to its highest, each column the mean of its part of the points. */
@@ -143,14 +143,14 @@ static void put_curve(writer *w, const ls_progress *p, int width) {
         int level = high > low ? (int)((values[c] - low) / (high - low) * (LEVELS - 1) + 0.5) : 0;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s", (p->utf8 ? blocks : ascii)[level]);
     }
-    put(w, CYAN, text);
+    put_piece(w, CYAN, text);
 }
 
 static void make_loss(const ls_progress *p, writer *w) {
     const ls_step *s = &p->last;
     const ls_progress_seen *seen = &p->seen;
     char validation[PIECE_MAX] = "", best[PIECE_MAX] = "";
-    put(w, DIM, "loss ");
+    put_piece(w, DIM, "loss ");
     put_printed(w, isfinite(s->loss) ? BOLD : RED, fabs(s->loss) < 1e6 ? "%.4f" : "%.4g",
                 isnan(s->loss) ? (double)NAN : s->loss);
     if (seen->evaluated) {
@@ -162,14 +162,14 @@ static void make_loss(const ls_progress *p, writer *w) {
         if (seen->best_step != seen->val_step)
             snprintf(best, sizeof best, " (best %.4f at step %" PRId64 ")", seen->best_loss, seen->best_step);
     }
-    int room = w->columns - w->width - 3 - width_of(validation) - width_of(best);
+    int room = w->columns - w->width - 3 - text_columns(validation) - text_columns(best);
     if (room > CURVE_MAX) room = CURVE_MAX;
     if (room >= CURVE_MIN && seen->count > 1) {
-        put(w, "", "   ");
+        put_piece(w, "", "   ");
         put_curve(w, p, room);
     }
-    put(w, "", validation);
-    put(w, DIM, best);
+    put_piece(w, "", validation);
+    put_piece(w, DIM, best);
 }
 
 static void make_speed(const ls_progress *p, writer *w) {
@@ -178,21 +178,21 @@ static void make_speed(const ls_progress *p, writer *w) {
     char speed[LS_PROGRESS_TIME_MAX], ms[LS_PROGRESS_TIME_MAX];
     ls_progress_speed_text(s->seconds > 0 ? s->samples / s->seconds : 0, s->is_images, speed);
     ls_progress_ms_text(1e3 * (p->timed > 0 ? p->average_s : s->seconds), ms);
-    put(w, BOLD, speed);
+    put_piece(w, BOLD, speed);
     put_printed(w, "", "%s%s a step", dot, ms);
     if (s->mfu > 0) put_printed(w, "", "%sMFU %.1f %%", dot, 100 * s->mfu);
     put_printed(w, "", "%slr %.2e", dot, s->lr);
-    put(w, "", dot);
+    put_piece(w, "", dot);
     put_printed(w, isfinite(s->norm) ? "" : RED, "norm %.4g", isnan(s->norm) ? (double)NAN : s->norm);
 }
 
 static void make_guards(const ls_progress *p, writer *w) {
     const ls_progress_seen *s = &p->seen;
     char text[LS_PROGRESS_NOTICE_MAX];
-    put(w, DIM, "guards  ");
-    if (s->notices == 0 && s->skipped == 0) put(w, "", "quiet");
+    put_piece(w, DIM, "guards  ");
+    if (s->notices == 0 && s->skipped == 0) put_piece(w, "", "quiet");
     if (s->skipped > 0) put_printed(w, YELLOW, "%" PRId64 " update%s skipped", s->skipped, s->skipped == 1 ? "" : "s");
-    if (s->skipped > 0 && s->notices > 0) put(w, "", ", ");
+    if (s->skipped > 0 && s->notices > 0) put_piece(w, "", ", ");
     if (s->notices > 0) put_printed(w, YELLOW, "%" PRId64 " notice%s", s->notices, s->notices == 1 ? "" : "s");
     if (s->audited > 0) put_printed(w, DIM, ", %" PRId64 " audited", s->audited);
     if (!s->notice[0]) return;
@@ -206,8 +206,8 @@ static void make_guards(const ls_progress *p, writer *w) {
     }
     if (room < 12) return;
     snprintf(text, sizeof text, "%.*s", (int)bytes, s->notice);
-    put(w, "", ": ");
-    put(w, "", text);
+    put_piece(w, "", ": ");
+    put_piece(w, "", text);
 }
 
 void ls_progress_block_make(const ls_progress *p, int columns, ls_progress_block *out) {

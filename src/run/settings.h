@@ -37,7 +37,7 @@ typedef struct ls_settings {
 /* `shape` is that of --model. Errors name the option. */
 ls_status ls_settings_resolve(const ls_options *options, const ls_shape *shape, ls_settings *out);
 
-/* Somebody asked for outliers to be watched: then it may cost something. */
+/* Whether the user asked for outlier detection, which may then cost memory and time. */
 static inline bool ls_settings_wants_outliers(const ls_settings *s) { return s->options.on_outlier > LS_OUTLIER_AUTO; }
 
 /* Norms of single groups are wanted. */

@@ -28,7 +28,7 @@ static double usual_of(const ls_share_watch *w, int row) {
     return (double)sorted[count / 8];
 }
 
-/* Adds a window to those that agree, or begins anew with it. */
+/* Adds a window to the run of windows that agree, or starts a new run with it. */
 static void take_window(ls_share_watch *w) {
     double ms[LS_WORKERS_MAX];
     int slow = 0, dp = w->layout->dp;
@@ -46,7 +46,7 @@ static void take_window(ls_share_watch *w) {
 }
 
 /* Groups are what a replica's time depends on; the one that ends last sets the pace. */
-static bool judge(ls_share_watch *w, double left_s) {
+static bool judge_shares(ls_share_watch *w, double left_s) {
     const ls_layout *layout = w->layout;
     int groups = 0;
     w->step_ms = w->then_ms = 0;
@@ -64,7 +64,7 @@ static bool judge(ls_share_watch *w, double left_s) {
 }
 
 /* A replica is as slow as the slowest of its workers. */
-static void put(ls_share_watch *w, const double *busy_ms) {
+static void record_busy_times(ls_share_watch *w, const double *busy_ms) {
     float *ms = w->ms[w->steps++ % LS_SHARES_WINDOW];
     for (int d = 0; d < w->layout->dp; d++) ms[d] = 0;
     for (int r = 0; r < ls_layout_workers(w->layout); r++) {
@@ -76,12 +76,12 @@ static void put(ls_share_watch *w, const double *busy_ms) {
 bool ls_share_watch_add(ls_share_watch *w, const double *busy_ms, double now_s, double left_s) {
     if (!w->layout || w->warm_up++ < WARM_UP) return false;
     if (w->steps == 0) w->begin_s = now_s;
-    put(w, busy_ms);
+    record_busy_times(w, busy_ms);
     if (w->steps < STEPS_LEAST || now_s - w->begin_s < w->window_s) return false;
     take_window(w);
     w->steps = 0;
     if (w->agreed < AGREED || now_s < w->not_before_s) return false;
-    bool worth = judge(w, left_s);
+    bool worth = judge_shares(w, left_s);
     w->agreed = 0; /* what is not worth it now is looked at afresh */
     w->slow = -1;
     return worth;

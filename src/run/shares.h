@@ -1,15 +1,13 @@
-/* shares.h: whether the groups of a run are to be shared out anew while it goes on: a replica that stays slow loses
- * some.
+/* shares.h: decides whether a running run redistributes its gradient groups: a replica that stays slow gets fewer.
  *
- * What each replica takes for a group is known from the busy times that workers tell each other in every step
- * (worker_time.h). They are looked at in windows, of some steps and at least two seconds, by the best eighth: on a
- * machine that others use too, most steps of a sound worker may be held up, but not all. Other shares are asked for
- * only where
+ * The time of each replica per group comes from the busy times that workers exchange in every step (worker_time.h).
+ * They are judged in windows of several steps and at least two seconds, by the fastest eighth, because on a shared
+ * machine most steps of a healthy worker may be delayed, but not all. New shares are requested only if
  *
  *   - three windows in a row have the same replica as the slowest, and a step would be at least a seventh shorter with
  *     the slowest replica at its best and the others at their worst of these windows;
- *   - what they save of the steps that are left, of ten minutes at most, is several times what a new layout costs;
- *   - the last time was half a minute ago, and each time twice as long as the time before.
+ *   - the time saved in the remaining steps, of at most ten minutes, is several times the cost of a new layout;
+ *   - the last change was at least half a minute ago; this minimum doubles with each change.
  *
  * The bits are the same under all shares. */
 #ifndef LS_RUN_SHARES_H
@@ -20,7 +18,7 @@
 enum { LS_SHARES_WINDOW = 64 };
 
 typedef struct ls_share_watch {
-    const ls_layout *layout; /* borrowed; NULL: nobody looks */
+    const ls_layout *layout; /* borrowed; NULL: shares are not watched */
     double cost_s;           /* of a new layout, as far as is known */
     double not_before_s;     /* by ls_clock_seconds() */
     /* private */

@@ -1,6 +1,5 @@
-/* speed.c: one matmul of the MLP, again and again for a fifth of a second; the quickest quarter tells what the
- * processor can do. A mean would count the milliseconds for which another program held this one up; who stays slow
- * loses groups while the run goes on (run/shares.h). */
+/* speed.c: repeats one matmul of the MLP for a fifth of a second; the fastest quarter shows what the processor can do.
+ * A mean would include time that other programs took. A worker that stays slow loses groups later (run/shares.h). */
 #include "run/speed.h"
 
 #include "base/clock.h"
@@ -18,7 +17,7 @@ enum { KEPT = 1024, AT_LEAST = 15 };
 
 static size_t at_most(size_t n, size_t most) { return n < most ? n : most; }
 
-static ls_status multiply(ls_device *device, const ls_gemm *matmul, double *seconds) {
+static ls_status time_matmul(ls_device *device, const ls_gemm *matmul, double *seconds) {
     double start = ls_clock_seconds(), begin = ls_fault_slow_begin();
     LS_TRY(device->ops->gemm(device, matmul));
     LS_TRY(ls_device_finish(device));
@@ -30,15 +29,15 @@ static ls_status multiply(ls_device *device, const ls_gemm *matmul, double *seco
 static ls_status time_matmuls(ls_device *device, const ls_gemm *matmul, double *speed) {
     double taken[KEPT], begin;
     size_t count = 0;
-    LS_TRY(multiply(device, matmul, &taken[0])); /* scratch, caches, clock frequency */
+    LS_TRY(time_matmul(device, matmul, &taken[0])); /* scratch, caches, clock frequency */
     for (begin = ls_clock_seconds(); count < AT_LEAST || ls_clock_seconds() - begin < measured_s; count++)
-        LS_TRY(multiply(device, matmul, &taken[count % KEPT]));
+        LS_TRY(time_matmul(device, matmul, &taken[count % KEPT]));
     *speed = 1 / ls_lower_quartile(taken, at_most(count, KEPT));
     return LS_OK;
 }
 
 /* Zeros are as much work as other numbers. */
-static ls_status measure(ls_device *device, const ls_shape *shape, double *speed) {
+static ls_status measure_device_speed(ls_device *device, const ls_shape *shape, double *speed) {
     size_t k = at_most(shape->C, SIDE_MAX), n = at_most(shape->hidden, SIDE_MAX);
     void *memory = NULL;
     LS_TRY(ls_device_alloc(device, (ROWS * k + k * n + ROWS * n) * sizeof(float), &memory));
@@ -66,7 +65,7 @@ ls_status ls_speed_of_rows(ls_world *world, ls_device *device, const ls_shape *s
     int workers = ls_layout_workers(layout);
     for (int r = 0; r < workers; r++) bytes[r] = sizeof mine;
     LS_TRY(ls_comm_barrier(ls_world_comm(world)));
-    LS_TRY(ls_agree(world, measure(device, shape, &mine)));
+    LS_TRY(ls_agree(world, measure_device_speed(device, shape, &mine)));
     LS_TRY(ls_comm_all_gather(ls_world_comm(world), &mine, all, bytes));
     for (int d = 0; d < layout->dp; d++) speeds[d] = 0;
     for (int r = 0; r < workers; r++) {

@@ -26,7 +26,7 @@ ls_status ls_trainer_state_part(ls_trainer *t, ls_hash128 *part) {
     return ls_partition_state_part(t->partition, part, NULL);
 }
 
-static ls_status join(ls_trainer *t, ls_hash128 part, ls_hash128 *sum) {
+static ls_status sum_state_parts(ls_trainer *t, ls_hash128 part, ls_hash128 *sum) {
     int64_t words[2] = {(int64_t)part.lo, (int64_t)part.hi};
     LS_TRY(ls_partition_sum(t->partition, words, 2));
     *sum = (ls_hash128){.lo = (uint64_t)words[0], .hi = (uint64_t)words[1]};
@@ -37,7 +37,7 @@ ls_status ls_trainer_know_state(ls_trainer *t) {
     ls_hash128 part;
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(ls_partition_state_part(t->partition, &part, t->state.parts));
-    LS_TRY(join(t, part, &t->state.sum));
+    LS_TRY(sum_state_parts(t, part, &t->state.sum));
     t->state.hash = ls_trainer_state_hash_of(t, t->state.sum);
     t->state.step = t->step;
     return LS_OK;
@@ -52,7 +52,7 @@ ls_status ls_trainer_state_hash(ls_trainer *t, ls_hash128 *out) {
 ls_status ls_trainer_state_hash_now(ls_trainer *t, ls_hash128 *out) {
     ls_hash128 part, sum;
     LS_TRY(ls_partition_state_now(t->partition, &part, NULL));
-    LS_TRY(join(t, part, &sum));
+    LS_TRY(sum_state_parts(t, part, &sum));
     *out = ls_trainer_state_hash_of(t, sum);
     return LS_OK;
 }

@@ -1,9 +1,9 @@
-/* state_hash.h: one hash for all that decides how a run goes on after a step: weights, moments, and a few numbers
- * beside them. It is the same under every layout and on every device, so a state that was loaded, moved to another
- * layout or put together from what survivors hold is the right one if its hash is.
+/* state_hash.h: one hash of everything that determines how a run continues after a step: weights, optimizer state and a
+ * few numbers. It is the same under every layout and on every device, so it verifies a state that was loaded, moved to
+ * another layout, or assembled from surviving workers.
  *
- * Where all is well it costs no message: the sum of a step's state travels with the losses of the next step. A run with
- * --check off has none. */
+ * It needs no message of its own: the sum of a step's state is sent with the losses of the next step. A run with
+ * --check off has no hash. */
 #ifndef LS_RUN_STATE_HASH_H
 #define LS_RUN_STATE_HASH_H
 
@@ -29,7 +29,7 @@ ls_status ls_trainer_know_state(ls_trainer *trainer);
  * and then trainer->state has the hash. Before a state is saved. */
 ls_status ls_trainer_prove_state(ls_trainer *trainer);
 
-/* Weights or moments were written from outside: what they are now is what they ought to be. */
+/* Call after weights or optimizer state were written from outside: takes their present values as correct. */
 ls_status ls_trainer_state_written(ls_trainer *trainer);
 
 #endif

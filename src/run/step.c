@@ -48,7 +48,7 @@ enum {
     ASK_SAVE,
     ASK_SAVE_BEST,
     ASK_LEAVE,
-    ASK_DAMAGED, /* its weights or moments are not what it wrote */
+    ASK_DAMAGED, /* its weights or optimizer state fail their checksum */
     ASKS,
     ASK_BITS = 15,
     ASKS_IN_WORD = 4
@@ -78,7 +78,7 @@ static void give_contribution(ls_trainer *t) {
 }
 
 /* `measured` NULL: nothing was. */
-static ls_status add_up(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *measured, totals *sum) {
+static ls_status sum_step_totals(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *measured, totals *sum) {
     ls_exact_sum_settle(squares);
     memcpy(sum->squares, squares->words, sizeof sum->squares);
     memcpy(t->sums, sum, sizeof *sum);
@@ -103,7 +103,7 @@ static bool numerics_are_due(const ls_trainer *t) {
 
 static bool watches(const ls_trainer *t) { return t->guard.outlier || numerics_are_due(t); }
 
-/* Norms of groups and counts of rounded gradients, where somebody wants them. */
+/* Attaches the observers of group norms and of rounded gradients, if they are needed. */
 static ls_status begin_watch(ls_trainer *t) {
     ls_guard *guard = &t->guard;
     if (watches(t) || guard->audit.is_due) ls_guard_begin(guard, t->partition, watches(t));
@@ -163,16 +163,16 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     const ls_settings *s = &t->settings;
     int64_t tokens = ls_guard_tokens(&t->guard, s);
     totals sum = {.loss = {0}};
-    /* Whoever made the gradients elsewhere had nobody watching. */
+    /* Gradients computed outside the partition carry no measurements. */
     bool measures = t->guard.partition && t->guard.measures;
     ls_exact_sum squares = {0}, measured = {0};
-    /* The host reads squares after that, so no update will wait for a gradient of somebody who is gone. */
+    /* The host reads the squares after this, so no update waits for a gradient of a lost worker. */
     LS_TRY(ls_copies_give(t));
     ls_fault_point(LS_POINT_GIVEN);
     LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, measures ? &measured : NULL));
     if (loss) sum.loss = *loss;
     LS_TRY(end_watch(t));
-    /* As late as it can be: who is asked to stop now need not finish another step. */
+    /* As late as possible, so that a worker that is asked to stop now need not finish another step. */
     int signal = t->asked.signal ? t->asked.signal(t->asked.ctx) : 0;
     if (signal == 0) signal = stop & SIGNAL_MASK;
     give_asks((const bool[ASKS]){[ASK_INT] = signal == SIGINT,
@@ -185,7 +185,7 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
               sum.asks);
     LS_TRY(look_at_state(t, &sum));
     LS_TRY(give_state(t, &sum));
-    LS_TRY(add_up(t, &squares, measures ? &measured : NULL, &sum));
+    LS_TRY(sum_step_totals(t, &squares, measures ? &measured : NULL, &sum));
     signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
              : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
              : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
@@ -208,7 +208,7 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     return LS_OK;
 }
 
-/* The gradient of the batch without absent groups; `place` is NULL unless somebody hunts. */
+/* The gradient of the batch without absent groups; `place` is not NULL while hunting for a bad value. */
 static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
     ls_partition_feed feed = ls_trainer_feed(t);
     float start = ls_trainer_backward_start(t);
@@ -222,7 +222,7 @@ static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_resu
     return ls_trainer_judge(t, stop, NULL, result);
 }
 
-static ls_status tell(ls_trainer *t, ls_train_event *event) {
+static ls_status report_train_event(ls_trainer *t, ls_train_event *event) {
     event->step = t->step + 1;
     return t->events.take ? t->events.take(t->events.ctx, event) : LS_OK;
 }
@@ -241,7 +241,7 @@ static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char 
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* Steps in the weights that nobody has looked at since `sound_step`. */
+/* Marks the steps after `sound_step`, which no check has covered, as suspect. */
 static void doubt(const ls_trainer *t, int64_t sound_step, ls_train_event *event) {
     if (sound_step >= t->step) return;
     event->suspect_from = sound_step + 1;
@@ -286,7 +286,7 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     event.worker = f->nworkers > 0 ? f->workers[0] : 0;
     name_block(t, f, &event);
     doubt(t, sound_after(t, f), &event);
-    LS_TRY(tell(t, &event));
+    LS_TRY(report_train_event(t, &event));
     blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, sound_after(t, f), in_memory);
     return end_run(t, &event, "continue with --resume, and without the machine of that worker if it happens again");
 }
@@ -349,7 +349,7 @@ static ls_status check_replicas(ls_trainer *t) {
 
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
 
-static void describe(const ls_trainer *t, const ls_bad_place *place, ls_train_event *event) {
+static void describe_bad_place(const ls_trainer *t, const ls_bad_place *place, ls_train_event *event) {
     static const char *const phases[] = {"forward", "loss", "backward", "gradient", "sum"};
     static const char *const tensors[] = {"output", "loss", "input gradient", "", ""};
     const ls_param *param = place->param >= 0 ? ls_model_param(t->model, (int)place->param) : NULL;
@@ -379,10 +379,10 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     if (a->is_due) ls_audit_keep(a);
     LS_TRY(pass(t, stop, &place, result));
     event.recurs = is_broken(t, result);
-    if (event.recurs && place.order >= 0) describe(t, &place, &event);
+    if (event.recurs && place.order >= 0) describe_bad_place(t, &place, &event);
     if (!event.recurs && a->is_due) LS_TRY(ls_audit_find_changed(a, t->partition, &event.workers[0]));
     event.nworkers = !event.recurs && a->is_due && event.workers[0] >= 0;
-    LS_TRY(tell(t, &event));
+    LS_TRY(report_train_event(t, &event));
     if (!event.recurs) return LS_OK;
     return end_run(t, &event, NULL);
 }
@@ -398,13 +398,13 @@ static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
     ls_event_block_of(event.tensor, event.block);
     if (verdict == LS_LOSS_SCALE_SKIPPED) {
         result->skipped = true;
-        return tell(t, &event);
+        return report_train_event(t, &event);
     }
     ls_bad_place place;
     event.kind = LS_EVENT_FLOOR;
     LS_TRY(pass(t, stop, &place, result));
-    if (place.order >= 0) describe(t, &place, &event);
-    LS_TRY(tell(t, &event));
+    if (place.order >= 0) describe_bad_place(t, &place, &event);
+    LS_TRY(report_train_event(t, &event));
     return end_run(t, &event, ls_advice_at_floor(t->settings.loss_scale.constant));
 }
 
@@ -518,7 +518,7 @@ static ls_status tell_outliers(ls_trainer *t, size_t count, const ls_outlier_pul
                                 .recurs = recurs,
                                 .action = s->options.on_outlier};
         if (pull) event.pull = *pull;
-        LS_TRY(tell(t, &event));
+        LS_TRY(report_train_event(t, &event));
         if (s->options.on_outlier == LS_OUTLIER_STOP && recurs)
             return end_run(t, &event, "inspect these samples, or use --on-outlier skip-group");
     }
@@ -541,7 +541,7 @@ static ls_status judge_workers(ls_trainer *t) {
                                 .finding = c->of[i].of,
                                 .replicas = t->layout.dp,
                                 .action = action == LS_OUTLIER_SKIP ? LS_OUTLIER_WARN : action};
-        LS_TRY(tell(t, &event));
+        LS_TRY(report_train_event(t, &event));
         if (action == LS_OUTLIER_STOP)
             return end_run(t, &event,
                            "find out with --audit 1 whether that worker computes wrongly, or use "
@@ -593,7 +593,7 @@ static ls_status end_audit(ls_trainer *t, ls_train_event *event) {
     char advice[160];
     LS_TRY(judge_memory(t));
     doubt(t, clean_step, event);
-    LS_TRY(tell(t, event));
+    LS_TRY(report_train_event(t, event));
     if (event->worker >= 0) blame(t, event, event->worker, clean_step, true);
     if (event->worker >= 0)
         snprintf(advice, sizeof advice, "take the machine of worker %d out of the run and continue with --resume",
@@ -617,7 +617,7 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
         step.feed = ls_trainer_feed(t);
         LS_TRY(ls_audit_run(a, t->partition, &step, &next, &outcome, &event));
         if (outcome == LS_AUDIT_STOP) return end_audit(t, &event);
-        if (event.group >= 0) LS_TRY(tell(t, &event));
+        if (event.group >= 0) LS_TRY(report_train_event(t, &event));
         if (outcome == LS_AUDIT_PASSED && next == a->groups) {
             a->counted++;
             a->clean_step = t->step + 1;
@@ -656,7 +656,7 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     return LS_OK;
 }
 
-/* One worker alone has nobody whose step went on, whatever it was that failed. */
+/* With a single worker no other one can have committed the step, whatever failed. */
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
     t->ended_whole = t->blame.is_found = false;
     ls_status status = gradients(t, stop, result);
@@ -703,7 +703,7 @@ static void let_spoil(const ls_trainer *t, bool after) {
     }
 }
 
-/* What the update will do; weights and moments are as they were. */
+/* Computes the factors of the update; weights and optimizer state do not change yet. */
 static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_optimizer_update *by) {
     const ls_settings *s = &t->settings;
     let_spoil(t, false);

@@ -186,7 +186,7 @@ static ls_status agree_on_micro(ls_trainer *t) {
     return LS_OK;
 }
 
-/* Before anybody allocates. */
+/* Collective; before any worker allocates. */
 static ls_status check_room(ls_trainer *t, const ls_partition_setup *setup) {
     size_t all[LS_WORKERS_MAX], each[LS_WORKERS_MAX];
     ls_arena arena;

@@ -41,7 +41,7 @@ enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9, LS_REQUEST_LEAVE
 /* What an evaluation returns, on all workers, that one of them gave up; no message. */
 #define LS_TRAINER_GAVE_UP ((ls_status)-2)
 
-/* Who asks this worker to stop; asked within a step and an evaluation, so both are quick. Empty: nobody. */
+/* Callbacks that ask this worker to stop; called within steps and evaluations, so they must be fast. May be empty. */
 typedef struct ls_trainer_asked {
     int (*signal)(void *ctx);    /* that has come to this worker or to one of its machine; 0: none */
     bool (*gives_up)(void *ctx); /* it is so urgent that what is being done is not to be finished */
@@ -93,22 +93,22 @@ typedef struct ls_trainer {
     double last_loss;      /* of the last step; NaN before the first */
     ls_validation validation;
     ls_adamw_powers powers;
-    bool damaged;     /* a check has found weights or moments that are not what was written */
+    bool damaged;     /* a check found weights or optimizer state that fail their checksum */
     ls_wrong blame;   /* why the last step failed, where a worker is wrong */
-    bool ended_whole; /* the last step failed on all workers alike, and weights and moments are as they were before */
+    bool ended_whole; /* the last step failed on all workers, and weights and optimizer state are unchanged */
     ls_state_seen state;
     ls_clip clip; /* of the last gradients */
     ls_loss_scale scale;
     ls_guard guard;
     ls_watch watch;       /* whether it looks for outliers */
-    ls_check check;       /* what of weights and moments is checked; never auto */
+    ls_check check;       /* how weights and optimizer state are checked; never auto */
     int64_t check_every;  /* in one of so many steps what this worker owns; 0: in none */
     int64_t checked_step; /* after which it was checked last, behind a pass over the batch; −1: never */
     bool is_checked;      /* it was so in the step of the last update: the gradient of that is right */
     ls_event_sink events; /* what happens to the numbers is told to; may be empty */
     ls_trainer_asked asked;
     ls_worker_time time;
-    struct ls_left *kept; /* what the next attempt finds (recover/left.h); NULL: nobody supervises */
+    struct ls_left *kept; /* state for the next attempt (recover/left.h); NULL: no supervisor */
     ls_journal journal;   /* with it, of updates on a CPU */
     int64_t marked;       /* of a device that is not the host: the last update that it was asked for; −1: none yet */
     struct ls_copies *copies; /* of another worker's state (recover/copies.h); NULL: none */
@@ -125,9 +125,9 @@ void ls_trainer_destroy(ls_trainer *trainer);
 
 /* Samples taken so far: the position in the data. */
 uint64_t ls_trainer_samples(const ls_trainer *trainer);
-/* The two halves of a step, for those who look at the gradients in between (step.c). The first fails where the run
- * cannot go on: a number that is not finite and comes back, a loss scale at its floor, an outlier with --on-outlier
- * stop. The weights are then as they were. */
+/* The two halves of a step, for callers that use the gradients in between (step.c). The first fails if the run cannot
+ * continue: a value that is not finite again when repeated, overflow at the lowest loss scale, an outlier with
+ * --on-outlier stop. The weights are then unchanged. */
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
 void ls_trainer_set_asked(ls_trainer *trainer, ls_trainer_asked asked);
@@ -135,9 +135,9 @@ void ls_trainer_set_asked(ls_trainer *trainer, ls_trainer_asked asked);
 ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
 /* One step. `stop` is a signal that this worker has got, or 0, and its requests. LS_OK also where it was given up. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
-/* What the first half is made of, for those who make the gradients themselves: the tokens of the next step, the factor
- * with which backward starts, and, once the partition has its gradients, their norm, the factor of the update and the
- * result. `loss` is what this worker reports. */
+/* The parts of the first half, for callers that compute the gradients themselves: the tokens of the next step, the
+ * factor with which backward starts, and, once the partition has its gradients, their norm, the factor of the update
+ * and the result. `loss` is the loss that this worker reports. */
 ls_partition_feed ls_trainer_feed(ls_trainer *trainer);
 float ls_trainer_backward_start(const ls_trainer *trainer);
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
@@ -147,7 +147,8 @@ size_t ls_trainer_sums(const ls_trainer *trainer);
  * model the share of them that it tells right; otherwise −1. */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
 
-/* Whether all weights and moments of all workers are finite: what must hold before they are saved after a failure. */
+/* Whether weights and optimizer state of all workers are finite, which must hold before they are saved after a failure.
+ * Collective. */
 ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 
 /* The largest micro-batch that the layout has use for and the memory of the devices holds; `room` NULL: of this

@@ -36,7 +36,7 @@ bool ls_validation_is_over(const ls_validation *v, int64_t evaluations);
 
 /* The member "validation" of state.json; nothing before the first evaluation. False: no memory. */
 bool ls_validation_to_json(const ls_validation *v, json_t *state);
-/* Starts anew where there is no such member. */
+/* Starts empty if there is no such member. */
 ls_status ls_validation_from_json(ls_validation *v, const json_t *state);
 
 #endif

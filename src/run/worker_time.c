@@ -39,7 +39,7 @@ static uint64_t cpu_ns(void) {
     return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec : 0;
 }
 
-static void look(const ls_worker_time *time, uint64_t out[LS_WORKER_TIMES]) {
+static void read_worker_times(const ls_worker_time *time, uint64_t out[LS_WORKER_TIMES]) {
     out[LS_WORKER_BUSY] = 0;
     out[LS_WORKER_WAIT] = time->world ? time->world->waited_ns : 0;
     out[LS_WORKER_NET] = time->world ? time->world->net_ns : 0;
@@ -48,16 +48,16 @@ static void look(const ls_worker_time *time, uint64_t out[LS_WORKER_TIMES]) {
     out[LS_WORKER_CPU] = cpu_ns();
 }
 
-static void start(ls_worker_time *time) {
+static void start_counting(ls_worker_time *time) {
     time->since_ns = ls_clock_ns();
-    look(time, time->at_since);
+    read_worker_times(time, time->at_since);
 }
 
 /* What has passed since the last call goes to what is to be told. */
-static void count(ls_worker_time *time) {
+static void count_elapsed_time(ls_worker_time *time) {
     uint64_t now[LS_WORKER_TIMES], since_ns = time->since_ns, before[LS_WORKER_TIMES];
     memcpy(before, time->at_since, sizeof before);
-    start(time);
+    start_counting(time);
     memcpy(now, time->at_since, sizeof now);
     for (int k = LS_WORKER_WAIT; k < LS_WORKER_TIMES; k++) time->left_ns[k] += now[k] - before[k];
     uint64_t all = time->since_ns - since_ns, waited = now[LS_WORKER_WAIT] - before[LS_WORKER_WAIT];
@@ -65,7 +65,7 @@ static void count(ls_worker_time *time) {
 }
 
 void ls_worker_time_begin(ls_worker_time *time) {
-    start(time);
+    start_counting(time);
     if (!time->due) return;
     memset(time->ms[0], 0, LS_WORKER_TIMES * (size_t)time->workers * sizeof *time->ms[0]);
     time->steps = 0;
@@ -74,7 +74,7 @@ void ls_worker_time_begin(ls_worker_time *time) {
 
 void ls_worker_time_end(ls_worker_time *time) {
     if (time->since_ns == 0) return;
-    count(time);
+    count_elapsed_time(time);
     time->since_ns = 0;
     if (!time->world) {
         for (int k = 0; k < LS_WORKER_TIMES; k++) time->ms[k][0] += (double)time->left_ns[k] / 1e6;
@@ -90,7 +90,7 @@ void ls_worker_time_give(ls_worker_time *time, int64_t *words) {
     if (!time->world) return; /* there are no words */
     memset(words, 0, ls_worker_time_words(time) * sizeof *words);
     if (time->since_ns == 0) return;
-    count(time);
+    count_elapsed_time(time);
     int64_t *mine = words + ls_world_rank(time->world) * LS_TRAFFIC_TIME_NUMBERS;
     for (int k = 0; k < LS_WORKER_TIMES; k++) mine[k / 2] |= in_us(time->left_ns[k]) << (k % 2 ? 0 : 32);
     memset(time->left_ns, 0, sizeof time->left_ns);

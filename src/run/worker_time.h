@@ -1,11 +1,11 @@
 /* worker_time.h: how each worker spends a step: computing, waiting for others, and parts of these, step by step.
  *
- * Measured always: a few looks at the clock for a wait that has to wait, for a batch that is read, and one small read
- * of the system a step. What a worker has measured travels with the sum that ends a backward pass (step.c), so no
- * message is added. That sum comes before the update: a step is told with the update of the step before, which is as
- * long. Time between steps (evaluation, checkpoints) is nobody's.
+ * Always on: it reads the clock for waits and batch reads, and one small system file per step. Measurements are sent
+ * with the sum that ends a backward pass (step.c), so they need no message of their own. That sum precedes the update,
+ * so a step is reported with the update of the step before, which takes as long. Time between steps (evaluation,
+ * checkpoints) is not counted.
  *
- * With many workers it is the mean over some steps that is told, so that metrics stay small. */
+ * With many workers, means over several steps are reported, so that metrics stay small. */
 #ifndef LS_RUN_WORKER_TIME_H
 #define LS_RUN_WORKER_TIME_H
 
@@ -16,7 +16,7 @@
 typedef enum ls_worker_time_kind {
     LS_WORKER_BUSY,   /* all but waiting */
     LS_WORKER_WAIT,   /* for requests that were not done */
-    LS_WORKER_NET,    /* of waiting: the others had come, bytes were under way; or who had come is not known */
+    LS_WORKER_NET,    /* part of waiting: all peers had arrived, or it is unknown which, and data was in flight */
     LS_WORKER_INPUT,  /* of busy: reading the batch */
     LS_WORKER_QUEUED, /* ready to run without a core to run on; the thread that leads the worker, as the next */
     LS_WORKER_CPU,    /* on a core */
@@ -30,7 +30,7 @@ _Static_assert((LS_WORKER_TIMES + 1) / 2 == LS_TRAFFIC_TIME_NUMBERS, "traffic.c 
 const char *ls_worker_time_name(ls_worker_time_kind kind);
 
 typedef struct ls_worker_time {
-    const ls_world *world; /* borrowed; NULL: one worker alone, of whom only parts of busy are told */
+    const ls_world *world; /* borrowed; NULL: a single worker, for which only parts of busy time are reported */
     int workers;
     int queue_fd;                       /* where the system tells of LS_WORKER_QUEUED; −1: it does not */
     uint64_t since_ns;                  /* when what is not told yet began; 0: outside a step */

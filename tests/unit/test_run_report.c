@@ -97,7 +97,8 @@ static void expect_agreeing(ls_dtype type, ls_unit unit, bool is_named, const ch
 }
 
 #define AGREE(unit)                                                                                                    \
-    "to get the same bits on another machine, use --matrix-unit " unit " there: CPUs default to chain, Hopper GPUs to " \
+    "to get the same bits on another machine, use --matrix-unit " unit                                                 \
+    " there: CPUs default to chain, Hopper GPUs to "                                                                   \
     "hgmma"
 
 static void a_default_unit_is_named_for_other_machines(void **state) {

@@ -177,8 +177,8 @@ static void scalings_that_are_refused(void **state) {
     REFUSED(&tiny,
             "--lr-base-batch 8: nothing is scaled with the batch: add --lr-scaling linear or sqrt, or leave it out",
             "lr-base-batch", "8");
-    REFUSED(&tiny, "--lr-scaling linear: name the batch that --lr 0.3 was tuned for: --lr-base-batch N", "lr-scaling", "linear",
-            "lr", "0.3");
+    REFUSED(&tiny, "--lr-scaling linear: name the batch that --lr 0.3 was tuned for: --lr-base-batch N", "lr-scaling",
+            "linear", "lr", "0.3");
     REFUSED(&tiny,
             "--lr-scaling linear: --lr 10 becomes 10240 for a batch of 1024, and 1000 is the most: use a lower --lr, "
             "or the "

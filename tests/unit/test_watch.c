@@ -99,19 +99,24 @@ static void the_header_says_which_flag_turns_it_on(void **state) {
     ls_watch_text(LS_WATCH_ON, &s, &alone, text);
     assert_string_equal(text, "gradient-outlier detection is on for gradient groups (--on-outlier auto)");
     ls_watch_text(LS_WATCH_ON, &s, &replicas, text);
-    assert_string_equal(text, "gradient-outlier detection is on for gradient groups, and each worker's gradient is compared with the "
-                              "other replicas (--on-outlier auto)");
+    assert_string_equal(
+        text, "gradient-outlier detection is on for gradient groups, and each worker's gradient is compared with the "
+              "other replicas (--on-outlier auto)");
     for (ls_watch w = LS_WATCH_MEMORY; w <= LS_WATCH_DEVICE; w++) {
         ls_watch_text(w, &s, &alone, text);
         assert_ptr_equal(strstr(text, "gradient-outlier detection is off ("), text);
         assert_non_null(strstr(text, "--on-outlier warn"));
         ls_watch_text(w, &s, &replicas, text);
-        assert_ptr_equal(strstr(text, "gradient-outlier detection: each worker's gradient is compared with the other replicas"), text);
+        assert_ptr_equal(
+            strstr(text, "gradient-outlier detection: each worker's gradient is compared with the other replicas"),
+            text);
         assert_non_null(strstr(text, "; off for single groups ("));
         assert_non_null(strstr(text, "--on-outlier warn"));
         ls_watch_text(w, &s, &stages, text);
         assert_ptr_equal(
-            strstr(text, "gradient-outlier detection: each worker's part of the gradient is compared with its last steps"), text);
+            strstr(text,
+                   "gradient-outlier detection: each worker's part of the gradient is compared with its last steps"),
+            text);
     }
     s.options.on_outlier = LS_OUTLIER_OFF;
     ls_watch_text(LS_WATCH_OFF, &s, &replicas, text);

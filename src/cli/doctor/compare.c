@@ -43,28 +43,29 @@ static bool is_of_no_account(const char *name) {
     return false;
 }
 
-static void add(comparison *c, const char *name, const char *from, const char *to) {
+static void add_change(comparison *c, const char *name, const char *from, const char *to) {
     if (strcmp(from, to) != 0 && c->count < CHANGES_MAX) c->changed[c->count++] = (change){name, from, to};
 }
 
 static void find_changes(comparison *c) {
     const ls_run_log *a = c->run[0], *b = c->run[1];
-    add(c, "cpu", a->start.cpu, b->start.cpu);
-    add(c, "device", a->start.device, b->start.device);
-    add(c, "version", a->start.version, b->start.version);
+    add_change(c, "cpu", a->start.cpu, b->start.cpu);
+    add_change(c, "device", a->start.device, b->start.device);
+    add_change(c, "version", a->start.version, b->start.version);
     for (int i = 0; i < 2; i++) {
         snprintf(c->numbers[i], sizeof c->numbers[i], "%d", c->run[i]->start.threads);
         snprintf(c->numbers[2 + i], sizeof c->numbers[2 + i], "%d", c->diagnosis[i]->use.workers);
     }
-    add(c, "threads of a worker", c->numbers[0], c->numbers[1]);
-    add(c, "workers", c->numbers[2], c->numbers[3]);
+    add_change(c, "threads of a worker", c->numbers[0], c->numbers[1]);
+    add_change(c, "workers", c->numbers[2], c->numbers[3]);
     for (size_t i = 0; i < a->option_count; i++) {
         const char *to = ls_run_log_option_get(b, a->options[i].name);
-        if (!is_of_no_account(a->options[i].name)) add(c, a->options[i].name, a->options[i].value, to ? to : "not set");
+        if (!is_of_no_account(a->options[i].name))
+            add_change(c, a->options[i].name, a->options[i].value, to ? to : "not set");
     }
     for (size_t i = 0; i < b->option_count; i++)
         if (!is_of_no_account(b->options[i].name) && !ls_run_log_option_get(a, b->options[i].name))
-            add(c, b->options[i].name, "not set", b->options[i].value);
+            add_change(c, b->options[i].name, "not set", b->options[i].value);
 }
 
 /* ---- what explains it -------------------------------------------------------------------------------------------- */
@@ -95,7 +96,7 @@ static bool changes_result(const char *name) {
 }
 
 /* What is between steps is a part of each. */
-static void divide(comparison *c) {
+static void divide_step_time(comparison *c) {
     for (int i = 0; i < 2; i++) {
         const ls_utilisation *u = &c->diagnosis[i]->use;
         double steps = 1 - u->share[LS_USE_CHECKPOINTS] - u->share[LS_USE_EVALUATION];
@@ -268,7 +269,7 @@ static json_t *failure_json(const ls_diagnosis *d) {
     return f ? json_pack("{s:s, s:s}", "cause", ls_cause_name(f->cause), "title", f->title) : json_null();
 }
 
-static ls_status print_json(const char *first, const char *second, const comparison *c) {
+static ls_status print_comparison_json(const char *first, const char *second, const comparison *c) {
     long long differs, last;
     double loss[2];
     compare_losses(c, &differs, &last, loss);
@@ -286,8 +287,8 @@ ls_status ls_doctor_compare(const char *const name[2], const ls_run_log run[2], 
     static comparison c;
     c = (comparison){.run = {&run[0], &run[1]}, .diagnosis = {&diagnosis[0], &diagnosis[1]}};
     find_changes(&c);
-    divide(&c);
-    if (json) return print_json(name[0], name[1], &c);
+    divide_step_time(&c);
+    if (json) return print_comparison_json(name[0], name[1], &c);
     printf("from %s to %s\n\n", name[0], name[1]);
     print_verdict(&c);
     print_changes(&c);

@@ -26,7 +26,7 @@ static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wa
 }
 
 /* The last record of the block: a resumed run records a step again. NULL: nothing. */
-static const ls_run_log_numerics *find(const ls_run_log *run, int64_t step, int block) {
+static const ls_run_log_numerics *find_block_numerics(const ls_run_log *run, int64_t step, int block) {
     const ls_run_log_numerics *found = NULL;
     for (size_t i = 0; i < run->numerics_count; i++)
         if (run->numerics[i].step == step && run->numerics[i].block == block) found = &run->numerics[i];
@@ -101,7 +101,7 @@ static void print_table(const char *name, const ls_run_log *run, int64_t step) {
     bool zero = false;
     print_head(name, run, step);
     for (int b = 0; b < run->block_count; b++) {
-        const ls_run_log_numerics *n = find(run, step, b);
+        const ls_run_log_numerics *n = find_block_numerics(run, step, b);
         if (!n) continue;
         printf("%-12s", run->blocks[b]);
         print_norm(n->grad_norm);
@@ -141,7 +141,7 @@ static json_t *block_json(const char *block, const ls_run_log_numerics *n) {
 static json_t *blocks_json(const ls_run_log *run, int64_t step) {
     json_t *list = json_array();
     for (int b = 0; list && b < run->block_count; b++) {
-        const ls_run_log_numerics *n = find(run, step, b);
+        const ls_run_log_numerics *n = find_block_numerics(run, step, b);
         if (n && json_array_append_new(list, block_json(run->blocks[b], n)) != 0) {
             json_decref(list);
             return NULL;
@@ -157,7 +157,7 @@ static json_t *noise_json(const ls_run_log *run, int64_t step) {
                      ls_cli_json_number(noise->scale_sequences));
 }
 
-static ls_status print_json(const char *name, const ls_run_log *run, int64_t step) {
+static ls_status print_numerics_json(const char *name, const ls_run_log *run, int64_t step) {
     const ls_run_log_step *at = find_step(run, step);
     json_t *scale = at && at->scale != INT_MIN ? json_integer(at->scale) : json_null();
     return ls_cli_print_json(json_pack("{s:o, s:I, s:o, s:o, s:o}", "run", ls_cli_json_path(name), "step",
@@ -168,7 +168,7 @@ static ls_status print_json(const char *name, const ls_run_log *run, int64_t ste
 ls_status ls_doctor_print_numerics(const char *name, const ls_run_log *run, int64_t wanted, bool json) {
     int64_t step = 0;
     LS_TRY(choose_step(name, run, wanted, &step));
-    if (json) return print_json(name, run, step);
+    if (json) return print_numerics_json(name, run, step);
     print_table(name, run, step);
     return LS_OK;
 }

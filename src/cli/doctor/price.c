@@ -46,7 +46,7 @@ typedef struct pricing {
 
 /* ---- one layout -------------------------------------------------------------------------------------------------- */
 
-static ls_status measure(const pricing *p, const ls_layout *layout, layout_cost *out) {
+static ls_status measure_layout(const pricing *p, const ls_layout *layout, layout_cost *out) {
     ls_dry_run dry;
     ls_status status = ls_dry_run_make(&p->settings, layout, &dry);
     if (status == LS_OK) {
@@ -75,7 +75,7 @@ static int changes_of(const ls_knobs *a, const ls_knobs *b) {
 }
 
 /* The fewest changes among those that are about as fast. */
-static void take(pricing *p, const layout_cost *c) {
+static void keep_better_layout(pricing *p, const layout_cost *c) {
     int changes = changes_of(&c->layout.knobs, &p->now.layout.knobs);
     bool is_first = !(p->best.ms > 0);
     if (changes == 0) return;
@@ -95,9 +95,9 @@ static void try_one(pricing *p, const ls_knobs *knobs) {
     ls_knob_give(&request, LS_KNOB_schedule, knobs->schedule);
     ls_knob_give(&request, LS_KNOB_micro, (double)knobs->micro);
     if (knobs->recompute != LS_RECOMPUTE_NONE) ls_knob_give(&request, LS_KNOB_recompute, knobs->recompute);
-    if (ls_layout_make(&request, &p->task, &layout) != LS_OK || measure(p, &layout, &c) != LS_OK) return;
+    if (ls_layout_make(&request, &p->task, &layout) != LS_OK || measure_layout(p, &layout, &c) != LS_OK) return;
     price(p, &c);
-    take(p, &c);
+    keep_better_layout(p, &c);
 }
 
 /* ---- those around it --------------------------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static ls_status read_layout(pricing *p, const char *path) {
     ls_status status = ls_layout_request_from_json(file, json, &request);
     if (status == LS_OK) status = ls_layout_make(&request, &p->task, &layout);
     json_decref(json);
-    if (status == LS_OK) status = measure(p, &layout, &p->now);
+    if (status == LS_OK) status = measure_layout(p, &layout, &p->now);
     return status;
 }
 
@@ -200,7 +200,7 @@ static void name_changes(const pricing *p, char text[TEXT_MAX]) {
     }
 }
 
-static void describe(const pricing *p, char *text, size_t capacity) {
+static void describe_faster_layout(const pricing *p, char *text, size_t capacity) {
     char flags[TEXT_MAX], was[TEXT_MAX], fewer[64] = "";
     name_changes(p, flags);
     ls_layout_text(&p->now.layout, was, sizeof was);
@@ -224,7 +224,7 @@ bool ls_doctor_price(const char *path, const ls_step_parts *parts, char *text, s
         take_measured(p);
         try_all(p);
         found = p->best.ms > 0 && p->best.ms < WORTH * parts->all;
-        if (found) describe(p, text, capacity);
+        if (found) describe_faster_layout(p, text, capacity);
     }
     ls_model_destroy(p->model);
     ls_options_fini(&options);

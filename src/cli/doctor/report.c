@@ -12,19 +12,19 @@
 enum { COLUMNS = 118 };
 
 /* Characters, not bytes. */
-static int width_of(const char *text, size_t bytes) {
+static int count_characters(const char *text, size_t bytes) {
     int width = 0;
     for (size_t i = 0; i < bytes; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
     return width;
 }
 
 /* `first`, then the text; further lines begin below the text. */
-static void print_text(const char *first, const char *text) {
-    int indent = width_of(first, strlen(first)), column = indent;
+static void print_wrapped(const char *first, const char *text) {
+    int indent = count_characters(first, strlen(first)), column = indent;
     printf("%s", first);
     for (bool begins = true; *text; begins = false) {
         size_t bytes = strcspn(text, " ");
-        int width = width_of(text, bytes);
+        int width = count_characters(text, bytes);
         if (!begins && column + 1 + width > COLUMNS) {
             printf("\n%*s", indent, "");
             column = indent;
@@ -67,7 +67,7 @@ static void print_device(const ls_run_log *run, const ls_gpu_usage *gpu) {
     }
     if (isfinite(gpu->idle))
         printf("  the GPU was idle between kernels for %.1f %% of a traced step\n", 100 * gpu->idle);
-    if (gpu->action[0]) print_text("  ", gpu->action);
+    if (gpu->action[0]) print_wrapped("  ", gpu->action);
 }
 
 static void print_run(const char *name, const ls_run_log *run, const ls_diagnosis *d) {
@@ -105,12 +105,12 @@ static void print_verdict(const ls_diagnosis *d) {
         printf("verdict: not enough recorded data%s%s\n", d->cause_count > 0 ? " to find the cause: " : "",
                d->cause_count > 0 ? d->finding[0].title : "");
         break;
-    case LS_VERDICT_CAUSE: print_text("verdict: ", d->finding[0].title); break;
+    case LS_VERDICT_CAUSE: print_wrapped("verdict: ", d->finding[0].title); break;
     }
     if (d->cause_count == 0) return;
     print_place(&d->finding[0]);
     if (d->finding[0].evidence_count > 0) printf("\nevidence\n");
-    for (int i = 0; i < d->finding[0].evidence_count; i++) print_text("  - ", d->finding[0].evidence[i]);
+    for (int i = 0; i < d->finding[0].evidence_count; i++) print_wrapped("  - ", d->finding[0].evidence[i]);
 }
 
 static void print_followed(const ls_diagnosis *d) {
@@ -118,7 +118,7 @@ static void print_followed(const ls_diagnosis *d) {
     for (int i = 0; i < d->followed_count; i++) {
         char step[32];
         snprintf(step, sizeof step, "  step %-8lld ", (long long)d->followed[i].step);
-        print_text(step, d->followed[i].text);
+        print_wrapped(step, d->followed[i].text);
     }
 }
 
@@ -172,7 +172,7 @@ static void print_actions(const ls_diagnosis *d) {
     for (int i = 0; i < d->cause_count; i++) {
         if (!d->finding[i].action[0]) continue;
         if (!any) printf("\nwhat to change\n");
-        print_text(i == 0 ? "  " : "  then: ", d->finding[i].action);
+        print_wrapped(i == 0 ? "  " : "  then: ", d->finding[i].action);
         any = true;
     }
 }
@@ -181,7 +181,7 @@ static void print_notes(const ls_run_log *run, const ls_diagnosis *d) {
     bool any = false;
     for (int i = d->cause_count; i < d->finding_count; i++) {
         if (!any) printf("\nalso observed\n");
-        print_text("  - ", d->finding[i].title);
+        print_wrapped("  - ", d->finding[i].title);
         any = true;
     }
     if (run->noise.step == LS_RUN_NONE || !(run->noise.scale_sequences > 0)) return;
@@ -192,7 +192,7 @@ static void print_notes(const ls_run_log *run, const ls_diagnosis *d) {
 
 static void print_missing(const ls_diagnosis *d) {
     if (d->missing_count > 0) printf("\nnot recorded\n");
-    for (int i = 0; i < d->missing_count; i++) print_text("  - ", d->missing[i]);
+    for (int i = 0; i < d->missing_count; i++) print_wrapped("  - ", d->missing[i]);
 }
 
 void ls_doctor_print(const char *name, const ls_run_log *run, const ls_diagnosis *d) {

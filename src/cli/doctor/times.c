@@ -69,7 +69,7 @@ static json_t *losses_json(const ls_times_case *c, const double *value, bool is_
     return out;
 }
 
-static json_t *row_json(const void *ctx, int i) {
+static json_t *make_times_row_json(const void *ctx, int i) {
     const ls_times_case *c = ctx;
     const ls_times_row *row = &c->times.row[i];
     double part[LS_LOSSES];
@@ -118,7 +118,7 @@ static json_t *deviation_json(const void *ctx, int i) {
                      d->error, "share", d->share);
 }
 
-static ls_status print_json(const char *path, const ls_times_case *c) {
+static ls_status print_times_json(const char *path, const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     char advice[512];
     ls_doctor_times_advice(c, advice, sizeof advice);
@@ -128,9 +128,9 @@ static ls_status print_json(const char *path, const ls_times_case *c) {
         c->times.row[a->largest].chips, "worst", ls_loss_name(a->worst), "decided", a->decided, "scatter", a->scatter,
         "scatter_assumed", a->scatter_assumed, "shares", losses_json(c, a->explanation[0].share, false), "low",
         losses_json(c, a->low, true), "high", losses_json(c, a->high, true), "rows",
-        ls_cli_json_list(c->times.count, row_json, c), "explanations", ls_cli_json_list(a->count, explanation_json, c),
-        "comparison", comparison_json(c), "change_first", advice, "against_prediction",
-        c->model[0] ? ls_cli_json_list(LS_THINGS, deviation_json, c) : json_null()));
+        ls_cli_json_list(c->times.count, make_times_row_json, c), "explanations",
+        ls_cli_json_list(a->count, explanation_json, c), "comparison", comparison_json(c), "change_first", advice,
+        "against_prediction", c->model[0] ? ls_cli_json_list(LS_THINGS, deviation_json, c) : json_null()));
 }
 
 /* Predictions that meet the times clearly worse than plain terms do say less than these: then the shares are those of
@@ -167,7 +167,7 @@ ls_status ls_doctor_times(const ls_options *options) {
     LS_TRY(ls_times_explain(&c->times, &c->basis, &c->answer));
     c->with_error = c->answer.explanation[0].error;
     if (c->basis.predicted) LS_TRY(prefer_plain(c));
-    if (options->json) return print_json(options->times, c);
+    if (options->json) return print_times_json(options->times, c);
     ls_doctor_times_print(options->times, c);
     return LS_OK;
 }

@@ -131,7 +131,7 @@ static void print_head(const char *path, const ls_times_case *c) {
     printf("\n\n");
 }
 
-static double work(const ls_times *t, const ls_times_row *row) {
+static double work_ratio(const ls_times *t, const ls_times_row *row) {
     return t->has_batch ? (double)row->batch / (double)t->row[0].batch : 1;
 }
 
@@ -153,8 +153,8 @@ static const char *not_tested_why(ls_loss loss) {
                                        : "needs rows of other sizes";
 }
 
-/* Where nothing is lost to it by the best explanation, and much by another that is as good, no figure is its own; 0
- * would be one. Without a layout nobody knows whether there is a pipeline: a bubble looks like others. */
+/* If the best explanation attributes nothing to this loss, and an equally good one attributes much, the loss has no
+ * figure: 0 would be one. Without a layout a pipeline bubble cannot be told from other losses. */
 ls_times_standing ls_doctor_times_standing(const ls_times_case *c, ls_loss loss) {
     const ls_times_answer *a = &c->answer;
     bool no_layout = loss == LS_LOSS_BUBBLE && !c->times.has_layout && !c->basis.predicted;
@@ -189,7 +189,7 @@ static void print_table(const ls_times_case *c) {
     for (int i = next_row(t, -1); i >= 0; i = next_row(t, i)) {
         const ls_times_row *row = &t->row[i];
         double part[LS_LOSSES];
-        double speed = base->time / work(t, base) / (row->time / work(t, row));
+        double speed = base->time / work_ratio(t, base) / (row->time / work_ratio(t, row));
         printf("  %6d %12.6g %10.2f %8.0f %%", row->chips, row->measured, speed,
                100 * speed * base->chips / row->chips);
         ls_times_losses(&c->basis, c->answer.explanation[0].coefficient, i, part);

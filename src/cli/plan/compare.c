@@ -316,7 +316,7 @@ static void print_table(const answer both[2], const items *all) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static ls_status print_json(const answer both[2], const items *all) {
+static ls_status print_answers_json(const answer both[2], const items *all) {
     json_t *stop = json_array(), *begin = json_array();
     for (int i = 0; i < all->count; i++)
         json_array_append_new(all->list[i].stop ? stop : begin,
@@ -336,7 +336,7 @@ ls_status ls_cmd_plan_compare(const ls_options *options) {
     if (status == LS_OK) {
         find_items(both, &all);
         if (options->json)
-            status = print_json(both, &all);
+            status = print_answers_json(both, &all);
         else
             print_table(both, &all);
     }

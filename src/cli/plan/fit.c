@@ -79,7 +79,7 @@ static json_t *constants_json(const double *values) {
     return object;
 }
 
-static ls_status print_json(const ls_fit *fit, bool left_out) {
+static ls_status print_fit_json(const ls_fit *fit, bool left_out) {
     json_t *groups = json_array();
     for (int g = 0; g < fit->groups; g++) {
         const ls_fit_group *group = &fit->group[g];
@@ -110,13 +110,13 @@ typedef struct text {
     FILE *to;
 } text;
 
-static ls_status begin(text *t) {
+static ls_status begin_text_buffer(text *t) {
     *t = (text){0};
     t->to = open_memstream(&t->data, &t->bytes);
     return t->to ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a file");
 }
 
-static ls_status end(text *t, const char *folder, const char *name) {
+static ls_status end_text_buffer(text *t, const char *folder, const char *name) {
     bool bad = fclose(t->to) != 0;
     ls_status status = bad ? ls_fail(LS_ERR_RESOURCE, "out of memory for a file")
                            : ls_file_write_atomic(ls_path_in(folder, name).text, t->data, t->bytes);
@@ -134,9 +134,9 @@ static const char *constant_id(int j, char id[64]) {
 static ls_status write_constants(const ls_fit *fit, const char *folder) {
     text t;
     char id[64];
-    LS_TRY(begin(&t));
+    LS_TRY(begin_text_buffer(&t));
     for (int j = 0; j < LS_FITTED_ALL; j++) fprintf(t.to, "[%s] = %.4g,\n", constant_id(j, id), fit->values[j]);
-    return end(&t, folder, "constants.inc");
+    return end_text_buffer(&t, folder, "constants.inc");
 }
 
 static const char *chip_of(const ls_row *row) { return row->task.cluster.site[0].chip.name; }
@@ -157,7 +157,7 @@ static bool is_first(const ls_rows *rows, const ls_fit *fit, size_t i, bool with
 
 static ls_status write_bands(const ls_rows *rows, const ls_fit *fit, const char *folder) {
     text t;
-    LS_TRY(begin(&t));
+    LS_TRY(begin_text_buffer(&t));
     for (size_t i = 0; i < rows->count; i++) {
         const ls_row *row = &rows->row[i];
         double mean = 0, bias = 0;
@@ -175,7 +175,7 @@ static ls_status write_bands(const ls_rows *rows, const ls_fit *fit, const char 
         fprintf(t.to, "{\"%s\", \"%s\", %d, %.3f, %.3f},\n", group_of(row), chip_of(row), count, mean / count,
                 bias / count);
     }
-    return end(&t, folder, "error_bands.inc");
+    return end_text_buffer(&t, folder, "error_bands.inc");
 }
 
 static double mfu_of(const ls_row *row) {
@@ -196,7 +196,7 @@ static const char *type_id(ls_plan_type type) {
 
 static ls_status write_best(const ls_rows *rows, const ls_fit *fit, const char *folder) {
     text t;
-    LS_TRY(begin(&t));
+    LS_TRY(begin_text_buffer(&t));
     for (size_t i = 0; i < rows->count; i++) {
         const ls_row *row = &rows->row[i];
         double best = 0;
@@ -210,7 +210,7 @@ static ls_status write_best(const ls_rows *rows, const ls_fit *fit, const char *
         }
         fprintf(t.to, "{\"%s\", %s, %.3f},\n", chip_of(row), type_id(row->layout.type), best);
     }
-    return end(&t, folder, "best_mfu.inc");
+    return end_text_buffer(&t, folder, "best_mfu.inc");
 }
 
 static ls_status write_files(const ls_rows *rows, const ls_fit *fit, const char *folder) {
@@ -241,7 +241,7 @@ ls_status ls_cmd_plan_fit(const ls_options *options) {
     if (status == LS_OK && options->fit) status = weigh(&rows, without);
     if (status == LS_OK && options->fit) status = write_files(&rows, &fit, options->fit);
     if (status == LS_OK && options->json) {
-        status = print_json(&fit, left_out);
+        status = print_fit_json(&fit, left_out);
     } else if (status == LS_OK) {
         print_constants(&fit, options->fit ? without : NULL, left_out);
         print_groups(&fit);

@@ -54,7 +54,7 @@ static double save_share(const ls_run_log *run) {
     return steps > 0 ? saves / steps : 0;
 }
 
-static ls_status measure(const ls_run_log *run, const char *path, ls_mending *out, int *count) {
+static ls_status measure_recoveries(const ls_run_log *run, const char *path, ls_mending *out, int *count) {
     double usual = 0, restart = 0, slower = 0;
     int again = 0;
     LS_TRY(median_step(run, &usual));
@@ -88,7 +88,7 @@ ls_status ls_cmd_plan_recovery(const ls_options *o) {
     if (!(mtbf > 0)) return ls_fail(LS_ERR_INPUT, "--recovery requires --mtbf HOURS");
     LS_TRY(ls_run_log_open(o->recovery, &run));
     int count = 0;
-    ls_status status = measure(&run, o->recovery, &m, &count);
+    ls_status status = measure_recoveries(&run, o->recovery, &m, &count);
     ls_run_log_free(&run);
     LS_TRY(status);
     ls_mending_goodput(&m, mtbf, &aside, &whole);

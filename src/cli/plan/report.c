@@ -306,7 +306,7 @@ static void print_robust(const ls_plan_answer *a, bool is_asked) {
 
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
-static void print_row(const ls_plan_choice *c, ls_time_unit unit) {
+static void print_choice_row(const ls_plan_choice *c, ls_time_unit unit) {
     char text[TEXT_MAX];
     int wide = 0;
     brief(c, text);
@@ -324,7 +324,7 @@ static void print_runners(const ls_plan_answer *a) {
         const ls_plan_choice *c = &a->found.fits[i];
         double memory = (c->prediction.memory_bytes - best->memory_bytes) / GIB;
         double time = 100 * (c->prediction.seconds / best->seconds - 1);
-        print_row(c, unit);
+        print_choice_row(c, unit);
         printf("%s%.1f %% time, %s%.1f GiB\n", sign(time), size(time), sign(memory), size(memory));
     }
 }
@@ -339,7 +339,7 @@ static void print_misfits(const ls_plan_answer *a) {
         if (a->best && c->prediction.seconds >= limit) continue;
         if (shown++ == 0)
             printf("\n%-42s %10s %8s\n", a->best ? "faster, but do not fit" : "nearest", unit.name, "GiB");
-        print_row(c, unit);
+        print_choice_row(c, unit);
         printf("lacks %.1f GiB", (c->prediction.memory_bytes - c->prediction.capacity_bytes) / GIB);
         if (a->best) printf("; −%.1f %% time", 100 * (1 - c->prediction.seconds / limit));
         printf("\n");

@@ -134,7 +134,7 @@ static json_t *layout_json(const ls_knobs *l) {
                      "precision", ls_plan_type_name(l->type));
 }
 
-static json_t *row_json(const ls_validation *v, const ls_validate_row *r) {
+static json_t *make_validation_row_json(const ls_validation *v, const ls_validate_row *r) {
     const ls_row *row = r->row;
     if (!r->modelled)
         return json_pack("{s:s, s:s, s:s, s:b, s:s}", "id", row->id, "source", v->source[r->source], "model",
@@ -173,9 +173,9 @@ static json_t *cluster_json(const ls_validation *v, const ls_validate_cluster *c
                      c->baseline_efficiency);
 }
 
-static ls_status print_json(const ls_validation *v) {
+static ls_status print_validation_json(const ls_validation *v) {
     json_t *rows = json_array(), *lines = json_array(), *regrets = json_array(), *clusters = json_array();
-    for (size_t i = 0; i < v->rows; i++) json_array_append_new(rows, row_json(v, &v->row[i]));
+    for (size_t i = 0; i < v->rows; i++) json_array_append_new(rows, make_validation_row_json(v, &v->row[i]));
     for (size_t i = 0; i < v->lines; i++) json_array_append_new(lines, line_json(&v->line[i]));
     for (size_t i = 0; i < v->regrets; i++) json_array_append_new(regrets, regret_json(v, &v->regret[i]));
     for (size_t i = 0; i < v->clusters; i++) json_array_append_new(clusters, cluster_json(v, &v->cluster[i]));
@@ -194,7 +194,7 @@ ls_status ls_cmd_plan_validate(const ls_options *options) {
     ls_status status = ls_validate(&rows, options->calibrate, &v);
     if (status == LS_OK) {
         if (options->json) {
-            status = print_json(&v);
+            status = print_validation_json(&v);
         } else {
             print_rows(&v);
             print_left_out(&v);

@@ -136,7 +136,7 @@ static void print_schedule(const ls_dry_run *dry) {
     for (int s = 0; s < layout->pp; s++) print_stage(dry, s);
 }
 
-/* "bf16; matrix unit chain" and, where types are mixed, who is what. */
+/* "bf16; matrix unit chain" and, for mixed precision, the type of each kind of number. */
 static void print_types(const ls_settings *s) {
     const ls_loss_scale_settings *scale = &s->loss_scale;
     ls_dry_types types = ls_dry_types_of(&s->policy);
@@ -156,7 +156,7 @@ static void print_types(const ls_settings *s) {
         printf("%-22s %-5s  %s\n", types.row[i].what, types.row[i].type, types.row[i].why);
 }
 
-static void print_text(const ls_dry_run *dry) {
+static void print_dry_run(const ls_dry_run *dry) {
     const ls_settings *s = dry->settings;
     char text[TEXT_MAX], lr[LS_SETTINGS_LR_TEXT_MAX];
     ls_layout_text(&dry->layout, text, sizeof text);
@@ -234,7 +234,7 @@ static json_t *json_types(const ls_settings *s) {
     return json_pack("{s:s, s:s, s:o}", "precision", types.precision, "matrix_unit", types.unit, "kept", rows);
 }
 
-static ls_status print_json(const ls_dry_run *dry) {
+static ls_status print_dry_run_json(const ls_dry_run *dry) {
     json_t *workers = json_array();
     for (int r = 0; r < dry->workers; r++) json_array_append_new(workers, json_worker(&dry->worker[r], r));
     json_t *object =
@@ -249,8 +249,8 @@ static ls_status print_json(const ls_dry_run *dry) {
 ls_status ls_train_print_dry(const ls_settings *settings, const ls_layout *layout, bool json) {
     ls_dry_run dry;
     ls_status status = ls_dry_run_make(settings, layout, &dry);
-    if (status == LS_OK && json) status = print_json(&dry);
-    if (status == LS_OK && !json) print_text(&dry);
+    if (status == LS_OK && json) status = print_dry_run_json(&dry);
+    if (status == LS_OK && !json) print_dry_run(&dry);
     ls_dry_free(&dry);
     return status;
 }

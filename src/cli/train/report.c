@@ -41,7 +41,7 @@ void ls_train_print_plan(const ls_plan *plan) {
                 100 * (c->prediction.seconds / best->prediction.seconds - 1));
     }
     fprintf(out, "\n");
-    fflush(out); /* before workers are forked, who have its buffer too */
+    fflush(out); /* before workers are forked, which would inherit the buffer and print it again */
 }
 
 static void print_tokens(const ls_trainer *trainer) {
@@ -79,7 +79,6 @@ static void print_shares(const ls_layout *layout, const double *speeds) {
     fflush(stdout);
 }
 
-/* Of worker 0, beside its arena. */
 static void print_usage(ls_device *device) {
     ls_device_usage u;
     if (ls_device_get_usage(device, &u) != LS_OK) return;
@@ -89,7 +88,7 @@ static void print_usage(ls_device *device) {
            (double)u.lists / 0x1p20, (double)u.pinned / 0x1p20);
 }
 
-/* What becomes of the state of a worker that is lost. */
+/* Where the state of a lost worker is restored from. */
 static const char *recovery_text(const ls_trainer *t) {
     if (t->device->is_host) return "its state survives in shared memory, so at most one step is repeated";
     if (!ls_device_rescues(t->device)) return "training resumes from the newest checkpoint";
@@ -99,7 +98,6 @@ static const char *recovery_text(const ls_trainer *t) {
     return "its GPU memory is lost with it, so training resumes from the newest checkpoint";
 }
 
-/* What becomes of the run when a worker is lost. */
 static void print_recovery(const ls_run *run) {
     int64_t restarts = run->options.restarts;
     if (run->attempts && restarts > 0)

@@ -94,7 +94,7 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned code, const cha
     return result;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *c, unsigned code, const char *why) {
+static enum MHD_Result refuse_request(struct MHD_Connection *c, unsigned code, const char *why) {
     char *text = strdup(why);
     return text ? answer(c, code, "text/plain; charset=utf-8", text, strlen(text), false) : MHD_NO;
 }
@@ -192,14 +192,14 @@ static enum MHD_Result answer_text(server *s, struct MHD_Connection *c, const ch
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    if (!out) return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+    if (!out) return refuse_request(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
     read_query(c, &query);
     refresh(s);
     ls_status status = put(s, &query, out);
     bool whole = fclose(out) == 0;
     if (status == LS_OK && whole) return answer(c, MHD_HTTP_OK, type, text, bytes, false);
     free(text);
-    return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "the runs could not be read\n");
+    return refuse_request(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "the runs could not be read\n");
 }
 
 static ls_status put_openmetrics(server *s, const ls_live_query *query, FILE *out) {
@@ -274,7 +274,7 @@ static json_t *news_for(server *s, stream *t) {
     return news;
 }
 
-static void say(stream *t, char *text) {
+static void send_text(stream *t, char *text) {
     free(t->text);
     t->text = text;
     t->bytes = text ? strlen(text) : 0;
@@ -311,7 +311,7 @@ static void update(server *s, stream *t) {
     }
     free(data);
     if (text) t->spoke_s = now;
-    if (text) say(t, text);
+    if (text) send_text(t, text);
     double every = (cpu_seconds() - before) / SHARE;
     t->next_s = now + (every < LEAST_S ? LEAST_S : every > MOST_S ? MOST_S : every);
     if (text && t->is_suspended) {
@@ -345,7 +345,7 @@ static enum MHD_Result begin_stream(server *s, struct MHD_Connection *c) {
     stream *t = NULL;
     for (int i = 0; i < STREAMS_MAX && !t; i++)
         if (!s->streams[i].is_used) t = &s->streams[i];
-    if (!t) return refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages are open\n");
+    if (!t) return refuse_request(c, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages are open\n");
     *t = (stream){.connection = c, .is_used = true, .first = true};
     read_query(c, &t->query);
     /* What the page was loaded with; once it has had an event, the browser tells that one's. */
@@ -369,7 +369,7 @@ static const char *header(struct MHD_Connection *c, const char *name) {
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
 }
 
-/* A page of somebody else may lead here, as any link does, but not make requests of its own. */
+/* Other sites may link here, but not make requests. */
 static bool is_foreign(struct MHD_Connection *c) {
     const char *site = header(c, "Sec-Fetch-Site"), *mode = header(c, "Sec-Fetch-Mode"), *host = header(c, "Host");
     if (!ls_live_origin_is_own(header(c, "Origin"), host)) return true;
@@ -407,21 +407,22 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
     ls_places_asked(&s->places, c, ls_clock_seconds());
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         *upload_bytes = 0;
-        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "this page is read-only: only GET and HEAD are allowed\n");
+        return refuse_request(c, MHD_HTTP_METHOD_NOT_ALLOWED,
+                              "this page is read-only: only GET and HEAD are allowed\n");
     }
     if (!*own) { /* the headers are there; the answer comes with the next call */
         *own = &mark;
         return MHD_YES;
     }
     if (!ls_live_host_is_own(&s->address, header(c, "Host")))
-        return refuse(c, MHD_HTTP_FORBIDDEN, "this page is served only at the address it was started with\n");
-    if (is_foreign(c)) return refuse(c, MHD_HTTP_FORBIDDEN, "requests from other sites are refused\n");
+        return refuse_request(c, MHD_HTTP_FORBIDDEN, "this page is served only at the address it was started with\n");
+    if (is_foreign(c)) return refuse_request(c, MHD_HTTP_FORBIDDEN, "requests from other sites are refused\n");
     const char *token = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token");
     if (s->token[0] && token && ls_live_token_is(s->token, token) && strcmp(url, "/") == 0) {
         ls_places_known(&s->places, c);
         return let_in(s, c);
     }
-    if (!has_token(s, c)) return refuse(c, MHD_HTTP_FORBIDDEN, "open the link that was printed at the start\n");
+    if (!has_token(s, c)) return refuse_request(c, MHD_HTTP_FORBIDDEN, "open the link that was printed at the start\n");
     ls_places_known(&s->places, c);
     if (strcmp(url, "/") == 0) return answer_text(s, c, "text/html; charset=utf-8", put_page);
     if (strcmp(url, "/events") == 0 && strcmp(method, "GET") == 0) return begin_stream(s, c);
@@ -429,7 +430,7 @@ static enum MHD_Result handle(void *ctx, struct MHD_Connection *c, const char *u
     if (strcmp(url, "/style.css") == 0) return answer_text(s, c, "text/css; charset=utf-8", put_style);
     if (strcmp(url, "/metrics") == 0) return answer_metrics(s, c);
     if (strcmp(url, "/favicon.ico") == 0) return answer(c, MHD_HTTP_NO_CONTENT, "image/x-icon", strdup(""), 0, false);
-    return refuse(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+    return refuse_request(c, MHD_HTTP_NOT_FOUND, "there is no such page\n");
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */

@@ -1,12 +1,11 @@
-/* server.h: the live page over HTTP (libmicrohttpd): a process of its own that reads folders of runs and changes
- * nothing.
+/* server.h: serves the live page over HTTP (libmicrohttpd) from a separate process, which only reads folders of runs.
  *
- * 1. GET and HEAD alone; no request changes anything.
- * 2. One thread. At most 64 connections, of which 32 may be streams; headers of at most 16 KiB, which must be there ten
- *    seconds after the connection began.
+ * 1. Only GET and HEAD are allowed; no request changes anything.
+ * 2. One thread. At most 64 connections, of which 32 may be streams; headers of at most 16 KiB, which must arrive
+ *    within ten seconds.
  * 3. A local address answers only to requests whose Host is local, so that no foreign page can lead a browser here; any
- *    other address only to those who have the token. Requests that other pages make are refused.
- * 4. What is sent loads nothing from elsewhere, and a policy says so to the browser.
+ *    other address requires the token. Requests from other sites are refused.
+ * 4. Pages load nothing from other hosts; a content security policy enforces it.
  *
  *     /            the page, readable without JavaScript       /events   what changes in it, as server-sent events
  *     /live.js     replaces the sections that changed          /metrics  OpenMetrics

@@ -107,7 +107,7 @@ bool ls_case_is_fp16(const ls_case *c) {
 
 static int rank_of(const ls_finding *f) { return f->is_note ? 2 : ls_cause_is_of_time(f->cause); }
 
-static int compare(const void *a, const void *b) {
+static int compare_findings(const void *a, const void *b) {
     const ls_finding *x = a, *y = b;
     if (rank_of(x) != rank_of(y)) return rank_of(x) - rank_of(y);
     if (rank_of(x) == 1 && x->share != y->share) return x->share > y->share ? -1 : 1;
@@ -116,11 +116,11 @@ static int compare(const void *a, const void *b) {
 }
 
 static void order(ls_diagnosis *d) {
-    qsort(d->finding, (size_t)d->finding_count, sizeof *d->finding, compare);
+    qsort(d->finding, (size_t)d->finding_count, sizeof *d->finding, compare_findings);
     for (int i = 0; i < d->finding_count; i++) d->cause_count += !d->finding[i].is_note;
 }
 
-static ls_verdict judge(const ls_case *c) {
+static ls_verdict judge_case(const ls_case *c) {
     const ls_diagnosis *d = c->out;
     if (d->cause_count > 0) return d->finding[0].cause == LS_CAUSE_UNKNOWN ? LS_VERDICT_NOT_ENOUGH : LS_VERDICT_CAUSE;
     return d->steps < FEW_STEPS ? LS_VERDICT_NOT_ENOUGH : LS_VERDICT_CLEAN;
@@ -267,7 +267,7 @@ static void list_missing(ls_case *c) {
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------- */
 
-static void conclude(ls_case *c) {
+static void conclude_diagnosis(ls_case *c) {
     const ls_run_log *run = c->run;
     ls_diagnosis *d = c->out;
     double planned = ls_run_log_option_number(run, "steps");
@@ -278,7 +278,7 @@ static void conclude(ls_case *c) {
     }
     if (planned >= 0 && planned < 1e15) d->planned_steps = (long long)planned;
     order(d);
-    d->verdict = judge(c);
+    d->verdict = judge_case(c);
     if (d->cause_count > 0) tell_what_followed(c);
     list_missing(c);
 }
@@ -302,7 +302,7 @@ static ls_status examine(ls_case *c) {
     ls_diagnose_ruined(c);
     ls_diagnose_unknown(c);
     ls_diagnose_ending(c);
-    conclude(c);
+    conclude_diagnosis(c);
     return LS_OK;
 }
 

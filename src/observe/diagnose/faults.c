@@ -40,7 +40,7 @@ static void describe_fault(ls_finding *f, const ls_run_log_event *e) {
     }
 }
 
-/* Steps that were made before anybody looked again, and what the run itself has done about it. */
+/* Steps between the last clean check and the fault, and what the run did about them. */
 static void describe_doubt(ls_finding *f, const ls_run_log_event *e) {
     if (e->suspect_from != LS_RUN_NONE)
         LS_EVIDENCE(f, "steps %lld to %lld, made since the last clean %s, %s", e->suspect_from, e->suspect_to,

@@ -162,7 +162,7 @@ static void set_block(const ls_case *c, ls_finding *f, int block) {
 
 static double flushed_size(const ls_point *p) { return p->flushed; }
 
-/* A scale that somebody chose, and that nothing has come near the top of fp16 with. */
+/* A user-chosen loss scale with which no value came near the largest fp16 number. */
 static bool has_low_scale(const ls_case *c, const ls_point *p) {
     const char *scale = ls_run_log_option_get(c->run, "loss-scale");
     bool is_constant = scale && *scale && strcmp(scale, "dynamic") != 0;

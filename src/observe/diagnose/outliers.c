@@ -202,7 +202,7 @@ static bool is_harmless(const ls_case *c, const outliers *o) {
     return true;
 }
 
-static void judge(ls_case *c, const outliers *o) {
+static void judge_outlier_events(ls_case *c, const outliers *o) {
     const char *plural = o->count == 1 ? "" : "s";
     long long first = o->event[0]->step, last = o->event[o->count - 1]->step;
     if (is_early(c, o))
@@ -237,7 +237,7 @@ ls_status ls_diagnose_outliers(ls_case *c) {
         count_again(&o, o.event + capacity);
         count_workers(run, &o);
         count_hot(&c->series, &o);
-        judge(c, &o);
+        judge_outlier_events(c, &o);
     }
     free(o.event);
     return LS_OK;

@@ -21,7 +21,7 @@ typedef struct course {
     long long top_step, up_step;
 } course;
 
-static course look(const ls_series *s) {
+static course measure_course(const ls_series *s) {
     course c = {.first = ls_series_before(s, FIRST - 1, FIRST), .end = ls_series_before(s, s->count - 1, END)};
     /* The second step may be beyond all bounds already. */
     if (s->at[0].loss < c.first) c.first = s->at[0].loss;
@@ -113,7 +113,7 @@ void ls_diagnose_ruined(ls_case *c) {
     if (find_zero(c)) return;
     find_wild(c);
     if (s->count < LEAST_STEPS || ls_case_find(c, LS_CAUSE_LR) || ls_case_find(c, LS_CAUSE_FAULT)) return;
-    course how = look(s);
+    course how = measure_course(s);
     bool worse = how.end > WORSE * how.first && how.end > how.first + WORSE_BY;
     /* Guesses of a model that knows nothing are all as good as each other. One that knows something has steps that are
      * easier than others, and the first may be such. */

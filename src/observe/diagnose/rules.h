@@ -108,7 +108,7 @@ enum { LS_BASE_TEXT_MAX = 128 };
 /* Names what to begin again from if the state after `step` - 1 steps, and all later ones, are of no use: the newest
  * checkpoint before it, or the start. */
 void ls_case_name_base(const ls_case *c, long long step, char out[LS_BASE_TEXT_MAX]);
-/* More workers than GPUs: who has one first, and for how long, is chance. */
+/* More workers than GPUs: the order and length of their turns are random. */
 bool ls_case_shares_gpus(const ls_case *c);
 /* The first cause of this kind, or NULL. */
 const ls_finding *ls_case_find(const ls_case *c, ls_cause cause);

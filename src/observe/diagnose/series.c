@@ -93,7 +93,7 @@ static void measure_fall(level *l, const double *x, size_t n) {
     l->scatter = 1.4826 * ls_median(rest, n);
 }
 
-static void measure(level *l) {
+static void measure_level(level *l) {
     double x[WINDOW], copy[WINDOW];
     size_t n = unroll(l, x);
     l->median = median_of(x, n);
@@ -185,7 +185,7 @@ static ls_status add_episode(ls_series *s, const ls_episode *e) {
 static ls_status find_episodes(ls_series *s) {
     level l = {.seen = 0};
     for (size_t i = 0; i < s->count;) {
-        measure(&l);
+        measure_level(&l);
         s->at[i].score = l.seen < LEAST ? 0 : score_of(&l, s->at[i].loss);
         if (i > 0 && (double)s->at[i - 1].score < -UP && (double)s->at[i].score > -BACK) s->jumps_down++;
         if ((double)s->at[i].score <= UP) {
@@ -204,7 +204,7 @@ static ls_status find_episodes(ls_series *s) {
 
 /* ---- making it --------------------------------------------------------------------------------------------------- */
 
-static void fill(const ls_run_log *run, ls_series *s) {
+static void fill_loss_series(const ls_run_log *run, ls_series *s) {
     s->first_bad = LS_RUN_NONE;
     for (size_t i = 0; i < run->step_count; i++) {
         const ls_run_log_step *step = &run->steps[i];
@@ -220,7 +220,7 @@ static void fill(const ls_run_log *run, ls_series *s) {
 ls_status ls_series_make(const ls_run_log *run, ls_series *out) {
     *out = (ls_series){.at = calloc(run->step_count + 1, sizeof *out->at)};
     if (!out->at) return ls_fail(LS_ERR_RESOURCE, "out of memory for a history of %zu steps", run->step_count);
-    fill(run, out);
+    fill_loss_series(run, out);
     ls_status status = find_episodes(out);
     if (status != LS_OK) ls_series_free(out);
     return status;

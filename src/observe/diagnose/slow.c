@@ -38,7 +38,7 @@ static void add_step(const ls_run_log *run, const ls_run_log_usage *u, ls_usage 
     out->worker[longest].slowest++;
 }
 
-static void finish(ls_usage *out, bool has_wait) {
+static void finish_usage(ls_usage *out, bool has_wait) {
     double busy = 0, all = 0;
     for (int w = 0; w < out->workers; w++) {
         ls_usage_worker *one = &out->worker[w];
@@ -70,7 +70,7 @@ static void compare_means(const ls_run_log *run, ls_usage *out) {
 /* The first step warms up caches and pages: it is left out where there are others. */
 static bool counts(const ls_run_log *run, size_t i) { return i > 0 || run->usage_count < 3 || run->usage_of_trace; }
 
-static ls_status measure(const ls_run_log *run, ls_usage *out) {
+static ls_status measure_usage(const ls_run_log *run, ls_usage *out) {
     size_t waits = 0;
     int workers = run->usage_count > 0 ? run->usage[run->usage_count - 1].workers : 0;
     *out = (ls_usage){.of_trace = run->usage_of_trace, .waited_ms = (double)NAN, .busy = (double)NAN};
@@ -84,7 +84,7 @@ static ls_status measure(const ls_run_log *run, ls_usage *out) {
         add_step(run, &run->usage[i], out, &waits);
         out->steps++;
     }
-    finish(out, waits > 0);
+    finish_usage(out, waits > 0);
     compare_means(run, out);
     return LS_OK;
 }
@@ -133,7 +133,7 @@ static double median_without(const double *sorted, size_t n, double x) {
     return 0.5 * sorted[low + (low >= at)] + 0.5 * sorted[high + (high >= at)];
 }
 
-static void count(slowness *now, slowness *best, size_t i, bool slow, bool alone) {
+static void count_slow_step(slowness *now, slowness *best, size_t i, bool slow, bool alone) {
     if (now->sum <= 0) *now = (slowness){.first = i};
     now->last = i;
     now->steps++;
@@ -151,8 +151,8 @@ static double queued_in(const ls_run_log *run, const ls_run_log_usage *u, int r)
     return queued < busy - cpu ? queued : busy - cpu;
 }
 
-/* Where all stand in line, others use the machine, and who gets a core later is chance: it makes no worker slow. One
- * that does so alone has a machine, or a core, that is too busy. */
+/* If all workers queue for cores, other processes use the machine, and delays are random: no worker is slow. A worker
+ * that queues alone is on a busy machine or core. */
 static bool all_queue(const watch *w) {
     double least = (double)INFINITY;
     for (int r = 0; r < w->workers; r++) {
@@ -193,7 +193,7 @@ static void look_at_step(watch *w, size_t i) {
         size_t n = alone ? all_count : peer_count;
         if (!(w->cost[r] > 0) || n < 2) continue;
         double beside = w->cost[r] / median_without(alone ? all : peers, n, w->cost[r]);
-        count(&w->now[r], &w->best[r], i, beside >= (alone ? SLOW_STAGE : SLOW), alone);
+        count_slow_step(&w->now[r], &w->best[r], i, beside >= (alone ? SLOW_STAGE : SLOW), alone);
     }
 }
 
@@ -291,7 +291,7 @@ static void add_finding(ls_case *c, watch *w, int rank, double share, double wai
     advise(c, f, s);
 }
 
-static void judge(ls_case *c, watch *w) {
+static void judge_slowness(ls_case *c, watch *w) {
     const ls_run_log *run = c->run;
     const ls_usage *usage = &c->out->usage;
     int slowest = 0;
@@ -306,13 +306,13 @@ static void judge(ls_case *c, watch *w) {
 }
 
 ls_status ls_diagnose_usage(ls_case *c) {
-    LS_TRY(measure(c->run, &c->out->usage));
+    LS_TRY(measure_usage(c->run, &c->out->usage));
     watch w = {.run = c->run, .workers = c->out->usage.workers};
     if (w.workers < 2 || ls_case_shares_gpus(c)) return LS_OK;
     w.shared = all_queue(&w);
     w.value = calloc(c->run->usage_count, sizeof *w.value);
     if (!w.value) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu steps", c->run->usage_count);
-    judge(c, &w);
+    judge_slowness(c, &w);
     free(w.value);
     return LS_OK;
 }

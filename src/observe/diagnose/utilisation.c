@@ -27,7 +27,7 @@ enum { LEAST_STEPS = 5, LEAST_BETWEEN = 3 };
 static const double OWN_LEAST = .05; /* however little is left of the time */
 static const double PROMISED = .2;   /* share of a step that the schedule leaves a stage idle */
 static const double QUIET = .1;      /* share of a machine's time that others may take, or the host */
-static const double BRIEF_MS = 1e3;  /* of steps in all: who waited for whom in less is chance */
+static const double BRIEF_MS = 1e3;  /* total time of steps; with less, waits are random */
 
 static const struct {
     const char *name;
@@ -203,7 +203,7 @@ static bool is_too_much(const ls_case *c, ls_use use) {
     return true;
 }
 
-/* So that it takes a fiftieth of the time; a number that people write. */
+/* The round interval in steps at which something that takes `one_ms` costs at most 2 % of the time. */
 static long long seldom(const ls_case *c, double one_ms) {
     double steps = one_ms / c->out->use.step_ms * 50;
     long long round = 1;
@@ -305,7 +305,7 @@ static void describe_gpus(const ls_case *c, ls_finding *f) {
               gpus, workers);
 }
 
-static void describe(const ls_case *c, ls_finding *f, ls_use use) {
+static void describe_largest_use(const ls_case *c, ls_finding *f, ls_use use) {
     switch (use) {
     case LS_USE_NETWORK: describe_network(c, f); break;
     case LS_USE_BUBBLE: describe_bubble(c, f); break;
@@ -320,7 +320,7 @@ static void describe(const ls_case *c, ls_finding *f, ls_use use) {
                     1 / (1 - f->share));
 }
 
-/* Only the largest is named; the others are in the table of shares. */
+/* Reports only the largest cause; the table of shares has the others. */
 void ls_diagnose_time(ls_case *c) {
     ls_utilisation *u = &c->out->use;
     const ls_run_log *run = c->run;
@@ -344,5 +344,5 @@ void ls_diagnose_time(ls_case *c) {
     ls_finding *f = ls_finding_add(c, uses[worst].cause, run->usage[0].step, run->usage[run->usage_count - 1].step,
                                    u->share[worst]);
     f->share = u->share[worst];
-    describe(c, f, worst);
+    describe_largest_use(c, f, worst);
 }

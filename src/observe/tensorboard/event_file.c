@@ -62,7 +62,7 @@ uint32_t ls_crc32c_masked(const void *data, size_t count) {
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
-static void put(bytes *b, const void *data, size_t count) {
+static void append_event_bytes(bytes *b, const void *data, size_t count) {
     if (b->used + count > b->room) {
         size_t room = (b->used + count) * 2;
         unsigned char *larger = b->failed ? NULL : realloc(b->data, room);
@@ -78,7 +78,7 @@ static void put(bytes *b, const void *data, size_t count) {
 static void put_little(bytes *b, uint64_t value, int count) {
     unsigned char text[8];
     for (int i = 0; i < count; i++) text[i] = (unsigned char)(value >> 8 * i);
-    put(b, text, (size_t)count);
+    append_event_bytes(b, text, (size_t)count);
 }
 
 static void put_varint(bytes *b, uint64_t value) {
@@ -88,7 +88,7 @@ static void put_varint(bytes *b, uint64_t value) {
         text[count++] = (unsigned char)((value & 0x7F) | (value > 0x7F ? 0x80 : 0));
         value >>= 7;
     } while (value > 0);
-    put(b, text, count);
+    append_event_bytes(b, text, count);
 }
 
 static void put_key(bytes *b, unsigned field, unsigned wire) { put_varint(b, (uint64_t)field << 3 | wire); }
@@ -101,7 +101,7 @@ static void put_int(bytes *b, unsigned field, int64_t value) {
 static void put_bytes(bytes *b, unsigned field, const void *data, size_t count) {
     put_key(b, field, WIRE_BYTES);
     put_varint(b, count);
-    put(b, data, count);
+    append_event_bytes(b, data, count);
 }
 
 static void put_text(bytes *b, unsigned field, const char *text) { put_bytes(b, field, text, strlen(text)); }
@@ -140,9 +140,9 @@ static ls_status end_event(ls_event_file *f) {
     if (f->event.failed || f->part.failed || f->sub.failed)
         return ls_fail(LS_ERR_RESOURCE, "out of memory for an event of %s", f->path.text);
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)f->event.used >> 8 * i);
-    put(&f->out, length, sizeof length);
+    append_event_bytes(&f->out, length, sizeof length);
     put_little(&f->out, ls_crc32c_masked(length, sizeof length), 4);
-    put(&f->out, f->event.data, f->event.used);
+    append_event_bytes(&f->out, f->event.data, f->event.used);
     put_little(&f->out, ls_crc32c_masked(f->event.data, f->event.used), 4);
     if (f->out.failed) return ls_fail(LS_ERR_RESOURCE, "out of memory for events of %s", f->path.text);
     return f->out.used >= FLUSH_BYTES ? ls_event_file_flush(f) : LS_OK;

@@ -1,4 +1,4 @@
-/* address.h: where the live page is, and who may ask for it. Pure functions over untrusted text. */
+/* address.h: the address of the live page, and which requests it accepts. Pure functions over untrusted text. */
 #ifndef LS_REPORT_LIVE_ADDRESS_H
 #define LS_REPORT_LIVE_ADDRESS_H
 
@@ -11,13 +11,13 @@ enum { LS_LIVE_HOST_MAX = 256, LS_LIVE_TOKEN_BYTES = 16, LS_LIVE_TOKEN_MAX = 2 *
 typedef struct ls_live_address {
     char host[LS_LIVE_HOST_MAX]; /* without brackets */
     int port;                    /* 0: any that is free */
-    bool is_local;               /* 127.0.0.1, ::1 or localhost: nobody else reaches it */
+    bool is_local;               /* 127.0.0.1, ::1 or localhost: unreachable from other machines */
 } ls_live_address;
 
 /* "8080", "127.0.0.1:8080", "[::1]:8080", "box:8080". LS_ERR_INPUT. */
 ls_status ls_live_address_read(const char *text, ls_live_address *out);
-/* Whether the header Host names this machine as the page was told to: a name that leads here by somebody else's DNS
- * (rebinding) does not. An address that is not local is kept by its token. */
+/* Whether the Host header names the address that the page was started with, which defeats DNS rebinding. An address
+ * that is not local is protected by its token instead. */
 bool ls_live_host_is_own(const ls_live_address *own, const char *host);
 /* Whether the header Origin is that of the page; a request without one has none. */
 bool ls_live_origin_is_own(const char *origin, const char *host);

@@ -178,8 +178,8 @@ void ls_shelf_put_metrics(const ls_shelf *shelf, bool is_prometheus, FILE *out) 
     static const struct {
         const char *name, *unit, *help;
         double (*get)(const ls_shelf_run *run);
-        bool counts; /* a counter: its sample is NAME_total, as in Prometheus the whole family; one that went back to a
-                        checkpoint begins anew */
+        bool counts; /* a counter: its sample is NAME_total, as in Prometheus the whole family; it restarts
+                        when the run goes back to a checkpoint */
     } families[] = {
         {"lockstep_training", "", "1 while a process is at work in the run.", up_of, false},
         {"lockstep_step", "", "Number of the last step.", step_of, false},

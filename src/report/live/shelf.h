@@ -33,8 +33,8 @@ int ls_shelf_count(const ls_shelf *shelf);
 int ls_shelf_list(const ls_shelf *shelf, const ls_live_query *query, const ls_shelf_run **list, int most);
 const ls_shelf_run *ls_shelf_at(const ls_shelf *shelf, int i);
 
-/* A number that changes when anything that is shown does, as far as a glance tells: what was written to which run, and
- * what the workers do of whom a page was made last. While it stays, no page has to be made. */
+/* A number that changes with everything that a page shows, found cheaply: file sizes and times of the runs, and what
+ * the workers of the last page do. While it is equal, no page needs to be made. */
 uint64_t ls_shelf_state(const ls_shelf *shelf);
 /* The sections of the page for the query, as ls_page. Runs that the query does not name: the one that changed last. */
 ls_status ls_shelf_page(ls_shelf *shelf, const ls_live_query *query, ls_page *page);

@@ -54,7 +54,7 @@ static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
     return make_pipeline(f, out);
 }
 
-static ls_status measure(const ls_plan_task *task, const ls_knobs *l, double *busy, ls_prediction *step) {
+static ls_status simulate_pipeline(const ls_plan_task *task, const ls_knobs *l, double *busy, ls_prediction *step) {
     ls_plan_case c = ls_plan_case_of(task, l);
     ls_plan_chunks chunks;
     double work = 0, seconds, bubble;
@@ -73,9 +73,9 @@ ls_status ls_memo_pipe_find(ls_memo_facts *f) {
     pipe->naive.schedule = LS_SCHEDULE_NAIVE;
     pipe->plain.schedule = LS_SCHEDULE_1F1B;
     pipe->naive.virtual_stages = pipe->plain.virtual_stages = 1;
-    LS_TRY(measure(f->task, &pipe->naive, &pipe->busy[0], &pipe->step[0]));
-    LS_TRY(measure(f->task, &pipe->micro, &pipe->busy[1], &pipe->step[1]));
-    return measure(f->task, &pipe->plain, &pipe->busy[2], &pipe->step[2]);
+    LS_TRY(simulate_pipeline(f->task, &pipe->naive, &pipe->busy[0], &pipe->step[0]));
+    LS_TRY(simulate_pipeline(f->task, &pipe->micro, &pipe->busy[1], &pipe->step[1]));
+    return simulate_pipeline(f->task, &pipe->plain, &pipe->busy[2], &pipe->step[2]);
 }
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
@@ -128,7 +128,7 @@ typedef struct sheet {
     double span;
 } sheet;
 
-static int draw(FILE *out, int width, const void *ctx) {
+static int draw_pipeline(FILE *out, int width, const void *ctx) {
     const sheet *s = ctx;
     const ls_memo_pipe *pipe = s->pipe;
     static const ls_svg_named keys[] = {{"u", "forward"}, {"b", "backward"}, {"a", "backward (weights)"}};
@@ -157,11 +157,11 @@ static void add_chart(ls_page *page, const sheet *s, int drawn) {
     int micros = pipe->step[1].micros;
     double naive = s->course[0].simulation.seconds, micro = s->course[1].simulation.seconds;
     if (drawn == micros)
-        ls_page_add_chart(page, "timelines", draw, s,
+        ls_page_add_chart(page, "timelines", draw_pipeline, s,
                           "One replica and all %d micro-batches of a step: %s instead of %s. An empty lane is idle.",
                           micros, LS_SECONDS(micro), LS_SECONDS(naive));
     else
-        ls_page_add_chart(page, "timelines", draw, s,
+        ls_page_add_chart(page, "timelines", draw_pipeline, s,
                           "One replica, micro-batches 1 to %d of %d in a step. With so few, %s takes %s instead of %s; "
                           "the percentages above are for all %d. An empty lane is idle.%s",
                           drawn, micros, ls_schedule_kind_name(pipe->micro.schedule), LS_SECONDS(micro),

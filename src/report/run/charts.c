@@ -44,7 +44,7 @@ typedef struct sheet {
     char texts[MARKS_MAX][MARK_TEXT];
 } sheet;
 
-static void begin(sheet *s, const ls_view *runs, const ls_run_page_options *o, const about *a) {
+static void begin_run_chart(sheet *s, const ls_view *runs, const ls_run_page_options *o, const about *a) {
     static const char *const x_names[] = {"step", "tokens", "time"};
     memset(s, 0, sizeof *s);
     s->chart = (ls_curves){.title = a->title,
@@ -61,13 +61,13 @@ static void begin(sheet *s, const ls_view *runs, const ls_run_page_options *o, c
     if (o->x == LS_VIEW_BY_TOKENS && runs[0].is_images) s->chart.x_name = "images";
 }
 
-static void end(sheet *s) {
+static void free_run_chart(sheet *s) {
     for (int i = 0; i < CURVES_MAX; i++) free(s->points[i]);
     free(s);
 }
 
-static ls_status add(sheet *s, const ls_view *run, ls_view_column column, int smooth, ls_view_x x, int series,
-                     const char *name, bool faint) {
+static ls_status add_run_curve(sheet *s, const ls_view *run, ls_view_column column, int smooth, ls_view_x x, int series,
+                               const char *name, bool faint) {
     enum { COLUMNS = 700 };
     int i = s->chart.count;
     size_t count;
@@ -90,8 +90,8 @@ static ls_status add(sheet *s, const ls_view *run, ls_view_column column, int sm
 static ls_status add_smooth(sheet *s, const ls_view *run, ls_view_column column, const ls_run_page_options *o,
                             int series, const char *name, bool raw) {
     int smooth = columns[column].smooths ? o->smooth : 0;
-    if (smooth > 0 && raw) LS_TRY(add(s, run, column, 0, o->x, series, NULL, true));
-    return add(s, run, column, smooth, o->x, series, name, false);
+    if (smooth > 0 && raw) LS_TRY(add_run_curve(s, run, column, 0, o->x, series, NULL, true));
+    return add_run_curve(s, run, column, smooth, o->x, series, name, false);
 }
 
 /* Of one run: what happened on the way. */
@@ -131,7 +131,7 @@ static const char *caption_of(const ls_run_page_options *o, const about *a, int 
     return text;
 }
 
-static void finish(ls_page *page, sheet *s, const ls_run_page_options *o, const about *a) {
+static void finish_run_chart(ls_page *page, sheet *s, const ls_run_page_options *o, const about *a) {
     char text[256];
     if (s->chart.count > 0)
         ls_page_add_chart(page, a->stem, ls_curves_draw, &s->chart, "%s", caption_of(o, a, s->chart.mark_count, text));
@@ -145,11 +145,11 @@ ls_status ls_run_chart(ls_page *page, const ls_view *runs, int count, const ls_r
     if (!s) return ls_fail(LS_ERR_RESOURCE, "out of memory for a chart");
     if (column == LS_VIEW_SPEED && runs[0].is_images) a.y_name = "images per second";
     if (runs[0].is_images && (column == LS_VIEW_LOSS || column == LS_VIEW_VALIDATION)) a.y_name = "nats per image";
-    begin(s, runs, o, &a);
+    begin_run_chart(s, runs, o, &a);
     for (int r = 0; r < count && status == LS_OK; r++)
         status = add_smooth(s, &runs[r], column, o, r, runs[r].name, count == 1);
-    if (status == LS_OK) finish(page, s, o, &a);
-    end(s);
+    if (status == LS_OK) finish_run_chart(page, s, o, &a);
+    free_run_chart(s);
     return status;
 }
 
@@ -163,12 +163,12 @@ ls_status ls_run_loss_charts(ls_page *page, const ls_view *runs, int count, cons
     if (!s) return ls_fail(LS_ERR_RESOURCE, "out of memory for a chart");
     a.title = "Loss";
     if (runs[0].is_images) a.y_name = "nats per image";
-    begin(s, runs, o, &a);
+    begin_run_chart(s, runs, o, &a);
     ls_status status = add_smooth(s, runs, LS_VIEW_LOSS, o, 0, "training", true);
-    if (status == LS_OK) status = add(s, runs, LS_VIEW_VALIDATION, 0, o->x, 1, "validation", false);
+    if (status == LS_OK) status = add_run_curve(s, runs, LS_VIEW_VALIDATION, 0, o->x, 1, "validation", false);
     add_marks(s, runs, o->x);
-    if (status == LS_OK) finish(page, s, o, &a);
-    end(s);
+    if (status == LS_OK) finish_run_chart(page, s, o, &a);
+    free_run_chart(s);
     return status;
 }
 

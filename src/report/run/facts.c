@@ -8,7 +8,7 @@
 
 enum { LAST = 100, WINDOW_MAX = 50, WINDOW_SHARE = 10 };
 
-static int compare(const void *a, const void *b) {
+static int compare_doubles(const void *a, const void *b) {
     double first = *(const double *)a, second = *(const double *)b;
     return (first > second) - (first < second);
 }
@@ -23,7 +23,7 @@ static double median(const ls_run_log *log, double (*get)(const ls_run_log_step 
         if (isfinite(value)) values[count++] = value;
     }
     if (count == 0) return (double)NAN;
-    qsort(values, (size_t)count, sizeof *values, compare);
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 

@@ -73,7 +73,7 @@ static bool smooths(ls_view_column column) {
            column == LS_VIEW_STEP_TIME;
 }
 
-static ls_status add(ls_view_points *p, ls_view_column column, double step, double seconds, double y) {
+static ls_status add_view_point(ls_view_points *p, ls_view_column column, double step, double seconds, double y) {
     if (!isfinite(y) && !p->curve[column][0].buckets) return LS_OK; /* before the first value there is no gap */
     for (int s = 0; s < (smooths(column) ? LS_VIEW_SMOOTHS : 1); s++) {
         curve *c = &p->curve[column][s];
@@ -117,17 +117,18 @@ static ls_status add_step(ls_view_points *p, const ls_run_log *log, const ls_run
     double seconds = seconds_of(log, s->unix_ms, p->trained_s);
     long long first = first_ms(log);
     bool by_clock = first > 0 && s->unix_ms > first;
-    LS_TRY(add(p, LS_VIEW_LOSS, step, seconds, s->loss));
-    LS_TRY(add(p, LS_VIEW_LR, step, seconds, s->lr));
-    LS_TRY(add(p, LS_VIEW_NORM, step, seconds, s->has_norm ? s->norm : (double)NAN));
-    LS_TRY(add(p, LS_VIEW_SPEED, step, seconds, s->tokens_s));
-    LS_TRY(add(p, LS_VIEW_MFU, step, seconds, s->mfu));
-    LS_TRY(add(p, LS_VIEW_STEP_TIME, step, seconds, s->ms / 1e3));
-    LS_TRY(add(p, LS_VIEW_GOODPUT, step, seconds,
-               by_clock && p->trained_s <= seconds * 1.001 ? p->trained_s / seconds : (double)NAN));
-    if (isfinite(s->memory)) LS_TRY(add(p, LS_VIEW_MEMORY, step, seconds, s->memory)); /* not of every step */
-    if (isfinite(s->gpu_memory)) LS_TRY(add(p, LS_VIEW_GPU_MEMORY, step, seconds, s->gpu_memory));
-    return add(p, LS_VIEW_SCALE, step, seconds, s->scale == INT_MIN ? (double)NAN : (double)s->scale);
+    LS_TRY(add_view_point(p, LS_VIEW_LOSS, step, seconds, s->loss));
+    LS_TRY(add_view_point(p, LS_VIEW_LR, step, seconds, s->lr));
+    LS_TRY(add_view_point(p, LS_VIEW_NORM, step, seconds, s->has_norm ? s->norm : (double)NAN));
+    LS_TRY(add_view_point(p, LS_VIEW_SPEED, step, seconds, s->tokens_s));
+    LS_TRY(add_view_point(p, LS_VIEW_MFU, step, seconds, s->mfu));
+    LS_TRY(add_view_point(p, LS_VIEW_STEP_TIME, step, seconds, s->ms / 1e3));
+    LS_TRY(add_view_point(p, LS_VIEW_GOODPUT, step, seconds,
+                          by_clock && p->trained_s <= seconds * 1.001 ? p->trained_s / seconds : (double)NAN));
+    if (isfinite(s->memory))
+        LS_TRY(add_view_point(p, LS_VIEW_MEMORY, step, seconds, s->memory)); /* not of every step */
+    if (isfinite(s->gpu_memory)) LS_TRY(add_view_point(p, LS_VIEW_GPU_MEMORY, step, seconds, s->gpu_memory));
+    return add_view_point(p, LS_VIEW_SCALE, step, seconds, s->scale == INT_MIN ? (double)NAN : (double)s->scale);
 }
 
 static const ls_run_log_step *step_at(const ls_run_log *log, long long step) {
@@ -157,7 +158,7 @@ static double seconds_at(const ls_view_points *p, double step) {
     return c->buckets[low < c->count ? low : c->count - 1].low.seconds;
 }
 
-static ls_status take(ls_view *view) {
+static ls_status take_new_steps(ls_view *view) {
     const ls_run_log *log = ls_series_log(view->series);
     ls_view_points *p = view->points;
     for (; p->steps < log->step_count; p->steps++) LS_TRY(add_step(p, log, &log->steps[p->steps]));
@@ -167,8 +168,8 @@ static ls_status take(ls_view *view) {
         double seconds = v->unix_ms > 0 ? seconds_of(log, v->unix_ms, 0)
                          : s            ? seconds_at(p, (double)v->step)
                                         : p->trained_s;
-        LS_TRY(add(p, LS_VIEW_VALIDATION, (double)v->step, seconds, v->loss));
-        LS_TRY(add(p, LS_VIEW_ACCURACY, (double)v->step, seconds, v->accuracy));
+        LS_TRY(add_view_point(p, LS_VIEW_VALIDATION, (double)v->step, seconds, v->loss));
+        LS_TRY(add_view_point(p, LS_VIEW_ACCURACY, (double)v->step, seconds, v->accuracy));
     }
     double batch = ls_run_log_option_number(log, "global-batch"), seq = ls_run_log_option_number(log, "seq");
     const ls_run_log_step *last = log->step_count > 0 ? &log->steps[log->step_count - 1] : NULL;
@@ -207,7 +208,7 @@ ls_status ls_view_open(const char *folder, ls_view *out) {
         out->points->keep[s] = ls_pow_f64(.5, 1.0 / ls_view_halves[s]);
     out->doctor = calloc(1, sizeof *out->doctor);
     if (!out->doctor) status = ls_fail(LS_ERR_RESOURCE, "out of memory for the curves of a run");
-    if (status == LS_OK) status = take(out);
+    if (status == LS_OK) status = take_new_steps(out);
     if (status != LS_OK) ls_view_close(out);
     return status;
 }
@@ -228,7 +229,7 @@ ls_status ls_view_refresh(ls_view *view, bool *changed) {
     if (change.any) *changed = true;
     /* A validation of a step may come before the step's place is known again. */
     if (change.went_back) clear(view->points);
-    LS_TRY(take(view));
+    LS_TRY(take_new_steps(view));
     return status;
 }
 

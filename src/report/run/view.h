@@ -72,9 +72,9 @@ static inline const ls_run_log *ls_view_log(const ls_view *view) { return ls_ser
  * ls_view_halves. */
 ls_status ls_view_curve(const ls_view *view, ls_view_column column, int smooth, ls_view_x x, ls_curve_point **points,
                         size_t *count);
-/* *out: what the doctor says, for as long as the view is open and is not asked again. NULL: not yet; with `soon` a run
- * of many steps is looked through at the second call, so that its page is there first, and one of very many never:
- * meanwhile a server would answer nobody. */
+/* Returns the doctor's diagnosis in *out, valid until the next call or until the view is closed. NULL: not made yet.
+ * With `soon`, a run of many steps is diagnosed at the second call, so that its page appears first, and a run of very
+ * many steps never, because the server would not answer meanwhile. */
 ls_status ls_view_diagnose(const ls_view *view, bool soon, const ls_diagnosis **out);
 /* Where the step stands on that axis. */
 double ls_view_place(const ls_view *view, long long step, ls_view_x x);

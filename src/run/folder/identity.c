@@ -24,11 +24,13 @@ struct ls_identity {
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
-static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run"); }
+static ls_status fail_identity_memory(void) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for the identity of a run");
+}
 
 ls_status ls_identity_create(ls_identity **out) {
     *out = calloc(1, sizeof **out);
-    return *out ? LS_OK : no_memory();
+    return *out ? LS_OK : fail_identity_memory();
 }
 
 void ls_identity_destroy(ls_identity *identity) {
@@ -36,7 +38,7 @@ void ls_identity_destroy(ls_identity *identity) {
     free(identity);
 }
 
-static const field *find(const ls_identity *identity, const char *name) {
+static const field *find_identity_field(const ls_identity *identity, const char *name) {
     for (size_t i = 0; i < identity->count; i++)
         if (strcmp(identity->fields[i].name, name) == 0) return &identity->fields[i];
     return NULL;
@@ -48,15 +50,15 @@ static ls_status check_name(const ls_identity *identity, const char *name) {
         strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_") != length)
         return ls_fail(LS_ERR_INPUT, "'%.*s' cannot be a field of an identity: names have 1 to %d of a-z 0-9 . - _",
                        LS_IDENTITY_NAME_MAX, name, LS_IDENTITY_NAME_MAX - 1);
-    if (find(identity, name)) return ls_fail(LS_ERR_INPUT, "the identity has the field %s twice", name);
+    if (find_identity_field(identity, name)) return ls_fail(LS_ERR_INPUT, "the identity has the field %s twice", name);
     if (identity->count == LS_IDENTITY_FIELDS_MAX)
         return ls_fail(LS_ERR_INPUT, "the identity has more than %d fields", LS_IDENTITY_FIELDS_MAX);
     return LS_OK;
 }
 
 /* Takes `value` over; NULL is memory that ran out. */
-static ls_status add(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
-    ls_status status = value ? check_name(identity, name) : no_memory();
+static ls_status add_identity_field(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
+    ls_status status = value ? check_name(identity, name) : fail_identity_memory();
     if (status != LS_OK) {
         json_decref(value);
         return status;
@@ -73,11 +75,11 @@ ls_status ls_identity_add_text(ls_identity *identity, const char *name, const ch
                        strlen(value), LS_IDENTITY_VALUE_MAX - 1);
     json_t *text = json_string(value);
     if (!text) return ls_fail(LS_ERR_INPUT, "the field %s of the identity holds text that is not UTF-8", name);
-    return add(identity, name, text, rule);
+    return add_identity_field(identity, name, text, rule);
 }
 
 ls_status ls_identity_add_i64(ls_identity *identity, const char *name, int64_t value, ls_identity_rule rule) {
-    return add(identity, name, json_integer(value), rule);
+    return add_identity_field(identity, name, json_integer(value), rule);
 }
 
 ls_status ls_identity_add_f64(ls_identity *identity, const char *name, double value, ls_identity_rule rule) {
@@ -85,30 +87,30 @@ ls_status ls_identity_add_f64(ls_identity *identity, const char *name, double va
     if (!isfinite(value))
         return ls_fail(LS_ERR_INPUT, "the field %s of the identity is %g, which is no number", name, value);
     snprintf(text, sizeof text, "%a", value);
-    return add(identity, name, json_pack("{s:s}", "f64", text), rule);
+    return add_identity_field(identity, name, json_pack("{s:s}", "f64", text), rule);
 }
 
 ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash128 value, ls_identity_rule rule) {
     char text[LS_HASH_TEXT_BYTES];
     ls_hash_text(value, text);
-    return add(identity, name, json_pack("{s:s}", "xxh128", text), rule);
+    return add_identity_field(identity, name, json_pack("{s:s}", "xxh128", text), rule);
 }
 
 bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t *out) {
-    const field *f = find(identity, name);
+    const field *f = find_identity_field(identity, name);
     if (!f || !json_is_integer(f->value)) return false;
     *out = json_integer_value(f->value);
     return true;
 }
 
 const char *ls_identity_get_text(const ls_identity *identity, const char *name) {
-    const field *f = find(identity, name);
+    const field *f = find_identity_field(identity, name);
     return f ? json_string_value(f->value) : NULL;
 }
 
 ls_status ls_identity_copy(ls_identity *to, const ls_identity *from, const char *name) {
-    const field *f = find(to, name) ? NULL : find(from, name);
-    return f ? add(to, name, json_incref(f->value), f->rule) : LS_OK;
+    const field *f = find_identity_field(to, name) ? NULL : find_identity_field(from, name);
+    return f ? add_identity_field(to, name, json_incref(f->value), f->rule) : LS_OK;
 }
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -219,14 +221,15 @@ static bool parse_hex_float(const char *text, double *out) {
 }
 
 static ls_status add_json(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
-    if (json_is_integer(value)) return add(identity, name, json_incref(value), rule);
+    if (json_is_integer(value)) return add_identity_field(identity, name, json_incref(value), rule);
     if (json_is_string(value)) return ls_identity_add_text(identity, name, json_string_value(value), rule);
     const char *number = json_string_value(json_object_get(value, "f64"));
     const char *digits = json_string_value(json_object_get(value, "xxh128"));
     double f64;
     if (json_object_size(value) == 1 && number && parse_hex_float(number, &f64))
         return ls_identity_add_f64(identity, name, f64, rule);
-    if (json_object_size(value) == 1 && digits && is_hash(digits)) return add(identity, name, json_incref(value), rule);
+    if (json_object_size(value) == 1 && digits && is_hash(digits))
+        return add_identity_field(identity, name, json_incref(value), rule);
     return ls_fail(LS_ERR_INPUT, "the field %.*s is no value of an identity", LS_IDENTITY_NAME_MAX, name);
 }
 
@@ -276,7 +279,7 @@ ls_status ls_identity_from_text(const char *source, const char *text, size_t byt
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
-static void describe(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
+static void describe_field(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     const json_t *number = f ? json_object_get(f->value, "f64") : NULL;
     if (!f)
         snprintf(text, LS_IDENTITY_VALUE_MAX, "absent");
@@ -306,13 +309,13 @@ static bool next_change(const ls_identity *here, const ls_identity *there, size_
     for (; *at < here->count + there->count; ++*at) {
         bool from_here = *at < here->count;
         const field *f = from_here ? &here->fields[*at] : &there->fields[*at - here->count];
-        const field *other = find(from_here ? there : here, f->name);
+        const field *other = find_identity_field(from_here ? there : here, f->name);
         if (other && !from_here) continue; /* seen already */
         if (f->rule == LS_IDENTITY_FREE && (!other || other->rule == LS_IDENTITY_FREE)) continue;
         if (other && json_equal(f->value, other->value)) continue;
         snprintf(change->name, sizeof change->name, "%s", f->name);
-        describe(from_here ? f : NULL, change->here);
-        describe(from_here ? other : f, change->there);
+        describe_field(from_here ? f : NULL, change->here);
+        describe_field(from_here ? other : f, change->there);
         if (other && strcmp(change->here, change->there) == 0) {
             append_kind(f, change->here);
             append_kind(other, change->there);
@@ -332,7 +335,7 @@ size_t ls_identity_diff(const ls_identity *here, const ls_identity *there, ls_id
 }
 
 bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, const char *name) {
-    const field *a = find(here, name), *b = find(there, name);
+    const field *a = find_identity_field(here, name), *b = find_identity_field(there, name);
     return a && b ? json_equal(a->value, b->value) : a == b;
 }
 

@@ -77,8 +77,8 @@ static bool get_words(const json_t *state, const char *name, int64_t *words, siz
     return true;
 }
 
-/* A run without guards may go on with them, and they begin anew. A loss scale is part of what goes on; that of a fork
- * begins anew where its settings do not allow it. */
+/* Guards that the saved run did not have start empty. The loss scale is restored; that of a fork starts again if its
+ * settings do not allow the saved one. */
 static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *path, bool is_fork) {
     int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS] = {0}, noise[LS_NOISE_WORDS];
     if (get_words(state, "noise", noise, LS_NOISE_WORDS)) LS_TRY(ls_noise_restore(&t->guard.noise, noise));
@@ -97,7 +97,7 @@ static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *pa
     return ls_fail(LS_ERR_INPUT, "%s/%s: the loss scale is damaged", path, LS_CHECKPOINT_STATE);
 }
 
-/* Where nothing is said, all steps were looked at, or nobody was to look. */
+/* A checkpoint without this field has no unaudited steps, or belongs to a run without audits. */
 static void load_audited(ls_trainer *t, const json_t *state, bool is_fork) {
     const json_t *step = json_object_get(state, LS_SAVED_AUDITED);
     int64_t clean = json_is_integer(step) && !is_fork ? (int64_t)json_integer_value(step) : t->step;
@@ -113,7 +113,7 @@ static ls_status load_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool
     if (loss) t->last_loss = strtod(loss, NULL); /* shown again when no step follows; nothing else uses it */
     if (status == LS_OK) status = load_numbers(t, state, ls_checkpoint_path(checkpoint), is_fork);
     if (status == LS_OK) load_audited(t, state, is_fork);
-    /* A fork may have other validation data, and counts its evaluations anew. */
+    /* A fork may have other validation data, so its best evaluation is not that of the parent. */
     if (status == LS_OK && !is_fork && ls_validation_from_json(&t->validation, state) != LS_OK)
         status = ls_fail_at(LS_ERR_INPUT, "%s/%s: ", ls_checkpoint_path(checkpoint), LS_CHECKPOINT_STATE);
     json_decref(state);
@@ -163,7 +163,7 @@ static ls_status compare_hash(ls_trainer *t, const ls_checkpoint *checkpoint) {
                    ls_checkpoint_path(checkpoint), loaded, saved);
 }
 
-static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
+static ls_status load_checkpoint_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
     int moments = ls_optimizer_moments(&t->settings.optimizer);
     if (moments > 0 && !ls_checkpoint_has(checkpoint, LS_CHECKPOINT_OPTIMIZER))
         return ls_fail(LS_ERR_INPUT, "%s has no optimizer state; use --model to start from its weights",
@@ -175,5 +175,9 @@ static ls_status load(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fo
     return is_fork ? LS_OK : compare_hash(t, checkpoint);
 }
 
-ls_status ls_load(ls_trainer *t, const ls_checkpoint *checkpoint) { return load(t, checkpoint, false); }
-ls_status ls_load_fork(ls_trainer *t, const ls_checkpoint *checkpoint) { return load(t, checkpoint, true); }
+ls_status ls_load(ls_trainer *t, const ls_checkpoint *checkpoint) {
+    return load_checkpoint_state(t, checkpoint, false);
+}
+ls_status ls_load_fork(ls_trainer *t, const ls_checkpoint *checkpoint) {
+    return load_checkpoint_state(t, checkpoint, true);
+}

@@ -46,7 +46,7 @@ struct ls_run_dir {
 
 /* ---- what is there ----------------------------------------------------------------------------------------------- */
 
-static ls_status join(char out[PATH_MAX], const char *folder, const char *name) {
+static ls_status join_folder_path(char out[PATH_MAX], const char *folder, const char *name) {
     int bytes = snprintf(out, PATH_MAX, "%s/%s", folder, name);
     if (bytes >= 0 && bytes < PATH_MAX) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "the name of the folder %.*s… is too long; choose a shorter --out", SHOWN, folder);
@@ -216,8 +216,8 @@ static ls_status create(const char *path, ls_run_mode mode, ls_run_dir **out) {
     if (!dir) return ls_fail(LS_ERR_RESOURCE, "out of memory for a run directory");
     dir->lock = LS_RUN_LOCK_NONE;
     dir->mode = mode;
-    LS_TRY(join(dir->checkpoints, path, "checkpoints"));
-    LS_TRY(join(dir->metrics, path, "metrics.jsonl"));
+    LS_TRY(join_folder_path(dir->checkpoints, path, "checkpoints"));
+    LS_TRY(join_folder_path(dir->metrics, path, "metrics.jsonl"));
     snprintf(dir->path, sizeof dir->path, "%s", path);
     return LS_OK;
 }
@@ -329,7 +329,7 @@ static ls_status write_json(const ls_run_dir *dir, const char *name, json_t *jso
     json_decref(json);
     if (!text) return ls_fail(LS_ERR_RESOURCE, "out of memory for %s", name);
     text[bytes] = '\n'; /* over the NUL, which is not written */
-    ls_status status = join(path, dir->path, name);
+    ls_status status = join_folder_path(path, dir->path, name);
     if (status == LS_OK) status = ls_file_write_atomic(path, text, bytes + 1);
     free(text);
     return status;
@@ -381,7 +381,7 @@ ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
     char path[PATH_MAX];
     json_t *json = NULL;
     *out = NULL;
-    LS_TRY(join(path, dir->path, "identity.json"));
+    LS_TRY(join_folder_path(path, dir->path, "identity.json"));
     LS_TRY(ls_json_load_file(path, IDENTITY_BYTES_MAX, &json));
     ls_status status = ls_identity_from_json(path, json, out);
     json_decref(json);
@@ -456,7 +456,7 @@ static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent
 static ls_status set_config_aside(const ls_run_dir *dir) {
     char found[PATH_MAX], path[PATH_MAX], aside[PATH_MAX];
     ls_saved_config kind = ls_saved_config_find(dir->path, found);
-    LS_TRY(join(path, dir->path, LS_CONFIG_FILE));
+    LS_TRY(join_folder_path(path, dir->path, LS_CONFIG_FILE));
     if ((kind != LS_CONFIG_OF_COPY && kind != LS_CONFIG_DAMAGED) || !ls_file_exists(path)) return LS_OK;
     for (int n = 1; n < DAMAGED_MAX; n++) {
         if (snprintf(aside, sizeof aside, "%s.damaged-%d", path, n) >= PATH_MAX) break;

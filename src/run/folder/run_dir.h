@@ -43,8 +43,8 @@ ls_status ls_run_dir_open(const char *path, ls_run_mode mode, ls_run_dir **out);
 /* Starts a run in STEM-N with the first N of which there is no folder; one that this call made, so that of several
  * processes each gets its own. */
 ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out);
-/* Removes temporary files of processes that were killed while they wrote; nobody else writes meanwhile. Opening does.
- */
+/* Removes temporary files of killed writers. The caller holds the lock, so no process is writing. ls_run_dir_open()
+ * calls it. */
 ls_status ls_run_dir_clean_up(const ls_run_dir *dir);
 /* Gives the lock back; the metrics must be closed before. NULL is fine. */
 void ls_run_dir_close(ls_run_dir *dir);
@@ -52,7 +52,7 @@ void ls_run_dir_close(ls_run_dir *dir);
  * folders that were made for it; a run that has something is left as it is. NULL is fine. */
 void ls_run_dir_abandon(ls_run_dir *dir);
 
-/* Whether `path` holds a run; asks nobody's leave and takes no lock. */
+/* Whether `path` holds a run. Takes no lock. */
 bool ls_run_dir_holds_run(const char *path);
 /* LS_ERR_INPUT where it does not: there is nothing to resume. */
 ls_status ls_run_dir_check_resume(const char *path);
@@ -88,8 +88,8 @@ bool ls_run_dir_has_device(const ls_run_dir *dir);
 /* The identity that begin() left here. */
 ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out);
 
-/* LS_ERR_INPUT where the run had checkpoints and they are gone: to be asked before a run goes on, since one without
- * checkpoints would begin anew, and before the store is opened for writing. */
+/* LS_ERR_INPUT if the run had checkpoints that are missing now. Call it before resuming, because a run without
+ * checkpoints starts again at step 0, and before opening the store for writing. */
 ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir);
 
 /* Opens the metrics to append to, cut back to `step` steps done (0: a new run, or one that starts again); lines

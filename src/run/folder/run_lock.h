@@ -1,8 +1,8 @@
 /* run_lock.h: the file `lock` of a run directory.
  *
- * The lock is flock(2)'s, so it ends with the process, however that ends; the file holds "process N on HOST" for
- * people. The folder may be anybody's, so the file is opened without following links, nothing is written before the
- * lock is held, and a file of that name that lockstep did not write is refused. */
+ * The lock is flock(2)'s, so the kernel releases it however the process ends; the file says "process N on HOST" for
+ * people. The folder may belong to another user: the file is opened without following links, nothing is written before
+ * the lock is held, and a file of that name that lockstep did not write is refused. */
 #ifndef LS_RUN_FOLDER_RUN_LOCK_H
 #define LS_RUN_FOLDER_RUN_LOCK_H
 

@@ -48,7 +48,7 @@ out:
 
 /* ---- one experiment ---------------------------------------------------------------------------------------------- */
 
-static ls_status compare(int rank, const ls_identity *mine, const char *text, size_t bytes) {
+static ls_status compare_worker_identity(int rank, const ls_identity *mine, const char *text, size_t bytes) {
     ls_identity *first = NULL;
     ls_identity_change change;
     char unit[64] = "";
@@ -77,7 +77,7 @@ ls_status ls_run_start_agree(ls_world *world, const ls_identity *identity) {
     if (status == LS_OK) memcpy(told, own, bytes);
     LS_TRY_OUT(ls_agree(world, status));
     LS_TRY_OUT(ls_agree_tell(world, told, TEXT_MAX));
-    status = ls_agree(world, compare(ls_world_rank(world), identity, told, strlen(told)));
+    status = ls_agree(world, compare_worker_identity(ls_world_rank(world), identity, told, strlen(told)));
 out:
     free(own);
     free(told);

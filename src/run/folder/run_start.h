@@ -28,9 +28,9 @@ ls_status ls_run_start_agree(ls_world *world, const ls_identity *identity);
 /* Each fills the trainer's weights, and adds its fields to the identity. */
 ls_status ls_run_start_seed(ls_trainer *trainer);
 ls_status ls_run_start_weights(ls_trainer *trainer, ls_weights *weights, ls_identity *identity);
-/* Goes on from the newest sound checkpoint of the store; damaged ones that were passed over are told in the log. A run
- * that was stopped before its first checkpoint begins anew, at `weights` (NULL: at the seed), which its identity must
- * allow: `*anew`. */
+/* Resumes from the newest intact checkpoint of the store and logs damaged ones that it skips. A run that was stopped
+ * before its first checkpoint starts again (`*anew`) from `weights` (NULL: from the seed), which its identity must
+ * allow. */
 ls_status ls_run_start_resume(ls_trainer *trainer, ls_store *store, const ls_run_dir *dir, ls_weights *weights,
                               ls_identity *identity, bool *anew);
 /* `weights` come from a checkpoint; moments, step and, with the same data, position are taken over. `*parent` gets the

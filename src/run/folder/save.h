@@ -6,7 +6,7 @@
  *     state.json              step, updates, samples (the position in the data), identity, shape, tokenizer, weight
  *                             hash, hash of the state, evaluations so far (validation.h)
  *
- * Workers of a layout save and load together, in one folder that all of them see. Each moves its own bytes: nobody ever
+ * All workers of a layout save and load together, in one shared folder. Each one moves its own bytes, so no worker ever
  * holds the whole model. */
 #ifndef LS_RUN_FOLDER_SAVE_H
 #define LS_RUN_FOLDER_SAVE_H
@@ -37,10 +37,10 @@ enum { LS_SAVED_HASH_MAX = 33 };
 ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
 /* Its position in the data. */
 ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out);
-/* Weights, moments and step: of the first two what this worker needs. Each worker opens the checkpoint itself. Whether
- * it is sound was looked at by one of them before, and the identity was compared. */
+/* Loads the step and this worker's part of weights and optimizer state. Each worker opens the checkpoint itself; one of
+ * them has verified its checksums and compared the identity before. */
 ls_status ls_load(ls_trainer *trainer, const ls_checkpoint *checkpoint);
-/* The same for a run with other settings: a loss scale that they do not allow begins anew. */
+/* The same for a fork: a loss scale that its settings do not allow starts again. */
 ls_status ls_load_fork(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 /* The weights alone, into any partition of the same shape. */
 ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoint);

@@ -93,7 +93,7 @@ static bool put_numbers(json_t *state, const ls_trainer *t) {
     /* Where outliers are watched by default, nothing but words depends on it, and checkpoints are the same. */
     bool remembers = t->guard.outlier && ls_settings_wants_outliers(&t->settings);
     if (remembers) ls_outlier_save(t->guard.outlier, outlier);
-    /* Steps that no audit has looked at yet are in doubt if the next one finds a worker that is wrong. */
+    /* If the next audit finds a faulty worker, the steps since the last audit are suspect. */
     bool unseen = t->settings.options.audit > 0 && t->guard.audit.clean_step < t->step;
     return put_hash(state, t) &&
            (!unseen || json_object_set_new(state, LS_SAVED_AUDITED, json_integer(t->guard.audit.clean_step)) == 0) &&

@@ -10,7 +10,7 @@
 
 enum { LS_SAVE_FILES_MAX = 2 };
 
-/* Weights, and moments where the optimizer has any. Stays where it was opened. */
+/* Files of weights and, if the optimizer has any, of optimizer state. Must not be moved while it is open. */
 typedef struct ls_save_files {
     int count;
     const char *name[LS_SAVE_FILES_MAX];

@@ -147,7 +147,7 @@ static ls_status begin_first(ls_saver *s, const char *hash) {
     return ls_parts_announce(s->folder, s->workers);
 }
 
-static void end(ls_saver *s) {
+static void end_saving(ls_saver *s) {
     ls_store_abort(s->save); /* of one that has not been published */
     s->save = NULL;
     free(s->state);
@@ -156,8 +156,8 @@ static void end(ls_saver *s) {
     s->sync_fd = -1;
 }
 
-/* The folder is there, and everybody knows it. */
-static ls_status begin(ls_saver *s, double since_s, int sync_fd) {
+/* All workers know that the folder exists. */
+static ls_status begin_saving(ls_saver *s, double since_s, int sync_fd) {
     char hash[33];
     s->sync_fd = sync_fd;
     s->since_s = since_s;
@@ -176,7 +176,7 @@ static void note(ls_saver *s, ls_status status) {
 }
 
 /* In the background. */
-static ls_status work(void *ctx) {
+static ls_status save_in_background(void *ctx) {
     ls_saver *s = ctx;
     ls_status status = write_part(s, false);
     if (is_first(s) && status == LS_OK) status = wait_for_parts(s);
@@ -192,26 +192,26 @@ static ls_status copy_and_start(ls_saver *s) {
     if (s->touching) (void)ls_background_end(s->touching);
     s->touching = NULL;
     ls_status status = ls_snapshot_take(&s->snapshot, s->files.list, s->trainer->partition);
-    if (status == LS_OK) status = ls_background_start(work, s, &s->thread);
+    if (status == LS_OK) status = ls_background_start(save_in_background, s, &s->thread);
     if (status != LS_OK) ls_parts_give_up(s->folder, s->trainer->rank);
     return status;
 }
 
-/* After ls_agree() has told all of a failure: who has a thread waits for it. */
+/* After all workers have agreed on a failure: joins the background thread, if there is one. */
 static ls_status undo(ls_saver *s, ls_status status) {
     char message[LS_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", ls_status_message());
     (void)ls_background_end(s->thread);
     s->thread = NULL;
     status = ls_agree_fail(s->trainer->world, ls_fail(status, "%s", message));
-    end(s);
+    end_saving(s);
     s->last = (ls_save_outcome){.step = -1};
     s->is_told = true;
     return ls_fail(status, "%s", message);
 }
 
 ls_status ls_saver_begin(ls_saver *s, double since_s, int sync_fd) {
-    ls_status status = begin(s, since_s, sync_fd);
+    ls_status status = begin_saving(s, since_s, sync_fd);
     s->last.along = true;
     if (status == LS_OK) status = ls_agree(s->trainer->world, copy_and_start(s));
     if (status != LS_OK) return undo(s, status);
@@ -225,7 +225,7 @@ static void end_thread(ls_saver *s) {
     s->thread = NULL;
     if (status != LS_OK && !is_first(s))
         ls_log_warn("the checkpoint of step %" PRId64 ": %s", s->last.step, s->last.text);
-    end(s);
+    end_saving(s);
 }
 
 bool ls_saver_is_busy(const ls_saver *s) { return s->thread != NULL; }
@@ -247,7 +247,7 @@ ls_status ls_saver_settle(ls_saver *s, ls_save_outcome *out, bool *news) {
 }
 
 ls_status ls_saver_save(ls_saver *s, double since_s, int sync_fd, ls_save_outcome *out) {
-    ls_status status = begin(s, since_s, sync_fd);
+    ls_status status = begin_saving(s, since_s, sync_fd);
     if (status == LS_OK) status = ls_agree(s->trainer->world, write_part(s, true));
     if (status == LS_OK && is_first(s)) status = wait_for_parts(s);
     if (status == LS_OK && is_first(s)) status = publish(s);
@@ -256,7 +256,7 @@ ls_status ls_saver_save(ls_saver *s, double since_s, int sync_fd, ls_save_outcom
     note(s, LS_OK);
     s->last.stall_s = ls_clock_seconds() - s->since_s;
     s->is_told = true;
-    end(s);
+    end_saving(s);
     *out = s->last;
     return LS_OK;
 }
@@ -349,7 +349,7 @@ void ls_saver_close(ls_saver *s, bool failed) {
     atomic_store(&s->hurries, failed);
     if (s->thread) end_thread(s);
     if (s->touching) (void)ls_background_end(s->touching);
-    end(s);
+    end_saving(s);
     ls_snapshot_fini(&s->snapshot);
     ls_save_files_close(&s->files);
     free(s->sums);

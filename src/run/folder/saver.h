@@ -49,12 +49,12 @@ size_t ls_saver_bytes(const ls_saver *saver);
 /* Together: begins a save in the background. None is under way. Training waits since `since_s`. `sync_fd` is a file
  * that is forced to disk before the checkpoint counts, or −1; it is closed here. A failure leaves nothing behind. */
 ls_status ls_saver_begin(ls_saver *saver, double since_s, int sync_fd);
-/* Whether a save has been begun whose end nobody has asked for, on this worker alone. */
+/* Whether this worker has started a save that has not been settled yet. Local: other workers may differ. */
 bool ls_saver_is_busy(const ls_saver *saver);
 /* Alone: whether the save that was begun has ended; says how, once. */
 bool ls_saver_look(ls_saver *saver, ls_save_outcome *out);
-/* Together: waits for the save that was begun last, if any, and tells all how it went. *news: nobody had been told yet;
- * step −1: there was none. */
+/* Collective: waits for the last save and returns its outcome on all workers (step −1: there was none). *news: it had
+ * not been returned before. */
 ls_status ls_saver_settle(ls_saver *saver, ls_save_outcome *out, bool *news);
 
 /* Together: the whole of it. None is under way. */

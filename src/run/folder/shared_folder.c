@@ -55,7 +55,7 @@ static bool sees(const note *n) {
 }
 
 /* A file system that is shared may take a moment to show a new name. */
-static ls_status look(const note *n, int rank) {
+static ls_status look_for_note(const note *n, int rank) {
     ls_host_name host;
     int look = 0;
     ls_host_name_get(host);
@@ -75,13 +75,13 @@ static ls_status look(const note *n, int rank) {
     return LS_OK;
 }
 
-static ls_status check(ls_world *world, const char *folder) {
+static ls_status check_folder_is_shared(ls_world *world, const char *folder) {
     note n = {.path = ""};
     int rank = ls_world_rank(world);
     ls_status status = rank == 0 ? put_note(folder, &n) : LS_OK;
     status = ls_agree(world, status);
     if (status == LS_OK) status = ls_agree_tell(world, &n, sizeof n);
-    if (status == LS_OK) status = ls_agree(world, rank == 0 ? LS_OK : look(&n, rank));
+    if (status == LS_OK) status = ls_agree(world, rank == 0 ? LS_OK : look_for_note(&n, rank));
     ls_status removed = LS_OK;
     if (rank == 0 && n.path[0] && unlink(n.path) != 0 && errno != ENOENT && status == LS_OK)
         removed = ls_fail_errno(LS_ERR_INPUT, "cannot remove %s", n.path);
@@ -92,7 +92,7 @@ ls_status ls_save_check_shared(ls_world *world, const char *folder) {
     ls_held_signals held;
     if (!world || ls_world_size(world) == 1) return LS_OK;
     ls_signals_hold(&held, 0);
-    ls_status status = check(world, folder);
+    ls_status status = check_folder_is_shared(world, folder);
     ls_signals_let_go(&held);
     return status;
 }

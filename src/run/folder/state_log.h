@@ -19,7 +19,7 @@ enum { LS_STATE_LOG_BYTES = 4 << 20, LS_STATE_LOG_SLOTS = 4096 };
 
 typedef struct ls_state_log ls_state_log;
 
-/* Makes the file anew unless it is one of the same parameters. */
+/* Opens the file; replaces one that was written for other parameters. */
 ls_status ls_state_log_open(const char *dir, const ls_model *model, int worker, int workers, ls_state_log **out);
 void ls_state_log_close(ls_state_log *log);
 /* Parts of this worker, LS_STATE_TENSORS for each parameter, after `step`; `sum` is that of all parts of all workers.

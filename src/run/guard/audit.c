@@ -1,4 +1,4 @@
-/* audit.c: who computes what again, and who is to blame. */
+/* audit.c: which groups are recomputed by which row of workers, and which worker a mismatch blames. */
 #include "run/guard/audit.h"
 
 #include <math.h>
@@ -12,11 +12,13 @@
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit"); }
+static ls_status fail_audit_memory(void) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
+}
 
 /* As seldom as the row with the most groups allows, and then as many groups of each row as its share makes up in the
  * meantime: rounded up, so that no row is audited less than was asked for. */
-static void divide(ls_audit *audit, double share, const ls_layout *layout) {
+static void spread_audits(ls_audit *audit, double share, const ls_layout *layout) {
     const double rounding = 1e-9; /* 3 · (1/3) is one group, not two */
     int most = 1;
     for (int d = 0; d < layout->dp; d++)
@@ -34,13 +36,13 @@ static void divide(ls_audit *audit, double share, const ls_layout *layout) {
 ls_status ls_audit_open(ls_audit *audit, const ls_settings *s, const ls_layout *layout, const ls_model *model) {
     *audit = (ls_audit){0};
     if (!(s->options.audit > 0)) return LS_OK;
-    divide(audit, s->options.audit, layout);
+    spread_audits(audit, s->options.audit, layout);
     audit->hashes = ls_audit_hashes(model);
     audit->sites = ls_result_sites(model);
     size_t groups = (size_t)audit->groups, all_hashes = groups * audit->hashes, all_sites = groups * audit->sites;
     audit->group = calloc(groups, sizeof *audit->group);
     audit->owned = calloc(3 * (all_hashes + all_sites) + audit->hashes, sizeof *audit->owned);
-    if (!audit->group || !audit->owned) return no_memory();
+    if (!audit->group || !audit->owned) return fail_audit_memory();
     audit->made = audit->owned + all_hashes;
     audit->first_owned = audit->made + all_hashes;
     audit->owned_sites = audit->first_owned + all_hashes;
@@ -84,9 +86,9 @@ ls_status ls_audit_leaf(ls_audit *audit, ls_partition *partition, const ls_param
     return LS_OK;
 }
 
-/* ---- who was wrong ----------------------------------------------------------------------------------------------- */
+/* ---- disputes ---------------------------------------------------------------------------------------------------- */
 
-/* One audit that did not pass. Everybody has the same. */
+/* A failed audit; the same on all workers. */
 typedef struct dispute {
     int index; /* among the groups of the step */
     int owner, auditor, group;
@@ -117,7 +119,7 @@ static ls_status first_unlike(ls_partition *partition, int owner, const ls_hash1
     int dp = ls_partition_setup_of(partition)->layout.dp;
     size_t bytes[LS_WORKERS_MAX];
     ls_hash128 *all = malloc((size_t)dp * count * sizeof *all);
-    if (!all) return no_memory();
+    if (!all) return fail_audit_memory();
     for (int r = 0; r < dp; r++) bytes[r] = count * sizeof *all;
     ls_status status = ls_partition_share_lists(partition, owned, all, bytes);
     *out = status == LS_OK ? ls_result_first(all + (size_t)owner * count, made, count) : count;
@@ -203,8 +205,8 @@ ls_status ls_audit_find_changed(const ls_audit *audit, ls_partition *partition, 
     return find_first(partition, mine, worker, &least);
 }
 
-static ls_status settle(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
-                        ls_audit_result *result, ls_train_event *event) {
+static ls_status settle_dispute(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
+                                ls_audit_result *result, ls_train_event *event) {
     const ls_layout *layout = &ls_partition_setup_of(partition)->layout;
     ls_blame_audit_verdict verdict;
     ls_hash128 right;
@@ -272,7 +274,7 @@ ls_status ls_audit_run(ls_audit *audit, ls_partition *partition, const ls_audit_
         for (int r = 0; r < layout->dp; r++) groups[r] = ls_audit_group(audit, layout, (r + 1) % layout->dp, *next);
         LS_TRY(compute_summed(audit, partition, step, groups, *next));
         LS_TRY(find_dispute(audit, partition, *next, &d, &found));
-        if (found) return settle(audit, partition, step, &d, result, event);
+        if (found) return settle_dispute(audit, partition, step, &d, result, event);
     }
     return LS_OK;
 }

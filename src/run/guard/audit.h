@@ -3,11 +3,12 @@
  *     row d owns groups …, g, …      its gradient of g is hashed as it is made
  *     row d−1 computes g once more   in the same step all rows do so, each groups of its neighbour; where shares are
  *                                    uneven, rows whose neighbour has no more groups wait for the others
- *     they differ                    a third computation says who was wrong: by another row; with two rows, by both,
- * with other instructions; then the one who was wrong is asked again which worker of that row       whose results on
- * the way differ first (parallel/partition/audit.h)
+ *     the hashes differ              a third computation finds the faulty row: by another row, or, with two rows, by
+ * both with another instruction set; the faulty row then computes g once more, which shows whether the fault is
+ * persistent which worker of that row       the one whose intermediate results differ first
+ * (parallel/partition/audit.h)
  *
- * A group that was computed wrongly never gets into the weights: the step is made again, or the run ends. */
+ * A wrong group never reaches the weights: the step is repeated, or the run ends. */
 #ifndef LS_RUN_GUARD_AUDIT_H
 #define LS_RUN_GUARD_AUDIT_H
 
@@ -39,12 +40,11 @@ typedef struct ls_audit {
 typedef enum ls_audit_result {
     LS_AUDIT_PASSED,
     LS_AUDIT_REPEAT, /* a group was computed wrongly, once: make the step again */
-    LS_AUDIT_STOP    /* a worker computes wrongly again and again, or nobody can be cleared */
+    LS_AUDIT_STOP    /* a worker is wrong repeatedly, or no row can be cleared */
 } ls_audit_result;
 
-/* At least the share settings->options.audit of each row's groups, over many steps; all of them where it is 1. With one
- * row there is nobody else to ask: it computes its own groups again, which finds faults that do not recur and no
- * others. */
+/* Audits at least the share settings->options.audit of each row's groups, averaged over many steps; all of them if it
+ * is 1. A single row recomputes its own groups, which only finds transient faults. */
 ls_status ls_audit_open(ls_audit *audit, const ls_settings *settings, const ls_layout *layout, const ls_model *model);
 void ls_audit_close(ls_audit *audit);
 

@@ -30,7 +30,9 @@ double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
     return share < 1 ? share : 1;
 }
 
-static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of workers"); }
+static ls_status fail_contribution_memory(void) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of workers");
+}
 
 ls_status ls_contribution_open(ls_contribution *c, const ls_settings *s, const ls_layout *layout) {
     *c = (ls_contribution){.layout = *layout};
@@ -45,7 +47,7 @@ ls_status ls_contribution_open(ls_contribution *c, const ls_settings *s, const l
     c->judges = calloc((size_t)c->sets, sizeof *c->judges);
     c->found = calloc(peers, sizeof *c->found);
     c->of = calloc(workers, sizeof *c->of);
-    if (!c->squares || !c->set_tokens || !c->judges || !c->found || !c->of) return no_memory();
+    if (!c->squares || !c->set_tokens || !c->judges || !c->found || !c->of) return fail_contribution_memory();
     c->now = c->squares + workers;
     c->levels = c->now + workers;
     c->set_squares = c->levels + LS_CONTRIBUTION_LEVELS * workers;

@@ -14,7 +14,7 @@ typedef enum ls_event_kind {
     LS_EVENT_NON_FINITE, /* NaN or infinity, where it appeared first */
     LS_EVENT_OUTLIER,    /* the gradient of a group, or of a worker, stands out */
     LS_EVENT_REPLICA,    /* holders of the same parameters disagree */
-    LS_EVENT_STATE,      /* a worker's own weights or moments are not what it wrote */
+    LS_EVENT_STATE,      /* a worker's own weights or optimizer state fail their checksum */
     LS_EVENT_AUDIT       /* a group was computed wrongly */
 } ls_event_kind;
 
@@ -65,8 +65,8 @@ typedef struct ls_train_event {
 typedef struct ls_wrong {
     bool is_found;
     ls_train_event event;
-    int worker;         /* −1: nobody knows which */
-    int64_t sound_step; /* the state after it is beyond doubt */
+    int worker;         /* −1: unknown */
+    int64_t sound_step; /* the last step whose state is verified */
     bool in_memory;     /* and is what the workers have, but for what the event tells */
 } ls_wrong;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of groups"); }
+static ls_status fail_guard_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the norms of groups"); }
 
 _Static_assert(sizeof(ls_loss_sum) == 3 * sizeof(int64_t), "sums of losses are added as a list of int64");
 enum { LOSS_WORDS = sizeof(ls_loss_sum) / sizeof(int64_t) };
@@ -19,7 +19,7 @@ ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, bool outliers, in
     size_t G = (size_t)s->groups;
     *guard = (ls_guard){.groups = s->groups, .blocks = blocks};
     guard->absent = calloc(G, sizeof *guard->absent);
-    if (!guard->absent) return no_memory();
+    if (!guard->absent) return fail_guard_memory();
     if (!outliers && !ls_settings_watch_groups(s)) return LS_OK;
     guard->parts = calloc(2 * G, sizeof *guard->parts);
     guard->sums = calloc(G, sizeof *guard->sums);
@@ -27,12 +27,12 @@ ls_status ls_guard_open(ls_guard *guard, const ls_settings *s, bool outliers, in
     guard->tokens = calloc(G, sizeof *guard->tokens);
     guard->findings = calloc(G, sizeof *guard->findings);
     bool there = guard->parts && guard->sums && guard->squares && guard->tokens && guard->findings;
-    if (!there) return no_memory();
+    if (!there) return fail_guard_memory();
     guard->all_squares = guard->squares + G;
     guard->before = guard->all_squares + G;
     guard->losses = guard->before + G;
     if (s->options.numerics > 0 && !(guard->numerics = calloc((size_t)blocks, sizeof *guard->numerics)))
-        return no_memory();
+        return fail_guard_memory();
     if (!outliers) return LS_OK;
     return ls_outlier_create(G, s->options.outlier_threshold, &guard->outlier);
 }

@@ -1,5 +1,5 @@
-/* guard.h: what watches the gradients of a step: norms of groups, for outliers and for the noise scale, and counts of
- * what rounding does. */
+/* guard.h: observes the gradients of a step: norms of groups, for outliers and the noise scale, and counts of values
+ * that rounding loses. */
 #ifndef LS_RUN_GUARD_GUARD_H
 #define LS_RUN_GUARD_GUARD_H
 
@@ -36,17 +36,17 @@ typedef struct ls_guard {
 ls_status ls_guard_open(ls_guard *guard, const ls_settings *settings, bool outliers, int blocks);
 void ls_guard_close(ls_guard *guard);
 
-/* From here to the end of a step of the partition, leaves are seen: norms of groups are measured, and groups that are
- * audited are hashed. */
+/* Attaches the guard to the partition until ls_guard_end(): it measures norms of group gradients and hashes those of
+ * audited groups. */
 void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures);
-/* Then nobody looks any more. May be called where nobody did. */
+/* Detaches the guard from the partition. May be called without ls_guard_begin(). */
 void ls_guard_end(ls_guard *guard);
-/* What was measured, as words that all workers add up, and what came out. `whole` are this worker's squares of the sum
- * of groups, measured alike. */
+/* Writes the measurements as words that are summed over all workers, and reads the sums. `whole` holds this worker's
+ * squares of the summed gradient, measured in the same way. */
 size_t ls_guard_words(int groups);
 void ls_guard_give(ls_guard *guard, ls_exact_sum *whole, int64_t *words);
 void ls_guard_take(ls_guard *guard, const ls_settings *settings, const int64_t *words);
-/* Tokens of the groups that are not absent. */
+/* Tokens of the groups that take part in the step. */
 int64_t ls_guard_tokens(const ls_guard *guard, const ls_settings *settings);
 
 #endif

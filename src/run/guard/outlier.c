@@ -51,7 +51,7 @@ static const double few_peers_factor = 1.5;
 
 /* ---- order statistics -------------------------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b) {
+static int compare_norms(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -83,7 +83,7 @@ static double median_of_sorted(const double *v, size_t count) {
 
 /* The median of all but one of the values, which is `left_out`. */
 static double median_without(const double *v, size_t count, double left_out) {
-    const double *at = bsearch(&left_out, v, count, sizeof *v, compare);
+    const double *at = bsearch(&left_out, v, count, sizeof *v, compare_norms);
     size_t skip = (size_t)(at - v), middle = (count - 1) / 2;
     double upper = v[middle < skip ? middle : middle + 1];
     if (count % 2 == 0) return upper;
@@ -191,7 +191,7 @@ struct ls_outlier {
 
 static bool is_present(const ls_outlier_step *step, size_t g) { return step->tokens[g] > 0; }
 
-static void look(ls_outlier *o, const ls_outlier_step *step) {
+static void judge_group_norms(ls_outlier *o, const ls_outlier_step *step) {
     assert(step->scale > 0);
     double scale = ls_log_f64(step->scale);
     for (size_t g = 0; g < o->norms.groups; g++) {
@@ -214,7 +214,7 @@ static bool is_long(const track *norms, size_t g) {
     return d >= long_enough && d >= norms->wide;
 }
 
-static ls_outlier_finding describe(const ls_outlier *o, const ls_outlier_step *step, size_t g) {
+static ls_outlier_finding describe_outlier(const ls_outlier *o, const ls_outlier_step *step, size_t g) {
     bool finite = isfinite(step->squares[g]);
     ls_outlier_finding f = {.group = g,
                             .finite = finite,
@@ -232,13 +232,13 @@ static ls_outlier_finding describe(const ls_outlier *o, const ls_outlier_step *s
 
 size_t ls_outlier_judge(ls_outlier *o, const ls_outlier_step *step, ls_outlier_finding *findings) {
     size_t found = 0;
-    look(o, step);
+    judge_group_norms(o, step);
     for (size_t g = 0; g < o->norms.groups; g++) {
         bool by_loss = track_score(&o->losses, g) >= o->threshold;
         bool is_outlier = is_present(step, g) && !isfinite(step->squares[g]);
         is_outlier = is_outlier || track_score(&o->norms, g) >= o->threshold || (by_loss && is_long(&o->norms, g));
         o->left_out[g] = is_outlier || by_loss;
-        if (is_outlier) findings[found++] = describe(o, step, g);
+        if (is_outlier) findings[found++] = describe_outlier(o, step, g);
     }
     track_keep(&o->norms, o->left_out);
     track_keep(&o->losses, o->left_out);

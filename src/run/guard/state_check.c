@@ -16,7 +16,7 @@ static double bytes_per_flop(const ls_settings *s) {
 
 static double share_owned(const ls_layout *layout) { return layout->zero >= 1 ? 1.0 / layout->dp : 1.0; }
 
-/* Of an element: weights and moments that a worker owns; copies that matmuls read, twice. */
+/* Bytes per element that a check reads: own weights and optimizer state; copies that matmuls read, twice. */
 static double own_bytes(const ls_settings *s, const ls_layout *layout) {
     return 4.0 * (1 + ls_optimizer_moments(&s->optimizer)) * share_owned(layout);
 }

@@ -1,8 +1,8 @@
-/* state_check.h: whether a run checks before every update that its weights and moments are still what it wrote. Where
- * nobody asked (--check auto) it does so if that takes at most a hundredth of a step: a pass over what a worker owns,
- * and two over copies that matmuls read, beside 6 FLOPs for each element and each token of its replica. Else it checks
- * what it owns in as many steps as a hundredth is enough for: damage is found if it happens in one of those, as that of
- * memory that fails again and again does sooner or later. */
+/* state_check.h: how often a run compares its weights and optimizer state with their checksums after backward.
+ *
+ * --check auto does so in every step if that takes at most 1 % of a step: one pass over what a worker owns and two over
+ * the copies that matmuls read, against 6 FLOPs for each element and each token of its replica. Otherwise it checks
+ * what the worker owns, as often as 1 % allows: memory that keeps failing is then found sooner or later. */
 #ifndef LS_RUN_GUARD_STATE_CHECK_H
 #define LS_RUN_GUARD_STATE_CHECK_H
 
@@ -11,7 +11,7 @@
 
 /* Off, replicas or state; the same on all workers. */
 ls_check ls_check_choose(const ls_settings *settings, const ls_layout *layout);
-/* Own weights and moments are checked in one of so many steps; 0: in none. */
+/* Interval, in steps, of the check after backward; 0: never. */
 int64_t ls_check_every(const ls_settings *settings, const ls_layout *layout);
 
 enum { LS_CHECK_TEXT_MAX = 240 };

@@ -21,8 +21,8 @@ typedef struct ls_start {
 
 /* `model` is a preset, a shape or anything with weights. On failure nothing is left to release. */
 ls_status ls_start_open(const char *model, ls_start *out);
-/* The same in two halves, for the workers of a launcher, of whom only the first one shall verify weights. Each looks
- * before there is a world, so that a mistake of the user's ends it there; then all of them open what they have seen. */
+/* The same in two halves, for workers that a launcher started: only rank 0 verifies weights. Each worker looks before
+ * the world exists, so that a user's mistake ends it early; then all workers open what they have found. */
 ls_status ls_start_look(const char *model, ls_start *out);
 ls_status ls_start_open_together(ls_world *world, const char *model, ls_start *start);
 void ls_start_close(ls_start *start);

@@ -1,4 +1,4 @@
-/* copies.c: who keeps whose state, and how it stays the same. */
+/* copies.c: which worker keeps a copy of whose state, and how the copy is updated. */
 #include "run/recover/copies.h"
 
 #include <stdio.h>
@@ -97,7 +97,7 @@ typedef struct list {
     size_t size, capacity;
 } list;
 
-static ls_status put(list *l, const void *data, size_t bytes) {
+static ls_status append_to_list(list *l, const void *data, size_t bytes) {
     if (l->size + bytes > l->capacity) {
         size_t capacity = 2 * (l->size + bytes);
         char *grown = realloc(l->bytes, capacity);
@@ -128,10 +128,10 @@ static ls_status put_param(const ls_trainer *t, const ls_param *param, list *l) 
     const float *memory;
     for (int i = 0; ls_partition_reported_get(t->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++)
         of.pieces += piece.count > 0;
-    LS_TRY(put(l, &of, sizeof of));
+    LS_TRY(append_to_list(l, &of, sizeof of));
     for (int i = 0; ls_partition_reported_get(t->partition, param, LS_TENSOR_WEIGHT, i, &piece, &memory); i++) {
         ls_copy_piece p = {piece.first, piece.count, piece.count > 0 ? (uint64_t)(memory - param->own_w) : 0};
-        if (piece.count > 0) LS_TRY(put(l, &p, sizeof p));
+        if (piece.count > 0) LS_TRY(append_to_list(l, &p, sizeof p));
     }
     return LS_OK;
 }
@@ -351,7 +351,7 @@ static ls_status end_sends(ls_trainer *t, ls_status status, size_t started) {
     return status;
 }
 
-static ls_status fill(ls_trainer *t, size_t *started) {
+static ls_status fill_copies(ls_trainer *t, size_t *started) {
     const ls_copies *c = t->copies;
     for (size_t i = 0; i < c->sends; i++) {
         const ls_param *p = c->sent[i];
@@ -385,7 +385,7 @@ static ls_status exchange(ls_trainer *t, ls_status (*move)(ls_trainer *t, size_t
     return end_sends(t, status, started);
 }
 
-ls_status ls_copies_fill(ls_trainer *t) { return exchange(t, fill); }
+ls_status ls_copies_fill(ls_trainer *t) { return exchange(t, fill_copies); }
 
 ls_status ls_copies_give(ls_trainer *t) { return exchange(t, give); }
 

@@ -29,7 +29,7 @@ typedef struct ls_copy {
 } ls_copy;
 
 typedef struct ls_copies {
-    int keeps, kept_by; /* ranks: whose state this worker keeps, and who keeps its own */
+    int keeps, kept_by; /* ranks: the worker whose state this one keeps, and the keeper of its own */
     bool is_apart;      /* every buddy is on another machine, or has another GPU */
     size_t count;
     ls_copy *copy;
@@ -39,7 +39,7 @@ typedef struct ls_copies {
     ls_hash128 *host_sums;
     ls_journal journal; /* of updates on a CPU; its slots, and the cells, belong to lists.c */
     ls_comm *comm;      /* borrowed, */
-    int from, to;       /* and the ranks in it of whom it keeps and who keeps it */
+    int from, to;       /* and the same two workers by their rank in it */
     size_t sends;
     const ls_param **sent;
     ls_request **request; /* as many */
@@ -49,15 +49,14 @@ typedef struct ls_copies {
 bool ls_copies_are_of(const ls_layout *layout, const ls_param *param);
 /* Bytes that its buddy keeps of a worker, whose partition the model was measured for. */
 size_t ls_copies_bytes(const ls_settings *settings, const ls_layout *layout, const ls_model *model);
-/* The worker whose state `rank` keeps, where buddies are `shift` apart; −1: nobody has another. */
+/* The worker whose state `rank` keeps if buddies are `shift` apart; −1: there is no other worker. */
 int ls_copies_keeps(const ls_layout *layout, int rank, int shift);
 
-/* All workers together; the trainer's partition is made. Nothing is made without --state-copies, where there is nobody
- * to keep or to use them, or where a worker has too little memory: t->copies is then NULL, and t->no_copies says why.
- */
+/* Collective; needs the trainer's partition. Makes no copies without --state-copies, without another worker or a
+ * supervisor, or if a worker lacks memory: t->copies is then NULL and t->no_copies says why. */
 ls_status ls_copies_open(ls_trainer *trainer, const ls_world *world);
 void ls_copies_close(ls_trainer *trainer);
-/* All workers together: weights and moments as they are now go to the buddies. */
+/* Collective: sends the present weights and optimizer state to the buddies. */
 ls_status ls_copies_fill(ls_trainer *trainer);
 /* So do the gradients of the step. Before all sum up its squares. */
 ls_status ls_copies_give(ls_trainer *trainer);

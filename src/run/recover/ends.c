@@ -105,7 +105,8 @@ static void write_soon(note *n) {
     }
 }
 
-/* A worker that is wrong is known to all, and one tells; one that does not answer is known to those who waited. */
+/* All workers know a faulty worker, and one of them reports it; a silent one is known only to the workers that waited.
+ */
 static int find_blamed(const ls_world *world, const ls_trainer *t, ls_status status, const char **found) {
     if (t && t->blame.is_found) {
         *found = t->blame.event.kind == LS_EVENT_AUDIT ? "wrong" : "damaged";
@@ -115,7 +116,7 @@ static int find_blamed(const ls_world *world, const ls_trainer *t, ls_status sta
     return status == LS_ERR_DEADLINE ? ls_world_late(world) : -1;
 }
 
-static void tell(const ls_ends *ends, const ls_world *world, const ls_trainer *t, ls_status status) {
+static void record_end(const ls_ends *ends, const ls_world *world, const ls_trainer *t, ls_status status) {
     const char *found;
     int worker = find_blamed(world, t, status, &found);
     const char *host = worker >= 0 ? ls_world_host(world, worker) : NULL;
@@ -132,7 +133,7 @@ static void tell(const ls_ends *ends, const ls_world *world, const ls_trainer *t
 void ls_ends_write(ls_ends *ends, ls_world *world, const ls_trainer *t, ls_status status) {
     if (ends->is_written) return;
     ends->is_written = true;
-    tell(ends, world, t, status);
-    /* Whoever ends the job now would end the one that tells, too. */
+    record_end(ends, world, t, status);
+    /* A worker that exited now would end the whole job, including the worker that reports. */
     if (t && t->blame.is_found) (void)ls_agree_fail(world, status);
 }

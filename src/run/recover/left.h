@@ -1,24 +1,23 @@
-/* left.h: what a worker leaves to the next attempt (comm/attempt.h): where its part of the state lies, and how far the
- * run has come.
+/* left.h: the state that a worker leaves in shared memory for the next attempt (comm/attempt.h), and its last step.
  *
- * A step commits when the exact sums of loss and gradient that all workers hold have led to a decision: whoever has it
- * writes it down before it changes anything. So after a death
+ * A step commits when the exact sums of loss and gradient, which all workers hold, have led to a decision. Each worker
+ * records that decision before it changes any state. So after a worker is lost:
  *
- *     nobody has written step n+1 down      weights and moments are those of step n; the step is done again
- *     somebody has                          its update is finished from the reduced gradients, which every owner had
- *                                           before it gave its squares to the sum; the step is done
+ *     no worker recorded step n+1      weights and optimizer state are those of step n; the step is repeated
+ *     a worker recorded step n+1       its update is completed from the reduced gradients, which every owner had before
+ *                                      it contributed its squares to the sum
  *
- * The update itself is written down block by block (device/cpu/journal.h). The numbers of a trainer are the same on all
- * workers, so those of the one that came furthest count.
+ * The update itself is journaled block by block (device/cpu/journal.h). The numbers of a trainer are the same on all
+ * workers, so those of the most advanced worker are used.
  *
- * Tensors go from the old workers to the new ones by their canonical elements, as they go through a checkpoint: each
- * old worker lists the pieces that it reports, each new one copies those that it must be given. The layouts may differ.
+ * Tensors are passed to the new workers by canonical elements, as through a checkpoint: each old worker lists the
+ * pieces that it holds, and each new worker copies the pieces that it needs. The layouts may differ.
  *
- * What was put together is trained on only if its hash is the one that the old workers wrote down after the step. Where
- * the last update was not finished by all of them there is none, nor with --check off.
+ * The assembled state is used only if its hash equals the hash that the old workers recorded after the step. There is
+ * no such hash if not all of them completed the last update, or with --check off.
  *
- * Tensors of a device whose memory is not the host's are brought into the segment by the workers that are left, before
- * they end (rescue.c); of the worker that was lost there are only its numbers, and what others have of the same. */
+ * Surviving workers copy tensors from device memory to the shared segment before they exit (rescue.c). Of a lost worker
+ * only its numbers remain, and what other workers hold of its state. */
 #ifndef LS_RUN_RECOVER_LEFT_H
 #define LS_RUN_RECOVER_LEFT_H
 
@@ -43,7 +42,7 @@ typedef struct ls_left_numbers {
 
 /* What the replicas were found to be worth (run/shares.h). */
 typedef struct ls_left_shares {
-    int rows; /* 0: nobody has asked */
+    int rows; /* 0: no request */
     double speeds[LS_WORKERS_MAX];
     char text[160];
 } ls_left_shares;
@@ -52,9 +51,9 @@ typedef struct ls_left ls_left;
 
 /* ---- of a worker ------------------------------------------------------------------------------------------------- */
 
-/* Lists what the trainer has, whose partition is made; nothing where nobody supervises. The memory is the world's. */
+/* Lists the trainer's tensors, whose partition exists, in memory of the world. Does nothing without a supervisor. */
 ls_status ls_left_open(ls_trainer *trainer, ls_world *world);
-/* Gives all memory back that the attempt before left and nobody needs: of its workers first, first + step, … */
+/* Frees the memory that workers first, first + step, … of the previous attempt left and no worker needs. */
 void ls_left_trim(const ls_segment *before, int first, int step);
 /* The trainer goes on from what the attempt before left; all workers together. `*step` is what it has come to. Fails
  * with LS_ERR_INPUT on all workers alike where something is missing or is not what it was: then the newest checkpoint

@@ -82,7 +82,7 @@ void ls_left_use_journal(ls_trainer *trainer, const ls_world *world);
 /* Of worker `local`; NULL: it left nothing. */
 static inline ls_left *ls_left_of(const ls_segment *segment, int local) { return ls_segment_kept(segment, local); }
 
-/* Of the worker that came furthest; of those, the first. False: nobody has any. */
+/* The numbers of the most advanced worker (the lowest rank of several). False: no worker left any. */
 bool ls_left_newest(const ls_segment *segment, ls_left_numbers *out);
 
 #endif

@@ -1,10 +1,10 @@
-/* rescue.c: tensors of a device that are brought into the segment before a worker ends.
+/* rescue.c: copies tensors from device memory to the shared segment before a worker exits.
  *
- * The worker ends because another is lost, at whatever it was doing. What it has is that of the last update that it has
- * asked its device for, which depends on nobody (step.c): the mark that follows it says when it is done. From there on
- * nothing changes what it owns. Its gradient may be half made, but then nobody has decided the step, and nobody will
- * use it; where somebody has, the gradient was there before, since everybody read its squares to decide. So what is
- * brought is just what a worker on a CPU leaves: tensors, gradients, and how far updates have come. */
+ * The worker exits because another one was lost, at any point of a step. Its state is that of the last update that it
+ * launched, which waits for no other worker (step.c); the event after the update shows when it is complete. After that
+ * nothing changes the state. The gradient may be incomplete, but then no worker has decided the step, so it is not
+ * used; if a worker has decided, the gradient was complete, because all workers read its squares first. So the segment
+ * gets what a worker on a CPU leaves: tensors, gradients, and the progress of updates. */
 #include <stdlib.h>
 
 #include "comm/world.h"

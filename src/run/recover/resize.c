@@ -28,7 +28,7 @@ static void remove_file(const char *run, const char *name) {
 }
 
 /* The first line of a file, without its end; false: it is not there. */
-static bool read_line(const char *run, const char *name, char *text, size_t room) {
+static bool read_first_line(const char *run, const char *name, char *text, size_t room) {
     char path[PATH_MAX];
     if (!path_of(run, name, path)) return false;
     FILE *file = fopen(path, "re");
@@ -80,7 +80,7 @@ static ls_status check_resizes(const char *run) {
 static bool read_answer(const char *run, int workers, char text[LS_RESIZE_TEXT_MAX], ls_status *status) {
     char line[LS_RESIZE_TEXT_MAX + 32] = "", word[4] = "";
     int number, at = 0;
-    if (!read_line(run, "resize.answer", line, sizeof line)) return false;
+    if (!read_first_line(run, "resize.answer", line, sizeof line)) return false;
     if (sscanf(line, "%d %3s %n", &number, word, &at) < 2 || number != workers) return false;
     bool is_yes = strcmp(word, "yes") == 0;
     snprintf(text, LS_RESIZE_TEXT_MAX, "%s", line + at);
@@ -121,7 +121,7 @@ ls_status ls_resize_ask(const char *run, int workers, char text[LS_RESIZE_TEXT_M
 
 bool ls_resize_take(const char *run, int *workers) {
     char text[32] = "", *end = text;
-    if (!read_line(run, "resize", text, sizeof text)) return false;
+    if (!read_first_line(run, "resize", text, sizeof text)) return false;
     long number = strtol(text, &end, 10);
     *workers = end == text || number < 1 || number > LS_WORKERS_MAX ? -1 : (int)number;
     remove_file(run, "resize");

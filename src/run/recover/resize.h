@@ -1,10 +1,10 @@
-/* resize.h: how `lockstep resize` and the supervisor of a run talk to each other, by two files of the run directory.
+/* resize.h: `lockstep resize` and the supervisor of a run communicate through two files of the run directory.
  *
- *     resize           the number of workers that is asked for; the supervisor takes the file away
- *     resize.answer    that number, `yes` or `no`, and a sentence; the command takes it away
+ *     resize           the requested number of workers; the supervisor removes the file
+ *     resize.answer    that number, `yes` or `no`, and a sentence; the command removes the file
  *
- * The supervisor looks ten times a second, and lays the run out anew after the step under way. A run that cannot be
- * resized says so on its status page (comm/status_page.h), so that the command refuses before it leaves a note. */
+ * The supervisor polls ten times a second and changes the layout after the current step. A run that cannot be resized
+ * says so on its status page (comm/status_page.h), so that the command refuses without writing a request. */
 #ifndef LS_RUN_RECOVER_RESIZE_H
 #define LS_RUN_RECOVER_RESIZE_H
 

@@ -1,7 +1,7 @@
-/* take.c: from what an attempt left to the workers of the next one.
+/* take.c: gives the state that an attempt left to the workers of the next one.
  *
- * What a worker reports is taken from its own memory. Where that is lost, or is found to be damaged, it is taken from
- * those who have the same elements: replicas, and the worker that keeps copies (copies.h). */
+ * A tensor is read from the memory of the worker that reports it. If that memory is lost or damaged, it is read from
+ * another worker that has the same elements: a replica, or the keeper of copies (copies.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "run/recover/left_state.h"
 #include "run/state_hash.h"
 
-/* What is taken from whom. */
+/* Where the state is read from. */
 typedef struct sources {
     const ls_segment *segment;
     ls_left_numbers numbers;
@@ -23,8 +23,8 @@ typedef struct sources {
     bool was_late[LS_WORKERS_MAX]; /* as its last update found */
     bool any_gone;
     bool refused;         /* what was put together is not what it should be */
-    ls_left_piece *piece; /* that those who are not gone report, by parameter, tensor and first element */
-    ls_left_piece *spare; /* other places of what those who are gone reported, and of more */
+    ls_left_piece *piece; /* reported by surviving workers, by parameter, tensor and first element */
+    ls_left_piece *spare; /* other locations of what lost workers reported, and of more */
     size_t pieces, spares;
 } sources;
 
@@ -81,8 +81,8 @@ static ls_status finish_tensor(ls_trainer *t, ls_device *device, const ls_segmen
 
 /* A slot of the old worker is free once all are put back, and one is enough: grains follow each other. `whole`: also
  * what others report. */
-static ls_status finish(ls_trainer *t, ls_device *device, const ls_segment *segment, const ls_left_part *part,
-                        const ls_left_numbers *n, bool whole) {
+static ls_status finish_interrupted_update(ls_trainer *t, ls_device *device, const ls_segment *segment,
+                                           const ls_left_part *part, const ls_left_numbers *n, bool whole) {
     const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
     ls_journal journal = {.number = (uint64_t)n->updates, .slots = 1, .slot = ls_segment_at(segment, part->slots_at)};
     ls_status status = LS_OK;
@@ -103,8 +103,8 @@ static ls_status finish_on(ls_trainer *t, ls_device *device, const sources *from
     for (int l = t->rank; l < from->segment->workers; l += size) {
         const ls_left *kept = ls_left_of(from->segment, l);
         if (from->gone[l]) continue;
-        LS_TRY(finish(t, device, from->segment, &kept->own, n, from->any_gone));
-        if (kept->copies_of >= 0) LS_TRY(finish(t, device, from->segment, &kept->copies, n, true));
+        LS_TRY(finish_interrupted_update(t, device, from->segment, &kept->own, n, from->any_gone));
+        if (kept->copies_of >= 0) LS_TRY(finish_interrupted_update(t, device, from->segment, &kept->copies, n, true));
     }
     return LS_OK;
 }
@@ -288,8 +288,8 @@ static bool find_others_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* The same of tensors that were brought here: what several have is told by one of them, and what only those who are
- * gone had by the copies of it. Where the last update was not made by all of them there is no sum. */
+/* The same for rescued tensors: one of several holders reports a sum, and copies report that of lost workers. There is
+ * no sum if not all workers completed the last update. */
 static bool find_brought_sum(const sources *from, ls_hash128 *out) {
     *out = (ls_hash128){0, 0};
     for (int l = 0; l < from->segment->workers; l++) {
@@ -362,8 +362,8 @@ static bool are_same(const ls_segment *segment, const ls_left_part *own, const l
     return true;
 }
 
-/* Where nobody has recorded the sum, since the update was finished by others: whether copies agree with what they are
- * copies of. All workers together. */
+/* If no worker has recorded the sum, because the update was completed afterwards: compares copies with their originals.
+ * Collective. */
 static ls_status compare_copies(ls_trainer *t, sources *from) {
     int64_t other = 0;
     int size = t->world ? ls_world_size(t->world) : 1;
@@ -424,7 +424,7 @@ static void let_spoil_taken(const ls_trainer *t) {
     }
 }
 
-static ls_status look(const ls_segment *segment, sources *from) {
+static ls_status find_left_parts(const ls_segment *segment, sources *from) {
     int gone = 0;
     from->segment = segment;
     if (!ls_left_newest(segment, &from->numbers)) return ls_fail(LS_ERR_INPUT, "the previous workers saved no state");
@@ -443,7 +443,7 @@ static ls_status look(const ls_segment *segment, sources *from) {
     return ls_fail(LS_ERR_INPUT, "the previous workers saved no tensors: these were in device memory");
 }
 
-/* Nothing of what was taken stays: who begins anew finds moments of zero. */
+/* Clears the state that was taken over, so that a run that starts again has optimizer state of zero. */
 static void forget(ls_trainer *t) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         const ls_param *p = ls_model_param(t->model, i);
@@ -452,7 +452,7 @@ static void forget(ls_trainer *t) {
     }
 }
 
-static void tell(const sources *from) {
+static void warn_lost_memory(const sources *from) {
     for (int l = 0; l < from->segment->workers; l++)
         if (from->gone[l])
             ls_log_warn("the memory of worker %d %s; other workers supplied its part of the state", l,
@@ -469,9 +469,9 @@ static ls_status take_once(ls_trainer *t, sources *from) {
     return admit(t, from);
 }
 
-static ls_status take(ls_trainer *t, ls_world *world, sources *from) {
+static ls_status take_over_state(ls_trainer *t, ls_world *world, sources *from) {
     bool found = false;
-    LS_TRY(ls_agree(t->world, look(&ls_world_attempt(world)->before, from)));
+    LS_TRY(ls_agree(t->world, find_left_parts(&ls_world_attempt(world)->before, from)));
     ls_fault_step = from->numbers.step;
     if (t->rank == 0) let_spoil_left(t, from);
     ls_status status = take_once(t, from);
@@ -486,9 +486,9 @@ ls_status ls_left_take(ls_trainer *t, ls_world *world, ls_left_numbers *out) {
     const ls_segment *segment = &ls_world_attempt(world)->before;
     sources *from = calloc(1, sizeof *from);
     LS_TRY(ls_agree(t->world, from ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for a state to be taken over")));
-    ls_status status = take(t, world, from);
+    ls_status status = take_over_state(t, world, from);
     if (status == LS_OK) status = ls_agree(t->world, take_numbers(t, &from->numbers));
-    if (status == LS_OK && t->rank == 0) tell(from);
+    if (status == LS_OK && t->rank == 0) warn_lost_memory(from);
     if (status != LS_OK) forget(t);
     *out = from->numbers;
     const ls_left *first = ls_left_of(segment, 0);
