@@ -1,4 +1,4 @@
-/* kernels.h: what the queues of GPUs did in one step, from the spans that a traced run has of them.
+/* kernels.h: the work of GPU queues in one step, from the spans of a traced run.
  *
  * A span belongs to the step in which it began; where workers have several queues, one of them, "compute", computes. */
 #ifndef LS_OBSERVE_KERNELS_H
@@ -22,7 +22,7 @@ typedef struct ls_kernel_lane {
     size_t count;
     double us[LS_KERNEL_KINDS];
     double busy_us;   /* all but waiting */
-    double hidden_us; /* of that: while the worker's compute queue was busy; of that queue itself 0 */
+    double hidden_us; /* part of busy_us that overlapped with the worker's compute queue; 0 for that queue */
     /* Times between spans, and those of at most ten microseconds, which launches alone can cause. */
     double gaps_us, small_gaps_us;
     size_t gaps, small_gaps;

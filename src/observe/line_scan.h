@@ -1,4 +1,4 @@
-/* line_scan.h: the line of a step as metrics.h writes it, read without a JSON tree. */
+/* line_scan.h: parses a line of a step as metrics.h writes it, without a JSON tree. */
 #ifndef LS_OBSERVE_LINE_SCAN_H
 #define LS_OBSERVE_LINE_SCAN_H
 
@@ -18,8 +18,8 @@ typedef struct ls_line_usage {
 static inline float ls_line_ms(double ms) { return ms >= 0 && ms < 1e12 ? (float)ms : (float)NAN; }
 extern const char *const ls_line_usage_names[LS_USAGE_KINDS];
 
-/* Fills *out and says true where the line is the object of a step with known members alone, each once; the values are
- * to the bit what a JSON parser makes of them. False: the line may be anything, and a parser is to look at it. */
+/* Fills *out and returns true if the line is the object of a step with only known members, each once; values are those
+ * of a JSON parser to the bit. Returns false for any other line, which the JSON parser must read. */
 bool ls_line_scan_step(const char *line, size_t bytes, ls_run_log_step *out, ls_line_usage *usage);
 
 /* The number at *at, which is moved behind it, as JSON writes numbers; NaN, and *at NULL: there is none, or it has more

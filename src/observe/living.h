@@ -1,7 +1,7 @@
-/* living.h: the runs that are at work on this machine.
+/* living.h: lists the active runs on this machine.
  *
- * A process that works in a run folder has its lock open (run/folder/run_lock.h), which /proc shows: there is no list
- * that could be out of date. Runs of other users are seen where the system lets their processes be looked at. */
+ * A process that writes to a run folder holds its lock open (run/folder/run_lock.h), which /proc shows, so there is no
+ * list that could become stale. Runs of other users are listed if the system allows reading their processes. */
 #ifndef LS_OBSERVE_LIVING_H
 #define LS_OBSERVE_LIVING_H
 
@@ -13,12 +13,12 @@
 #include "observe/run_read.h"
 
 typedef struct ls_living {
-    long pid;        /* of the command: what a signal is to be sent to */
-    bool is_stopped; /* by SIGSTOP or a terminal's Ctrl-Z: no process that holds the lock can run */
+    long pid;        /* of the command, which signals should be sent to */
+    bool is_stopped; /* suspended by SIGSTOP or Ctrl-Z */
     ls_path folder;  /* the run */
     ls_run_log log;  /* its configuration and last lines (ls_series_read_end()) */
-    double step_s;   /* time of a step, as of late; NaN: not known yet */
-    long long steps; /* that it is to have; LS_RUN_NONE: not known */
+    double step_s;   /* recent time per step; NaN: unknown */
+    long long steps; /* planned; LS_RUN_NONE: unknown */
 } ls_living;
 
 /* By folder. The caller frees the list with ls_living_free(). */

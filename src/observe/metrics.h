@@ -1,13 +1,13 @@
-/* metrics.h: the numbers of a run as JSON lines: one object a line, in a file that is only ever appended to.
+/* metrics.h: writes the metrics of a run as JSON lines, one object per line, to an append-only file.
  *
  *     {"step":10,"loss":4.1234,"loss_hex":"0x1.07e5c91d14e3cp+2","lr":0.0006,"norm":"nan","checksum":"…"}
  *
- * 1. A line leaves in one write(2) and is complete: where the disk is full, what was written of it is taken back.
+ * 1. A line is written whole by one write(2); if the disk is full, a partial line is truncated again.
  * 2. Numbers read back to the same bits. NaN and infinities are the texts "nan", "inf", "-inf", so every line is JSON.
  * 3. Text that is not UTF-8 is made so, with U+FFFD for each wrong byte.
  * 4. Nothing is allocated for a line.
- * 5. The last member of a line, "checksum", is of all bytes before it. A line that a bit flip has changed is therefore
- *    not taken for one that was written, though it may be JSON. Older versions wrote no checksum.
+ * 5. The last member of a line, "checksum", covers all bytes before it, so a line with a flipped bit is recognised even
+ *    if it is valid JSON. Older versions wrote no checksum.
  *
  * A file that has grown to LS_METRICS_FILE_MAX is set aside when its line ends, as metrics-LASTSTEP.jsonl beside it
  * (the step in twelve digits), and a new one begins, with a line that names it:
@@ -31,14 +31,14 @@ enum { LS_METRICS_LINE_MAX = 64 * 1024, LS_METRICS_FILE_MAX = 4 << 20 }; /* byte
 
 typedef struct ls_metrics ls_metrics;
 
-/* Makes the file unless it is there. Of a run that goes on, ls_metrics_cut() must have been called before. */
+/* Opens the file, creating it if needed. For a resumed run call ls_metrics_cut() first. */
 ls_status ls_metrics_open(const char *path, ls_metrics **out);
 /* Another size at which files are set aside, for tests. */
 void ls_metrics_set_file_max(ls_metrics *metrics, int64_t bytes);
 /* Thins the files that were set aside but for the latest `keep`, now and whenever another one is; 0: none. What goes
  * wrong is told in the log, and the file stays whole. */
 void ls_metrics_set_keep(ls_metrics *metrics, int64_t keep);
-/* What was begun but not ended is dropped. */
+/* Drops a line that was begun but not ended. */
 ls_status ls_metrics_close(ls_metrics *metrics);
 
 /* A line: begin, members, end. Keys are plain words. A line that grows too long is reported at its end, and not
@@ -57,7 +57,7 @@ void ls_metrics_add_ms_list(ls_metrics *metrics, const char *key, const double *
 void ls_metrics_add_flags(ls_metrics *metrics, const char *key, const bool *flags, int count);
 ls_status ls_metrics_end(ls_metrics *metrics);
 
-/* Whether a line, without its newline, is as it was written; true of a line without a checksum, which cannot tell. */
+/* Whether a line, without its newline, matches its checksum; true for a line without one. */
 bool ls_metrics_line_is_intact(const char *line, size_t bytes);
 
 /* Another descriptor of the file, for fsync(2): to be called before a checkpoint is completed, so that no power cut can
@@ -81,7 +81,7 @@ enum { LS_METRICS_THIN_EVERY = 100 };
  * of the last step; all others stay. The file begins with a line {"step":N,"thinned":100} then. Does nothing to a file
  * that has one. The file is replaced whole. */
 ls_status ls_metrics_thin(const char *path);
-/* Makes the file that has the end of `step` the one that is appended to; later ones go. */
+/* Makes the file that contains the end of `step` the current one and removes later files. */
 ls_status ls_metrics_go_back(const char *path, int64_t step);
 
 /* ---- files of runs that go on (metrics_cut.c) -------------------------------------------------------------------- */

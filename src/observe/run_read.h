@@ -1,14 +1,14 @@
-/* run_read.h: what a run directory tells about a run, as plain structs: metrics, options, layout, trace.
+/* run_read.h: reads metrics, options, layout and trace of a run directory into plain structs.
  *
- * Everything read here is untrusted. It may be torn, cut off, huge or made up: a line that is no JSON object is counted
- * and passed over, and so is a line of a kind that is not known; a member of a wrong type is as good as absent. Memory
+ * All input is untrusted: it may be torn, truncated, huge or forged. Lines that are not JSON objects, or of an unknown
+ * kind, are counted and skipped; a member of a wrong type counts as absent. Memory
  * is bounded by the size of the files. Nothing is written.
  *
  * A number that is absent or not finite is NaN or an infinity; a worker, group, scale or position that is absent is
  * LS_RUN_NONE; a text that is absent is "". Texts have no control characters.
  *
- * Steps are counted as "step" of the metrics is: steps done. A run that was cut back and went on tells a step twice;
- * the later line counts, as observe/metrics.h has it. So steps ascend. They are long long, as they are printed. */
+ * Steps are counted like "step" of the metrics: steps done. A run that resumed from a checkpoint records steps twice;
+ * the later line counts, as in observe/metrics.h. So steps ascend. They are long long, as they are printed. */
 #ifndef LS_OBSERVE_RUN_READ_H
 #define LS_OBSERVE_RUN_READ_H
 

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-/* Both are collective over the world and do nothing where `path` is NULL. */
+/* Both are collective and do nothing if `path` is NULL. */
 ls_status ls_trace_begin(const char *path);
 ls_status ls_trace_end(ls_world *world, const char *path);
 

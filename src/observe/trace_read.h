@@ -1,7 +1,7 @@
-/* trace_read.h: a trace file, as far as it tells of training: what each worker did when.
+/* trace_read.h: reads the spans of training from a trace file: what each worker did, and when.
  *
- * The file is untrusted: numbers are checked, memory is bounded by its size, and an event that is wrong is named by its
- * place. Events of other kinds are passed over. */
+ * The file is untrusted: numbers are checked, memory is bounded by its size, and errors give the position of the event.
+ * Events of other kinds are skipped. */
 #ifndef LS_OBSERVE_TRACE_READ_H
 #define LS_OBSERVE_TRACE_READ_H
 

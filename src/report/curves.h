@@ -1,4 +1,4 @@
-/* curves.h: curves over steps, tokens or time: what every learning curve is drawn with.
+/* curves.h: draws learning curves over steps, tokens or time.
  *
  *     title                                   marks: short lines at the top, where something happened
  *      4 |\   '        '

@@ -1,4 +1,4 @@
-/* page.h: a report as a list of blocks, from which HTML and Markdown are written, so that they say the same.
+/* page.h: a report as a list of blocks, which is written as HTML and as Markdown with the same content.
  *
  * Text is UTF-8 without markup, but for \1 … \2 around what is to be bold. Cells of a table are separated by tabs, rows
  * by line breaks; the first row is the head. A chart is drawn twice, for a screen and for a phone. Adding

@@ -1,4 +1,4 @@
-/* svg.h: the one drawer of all charts: a document, text, boxes, curves, names and keys, with one look (axes: axis.h).
+/* svg.h: draws all charts in one style: documents, text, boxes, curves, labels and legends (axes: axis.h).
  *
  * Everything is written to `out` as it is called; NULL draws nothing (a report that ran out of memory). Places are in
  * pixels from the top left. A look is a list of classes of ls_svg_style, whose colours follow the reader's light or

@@ -1,17 +1,16 @@
 /* loop.h: a training run around a trainer: metrics, evaluations, samples, checkpoints, an orderly stop.
  *
- * All workers make every call together; the first one reports for all of them, through the event function. A signal to
- * any of them stops all after the step, or within it where there is no time for that: see "Stopping in time" in loop.c.
- * The event of a step comes after its metrics, a checkpoint after the events of
- * its steps, so what a run directory says was done was done.
+ * All calls are collective; rank 0 reports through the event function. A signal to any worker stops all after the step,
+ * or within it if time is short: see "Stopping in time" in loop.c. The event of a step follows its metrics, and a
+ * checkpoint follows the events of its steps, so a run directory never claims work that was not done.
  *
- * 1. Metrics that cannot be written do not end a run: they are missed, with a warning at once and one at the end that
- *    tells which steps.
- * 2. A checkpoint that cannot be written, as on a disk that is full, does not end a run either: that is said, aloud,
- * and tried again when the next one is due. Only the last one of a run must be there.
- * 3. After any other failure ls_loop_run() first saves the last step that was done, where its state is sound: all
- *    workers left the step alike and before its update, every weight and moment is finite, and no check found them
- *    changed. A checkpoint that was made so removes no older one. */
+ * 1. Metrics that cannot be written do not end a run: a warning follows at once, and another at the end names the steps
+ *    that are missing.
+ * 2. A checkpoint that cannot be written, for example because the disk is full, does not end a run either: a warning
+ *    follows, and the next one is tried when it is due. Only the last checkpoint of a run must succeed.
+ * 3. After any other failure ls_loop_run() first saves the last completed step if its state is sound: all workers left
+ *    the step before its update, weights and optimizer state are finite, and no check failed. This checkpoint removes
+ *    no older one. */
 #ifndef LS_RUN_LOOP_H
 #define LS_RUN_LOOP_H
 
@@ -24,7 +23,7 @@
 #include "run/shares.h"
 #include "run/trainer.h"
 
-/* When what follows the loss of a worker was done, after ls_attempt's seen_ns and begun_ns. */
+/* Times of a recovery after a lost worker; ls_attempt has the earlier ones, seen_ns and begun_ns. */
 typedef struct ls_recovery {
     uint64_t made_ns;  /* data, device and trainer */
     uint64_t taken_ns; /* the state */
@@ -85,20 +84,20 @@ typedef struct ls_loop {
     bool states_are_lost;                  /* or it cannot be written */
 } ls_loop;
 
-/* From here to ls_loop_end() signals ask for an orderly stop (stop.h). The loop stays where it is meanwhile. */
+/* Until ls_loop_end() signals request an orderly stop (stop.h). The struct must not be moved in between. */
 ls_status ls_loop_begin(ls_loop *loop);
 void ls_loop_end(ls_loop *loop);
 
-/* As often as the settings say, up to their last step. Ends with LS_OK, or as ls_stop_status() says after a signal:
- * then the step was finished, or given up, and the last one that was done is saved. */
+/* Runs all steps of the settings. Returns LS_OK, or ls_stop_status() after a signal: the current step was then finished
+ * or abandoned, and the last completed one is saved. */
 ls_status ls_loop_run(ls_loop *loop);
 
-/* What it is made of, for a caller with a loop of its own. A step after which all shall stop is LS_OK here, and `stop`
- * is set; also one that was given up, which has then not been made: `step` of the trainer tells. So is an evaluation:
- * of one that was given up the loss is NaN. */
+/* The parts of the loop, for a caller with its own loop. A step after which all workers must stop returns LS_OK and
+ * sets `stop`; so does an abandoned step, which does not count in `step` of the trainer. An abandoned evaluation
+ * likewise returns LS_OK, with a loss of NaN. */
 ls_status ls_loop_step(ls_loop *loop, ls_step *out);
 ls_status ls_loop_evaluate(ls_loop *loop, ls_evaluation *out);
-/* When it returns the checkpoint is on disk. Nothing where this step is saved. */
+/* Writes a checkpoint, which is on disk on return. Does nothing if this step is saved already. */
 ls_status ls_loop_save(ls_loop *loop);
 
 #endif

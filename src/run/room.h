@@ -1,6 +1,6 @@
-/* room.h: memory of the workers' devices: what they have, and whether a layout fits, before anything is allocated.
+/* room.h: free memory of the workers' devices, and whether a layout fits, before anything is allocated.
  *
- * Workers may share a GPU, so each needs to know what the others see and want. */
+ * Workers may share a GPU, so each one needs the figures of the others. */
 #ifndef LS_RUN_ROOM_H
 #define LS_RUN_ROOM_H
 
@@ -8,7 +8,7 @@
 #include "lockstep.h"
 
 typedef struct ls_room {
-    bool known; /* every worker has a device with memory of its own kind; else the host's memory is what counts */
+    bool known; /* every worker has a device with its own memory; otherwise host memory is used */
     int workers;
     struct {
         unsigned char id[16]; /* the same for workers that share it */
@@ -17,9 +17,9 @@ typedef struct ls_room {
     } of[LS_WORKERS_MAX];
 } ls_room;
 
-/* All workers together; a world that is NULL is one worker alone. */
+/* Collective; a NULL world means a single worker. */
 ls_status ls_room_gather(ls_world *world, ls_device *device, ls_room *out);
-/* LS_ERR_RESOURCE, the same for all, where the arenas of `bytes`, by worker, do not fit: it says what to change. */
+/* LS_ERR_RESOURCE on all workers, with a remedy, if arenas of `bytes` (by worker) do not fit. */
 ls_status ls_room_check(const ls_room *room, const size_t *bytes);
 
 #endif

@@ -1,10 +1,10 @@
-/* settings.h: a training run, resolved: every value that was left open has got its default, every value was checked.
- * Values that are used as they were given are in `options`, and nowhere else.
+/* settings.h: the resolved settings of a training run: every open value has its default, and every value is checked.
+ * Values that are used as given are only in `options`.
  *
  * Defaults of identity fields come from identity fields alone, never from this machine (docs/reference/arithmetic.md):
- * else two machines would run two experiments. The matrix unit is the exception: on a GPU that has it, it is hgmma; the
- * banner says so, and a run that goes on keeps the unit that it has. Defaults of layout, like the micro-batch, may look
- * at memory. */
+ * otherwise two machines would run two experiments. The matrix unit is the exception: it is hgmma on GPUs that have it;
+ * the banner says so, and a resumed run keeps its unit. Defaults of the layout, like the micro-batch, may depend on
+ * memory. */
 #ifndef LS_RUN_SETTINGS_H
 #define LS_RUN_SETTINGS_H
 
@@ -40,19 +40,19 @@ ls_status ls_settings_resolve(const ls_options *options, const ls_shape *shape, 
 /* Whether the user asked for outlier detection, which may then cost memory and time. */
 static inline bool ls_settings_wants_outliers(const ls_settings *s) { return s->options.on_outlier > LS_OUTLIER_AUTO; }
 
-/* Norms of single groups are wanted. */
+/* Whether norms of single groups are needed. */
 static inline bool ls_settings_watch_groups(const ls_settings *s) {
     return s->options.numerics > 0 || ls_settings_wants_outliers(s) || s->options.audit > 0;
 }
 
-/* --precision and --matrix-unit; the unit is one that this CPU has, or, where neither says it, that of --device. */
+/* Resolves --precision and --matrix-unit; without --matrix-unit the unit is the default of --device. */
 ls_status ls_settings_precision(const ls_options *options, ls_policy *out);
 
 enum { LS_SETTINGS_LR_TEXT_MAX = 160 };
 
 /* "0.1 × 4 (linear, batch 1024 / 256) = 0.4"; "" where nothing is scaled. */
 void ls_settings_lr_text(const ls_settings *settings, char text[LS_SETTINGS_LR_TEXT_MAX]);
-/* Whether the rate was raised with the batch, and the first step already has it. */
+/* Whether the rate was raised with the batch and there is no warm-up to it. */
 bool ls_settings_lr_is_sudden(const ls_settings *settings);
 
 /* The fields of the identity that follow from the settings; data, tokenizer and start are added by the trainer.

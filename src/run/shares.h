@@ -22,19 +22,20 @@ typedef struct ls_share_watch {
     double cost_s;           /* of a new layout, as far as is known */
     double not_before_s;     /* by ls_clock_seconds() */
     /* private */
-    int warm_up, steps, agreed, slow; /* the last two: windows in a row that had this replica as the slowest */
+    int warm_up, steps, agreed, slow; /* agreed: windows in a row in which replica `slow` was the slowest */
     double begin_s, window_s, pause_s;
     float ms[LS_SHARES_WINDOW][LS_WORKERS_MAX]; /* by step and replica */
-    /* what came out of the windows that agree */
+    /* results of the windows that agree */
     double row_ms[LS_WORKERS_MAX];
-    double speeds[LS_WORKERS_MAX]; /* groups each in a millisecond */
-    int share[LS_WORKERS_MAX];     /* that fit these */
-    double step_ms, then_ms;       /* of the slowest replica, and what it would be */
+    double speeds[LS_WORKERS_MAX]; /* groups per millisecond */
+    int share[LS_WORKERS_MAX];     /* shares by these speeds */
+    double step_ms, then_ms;       /* of the slowest replica, now and with `share` */
 } ls_share_watch;
 
 /* `times`: how often shares were changed before; `since_s`: when that was last. */
 void ls_share_watch_begin(ls_share_watch *watch, const ls_layout *layout, double cost_s, int times, double since_s);
-/* After a step: how long each worker was busy. True: other shares are worth it. `left_s`: of the run, at this pace. */
+/* Call after a step with the busy time of each worker. Returns true if new shares are worth it. `left_s`: remaining
+ * time of the run at this pace. */
 bool ls_share_watch_add(ls_share_watch *watch, const double *busy_ms, double now_s, double left_s);
 
 #endif

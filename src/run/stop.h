@@ -2,14 +2,14 @@
  *
  *     SIGINT                      stop; a second one ends the process at once, as it would without handlers
  *     SIGTERM, SIGHUP, SIGXCPU    stop; may be sent again, as schedulers do, without more effect
- *     SIGUSR2                     stop, to be started again
- *     SIGUSR1                     save, and go on
+ *     SIGUSR2                     stop with the status that asks for a restart
+ *     SIGUSR1                     save and continue
  *
  * The handlers only set flags, which the training loop polls (loop.h). A signal that was ignored before (nohup, a job
  * in the background) stays ignored. System calls are restarted.
  *
- * A worker of ls_workers_run() with pass_signals is told by its parent, which also counts the SIGINTs; what stops
- * arrives as SIGTERM, and ls_stop_signal() tells which it was.
+ * The parent forwards signals to workers of ls_workers_run() with pass_signals and counts the SIGINTs; requests to stop
+ * arrive as SIGTERM, and ls_stop_signal() returns the original one.
  *
  * The handlers belong to the process; install and restore are called from one thread. */
 #ifndef LS_RUN_STOP_H
@@ -20,9 +20,9 @@
 
 #include "base/status.h"
 
-/* SIGINT, SIGTERM, SIGHUP and SIGXCPU. Clears what these have asked for. Installing twice is one installation. */
+/* Installs handlers for SIGINT, SIGTERM, SIGHUP and SIGXCPU and clears earlier requests. A second call does nothing. */
 ls_status ls_stop_install(void);
-/* Puts back what was there before; nothing where nothing is installed. The flags stay readable. */
+/* Restores the previous handlers, if any were replaced. The flags stay readable. */
 void ls_stop_restore(void);
 
 /* SIGUSR1 and SIGUSR2, which would end a process that has no handler, are caught from the first hold to the last

@@ -1,8 +1,8 @@
-/* trainer.h: one model, its data and its optimizer, step by step, on one worker or on all of a layout, which then make
- * every call together and get the same results. It prints nothing and writes no file; the loop around it (loop.h) does.
+/* trainer.h: trains one model step by step, on one worker or on all workers of a layout; calls are then collective and
+ * return the same results everywhere. It prints nothing and writes no files; the loop around it (loop.h) does.
  *
- * Step n takes samples n·B … n·B + B − 1 of the data, so the position in the data is one number. A fork counts on from
- * the position of its parent. */
+ * Step n takes samples n·B … n·B + B − 1 of the data, so the position in the data is one number. A fork continues
+ * from the position of its parent. */
 #ifndef LS_RUN_TRAINER_H
 #define LS_RUN_TRAINER_H
 
@@ -24,27 +24,26 @@ typedef struct ls_step_result {
     double loss; /* mean over the tokens of the batch, before the update */
     double norm; /* of the gradient, before clipping */
     double lr;
-    bool finite;  /* and so the update is made */
+    bool finite;  /* loss and gradient are finite, so the update is made */
     bool skipped; /* it was not, because fp16 overflowed: the run goes on */
     int scale;    /* exponent of the loss scale */
-    int stop;     /* the largest of what the workers' `stop` was: 0, if none was asked to stop */
+    int stop;     /* the largest `stop` of all workers; 0: none was asked to stop */
     int dropped;  /* groups that were left out: those of guard.absent */
     int audited;  /* groups that were computed twice and compared */
     int requests; /* LS_REQUEST_* that a worker had */
-    bool gave_up; /* all have given the step up, and it is as if it had never begun; `stop` alone says something */
+    bool gave_up; /* all workers abandoned the step, and nothing changed; only `stop` is valid */
 } ls_step_result;
 
-/* What a worker may have to say before a step, besides a signal: added to `stop`, and known to all after the step. For
- * decisions by one worker's clock. */
+/* Requests of one worker, for decisions by its own clock: added to `stop` before a step, known to all after it. */
 enum { LS_REQUEST_SAVE = 1 << 8, LS_REQUEST_SAVE_BEST = 1 << 9, LS_REQUEST_LEAVE = 1 << 10 };
 
-/* What an evaluation returns, on all workers, that one of them gave up; no message. */
+/* Returned on all workers, without a message, by an evaluation that one of them abandoned. */
 #define LS_TRAINER_GAVE_UP ((ls_status)-2)
 
 /* Callbacks that ask this worker to stop; called within steps and evaluations, so they must be fast. May be empty. */
 typedef struct ls_trainer_asked {
-    int (*signal)(void *ctx);    /* that has come to this worker or to one of its machine; 0: none */
-    bool (*gives_up)(void *ctx); /* it is so urgent that what is being done is not to be finished */
+    int (*signal)(void *ctx);    /* received by this worker or by another on its machine; 0: none */
+    bool (*gives_up)(void *ctx); /* the current work must be abandoned */
     void *ctx;
 } ls_trainer_asked;
 
@@ -131,9 +130,10 @@ uint64_t ls_trainer_samples(const ls_trainer *trainer);
 ls_status ls_trainer_gradients(ls_trainer *trainer, int stop, ls_step_result *result);
 ls_status ls_trainer_update(ls_trainer *trainer, const ls_step_result *result);
 void ls_trainer_set_asked(ls_trainer *trainer, ls_trainer_asked asked);
-/* Whether any worker has given up since all asked last; on all workers alike. */
+/* Collective: whether any worker abandoned the step since the last call. */
 ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
-/* One step. `stop` is a signal that this worker has got, or 0, and its requests. LS_OK also where it was given up. */
+/* Makes one step. `stop` is a signal that this worker received, or 0, plus its requests. LS_OK also if the step was
+ * abandoned. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
 /* The parts of the first half, for callers that compute the gradients themselves: the tokens of the next step, the
  * factor with which backward starts, and, once the partition has its gradients, their norm, the factor of the update
@@ -143,20 +143,20 @@ float ls_trainer_backward_start(const ls_trainer *trainer);
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
 /* Elements of `sums`. */
 size_t ls_trainer_sums(const ls_trainer *trainer);
-/* Mean loss over the first `batches` batches of the validation data (all of it when it has fewer), and of an image
- * model the share of them that it tells right; otherwise −1. */
+/* Computes the mean loss over the first `batches` batches of the validation data (all of them if it has fewer) and, for
+ * an image model, the accuracy; otherwise −1. */
 ls_status ls_trainer_evaluate(ls_trainer *trainer, int64_t batches, double *loss, double *right);
 
 /* Whether weights and optimizer state of all workers are finite, which must hold before they are saved after a failure.
  * Collective. */
 ls_status ls_trainer_is_finite(ls_trainer *trainer, bool *out);
 
-/* The largest micro-batch that the layout has use for and the memory of the devices holds; `room` NULL: of this
+/* Chooses the largest micro-batch that is useful for the layout and fits into device memory; `room` NULL: of this
  * machine. */
 ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settings, ls_layout *layout);
 /* The settings as layouts take them. */
 ls_layout_task ls_trainer_task(const ls_settings *settings, const ls_model *model);
-/* The partition of the worker of `rank` under a layout, but for world and mesh. */
+/* The setup of the partition of worker `rank`, except world and mesh. */
 ls_partition_setup ls_trainer_setup(const ls_settings *settings, const ls_layout *layout, int rank);
 
 #endif

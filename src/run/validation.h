@@ -1,5 +1,5 @@
-/* validation.h: what the evaluations of a run have shown so far: the lowest validation loss and where, how many
- * evaluations in a row were no better (--early-stop), and which checkpoint is the best of those that were saved.
+/* validation.h: tracks the evaluations of a run: the lowest validation loss and its step, how many evaluations since
+ * then were no better (--early-stop), and which saved checkpoint is the best.
  *
  * Part of a run's state: it goes into state.json, so a run that was killed and resumed stops early at the same step and
  * keeps the same best checkpoint. The same numbers on all workers. */
@@ -20,7 +20,7 @@ typedef struct ls_validation {
     int64_t saved_step; /* its checkpoint, the best one; −1: none */
     double last_loss;   /* of the last evaluation since the run began or was resumed, */
     int64_t last_step;  /* and where; −1: none */
-    bool is_due;        /* one was given up when the run was stopped: it is made first when the run goes on */
+    bool is_due;        /* one was abandoned when the run stopped; a resumed run makes it first */
 } ls_validation;
 
 /* Before any evaluation. */
@@ -29,7 +29,7 @@ ls_validation ls_validation_start(void);
 void ls_validation_add(ls_validation *v, int64_t step, double loss);
 /* Whether a checkpoint of `step` would be the best one so far: it was evaluated, and is lower than those saved. */
 bool ls_validation_is_best_at(const ls_validation *v, int64_t step);
-/* To be told before the checkpoint of a step is written, so that the checkpoint says it too. */
+/* Call before the checkpoint of a step is written, so that the checkpoint includes it. */
 void ls_validation_saving(ls_validation *v, int64_t step);
 /* Whether --early-stop `evaluations` ends the run; 0: never. */
 bool ls_validation_is_over(const ls_validation *v, int64_t evaluations);

@@ -18,7 +18,7 @@ typedef enum ls_worker_time_kind {
     LS_WORKER_WAIT,   /* for requests that were not done */
     LS_WORKER_NET,    /* part of waiting: all peers had arrived, or it is unknown which, and data was in flight */
     LS_WORKER_INPUT,  /* of busy: reading the batch */
-    LS_WORKER_QUEUED, /* ready to run without a core to run on; the thread that leads the worker, as the next */
+    LS_WORKER_QUEUED, /* runnable without a core; main thread only, as the next */
     LS_WORKER_CPU,    /* on a core */
     LS_WORKER_TIMES
 } ls_worker_time_kind;
@@ -32,14 +32,14 @@ const char *ls_worker_time_name(ls_worker_time_kind kind);
 typedef struct ls_worker_time {
     const ls_world *world; /* borrowed; NULL: a single worker, for which only parts of busy time are reported */
     int workers;
-    int queue_fd;                       /* where the system tells of LS_WORKER_QUEUED; −1: it does not */
-    uint64_t since_ns;                  /* when what is not told yet began; 0: outside a step */
+    int queue_fd;                       /* /proc file with LS_WORKER_QUEUED; −1: none */
+    uint64_t since_ns;                  /* start of the unreported time; 0: outside a step */
     uint64_t at_since[LS_WORKER_TIMES]; /* counters by then */
     uint64_t input_ns;                  /* counter: see ls_worker_time_read() */
-    uint64_t left_ns[LS_WORKER_TIMES];  /* of the last step, not told yet */
-    int every, steps;                   /* how many steps are told together, and how many have been added up */
+    uint64_t left_ns[LS_WORKER_TIMES];  /* of the last step, not reported yet */
+    int every, steps;                   /* steps per report, and steps added up so far */
     double *ms[LS_WORKER_TIMES];        /* by worker: the sum; once `due`, the mean */
-    bool due;                           /* the step that ended was the last of those */
+    bool due;                           /* the report is complete */
 } ls_worker_time;
 
 ls_status ls_worker_time_open(ls_worker_time *time, const ls_world *world);

@@ -64,7 +64,7 @@ status=${PIPESTATUS[0]}
 cp "$scratch/out" "$scratch/err"
 expect_status 5
 for step in 2 4 6; do
-    expect_said "warning: the checkpoint of step $step could NOT be saved: .*File too large; training goes on"
+    expect_said "warning: the checkpoint of step $step could NOT be saved: .*File too large; training continues"
 done
 expect_said 'error: .*step-000000007.partial/.*File too large'
 [ "$(grep -c '"loss"' "$scratch/full/metrics.jsonl")" -eq 7 ] || fail "not all steps were done"

@@ -1,9 +1,8 @@
-/* diagnose.h: from what a run recorded to what went wrong in it, with evidence and what to try first.
+/* diagnose.h: diagnoses a run from its records: what went wrong, with evidence and the first thing to try.
  *
- * Rules look at a run (run_read.h) and leave findings. A finding is a cause or a note: something seen that is normal,
- * or that had no consequence. Causes are ordered by their first sign, so that the first one is what the others may have
- * come from; what only costs time harms no number and comes last, the largest loss first. The figures behind the rules
- * are in docs/reference/doctor.md.
+ * Rules read a run (run_read.h) and add findings. A finding is a cause, or a note: an observation that is normal or had
+ * no consequence. Causes are ordered by their first sign, because an earlier one may have caused the others; causes
+ * that only cost time come last, the largest first. The figures behind the rules are in docs/reference/doctor.md.
  *
  * Pure: the same run gives the same diagnosis. All texts are in the diagnosis itself. */
 #ifndef LS_OBSERVE_DIAGNOSE_DIAGNOSE_H

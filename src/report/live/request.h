@@ -1,4 +1,4 @@
-/* request.h: what a browser asks of the live page, parsed. Pure functions over untrusted text; nothing is kept. */
+/* request.h: parses requests to the live page. Pure functions over untrusted text. */
 #ifndef LS_REPORT_LIVE_REQUEST_H
 #define LS_REPORT_LIVE_REQUEST_H
 

@@ -1,4 +1,4 @@
-/* facts.h: what a memo tells, as numbers: all predictions that its sentences and charts need. */
+/* facts.h: the numbers of a memo: all predictions that its sentences and charts need. */
 #ifndef LS_REPORT_MEMO_FACTS_H
 #define LS_REPORT_MEMO_FACTS_H
 
@@ -14,7 +14,7 @@ typedef struct ls_memo_flow {
     char how[128];             /* the algorithm that is assumed */
     double bytes;              /* a chip sends */
     double outside_bytes;      /* of them, that leave the node by its own adapter */
-    double link_seconds, seen; /* if nothing hid it, and what the step waits for; −1: in other rows */
+    double link_seconds, seen; /* without overlap, and exposed; −1: in other rows */
 } ls_memo_flow;
 enum { LS_MEMO_TP, LS_MEMO_PP, LS_MEMO_DP, LS_MEMO_GATHER, LS_MEMO_ACROSS, LS_MEMO_FLOWS };
 

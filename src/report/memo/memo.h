@@ -1,13 +1,13 @@
-/* memo.h: the answer of a search as a memo for people: what to run, why it fits, what it costs, what stops it from
- * scaling, and what to try first. Every number in it comes from predictions of this task. */
+/* memo.h: writes the result of a search as a memo: what to run, why it fits, what it costs, what limits its scaling,
+ * and what to try first. Every number in it comes from predictions of this task. */
 #ifndef LS_REPORT_MEMO_MEMO_H
 #define LS_REPORT_MEMO_MEMO_H
 
 #include "plan/answer.h"
 
-/* Writes memo.md with its drawings (*.svg) and memo.html, which needs no other file, into `dir`, which is made where it
- * is not there. Where nothing fits the memo is about the nearest layout and what would fit. Each file is put in place
- * whole; after a failure some may be old. */
+/* Writes memo.md with its drawings (*.svg) and memo.html, which needs no other file, into `dir`, which is created if
+ * needed. If nothing fits, the memo is about the nearest layout and what would fit. Each file is replaced atomically;
+ * after a failure some may be old. */
 ls_status ls_plan_memo_write(const char *dir, const ls_plan_answer *answer);
 
 #endif

@@ -1,4 +1,4 @@
-/* page.h: runs as a page: words, charts, tables. What a report and the live page have in common. */
+/* page.h: the page of runs with text, charts and tables, shared by the report and the live page. */
 #ifndef LS_REPORT_RUN_PAGE_H
 #define LS_REPORT_RUN_PAGE_H
 
@@ -44,7 +44,7 @@ ls_status ls_run_loss_charts(ls_page *page, const ls_view *runs, int count, cons
 bool ls_run_time_chart(ls_page *page, const ls_run_log *log);
 void ls_run_layout_chart(ls_page *page, const ls_run_log *log, const ls_run_now *now);
 
-/* What was trained, how long, how well, and what went wrong. `diagnosis`: NULL while the doctor has not looked yet. */
+/* Sentences: what was trained, how long, how well, and what went wrong. `diagnosis`: NULL: not made yet. */
 void ls_run_words(ls_page *page, const ls_view *run, const ls_view_facts *facts, const ls_diagnosis *diagnosis);
 void ls_run_events(ls_page *page, const ls_run_log *log);
 void ls_run_event_text(const ls_run_log_event *event, char *text, size_t room);

@@ -1,5 +1,4 @@
-/* view.h: a run to be looked at: its series, and its curves with so few points that they can be drawn at once, however
- * many steps there are.
+/* view.h: a run for display: its series, and its curves reduced to few points, however many steps there are.
  *
  *     metrics.jsonl ── ls_series ── view ── charts and words ── ls_page ─┬─ lockstep report: a file
  *                                                                        └─ lockstep watch, train --live: sections
@@ -41,9 +40,8 @@ extern const int ls_view_halves[LS_VIEW_SMOOTHS];
 
 typedef struct ls_view_points ls_view_points;
 
-/* What the doctor said, kept because it looks at every step: of a run at work it is asked again when the run has
- * grown by a tenth, or something has happened to it. So all that it does over a run is some ten times what it does at
- * the end. */
+/* Cached diagnosis, because the doctor reads every step. For an active run it is made again when the run has grown by a
+ * tenth or has a new event, so its total cost is about ten times that of one diagnosis at the end. */
 typedef struct ls_view_doctor {
     ls_diagnosis *said;           /* NULL: not asked yet */
     size_t steps, events, starts; /* of the log by then */

@@ -1,5 +1,5 @@
-/* identity.h: what an experiment is: every value that changes the bits of a run, by name. Two runs with the same
- * identity give the same weights, whatever their layouts (docs/reference/arithmetic.md). It is stored in every
+/* identity.h: the identity of an experiment: every value that changes the bits of a run, by name. Two runs with the
+ * same identity give the same weights under every layout (docs/reference/arithmetic.md). It is stored in every
  * checkpoint and in the run directory, and is hashed.
  *
  * An identity is a list of fields, each with a name and a value: text, whole number, number or hash. As JSON:
@@ -18,7 +18,7 @@
  * 1. Fields stand in the order in which they were added; their names are unique.
  * 2. The hash is XXH3-128 of the compact JSON of `fields` with the names in byte order, so the order of adding, and the
  *    fields that are free to change, have no influence on it.
- * 3. What was read is what was written: a text whose hash does not fit its fields is refused. */
+ * 3. A text whose hash does not match its fields is refused. */
 #ifndef LS_RUN_FOLDER_IDENTITY_H
 #define LS_RUN_FOLDER_IDENTITY_H
 
@@ -31,8 +31,8 @@
 #include "base/status.h"
 #include "config/options.h"
 
-/* How a field may change when a run goes on. FREE: recorded, but neither hashed nor compared; for --steps where the
- * learning rate does not depend on them. */
+/* Whether a field may change when a run is resumed. FREE: recorded, but neither hashed nor compared; for --steps if the
+ * learning rate does not depend on it. */
 typedef enum ls_identity_rule { LS_IDENTITY_FIXED, LS_IDENTITY_FREE } ls_identity_rule;
 
 enum { LS_IDENTITY_NAME_MAX = 64, LS_IDENTITY_FIELDS_MAX = 256, LS_IDENTITY_VALUE_MAX = 1024 }; /* bytes with NUL */
@@ -52,7 +52,7 @@ ls_status ls_identity_add_hash(ls_identity *identity, const char *name, ls_hash1
 /* Adds the options that change the result, as config/options.def says, with the values that `options` holds. */
 ls_status ls_identity_add_options(ls_identity *identity, const ls_options *options);
 
-/* False, and *out unchanged, where there is no whole number of that name. */
+/* Returns false, with *out unchanged, if there is no integer of that name. */
 bool ls_identity_get_i64(const ls_identity *identity, const char *name, int64_t *out);
 /* Borrowed; NULL where there is no text of that name. */
 const char *ls_identity_get_text(const ls_identity *identity, const char *name);
@@ -90,8 +90,8 @@ bool ls_identity_agree_on(const ls_identity *here, const ls_identity *there, con
  * where the precision differs too. The default of a CPU differs from that of a Hopper GPU. Borrowed from `there`. */
 const char *ls_identity_unit_of(const ls_identity *here, const ls_identity *there);
 
-/* LS_OK where nothing differs. Else LS_ERR_INPUT with the first fields in plain words, "lr is 0.001 here and 0.0006 in
- * the checkpoint", and with what to do. `there_is` says what the other one is: "the checkpoint". */
+/* LS_OK if nothing differs. Otherwise LS_ERR_INPUT with the first fields in words, "lr is 0.001 here and 0.0006 in the
+ * checkpoint", and the remedy. `there_is` names the other one: "the checkpoint". */
 ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is);
 
 #endif

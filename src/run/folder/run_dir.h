@@ -1,4 +1,4 @@
-/* run_dir.h: what a run leaves behind, the folder of --out.
+/* run_dir.h: the run directory, which --out names.
  *
  *     DIR/lock            locked while a process runs in DIR; holds its number and machine
  *     DIR/parent.json     of a fork: which run, at which step, what was changed, and the identity of that run
@@ -13,11 +13,11 @@
  *     DIR/metrics.jsonl   observe/metrics.h; earlier steps of a long run are in metrics-LASTSTEP.jsonl
  *     DIR/checkpoints/    checkpoint/store.h
  *
- * 1. One process at a time writes in DIR. The lock is flock(2)'s, so it ends with the process, however that ends, and a
- *    lock file that is left over is no obstacle. Processes forked later share it: it ends with the last of them.
- * 2. A run is never overwritten: it is continued, or another folder is used. A folder in which a start was killed
- *    before anything could go on from it is started in again.
- * 3. All files but lock and metrics.jsonl are replaced whole or not at all.
+ * 1. One process at a time writes in DIR. The lock is flock(2)'s, so the kernel releases it however the process ends; a
+ *    leftover lock file does no harm. Forked processes share the lock, which ends with the last of them.
+ * 2. A run is never overwritten: it is resumed, or another folder is used. A folder whose start was killed before there
+ *    was anything to resume is started again.
+ * 3. All files except lock and metrics.jsonl are replaced atomically.
  *
  * Belongs to one worker. Errors name the folder and what to do; a full disk is LS_ERR_RESOURCE. */
 #ifndef LS_RUN_FOLDER_RUN_DIR_H
@@ -33,7 +33,7 @@
 #include "observe/metrics.h"
 #include "run/folder/identity.h"
 
-/* START: makes DIR where it is not there, and refuses one that holds a run. RESUME: the opposite. */
+/* START: creates DIR if needed and refuses one that holds a run. RESUME: refuses one that holds none. */
 typedef enum ls_run_mode { LS_RUN_START, LS_RUN_RESUME } ls_run_mode;
 
 typedef struct ls_run_dir ls_run_dir;
@@ -48,13 +48,13 @@ ls_status ls_run_dir_open_next(const char *stem, ls_run_dir **out);
 ls_status ls_run_dir_clean_up(const ls_run_dir *dir);
 /* Gives the lock back; the metrics must be closed before. NULL is fine. */
 void ls_run_dir_close(ls_run_dir *dir);
-/* Closes it after a failure. Of a start that recorded no step and saved nothing, what was written is removed, and the
- * folders that were made for it; a run that has something is left as it is. NULL is fine. */
+/* Closes it after a failure. If a start recorded no step and saved nothing, removes its files and the folders made for
+ * it; any other run stays as it is. NULL is fine. */
 void ls_run_dir_abandon(ls_run_dir *dir);
 
 /* Whether `path` holds a run. Takes no lock. */
 bool ls_run_dir_holds_run(const char *path);
-/* LS_ERR_INPUT where it does not: there is nothing to resume. */
+/* LS_ERR_INPUT if it holds none, so there is nothing to resume. */
 ls_status ls_run_dir_check_resume(const char *path);
 
 /* The run directory that the checkpoint in the folder `checkpoint` belongs to: RUN of RUN/checkpoints/step-…. False

@@ -1,15 +1,15 @@
-/* run_start.h: where a run begins: at the seed, at given weights, at its own last checkpoint, or at another run's.
+/* run_start.h: starts a run from the seed, from given weights, from its own last checkpoint, or from another run's.
  *
- * Fields of the identity say where, so that a run that was stopped goes on under the same one:
+ * Identity fields record the start, so that a resumed run has the same identity:
  *   start           hash of the weights it began with; absent: made from the seed
  *   start-step      of a fork: steps that the parent had done
  *   start-samples   of a fork: the parent's position in the data; 0 where the data is another
  *   lr-start-step   of a fork: the step from which warm-up and decay count; absent: from 0, as in forks of version 0.1,
  *                   and where the schedule has no end (constant, step) and its warm-up is the parent's
  *
- * All workers make these calls together. Each has the identity and has opened the weights (ls_run_start_model); store
- * and run directory are worker 0's, the others may give NULL. Worker 0 looks for what is wrong and decides; where one
- * worker fails all do, with one message (run/agree.h). */
+ * All calls are collective. Each worker has the identity and has opened the weights (ls_run_start_model); only worker 0
+ * has the store and run directory, the others may pass NULL. Worker 0 checks and decides; if one worker fails, all fail
+ * with one message (run/agree.h). */
 #ifndef LS_RUN_FOLDER_RUN_START_H
 #define LS_RUN_FOLDER_RUN_START_H
 
@@ -22,7 +22,7 @@
  * others what to open. `model` is worker 0's. *weights is the caller's to close on every worker. */
 ls_status ls_run_start_model(ls_world *world, const char *model, ls_shape *shape, ls_weights **weights);
 
-/* Whether all workers were started for the same experiment: options, data, and the matrix unit of their CPUs. */
+/* Fails unless all workers have the same options, data and matrix unit. */
 ls_status ls_run_start_agree(ls_world *world, const ls_identity *identity);
 
 /* Each fills the trainer's weights, and adds its fields to the identity. */

@@ -1,5 +1,5 @@
-/* save.h: a trainer's state as a checkpoint, and back. Knows no layout: tensors are whole and in canonical order, so
- * the files are the same bytes whatever workers wrote them, and any others read them.
+/* save.h: writes a trainer's state as a checkpoint and reads it back. Files do not depend on the layout: tensors are
+ * whole and in canonical order, so every layout writes the same bytes and reads those of any other.
  *
  *     weights.safetensors     one tensor for each parameter, by name; metadata: format, shape
  *     optimizer.safetensors   "<name>.m" and "<name>.v" (SGD: "<name>.m" alone); none for SGD without momentum
@@ -16,23 +16,24 @@
 #include "run/folder/identity.h"
 #include "run/trainer.h"
 
-/* All workers together. Store, identity and tokenizer are those of worker 0; the others may give NULL. `tokenizer` may
- * be NULL there too; its files are saved along. Where one worker fails all do (run/agree.h), and nothing of the
- * checkpoint is left. */
+/* Collective. Store, identity and tokenizer are those of worker 0; the others may pass NULL. The files of the
+ * tokenizer, which may be NULL, are saved too. If one worker fails, all fail (run/agree.h), and no part of the
+ * checkpoint is left.
+ */
 ls_status ls_save(ls_store *store, ls_trainer *trainer, const ls_identity *identity, const ls_tokenizer *tokenizer);
 
-/* Whether all workers see, and may write, what worker 0 puts into `folder`, which is there: to be asked before a run
- * that will save. All workers together; `folder` is worker 0's, the others may give NULL. LS_ERR_INPUT names the
- * worker, the machine and the folder. */
+/* Collective: checks that all workers see files that worker 0 writes into `folder`, and can write there. Call it before
+ * a run that saves. `folder` exists and is worker 0's; the others may pass NULL. LS_ERR_INPUT names worker, machine and
+ * folder. */
 ls_status ls_save_check_shared(ls_world *world, const char *folder);
 
 /* The identity that a checkpoint was saved under. */
 ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out);
-/* Precision and matrix unit of the run, as options call them, "" where the checkpoint is of no run. */
+/* Precision and matrix unit of the run, as option values; "" if the checkpoint is not of a run. */
 enum { LS_SAVED_WORD_MAX = 16 };
 ls_status ls_saved_precision(const ls_checkpoint *checkpoint, char precision[LS_SAVED_WORD_MAX],
                              char unit[LS_SAVED_WORD_MAX]);
-/* The hash of its weights as they were in memory, "" where it records none. */
+/* The recorded hash of its weights; "" if there is none. */
 enum { LS_SAVED_HASH_MAX = 33 };
 ls_status ls_saved_weights(const ls_checkpoint *checkpoint, char hash[LS_SAVED_HASH_MAX]);
 /* Its position in the data. */

@@ -1,4 +1,4 @@
-/* save_files.h: what a checkpoint of a trainer consists of; for this folder only. */
+/* save_files.h: the files of a trainer's checkpoint; private to this folder. */
 #ifndef LS_RUN_FOLDER_SAVE_FILES_H
 #define LS_RUN_FOLDER_SAVE_FILES_H
 

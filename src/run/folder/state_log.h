@@ -1,9 +1,9 @@
-/* state_log.h: the state sums of the last steps, tensor by tensor, that each worker keeps in a file of its own:
+/* state_log.h: the state sums of the last steps by tensor, in one file per worker:
  *
  *     DIR/state/worker-N.sums    names of the parameters, then so many slots of one step each, used in turn
  *
- * The hash of a whole state is in the metrics (run/state_hash.h); this tells in which tensor, and in whose part of it,
- * two runs of the same steps began to differ. At most about LS_STATE_LOG_BYTES for each worker. */
+ * The hash of a whole state is in the metrics (run/state_hash.h); this shows in which tensor, and in which
+ * worker's part of it, two runs of the same steps first differ. At most about LS_STATE_LOG_BYTES per worker. */
 #ifndef LS_RUN_FOLDER_STATE_LOG_H
 #define LS_RUN_FOLDER_STATE_LOG_H
 
@@ -26,14 +26,14 @@ void ls_state_log_close(ls_state_log *log);
  */
 ls_status ls_state_log_write(ls_state_log *log, int64_t step, ls_hash128 sum, const ls_hash128 *parts);
 
-/* What all workers wrote down about one step. */
+/* The records of all workers about one step. */
 typedef struct ls_state_record {
     int workers, params;
     char (*names)[LS_PARAM_NAME_MAX];
     ls_hash128 *parts; /* by worker, then parameter, then tensor */
 } ls_state_record;
 
-/* False: the step is not recorded, or not by all workers. The caller frees what it got. */
+/* Returns false if not all workers recorded the step. The caller frees the record. */
 bool ls_state_record_read(const char *dir, int64_t step, ls_state_record *out);
 void ls_state_record_free(ls_state_record *record);
 

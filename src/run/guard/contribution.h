@@ -1,7 +1,7 @@
-/* contribution.h: whether a worker's gradient is far longer than that of its peers, or of its own recent steps.
+/* contribution.h: detects a worker whose gradient norm is far above that of its peers, or of its own recent steps.
  *
- * Groups can be compared (outlier.h) only where each has a gradient of its own in memory. What a whole worker
- * contributes to the gradients of its blocks is always there, and is compared without a copy:
+ * Comparing groups (outlier.h) needs a separate gradient of each in memory. The contribution of a whole worker to the
+ * gradients of its blocks is always in memory, and is compared without a copy:
  *
  *     dp > 1    The norm per √tokens of what the worker sends to the reduction over replicas is compared with that of
  *               the workers that hold the same part of the model in other replicas.
@@ -46,17 +46,18 @@ typedef struct ls_contribution {
 double ls_contribution_share(const ls_settings *settings, const ls_layout *layout);
 bool ls_contribution_is_watched(const ls_settings *settings, const ls_layout *layout);
 
-/* Where they are not watched, `workers` is 0 and nothing else may be called but the close. */
+/* If contributions are not compared, `workers` is 0 and only ls_contribution_close() may be called. */
 ls_status ls_contribution_open(ls_contribution *contribution, const ls_settings *settings, const ls_layout *layout);
 void ls_contribution_close(ls_contribution *contribution);
 
-/* One word of each worker; those of all are added up. `squares` is what this worker measured. */
+/* Writes this worker's squares into its word; the words of all workers are summed. */
 void ls_contribution_give(const ls_contribution *contribution, int rank, double squares, int64_t *words);
 void ls_contribution_take(ls_contribution *contribution, const int64_t *words);
 
-/* Workers whose contribution to the step stands out: contribution->of, and how many. `scale` as in ls_outlier_step. */
+/* Finds the workers whose contribution to the step is an outlier: fills contribution->of and returns their number.
+ * `scale` as in ls_outlier_step. */
 size_t ls_contribution_judge(ls_contribution *contribution, double scale);
-/* After a step that counts and was judged. */
+/* Adds the step to the history; call after a step that was judged and is kept. */
 void ls_contribution_remember(ls_contribution *contribution);
 
 #endif

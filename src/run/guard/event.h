@@ -1,5 +1,5 @@
-/* event.h: things that happen to the numbers of a run, and how they are told: as a line of the metrics, for programs
- * and for `lockstep doctor`, and as a sentence, for people. docs/explain/numerics.md has the lines. */
+/* event.h: numerical events of a run, recorded as a line of metrics (for programs and `lockstep doctor`) and as a
+ * sentence for people. docs/explain/numerics.md lists the lines. */
 #ifndef LS_RUN_GUARD_EVENT_H
 #define LS_RUN_GUARD_EVENT_H
 
@@ -20,7 +20,7 @@ typedef enum ls_event_kind {
 
 enum { LS_EVENT_WORKERS_MAX = 16 };
 
-/* What groups that stand out did to the sum: its length with and without them, and the angle between the two. */
+/* Effect of outlier groups on the summed gradient: its norm with and without them, and the angle between the two. */
 typedef struct ls_outlier_pull {
     double angle_deg, with, without;
 } ls_outlier_pull;
@@ -28,11 +28,12 @@ typedef struct ls_outlier_pull {
 /* Members that a kind does not have stay 0. */
 typedef struct ls_train_event {
     ls_event_kind kind;
-    int64_t step; /* that it happened in: the number of steps done before it, plus 1 */
+    int64_t step; /* in which it happened, counted from 1 */
     char tensor[LS_PARAM_NAME_MAX];
     char block[LS_PARAM_NAME_MAX];
     int worker;
-    int workers[LS_EVENT_WORKERS_MAX], nworkers; /* REPLICA: those that are alone; NON_FINITE that has passed: whose */
+    int workers[LS_EVENT_WORKERS_MAX],
+        nworkers; /* REPLICA: those in the minority; transient NON_FINITE: those that had it */
     /* OVERFLOW, FLOOR */
     int scale, next_scale;
     /* NON_FINITE */
@@ -41,36 +42,36 @@ typedef struct ls_train_event {
     int64_t index;
     bool recurs;
     /* OUTLIER */
-    int group;    /* −1: what the worker contributed as a whole */
-    int replicas; /* of such a worker: 1: it has no peers but its own last steps */
+    int group;    /* −1: the whole contribution of the worker */
+    int replicas; /* of such a worker; 1: it is compared only with its own last steps */
     int64_t first_sample, samples;
     ls_outlier_finding finding;
-    bool again; /* it was computed again, for the two that follow; otherwise they say nothing */
+    bool again; /* it was recomputed, so that `recurs` and `pull` are valid */
     ls_outlier_pull pull;
     ls_outlier_action action;
     /* STATE */
     const char *what;
-    int64_t first_element, elements; /* of those that the worker updates; 0 elements: which ones is not known */
+    int64_t first_element, elements; /* of those that the worker updates; 0 elements: unknown */
     /* AUDIT */
     int owner, auditor;
     bool persistent;
     /* REPLICA, STATE, AUDIT */
-    int64_t suspect_from, suspect_to; /* steps since the last one that was found in order; 0: none */
-    int64_t found_step;               /* the run has gone on since, from `step`; 0: not yet */
-    bool left_out;                    /* without the place of the worker */
+    int64_t suspect_from, suspect_to; /* steps since the last verified one; 0: none */
+    int64_t found_step; /* the step in which it was found, if the run has continued from `step` since; 0: it has not */
+    bool left_out;      /* without the place of the worker */
 } ls_train_event;
 
-/* What ends a run, or the attempt of a run that is supervised (recover/left.h): numbers of a worker are wrong, and no
- * further pass over the batch mends them. */
+/* Ends a run, or the attempt of a supervised run (recover/left.h): a worker has wrong numbers that another pass over
+ * the batch does not repair. */
 typedef struct ls_wrong {
     bool is_found;
     ls_train_event event;
     int worker;         /* −1: unknown */
     int64_t sound_step; /* the last step whose state is verified */
-    bool in_memory;     /* and is what the workers have, but for what the event tells */
+    bool in_memory;     /* and memory holds that state, except for what the event names */
 } ls_wrong;
 
-/* What is told by a trainer as it happens, on every worker. */
+/* Callback of the trainer, called on every worker as an event happens. */
 typedef struct ls_event_sink {
     ls_status (*take)(void *ctx, const ls_train_event *event);
     void *ctx;

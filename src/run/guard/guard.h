@@ -12,27 +12,27 @@
 
 typedef struct ls_guard {
     int groups, blocks;
-    ls_partition *partition; /* while it watches */
+    ls_partition *partition; /* while attached */
     ls_exact_sum *parts;     /* [2][groups] squares of a group's gradient that this worker reports; second:
-                                of the two uses of a tied table, each by itself */
-    ls_loss_sum *sums;       /* by group: losses that this worker reports; then of all workers */
+                                the same for the two uses of a tied table, each on its own */
+    ls_loss_sum *sums;       /* by group: losses of this worker; after the sum, of all workers */
     double *squares;         /* by group: of all workers, without a tied table, and with it */
     double *all_squares;
     double *losses;       /* by group: mean of its tokens; NaN where there are none, or one is not finite */
     double *before;       /* squares of an earlier pass over the batch */
     int64_t *tokens;      /* by group; 0: it is absent */
     bool *absent;         /* by group */
-    double whole_squares; /* of the sum of groups, measured alike */
+    double whole_squares; /* of the summed gradient, measured in the same way */
     ls_audit audit;
-    bool measures;       /* norms of groups, in the pass under way */
-    ls_outlier *outlier; /* NULL: not asked for */
+    bool measures;       /* norms of groups are measured in the current pass */
+    ls_outlier *outlier; /* NULL: off */
     ls_contribution contribution;
     ls_outlier_finding *findings;
     ls_noise noise;
-    ls_block_numerics *numerics; /* by block; NULL: not asked for */
+    ls_block_numerics *numerics; /* by block; NULL: off */
 } ls_guard;
 
-/* `outliers`: groups that stand out are looked for. */
+/* `outliers`: detect outlier groups. */
 ls_status ls_guard_open(ls_guard *guard, const ls_settings *settings, bool outliers, int blocks);
 void ls_guard_close(ls_guard *guard);
 

@@ -7,7 +7,7 @@
  *
  *     noise scale = tr(Σ) / |g|², in tokens
  *
- * One step's estimates are very noisy, so numerator and denominator are averaged over recent measurements, each alone.
+ * One step's estimates are very noisy, so numerator and denominator are averaged separately over recent measurements.
  * Double, + − × ÷ only, in the order of the groups: equal on all workers. */
 #ifndef LS_RUN_GUARD_NOISE_H
 #define LS_RUN_GUARD_NOISE_H
@@ -38,8 +38,7 @@ typedef struct ls_noise_step {
     double scale;          /* what backward left, times this, is the gradient of the mean loss: ls_clip_token_scale() */
 } ls_noise_step;
 
-/* False, and nothing changes, where there is nothing to learn: fewer than two groups, or a number that is not finite.
- */
+/* Returns false, and changes nothing, with fewer than two groups or a value that is not finite. */
 bool ls_noise_add(ls_noise *noise, const ls_noise_step *step);
 
 typedef struct ls_noise_value {
@@ -51,8 +50,8 @@ typedef struct ls_noise_value {
 /* `tokens` and `sequences` are those of a whole batch; both ≥ 1. */
 ls_noise_value ls_noise_get(const ls_noise *noise, int64_t tokens, int64_t sequences);
 
-/* For a checkpoint: doubles as their bits. What ls_noise_save() cannot have written is LS_ERR_INPUT, and *noise is
- * unchanged. */
+/* For checkpoints: doubles are stored as their bits. Words that ls_noise_save() cannot have written are LS_ERR_INPUT,
+ * and *noise is unchanged. */
 void ls_noise_save(const ls_noise *noise, int64_t words[LS_NOISE_WORDS]);
 ls_status ls_noise_restore(ls_noise *noise, const int64_t words[LS_NOISE_WORDS]);
 

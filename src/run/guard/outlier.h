@@ -1,4 +1,4 @@
-/* outlier.h: gradient groups that stand out from their peers, by their norm, or by norm and loss together.
+/* outlier.h: detects gradient groups that are outliers among their peers by norm, or by norm and loss together.
  *
  * Each step gives the squared norm of the gradient and the mean loss of each of G groups. Both are tracked over groups
  * and steps (outlier.c), norms as l = ln(norm/√tokens). With d the deviation of a group, m and b the median and the
@@ -8,12 +8,11 @@
  *     by loss    d ≥ m + threshold·b of losses, and at least 0.125·threshold (1 nat for each token at the default),
  *                while d of the norm is at least m + b, and the norm twice that of the peers
  *
- * Text that means nothing shows in its loss before it shows in its norm; a loss alone, with a gradient as long as the
- * others', moves nothing and is left alone. docs/explain/numerics.md says why, and what was measured.
+ * Meaningless text shows in its loss before it shows in its norm. A high loss with a normal gradient does no harm, so
+ * it is not an outlier. docs/explain/numerics.md gives the reasons and measurements.
  *
  * 1. Decisions are functions of the numbers given: doubles, + − × ÷ and ls_log_f64 only. Equal on all workers.
- * 2. Outliers are not remembered, so one that stays for long is reported each time. Neither are groups whose loss
- * stands out: what is usual is learned from the others.
+ * 2. Outliers, also those by loss alone, are not added to the history, so a persistent one is reported each time.
  * 3. A group whose norm is not finite is an outlier at once; others only after LS_OUTLIER_WARMUP remembered steps.
  * 4. Nothing is allocated after ls_outlier_create(). One thread at a time. */
 #ifndef LS_RUN_GUARD_OUTLIER_H

@@ -1,4 +1,4 @@
-/* inputs.h: what the options of a command name: a model and its tokenizer, the tokens around text, images, a layout. */
+/* inputs.h: opens what options name: model and tokenizer, BOS tokens, images, layout. */
 #ifndef LS_RUN_INPUTS_INPUTS_H
 #define LS_RUN_INPUTS_INPUTS_H
 
@@ -26,13 +26,14 @@ ls_status ls_start_open(const char *model, ls_start *out);
 ls_status ls_start_look(const char *model, ls_start *out);
 ls_status ls_start_open_together(ls_world *world, const char *model, ls_start *start);
 void ls_start_close(ls_start *start);
-/* That of the option, else of the model, else bytes where the vocabulary is 256; *out is NULL when there is none. */
+/* Opens the option's tokenizer, else the model's, else bytes if the vocabulary is 256; *out is NULL if there is none.
+ */
 ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_tokenizer **out);
 
-/* Where tokenized text is kept: $XDG_CACHE_HOME/lockstep, ~/.cache/lockstep, or a folder here. */
+/* The folder of tokenized text: $XDG_CACHE_HOME/lockstep, ~/.cache/lockstep, or one in the working directory. */
 ls_status ls_cache_dir(char *path, size_t room);
 
-/* ---- --bos: which tokens come around text (data/tokenizer/frame.h), and how a run remembers it ------------------- */
+/* ---- --bos: tokens around text (data/tokenizer/frame.h), and their field of the identity ------------------------- */
 
 /* As the option says; without a tokenizer (NULL) nothing. */
 ls_status ls_bos_option(const ls_options *o, const ls_tokenizer *tokenizer, ls_frame *out);
@@ -54,9 +55,9 @@ ls_status ls_image_option_open(const char *source, const ls_shape *shape, bool l
                                uint64_t count, ls_images **out);
 /* What own data must be for the model: its size, channels and classes. */
 ls_images_about ls_image_option_about(const ls_shape *shape);
-/* LS_ERR_INPUT where a flag is for the other kind of model. */
+/* LS_ERR_INPUT if a flag is for the other kind of model. */
 ls_status ls_image_option_check(const ls_options *options, const ls_shape *shape);
-/* LS_ERR_INPUT where the model sees images: `what` is not for them. */
+/* LS_ERR_INPUT if the model is an image model, which `what` does not support. */
 ls_status ls_image_option_refuse(const ls_shape *shape, const char *what);
 
 /* ---- --layout, and the workers ----------------------------------------------------------------------------------- */

@@ -45,9 +45,9 @@ typedef struct ls_copies {
     ls_request **request; /* as many */
 } ls_copies;
 
-/* What a worker must have elsewhere, where there are copies. */
+/* Whether a parameter needs a copy on another worker. */
 bool ls_copies_are_of(const ls_layout *layout, const ls_param *param);
-/* Bytes that its buddy keeps of a worker, whose partition the model was measured for. */
+/* Bytes that a buddy keeps for the worker for whose partition the model was measured. */
 size_t ls_copies_bytes(const ls_settings *settings, const ls_layout *layout, const ls_model *model);
 /* The worker whose state `rank` keeps if buddies are `shift` apart; −1: there is no other worker. */
 int ls_copies_keeps(const ls_layout *layout, int rank, int shift);
@@ -58,14 +58,14 @@ ls_status ls_copies_open(ls_trainer *trainer, const ls_world *world);
 void ls_copies_close(ls_trainer *trainer);
 /* Collective: sends the present weights and optimizer state to the buddies. */
 ls_status ls_copies_fill(ls_trainer *trainer);
-/* So do the gradients of the step. Before all sum up its squares. */
+/* Sends the gradients of the step to the buddies. Call before their squares are summed. */
 ls_status ls_copies_give(ls_trainer *trainer);
-/* The update that own elements have had; before weights are published. */
+/* Applies the update to the copies; call before weights are published. */
 ls_status ls_copies_update(ls_trainer *trainer, const ls_optimizer_update *by);
 /* The sum of the copied state as the last update wrote it. */
 ls_status ls_copies_part(ls_trainer *trainer, ls_hash128 *part);
 
-/* One line for people: what is copied where; cut off where there is no more room. */
+/* One line for people that says what is copied; truncated to `room`. */
 void ls_copies_text(const ls_trainer *trainer, char *text, size_t room);
 
 #endif

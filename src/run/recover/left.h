@@ -40,7 +40,7 @@ typedef struct ls_left_numbers {
     double peak_flops_s; /* that as many workers reached, as was measured; 0: not known */
 } ls_left_numbers;
 
-/* What the replicas were found to be worth (run/shares.h). */
+/* Measured speeds of replicas (run/shares.h). */
 typedef struct ls_left_shares {
     int rows; /* 0: no request */
     double speeds[LS_WORKERS_MAX];
@@ -55,41 +55,40 @@ typedef struct ls_left ls_left;
 ls_status ls_left_open(ls_trainer *trainer, ls_world *world);
 /* Frees the memory that workers first, first + step, … of the previous attempt left and no worker needs. */
 void ls_left_trim(const ls_segment *before, int first, int step);
-/* The trainer goes on from what the attempt before left; all workers together. `*step` is what it has come to. Fails
- * with LS_ERR_INPUT on all workers alike where something is missing or is not what it was: then the newest checkpoint
- * is what there is. */
+/* Collective: restores the trainer from the state that the previous attempt left. Fails with LS_ERR_INPUT on all
+ * workers if the state is incomplete or damaged; the caller then resumes from the newest checkpoint. */
 ls_status ls_left_take(ls_trainer *trainer, ls_world *world, ls_left_numbers *out);
-/* The trainer has its first state, or the one it took. */
+/* Call when the trainer has its first state, or the one it took over. */
 ls_status ls_left_begin(ls_trainer *trainer, const ls_left_numbers *numbers);
 
-/* What was measured of the workers' devices, for as many workers later. */
+/* Keeps the measured rate of the devices for a later attempt with as many workers. */
 void ls_left_note_peak(ls_trainer *trainer, double flops_s);
-/* Step t->step + 1 begins. */
+/* Records that step t->step + 1 begins. */
 void ls_left_try(ls_trainer *trainer);
-/* It is decided. `by` NULL: there is no update. */
+/* Records the decision of the step. `by` NULL: there is no update. */
 void ls_left_commit(ls_trainer *trainer, const ls_step_result *result, const ls_optimizer_update *by);
-/* It is done: its part of the hash of the state is written down, where there is one (state_hash.h). */
+/* Records that the step is done, with its part of the hash of the state if there is one (state_hash.h). */
 ls_status ls_left_stepped(ls_trainer *trainer);
-/* The update of a step was asked for, and its device will make it whatever becomes of the others. */
+/* Records that the update of a step was launched: the device completes it even if other workers are lost. */
 ls_status ls_left_mark(ls_trainer *trainer);
-/* This worker leaves: what its device has is brought to where the next attempt finds it. */
+/* Copies device memory to the shared segment before this worker leaves. */
 ls_status ls_left_rescue(ls_trainer *trainer, ls_world *world);
-/* All that was due after the last step is done. */
+/* Records that evaluation, sample and checkpoint after the last step are done. */
 void ls_left_settle(ls_trainer *trainer, int64_t saved_step);
 
-/* The last update has left a block of this worker as it was, since it was damaged: nothing of its memory is to be used.
+/* Records that the memory of this worker is damaged (the last update skipped a block), so that no part of it is used.
  */
 void ls_left_note_damage(ls_trainer *trainer);
-/* All leave, and this is why: the next ones go on without the worker that is wrong. */
+/* Records why all workers leave: the next attempt excludes the faulty worker. */
 void ls_left_blame(ls_trainer *trainer, const ls_wrong *blame);
-/* Or this: groups are to be shared out by speed. */
+/* Records that all workers leave so that groups are redistributed by speed. */
 void ls_left_share(ls_trainer *trainer, const ls_left_shares *shares);
 
 /* ---- of the supervisor ------------------------------------------------------------------------------------------- */
 
-/* Why the workers of a segment left; `is_found` false: they were asked to, or one was lost. */
+/* Returns why the workers of a segment left; `is_found` false: they were asked to, or one was lost. */
 ls_wrong ls_left_blamed(const ls_segment *segment);
-/* And what was decided: the next ones are to write down that its place is left out. */
+/* Tells the next attempt to record that the place of that worker is excluded. */
 void ls_left_leave_out(const ls_segment *segment);
 ls_left_shares ls_left_shared(const ls_segment *segment);
 /* Steps that were committed, and the step that worker `local` was trying; −1: not known. */

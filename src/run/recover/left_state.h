@@ -1,4 +1,4 @@
-/* left_state.h: what left.h's lists are made of; for this folder only. Places are offsets in the segment, 0: none. */
+/* left_state.h: the records behind left.h, private to this folder. Locations are offsets in the segment, 0: none. */
 #ifndef LS_RUN_RECOVER_LEFT_STATE_H
 #define LS_RUN_RECOVER_LEFT_STATE_H
 
@@ -11,7 +11,7 @@ typedef struct ls_left_piece {
     uint64_t first, count, at;
 } ls_left_piece;
 
-/* Own elements of a parameter, which one worker updates. */
+/* The elements of a parameter that one worker updates. */
 typedef struct ls_left_tensor {
     uint64_t w, g, moment[2], cells;
     uint64_t elems;
@@ -33,10 +33,10 @@ typedef struct ls_left_sum {
     ls_hash128 kind[LS_LEFT_KINDS]; /* of own tensors: with what others report as well */
 } ls_left_sum;
 
-/* Tensors in this worker's memory: its own, or those that it keeps for another. */
+/* Tensors in this worker's memory: its own, or copies that it keeps for another worker. */
 typedef struct ls_left_part {
-    uint64_t pieces, pieces_at;   /* that the worker whose they are reports */
-    uint64_t shared, shared_at;   /* that others report, too, but this one updates as well */
+    uint64_t pieces, pieces_at;   /* reported by their owner */
+    uint64_t shared, shared_at;   /* reported by another worker, but updated by this one too */
     uint64_t tensors, tensors_at; /* that updates change */
     uint64_t slots, slots_at;     /* of the journal */
     ls_left_sum sums[2];          /* of what is reported, by steps mod 2 */
@@ -59,7 +59,7 @@ struct ls_left {
     ls_left_numbers numbers[2];
 };
 
-/* Memory that was brought into the segment. */
+/* Device memory that was copied to the segment. */
 typedef struct ls_left_range {
     const void *memory; /* of the device */
     size_t bytes;
@@ -72,11 +72,11 @@ typedef struct ls_left_places {
     ls_left_range *range; /* NULL: tensors are in the segment themselves */
 } ls_left_places;
 
-/* lists.c: lists what the trainer has, and what it keeps for another. The memory is the world's. */
+/* lists.c: lists the tensors of the trainer, and the copies that it keeps. The memory belongs to the world. */
 ls_status ls_left_list_own(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left_part *part);
 ls_status ls_left_list_copies(ls_trainer *trainer, ls_world *world, const ls_left_places *places, ls_left *kept);
 int ls_left_kind_of(const ls_trainer *trainer, const ls_param *param);
-/* Updates on a CPU are written down from now on. */
+/* Starts the journal of updates on a CPU. */
 void ls_left_use_journal(ls_trainer *trainer, const ls_world *world);
 
 /* Of worker `local`; NULL: it left nothing. */

@@ -14,12 +14,12 @@
 
 enum { LS_RESIZE_TEXT_MAX = 256 };
 
-/* Leaves the note and waits for the answer, whose sentence is in `text` if it is yes. LS_ERR_INPUT if no run is at work
- * in the folder, if the run cannot be resized, or if the answer is no; LS_ERR_DEADLINE if there is none. Whatever it
- * returns, the note is gone. */
+/* Writes the request and waits for the answer, whose sentence is in `text` if it is yes. LS_ERR_INPUT if no run is
+ * active in the folder, if it cannot be resized, or if the answer is no; LS_ERR_DEADLINE if there is no answer. The
+ * request is removed in all cases. */
 ls_status ls_resize_ask(const char *run, int workers, char text[LS_RESIZE_TEXT_MAX]);
 
-/* Takes the note; false if there is none. −1 in *workers: it is not a number of workers. */
+/* Reads and removes the request; false if there is none. *workers is −1 if it is not a number of workers. */
 bool ls_resize_take(const char *run, int *workers);
 /* Answers it. `text` goes on after the name of the run, or after "no: ". */
 void ls_resize_answer(const char *run, int workers, bool is_accepted, const char *text);
