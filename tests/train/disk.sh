@@ -63,7 +63,7 @@ train "${experiment[@]}" --save-every 2 --keep 0 --out "$out"
 rm -rf "$out"/checkpoints/step-*[68]
 train_limited 200 --resume --out "$out"
 told 'step-000000008.partial/optimizer.safetensors.*File too large'
-expect_said '^lockstep: warning: the checkpoint of step 6 could NOT be saved: .*step-000000006.partial/optimizer.safetensors.*File too large; training goes on'
+expect_said '^lockstep: warning: the checkpoint of step 6 could NOT be saved: .*step-000000006.partial/optimizer.safetensors.*File too large; training continues'
 [ "$(steps_of "$out" | tr '\n' ' ')" = 'step-000000002 step-000000004 ' ] || fail "it has the checkpoints $(steps_of "$out" | tr '\n' ' ')"
 recovers "$out"
 
