@@ -157,10 +157,11 @@ static ls_status compare_hash(ls_trainer *t, const ls_checkpoint *checkpoint) {
     LS_TRY(ls_trainer_know_state(t));
     ls_hash_text(t->state.hash, loaded);
     if (strcmp(saved, loaded) == 0) return LS_OK;
-    return ls_fail(LS_ERR_INPUT,
-                   "%s: weights and moments have the hash %s, but %s was saved; use an older checkpoint (--resume "
-                   "RUN@STEP), and look for bad memory or a bad disk",
-                   ls_checkpoint_path(checkpoint), loaded, saved);
+    return ls_fail(
+        LS_ERR_INPUT,
+        "%s: weights and optimizer state have the hash %s, but %s was saved; use an older checkpoint (--resume "
+        "RUN@STEP), and look for bad memory or a bad disk",
+        ls_checkpoint_path(checkpoint), loaded, saved);
 }
 
 static ls_status load_checkpoint_state(ls_trainer *t, const ls_checkpoint *checkpoint, bool is_fork) {
