@@ -87,7 +87,7 @@ mistake /proc/lockstep-run 'proc/lockstep-run'
 mistake "$scratch/$(printf 'x%.0s' $(seq 300))" 'too long'
 mkdir "$scratch/foreign"
 echo '{}' >"$scratch/foreign/config.json"
-mistake "$scratch/foreign" 'config.json that belongs to no run'
+mistake "$scratch/foreign" 'config.json that is not part of a run'
 [ "$(ls "$scratch/foreign")" = config.json ] || fail "it wrote in a foreign folder"
 mistake "$scratch/whole" 'holds a run already; continue it with --resume'
 
