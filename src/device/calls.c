@@ -1,4 +1,4 @@
-/* calls.c: what calls of operations must keep to. */
+/* calls.c: what calls of operations must keep to, and calls for a part of the rows. */
 #include "device/calls.h"
 
 #include "device/dtype.h"
@@ -164,3 +164,23 @@ ls_status ls_batch_norm_check(const ls_batch_norm_call *c) {
         return ls_fail(LS_ERR_INPUT, "batch norm over %g values per channel; the maximum is 1e15", c->count);
     return LS_OK;
 }
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+#define SKIP(kind, ...) SKIP_##kind(__VA_ARGS__)
+#define SKIP_SIZE(name)
+#define SKIP_STRIDE(name)
+#define SKIP_VALUE(type, name)
+#define SKIP_DROP(name)
+#define SKIP_IN(type, name, step)                                                                                      \
+    if (c->name) c->name += rows * (step);
+#define SKIP_OUT SKIP_IN
+#define SKIP_IN_AS(dtype, name, step)                                                                                  \
+    if (c->name) c->name = (const char *)c->name + rows * (step)*ls_dtype_bytes(dtype);
+#define SKIP_OUT_AS(dtype, name, step)                                                                                 \
+    if (c->name) c->name = (char *)c->name + rows * (step)*ls_dtype_bytes(dtype);
+#define SKIP_PIECES(type, name, count)
+
+#define SKIP_ROWS(type)                                                                                                \
+    void type##_skip_rows(type *c, size_t rows) { LS_ARGS_##type(SKIP) }
+LS_ROW_CALLS(SKIP_ROWS)

@@ -1,4 +1,6 @@
-/* calls.h: what the operations of a device (ops.h) are called with: shapes, types, pointers and strides.
+/* calls.h: the arguments of the operations of a device (ops.h): shapes, types, pointers and strides.
+ *
+ * Each list LS_ARGS_type declares the struct `type`; args.h explains the kinds of arguments.
  *
  * Pointers to numbers are memory of the device, unless a comment says host. Argument structs, lists of pointers and
  * bounds are memory of the host, read before the call returns. Strides count elements from one row to the next and may
@@ -17,6 +19,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "config/choices.h"
+#include "device/args.h"
 #include "device/unit.h"
 #include "numerics/exact_sum.h"
 
@@ -29,15 +32,15 @@
  * call: so a group may come in any number of calls. It needs groups == 1. LS_ERR_INPUT for anything that does not fit.
  *
  * `block`: a chain over the tokens of a slice is the sum of chains over so many of them, ascending: the unit hgmma. */
-typedef struct ls_token_groups {
-    size_t T;
-    int slices;
-    int groups;           /* 1 … LS_GROUPS_MAX */
-    const size_t *bounds; /* host: groups + 1 sequence numbers, ascending, the first 0 */
-    const size_t *tokens; /* host: slices + 1 numbers, where the slices of a sequence end; NULL: ⌊iT/slices⌋ */
-    size_t block;         /* 0: one chain */
-    bool accumulate;
-} ls_token_groups;
+#define LS_ARGS_ls_token_groups(X)                                                                                     \
+    X(SIZE, T)                                                                                                         \
+    X(VALUE, int, slices)                                                                                              \
+    X(VALUE, int, groups)                          /* 1 … LS_GROUPS_MAX */                                           \
+    X(LIST, size_t, bounds, (size_t)c->groups + 1) /* sequence numbers, ascending, the first 0 */                      \
+    X(LIST, size_t, tokens, (size_t)c->slices + 1) /* where the slices of a sequence end; NULL: ⌊iT/slices⌋ */     \
+    X(SIZE, block)                                 /* 0: one chain */                                                  \
+    X(VALUE, bool, accumulate)
+LS_DECLARE_ARGS(ls_token_groups);
 
 /* LS_ERR_INPUT, for any device: `what` of a type that is neither LS_F32 nor 16 bits, or not 16 bits; a tree of
  * fewer than one or more than LS_GROUPS_MAX; groups that do not fit together, or not with so many rows. */
@@ -82,37 +85,42 @@ typedef enum ls_gemm_end {
     LS_GEMM_GATED /* y[m][n / 2] = silu(gate)·up, too: `gate` columns of gates of C, then as many of up, and so on */
 } ls_gemm_end;
 
-typedef struct ls_gemm {
-    ls_gemm_form form;
-    ls_dtype dtype; /* of A and B: LS_F32, LS_BF16 or LS_F16 */
-    ls_unit unit;   /* with LS_BF16: who adds; anything but LS_UNIT_CHAIN adds granules of k */
-    size_t period;  /* with a unit: k is sequences of so many, and a granule ends with each; slices begin and end with
-                       sequences then; 0: k is one sequence */
-    size_t m, n, k;
-    const void *a, *b;
-    size_t lda, ldb; /* elements from one row to the next, as stored */
-    void *c;
-    ls_dtype c_dtype; /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */
-    size_t ldc;       /* behind a row that ends inside 16 bytes, a GPU may write zeros to their end, if ldc has them */
-
-    int slices;           /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */
-    const size_t *bounds; /* slices + 1 ascending positions from 0 to k; NULL with one slice */
-    bool accumulate;      /* with one slice: the chain continues from C */
-    /* Each is added from the left to the finished sum, one after another; any may be C, or NULL with siblings 0. */
-    int siblings;
-    const float *sibling[LS_GEMM_SIBLINGS_MAX];
-    size_t ldsibling;
-    const float *bias; /* [n], added last, or NULL */
-    ls_gemm_end end;
-    void *y;
-    const void *pre;
-    size_t gate;
-
-    /* For convolutions: fp32 with chains alone. NULL: as stored. */
-    const ls_gemm_patches *patches; /* host: A is a matrix of patches, in form TN B is; a or b is the first image */
-    const ls_gemm_grid *b_rows;     /* host, form NN: where the rows of B lie */
-    const ls_gemm_grid *c_rows;     /* host: where the rows of C lie; not with accumulate or siblings */
-} ls_gemm;
+#define LS_ARGS_ls_gemm(X)                                                                                             \
+    X(VALUE, ls_gemm_form, form)                                                                                       \
+    X(VALUE, ls_dtype, dtype) /* of A and B: LS_F32, LS_BF16 or LS_F16 */                                              \
+    X(VALUE, ls_unit, unit)   /* with LS_BF16: the unit that adds; all but LS_UNIT_CHAIN add granules of k */          \
+    /* With a unit: k is sequences of so many, and a granule ends with each; slices begin and end with sequences then; \
+     * 0: k is one sequence */                                                                                         \
+    X(SIZE, period)                                                                                                    \
+    X(SIZE, m)                                                                                                         \
+    X(SIZE, n)                                                                                                         \
+    X(SIZE, k)                                                                                                         \
+    X(IN_AS, c->dtype, a, LS_WHOLE)                                                                                    \
+    X(IN_AS, c->dtype, b, LS_WHOLE)                                                                                    \
+    /* Leading dimensions: elements from one row to the next, as stored */                                             \
+    X(STRIDE, lda)                                                                                                     \
+    X(STRIDE, ldb)                                                                                                     \
+    X(OUT_AS, c->c_dtype, c, LS_WHOLE)                                                                                 \
+    /* LS_F32, or a 16-bit type: rounded once, last of all; not with accumulate or siblings */                         \
+    X(VALUE, ls_dtype, c_dtype)                                                                                        \
+    X(STRIDE, ldc) /* behind a row that ends inside 16 bytes, a GPU may write zeros to their end, if ldc has them */   \
+    X(VALUE, int, slices) /* 0 or 1: one chain; else up to LS_GEMM_SLICES_MAX */                                       \
+    /* Ascending positions from 0 to k; NULL with one slice */                                                         \
+    X(LIST, size_t, bounds, c->slices > 1 ? (size_t)c->slices + 1 : 0)                                                 \
+    X(VALUE, bool, accumulate) /* with one slice: the chain continues from C */                                        \
+    X(VALUE, int, siblings)    /* each is added from the left to the finished sum, one after another; any may be C */  \
+    X(INS, float, sibling, LS_GEMM_SIBLINGS_MAX, c->siblings)                                                          \
+    X(STRIDE, ldsibling)                                                                                               \
+    X(IN, float, bias, LS_WHOLE) /* [n], added last, or NULL */                                                        \
+    X(VALUE, ls_gemm_end, end)                                                                                         \
+    X(OUT_AS, c->c_dtype, y, LS_WHOLE)                                                                                 \
+    X(IN_AS, c->c_dtype, pre, LS_WHOLE)                                                                                \
+    X(SIZE, gate)                                                                                                      \
+    /* For convolutions: fp32 with chains alone. NULL: as stored. */                                                   \
+    X(LIST, ls_gemm_patches, patches, 1) /* A is a matrix of patches, in form TN B is; a or b is the first image */    \
+    X(LIST, ls_gemm_grid, b_rows, 1)     /* form NN: where the rows of B lie */                                        \
+    X(LIST, ls_gemm_grid, c_rows, 1)     /* where the rows of C lie; not with accumulate or siblings */
+LS_DECLARE_ARGS(ls_gemm);
 
 /* LS_ERR_INPUT where types, unit and options of a matmul do not go together, or the unit is not here. */
 ls_status ls_gemm_check(const ls_gemm *g);
@@ -155,34 +163,45 @@ ls_status ls_window_check(const ls_window *w, size_t height, size_t width);
  *
  * A weight gradient is summed over positions (image, out y, out x) by groups, as a matmul is over k: `slices`, bounds,
  * accumulate and siblings are those of ls_gemm; dw is its C, and siblings lie like dw. */
-typedef struct ls_conv_call {
-    size_t images, height, width, c_in, c_out;
-    ls_window window;
-    const float *x, *w;
-    const float *bias; /* [c_out], or NULL */
-    float *y;
-    const float *dy;
-    float *dx, *dw;
-    int slices;
-    const size_t *bounds; /* host: slices + 1 numbers of positions; NULL with one slice */
-    bool accumulate;
-    int siblings;
-    const float *sibling[LS_GEMM_SIBLINGS_MAX];
-} ls_conv_call;
+#define LS_ARGS_ls_conv_call(X)                                                                                        \
+    X(SIZE, images)                                                                                                    \
+    X(SIZE, height)                                                                                                    \
+    X(SIZE, width)                                                                                                     \
+    X(SIZE, c_in)                                                                                                      \
+    X(SIZE, c_out)                                                                                                     \
+    X(VALUE, ls_window, window)                                                                                        \
+    X(IN, float, x, LS_WHOLE)                                                                                          \
+    X(IN, float, w, LS_WHOLE)                                                                                          \
+    X(IN, float, bias, LS_WHOLE) /* [c_out], or NULL */                                                                \
+    X(OUT, float, y, LS_WHOLE)                                                                                         \
+    X(IN, float, dy, LS_WHOLE)                                                                                         \
+    X(OUT, float, dx, LS_WHOLE)                                                                                        \
+    X(OUT, float, dw, LS_WHOLE)                                                                                        \
+    X(VALUE, int, slices)                                                                                              \
+    /* Numbers of positions; NULL with one slice */                                                                    \
+    X(LIST, size_t, bounds, c->slices > 1 ? (size_t)c->slices + 1 : 0)                                                 \
+    X(VALUE, bool, accumulate)                                                                                         \
+    X(VALUE, int, siblings)                                                                                            \
+    X(INS, float, sibling, LS_GEMM_SIBLINGS_MAX, c->siblings)
+LS_DECLARE_ARGS(ls_conv_call);
 
 /* Pooling. x and dx are [image][y][x][channel], y, taps and dy are [image][out y][out x][channel]. Global pooling is a
  * window of the size of the image. A window that lies over the edge has the pixels that are there, at least one: pad <
  * kernel. Outputs overlap no input. */
-typedef struct ls_pooling_call {
-    size_t images, height, width, channels;
-    ls_window window;
-    bool count_pad; /* mean: pixels outside the image count in the divisor */
-    const float *x;
-    float *y;
-    uint32_t *taps; /* maximum: which tap of its window it was, ky·kernel_x + kx; backward reads it */
-    const float *dy;
-    float *dx;
-} ls_pooling_call;
+#define LS_ARGS_ls_pooling_call(X)                                                                                     \
+    X(SIZE, images)                                                                                                    \
+    X(SIZE, height)                                                                                                    \
+    X(SIZE, width)                                                                                                     \
+    X(SIZE, channels)                                                                                                  \
+    X(VALUE, ls_window, window)                                                                                        \
+    X(VALUE, bool, count_pad) /* mean: pixels outside the image count in the divisor */                                \
+    X(IN, float, x, LS_WHOLE)                                                                                          \
+    X(OUT, float, y, LS_WHOLE)                                                                                         \
+    /* maximum: which tap of its window it was, ky·kernel_x + kx; backward reads it */                                \
+    X(OUT, uint32_t, taps, LS_WHOLE)                                                                                   \
+    X(IN, float, dy, LS_WHOLE)                                                                                         \
+    X(OUT, float, dx, LS_WHOLE)
+LS_DECLARE_ARGS(ls_pooling_call);
 
 /* LS_ERR_INPUT where a window has no pixel, or numbers are too large. */
 ls_status ls_pooling_check(const ls_pooling_call *call);
@@ -196,25 +215,34 @@ ls_status ls_pooling_check(const ls_pooling_call *call);
  *
  * Gradients of weight and bias are the sums of `dot` and `sum` over ghost groups, in their order, by gradient groups:
  * bias_grad with a ghost group as a sequence of one token. */
-typedef struct ls_batch_norm_call {
-    size_t images, pixels, channels;
-    size_t ghost; /* images of a group; divides images */
-    bool shared;  /* mean, rstd, and in input_grad sum and dot, are one row */
-    double count; /* numbers of a channel behind these: pixels · ghost, or of all workers; 0: pixels · ghost */
-    const float *x;
-    const float *w, *b;    /* [channels] */
-    const float *residual; /* added before ReLU, or NULL */
-    bool relu;
-    float *y; /* may be x or residual; backward reads it where relu is set */
-    float *mean, *rstd;
-    float eps;
-    float *var; /* forward writes it where it is not NULL, for running statistics */
-    const float *dy;
-    float *dx;        /* may be dy */
-    float *dresidual; /* dy behind ReLU, or NULL; may be dy unless dx is */
-    float *sum, *dot; /* [group][channel]: sums of dy behind ReLU, and of its products with the normalised x */
-    float *sums;      /* [group][channel], or joined: sums and squares write it, mean and rstd read it */
-} ls_batch_norm_call;
+#define LS_ARGS_ls_batch_norm_call(X)                                                                                  \
+    X(SIZE, images)                                                                                                    \
+    X(SIZE, pixels)                                                                                                    \
+    X(SIZE, channels)                                                                                                  \
+    X(SIZE, ghost)         /* images of a group; divides images */                                                     \
+    X(VALUE, bool, shared) /* mean, rstd, and in input_grad sum and dot, are one row */                                \
+    /* Numbers of a channel behind these: pixels · ghost, or of all workers; 0: pixels · ghost */                    \
+    X(VALUE, double, count)                                                                                            \
+    X(IN, float, x, c->pixels * c->channels) /* a row of the call is an image */                                       \
+    /* [channels] */                                                                                                   \
+    X(IN, float, w, LS_WHOLE)                                                                                          \
+    X(IN, float, b, LS_WHOLE)                                                                                          \
+    X(IN, float, residual, c->pixels * c->channels) /* added before ReLU, or NULL */                                   \
+    X(VALUE, bool, relu)                                                                                               \
+    X(OUT, float, y, c->pixels * c->channels) /* may be x or residual; backward reads it where relu is set */          \
+    X(OUT, float, mean, LS_WHOLE)                                                                                      \
+    X(OUT, float, rstd, LS_WHOLE)                                                                                      \
+    X(VALUE, float, eps)                                                                                               \
+    X(OUT, float, var, LS_WHOLE) /* forward writes it where it is not NULL, for running statistics */                  \
+    X(IN, float, dy, c->pixels * c->channels)                                                                          \
+    X(OUT, float, dx, c->pixels * c->channels)        /* may be dy */                                                  \
+    X(OUT, float, dresidual, c->pixels * c->channels) /* dy behind ReLU, or NULL; may be dy unless dx is */            \
+    /* [group][channel]: sums of dy behind ReLU, and of its products with the normalised x */                          \
+    X(OUT, float, sum, LS_WHOLE)                                                                                       \
+    X(OUT, float, dot, LS_WHOLE)                                                                                       \
+    /* [group][channel], or joined: sums and squares write it, mean and rstd read it */                                \
+    X(OUT, float, sums, LS_WHOLE)
+LS_DECLARE_ARGS(ls_batch_norm_call);
 
 /* LS_ERR_INPUT where images, pixels, channels and ghost batches make no sense. */
 ls_status ls_batch_norm_check(const ls_batch_norm_call *call);
@@ -249,191 +277,222 @@ static inline uint64_t ls_drop_row(const ls_drop *drop, size_t r) {
 }
 
 /* Dropout and the residual behind it. Strides count elements. y may be exactly x or residual. */
-typedef struct ls_dropout_call {
-    size_t rows, columns;
-    ls_drop drop;
-    const void *x;
-    ls_dtype x_dtype; /* the kernel takes LS_F32 alone, and no gaps; the operation of a device any */
-    size_t x_stride;
-    const float *residual; /* NULL: none */
-    size_t residual_stride;
-    void *y;
-    ls_dtype y_dtype;
-    size_t y_stride;
-} ls_dropout_call;
+#define LS_ARGS_ls_dropout_call(X)                                                                                     \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, columns)                                                                                                   \
+    X(DROP, drop)                                                                                                      \
+    X(IN_AS, c->x_dtype, x, c->x_stride)                                                                               \
+    X(VALUE, ls_dtype, x_dtype) /* the kernel takes LS_F32 alone, and no gaps; the operation of a device any */        \
+    X(STRIDE, x_stride)                                                                                                \
+    X(IN, float, residual, c->residual_stride) /* NULL: none */                                                        \
+    X(STRIDE, residual_stride)                                                                                         \
+    X(OUT_AS, c->y_dtype, y, c->y_stride)                                                                              \
+    X(VALUE, ls_dtype, y_dtype)                                                                                        \
+    X(STRIDE, y_stride)
+LS_DECLARE_ARGS(ls_dropout_call);
 
 /* ---- norms and activations --------------------------------------------------------------------------------------- */
 
 /* Rows of C elements. Forward reads x, w, b and eps, writes y, mean and rstd; backward reads dy, x, w, mean and rstd
  * (with `remake` also b and eps), writes dx; params reads dy, x, mean and rstd, writes dw and db. Backward does more
  * where it is told to, with the bits of one operation after another. */
-typedef struct ls_norm_call {
-    size_t rows, C;
-    bool rms;     /* RMS norm: without b, db and mean; else layer norm */
-    ls_dtype act; /* of y and dy */
-    float eps;
-    const float *x;
-    size_t x_stride;
-    const void *branch; /* [rows][C] of type act, as x: sum = x + branch is normalised; NULL: x is; not in params */
-    float *sum;         /* [rows][C], with a branch; of backward: room for it, whatever is left there */
-    ls_drop drop;       /* of branch, and of what dx_copy gets */
-    const float *w, *b;
-    void *y;
-    size_t y_stride;
-    float *mean, *rstd; /* one number for a row */
-    const void *dy;
-    size_t dy_stride;
-    float *dx;
-    size_t dx_stride;
-    void *dx_copy;  /* backward: [rows][C] of a 16-bit act, as dx: gets dx, rounded; NULL: none */
-    bool add;       /* backward: dx = dx + the gradient, with one addition */
-    bool remake;    /* backward: y once more too */
-    bool params;    /* backward: what params makes, too */
-    float *dx_sums; /* with params and dx_copy: [slices][C] the gradient of a bias whose dy is dx_copy; NULL: none */
-    float *dw, *db; /* [slices][C] */
-    const ls_token_groups *groups;
-} ls_norm_call;
+#define LS_ARGS_ls_norm_call(X)                                                                                        \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, C)                                                                                                         \
+    X(VALUE, bool, rms)     /* RMS norm: without b, db and mean; else layer norm */                                    \
+    X(VALUE, ls_dtype, act) /* of y and dy */                                                                          \
+    X(VALUE, float, eps)                                                                                               \
+    X(IN, float, x, c->x_stride)                                                                                       \
+    X(STRIDE, x_stride)                                                                                                \
+    X(IN_AS, c->act, branch, c->C) /* [rows][C], as x: sum = x + branch is normalised; NULL: x is; not in params */    \
+    X(OUT, float, sum, c->C)       /* [rows][C], with a branch; of backward: room for it, whatever is left there */    \
+    X(DROP, drop)                  /* of branch, and of what dx_copy gets */                                           \
+    X(IN, float, w, LS_WHOLE)                                                                                          \
+    X(IN, float, b, LS_WHOLE)                                                                                          \
+    X(OUT_AS, c->act, y, c->y_stride)                                                                                  \
+    X(STRIDE, y_stride)                                                                                                \
+    /* One number for a row */                                                                                         \
+    X(OUT, float, mean, 1)                                                                                             \
+    X(OUT, float, rstd, 1)                                                                                             \
+    X(IN_AS, c->act, dy, c->dy_stride)                                                                                 \
+    X(STRIDE, dy_stride)                                                                                               \
+    X(OUT, float, dx, c->dx_stride)                                                                                    \
+    X(STRIDE, dx_stride)                                                                                               \
+    X(OUT_AS, c->act, dx_copy, c->C) /* backward: [rows][C] of a 16-bit act, as dx: gets dx, rounded; NULL: none */    \
+    X(VALUE, bool, add)              /* backward: dx = dx + the gradient, with one addition */                         \
+    X(VALUE, bool, remake)           /* backward: y once more too */                                                   \
+    X(VALUE, bool, params)           /* backward: what params makes, too */                                            \
+    /* With params and dx_copy: [slices][C] the gradient of a bias whose dy is dx_copy; NULL: none. */                 \
+    X(OUT, float, dx_sums, LS_WHOLE)                                                                                   \
+    /* [slices][C] */                                                                                                  \
+    X(OUT, float, dw, LS_WHOLE)                                                                                        \
+    X(OUT, float, db, LS_WHOLE)                                                                                        \
+    X(PIECES, ls_token_groups, groups, 1)
+LS_DECLARE_ARGS(ls_norm_call);
 
 /* Backward of ReLU and the sigmoid reads the result of forward, that of the others what forward read. */
 typedef enum ls_act_fn { LS_ACT_GELU, LS_ACT_SILU, LS_ACT_RELU, LS_ACT_SIGMOID, LS_ACT_FNS } ls_act_fn;
 
 /* y = fn(x); backward y is the gradient of x, from dy and x. */
-typedef struct ls_act_call {
-    ls_act_fn fn;
-    void *y;
-    const void *dy, *x;
-    ls_dtype act;
-    size_t n;
-} ls_act_call;
+#define LS_ARGS_ls_act_call(X)                                                                                         \
+    X(VALUE, ls_act_fn, fn)                                                                                            \
+    X(OUT_AS, c->act, y, LS_WHOLE)                                                                                     \
+    X(IN_AS, c->act, dy, LS_WHOLE)                                                                                     \
+    X(IN_AS, c->act, x, LS_WHOLE)                                                                                      \
+    X(VALUE, ls_dtype, act)                                                                                            \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_act_call);
 
 /* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
-typedef struct ls_gated_call {
-    size_t rows, columns;
-    ls_dtype act; /* of all */
-    const void *gate, *up;
-    size_t in_stride;
-    void *y;
-    size_t y_stride;
-    const void *dy;
-    size_t dy_stride;
-    void *dgate, *dup;
-    size_t din_stride;
-} ls_gated_call;
+#define LS_ARGS_ls_gated_call(X)                                                                                       \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, columns)                                                                                                   \
+    X(VALUE, ls_dtype, act) /* of all */                                                                               \
+    X(IN_AS, c->act, gate, c->in_stride)                                                                               \
+    X(IN_AS, c->act, up, c->in_stride)                                                                                 \
+    X(STRIDE, in_stride)                                                                                               \
+    X(OUT_AS, c->act, y, c->y_stride)                                                                                  \
+    X(STRIDE, y_stride)                                                                                                \
+    X(IN_AS, c->act, dy, c->dy_stride)                                                                                 \
+    X(STRIDE, dy_stride)                                                                                               \
+    X(OUT_AS, c->act, dgate, c->din_stride)                                                                            \
+    X(OUT_AS, c->act, dup, c->din_stride)                                                                              \
+    X(STRIDE, din_stride)
+LS_DECLARE_ARGS(ls_gated_call);
 
 /* pre = c + bias, y = gelu(pre) */
-typedef struct ls_bias_gelu_call {
-    size_t rows, columns;
-    const float *c;
-    size_t c_stride;
-    const float *bias;
-    float *pre;
-    size_t pre_stride;
-    float *y;
-    size_t y_stride;
-} ls_bias_gelu_call;
+#define LS_ARGS_ls_bias_gelu_call(X)                                                                                   \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, columns)                                                                                                   \
+    X(IN, float, c, c->c_stride)                                                                                       \
+    X(STRIDE, c_stride)                                                                                                \
+    X(IN, float, bias, LS_WHOLE)                                                                                       \
+    X(OUT, float, pre, c->pre_stride)                                                                                  \
+    X(STRIDE, pre_stride)                                                                                              \
+    X(OUT, float, y, c->y_stride)                                                                                      \
+    X(STRIDE, y_stride)
+LS_DECLARE_ARGS(ls_bias_gelu_call);
 
 /* y[r] = c[r] + bias, for rows of `columns` elements; without bias (NULL) a conversion. In fp32 y may be c. */
-typedef struct ls_bias_add_call {
-    void *y;
-    ls_dtype act;
-    size_t y_stride;
-    const float *c;
-    size_t c_stride;
-    const float *bias;
-    size_t rows, columns;
-} ls_bias_add_call;
+#define LS_ARGS_ls_bias_add_call(X)                                                                                    \
+    X(OUT_AS, c->act, y, c->y_stride)                                                                                  \
+    X(VALUE, ls_dtype, act)                                                                                            \
+    X(STRIDE, y_stride)                                                                                                \
+    X(IN, float, c, c->c_stride)                                                                                       \
+    X(STRIDE, c_stride)                                                                                                \
+    X(IN, float, bias, LS_WHOLE)                                                                                       \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, columns)
+LS_DECLARE_ARGS(ls_bias_add_call);
 
-typedef struct ls_bias_grad_call {
-    float *db; /* [slices][columns] */
-    const void *dy;
-    ls_dtype act;
-    size_t dy_stride, columns;
-    const ls_token_groups *groups;
-} ls_bias_grad_call;
+#define LS_ARGS_ls_bias_grad_call(X)                                                                                   \
+    X(OUT, float, db, LS_WHOLE) /* [slices][columns] */                                                                \
+    X(IN_AS, c->act, dy, c->dy_stride)                                                                                 \
+    X(VALUE, ls_dtype, act)                                                                                            \
+    X(STRIDE, dy_stride)                                                                                               \
+    X(SIZE, columns)                                                                                                   \
+    X(PIECES, ls_token_groups, groups, 1)
+LS_DECLARE_ARGS(ls_bias_grad_call);
 
 /* ---- embedding --------------------------------------------------------------------------------------------------- */
 
 /* A table of token rows may be a part of the vocabulary: it holds the rows of ids id_begin … id_end−1, and tokens
  * outside of it are passed over: their output is left alone and their gradient goes nowhere. Tables have C elements a
  * row; dy and y have strides. Nothing overlaps. */
-typedef struct ls_embed_tokens {
-    const int32_t *ids; /* one for each row */
-    int32_t id_begin, id_end;
-    size_t rows, C;
-} ls_embed_tokens;
+#define LS_ARGS_ls_embed_tokens(X)                                                                                     \
+    X(IN, int32_t, ids, 1) /* one for each row */                                                                      \
+    X(VALUE, int32_t, id_begin)                                                                                        \
+    X(VALUE, int32_t, id_end)                                                                                          \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, C)
+LS_DECLARE_ARGS(ls_embed_tokens);
 
 /* Row r has the position (position0 + r) mod period. `position` NULL: a copy of the token row. */
-typedef struct ls_embed_call {
-    float *y;
-    size_t y_stride;
-    const void *token;
-    ls_dtype token_dtype;
-    const float *position;
-    size_t position0, period;
-    const ls_embed_tokens *tokens; /* their ids are memory of the device */
-} ls_embed_call;
+#define LS_ARGS_ls_embed_call(X)                                                                                       \
+    X(OUT, float, y, c->y_stride)                                                                                      \
+    X(STRIDE, y_stride)                                                                                                \
+    X(IN_AS, c->token_dtype, token, LS_WHOLE)                                                                          \
+    X(VALUE, ls_dtype, token_dtype)                                                                                    \
+    X(IN, float, position, LS_WHOLE)                                                                                   \
+    X(SIZE, position0)                                                                                                 \
+    X(SIZE, period)                                                                                                    \
+    X(PIECES, ls_embed_tokens, tokens, 1)
+LS_DECLARE_ARGS(ls_embed_call);
 
 /* Of each id that is looked up: dtoken[id] = sum + dtoken[id], where dtoken holds −0 or the gradient of another use of
  * the table; with accumulate the sum goes on from dtoken[id]. Slices do not matter. */
-typedef struct ls_token_grad_call {
-    float *dtoken;
-    const float *dy;
-    size_t dy_stride;
-    const ls_embed_tokens *tokens;
-    const ls_token_groups *groups;
-} ls_token_grad_call;
+#define LS_ARGS_ls_token_grad_call(X)                                                                                  \
+    X(OUT, float, dtoken, LS_WHOLE)                                                                                    \
+    X(IN, float, dy, c->dy_stride)                                                                                     \
+    X(STRIDE, dy_stride)                                                                                               \
+    X(PIECES, ls_embed_tokens, tokens, 1)                                                                              \
+    X(PIECES, ls_token_groups, groups, 1)
+LS_DECLARE_ARGS(ls_token_grad_call);
 
 /* dposition[t], t < T, is the sum over the sequences. Slices do not matter. */
-typedef struct ls_position_grad_call {
-    float *dposition;
-    const float *dy;
-    size_t dy_stride, C;
-    const ls_token_groups *groups;
-} ls_position_grad_call;
+#define LS_ARGS_ls_position_grad_call(X)                                                                               \
+    X(OUT, float, dposition, LS_WHOLE)                                                                                 \
+    X(IN, float, dy, c->dy_stride)                                                                                     \
+    X(STRIDE, dy_stride)                                                                                               \
+    X(SIZE, C)                                                                                                         \
+    X(PIECES, ls_token_groups, groups, 1)
+LS_DECLARE_ARGS(ls_position_grad_call);
 
 /* Rotary embedding. Row r of a call has the position (position0 + r) mod period. So rows of several sequences of
  * `period` rows go in one call, and one row during generation passes its position with the period of the table.
  *
  * Row r and head h of x start at x + r·x_row_stride + h·x_head_stride; the same for y, which may be exactly x. */
-typedef struct ls_rope_call {
-    ls_dtype act; /* of x and y: the kernel takes LS_F32 alone; the operation of a device any */
-    void *y;
-    size_t y_row_stride, y_head_stride;
-    const void *x;
-    size_t x_row_stride, x_head_stride;
-    size_t rows, heads, d;  /* d is even */
-    const float *cos, *sin; /* tables [period][d/2] */
-    size_t position0, period;
-} ls_rope_call;
+#define LS_ARGS_ls_rope_call(X)                                                                                        \
+    X(VALUE, ls_dtype, act) /* of x and y: the kernel takes LS_F32 alone; the operation of a device any */             \
+    X(OUT_AS, c->act, y, c->y_row_stride)                                                                              \
+    X(STRIDE, y_row_stride)                                                                                            \
+    X(STRIDE, y_head_stride)                                                                                           \
+    X(IN_AS, c->act, x, c->x_row_stride)                                                                               \
+    X(STRIDE, x_row_stride)                                                                                            \
+    X(STRIDE, x_head_stride)                                                                                           \
+    /* D is even */                                                                                                    \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, heads)                                                                                                     \
+    X(SIZE, d)                                                                                                         \
+    /* Tables [period][d/2] */                                                                                         \
+    X(IN, float, cos, LS_WHOLE)                                                                                        \
+    X(IN, float, sin, LS_WHOLE)                                                                                        \
+    X(SIZE, position0)                                                                                                 \
+    X(SIZE, period)
+LS_DECLARE_ARGS(ls_rope_call);
 
 /* ---- loss -------------------------------------------------------------------------------------------------------- */
 
 /* Softmax cross-entropy of rows of logits, of which this worker holds some or all columns. Slice i is columns
  * bounds[i] … bounds[i+1]−1 of z, and column 0 is that of id id_begin.
  *
- * Who holds whole rows calls loss_rows. Workers that share rows:
+ * A worker that holds whole rows calls loss_rows. Workers that share rows:
  *
  *     loss_max → gather m and z_target, max → loss_sums → gather sums, tree_sum → l → loss_values, loss_grad
  *
  * 16-bit logits are those of the unit hgmma, whose sums have an order of their own; dz is of their type then, and there
  * are at most LS_GEMM_SLICES_MAX slices. */
-typedef struct ls_loss_call {
-    size_t rows;
-    const void *z;
-    ls_dtype z_dtype;
-    size_t z_stride;
-    const size_t *bounds; /* host, slices + 1 of them */
-    size_t slices;
-    const int32_t *targets; /* one id for a row */
-    int32_t id_begin;
-    float *m, *l, *loss; /* one number for a row */
-    float *z_target;     /* one number for a row: the logit of the target, −inf where another worker has it */
-    float *sums;         /* [slices][rows] */
-    void *dz;            /* may be z: then its rows begin where those of z do, whatever its type */
-    ls_dtype dz_dtype;
-    size_t dz_stride;
-    float g; /* the power of two with which backward starts */
-} ls_loss_call;
+#define LS_ARGS_ls_loss_call(X)                                                                                        \
+    X(SIZE, rows)                                                                                                      \
+    X(IN_AS, c->z_dtype, z, c->z_stride)                                                                               \
+    X(VALUE, ls_dtype, z_dtype)                                                                                        \
+    X(STRIDE, z_stride)                                                                                                \
+    X(LIST, size_t, bounds, c->slices + 1)                                                                             \
+    X(SIZE, slices)                                                                                                    \
+    X(IN, int32_t, targets, 1) /* one id for a row */                                                                  \
+    X(VALUE, int32_t, id_begin)                                                                                        \
+    /* One number for a row */                                                                                         \
+    X(OUT, float, m, 1)                                                                                                \
+    X(OUT, float, l, 1)                                                                                                \
+    X(OUT, float, loss, 1)                                                                                             \
+    X(OUT, float, z_target, 1) /* one number for a row: the logit of the target, −inf where another worker has it */ \
+    X(OUT, float, sums, LS_WHOLE) /* [slices][rows] */                                                                 \
+    /* May be z: then its rows begin where those of z do, whatever its type */                                         \
+    X(OUT_AS, c->dz_dtype, dz, c->dz_stride)                                                                           \
+    X(VALUE, ls_dtype, dz_dtype)                                                                                       \
+    X(STRIDE, dz_stride)                                                                                               \
+    X(VALUE, float, g) /* the power of two with which backward starts */
+LS_DECLARE_ARGS(ls_loss_call);
 
 /* LS_ERR_INPUT where the types of z and dz do not go together. */
 ls_status ls_check_loss(const ls_loss_call *call);
@@ -449,15 +508,17 @@ ls_status ls_check_loss(const ls_loss_call *call);
  * input. No alignment beyond the element's is needed. */
 
 /* Element i of a head's row is at[row·row_stride + head·head_stride + i]. */
-typedef struct ls_attention_in {
-    const void *at;
-    size_t row_stride, head_stride;
-} ls_attention_in;
+#define LS_ARGS_ls_attention_in(X)                                                                                     \
+    X(IN, void, at, LS_WHOLE)                                                                                          \
+    X(STRIDE, row_stride)                                                                                              \
+    X(STRIDE, head_stride)
+LS_DECLARE_ARGS(ls_attention_in);
 
-typedef struct ls_attention_out {
-    void *at;
-    size_t row_stride, head_stride;
-} ls_attention_out;
+#define LS_ARGS_ls_attention_out(X)                                                                                    \
+    X(OUT, void, at, LS_WHOLE)                                                                                         \
+    X(STRIDE, row_stride)                                                                                              \
+    X(STRIDE, head_stride)
+LS_DECLARE_ARGS(ls_attention_out);
 
 /* Dropout of the weights. Whether that of a pair of query and key is kept is a function of the key and the pair's index
  * ((head0 + head)·T + query)·T + key alone, which is below LS_RNG_INDEX_LIMIT. Backward makes the same choice again. */
@@ -471,31 +532,45 @@ typedef struct ls_attention_drop {
 
 /* The tensors of one sequence. Rows of k, v, dk and dv are positions 0 … T−1; rows of the others are positions
  * first_query … T−1. Generation with a cache of keys has first_query > 0; backward needs first_query = 0. */
-typedef struct ls_attention {
-    size_t T, heads, kv_heads, head_size; /* kv_heads divides heads; head_size ≥ 1 */
-    size_t first_query;
-    ls_dtype act; /* of q, k, v, o and their gradients; weights and dS are rounded to it where matmuls read them */
-    ls_unit unit; /* with LS_BF16: who multiplies */
-    float scale;  /* > 0, finite */
-    ls_attention_drop drop;
-    ls_attention_in q, k, v;
-    ls_attention_out o;
-    float *m, *l, *dots; /* one number for a query and head: [head·stat_stride + row]; dots is D of the contract */
-    size_t stat_stride;
-    ls_attention_in dout; /* the gradient of o; this and the rest is for backward alone */
-    ls_attention_out dq, dk, dv;
-} ls_attention;
+#define LS_ARGS_ls_attention(X)                                                                                        \
+    /* kv_heads divides heads; head_size ≥ 1 */                                                                      \
+    X(SIZE, T)                                                                                                         \
+    X(SIZE, heads)                                                                                                     \
+    X(SIZE, kv_heads)                                                                                                  \
+    X(SIZE, head_size)                                                                                                 \
+    X(SIZE, first_query)                                                                                               \
+    /* Of q, k, v, o and their gradients; weights and dS are rounded to it where matmuls read them */                  \
+    X(VALUE, ls_dtype, act)                                                                                            \
+    X(VALUE, ls_unit, unit) /* with LS_BF16: the unit that multiplies */                                               \
+    X(VALUE, float, scale)  /* > 0, finite */                                                                          \
+    X(VALUE, ls_attention_drop, drop)                                                                                  \
+    X(STRUCT, ls_attention_in, q)                                                                                      \
+    X(STRUCT, ls_attention_in, k)                                                                                      \
+    X(STRUCT, ls_attention_in, v)                                                                                      \
+    X(STRUCT, ls_attention_out, o)                                                                                     \
+    /* One number for a query and head: [head·stat_stride + row]; dots is D of the contract. */                       \
+    X(OUT, float, m, LS_WHOLE)                                                                                         \
+    X(OUT, float, l, LS_WHOLE)                                                                                         \
+    X(OUT, float, dots, LS_WHOLE)                                                                                      \
+    X(STRIDE, stat_stride)                                                                                             \
+    X(STRUCT, ls_attention_in, dout) /* the gradient of o; this and the rest is for backward alone */                  \
+    X(STRUCT, ls_attention_out, dq)                                                                                    \
+    X(STRUCT, ls_attention_out, dk)                                                                                    \
+    X(STRUCT, ls_attention_out, dv)
+LS_DECLARE_ARGS(ls_attention);
 
 /* B sequences of one length. A row of a fused projection may be cut into slices, each with some of the heads: a part is
  * one of them, with its own numbers of heads, pointers and strides; T, head_size and first_query are the same in all.
  * From one sequence to the next it is, in every part, query_rows rows in q, o, dout and dq, key_rows rows in k, v, dk
  * and dv, and stat_elems numbers in m, l and dots. */
-typedef struct ls_attention_call {
-    const ls_attention *parts; /* host, nparts ≥ 1 of them: the tensors of sequence 0 */
-    int nparts;
-    size_t B;
-    size_t query_rows, key_rows, stat_elems;
-} ls_attention_call;
+#define LS_ARGS_ls_attention_call(X)                                                                                   \
+    X(PIECES, ls_attention, parts, (size_t)c->nparts) /* the tensors of sequence 0 */                                  \
+    X(VALUE, int, nparts)                             /* at least 1 */                                                 \
+    X(SIZE, B)                                                                                                         \
+    X(SIZE, query_rows)                                                                                                \
+    X(SIZE, key_rows)                                                                                                  \
+    X(SIZE, stat_elems)
+LS_DECLARE_ARGS(ls_attention_call);
 
 /* ---- optimizers -------------------------------------------------------------------------------------------------- */
 
@@ -519,34 +594,44 @@ typedef struct ls_update_step {
 /* State sums (numerics/state_sum.h) of weights and moments: of w and of each moment one, in this order. */
 enum { LS_STATE_TENSORS = 1 + LS_MOMENTS_MAX };
 
-typedef struct ls_state_piece {
-    ls_hash128 *out; /* grows */
-    const float *x;
-    uint64_t tensor, first; /* number of the tensor; x[0] is its element `first` */
-    size_t n;
-} ls_state_piece;
+#define LS_ARGS_ls_state_piece(X)                                                                                      \
+    X(OUT, ls_hash128, out, LS_WHOLE) /* grows */                                                                      \
+    X(IN, float, x, LS_WHOLE)                                                                                          \
+    /* Number of the tensor; x[0] is its element `first` */                                                            \
+    X(VALUE, uint64_t, tensor)                                                                                         \
+    X(VALUE, uint64_t, first)                                                                                          \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_state_piece);
 
-typedef struct ls_state_sums_call {
-    const ls_state_piece *pieces; /* host */
-    int count;
-} ls_state_sums_call;
+#define LS_ARGS_ls_state_sums_call(X)                                                                                  \
+    X(PIECES, ls_state_piece, pieces, (size_t)c->count)                                                                \
+    X(VALUE, int, count)
+LS_DECLARE_ARGS(ls_state_sums_call);
 
 /* The sums of what an update writes, made while it is at hand. */
-typedef struct ls_update_sums {
-    ls_hash128 *once, *rest; /* LS_STATE_TENSORS each, which grow; NULL: not asked for */
-    size_t begin, end;       /* elements of the piece that go to `once`; the others go to `rest` */
-    uint64_t tensor, first;  /* number of w, those of the moments follow; place of the piece in the tensor */
-    ls_hash128 *copy;        /* of `copy`, by twos, as tensor copy_tensor, while it is written; NULL: not asked for */
-    uint64_t copy_tensor;
-} ls_update_sums;
+#define LS_ARGS_ls_update_sums(X)                                                                                      \
+    /* LS_STATE_TENSORS each, which grow; NULL: not asked for. */                                                      \
+    X(OUT, ls_hash128, once, LS_WHOLE)                                                                                 \
+    X(OUT, ls_hash128, rest, LS_WHOLE)                                                                                 \
+    /* Elements of the piece that go to `once`; the others go to `rest` */                                             \
+    X(SIZE, begin)                                                                                                     \
+    X(SIZE, end)                                                                                                       \
+    /* Number of w, those of the moments follow; place of the piece in the tensor. */                                  \
+    X(VALUE, uint64_t, tensor)                                                                                         \
+    X(VALUE, uint64_t, first)                                                                                          \
+    /* Of the piece's `copy`, by twos, as tensor copy_tensor, while it is written; NULL: not asked for. */             \
+    X(OUT, ls_hash128, copy, LS_WHOLE)                                                                                 \
+    X(VALUE, uint64_t, copy_tensor)
+LS_DECLARE_ARGS(ls_update_sums);
 
 /* Sums of blocks of LS_CHECK_BLOCK elements, made of a block as it is written. An update compares them before it
  * overwrites the block: one that differs stays as it is, and is noted. */
 enum { LS_CHECK_BLOCK = 2048 };
-typedef struct ls_update_check {
-    uint64_t *sums;   /* of the whole tensor: LS_STATE_TENSORS for each block; NULL: none are kept */
-    uint64_t *damage; /* becomes the largest ls_damage_word() of blocks that differ; NULL: nothing is compared */
-} ls_update_check;
+#define LS_ARGS_ls_update_check(X)                                                                                     \
+    X(OUT, uint64_t, sums, LS_WHOLE) /* of the whole tensor: LS_STATE_TENSORS for each block; NULL: none are kept */   \
+    /* Becomes the largest ls_damage_word() of blocks that differ; NULL: nothing is compared */                        \
+    X(OUT, uint64_t, damage, LS_WHOLE)
+LS_DECLARE_ARGS(ls_update_check);
 
 /* Sums of a tensor's blocks. A device may keep two sums of a block where elements of it go to two sums of state. */
 static inline size_t ls_check_sums(size_t elems) {
@@ -579,27 +664,29 @@ typedef enum ls_update_mode {
 
 /* A tensor and its moments, of which the rule says how many there are: AdamW has m and v, SGD its momentum or none.
  * `copy` gets the new w, rounded to a 16-bit type; NULL: none. */
-typedef struct ls_update_piece {
-    float *w;
-    float *moment[LS_MOMENTS_MAX]; /* NULL behind the last */
-    void *copy;
-    ls_dtype copy_dtype;
-    const float *g;
-    const ls_update_step *step; /* host */
-    size_t n;
-    ls_update_sums sums;     /* zeroed: none */
-    ls_update_mode mode;     /* but for LS_UPDATE_STEP, `g` and `copy` are not used */
-    ls_update_check check;   /* zeroed: none; with sums.tensor and sums.first, and pieces of whole blocks */
-    _Atomic uint64_t *cells; /* of a CPU: how far the update of the whole tensor has come (cpu/journal.h); NULL: none */
-    uint64_t name;           /* of the tensor there, */
-    size_t first;            /* and its element with which the piece begins; multiple of LS_CHECK_BLOCK with `check` */
-} ls_update_piece;
+#define LS_ARGS_ls_update_piece(X)                                                                                     \
+    X(OUT, float, w, LS_WHOLE)                                                                                         \
+    X(OUTS, float, moment, LS_MOMENTS_MAX, LS_MOMENTS_MAX) /* NULL behind the last */                                  \
+    X(OUT_AS, c->copy_dtype, copy, LS_WHOLE)                                                                           \
+    X(VALUE, ls_dtype, copy_dtype)                                                                                     \
+    X(IN, float, g, LS_WHOLE)                                                                                          \
+    X(LIST, ls_update_step, step, 1)                                                                                   \
+    X(SIZE, n)                                                                                                         \
+    X(STRUCT, ls_update_sums, sums) /* zeroed: none */                                                                 \
+    X(VALUE, ls_update_mode, mode)  /* but for LS_UPDATE_STEP, `g` and `copy` are not used */                          \
+    /* zeroed: none; with sums.tensor and sums.first, and pieces of whole blocks */                                    \
+    X(STRUCT, ls_update_check, check)                                                                                  \
+    /* Host memory of a CPU: how far the update of the whole tensor has come (cpu/journal.h); NULL: none. */           \
+    X(VALUE, _Atomic uint64_t *, cells)                                                                                \
+    X(VALUE, uint64_t, name) /* of the tensor there, */                                                                \
+    X(SIZE, first)           /* and its element with which the piece begins; multiple of LS_CHECK_BLOCK with `check` */
+LS_DECLARE_ARGS(ls_update_piece);
 
 /* One pass over each piece. A model has hundreds of them, most of them small: one call for all is one launch. */
-typedef struct ls_update_call {
-    const ls_update_piece *pieces; /* host */
-    int count;
-} ls_update_call;
+#define LS_ARGS_ls_update_call(X)                                                                                      \
+    X(PIECES, ls_update_piece, pieces, (size_t)c->count)                                                               \
+    X(VALUE, int, count)
+LS_DECLARE_ARGS(ls_update_call);
 /* LS_ERR_INPUT for a copy that does not have 16 bits. */
 ls_status ls_check_update(const ls_update_call *call);
 
@@ -611,119 +698,125 @@ int ls_update_state_pieces(const ls_update_piece *piece, size_t begin, size_t en
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
 /* y = x·factor; y may be x. */
-typedef struct ls_scale_call {
-    float *y;
-    const float *x;
-    float factor;
-    size_t n;
-} ls_scale_call;
+#define LS_ARGS_ls_scale_call(X)                                                                                       \
+    X(OUT, float, y, LS_WHOLE)                                                                                         \
+    X(IN, float, x, LS_WHOLE)                                                                                          \
+    X(VALUE, float, factor)                                                                                            \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_scale_call);
 
 /* Every element becomes `value`: −0 for a buffer of sums, which no byte can fill in. */
-typedef struct ls_set_call {
-    float *y;
-    float value;
-    size_t n;
-} ls_set_call;
+#define LS_ARGS_ls_set_call(X)                                                                                         \
+    X(OUT, float, y, LS_WHOLE)                                                                                         \
+    X(VALUE, float, value)                                                                                             \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_set_call);
 
 /* Between LS_F32 and LS_BF16 or LS_F16; LS_ERR_INPUT for any other pair. */
-typedef struct ls_convert_call {
-    void *out;
-    ls_dtype to;
-    const void *in;
-    ls_dtype from;
-    size_t n;
-} ls_convert_call;
+#define LS_ARGS_ls_convert_call(X)                                                                                     \
+    X(OUT_AS, c->to, out, LS_WHOLE)                                                                                    \
+    X(VALUE, ls_dtype, to)                                                                                             \
+    X(IN_AS, c->from, in, LS_WHOLE)                                                                                    \
+    X(VALUE, ls_dtype, from)                                                                                           \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_convert_call);
 
 /* y = x rounded to a 16-bit type, as fp32; y may be x. */
-typedef struct ls_round_call {
-    float *y;
-    const float *x;
-    ls_dtype to;
-    size_t n;
-} ls_round_call;
+#define LS_ARGS_ls_round_call(X)                                                                                       \
+    X(OUT, float, y, LS_WHOLE)                                                                                         \
+    X(IN, float, x, LS_WHOLE)                                                                                          \
+    X(VALUE, ls_dtype, to)                                                                                             \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_round_call);
 
 /* y = a + b */
-typedef struct ls_add_call {
-    float *y;
-    const float *a;
-    const void *b;
-    ls_dtype b_dtype;
-    size_t n;
-} ls_add_call;
+#define LS_ARGS_ls_add_call(X)                                                                                         \
+    X(OUT, float, y, LS_WHOLE)                                                                                         \
+    X(IN, float, a, LS_WHOLE)                                                                                          \
+    X(IN_AS, c->b_dtype, b, LS_WHOLE)                                                                                  \
+    X(VALUE, ls_dtype, b_dtype)                                                                                        \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_add_call);
 
 /* Rows of `bytes` bytes, to_stride and from_stride bytes from one to the next. They do not overlap. */
-typedef struct ls_copy_rows_call {
-    void *to;
-    size_t to_stride;
-    const void *from;
-    size_t from_stride;
-    size_t rows, bytes;
-} ls_copy_rows_call;
+#define LS_ARGS_ls_copy_rows_call(X)                                                                                   \
+    X(OUT, void, to, LS_WHOLE)                                                                                         \
+    X(STRIDE, to_stride)                                                                                               \
+    X(IN, void, from, LS_WHOLE)                                                                                        \
+    X(STRIDE, from_stride)                                                                                             \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, bytes)
+LS_DECLARE_ARGS(ls_copy_rows_call);
 
 /* The tree over contributions of `elems` elements each: LS_F32, or LS_BF16 or LS_F16, which are widened. 1 ≤ leaves ≤
  * LS_GROUPS_MAX, else LS_ERR_INPUT. `out` may be one of the fp32 contributions. */
-typedef struct ls_tree_sum_call {
-    float *out;
-    const void *const *contributions;
-    ls_dtype dtype;
-    int leaves;
-    size_t elems;
-} ls_tree_sum_call;
+#define LS_ARGS_ls_tree_sum_call(X)                                                                                    \
+    X(OUT, float, out, LS_WHOLE)                                                                                       \
+    X(TENSORS, void, contributions, (size_t)c->leaves)                                                                 \
+    X(VALUE, ls_dtype, dtype)                                                                                          \
+    X(VALUE, int, leaves)                                                                                              \
+    X(SIZE, elems)
+LS_DECLARE_ARGS(ls_tree_sum_call);
 
 /* Of each piece, rows[leaves][n]: its first row becomes the tree over its rows. 1 ≤ leaves ≤ LS_GROUPS_MAX, else
  * LS_ERR_INPUT. A model has hundreds of vectors whose token slices are joined once a step: one call is for many. */
-typedef struct ls_tree_rows_piece {
-    float *rows;
-    size_t n;
-} ls_tree_rows_piece;
+#define LS_ARGS_ls_tree_rows_piece(X)                                                                                  \
+    X(OUT, float, rows, LS_WHOLE)                                                                                      \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_tree_rows_piece);
 
-typedef struct ls_tree_rows_call {
-    const ls_tree_rows_piece *pieces;
-    int count, leaves;
-} ls_tree_rows_call;
+#define LS_ARGS_ls_tree_rows_call(X)                                                                                   \
+    X(PIECES, ls_tree_rows_piece, pieces, (size_t)c->count)                                                            \
+    X(VALUE, int, count)                                                                                               \
+    X(VALUE, int, leaves)
+LS_DECLARE_ARGS(ls_tree_rows_call);
 
 /* out[i] = the maximum of inputs[0][i] … inputs[count−1][i]. 1 ≤ count ≤ LS_WORKERS_MAX, else LS_ERR_INPUT. `out` may
  * be one of the inputs. */
-typedef struct ls_max_call {
-    float *out;
-    const float *const *inputs;
-    int count;
-    size_t elems;
-} ls_max_call;
+#define LS_ARGS_ls_max_call(X)                                                                                         \
+    X(OUT, float, out, LS_WHOLE)                                                                                       \
+    X(TENSORS, float, inputs, (size_t)c->count)                                                                        \
+    X(VALUE, int, count)                                                                                               \
+    X(SIZE, elems)
+LS_DECLARE_ARGS(ls_max_call);
 
 /* ---- sums, counts and checks ---------------------------------------------------------------------------------------
  *
  * Their results are few numbers of memory of the device, where they wait until the host reads many of them at once. */
 
-typedef struct ls_square_piece {
-    const float *x;
-    size_t n;
-} ls_square_piece;
+#define LS_ARGS_ls_square_piece(X)                                                                                     \
+    X(IN, float, x, LS_WHOLE)                                                                                          \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_square_piece);
 
 /* Adds Σ x² of each block of LS_SQUARE_BLOCK elements of each piece, in double, to the exact sum whose LS_EXACT_WORDS
- * words are at `words` (numerics/exact_sum.h). Carries are not passed on: at most 2^29 blocks until somebody settles
- * the sum. A model has hundreds of pieces, most of them small: one call for all is one launch. */
-typedef struct ls_square_sums_call {
-    int64_t *words;
-    const ls_square_piece *pieces;
-    int count;
-} ls_square_sums_call;
+ * words are at `words` (numerics/exact_sum.h). Carries are not passed on: at most 2^29 blocks until the sum
+ * is settled. A model has hundreds of pieces, most of them small: one call for all is one launch. */
+#define LS_ARGS_ls_square_sums_call(X)                                                                                 \
+    X(OUT, int64_t, words, LS_WHOLE)                                                                                   \
+    X(PIECES, ls_square_piece, pieces, (size_t)c->count)                                                               \
+    X(VALUE, int, count)
+LS_DECLARE_ARGS(ls_square_sums_call);
 
 /* Adds the losses of sequences of T tokens, without the first `context` of each. */
-typedef struct ls_add_losses_call {
-    ls_loss_sum *sum;
-    const float *loss;
-    size_t sequences, T, context;
-} ls_add_losses_call;
+#define LS_ARGS_ls_add_losses_call(X)                                                                                  \
+    X(OUT, ls_loss_sum, sum, LS_WHOLE)                                                                                 \
+    X(IN, float, loss, LS_WHOLE)                                                                                       \
+    X(SIZE, sequences)                                                                                                 \
+    X(SIZE, T)                                                                                                         \
+    X(SIZE, context)
+LS_DECLARE_ARGS(ls_add_losses_call);
 
 /* *right grows by the rows of logits whose largest, the first of equal ones, is that of the target. A NaN is larger
  * than nothing, and nothing than a NaN in column 0. */
-typedef struct ls_count_right_call {
-    int64_t *right;
-    const float *z;
-    size_t z_stride, rows, columns;
-    const int32_t *targets; /* one column for a row */
-} ls_count_right_call;
+#define LS_ARGS_ls_count_right_call(X)                                                                                 \
+    X(OUT, int64_t, right, LS_WHOLE)                                                                                   \
+    X(IN, float, z, c->z_stride)                                                                                       \
+    X(STRIDE, z_stride)                                                                                                \
+    X(SIZE, rows)                                                                                                      \
+    X(SIZE, columns)                                                                                                   \
+    X(IN, int32_t, targets, 1) /* one column for a row */
+LS_DECLARE_ARGS(ls_count_right_call);
 
 /* What is counted of fp32 numbers x, with the fp32 product p = x·scale and a type that they may be rounded to. */
 typedef enum ls_count {
@@ -735,45 +828,112 @@ typedef enum ls_count {
 } ls_count;
 
 /* Adds to out[LS_COUNTS]. */
-typedef struct ls_count_call {
-    int64_t *out;
-    const float *x;
-    float scale;
-    ls_dtype type;
-    size_t n;
-} ls_count_call;
+#define LS_ARGS_ls_count_call(X)                                                                                       \
+    X(OUT, int64_t, out, LS_WHOLE)                                                                                     \
+    X(IN, float, x, LS_WHOLE)                                                                                          \
+    X(VALUE, float, scale)                                                                                             \
+    X(VALUE, ls_dtype, type)                                                                                           \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_count_call);
 
 /* before = after − before, of weights before and after an update. *lost grows by the elements that an update left as
  * they were though it was not 0: by[i] ≠ 0 says so. */
-typedef struct ls_difference_call {
-    float *before;
-    const float *after, *by;
-    int64_t *lost;
-    size_t n;
-} ls_difference_call;
+#define LS_ARGS_ls_difference_call(X)                                                                                  \
+    X(OUT, float, before, LS_WHOLE)                                                                                    \
+    X(IN, float, after, LS_WHOLE)                                                                                      \
+    X(IN, float, by, LS_WHOLE)                                                                                         \
+    X(OUT, int64_t, lost, LS_WHOLE)                                                                                    \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_difference_call);
 
 /* The hash of `bytes` bytes: that of the hashes of its pieces. */
-typedef struct ls_hash_call {
-    ls_hash128 *out;
-    const void *x;
-    size_t bytes;
-} ls_hash_call;
+#define LS_ARGS_ls_hash_call(X)                                                                                        \
+    X(OUT, ls_hash128, out, LS_WHOLE)                                                                                  \
+    X(IN, void, x, LS_WHOLE)                                                                                           \
+    X(SIZE, bytes)
+LS_DECLARE_ARGS(ls_hash_call);
 
 /* out[i] = the hash, as ls_hash_f32() has it, of block i of LS_SQUARE_BLOCK elements, the last of what is left. */
-typedef struct ls_hash_blocks_call {
-    ls_hash128 *out;
-    const void *x;
-    ls_dtype dtype; /* of x, whose numbers are hashed as fp32 */
-    size_t n;
-} ls_hash_blocks_call;
+#define LS_ARGS_ls_hash_blocks_call(X)                                                                                 \
+    X(OUT, ls_hash128, out, LS_WHOLE)                                                                                  \
+    X(IN_AS, c->dtype, x, LS_WHOLE)                                                                                    \
+    X(VALUE, ls_dtype, dtype) /* of x, whose numbers are hashed as fp32 */                                             \
+    X(SIZE, n)
+LS_DECLARE_ARGS(ls_hash_blocks_call);
 
 /* *index becomes that of the first element that is not finite, LS_ALL_FINITE where there is none. */
 #define LS_ALL_FINITE UINT64_MAX
-typedef struct ls_find_bad_call {
-    const void *x;
-    ls_dtype dtype;
-    size_t n;
-    uint64_t *index;
-} ls_find_bad_call;
+#define LS_ARGS_ls_find_bad_call(X)                                                                                    \
+    X(IN_AS, c->dtype, x, LS_WHOLE)                                                                                    \
+    X(VALUE, ls_dtype, dtype)                                                                                          \
+    X(SIZE, n)                                                                                                         \
+    X(OUT, uint64_t, index, LS_WHOLE)
+LS_DECLARE_ARGS(ls_find_bad_call);
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+/* Every struct with a list of arguments. */
+#define LS_CALLS(X)                                                                                                    \
+    X(ls_token_groups)                                                                                                 \
+    X(ls_gemm)                                                                                                         \
+    X(ls_conv_call)                                                                                                    \
+    X(ls_pooling_call)                                                                                                 \
+    X(ls_batch_norm_call)                                                                                              \
+    X(ls_dropout_call)                                                                                                 \
+    X(ls_norm_call)                                                                                                    \
+    X(ls_act_call)                                                                                                     \
+    X(ls_gated_call)                                                                                                   \
+    X(ls_bias_gelu_call)                                                                                               \
+    X(ls_bias_add_call)                                                                                                \
+    X(ls_bias_grad_call)                                                                                               \
+    X(ls_embed_tokens)                                                                                                 \
+    X(ls_embed_call)                                                                                                   \
+    X(ls_token_grad_call)                                                                                              \
+    X(ls_position_grad_call)                                                                                           \
+    X(ls_rope_call)                                                                                                    \
+    X(ls_loss_call)                                                                                                    \
+    X(ls_attention_in)                                                                                                 \
+    X(ls_attention_out)                                                                                                \
+    X(ls_attention)                                                                                                    \
+    X(ls_attention_call)                                                                                               \
+    X(ls_state_piece)                                                                                                  \
+    X(ls_state_sums_call)                                                                                              \
+    X(ls_update_sums)                                                                                                  \
+    X(ls_update_check)                                                                                                 \
+    X(ls_update_piece)                                                                                                 \
+    X(ls_update_call)                                                                                                  \
+    X(ls_scale_call)                                                                                                   \
+    X(ls_set_call)                                                                                                     \
+    X(ls_convert_call)                                                                                                 \
+    X(ls_round_call)                                                                                                   \
+    X(ls_add_call)                                                                                                     \
+    X(ls_copy_rows_call)                                                                                               \
+    X(ls_tree_sum_call)                                                                                                \
+    X(ls_tree_rows_piece)                                                                                              \
+    X(ls_tree_rows_call)                                                                                               \
+    X(ls_max_call)                                                                                                     \
+    X(ls_square_piece)                                                                                                 \
+    X(ls_square_sums_call)                                                                                             \
+    X(ls_add_losses_call)                                                                                              \
+    X(ls_count_right_call)                                                                                             \
+    X(ls_count_call)                                                                                                   \
+    X(ls_difference_call)                                                                                              \
+    X(ls_hash_call)                                                                                                    \
+    X(ls_hash_blocks_call)                                                                                             \
+    X(ls_find_bad_call)
+
+/* Moves a call on by `rows` rows: every tensor of rows that is there begins so many rows later. How many rows are left,
+ * and what else depends on the first row's number (a position, dropout), is up to the caller. */
+#define LS_ROW_CALLS(X)                                                                                                \
+    X(ls_batch_norm_call)                                                                                              \
+    X(ls_dropout_call)                                                                                                 \
+    X(ls_norm_call)                                                                                                    \
+    X(ls_gated_call)                                                                                                   \
+    X(ls_bias_gelu_call)                                                                                               \
+    X(ls_embed_call)                                                                                                   \
+    X(ls_rope_call)
+#define LS_DECLARE_SKIP_ROWS(type) void type##_skip_rows(type *call, size_t rows);
+LS_ROW_CALLS(LS_DECLARE_SKIP_ROWS)
+#undef LS_DECLARE_SKIP_ROWS
 
 #endif

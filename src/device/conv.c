@@ -45,6 +45,7 @@ static ls_gemm_patches patches_of(const ls_conv_call *c) {
                              .tap_x = 1};
 }
 
+LS_ASSERT_ARGS(ls_conv_call, 18);
 ls_status ls_conv_forward(ls_device *device, const ls_conv_call *c) {
     LS_TRY(check(c));
     ls_gemm_patches patches = patches_of(c);

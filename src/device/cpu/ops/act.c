@@ -7,6 +7,7 @@
 
 /* ---- flat arrays ------------------------------------------------------------------------------------------------- */
 
+LS_ASSERT_ARGS(ls_act_call, 6);
 /* Forward has no dy. */
 static void act_range(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_act_call *c = args;
@@ -38,22 +39,23 @@ ls_status ls_cpu_op_act_forward(ls_device *device, const ls_act_call *call) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Of a 16-bit call: n elements of row r from `column` on. */
-static void gated_forward_piece(const ls_kernels *kernels, const ls_gated_call *c, size_t r, size_t column, size_t n) {
-    ls_cpu_buffer gate, up;
-    size_t in = r * c->in_stride + column;
-    ls_cpu_widen(kernels, gate.at, c->gate, c->act, in, n);
-    ls_cpu_widen(kernels, up.at, c->up, c->act, in, n);
-    kernels->act.gated_forward(&(ls_gated_call){.rows = 1, .columns = n, .gate = gate.at, .up = up.at, .y = gate.at});
-    ls_cpu_narrow(kernels, c->y, c->act, r * c->y_stride + column, gate.at, n);
-}
-
-static void gated_backward_piece(const ls_kernels *kernels, const ls_gated_call *c, size_t r, size_t column, size_t n) {
+/* n elements of row r from `column` on, of a 16-bit call. */
+static void gated_piece(const ls_kernels *kernels, const ls_gated_call *c, size_t r, size_t column, size_t n) {
     ls_cpu_buffer gate, up, dy;
     size_t in = r * c->in_stride + column, din = r * c->din_stride + column;
-    ls_gated_call piece = {.rows = 1, .columns = n, .gate = gate.at, .up = up.at, .dgate = gate.at, .dup = up.at};
-    ls_cpu_widen(kernels, gate.at, c->gate, c->act, in, n);
-    ls_cpu_widen(kernels, up.at, c->up, c->act, in, n);
+    ls_gated_call piece = *c;
+    piece.rows = 1;
+    piece.columns = n;
+    piece.act = LS_F32;
+    piece.gate = ls_cpu_widen(kernels, gate.at, c->gate, c->act, in, n);
+    piece.up = ls_cpu_widen(kernels, up.at, c->up, c->act, in, n);
+    piece.y = piece.dgate = gate.at;
+    piece.dup = up.at;
+    if (!c->dy) {
+        kernels->act.gated_forward(&piece);
+        ls_cpu_narrow(kernels, c->y, c->act, r * c->y_stride + column, gate.at, n);
+        return;
+    }
     piece.dy = ls_cpu_widen(kernels, dy.at, c->dy, c->act, r * c->dy_stride + column, n);
     kernels->act.gated_backward(&piece);
     ls_cpu_narrow(kernels, c->dgate, c->act, din, gate.at, n);
@@ -65,22 +67,12 @@ static void gated_rows(const ls_kernels *kernels, const void *args, size_t begin
     const ls_gated_call *c = args;
     for (size_t r = begin; r < end && c->act != LS_F32; r++)
         for (size_t i = 0; i < c->columns; i += LS_CPU_STAGING)
-            (c->dy ? gated_backward_piece : gated_forward_piece)(kernels, c, r, i,
-                                                                 ls_cpu_piece(c->act, c->columns - i));
+            gated_piece(kernels, c, r, i, ls_cpu_piece(c->act, c->columns - i));
     if (c->act != LS_F32) return;
     ls_gated_call part = *c;
     part.rows = end - begin;
-    part.gate = (const float *)c->gate + begin * c->in_stride;
-    part.up = (const float *)c->up + begin * c->in_stride;
-    if (c->dy) {
-        part.dy = (const float *)c->dy + begin * c->dy_stride;
-        part.dgate = (float *)c->dgate + begin * c->din_stride;
-        part.dup = (float *)c->dup + begin * c->din_stride;
-        kernels->act.gated_backward(&part);
-    } else {
-        part.y = (float *)c->y + begin * c->y_stride;
-        kernels->act.gated_forward(&part);
-    }
+    ls_gated_call_skip_rows(&part, begin);
+    (c->dy ? kernels->act.gated_backward : kernels->act.gated_forward)(&part);
 }
 
 ls_status ls_cpu_op_gated_backward(ls_device *device, const ls_gated_call *call) {
@@ -97,9 +89,7 @@ ls_status ls_cpu_op_gated_forward(ls_device *device, const ls_gated_call *call) 
 static void bias_gelu_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     ls_bias_gelu_call part = *(const ls_bias_gelu_call *)args;
     part.rows = end - begin;
-    part.c += begin * part.c_stride;
-    part.pre += begin * part.pre_stride;
-    part.y += begin * part.y_stride;
+    ls_bias_gelu_call_skip_rows(&part, begin);
     kernels->act.bias_gelu_forward(&part);
 }
 
@@ -107,6 +97,7 @@ ls_status ls_cpu_op_bias_gelu_forward(ls_device *device, const ls_bias_gelu_call
     return ls_cpu_run(device, call->rows, ls_cpu_row_grain(call->columns), bias_gelu_rows, call);
 }
 
+LS_ASSERT_ARGS(ls_bias_add_call, 8);
 static void bias_add_rows(const ls_kernels *kernels, const void *args, size_t begin, size_t end) {
     const ls_bias_add_call *b = args;
     ls_cpu_buffer buffer;
@@ -137,6 +128,7 @@ static void bias_chain(const ls_kernels *kernels, const void *args, float *const
     kernels->act.bias_grad(to[0], tile->dy, tile->dy_stride, tile->rows, 0, tile->columns);
 }
 
+LS_ASSERT_ARGS(ls_bias_grad_call, 6);
 ls_status ls_cpu_op_bias_grad(ls_device *device, const ls_bias_grad_call *call) {
     LS_TRY(ls_check_float("the gradient of a bias", call->act));
     LS_TRY(ls_token_groups_check(call->groups));

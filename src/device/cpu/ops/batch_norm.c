@@ -25,16 +25,11 @@ static size_t stats_elems(const ls_batch_norm_call *c) { return (c->shared ? 1 :
 
 /* What the kernels take: the tensors of an image, and its statistics. */
 static ls_batch_norm_call image_of(const ls_batch_norm_call *c, size_t image) {
-    size_t at = image * c->pixels * c->channels, stats = c->shared ? 0 : image / c->ghost * c->channels;
+    size_t stats = c->shared ? 0 : image / c->ghost * c->channels;
     ls_batch_norm_call part = *c;
-    part.x += at;
+    ls_batch_norm_call_skip_rows(&part, image);
     part.mean += stats;
     part.rstd += stats;
-    if (c->y) part.y += at;
-    if (c->residual) part.residual += at;
-    if (c->dy) part.dy += at;
-    if (c->dx) part.dx += at;
-    if (c->dresidual) part.dresidual += at;
     if (c->sum) part.sum += stats;
     if (c->dot) part.dot += stats;
     return part;

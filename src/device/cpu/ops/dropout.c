@@ -24,9 +24,7 @@ static void drop_neighbours(const ls_kernels *kernels, const ls_dropout_call *c,
     part.rows = rows;
     part.drop.first = ls_drop_row(&c->drop, r);
     part.drop.gap = 0;
-    part.x = (const float *)c->x + r * c->x_stride;
-    part.y = (float *)c->y + r * c->y_stride;
-    if (c->residual) part.residual += r * c->residual_stride;
+    ls_dropout_call_skip_rows(&part, r);
     kernels->dropout.dropout_add(&part);
 }
 

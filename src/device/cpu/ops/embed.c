@@ -32,7 +32,7 @@ static void embed_rows(const ls_kernels *kernels, const void *args, size_t begin
     tokens.ids += begin;
     tokens.rows = end - begin;
     part.tokens = &tokens;
-    part.y += begin * e->y_stride;
+    ls_embed_call_skip_rows(&part, begin);
     part.position0 += begin;
     kernels->embed.forward(&part);
 }
@@ -89,16 +89,17 @@ static void rotate_piece(const ls_kernels *kernels, const rope_args *a, const ro
     ls_cpu_buffer buffer;
     size_t d = 2 * p->pairs, table = (c->position0 + p->row) % c->period * (c->d / 2) + p->first;
     widen_heads(kernels, c, buffer.at, p);
-    a->kernel(&(ls_rope_call){.y = buffer.at,
-                              .x = buffer.at,
-                              .y_head_stride = d,
-                              .x_head_stride = d,
-                              .rows = 1,
-                              .heads = p->heads,
-                              .d = d,
-                              .cos = c->cos + table,
-                              .sin = c->sin + table,
-                              .period = 1});
+    ls_rope_call piece = *c;
+    piece.act = LS_F32;
+    piece.x = piece.y = buffer.at;
+    piece.x_head_stride = piece.y_head_stride = piece.d = d;
+    piece.rows = 1;
+    piece.heads = p->heads;
+    piece.cos += table;
+    piece.sin += table;
+    piece.position0 = 0;
+    piece.period = 1;
+    a->kernel(&piece);
     narrow_heads(kernels, c, buffer.at, p);
 }
 
@@ -122,8 +123,7 @@ static void rope_rows(const ls_kernels *kernels, const void *args, size_t begin,
         return;
     }
     ls_rope_call part = *a->call;
-    part.y = (float *)part.y + begin * part.y_row_stride;
-    part.x = (const float *)part.x + begin * part.x_row_stride;
+    ls_rope_call_skip_rows(&part, begin);
     part.position0 += begin;
     part.rows = end - begin;
     a->kernel(&part);

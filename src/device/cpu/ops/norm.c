@@ -14,17 +14,11 @@ typedef struct norm_job {
     float *scratch;         /* [thread][together · C]; NULL: not needed */
 } norm_job;
 
-/* Rows row … row+rows−1 of a call. Tensors of the other pass may be absent. */
+/* Rows row … row+rows−1 of a call. */
 static ls_norm_call rows_of(const ls_norm_call *c, size_t row, size_t rows) {
-    size_t bytes = ls_dtype_bytes(c->act);
     ls_norm_call part = *c;
     part.rows = rows;
-    part.x += row * c->x_stride;
-    if (c->mean) part.mean += row;
-    part.rstd += row;
-    if (c->y) part.y = (char *)c->y + row * c->y_stride * bytes;
-    if (c->dy) part.dy = (const char *)c->dy + row * c->dy_stride * bytes;
-    if (c->dx) part.dx += row * c->dx_stride;
+    ls_norm_call_skip_rows(&part, row);
     return part;
 }
 
@@ -127,6 +121,7 @@ static void chain(const ls_kernels *kernels, const void *args, float *const to[2
     kernels->norm.params(&part);
 }
 
+LS_ASSERT_ARGS(ls_norm_call, 28);
 ls_status ls_cpu_op_norm_params(ls_device *device, const ls_norm_call *call) {
     LS_TRY(ls_check_float("a norm", call->act));
     LS_TRY(ls_token_groups_check_rows(call->groups, call->rows));

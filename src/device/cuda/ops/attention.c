@@ -51,6 +51,7 @@ static bool is_aligned(const ls_cuda_heads *h, ls_dtype act) {
     return (uintptr_t)h->at % (4 * ls_dtype_bytes(act)) == 0 && h->row_stride % 4 == 0 && h->head_stride % 4 == 0;
 }
 
+LS_ASSERT_ARGS(ls_attention, 21);
 static ls_cuda_attention_part part_of(const ls_attention_call *call, const ls_attention *a) {
     size_t queries = call->query_rows, keys = call->key_rows;
     return (ls_cuda_attention_part){

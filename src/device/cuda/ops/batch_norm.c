@@ -9,6 +9,7 @@
 
 static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
+LS_ASSERT_ARGS(ls_batch_norm_call, 22);
 static ls_cuda_batch_norm args_of(const ls_batch_norm_call *c) {
     const void *all[] = {c->x,    c->w,  c->b,  c->residual,  c->y,   c->mean,
                          c->rstd, c->dy, c->dx, c->dresidual, c->sum, c->dot};

@@ -6,6 +6,8 @@
 
 enum { WIDTH = 4 };
 
+LS_ASSERT_ARGS(ls_convert_call, 5);
+LS_ASSERT_ARGS(ls_round_call, 4);
 static ls_status run(ls_device *device, ls_cuda_kernel kernel, void *out, ls_dtype to, ls_dtype out_dtype,
                      const void *in, ls_dtype from, size_t n) {
     ls_cuda_convert args = {.flat = {.n = n}, .to = (int)to, .from = (int)from, .out = out, .in = in};
@@ -29,6 +31,7 @@ ls_status ls_cuda_op_round(ls_device *device, const ls_round_call *c) {
     return run(device, LS_CUDA_round, c->y, c->to, LS_F32, c->x, LS_F32, c->n);
 }
 
+LS_ASSERT_ARGS(ls_copy_rows_call, 6);
 ls_status ls_cuda_op_copy_rows(ls_device *device, const ls_copy_rows_call *c) {
     enum { AT_ONCE = 4, BLOCKS_MAX = 1 << 15 };
     size_t all = (uintptr_t)c->to | (uintptr_t)c->from | c->to_stride | c->from_stride | c->bytes;

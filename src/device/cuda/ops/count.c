@@ -18,6 +18,7 @@ static ls_cuda_grid grid_of(ls_device *device, const ls_cuda_flat *flat, size_t 
     return grid;
 }
 
+LS_ASSERT_ARGS(ls_count_call, 5);
 ls_status ls_cuda_op_count(ls_device *device, const ls_count_call *c) {
     ls_dtype type = c->type;
     LS_TRY(ls_check_float("counts", type));
@@ -35,6 +36,7 @@ ls_status ls_cuda_op_count(ls_device *device, const ls_count_call *c) {
                           LS_CUDA_PACK_THREADS, 0, &args);
 }
 
+LS_ASSERT_ARGS(ls_difference_call, 5);
 ls_status ls_cuda_op_difference(ls_device *device, const ls_difference_call *c) {
     if (c->n == 0) return LS_OK;
     ls_cuda_difference args = {.flat = {.n = c->n}, .before = c->before, .after = c->after, .by = c->by};
@@ -45,6 +47,7 @@ ls_status ls_cuda_op_difference(ls_device *device, const ls_difference_call *c) 
                           &args);
 }
 
+LS_ASSERT_ARGS(ls_find_bad_call, 4);
 ls_status ls_cuda_op_find_bad(ls_device *device, const ls_find_bad_call *c) {
     LS_TRY(ls_check_float("a search", c->dtype));
     LS_TRY(ls_device_fill(device, c->index, 0xFF, sizeof *c->index));
@@ -66,6 +69,7 @@ _Static_assert(offsetof(ls_loss_sum, total) == 0 && offsetof(ls_loss_sum, count)
                    offsetof(ls_loss_sum, bad) == 2 * sizeof(int64_t),
                "kernels add to total, count and bad");
 
+LS_ASSERT_ARGS(ls_add_losses_call, 5);
 ls_status ls_cuda_op_add_losses(ls_device *device, const ls_add_losses_call *c) {
     ls_cuda_losses args = {.loss = c->loss, .n = c->sequences * c->T, .T = c->T, .context = c->context};
     args.sum = (unsigned long long *)(void *)c->sum;
@@ -73,6 +77,7 @@ ls_status ls_cuda_op_add_losses(ls_device *device, const ls_add_losses_call *c) 
     return ls_cuda_launch(device, LS_CUDA_add_losses, (ls_cuda_grid){blocks, 1, 1}, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
+LS_ASSERT_ARGS(ls_count_right_call, 6);
 ls_status ls_cuda_op_count_right(ls_device *device, const ls_count_right_call *c) {
     ls_cuda_right args = {.z = c->z, .z_stride = c->z_stride, .rows = c->rows, .columns = c->columns};
     args.targets = c->targets;

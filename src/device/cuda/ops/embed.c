@@ -7,6 +7,8 @@
 
 enum { WIDTH = 4, COUNT_MAX = INT32_MAX - (1 << 20) }; /* the latter: of what 31 bits count, with a grid behind it */
 
+LS_ASSERT_ARGS(ls_embed_call, 8);
+LS_ASSERT_ARGS(ls_embed_tokens, 5);
 ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     assert(!c->position || c->period > 0);
@@ -30,6 +32,7 @@ ls_status ls_cuda_op_embed_forward(ls_device *device, const ls_embed_call *c) {
 
 /* ---- rotation ---------------------------------------------------------------------------------------------------- */
 
+LS_ASSERT_ARGS(ls_rope_call, 14);
 static ls_status rotate(ls_device *device, const ls_rope_call *c, bool back) {
     assert(c->period > 0 && c->d % 2 == 0);
     LS_TRY(ls_check_float("a rotation", c->act));

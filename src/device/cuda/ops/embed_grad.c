@@ -31,6 +31,7 @@ static ls_status sort_tokens(ls_device *device, ls_cuda_sort *sort, uint32_t *fi
     return LS_OK;
 }
 
+LS_ASSERT_ARGS(ls_token_grad_call, 5);
 ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_call *c) {
     const ls_embed_tokens *tokens = c->tokens;
     const ls_token_groups *groups = c->groups;
@@ -77,6 +78,7 @@ ls_status ls_cuda_op_embed_token_grad(ls_device *device, const ls_token_grad_cal
     return ls_cuda_launch(device, LS_CUDA_token_grad_long, grid, 32 * LS_CUDA_TOKEN_LONG_WARPS, 0, &args);
 }
 
+LS_ASSERT_ARGS(ls_position_grad_call, 5);
 ls_status ls_cuda_op_embed_position_grad(ls_device *device, const ls_position_grad_call *c) {
     LS_TRY(ls_token_groups_check(c->groups));
     ls_cuda_token_join joins = {.rows = {.rows = c->groups->T, .columns = c->C},

@@ -12,6 +12,7 @@ static ls_status hash_pieces(ls_device *device, ls_cuda_hash args, size_t pieces
     return ls_cuda_launch(device, LS_CUDA_hash_pieces, (ls_cuda_grid){pieces, 1, 1}, LS_CUDA_HASH_THREADS, 0, &args);
 }
 
+LS_ASSERT_ARGS(ls_hash_call, 3);
 ls_status ls_cuda_op_hash(ls_device *device, const ls_hash_call *c) {
     size_t count = ls_cuda_divide_up(c->bytes, LS_CUDA_HASH_PIECE), bytes = count * sizeof(ls_hash128);
     void *memory;
@@ -25,6 +26,7 @@ ls_status ls_cuda_op_hash(ls_device *device, const ls_hash_call *c) {
         device, (ls_cuda_hash){.x = memory, .bytes = bytes, .piece = bytes + 1, .out = (uint64_t *)(void *)c->out}, 1);
 }
 
+LS_ASSERT_ARGS(ls_hash_blocks_call, 4);
 ls_status ls_cuda_op_hash_blocks(ls_device *device, const ls_hash_blocks_call *c) {
     LS_TRY(ls_check_float("a hash", c->dtype));
     ls_cuda_hash_blocks args = {.x = c->x, .dtype = (int)c->dtype, .n = c->n, .out = (uint64_t *)(void *)c->out};

@@ -19,6 +19,7 @@ static bool are_aligned(const ls_loss_call *c, size_t width) {
     return ls_cuda_fits(z, c->z_dtype, c->z_stride, width) && ls_cuda_fits(dz, c->dz_dtype, c->dz_stride, width);
 }
 
+LS_ASSERT_ARGS(ls_loss_call, 17);
 ls_status ls_cuda_loss_args(ls_device *device, const ls_loss_call *c, size_t width, ls_cuda_loss *out) {
     assert(c->slices >= 1 && c->slices <= 4096);
     size_t first = c->bounds[0], columns = c->bounds[c->slices] - first;

@@ -9,6 +9,7 @@
 /* A third of a multiprocessor's shared memory; numbers that shared memory has in its banks. */
 enum { WIDTH = 4, SHARED_OF_BLOCK = 72 << 10, BANKS = 32, SHARED_OF_KERNEL = 1024 };
 
+LS_ASSERT_ARGS(ls_norm_call, 28);
 static ls_cuda_norm args_of(const ls_norm_call *call) {
     return (ls_cuda_norm){
         .rows = call->rows,

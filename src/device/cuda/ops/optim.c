@@ -32,6 +32,7 @@ static ls_status add_state(ls_device *device, ls_cuda_state *args) {
     return status;
 }
 
+LS_ASSERT_ARGS(ls_state_piece, 5);
 static ls_status put_state(ls_device *device, ls_cuda_state *args, const ls_state_piece *piece) {
     if (piece->n == 0) return LS_OK;
     size_t blocks = (piece->first + piece->n - 1) / LS_CUDA_STATE_BLOCK - piece->first / LS_CUDA_STATE_BLOCK + 1;
@@ -89,6 +90,9 @@ static ls_optimizer_kind rule_of(const ls_update_piece *c) {
 
 /* Elements begin … end − 1, run number 0 … 2 of a piece, which all go to `sums`, or to none. A block of sums that are
  * compared which a run does not have alone has a place for each. */
+LS_ASSERT_ARGS(ls_update_piece, 13);
+LS_ASSERT_ARGS(ls_update_sums, 8);
+LS_ASSERT_ARGS(ls_update_check, 2);
 static ls_cuda_update_piece piece_of(const ls_update_piece *c, ls_hash128 *sums, int run, size_t begin, size_t end) {
     const ls_update_step *step = c->step;
     const size_t block = (c->first + begin) / LS_CHECK_BLOCK;

@@ -10,6 +10,7 @@
 
 static bool is_aligned(const void *p) { return (uintptr_t)p % 16 == 0; }
 
+LS_ASSERT_ARGS(ls_pooling_call, 11);
 static ls_cuda_pooling args_of(const ls_pooling_call *c, bool backward) {
     const ls_window *w = &c->window;
     size_t rows = ls_window_rows(w, c->height), columns = ls_window_columns(w, c->width);

@@ -3,20 +3,22 @@
 
 #include "device/cuda/ops/list.h"
 #include "device/cuda/ops/ops.h"
-#include "device/cuda/ops/pack.h"
+#include "device/cuda/ops/take.h"
 
 enum { WIDTH = 4 };
 
 ls_status ls_cuda_op_add(ls_device *device, const ls_add_call *c) {
+    const size_t width = WIDTH;
     LS_TRY(ls_check_float("a sum", c->b_dtype));
-    ls_cuda_add args = {.flat = {.n = c->n}, .b_dtype = (int)c->b_dtype, .y = c->y, .a = c->a, .b = c->b};
-    args.flat.aligned = ls_cuda_fits(c->y, LS_F32, 0, WIDTH) && ls_cuda_fits(c->a, LS_F32, 0, WIDTH) &&
-                        ls_cuda_fits(c->b, c->b_dtype, 0, WIDTH);
+    ls_cuda_add args = {.flat = {.aligned = LS_CUDA_FITS(ls_add_call)}};
+    LS_CUDA_TAKE(ls_add_call, args.flat);
     return ls_cuda_launch(device, LS_CUDA_add, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS),
                           LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 /* Of `count` tensors. */
+LS_ASSERT_ARGS(ls_tree_sum_call, 5);
+LS_ASSERT_ARGS(ls_max_call, 4);
 static ls_status join(ls_device *device, ls_cuda_kernel kernel, float *out, const void *const *inputs, ls_dtype dtype,
                       int count, size_t n, size_t packs) {
     ls_cuda_join args = {.flat = {.n = n, .aligned = ls_cuda_fits(out, LS_F32, 0, WIDTH)},
@@ -46,6 +48,7 @@ static ls_status join_rows(ls_device *device, ls_cuda_tree_rows *args) {
     return status;
 }
 
+LS_ASSERT_ARGS(ls_tree_rows_piece, 2);
 ls_status ls_cuda_op_tree_rows(ls_device *device, const ls_tree_rows_call *c) {
     enum { BLOCKS_MAX = 1 << 30 };
     ls_cuda_tree_rows args = {.leaves = c->leaves};
@@ -70,18 +73,17 @@ ls_status ls_cuda_op_max(ls_device *device, const ls_max_call *c) {
     return join(device, LS_CUDA_max, c->out, (const void *const *)c->inputs, LS_F32, c->count, c->elems, 1);
 }
 
-static ls_status scale_or_set(ls_device *device, ls_cuda_kernel kernel, float *y, const float *x, float factor,
-                              size_t n) {
-    ls_cuda_scale args = {.flat = {.n = n}, .factor = factor, .y = y, .x = x};
-    args.flat.aligned = ls_cuda_fits(y, LS_F32, 0, WIDTH) && ls_cuda_fits(x, LS_F32, 0, WIDTH);
+static ls_status run_scale(ls_device *device, ls_cuda_kernel kernel, const ls_scale_call *c) {
+    const size_t width = WIDTH;
+    ls_cuda_scale args = {.flat = {.aligned = LS_CUDA_FITS(ls_scale_call)}};
+    LS_CUDA_TAKE(ls_scale_call, args.flat);
     return ls_cuda_launch(device, kernel, ls_cuda_flat_grid(&args.flat, WIDTH, LS_CUDA_SUM_PACKS), LS_CUDA_PACK_THREADS,
                           0, &args);
 }
 
-ls_status ls_cuda_op_scale(ls_device *device, const ls_scale_call *c) {
-    return scale_or_set(device, LS_CUDA_scale, c->y, c->x, c->factor, c->n);
-}
+ls_status ls_cuda_op_scale(ls_device *device, const ls_scale_call *c) { return run_scale(device, LS_CUDA_scale, c); }
 
+LS_ASSERT_ARGS(ls_set_call, 3);
 ls_status ls_cuda_op_set(ls_device *device, const ls_set_call *c) {
-    return scale_or_set(device, LS_CUDA_set, c->y, NULL, c->value, c->n);
+    return run_scale(device, LS_CUDA_set, &(ls_scale_call){.y = c->y, .factor = c->value, .n = c->n});
 }

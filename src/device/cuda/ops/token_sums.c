@@ -87,6 +87,7 @@ static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_ch
     return ls_cuda_join_tokens(device, &joins, sums, groups);
 }
 
+LS_ASSERT_ARGS(ls_norm_call, 28);
 ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
     const ls_token_groups *groups = c->groups;
     LS_TRY(ls_check_float("a norm", c->act));
@@ -103,6 +104,7 @@ ls_status ls_cuda_op_norm_params(ls_device *device, const ls_norm_call *c) {
     return run_chains(device, kernels, &args, c->C, (float *const[2]){c->dw, c->db}, c->rms ? 1 : 2, groups);
 }
 
+LS_ASSERT_ARGS(ls_bias_grad_call, 6);
 ls_status ls_cuda_op_bias_grad(ls_device *device, const ls_bias_grad_call *c) {
     LS_TRY(ls_check_float("the gradient of a bias", c->act));
     LS_TRY(ls_token_groups_check(c->groups));
