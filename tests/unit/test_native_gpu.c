@@ -181,6 +181,38 @@ static void test_fused_passes(void **state) {
     free(price);
 }
 
+static double price_of_activation(ls_price *price, ls_act_fn fn, bool backward) {
+    ls_act_call call = {.fn = fn, .act = LS_BF16, .n = 1 << 20};
+    const ls_ops *ops = price->device.ops;
+    ls_price_clear(price);
+    assert_int_equal((backward ? ops->act_backward : ops->act_forward)(&price->device, &call), LS_OK);
+    return ls_price_sum(price);
+}
+
+static void test_activations_have_their_own_prices(void **state) {
+    (void)state;
+    ls_price *price = calloc(1, sizeof *price);
+    ls_native_rates *r = &gpus.rates[0];
+    assert_non_null(price);
+    make_gpus(1);
+    r->pass[LS_PASS_GELU][1][1] = 7;
+    r->pass[LS_PASS_GELU_BACK][1][1] = 8;
+    r->pass[LS_PASS_GATED][1][1] = 5;
+    r->pass[LS_PASS_GATED_BACK][1][1] = 6;
+    r->pass[LS_PASS_SET][0][1] = 2;
+    r->pass[LS_PASS_ADD][1][1] = 3;
+    ls_price_open(price, r, 0, NULL);
+    assert_near(price_of_activation(price, LS_ACT_GELU, false), 7, 1e-9);
+    assert_near(price_of_activation(price, LS_ACT_GELU, true), 8, 1e-9);
+    assert_near(price_of_activation(price, LS_ACT_SILU, false), 5, 1e-9);
+    assert_near(price_of_activation(price, LS_ACT_SILU, true), 6, 1e-9);
+    assert_near(price_of_activation(price, LS_ACT_SIGMOID, false), 5, 1e-9);
+    assert_near(price_of_activation(price, LS_ACT_RELU, false), 2,
+                1e-9); /* 2 bytes read and 2 written, as 2^20 floats */
+    assert_near(price_of_activation(price, LS_ACT_RELU, true), 3, 1e-9);
+    free(price);
+}
+
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
 /* Two workers of one GPU take turns at it; each with a GPU of its own, they need half the time. */
@@ -369,6 +401,7 @@ int main(void) {
         cmocka_unit_test(test_an_update_starts_once),
         cmocka_unit_test(test_passes_are_lines),
         cmocka_unit_test(test_fused_passes),
+        cmocka_unit_test(test_activations_have_their_own_prices),
         cmocka_unit_test(test_workers_share_a_gpu),
         cmocka_unit_test(test_reductions_follow_blocks),
         cmocka_unit_test(test_gathers_are_ahead),

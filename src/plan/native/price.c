@@ -139,12 +139,22 @@ static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
     return c->dx_sums ? pass(d, LS_PRICE_PASSES, LS_PASS_BIAS_GRAD, c->act, c->rows, c->C) : LS_OK;
 }
 
+/* Only GELU is measured by itself. A gate is a SiLU and a product, and a sigmoid costs what the one in it does. */
 static ls_status act_forward(ls_device *d, const ls_act_call *c) {
-    return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, c->act, c->n, 1);
+    switch (c->fn) {
+    case LS_ACT_SILU:
+    case LS_ACT_SIGMOID: return pass(d, LS_PRICE_PASSES, LS_PASS_GATED, c->act, c->n, 1);
+    case LS_ACT_RELU: return copy(d, c->y, c->x, c->n * ls_dtype_bytes(c->act));
+    default: return pass(d, LS_PRICE_PASSES, LS_PASS_GELU, c->act, c->n, 1);
+    }
 }
 
+/* Backward of ReLU and the sigmoid reads two tensors and writes one, as a sum does. */
 static ls_status act_backward(ls_device *d, const ls_act_call *c) {
-    return pass(d, LS_PRICE_PASSES, LS_PASS_GELU_BACK, c->act, c->n, 1);
+    ls_native_pass which = c->fn == LS_ACT_GELU   ? LS_PASS_GELU_BACK
+                           : c->fn == LS_ACT_SILU ? LS_PASS_GATED_BACK
+                                                  : LS_PASS_ADD;
+    return pass(d, LS_PRICE_PASSES, which, c->act, c->n, 1);
 }
 
 static ls_status gated_forward(ls_device *d, const ls_gated_call *c) {
