@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "config/choices.h"
 #include "device/args.h"
+#include "device/mask.h"
 #include "device/unit.h"
 #include "numerics/exact_sum.h"
 
@@ -499,9 +500,9 @@ ls_status ls_check_loss(const ls_loss_call *call);
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Causal attention. Query head h reads key/value head h / (heads / kv_heads). A query at position t sees the keys
- * 0 … t. Memory stays linear in T: forward keeps m (the maximum) and l (the sum) of each query and head, backward makes
- * the weights anew.
+/* Attention. Query head h reads key/value head h / (heads / kv_heads). A query at position t sees the keys that the
+ * mask gives it, up to t itself; a device may have causal attention alone (LS_ERR_INPUT). Memory stays linear in T:
+ * forward keeps m (the maximum) and l (the sum) of each query and head, backward recomputes the weights.
  *
  * Tensors are strided, so that q, k and v may lie in one fused buffer; a cache of keys and values for generation is
  * read fastest where the rows of a head are neighbours. Outputs are overwritten, not added to, and do not overlap any
@@ -539,6 +540,7 @@ typedef struct ls_attention_drop {
     X(SIZE, kv_heads)                                                                                                  \
     X(SIZE, head_size)                                                                                                 \
     X(SIZE, first_query)                                                                                               \
+    X(VALUE, ls_mask, mask)                                                                                            \
     /* Of q, k, v, o and their gradients; weights and dS are rounded to it where matmuls read them */                  \
     X(VALUE, ls_dtype, act)                                                                                            \
     X(VALUE, ls_unit, unit) /* with LS_BF16: the unit that multiplies */                                               \
@@ -591,7 +593,7 @@ typedef struct ls_update_step {
     bool nesterov;
 } ls_update_step;
 
-/* State sums (numerics/state_sum.h) of weights and moments: of w and of each moment one, in this order. */
+/* State sums (numerics/state_sum.h) of weights and optimizer state: of w and of each moment one, in this order. */
 enum { LS_STATE_TENSORS = 1 + LS_MOMENTS_MAX };
 
 #define LS_ARGS_ls_state_piece(X)                                                                                      \

@@ -1,4 +1,4 @@
-/* attention_reference.h: causal attention in plain loops, written from docs/reference/arithmetic.md, and once more in
+/* attention_reference.h: attention in plain loops, written from docs/reference/arithmetic.md, and once more in
  * double.
  *
  * The first half must give the kernels' bits; it shares nothing with them. Its tensors are fp32 whatever the type is:
@@ -30,6 +30,12 @@ static float reference_fold(float lanes[16]) {
     return lanes[0];
 }
 
+/* The first key that query q sees. */
+static size_t reference_first(const ls_attention *a, size_t q) {
+    size_t window = a->mask.window;
+    return window > 0 && q + 1 > window ? q + 1 - window : 0;
+}
+
 static float reference_dot(const ls_attention *a, const float *x, const float *y) {
     reference_sum sum = reference_begin(a);
     for (size_t i = 0; i < a->head_size; i++) reference_add(&sum, x[i], y[i]);
@@ -57,25 +63,28 @@ static float reference_scale2(const ls_attention *a) { return (float)((double)a-
 static void reference_forward_query_hgmma(const ls_attention *a, size_t head, size_t q, float *p) {
     size_t kv = head / (a->heads / a->kv_heads), row = q - a->first_query, d = a->head_size;
     float m = -INFINITY, l[4] = {0}, c = reference_scale2(a), *o = calloc(d, sizeof *o);
-    for (size_t begin = 0; begin <= q; begin += 128) {
-        size_t end = begin + 128 <= q + 1 ? begin + 128 : q + 1;
+    size_t first = reference_first(a, q);
+    for (size_t begin = first / 128 * 128; begin <= q; begin += 128) {
+        size_t end = begin + 128 <= q + 1 ? begin + 128 : q + 1, from = begin > first ? begin : first;
         float before = m;
-        for (size_t k = begin; k < end; k++) {
+        for (size_t k = begin; k < from; k++) p[k] = 0;
+        for (size_t k = from; k < end; k++) {
             p[k] = reference_dot(a, in_row(a->q, row, head), in_row(a->k, k, kv));
             if (p[k] > m || isnan(p[k])) m = p[k];
         }
         float alpha = reference_exp2((before - m) * c), shift = -m * c;
         for (int t = 0; t < 4; t++) l[t] = l[t] * alpha;
-        for (size_t k = begin; k < end; k++) p[k] = reference_exp2(fmaf(p[k], c, shift));
+        for (size_t k = from; k < end; k++) p[k] = reference_exp2(fmaf(p[k], c, shift));
         for (size_t k = begin; k < end; k += 2) {
             float pair = p[k] + (k + 1 < end ? p[k + 1] : 0.0f);
             l[k % 8 / 2] = l[k % 8 / 2] + pair;
         }
-        for (size_t k = begin; k < end; k++) p[k] = reference_round(p[k] * reference_factor(a, head, q, k), a->act);
+        for (size_t k = from; k < end; k++) p[k] = reference_round(p[k] * reference_factor(a, head, q, k), a->act);
         for (size_t i = 0; i < d; i++) {
             reference_sum sum = reference_begin(a);
             sum.value = o[i] * alpha;
-            for (size_t k = begin; k < end; k++) reference_add(&sum, p[k], in_row(a->v, k, kv)[i]);
+            reference_skip(&sum, from);
+            for (size_t k = from; k < end; k++) reference_add(&sum, p[k], in_row(a->v, k, kv)[i]);
             reference_pad(&sum);
             o[i] = sum.value;
         }
@@ -100,20 +109,21 @@ static void reference_forward_query(const ls_attention *a, size_t head, size_t q
         return;
     }
     size_t kv = head / (a->heads / a->kv_heads), row = q - a->first_query;
-    float m = reference_score(a, head, q, 0), lanes[16] = {0};
-    for (size_t k = 0; k <= q; k++) {
+    size_t first = reference_first(a, q);
+    float m = reference_score(a, head, q, first), lanes[16] = {0};
+    for (size_t k = first; k <= q; k++) {
         p[k] = reference_score(a, head, q, k);
         if (p[k] > m) m = p[k];
     }
-    for (size_t k = 0; k <= q; k++) {
+    for (size_t k = first; k <= q; k++) {
         p[k] = contract_exp(p[k] - m);
         lanes[k % 16] = lanes[k % 16] + p[k];
     }
     float l = reference_fold(lanes);
-    for (size_t k = 0; k <= q; k++) p[k] = reference_round(p[k] * reference_factor(a, head, q, k), a->act);
+    for (size_t k = first; k <= q; k++) p[k] = reference_round(p[k] * reference_factor(a, head, q, k), a->act);
     for (size_t i = 0; i < a->head_size; i++) {
         reference_sum sum = reference_begin(a);
-        for (size_t k = 0; k <= q; k++) reference_add(&sum, p[k], in_row(a->v, k, kv)[i]);
+        for (size_t k = first; k <= q; k++) reference_add(&sum, p[k], in_row(a->v, k, kv)[i]);
         out_row(a->o, row, head)[i] = reference_round(reference_end(&sum) / l, a->act);
     }
     a->m[head * a->stat_stride + row] = m;
@@ -143,7 +153,8 @@ static void reference_backward_query(const ls_attention *a, size_t head, size_t 
     size_t kv = head / (a->heads / a->kv_heads);
     for (size_t i = 0; i < a->head_size; i++) {
         reference_sum sum = reference_begin(a);
-        for (size_t k = 0; k <= q; k++) reference_add(&sum, ds[k], in_row(a->k, k, kv)[i]);
+        reference_skip(&sum, reference_first(a, q));
+        for (size_t k = reference_first(a, q); k <= q; k++) reference_add(&sum, ds[k], in_row(a->k, k, kv)[i]);
         out_row(a->dq, q, head)[i] = reference_round(a->scale * reference_end(&sum), a->act);
     }
 }
@@ -156,7 +167,8 @@ static void reference_backward_key(const ls_attention *a, size_t kv, size_t k, c
         reference_sum sum = reference_begin(a);
         for (size_t head = kv * group; head < (kv + 1) * group; head++) {
             reference_skip(&sum, k);
-            for (size_t q = k; q < T; q++) reference_add(&sum, weights[(head * T + q) * T + k], in_row(x, q, head)[i]);
+            for (size_t q = k; q < T && reference_first(a, q) <= k; q++)
+                reference_add(&sum, weights[(head * T + q) * T + k], in_row(x, q, head)[i]);
             reference_pad(&sum);
         }
         out_row(to, k, kv)[i] = reference_round(scale * reference_end(&sum), a->act);
@@ -172,7 +184,8 @@ static void reference_backward(const ls_attention *a) {
             for (size_t i = 0; i < d; i++)
                 lanes[i % 16] = fmaf(in_row(a->dout, q, head)[i], out_row(a->o, q, head)[i], lanes[i % 16]);
             a->dots[head * a->stat_stride + q] = reference_fold(lanes);
-            for (size_t k = 0; k <= q; k++) reference_weights(a, head, q, k, &p[(head * T + q) * T + k], &row[k]);
+            for (size_t k = reference_first(a, q); k <= q; k++)
+                reference_weights(a, head, q, k, &p[(head * T + q) * T + k], &row[k]);
             reference_backward_query(a, head, q, row);
         }
     for (size_t kv = 0; kv < a->kv_heads; kv++)
@@ -189,13 +202,13 @@ static inline void double_forward_query(const ls_attention *a, const double *q, 
                                         size_t head, size_t t, double *o) {
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads);
     double m = -HUGE_VAL, l = 0, *s = calloc(t + 1, sizeof *s);
-    for (size_t j = 0; j <= t; j++) {
+    for (size_t j = reference_first(a, t); j <= t; j++) {
         for (size_t i = 0; i < d; i++) s[j] += q[(t * a->heads + head) * d + i] * k[(j * a->kv_heads + kv) * d + i];
         s[j] *= (double)a->scale;
         if (s[j] > m) m = s[j];
     }
     for (size_t i = 0; i < d; i++) o[i] = 0;
-    for (size_t j = 0; j <= t; j++) {
+    for (size_t j = reference_first(a, t); j <= t; j++) {
         double p = exp(s[j] - m), kept = p * (double)reference_factor(a, head, t, j);
         l += p;
         for (size_t i = 0; i < d; i++) o[i] += kept * v[(j * a->kv_heads + kv) * d + i];

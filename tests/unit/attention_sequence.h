@@ -164,6 +164,9 @@ static void set_dropout(sequence *s, double p) {
     s->ref.drop = s->a.drop;
 }
 
+/* From here on a query sees so many keys at most. */
+static inline void set_window(sequence *s, size_t window) { s->a.mask.window = s->ref.mask.window = window; }
+
 static void release(sequence *s) {
     if (s->a.act != LS_F32) {
         free(s->a_in);

@@ -76,6 +76,40 @@ static void check_mask(const ls_attention_kernels *k) {
     }
 }
 
+/* Windows shorter and longer than panels, tiles, blocks and the sequence. GPUs refuse them. */
+static void check_windows(const ls_attention_kernels *k) {
+    static const size_t shapes[][4] = {{100, 4, 2, 33}, {310, 2, 1, 13}, {385, 1, 1, 24}, {700, 1, 1, 5}};
+    static const size_t windows[] = {1, 2, 5, 16, 31, 97, 290, 384};
+    for (size_t i = 0; i < 4; i++)
+        for (size_t w = 0; w < 8 && windows[w] < shapes[i][0]; w++) {
+            sequence s = make(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], i, 1);
+            set_window(&s, windows[w]);
+            if (w % 3 == 2) set_dropout(&s, 0.2);
+            if (k)
+                check_same_bits(k, &s, 2 + w % 3);
+            else
+                assert_int_equal(
+                    gpu()->ops->attention_forward(gpu(), &(ls_attention_call){.parts = &s.a, .nparts = 1, .B = 1}),
+                    LS_ERR_INPUT);
+            release(&s);
+        }
+}
+
+/* One query alone: generation. */
+static void check_window_of_a_query(const ls_attention_kernels *k) {
+    if (!k) return;
+    for (size_t window = 1; window < 140; window += 23) {
+        sequence s = make(140, 2, 1, 33, 1, 1);
+        set_window(&s, window);
+        reference_forward(&s.ref);
+        for (size_t t = 0; t < 140; t++) {
+            k->forward(&s.a, 0, 2, t, t + 1, s.scratch);
+            for (size_t h = 0; h < 2; h++) assert_rows_equal(&s.a, s.a.o, t, h, &s.ref, s.ref.o, t, h);
+        }
+        release(&s);
+    }
+}
+
 static void check_generation(const ls_attention_kernels *k) {
     check_last_rows(k, LS_F32, LS_UNIT_CHAIN, 1, 16);
     check_last_rows(k, LS_F32, LS_UNIT_CHAIN, 64, 33);
@@ -107,6 +141,8 @@ static void check_plain_gradients(const ls_attention_kernels *k) { check_gradien
 TEST(shapes)
 TEST(extremes)
 TEST(mask)
+TEST(windows)
+TEST(window_of_a_query)
 TEST(generation)
 TEST(long)
 TEST(plain_accuracy)
@@ -159,6 +195,7 @@ int main(int argc, char **argv) {
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes),         cmocka_unit_test(test_extremes),
                                        cmocka_unit_test(test_mask),           cmocka_unit_test(test_generation),
+                                       cmocka_unit_test(test_windows),        cmocka_unit_test(test_window_of_a_query),
                                        cmocka_unit_test(test_long),           cmocka_unit_test(test_plain_accuracy),
                                        cmocka_unit_test(test_plain_gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);

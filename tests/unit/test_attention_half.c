@@ -54,6 +54,18 @@ static void check_blocks(const ls_attention_kernels *k) {
                         shapes[i].n, shapes[i].p);
 }
 
+/* GPUs and BFMMLA refuse windows. */
+static void check_windows(const ls_attention_kernels *k) {
+    static const size_t windows[] = {1, 3, 16, 50, 131};
+    if (!k || unit == LS_UNIT_BFMMLA) return;
+    for (size_t w = 0; w < 5; w++) {
+        if (is_other_types(w)) continue;
+        sequence s = make_half(unit == LS_UNIT_HGMMA ? 150 : 310, 2, 1, 7, w % 3, 1);
+        set_window(&s, windows[w]);
+        check_shape(k, s, 3, w % 2 ? 0.2 : 0);
+    }
+}
+
 /* One key takes all, or all are equal; and numbers so small and so large that rounding ends at zero, at subnormals or
  * at infinity. */
 static void check_extremes(const ls_attention_kernels *k) {
@@ -358,14 +370,15 @@ TEST_TYPES(generation)
 TEST_TYPES(long)
 TEST_TYPES(near)
 TEST_TYPES(mask)
+TEST_TYPES(windows)
 TEST_TYPES(threads)
 TEST_TYPES(tiles)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tiles),      cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_blocks),     cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_generation), cmocka_unit_test(test_long),
-                                       cmocka_unit_test(test_near),       cmocka_unit_test(test_mask),
-                                       cmocka_unit_test(test_threads),    cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiles),    cmocka_unit_test(test_shapes),     cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_extremes), cmocka_unit_test(test_generation), cmocka_unit_test(test_long),
+        cmocka_unit_test(test_near),     cmocka_unit_test(test_mask),       cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

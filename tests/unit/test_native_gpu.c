@@ -213,6 +213,26 @@ static void test_activations_have_their_own_prices(void **state) {
     free(price);
 }
 
+static double price_of_attention(ls_price *price, size_t window) {
+    ls_attention part = {.T = 256, .heads = 4, .kv_heads = 4, .head_size = 64, .mask = {window}};
+    ls_attention_call call = {.parts = &part, .nparts = 1, .B = 2};
+    ls_price_clear(price);
+    assert_int_equal(price->device.ops->attention_forward(&price->device, &call), LS_OK);
+    return ls_price_sum(price) - price->rates->launch_seconds;
+}
+
+static void test_a_window_costs_its_pairs(void **state) {
+    (void)state;
+    ls_price *price = calloc(1, sizeof *price);
+    assert_non_null(price);
+    make_gpus(1);
+    ls_price_open(price, &gpus.rates[0], 0, NULL);
+    double causal = price_of_attention(price, 0);
+    assert_near(price_of_attention(price, 256), causal, 1e-9);
+    assert_near(price_of_attention(price, 1), causal * 256 / (256 * 257 / 2), 1e-6);
+    free(price);
+}
+
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
 /* Two workers of one GPU take turns at it; each with a GPU of its own, they need half the time. */
@@ -402,6 +422,7 @@ int main(void) {
         cmocka_unit_test(test_passes_are_lines),
         cmocka_unit_test(test_fused_passes),
         cmocka_unit_test(test_activations_have_their_own_prices),
+        cmocka_unit_test(test_a_window_costs_its_pairs),
         cmocka_unit_test(test_workers_share_a_gpu),
         cmocka_unit_test(test_reductions_follow_blocks),
         cmocka_unit_test(test_gathers_are_ahead),

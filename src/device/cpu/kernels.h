@@ -21,7 +21,7 @@ typedef struct ls_add_kernels {
     /* out[i] = in[i], exact; out and in do not overlap. */
     void (*widen_bf16)(float *out, const uint16_t *in, size_t n);
     /* Copies to memory that will not be read soon, past the caches where the machine can. No overlap. Such stores are
-     * not ordered: call fence_stream before telling anybody that they are there. */
+     * not ordered: call fence_stream before another thread is told that they are there. */
     void (*copy_stream)(void *out, const void *in, size_t bytes);
     void (*fence_stream)(void);
 } ls_add_kernels;
@@ -159,7 +159,7 @@ typedef struct ls_loss_hgmma_kernels {
                        float g);
 } ls_loss_hgmma_kernels;
 
-/* Causal attention of one sequence. A kernel takes ranges, and any division of the heads, queries or keys into ranges
+/* Attention of one sequence. A kernel takes ranges, and any division of the heads, queries or keys into ranges
  * gives the same bits. Ranges with scratch of their own may run at the same time:
  *
  *     forward           o, m, l      of a range of heads and queries

@@ -4,7 +4,7 @@
 
 #include "device/ops.h"
 
-/* What a copy needs: where the queue finds memory of the device, and who keeps copied lists. */
+/* What a copy needs: where the queue finds memory of the device, and the owner of copied lists. */
 typedef struct ls_fake_copier {
     void *(*translate)(const void *memory, const void *pointer);
     void *(*keep)(void *keeper, const void *host, size_t bytes); /* a copy; NULL for NULL */

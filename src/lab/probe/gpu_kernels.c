@@ -173,7 +173,8 @@ static ls_status measure_heads(ls_probe_gpu_bench *b, int type) {
                 if (d + 1 < LS_NATIVE_HEADS || t + 1 < LS_NATIVE_LENGTHS) continue;
                 h.part.drop = ls_operand_drop(&operands);
                 LS_TRY(ls_probe_gpu_time(b, attend, &h, &seconds));
-                r->dropped[back][type] = ls_more_seconds(plain, seconds) / (all * ls_native_pairs(operands.T));
+                r->dropped[back][type] =
+                    ls_more_seconds(plain, seconds) / (all * ls_mask_pairs(LS_MASK_CAUSAL, operands.T));
             }
     return LS_OK;
 }

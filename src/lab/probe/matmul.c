@@ -130,7 +130,8 @@ static ls_status measure_heads(const ls_probe_worker *w, int type, float *const 
                 double plain = seconds;
                 h.part.drop = ls_operand_drop(&operands);
                 LS_TRY(ls_probe_time(w, attend, &h, &seconds));
-                w->rates->dropped[back][type] = ls_more_seconds(plain, seconds) / (HEADS * ls_native_pairs(operands.T));
+                w->rates->dropped[back][type] =
+                    ls_more_seconds(plain, seconds) / (HEADS * ls_mask_pairs(LS_MASK_CAUSAL, operands.T));
             }
     return LS_OK;
 }

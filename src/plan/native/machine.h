@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "device/cpu/gemm/gemm.h"
+#include "device/mask.h"
 #include "device/unit.h"
 #include "lockstep.h"
 
@@ -189,8 +190,6 @@ double ls_native_attention_seconds(const ls_native_rates *rates, bool backward, 
                                    double heads);
 /* What dropout of their weights adds. */
 double ls_native_dropped_seconds(const ls_native_rates *rates, bool backward, int type, size_t T, double heads);
-/* Pairs of a query and a key that it sees, in a head of T tokens. */
-static inline double ls_native_pairs(size_t T) { return (double)T * ((double)T + 1) / 2; }
 double ls_native_pass_seconds(const ls_native_rates *rates, ls_native_pass pass, bool is_16, double elems);
 static inline bool ls_native_has_pass(const ls_native_rates *rates, ls_native_pass pass, bool is_16) {
     return rates->pass[pass][is_16][0] > 0;

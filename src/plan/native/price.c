@@ -73,6 +73,7 @@ static ls_status gemm(ls_device *device, const ls_gemm *g) {
     return LS_OK;
 }
 
+/* Causal attention was measured; a window has fewer pairs. */
 static ls_status attention(ls_device *device, const ls_attention_call *call, bool backward) {
     ls_price *p = price_of(device);
     const ls_attention *a = &call->parts[0];
@@ -80,6 +81,7 @@ static ls_status attention(ls_device *device, const ls_attention_call *call, boo
     for (int i = 0; i < call->nparts; i++) heads += (double)call->parts[i].heads;
     int type = ls_native_type_of(a->act, a->unit);
     heads *= (double)call->B;
+    if (!ls_mask_is_causal(a->mask)) heads *= ls_mask_pairs(a->mask, a->T) / ls_mask_pairs(LS_MASK_CAUSAL, a->T);
     p->seconds[LS_PRICE_ATTENTION] += ls_native_attention_seconds(p->rates, backward, type, a->head_size, a->T, heads);
     if (a->drop.scale > 0)
         p->seconds[LS_PRICE_ATTENTION] += ls_native_dropped_seconds(p->rates, backward, type, a->T, heads);

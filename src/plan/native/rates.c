@@ -121,7 +121,7 @@ double ls_native_attention_seconds(const ls_native_rates *r, bool backward, int 
 }
 
 double ls_native_dropped_seconds(const ls_native_rates *r, bool backward, int type, size_t T, double heads) {
-    return heads * ls_native_pairs(T) * r->dropped[backward][measured_type(r, type)];
+    return heads * ls_mask_pairs(LS_MASK_CAUSAL, T) * r->dropped[backward][measured_type(r, type)];
 }
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */

@@ -9,9 +9,9 @@
  *
  * (with dropout dO·Vᵀ is multiplied by the factors first, and P when dS is made)
  *
- * and what is left on the diagonal, a triangle for each panel or tile, is done in chains row by row: for dk and dv
- * before the matmul, for dq behind it. Blocks of queries ascend for a block of keys, and blocks of keys ascend for a
- * query; dq of a query waits until the next block of keys, in its place if that is fp32, else in `sums`. */
+ * and what is left, the triangles before and behind these for each panel or tile, is done in chains row by row. Blocks
+ * of queries ascend for a block of keys, and blocks of keys ascend for a query; dq of a query waits until the next
+ * block of keys, in its place if that is fp32, else in `sums`. */
 
 typedef struct backward_space {
     size_t key, keys, query, queries;      /* the blocks: where they begin and how many rows they have */
@@ -104,6 +104,18 @@ static void open_queries(const ls_attention *a, const engine *e, size_t head, si
     pack_elements(e, space->dout_elements, e->mr, space->dout_rows, queries, d);
 }
 
+/* Columns of the block of keys that are these keys. */
+static ls_positions columns_of(const backward_space *space, ls_positions keys) {
+    return (ls_positions){min_size(behind(keys.begin, space->key), space->keys),
+                          min_size(behind(keys.end, space->key), space->keys)};
+}
+
+/* Columns that row r of the queries sees. */
+static ls_positions columns_of_row(const ls_attention *a, const backward_space *space, size_t r) {
+    size_t query = space->query + r;
+    return columns_of(space, ls_mask_keys(a->mask, (ls_positions){query, query + 1}));
+}
+
 /* ---- weights and their gradients --------------------------------------------------------------------------------- */
 
 /* Factors of the pairs of the two blocks that see each other. */
@@ -111,8 +123,8 @@ static void make_block_factors(const ls_attention *a, const engine *e, size_t he
     size_t nr = e->nr, rows = up(space->queries, e->mr);
     float row[LS_ATTENTION_KEYS + LS_ATTENTION_TILE] = {0}; /* panels are whole */
     for (size_t r = 0; r < space->queries; r++) {
-        size_t query = space->query + r, n = query < space->key ? 0 : min_size(query - space->key + 1, space->keys);
-        if (n > 0) make_factors(a, row, head, query, space->key, n);
+        size_t n = columns_of_row(a, space, r).end;
+        if (n > 0) make_factors(a, row, head, space->query + r, space->key, n);
         for (size_t j = 0; j < n; j += nr) memcpy(space->factors + j * rows + r * nr, row + j, nr * sizeof *row);
     }
 }
@@ -139,20 +151,30 @@ static void weigh_kept(const backward_space *space, size_t at, size_t stats, siz
     weigh(space, at, stats, elems, scale, 1);
 }
 
-/* Weights and gradients of the pairs of the two blocks, from the first tile of queries that sees a key of the panel. */
+/* Rows of the block of queries that see one of the keys of the panel from column j on, and those that see all. */
+static ls_positions rows_seeing(const ls_attention *a, const engine *e, const backward_space *space, size_t j,
+                                int all) {
+    const ls_positions keys = {space->key + j, space->key + min_size(j + e->nr, space->keys)};
+    ls_positions queries = (all ? ls_mask_shared_queries : ls_mask_queries)(a->mask, keys, a->T);
+    return (ls_positions){behind(queries.begin, space->query),
+                          min_size(behind(queries.end, space->query), space->queries)};
+}
+
+/* Weights and gradients of the pairs of the two blocks, of the tiles of queries that see a key of the panel. */
 static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(space->queries, mr);
     if (is_dropping(a)) make_block_factors(a, e, head, space);
     for (size_t j = 0; j < space->keys; j += nr) {
-        size_t first = space->key + j > space->query ? (space->key + j - space->query) / mr * mr : 0, at = j * rows;
-        for (size_t r = first; r < rows; r += mr) {
+        const ls_positions seeing = rows_seeing(a, e, space, j, 0);
+        size_t first = seeing.begin / mr * mr, last = up(seeing.end, mr), at = j * rows;
+        for (size_t r = first; r < last; r += mr) {
             product(e, d, space->query_columns + r * d, space->key_columns + j * d, 0, space->weights + at + r * nr,
                     nr);
             product(e, d, space->dout_columns + r * d, space->value_columns + j * d, 0, space->gradients + at + r * nr,
                     nr);
         }
-        if (first >= rows) continue;
-        size_t elems = (rows - first) * nr;
+        if (first >= last) continue;
+        size_t elems = (last - first) * nr;
         at += first * nr;
         (is_dropping(a) ? weigh_kept : weigh_all)(space, at, first * nr, elems, a->scale);
         round_weights(space->weights + at, elems, a->act);
@@ -162,43 +184,48 @@ static void weigh_blocks(const ls_attention *a, engine *e, size_t head, const ba
 
 /* ---- dk and dv --------------------------------------------------------------------------------------------------- */
 
-/* sums[d][nr] of the keys of a panel go on with the queries first … last−1 of the block, that see some of its keys:
- * key j is seen from row j + offset on. */
-static void key_triangle(const engine *e, float *sums, const float *weights, wide_rows x, size_t first, size_t last,
-                         ptrdiff_t offset, size_t count, size_t d, float *rows) {
-    size_t nr = e->nr, stride = up(d, LANES);
+/* sums[d][nr] of the keys of the panel from column `column` on go on with these rows of the queries, each of which sees
+ * some of the keys. */
+static void key_triangle(const ls_attention *a, const engine *e, const backward_space *space, size_t column,
+                         float *sums, const float *weights, wide_rows x, ls_positions range) {
+    size_t d = a->head_size, nr = e->nr, stride = up(d, LANES);
+    float *rows = space->rows;
     transpose(e, rows, stride, sums, nr, d, nr);
-    for (size_t j = 0; j < count; j++) {
-        ptrdiff_t seen = (ptrdiff_t)j + offset;
-        size_t from = seen > (ptrdiff_t)first ? (size_t)seen : first;
-        if (from < last) chain_row(rows + j * stride, weights + from * nr + j, nr, x, from, last - from, d);
+    for (size_t j = 0; j < min_size(nr, space->keys - column); j++) {
+        const size_t key = space->key + column + j;
+        size_t from = max_size(behind(key, space->query), range.begin);
+        size_t end = min_size(behind(ls_mask_end_query(a->mask, key, a->T), space->query), range.end);
+        if (from < end) chain_row(rows + j * stride, weights + from * nr + j, nr, x, from, end - from, d);
     }
     transpose(e, sums, nr, rows, stride, nr, d);
+}
+
+/* Both sums of a panel. */
+static void key_triangles(const ls_attention *a, const engine *e, const backward_space *space, size_t column,
+                          ls_positions range) {
+    size_t at = column * up(space->queries, e->mr), sums = column * up(a->head_size, e->mr);
+    if (range.begin >= range.end) return;
+    key_triangle(a, e, space, column, space->dv + sums, space->weights + at, space->dout_rows, range);
+    key_triangle(a, e, space, column, space->dk + sums, space->gradients + at, space->query_rows, range);
 }
 
 /* dk and dv of the block of keys go on with the block of queries. */
 static void add_to_keys(const ls_attention *a, engine *e, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, rows = up(space->queries, mr);
     for (size_t j = 0; j < space->keys; j += nr) {
-        size_t count = min_size(nr, space->keys - j), at = j * rows, sums = j * up(d, mr);
-        ptrdiff_t offset = (ptrdiff_t)(space->key + j) - (ptrdiff_t)space->query, all = offset + (ptrdiff_t)count - 1;
-        if (offset >= (ptrdiff_t)space->queries) continue;
-        size_t first = offset > 0 ? (size_t)offset : 0, full = all > 0 ? min_size((size_t)all, space->queries) : 0;
-        if (first < full) {
-            key_triangle(e, space->dv + sums, space->weights + at, space->dout_rows, first, full, offset, count, d,
-                         space->rows);
-            key_triangle(e, space->dk + sums, space->gradients + at, space->query_rows, first, full, offset, count, d,
-                         space->rows);
-        }
-        size_t left = space->queries - full;
-        if (left == 0) continue;
-        for (size_t i = 0; i < d; i += mr) {
-            size_t from = i * space->queries + full * mr;
-            product(e, left, space->dout_elements + from, space->weights + at + full * nr, 1, space->dv + sums + i * nr,
+        const ls_positions some = rows_seeing(a, e, space, j, 0), all = rows_seeing(a, e, space, j, 1);
+        size_t at = j * rows, sums = j * up(d, mr);
+        size_t first = min_size(all.begin, some.end), n = behind(all.end, first);
+        if (some.begin >= some.end) continue;
+        key_triangles(a, e, space, j, (ls_positions){some.begin, first});
+        for (size_t i = 0; i < d && n > 0; i += mr) {
+            size_t from = i * space->queries + first * mr;
+            product(e, n, space->dout_elements + from, space->weights + at + first * nr, 1, space->dv + sums + i * nr,
                     nr);
-            product(e, left, space->query_elements + from, space->gradients + at + full * nr, 1,
+            product(e, n, space->query_elements + from, space->gradients + at + first * nr, 1,
                     space->dk + sums + i * nr, nr);
         }
+        key_triangles(a, e, space, j, (ls_positions){first + n, some.end});
     }
 }
 
@@ -237,7 +264,7 @@ static void turn_gradients(const engine *e, const backward_space *space, float *
                   min_size(nr, keys - j));
 }
 
-/* The keys begin … of the block that row r of the queries sees, but not the first row of its tile. */
+/* Keys begin … end−1 of the block, which row r of the queries sees, but not all rows of its tile do. */
 static void query_triangle(const ls_attention *a, const engine *e, const backward_space *space, size_t r, size_t begin,
                            size_t end, float *dq) {
     size_t rows = up(space->queries, e->mr), nr = e->nr, d = a->head_size;
@@ -252,15 +279,27 @@ static void query_triangle(const ls_attention *a, const engine *e, const backwar
 static void add_to_queries(const ls_attention *a, engine *e, int goes_on, const backward_space *space) {
     size_t d = a->head_size, mr = e->mr, nr = e->nr, stride = dq_stride(e, d);
     for (size_t r = 0; r < space->queries; r += mr) {
-        size_t query = space->query + r;
-        size_t full = query < space->key ? 0 : min_size(query - space->key + 1, space->keys);
-        turn_gradients(e, space, space->turned, r, full);
+        const size_t end = min_size(r + mr, space->queries);
+        const ls_positions queries = {space->query + r, space->query + end};
+        const ls_positions all = columns_of(space, ls_mask_shared_keys(a->mask, queries));
+        size_t first = min_size(all.begin, all.end), n = all.end - first;
+        int has_sum = goes_on;
+        if (columns_of_row(a, space, r).begin < first) {
+            if (!has_sum) zero(space->dq + r * stride, (end - r) * stride);
+            for (size_t j = r; j < end; j++) {
+                size_t from = columns_of_row(a, space, j).begin;
+                if (from < first) query_triangle(a, e, space, j, from, first, space->dq + j * stride);
+            }
+            has_sum = 1;
+        }
+        turn_gradients(e, space, space->turned, r, all.end);
         for (size_t i = 0; i < d; i += nr)
-            product(e, full, space->turned, space->key_elements + i * space->keys, goes_on, space->dq + r * stride + i,
-                    stride);
-        for (size_t j = query < space->key ? space->key - query : 1; j < min_size(mr, space->queries - r); j++) {
-            size_t end = min_size(query + j - space->key + 1, space->keys);
-            if (full < end) query_triangle(a, e, space, r + j, full, end, space->dq + (r + j) * stride);
+            product(e, n, space->turned + first * mr, space->key_elements + i * space->keys + first * nr, has_sum,
+                    space->dq + r * stride + i, stride);
+        for (size_t j = r; j < end; j++) {
+            const ls_positions keys = columns_of_row(a, space, j);
+            size_t from = max_size(keys.begin, all.end);
+            if (from < keys.end) query_triangle(a, e, space, j, from, keys.end, space->dq + j * stride);
         }
     }
 }
@@ -289,6 +328,16 @@ static void store_queries(const ls_attention *a, const engine *e, size_t head, c
         scaled_row(row_out(a, a->dq, space->query + r, head), a->act, space->dq + r * stride, a->scale, a->head_size);
 }
 
+/* Whether dq of the queries from `query` on has a sum over keys before `key`, with which a block of keys begins. */
+static int has_earlier_keys(const ls_attention *a, size_t query, size_t key) {
+    return ls_mask_first_key(a->mask, query) / LS_ATTENTION_KEYS * LS_ATTENTION_KEYS < key;
+}
+
+/* One behind the last query that sees one of the keys. */
+static size_t end_query(const ls_attention *a, size_t key, size_t keys) {
+    return ls_mask_queries(a->mask, (ls_positions){key, key + keys}, a->T).end;
+}
+
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 static void LSK_NAME(lsk_attention_backward_dots)(const ls_attention *a, size_t head_begin, size_t head_end,
@@ -313,12 +362,13 @@ static void LSK_NAME(lsk_attention_backward)(const ls_attention *a, size_t kv, f
         open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, T - key), 1, &space);
         start_keys(a, &e, &space);
         for (size_t head = kv * group; head < (kv + 1) * group; head++)
-            for (size_t query = key; query < T; query += LS_ATTENTION_BLOCK) {
+            for (size_t query = key; query < end_query(a, key, space.keys); query += LS_ATTENTION_BLOCK) {
+                int goes_on = has_earlier_keys(a, query, key);
                 open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, T - query), 1, &space);
                 weigh_blocks(a, &e, head, &space);
                 add_to_keys(a, &e, &space);
-                if (key > 0) load_queries(a, &e, head, &space);
-                add_to_queries(a, &e, key > 0, &space);
+                if (goes_on) load_queries(a, &e, head, &space);
+                add_to_queries(a, &e, goes_on, &space);
                 (query + space.queries <= key + space.keys ? store_queries : keep_queries)(a, &e, head, &space);
             }
         finish_keys(a, &e, kv, &space);
@@ -330,10 +380,11 @@ static void backward_queries_block(const ls_attention *a, size_t head, size_t qu
     engine e = engine_make();
     backward_space space = carve_backward(a, &e, scratch);
     open_queries(a, &e, head, query, queries, 0, &space);
-    for (size_t key = 0; key < end; key += LS_ATTENTION_KEYS) {
+    size_t first = ls_mask_first_key(a->mask, query) / LS_ATTENTION_KEYS * LS_ATTENTION_KEYS;
+    for (size_t key = first; key < end; key += LS_ATTENTION_KEYS) {
         open_keys(a, &e, kv, key, min_size(LS_ATTENTION_KEYS, end - key), 1, &space);
         weigh_blocks(a, &e, head, &space);
-        add_to_queries(a, &e, key > 0, &space);
+        add_to_queries(a, &e, key > first, &space);
     }
     store_queries(a, &e, head, &space);
 }
@@ -352,7 +403,7 @@ static void backward_keys_block(const ls_attention *a, size_t kv, size_t key, si
     open_keys(a, &e, kv, key, keys, 0, &space);
     start_keys(a, &e, &space);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
-        for (size_t query = key; query < a->T; query += LS_ATTENTION_BLOCK) {
+        for (size_t query = key; query < end_query(a, key, keys); query += LS_ATTENTION_BLOCK) {
             open_queries(a, &e, head, query, min_size(LS_ATTENTION_BLOCK, a->T - query), 1, &space);
             weigh_blocks(a, &e, head, &space);
             add_to_keys(a, &e, &space);

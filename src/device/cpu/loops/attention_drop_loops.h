@@ -25,21 +25,21 @@ LSK_INLINE void times(float *x, const float *factors, size_t n) {
     if (i < n) store_part(x + i, v16_mul(load_part(x + i, n - i), load_part(factors + i, n - i)), n - i);
 }
 
-/* weights[key] of one query with the keys 0 … keys−1. */
-static void drop_row(const ls_attention *a, float *weights, size_t head, size_t query, size_t keys) {
+/* weights[key] of one query with the keys first … end−1. */
+static void drop_row(const ls_attention *a, float *weights, size_t head, size_t query, size_t first, size_t end) {
     float factors[LS_ATTENTION_KEYS];
-    for (size_t key = 0; key < keys; key += LS_ATTENTION_KEYS) {
-        size_t n = min_size(LS_ATTENTION_KEYS, keys - key);
+    for (size_t key = first; key < end; key += LS_ATTENTION_KEYS) {
+        size_t n = min_size(LS_ATTENTION_KEYS, end - key);
         make_factors(a, factors, head, query, key, n);
         times(weights + key, factors, n);
     }
 }
 
-/* weights[key][nr] of `count` queries from `query` on, with the keys that the last of them sees. */
-static void drop_panel(const ls_attention *a, const engine *e, float *weights, size_t head, size_t query,
-                       size_t count) {
+/* weights[key][nr] of `count` queries from `query` on, with the keys from `first` to the last of these queries. */
+static void drop_panel(const ls_attention *a, const engine *e, float *weights, size_t head, size_t query, size_t count,
+                       size_t first) {
     float factors[LS_ATTENTION_TILE * DROP_KEYS], turned[LS_ATTENTION_TILE * DROP_KEYS];
-    for (size_t key = 0; key < query + count; key += DROP_KEYS) {
+    for (size_t key = first; key < query + count; key += DROP_KEYS) {
         size_t n = min_size(DROP_KEYS, query + count - key);
         for (size_t j = 0; j < count; j++) make_factors(a, factors + j * DROP_KEYS, head, query + j, key, n);
         transpose(e, turned, e->nr, factors, DROP_KEYS, count, n);

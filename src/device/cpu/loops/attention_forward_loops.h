@@ -6,15 +6,20 @@
  *     m, p = exp(s − m), l        along the rows, flat: sixteen rows of keys are nr v16; then dropout of p
  *     outputs[d][nr]   = Vᵀ·p     chains over the keys that every query of the panel sees
  *
- * Then each query takes the keys of the triangle, those that some queries of its panel do not see, in a chain of its
- * own. Masked scores are −inf: they raise no maximum, and their weight is +0, which adds nothing to l. */
+ * Before and behind these, each query takes the keys of the triangles, those that some queries of its panel do not see,
+ * in a chain of its own. Masked scores are −inf: they raise no maximum, and their weight is +0, which adds nothing to
+ * l.
+ */
 
 /* Scores of one panel: columns are queries base … base+count−1. */
 typedef struct panel {
     size_t base, count;
-    float *scores;  /* [key][nr] */
-    float *outputs; /* [d up to mr][nr] */
-    float *highest; /* [STEP_MAX·16]: maxima of the scores so far, by place in a step */
+    ls_positions seen;   /* keys that one of the queries sees */
+    ls_positions shared; /* keys that all of them see; where there are none, both ends are base + 1 */
+    size_t first;        /* the chunk with the first key that is seen: scores begin here */
+    float *scores;       /* [key][nr] */
+    float *outputs;      /* [d up to mr][nr] */
+    float *highest;      /* [STEP_MAX·16]: maxima of the scores so far, by place in a step */
 } panel;
 
 /* Flat loops over scores take `step` v16 at a time, whole rows of keys: then each of these v16 meets the same queries
@@ -34,10 +39,15 @@ static size_t chunk_keys(const engine *e) {
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
 /* Scores with the keys key … key+rows−1 that a query of the panel does not see become −inf. */
-static void mask_scores(const panel *p, size_t key, size_t rows, size_t nr) {
-    for (size_t r = key > p->base ? 0 : p->base + 1 - key; r < rows; r++) {
-        size_t hidden = min_size(nr, key + r - p->base);
-        for (size_t j = 0; j < hidden; j++) p->scores[(key + r) * nr + j] = -INFINITY;
+static void mask_scores(const ls_attention *a, const panel *p, size_t key, size_t rows, size_t nr) {
+    for (size_t k = key; k < min_size(p->shared.begin, key + rows); k++)
+        for (size_t j = behind(ls_mask_end_query(a->mask, k, a->T), p->base); j < p->count; j++)
+            p->scores[k * nr + j] = -INFINITY;
+    for (size_t k = max_size(key, p->shared.end); k < key + rows; k++) {
+        size_t hidden = min_size(nr, k - p->base);
+        for (size_t j = 0; j < hidden; j++) p->scores[k * nr + j] = -INFINITY;
+        for (size_t j = k < a->T ? behind(ls_mask_end_query(a->mask, k, a->T), p->base) : nr; j < p->count; j++)
+            p->scores[k * nr + j] = -INFINITY;
     }
 }
 
@@ -54,12 +64,12 @@ LSK_INLINE void raise_highest(float *highest, const float *scores, size_t elems,
 }
 
 /* Matmuls of a panel with packed keys key … end−1, not scaled yet, and their maxima. */
-static void score_panel(engine *e, const panel *p, const float *queries, const float *keys, size_t key, size_t end,
-                        size_t d) {
-    size_t nr = e->nr, seen = min_size(end, p->base + p->count), rows = up(seen - key, LANES);
+static void score_panel(const ls_attention *a, engine *e, const panel *p, const float *queries, const float *keys,
+                        size_t key, size_t end) {
+    size_t d = a->head_size, nr = e->nr, seen = min_size(end, p->seen.end), rows = up(seen - key, LANES);
     float *scores = p->scores + key * nr;
     for (size_t r = 0; r < seen - key; r += e->mr) product(e, d, keys + r * d, queries, 0, scores + r * nr, nr);
-    mask_scores(p, key, rows, nr);
+    mask_scores(a, p, key, rows, nr);
     if (step_of(e) == 3)
         raise_highest(p->highest, scores, rows * nr, 3);
     else
@@ -100,7 +110,7 @@ static void weigh_panel(const engine *e, const panel *p, float scale, float *m, 
     size_t nr = e->nr, step = step_of(e);
     find_maxima(m, e, p, scale);
     for (size_t i = 0; i < step * LANES; i++) m_by_place[i] = m[i % nr];
-    exponentials(p->scores, up(p->base + p->count, LANES), nr, scale, m_by_place, step, sums);
+    exponentials(p->scores + p->first * nr, up(p->seen.end, LANES) - p->first, nr, scale, m_by_place, step, sums);
     for (size_t half = LANES / 2; half > 0; half /= 2)
         for (size_t i = 0; i < half * nr; i++) sums[i] = sums[i] + sums[half * nr + i];
     for (size_t j = 0; j < nr; j++) l[j] = sums[j];
@@ -108,21 +118,40 @@ static void weigh_panel(const engine *e, const panel *p, float scale, float *m, 
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
-/* Outputs go on with packed values key … end−1, as far as every query of the panel sees the key. */
-static void output_panel(engine *e, const panel *p, const float *values, size_t key, size_t end, size_t d) {
-    size_t seen = min_size(end, p->base + 1) - key;
-    for (size_t i = 0; i < d; i += e->mr)
-        product(e, seen, values + i * (end - key), p->scores + key * e->nr, key > 0, p->outputs + i * e->nr, e->nr);
+/* The triangle before the keys that all queries of the panel see. */
+static void start_panel(const ls_attention *a, size_t kv, const engine *e, const panel *p, float *wide, float *rows) {
+    size_t d = a->head_size, stride = up(d, LANES);
+    for (size_t i = 0; i < e->nr * stride; i++) rows[i] = 0;
+    for (size_t key = p->seen.begin; key < p->shared.begin; key += LS_ATTENTION_BLOCK) {
+        size_t end = min_size(key + LS_ATTENTION_BLOCK, p->shared.begin);
+        wide_rows values = wide_rows_of(a, a->v, key, kv, end - key, wide);
+        for (size_t j = 0; j < p->count; j++) {
+            size_t from = max_size(key, ls_mask_first_key(a->mask, p->base + j));
+            if (from < end)
+                chain_row(rows + j * stride, p->scores + from * e->nr + j, e->nr, values, from - key, end - from, d);
+        }
+    }
+    transpose(e, p->outputs, e->nr, rows, stride, e->nr, d);
 }
 
-/* The triangle, and the division by l. Row `at` of `values` is that of the panel's first query. */
+/* Outputs go on with packed values key … end−1, as far as every query of the panel sees the key. */
+static void output_panel(engine *e, const panel *p, const float *values, size_t key, size_t end, size_t d) {
+    size_t from = max_size(key, p->shared.begin), n = min_size(end, p->shared.end) - from;
+    for (size_t i = 0; i < d; i += e->mr)
+        product(e, n, values + i * (end - key) + (from - key) * e->mr, p->scores + from * e->nr, from > p->seen.begin,
+                p->outputs + i * e->nr, e->nr);
+}
+
+/* The triangle behind them, and the division by l. Row `at` of `values` is that of the panel's first query. */
 static void finish_panel(const ls_attention *a, size_t head, const engine *e, const panel *p, const float *l,
                          wide_rows values, size_t at, float *rows) {
     size_t d = a->head_size, stride = up(d, LANES);
     transpose(e, rows, stride, p->outputs, e->nr, d, e->nr);
     for (size_t j = 0; j < p->count; j++) {
         float *row = rows + j * stride;
-        if (j > 0) chain_row(row, p->scores + (p->base + 1) * e->nr + j, e->nr, values, at + 1, j, d);
+        size_t query = p->base + j, from = max_size(p->shared.end, ls_mask_first_key(a->mask, query));
+        if (from <= query)
+            chain_row(row, p->scores + from * e->nr + j, e->nr, values, at + from - p->base, query + 1 - from, d);
         divided_row(row_out(a, a->o, p->base - a->first_query + j, head), a->act, row, l[j], d);
     }
 }
@@ -158,15 +187,20 @@ static void carve_forward(forward_space *space, const ls_attention *a, const eng
     space->rest = space->wide_values + LS_ATTENTION_BLOCK * wide;
 }
 
-static void cut_panels(forward_space *space, const engine *e, size_t query, size_t count, size_t d) {
-    size_t nr = e->nr, panels = (count + nr - 1) / nr;
+static void cut_panels(const ls_attention *a, forward_space *space, const engine *e, size_t query, size_t count) {
+    size_t d = a->head_size, nr = e->nr, panels = (count + nr - 1) / nr;
     float *outputs = space->rest, *scores = outputs + panels * nr * up(d, e->mr);
     /* A tile may end behind the last key, and sixteen rows of keys are whole. */
     size_t rows = query + count + LANES + e->mr;
     space->count = panels;
     for (size_t i = 0; i < panels; i++) {
-        space->panels[i] = (panel){.base = query + i * nr,
-                                   .count = min_size(nr, count - i * nr),
+        const ls_positions queries = {query + i * nr, min_size(query + (i + 1) * nr, query + count)};
+        const ls_positions seen = ls_mask_keys(a->mask, queries), shared = ls_mask_shared_keys(a->mask, queries);
+        space->panels[i] = (panel){.base = queries.begin,
+                                   .count = queries.end - queries.begin,
+                                   .seen = seen,
+                                   .shared = {min_size(shared.begin, shared.end), shared.end},
+                                   .first = seen.begin / chunk_keys(e) * chunk_keys(e),
                                    .scores = scores + i * rows * nr,
                                    .outputs = outputs + i * nr * up(d, e->mr),
                                    .highest = space->highest[i]};
@@ -194,22 +228,26 @@ static float *pack_values(const ls_attention *a, const engine *e, size_t kv, siz
 
 static void score_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_space *space) {
     size_t d = a->head_size;
-    for (size_t key = 0; key < keys; key += chunk_keys(e)) {
+    for (size_t key = space->panels[0].first; key < keys; key += chunk_keys(e)) {
         const float *tiles = space->kept ? space->key_tiles + key * d : pack_keys(a, e, kv, key, space);
         for (size_t i = 0; i < space->count; i++)
-            if (key < space->panels[i].base + space->panels[i].count)
-                score_panel(e, &space->panels[i], space->queries + i * e->nr * d, tiles, key, chunk_end(space, e, key),
-                            d);
+            if (key >= space->panels[i].first && key < space->panels[i].seen.end)
+                score_panel(a, e, &space->panels[i], space->queries + i * e->nr * d, tiles, key,
+                            chunk_end(space, e, key));
     }
 }
 
 static void output_block(const ls_attention *a, engine *e, size_t kv, size_t keys, forward_space *space) {
     size_t d = a->head_size;
-    for (size_t key = 0; key < keys; key += chunk_keys(e)) {
+    for (size_t i = 0; i < space->count; i++)
+        if (space->panels[i].seen.begin < space->panels[i].shared.begin)
+            start_panel(a, kv, e, &space->panels[i], space->wide_values, space->rows);
+    for (size_t key = space->panels[0].first; key < keys; key += chunk_keys(e)) {
         const float *tiles = space->kept ? space->value_tiles + key * up(d, e->mr) : pack_values(a, e, kv, key, space);
+        size_t end = chunk_end(space, e, key);
         for (size_t i = 0; i < space->count; i++)
-            if (key <= space->panels[i].base)
-                output_panel(e, &space->panels[i], tiles, key, chunk_end(space, e, key), d);
+            if (max_size(key, space->panels[i].shared.begin) < min_size(end, space->panels[i].shared.end))
+                output_panel(e, &space->panels[i], tiles, key, end, d);
     }
 }
 
@@ -217,14 +255,14 @@ static void forward_block(const ls_attention *a, engine *e, size_t head, size_t 
                           forward_space *space) {
     size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query;
     float m[LS_ATTENTION_TILE], l[PANELS_MAX][LS_ATTENTION_TILE];
-    cut_panels(space, e, query, count, d);
+    cut_panels(a, space, e, query, count);
     pack_rows(e, space->queries, e->nr, wide_rows_of(a, a->q, row, head, count, space->wide), count, d);
     score_block(a, e, kv, query + count, space);
     for (size_t i = 0; i < space->count; i++) {
         const panel *p = &space->panels[i];
         weigh_panel(e, p, a->scale, m, l[i]);
-        if (is_dropping(a)) drop_panel(a, e, p->scores, head, p->base, p->count);
-        round_weights(p->scores, up(p->base + p->count, LANES) * e->nr, a->act);
+        if (is_dropping(a)) drop_panel(a, e, p->scores, head, p->base, p->count, p->first);
+        round_weights(p->scores + p->first * e->nr, (up(p->seen.end, LANES) - p->first) * e->nr, a->act);
         size_t stat = head * a->stat_stride + p->base - a->first_query;
         for (size_t j = 0; j < p->count; j++) a->m[stat + j] = m[j];
         for (size_t j = 0; j < p->count; j++) a->l[stat + j] = l[i][j];

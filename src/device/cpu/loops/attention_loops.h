@@ -1,4 +1,4 @@
-/* attention_loops.h: causal attention, written once over v16 and the micro-kernel of the machine's matmuls.
+/* attention_loops.h: attention, written once over v16 and the micro-kernel of the machine's matmuls.
  *
  * Included by kernels_loops.h. */
 #include <math.h>

@@ -2,7 +2,8 @@
  * shared.
  *
  * Included by attention_loops.h. Lanes are keys, so that the lanes of l are those of sum16. Keys go by in chunks,
- * turned so that a lane is a key; lanes behind the last key are −inf, and their weight is +0, which adds nothing to l.
+ * turned so that a lane is a key; lanes of keys that the query does not see are −inf, and their weight is +0, which
+ * adds nothing to l.
  */
 
 enum { ROWS_KEYS = 4 * LANES };
@@ -37,37 +38,40 @@ static void score_keys(float *scores, const float *query, const float *turned, s
     v16_store(scores + 3 * LANES, v16_mul(v16_set1(scale), s3));
 }
 
-/* Scores of one query with keys 0 … keys−1, up to a whole chunk. */
-static void score_row(const ls_attention *a, const engine *e, size_t kv, const float *query, size_t keys,
+/* Scores of one query with these keys, from a whole chunk on and up to one. */
+static void score_row(const ls_attention *a, const engine *e, size_t kv, const float *query, ls_positions keys,
                       const rows_space *space) {
-    size_t d = a->head_size;
+    size_t d = a->head_size, begin = keys.begin / ROWS_KEYS * ROWS_KEYS;
     float *scores = space->scores;
-    for (size_t key = 0; key < keys; key += ROWS_KEYS) {
-        size_t count = min_size(ROWS_KEYS, keys - key);
+    for (size_t key = begin; key < keys.end; key += ROWS_KEYS) {
+        size_t count = min_size(ROWS_KEYS, keys.end - key);
         pack_rows(e, space->turned, LANES, wide_rows_of(a, a->k, key, kv, count, space->wide), count, d);
         score_keys(scores + key, query, space->turned, d, a->scale);
     }
-    for (size_t key = keys; key < up(keys, ROWS_KEYS); key++) scores[key] = -INFINITY;
+    for (size_t key = begin; key < keys.begin; key++) scores[key] = -INFINITY;
+    for (size_t key = keys.end; key < up(keys.end, ROWS_KEYS); key++) scores[key] = -INFINITY;
 }
 
 static void forward_row(const ls_attention *a, const engine *e, size_t head, size_t query, const rows_space *space) {
-    size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query, keys = query + 1;
+    size_t d = a->head_size, kv = head / (a->heads / a->kv_heads), row = query - a->first_query;
+    const ls_positions keys = ls_mask_keys(a->mask, (ls_positions){query, query + 1});
+    const size_t begin = keys.begin / LANES * LANES;
     float *scores = space->scores, *sums = space->sums;
     score_row(a, e, kv, wide_rows_of(a, a->q, row, head, 1, space->query).at, keys, space);
     v16 highest = v16_set1(-INFINITY), lanes = v16_set1(0);
-    for (size_t key = 0; key < keys; key += LANES) highest = v16_max(highest, v16_load(scores + key));
+    for (size_t key = begin; key < keys.end; key += LANES) highest = v16_max(highest, v16_load(scores + key));
     float m = v16_hmax(highest);
-    for (size_t key = 0; key < keys; key += LANES) {
+    for (size_t key = begin; key < keys.end; key += LANES) {
         v16 p = v16_exp(v16_sub(v16_load(scores + key), v16_set1(m)));
         v16_store(scores + key, p);
         lanes = v16_add(lanes, p);
     }
     float l = v16_sum(lanes);
-    if (is_dropping(a)) drop_row(a, scores, head, query, keys);
-    round_weights(scores, up(keys, LANES), a->act);
+    if (is_dropping(a)) drop_row(a, scores, head, query, keys.begin, keys.end);
+    round_weights(scores + begin, up(keys.end, LANES) - begin, a->act);
     for (size_t i = 0; i < up(d, LANES); i++) sums[i] = 0;
-    for (size_t key = 0; key < keys; key += ROWS_KEYS) {
-        size_t count = min_size(ROWS_KEYS, keys - key);
+    for (size_t key = keys.begin; key < keys.end; key += ROWS_KEYS) {
+        size_t count = min_size(ROWS_KEYS, keys.end - key);
         chain_row(sums, scores + key, 1, wide_rows_of(a, a->v, key, kv, count, space->wide), 0, count, d);
     }
     divided_row(row_out(a, a->o, row, head), a->act, sums, l, d);

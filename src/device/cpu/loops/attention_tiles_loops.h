@@ -1,12 +1,13 @@
-/* attention_tiles_loops.h: what the matmuls of attention are made of: the micro-kernel of the machine's matrix
- * products, panels for it, and chains for the triangle that a causal mask leaves on the diagonal.
+/* attention_tiles_loops.h: what the matmuls of attention are made of: the GEMM micro-kernel of the machine, panels
+ * for it, and chains for the triangles that a mask leaves at the ends of the keys of a panel.
  *
  * Included by attention_loops.h. A panel is what gemm.h says: k rows of mr or nr values. A matmul reads a panel of
  * each side and leaves a tile of mr rows and nr columns, so scores that are written one tile below the other are
  * themselves a panel of nr columns, ready for the next matmul.
  *
  * Invariants: a chain takes its terms in ascending order and never a masked one (a masked key would add 0·V, which can
- * change −0 to +0 and infinity to NaN). Rows and columns of panels behind the last one hold numbers that nobody reads.
+ * change −0 to +0 and infinity to NaN). Rows and columns of panels behind the last one hold numbers that are never
+ * read.
  *
  * 16-bit tensors are widened a block at a time, and then everything is as in fp32; but weights are rounded before a
  * product reads them, and results when they are stored. */
@@ -35,7 +36,11 @@ static engine engine_make(void) {
 }
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
+static size_t max_size(size_t a, size_t b) { return a > b ? a : b; }
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
+
+/* How far position x is behind `first`; 0 where it is not. */
+static size_t behind(size_t x, size_t first) { return x > first ? x - first : 0; }
 
 /* ---- rows of tensors --------------------------------------------------------------------------------------------- */
 

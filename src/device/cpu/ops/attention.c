@@ -178,13 +178,17 @@ static ls_status open_scratch(ls_cpu_device *cpu, const ls_attention_call *call,
     return LS_OK;
 }
 
-/* With the units of x86-64 attention's matmuls are chains. */
+/* With the units of x86-64 attention's matmuls are chains. BFMMLA has causal attention alone. */
 static ls_status choose_kernels(const ls_kernels *kernels, const ls_attention *a, const ls_attention_kernels **out) {
     if (a->act != LS_F32 && a->act != LS_BF16 && a->act != LS_F16)
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
     bool is_unit = a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA;
     *out = is_unit ? &kernels->attention_bfmmla : &kernels->attention;
     if (a->act != LS_F32 && a->unit == LS_UNIT_HGMMA) *out = &kernels->attention_hgmma;
+    if (is_unit && !ls_mask_is_causal(a->mask))
+        return ls_fail(LS_ERR_INPUT,
+                       "attention with a window of %zu keys: unit bfmmla has causal attention only; use unit \"chain\"",
+                       a->mask.window);
     if (is_unit && (*out)->forward == NULL)
         return ls_fail(LS_ERR_INPUT, "this CPU has no BFMMLA; use unit \"chain\", or a CPU with BF16");
     return LS_OK;
@@ -199,7 +203,7 @@ static ls_status open_job(ls_cpu_device *cpu, const ls_attention_call *call, att
         const ls_attention *a = &call->parts[p];
         assert(a->heads % a->kv_heads == 0 && a->first_query <= a->T && a->scale > 0);
         assert(a->T == first->T && a->head_size == first->head_size && a->first_query == first->first_query);
-        assert(a->act == first->act && a->unit == first->unit);
+        assert(a->act == first->act && a->unit == first->unit && a->mask.window == first->mask.window);
         job->heads += a->heads;
         job->kv_heads += a->kv_heads;
     }

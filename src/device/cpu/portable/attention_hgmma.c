@@ -112,15 +112,27 @@ static size_t stride_of(const ls_attention *a) { return (a->head_size + TILE - 1
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* Of keys first … first+KEYS−1, those that the query sees, counted from `first`. */
+static ls_positions seen_of(const ls_attention *a, size_t query, size_t first) {
+    ls_positions keys = ls_mask_keys(a->mask, (ls_positions){query, query + 1});
+    size_t end = min_size(keys.end, first + KEYS);
+    return (ls_positions){keys.begin > first ? keys.begin - first : 0, end > first ? end - first : 0};
+}
+
 /* A query on its way over the blocks of keys; lanes of l by (key mod 8) / 2. */
 typedef struct progress {
     float m, l[4], alpha;
 } progress;
 
-/* Scores of one query with a block of keys become weights. */
-static void weigh(progress *p, float *scores, size_t seen, float scale2) {
+/* Scores of one query with a block of keys, of which it sees these, become weights. */
+static void weigh(progress *p, float *scores, ls_positions seen, float scale2) {
     float m = p->m;
-    for (size_t k = 0; k < KEYS; k++) scores[k] = k < seen ? scores[k] : -INFINITY;
+    if (seen.begin >= seen.end && m == -INFINITY) { /* before the first key that it sees */
+        memset(scores, 0, KEYS * sizeof *scores);
+        p->alpha = 1;
+        return;
+    }
+    for (size_t k = 0; k < KEYS; k++) scores[k] = k >= seen.begin && k < seen.end ? scores[k] : -INFINITY;
     for (size_t k = 0; k < KEYS; k++) m = lsk_max(m, scores[k]);
     p->alpha = unit_exp2((p->m - m) * scale2);
     float shift = -m * scale2;
@@ -140,16 +152,19 @@ static void forward_block(const ls_attention *a, size_t head, size_t query, size
         for (size_t r = 0; r < TILE; r++) memcpy(scores[r] + key, some[r], sizeof some[r]);
     }
     for (size_t r = 0; r < count; r++) {
-        size_t seen = query + r < first_key ? 0 : query + r + 1 - first_key;
-        weigh(&p[r], scores[r], seen, scale2);
+        weigh(&p[r], scores[r], seen_of(a, query + r, first_key), scale2);
         for (size_t i = 0; i < stride; i++) sums[r * stride + i] *= p[r].alpha;
     }
-    for (size_t key = 0; key < KEYS && first_key + key < query + count; key += GRANULE) {
+    const ls_positions block = {first_key, first_key + KEYS},
+                       keys = ls_mask_keys(a->mask, (ls_positions){query, query + count});
+    size_t key = keys.begin > block.begin ? (keys.begin - block.begin) / GRANULE * GRANULE : 0;
+    for (; key < KEYS && first_key + key < keys.end; key += GRANULE) {
         granules weights = {{{0}}};
         for (size_t r = 0; r < count; r++)
             for (size_t j = 0; j < GRANULE; j++) {
-                float factor =
-                    first_key + key + j <= query + r ? drop_factor(a, head, query + r, first_key + key + j) : 1;
+                float factor = ls_mask_sees(a->mask, query + r, first_key + key + j)
+                                   ? drop_factor(a, head, query + r, first_key + key + j)
+                                   : 1;
                 weights.row[r][j] = rounded(scores[r][key + j] * factor, a->act);
             }
         add_rows(sums, stride, &weights, v, first_key + key, a->head_size, a->act);
@@ -161,7 +176,9 @@ static void forward_queries(const ls_attention *a, size_t head, size_t query, si
     size_t stride = stride_of(a), row = query - a->first_query;
     memset(sums, 0, TILE * stride * sizeof *sums);
     for (size_t r = 0; r < TILE; r++) p[r] = (progress){.m = -INFINITY};
-    for (size_t key = 0; key < query + count; key += KEYS) forward_block(a, head, query, key, p, sums);
+    const ls_positions keys = ls_mask_keys(a->mask, (ls_positions){query, query + count});
+    for (size_t key = keys.begin / KEYS * KEYS; key < keys.end; key += KEYS)
+        forward_block(a, head, query, key, p, sums);
     for (size_t r = 0; r < count; r++) {
         float l = (p[r].l[0] + p[r].l[1]) + (p[r].l[2] + p[r].l[3]), inverse = 1.0f / l;
         uint16_t *o = (uint16_t *)a->o.at + (row + r) * a->o.row_stride + head * a->o.head_stride;
@@ -194,7 +211,8 @@ static void weights_of(const ls_attention *a, size_t head, size_t query, size_t 
         size_t stat = head * a->stat_stride + query + r;
         float log2_l = v16_first(v16_log(v16_set1(a->l[stat]))) * 0x1.715476p+0f;
         float all = fmaf(a->m[stat], scale2, log2_l);
-        for (size_t j = 0; j < TILE && key + j <= query + r; j++) {
+        for (size_t j = 0; j < TILE; j++) {
+            if (!ls_mask_sees(a->mask, query + r, key + j)) continue;
             float weight = unit_exp2(fmaf(scores[r][j], scale2, -all)),
                   factor = drop_factor(a, head, query + r, key + j);
             p[r][j] = rounded(weight * factor, a->act);
@@ -214,7 +232,8 @@ static void write_rows(const ls_attention *a, ls_attention_out to, size_t head, 
 static void query_grads(const ls_attention *a, size_t head, size_t query, size_t count, float *sums) {
     size_t kv = head / (a->heads / a->kv_heads), stride = stride_of(a);
     memset(sums, 0, TILE * stride * sizeof *sums);
-    for (size_t key = 0; key < query + count; key += GRANULE) {
+    const ls_positions keys = ls_mask_keys(a->mask, (ls_positions){query, query + count});
+    for (size_t key = keys.begin / GRANULE * GRANULE; key < keys.end; key += GRANULE) {
         granules weights;
         for (size_t half = 0; half < GRANULE; half += TILE) {
             uint16_t p[TILE][TILE], ds[TILE][TILE];
@@ -228,10 +247,11 @@ static void query_grads(const ls_attention *a, size_t head, size_t query, size_t
 
 static void key_grads(const ls_attention *a, size_t kv, size_t key, size_t count, float *dk, float *dv) {
     size_t group = a->heads / a->kv_heads, stride = stride_of(a);
+    const ls_positions queries = ls_mask_queries(a->mask, (ls_positions){key, key + count}, a->T);
     memset(dk, 0, TILE * stride * sizeof *dk);
     memset(dv, 0, TILE * stride * sizeof *dv);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
-        for (size_t query = key / GRANULE * GRANULE; query < a->T; query += GRANULE) {
+        for (size_t query = queries.begin / GRANULE * GRANULE; query < queries.end; query += GRANULE) {
             granules ps = {{{0}}}, dss = {{{0}}};
             for (size_t half = 0; half < GRANULE && query + half < a->T; half += TILE) {
                 uint16_t p[TILE][TILE], ds[TILE][TILE];

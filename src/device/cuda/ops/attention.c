@@ -51,7 +51,7 @@ static bool is_aligned(const ls_cuda_heads *h, ls_dtype act) {
     return (uintptr_t)h->at % (4 * ls_dtype_bytes(act)) == 0 && h->row_stride % 4 == 0 && h->head_stride % 4 == 0;
 }
 
-LS_ASSERT_ARGS(ls_attention, 21);
+LS_ASSERT_ARGS(ls_attention, 22);
 static ls_cuda_attention_part part_of(const ls_attention_call *call, const ls_attention *a) {
     size_t queries = call->query_rows, keys = call->key_rows;
     return (ls_cuda_attention_part){
@@ -91,6 +91,11 @@ static ls_status check(const ls_attention_call *call) {
         return ls_fail(LS_ERR_INPUT, "attention on tensors of type %d: must be fp32, bf16 or fp16", (int)a->act);
     if (a->act == LS_BF16 && a->unit == LS_UNIT_BFMMLA)
         return ls_fail(LS_ERR_INPUT, "a GPU has no BFMMLA; use unit \"chain\", or --device cpu");
+    if (!ls_mask_is_causal(a->mask))
+        return ls_fail(LS_ERR_INPUT,
+                       "attention with a window of %zu keys: a GPU has causal attention only; use "
+                       "--device cpu",
+                       a->mask.window);
     if (a->head_size > LS_CUDA_ATTENTION_HEAD_MAX)
         return ls_fail(LS_ERR_INPUT,
                        "attention heads of %zu numbers: a GPU takes at most %d; use more heads, or --device cpu",

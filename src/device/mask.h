@@ -1,0 +1,75 @@
+/* mask.h: which keys a query of attention sees: those from first_key(query) to the query itself.
+ *
+ *     key      0 1 2 3 4 5      with a window of 4:
+ *     query 0  x . . . . .
+ *           1  x x . . . .      queries 2 … 4 see keys 0 … 4,
+ *           2  x x x . . .      and all of them see keys 1 and 2
+ *           3  x x x x . .
+ *           4  . x x x x .
+ *           5  . . x x x x
+ *
+ * first_key does not decrease and is at most the query. So the keys of a block of queries are a range, and so are the
+ * queries of a block of keys. Positions count from the beginning of the sequence. */
+#ifndef LS_DEVICE_MASK_H
+#define LS_DEVICE_MASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Zeroed: causal attention. */
+typedef struct ls_mask {
+    size_t window; /* keys that a query sees at most, itself among them; 0: all up to itself */
+} ls_mask;
+#define LS_MASK_CAUSAL ((ls_mask){0})
+
+/* Positions begin … end−1; none where end ≤ begin. */
+typedef struct ls_positions {
+    size_t begin, end;
+} ls_positions;
+
+static inline bool ls_mask_is_causal(ls_mask m) { return m.window == 0; }
+
+static inline size_t ls_mask_first_key(ls_mask m, size_t query) {
+    return m.window > 0 && query >= m.window ? query - m.window + 1 : 0;
+}
+
+/* One behind the last of T queries that see the key. */
+static inline size_t ls_mask_end_query(ls_mask m, size_t key, size_t T) {
+    return m.window > 0 && T - key > m.window ? key + m.window : T;
+}
+
+static inline bool ls_mask_sees(ls_mask m, size_t query, size_t key) {
+    return key <= query && key >= ls_mask_first_key(m, query);
+}
+
+/* Keys that one of the queries sees, and keys that all of them see. */
+static inline ls_positions ls_mask_keys(ls_mask m, ls_positions queries) {
+    return (ls_positions){ls_mask_first_key(m, queries.begin), queries.end};
+}
+static inline ls_positions ls_mask_shared_keys(ls_mask m, ls_positions queries) {
+    return (ls_positions){ls_mask_first_key(m, queries.end - 1), queries.begin + 1};
+}
+
+/* Of T queries, those that see one of the keys, and those that see all of them. */
+static inline ls_positions ls_mask_queries(ls_mask m, ls_positions keys, size_t T) {
+    return (ls_positions){keys.begin, ls_mask_end_query(m, keys.end - 1, T)};
+}
+static inline ls_positions ls_mask_shared_queries(ls_mask m, ls_positions keys, size_t T) {
+    return (ls_positions){keys.end - 1, ls_mask_end_query(m, keys.begin, T)};
+}
+
+/* How much of a block of pairs is seen. */
+typedef enum ls_mask_cover { LS_MASK_EMPTY, LS_MASK_PARTIAL, LS_MASK_FULL } ls_mask_cover;
+static inline ls_mask_cover ls_mask_cover_of(ls_mask m, ls_positions queries, ls_positions keys) {
+    ls_positions some = ls_mask_keys(m, queries), all = ls_mask_shared_keys(m, queries);
+    if (keys.end <= some.begin || keys.begin >= some.end) return LS_MASK_EMPTY;
+    return keys.begin >= all.begin && keys.end <= all.end ? LS_MASK_FULL : LS_MASK_PARTIAL;
+}
+
+/* Pairs of T queries and the keys that they see. */
+static inline double ls_mask_pairs(ls_mask m, size_t T) {
+    double all = (double)T * ((double)T + 1) / 2, unseen = m.window > 0 && T > m.window ? (double)(T - m.window) : 0;
+    return all - unseen * (unseen + 1) / 2;
+}
+
+#endif
