@@ -9,8 +9,8 @@
  * x·(1 + add)). times=N: so often in the whole run (1; 0: always). The first time is told to the file LS_SPOIL_LOG.
  *
  * random=SEED in place of what is done: a thread flips one bit of any of the tensors of that place and rank, at a
- * random time of the next span=STEPS steps. With it LS_SPOIL_LOG is needed: where the file exists nothing is done, so
- * that a run that goes on has one flip.
+ * random time of the next span=STEPS steps; in a GPU's memory, through a stream of its own. With it LS_SPOIL_LOG is
+ * needed: where the file exists nothing is done, so that a run that goes on has one flip.
  *
  * LS_SPOIL_WRITE="TEXT:BYTE": a bit of this byte is flipped on its way into a file whose path has TEXT in it, by
  * whichever worker writes it: what is in memory stays as it is.
@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/rng.h"
+#include "device/cuda/driver.h"
 #include "device/device.h"
 
 enum { TEXT_MAX = 64 };
@@ -109,6 +110,29 @@ static struct {
     bool is_started;
 } seen;
 
+/* Device 0 of those that the process sees. The byte is copied out, changed and copied back, while kernels run: a kernel
+ * that writes it in between is undone, which is damage as well. */
+static bool flip_on_gpu(uint64_t address, uint8_t mask) {
+    const ls_cuda_driver *driver = NULL;
+    CUdevice gpu;
+    CUcontext context;
+    CUstream stream = NULL;
+    uint8_t value;
+    if (ls_cuda_driver_load(&driver) != LS_OK || driver->cuDeviceGet(&gpu, 0) != CUDA_SUCCESS ||
+        driver->cuDevicePrimaryCtxRetain(&context, gpu) != CUDA_SUCCESS)
+        return false;
+    bool done = driver->cuCtxSetCurrent(context) == CUDA_SUCCESS &&
+                driver->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
+                driver->cuMemcpyDtoHAsync(&value, address, 1, stream) == CUDA_SUCCESS;
+    while (done && driver->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY) continue;
+    value ^= mask;
+    done = done && driver->cuMemcpyHtoDAsync(address, &value, 1, stream) == CUDA_SUCCESS;
+    while (done && driver->cuStreamQuery(stream) == CUDA_ERROR_NOT_READY) continue;
+    if (stream) (void)driver->cuStreamDestroy(stream);
+    (void)driver->cuDevicePrimaryCtxRelease(gpu);
+    return done;
+}
+
 static void *flip_later(void *arg) {
     ls_rng_key key = ls_rng_key_make(spoil.seed, 1, 0);
     const char *path = getenv("LS_SPOIL_LOG");
@@ -120,7 +144,11 @@ static void *flip_later(void *arg) {
     if (log < 0) return NULL;
     const ls_fault_site *site = &seen.site[ls_rng_below(key, 1, sites)];
     const uint64_t byte = ls_rng_below(key, 2, site->elems * site->elem_bytes), bit = ls_rng_below(key, 3, 8);
-    __atomic_xor_fetch((uint8_t *)site->data + byte, (uint8_t)(1U << bit), __ATOMIC_SEQ_CST);
+    const uint8_t mask = (uint8_t)(1U << bit);
+    if (!site->device || site->device->is_host)
+        __atomic_xor_fetch((uint8_t *)site->data + byte, mask, __ATOMIC_SEQ_CST);
+    else if (!flip_on_gpu((uint64_t)(uintptr_t)site->data + byte, mask))
+        abort();
     dprintf(log, "rank=%d step=%lld place=%s tensor=%s byte=%llu bit=%llu\n", ls_fault_rank, (long long)ls_fault_step,
             places[site->place], site->tensor ? site->tensor : "-", (unsigned long long)byte, (unsigned long long)bit);
     close(log);
@@ -132,7 +160,6 @@ static void note_site(const ls_fault_site *site) {
     const size_t sites = atomic_load(&seen.sites);
     pthread_t thread;
     if (spoil.rank != ls_fault_rank || ls_fault_step < spoil.step) return;
-    if (site->device && !site->device->is_host) return;
     if (seen.begin_s <= 0) seen.begin_s = ls_clock_seconds();
     bool is_known = (int)site->place != spoil.place || site->elems == 0 || sites == SITES_MAX;
     for (size_t i = 0; i < sites && !is_known; i++) is_known = seen.site[i].data == site->data;
