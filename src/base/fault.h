@@ -57,7 +57,8 @@ typedef enum ls_fault_place {
     LS_FAULT_COPY,     /* after the update: the copy of the weight that matmuls read */
     LS_FAULT_GATHERED, /* weights of other workers, as received */
     LS_FAULT_LEFT,     /* weights that a worker of the previous attempt left; `block` is its rank */
-    LS_FAULT_TAKEN     /* the same weights after they were restored */
+    LS_FAULT_TAKEN,    /* the same weights after they were restored */
+    LS_FAULT_SAVING    /* weights after they were verified, right before a checkpoint is written: fp32 */
 } ls_fault_place;
 
 typedef struct ls_fault_site {

@@ -422,7 +422,8 @@ static ls_status save_along(ls_loop *l) {
     ls_status status = ls_saver_has_snapshot(l->saver) ? begin_save(l, since_s) : save_now(l, since_s);
     l->in_save = false;
     if (status == LS_OK) return LS_OK;
-    if (l->trainer->world && l->trainer->world->failed) return status; /* it is not the save that has failed */
+    /* It is not the save that has failed. */
+    if (l->trainer->damaged || (l->trainer->world && l->trainer->world->failed)) return status;
     ls_save_outcome o = {.step = l->trainer->step, .status = status};
     snprintf(o.text, sizeof o.text, "%s", ls_status_message());
     return tell_saved(l, &o);

@@ -67,6 +67,7 @@ static const char *const places[] = {
     [LS_FAULT_GATHERED] = "gathered",
     [LS_FAULT_LEFT] = "left",
     [LS_FAULT_TAKEN] = "taken",
+    [LS_FAULT_SAVING] = "saving",
 };
 
 /* 16-bit numbers: of either type 0x7FFF is a NaN, and the last bit is a slight error. */

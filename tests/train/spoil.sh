@@ -167,6 +167,18 @@ expect_no_event
 train_spoiled "rank=0 step=$((steps - 1)) place=late-weight tensor=mlp.in.weight flip=0x1"
 expect_status 1
 expect_event '"event":"state","worker":0,"what":"weight"'
+# While a checkpoint is written, after memory has been checked for it: it is not published, neither in the background nor at the end of a run.
+for flags in '--save-every 3' '--save-every 3 --save-mode stream' '--save-every 3 --dp 2 --zero 2 --precision bf16'; do
+    # shellcheck disable=SC2086 # flags are words
+    spoiled 'rank=0 step=2 place=saving flip=0x1' $flags
+    expect_stopped
+    expect_event '"event":"state","worker":0,"what":"weight"'
+    expect_saved ''
+done
+spoiled "rank=0 step=$((steps - 1)) place=saving tensor=mlp.in.weight flip=0x1" --save-every 3
+expect_status 1
+expect_event '"event":"state","worker":0,"what":"weight"'
+expect_saved 'step-000000003 '
 
 # The copy that GEMMs read, which the next update would overwrite; and a weight that makes everything overflow.
 train_spoiled 'rank=1 step=2 place=copy tensor=mlp.in.weight flip=0x1' --dp 2 --zero 1 --precision bf16 --check state

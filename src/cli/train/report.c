@@ -15,6 +15,7 @@
 #include "run/guard/state_check.h"
 #include "run/recover/copies.h"
 #include "run/settings.h"
+#include "run/state_hash.h"
 
 enum { LAYOUT_TEXT_MAX = 512, COPIES_TEXT_MAX = 256, WORD_MAX = 4 * PATH_MAX };
 
@@ -280,6 +281,7 @@ ls_status ls_train_print_done(const ls_run *run) {
     static ls_device_usage usages[LS_WORKERS_MAX];
     LS_TRY(gather_usage(trainer, usages));
     LS_TRY(ls_partition_hash(trainer->partition, weights));
+    LS_TRY(ls_trainer_prove_state(run->trainer)); /* afterwards, so that memory was still right when it was hashed */
     LS_TRY(gather_arenas(trainer, arenas));
     if (trainer->rank > 0) return LS_OK;
     if (!run->options.json) {

@@ -25,6 +25,7 @@
 #include "comm/world.h"
 #include "run/agree.h"
 #include "run/folder/save_files.h"
+#include "run/state_hash.h"
 
 /* What a worker says of itself by a name in a folder may be seen elsewhere a moment later. */
 enum { LOOK_US_MIN = 1000, LOOK_US_MAX = 50000, LOOKS_FAILED = 4 };
@@ -156,7 +157,15 @@ static void end_saving(ls_saver *s) {
     s->sync_fd = -1;
 }
 
-/* All workers know that the folder exists. */
+/* For tests that corrupt memory; ls_fault_spoil is NULL outside tests. */
+static void spoil_weights(const ls_trainer *t) {
+    for (int i = 0; ls_fault_spoil && i < ls_model_params(t->model); i++) {
+        const ls_param *p = ls_model_param(t->model, i);
+        ls_fault_at(t->device, LS_FAULT_SAVING, p->name, -1, p->own_w, ls_param_range_elems(p->own), sizeof(float));
+    }
+}
+
+/* Makes the folder and tells every worker its name. */
 static ls_status begin_saving(ls_saver *s, double since_s, int sync_fd) {
     char hash[33];
     s->sync_fd = sync_fd;
@@ -164,6 +173,7 @@ static ls_status begin_saving(ls_saver *s, double since_s, int sync_fd) {
     s->begin_s = ls_clock_seconds();
     s->last = (ls_save_outcome){.step = s->trainer->step};
     s->is_told = false;
+    spoil_weights(s->trainer);
     LS_TRY(ls_partition_hash(s->trainer->partition, hash));
     LS_TRY(ls_agree(s->trainer->world, is_first(s) ? begin_first(s, hash) : LS_OK));
     return ls_agree_tell(s->trainer->world, s->folder, sizeof s->folder);
@@ -188,11 +198,16 @@ static ls_status save_in_background(void *ctx) {
     return status;
 }
 
-static ls_status copy_and_start(ls_saver *s) {
+static ls_status copy_state(ls_saver *s) {
     if (s->touching) (void)ls_background_end(s->touching);
     s->touching = NULL;
     ls_status status = ls_snapshot_take(&s->snapshot, s->files.list, s->trainer->partition);
-    if (status == LS_OK) status = ls_background_start(save_in_background, s, &s->thread);
+    if (status != LS_OK) ls_parts_give_up(s->folder, s->trainer->rank);
+    return status;
+}
+
+static ls_status start_thread(ls_saver *s) {
+    ls_status status = ls_background_start(save_in_background, s, &s->thread);
     if (status != LS_OK) ls_parts_give_up(s->folder, s->trainer->rank);
     return status;
 }
@@ -213,7 +228,9 @@ static ls_status undo(ls_saver *s, ls_status status) {
 ls_status ls_saver_begin(ls_saver *s, double since_s, int sync_fd) {
     ls_status status = begin_saving(s, since_s, sync_fd);
     s->last.along = true;
-    if (status == LS_OK) status = ls_agree(s->trainer->world, copy_and_start(s));
+    if (status == LS_OK) status = ls_agree(s->trainer->world, copy_state(s));
+    if (status == LS_OK) status = ls_trainer_prove_state(s->trainer);
+    if (status == LS_OK) status = ls_agree(s->trainer->world, start_thread(s));
     if (status != LS_OK) return undo(s, status);
     s->last.stall_s = ls_clock_seconds() - s->since_s;
     return LS_OK;
@@ -249,6 +266,7 @@ ls_status ls_saver_settle(ls_saver *s, ls_save_outcome *out, bool *news) {
 ls_status ls_saver_save(ls_saver *s, double since_s, int sync_fd, ls_save_outcome *out) {
     ls_status status = begin_saving(s, since_s, sync_fd);
     if (status == LS_OK) status = ls_agree(s->trainer->world, write_part(s, true));
+    if (status == LS_OK) status = ls_trainer_prove_state(s->trainer);
     if (status == LS_OK && is_first(s)) status = wait_for_parts(s);
     if (status == LS_OK && is_first(s)) status = publish(s);
     if (status == LS_OK) status = ls_agree(s->trainer->world, status);
