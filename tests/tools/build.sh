@@ -5,6 +5,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 [ -z "${SANITIZE:-}" ] || { echo "it runs nothing that a sanitizer sees"; exit 77; }
 unset CUDA CUDA_SMS BUILD MAKEFLAGS MFLAGS MAKELEVEL LD_LIBRARY_PATH
+export CUDA_VISIBLE_DEVICES= # a real driver reports no GPU of this machine; the played one has those of LS_CUDA_GPUS
 played=$PWD/build/tests/cuda
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-build-test.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT

@@ -100,7 +100,7 @@ verify)
     ;;
 scale)
     are_small "$model"
-    run --steps 4 --model small.json --data book.txt --seq 16 --global-batch 8
+    run --steps 4 --model small.json --data book.txt --seq 16 --global-batch 64 # more than the workers of any machine
     ;;
 probe) run --quick --workers 1 ;;
 bench)

@@ -140,7 +140,7 @@ expect_said 'worker 1: GPU 1 failed: cuMemHostAlloc: uncorrectable ECC error'
 if mpirun --version 2>/dev/null | grep -q 'Open MPI' && "$LOCKSTEP" --version | grep -q 'Open MPI'; then
     mpi=(mpirun --oversubscribe --allow-run-as-root --bind-to none)
     with=(-n 1 -x LD_LIBRARY_PATH="$played" "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
-    without=(-n 1 "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
+    without=(-n 1 -x CUDA_VISIBLE_DEVICES= "$LOCKSTEP" train "${tiny[@]}" --dp 2 --device auto --out "$scratch/mpi")
     for how in '1 × a CPU that plays a GPU' 'CPU, not a GPU: worker 1 has none'; do
         case_begin "mpirun: $how"
         case $how in C*) other=("${without[@]}") ;; *) other=("${with[@]}") ;; esac

@@ -78,6 +78,32 @@ static void a_worker_of_ten_times_the_length_is_named(void **state) {
             expect_named(layouts[i][0], layouts[i][1], layouts[i][2], w);
 }
 
+/* Norms have fallen to a hundredth. A worker whose batch the model predicts badly has a norm that was usual before:
+ * once is nothing, twice is a finding. */
+static void a_trained_model_has_a_bad_batch(void **state) {
+    (void)state;
+    enum { FIRST = 60, SECOND = FIRST + LS_CONTRIBUTION_MEMORY, MORE = SECOND + LS_CONTRIBUTION_MEMORY + 1 };
+    ls_layout layout = layout_of(4, 1, 1);
+    ls_settings s = settings_of(LS_OUTLIER_AUTO);
+    ls_contribution c;
+    assert_int_equal(ls_contribution_open(&c, &s, &layout), LS_OK);
+    for (int step = 0; step <= MORE; step++) {
+        int64_t words[4] = {0}, one[4];
+        for (int r = 0; r < c.workers; r++) {
+            double norm = exp(noise()) * sqrt(layout.share[r]) * (step < FIRST / 2 ? 1 : 0.01);
+            if (r == 2 && (step == FIRST || step == SECOND || step == MORE)) norm *= 50;
+            ls_contribution_give(&c, r, norm * norm, one);
+            for (int i = 0; i < 4; i++) words[i] += one[i];
+        }
+        ls_contribution_take(&c, words);
+        size_t found = ls_contribution_judge(&c, 1);
+        assert_int_equal(found, step == SECOND ? 1 : 0);
+        if (found) assert_int_equal(c.of[0].worker, 2);
+        ls_contribution_remember(&c);
+    }
+    ls_contribution_close(&c);
+}
+
 /* With one replica a change that stays is what is usual after a few steps. */
 static void a_change_that_stays_is_told_for_some_steps(void **state) {
     (void)state;
@@ -139,6 +165,7 @@ static void few_tokens_have_a_share_measured(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_of_ten_times_the_length_is_named),
+        cmocka_unit_test(a_trained_model_has_a_bad_batch),
         cmocka_unit_test(a_change_that_stays_is_told_for_some_steps),
         cmocka_unit_test(what_is_not_finite_is_no_number),
         cmocka_unit_test(one_worker_is_not_compared_and_off_is_off),

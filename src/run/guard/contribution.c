@@ -47,7 +47,10 @@ ls_status ls_contribution_open(ls_contribution *c, const ls_settings *s, const l
     c->judges = calloc((size_t)c->sets, sizeof *c->judges);
     c->found = calloc(peers, sizeof *c->found);
     c->of = calloc(workers, sizeof *c->of);
-    if (!c->squares || !c->set_tokens || !c->judges || !c->found || !c->of) return fail_contribution_memory();
+    c->doubted = calloc(workers, sizeof *c->doubted);
+    c->longest = calloc((size_t)c->sets, sizeof *c->longest);
+    if (!c->squares || !c->set_tokens || !c->judges || !c->found || !c->of || !c->doubted || !c->longest)
+        return fail_contribution_memory();
     c->now = c->squares + workers;
     c->levels = c->now + workers;
     c->set_squares = c->levels + LS_CONTRIBUTION_LEVELS * workers;
@@ -62,6 +65,8 @@ void ls_contribution_close(ls_contribution *c) {
     free(c->set_tokens);
     free(c->found);
     free(c->of);
+    free(c->doubted);
+    free(c->longest);
     *c = (ls_contribution){0};
 }
 
@@ -113,6 +118,28 @@ static ls_outlier_step fill_set(const ls_contribution *c, int set, double scale)
     return (ls_outlier_step){.squares = c->set_squares, .tokens = c->set_tokens, .scale = 1};
 }
 
+/* As it is compared: per √tokens, and with one replica relative to the worker's own usual norm. */
+static double length_of(const ls_contribution *c, size_t peer) {
+    return sqrt(c->set_squares[peer] / (double)c->set_tokens[peer]);
+}
+
+/* Whether a deviation counts; remembers it. */
+static bool is_confirmed(ls_contribution *c, int set, size_t peer) {
+    int worker = rank_of(c, set, (int)peer);
+    bool counts = c->doubted[worker] > 0 || length_of(c, peer) > c->longest[set];
+    c->doubted[worker] = LS_CONTRIBUTION_MEMORY + 1; /* the end of this step takes one off */
+    return counts;
+}
+
+static void note_longest(ls_contribution *c, int set, size_t found) {
+    for (size_t i = 0, next = 0; i < (size_t)c->peers; i++) {
+        if (next < found && c->found[next].group == i)
+            next++;
+        else if (length_of(c, i) > c->longest[set])
+            c->longest[set] = length_of(c, i);
+    }
+}
+
 size_t ls_contribution_judge(ls_contribution *c, double scale) {
     size_t count = 0;
     for (int w = 0; w < c->workers; w++)
@@ -121,12 +148,14 @@ size_t ls_contribution_judge(ls_contribution *c, double scale) {
         ls_outlier_step step = fill_set(c, set, scale);
         size_t found = ls_outlier_judge(c->judges[set], &step, c->found);
         for (size_t i = 0; i < found; i++) {
+            if (!is_confirmed(c, set, c->found[i].group)) continue;
             ls_contribution_finding *f = &c->of[count++];
             f->worker = rank_of(c, set, (int)c->found[i].group);
             f->of = c->found[i];
             f->of.norm *= usual_of(c, f->worker);
             f->of.median *= usual_of(c, f->worker);
         }
+        note_longest(c, set, found);
     }
     return count;
 }
@@ -136,6 +165,7 @@ void ls_contribution_remember(ls_contribution *c) {
     bool is_full = c->level_count == LS_CONTRIBUTION_LEVELS;
     for (int w = 0; w < c->workers; w++) {
         double *levels = c->levels + (size_t)w * LS_CONTRIBUTION_LEVELS;
+        if (c->doubted[w] > 0) c->doubted[w]--;
         if (is_full) memmove(levels, levels + 1, (LS_CONTRIBUTION_LEVELS - 1) * sizeof *levels);
         levels[is_full ? LS_CONTRIBUTION_LEVELS - 1 : c->level_count] = c->now[w];
     }

@@ -10,8 +10,11 @@
  *               the part of one worker does not grow alone.
  *
  * The norm is that of a typical run of the worker's blocks (ls_partition_contribution()).
- * A worker alone has no peers. Deviations are judged as those of groups are, with the same threshold. Findings are the
- * same on all workers, because all have the same numbers. Nothing is repeated or left out of the update. */
+ * A worker alone has no peers. Deviations are judged as those of groups are, with the same threshold. A deviation
+ * whose norm exceeds all earlier ones of its set is a finding at once. A shorter one must occur twice within
+ * LS_CONTRIBUTION_MEMORY steps: gradients shrink as a model learns, so that a single batch it predicts badly stands out
+ * with a norm that was usual before. Findings are the same on all workers, because all have the same numbers. Nothing
+ * is repeated or left out of the update. */
 #ifndef LS_RUN_GUARD_CONTRIBUTION_H
 #define LS_RUN_GUARD_CONTRIBUTION_H
 
@@ -19,7 +22,7 @@
 #include "run/guard/outlier.h"
 #include "run/settings.h"
 
-enum { LS_CONTRIBUTION_LEVELS = 5 };
+enum { LS_CONTRIBUTION_LEVELS = 5, LS_CONTRIBUTION_MEMORY = 32 };
 
 typedef struct ls_contribution_finding {
     int worker;
@@ -38,6 +41,8 @@ typedef struct ls_contribution {
     double *levels;              /* dp = 1: [workers][LS_CONTRIBUTION_LEVELS] logarithms of norms, oldest first */
     int level_count;             /* of each worker */
     double *now;                 /* dp = 1: logarithms of norms of the step, by worker; NaN: none */
+    double *longest;             /* by set: of all norms that did not stand out, as they are compared */
+    int *doubted;                /* by worker: steps for which an earlier deviation still counts; 0: none does */
     ls_outlier_finding *found;   /* of one set */
     ls_contribution_finding *of; /* the findings, in ascending order of sets */
 } ls_contribution;
