@@ -47,9 +47,9 @@ ls_status ls_contribution_open(ls_contribution *c, const ls_settings *s, const l
     c->judges = calloc((size_t)c->sets, sizeof *c->judges);
     c->found = calloc(peers, sizeof *c->found);
     c->of = calloc(workers, sizeof *c->of);
-    c->doubted = calloc(workers, sizeof *c->doubted);
+    c->deviations = calloc(workers, sizeof *c->deviations);
     c->longest = calloc((size_t)c->sets, sizeof *c->longest);
-    if (!c->squares || !c->set_tokens || !c->judges || !c->found || !c->of || !c->doubted || !c->longest)
+    if (!c->squares || !c->set_tokens || !c->judges || !c->found || !c->of || !c->deviations || !c->longest)
         return fail_contribution_memory();
     c->now = c->squares + workers;
     c->levels = c->now + workers;
@@ -65,7 +65,7 @@ void ls_contribution_close(ls_contribution *c) {
     free(c->set_tokens);
     free(c->found);
     free(c->of);
-    free(c->doubted);
+    free(c->deviations);
     free(c->longest);
     *c = (ls_contribution){0};
 }
@@ -126,9 +126,10 @@ static double length_of(const ls_contribution *c, size_t peer) {
 /* Whether a deviation counts; remembers it. */
 static bool is_confirmed(ls_contribution *c, int set, size_t peer) {
     int worker = rank_of(c, set, (int)peer);
-    bool counts = c->doubted[worker] > 0 || length_of(c, peer) > c->longest[set];
-    c->doubted[worker] = LS_CONTRIBUTION_MEMORY + 1; /* the end of this step takes one off */
-    return counts;
+    int times = 0;
+    c->deviations[worker] |= 1;
+    for (unsigned bits = c->deviations[worker]; bits; bits &= bits - 1) times++;
+    return times >= LS_CONTRIBUTION_TIMES || length_of(c, peer) > c->longest[set];
 }
 
 static void note_longest(ls_contribution *c, int set, size_t found) {
@@ -165,7 +166,7 @@ void ls_contribution_remember(ls_contribution *c) {
     bool is_full = c->level_count == LS_CONTRIBUTION_LEVELS;
     for (int w = 0; w < c->workers; w++) {
         double *levels = c->levels + (size_t)w * LS_CONTRIBUTION_LEVELS;
-        if (c->doubted[w] > 0) c->doubted[w]--;
+        c->deviations[w] = (uint8_t)(c->deviations[w] << 1);
         if (is_full) memmove(levels, levels + 1, (LS_CONTRIBUTION_LEVELS - 1) * sizeof *levels);
         levels[is_full ? LS_CONTRIBUTION_LEVELS - 1 : c->level_count] = c->now[w];
     }

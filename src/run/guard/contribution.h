@@ -11,10 +11,10 @@
  *
  * The norm is that of a typical run of the worker's blocks (ls_partition_contribution()).
  * A worker alone has no peers. Deviations are judged as those of groups are, with the same threshold. A deviation
- * whose norm exceeds all earlier ones of its set is a finding at once. A shorter one must occur twice within
- * LS_CONTRIBUTION_MEMORY steps: gradients shrink as a model learns, so that a single batch it predicts badly stands out
- * with a norm that was usual before. Findings are the same on all workers, because all have the same numbers. Nothing
- * is repeated or left out of the update. */
+ * whose norm exceeds all earlier ones of its set is a finding at once. A shorter one must occur in
+ * LS_CONTRIBUTION_TIMES of the last 8 steps: gradients shrink as a model learns, so that a single batch it predicts
+ * badly stands out with a norm that was usual before, and a worker that computes wrongly stands out again. Findings are
+ * the same on all workers, because all have the same numbers. Nothing is repeated or left out of the update. */
 #ifndef LS_RUN_GUARD_CONTRIBUTION_H
 #define LS_RUN_GUARD_CONTRIBUTION_H
 
@@ -22,7 +22,7 @@
 #include "run/guard/outlier.h"
 #include "run/settings.h"
 
-enum { LS_CONTRIBUTION_LEVELS = 5, LS_CONTRIBUTION_MEMORY = 32 };
+enum { LS_CONTRIBUTION_LEVELS = 5, LS_CONTRIBUTION_TIMES = 3 };
 
 typedef struct ls_contribution_finding {
     int worker;
@@ -42,7 +42,7 @@ typedef struct ls_contribution {
     int level_count;             /* of each worker */
     double *now;                 /* dp = 1: logarithms of norms of the step, by worker; NaN: none */
     double *longest;             /* by set: of all norms that did not stand out, as they are compared */
-    int *doubted;                /* by worker: steps for which an earlier deviation still counts; 0: none does */
+    uint8_t *deviations;         /* by worker: a bit for each of the last steps, the lowest for this one */
     ls_outlier_finding *found;   /* of one set */
     ls_contribution_finding *of; /* the findings, in ascending order of sets */
 } ls_contribution;
