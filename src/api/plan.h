@@ -1,5 +1,5 @@
-/* plan.h: the inside of an ls_plan (lockstep.h): what was asked, and what was found. The program's commands read it to
- * print what they want to tell. */
+/* plan.h: the fields of an ls_plan (lockstep.h): the question and the answer. The commands of the program print them.
+ */
 #ifndef LS_API_PLAN_H
 #define LS_API_PLAN_H
 

@@ -1,5 +1,5 @@
-/* run.h: the inside of an ls_run (lockstep.h): what all workers know before they start, and what each of them opens.
- * The program's commands read it to print what they want to tell. */
+/* run.h: the fields of an ls_run (lockstep.h): what all workers share before they start, and what each of them opens.
+ * The commands of the program print them. */
 #ifndef LS_API_RUN_H
 #define LS_API_RUN_H
 
@@ -20,7 +20,7 @@ typedef struct ls_loaded {
     ls_placement placement;
     ls_device *device;
     ls_model *model;
-    ls_policy policy; /* of the options, else of the run that the weights come from, else fp32 */
+    ls_policy policy; /* from the options, else from the run that the weights come from, else fp32 */
     ls_partition *partition;
     size_t T, micro;    /* tokens of a sequence, sequences at a time */
     ls_windows windows; /* of the last evaluation of text */
@@ -80,7 +80,7 @@ struct ls_run {
 
 static inline bool ls_run_is_loaded(const ls_run *run) { return run->loaded.partition != NULL; }
 
-/* A run of train that is opened to be compared, without a folder. */
+/* Opens a run of train for a comparison: it has no folder. */
 ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out);
 
 /* ---- verification ------------------------------------------------------------------------------------------------ */
@@ -92,21 +92,21 @@ ls_status ls_verify_read_fault(ls_verify_fault *fault, const ls_verify_fault **o
 
 /* ---- between the files of a run ---------------------------------------------------------------------------------- */
 
-/* The layout that the request gives, again after the request has changed. */
+/* Makes the layout again after the request has changed. */
 ls_status ls_run_make_layout(ls_run *run);
-/* Text files, tokenized where they have to be. */
+/* Opens text files and tokenizes those that have no tokens yet. */
 ls_status ls_run_open_corpus(ls_run *run, const char *paths, ls_split split, ls_corpus **out);
 /* Tokenizer, data and the identity that follows. */
 ls_status ls_run_open_data(ls_run *run);
 ls_status ls_run_open_folder(ls_run *run);
 /* After a failure: a run that has done no step leaves nothing behind. */
 void ls_run_abandon(ls_run *run);
-/* One line for the caller. */
+/* Reports an event to the caller. */
 ls_status ls_run_tell(const ls_run *run, ls_run_event event);
 
-/* Compiles kernels of the chosen device that are missing, and tells so. Before workers start. */
+/* Compiles the missing kernels of the chosen device and reports it. Called before workers start. */
 ls_status ls_run_prepare_device(ls_run *r, ls_unit unit);
-/* LS_ERR_INPUT outside the function that ls_run_workers() calls. */
+/* Fails with LS_ERR_INPUT outside the function that ls_run_workers() calls. */
 ls_status ls_run_check_works(const ls_run *run);
 
 /* run_attempts.c: forks the workers, and forks them again when one is lost, up to --restarts times. True if restarts
