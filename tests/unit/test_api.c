@@ -49,7 +49,7 @@ static ls_options *options_of(const char *command, const char *const (*set)[2], 
     ls_options *o = NULL;
     assert_int_equal(ls_options_create(command, &o), LS_OK);
     /* One process holds every run, and a process that has started a GPU's driver cannot fork workers. */
-    (void)ls_options_set(o, "device", "cpu");
+    if (strcmp(command, "plan") != 0) (void)ls_options_set(o, "device", "cpu"); /* that of plan needs a probe */
     for (size_t i = 0; i < count; i++)
         if (ls_options_set(o, set[i][0], set[i][1]) != LS_OK) fail_msg("%s", ls_status_message());
     return o;
