@@ -100,5 +100,5 @@ case_begin "copies of the state end with a job of mpirun, and the header says so
 LS_STATE_COPIES=1 mpirun --oversubscribe -x LS_STATE_COPIES -n 2 "$LOCKSTEP" train "${experiment[@]}" --steps 1 --out "$scratch/copies" >"$scratch/out" 2>"$scratch/err" </dev/null
 status=$?
 expect_status 0
-grep -q '^copies .*mpirun.*there are none.*the newest checkpoint is what a lost state comes from' "$scratch/out" || fail "the header does not say it"
+grep -q '^copies .*mpirun.*none are made, and a lost state is read from the newest checkpoint' "$scratch/out" || fail "the header does not say it"
 finished

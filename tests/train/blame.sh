@@ -135,7 +135,7 @@ replace() {
     fi
     reap
     expect_weights "$final"
-    grep -hq 'no beat for [0-9]* s while .*: it is stopped' "$scratch/out" "$scratch/err" || fail "it does not name the stopped worker"
+    grep -hq 'has sent no heartbeat for [0-9]* s while .*: it is stopped' "$scratch/out" "$scratch/err" || fail "it does not name the stopped worker"
 }
 beside stop_some 0
 beside stop_some 1

@@ -45,7 +45,7 @@ from_checkpoint() {
     expect_said "$1.*; the run goes back to its newest whole checkpoint"
     expect_said "goes on from step $2, which was saved"
 }
-in_memory() { ! grep -q "goes back to its newest\|taken from others" "$scratch/err" || fail "the state was not taken as it was"; }
+in_memory() { ! grep -q "goes back to its newest\|other workers supplied" "$scratch/err" || fail "the state was not taken as it was"; }
 
 # Copies are no burden where memory is sound, wherever the worker dies.
 kept plain given:1:3:0 '' --dp 2 --zero 1

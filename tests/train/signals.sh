@@ -59,7 +59,7 @@ await_handler() {
 # Notes, too, whether a worker had to be ended because --grace was over.
 reap_in_grace() {
     reap
-    ! grep -q '(--grace), and was killed; the newest checkpoint is unchanged' "$scratch/err" || too_slow=1
+    ! grep -q '(--grace) and was killed; the newest checkpoint is unchanged' "$scratch/err" || too_slow=1
 }
 
 # with_grace CASE ARGUMENTS…: what has to be done within --grace takes longer on a busy machine: where a worker had to be ended because
@@ -294,7 +294,7 @@ hangs() {
     if await_steps "$part" 4 && until_so [ -e "$part/checkpoints/step-000000003/complete.json" ]; then kill -TERM "$child"; fi
     reap
     expect_status 143
-    expect_said 'terminated by signal 15, SIGTERM; worker 1 was still .* after 1 s \(--grace\), and was killed; the newest checkpoint is unchanged'
+    expect_said 'terminated by signal 15, SIGTERM; worker 1 was still .* after 1 s \(--grace\) and was killed; the newest checkpoint is unchanged'
     [ "$(steps_of "$part")" = step-000000003 ] || fail "it has the checkpoints $(steps_of "$part")"
     train --resume --out "$part" --steps 12
     expect_weights "$final"

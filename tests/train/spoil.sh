@@ -134,7 +134,7 @@ expect_event '"event":"state","worker":1,"what":"weight","tensor":"blocks.0.attn
 # In steps so short that a check would take over 1 % of each, one in so many has it, as the header says.
 case_begin "how often memory is checked in short steps"
 train "${experiment[@]}" --steps 1 --out "$scratch/short" --restarts 0
-every=$(sed -n 's/.*one step in \([0-9]*\) also checks them after backward.*/\1/p' "$scratch/out")
+every=$(sed -n 's/.*in every update, and after backward once in \([0-9]*\) steps.*/\1/p' "$scratch/out")
 [ "${every:-0}" -gt 1 ] || fail "the header does not say it"
 steps=$((every + 3))
 train_spoiled "rank=0 step=$((every - 1)) place=moment tensor=mlp.in.weight flip=0x1"
