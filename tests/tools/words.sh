@@ -57,6 +57,7 @@ check "comments of scripts" tests/a.sh 2 <<'END'
 echo "$~ nobody" who ~ who
 ~   somebody
 END
+# No "command -v python3" is needed: the script below is read and never run.
 check "Python: comments and docstrings" tools/b 3 <<'END'
 ~!/usr/bin/env python3
 """Nobody.

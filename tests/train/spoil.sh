@@ -93,7 +93,7 @@ train_spoiled 'rank=1 step=3 place=product tensor=blocks.1.mlp.out.weight index=
 expect_stopped
 expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"forward"'
 # In a row of a vector's gradient that the second worker computes; the first has gathered it in the step that failed.
-spoiled 'rank=1 step=3 place=leaf tensor=blocks.1.mlp.norm.weight index=77 set=nan times=0' --tp 2 --sequence-parallel --on-outlier warn
+train_spoiled 'rank=1 step=3 place=leaf tensor=blocks.1.mlp.norm.weight index=77 set=nan times=0' --tp 2 --sequence-parallel --on-outlier warn
 expect_stopped
 expect_event '"event":"non-finite","recurs":true,"worker":1,"phase":"gradient".*"tensor":"blocks.1.mlp.norm.weight"'
 
@@ -170,12 +170,12 @@ expect_event '"event":"state","worker":0,"what":"weight"'
 # While a checkpoint is written, after memory has been checked for it: it is not published, neither in the background nor at the end of a run.
 for flags in '--save-every 3' '--save-every 3 --save-mode stream' '--save-every 3 --dp 2 --zero 2 --precision bf16'; do
     # shellcheck disable=SC2086 # flags are words
-    spoiled 'rank=0 step=2 place=saving flip=0x1' $flags
+    train_spoiled 'rank=0 step=2 place=saving flip=0x1' $flags
     expect_stopped
     expect_event '"event":"state","worker":0,"what":"weight"'
     expect_saved ''
 done
-spoiled "rank=0 step=$((steps - 1)) place=saving tensor=mlp.in.weight flip=0x1" --save-every 3
+train_spoiled "rank=0 step=$((steps - 1)) place=saving tensor=mlp.in.weight flip=0x1" --save-every 3
 expect_status 1
 expect_event '"event":"state","worker":0,"what":"weight"'
 expect_saved 'step-000000003 '
