@@ -7,10 +7,11 @@
 
 #include "base/status.h"
 
-/* Returns LS_ERR_RESOURCE if fewer than `bytes` are available. Needed because Linux overcommits: it grants an
- * allocation and kills a process later. Small amounts are not checked. */
+/* Checks that `bytes` of memory are available; LS_ERR_RESOURCE if not. Callers check before a large allocation because
+ * Linux overcommits: it grants memory that it does not have, and later kills a process. Requests below 32 MiB pass
+ * unchecked. */
 ls_status ls_memory_check(size_t bytes);
-/* Returns the memory that the system reports as available; SIZE_MAX: not known. */
+/* Returns the bytes that the system reports as available; SIZE_MAX if it reports nothing. */
 size_t ls_memory_available(void);
 
 /* Resident memory of a process. */
@@ -18,15 +19,15 @@ typedef struct ls_memory_use {
     double bytes;  /* total */
     double shared; /* part of it that other processes may share: files, and shared memory of workers */
 } ls_memory_use;
-/* Returns false if the use is not known. */
+/* Reads the resident memory of process `pid`. Returns false if the system does not report it. */
 bool ls_memory_of_process(int pid, ls_memory_use *out);
 
-/* Allocate whole pages, as huge pages if the system has them, for memory that is copied as a whole; free them with the
- * same number of bytes. NULL does nothing. */
+/* Allocates zeroed pages, as huge pages if the system has them, for memory that is copied as a whole. The caller frees
+ * them by ls_pages_free() with the same number of bytes; freeing NULL does nothing. */
 ls_status ls_pages_alloc(size_t bytes, void **out);
 void ls_pages_free(void *memory, size_t bytes);
 
-/* An allocator of zeroed blocks, aligned to 64 bytes. Blocks may have 0 bytes. */
+/* An allocator of zeroed blocks, aligned to 64 bytes. A request for 0 bytes is valid. */
 typedef struct ls_memory_source {
     ls_status (*alloc)(void *ctx, size_t bytes, void **memory);
     void (*release)(void *ctx, void *memory);
@@ -34,22 +35,25 @@ typedef struct ls_memory_source {
     size_t align; /* alignment of tensors carved from its blocks, a power of two; 0: 64 */
 } ls_memory_source;
 
-/* Makes space for one more element in a list of `count` elements of `bytes`. Returns the list, reallocated if *capacity
- * is used up; NULL if memory is short, and then the list is unchanged. */
+/* Grows `list`, which has `count` elements of `bytes` each, so that one more element fits. Returns the list,
+ * reallocated if *capacity was used up. Returns NULL if memory is short; the old list is then still valid. */
 void *ls_list_grow(void *list, size_t count, size_t *capacity, size_t bytes);
 
-/* Blocks that are freed together. All zeros: empty. */
+/* A region: blocks that are allocated one by one and freed together. All zeros: empty. */
 typedef struct ls_region {
     struct ls_region_block *last;
     bool is_short; /* an allocation has failed */
 } ls_region;
 
-/* Returns `count` zeroed elements of `bytes`; NULL if memory is short. */
+/* Allocates `count` zeroed elements of `bytes` each, which the region owns. Returns NULL, and sets is_short, if memory
+ * is short; so a caller may check is_short once after several calls. */
 void *ls_region_take(ls_region *region, size_t count, size_t bytes);
+/* Frees all blocks of the region and leaves it empty. */
 void ls_region_free(ls_region *region);
 
-/* Makes space for one more element in an array that grows only by this call, because the capacity is derived from
- * `count`. `array` is the address of the array's pointer; `what` names its elements in the message. */
+/* Grows an array of `count` elements so that one more fits. `array` is the address of the array's pointer, NULL at
+ * first. The function derives the capacity from `count`, so no other call may allocate or resize the array. `what`
+ * names the elements in the message of LS_ERR_RESOURCE. */
 ls_status ls_array_grow(void *array, size_t count, size_t elem_bytes, const char *what);
 
 #endif

@@ -19,15 +19,16 @@
  *     ├────────────┴────────────────────────────────────────────────┤
  *                  ▲ mark of both phases
  *
- * Phases nest like brackets: what is taken inside one is given up at its end, and the peak counts. Every piece starts
- * at a multiple of 64 bytes, or of what the memory's source says. A layout function only stores pointers: while it
- * measures, they are NULL, and nothing may be written through them until it has run the second time. The dry run of the
- * planner is the measuring half alone, so the numbers it prints are those of the run, to the byte.
+ * Phases nest like brackets: memory taken inside a phase is free again at its end, and the block is as large as the
+ * peak. Every piece starts at a multiple of 64 bytes, or of the alignment that the memory's source asks for. While a
+ * layout function measures, the pointers it gets are NULL, so it must only store them; nothing may be written through
+ * them before the second run has ended. A dry run does the measuring alone, so it prints the bytes of the real run
+ * exactly.
  *
  * Invariants
  * 1. used ≤ peak, and while carving peak ≤ capacity.
  * 2. The bytes by kind, padding included, add up to the peak.
- * 3. The first error is kept; from then on takes give NULL, and ls_arena_finish() reports it. */
+ * 3. After the first error all takes return NULL, and ls_arena_finish() reports that error. */
 #ifndef LS_DEVICE_ARENA_H
 #define LS_DEVICE_ARENA_H
 
@@ -62,28 +63,32 @@ typedef struct ls_arena {
     char message[160];
 } ls_arena;
 
-/* Starts measuring: no memory, takes give NULL. Pieces are aligned to `align` bytes, a power of two; 0: 64. */
+/* Starts measuring: the arena has no memory, and takes return NULL. Pieces are aligned to `align` bytes, a power of
+ * two; 0: 64. */
 void ls_arena_measure(ls_arena *arena, size_t align);
-/* Starts carving `memory`, which is so aligned and has the measured number of bytes. Borrows it. */
+/* Starts carving `memory`, which the arena borrows. It must be aligned to `align` and have exactly the measured number
+ * of `bytes`. */
 void ls_arena_carve(ls_arena *arena, size_t align, void *memory, size_t bytes);
 
-/* `kind` is a string literal, like "parameters". A piece of 0 bytes has a valid address too. */
+/* Takes the next piece of `bytes`, which may be 0. `kind` is a string literal such as "parameters"; the arena counts
+ * bytes by it. Returns NULL while measuring and after an error. */
 void *ls_arena_take(ls_arena *arena, const char *kind, size_t bytes);
-/* As ls_arena_take for `count` pieces of `each` bytes; a product too large is an error like any other. */
+/* Takes one piece of `count` elements of `each` bytes. If their product overflows, that is an error of the arena. */
 void *ls_arena_take_array(ls_arena *arena, const char *kind, size_t count, size_t each);
+/* Begin and end a phase. The end makes what was taken since the matching begin free for the next phase. */
 void ls_arena_phase_begin(ls_arena *arena);
 void ls_arena_phase_end(ls_arena *arena);
 
-/* Ends the layout. Fails for the first error of a take, for a phase left open and, when carving, when the peak is not
- * exactly the bytes given: then the layout function did not do the same thing twice. */
+/* Ends the layout. Returns the first error of a take, an error for a phase left open and, when carving, an error if the
+ * peak is not exactly the bytes given, because then the two runs of the layout function differed. */
 ls_status ls_arena_finish(ls_arena *arena);
-/* Share of the peak that this kind has; 0 for a kind that was never taken. */
+/* Returns the bytes of this kind at the peak; 0 for a kind that was never taken. */
 size_t ls_arena_kind_bytes(const ls_arena *arena, const char *kind);
 
 typedef ls_status (*ls_arena_layout)(ls_arena *arena, void *ctx);
 
-/* Runs `layout` to measure, gets the memory, runs it again to carve. `*arena` then describes the result and
- * arena->memory belongs to the caller, who releases it. On failure nothing is left to release. */
+/* Runs `layout` to measure, allocates the memory from `source`, and runs `layout` again to carve. The caller owns
+ * arena->memory and releases it to `source`. On failure nothing is left to release. */
 ls_status ls_arena_build(ls_arena_layout layout, void *layout_ctx, const ls_memory_source *source, ls_arena *arena);
 
 #endif

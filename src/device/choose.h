@@ -1,4 +1,10 @@
-/* choose.h: which device computes: "auto", "cpu", "cuda", "cuda:1"; in tests also "fake". */
+/* choose.h: turns the name of a device, "auto", "cpu", "cuda" or "cuda:1" (in tests also "fake"), into a device.
+ *
+ *     before workers are forked    ls_device_default_unit → ls_device_choose → ls_device_prepare
+ *     in each worker               ls_device_open_named
+ *
+ * CUDA does not survive a fork. Therefore the first three functions query the GPUs in a child process, once, and keep
+ * its answer. They must be called before this process starts any thread. */
 #ifndef LS_DEVICE_CHOOSE_H
 #define LS_DEVICE_CHOOSE_H
 
@@ -7,34 +13,34 @@
 
 typedef struct ls_device_choice {
     char name[16];   /* for ls_device_open_named(): never "auto" */
-    char about[240]; /* what "auto" took and why, in a line for the user; "": nothing to be said */
+    char about[240]; /* which device "auto" chose and why, a line for the user; "": there is no GPU, or no "auto" */
 } ls_device_choice;
 
-/* What `name` means on this machine, for `workers` of it that multiply 16-bit numbers by this unit. "auto" takes GPUs
- * where they work and have the unit, else the CPU; where there is no GPU it says nothing. A child process looks for
- * GPUs, once; call it before any thread is started. LS_ERR_INPUT for a name that no device has. */
+/* Chooses the device that `name` means for `workers` workers on this machine. "auto" chooses the GPUs if they work and
+ * have the matrix unit `unit`, otherwise the CPU. LS_ERR_INPUT for an unknown name. */
 ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_device_choice *out);
 
-/* Who multiplies 16-bit numbers on the device of this name where nobody says it: hgmma on GPUs that have it, else
- * chain. Of GPUs that are asked for and cannot be looked at (a dry run elsewhere), hgmma. Looks as "auto" does. */
+/* Returns the default matrix unit of the named device: hgmma on GPUs that have it, otherwise chain. If `name` asks for
+ * a GPU and none can be queried (a dry run on another machine), returns hgmma. */
 ls_unit ls_device_default_unit(const char *name);
 
-/* Makes the kernels of a chosen device ready, before its workers start: where NVRTC has to compile them it does so now,
- * and `tell` gets a line from time to time (NULL: the log does). Nothing to do for the CPU, and where the GPU cannot be
- * looked at, since opening it says why. Looks as "auto" does. */
+/* Compiles the kernels of a chosen GPU by NVRTC if the program has none built in for it. `tell` gets a line of progress
+ * from time to time; NULL: the log gets it. Does nothing for the CPU, and for a GPU that cannot be queried: opening it
+ * reports the reason. */
 ls_status ls_device_prepare(const char *name, ls_unit unit, void (*tell)(void *ctx, const char *text), void *ctx);
 
-/* Opens the device of a chosen name for worker `local` of this machine, counted from 0: workers take the GPUs in turn
- * unless the name has a number. *out is NULL, with LS_OK, where the CPU is meant, which the caller opens with its own
- * threads. LS_ERR_INPUT for a name that no device has, and for a GPU that is not there. A process in which this opened
- * a GPU may not fork workers that use one. */
+/* Opens the device of a chosen name, never "auto", for worker `local` of this machine, counted from 0: workers take the
+ * GPUs in turn unless the name has a number. For "cpu" returns LS_OK with *out NULL, because the caller opens the CPU
+ * with its own threads. The caller destroys *out. LS_ERR_INPUT for an unknown name or a GPU that this machine lacks. A
+ * process that has opened a GPU must not fork workers that use one. */
 ls_status ls_device_open_named(const char *name, int local, ls_device **out);
 
-/* What an arena on a device of this name is like, known without the device: the alignment of its pieces, and in *dry a
- * device on which a step tells how much scratch its operations need, or NULL where that is not in the arena. */
+/* Describes an arena on the named device without opening it. *align is the alignment of its pieces; 0: the default.
+ * *dry is a device without hardware, on which a step runs to find how much scratch its operations need; the caller
+ * destroys it. *dry is NULL for the CPU, whose operations allocate scratch outside the arena. */
 ls_status ls_device_open_dry(const char *name, size_t *align, ls_device **dry);
 
-/* Whether it is a GPU's name; NULL is not. */
+/* Returns whether `name` is "cuda" or "cuda:N"; false for NULL. */
 bool ls_device_is_gpu(const char *name);
 
 #endif

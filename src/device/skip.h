@@ -1,7 +1,7 @@
-/* skip.h: operations that do nothing, for a worker that has given up the pass it is in.
+/* skip.h: operations that do nothing, for a worker that abandons the pass in progress.
  *
- * It may not just leave: others wait for what it sends. So it goes through the pass to its end, and sends and receives
- * what it would have, but computes nothing; whatever comes of it is thrown away by all. */
+ * The worker must not leave the pass, because other workers wait for the tensors it sends. So it runs the pass to its
+ * end with these operations, sends and receives as usual, and computes nothing. All workers discard the result. */
 #ifndef LS_DEVICE_SKIP_H
 #define LS_DEVICE_SKIP_H
 

@@ -1,5 +1,5 @@
-/* elems.h: elements of files as fp32 and back. To fp32 every conversion is exact, and fp32 itself is copied bit by bit;
- * a NaN of a 16-bit format becomes the one NaN. From fp32 they round to nearest, ties to even. */
+/* elems.h: converts elements of files to fp32 and back. Every conversion to fp32 is exact; fp32 is copied bit by bit,
+ * and a NaN of a 16-bit format becomes the canonical NaN. Conversions from fp32 round to nearest, ties to even. */
 #ifndef LS_INTEROP_ELEMS_H
 #define LS_INTEROP_ELEMS_H
 
@@ -8,13 +8,14 @@
 
 #include "lockstep.h"
 
-/* LS_F32, LS_BF16 or LS_F16. */
+/* Returns whether the type can be converted: LS_F32, LS_BF16 and LS_F16 can. */
 bool ls_elems_can(ls_dtype dtype);
 
-/* `raw` needs no alignment. It may be the end of the memory of `out`: elements are read before they are written over.
- */
+/* Converts `elems` elements to fp32. `raw` needs no alignment. It may be the last bytes of the memory of `out`, because
+ * each element is read before it is overwritten. */
 void ls_elems_to_f32(ls_dtype dtype, const void *raw, size_t elems, float *out);
-/* False when a finite value is too large for the format; it became an infinity. */
+/* Converts `elems` elements from fp32. Returns false if a finite value was too large for the type and became
+ * infinite. */
 bool ls_elems_from_f32(ls_dtype dtype, const float *values, size_t elems, void *raw);
 
 #endif

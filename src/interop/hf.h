@@ -7,19 +7,20 @@
 #include "interop/stored.h"
 #include "nn/blocks.h"
 
-/* Whether the folder has weights of any kind, also such that cannot be read. */
+/* Returns whether the folder has weights of any format, also of formats that lockstep cannot read. */
 bool ls_hf_has_weights(const char *folder);
 
 typedef struct ls_hf_export_options {
     ls_dtype dtype;          /* LS_F32, LS_BF16 or LS_F16 */
-    size_t shard_bytes;      /* the most tensor bytes of a file, where a tensor is not larger itself; 0: one file */
+    size_t shard_bytes;      /* most tensor bytes of a file, unless one tensor is larger; 0: one file */
     const char *tokenizer;   /* "bytes", or a folder or file whose files are copied; NULL: none */
     const char *origin;      /* where the model comes from: its generation_config.json goes along; may be NULL */
     const json_t *token_ids; /* ls_weights_token_ids(); may be NULL */
 } ls_hf_export_options;
 
-/* Makes `folder`, which must not be there or be empty: it appears complete or not at all. LS_ERR_INPUT for a shape that
- * transformers has no code for, or values too large for the type; LS_ERR_RESOURCE when the disk is full. */
+/* Writes the model to `folder`, which must be absent or empty, in one rename, so that it appears complete or not at
+ * all. LS_ERR_INPUT for a shape that transformers cannot run, or values too large for the type; LS_ERR_RESOURCE if the
+ * disk is full. */
 ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_export_options *options,
                        ls_tensor_source source, void *ctx);
 

@@ -1,21 +1,21 @@
-/* out_folder.h: a folder that appears with all its files or not at all; for this folder only.
+/* out_folder.h: creates a folder that appears with all its files or not at all; private to this folder.
  *
- * Files are written to a folder beside it, PATH.partial-<process>, which gets its name at the end. */
+ * The caller writes the files to PATH.partial-<process>, which is renamed to PATH at the end. */
 #ifndef LS_INTEROP_OUT_FOLDER_H
 #define LS_INTEROP_OUT_FOLDER_H
 
 #include "base/files.h"
 
 typedef struct ls_out_folder {
-    ls_path path;    /* where it will be */
-    ls_path partial; /* where to write; "": it has ended */
+    ls_path path;    /* the final name */
+    ls_path partial; /* the folder to write to; "": committed or aborted */
 } ls_out_folder;
 
-/* `path` must not be there or be an empty folder. On failure there is nothing to release. */
+/* Creates the partial folder. `path` must be absent or an empty folder. On failure there is nothing to release. */
 ls_status ls_out_folder_begin(const char *path, ls_out_folder *out);
-/* Gives `made`, the partial folder or one in it, the name of the folder. Ends it, also on failure. */
+/* Renames `made`, the partial folder or one inside it, to the final name. Releases `out`, also on failure. */
 ls_status ls_out_folder_commit(ls_out_folder *out, const char *made);
-/* Removes what was written. */
+/* Removes the partial folder with its files. */
 void ls_out_folder_abort(ls_out_folder *out);
 
 #endif

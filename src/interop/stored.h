@@ -1,19 +1,19 @@
-/* stored.h: rows of our parameters in files of any kind.
+/* stored.h: reads and writes rows of parameters in weight files of any format.
  *
- * A stored tensor holds rows first_row … first_row + rows − 1 of one parameter, as they are or turned:
+ * A stored tensor holds rows first_row … first_row + rows − 1 of one parameter, as they are or transposed:
  *
  *     as they are   [rows][columns]      read in pieces
- *     turned        [columns][rows]      read as a whole, and kept until another turned tensor is read
+ *     transposed    [columns][rows]      read as a whole, and cached until another transposed tensor is read
  *
- * Memory is bounded by the largest turned tensor. */
+ * Memory is bounded by the largest transposed tensor. */
 #ifndef LS_INTEROP_STORED_H
 #define LS_INTEROP_STORED_H
 
 #include "nn/param.h"
 
-/* Takes `rows` rows of a parameter, from canonical row first_row on, [rows][columns]. */
+/* A callback that receives `rows` rows of a parameter, from canonical row first_row on, as [rows][columns]. */
 typedef ls_status (*ls_tensor_sink)(void *ctx, const ls_param *param, size_t first_row, size_t rows, const float *data);
-/* Gives them. */
+/* A callback that fills `data` with such rows. */
 typedef ls_status (*ls_tensor_source)(void *ctx, const ls_param *param, size_t first_row, size_t rows, float *data);
 
 /* Pieces have about this many elements, and at least one row. */
@@ -35,7 +35,7 @@ struct ls_stored {
     size_t offset;
 };
 
-/* The turned tensor that was read last. Zeroed at first. */
+/* The transposed tensor that was read last. Zeroed at first. */
 typedef struct ls_stored_cache {
     const ls_stored *held;
     void *raw;
@@ -44,16 +44,17 @@ typedef struct ls_stored_cache {
 
 void ls_stored_cache_fini(ls_stored_cache *cache);
 
-/* Rows of the parameter, which must lie inside the tensor. */
+/* Reads rows of the parameter as fp32. They must lie inside the tensor. */
 ls_status ls_stored_read(const ls_stored *stored, ls_stored_cache *cache, size_t first_row, size_t rows, float *out);
 
-/* ---- the other way ----------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Gets the tensor's bytes in their order. */
+/* A callback that receives the tensor's bytes in order. */
 typedef ls_status (*ls_stored_write_fn)(void *ctx, const void *data, size_t bytes);
 
-/* Pulls the rows of a tensor from a source and hands on its bytes; `param` NULL stands for zeros. `name` is the
- * tensor's in messages. stored->read is not used. */
+/* Pulls the rows of a tensor from `source`, converts and transposes them as `stored` says, and passes the bytes to
+ * `write`. With `param` NULL the tensor is zeros. `name` is the tensor's name for messages. stored->read is not
+ * used. */
 ls_status ls_stored_write(const ls_stored *stored, const char *name, const ls_param *param, ls_tensor_source source,
                           void *source_ctx, ls_stored_write_fn write, void *write_ctx);
 

@@ -1,4 +1,7 @@
-/* weights_file.h: what open weights are made of; for this folder only. */
+/* weights_file.h: the struct behind ls_weights, and the readers that fill it; private to this folder.
+ *
+ * A reader (checkpoint, Hugging Face, llm.c) calls ls_weights_begin() and then appends one stored tensor after another
+ * to the list. ls_weights_close() releases everything. */
 #ifndef LS_INTEROP_WEIGHTS_FILE_H
 #define LS_INTEROP_WEIGHTS_FILE_H
 
@@ -10,30 +13,30 @@ struct ls_weights {
     ls_weights_kind kind;
     char *path;
     ls_model *model;
-    ls_stored *list; /* by parameter, then by row; together they cover every row once */
+    ls_stored *list; /* sorted by parameter, then by row; together they cover every row once */
     int count;
-    int *first; /* of the list, for each parameter and one more */
+    int *first; /* parameter p is list entries first[p] … first[p+1]−1 */
     ls_stored_cache cache;
     char *tokenizer;
     json_t *token_ids;
     int64_t step;
-    /* what the tensors are read from: one of the two */
+    /* The tensors are read from one of these two. */
     ls_safetensors *file;
     int fd; /* −1: none */
 };
 
-/* Each fills everything but `first` and `path`; on failure the caller closes the weights. */
+/* Open weights of one format and fill all fields but `first` and `path`. On failure the caller closes the weights. */
 ls_status ls_weights_from_checkpoint(ls_weights *weights, const char *folder);
 ls_status ls_weights_from_hf(ls_weights *weights, const char *folder);
 ls_status ls_weights_from_llmc(ls_weights *weights, const char *path);
 
-/* Makes the model of a shape, and space for `count` stored tensors (0: one for each parameter). */
+/* Creates the model of a shape and allocates the list for `count` stored tensors; 0: one for each parameter. */
 ls_status ls_weights_begin(ls_weights *weights, const ls_shape *shape, int count);
-/* Puts a tensor of a safetensors file, whose shape was checked, behind the list. LS_ERR_INPUT for a type that is none
- * of the three. */
+/* Appends a tensor of a safetensors file, whose shape the caller has checked, to the list. LS_ERR_INPUT unless its type
+ * is fp32, bf16 or fp16. */
 ls_status ls_weights_add_safetensor(ls_weights *weights, const ls_safetensor *tensor, ls_stored stored);
 
-/* Whether the file begins as a model file of llm.c does. */
+/* Returns whether the file begins like a model file of llm.c. */
 bool ls_llmc_is_model(const char *path);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include "lab/lab_model.h"
 
-/* Where trials run: in processes forked for each trial, or in the processes of a launcher, all of which then make every
- * call together. */
+/* Where trials run: in processes forked for each trial, or in the processes of a launcher. With a launcher every call
+ * is collective. */
 typedef struct ls_trial_place {
     const ls_options *options;
     ls_world *world; /* the launcher's; NULL: forked */
@@ -24,29 +24,30 @@ typedef struct ls_trial {
     ls_trainer_data data;
     ls_weights *weights; /* initial weights; NULL: from the seed */
     ls_layout layout;
-    int threads; /* of each worker; 0: the cores shared out; a launcher's workers have the threads that they have */
+    int threads; /* of each worker; 0: the cores are divided among the workers; ignored for a launcher's workers */
     ls_trial_isa isa;
     bool traced; /* into the file of --trace */
-    /* The steps: all workers of the layout call it together, with a trainer that has the weights to begin with. What it
-     * leaves behind has to lie in shared memory. */
+    /* The work of a trial, a collective function: all workers of the layout call it, with a trainer that has the
+     * initial weights. It must write its results to shared memory (ls_trial_alloc). */
     ls_status (*steps)(ls_trainer *trainer, void *ctx);
     void *ctx;
 } ls_trial;
 
+/* Returns a trial of a model under a layout; the caller sets `steps` and `ctx`. Borrows from `one`. */
 ls_trial ls_trial_make(const ls_lab_model *one, const ls_layout *layout, int threads);
-/* Whether this process prints results. */
+/* Returns whether this process prints results: the only one, or process 0 of a launcher. */
 bool ls_trial_is_first(const ls_trial_place *place);
 /* Runs the trial in the workers of the layout. If the layout has one worker, one of the launcher's workers runs it and
  * the others wait. */
 ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial);
-/* The same in workers that are there: what each of them does. World NULL: one worker alone. */
+/* Runs one worker's part of the trial in this process; all workers of `world` call it. `world` NULL: one worker. */
 ls_status ls_trial_work(const ls_trial *trial, ls_world *world, ls_device *device);
 
-/* "portable" */
+/* Returns the name of the choice, such as "portable". */
 const char *ls_trial_isa_name(ls_trial_isa isa);
 
-/* calloc() and free() of memory that forked processes share with this one: the caller of ls_trial_run() reads there
- * what the workers wrote. */
+/* Allocate and free zeroed memory that forked processes share with this one, so that the caller of ls_trial_run() can
+ * read the results of the workers. */
 void *ls_trial_alloc(size_t count, size_t bytes);
 void ls_trial_free(void *memory);
 

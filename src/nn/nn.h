@@ -1,21 +1,20 @@
-/* nn.h: what layers run on: a device, a shape, this worker's slices of it, the rows of a micro-batch, and the steps of
- * its weight gradients.
+/* nn.h: the context of the layers, ls_nn: a device, a shape, this worker's slices of it, the rows of a micro-batch, and
+ * the steps of its weight gradients; and the matmuls, norms and gradients that layers share.
  *
  * Rows are tokens: B sequences of T rows each, sequence by sequence. While text is generated B is 1, and the rows are
  * positions `first` … first + T − 1 of it; the keys and values of earlier positions are still in their place. Values
  * are the same bits in both cases (rule 6).
  *
- * Tensor parallelism. The workers of a TP group share every layer: each has some of the slices, so of heads, columns of
- * the MLP and rows of the vocabulary. What lies between the layers, the residual stream and the norms, each of them has
- * whole; with sequence parallelism each has some tokens of every sequence, those of its token slices:
+ * Tensor parallelism. The workers of a TP group share every layer: each worker has some of the slices, that is, some
+ * heads, columns of the MLP and rows of the vocabulary. Every worker has the whole residual stream and the norms
+ * between the layers. With sequence parallelism it has only the tokens of its token slices, in every sequence:
  *
  *     stream rows ─ norm ─┤gather├─ all rows, own slices ─┤sum over the TP group, scatter├─ stream rows
  *
  * param_slices.c has the two crossings; alone, they cost nothing.
  *
- * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's
- * result is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value (rule
- * 10).
+ * Types. Tensors of type void * are of the policy's type for operands and results of matmuls, `act`: a matmul's result
+ * is rounded once, after the sum over the TP group and the bias, and every worker reads the rounded value (rule 10).
  *
  * Everything that is written is memory of the device. Functions return what the device's operations return. */
 #ifndef LS_NN_NN_H
@@ -33,8 +32,8 @@
 
 enum { LS_SLICES_MAX = 64 };
 
-/* Elements that are dropped in training; p = 0: none. An element is named by seed, step, place in the model, number of
- * the sequence in all of the run's data, and index, so no layout changes it. */
+/* Dropout with probability p; 0: none. Seed, step, place in the model, number of the sequence in the run's data, and
+ * index decide whether an element is dropped, so the layout does not matter. */
 typedef struct ls_dropout {
     double p;
     uint64_t seed, step;
@@ -133,138 +132,145 @@ typedef struct ls_nn {
     ls_fusion fusion;
 } ls_nn;
 
-/* Slices first … first + count − 1 of S are this worker's. */
+/* Sets this worker's slices: first … first + count − 1 of S. */
 void ls_nn_take_slices(ls_nn *nn, int S, int first, int count);
-/* B sequences of T tokens, from position 0. */
+/* Sets the rows: B sequences of T tokens, from position 0. */
 void ls_nn_set_rows(ls_nn *nn, size_t B, size_t T);
 
+/* Return the rows of the micro-batch, and those that this worker has in the residual stream. */
 static inline size_t ls_nn_rows(const ls_nn *nn) { return nn->B * nn->T; }
 static inline size_t ls_nn_stream_rows(const ls_nn *nn) { return nn->B * nn->stream_T; }
 
-/* Memory of rows × columns elements of type act. */
+/* Takes memory for rows × columns elements of type act from the arena. */
 void *ls_nn_take(const ls_nn *nn, ls_arena *arena, const char *kind, size_t rows, size_t columns);
-/* The same of fp32. */
+/* Takes memory for rows × columns elements of fp32 from the arena. */
 static inline float *ls_nn_take_f32(ls_arena *arena, const char *kind, size_t rows, size_t columns) {
     return ls_arena_take_array(arena, kind, rows, columns * sizeof(float));
 }
-/* scratch->cross, where it is needed. */
+/* Takes scratch->cross, if it is needed. */
 void *ls_nn_take_cross(const ls_nn *nn, ls_arena *arena);
-/* scratch->rows, ->joined and ->cross, where workers share sums. */
+/* Takes scratch->rows, ->joined and ->cross, if the workers of a TP group share sums. */
 void ls_nn_take_joins(const ls_nn *nn, ls_arena *arena, ls_scratch *scratch);
-/* Element `elems` of such memory, to write and to read. */
+/* Return the address of element `elems` of type act, to write and to read. */
 static inline void *ls_nn_at(const ls_nn *nn, void *act, size_t elems) {
     return (char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }
 static inline const void *ls_nn_from(const ls_nn *nn, const void *act, size_t elems) {
     return (const char *)act + elems * ls_dtype_bytes(nn->policy.act);
 }
-/* The weight as matmuls read it. */
+/* Returns the weight as matmuls read it: the 16-bit copy, or fp32. */
 static inline const void *ls_nn_weight(const ls_nn *nn, const ls_param *w) {
     return ls_policy_is_16(&nn->policy) ? (const void *)w->w16 : w->w;
 }
 
 /* ---- the TP group (param_slices.c) ------------------------------------------------------------------------------- */
 
-/* All rows from the stream's: *all is `stream` itself, or `space` with everything gathered. */
+/* Gathers all rows from the rows of the stream. *all is `space`, or `stream` itself if this worker has all rows. */
 ls_status ls_nn_gather(const ls_nn *nn, const void *stream, ls_dtype dtype, void *space, const void **all);
-/* Where the fp32 parts of a sum over the TP group go, of all rows, when its result is a `stream` of this type: there,
- * or to rows of their own. */
+/* Returns where a layer writes its fp32 part of a sum over the TP group, for all rows: `stream`, the memory of the
+ * result, or scratch if the result has another type or fewer rows. */
 static inline float *ls_nn_partial(const ls_nn *nn, void *stream, ls_dtype dtype) {
     return nn->sequence_parallel || dtype != LS_F32 ? nn->scratch.rows : stream;
 }
-/* Adds the parts up in the order of slices, then the bias (or NULL), and rounds: from ls_nn_partial() to `stream`. */
+/* Adds the parts of the TP group in the order of slices, then the bias (or NULL), and rounds the result: from
+ * ls_nn_partial() to `stream`. */
 ls_status ls_nn_join(const ls_nn *nn, void *stream, ls_dtype dtype, const ls_param *bias);
 
-/* To be called with every such result. */
+/* Passes the result of a matmul, a convolution or an embedding to the observer `made`. Layers call it for each such
+ * result, before ls_nn_join(). */
 static inline ls_status ls_nn_made(const ls_nn *nn, const void *y, ls_dtype dtype, size_t elems) {
     return nn->made.take ? nn->made.take(nn->made.ctx, nn->made.part, y, dtype, elems) : LS_OK;
 }
 
 /* ---- matmuls ---------------------------------------------------------------------------------------------------- */
 
-/* y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias */
+/* Computes y[rows][n] = x[rows][k]·W[n][k]ᵀ + bias. */
 ls_status ls_nn_project(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
-/* pre = that, and y = gelu(pre). */
+/* Computes pre = x·Wᵀ + bias and y = gelu(pre). */
 ls_status ls_nn_project_gelu(const ls_nn *nn, void *pre, void *y, const void *x, const ls_param *w,
                              const ls_param *bias);
-/* pre = that without bias, and y = silu(gate)·up, with `gate` columns of gates in pre and as many of up behind them,
- * and so on; *is_done false: this device has it apart, and nothing was done. */
+/* Computes pre = x·Wᵀ and y = silu(gate)·up in one operation. The columns of pre are `gate` columns of gate, as many of
+ * up, and so on. *is_done is false, and nothing was computed, if the device has only the separate operations. */
 ls_status ls_nn_project_gated(const ls_nn *nn, void *pre, void *y, size_t gate, const void *x, const ls_param *w,
                               bool *is_done);
-/* dpre = x·Wᵀ · the slope of GELU at pre; and y = gelu(pre), unless it is NULL. */
+/* Computes dpre = x·Wᵀ · gelu'(pre); and y = gelu(pre) again, unless y is NULL. */
 ls_status ls_nn_project_gelu_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, const void *x,
                                   const ls_param *w);
-/* The same of silu(gate)·up, as above. */
+/* Computes the same for silu(gate)·up. Columns and *is_done are those of ls_nn_project_gated(). */
 ls_status ls_nn_project_gated_grad(const ls_nn *nn, void *dpre, void *y, const void *pre, size_t gate, const void *x,
                                    const ls_param *w, bool *is_done);
-/* fp32; with hgmma the type of activations. */
+/* Returns the type of logits: fp32 or, with hgmma, the type of activations. */
 static inline ls_dtype ls_nn_logits_dtype(const ls_nn *nn) {
     return nn->policy.unit == LS_UNIT_HGMMA ? nn->policy.act : LS_F32;
 }
-/* The same as ls_nn_project() into logits, without bias. */
+/* Computes logits y = x·Wᵀ, without bias. */
 ls_status ls_nn_logits(const ls_nn *nn, void *y, const void *x, const ls_param *table);
-/* y[stream][columns] = x[rows][k]·W[k][columns] + bias, where slices cut k at the ends of units of W; over the TP group
- */
+/* Computes y[stream][columns] = x[rows][k]·W[k][columns] + bias, summed over the TP group. Slices cut k at the ends of
+ * units of W. */
 ls_status ls_nn_project_sliced(const ls_nn *nn, void *y, const void *x, const ls_param *w, const ls_param *bias);
-/* The same for a table of the vocabulary, whose slices are cut further, in halves, while a piece has more rows than
- * this: the one large term of a row, that of its target, would cost the many small ones behind it in a long chain their
- * last bits. Pieces of a slice are a subtree. hgmma has no pieces: each would cost a GPU another pass over its sums. */
+/* Computes ls_nn_project_sliced() for a table of the vocabulary. Its slices are cut further, in halves, while a piece
+ * has more rows than this, because a row has one large term, that of its target: in a long chain the many small terms
+ * after it would lose their last bits. The pieces of a slice are a subtree. hgmma has no pieces, because each would
+ * cost a GPU another pass over its sums. */
 enum { LS_NN_VOCABULARY_PIECE = 512 };
 ls_status ls_nn_project_vocabulary(const ls_nn *nn, void *y, const void *x, size_t x_stride, const ls_param *table);
-/* The gradient of W[m][n], from the factor of its rows a[rows][m] and that of its columns b[rows][n] */
+/* Computes the gradient of W[m][n], aᵀ·b, from a[rows][m] and b[rows][n], in the steps of this micro-batch. */
 ls_status ls_nn_grad_matrix(const ls_nn *nn, const ls_param *w, const void *a, size_t m, size_t a_stride, const void *b,
                             size_t n);
 
-/* dx[rows][columns] = dy[rows][k]·W[k][columns] in one chain, of a weight that slices do not cut; fp32 */
+/* Computes dx[rows][columns] = dy[rows][k]·W[k][columns] in fp32, in one chain, for a weight that slices do not cut. */
 ls_status ls_nn_project_back(const ls_nn *nn, float *dx, const float *dy, const ls_param *w);
 
-/* The rows of the parameter's gradient that this worker computes. */
+/* Returns the rows of the parameter's gradient that this worker computes. */
 static inline ls_grad_rows ls_nn_grad_rows(const ls_nn *nn, const ls_param *param) {
     return ls_param_grad_rows(param, nn->S, nn->slice0, nn->slices, nn->sequence_parallel);
 }
 
-/* The tokens of a step, for the sums over all tokens; with hgmma their chains are cut into blocks, so that a GPU has
- * enough of them to make a norm's gradients in one pass. */
+/* Returns the tokens of a step as sums over tokens take them. With hgmma their chains are cut into blocks of this
+ * length, so that a GPU has enough chains to compute a norm's gradients in one pass. */
 enum { LS_NN_TOKEN_BLOCK = 64 };
 ls_token_groups ls_nn_groups(const ls_nn *nn, const ls_grad_step *step);
-/* slot[at] joins the `joins` entries below it; the sum ends in slot[at − joins]. */
+/* Adds slot[at] to the `joins` entries below it; the sum is then in slot[at − joins]. */
 ls_status ls_nn_grad_join(const ls_nn *nn, const ls_grad *grad, int at, int joins, size_t elems);
-/* After a step whose sum is in slot[at], apart from the entries below: rounds it where the policy says so, shows it
- * when its group is complete, and joins. */
+/* Ends a step whose sum is in its own slot: rounds the sum if the policy says so, passes it to the observer `watch` if
+ * its group is complete, and joins it to the slots below. */
 ls_status ls_nn_grad_end(const ls_nn *nn, const ls_param *param, const ls_grad *grad, const ls_grad_step *step,
                          size_t elems);
 
 /* ---- gradients of vectors ---------------------------------------------------------------------------------------- */
 
-/* Of a bias of own columns, added to all rows; and of one added to the stream. */
+/* Compute the gradient of a bias: of this worker's columns, added to all rows; or of the stream. */
 ls_status ls_nn_grad_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 ls_status ls_nn_grad_stream_bias(const ls_nn *nn, ls_param *bias, const void *dy);
 
 /* ---- norms of the stream, of the kind of the shape; stats are [2][stream] ---------------------------------------- */
 
+/* Computes y = norm(x) and its statistics. */
 ls_status ls_nn_norm(const ls_nn *nn, void *y, float *stats, const float *x, const ls_param *w, const ls_param *b);
-/* The same of sum = x + branch, dropout of the latter among it, in one pass over memory. */
+/* Computes sum = x + branch, with dropout of branch, and y = norm(sum), in one pass over memory. */
 ls_status ls_nn_sum_norm(const ls_nn *nn, void *y, float *stats, const float *x, const void *branch,
                          const ls_drop *drop, float *sum, const ls_param *w, const ls_param *b);
-/* dx from dy; dx is neither dy nor x. With `add`: dx is added to. And more, in one pass where the device has it. */
+/* What ls_nn_norm_backward() computes beside dx, in the same pass if the device can. */
 typedef struct ls_nn_norm_more {
-    bool add;
+    bool add;   /* adds to dx, in place of overwriting it */
     void *copy; /* dx, rounded to the policy's 16-bit type; NULL: none */
-    void *y;    /* what the norm gave, once more; NULL: not needed */
+    void *y;    /* the output of the norm, recomputed; NULL: not needed */
     ls_param *b;
     bool params; /* the gradients of w and b */
-    /* With params: what was normalised is x + branch, `sum` is room for it; and the gradient of a bias of the stream,
-     * from copy. NULL: none. */
+    /* With params: the input of the norm was x + branch, which is recomputed in `sum`; and `bias`, a bias of the
+     * stream, gets its gradient from copy. NULL: none. */
     const void *branch;
     float *sum;
     ls_param *bias;
     ls_drop drop; /* of branch and copy */
 } ls_nn_norm_more;
+/* Computes dx from dy. dx must be neither dy nor x. */
 ls_status ls_nn_norm_backward(const ls_nn *nn, float *dx, const void *dy, float *stats, const float *x, ls_param *w,
                               const ls_nn_norm_more *more);
-/* Whether backward of a norm should make the gradients of its parameters, too: their chains are short. */
+/* Returns whether ls_nn_norm_backward() should compute the gradients of w and b too (params): with hgmma their chains
+ * are short enough for one pass. */
 static inline bool ls_nn_norm_is_whole(const ls_nn *nn) { return nn->policy.unit == LS_UNIT_HGMMA; }
-/* The gradients of w and b. */
+/* Computes the gradients of w and b separately. */
 ls_status ls_nn_norm_params(const ls_nn *nn, const void *dy, float *stats, const float *x, ls_param *w, ls_param *b);
 
 #endif

@@ -1,8 +1,9 @@
-/* policy.h: which numbers are kept in which type (docs/explain/precision.md). Part of the identity.
+/* policy.h: the mixed-precision policy: which tensors have which type (docs/explain/precision.md). Part of the
+ * identity.
  *
- *     act          operands and results of matmuls: weights as matmuls read them, activations, their gradients
- *     always fp32  residual stream and its gradient, norms, softmax, loss, weight gradients, optimizer; logits, but
- * those of the unit hgmma */
+ *     type `act`   operands and results of matmuls: weights as matmuls read them, activations, their gradients
+ *     always fp32  residual stream and its gradient, norms, softmax, loss, weight gradients, optimizer, and logits
+ *                  (with the matrix unit hgmma logits have 16 bits) */
 #ifndef LS_NN_POLICY_H
 #define LS_NN_POLICY_H
 
@@ -13,15 +14,16 @@
 
 typedef struct ls_policy {
     ls_dtype act;
-    ls_unit unit;    /* which hardware unit multiplies; with bf16 */
-    ls_dtype reduce; /* the finished gradient of a group is rounded to it once; sums of groups are fp32 */
-    ls_dtype
-        accumulate; /* 16-bit: a group's gradient is rounded after every sequence: an experiment in what goes wrong */
-    bool no_master; /* 16-bit weights alone, without fp32 beside them: another one */
+    ls_unit unit;    /* the matrix unit of 16-bit matmuls */
+    ls_dtype reduce; /* the finished gradient of each group is rounded to this type once; groups are added in fp32 */
+    /* The next two are experiments that show what coarse rounding breaks. */
+    ls_dtype accumulate; /* 16-bit: the gradient of a group is rounded to this type after every sequence */
+    bool no_master;      /* 16-bit weights without fp32 master weights */
 } ls_policy;
 
+/* Returns whether matmuls have 16-bit operands. */
 static inline bool ls_policy_is_16(const ls_policy *policy) { return policy->act != LS_F32; }
-/* Gradients of groups are wanted one by one. */
+/* Returns whether the gradient of every group must exist as a separate leaf, to be rounded, before groups are added. */
 static inline bool ls_policy_wants_leaves(const ls_policy *policy) {
     return policy->reduce != LS_F32 || policy->accumulate != LS_F32;
 }

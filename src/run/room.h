@@ -17,9 +17,9 @@ typedef struct ls_room {
     } of[LS_WORKERS_MAX];
 } ls_room;
 
-/* Collective; a NULL world means a single worker. */
+/* Collects the free memory of all workers' devices. Collective; a NULL world means a single worker. */
 ls_status ls_room_gather(ls_world *world, ls_device *device, ls_room *out);
-/* LS_ERR_RESOURCE on all workers, with a remedy, if arenas of `bytes` (by worker) do not fit. */
+/* Checks that arenas of bytes[worker] fit on the devices. If not, LS_ERR_RESOURCE on all workers, with a remedy. */
 ls_status ls_room_check(const ls_room *room, const size_t *bytes);
 
 #endif

@@ -9,27 +9,31 @@
 
 #include "run/trainer.h"
 
+/* Returns whether the run has a state hash, that is, whether --check is not off. */
 bool ls_trainer_has_state_hash(const ls_trainer *trainer);
 
-/* Of sums of all workers: with the trainer's step, position in the data, updates and loss scale as they are now. */
+/* Returns the state hash, given the sum of all workers' parts: adds the trainer's present step, position in the data,
+ * number of updates and loss scale. */
 ls_hash128 ls_trainer_state_hash_of(const ls_trainer *trainer, ls_hash128 sum);
 
-/* This worker's part of the sum, as the last update wrote it; no other worker is asked. Parts add up with
- * ls_state_add() (numerics/state_sum.h). */
+/* Computes this worker's part of the sum, as the last update wrote it. Not collective; ls_state_add()
+ * (numerics/state_sum.h) adds parts. */
 ls_status ls_trainer_state_part(ls_trainer *trainer, ls_hash128 *part);
 
-/* All workers together: the hash after the step that was done last, as the update wrote it, */
+/* Computes the state hash after the last step, from the values that the update wrote. Collective. */
 ls_status ls_trainer_state_hash(ls_trainer *trainer, ls_hash128 *out);
-/* and as memory has it now. A state that was rebuilt is to be trained on if this is the hash recorded for its step. */
+/* Computes the state hash from the values that are in memory now. Collective. A rebuilt state is valid if this hash
+ * equals the one recorded for its step. */
 ls_status ls_trainer_state_hash_now(ls_trainer *trainer, ls_hash128 *out);
 
-/* All workers together: from now on trainer->state has the hash after the last step. */
+/* Sets trainer->state to the hash after the last step. Collective. */
 ls_status ls_trainer_know_state(ls_trainer *trainer);
-/* All workers together: finds out whether memory still has what was written, names worker and tensor where it has not,
- * and then trainer->state has the hash. Before a state is saved. */
+/* Verifies, before a state is saved, that memory still holds the values that were written, and sets trainer->state to
+ * their hash. Collective. If a value has changed, the error names worker and tensor. */
 ls_status ls_trainer_prove_state(ls_trainer *trainer);
 
-/* Call after weights or optimizer state were written from outside: takes their present values as correct. */
+/* Accepts the present weights and optimizer state as correct. Call it after they were written other than by an
+ * update. */
 ls_status ls_trainer_state_written(ls_trainer *trainer);
 
 #endif

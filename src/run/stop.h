@@ -25,25 +25,25 @@ ls_status ls_stop_install(void);
 /* Restores the previous handlers, if any were replaced. The flags stay readable. */
 void ls_stop_restore(void);
 
-/* SIGUSR1 and SIGUSR2, which would end a process that has no handler, are caught from the first hold to the last
- * release, so that a program may hold them from before its run until it ends; SIGHUP and SIGXCPU become SIGTERM where
- * no loop catches them. To be called before ls_stop_install(). The first hold clears everything; what is asked for from
- * then on stays. */
+/* Catches SIGUSR1 and SIGUSR2 from the first hold to the last release, because they would end a process without
+ * handlers; a program holds them from before its run until it exits. Meanwhile SIGHUP and SIGXCPU act as SIGTERM if no
+ * loop catches them. Call ls_stop_hold() before ls_stop_install(). The first hold clears earlier requests; later
+ * requests are kept. */
 ls_status ls_stop_hold(void);
 void ls_stop_release(void);
 
-/* The first signal to stop that came since installing: SIGINT, SIGTERM (for SIGHUP and SIGXCPU as well) or SIGUSR2; 0:
- * none. Any thread. */
+/* Returns the first signal to stop that arrived since the handlers were installed: SIGINT, SIGTERM (also for SIGHUP and
+ * SIGXCPU) or SIGUSR2; 0: none. Any thread may call it. */
 int ls_stop_signal(void);
-/* When it came, by ls_clock_ns(). */
+/* Returns when that signal arrived, by ls_clock_ns(). */
 uint64_t ls_stop_ns(void);
-/* Whether SIGUSR1 came since the last call. */
+/* Returns whether SIGUSR1 arrived since the last call. */
 bool ls_stop_take_save(void);
 
-/* What a run that was stopped returns: LS_OK without a signal, else LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or
- * LS_ERR_REQUEUED with a message. */
+/* Returns the status of a run that was stopped: LS_ERR_INTERRUPTED, LS_ERR_TERMINATED or LS_ERR_REQUEUED with a
+ * message; LS_OK without a signal. */
 ls_status ls_stop_status(void);
-/* The same for a signal that another worker has got. */
+/* Returns that status for a signal that another worker received. */
 ls_status ls_stop_status_of(int signal);
 
 #endif

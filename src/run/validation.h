@@ -14,29 +14,32 @@
 
 typedef struct ls_validation {
     double best_loss;   /* lowest of all evaluations; NaN: there was none */
-    int64_t best_step;  /* where; −1: nowhere */
-    int64_t stale;      /* evaluations since then, none of them lower */
-    double saved_loss;  /* lowest of those whose step was saved; NaN: none */
-    int64_t saved_step; /* its checkpoint, the best one; −1: none */
-    double last_loss;   /* of the last evaluation since the run began or was resumed, */
-    int64_t last_step;  /* and where; −1: none */
-    bool is_due;        /* one was abandoned when the run stopped; a resumed run makes it first */
+    int64_t best_step;  /* step of the lowest loss; −1: none */
+    int64_t stale;      /* evaluations since best_step, none of which was lower */
+    double saved_loss;  /* lowest loss of a step with a checkpoint; NaN: none */
+    int64_t saved_step; /* step of that checkpoint, the best one; −1: none */
+    double last_loss;   /* of the last evaluation since the run began or was resumed */
+    int64_t last_step;  /* step of that evaluation; −1: none */
+    bool is_due;        /* an evaluation was abandoned when the run stopped; a resumed run repeats it first */
 } ls_validation;
 
-/* Before any evaluation. */
+/* Returns the state before the first evaluation. */
 ls_validation ls_validation_start(void);
-/* An evaluation after `step` steps. A loss that is not a number is no improvement. */
+/* Records an evaluation after `step` steps. A loss of NaN is never an improvement. */
 void ls_validation_add(ls_validation *v, int64_t step, double loss);
-/* Whether a checkpoint of `step` would be the best one so far: it was evaluated, and is lower than those saved. */
+/* Returns whether a checkpoint of `step` would be the best one so far: the step was evaluated, and its loss is lower
+ * than those of all saved steps. */
 bool ls_validation_is_best_at(const ls_validation *v, int64_t step);
-/* Call before the checkpoint of a step is written, so that the checkpoint includes it. */
+/* Records that `step` is being saved. Call it before the checkpoint is written, because the checkpoint holds this
+ * state. */
 void ls_validation_saving(ls_validation *v, int64_t step);
-/* Whether --early-stop `evaluations` ends the run; 0: never. */
+/* Returns whether --early-stop `evaluations` ends the run; 0: never. */
 bool ls_validation_is_over(const ls_validation *v, int64_t evaluations);
 
-/* The member "validation" of state.json; nothing before the first evaluation. False: no memory. */
+/* Adds the member "validation" to state.json; adds nothing before the first evaluation. Returns false if memory is
+ * short. / */
 bool ls_validation_to_json(const ls_validation *v, json_t *state);
-/* Starts empty if there is no such member. */
+/* Restores the state from state.json; without that member, the state before the first evaluation. */
 ls_status ls_validation_from_json(ls_validation *v, const json_t *state);
 
 #endif

@@ -26,7 +26,7 @@ typedef enum ls_worker_time_kind {
 /* Two travel in a word. */
 _Static_assert((LS_WORKER_TIMES + 1) / 2 == LS_TRAFFIC_TIME_NUMBERS, "traffic.c counts them");
 
-/* The member of a line of metrics: "busy_ms". */
+/* Returns the name of the member in a line of metrics, such as "busy_ms". */
 const char *ls_worker_time_name(ls_worker_time_kind kind);
 
 typedef struct ls_worker_time {
@@ -34,7 +34,7 @@ typedef struct ls_worker_time {
     int workers;
     int queue_fd;                       /* /proc file with LS_WORKER_QUEUED; −1: none */
     uint64_t since_ns;                  /* start of the unreported time; 0: outside a step */
-    uint64_t at_since[LS_WORKER_TIMES]; /* counters by then */
+    uint64_t at_since[LS_WORKER_TIMES]; /* counters at that time */
     uint64_t input_ns;                  /* counter: see ls_worker_time_read() */
     uint64_t left_ns[LS_WORKER_TIMES];  /* of the last step, not reported yet */
     int every, steps;                   /* steps per report, and steps added up so far */
@@ -42,23 +42,24 @@ typedef struct ls_worker_time {
     bool due;                           /* the report is complete */
 } ls_worker_time;
 
+/* Starts the measurement. `world` is borrowed; NULL: a single worker. */
 ls_status ls_worker_time_open(ls_worker_time *time, const ls_world *world);
 void ls_worker_time_close(ls_worker_time *time);
 
-/* Around a step. */
+/* Mark the begin and the end of a step. */
 void ls_worker_time_begin(ls_worker_time *time);
 void ls_worker_time_end(ls_worker_time *time);
 
-/* What reading a part of the batch took. */
+/* Adds the time since begin_ns to the time that reading the batch took. */
 static inline void ls_worker_time_read(ls_worker_time *time, uint64_t begin_ns) {
     time->input_ns += ls_clock_ns() - begin_ns;
 }
 
-/* Words of all workers; 0: one alone. */
+/* Returns how many words the times of all workers take in the sum; 0 for a single worker. */
 static inline size_t ls_worker_time_words(const ls_worker_time *time) {
     return time->world ? (size_t)time->workers * LS_TRAFFIC_TIME_NUMBERS : 0;
 }
-/* Before the sum over all workers: fills `words`; after it, takes the sum. */
+/* Exchange the times by a sum over all workers: give() fills `words` before the sum, take() reads the result. */
 void ls_worker_time_give(ls_worker_time *time, int64_t *words);
 void ls_worker_time_take(ls_worker_time *time, const int64_t *words);
 

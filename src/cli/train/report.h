@@ -5,21 +5,24 @@
 #include "api/plan.h"
 #include "api/run.h"
 
-/* --auto-layout: the layout that was chosen, and the next best. */
+/* Prints the layout that --auto-layout chose, its predicted time per step and the next best layouts; with --json to
+ * standard error. Called before workers are forked. */
 void ls_train_print_plan(const ls_plan *plan);
-/* Model, data, batch, layout, memory; and the gradient groups of the DP groups where speeds were measured for them. The
- * first worker calls it. */
+/* Prints model, data, batch, layout, memory, recovery and guards; and, if `--shares auto` measured the workers' speeds,
+ * how many gradient groups each replica got. Only worker 0 calls it. */
 void ls_train_print_header(const ls_run *run);
-/* Time, speed, best validation loss, the checkpoint where this command saved it, and the next commands. The first
- * worker calls it. */
+/* Prints time, speed, best validation loss and the commands to run next. has_saved: this command wrote the checkpoint
+ * of the last step, so its path is printed too. Only worker 0 calls it. */
 void ls_train_print_end(const ls_run *run, bool has_saved);
-/* Instead of header and end, for a resumed run whose last checkpoint has all its steps. */
+/* Prints, in place of header and end, that a resumed run has no steps left, and the command that forks it. */
 void ls_train_print_finished(const ls_run *run);
-/* One line: steps, loss, and the hashes of weights and identity. All workers call it; the first one prints. */
+/* Prints the last line of a run: steps, loss, and the hashes of weights and identity; with --json, an object.
+ * Collective: all workers call it, and worker 0 prints. */
 ls_status ls_train_print_done(const ls_run *run);
-/* The status of a run that a signal ended, after it was saved, with how to go on as its message. */
+/* Returns `status`, that of a run which a signal stopped, with a message: the step of the checkpoint and the command
+ * that continues the run. */
 ls_status ls_train_stopped(const ls_run *run, ls_status status);
-/* What each worker would hold, and what it would send. */
+/* Prints, for --dry-run, the memory of each worker and the bytes that it would send; as JSON if `json`. */
 ls_status ls_train_print_dry(const ls_settings *settings, const ls_layout *layout, bool json);
 
 #endif

@@ -1,8 +1,8 @@
-/* cover.h: few rows that try every pair, or every triple, of choices.
+/* cover.h: a covering array (pairwise testing): few rows that contain every pair, or every triple, of choices.
  *
  * A factor has levels 0, 1, …; a row takes one level of each factor. Not every row is legal: the first `bound` factors
- * depend on each other, the others are free. A tuple is `strength` levels of as many factors; the rows made here hold
- * every tuple that any legal row holds. They follow from the task alone: the same on every machine. */
+ * constrain each other, the others are free. A tuple is `strength` levels of as many factors. The rows contain every
+ * tuple that any legal row contains. They follow from the task alone, so they are the same on every machine. */
 #ifndef LS_LAB_VERIFY_COVER_H
 #define LS_LAB_VERIFY_COVER_H
 
@@ -17,7 +17,7 @@ typedef struct ls_cover_task {
     int factors, levels[LS_COVER_FACTORS_MAX];
     int strength; /* 2 or 3 */
     int bound;
-    const bool *legal; /* by the levels of the bound factors, the last one changing fastest */
+    const bool *legal; /* for each combination of levels of the bound factors, the last factor changing fastest */
     uint64_t seed;
 } ls_cover_task;
 
@@ -26,13 +26,14 @@ typedef struct ls_cover_row {
     int level[LS_COVER_FACTORS_MAX];
 } ls_cover_row;
 
-/* Completes the `given` rows, which come first and in their order (each can be completed), then adds rows until every
- * tuple is there. The caller frees *out. */
+/* Makes the rows: completes the `given` ones, which come first and in their order, then adds rows until they contain
+ * every tuple. Each given row must be possible (ls_cover_possible). The caller frees *out. */
 ls_status ls_cover_make(const ls_cover_task *task, const ls_cover_row *given, int given_count, ls_cover_row **out,
                         int *count);
-/* The combination of levels of some factors with this number, the last one changing fastest; the others are open. */
+/* Returns combination `number` of the levels of some factors, the last factor changing fastest. The other factors of
+ * the row are open. */
 ls_cover_row ls_cover_combination(const ls_cover_task *task, const int *factor, int factors, size_t number);
-/* Whether some legal row has these levels. */
+/* Returns whether a legal row has these levels; factors that are open may take any. */
 bool ls_cover_possible(const ls_cover_task *task, const ls_cover_row *row);
 
 #endif

@@ -1,5 +1,7 @@
-/* journal.h: the rows of `lockstep verify --out DIR` that were found equal: DIR/verify.jsonl, one JSON object a
- * line, each written at once. A process that is killed loses the row it was at, nothing else; several may write. */
+/* journal.h: the results of `lockstep verify --out DIR`, so that `--resume` skips layouts that were equal.
+ *
+ * DIR/verify.jsonl has one JSON object per finished row, equal or not, on a line of its own. Each line is one appending
+ * write, so several processes may share the file, and a killed process loses only the row in progress. */
 #ifndef LS_LAB_VERIFY_JOURNAL_H
 #define LS_LAB_VERIFY_JOURNAL_H
 
@@ -9,21 +11,23 @@
 #include "base/hash.h"
 
 typedef struct ls_verify_journal {
-    int fd; /* −1: none is kept */
+    int fd; /* −1: there is no journal */
     char *path;
-    ls_hash128 *done; /* keys of the rows that need not run again */
+    ls_hash128 *done; /* keys of the rows that were equal */
     size_t count;
 } ls_verify_journal;
 
-/* `dir` NULL: none is kept. Without `resume` a folder that has rows already is refused; with it they are read. */
+/* Opens the journal in `dir`, which is created if it is missing. With `resume`, reads the rows of an earlier run;
+ * without it, LS_ERR_INPUT if the folder has a journal already. `dir` NULL: there is no journal, and the calls below do
+ * nothing. On failure nothing is left to close. */
 ls_status ls_verify_journal_open(const char *dir, bool resume, ls_verify_journal *out);
 void ls_verify_journal_close(ls_verify_journal *journal);
 
-/* A row by its model, the hash of its weights on one worker, which follows from everything that matters, and its
- * layout. */
+/* Returns whether an earlier run found this row equal. The key of a row is its model, its layout, and the hash of the
+ * weights on one worker, which stands for everything else that can change the result. */
 bool ls_verify_journal_has(const ls_verify_journal *journal, const char *model, const char *weights,
                            const char *layout);
-/* `row` has the members model, reference, layout, equal and whatever else. */
+/* Appends a row. `row` has at least the members model, reference (the hash on one worker), layout and equal. */
 ls_status ls_verify_journal_add(ls_verify_journal *journal, const json_t *row);
 
 #endif

@@ -1,7 +1,10 @@
-/* steps.h: the steps of a trial with a record of every bit they made; and comparing two records.
+/* steps.h: trains the steps of a trial, records hashes of every gradient and weight, and compares two records.
  *
  * The record has the loss of each step, a hash of every gradient of each step, a hash of every weight after the last
- * one, and the validation loss there. It lies in shared memory (lab/trial.h). */
+ * step, and the validation loss at that step. It is in shared memory (lab/trial.h): the caller opens it before the
+ * trial starts workers, worker 0 fills it, and the caller reads and closes it.
+ *
+ *     ls_verify_record_open → trial: ls_verify_steps in every worker → ls_verify_compare → ls_verify_record_close */
 #ifndef LS_LAB_VERIFY_STEPS_H
 #define LS_LAB_VERIFY_STEPS_H
 
@@ -12,10 +15,10 @@ typedef struct ls_verify_hash {
 } ls_verify_hash;
 
 typedef struct ls_verify_totals {
-    ls_verify_hash weights; /* of all of them together */
-    double validation;      /* loss; NaN where there is no data for it */
-    double seconds;         /* of the steps, without hashing */
-    uint64_t traffic_bytes; /* of all workers in these steps: what others needed of their data */
+    ls_verify_hash weights; /* one hash of all weights */
+    double validation;      /* validation loss; NaN without validation data */
+    double seconds;         /* time of the steps on worker 0, without hashing */
+    uint64_t traffic_bytes; /* sent in these steps, summed over all workers */
 } ls_verify_totals;
 
 typedef struct ls_verify_record {
@@ -27,41 +30,45 @@ typedef struct ls_verify_record {
     ls_verify_hash *weight; /* [params] */
 } ls_verify_record;
 
+/* Allocates a record in shared memory. Call it before workers are forked; the caller closes it. */
 ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out);
-void ls_verify_record_close(ls_verify_record *record); /* zeros do nothing */
+void ls_verify_record_close(ls_verify_record *record); /* a zeroed record is valid and does nothing */
 
-/* What is looked for again, element by element. */
+/* A tensor whose values are copied out. When two hashes differ, the trials run again to find the first element that
+ * differs. */
 typedef struct ls_verify_tensor {
     int param;
     ls_partition_tensor which; /* gradient or weight */
     float *values;             /* canonical order; shared memory, written by worker 0 */
 } ls_verify_tensor;
 
-/* A bit that is flipped on purpose, to see it found: the lowest one of the first element of a gradient that the worker
- * reports (none: nothing happens). */
+/* A planted fault, to test that the comparison finds it: worker `rank` flips the lowest bit of the first element of a
+ * gradient that it owns, before the update of `step`. Nothing happens if the worker owns no element of the tensor. */
 typedef struct ls_verify_fault {
     int rank;
     int64_t step; /* from 1 on */
     const char *tensor;
 } ls_verify_fault;
 
-/* "RANK:STEP:TENSOR"; the text is borrowed. */
+/* Parses "RANK:STEP:TENSOR". out->tensor points into `text`. */
 ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out);
 
 typedef struct ls_verify_job {
     int64_t steps;                 /* at most the record's */
-    ls_verify_record *record;      /* NULL: none is kept */
-    const ls_verify_tensor *fetch; /* after the last step: the weight, or the gradient of that step; NULL: none */
+    ls_verify_record *record;      /* NULL: no record */
+    const ls_verify_tensor *fetch; /* copied out at the last step: a gradient before the update, a weight after; NULL */
     const ls_verify_fault *fault;  /* NULL: none */
 } ls_verify_job;
 
-/* The steps of a trial: ctx is the job. Worker 0 writes the record. */
+/* Trains the steps of a job, the function of a trial (lab/trial.h); ctx is the ls_verify_job. All workers run it, and
+ * worker 0 writes the record. */
 ls_status ls_verify_steps(ls_trainer *trainer, void *ctx);
 
-/* What they are made of. */
-/* Flips the bit, if this is the worker and the next step is the one. */
+/* The parts of ls_verify_steps(), for steps that are run in another way (sum_order.h): */
+/* Flips the bit if this worker and the step in progress are those of the fault. Call it between gradients and
+ * update. */
 ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *trainer);
-/* All workers call it together; worker 0 writes the values. */
+/* Copies a tensor to fetch->values. Collective: all workers call it, and worker 0 writes. */
 ls_status ls_verify_fetch(ls_trainer *trainer, const ls_verify_tensor *fetch);
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
@@ -69,7 +76,7 @@ ls_status ls_verify_fetch(ls_trainer *trainer, const ls_verify_tensor *fetch);
 typedef enum ls_verify_kind {
     LS_VERIFY_EQUAL,
     LS_VERIFY_GRADIENT, /* of `param` in `step` */
-    LS_VERIFY_LOSS,     /* of `step`, with equal gradients */
+    LS_VERIFY_LOSS,     /* of `step`, although its gradients are equal */
     LS_VERIFY_WEIGHT,   /* of `param` after the last step */
     LS_VERIFY_VALIDATION
 } ls_verify_kind;
@@ -77,14 +84,14 @@ typedef enum ls_verify_kind {
 typedef struct ls_verify_difference {
     ls_verify_kind kind;
     int64_t step; /* from 1 on */
-    int param;    /* the first in model order */
-    int params;   /* how many differ there */
+    int param;    /* the first that differs, in model order */
+    int params;   /* how many differ in that step */
 } ls_verify_difference;
 
-/* The first difference; records of the same size. */
+/* Returns the first difference of two records of the same size. */
 ls_verify_difference ls_verify_compare(const ls_verify_record *a, const ls_verify_record *b);
-/* The first element in which two tensors differ; `elems` where none does. As in hashes, one NaN is as good as another
- * and zeros have signs. */
+/* Returns the first element in which two tensors differ; `elems` if they are equal. As in hashes, all NaNs are equal,
+ * and +0 differs from −0. */
 size_t ls_verify_first_element(const float *a, const float *b, size_t elems);
 
 #endif

@@ -12,11 +12,11 @@
 #include "lab/verify/steps.h"
 #include "lab/verify/sum_orders.h"
 
-/* What a way left behind, in shared memory (lab/trial.h). */
+/* The results of one way of adding, in shared memory (lab/trial.h). */
 typedef struct ls_order_record {
     int64_t steps;
     size_t elems;
-    ls_verify_hash *weights; /* of all of them */
+    ls_verify_hash *weights; /* one hash of all weights */
     double *loss;            /* [steps] */
     float *grad, *weight;    /* [elems]: of the first step, after the last one; parameters in model order */
 } ls_order_record;
@@ -30,8 +30,8 @@ typedef struct ls_order_task {
     const ls_verify_fault *fault; /* planted in our own way only; NULL: none */
 } ls_order_task;
 
-/* The steps of a trial: ctx is the task. Every way but our own needs a layout of one worker. Worker 0 writes the
- * record. */
+/* Trains the steps of a task, the function of a trial; ctx is the ls_order_task. Every way but lockstep's own needs a
+ * layout of one worker. Worker 0 writes the record. */
 ls_status ls_order_steps(ls_trainer *trainer, void *ctx);
 
 /* ---- all ways ---------------------------------------------------------------------------------------------------- */
@@ -64,8 +64,8 @@ typedef struct ls_order_request {
     void *ctx;
 } ls_order_request;
 
-/* Trains with every way. The caller ends *done, also after a failure. Starts workers: no thread may have been started.
- */
+/* Trains once with every way of adding. The caller frees *done by ls_order_case_free(), also after a failure. Forks
+ * workers, so the process must not have started a thread. */
 ls_status ls_order_run(const ls_order_request *request, const ls_lab_model *one, ls_order_case *done);
 void ls_order_case_free(ls_order_case *done);
 

@@ -1,7 +1,8 @@
 /* verify.h: trains a few steps under many layouts and compares every bit with one worker.
  *
- * Each row runs in workers of its own. Under mpirun or srun the rows are those with as many workers as there are, and
- * all processes make the call together; the first one compares, tells the caller, and tells the others. */
+ * A row is one layout, and each row runs in new workers. Under mpirun or srun only rows with as many workers as
+ * processes are run. The call is then collective: process 0 compares, invokes the callbacks and broadcasts the
+ * outcome. */
 #ifndef LS_LAB_VERIFY_VERIFY_H
 #define LS_LAB_VERIFY_VERIFY_H
 
@@ -23,9 +24,9 @@ typedef struct ls_verify_result {
 
 typedef struct ls_verify_request {
     const ls_options *options;
-    const ls_lab_model *one; /* what is trained; NULL: what the options say */
-    const ls_layout *layout; /* of `one`: what is compared */
-    bool matrix;             /* many layouts; otherwise the one that the options ask for */
+    const ls_lab_model *one; /* model and data; NULL: those of the options */
+    const ls_layout *layout; /* with `one`: the layout to compare */
+    bool matrix;             /* compare many layouts; otherwise the one of the options */
     ls_verify_tier tier;
     int part, parts;              /* of the rows of the matrix; 1 of 1: all of them */
     const ls_verify_fault *fault; /* planted in every row; NULL: none */
@@ -39,15 +40,15 @@ typedef struct ls_verify_request {
 } ls_verify_request;
 
 typedef struct ls_verify_outcome {
-    int rows, before; /* compared now; found equal by an earlier run */
+    int rows, before; /* compared now; skipped because an earlier run found them equal */
     int different, failed;
     double seconds;
     ls_status status; /* of the first row that differs (LS_ERR_FAILED) or could not be run; LS_OK: none */
     char message[LS_MESSAGE_MAX];
 } ls_verify_outcome;
 
-/* LS_OK where all rows ran or failed by themselves: the outcome tells. Starts workers: no thread may have been
- * started. */
+/* Runs and compares all rows. Returns LS_OK also if rows differ or fail: check out->status. Forks workers, so the
+ * process must not have started a thread. */
 ls_status ls_verify_run(const ls_verify_request *request, ls_verify_outcome *out);
 
 #endif

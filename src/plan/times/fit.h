@@ -1,8 +1,8 @@
-/* fit.h: least squares of measured times as sums of a few terms, none of which may be below 0.
+/* fit.h: non-negative least squares: fits measured times as sums of a few terms.
  *
- * Errors count relative to what was measured, so that large and small times weigh the same. The solution without
- * negative coefficients is that of some subset of the terms; a caller that looks for all explanations tries all
- * subsets, so the functions here solve a given subset. */
+ * Errors are relative to the measured time, so that large and small times weigh the same. Each function solves for a
+ * given subset of the terms. The non-negative solution is that of some subset, and the caller, which wants all
+ * explanations, tries every subset anyway. */
 #ifndef LS_PLAN_TIMES_FIT_H
 #define LS_PLAN_TIMES_FIT_H
 
@@ -13,24 +13,27 @@ enum { LS_FIT_ROWS_MAX = 512, LS_FIT_TERMS_MAX = 10 };
 typedef struct ls_fit {
     int rows, terms;
     double x[LS_FIT_ROWS_MAX][LS_FIT_TERMS_MAX];
-    double y[LS_FIT_ROWS_MAX];      /* above 0 */
+    double y[LS_FIT_ROWS_MAX];      /* measured times, above 0 */
     double weight[LS_FIT_ROWS_MAX]; /* 1, or 0 for a row that is left out */
-    unsigned any_sign;              /* bits of terms that may be below 0 */
+    unsigned any_sign;              /* bit t: the coefficient of term t may be negative */
 } ls_fit;
 
-/* Coefficients of the terms whose bits are set, 0 for the others. false: they cannot be told apart by these rows, or
- * one of them would be 0 or less. */
+/* Fits the terms whose bits are set; the other coefficients become 0. Returns false if the rows do not determine the
+ * coefficients, or if one that must be positive is not. */
 bool ls_fit_solve(const ls_fit *fit, unsigned terms, double *coefficient);
-/* The same, with rows that stand out counted less (Huber's weights), where there are rows enough to tell. */
+/* Fits as ls_fit_solve() does, but gives outliers less weight (Huber) if there are at least 3 more rows than terms. */
 bool ls_fit_solve_robust(const ls_fit *fit, unsigned terms, double *coefficient);
 
-/* Rows that are not left out. */
+/* Returns the number of rows that are not left out. */
 int ls_fit_used(const ls_fit *fit);
+/* Returns the time of a row by the fit. */
 double ls_fit_value(const ls_fit *fit, const double *coefficient, int row);
-/* Sum of squares of relative errors, each counted at most as `cap` (0: as it is). */
+/* Returns the sum of the squared relative errors. An error above `cap` counts as `cap`; 0: no cap. */
 double ls_fit_squares(const ls_fit *fit, const double *coefficient, double cap);
-/* Typical relative error by the median, for that many terms that were fitted; 0: no row is left to tell it. */
+/* Returns the standard deviation of the relative errors, estimated by their median and corrected for the number of
+ * fitted `terms`; 0 if there are no more rows than terms. */
 double ls_fit_scatter(const ls_fit *fit, const double *coefficient, int terms);
+/* Returns how many bits of `terms` are set. */
 static inline int ls_fit_count(unsigned terms) {
     int n = 0;
     for (; terms; terms &= terms - 1) n++;

@@ -1,8 +1,13 @@
-/* times.h: measured times of one job at several sizes and layouts, and what they say about where time is lost.
+/* times.h: explains where time is lost, from measured times of one job on several numbers of chips (doctor --times).
  *
- * A time is a sum of terms, each of which grows or shrinks with the number of chips in its own way (times_terms.c). All
- * subsets of the terms are fitted; those that meet the measured times as well as the scatter allows are explanations,
- * and what they do not agree on is not known. With few rows that is much, and the answer says so. */
+ *     ls_times_read → ls_times_basis_make or ls_times_basis_predict → ls_times_explain
+ *                                                                   → ls_times_compare    with two labels
+ *                                          ls_times_model           → ls_times_deviate    with a model and a cluster
+ *
+ * The model of a step's time is a sum of terms, such as computing or synchronisation, each of which scales with the
+ * number of chips in its own way (terms.c). Every subset of the terms is fitted. A subset that meets the measured times
+ * as well as their scatter allows is an explanation. Figures on which the explanations disagree are unknown, and the
+ * answer gives their range; with few rows most are. */
 #ifndef LS_PLAN_TIMES_TIMES_H
 #define LS_PLAN_TIMES_TIMES_H
 
@@ -11,8 +16,8 @@
 #include "plan/plan.h"
 
 typedef enum ls_times_metric {
-    LS_TIMES_SECONDS,    /* of a step */
-    LS_TIMES_LONG,       /* of the whole job: hours, days */
+    LS_TIMES_SECONDS,    /* per step */
+    LS_TIMES_LONG,       /* hours or days of the whole job */
     LS_TIMES_THROUGHPUT, /* of all chips together */
     LS_TIMES_SPEEDUP,
     LS_TIMES_METRICS
@@ -23,42 +28,44 @@ enum { LS_TIMES_LABEL_MAX = 48 };
 typedef struct ls_times_row {
     int chips, dp, tp, pp; /* 0: not given */
     size_t micro, batch;   /* sequences; 0: not given */
-    double measured;       /* as in the file */
-    double time;           /* of a step, in the unit of the table */
-    int label;             /* 0: before, 1: after */
-    bool implied;          /* one chip, by which a speed-up is measured */
+    double measured;       /* the value in the file */
+    double time;           /* time of a step, converted from it, in ls_times.unit */
+    int label;             /* index into ls_times.label: 0 before, 1 after a change */
+    bool implied;          /* not in the file: the one chip to which speed-ups are relative */
 } ls_times_row;
 
 typedef struct ls_times {
     int count;
     ls_times_row row[LS_FIT_ROWS_MAX];
     ls_times_metric metric;
-    char column[LS_TIMES_LABEL_MAX];   /* its name in the file */
-    char unit[16];                     /* of `time`, for people */
-    char label[2][LS_TIMES_LABEL_MAX]; /* empty: there are none */
+    char column[LS_TIMES_LABEL_MAX];   /* name of the metric's column in the file */
+    char unit[16];                     /* of `time`, for messages */
+    char label[2][LS_TIMES_LABEL_MAX]; /* in the order in which they occur */
     int labels;
-    bool has_layout, has_batch; /* in all rows */
+    bool has_layout, has_batch; /* all rows have one */
 } ls_times;
 
-/* Columns: gpus (or workers, chips, n_gpus); one of seconds, ms, hours, days, throughput, speedup; optional dp, tp, pp,
- * micro_batch, global_batch, label; others are passed over. LS_ERR_INPUT names line and column. */
+/* Reads a CSV file. Columns: gpus (or workers, chips, n_gpus); one of seconds, ms, hours, days, throughput, speedup;
+ * optional dp, tp, pp, micro_batch, global_batch, label. Other columns are ignored. LS_ERR_INPUT names line and
+ * column. */
 ls_status ls_times_read(const char *path, ls_times *out);
 
 /* ---- terms ------------------------------------------------------------------------------------------------------- */
 
 typedef enum ls_times_term {
-    LS_TERM_COMPUTE,   /* work that is divided by the chips, with the bubble and uneven shares that the layout makes */
-    LS_TERM_RING,      /* bytes that each chip sends whatever their number */
-    LS_TERM_NODES,     /* the same, once there is more than one node */
-    LS_TERM_LATENCY,   /* grows with the number of chips */
-    LS_TERM_TP,        /* activations between the chips of a tensor-parallel row */
+    LS_TERM_COMPUTE,   /* work divided among the chips, with the bubble and the imbalance that follow from the layout */
+    LS_TERM_RING,      /* synchronisation: a ring all-reduce, the same bytes per chip on any number of chips */
+    LS_TERM_NODES,     /* synchronisation: such a ring between nodes */
+    LS_TERM_LATENCY,   /* synchronisation: latency, which grows with the number of chips */
+    LS_TERM_TP,        /* activations that tensor parallelism exchanges */
     LS_TERM_SERIAL,    /* work that is not divided */
-    LS_TERM_BUBBLE,    /* where the layout says that there is one but not how large */
-    LS_TERM_STRAGGLER, /* the slowest of many */
-    LS_TERM_PREDICTED, /* what the planner says about synchronisation */
+    LS_TERM_BUBBLE,    /* the bubble, if rows have pp but lack the micro-batches from which its size follows */
+    LS_TERM_STRAGGLER, /* waiting for the slowest chip */
+    LS_TERM_PREDICTED, /* all synchronisation as the planner predicts it */
     LS_TERMS
 } ls_times_term;
 
+/* Why a step takes longer than its useful work. */
 typedef enum ls_loss {
     LS_LOSS_NONE, /* useful work */
     LS_LOSS_SYNC,
@@ -69,35 +76,40 @@ typedef enum ls_loss {
     LS_LOSSES
 } ls_loss;
 
+/* Return names for messages, and the loss that a term belongs to. */
 const char *ls_times_term_name(ls_times_term term);
 const char *ls_loss_name(ls_loss loss);
 ls_loss ls_times_term_loss(ls_times_term term);
 
-/* What the planner assumes where a model and a cluster are given. */
+/* The model and cluster for the planner's predictions of rows. */
 typedef struct ls_times_model {
-    ls_plan_task task;   /* without chips and global batch, which rows have */
+    ls_plan_task task;   /* its chips and global batch are replaced by those of a row */
     size_t global_batch; /* for rows that have none; 0: none */
-    ls_knobs layout;     /* type, zero and such */
+    ls_knobs layout;     /* number type, zero and so on; dp, tp, pp and micro-batch come from a row */
 } ls_times_model;
 
+/* The value of every term for every row: the matrix of the fit. */
 typedef struct ls_times_basis {
     ls_fit fit;
-    unsigned terms;                    /* that these rows can have */
-    double bubble[LS_FIT_ROWS_MAX];    /* for one part of computing */
-    double imbalance[LS_FIT_ROWS_MAX]; /* for one part of computing */
-    int node;
-    bool predicted;
+    unsigned terms;                    /* bits of the terms that these rows can determine */
+    double bubble[LS_FIT_ROWS_MAX];    /* bubble as a multiple of the row's useful computing */
+    double imbalance[LS_FIT_ROWS_MAX]; /* the same for uneven shares */
+    int node;                          /* chips of a node */
+    bool predicted;                    /* made by ls_times_basis_predict() */
 } ls_times_basis;
 
-/* node: chips of one. */
+/* Computes the terms by the formulas of terms.c. `node` is the number of chips of a node; 0: 8. */
 void ls_times_basis_make(const ls_times *times, int node, ls_times_basis *out);
+/* Predicts a row by the planner. LS_ERR_INPUT if its layout is not possible or it has no global batch. */
 ls_status ls_times_predict_row(const ls_times_row *row, const ls_times_model *model, ls_prediction *out);
-/* From predictions of each row. LS_ERR_INPUT where a row cannot be predicted. */
+/* Computes the terms from the planner's prediction of each row: computing, synchronisation and serial work only.
+ * LS_ERR_INPUT if a row cannot be predicted, or if times are not seconds per step. */
 ls_status ls_times_basis_predict(const ls_times *times, const ls_times_model *model, ls_times_basis *out);
-/* As the first, for one row that was not measured: the layout of `like` with more or fewer replicas. */
+/* Returns the time, by the fitted coefficients, of row `like` with more or fewer replicas, on `chips` chips. Returns 0
+ * if there is no such layout, or if the basis is predicted. */
 double ls_times_elsewhere(const ls_times *times, const ls_times_basis *basis, const double *coefficient, int like,
                           int chips);
-/* Seconds of a row by loss; they add up to its time. */
+/* Divides the time of a row among the losses, out[LS_LOSSES], in the unit of the table; they add up to the time. */
 void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int row, double *out);
 
 /* ---- explanations ------------------------------------------------------------------------------------------------ */
@@ -105,38 +117,39 @@ void ls_times_losses(const ls_times_basis *basis, const double *coefficient, int
 typedef struct ls_times_explanation {
     unsigned terms;
     double coefficient[LS_FIT_TERMS_MAX];
-    double error;            /* root of the mean square, relative */
-    double score;            /* less is better: misfit in units of the scatter, and two for each term */
+    double error;            /* root mean square of the relative errors */
+    double score;            /* Akaike's: squared errors in units of the scatter, plus 2 per term; lower is better */
     double share[LS_LOSSES]; /* of the time of the largest row */
-    double twice, half;      /* time with twice and with half the chips of it */
+    double twice, half;      /* time with twice and with half the chips of the largest row */
 } ls_times_explanation;
 
 enum { LS_EXPLANATIONS_MAX = 16 };
 
 typedef struct ls_times_answer {
-    int largest;    /* row that shares are of */
-    double scatter; /* of the measured times, relative: found, or assumed where there are too few rows */
-    bool scatter_assumed;
-    int count; /* of explanations that the rows allow, the best first */
+    int largest;          /* the row with most chips, to which shares refer */
+    double scatter;       /* relative standard deviation of a measured time */
+    bool scatter_assumed; /* there were too few rows to estimate it */
+    int count;            /* explanations, the best first */
     ls_times_explanation explanation[LS_EXPLANATIONS_MAX];
-    double low[LS_LOSSES], high[LS_LOSSES]; /* shares, over all of them and their errors */
+    double low[LS_LOSSES], high[LS_LOSSES]; /* range of each share over all explanations and their errors */
     ls_loss worst;                          /* the largest loss of the best explanation */
-    bool decided;                           /* all explanations name the same */
-    double misfit;                          /* of the best one there is, in units of the scatter */
+    bool decided;                           /* `worst` is the same in all explanations */
+    double misfit;                          /* error of the best explanation, in units of the scatter */
 } ls_times_answer;
 
-/* LS_ERR_INPUT where no sum of terms fits at all. */
+/* Finds all explanations of the measured times. LS_ERR_INPUT if there are fewer than two rows, or if no sum of terms
+ * fits. */
 ls_status ls_times_explain(const ls_times *times, const ls_times_basis *basis, ls_times_answer *out);
 
 /* ---- against the prediction -------------------------------------------------------------------------------------- */
 
-/* Which one thing, other than the planner assumes it, turns its predictions into the times that were measured. */
+/* The one assumption of the planner that, if it is changed, brings its predictions closest to the measured times. */
 typedef enum ls_times_thing {
-    LS_THING_NONE, /* nothing: they are as predicted */
-    LS_THING_CHIP, /* all computing, by a factor; no rate above the chip's peak */
-    LS_THING_LINK, /* the bandwidth between nodes, or inside the node where there is one, at most that of the wire */
-    LS_THING_BUBBLE,
-    LS_THING_STRAGGLER, /* the slowest of n chips: computing · log2(n) */
+    LS_THING_NONE,      /* none: the times are as predicted */
+    LS_THING_CHIP,      /* the time of all computing, by a factor; never faster than the chip's peak */
+    LS_THING_LINK,      /* the bandwidth between nodes or, with a single node, inside it; at most that of the wire */
+    LS_THING_BUBBLE,    /* the bubble, by a factor */
+    LS_THING_STRAGGLER, /* waiting for the slowest of n chips: computing · log2(n) */
     LS_THING_SERIAL,    /* the same seconds in every step */
     LS_THINGS
 } ls_times_thing;
@@ -145,38 +158,40 @@ const char *ls_times_thing_name(ls_times_thing thing);
 
 typedef struct ls_times_deviation {
     ls_times_thing thing;
-    double factor; /* of its predicted time, of bandwidth for the link, seconds of a step for the serial part; of a
-                      straggler: what each doubling of the chips adds to computing */
-    double error;  /* that remains: root of the mean square, relative */
-    double share;  /* of the time of the largest row, more than was predicted; below 0: less */
+    double factor; /* chip, bubble: of the predicted time; link: of the bandwidth; serial: seconds per step; straggler:
+                      share of computing that each doubling of the chips adds */
+    double error;  /* root mean square of the relative errors that remain */
+    double share;  /* change against the prediction, as a share of the largest row's time; negative: faster */
     bool tested;
-    const char *why_not; /* what the rows would have to have */
+    const char *why_not; /* if not tested: which rows are missing */
 } ls_times_deviation;
 
 typedef struct ls_times_deviations {
-    int largest;                         /* row that shares are of */
-    ls_times_deviation thing[LS_THINGS]; /* best first; those that were not tested behind them */
-    bool decided;                        /* the second leaves clearly more */
+    int largest;                         /* the row with most chips, to which shares refer */
+    ls_times_deviation thing[LS_THINGS]; /* sorted by error, then those that were not tested */
+    bool decided;                        /* the second leaves a clearly larger error than the first */
 } ls_times_deviations;
 
+/* Fits each thing alone, with everything else as predicted. With two labels only rows after the change count. */
 ls_status ls_times_deviate(const ls_times *times, const ls_times_model *model, ls_times_deviations *out);
 
-/* Two labels: which one term, changed, turns the times before into those after. */
+/* Two labels: the one term whose change turns the times before into the times after. */
 typedef struct ls_times_move {
-    int term; /* −1: none; what differs between the layouts explains it */
+    int term; /* −1: none; the difference of the layouts explains the times */
     double error, score;
-    double change;        /* of the time of the largest row after, in its unit */
-    double before, after; /* coefficients */
+    double change;        /* of the time of the largest row after, in the unit of the table */
+    double before, after; /* coefficients of the term */
 } ls_times_move;
 
 typedef struct ls_times_comparison {
     int count;
     ls_times_move move[LS_TERMS + 1]; /* the best first */
-    double slowdown;                  /* mean ratio of rows that are in both; 0: there are none */
-    bool changed, decided;
-    int largest;
+    double slowdown;                  /* mean of time after / time before, for layouts with both; 0: there are none */
+    bool changed, decided;            /* the best move has a term; the second best is clearly worse */
+    int largest;                      /* the row after with most chips */
 } ls_times_comparison;
 
+/* Finds the term that changed. LS_ERR_INPUT unless there are two labels, each with at least two sizes. */
 ls_status ls_times_compare(const ls_times *times, const ls_times_basis *basis, ls_times_comparison *out);
 
 #endif

@@ -1,12 +1,13 @@
-/* batch_norm_loops.h: batch norm over a vector of 16 lanes, which are channels.
+/* batch_norm_loops.h: the kernels of batch norm. A vector holds 16 channels of one row; a row is a pixel of an image.
  *
- * Included by kernels_loops.h. Some rows go through a loop together: what is there for each channel is then loaded, and
- * sums stored, once for all of them. All loads of a vector come before its stores, so outputs may be inputs. */
+ * Included by kernels_loops.h once for each instruction set. A loop handles several rows at a time, so that it loads
+ * the values of a channel (mean, rstd, weight, bias), and stores its sums, once for all of these rows. All loads of a
+ * vector come before its stores, so an output may be an input. */
 #include "device/cpu/loops/part_loops.h"
 
 enum { SUM_ROWS = 8, MAP_ROWS = 4 };
 
-/* Runs part(call, row, rows, channel, lanes) over the rows of a call, `most` together, in channels begin … end−1. */
+/* Calls part(call, row, rows, channel, lanes) for channels begin … end−1 of all rows, at most `most` rows at a time. */
 #define EACH_PART(part, call, most, begin, end)                                                                        \
     for (size_t r = 0, some; r < (call)->pixels; r += some) {                                                          \
         some = (call)->pixels - r < (most) ? (call)->pixels - r : (most);                                              \
@@ -15,7 +16,7 @@ enum { SUM_ROWS = 8, MAP_ROWS = 4 };
         if (c < (end)) part(call, r, some, c, (end)-c);                                                                \
     }
 
-/* dy behind ReLU's gradient, by its result. */
+/* Returns dy, with 0 where ReLU, if the call has one, made the output y 0. */
 LSK_INLINE v16 relu_grad(const ls_batch_norm_call *b, size_t at, size_t n) {
     v16 g = load_part(b->dy + at, n), zero = v16_set1(0.0f);
     return b->relu ? v16_select(v16_le(load_part(b->y + at, n), zero), zero, g) : g;
@@ -23,6 +24,7 @@ LSK_INLINE v16 relu_grad(const ls_batch_norm_call *b, size_t at, size_t n) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
+/* Adds Σ (x − mean)² over these rows to sums[channel]. */
 LSK_INLINE void squares_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
     v16 sum = load_part(b->sums + c, n), mean = load_part(b->mean + c, n);
     for (size_t r = row; r < row + rows; r++) {
@@ -35,6 +37,7 @@ LSK_INLINE void squares_part(const ls_batch_norm_call *b, size_t row, size_t row
 static void LSK_NAME(lsk_batch_norm_squares)(const ls_batch_norm_call *call, size_t begin,
                                              size_t end){EACH_PART(squares_part, call, SUM_ROWS, begin, end)}
 
+/* Adds Σ g to sum[channel] and Σ g·x̂ to dot[channel], with g behind ReLU's gradient and x̂ = (x − mean)·rstd. */
 LSK_INLINE void grad_sums_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
     v16 sum = load_part(b->sum + c, n), dot = load_part(b->dot + c, n);
     v16 mean = load_part(b->mean + c, n), rstd = load_part(b->rstd + c, n);
@@ -53,6 +56,7 @@ static void LSK_NAME(lsk_batch_norm_grad_sums)(const ls_batch_norm_call *call, s
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
+/* Forward: y = x̂·w + b, plus the residual, then ReLU, if the call has them. */
 LSK_INLINE void apply_part(const ls_batch_norm_call *in, size_t row, size_t rows, size_t c, size_t n) {
     v16 mean = load_part(in->mean + c, n), rstd = load_part(in->rstd + c, n), zero = v16_set1(0.0f);
     v16 w = load_part(in->w + c, n), b = load_part(in->b + c, n);
@@ -68,6 +72,8 @@ LSK_INLINE void apply_part(const ls_batch_norm_call *in, size_t row, size_t rows
 static void LSK_NAME(lsk_batch_norm_apply)(const ls_batch_norm_call *call){
     EACH_PART(apply_part, call, MAP_ROWS, 0, call->channels)}
 
+/* Backward: dx = w·rstd·(g − sum − x̂·dot), and dresidual = g unless it is NULL. The caller has turned the sums of
+ * grad_sums into means. */
 LSK_INLINE void input_grad_part(const ls_batch_norm_call *b, size_t row, size_t rows, size_t c, size_t n) {
     v16 mean = load_part(b->mean + c, n), rstd = load_part(b->rstd + c, n),
         factor = v16_mul(load_part(b->w + c, n), rstd);

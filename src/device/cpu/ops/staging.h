@@ -1,13 +1,13 @@
-/* staging.h: 16-bit tensors on the CPU.
+/* staging.h: runs fp32 kernels on 16-bit tensors on the CPU.
  *
- * An operation takes a piece of its tensors at a time: a 16-bit piece is widened into a buffer of the task, the fp32
- * kernel runs, and what it wrote is rounded on its way out. The buffers stay in the first cache. fp32 tensors are one
- * piece, used where they are:
+ * An operation processes a 16-bit tensor piece by piece: it widens a piece into an fp32 buffer on its stack, runs the
+ * fp32 kernel, and rounds the kernel's output to 16 bits. Pieces are small enough that the buffers stay in the L1
+ * cache. An fp32 tensor is one piece and is used in place:
  *
  *     for each piece:  x = ls_cpu_widen(…, buffer, x, …)   y = ls_cpu_target(buffer, y, …)
  *                      kernel(y, x, n)                     ls_cpu_narrow(…, y, …)
  *
- * A piece is read whole before any of it is written, so an elementwise operation may be in place. */
+ * A piece is read completely before any of it is written, so an elementwise operation may be in place. */
 #ifndef LS_DEVICE_CPU_OPS_STAGING_H
 #define LS_DEVICE_CPU_OPS_STAGING_H
 
@@ -19,17 +19,17 @@ typedef struct ls_cpu_buffer {
     _Alignas(64) float at[LS_CPU_STAGING];
 } ls_cpu_buffer;
 
-/* Elements of the next piece, of `left` that are to go. */
+/* Returns the size of the next piece, in elements, if `left` elements remain. */
 static inline size_t ls_cpu_piece(ls_dtype dtype, size_t left) {
     return dtype == LS_F32 || left < LS_CPU_STAGING ? left : LS_CPU_STAGING;
 }
 
-/* Elements first … first+n−1 of `from` as fp32: in the buffer, or where they are. */
+/* Returns elements first … first+n−1 of `from` as fp32: widened in `buffer` or, if they are fp32, in place. */
 const float *ls_cpu_widen(const ls_kernels *kernels, float *buffer, const void *from, ls_dtype dtype, size_t first,
                           size_t n);
-/* Where a kernel is to write what belongs at `first` of `to`: the buffer, or the place itself. */
+/* Returns where a kernel writes the elements of `to` from `first` on: `buffer` or, if `to` is fp32, `to` itself. */
 float *ls_cpu_target(float *buffer, void *to, ls_dtype dtype, size_t first);
-/* Rounds what a kernel wrote to ls_cpu_target() to its place; it is there already where the type is LS_F32. */
+/* Rounds the `n` elements at `from`, which ls_cpu_target() returned, to `to` from `first` on. Does nothing for fp32. */
 void ls_cpu_narrow(const ls_kernels *kernels, void *to, ls_dtype dtype, size_t first, const float *from, size_t n);
 
 #endif

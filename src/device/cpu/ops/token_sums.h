@@ -1,13 +1,15 @@
-/* token_sums.h: sums over the tokens of a call by groups: what gradients of parameters share.
+/* token_sums.h: sums over tokens, by gradient group, shared by the gradients of norms, biases and the token table
+ * (docs/reference/arithmetic.md, "Sums over tokens").
  *
- * A sum is a tree over the groups (ls_cpu_sum_groups), whose leaves somebody else adds up. Partial sums are as wide as
- * the piece that a thread works on: no operation here needs memory of the size of a tensor. */
+ * A sum is the tree over the groups (ls_cpu_sum_groups); a callback computes its leaves, the sum of one group. Partial
+ * sums are as wide as the piece of a thread, so no operation here needs memory of the size of a tensor. */
 #ifndef LS_DEVICE_CPU_OPS_TOKEN_SUMS_H
 #define LS_DEVICE_CPU_OPS_TOKEN_SUMS_H
 
 #include "device/cpu/cpu.h"
 
-/* Writes the sum of one group, `elems` numbers; `out` may hold what it goes on from. */
+/* Callback: writes the sum of one group, `elems` numbers. When the call accumulates, `out` holds the sum to
+ * continue. */
 typedef void (*ls_cpu_leaf_fn)(const void *ctx, int group, float *out);
 
 typedef struct ls_cpu_leaves {
@@ -17,18 +19,20 @@ typedef struct ls_cpu_leaves {
     size_t elems;
 } ls_cpu_leaves;
 
-/* `levels` of ls_cpu_sum_levels(count) times `elems` numbers are the scratch of a tree over `count` groups. */
+/* Returns the levels of the tree over `count` groups. Its scratch is that many times `elems` numbers. */
 size_t ls_cpu_sum_levels(int count);
+/* Computes the sum of groups first … first+count−1 by the tree. */
 void ls_cpu_sum_groups(const ls_cpu_leaves *leaves, int first, int count, float *out, float *scratch);
 
-/* Rows row … row+rows−1 of dy, as fp32, in columns column … column+columns−1; `dy` is where they begin. */
+/* A tile of dy as fp32: rows row … row+rows−1, columns column … column+columns−1. `dy` points to its first element. */
 typedef struct ls_cpu_tile {
     const float *dy;
     size_t dy_stride, row, rows, column, columns;
 } ls_cpu_tile;
 
-/* Gradients of one-dimensional parameters. `chain` goes on, over the rows of a tile, with the `sums` numbers that
- * belong to each of its columns: to[0] begins with that of the first column, and so does to[1] where sums is 2. */
+/* The gradients of one or two parameter vectors (`sums`), such as the weight and the bias of a norm. The callback
+ * `chain` continues their sums over the rows of a tile: to[i] points to the sum of vector i in the first column of the
+ * tile. */
 typedef struct ls_cpu_chains {
     const ls_token_groups *groups;
     size_t columns;
@@ -41,6 +45,7 @@ typedef struct ls_cpu_chains {
     const void *args;
 } ls_cpu_chains;
 
+/* Computes the gradients on the threads of the CPU. */
 ls_status ls_cpu_run_chains(ls_cpu_device *cpu, const ls_cpu_chains *chains);
 
 #endif

@@ -1,4 +1,4 @@
-/* hgmma.h: what the kernels of hgmma.cu are started with. */
+/* hgmma.h: the arguments and tile sizes of the kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu. */
 #ifndef LS_DEVICE_CUDA_ARGS_HGMMA_H
 #define LS_DEVICE_CUDA_ARGS_HGMMA_H
 
@@ -7,65 +7,67 @@
 
 enum {
     LS_CUDA_HGMMA_M = 128, /* rows of a tile */
-    LS_CUDA_HGMMA_K = 64,  /* of a step: rows of 128 bytes */
+    LS_CUDA_HGMMA_K = 64,  /* k of a step: 128 bytes of a row */
     LS_CUDA_HGMMA_THREADS = 384,
-    LS_CUDA_HGMMA_BAND = 16, /* rows of tiles that run together, for the second cache */
+    LS_CUDA_HGMMA_BAND = 16, /* rows of tiles in a band: its tiles run together and share operands in L2 */
     LS_CUDA_HGMMA_STAGED_ROWS = 16,
-    LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* what a store of the copy engine takes */
-    LS_CUDA_HGMMA_OVER_STEPS = 6,      /* hgmma_over.cu: of a slice, at least, */
-    LS_CUDA_HGMMA_SPREAD_STEPS = 12,   /* and where pieces go with every other */
+    LS_CUDA_HGMMA_STAGED_BYTES = 2048, /* of one TMA store */
+    LS_CUDA_HGMMA_OVER_STEPS = 6,      /* hgmma_over.cu: fewest steps of a slice, */
+    LS_CUDA_HGMMA_SPREAD_STEPS = 12,   /* and fewest if a piece is stored with every other step */
 };
 
-/* Steps that lie in shared memory or are on their way, by columns of a tile: beside what waits to be stored. */
+/* Stages of the load pipeline for tiles of n columns: steps in shared memory or being loaded. More stages would not fit
+ * beside the output buffers. */
 #define LS_CUDA_HGMMA_STAGES(n) ((n) == 128 ? 6 : (n) == 192 ? 4 : 3)
-#define LS_CUDA_HGMMA_STAGED(n) ((n) / 64) /* stores of a warp: all of a tile of 16-bit numbers */
+#define LS_CUDA_HGMMA_STAGED(n) ((n) / 64) /* output buffers of a warp, one per TMA store: a whole tile of 16-bit C */
 #define LS_CUDA_HGMMA_SHARED(n)                                                                                        \
     (1024 + LS_CUDA_HGMMA_STAGES(n) * (LS_CUDA_HGMMA_M + (n)) * LS_CUDA_HGMMA_K * 2 +                                  \
      8 * LS_CUDA_HGMMA_STAGED(n) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
-/* Tiles of 256 columns: sums of a slice that wait for the next one, by registers of a thread; the others wait where the
- * tile goes out later, and behind all of it. */
+/* Tiles of 256 columns: the sums of a slice wait for those of the next slice. HELD of them wait in registers of each
+ * thread, the others in the output buffers and in HELD_BYTES of shared memory behind everything else. */
 enum { LS_CUDA_HGMMA_HELD_N = 256, LS_CUDA_HGMMA_HELD = 48, LS_CUDA_HGMMA_HELD_BYTES = 8 * 2048 };
 #define LS_CUDA_HGMMA_HELD_SHARED (LS_CUDA_HGMMA_SHARED(LS_CUDA_HGMMA_HELD_N) + LS_CUDA_HGMMA_HELD_BYTES)
 
-/* hgmma_over.cu: tiles of 256 × 192 too. */
+/* hgmma_over.cu: tiles of 256 × 192, beside those of 128 × 192. */
 enum { LS_CUDA_HGMMA_TALL_M = 256, LS_CUDA_HGMMA_OVER_N = 192, LS_CUDA_HGMMA_TALL_STAGES = 3 };
 #define LS_CUDA_HGMMA_TALL_SHARED                                                                                      \
     (1024 + LS_CUDA_HGMMA_TALL_STAGES * (LS_CUDA_HGMMA_TALL_M + LS_CUDA_HGMMA_OVER_N) * LS_CUDA_HGMMA_K * 2 +          \
      8 * LS_CUDA_HGMMA_STAGED(LS_CUDA_HGMMA_OVER_N) * LS_CUDA_HGMMA_STAGED_BYTES + 1024)
 
-/* The numbers of ls_gemm_end. */
+/* The fused epilogues; equal to the values of ls_gemm_end. */
 enum { LS_CUDA_HGMMA_GELU = 1, LS_CUDA_HGMMA_GELU_GRAD, LS_CUDA_HGMMA_GATED_GRAD, LS_CUDA_HGMMA_GATED };
 
-/* hgmma_act.cu: tiles of 128 × 192, all of whose numbers wait in shared memory for another warpgroup; of bf16 it looks
- * activations up in one of the tables of act_table.cuh. */
+/* hgmma_act.cu: tiles of 128 × 192, which go through shared memory to another warpgroup. That warpgroup computes the
+ * activation, for bf16 by a table of act_table.cuh. */
 enum { LS_CUDA_HGMMA_ACT_N = 192, LS_CUDA_HGMMA_ACT_STAGES = 4, LS_CUDA_HGMMA_ACT_THREADS = 512 };
 #define LS_CUDA_HGMMA_ACT_SHARED                                                                                       \
     (1024 + LS_CUDA_HGMMA_ACT_STAGES * (LS_CUDA_HGMMA_M + LS_CUDA_HGMMA_ACT_N) * LS_CUDA_HGMMA_K * 2 +                 \
      LS_CUDA_HGMMA_M * LS_CUDA_HGMMA_ACT_N * 2 + 4 * LS_CUDA_SLOPE_TABLE + 1024)
 
-/* A unit of work is a tile of C, or a slice or two of one where slices are apart. Whole units go to the blocks in
- * turns. What would be left to some of the blocks is cut: it lies on a line of units, `steps` long each, of which each
- * block has an equal part. A unit that two blocks share is begun by the one with the later part, as the first of its
- * line, and ended by the other, last of all: so nobody waits, and the chain is one. */
+/* Work is divided into units. A unit is a tile of C or, if slices are computed separately, one or two slices of a tile.
+ * The grid is persistent: each block first takes whole units, in turns. The units of the last, incomplete wave are cut
+ * (stream-K): laid end to end they form a line, `steps` per unit, and each block gets an equal part of the line. If two
+ * blocks share a unit, the block with the later part of the line begins the unit, before its other cut units. The block
+ * with the earlier part continues the same chain after all its other work, so the sums are there when it needs them. */
 typedef struct ls_cuda_hgmma {
     ls_cuda_tensor_map a, b, c;
-    ls_cuda_gemm g;                /* period is never 0 here: k, where no granule has to end with a sequence */
-    ls_cuda_divider tiles, band;   /* of C, and of a band of it */
-    int is_periodic;               /* period is that of sequences */
-    int each;                      /* slices of a unit: all, or 1 or 2 where they are apart */
-    uint32_t units;                /* tiles, times parts where slices are apart */
-    uint32_t whole;                /* of them, those that are not cut */
-    uint32_t steps;                /* of a unit that is cut */
-    uint32_t line_each, line_rest; /* steps of the line for each block, and blocks with one more */
-    float *begun;                  /* sums of units that another block ends: two sets for each block */
-    uint32_t *is_begun;            /* for each warpgroup of each block; 0 when a kernel begins and when it ends */
-    int c_is_staged;               /* C, or parts, goes through the copy engine */
+    ls_cuda_gemm g;                /* its period is never 0: it is k if k is one sequence */
+    ls_cuda_divider tiles, band;   /* tiles of C, and tiles of a band */
+    int is_periodic;               /* k is several sequences */
+    int each;                      /* slices of a unit: all, or 1 or 2 if slices are computed separately */
+    uint32_t units;                /* tiles, or tiles times parts if slices are computed separately */
+    uint32_t whole;                /* units that are not cut; they come first */
+    uint32_t steps;                /* of a cut unit */
+    uint32_t line_each, line_rest; /* steps of the line per block; the first line_rest blocks have one more */
+    float *begun;                  /* sums of units that another block completes: two sets per block */
+    uint32_t *is_begun;            /* flag per warpgroup of each block; 0 at the start and the end of a kernel */
+    int c_is_staged;               /* C, or parts, is stored by TMA */
     /* hgmma_act.cu: C, y and pre have the operands' type, n and ldc are multiples of 8, all is aligned to 16 bytes. */
     void *y;
     const void *pre;
-    ls_cuda_divider gate;   /* columns of gates, and behind them as many of what they let through */
-    ls_cuda_divider across; /* where a tile is half gates, half what they let through: such tiles of `gate` columns */
+    ls_cuda_divider gate;   /* columns of gate in C, which as many columns of up follow */
+    ls_cuda_divider across; /* if half of a tile's columns are gate, half up: tiles across `gate` columns */
 } ls_cuda_hgmma;
 
 #endif

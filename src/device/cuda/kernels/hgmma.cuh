@@ -1,11 +1,18 @@
-/* hgmma.cuh: what the kernels of hgmma.cu and hgmma_act.cu share: how work is cut, who brings operands, who multiplies.
+/* hgmma.cuh: shared by the GEMM kernels of hgmma.cu, hgmma_over.cu and hgmma_act.cu: the division of work, the producer
+ * and the consumers.
  *
- * A block stays on its multiprocessor and makes tiles of 128 × BN. One warpgroup brings steps of 64 k into shared memory,
- * some steps ahead; two multiply, 64 rows of the tile each.
+ * The grid is persistent: a block stays on its multiprocessor and computes tiles of 128 × BN, one after another. Its
+ * warpgroup 0 is the producer: by TMA it loads steps of 64 k into a ring of stages in shared memory, some steps ahead.
+ * Warpgroups 1 and 2 are the consumers: each multiplies 64 rows of the tile (wgmma) and runs the epilogue for them.
  *
- * A step holds k of one slice and one sequence. What it lacks at the end of a sequence, or of k, the copy engine fills with +0;
- * a granule of +0 alone changes no sum, as none is −0 once it has a granule. Where a sum waits for its neighbour in the tree over
- * slices, it does so in registers (two slices, BN < 256), or in registers and shared memory, and the sum of two in memory. */
+ *     producer    wait empty[stage] → TMA load of A and B → arrives at full[stage]
+ *     consumer    wait full[stage] → wgmma → arrive at empty[stage]
+ *
+ * All k of a step belong to one slice and one sequence. At the end of a sequence, or of k, TMA fills the rest of the
+ * step with +0. A granule of zeros leaves a sum unchanged, because a sum that has at least one granule is never −0.
+ *
+ * The tree over slices makes the sum of a slice wait for the next slice. It waits in registers if a tile has two slices
+ * and BN < 256, otherwise in registers and shared memory. Sums of two or more slices wait in global memory. */
 #pragma once
 #include "device/cuda/args/hgmma.h"
 #include "device/cuda/kernels/gemm.cuh"
@@ -15,6 +22,7 @@ enum { BM = LS_CUDA_HGMMA_M, BK = LS_CUDA_HGMMA_K, GRANULE_K = 16, CONSUMERS = 2
 
 #ifdef LS_HAS_WGMMA
 
+/* A block's shared memory: the stages of A and B, the output buffers of each consumer warp, and the barriers. */
 template <int BN, int ROWS = BM> struct hgmma_shared {
     enum { STAGES = ROWS == BM ? LS_CUDA_HGMMA_STAGES(BN) : LS_CUDA_HGMMA_TALL_STAGES, STAGED = LS_CUDA_HGMMA_STAGED(BN) };
     uint16_t a[STAGES][ROWS * BK], b[STAGES][BN * BK];
@@ -22,7 +30,8 @@ template <int BN, int ROWS = BM> struct hgmma_shared {
     uint64_t full[STAGES], empty[STAGES];
 };
 
-/* Where it lies in a block's memory, with its barriers. */
+/* Places hgmma_shared in a block's dynamic shared memory, aligned to 1024 bytes as TMA's swizzle needs, and initializes
+ * the barriers. All threads call it. */
 template <int BN, int ROWS = BM> LS_DEVICE hgmma_shared<BN, ROWS> &hgmma_open(uint8_t *memory) {
     typedef hgmma_shared<BN, ROWS> shared;
     static_assert(sizeof(shared) + 1024 <= (ROWS == BM ? LS_CUDA_HGMMA_SHARED(BN) : LS_CUDA_HGMMA_TALL_SHARED), "what the host asks for");
@@ -38,11 +47,12 @@ template <int BN, int ROWS = BM> LS_DEVICE hgmma_shared<BN, ROWS> &hgmma_open(ui
     return s;
 }
 
-/* A number that is the same in all threads of a warp, known as such to the compiler: it keeps products in flight only where it
- * sees that all threads go the same way. */
+/* Returns x, which must be the same in all threads of a warp, so that the compiler knows it to be. The compiler keeps
+ * wgmma in flight only across branches that it can prove to be uniform. */
 LS_DEVICE uint32_t uniform(uint32_t x) { return __shfl_sync(~0u, x, 0); }
 
-/* What follows from it is found again, and needs no registers meanwhile. */
+/* Returns x, but hides that from the compiler. It then recomputes values derived from x, instead of keeping them in
+ * registers meanwhile. */
 LS_DEVICE uint32_t found_again(uint32_t x) {
     asm volatile("" : "+r"(x));
     return x;
@@ -50,14 +60,17 @@ LS_DEVICE uint32_t found_again(uint32_t x) {
 
 /* ---- work ---------------------------------------------------------------------------------------------------------- */
 
-/* Steps `begin` … `end`−1 of a unit. */
+/* Steps begin … end−1 of unit `unit` (args/hgmma.h says what units and the line are). */
 struct hgmma_piece {
     uint32_t unit, begin, end;
 };
 
-LS_DEVICE uint32_t block_number() { return gridDim.x - 1 - blockIdx.x; } /* who begins a unit is started before who ends it */
+/* Returns the block's number, counted from the end of the grid. Block number + 1 begins the unit that this block
+ * completes. Counted so, it has the lower blockIdx and is scheduled earlier; so a waiting block cannot deadlock. */
+LS_DEVICE uint32_t block_number() { return gridDim.x - 1 - blockIdx.x; }
 
-/* Piece `turn` of this block. False: it has no more. */
+/* Finds piece `turn` of this block, counted from 0: first whole units, then cut ones. Returns false if there is
+ * none. */
 LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p) {
     const uint32_t self = block_number(), blocks = gridDim.x;
     if (self + turn * blocks < a.whole) {
@@ -65,21 +78,22 @@ LS_DEVICE bool find_piece(const ls_cuda_hgmma &a, uint32_t turn, hgmma_piece &p)
         return true;
     }
     if (!a.steps) return false;
-    const uint32_t whole = a.whole / blocks; /* of this block, as of each */
-    /* This block's part of the line. */
+    const uint32_t whole = a.whole / blocks; /* units per block */
+    /* at … end−1 is this block's part of the line. */
     const uint32_t at = self * a.line_each + min(self, a.line_rest), end = at + a.line_each + (self < a.line_rest);
     const uint32_t unit = at / a.steps + turn - whole, from = turn == whole ? at % a.steps : 0;
     if (unit * a.steps + from >= end) return false;
-    p = {a.whole + unit, a.steps - min(a.steps, end - unit * a.steps), a.steps - from}; /* the later part comes first */
+    /* The later part of the line has the lower k. */
+    p = {a.whole + unit, a.steps - min(a.steps, end - unit * a.steps), a.steps - from};
     return true;
 }
 
-/* A unit: where its tile is, and its slices. */
+/* The place of a unit: row m0 and column n0 of its tile in C, and slices first … last−1. */
 struct hgmma_unit {
     uint32_t m0, n0;
     int first, last, part;
     LS_DEVICE hgmma_unit(const ls_cuda_hgmma &a, uint32_t unit, int bn, int bm = BM) {
-        part = (int)divide(unit, a.tiles); /* 0 where slices are not apart */
+        part = (int)divide(unit, a.tiles); /* 0 unless slices are computed separately */
         const uint32_t tile = unit - part * a.tiles.divisor, band = divide(tile, a.band);
         const uint32_t at = tile - band * a.band.divisor, top = band * LS_CUDA_HGMMA_BAND;
         uint32_t row = at % LS_CUDA_HGMMA_BAND, column = at / LS_CUDA_HGMMA_BAND;
@@ -94,13 +108,14 @@ struct hgmma_unit {
     }
 };
 
-/* A tile of gates, and as many columns of what they let through: where both begin in C, and y; how many of each are there. */
+/* The place of a tile of a gated MLP, half of whose columns are gate, half up: where each begins in C, where
+ * silu(gate)·up begins in y, and how many columns of each exist. */
 template <int BN> struct hgmma_gates {
     enum { COLUMNS = BN / 2 };
     uint32_t m0, gate, up, y;
     int columns;
     LS_DEVICE hgmma_gates(const ls_cuda_hgmma &a, uint32_t unit) {
-        const hgmma_unit u(a, unit, 1); /* tiles, in place of columns */
+        const hgmma_unit u(a, unit, 1); /* n0 counts tiles, because they are 1 column wide here */
         const uint32_t pair = divide(u.n0, a.across), first = (u.n0 - pair * a.across.divisor) * COLUMNS;
         m0 = u.m0;
         gate = 2 * pair * a.gate.divisor + first;
@@ -110,11 +125,11 @@ template <int BN> struct hgmma_gates {
     }
 };
 
-/* The walk over the steps of a unit. */
+/* An iterator over the steps of a unit, slice by slice and sequence by sequence. */
 struct hgmma_walk {
     const ls_cuda_hgmma &a;
     int slice;
-    uint32_t sequence, k, left; /* k in the sequence; steps of the slice that are left, this one too */
+    uint32_t sequence, k, left; /* k counts within the sequence; left: steps of the slice from this one on */
     LS_DEVICE uint32_t steps_of(int s) const {
         const uint32_t length = (uint32_t)(a.g.bounds[s + 1] - a.g.bounds[s]), period = (uint32_t)a.g.period;
         return a.is_periodic ? length / period * ((period + BK - 1) / BK) : (length + BK - 1) / BK;
@@ -139,7 +154,7 @@ struct hgmma_walk {
         sequence = a.is_periodic ? (uint32_t)(a.g.bounds[slice] / a.g.period) : 0;
         k = a.is_periodic ? 0 : (uint32_t)a.g.bounds[slice];
     }
-    /* Not behind the last step of the last slice. */
+    /* Goes to the next step; after the last step of slice last−1 the iterator is invalid. */
     LS_DEVICE void advance(int last) {
         k += BK;
         if (--left == 0) {
@@ -151,7 +166,7 @@ struct hgmma_walk {
             sequence++;
         }
     }
-    /* Steps of this slice. */
+    /* Skips `steps` steps of this slice; sequence and k are no longer valid then. */
     LS_DEVICE void skip(uint32_t steps, int last) {
         left -= steps;
         if (left == 0 && ++slice < last) left = steps_of(slice);
@@ -163,8 +178,9 @@ struct hgmma_walk {
     }
 };
 
-/* ---- who brings ---------------------------------------------------------------------------------------------------- */
+/* ---- the producer ------------------------------------------------------------------------------------------------ */
 
+/* Loads all steps of all pieces of this block. One thread of the producer warpgroup runs it. */
 template <int BN, int TA, int TB, class S, int ROWS = BM, bool HAS_GATES = false> LS_DEVICE void bring(const ls_cuda_hgmma &a, S &s) {
     enum { STAGES = S::STAGES };
     int stage = 0;
@@ -203,16 +219,17 @@ template <int BN, int TA, int TB, class S, int ROWS = BM, bool HAS_GATES = false
     }
 }
 
-/* ---- who multiplies ------------------------------------------------------------------------------------------------ */
+/* ---- the consumers ----------------------------------------------------------------------------------------------- */
 
-/* A thread's numbers of a warpgroup's 64 × BN: pair i of quad j is row warp·16 + lane / 4 + 8·i, columns 8·j + lane mod 4 · 2
- * and the next. */
+/* One thread's accumulators of its warpgroup's 64 × BN part of the tile, and the epilogue. Pair i of quad j is row
+ * warp·16 + lane / 4 + 8·i, columns 8·j + lane mod 4 · 2 and the next. HAS_SECOND: a second set of accumulators holds
+ * the second of two slices. */
 template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     enum { COUNT = BN / 2, QUADS = BN / 8, HAS_TWO = HAS_SECOND, SECOND = HAS_SECOND ? COUNT : 4, THREADS = 256 };
-    typedef float sums[COUNT], waiting[SECOND]; /* waiting: of the second slice, where there are two at most */
+    typedef float sums[COUNT], waiting[SECOND]; /* waiting: accumulators of the second slice */
     const ls_cuda_hgmma &a;
-    int warpgroup, thread; /* of those that multiply */
-    uint32_t row, column;  /* the first of this thread */
+    int warpgroup, thread; /* consumer warpgroup, 0 or 1, and thread in it */
+    uint32_t row, column;  /* in C, of this thread's first accumulator; set by place() */
 
     LS_DEVICE hgmma_part(const ls_cuda_hgmma &args) : a(args) {
         const uint32_t number = found_again(threadIdx.x);
@@ -224,7 +241,8 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         column = u.n0 + thread % 4 * 2;
     }
 
-    /* A set of sums in memory, that only this thread reads and writes, or the same thread of another block. */
+    /* Returns this thread's part of a set of sums in global memory. The same thread of another block reads it back, so
+     * the layout of a set is free. */
     LS_DEVICE float4 *set_at(float *sets, size_t number) const {
         return (float4 *)(sets + number * (BM * BN)) + warpgroup * 128 + thread;
     }
@@ -238,12 +256,12 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         }
     }
 
-    /* Nobody reads these any more: they need no registers. */
+    /* Tells the compiler that these values are dead, so that they occupy no registers. */
     LS_DEVICE static void forget(waiting &second) {
         LS_UNROLL for (int i = 0; i < SECOND; i++) forget_number(second[i]);
     }
 
-    /* Sets of `begun` are there for another block to go on with, or have been left by one. */
+    /* Publishes this block's sets in a.begun to the block that continues the unit; await_begun() waits for them. */
     LS_DEVICE void tell_begun(uint32_t self) const {
         __threadfence();
         warpgroup_sync(warpgroup + 1);
@@ -257,7 +275,8 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         }
         warpgroup_sync(warpgroup + 1);
     }
-    /* A unit that another block ends, or has begun; is_second: it has come to its second slice. */
+    /* hand_over() writes the sums of a unit that another block completes; take_over() reads those of a unit that block
+     * `from` has begun. is_second: the unit has reached its second slice, so both sets of sums count. */
     LS_DEVICE void hand_over(const sums &d, const waiting &second, uint32_t self, bool is_second) const {
         write_set(set_at(a.begun, 2 * self), d);
         if (HAS_SECOND && is_second) write_set(set_at(a.begun, 2 * self + 1), second);
@@ -269,18 +288,20 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         if (HAS_SECOND && is_second) read_set(set_at(a.begun, 2 * from + 1), second);
     }
 
-    /* Calls visit(x, y, row, column, count) for neighbours x, y of a row, of which `count` are in C. */
+    /* Calls visit(x, y, row, column, count) for each pair of accumulators x, y, neighbours in a row, `count` of which
+     * lie inside C. */
     template <class F> LS_DEVICE void each_pair(sums &d, F visit) const {
         LS_UNROLL for (int i = 0; i < 2; i++) {
             const uint32_t r = row + 8 * i;
             if (r >= a.g.m) continue;
             LS_UNROLL for (int j = 0; j < QUADS; j++) {
                 const uint32_t c = column + 8 * j;
-                if (j % 8 == 0) asm volatile("" ::: "memory"); /* not all loads at once: registers */
+                if (j % 8 == 0) asm volatile("" ::: "memory"); /* all loads at once would need too many registers */
                 if (c < a.g.n) visit(d[4 * j + 2 * i], d[4 * j + 2 * i + 1], r, c, a.g.n - c > 1 ? 2 : 1);
             }
         }
     }
+    /* Starts the chain from the numbers in C (accumulate). */
     LS_DEVICE void continue_from_c(sums &d, const hgmma_unit &u) {
         place(u);
         LS_UNROLL for (int i = 0; i < COUNT; i++) d[i] = 0;
@@ -307,8 +328,8 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         }
     }
 
-    /* To C, or to the part of a slice apart, in pieces of 16 rows of 128 bytes through shared memory: each warp by itself.
-     * Calls write(number, to) for each piece. */
+    /* Stores a tile to C, or to a.g.parts, in pieces of 16 rows of 128 bytes. Each warp calls write(number, to) to put
+     * a piece into one of its output buffers, and one of its threads then starts the TMA store. */
     template <int PIECES, class F> LS_DEVICE void store_pieces(hgmma_shared<BN> &s, const hgmma_unit &u, F write) const {
         enum { STAGED = hgmma_shared<BN>::STAGED };
         static_assert(PIECES % STAGED == 0, "all of them");
@@ -325,7 +346,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
                                (int)u.m0 + warpgroup * 64 + warp * 16, a.g.parts ? u.part : 0);
         }
     }
-    /* 4 quads, 8 of 16-bit numbers. */
+    /* Write one piece to an output buffer, swizzled: 4 quads of fp32, or 8 quads of 16-bit numbers. */
     LS_DEVICE void write_f32(const float *d, uint8_t *to) const {
         const int r = thread % 32 / 4, c = thread % 4;
         LS_UNROLL for (int j = 0; j < 4; j++) {
@@ -349,11 +370,12 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     template <bool TO_F16> LS_DEVICE void store_16(const sums &d, hgmma_shared<BN> &s, const hgmma_unit &u) const {
         store_pieces<BN / 64>(s, u, [&](int q, uint8_t *to) { write_16<TO_F16>(d + q * 32, to); });
     }
-    /* Piece q alone, while something else is multiplied: 32 columns, or 64 of 16-bit numbers, of which there are half as many
-     * pieces. */
-    enum { PIECES = BN / 32, IS_SPREAD = false }; /* IS_SPREAD: a piece with every other step */
+    /* The epilogue piece by piece, overlapped with the wgmma of the next tile. Piece q is 32 columns of fp32, or 64 of
+     * 16-bit numbers, which then have half as many pieces. IS_SPREAD: a piece with every other step, not with each. */
+    enum { PIECES = BN / 32, IS_SPREAD = false };
     LS_DEVICE bool is_f32() const { return a.g.parts || a.g.c_dtype == LS_CUDA_F32; }
-    /* Its bias, two columns a lane: read long before it is needed, and by each warp once. */
+    /* Loads the bias of piece q, two columns per lane. The caller calls it well before finish_piece(), to overlap the
+     * latency of the load. */
     LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
         float2 x = make_float2(0, 0);
         if (a.g.parts || !a.g.bias) return x;
@@ -362,8 +384,8 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
         if (c + 1 < a.g.n) x.y = a.g.bias[c + 1];
         return x;
     }
-    /* Its quads, with their bias; the sums stay as they are, since the compiler lets nobody touch them while others are
-     * multiplied. */
+    /* Copies the quads of a piece to x and adds the bias there. It does not change d: if a thread writes to
+     * accumulators while a wgmma is in flight, the compiler serializes the wgmma. */
     template <bool HAS_BIAS, int N> LS_DEVICE void take_quads(const sums &d, int first, float2 bias, float (&x)[N]) const {
         LS_UNROLL for (int j = 0; j < N / 4; j++) {
             const float *from = d + 4 * (first + j);
@@ -404,10 +426,11 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
             tile_store(a.c, to, (int)u.n0 + q * (is_f32() ? 32 : 64), (int)u.m0 + warpgroup * 64 + thread / 32 * 16,
                        a.g.parts ? u.part : 0);
     }
-    /* All of them. */
+    /* Runs finish_piece() for all pieces of a tile. */
     template <class S> LS_DEVICE void finish_pieces(const sums &d, S &s, const hgmma_unit &u) const {
         LS_UNROLL for (int q = 0; q < PIECES; q++) finish_piece(d, q, piece_bias(q, u), s, u);
     }
+    /* The whole epilogue of a tile: adds siblings and bias, unless d is a part, then rounds and stores. */
     LS_DEVICE void finish(sums &d, hgmma_shared<BN> &s, const hgmma_unit &u, uint32_t) {
         place(u);
         if (!a.g.parts) {
@@ -443,7 +466,7 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
     }
 };
 
-/* A step more in d, or instead of it (keep 0). */
+/* Starts the wgmma of one step: d += A·B, or d = A·B if keep is 0. */
 template <bool IS_F16, int TA, int TB, int N> LS_DEVICE void multiply_step(float (&d)[N], uint32_t a, uint32_t b, int keep) {
     wgmma_begin();
     LS_UNROLL for (int g = 0; g < BK / GRANULE_K; g++)
@@ -452,15 +475,15 @@ template <bool IS_F16, int TA, int TB, int N> LS_DEVICE void multiply_step(float
     wgmma_commit();
 }
 
-/* The steps in shared memory, one after the other. */
+/* The consumer's side of the ring of stages. */
 template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
     S &s;
     const int warpgroup;
-    const bool is_first; /* thread of its warpgroup */
+    const bool is_first; /* this thread is the first of its warpgroup and arrives for it */
     int stage = 0;
     uint32_t phase = 0;
 
-    /* The place of the step before this one, whose products are done. */
+    /* Returns the previous stage, whose wgmma is complete, to the producer. */
     LS_DEVICE void release() {
         const int before = (stage ? stage : S::STAGES) - 1;
         if (is_first) barrier_arrive(&s.empty[before]);
@@ -472,8 +495,8 @@ template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
     LS_DEVICE void advance() {
         if (++stage == S::STAGES) stage = 0, phase ^= 1;
     }
-    /* `count` steps more in d, or instead of it (keep 0). The last is still under way then, as that of a run that this one
-     * follows. */
+    /* Multiplies `count` steps into d; keep 0: the first one overwrites d. On return the last wgmma is still in flight.
+     * FOLLOWS: so is one of an earlier run when this one starts. */
     template <bool FOLLOWS, int N> LS_DEVICE void run(float (&d)[N], uint32_t count, int keep) {
         step(d, keep);
         if (FOLLOWS) {
@@ -488,14 +511,15 @@ template <bool IS_F16, int TA, int TB, class S> struct hgmma_steps {
             advance();
         }
     }
+    /* Waits for the last wgmma. */
     LS_DEVICE void end() {
         wgmma_wait<0>();
         release();
     }
 };
 
-/* Whole tiles with two sets of sums: while one tile is multiplied, the one before it goes out, a piece with each of the first
- * steps. */
+/* Whole tiles with two sets of accumulators: while one tile is multiplied into one set, the epilogue of the previous
+ * tile stores the other set, one piece with each of the first steps. */
 template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma_turns {
     typedef typename PART::sums sums;
     const ls_cuda_hgmma &a;
@@ -505,7 +529,8 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     LS_DEVICE hgmma_turns(const ls_cuda_hgmma &args, S &shared)
         : a(args), s(shared), part(args), steps{shared, part.warpgroup, part.thread == 0} {}
 
-    /* `count` steps in d, while `before` goes out; `follows`: a step of its own is still under way. The last is then. */
+    /* Multiplies `count` steps into d while it stores the tile `out` from `before`. FOLLOWS as in hgmma_steps::run().
+     * On return the last wgmma is still in flight. */
     template <bool FOLLOWS> LS_DEVICE void run(sums &d, uint32_t count, const sums &before, const hgmma_unit &out) {
         LS_UNROLL for (int q = 0; q < PART::PIECES; q++) {
             const float2 bias = part.piece_bias(q, out);
@@ -540,7 +565,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     }
     LS_DEVICE uint32_t count_of(int slice) const { return uniform(hgmma_walk(a, slice, 0).left); }
 
-    /* One slice each. False: there is no tile any more, and all have gone out. */
+    /* Tiles of one slice: multiplies tile `turn` and stores the previous one. Returns false after the last tile. */
     LS_DEVICE bool one(sums &d, const sums &before, uint32_t turn) {
         const hgmma_unit out = unit_of(turn - 1);
         if (!has(turn)) {
@@ -553,13 +578,14 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     }
     LS_DEVICE void ones() {
         sums d, other;
-        steps.template run<false>(d, count_of(unit_of(0).first), 0); /* each block has a tile */
+        steps.template run<false>(d, count_of(unit_of(0).first), 0); /* each block has at least one tile */
         for (uint32_t turn = 1;; turn += 2) {
             if (!one(other, d, turn)) break;
             if (!one(d, other, turn + 1)) break;
         }
     }
-    /* Two slices each: the second takes the place of the tile that has gone out, and is added to the first. */
+    /* Tiles of two slices: once `before` is stored, its registers take the second slice, which is added to the
+     * first. */
     LS_DEVICE void add(sums &d, const sums &second) {
         steps.end();
         LS_UNROLL for (int i = 0; i < PART::COUNT; i++) d[i] = d[i] + second[i];
@@ -587,7 +613,7 @@ template <class PART, int BN, bool IS_F16, int TA, int TB, class S> struct hgmma
     }
 };
 
-/* Tiles of two slices at most. */
+/* Computes all pieces of this block, for units of at most two slices. */
 template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE void multiply_tiles(const ls_cuda_hgmma &a, S &s) {
     PART part(a);
     typename PART::sums d;
@@ -608,7 +634,7 @@ template <class PART, int BN, int TA, int TB, bool IS_F16, class S> LS_DEVICE vo
             PART(a).continue_from_c(d, u);
             keep = 1;
         }
-        /* The second slice has sums of its own: nothing waits between them. */
+        /* The second slice has its own accumulators, so its wgmma need not wait for the first slice's. */
         const uint32_t left = end - p.begin, count = uniform(walk.slice == u.first ? min(left, walk.left) : 0), more = uniform(left - count);
         if (!PART::HAS_TWO || !more) {
             steps.template run<false>(d, count, keep);

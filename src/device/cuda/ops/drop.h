@@ -1,4 +1,4 @@
-/* drop.h: dropout as kernels take it, from that of a call. */
+/* drop.h: converts the dropout of a call into a kernel's argument. */
 #ifndef LS_DEVICE_CUDA_OPS_DROP_H
 #define LS_DEVICE_CUDA_OPS_DROP_H
 

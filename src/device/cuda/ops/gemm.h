@@ -1,4 +1,4 @@
-/* gemm.h: what gemm.c, hgmma.c and conv_grad.c have of each other. */
+/* gemm.h: functions that gemm.c, hgmma.c and conv_grad.c call in each other. */
 #ifndef LS_DEVICE_CUDA_OPS_GEMM_H
 #define LS_DEVICE_CUDA_OPS_GEMM_H
 
@@ -7,17 +7,19 @@
 #include "device/cuda/launch.h"
 #include "device/calls.h"
 
-/* By our own kernels; with the unit hgmma in a way that it can be made in, before LS_CUDA_LIBRARY. */
+/* Runs a GEMM by our own kernels. With the matrix unit hgmma, `way` chooses the implementation: one that can run this
+ * GEMM, and not LS_CUDA_LIBRARY. */
 ls_status ls_cuda_gemm_run_own(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
-/* Slices that were made apart: the tree over them, and what comes behind it. */
+/* Adds the slices that blocks computed separately into args->parts, by the tree, and runs the epilogue (siblings, bias,
+ * rounding). */
 ls_status ls_cuda_gemm_join_parts(ls_device *device, const ls_cuda_gemm *args);
 
 typedef struct ls_cuda_windows ls_cuda_windows;
 
-/* A kernel for the gradient of weights that this product over patches is, or NULL. It takes scratch for a sum of each
- * slice, where there are several. */
+/* Returns the special kernel for the weight gradient that this GEMM over patches computes, or NULL if none fits. */
 const ls_cuda_windows *ls_cuda_windows_of(const ls_gemm *g, const ls_cuda_gemm *args);
+/* Runs that kernel. With several slices it takes scratch memory for the sum of each. */
 ls_status ls_cuda_windows_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_gather *args,
                               const ls_cuda_windows *windows);
 

@@ -1,4 +1,4 @@
-/* hgmma.h: products of the unit hgmma by the kernels of hgmma.cu, for gemm.c. */
+/* hgmma.h: GEMMs of the matrix unit hgmma by the kernels of hgmma.cu; called by gemm.c. */
 #ifndef LS_DEVICE_CUDA_OPS_HGMMA_H
 #define LS_DEVICE_CUDA_OPS_HGMMA_H
 
@@ -6,16 +6,17 @@
 #include "device/cuda/choices.h"
 #include "device/cuda/ops/gemm.h"
 
-/* Whether the copy engine reads operands that lie so, and the GPU has one. */
+/* Returns whether the GPU has TMA and the operands are aligned so that TMA can load them. */
 bool ls_cuda_hgmma_takes(ls_device *device, const ls_gemm *g);
-/* `args` is the call as hgmma_any.cu takes it; `way` one of those before LS_CUDA_LIBRARY. *is_done false: there is not
- * enough scratch, or it cannot be made so. */
+/* Runs a GEMM in the given way, any but LS_CUDA_LIBRARY. `args` are the arguments of hgmma_any.cu. *is_done is false if
+ * nothing was run, because scratch memory is short or the shape rules this way out; the caller then uses another. */
 ls_status ls_cuda_hgmma_run(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, ls_cuda_way way,
                             bool *is_done);
-/* Whether it can be made so, and that is another way than LS_CUDA_OWN. */
+/* Returns whether this GEMM can run in the given way, and that differs from LS_CUDA_OWN. */
 bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way);
 
-/* The same with an `end`, where it takes that. */
+/* ls_cuda_hgmma_ends() returns whether the epilogue g->end can be fused; ls_cuda_hgmma_run_end() runs the fused
+ * GEMM. */
 bool ls_cuda_hgmma_ends(ls_device *device, const ls_gemm *g);
 ls_status ls_cuda_hgmma_run_end(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args);
 

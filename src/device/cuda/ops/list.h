@@ -1,4 +1,4 @@
-/* list.h: lists of the host for kernels: short ones go with the launch and cost no copy. */
+/* list.h: passes lists of the host to kernels. Short lists travel with the kernel's arguments and need no copy. */
 #ifndef LS_DEVICE_CUDA_OPS_LIST_H
 #define LS_DEVICE_CUDA_OPS_LIST_H
 
@@ -7,6 +7,8 @@
 #include "device/cuda/common/list.h"
 #include "device/cuda/launch.h"
 
+/* Puts `count` sizes into a kernel's argument: at most LS_CUDA_FEW by value, more as a copy on the device. The device
+ * owns the copy and reuses its memory after 12 more lists (ls_cuda_list). */
 static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out, const size_t *host, size_t count) {
     const void *list = NULL;
     if (count > LS_CUDA_FEW)
@@ -17,6 +19,7 @@ static inline ls_status ls_cuda_sizes_set(ls_device *device, ls_cuda_sizes *out,
     return LS_OK;
 }
 
+/* The same for pointers to device memory. */
 static inline ls_status ls_cuda_pointers_set(ls_device *device, ls_cuda_pointers *out, const void *const *host,
                                              size_t count) {
     const void *list = NULL;

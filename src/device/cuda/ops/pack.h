@@ -6,16 +6,16 @@
 #include "device/cuda/launch.h"
 #include "device/dtype.h"
 
-/* Whether packs of `width` elements of this tensor can be loaded at once: its first element is at a multiple of them,
- * and so is every row, `stride` elements behind the other. NULL, an absent tensor, fits. */
+/* Returns whether a thread can load `width` elements of this tensor at once: its address and `stride`, the elements
+ * from row to row, are multiples of `width` elements. True for NULL, an absent tensor. */
 static inline bool ls_cuda_fits(const void *at, ls_dtype dtype, size_t stride, size_t width) {
     return !at || ((uintptr_t)at % (width * ls_dtype_bytes(dtype)) == 0 && stride % width == 0);
 }
 
-/* Elements of 16 bytes. */
+/* Returns how many elements the widest load has: 16 bytes. */
 static inline size_t ls_cuda_widest(ls_dtype dtype) { return dtype == LS_F32 ? 4 : 8; }
 
-/* Blocks for n elements where a thread has `packs` packs of `width` elements at a time. */
+/* Returns the grid for a flat array if a thread handles `packs` packs of `width` elements at a time. */
 static inline ls_cuda_grid ls_cuda_flat_grid(const ls_cuda_flat *flat, size_t width, size_t packs) {
     enum { BLOCKS_MAX = 1 << 30 };
     size_t elems = (size_t)LS_CUDA_PACK_THREADS * packs * (flat->aligned ? width : 1);
@@ -23,8 +23,8 @@ static inline ls_cuda_grid ls_cuda_flat_grid(const ls_cuda_flat *flat, size_t wi
     return (ls_cuda_grid){blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX, 1, 1};
 }
 
-/* Sets how many threads stand beside each other in a row of packs of `width` elements, and gives the blocks of rows and
- * columns; `together`: rows that a thread has at a time. */
+/* Returns the grid for a matrix, and sets rows->lanes_log2, the number of threads side by side in a row. A thread
+ * handles packs of `width` elements of `together` rows at a time. */
 static inline ls_cuda_grid ls_cuda_rows_grid(ls_cuda_rows *rows, size_t width, size_t together) {
     enum { BLOCKS_X_MAX = 1 << 30, BLOCKS_Y_MAX = 1 << 15 };
     size_t packs = rows->aligned ? rows->columns / width : rows->columns;
