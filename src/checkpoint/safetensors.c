@@ -221,7 +221,8 @@ static ls_status read_tensors(ls_safetensors *file) {
     file->tensors = calloc(entries + 1, sizeof *file->tensors);
     file->shapes = calloc(count_dims(file->header) + 1, sizeof *file->shapes);
     if (!file->tensors || !file->shapes)
-        return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", entries, file->path);
+        return ls_fail(LS_ERR_RESOURCE, "cannot read %s: out of memory for the list of its %zu tensors", file->path,
+                       entries);
     LS_TRY(ls_safetensors_make_lists(file, entries));
     const char *name;
     json_t *entry;

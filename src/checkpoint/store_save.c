@@ -47,7 +47,7 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
     if (step < 0) return ls_fail(LS_ERR_INPUT, "cannot save a checkpoint of step %" PRId64, step);
     if (store->is_saving) return ls_fail(LS_ERR_INPUT, "a checkpoint is being saved in %s already", store->folder.text);
     ls_store_save *save = calloc(1, sizeof *save);
-    if (!save) return ls_fail(LS_ERR_RESOURCE, "out of memory to save a checkpoint in %s", store->folder.text);
+    if (!save) return ls_fail(LS_ERR_RESOURCE, "cannot save a checkpoint in %s: out of memory", store->folder.text);
     *save = (ls_store_save){
         .store = store, .folder = ls_store_path(store, step, LS_STORE_PARTIAL), .marker = {.step = step}};
     ls_status status = remove_partial(store);

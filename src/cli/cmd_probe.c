@@ -90,8 +90,8 @@ static void print_gpu(const ls_native_gpu *g) {
     if (g->count == 0) return;
     printf("\nGPU      %d × %s, compute capability %d.%d, %.1f GiB (%.1f GiB free)\n", g->count, g->name,
            g->capability / 10, g->capability % 10, g->memory_bytes / 0x1p30, g->free_bytes / 0x1p30);
-    printf("         each, fp32: matmuls %.3g TFLOP/s (peak %.3g TFLOP/s); copies on the device %.4g GB/s, host to "
-           "device %.4g GB/s, device to host %.4g GB/s\n",
+    printf("         per GPU, fp32: matmuls %.3g TFLOP/s (peak %.3g TFLOP/s); copies within the GPU %.4g GB/s, host to "
+           "GPU %.4g GB/s, GPU to host %.4g GB/s\n",
            1e-12 * g->matmul_flops_per_second, 1e-12 * g->peak_flops_per_second, 1e-9 * g->copy_bytes_per_second,
            1e-9 * g->to_bytes_per_second, 1e-9 * g->from_bytes_per_second);
     if (g->unit_flops_per_second > 0)

@@ -52,12 +52,13 @@ ls_status ls_gemm_check(const ls_gemm *g) {
 
 ls_status ls_check_float(const char *what, ls_dtype dtype) {
     if (dtype == LS_F32 || dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s of %s elements: only f32, bf16 and f16 are supported", what, ls_dtype_name(dtype));
+    return ls_fail(LS_ERR_INPUT, "%s: elements of type %s are not supported; use f32, bf16 or f16", what,
+                   ls_dtype_name(dtype));
 }
 
 ls_status ls_check_half(const char *what, ls_dtype dtype) {
     if (dtype == LS_BF16 || dtype == LS_F16) return LS_OK;
-    return ls_fail(LS_ERR_INPUT, "%s to %s elements: only bf16 and f16 are supported", what, ls_dtype_name(dtype));
+    return ls_fail(LS_ERR_INPUT, "%s to %s is not supported; use bf16 or f16", what, ls_dtype_name(dtype));
 }
 
 ls_status ls_check_loss(const ls_loss_call *call) {

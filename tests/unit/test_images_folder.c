@@ -254,7 +254,7 @@ static void parts_by_number(void **state) {
     make_dir("cut/none/k");
     put_dot("cut/none/k/1.pgm", 'k');
     few.part = LS_IMAGES_TEST;
-    assert_refused(ls_images_open(&images, &few), "holds no pictures to test with: every tenth");
+    assert_refused(ls_images_open(&images, &few), "has no test images: every tenth");
 }
 
 int main(void) {

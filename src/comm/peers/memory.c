@@ -155,7 +155,7 @@ ls_status ls_peers_place(ls_peers *peers, const void *memory, size_t bytes, uint
     if (bytes == 0) return LS_OK;
     const allocation *a = peers->allocations;
     while (a && !((const char *)memory >= a->memory && (const char *)memory < a->memory + a->bytes)) a = a->next;
-    if (!a) return ls_fail(LS_ERR_INPUT, "a collective was given memory that its device did not allocate");
+    if (!a) return ls_fail(LS_ERR_INPUT, "a collective got the address %p, which its device did not allocate", memory);
     uint64_t at = a->number % TABLE;
     if (peers->table->entry[at].number != a->number) {
         LS_TRY(ls_device_share(peers->device, (void *)(uintptr_t)a->memory, &peers->table->entry[at].handle));

@@ -187,9 +187,11 @@ static ls_status read_list(const char *folder, ls_images_part part, picture_list
         LS_TRY(read_pictures(path.text, part, is_cut, (int32_t)i, out));
     }
     if (!out->count)
-        return ls_fail(LS_ERR_INPUT, "folder %.*s holds no pictures to %s with%s", LS_IMAGES_SHOWN, folder,
-                       part == LS_IMAGES_TEST ? "test" : "train",
-                       is_cut ? ": every tenth of a class is one, or make folders train and test" : "");
+        return ls_fail(LS_ERR_INPUT, "folder %.*s has no %s images: %s", LS_IMAGES_SHOWN, folder,
+                       part == LS_IMAGES_TEST ? "test" : "training",
+                       is_cut
+                           ? "every tenth image of a class is a test image; add images, or make folders train and test"
+                           : "put .png, .ppm or .pgm files into the folders of its classes");
     qsort(out->entries, out->count, sizeof *out->entries, by_rank);
     return LS_OK;
 }

@@ -135,8 +135,10 @@ static ls_status check_sequences(const char *name, const uint8_t *lengths, const
                            SHOWN, name, i, at, bytes);
     }
     if (at != bytes)
-        return ls_fail(LS_ERR_INPUT, "%.*s is longer than its index says: %" PRIu64 " bytes of %" PRIu64, SHOWN, name,
-                       at, bytes);
+        return ls_fail(LS_ERR_INPUT,
+                       "%.*s is longer than its index says: it has %" PRIu64 " bytes, the index %" PRIu64
+                       "; put the .idx file that was written with it beside it",
+                       SHOWN, name, bytes, at);
     *count = at / width;
     return LS_OK;
 }

@@ -179,7 +179,10 @@ static ls_status check_id(const ls_tokenizer *tokenizer, const json_t *value) {
 /* Appends an id to a list of at most LS_FRAME_MAX. */
 static ls_status push_frame_id(int32_t *ids, size_t *count, int32_t id) {
     if (*count == LS_FRAME_MAX)
-        return ls_fail(LS_ERR_INPUT, "the post_processor puts more than %d tokens on one side of a text", LS_FRAME_MAX);
+        return ls_fail(
+            LS_ERR_INPUT,
+            "the post_processor adds more than %d tokens before or after a text; lockstep supports at most that many",
+            LS_FRAME_MAX);
     ids[(*count)++] = id;
     return LS_OK;
 }

@@ -252,8 +252,7 @@ static ls_status check_site(const ls_site *site) {
 
 ls_status ls_cluster_check(const ls_cluster *cluster) {
     if (cluster->sites < 1 || cluster->sites > LS_SITES_MAX)
-        return ls_fail(LS_ERR_INPUT, "a cluster of %d sites is not possible; use 1 or %d", cluster->sites,
-                       LS_SITES_MAX);
+        return ls_fail(LS_ERR_INPUT, "the cluster has %d sites; a plan supports 1 or %d", cluster->sites, LS_SITES_MAX);
     for (int i = 0; i < cluster->sites; i++) LS_TRY(check_site(&cluster->site[i]));
     if (cluster->sites > 1 && !(cluster->across.bandwidth > 0))
         return ls_fail(LS_ERR_INPUT, "two clusters require a link between them (--link)");

@@ -51,7 +51,9 @@ static ls_status next_row(reader *r, char **fields, size_t capacity, size_t *cou
         char *field;
         LS_TRY(next_field(r, &field, &last));
         if (*count == capacity)
-            return ls_fail(LS_ERR_INPUT, "%s, line %zu: more than %zu fields", r->path, r->line, capacity);
+            return ls_fail(LS_ERR_INPUT,
+                           "%s, line %zu: more than %zu fields; put a field that contains a comma in quotes", r->path,
+                           r->line, capacity);
         fields[*count] = field;
     }
     return LS_OK;

@@ -201,11 +201,13 @@ void ls_memo_mitigation(ls_page *doc, const ls_memo_facts *f) {
     if (f->answer->bottleneck.is_there) LS_TEXT(doc, "To make a step of this cluster faster, whatever its size:");
     if (knob) put_change(doc, f, knob, "First, on the same hardware: ");
     if (!knob)
-        LS_TEXT(doc, "No single change of the layout makes it faster: the search tried all neighbouring layouts, and "
-                     "each is slower or does not fit.");
+        LS_TEXT(doc,
+                "No single change of the layout makes a step faster: the search tried all neighbouring layouts, and "
+                "each is slower or does not fit in memory.");
     if (hardware) put_change(doc, f, hardware, knob ? "Then, the hardware: " : "So the first change is hardware: ");
     if (!hardware && !knob)
-        LS_TEXT(doc, "Nor does a faster link or more memory: the limit is the compute rate of the chip.");
+        LS_TEXT(doc, "A faster link or more memory does not make a step faster either: the limit is the compute rate "
+                     "of the chip.");
     if (f->changes == 0) return;
     LS_TEXT(doc, "All single changes that were evaluated, best first:");
     ls_page_add_table(doc, "lrrr", "change\tstep for the same tokens\tsaved\tmemory");

@@ -44,7 +44,9 @@ static bool read_first_line(const char *run, const char *name, char *text, size_
 /* The lock of a run that is not at work is free. */
 static ls_status check_works(const char *run) {
     ls_run_lock lock = LS_RUN_LOCK_NONE;
-    if (!ls_run_dir_holds_run(run)) return ls_fail(LS_ERR_INPUT, "%.200s is not the folder of a run", run);
+    if (!ls_run_dir_holds_run(run))
+        return ls_fail(LS_ERR_INPUT, "%.200s is not a run folder; give the --out of a training run that is active",
+                       run);
     if (ls_run_lock_take(run, true, &lock) != LS_OK) return LS_OK;
     ls_run_lock_release(&lock);
     return ls_fail(LS_ERR_INPUT,
