@@ -18,8 +18,8 @@ ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out);
 /* The same for a text, which messages call `source`. */
 ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, json_t **out);
 
-/* Returns whether a text that may be JSON or YAML is JSON: by the suffix of its file (.json, .yaml, .yml), else by its
- * first character. */
+/* Returns whether a text that may be JSON or YAML is JSON: by the suffix of its file (.json, .yaml, .yml), else it is
+ * JSON if its first character that is not white space is {. */
 bool ls_json_is_format(const char *path, const char *text, size_t bytes);
 
 ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out);

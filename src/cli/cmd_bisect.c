@@ -1,10 +1,10 @@
-/* cmd_bisect.c: `lockstep bisect RUN`: which step of a run was the first whose state was not computed rightly.
+/* cmd_bisect.c: `lockstep bisect RUN`: finds the first step of a run whose state is wrong.
  *
- * Equal steps give equal bits, so a run can be made again. The replay is a run of its own, in a folder inside RUN that
- * is removed at the end: it goes on from RUN's oldest intact checkpoint that recorded steps follow, or begins where RUN
- * began, and every state that it comes to is compared with the hash that RUN recorded for that step. It ends at the
- * first difference. Then the sums that workers keep of their last steps tell which tensors differ, and in whose part of
- * them.
+ * Training is deterministic, so a run can be replayed. The replay is a run of its own, in a folder inside RUN that is
+ * removed at the end. It resumes RUN's oldest intact checkpoint before recorded steps, or starts from the beginning of
+ * RUN, and compares the hash of each state with the hash that RUN recorded for that step. It ends at the first
+ * difference. The sums that the workers keep of their last steps then name the tensors that differ and the workers that
+ * hold them.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -33,12 +33,12 @@
 
 enum { FILE_BYTES_MAX = 1 << 26, TENSORS_SHOWN = 8 };
 
-/* Hashes of states by step, 0 … last; "": not recorded. And losses, of which a run without hashes has nothing more. */
+/* State hashes by step, 0 … last ("": not recorded), and losses, which are all that a run without hashes has. */
 typedef struct series {
     long long last;
     char (*state)[LS_HASH_TEXT_BYTES];
     double *loss;      /* of each step; NaN: not recorded */
-    long long damaged; /* lines of the metrics that were passed over */
+    long long damaged; /* lines of the metrics that were skipped */
 } series;
 
 typedef struct verdict {
@@ -46,7 +46,7 @@ typedef struct verdict {
     long long compared; /* number of steps in that range whose hash or loss both runs recorded */
     long long hashes;   /* number of hashes among them */
     long long differs;  /* first step after which the states differ; −1: none */
-    bool by_loss;       /* it is the loss of this step that differs; there is no hash */
+    bool by_loss;       /* the loss of this step differs; there is no hash */
     char recorded[LS_HASH_TEXT_BYTES], replayed[LS_HASH_TEXT_BYTES];
 } verdict;
 
@@ -58,7 +58,7 @@ static void free_series(series *s) {
     *s = (series){.last = -1};
 }
 
-/* Checkpoints know the hash of the last step, which no metrics line follows. */
+/* Adds the hashes of checkpoints. The state after the last step is recorded only there. */
 static void add_checkpoints(const char *run, series *s) {
     ls_store *store = NULL;
     ls_store_entry *entries = NULL;
@@ -106,11 +106,11 @@ static ls_status read_series(const char *run, series *s) {
 
 static bool same_loss(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-/* From v->to on, as far as `other` has come. */
+/* Compares the steps after v->to that `other` has reached. */
 static void compare_recorded_steps(const series *run, const series *other, verdict *v) {
     for (long long s = v->to + 1; s <= run->last && s <= other->last && v->differs < 0; s++) {
         bool both = run->state[s][0] && other->state[s][0];
-        /* The state after a step that was just made is known with the next. */
+        /* The next step records the hash of this one. */
         if (run->state[s][0] && !other->state[s][0] && s == other->last) return;
         bool losses = !isnan(run->loss[s]) && !isnan(other->loss[s]);
         if (both && strcmp(run->state[s], other->state[s]) != 0) {
@@ -130,13 +130,14 @@ static void compare_recorded_steps(const series *run, const series *other, verdi
 /* ---- the replay -------------------------------------------------------------------------------------------------- */
 
 typedef struct replay {
-    char folder[PATH_MAX / 2], run[PATH_MAX]; /* the second inside the first */
+    char folder[PATH_MAX / 2], run[PATH_MAX]; /* `run` is inside `folder` */
     long long from;
     bool resumes;
     pid_t child;
     char config[PATH_MAX]; /* the file of the run that has its options */
 } replay;
 
+/* Copies the file `from` to folder `to` under the name `name`. */
 static ls_status copy_as(const char *from, const char *to, const char *name) {
     char path[PATH_MAX];
     char *data = NULL;
@@ -149,7 +150,8 @@ static ls_status copy_as(const char *from, const char *to, const char *name) {
     return status;
 }
 
-static ls_status copy_file(const char *from, const char *to, const char *name) {
+/* Copies the file `name` from folder `from` to folder `to`. Returns LS_OK if `from` has no such file. */
+static ls_status copy_file_if_present(const char *from, const char *to, const char *name) {
     char path[PATH_MAX];
     if (!ls_folder_has(from, name)) return LS_OK;
     if (snprintf(path, sizeof path, "%s/%s", from, name) >= PATH_MAX)
@@ -157,7 +159,8 @@ static ls_status copy_file(const char *from, const char *to, const char *name) {
     return copy_as(path, to, name);
 }
 
-/* With other options than the run had, the replay would accuse steps that were computed rightly. */
+/* Finds the saved options of a run. Fails if they are damaged, because a replay with other options would report correct
+ * steps as wrong. */
 static ls_status find_config(const char *run, char path[PATH_MAX]) {
     switch (ls_saved_config_find(run, path)) {
     case LS_CONFIG_SOUND: return LS_OK;
@@ -172,7 +175,7 @@ static ls_status find_config(const char *run, char path[PATH_MAX]) {
     }
 }
 
-/* The files of a checkpoint are never changed, so they may have a second name. */
+/* Hard-links a checkpoint into the replay. No copy is necessary, because the files of a checkpoint never change. */
 static ls_status link_checkpoint(const ls_store *store, const char *to, int64_t step) {
     ls_path from = ls_store_folder(store, step);
     const char *slash = strrchr(from.text, '/');
@@ -191,9 +194,9 @@ static ls_status link_checkpoint(const ls_store *store, const char *to, int64_t 
     return status;
 }
 
-/* *step: the oldest intact checkpoint that has recorded steps after it, or, where `most` is not negative, the newest
- * intact one that is not after `most`. −1: the replay begins where the run began. Without --save-every a short run has
- * one checkpoint, that of its last step, from which a replay would have nothing to compare. */
+/* Sets *step to the oldest intact checkpoint with recorded steps after it or, if `most` is not negative, to the newest
+ * intact one up to `most`; −1: the replay starts from the beginning, as it does for a short run without --save-every,
+ * whose only checkpoint is that of its last step. */
 static ls_status choose_checkpoint(const ls_store *store, int64_t most, int64_t last, int64_t *step) {
     ls_store_entry *entries = NULL;
     int count = 0;
@@ -223,7 +226,7 @@ static ls_status prepare_replay(const char *run, int64_t most, int64_t last, rep
     if (status == LS_OK && step >= 0) status = ls_dir_make(r->run);
     if (status == LS_OK && step >= 0) status = copy_as(r->config, r->run, LS_CONFIG_FILE);
     for (size_t i = 0; i < sizeof names / sizeof *names && step >= 0 && status == LS_OK; i++)
-        status = copy_file(run, r->run, names[i]);
+        status = copy_file_if_present(run, r->run, names[i]);
     if (status == LS_OK && step >= 0) status = link_checkpoint(store, checkpoints.text, step);
     ls_store_close(store);
     r->resumes = step >= 0;
@@ -246,9 +249,9 @@ static ls_status start_replay(const char *run, replay *r) {
     if (r->child > 0) return LS_OK;
     int file = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     if (file < 0 || dup2(file, STDOUT_FILENO) < 0 || dup2(file, STDERR_FILENO) < 0) _exit(127);
-    /* A run that starts again has paths relative to the folder where it was started first. */
+    /* The options have paths relative to the folder in which the run was started. */
     if (!r->resumes && ls_run_dir_started_in(run, folder) && chdir(folder) != 0) _exit(127);
-    /* The casts take away a const that execv() keeps. */
+    /* The casts remove a const that execv() respects. */
     execv("/proc/self/exe", (char *const *)(uintptr_t)(r->resumes ? again : anew));
     _exit(127);
 }
@@ -296,11 +299,12 @@ static ls_status follow(replay *r, const series *run, verdict *v) {
     return tell_log(r, WIFEXITED(rc) ? WEXITSTATUS(rc) : 128 + WTERMSIG(rc));
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------------- */
+/* ---- verdict ----------------------------------------------------------------------------------------------------- */
 
 static const char *const tensor_names[LS_STATE_TENSORS] = {"weight", "moment 1", "moment 2"};
 
-/* Tensors, and workers where both were cut alike, whose sums differ. */
+/* Lists the tensors whose sums differ and, if both runs have the same number of workers, the workers whose sums differ.
+ */
 static json_t *list_tensors(const ls_state_record *a, const ls_state_record *b) {
     json_t *list = json_array();
     size_t count = (size_t)a->params * LS_STATE_TENSORS;
@@ -321,7 +325,8 @@ static json_t *list_tensors(const ls_state_record *a, const ls_state_record *b) 
     return list;
 }
 
-/* NULL: one of them has no record of that step. */
+/* Returns the tensors that differ after a step, or NULL if one of the runs has no record of it. *all is set to the
+ * number of tensors. */
 static json_t *find_tensors(const char *run, const char *other, long long step, size_t *all) {
     ls_state_record a, b;
     json_t *list = NULL;
@@ -389,7 +394,7 @@ static void print_verdict(const verdict *v, long long last, const char *other, c
         puts("tensor and worker are unknown: RUN/state no longer has the hashes of that step");
 }
 
-/* "No difference" without a compared step would be misleading. */
+/* Fails if no step was compared, because "no difference" would then be misleading. */
 static ls_status check_something_was_compared(const ls_options *options, const series *run, const verdict *v) {
     if (v->compared > 0 || v->differs >= 0) return LS_OK;
     if (options->against)
@@ -402,7 +407,7 @@ static ls_status check_something_was_compared(const ls_options *options, const s
                    v->from, run->last);
 }
 
-/* Damaged lines are not compared: a wrong number in them would blame a correct step. */
+/* Warns about damaged lines. They are not compared, because a wrong number in them would incriminate a correct step. */
 static void warn_damaged(const char *run, const series *s) {
     if (s->damaged > 0)
         ls_log_warn("%s: metrics.jsonl has %lld damaged line%s, not compared here; --resume sets damaged lines aside",
@@ -428,7 +433,7 @@ static ls_status report(const ls_options *options, const char *other, const seri
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* A difference is a failure, so that a script sees it in the exit status. */
+/* Fails if the runs differ, so that a script sees it in the exit status. */
 static ls_status fail_on_difference(const verdict *v) {
     if (v->differs < 0) return LS_OK;
     return ls_fail(LS_ERR_FAILED, "step %lld was computed wrongly; continue from a checkpoint before it", v->differs);

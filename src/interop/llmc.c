@@ -1,4 +1,4 @@
-/* llmc.c: model files of llm.c, in and out. */
+/* llmc.c: reads and writes model files of llm.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,13 +22,14 @@ enum {
     LLMC_PADDING = 128 /* the vocabulary is padded to a multiple */
 };
 
-/* ---- where things are -------------------------------------------------------------------------------------------- */
+/* ---- offsets in the file ----------------------------------------------------------------------------------------- */
 
-/* The weights whose inputs our form has first. */
+/* Returns whether the file stores the transpose of a parameter: outputs before inputs. */
 static bool is_turned(const ls_param *param) { return strstr(param->name, ".out.weight") != NULL; }
 
-/* First element of a parameter behind the header, for a token table of `padded` rows; of `number` = the number of
- * parameters: the end. Parameters come as ours do, but those of the blocks go tensor by tensor, then layer by layer. */
+/* Returns where parameter `number` begins, in elements after the header; `padded` is the number of rows of the token
+ * table. If `number` is the number of parameters, returns the end of the last one. The file has the parameters in the
+ * order of the model, except that it stores each tensor of a block for all layers before the next tensor. */
 static size_t elem_of(const ls_model *model, size_t padded, int number) {
     size_t layers = model->shape.L, elem = padded * model->shape.C;
     int first = model->blocks[0].nparams, each = model->blocks[1].nparams, blocks = each * (int)layers;
@@ -89,7 +90,9 @@ static ls_status shape_of(const int32_t *header, const char *path, ls_shape *sha
     return ls_shape_check(shape);
 }
 
-static ls_status type_of(int32_t version, ls_dtype *dtype) {
+/* Sets *dtype to the element type of a version of the format. The message of the error begins with its verb, because
+ * the caller puts the path before it. */
+static ls_status dtype_of_version(int32_t version, ls_dtype *dtype) {
     *dtype = version == LLMC_BF16 ? LS_BF16 : LS_F32;
     if (version == LLMC_FP32 || version == LLMC_BF16) return LS_OK;
     return ls_fail(LS_ERR_INPUT,
@@ -121,7 +124,7 @@ static ls_status read_file(ls_weights *weights, const char *path) {
     ls_dtype dtype;
     size_t padded = 0;
     LS_TRY(read_at(weights->fd, 0, header, sizeof header));
-    LS_TRY(type_of(header[1], &dtype));
+    LS_TRY(dtype_of_version(header[1], &dtype));
     LS_TRY(shape_of(header, path, &shape, &padded));
     LS_TRY(ls_weights_begin(weights, &shape, 0));
     int params = weights->model->nparams;
@@ -174,7 +177,7 @@ static ls_status write_bytes(void *ctx, const void *data, size_t bytes) {
     return ls_fail_errno(LS_ERR_FAILED, "cannot write %zu bytes to %s", bytes - put, out->path.text);
 }
 
-/* Shows a full disk at once, where the file system can tell. */
+/* Reserves the disk space, so that a full disk fails before any weight is written, if the file system supports it. */
 static ls_status reserve(const ls_new_file *out, size_t bytes) {
     int error;
     do error = posix_fallocate(out->fd, 0, (off_t)bytes);

@@ -1,4 +1,4 @@
-/* trial.c: forked workers, so that no trial leaves anything behind for the next. */
+/* trial.c: runs trials in forked workers, so that no trial affects the next. */
 #include "lab/trial.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ ls_trial ls_trial_make(const ls_lab_model *one, const ls_layout *layout, int thr
 
 bool ls_trial_is_first(const ls_trial_place *place) { return !place->world || ls_world_rank(place->world) == 0; }
 
-enum { HEAD_BYTES = 64 }; /* of shared memory: how large it is, and as much as its alignment wants */
+enum { HEAD_BYTES = 64 }; /* header of shared memory: its size, padded to the alignment */
 
 void *ls_trial_alloc(size_t count, size_t bytes) {
     size_t all;
@@ -56,7 +56,8 @@ const char *ls_trial_isa_name(ls_trial_isa isa) {
     return names[isa];
 }
 
-/* The best instruction set of the kernels of one worker. */
+/* Returns the instruction set of a worker's kernels: portable, the best one of this machine, or with LS_TRIAL_MIXED one
+ * that depends on the rank. */
 static ls_isa isa_of(ls_trial_isa isa, int rank) {
     ls_isa has[LS_ISA_COUNT];
     int n = 0;
@@ -86,7 +87,8 @@ typedef struct task {
     ls_device_choice chosen;
 } task;
 
-/* All kernels of a forked worker are of its instruction set, those that add up contributions too. */
+/* Opens the device of one worker and runs the trial on it. A forked process uses its instruction set also for the sums
+ * of collectives. */
 static ls_status run_layout(ls_world *world, void *arg) {
     const task *t = arg;
     const char *trace = t->trial->traced ? t->place->options->trace : NULL;

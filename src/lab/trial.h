@@ -40,7 +40,8 @@ bool ls_trial_is_first(const ls_trial_place *place);
 /* Runs the trial in the workers of the layout. If the layout has one worker, one of the launcher's workers runs it and
  * the others wait. */
 ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial);
-/* Runs one worker's part of the trial in this process; all workers of `world` call it. `world` NULL: one worker. */
+/* Runs the trial in the calling worker: creates a trainer, loads or initializes the weights, and calls `trial->steps`.
+ * All workers of `world` must call it together; `world` is NULL for a single worker. */
 ls_status ls_trial_work(const ls_trial *trial, ls_world *world, ls_device *device);
 
 /* Returns the name of the choice, such as "portable". */

@@ -1,7 +1,7 @@
-/* shape_file.c: our own shape files, and telling them from Hugging Face's (docs/reference/models.md).
+/* shape_file.c: reads shape files, and distinguishes them from Hugging Face's config.json (docs/reference/models.md).
  *
- * A file gives what its preset does not, or everything. What follows from other fields is filled in behind: kv-heads,
- * head-size and hidden. */
+ * A file overrides fields of its preset, or gives all fields. Fields that follow from others are computed last:
+ * kv-heads, head-size and hidden. */
 #include "model/shape_file.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { FILE_BYTES_MAX = 1 << 20, KEY_MAX = 32, SHOWN = 80, DEFAULT_HIDDEN = 4, LIST_BYTES = 160 };
 
-/* Keys of a file that are no fields, numbered behind the fields. */
+/* Keys of a file that are not fields of the shape; their numbers follow those of the fields. */
 enum { PRESET = LS_FIELD_COUNT, NAME, ARCH, KEY_COUNT };
 
 /* Each key as the file spells it; NULL: not given. */
@@ -32,7 +32,7 @@ static const char *own_key(int i) {
 
 static const char *scaling_key(int i) { return ls_scaling_fields[i].key; }
 
-/* The number of `key`, which may have underscores for dashes. LS_ERR_INPUT names the nearest key. */
+/* Sets *out to the index of `key`, in which underscores count as dashes. LS_ERR_INPUT names the nearest key. */
 static ls_status find_key(const char *(*key_at)(int i), int count, const char *key, int *out) {
     char name[KEY_MAX] = "";
     ls_suggest suggest;
@@ -84,7 +84,7 @@ static ls_status read_scaling(const json_t *json, const char *key, ls_shape *out
     return status == LS_OK ? LS_OK : ls_fail_at(status, "%s: ", key);
 }
 
-/* "300,100" */
+/* Reads the widths of an MLP, such as "300,100". */
 static ls_status read_widths(const json_t *json, const char *key, ls_shape *out) {
     size_t *hidden = out->image.hidden;
     const char *text = NULL;
@@ -104,7 +104,7 @@ static ls_status read_widths(const json_t *json, const char *key, ls_shape *out)
     }
 }
 
-/* "10000,500000" */
+/* Reads a list of numbers for layers, such as "10000,500000". */
 static ls_status read_list(const json_t *json, const char *key, ls_layer_list *out) {
     const char *text = NULL;
     LS_TRY(ls_json_get_text(json, key, &text));
@@ -167,7 +167,7 @@ static json_t *list_value(const ls_layer_list *list) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* "gpt2, llama or mlp" */
+/* Writes the names of all families, such as "gpt2, llama or mlp". */
 static void list_families(char list[LIST_BYTES]) {
     size_t used = 0;
     for (int i = 0; i < LS_ARCH_COUNT && used < LIST_BYTES; i++) {
@@ -215,7 +215,8 @@ static const char *describe_models(unsigned models) {
     return texts[i].text;
 }
 
-/* init-std has no effect on an image model, but shape files of image models may have it. */
+/* Fails if the file has a field that its family lacks. init-std is allowed without effect, because shape files of image
+ * models may have it. */
 static ls_status check_family_has(const given *has, const ls_shape *out) {
     for (ls_field_id id = 0; id < LS_FIELD_COUNT; id++)
         if (has->key[id] && id != LS_FIELD_INIT_STD && !ls_family_has_field(ls_shape_family(out), id))
@@ -231,7 +232,7 @@ static ls_status check_needed(const given *has, const ls_shape *out) {
     return LS_OK;
 }
 
-/* Leaves the name as it is. */
+/* Copies the preset that the file names, if any, except its name. */
 static ls_status start_from_preset(const json_t *json, const given *has, ls_shape *out) {
     const char *preset;
     ls_shape found;
@@ -286,7 +287,7 @@ static ls_status from_own(const json_t *json, ls_shape *out) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* A name for the shape: that of the file without its ending, or for config.json that of its folder. */
+/* Names the shape after its file without the suffix, or after the folder of a config.json. */
 static void name_from(const char *source, char name[LS_SHAPE_NAME_MAX]) {
     const char *slash = strrchr(source, '/'), *file = slash ? slash + 1 : source, *begin = file;
     size_t length = strcspn(file, ".");

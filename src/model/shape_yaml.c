@@ -1,5 +1,5 @@
-/* shape_yaml.c: YAML text as JSON values, through libyaml. A scalar without quotes is a whole number, a number, a truth
- * value, null or, when it is none of these, text. */
+/* shape_yaml.c: YAML text as JSON values, through libyaml. A scalar without quotes becomes null, a boolean, an
+ * integer or a real number if it has that form, and otherwise a string. */
 #include "model/shape_json.h"
 
 #ifdef LS_HAVE_YAML
@@ -21,7 +21,7 @@ static ls_status fail_at_line(const reader *in, size_t line, const char *problem
     return ls_fail(LS_ERR_INPUT, "%s:%zu: %s", in->source, line + 1, problem);
 }
 
-/* The next event; it must be deleted, also after a failure. */
+/* Parses the next event. The caller must delete it, also after a failure. */
 static ls_status next_event(reader *in, yaml_event_t *event) {
     memset(event, 0, sizeof *event);
     if (yaml_parser_parse(&in->parser, event)) return LS_OK;
@@ -30,7 +30,8 @@ static ls_status next_event(reader *in, yaml_event_t *event) {
                    in->parser.problem ? in->parser.problem : "it cannot be read");
 }
 
-static bool is_word(const char *text, const char *const *words) {
+/* Returns whether the list `words`, which ends with NULL, contains `text` in upper or lower case. */
+static bool list_has_word(const char *text, const char *const *words) {
     for (; *words; words++)
         if (strcasecmp(text, *words) == 0) return true;
     return false;
@@ -41,9 +42,9 @@ static json_t *plain_value(const char *text) {
     static const char *const yes[] = {"true", "yes", "on", NULL}, *const no[] = {"false", "no", "off", NULL};
     int64_t whole;
     double number;
-    if (is_word(text, nothing)) return json_null();
-    if (is_word(text, yes)) return json_true();
-    if (is_word(text, no)) return json_false();
+    if (list_has_word(text, nothing)) return json_null();
+    if (list_has_word(text, yes)) return json_true();
+    if (list_has_word(text, no)) return json_false();
     if (ls_value_parse_int(text, &whole) == LS_OK) return json_integer(whole);
     if (ls_value_parse_float(text, &number) == LS_OK) return json_real(number);
     return json_string(text);
@@ -82,7 +83,7 @@ out:
     return status;
 }
 
-/* One entry, whose key `event` holds. */
+/* Reads the entry whose key is in `event`. */
 static ls_status read_entry(reader *in, const yaml_event_t *event, int depth, json_t *object) {
     json_t *value;
     if (event->type != YAML_SCALAR_EVENT)
@@ -98,7 +99,7 @@ static ls_status read_entry(reader *in, const yaml_event_t *event, int depth, js
     return status;
 }
 
-/* The entries behind the start of a mapping, to its end. */
+/* Reads the entries of a mapping whose start event has been read, up to its end. */
 static ls_status read_mapping(reader *in, int depth, json_t *out) {
     for (;;) {
         yaml_event_t event;

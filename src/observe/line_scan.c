@@ -1,4 +1,4 @@
-/* line_scan.c: a strict reader of one shape of line. Lines that it does not expect are left to the JSON parser.
+/* line_scan.c: a strict, fast parser for the usual form of a metrics line. Any other line is left to the JSON parser.
  *
  * Digits that a double holds exactly, divided by a power of ten that it holds exactly, are rounded once, as strtod()
  * rounds. That covers most numbers of metrics, and a line is read in half the time that strtod() alone would take. */
@@ -22,14 +22,15 @@ enum { EXACT_POWERS = sizeof power_of_10 / sizeof *power_of_10 };
 
 static bool is_digit(const char *p, const char *end) { return p < end && *p >= '0' && *p <= '9'; }
 
-/* Decimal digits of a number, its fraction and its exponent; whole: it has neither of the latter. */
+/* A decimal number: its digits without the point, and its exponent. `whole`: it has neither fraction nor exponent. */
 typedef struct decimal {
     uint64_t digits;
     int count, power; /* of ten */
     bool negative, whole;
 } decimal;
 
-/* More than DIGITS_MAX digits overflow `digits`; their count says so. Leading zeros do not count. */
+/* Parses digits. More than DIGITS_MAX of them overflow `digits`; the caller checks their count, which excludes leading
+ * zeros. */
 static const char *take_digits(const char *p, const char *end, decimal *d) {
     if (d->digits == 0)
         while (p < end && *p == '0') p++;
@@ -40,7 +41,7 @@ static const char *take_digits(const char *p, const char *end, decimal *d) {
     return p;
 }
 
-/* NULL: not a number of JSON. */
+/* Returns the end of the number, or NULL if it is not a JSON number. */
 static const char *take_decimal(const char *p, const char *end, decimal *d) {
     *d = (decimal){.whole = true};
     if (p < end && *p == '-') d->negative = true, p++;
@@ -72,7 +73,7 @@ double ls_line_scan_number(const char **at, const char *end) {
     const char *begin = *at, *p = take_decimal(begin, end, &d);
     *at = p;
     if (!p || d.count > DIGITS_MAX || (d.whole && d.count == DIGITS_MAX) || p - begin >= TEXT_MAX) {
-        *at = NULL; /* so long that the parser may not take it either */
+        *at = NULL; /* too long for this parser */
         return (double)NAN;
     }
     double x;
@@ -81,7 +82,7 @@ double ls_line_scan_number(const char **at, const char *end) {
     } else if (d.power == 0) {
         x = (double)d.digits;
     } else if (d.power < 0 && d.power > -EXACT_POWERS && d.digits >> MANTISSA == 0) {
-        x = (double)d.digits / power_of_10[-d.power]; /* of two exact numbers: rounded once */
+        x = (double)d.digits / power_of_10[-d.power]; /* both operands are exact, so the quotient is rounded once */
     } else {
         memcpy(text, begin, (size_t)(p - begin));
         text[p - begin] = '\0';
@@ -96,10 +97,10 @@ double ls_line_scan_number(const char **at, const char *end) {
 /* ---- a line ------------------------------------------------------------------------------------------------------ */
 
 typedef struct scan {
-    const char *p, *end; /* p: NULL once anything was unexpected */
+    const char *p, *end; /* p is NULL after anything unexpected */
 } scan;
 
-/* Plain characters between quotes; their bytes. */
+/* Parses a string without escapes; sets *bytes to its length. */
 static const char *take_text(scan *s, size_t *bytes) {
     const char *p = s->p;
     s->p = NULL;
@@ -119,7 +120,7 @@ static bool is_text(const char *text, size_t bytes, const char *word) {
     return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
-/* A number, or one of the three texts for those that JSON has none for. */
+/* Parses a number, or one of the three strings for values that JSON cannot express. */
 static double take_number(scan *s) {
     size_t bytes = 0;
     if (s->p < s->end && *s->p != '"') return ls_line_scan_number(&s->p, s->end);
@@ -205,8 +206,8 @@ static const struct {
 #undef NAME
 };
 
-/* The member whose name is next, which is passed. Members come in the order of the list, so the one behind the last is
- * looked at first. */
+/* Returns the member whose name is next and skips the name. Members usually come in the order of the list, so `guess`,
+ * the one after the previous member, is tried first. */
 static member take_name(scan *s, member guess) {
     size_t left = (size_t)(s->end - s->p);
     for (int i = 0; i < MEMBERS; i++) {
@@ -219,7 +220,7 @@ static member take_name(scan *s, member guess) {
     return MEMBERS;
 }
 
-/* 32 hexadecimal digits between quotes. */
+/* Parses a string of 32 hexadecimal digits. */
 static void take_state(scan *s, char out[33]) {
     const char *p = s->p;
     s->p = NULL;

@@ -1,7 +1,7 @@
-/* space.c: nested loops over the knobs, outermost those that the others depend on. */
+/* space.c: enumerates layouts in nested loops over the knobs, outermost those on which other knobs depend. */
 #include "plan/search.h"
 
-/* Larger micro-batches are not worth their memory, and there may be very many. */
+/* Bounds of the search: larger micro-batches gain less time than their memory costs, and there may be very many. */
 enum { MICROS_TRIED = 24, MICRO_MAX = 4096 };
 
 typedef struct walk {
@@ -100,7 +100,7 @@ static ls_status over_schedules(walk *w, ls_knobs *l) {
     size_t share = (w->task->global_batch + (size_t)l->dp - 1) / (size_t)l->dp,
            micros = (share + l->micro - 1) / l->micro;
     for (int v = 2; v <= L / l->pp; v++) {
-        /* The ends of the model may take the place of a layer each. */
+        /* Embedding and head may each count as one layer. */
         bool even = L % (l->pp * v) == 0 || (L + 2) % (l->pp * v) == 0;
         if (given != v && (!even || micros % (size_t)l->pp != 0)) continue;
         LS_TRY(with_schedule(w, l, LS_SCHEDULE_INTERLEAVED, v));
@@ -161,7 +161,7 @@ static ls_status walk_meshes(walk *w, int context) {
     return LS_OK;
 }
 
-/* Chips share a sequence where it is long. */
+/* Context parallelism is searched for sequences of at least this many tokens per chip. */
 enum { CONTEXT_TOKENS_LEAST = 4096 };
 
 static ls_status walk_all(walk *w) {
@@ -175,7 +175,7 @@ static ls_status walk_all(walk *w) {
     return LS_OK;
 }
 
-/* ---- why there is none ------------------------------------------------------------------------------------------- */
+/* ---- empty search space ------------------------------------------------------------------------------------------ */
 
 static ls_status fail_empty(const ls_plan_task *task, const ls_layout_request *request) {
     int chips = ls_cluster_chips(&task->cluster);
@@ -187,7 +187,7 @@ static ls_status fail_empty(const ls_plan_task *task, const ls_layout_request *r
     if (chips % product != 0)
         return ls_fail(LS_ERR_INPUT, "dp %d × tp %d × pp %d is %lld, which does not divide the %d chips of the cluster",
                        l.dp, l.tp, l.pp, product, chips);
-    /* The knob that was left open takes the rest. */
+    /* The first knob that was not given takes the remaining chips. */
     int left = (int)(chips / product);
     if (!ls_knob_is_given(request, LS_KNOB_dp))
         l.dp = left;

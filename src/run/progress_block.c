@@ -1,12 +1,12 @@
-/* progress_block.c: the block that a terminal shows while a model learns.
+/* progress_block.c: draws the block that a terminal shows during training.
  *
  *     step 120/900  ━━━━━━━━╸─────────────────────────────────  13 %  ETA 1m36s
  *     loss 4.1234   ▇▆▅▄▃▃▂▂▁▁   validation 4.2101 (best 4.1950 at step 80)
  *     45.7k tok/s · 123 ms a step · MFU 41.2 % · lr 6.00e-04 · norm 0.512
  *     guards  quiet
  *
- * A line is put together of pieces, each with its width and colour; a piece that has no room any more is left out, and
- * so are those behind it. So a line is never wider than the window, and never cut inside a number. */
+ * A line consists of pieces, each with its width and colour. The first piece that does not fit is omitted, and so are
+ * the pieces after it, so that a line is never wider than the window and never cut inside a number. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -24,9 +24,9 @@ enum { BAR_MIN = 8, BAR_MAX = 48, CURVE_MAX = 32, CURVE_MIN = 6, PIECE_MAX = 256
 #define CYAN "\x1b[36m"
 #define PLAIN "\x1b[0m"
 
-/* ---- what was seen ----------------------------------------------------------------------------------------------- */
+/* ---- history ----------------------------------------------------------------------------------------------------- */
 
-/* Where there is no place for another point, two become one. */
+/* Appends a loss. If the list is full, first merges each two points into their mean. */
 static void add_point(ls_progress_seen *s, double loss) {
     if (s->stride == 0) s->stride = 1;
     if (s->count > 0 && s->in_last < s->stride) {
@@ -59,7 +59,7 @@ typedef struct writer {
     bool colours, full;
 } writer;
 
-/* Characters of UTF-8, each of which is one column wide here. */
+/* Returns the number of columns of a text: its UTF-8 characters, each of which is one column wide here. */
 static int text_columns(const char *text) {
     int width = 0;
     for (; *text; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
@@ -122,7 +122,7 @@ static void make_steps(const ls_progress *p, writer *w) {
     put_piece(w, "", end);
 }
 
-/* The loss from its lowest to its highest, each column the mean of its part of the points. */
+/* Draws the loss, scaled from its minimum to its maximum; each column is the mean of its share of the points. */
 static void put_curve(writer *w, const ls_progress *p, int width) {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const ascii[] = {"_", ".", "-", "~", "=", "+", "*", "#"};
@@ -196,7 +196,7 @@ static void make_guards(const ls_progress *p, writer *w) {
     if (s->notices > 0) put_printed(w, YELLOW, "%" PRId64 " notice%s", s->notices, s->notices == 1 ? "" : "s");
     if (s->audited > 0) put_printed(w, DIM, ", %" PRId64 " audited", s->audited);
     if (!s->notice[0]) return;
-    /* As much of the last one as there is room for. */
+    /* Truncates the last piece to the remaining columns. */
     int room = w->columns - w->width - 2, width = 0;
     size_t bytes = 0;
     while (s->notice[bytes] && width < room - 1) {

@@ -1,10 +1,11 @@
-/* step.c: a step, from the batch to new weights, and what is done when its numbers cannot be trusted.
+/* step.c: makes a training step, from the batch to the new weights, and handles values that are not finite, outliers
+ * and failed checks.
  *
- * A pass over the batch gives the same bits however often it is made. So a step that went wrong is made again: with
- * every result looked at, to find where; without some groups; or just once more, to tell a passing fault from one that
- * stays.
+ * A pass over the batch is deterministic: repeated, it gives the same bits. So a suspicious step is repeated: with a
+ * check of every output, to locate a bad value; without some groups; or unchanged, to distinguish a transient fault
+ * from a permanent one.
  *
- * Every decision is taken from sums that all workers hold (rule 15). */
+ * Every decision depends only on sums that all workers hold, so that all workers decide alike (rule 15). */
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -27,10 +28,10 @@
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* Everything that the workers must know of each other after backward, in one exact sum. */
+/* All data that the workers exchange after backward, in one exact sum. */
 typedef struct totals {
     ls_loss_sum loss;
-    int64_t asks[2];  /* how many workers ask for what: see give_asks() */
+    int64_t asks[2];  /* number of workers that make each request: see pack_requests() */
     int64_t state[2]; /* sum of the state before this step; wraps */
     int64_t squares[LS_EXACT_WORDS];
 } totals;
@@ -39,7 +40,7 @@ _Static_assert(sizeof(totals) == (3 + 2 + 2 + LS_EXACT_WORDS) * sizeof(int64_t),
 
 enum { TOTALS = sizeof(totals) / sizeof(int64_t), SIGNAL_MASK = 0xff };
 
-/* What a worker may ask for, each counted in 15 bits of a word: there are far fewer workers. */
+/* Requests of a worker, each counted in 15 bits of a word, which suffices because there are far fewer workers. */
 enum {
     ASK_INT,
     ASK_TERM,
@@ -54,16 +55,16 @@ enum {
     ASKS_IN_WORD = 4
 };
 
-static void give_asks(const bool asked[ASKS], int64_t words[2]) {
+static void pack_requests(const bool asked[ASKS], int64_t words[2]) {
     words[0] = words[1] = 0;
     for (int i = 0; i < ASKS; i++) words[i / ASKS_IN_WORD] |= (int64_t)asked[i] << ASK_BITS * (i % ASKS_IN_WORD);
 }
 
-static bool is_asked(const int64_t words[2], int what) {
+static bool is_requested(const int64_t words[2], int what) {
     return (words[what / ASKS_IN_WORD] >> ASK_BITS * (what % ASKS_IN_WORD) & ((1 << ASK_BITS) - 1)) > 0;
 }
 
-/* Totals, times of workers, their contributions, and what a guard has measured. */
+/* Layout of t->sums: totals, times of workers, their contributions, measurements of a guard. */
 static int64_t *contribution_words(const ls_trainer *t) { return t->sums + TOTALS + ls_worker_time_words(&t->time); }
 static int64_t *guard_sums(const ls_trainer *t) { return contribution_words(t) + t->guard.contribution.workers; }
 
@@ -71,25 +72,26 @@ size_t ls_trainer_sums(const ls_trainer *t) {
     return (size_t)(guard_sums(t) - t->sums) + (t->guard.parts ? ls_guard_words(t->guard.groups) : 0);
 }
 
-static void give_contribution(ls_trainer *t) {
+static void pack_contribution(ls_trainer *t) {
     if (t->guard.contribution.workers == 0) return;
     ls_contribution_give(&t->guard.contribution, t->rank, ls_partition_contribution(t->partition),
                          contribution_words(t));
 }
 
-/* `measured` NULL: nothing was. */
+/* Sums the totals, times, contributions and measurements over all workers. `measured` is NULL if the pass measured
+ * nothing. */
 static ls_status sum_step_totals(ls_trainer *t, ls_exact_sum *squares, ls_exact_sum *measured, totals *sum) {
     ls_exact_sum_settle(squares);
     memcpy(sum->squares, squares->words, sizeof sum->squares);
     memcpy(t->sums, sum, sizeof *sum);
     ls_worker_time_give(&t->time, t->sums + TOTALS);
-    give_contribution(t);
+    pack_contribution(t);
     if (measured) ls_guard_give(&t->guard, measured, guard_sums(t));
     size_t words = (size_t)(guard_sums(t) - t->sums) + (measured ? ls_guard_words(t->guard.groups) : 0);
     LS_TRY(ls_partition_sum(t->partition, t->sums, words));
     memcpy(sum, t->sums, sizeof *sum);
-    /* Nothing is learned from what a worker has not computed. */
-    if (is_asked(sum->asks, ASK_GIVE_UP)) return LS_OK;
+    /* A worker abandoned the step, so the other sums are incomplete and the guards must not learn from them. */
+    if (is_requested(sum->asks, ASK_GIVE_UP)) return LS_OK;
     if (measured) ls_guard_take(&t->guard, &t->settings, guard_sums(t));
     ls_worker_time_take(&t->time, t->sums + TOTALS);
     if (t->guard.contribution.workers > 0) ls_contribution_take(&t->guard.contribution, contribution_words(t));
@@ -101,37 +103,38 @@ static bool numerics_are_due(const ls_trainer *t) {
     return t->settings.options.numerics > 0 && (t->step + 1) % t->settings.options.numerics == 0;
 }
 
-static bool watches(const ls_trainer *t) { return t->guard.outlier || numerics_are_due(t); }
+static bool needs_observers(const ls_trainer *t) { return t->guard.outlier || numerics_are_due(t); }
 
 /* Attaches the observers of group norms and of rounded gradients, if they are needed. */
-static ls_status begin_watch(ls_trainer *t) {
+static ls_status attach_observers(ls_trainer *t) {
     ls_guard *guard = &t->guard;
-    if (watches(t) || guard->audit.is_due) ls_guard_begin(guard, t->partition, watches(t));
+    if (needs_observers(t) || guard->audit.is_due) ls_guard_begin(guard, t->partition, needs_observers(t));
     if (!numerics_are_due(t)) return LS_OK;
     memset(guard->numerics, 0, (size_t)guard->blocks * sizeof *guard->numerics);
     return ls_partition_count_acts(t->partition, guard->numerics);
 }
 
-static ls_status end_watch(ls_trainer *t) {
+static ls_status detach_observers(ls_trainer *t) {
     ls_guard_end(&t->guard);
     return ls_partition_count_acts(t->partition, NULL);
 }
 
-static ls_status tell_damage(ls_trainer *t);
+static ls_status report_damage(ls_trainer *t);
 
 float ls_trainer_backward_start(const ls_trainer *t) {
     return ls_clip_backward_start(ls_guard_tokens(&t->guard, &t->settings), t->scale.exponent);
 }
 
-static double rate(const ls_trainer *t) {
+static double step_lr(const ls_trainer *t) {
     ls_lr_schedule lr = t->settings.lr;
     lr.total_steps -= t->lr_start;
     return ls_lr_at(&lr, t->step - t->lr_start);
 }
 
-/* After each pass, when gradients are made and nothing is changed yet: damaged weights explain more than what became of
- * them. What the last update has found is told in every step. */
-static ls_status look_at_state(ls_trainer *t, totals *sum) {
+/* Verifies weights and optimizer state after each pass and before the gradients are judged, because corrupted weights
+ * cause bad gradients. A full check runs every t->check_every steps; the other steps report what the last update found.
+ */
+static ls_status check_state_sums(ls_trainer *t, totals *sum) {
     bool found = false, is_due = t->check_every > 0 && t->step % t->check_every == 0;
     if (!t->state.is_summed) return LS_OK;
     if (is_due) t->checked_step = t->step;
@@ -141,7 +144,7 @@ static ls_status look_at_state(ls_trainer *t, totals *sum) {
     return LS_OK;
 }
 
-static ls_status give_state(ls_trainer *t, totals *sum) {
+static ls_status add_state_sum(ls_trainer *t, totals *sum) {
     ls_hash128 part;
     if (!t->state.is_summed || t->state.step == t->step) return LS_OK;
     LS_TRY(ls_partition_state_part(t->partition, &part, t->state.parts));
@@ -150,8 +153,9 @@ static ls_status give_state(ls_trainer *t, totals *sum) {
     return LS_OK;
 }
 
-/* Once for each step: passes with groups left out may have another scale. */
-static void take_state(ls_trainer *t, const totals *sum) {
+/* Stores the state hash of the first pass of a step. Later passes of the step leave out groups and may have another
+ * scale. */
+static void store_state_hash(ls_trainer *t, const totals *sum) {
     if (!t->state.is_summed || t->state.step == t->step) return;
     ls_hash128 all = {.lo = (uint64_t)sum->state[0], .hi = (uint64_t)sum->state[1]};
     t->state.hash = ls_trainer_state_hash_of(t, all);
@@ -166,57 +170,58 @@ ls_status ls_trainer_judge(ls_trainer *t, int stop, const ls_loss_sum *loss, ls_
     /* Gradients computed outside the partition carry no measurements. */
     bool measures = t->guard.partition && t->guard.measures;
     ls_exact_sum squares = {0}, measured = {0};
-    /* The host reads the squares after this, so no update waits for a gradient of a lost worker. */
+    /* Before the host reads the squares, so that no update waits for a gradient of a lost worker. */
     LS_TRY(ls_copies_give(t));
     ls_fault_point(LS_POINT_GIVEN);
     LS_TRY(ls_partition_square_norm(t->partition, &sum.loss, &squares, measures ? &measured : NULL));
     if (loss) sum.loss = *loss;
-    LS_TRY(end_watch(t));
+    LS_TRY(detach_observers(t));
     /* As late as possible, so that a worker that is asked to stop now need not finish another step. */
     int signal = t->asked.signal ? t->asked.signal(t->asked.ctx) : 0;
     if (signal == 0) signal = stop & SIGNAL_MASK;
-    give_asks((const bool[ASKS]){[ASK_INT] = signal == SIGINT,
-                                 [ASK_TERM] = signal != 0 && signal != SIGINT && signal != SIGUSR2,
-                                 [ASK_REQUEUE] = signal == SIGUSR2,
-                                 [ASK_GIVE_UP] = ls_partition_end_skip(t->partition),
-                                 [ASK_SAVE] = stop & LS_REQUEST_SAVE,
-                                 [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST,
-                                 [ASK_LEAVE] = stop & LS_REQUEST_LEAVE},
-              sum.asks);
-    LS_TRY(look_at_state(t, &sum));
-    LS_TRY(give_state(t, &sum));
+    pack_requests((const bool[ASKS]){[ASK_INT] = signal == SIGINT,
+                                     [ASK_TERM] = signal != 0 && signal != SIGINT && signal != SIGUSR2,
+                                     [ASK_REQUEUE] = signal == SIGUSR2,
+                                     [ASK_GIVE_UP] = ls_partition_end_skip(t->partition),
+                                     [ASK_SAVE] = stop & LS_REQUEST_SAVE,
+                                     [ASK_SAVE_BEST] = stop & LS_REQUEST_SAVE_BEST,
+                                     [ASK_LEAVE] = stop & LS_REQUEST_LEAVE},
+                  sum.asks);
+    LS_TRY(check_state_sums(t, &sum));
+    LS_TRY(add_state_sum(t, &sum));
     LS_TRY(sum_step_totals(t, &squares, measures ? &measured : NULL, &sum));
-    signal = is_asked(sum.asks, ASK_INT)       ? SIGINT
-             : is_asked(sum.asks, ASK_TERM)    ? SIGTERM
-             : is_asked(sum.asks, ASK_REQUEUE) ? SIGUSR2
-                                               : 0;
-    *result = (ls_step_result){.stop = signal, .gave_up = is_asked(sum.asks, ASK_GIVE_UP)};
+    signal = is_requested(sum.asks, ASK_INT)       ? SIGINT
+             : is_requested(sum.asks, ASK_TERM)    ? SIGTERM
+             : is_requested(sum.asks, ASK_REQUEUE) ? SIGUSR2
+                                                   : 0;
+    *result = (ls_step_result){.stop = signal, .gave_up = is_requested(sum.asks, ASK_GIVE_UP)};
     if (result->gave_up) return LS_TRAINER_GAVE_UP;
-    if (is_asked(sum.asks, ASK_DAMAGED)) return tell_damage(t);
-    take_state(t, &sum);
+    if (is_requested(sum.asks, ASK_DAMAGED)) return report_damage(t);
+    store_state_hash(t, &sum);
     double scale = ls_clip_token_scale(tokens, t->scale.exponent);
     t->clip = ls_clip_factor(ls_exact_sum_value(&squares), ls_exact_sum_non_finite(&squares), scale, s->options.clip);
     *result = (ls_step_result){.loss = sum.loss.bad ? (double)NAN : ls_loss_sum_mean(&sum.loss),
                                .norm = t->clip.norm,
-                               .lr = rate(t),
+                               .lr = step_lr(t),
                                .finite = t->clip.finite && sum.loss.bad == 0,
                                .scale = t->scale.exponent,
-                               .requests = (is_asked(sum.asks, ASK_SAVE) ? LS_REQUEST_SAVE : 0) |
-                                           (is_asked(sum.asks, ASK_SAVE_BEST) ? LS_REQUEST_SAVE_BEST : 0) |
-                                           (is_asked(sum.asks, ASK_LEAVE) ? LS_REQUEST_LEAVE : 0),
+                               .requests = (is_requested(sum.asks, ASK_SAVE) ? LS_REQUEST_SAVE : 0) |
+                                           (is_requested(sum.asks, ASK_SAVE_BEST) ? LS_REQUEST_SAVE_BEST : 0) |
+                                           (is_requested(sum.asks, ASK_LEAVE) ? LS_REQUEST_LEAVE : 0),
                                .stop = signal};
     return LS_OK;
 }
 
-/* The gradient of the batch without absent groups; `place` is not NULL while hunting for a bad value. */
-static ls_status pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
+/* Computes and judges the gradient of the batch without absent groups. If `place` is not NULL, checks every output and
+ * sets *place to the first bad value. */
+static ls_status run_gradient_pass(ls_trainer *t, int stop, ls_bad_place *place, ls_step_result *result) {
     ls_partition_feed feed = ls_trainer_feed(t);
     float start = ls_trainer_backward_start(t);
-    LS_TRY(begin_watch(t));
+    LS_TRY(attach_observers(t));
     ls_fault_point(LS_POINT_FORWARD);
     LS_TRY(place ? ls_partition_hunt(t->partition, (uint64_t)t->step, start, &feed, place)
                  : ls_partition_step(t->partition, (uint64_t)t->step, start, &feed));
-    /* What fails here is read again in its own step, and fails there. */
+    /* Prefetches the next batch. An error is ignored, because the next step reads the batch again and reports it. */
     if (!place && t->step + 1 < t->settings.options.steps) (void)ls_partition_prepare(t->partition, &feed);
     ls_fault_point(LS_POINT_REDUCED);
     return ls_trainer_judge(t, stop, NULL, result);
@@ -227,8 +232,8 @@ static ls_status report_train_event(ls_trainer *t, ls_train_event *event) {
     return t->events.take ? t->events.take(t->events.ctx, event) : LS_OK;
 }
 
-/* The event is why the run ends. Barrier: rank 0 records the event before any worker exits. `advice` NULL: the doctor,
- * which sees the whole run, has it. */
+/* Fails with the event as the reason. Barrier: rank 0 records the event before any worker exits. `advice` is NULL if
+ * only the doctor, which sees the whole run, can give advice. */
 static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char *advice) {
     char text[512];
     LS_TRY(ls_agree(t->world, LS_OK));
@@ -242,13 +247,14 @@ static ls_status end_run(ls_trainer *t, const ls_train_event *event, const char 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 /* Marks the steps after `sound_step`, which no check has covered, as suspect. */
-static void doubt(const ls_trainer *t, int64_t sound_step, ls_train_event *event) {
+static void mark_suspect_steps(const ls_trainer *t, int64_t sound_step, ls_train_event *event) {
     if (sound_step >= t->step) return;
     event->suspect_from = sound_step + 1;
     event->suspect_to = t->step;
 }
 
-static void blame(ls_trainer *t, const ls_train_event *event, int worker, int64_t sound_step, bool in_memory) {
+/* Sets t->blame to the event that ends the run and the worker at fault, or −1 if it is not known. */
+static void set_blame(ls_trainer *t, const ls_train_event *event, int worker, int64_t sound_step, bool in_memory) {
     t->blame = (ls_wrong){.is_found = true,
                           .event = *event,
                           .worker = worker,
@@ -256,17 +262,17 @@ static void blame(ls_trainer *t, const ls_train_event *event, int worker, int64_
                           .in_memory = in_memory && sound_step == t->step};
 }
 
-/* Whether a pass over the batch reads the weights that an update changes. */
+/* Returns whether a pass over the batch reads the weights that an update writes, and not a 16-bit copy of them. */
 static bool is_read(const ls_param *param) { return !param->own_w16; }
 
-/* What an update finds changed after the last check of the step, when the gradient was made. Without that check the
- * weights may have changed before they were used, and all workers have made the update with what came of it. */
-static int64_t sound_after(const ls_trainer *t, const ls_check_finding *f) {
+/* Returns the last step whose state is certainly sound. An update found the damage; without a check after the last
+ * pass, weights may have changed before the pass read them, so that step is not sound either. */
+static int64_t last_sound_step(const ls_trainer *t, const ls_check_finding *f) {
     bool is_used = f->is_late && f->tensor == LS_CHECK_WEIGHT && is_read(ls_model_param(t->model, f->param));
     return is_used && !t->is_checked ? t->step - 1 : t->step;
 }
 
-static void name_block(ls_trainer *t, const ls_check_finding *f, ls_train_event *event) {
+static void locate_damaged_block(ls_trainer *t, const ls_check_finding *f, ls_train_event *event) {
     if (!f->is_late) return;
     event->first_element = f->block * LS_CHECK_BLOCK;
     event->elements = LS_CHECK_BLOCK;
@@ -274,9 +280,9 @@ static void name_block(ls_trainer *t, const ls_check_finding *f, ls_train_event 
         if (f->workers[i] == t->rank) ls_left_note_damage(t);
 }
 
-/* `in_memory`: what was found is all that is wrong with the state before this step. Otherwise it is that of an update
- * that is written down, and of which there is no hash yet. */
-static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind, bool in_memory) {
+/* Reports a finding and ends the run. `in_memory`: the finding is the only damage of the state before this step.
+ * Otherwise it concerns an update that is already written, but not hashed yet. */
+static ls_status report_finding(ls_trainer *t, const ls_check_finding *f, ls_event_kind kind, bool in_memory) {
     static const char *const tensors[] = {"weight", "moment1", "moment2", "copy"};
     ls_train_event event = {.kind = kind, .what = tensors[f->tensor]};
     t->damaged = true;
@@ -284,30 +290,30 @@ static ls_status tell_finding(ls_trainer *t, const ls_check_finding *f, ls_event
     ls_event_block_of(event.tensor, event.block);
     for (int i = 0; i < f->nworkers && i < LS_EVENT_WORKERS_MAX; i++) event.workers[event.nworkers++] = f->workers[i];
     event.worker = f->nworkers > 0 ? f->workers[0] : 0;
-    name_block(t, f, &event);
-    doubt(t, sound_after(t, f), &event);
+    locate_damaged_block(t, f, &event);
+    mark_suspect_steps(t, last_sound_step(t, f), &event);
     LS_TRY(report_train_event(t, &event));
-    blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, sound_after(t, f), in_memory);
+    set_blame(t, &event, f->nworkers == 1 ? f->workers[0] : -1, last_sound_step(t, f), in_memory);
     return end_run(t, &event, "continue with --resume, and without the machine of that worker if it happens again");
 }
 
-static ls_status tell_damage(ls_trainer *t) {
+static ls_status report_damage(ls_trainer *t) {
     ls_check_finding f;
     LS_TRY(ls_partition_tell_state(t->partition, &f));
-    return tell_finding(t, &f, LS_EVENT_STATE, true);
+    return report_finding(t, &f, LS_EVENT_STATE, true);
 }
 
-/* Before a number of this step is put down to a learning rate, a processor or a whole machine: memory that is not what
- * was recorded of it explains any of them. All workers together. */
+/* Checks the memory before a bad value is attributed to a learning rate, a processor or a machine, because corrupted
+ * memory can cause any of these symptoms. Ends the run if a hash differs. Collective. */
 static ls_status judge_memory(ls_trainer *t) {
     ls_check_finding f;
     if (!t->state.is_summed) return LS_OK;
     LS_TRY(ls_partition_judge_memory(t->partition, &f));
     if (!f.found) return LS_OK;
-    return tell_finding(t, &f, f.nworkers == 1 ? LS_EVENT_STATE : LS_EVENT_REPLICA, true);
+    return report_finding(t, &f, f.nworkers == 1 ? LS_EVENT_STATE : LS_EVENT_REPLICA, true);
 }
 
-/* The last update is followed by no loss that would show it. */
+/* Checks that weights and optimizer state are finite after the last update, because no later loss would show it. */
 static ls_status check_finite_state(ls_trainer *t) {
     int param;
     LS_TRY(ls_partition_bad_state(t->partition, &param));
@@ -319,30 +325,31 @@ static ls_status check_finite_state(ls_trainer *t) {
         (long long)t->step, ls_model_param(t->model, param)->name);
 }
 
-static ls_status prove_sums(ls_trainer *t) {
+static ls_status verify_state_sums(ls_trainer *t) {
     ls_check_finding f;
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(ls_partition_check_state(t->partition, &f));
-    if (f.found) return tell_finding(t, &f, LS_EVENT_STATE, true);
+    if (f.found) return report_finding(t, &f, LS_EVENT_STATE, true);
     return ls_trainer_know_state(t);
 }
 
 ls_status ls_trainer_prove_state(ls_trainer *t) {
-    if (ls_trainer_has_state_hash(t)) LS_TRY(prove_sums(t));
+    if (ls_trainer_has_state_hash(t)) LS_TRY(verify_state_sums(t));
     return check_finite_state(t);
 }
 
-/* After an update. Where replicas differ, a worker whose memory is not what its update wrote is the one to name. A
- * block that the update has left as it was is told by the next step, when all have written down what this one made. */
+/* Compares replicas after an update. If they differ, reports the worker whose memory differs from what its update
+ * wrote. A block that the update did not change is reported in the next step, when all workers have written this
+ * update. */
 static ls_status check_replicas(ls_trainer *t) {
     ls_check_finding f, damage = {.found = false};
-    /* First, so that what changes before it is remembered makes replicas differ. */
+    /* First: a change of memory before this hash is taken then makes replicas differ. */
     if (t->check >= LS_CHECK_STATE) LS_TRY(ls_partition_remember_state(t->partition));
     if (t->check >= LS_CHECK_REPLICAS) {
         LS_TRY(ls_partition_check_replicas(t->partition, &f));
         if (f.found) LS_TRY(ls_partition_check_state(t->partition, &damage));
-        if (damage.found && !damage.is_late) return tell_finding(t, &damage, LS_EVENT_STATE, false);
-        if (f.found && !damage.is_late) return tell_finding(t, &f, LS_EVENT_REPLICA, false);
+        if (damage.found && !damage.is_late) return report_finding(t, &damage, LS_EVENT_STATE, false);
+        if (f.found && !damage.is_late) return report_finding(t, &f, LS_EVENT_REPLICA, false);
     }
     return LS_OK;
 }
@@ -364,20 +371,21 @@ static void describe_bad_place(const ls_trainer *t, const ls_bad_place *place, l
 
 static bool is_scaled(const ls_trainer *t) { return t->settings.policy.act == LS_F16; }
 
-/* Not finite, and no loss scale to blame: that one multiplies gradients, never the loss. */
+/* Returns whether a result is not finite and the loss scale cannot be the cause: it multiplies gradients, never the
+ * loss. */
 static bool is_broken(const ls_trainer *t, const ls_step_result *result) {
     return is_scaled(t) ? isnan(result->loss) : !result->finite;
 }
 
-/* Re-run and check every output. A fault that does not come back leaves a sound step, or one whose scaled gradient
- * overflows. */
-static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
+/* Re-runs the pass with a check of every output. If the fault does not recur, the step is sound, unless its scaled
+ * gradient overflows. */
+static ls_status rerun_step(ls_trainer *t, int stop, ls_step_result *result) {
     ls_bad_place place;
     ls_train_event event = {.kind = LS_EVENT_NON_FINITE};
     ls_audit *a = &t->guard.audit;
     LS_TRY(judge_memory(t));
     if (a->is_due) ls_audit_keep(a);
-    LS_TRY(pass(t, stop, &place, result));
+    LS_TRY(run_gradient_pass(t, stop, &place, result));
     event.recurs = is_broken(t, result);
     if (event.recurs && place.order >= 0) describe_bad_place(t, &place, &event);
     if (!event.recurs && a->is_due) LS_TRY(ls_audit_find_changed(a, t->partition, &event.workers[0]));
@@ -387,7 +395,9 @@ static ls_status look_again(ls_trainer *t, int stop, ls_step_result *result) {
     return end_run(t, &event, NULL);
 }
 
-static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
+/* Handles an overflow of scaled gradients: skips the step with a lower loss scale, or ends the run at the lowest scale
+ * after another pass to locate the overflow. */
+static ls_status handle_overflow(ls_trainer *t, int stop, ls_step_result *result) {
     ls_train_event event = {.kind = LS_EVENT_OVERFLOW, .scale = t->scale.exponent};
     ls_loss_scale_verdict verdict = ls_loss_scale_after(&t->scale, &t->settings.loss_scale, true);
     int param;
@@ -402,7 +412,7 @@ static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
     }
     ls_bad_place place;
     event.kind = LS_EVENT_FLOOR;
-    LS_TRY(pass(t, stop, &place, result));
+    LS_TRY(run_gradient_pass(t, stop, &place, result));
     if (place.order >= 0) describe_bad_place(t, &place, &event);
     LS_TRY(report_train_event(t, &event));
     return end_run(t, &event, ls_advice_at_floor(t->settings.loss_scale.constant));
@@ -410,7 +420,8 @@ static ls_status overflowed(ls_trainer *t, int stop, ls_step_result *result) {
 
 /* ---- outliers ---------------------------------------------------------------------------------------------------- */
 
-/* The square of the sum's length as one token scale has it, whatever the pass was made with. */
+/* Returns the squared norm of the unnormalized gradient sum, which does not depend on the number of tokens of the pass.
+ */
 static double square_of(const ls_step_result *result, int64_t tokens) {
     double length = result->norm * (double)tokens;
     return length * length;
@@ -424,13 +435,13 @@ static void set_absent(ls_guard *guard, size_t count, bool flagged) {
 static ls_status pass_without(ls_trainer *t, int stop, size_t count, bool flagged, ls_step_result *result) {
     set_absent(&t->guard, count, flagged);
     ls_partition_leave_out(t->partition, t->guard.absent);
-    return pass(t, stop, NULL, result);
+    return run_gradient_pass(t, stop, NULL, result);
 }
 
 static ls_status pass_with_all(ls_trainer *t, int stop, ls_step_result *result) {
     memset(t->guard.absent, 0, (size_t)t->guard.groups * sizeof *t->guard.absent);
     ls_partition_leave_out(t->partition, NULL);
-    return pass(t, stop, NULL, result);
+    return run_gradient_pass(t, stop, NULL, result);
 }
 
 static int owner_of(const ls_trainer *t, int group) {
@@ -446,7 +457,8 @@ static int owner_of(const ls_trainer *t, int group) {
     return 0;
 }
 
-/* Nearly: what is a rounding away from usual is no fault to speak of. */
+/* Returns whether the flagged groups have nearly (to 1/16) the same squares as before. A rounding difference is no
+ * fault. */
 static bool is_repeated(const ls_trainer *t, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const ls_outlier_finding *f = &t->guard.findings[i];
@@ -456,7 +468,7 @@ static bool is_repeated(const ls_trainer *t, size_t count) {
     return true;
 }
 
-/* In degrees. The cosine falls from 0 to 180, so halves of the range close in on it. */
+/* Returns the angle of a cosine in degrees, by bisection. */
 static double angle_of(double cosine) {
     double low = 0, high = 180;
     for (int i = 0; i < 60; i++) {
@@ -469,8 +481,8 @@ static double angle_of(double cosine) {
     return low;
 }
 
-/* The groups alone, with backward started as it was for all: from a higher start a long gradient would overflow fp16,
- * and not be what it was. */
+/* Computes the gradient of the flagged groups only. Backward starts from the same factor as for all groups; a higher
+ * factor could overflow fp16 and would change the gradient. */
 static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, ls_step_result *result) {
     int exponent = t->scale.exponent;
     set_absent(&t->guard, count, false);
@@ -480,8 +492,8 @@ static ls_status pass_alone(ls_trainer *t, int stop, size_t count, float start, 
     return status;
 }
 
-/* What the flagged groups did to the sum, from the three sides of a triangle. `recurs`: their norms came out the same
- * when they were computed again; otherwise there was no pull. */
+/* Measures how the flagged groups change the gradient: the angle and norms with and without them, from three norms.
+ * *recurs is false, and *out is zero, if their norms were not reproduced. */
 static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_result *result, ls_outlier_pull *out,
                               bool *recurs) {
     const ls_settings *s = &t->settings;
@@ -501,8 +513,8 @@ static ls_status measure_pull(ls_trainer *t, int stop, size_t count, ls_step_res
     return LS_OK;
 }
 
-/* `pull` NULL: they were not computed again. */
-static ls_status tell_outliers(ls_trainer *t, size_t count, const ls_outlier_pull *pull, bool recurs) {
+/* Reports each flagged group. `pull` is NULL if the groups were not recomputed. */
+static ls_status report_outliers(ls_trainer *t, size_t count, const ls_outlier_pull *pull, bool recurs) {
     const ls_settings *s = &t->settings;
     for (size_t i = 0; i < count; i++) {
         const ls_outlier_finding *f = &t->guard.findings[i];
@@ -529,7 +541,8 @@ static double gradient_scale(const ls_trainer *t) {
     return ls_clip_token_scale((int64_t)(t->settings.B * t->settings.T), t->scale.exponent);
 }
 
-/* Nothing is computed again for a worker: what it contributed is kept. */
+/* Reports workers whose gradients are outliers. Their contributions are kept, because no pass is repeated for a worker.
+ */
 static ls_status judge_workers(ls_trainer *t) {
     ls_contribution *c = &t->guard.contribution;
     ls_outlier_action action = t->settings.options.on_outlier;
@@ -551,7 +564,8 @@ static ls_status judge_workers(ls_trainer *t) {
     return LS_OK;
 }
 
-/* After it the gradient at hand is the one that counts. *told: outliers were found. */
+/* Reports outlier groups and leaves the partition with the gradient to use: of all groups, or without the outliers.
+ * *told is set to whether outliers were found. */
 static ls_status judge_groups(ls_trainer *t, int stop, ls_step_result *result, bool *told) {
     const ls_settings *s = &t->settings;
     ls_guard *guard = &t->guard;
@@ -565,20 +579,21 @@ static ls_status judge_groups(ls_trainer *t, int stop, ls_step_result *result, b
         ls_outlier_remember(guard->outlier);
         return LS_OK;
     }
-    if (s->options.on_outlier == LS_OUTLIER_AUTO) /* three more passes are no small cost */
-        return count < (size_t)guard->groups ? tell_outliers(t, count, NULL, false) : LS_OK;
+    if (s->options.on_outlier == LS_OUTLIER_AUTO) /* recomputing takes three more passes, too much by default */
+        return count < (size_t)guard->groups ? report_outliers(t, count, NULL, false) : LS_OK;
     t->ended_whole = count == (size_t)guard->groups;
     if (t->ended_whole)
         return ls_fail(LS_ERR_FAILED, "step %lld: the gradient of every group is an outlier; raise --outlier-threshold",
                        (long long)(t->step + 1));
     LS_TRY(measure_pull(t, stop, count, result, &pull, &recurs));
-    LS_TRY(tell_outliers(t, count, &pull, recurs));
+    LS_TRY(report_outliers(t, count, &pull, recurs));
     if (s->options.on_outlier == LS_OUTLIER_WARN || !recurs) return pass_with_all(t, stop, result);
     result->dropped = (int)count;
     return LS_OK;
 }
 
-/* A step in which groups were told, or computed again, teaches nothing about workers. */
+/* Judges groups, then workers. Workers are not judged in a step with outlier groups, because these distort their norms.
+ */
 static ls_status judge_outliers(ls_trainer *t, int stop, ls_step_result *result) {
     bool told = false;
     if (t->guard.outlier) LS_TRY(judge_groups(t, stop, result, &told));
@@ -587,14 +602,14 @@ static ls_status judge_outliers(ls_trainer *t, int stop, ls_step_result *result)
 
 /* ---- audits ------------------------------------------------------------------------------------------------------ */
 
-/* A worker is wrong again and again, or neither of two can be cleared. */
+/* Ends the run after an audit that named a worker, or in which neither the owner nor the auditor can be cleared. */
 static ls_status end_audit(ls_trainer *t, ls_train_event *event) {
     int64_t clean_step = t->guard.audit.clean_step;
     char advice[160];
     LS_TRY(judge_memory(t));
-    doubt(t, clean_step, event);
+    mark_suspect_steps(t, clean_step, event);
     LS_TRY(report_train_event(t, event));
-    if (event->worker >= 0) blame(t, event, event->worker, clean_step, true);
+    if (event->worker >= 0) set_blame(t, event, event->worker, clean_step, true);
     if (event->worker >= 0)
         snprintf(advice, sizeof advice, "take the machine of worker %d out of the run and continue with --resume",
                  event->worker);
@@ -605,9 +620,10 @@ static ls_status end_audit(ls_trainer *t, ls_train_event *event) {
     return end_run(t, event, advice);
 }
 
-/* Until every audit of the step has passed on one and the same gradient. */
-static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
-    enum { TRIES = 3 }; /* for each worker that may err once */
+/* Audits groups until all audits of the step have passed for the same gradient. An audit that fails repeats the pass.
+ */
+static ls_status run_audits(ls_trainer *t, int stop, ls_step_result *result) {
+    enum { TRIES = 3 }; /* per worker, each of which may err once */
     ls_audit *a = &t->guard.audit;
     int next = 0, tries = TRIES * ls_layout_workers(&t->layout);
     for (int i = 0; i < tries; i++) {
@@ -638,16 +654,16 @@ static ls_status audit(ls_trainer *t, int stop, ls_step_result *result) {
 
 /* ---- the halves of a step ---------------------------------------------------------------------------------------- */
 
-static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
+static ls_status compute_step_gradient(ls_trainer *t, int stop, ls_step_result *result) {
     ls_audit *a = &t->guard.audit;
     ls_fault_step = t->step;
     ls_left_try(t);
     a->is_due = a->every > 0 && (t->step + 1) % a->every == 0;
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     LS_TRY(pass_with_all(t, stop, result));
-    if (is_broken(t, result)) LS_TRY(look_again(t, stop, result));
-    if (is_scaled(t) && !result->finite) return overflowed(t, stop, result);
-    if (a->is_due) LS_TRY(audit(t, stop, result));
+    if (is_broken(t, result)) LS_TRY(rerun_step(t, stop, result));
+    if (is_scaled(t) && !result->finite) return handle_overflow(t, stop, result);
+    if (a->is_due) LS_TRY(run_audits(t, stop, result));
     a->is_due = false;
     int audited = result->audited;
     LS_TRY(judge_outliers(t, stop, result));
@@ -656,16 +672,17 @@ static ls_status gradients(ls_trainer *t, int stop, ls_step_result *result) {
     return LS_OK;
 }
 
-/* With a single worker no other one can have committed the step, whatever failed. */
+/* With a single worker, a failure cannot leave the step committed by another worker, so the step ends whole. */
 ls_status ls_trainer_gradients(ls_trainer *t, int stop, ls_step_result *result) {
     t->ended_whole = t->blame.is_found = false;
-    ls_status status = gradients(t, stop, result);
-    (void)ls_partition_end_skip(t->partition); /* after a failure on the way */
+    ls_status status = compute_step_gradient(t, stop, result);
+    (void)ls_partition_end_skip(t->partition); /* also after a failure during the step */
     bool alone = !t->world || ls_world_size(t->world) == 1;
     t->ended_whole = status != LS_OK && !t->damaged && (t->ended_whole || alone || status == LS_TRAINER_GAVE_UP);
     return status;
 }
 
+/* Adds the squares of the groups of this step to the estimate of the noise scale. */
 static void learn_noise(ls_trainer *t, const ls_step_result *result) {
     ls_guard *guard = &t->guard;
     ls_noise_step step = {.groups = (size_t)guard->groups,
@@ -678,8 +695,8 @@ static void learn_noise(ls_trainer *t, const ls_step_result *result) {
 
 /* ---- the update -------------------------------------------------------------------------------------------------- */
 
-/* For tests that spoil numbers; ls_fault_spoil is NULL outside tests. */
-static void let_spoil(const ls_trainer *t, bool after) {
+/* Lets tests corrupt tensors (LS_FAULT_*); ls_fault_spoil is NULL outside tests. */
+static void corrupt_tensors(const ls_trainer *t, bool after) {
     const ls_param *tied = ls_partition_tied_copy(t->partition);
     if (ls_fault_spoil && after && tied)
         ls_fault_at(t->device, LS_FAULT_COPY, "tied", -1, tied->w16 ? (void *)tied->w16 : tied->w,
@@ -706,7 +723,7 @@ static void let_spoil(const ls_trainer *t, bool after) {
 /* Computes the factors of the update; weights and optimizer state do not change yet. */
 static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_optimizer_update *by) {
     const ls_settings *s = &t->settings;
-    let_spoil(t, false);
+    corrupt_tensors(t, false);
     ls_adamw_powers_move(&t->powers, &s->optimizer.adamw, ++t->updates);
     *by = ls_optimizer_update_at(&s->optimizer, &t->powers, result->lr, t->clip.factor);
     if (s->ghost > 0) by->ghosts = (double)ls_guard_tokens(&t->guard, s) / (double)s->ghost;
@@ -714,7 +731,7 @@ static ls_status prepare_update(ls_trainer *t, const ls_step_result *result, ls_
     return LS_OK;
 }
 
-static ls_status update(ls_trainer *t, ls_optimizer_update by) {
+static ls_status run_update(ls_trainer *t, ls_optimizer_update by) {
     LS_TRY(ls_partition_begin_sums(t->partition, &by));
     ls_span span = ls_span_begin("stage", "optimizer");
     ls_meter_mark mark = ls_meter_begin();
@@ -731,7 +748,7 @@ static ls_status update(ls_trainer *t, ls_optimizer_update by) {
     ls_fault_point(LS_POINT_PUBLISH);
     LS_TRY(ls_partition_publish(t->partition));
     LS_TRY(check_replicas(t));
-    let_spoil(t, true);
+    corrupt_tensors(t, true);
     return LS_OK;
 }
 
@@ -739,12 +756,13 @@ ls_status ls_trainer_update(ls_trainer *t, const ls_step_result *result) {
     (void)ls_phase_enter(LS_PHASE_UPDATE);
     ls_optimizer_update by;
     t->is_checked = t->checked_step == t->step;
-    /* A caller that brings its own gradients comes here first; the update compares with sums. */
+    /* A caller with its own gradients did not call ls_trainer_gradients(), but the update needs the sums of the state.
+     */
     if (!t->state.is_summed) LS_TRY(ls_trainer_state_written(t));
     if (result->finite) LS_TRY(prepare_update(t, result, &by));
     ls_fault_point(LS_POINT_COMMIT);
     ls_left_commit(t, result, result->finite ? &by : NULL);
-    if (result->finite) LS_TRY(update(t, by));
+    if (result->finite) LS_TRY(run_update(t, by));
     t->last_loss = result->loss;
     t->step++;
     LS_TRY(ls_left_stepped(t));

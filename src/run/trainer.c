@@ -1,4 +1,4 @@
-/* trainer.c: from settings to steps. */
+/* trainer.c: creates a trainer from settings: data, micro-batch, memory, partition. */
 #include "run/trainer.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
-/* An image is a window of one: each once in an epoch. */
+/* Returns the number of windows for the sampler. Each image is a window of its own, so an epoch has each image once. */
 static uint64_t image_windows(const ls_images *images) { return ls_images_get_about(images)->count + 1; }
 
 static ls_status open_samplers(ls_trainer *t) {
@@ -39,7 +39,7 @@ static ls_status open_samplers(ls_trainer *t) {
     return ls_sampler_init(&t->sampler, (uint64_t)t->settings.options.seed, all - held, T, true);
 }
 
-/* Sequence `row` of the micro-batch: window `start` of the corpus. */
+/* Reads sequence `row` of the micro-batch from window `start` of the corpus. */
 static ls_status read_window(ls_trainer *t, const ls_corpus *corpus, uint64_t start, size_t row, int32_t *ids,
                              int32_t *targets) {
     size_t T = t->settings.T;
@@ -64,7 +64,7 @@ static ls_status read_batch(void *ctx, size_t begin, size_t end, int32_t *ids, i
     return LS_OK;
 }
 
-/* From B on, those of the next step. */
+/* Reads images begin … end − 1 of the batch; indices from B on belong to the next step, which the prefetch reads. */
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     ls_trainer *t = ctx;
     uint64_t first = ls_trainer_samples(t), begin_ns = ls_clock_ns();
@@ -137,7 +137,7 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .place = ls_layout_place(layout, rank)};
 }
 
-/* Whether the workers together find the memory: those of GPUs there, others on this machine. */
+/* Sets *out to whether all workers of the layout fit: on their GPUs, or on this machine if they use CPUs. */
 static ls_status fits(const ls_room *room, const ls_settings *settings, const ls_layout *layout, bool *out) {
     size_t bytes = 0, each[LS_WORKERS_MAX];
     bool on_devices = room && room->known;
@@ -151,7 +151,7 @@ static ls_status fits(const ls_room *room, const ls_settings *settings, const ls
     return LS_OK;
 }
 
-/* A pipeline wants several micro-batches for each stage, to keep all of them busy. */
+/* Returns the largest useful micro-batch. A pipeline needs several micro-batches per stage to keep its bubble small. */
 static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
     enum { MICROS_PER_STAGE = 4 };
     size_t most = ls_layout_largest_share(layout, s->B, s->groups);
@@ -160,7 +160,7 @@ static size_t largest_micro(const ls_settings *s, const ls_layout *layout) {
     return most > micros ? most / micros : 1;
 }
 
-/* Micro-batches hold whole ghost groups. */
+/* Rounds a micro-batch to whole ghost groups. */
 static size_t whole_ghosts(const ls_settings *s, size_t micro) {
     return s->ghost == 0 ? micro : micro < s->ghost ? s->ghost : micro / s->ghost * s->ghost;
 }
@@ -176,7 +176,8 @@ ls_status ls_trainer_choose_micro(const ls_room *room, const ls_settings *settin
     }
 }
 
-/* By the first worker for all: available memory is another number at every look. */
+/* Lets rank 0 choose the micro-batch for all workers, because the available memory differs from one reading to the
+ * next. */
 static ls_status agree_on_micro(ls_trainer *t) {
     uint64_t micro = t->layout.micro;
     if (micro == 0 && t->rank == 0) LS_TRY(ls_trainer_choose_micro(&t->room, &t->settings, &t->layout));
@@ -186,7 +187,7 @@ static ls_status agree_on_micro(ls_trainer *t) {
     return LS_OK;
 }
 
-/* Collective; before any worker allocates. */
+/* Checks that all workers have enough device memory. Collective; must precede the first allocation of any worker. */
 static ls_status check_room(ls_trainer *t, const ls_partition_setup *setup) {
     size_t all[LS_WORKERS_MAX], each[LS_WORKERS_MAX];
     ls_arena arena;
@@ -268,7 +269,9 @@ ls_status ls_trainer_create(const ls_settings *settings, const ls_trainer_place 
     *out = t;
     return LS_OK;
 out:
-    if (t->world) ls_world_fail(t->world, status); /* or the others would be waited for while communicators end */
+    if (t->world)
+        ls_world_fail(t->world,
+                      status); /* otherwise the communicators would wait for the other workers when they end */
     ls_trainer_destroy(t);
     return status;
 }

@@ -135,11 +135,14 @@ ls_status ls_trainer_has_given_up(ls_trainer *trainer, bool *out);
 /* Makes one step. `stop` is a signal that this worker received, or 0, plus its requests. LS_OK also if the step was
  * abandoned. */
 ls_status ls_trainer_step(ls_trainer *trainer, int stop, ls_step_result *result);
-/* The parts of the first half, for callers that compute the gradients themselves: the tokens of the next step, the
- * factor with which backward starts, and, once the partition has its gradients, their norm, the factor of the update
- * and the result. `loss` is the loss that this worker reports. */
+/* The parts of the first half of a step, for callers that compute the gradients themselves. */
+/* Returns the callbacks that read the batch of the next step; reads nothing yet and does not advance. The feed borrows
+ * `trainer`. */
 ls_partition_feed ls_trainer_feed(ls_trainer *trainer);
+/* Returns the factor with which backward starts. */
 float ls_trainer_backward_start(const ls_trainer *trainer);
+/* Computes the gradient norm, the factor of the update and the result, after the partition has its gradients. `loss` is
+ * the loss that this worker reports. */
 ls_status ls_trainer_judge(ls_trainer *trainer, int stop, const ls_loss_sum *loss, ls_step_result *result);
 /* Elements of `sums`. */
 size_t ls_trainer_sums(const ls_trainer *trainer);

@@ -1,4 +1,4 @@
-/* report.c: verdict, evidence, what followed, the workers, what to change first, what was not recorded. */
+/* report.c: prints the verdict, evidence, consequences, workers, first change to make, and what was not recorded. */
 #include "cli/doctor/report.h"
 
 #include <limits.h>
@@ -11,14 +11,14 @@
 
 enum { COLUMNS = 118 };
 
-/* Characters, not bytes. */
+/* Returns the number of UTF-8 characters. */
 static int count_characters(const char *text, size_t bytes) {
     int width = 0;
     for (size_t i = 0; i < bytes; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
     return width;
 }
 
-/* `first`, then the text; further lines begin below the text. */
+/* Prints `first` and then the text. Further lines are indented to the start of the text. */
 static void print_wrapped(const char *first, const char *text) {
     int indent = count_characters(first, strlen(first)), column = indent;
     printf("%s", first);
@@ -41,7 +41,7 @@ static void print_wrapped(const char *first, const char *text) {
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-/* Of what the makers say of these GPUs; 0: not known. */
+/* Returns the achieved share of the peak in the datasheet of these GPUs; 0 if it is not known. */
 static double datasheet_share(const ls_run_log_device *device, const ls_gpu_usage *gpu) {
     bool is_16 = strcmp(device->precision, "fp32") != 0;
     double sheet = device->gpus * ls_chip_datasheet_flops(device->gpu, is_16);
@@ -129,7 +129,7 @@ static void print_cell(int decimals, double x, const char *unit) {
         printf(" %11s", "-");
 }
 
-/* The slowest worker, than the mean of all. */
+/* Returns whether the slowest worker computes clearly longer than the mean. */
 static bool is_slower(const ls_usage *u) {
     double all = 0;
     for (int r = 0; r < u->workers; r++) all += u->worker[r].busy_ms;
@@ -150,14 +150,14 @@ static void print_workers(const ls_usage *u) {
         printf(" %5zu step%s\n", w->slowest, w->slowest == 1 ? "" : "s");
     }
     printf("  worker %d is the slowest", u->slowest);
-    /* Where all compute for as long, they wait for something else. */
+    /* If all workers compute equally long, the others do not wait for the slowest one. */
     if (isfinite(u->waited_ms))
         printf("; the others waited %s in total%s", ls_spell(u->waited_ms / 1e3, time), is_slower(u) ? " for it" : "");
     if (isfinite(u->busy)) printf("; on average workers are busy %.1f %% of the time", 100 * u->busy);
     printf("\n");
 }
 
-/* Parts below a thousandth are left out. */
+/* Prints which share of a step each kind of use took; omits shares below 0.1 %, except that of computing. */
 static void print_use(const ls_utilisation *u) {
     if (u->steps == 0) return;
     printf("\nwhere the time went, mean of %zu step%s of %.1f ms%s\n", u->steps, u->steps == 1 ? "" : "s", u->step_ms,

@@ -1,4 +1,4 @@
-/* times.c: `lockstep doctor --times FILE`: reads measured times, explains them, and prints what came out. */
+/* times.c: `lockstep doctor --times FILE`: reads measured times, explains them, and prints the explanation. */
 #include "cli/doctor/times.h"
 
 #include <jansson.h>
@@ -22,7 +22,7 @@ static ls_status read_cluster(const ls_options *options, ls_cluster *out) {
     return LS_OK;
 }
 
-/* What the rows are predicted for. */
+/* Reads the model, cluster and stack for which the times are predicted, and describes them in `name`. */
 static ls_status read_model(const ls_options *options, ls_times_model *model, char *name, size_t capacity) {
     ls_start start;
     LS_TRY(ls_start_look(options->model, &start));
@@ -53,9 +53,10 @@ static ls_status make_basis(const ls_options *options, ls_times_case *c) {
     return ls_times_deviate(&c->times, &model, &c->deviations);
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------------------ */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* null: what was not tested; in shares also what has no figure of its own. */
+/* Returns an object with the value of each loss: null if the loss was not tested or, unless `is_range`, has no value of
+ * its own. */
 static json_t *losses_json(const ls_times_case *c, const double *value, bool is_range) {
     json_t *out = json_object();
     for (int k = 0; out && k < LS_LOSSES; k++) {
@@ -133,8 +134,8 @@ static ls_status print_times_json(const char *path, const ls_times_case *c) {
         "against_prediction", c->model[0] ? ls_cli_json_list(LS_THINGS, deviation_json, c) : json_null()));
 }
 
-/* Predictions that meet the times clearly worse than plain terms do say less than these: then the shares are those of
- * the plain terms. */
+/* Replaces the predictions by plain terms if their error is clearly larger. The shares are then those of the plain
+ * terms. */
 static ls_status prefer_plain(ls_times_case *c) {
     static const double CLEARLY = 2, ERROR_LEAST = .01;
     static ls_times_basis basis;
@@ -158,7 +159,7 @@ ls_status ls_doctor_times(const ls_options *options) {
     LS_TRY(make_basis(options, c));
     if (c->times.labels == 2) {
         LS_TRY(ls_times_compare(&c->times, &c->basis, &c->comparison));
-        /* The rest is about the times as they are now, where they are enough. */
+        /* The explanation uses only the newer times, if there are at least two. */
         int after = 0;
         for (int i = 0; i < c->times.count; i++) after += c->times.row[i].label == 1;
         for (int i = 0; after > 1 && i < c->times.count; i++)

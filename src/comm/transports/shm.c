@@ -170,6 +170,8 @@ static bool is_stop_signal(int number) {
 /* Returns whether all workers of this attempt have restored their state, so that the segment before is not needed. */
 static bool is_whole(const crew *c) { return atomic_load(&c->segment.header->ready) == c->workers; }
 
+/* Returns whether worker `rank` survived and must still copy its state to the segment. Before all workers have restored
+ * their state there is nothing to rescue: the segment of the previous attempt still holds it. */
 static bool must_rescue(const crew *c, int rank) {
     return rank != c->lost && is_whole(c) && atomic_load(&c->segment.header->workers[rank].rescues) == LS_RESCUE_NEEDED;
 }

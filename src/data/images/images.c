@@ -1,4 +1,4 @@
-/* images.c: opens a source of images; the part that all sources share. */
+/* images.c: opens a source of images and implements what all sources share. */
 #include "data/images/images.h"
 
 #include <inttypes.h>
@@ -77,7 +77,7 @@ static ls_status open_source(ls_images *images, const ls_images_options *options
     return ls_images_open_folder(images, options);
 }
 
-/* Checks what was opened against the options. */
+/* Checks the opened images against the options. */
 static ls_status check_requests(ls_images_about *about, const ls_images_options *options) {
     const char *source = options->source;
     if (options->count > about->count)
@@ -106,7 +106,8 @@ static ls_status make_values(ls_images *images) {
     return LS_OK;
 }
 
-/* Finishes opening: returns the images in *out, or closes them on failure. */
+/* Finishes opening: computes the normalized pixel values if `status` is LS_OK, then returns the images in *out, or
+ * closes them on failure. */
 static ls_status finish_images(ls_status status, ls_images *images, ls_images **out) {
     if (status == LS_OK) status = make_values(images);
     if (status == LS_OK)

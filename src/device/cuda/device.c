@@ -1,8 +1,8 @@
-/* device.c: a GPU as a device: a stream for each queue, memory by the driver, copies through pinned rings of bounded
+/* device.c: the device of a GPU: one stream per queue, memory from the driver, copies through pinned rings of bounded
  * size.
  *
- * Host code waits by asking, never by blocking in the driver, so that a GPU that hangs becomes an error after
- * WAIT_LIMIT_S; at the end of a device, after TEARDOWN_LIMIT_S. */
+ * Host code waits by polling, never by blocking in the driver, so that a hung GPU becomes an error after WAIT_LIMIT_S,
+ * or after TEARDOWN_LIMIT_S while the device is destroyed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +20,11 @@
 #include "device/dtype.h"
 
 enum {
-    EVENTS = 256,          /* of a ring: an older one is waited for by a newer one of its place */
+    EVENTS = 256,          /* of a ring: an event stands also for the older one that had its place */
     PIECE_BYTES = 1 << 20, /* of a copy from or to the host */
     PIECES = 8,
     HOST_BLOCKS = 4,
-    SHORT_BYTES = 2 << 10, /* of a list that is short; most are */
+    SHORT_BYTES = 2 << 10, /* bound of a short list; most lists are short */
     SHORT_LISTS = 128,     /* of a queue */
     LONG_LISTS = 12,
     LISTS_EACH = LONG_LISTS + SHORT_LISTS,
@@ -33,9 +33,9 @@ enum {
     LISTS_BYTES = LISTS_EACH_BYTES * LS_QUEUE_RECEIVE,
     FLAGS_BYTES = LS_CUDA_FLAGS * (int)sizeof(uint32_t),
     PINNED_BYTES = PIECES * PIECE_BYTES + LISTS_BYTES,
-    ALIGN_BYTES = 256, /* of what may be moved by the widest instructions */
-    /* What is not lent to operations that choose how much scratch they take, they do without; so what a run needs is
-     * the same on every GPU, and is that of one with so many multiprocessors, and with the least shared memory. */
+    ALIGN_BYTES = 256, /* alignment for the widest load and store instructions */
+    /* The GPU that the dry device assumes. Operations that can use a variable amount of scratch use only what the arena
+     * lends them, so that the memory of a run is the same on every GPU. */
     DRY_PROCESSORS = 132,
     DRY_SHARED_BYTES = 99 << 10,
     WGMMA_CAPABILITY = 90,
@@ -46,11 +46,11 @@ enum {
     BLOCKS_Y_MAX = 0xFFFF,
 };
 
-/* A list on the device; the pinned memory that it was copied from has the same bytes. */
+/* A list on the device. The pinned memory that it was copied from keeps the same bytes. */
 typedef struct list_place {
     CUevent copied; /* NULL: never used */
     size_t bytes;
-    uint64_t used; /* the number of the call that was given it last */
+    uint64_t used; /* number of the last call that used it: the least recently used list is replaced */
 } list_place;
 
 typedef struct cuda_device {
@@ -63,19 +63,19 @@ typedef struct cuda_device {
     CUstream streams[LS_QUEUES];
     CUevent events[LS_QUEUES][EVENTS];
     uint64_t recorded[LS_QUEUES];
-    bool otherwise; /* than usual, with the same bits */
+    bool otherwise; /* use other tiles and blocks, which give the same bits */
     int processors;
     int capability;
     bool has_wgmma;
     size_t shared_max;
-    size_t shared_set[LS_CUDA_KERNELS]; /* what each kernel was allowed so far */
+    size_t shared_set[LS_CUDA_KERNELS]; /* shared memory that each kernel may use so far */
     ls_cuda_modules *modules;
     ls_cuda_library *library;
-    void *lent; /* scratch of the compute queue, in somebody's arena */
+    void *lent; /* scratch of the compute queue, borrowed from an arena */
     size_t lent_bytes;
-    void *scratch[LS_QUEUES]; /* where that is not enough */
+    void *scratch[LS_QUEUES]; /* allocated if the lent scratch is too small */
     size_t scratch_bytes[LS_QUEUES];
-    size_t others;         /* memory in use before anything was allocated here */
+    size_t others;         /* bytes in use on the GPU before this device allocated any */
     unsigned char *pinned; /* PIECES pieces, then LISTS lists */
     CUevent piece_done[PIECES];
     bool piece_used[PIECES];
@@ -85,25 +85,25 @@ typedef struct cuda_device {
     struct {
         unsigned char *memory;
         size_t bytes;
-    } host_blocks[HOST_BLOCKS]; /* pinned memory that others asked for: copies go there without a stop */
+    } host_blocks[HOST_BLOCKS]; /* pinned memory of callers, to which copies need no staging */
     void *lists;                /* on the device: LISTS lists, those of a queue together, long ones first; then flags */
     ls_cuda_graphs *graphs;     /* NULL: kernels are launched one by one */
-    bool one_by_one;            /* for now, whatever there is of graphs */
+    bool one_by_one;            /* launch directly for now, although there are graphs */
     size_t args_bytes[LS_CUDA_KERNELS]; /* for graphs; 0: not known yet */
     ls_cuda_times *times;               /* NULL until something is traced */
     ls_cuda_asked asked;
     char name[32], model[96], about[128];
-    CUevent marked;   /* NULL: nothing was */
-    CUstream aside;   /* made when something is to be rescued, and left to the end of the process */
+    CUevent marked;   /* NULL: mark() was not called */
+    CUstream aside;   /* created by the first rescue, never destroyed */
     void *aside_host; /* pinned, PIECE_BYTES */
-    bool blamed;      /* others were looked for after a failure */
-    bool lost; /* it failed, hangs, or waits for a worker that is gone: what it has is left to the end of the process */
+    bool blamed;      /* blame_lost_worker() has run */
+    bool lost;        /* the GPU failed, hangs, or waits for a lost worker: its resources are not freed */
 } cuda_device;
 
 static cuda_device *cuda_of(ls_device *device) { return (cuda_device *)(void *)device; }
 static CUstream stream_of(const cuda_device *cuda) { return cuda->streams[cuda->base.queue]; }
 
-/* A device that computes nothing has no driver. */
+/* Returns whether this is a dry device, which computes nothing and has no driver. */
 static bool is_dry(const cuda_device *cuda) { return !cuda->driver; }
 static void *const nowhere = (void *)(uintptr_t)4096;
 
@@ -112,11 +112,13 @@ static CUdeviceptr address(const void *memory) { return (CUdeviceptr)(uintptr_t)
 #define ASK(cuda, name, ...)                                                                                           \
     LS_TRY(ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu))
 #define CALL(cuda, name, ...)                                                                                          \
-    LS_TRY(blame(cuda, ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu)))
+    LS_TRY(blame_lost_worker(cuda,                                                                                     \
+                             ls_cuda_result((cuda)->driver, (cuda)->driver->name(__VA_ARGS__), #name, (cuda)->gpu)))
 
-/* When another worker is gone its memory is gone from under kernels that read it, so it is to blame for what a GPU says
- * then. A moment passes until it is known to be gone. */
-static ls_status blame(cuda_device *cuda, ls_status status) {
+/* Replaces a failure of the GPU by the loss of another worker, if there is one: the memory of a lost worker disappears
+ * while kernels read it, which makes the driver fail. Waits for up to half a second, because the loss is detected late.
+ */
+static ls_status blame_lost_worker(cuda_device *cuda, ls_status status) {
     enum { TRIES = 500, TRY_US = 1000 };
     ls_device_guest *guest = cuda->base.guest;
     if (status != LS_ERR_FAILED || !guest || cuda->blamed) return status;
@@ -132,12 +134,12 @@ static ls_status blame(cuda_device *cuda, ls_status status) {
     return status;
 }
 
-/* Starts what was noted for a queue: before anything else is done on its stream. */
+/* Launches the kernels collected for a queue. Must precede any other call on its stream. */
 static ls_status flush(cuda_device *cuda, int queue) {
     const char *kernel;
     if (!cuda->graphs) return LS_OK;
     CUresult result = ls_cuda_graphs_flush(cuda->graphs, queue, &kernel);
-    return blame(cuda, ls_cuda_result(cuda->driver, result, kernel, cuda->gpu));
+    return blame_lost_worker(cuda, ls_cuda_result(cuda->driver, result, kernel, cuda->gpu));
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
@@ -148,7 +150,7 @@ static ls_status wait_until(cuda_device *cuda, CUresult (*ask)(cuda_device *cuda
         CUresult result = ask(cuda, event);
         if (result != CUDA_ERROR_NOT_READY) {
             cuda->lost = result != CUDA_SUCCESS;
-            return blame(cuda, ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu));
+            return blame_lost_worker(cuda, ls_cuda_result(cuda->driver, result, "waiting", cuda->gpu));
         }
         if (cuda->times && ls_cuda_times_read_one(cuda->times)) continue;
         if (turn < 1000) continue; /* most waits end within microseconds */
@@ -191,7 +193,8 @@ static CUresult ask_compute(cuda_device *cuda, CUevent event) {
     return cuda->driver->cuStreamQuery(cuda->streams[LS_QUEUE_COMPUTE]);
 }
 
-/* The compute queue is idle then, so the host sees at once that the anchor has passed. */
+/* Reads finished pairs and sets a new anchor. The compute queue is idle at the anchor, so the host sees it pass without
+ * delay. */
 static ls_status read_times(ls_device *device) {
     cuda_device *cuda = cuda_of(device);
     CUevent anchor = cuda->times ? ls_cuda_times_anchor(cuda->times) : NULL;
@@ -205,7 +208,7 @@ static ls_status read_times(ls_device *device) {
     return LS_OK;
 }
 
-/* Whether what is enqueued is traced: one load where it is not. */
+/* Returns whether enqueued work is traced. Costs one load if it is not. */
 static bool is_traced(cuda_device *cuda) {
     if (!ls_events_are_on() || is_dry(cuda)) return false;
     if (cuda->times) return true;
@@ -277,7 +280,7 @@ static ls_status has_passed(ls_device *device, ls_event event, bool *out) {
     *out = result == CUDA_SUCCESS;
     if (*out || result == CUDA_ERROR_NOT_READY) return LS_OK;
     cuda->lost = true;
-    return blame(cuda, ls_cuda_result(cuda->driver, result, "looking after it", cuda->gpu));
+    return blame_lost_worker(cuda, ls_cuda_result(cuda->driver, result, "looking after it", cuda->gpu));
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -316,7 +319,7 @@ static ls_status copy_bytes(ls_device *device, void *to, const void *from, size_
     return LS_OK;
 }
 
-/* The next piece of pinned memory, as soon as the copy that used it last is done. */
+/* Returns the next piece of the pinned ring, after the previous copy through it is complete. */
 static ls_status next_piece(cuda_device *cuda, unsigned *at) {
     *at = cuda->next_piece++ % PIECES;
     if (cuda->piece_used[*at]) LS_TRY(wait_until(cuda, ask_event, cuda->piece_done[*at]));
@@ -341,7 +344,7 @@ static ls_status copy_in(ls_device *device, void *to, const void *host, size_t b
     return LS_OK;
 }
 
-/* ---- pinned memory for others ------------------------------------------------------------------------------------ */
+/* ---- pinned memory of callers ---------------------------------------------------------------------------------- */
 
 static ls_status alloc_host(ls_device *device, size_t bytes, void **out) {
     cuda_device *cuda = cuda_of(device);
@@ -376,7 +379,7 @@ static bool is_pinned(const cuda_device *cuda, const void *host, size_t bytes) {
 
 static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from, size_t bytes) {
     unsigned at;
-    LS_TRY(next_piece(cuda, &at)); /* for its event */
+    LS_TRY(next_piece(cuda, &at)); /* the copy needs only the event of the piece */
     ls_cuda_pair *pair = begin_copy(cuda, "copy out", bytes);
     CALL(cuda, cuMemcpyDtoHAsync, host, address(from), bytes, stream_of(cuda));
     end_times(cuda, pair);
@@ -384,7 +387,7 @@ static ls_status copy_to_pinned(cuda_device *cuda, void *host, const void *from,
     return wait_until(cuda, ask_event, cuda->piece_done[at]);
 }
 
-/* Up to PIECES copies are under way while the host takes what has come. */
+/* Copies from the device to the host, with up to PIECES copies in flight while the host drains finished ones. */
 static ls_status copy_out(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     size_t asked = 0, taken = 0;
@@ -420,7 +423,8 @@ static ls_status mark(ls_device *device) {
     return LS_OK;
 }
 
-/* Nobody is asked meanwhile: that others are gone is known. */
+/* Waits for a stream, or for the marked event if `stream` is NULL. Does not look for lost workers as wait_until() does:
+ * a rescue runs only after a loss. */
 static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
     double begin = ls_clock_seconds();
     for (;;) {
@@ -432,7 +436,8 @@ static ls_status wait_alone(cuda_device *cuda, CUstream stream) {
     }
 }
 
-/* On a queue of its own, through pieces of its own: those of others may be waited for in vain. */
+/* Copies to the host after a loss. Uses its own stream and pinned buffer, because the others may wait forever for a
+ * lost worker. */
 static ls_status rescue(ls_device *device, void *host, const void *from, size_t bytes) {
     cuda_device *cuda = cuda_of(device);
     if (!cuda->aside) {
@@ -488,7 +493,8 @@ bool ls_cuda_heads_map(ls_device *device, const void *at, const size_t counts[4]
     uint64_t count[4], stride[3];
     for (int i = 0; i < 4; i++) count[i] = counts[i];
     for (int i = 0; i < 3; i++) {
-        stride[i] = counts[i + 1] == 1 ? ALIGNED : strides[i]; /* one alone has no next: any stride will do */
+        stride[i] =
+            counts[i + 1] == 1 ? ALIGNED : strides[i]; /* a dimension of size 1 has no next element: any stride works */
         if (stride[i] % ALIGNED) return false;
     }
     const uint32_t box[4] = {ELEMS, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
@@ -599,7 +605,7 @@ static ls_status move_pieces(ls_device *device, ls_link *link, const ls_link_pie
     return LS_OK;
 }
 
-/* Where the GPU itself is at fault NCCL could wait for it for ever. */
+/* If the GPU itself is lost, closes without NCCL, which could wait for it forever. */
 static void close_link(ls_device *device, ls_link *link) { ls_nccl_close(link, cuda_of(device)->lost); }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -614,7 +620,7 @@ static ls_status use_graphs(ls_device *device, ls_graphs how) {
 
 void ls_cuda_launch_one_by_one(ls_device *device, bool one_by_one) { cuda_of(device)->one_by_one = one_by_one; }
 
-/* Whether a launch may go by graphs: nobody times it, and the size of its arguments is known. */
+/* Returns whether a launch may be added to a graph: it is not traced, and the size of its arguments is known. */
 static bool is_for_graphs(cuda_device *cuda, ls_cuda_kernel kernel, CUfunction function) {
     size_t offset, bytes;
     if (is_traced(cuda) || !cuda->graphs || cuda->one_by_one) return false;
@@ -627,7 +633,7 @@ static ls_status note_launch(cuda_device *cuda, ls_cuda_kernel kernel, const ls_
     const char *failed;
     CUresult result =
         ls_cuda_graphs_add(cuda->graphs, cuda->base.queue, start, args, cuda->args_bytes[kernel], &failed);
-    return blame(cuda, ls_cuda_result(cuda->driver, result, failed, cuda->gpu));
+    return blame_lost_worker(cuda, ls_cuda_result(cuda->driver, result, failed, cuda->gpu));
 }
 
 ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, unsigned threads, size_t shared,
@@ -662,7 +668,7 @@ ls_status ls_cuda_launch(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid 
     CUresult result = cuda->driver->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)grid.y, (unsigned)grid.z,
                                                    threads, 1, 1, (unsigned)shared, stream_of(cuda), parameters, NULL);
     end_times(cuda, pair);
-    return blame(cuda, ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu));
+    return blame_lost_worker(cuda, ls_cuda_result(cuda->driver, result, ls_cuda_kernel_name(kernel), cuda->gpu));
 }
 
 ls_status ls_cuda_enqueue(ls_device *device, const char *name, ls_status (*enqueue)(void *ctx, CUstream stream),
@@ -687,7 +693,7 @@ const char *ls_cuda_model(ls_device *device, int *driver) {
     return cuda_of(device)->model;
 }
 
-/* Where list `at` of a queue begins, from the first list of all. */
+/* Returns the byte offset of list `at` of a queue. */
 static size_t list_offset(unsigned queue, unsigned at) {
     return (size_t)queue * LISTS_EACH_BYTES +
            (at < LONG_LISTS ? at * (size_t)LS_CUDA_LIST_BYTES
@@ -698,7 +704,7 @@ static unsigned char *list_pinned(const cuda_device *cuda, unsigned queue, unsig
     return cuda->pinned + (size_t)PIECES * PIECE_BYTES + list_offset(queue, at);
 }
 
-/* The place that has these bytes, or the one that was used longest ago. */
+/* Returns the list that already has these bytes, or the least recently used one. */
 static unsigned find_list(const cuda_device *cuda, unsigned queue, const void *host, size_t bytes, bool *is_there) {
     unsigned first = bytes > SHORT_BYTES ? 0 : LONG_LISTS, end = bytes > SHORT_BYTES ? LONG_LISTS : LISTS_EACH;
     const list_place *places = &cuda->list[queue * LISTS_EACH];
@@ -735,7 +741,7 @@ ls_status ls_cuda_list(ls_device *device, const void *host, size_t bytes, const 
         return ls_fail(LS_ERR_INPUT, "a list of %zu bytes for the GPU: at most %d", bytes, LS_CUDA_LIST_BYTES);
     *out = nowhere;
     if (is_dry(cuda)) return LS_OK;
-    /* Each queue has its own: what reads a list on the device comes before the next that takes its place. */
+    /* Each queue has its own lists, so that stream order keeps a list until its readers have finished. */
     bool is_there;
     unsigned queue = (unsigned)device->queue, at = find_list(cuda, queue, host, bytes, &is_there);
     if (!is_there) LS_TRY(copy_list(cuda, at, host, bytes));
@@ -762,7 +768,7 @@ ls_status ls_cuda_tensor_map_of(ls_device *device, const ls_cuda_tiled *m, ls_cu
     return LS_OK;
 }
 
-/* Matrix products take other tiles, and loops are cut into other blocks, which other multiprocessors get. */
+/* Switches matmuls to other tiles and loops to other blocks, so that other multiprocessors compute each part. */
 static ls_status compute_otherwise(ls_device *device, bool otherwise) {
     cuda_of(device)->otherwise = otherwise;
     return LS_OK;

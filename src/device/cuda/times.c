@@ -1,4 +1,4 @@
-/* times.c: the ring of event pairs, and the words of their spans. */
+/* times.c: the ring of event pairs, and the categories and names of their spans. */
 #include "device/cuda/times.h"
 
 #include <stdio.h>
@@ -8,13 +8,13 @@
 #include "base/events.h"
 
 enum {
-    PAIRS = 1 << 15, /* more than the driver lets a host be ahead of a GPU */
+    PAIRS = 1 << 15, /* more than the driver lets the host enqueue ahead of the GPU */
 };
 
 struct ls_cuda_pair {
-    CUevent begin, end; /* made when first used */
+    CUevent begin, end; /* created on first use */
     int queue;
-    bool is_over; /* both were recorded */
+    bool is_over; /* both events were recorded; the work may still run */
     ls_span span;
     int64_t n;
 };
@@ -22,18 +22,18 @@ struct ls_cuda_pair {
 struct ls_cuda_times {
     const ls_cuda_driver *driver;
     ls_lane *lanes[LS_QUEUES];
-    CUevent anchors[2];   /* the one in use, and the next */
-    double anchor_ns;     /* the host's clock at the first of them; 0: none yet */
-    uint64_t first, next; /* pairs that were not read: their numbers */
+    CUevent anchors[2];   /* the current one and the next */
+    double anchor_ns;     /* the host's clock at the current anchor; 0: none yet */
+    uint64_t first, next; /* pairs first … next − 1 have not been read */
     ls_cuda_pair pair[PAIRS];
 };
 
-/* LS_QUEUE_COMM on: the axes of a layout, then all workers. */
+/* From LS_QUEUE_COMM on: the axes of a layout, then all workers. */
 static const char *const queue_names[LS_QUEUES] = {"compute", "dp", "tp", "pp", "world", "receive"};
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Operations by the beginning of their names; the rest is elementwise. */
+/* Category of an operation by the prefix of its name; any other operation is elementwise. */
 static const struct {
     const char *operation, *category;
 } kinds[] = {
@@ -70,7 +70,9 @@ static ls_lane *lane_of(ls_cuda_times *times, int queue) {
     return times->lanes[queue];
 }
 
-static ls_cuda_pair *begin(ls_cuda_times *times, CUstream stream, int queue, ls_span span, int64_t n) {
+/* Records the begin event of a new pair. Returns NULL if the span is lost: the lane counts it, unless there is no
+ * memory for the lane. */
+static ls_cuda_pair *begin_pair(ls_cuda_times *times, CUstream stream, int queue, ls_span span, int64_t n) {
     if (times->next - times->first == PAIRS) ls_cuda_times_read(times, 0);
     ls_cuda_pair *pair = &times->pair[times->next % PAIRS];
     ls_lane *lane = lane_of(times, queue);
@@ -90,17 +92,17 @@ ls_cuda_pair *ls_cuda_times_kernel(ls_cuda_times *times, CUstream stream, int qu
     ls_span span = {.category = queue == LS_QUEUE_COMPUTE ? category_of(asked->operation) : "gpu communication",
                     .name = kernel,
                     .of = words_of(asked)};
-    return begin(times, stream, queue, span, (int64_t)blocks);
+    return begin_pair(times, stream, queue, span, (int64_t)blocks);
 }
 
 ls_cuda_pair *ls_cuda_times_copy(ls_cuda_times *times, CUstream stream, int queue, const char *what, size_t bytes) {
     ls_span span = {.category = queue == LS_QUEUE_COMPUTE ? "gpu copies" : "gpu communication", .name = what};
-    return begin(times, stream, queue, span, (int64_t)bytes);
+    return begin_pair(times, stream, queue, span, (int64_t)bytes);
 }
 
 ls_cuda_pair *ls_cuda_times_wait(ls_cuda_times *times, CUstream stream, int queue, int other) {
     ls_span span = {.category = "gpu waiting", .name = "wait", .of = other < 0 ? "worker" : queue_names[other]};
-    return begin(times, stream, queue, span, 0);
+    return begin_pair(times, stream, queue, span, 0);
 }
 
 void ls_cuda_times_end(ls_cuda_times *times, ls_cuda_pair *pair, CUstream stream) {
@@ -113,7 +115,7 @@ CUevent ls_cuda_times_anchor(ls_cuda_times *times) {
     return make_event(times, &times->anchors[1]) ? times->anchors[1] : NULL;
 }
 
-/* The host's time of an event. */
+/* Converts the GPU's time of an event to the host's clock. Returns false if the driver cannot tell. */
 static bool time_of(const ls_cuda_times *times, CUevent event, double *ns) {
     float ms = 0;
     if (times->driver->cuEventElapsedTime(&ms, times->anchors[0], event) != CUDA_SUCCESS) return false;

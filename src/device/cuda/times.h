@@ -23,30 +23,33 @@
 typedef struct ls_cuda_times ls_cuda_times;
 typedef struct ls_cuda_pair ls_cuda_pair;
 
-/* The operation that runs, as ops.c says; a product's call. */
+/* The operation that launches kernels, set by ops.c; for a matmul also its call. */
 typedef struct ls_cuda_asked {
     const char *operation; /* NULL: none */
     const ls_gemm *product;
 } ls_cuda_asked;
 
-/* NULL: no memory. */
+/* Returns NULL if out of memory. */
 ls_cuda_times *ls_cuda_times_open(const ls_cuda_driver *driver);
 void ls_cuda_times_close(ls_cuda_times *times);
 
-/* Around a kernel on a queue's stream. NULL: it is lost. */
+/* Begin the span of a kernel, of a copy of `bytes` bytes, or of a wait for queue `other` (−1: for another worker) on
+ * the stream of a queue. The caller enqueues the work and then calls ls_cuda_times_end(). Return NULL if the span is
+ * lost. */
 ls_cuda_pair *ls_cuda_times_kernel(ls_cuda_times *times, CUstream stream, int queue, const char *kernel, size_t blocks,
                                    const ls_cuda_asked *asked);
-/* Around a copy of so many bytes. */
 ls_cuda_pair *ls_cuda_times_copy(ls_cuda_times *times, CUstream stream, int queue, const char *what, size_t bytes);
-/* Around a wait for another queue, or (-1) for another worker. */
 ls_cuda_pair *ls_cuda_times_wait(ls_cuda_times *times, CUstream stream, int queue, int other);
+/* Records the end event of a pair, after its work was enqueued on the same stream. Does nothing if `pair` is NULL. */
 void ls_cuda_times_end(ls_cuda_times *times, ls_cuda_pair *pair, CUstream stream);
 
-/* An event to record on an idle stream; when it has passed, ls_cuda_times_read() is told the host's time. */
+/* Returns the event of the next anchor. The caller records it on an idle stream, waits for it, and passes the host's
+ * time of that moment to ls_cuda_times_read(). NULL if the driver cannot create it. */
 CUevent ls_cuda_times_anchor(ls_cuda_times *times);
-/* Adds the oldest pair to the trace, if its work is over; whether it was. */
+/* Adds the oldest pair to the trace if its work is over. Returns whether it did. */
 bool ls_cuda_times_read_one(ls_cuda_times *times);
-/* Adds all pairs whose work is over to the trace, and takes the anchor for those that come; 0: there is no new one. */
+/* Adds all pairs whose work is over to the trace. If `anchor_ns` is not 0, the next anchor then becomes the current one
+ * for later pairs. */
 void ls_cuda_times_read(ls_cuda_times *times, uint64_t anchor_ns);
 
 #endif

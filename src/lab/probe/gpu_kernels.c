@@ -1,4 +1,5 @@
-/* gpu_kernels.c: kernels of a GPU at the sizes of steps: matmuls in each form and type, attention, passes. */
+/* gpu_kernels.c: measures kernels of a GPU at the sizes of training steps: matmuls by form and type, attention, passes.
+ */
 #include "lab/calls.h"
 #include "lab/probe/gpu.h"
 
@@ -6,12 +7,12 @@
 
 enum { F32 = 1, CHAIN = 2, UNIT = 4 };
 
-/* A layer of `in` inputs and `out` outputs, of which types: forward NT, the gradient of its inputs NN, cut into slices,
- * and that of its weights TN, in groups of sequences. */
+/* A layer with `in` inputs and `out` outputs, and the types in which it is measured: forward (NT), input gradient (NN,
+ * in slices) and weight gradient (TN, in groups of sequences). */
 typedef struct layer {
     size_t tokens, out, in;
     int groups, types;
-    bool is_head; /* its result is logits, in fp32 but of the unit */
+    bool is_head; /* its output is logits: fp32, except with hgmma */
 } layer;
 
 static const layer layers[] = {
@@ -68,7 +69,7 @@ static size_t smaller(const ls_probe_gpu_bench *b, size_t size, size_t by) {
     return !b->is_slow ? size : size / by > least ? size / by / least * least : least;
 }
 
-/* Slices as models have them by default: 8, of the unit 2. */
+/* Measures the matmuls of all layers, with the default number of slices: 8, or 2 with a matrix unit. */
 static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
     const int slices = type > 1 ? 2 : 8, most = b->is_slow ? 2 : LAYERS;
     matmul p = {.b = b};
@@ -92,9 +93,10 @@ static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
     return LS_OK;
 }
 
-/* What a product with GELU, or its slope and GELU once more, at its end takes longer than one without; nothing where
- * the GPU does not take it. */
-static ls_status measure_ends(ls_probe_gpu_bench *b) {
+/* Measures how much longer a matmul takes with a GELU epilogue, and with a GELU-gradient epilogue that also recomputes
+ * GELU, than without. An epilogue that the GPU does not support stays
+ * unmeasured (0 s). */
+static ls_status measure_epilogues(ls_probe_gpu_bench *b) {
     enum { K = 1024, N = 2048 };
     static const ls_native_pass passes[] = {
         [LS_GEMM_GELU] = LS_PASS_MATMUL_GELU, [LS_GEMM_GELU_GRAD] = LS_PASS_MATMUL_GELU_GRAD};
@@ -188,7 +190,7 @@ static ls_status measure_pass(ls_probe_gpu_bench *b, ls_probe_pass *p, ls_native
     p->slices = p->loss_slices = is_16 && b->has_unit ? 2 : 8;
     p->block = is_16 && b->has_unit ? 64 : 0;
     p->logits = is_16 && b->has_unit ? LS_BF16 : LS_F32;
-    /* Logits of 1, two in a number: what other passes left may be anything as 16 bits. */
+    /* Sets bf16 logits to 1, two in each float, because the bits of earlier passes could be NaN. */
     if (p->logits == LS_BF16)
         LS_TRY(b->device->ops->set(b->device, &(ls_set_call){p->at[0], 0x1.007fp+0f, r->sizes.pass[1] / 2}));
     for (int large = 0; large < 2; large++) {
@@ -206,7 +208,7 @@ static ls_status measure_passes(ls_probe_gpu_bench *b) {
     p.vocabulary = b->is_slow ? 128 : 32768;
     p.id_end = b->is_slow ? 16 : 16384;
     p.T = b->is_slow ? 16 : 1024;
-    /* What no pass has as an array of so many elements is behind those. */
+    /* Small arrays are stored after the large ones. */
     for (int i = 0; i < LS_PROBE_PASS_ARRAYS; i++) p.at[i] = b->at[i];
     p.vector = (float *)b->at[5] + elems[1];
     p.ids = (int32_t *)b->at[4] + elems[1];
@@ -228,7 +230,7 @@ static ls_status start(void *ctx) {
     return b->device->ops->set(b->device, &(ls_set_call){b->at[5], 1, 1});
 }
 
-/* 16-bit numbers in two arrays, from the fp32 ones. */
+/* Fills two arrays with the fp32 ones converted to bf16. */
 static ls_status make_halves(const ls_probe_gpu_bench *b) {
     size_t elems = b->bytes / sizeof(float);
     for (int i = 0; i < 2; i++) {
@@ -257,7 +259,7 @@ ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b) {
     LS_TRY(measure_layers(b, 0, F32));
     LS_TRY(measure_layers(b, 1, CHAIN));
     if (b->has_unit) LS_TRY(measure_layers(b, unit, UNIT));
-    if (b->has_unit) LS_TRY(measure_ends(b));
+    if (b->has_unit) LS_TRY(measure_epilogues(b));
     LS_TRY(measure_heads(b, 0));
     LS_TRY(measure_heads(b, 1));
     if (b->has_unit) LS_TRY(measure_heads(b, unit));

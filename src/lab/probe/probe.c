@@ -1,4 +1,4 @@
-/* probe.c: workers that measure, and what becomes of the numbers. */
+/* probe.c: runs the workers that measure, and turns the measurements into a machine and a cluster. */
 #include "lab/probe/probe.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ static const double default_seconds = 25;
 
 /* ---- a measurement ----------------------------------------------------------------------------------------------- */
 
-/* Whether a measurement should take as little time as it can. */
+/* Returns whether the time budget is spent, so that a measurement must be as short as possible. */
 static bool is_late(const ls_probe_worker *w) { return ls_clock_seconds() >= w->end; }
 
 static ls_status mean(const ls_probe_worker *w, double *value) {
@@ -36,7 +36,7 @@ static ls_status mean(const ls_probe_worker *w, double *value) {
     return LS_OK;
 }
 
-/* Each worker counts its own calls. */
+/* Measures a call that each worker times by itself. */
 ls_status ls_probe_time(const ls_probe_worker *w, ls_timer_call call, void *ctx, double *seconds) {
     bool late = is_late(w);
     ls_timer timer = {
@@ -61,7 +61,7 @@ ls_status ls_probe_alloc(ls_probe_worker *w, size_t elems, float **out) {
     return LS_OK;
 }
 
-/* A measurement, which then gives its memory back. */
+/* Runs a measurement and frees its memory. */
 static ls_status run_measurement(ls_probe_worker *w, ls_status (*measure)(ls_probe_worker *w)) {
     ls_status status = measure(w);
     for (; w->blocks > 0; w->blocks--) {
@@ -75,7 +75,7 @@ static ls_status run_measurement(ls_probe_worker *w, ls_status (*measure)(ls_pro
 
 /* ---- links ------------------------------------------------------------------------------------------------------- */
 
-/* By the first worker's clock. */
+/* Measures a collective by the clock of rank 0. */
 static ls_status measure_link(const ls_probe_worker *w, ls_link_vector *v, double *seconds) {
     int samples = is_late(w) ? 1 : 5;
     ls_timer timer = {.comm = w->comm, .sample_s = 2e-3, .samples_min = samples, .samples_max = samples};
@@ -103,7 +103,8 @@ static ls_status measure_group(const ls_probe_worker *w, ls_link_vector *v) {
     return LS_OK;
 }
 
-/* Groups are neighbours, all of them at the same time; their sizes double from 2 to all workers. */
+/* Measures collectives of groups of 2, 4, … and all workers. All groups of a size, of adjacent ranks, run concurrently.
+ */
 static ls_status measure_links(ls_probe_worker *w) {
     size_t elems = ls_native_link_bytes[LS_NATIVE_LINK_SIZES - 1] / sizeof(float);
     ls_link_vector v = {0};
@@ -115,7 +116,7 @@ static ls_status measure_links(ls_probe_worker *w) {
         v.rank = ls_comm_rank(v.comm);
         v.size = group;
         ls_status status = measure_group(w, &v);
-        if (status != LS_OK) ls_world_fail(w->world, status); /* or the others would be waited for */
+        if (status != LS_OK) ls_world_fail(w->world, status); /* otherwise the other workers would wait */
         ls_comm_destroy(v.comm);
         if (status != LS_OK) return status;
     }
@@ -127,7 +128,7 @@ static ls_status measure_links(ls_probe_worker *w) {
 typedef struct job {
     ls_native_machine *machine; /* shared with the parent */
     double seconds, end;        /* as in ls_probe_worker */
-    bool computes;              /* and not collectives alone */
+    bool computes;              /* false: only collectives are measured */
 } job;
 
 static void nothing(void *ctx, size_t task, int thread) { (void)ctx, (void)task, (void)thread; }
@@ -176,7 +177,7 @@ static ls_status measure_rates(ls_probe_worker *w) {
     return run_measurement(w, ls_probe_passes);
 }
 
-/* All workers keep the numbers, which are the same everywhere; those of the first are passed on. */
+/* Measures in one worker. The results are the same in all workers; the parent uses those of rank 0. */
 static ls_status worker_main(ls_world *world, void *arg) {
     const job *j = arg;
     static ls_native_machine own;
@@ -217,7 +218,7 @@ static void report_progress(const ls_probe_options *o, int workers, bool compute
 }
 
 static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
-    /* Measurements of one number of workers: matmuls of up to four types, attention, passes. */
+    /* Measurements per number of workers: matmuls of up to four types, attention, passes. */
     enum { MEASUREMENTS = 198 };
     ls_workers_options options = {.workers = workers, .no_pin = o->no_pin, .forks_one = 1};
     job j = {.machine = shared, .seconds = seconds / MEASUREMENTS, .end = ls_clock_seconds() + seconds};
@@ -258,7 +259,7 @@ ls_status ls_probe_run(const ls_probe_options *o, ls_native_machine *out, bool *
     describe_machine(shared);
     bool launched = launcher.kind != LS_LAUNCHER_NONE && !launcher.stale;
     *first = !launched || launcher.rank == 0;
-    if (launched) /* they can be joined once */
+    if (launched) /* a launcher's workers can be used only once */
         status = run_count(o, launcher.size, o->seconds > 0 ? o->seconds : default_seconds, shared);
     else
         status = run_counts(o, shared);
@@ -283,14 +284,16 @@ bool ls_probe_is_current(const ls_native_machine *machine) {
 
 /* ---- as a cluster ------------------------------------------------------------------------------------------------ */
 
-/* Of a large matmul. */
+/* Returns the FLOP/s of a matmul of 1024 × 768 × 768, or 0 if `type` (fp32, or bf16 with one matrix unit) was not
+ * measured. */
 static double matmul_rate(const ls_native_rates *r, int type) {
     double flops = 2.0 * 1024 * 768 * 768;
     return r->law[LS_GEMM_NT][type].known ? flops / ls_native_matmul_seconds(r, LS_GEMM_NT, type, 1024, 768, 768, 1)
                                           : 0;
 }
 
-static double best_bf16(const ls_native_rates *r) {
+/* Returns the FLOP/s of bf16 matmuls with the fastest matrix unit. */
+static double best_bf16_rate(const ls_native_rates *r) {
     double best = 0;
     for (int type = 1; type < LS_NATIVE_TYPES; type++)
         if (matmul_rate(r, type) > best) best = matmul_rate(r, type);
@@ -310,7 +313,7 @@ static void fill_link(const ls_native_machine *machine, int workers, ls_link *li
     link->latency_seconds = ls_native_link_seconds(machine, LS_NATIVE_SEND, workers, 2, 0);
 }
 
-/* As cluster files have shares. */
+/* Returns rate / peak in the range that cluster files allow for shares. */
 static double share_of(double rate, double peak) {
     double share = peak > 0 ? rate / peak : 1;
     return share > 1 ? 1 : share < .001 ? .001 : share;
@@ -327,7 +330,7 @@ void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out) {
     chip->is_cpu = true;
     chip->memory_bytes = machine->memory_bytes / r->workers;
     chip->peak_flops[LS_PLAN_FP32] = matmul_rate(r, 0);
-    chip->peak_flops[LS_PLAN_BF16] = chip->peak_flops[LS_PLAN_FP16] = best_bf16(r);
+    chip->peak_flops[LS_PLAN_BF16] = chip->peak_flops[LS_PLAN_FP16] = best_bf16_rate(r);
     for (int t = 0; t < LS_PLAN_TYPES; t++) chip->share[t] = 1;
     chip->units = r->threads;
     chip->gemm_fill = 32;

@@ -1,4 +1,4 @@
-/* verify.c: rows, each in workers of its own, compared with one worker. */
+/* verify.c: runs each layout in new workers and compares it with a single worker. */
 #include "lab/verify/verify.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "run/agree.h"
 #include "run/inputs/inputs.h"
 
-/* Workers that share a GPU take turns on it, and with more of them a turn takes longer and longer. */
+/* Bound on workers per GPU: they run one after the other, and each switch takes longer the more there are. */
 enum { WORKERS_MAX = 16, GPU_WORKERS_MAX = 8, QUICK_STEPS = 3, STEPS = 10, TEXT_MAX = 256 };
 
 typedef struct session {
@@ -21,17 +21,17 @@ typedef struct session {
     ls_trial_place place;
     ls_verify_journal journal;
     ls_verify_outcome *out;
-    /* The case on its way. */
+    /* The current case. */
     ls_lab_model one;
     ls_trial alone_trial;
-    ls_verify_record alone, record; /* of one worker, of the row */
+    ls_verify_record alone, record; /* of the single worker, and of the current row */
     ls_verify_row *matrix;          /* many layouts, */
     int matrix_rows;
     ls_layout layout; /* or one */
 } session;
 
-/* The first one is what the whole ends with. */
-static void note(session *s, ls_status status, const char *layout, const char *what) {
+/* Keeps the first error, with its layout, for the outcome. */
+static void note_error(session *s, ls_status status, const char *layout, const char *what) {
     if (s->out->status != LS_OK) return;
     s->out->status = status;
     snprintf(s->out->message, sizeof s->out->message, "%.48s, %.200s: %.250s", s->one.settings.shape.name, layout,
@@ -104,13 +104,14 @@ static ls_status explain(session *s, const ls_trial *trial, const ls_verify_diff
     else
         snprintf(text, sizeof text, "validation loss %a, with one worker %a, although the weights are equal",
                  s->record.totals->validation, s->alone.totals->validation);
-    note(s, LS_ERR_FAILED, layout, text);
+    note_error(s, LS_ERR_FAILED, layout, text);
     return LS_OK;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Of a launcher's workers the first knows. */
+/* Compares a trial with the single worker. Only rank 0 of a launcher's workers has the results and sends the verdict to
+ * the others. */
 static ls_status compare_trial(session *s, const ls_trial *trial, ls_verify_result *result) {
     ls_verify_difference d = {.kind = LS_VERIFY_EQUAL};
     if (ls_trial_is_first(&s->place)) d = ls_verify_compare(&s->alone, &s->record);
@@ -122,7 +123,9 @@ static ls_status compare_trial(session *s, const ls_trial *trial, ls_verify_resu
     return explain(s, trial, &d, result->layout);
 }
 
-static ls_status report(session *s, const ls_verify_result *r) {
+/* Passes a finished row to the request's on_row callback and appends it to the journal, in this order. Does nothing
+ * except in the process that prints results. */
+static ls_status publish_row(session *s, const ls_verify_result *r) {
     if (!ls_trial_is_first(&s->place)) return LS_OK;
     json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:s, s:f, s:I, s:b, s:b}", "model", s->one.settings.shape.name,
                             "reference", s->alone.totals->weights.text, "layout", r->layout, "workers", r->workers,
@@ -136,7 +139,8 @@ static ls_status report(session *s, const ls_verify_result *r) {
     return status;
 }
 
-/* A row that cannot be run does not keep the others from it, but where the workers are the launcher's. */
+/* Runs and compares one layout. A trial that fails is recorded as a failed row, so that the next rows still run; with a
+ * launcher's workers it ends the whole call, because they cannot continue after a failure. */
 static ls_status run_row(session *s, ls_trial *trial, ls_verify_result *result) {
     ls_verify_job job = {.steps = s->one.steps, .record = &s->record, .fault = s->request->fault};
     trial->traced = true;
@@ -147,13 +151,14 @@ static ls_status run_row(session *s, ls_trial *trial, ls_verify_result *result) 
         if (ls_status_is_stop(status) || s->place.world) return status;
         result->verdict = LS_VERDICT_FAILED;
         s->out->failed++;
-        note(s, status, result->layout, ls_status_message());
+        note_error(s, status, result->layout, ls_status_message());
     }
     s->out->rows++;
-    return report(s, result);
+    return publish_row(s, result);
 }
 
-/* The first one of a launcher's workers has the journal. */
+/* Sets *done to whether the journal already has this layout. Collective: only rank 0 of a launcher's workers reads the
+ * journal. */
 static ls_status was_done(session *s, const char *layout, bool *done) {
     *done = ls_verify_journal_has(&s->journal, s->one.settings.shape.name, s->alone.totals->weights.text, layout);
     s->out->before += *done;
@@ -165,7 +170,8 @@ static void report_row(const session *s, int row, int rows, const char *layout) 
     if (r->on_start && ls_trial_is_first(&s->place)) r->on_start(r->ctx, s->one.settings.shape.name, row, rows, layout);
 }
 
-/* What the text of a layout leaves out: the schedule of a single stage, and what is no part of a layout. */
+/* Appends to the text of a layout what ls_layout_text() omits: the schedule of a single stage, and options that are not
+ * part of a layout. */
 static void add_rest(const ls_verify_row *row, char text[LS_VERIFY_LAYOUT_MAX]) {
     size_t used = strlen(text);
     bool one_stage = row->knobs.pp == 1;
@@ -204,8 +210,8 @@ static ls_status make_matrix(session *s) {
                    s->one.settings.shape.name, launched);
 }
 
-/* The one layout that was asked for. */
-static ls_status make_request(session *s) {
+/* Makes s->layout, the one layout that the request names. */
+static ls_status make_requested_layout(session *s) {
     json_t *file = NULL;
     ls_layout_request request;
     if (s->request->layout) s->layout = *s->request->layout;
@@ -217,7 +223,7 @@ static ls_status make_request(session *s) {
     return status;
 }
 
-/* Row i belongs to part i mod parts: large and small ones are in all parts. */
+/* Row i belongs to part i mod parts, so that each part has small and large layouts. */
 static ls_status run_matrix(session *s) {
     const ls_verify_request *r = s->request;
     for (int i = r->part - 1; i < s->matrix_rows; i += r->parts) LS_TRY(run_matrix_row(s, &s->matrix[i], i + 1));
@@ -253,7 +259,7 @@ static ls_status run_case(session *s, const char *name) {
     int params = ls_model_params(s->one.model);
     LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->alone));
     LS_TRY_OUT(ls_verify_record_open(s->one.steps, params, &s->record));
-    LS_TRY_OUT(r->matrix ? make_matrix(s) : make_request(s));
+    LS_TRY_OUT(r->matrix ? make_matrix(s) : make_requested_layout(s));
     LS_TRY_OUT(run_alone(s));
     status = r->matrix ? run_matrix(s) : run_request(s);
 out:

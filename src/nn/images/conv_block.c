@@ -3,7 +3,8 @@
  *     x ─ conv + bias ─ act ─ pool ─ y
  *     dx ─── dpre ─────────── dact ─ d
  *
- * The activation's result is kept, and where each window had its maximum; both can be made again from x. */
+ * Forward saves the output of the activation and the position of each window's maximum; both can be recomputed from x.
+ */
 #include "base/fault.h"
 #include "nn/images/image_layer.h"
 
@@ -55,7 +56,8 @@ static ls_status forward(ls_block *block, ls_nn *nn, const float *x, float *y) {
     return pool(block, nn, y);
 }
 
-/* Runs pooling again for its taps; its output goes to scratch that backward overwrites. */
+/* Recomputes the saved activations. Pooling is repeated for the positions of its maxima; its output goes to scratch
+ * that backward overwrites. */
 static ls_status recompute(ls_block *block, ls_nn *nn, const float *x, unsigned parts) {
     const ls_image_grads *scratch = block->scratch;
     if (!(parts & LS_SAVE_WIDE)) return LS_OK;
@@ -74,8 +76,9 @@ static ls_status gradient_of_pool(const ls_block *block, const ls_nn *nn, float 
                                             : nn->ops->mean_pool_backward(nn->device, &call);
 }
 
-/* dpre, from d. */
-static ls_status into_layer(const ls_block *block, const ls_nn *nn, float *dpre, const float *d) {
+/* Computes dpre, the gradient before the activation, from d, the gradient of the block's output: backward of pooling,
+ * then of the activation. */
+static ls_status compute_dpre(const ls_block *block, const ls_nn *nn, float *dpre, const float *d) {
     const ls_image_saved *saved = block->saved;
     size_t elems = nn->B * mid_elems(block);
     const float *dact = d;
@@ -105,7 +108,7 @@ static ls_status bias_step(ls_block *block, const ls_nn *nn, const float *dpre, 
     return ls_nn_grad_end(nn, bias, &bias->grad, step, ls_grad_rows_elems(ls_nn_grad_rows(nn, bias)));
 }
 
-static ls_status weights(ls_block *block, const ls_nn *nn, const float *x, const float *dpre) {
+static ls_status compute_weight_grads(ls_block *block, const ls_nn *nn, const float *x, const float *dpre) {
     for (int i = 0; i < nn->nsteps; i++) {
         LS_TRY(weight_step(block, nn, x, dpre, &nn->steps[i]));
         LS_TRY(bias_step(block, nn, dpre, &nn->steps[i]));
@@ -113,7 +116,7 @@ static ls_status weights(ls_block *block, const ls_nn *nn, const float *x, const
     return LS_OK;
 }
 
-static ls_status input(ls_block *block, const ls_nn *nn, const float *dpre, float *d) {
+static ls_status compute_input_grad(ls_block *block, const ls_nn *nn, const float *dpre, float *d) {
     ls_conv_call call = conv_of(block, nn->B);
     call.w = ls_image_weight(block)->w;
     call.dy = dpre;
@@ -125,9 +128,9 @@ static ls_status input(ls_block *block, const ls_nn *nn, const float *dpre, floa
 static ls_status backward(ls_block *block, ls_nn *nn, const float *x, float *d, ls_block_pass phase) {
     const ls_image_grads *grads = phase == LS_BACKWARD_BOTH ? block->scratch : block->kept;
     float *dpre = grads->dpre;
-    if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(into_layer(block, nn, dpre, d));
-    if (phase != LS_BACKWARD_INPUT) LS_TRY(weights(block, nn, x, dpre));
-    return phase == LS_BACKWARD_WEIGHTS || x == NULL ? LS_OK : input(block, nn, dpre, d);
+    if (phase != LS_BACKWARD_WEIGHTS) LS_TRY(compute_dpre(block, nn, dpre, d));
+    if (phase != LS_BACKWARD_INPUT) LS_TRY(compute_weight_grads(block, nn, x, dpre));
+    return phase == LS_BACKWARD_WEIGHTS || x == NULL ? LS_OK : compute_input_grad(block, nn, dpre, d);
 }
 
 const ls_block_kind ls_block_conv = {

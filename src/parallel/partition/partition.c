@@ -1,4 +1,4 @@
-/* partition.c: making a partition, and its life. */
+/* partition.c: creates and destroys a partition, and computes its memory. */
 #include "parallel/partition/partition.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@ static ls_status no_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memor
 
 /* ---- what it is -------------------------------------------------------------------------------------------------- */
 
-/* Sequences of a micro-batch at most, the same number on all workers. */
+/* Returns the maximum number of sequences of a micro-batch. It is the same on all workers. */
 static size_t micro_of(const ls_partition_setup *setup) {
     const ls_layout *layout = &setup->layout;
     size_t most = 0;
@@ -64,8 +64,8 @@ static void find_comms(ls_partition *partition) {
     if (partition->setup.bn_sync) partition->nn.sync.dp = partition->dp;
 }
 
-/* The head uses the embedding's table: there, or a copy of it where that is on another stage. */
-static void tie(ls_partition *partition) {
+/* Ties the head to the embedding's table: to the table itself, or to a copy of it if the head is on another stage. */
+static void tie_head(ls_partition *partition) {
     ls_model *model = partition->model;
     ls_block *embedding = &model->blocks[0], *head = &model->blocks[model->nblocks - 1];
     const ls_partition_setup *setup = &partition->setup;
@@ -89,7 +89,7 @@ static size_t state_bytes(const ls_block_kind *kind, state_of which) {
     return which == SAVED ? kind->saved_bytes : which == KEPT ? kind->kept_bytes : kind->scratch_bytes;
 }
 
-/* The structs of blocks first … first + count − 1, NULL for a kind that has none. */
+/* Returns the structs of blocks first … first + count − 1; NULL for a kind of block without such a struct. */
 static void **take_states(ls_partition *partition, int first, int count, state_of which) {
     void **states = take(partition, (size_t)count, sizeof *states);
     for (int i = 0; states && i < count; i++) {
@@ -169,7 +169,8 @@ int ls_partition_plan_group(const ls_partition *partition, int group, const ls_m
     return count;
 }
 
-/* With rounds a group is a leaf of its own; else micro-batches go to the stack. */
+/* Plans the gradient steps of micro-batch m. With rounds each group is a leaf; otherwise micro-batches go to the stack
+ * of partial sums. */
 static void plan_micro(ls_partition *partition, ls_grad_plan *plan, int m, int *count) {
     const ls_micro *micro = &partition->micros.micro[m];
     partition->micro_steps[m].first = *count;
@@ -183,7 +184,7 @@ static void plan_micro(ls_partition *partition, ls_grad_plan *plan, int m, int *
     partition->micro_steps[m].count = *count - partition->micro_steps[m].first;
 }
 
-/* The subtrees of this row's groups, in the order of the slots that hold them in the end. */
+/* Marks which slots hold a leaf after backward: the subtrees of this replica's groups are in the order of the slots. */
 static void find_leaves(ls_partition *partition) {
     ls_tree_node cover[LS_TREE_COVER_MAX];
     const int *bounds = partition->group_bounds + partition->setup.place.dp;
@@ -191,7 +192,7 @@ static void find_leaves(ls_partition *partition) {
     for (int i = 0; i < count && i < LS_GRAD_SLOTS_MAX; i++) partition->part_is_leaf[i] = cover[i].count == 1;
 }
 
-/* The head's table gets its gradient chunk by chunk. */
+/* Returns the gradient slots that the head's table needs. Its gradient is computed one chunk of the loss at a time. */
 static int table_slots(const ls_partition *partition) {
     size_t chunk = partition->nn.loss_chunk;
     int most = 1;
@@ -239,7 +240,7 @@ static ls_status make_lists(ls_partition *partition) {
     partition->own_scratch = take_states(partition, 0, partition->model->nblocks, SCRATCH);
     partition->shared = take_states(partition, 0, partition->model->nblocks, SAVED);
     if (partition->region.is_short) return no_memory();
-    tie(partition);
+    tie_head(partition);
     if (setup->train) {
         LS_TRY(ls_micro_list_make(&setup->layout, setup->B, setup->G, setup->place.dp, &partition->micros));
         LS_TRY(make_steps(partition));
@@ -281,6 +282,8 @@ static void alloc_checks(ls_partition *partition) {
     partition->shard_hashes = take(partition, (size_t)partition->nbuckets * dp, sizeof *partition->shard_hashes);
 }
 
+/* Takes the host buffers from the region: staging for copies, token ids, hashes and sums. Fails only at the end,
+ * because the region records that it is short and then returns NULL. */
 static ls_status alloc_host(ls_partition *partition) {
     size_t rows = partition->micro * partition->setup.T;
     size_t elems = rows > PIECE_ELEMS ? rows : PIECE_ELEMS;

@@ -1,11 +1,11 @@
-/* collective.c: how long chips take to exchange numbers.
+/* collective.c: the time of collectives.
  *
  * A ring over n chips moves (n − 1)/n of the bytes through each of them once (gather, scatter) or twice (all-reduce). A
- * group that spans nodes has as many adapters in each node as it has chips there, and goes no faster than they do
- * together, or than the link inside; nor does it start sooner than in one node.
+ * group that spans nodes uses as many network adapters in each node as it has chips there. Its bandwidth is that of
+ * these adapters together, but at most that of the link inside the node; its latency is at least that of one node.
  *
- * Chips are counted with the tensor-parallel ways fastest, then those that share a sequence, the replicas, the stages;
- * nodes are filled in that order. With 8 in a node, tp 2, dp 2 and pp 4:
+ * Ranks count the tp index fastest, then context, dp and pp; nodes are filled in the order of ranks. With 8 chips in a
+ * node, tp 2, dp 2 and pp 4:
  *
  *     node 0: stage 0 (0 1 | 2 3)  stage 1 (4 5 | 6 7)      0 → 1 inside, 1 → 2 between nodes, 2 → 3 inside,
  *     node 1: stage 2 (0 1 | 2 3)  stage 3 (4 5 | 6 7)      3 → 0, with virtual stages, between nodes */
@@ -28,7 +28,7 @@ static int common(int a, int b) {
 int ls_plan_inner(int node, int stride, int size) {
     int span = stride * size;
     if (node % span == 0) return size;
-    /* Groups begin at multiples of what span and node have in common, and so do nodes. */
+    /* Groups and nodes both begin at multiples of the common divisor of span and node. */
     int inner = common(span, node) / stride;
     return inner < 1 ? 1 : inner < size ? inner : size;
 }
@@ -51,7 +51,7 @@ bool ls_plan_border_leaves(const ls_plan_case *c, int stage) {
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
-/* Trees take over from rings where there are many nodes, or many chips in one. */
+/* From this number of nodes, or of chips in one node, on, trees are faster than rings. */
 enum { RING_NODES_MAX = 40 };
 
 static double waiting(const ls_link *link, int places, int hops) {
@@ -60,7 +60,7 @@ static double waiting(const ls_link *link, int places, int hops) {
 
 double ls_plan_link_rate(const ls_link *link) { return link->bandwidth * link->share; }
 
-/* Rings of few chips do not fill their links: 193, 218 and 227 GB/s were measured with 2, 4 and 8 A100. */
+/* Rings of few chips do not saturate their links: 193, 218 and 227 GB/s were measured with 2, 4 and 8 A100. */
 static const double SMALL_RING_LOSS = .65;
 
 static double ways(ls_collective kind) { return kind == LS_ALL_REDUCE ? 2 : 1; }
@@ -97,7 +97,7 @@ double ls_plan_send_seconds(const ls_plan_case *c, int stage, double bytes) {
     return link->start_seconds + bytes / ls_plan_link_rate(link) * (leaves ? 1 : 2);
 }
 
-/* ---- in words ---------------------------------------------------------------------------------------------------- */
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
 
 ls_algorithm ls_plan_collective_algorithm(const ls_plan_case *c, int size, int inner) {
     ls_algorithm out;

@@ -89,7 +89,8 @@ typedef enum ls_collective { LS_ALL_REDUCE, LS_REDUCE_SCATTER, LS_ALL_GATHER } l
 double ls_plan_collective_seconds(const ls_plan_case *c, ls_collective kind, int size, int inner, double bytes);
 /* In one ring over all chips, through one adapter of each node. */
 double ls_plan_ring_seconds(const ls_plan_case *c, ls_collective kind, int size, double bytes);
-/* Which algorithm is assumed for one, in words. */
+/* Describes the algorithm whose time ls_plan_collective_seconds() computes for a group of `size` chips, `inner` of them
+ * in each node. */
 typedef struct ls_algorithm {
     char text[128];
 } ls_algorithm;

@@ -1,5 +1,5 @@
-/* sites.c: two sites with unlike chips. The faster one gets more of the work, so that it does not wait: more layers
- * where the stages are divided between them, more micro-batches where the replicas are. */
+/* sites.c: balances the load of two sites with different chips. The faster site gets more layers if the pipeline stages
+ * are divided between the sites, and more micro-batches if the replicas are. */
 #include "plan/cost/cost_case.h"
 
 bool ls_plan_sites_differ(const ls_cluster *cluster) {
@@ -41,12 +41,12 @@ void ls_plan_site_micros(const ls_plan_case *c, const double *each, const double
     double D[2] = {ls_plan_site_replicas(c, 0), ls_plan_site_replicas(c, 1)}, best = -1;
     long long first_of = (long long)D[0], rest_of = (long long)D[1];
     long long all = ((long long)c->task->global_batch + (long long)l->micro - 1) / (long long)l->micro;
-    long long most = (all - rest_of) / first_of; /* the other site has one for each replica then */
+    long long most = (all - rest_of) / first_of; /* then each replica of the other site has one */
     /* D0·m0 + D1·m1 = all, and each0·m0 + once0 = each1·m1 + once1 */
     double even = (D[1] * (once[1] - once[0]) + each[1] * (double)all) / (each[1] * D[0] + each[0] * D[1]);
     long long near = (long long)(even > 0 ? even : 0);
-    for (long long m = near - 1; m <= near + 3; m++) { /* whole ones: the best is beside what would be even */
-        long long one = m == near + 3 ? c->micros : m; /* or as many for all */
+    for (long long m = near - 1; m <= near + 3; m++) { /* the best integer is next to the exact solution */
+        long long one = m == near + 3 ? c->micros : m; /* or the same number for all replicas */
         if (one > most) one = most;
         if (one < 1) one = 1;
         long long rest = all - first_of * one, other = rest < rest_of ? 1 : (rest + rest_of - 1) / rest_of;
@@ -72,7 +72,7 @@ void ls_plan_divide_unlike(const ls_plan_case *c, double cost[2][3], const int *
     for (int left = L - chunks; left > 0; left--) {
         int best = -1;
         bool best_full = true;
-        for (int s = pp - 1; s >= 0; s--) { /* where it would end first, of those that have room */
+        for (int s = pp - 1; s >= 0; s--) { /* the stage with the lowest time that has room */
             int far = s >= c->near_stages;
             bool full = layers[s] >= most[far];
             double then = load[s] + cost[far][1];
@@ -85,7 +85,8 @@ void ls_plan_divide_unlike(const ls_plan_case *c, double cost[2][3], const int *
         load[best] += cost[best >= c->near_stages][1];
     }
     first[0] = 0;
-    for (int g = 0; g < chunks; g++) { /* a stage's chunks as even as can be, the longer ones first */
+    for (int g = 0; g < chunks;
+         g++) { /* divides a stage's layers among its chunks as evenly as possible, the longer chunks first */
         int s = g % pp, k = g / pp, own = layers[s] / v + (k < layers[s] % v);
         first[g + 1] = first[g] + own + (g == 0) + (g == chunks - 1);
     }

@@ -190,6 +190,8 @@ double ls_native_attention_seconds(const ls_native_rates *rates, bool backward, 
                                    double heads);
 /* What dropout of their weights adds. */
 double ls_native_dropped_seconds(const ls_native_rates *rates, bool backward, int type, size_t T, double heads);
+/* Returns the seconds of a pass over `elems` elements, with its launch; 0 for no elements. If the pass was not measured
+ * with a 16-bit type, the fp32 measurement is used. */
 double ls_native_pass_seconds(const ls_native_rates *rates, ls_native_pass pass, bool is_16, double elems);
 static inline bool ls_native_has_pass(const ls_native_rates *rates, ls_native_pass pass, bool is_16) {
     return rates->pass[pass][is_16][0] > 0;

@@ -1,8 +1,9 @@
-/* rates.c: from measured points to the cost of any size.
+/* rates.c: interpolates measured times to any size.
  *
- * Matmuls: a law with a term for multiplying, for packing each operand and for storing the result is fitted to the
- * points of a form and type, each counting by its relative error; what the law misses at a point is corrected around
- * that point, the less the farther. Passes and collectives: lines between the measured sizes. */
+ * Matmuls: a linear model with terms for multiplying, packing each operand and storing the result is fitted to the
+ * points of a form and type, by relative least squares. The model's relative error at a point then corrects its
+ * predictions near that point, the less the farther away. Passes: a power law (CPU) or a line (GPU) through two
+ * measured sizes. Collectives: linear between the measured sizes. */
 #include <string.h>
 
 #include "numerics/elementary.h"
@@ -21,7 +22,7 @@ static void terms_of(double m, double n, double k, double slices, double out[TER
 
 static bool is_of(const ls_native_matmul *p, int form, int type) { return (int)p->form == form && p->type == type; }
 
-/* Coefficients of 0 and more with the least sum of squared relative errors, one after another until they rest. */
+/* Fits non-negative coefficients by relative least squares, with coordinate descent. */
 static void fit_law(const ls_native_rates *r, int form, int type, ls_native_law *law) {
     double x[LS_NATIVE_MATMULS_MAX][TERMS], goal[LS_NATIVE_MATMULS_MAX], c[TERMS] = {0};
     int count = 0;
@@ -59,13 +60,14 @@ static double law_seconds(const ls_native_rates *r, const ls_native_law *law, do
     return r->launch_seconds + law->flop * x[0] + law->a * x[1] + law->b * x[2] + law->c * x[3];
 }
 
-/* Squared distance of two sizes: a factor of e is 1. */
+/* Returns the squared distance of two sizes in natural logarithms. */
 static double apart(double a, double b) {
     double d = ls_log_f64(a / b);
     return d * d;
 }
 
-/* Measured over law near this size; points count by the inverse fourth power of their distance. */
+/* Returns the factor measured / predicted near this size: a mean of the points, weighted by the inverse fourth power of
+ * their distance, that tends to 1 far from all of them. */
 static double correction(const ls_native_rates *r, int form, int type, double m, double n, double k, double slices) {
     double sum = 1, weights = 1;
     for (int i = 0; i < r->matmuls; i++) {
@@ -91,7 +93,7 @@ double ls_native_matmul_seconds(const ls_native_rates *r, ls_gemm_form form, int
 
 const size_t ls_native_heads[LS_NATIVE_HEADS] = {16, 64}, ls_native_lengths[LS_NATIVE_LENGTHS] = {64, 256, 1024};
 
-/* Seconds of a head over those at a first point: a power of the size between two points, and so on beyond them. */
+/* Interpolates (or extrapolates) between two points with a power law. */
 static double between(double x, double x0, double y0, double x1, double y1) {
     double slope = ls_log_f64(y1 / y0) / ls_log_f64(x1 / x0);
     return y0 * ls_exp_f64(slope * ls_log_f64(x / x0));
@@ -126,7 +128,8 @@ double ls_native_dropped_seconds(const ls_native_rates *r, bool backward, int ty
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-/* On a GPU a pass costs what starting it costs, and then bytes: a line. */
+/* Returns the seconds of a pass on a GPU, on the line through the two measured points `t`: a launch plus the time of
+ * its bytes. */
 static double line_seconds(const ls_native_rates *r, const double *t, double elems) {
     double small = (double)r->sizes.pass[0], large = (double)r->sizes.pass[1];
     double seconds = t[0] + (t[1] - t[0]) * (elems - small) / (large - small);
@@ -148,7 +151,8 @@ double ls_native_pass_seconds(const ls_native_rates *r, ls_native_pass pass, boo
 
 const size_t ls_native_link_bytes[LS_NATIVE_LINK_SIZES] = {256, 16 << 10, 512 << 10, 8 << 20};
 
-/* The link measured under the most similar conditions: the size of the group counts before that of the world. */
+/* Returns the link measured under the most similar conditions: first the nearest size of the group, then of the world.
+ */
 static const ls_native_link *nearest(const ls_native_machine *machine, ls_native_op op, int workers, int group) {
     const ls_native_link *best = NULL;
     double least = 0;
@@ -156,7 +160,7 @@ static const ls_native_link *nearest(const ls_native_machine *machine, ls_native
         const ls_native_link *l = &machine->link[i];
         if (l->op != op) continue;
         double d = 4 * apart(group, l->group) + apart(workers, l->workers);
-        /* Workers that take turns are another matter than workers that have a core each. */
+        /* Oversubscribed workers (fewer cores than workers) are not comparable with workers that have a core each. */
         if ((workers > machine->cores) != (l->workers > machine->cores)) d += 100;
         if (!best || d < least) least = d;
         if (least == d) best = l;
@@ -180,7 +184,7 @@ double ls_native_link_seconds(const ls_native_machine *machine, ls_native_op op,
 const ls_native_rates *ls_native_rates_of(const ls_native_machine *machine, int workers, double *slower) {
     const ls_native_rates *r = &machine->rates[0];
     *slower = 1;
-    if (machine->is_gpus) return r; /* those that share one take turns */
+    if (machine->is_gpus) return r; /* workers that share a GPU run one after the other */
     int side = workers < machine->cores ? workers : machine->cores, threads = machine->cores / side;
     for (int i = 1; i < machine->counts; i++)
         if (machine->rates[i].workers <= side) r = &machine->rates[i];
@@ -208,7 +212,8 @@ ls_status ls_native_on_gpus(const ls_native_machine *machine, ls_native_machine 
     return LS_OK;
 }
 
-/* A run that lacks memory is refused, so what a worker takes beside its arena is not counted too small. */
+/* The planner refuses layouts that exceed the memory, so the memory of a worker outside its arena must not be
+ * underestimated. */
 double ls_native_gpu_room(const ls_native_gpu *gpu, int workers) {
     static const double kernels_and_lists = 48 * 0x1p20, context = 512 * 0x1p20;
     double used = gpu->memory_bytes - gpu->free_bytes, each = used < context ? used : context;

@@ -1,4 +1,4 @@
-/* csv.c: a file is read once; fields are cut out of its text in place. */
+/* csv.c: reads CSV files. The fields point into the text of the file, in which the parser writes their NULs. */
 #include "plan/published/csv.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct reader {
     size_t line;
 } reader;
 
-/* Cuts the next field; *last: it ends its row. */
+/* Splits off the next field. *last is set to whether the field ends its row. */
 static ls_status next_field(reader *r, char **field, bool *last) {
     char *from = r->at, *to;
     size_t began = r->line;
@@ -44,7 +44,7 @@ static ls_status next_field(reader *r, char **field, bool *last) {
     return LS_OK;
 }
 
-/* One row into fields; returns how many there were. */
+/* Splits a row into fields and sets *count to their number. */
 static ls_status next_row(reader *r, char **fields, size_t capacity, size_t *count) {
     bool last = false;
     for (*count = 0; !last; (*count)++) {
@@ -68,7 +68,7 @@ static ls_status add_row(ls_csv *csv, char **fields, size_t count, size_t line) 
     return LS_OK;
 }
 
-/* Spreadsheets of some languages write other separators. */
+/* Fails with a hint if the header has another separator, as spreadsheets in some languages write. */
 static ls_status check_separator(const ls_csv *csv) {
     static const struct {
         char is;
@@ -97,7 +97,7 @@ static ls_status read_rows(reader *r, ls_csv *out) {
     return LS_OK;
 }
 
-/* Takes over out->text, which has a NUL behind its bytes. */
+/* Parses out->text, which ends with a NUL, and takes ownership of it. */
 static ls_status parse(size_t bytes, ls_csv *out) {
     ls_status status = LS_OK;
     if (strlen(out->text) != bytes) status = ls_fail(LS_ERR_INPUT, "%s is not text: it contains a NUL byte", out->name);

@@ -1,6 +1,6 @@
 /* pipe.c: the same stages with one micro-batch at a time and with many, timed by the simulator and drawn.
  *
- *     stage 0 |▇▇          ▇▇▇▇|      both on one scale of time; what is empty is a stage with nothing to do
+ *     stage 0 |▇▇          ▇▇▇▇|      both on one time scale; empty: the stage is idle
  *     stage 1 |  ▇▇    ▇▇▇▇    |
  */
 #include "plan/cost/cost_case.h"
@@ -16,8 +16,10 @@ enum {
 
 /* ---- which pipeline ---------------------------------------------------------------------------------------------- */
 
-/* A pipeline over the nodes, where the search found none that fits. */
-static bool make_pipeline(const ls_memo_facts *f, ls_knobs *l) {
+/* Sets *l to the chosen layout with pipeline stages, one for each node, else 4, else 2, taken from dp, else from tp.
+ * Returns false if none of these layouts passes the planner's check; the caller needs it only if the search found no
+ * pipeline that fits. */
+static bool derive_pipeline(const ls_memo_facts *f, ls_knobs *l) {
     *l = f->choice.layout;
     int ways[] = {f->nodes, 4, 2};
     for (int i = 0; i < 3; i++) {
@@ -44,14 +46,14 @@ static bool choose_pipeline(ls_memo_facts *f, ls_knobs *out) {
         *out = f->choice.layout;
         return true;
     }
-    /* Rather one whose stages are the nodes. */
+    /* Prefer a layout with at least one stage for each node. */
     for (int least = f->nodes > 2 ? f->nodes : 2; least > 1; least = least > 2 ? 2 : 1)
         for (int i = 0; i < f->found->fitting; i++)
             if (f->found->fits[i].layout.pp >= least) {
                 *out = f->found->fits[i].layout;
                 return true;
             }
-    return make_pipeline(f, out);
+    return derive_pipeline(f, out);
 }
 
 static ls_status simulate_pipeline(const ls_plan_task *task, const ls_knobs *l, double *busy, ls_prediction *step) {

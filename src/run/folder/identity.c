@@ -1,4 +1,4 @@
-/* identity.c: fields, their JSON, and what differs between two lists of them. */
+/* identity.c: the fields of an identity, their JSON form, and the differences of two identities. */
 #include "run/folder/identity.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 enum { NUMBER_MAX = 40, HASH_DIGITS = LS_HASH_TEXT_BYTES - 1, SHOWN = 40, LIST_MAX = 330 };
 
-/* A value is kept as the JSON that it is written as, so what is hashed, written and compared is one thing. */
+/* A value is stored as JSON, so that hashing, writing and comparing use the same form. */
 typedef struct field {
     char name[LS_IDENTITY_NAME_MAX];
     ls_identity_rule rule;
@@ -56,7 +56,7 @@ static ls_status check_name(const ls_identity *identity, const char *name) {
     return LS_OK;
 }
 
-/* Takes `value` over; NULL is memory that ran out. */
+/* Adds a field and takes ownership of `value`. If `value` is NULL, reports that memory ran out. */
 static ls_status add_identity_field(ls_identity *identity, const char *name, json_t *value, ls_identity_rule rule) {
     ls_status status = value ? check_name(identity, name) : fail_identity_memory();
     if (status != LS_OK) {
@@ -159,7 +159,7 @@ ls_status ls_identity_add_options(ls_identity *identity, const ls_options *optio
 
 static ls_status no_text(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the text of an identity"); }
 
-/* The object of the fields with this rule; NULL: no memory. */
+/* Returns an object of the fields with this rule, or NULL if out of memory. */
 static json_t *fields_json(const ls_identity *identity, ls_identity_rule rule) {
     json_t *object = json_object();
     for (size_t i = 0; object && i < identity->count; i++) {
@@ -187,7 +187,7 @@ ls_status ls_identity_to_json(const ls_identity *identity, json_t **out) {
     *out = NULL;
     LS_TRY(ls_identity_hash(identity, &hash));
     ls_hash_text(hash, hash_text);
-    /* Takes the two objects over, also when it fails. */
+    /* json_pack() takes ownership of the two objects, even if it fails. */
     *out = json_pack("{s:s, s:o, s:o}", "hash", hash_text, "fields", fields_json(identity, LS_IDENTITY_FIXED), "free",
                      fields_json(identity, LS_IDENTITY_FREE));
     return *out ? LS_OK : no_text();
@@ -294,7 +294,7 @@ static void describe_field(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
         snprintf(text, LS_IDENTITY_VALUE_MAX, "%s", json_string_value(json_object_get(f->value, "xxh128")));
 }
 
-/* For two values that read the same: 5 (a text), 5 (a number). */
+/* Appends the type of a value, to distinguish values that print alike: 5 (a text), 5 (a number). */
 static void append_kind(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     const char *kind = json_is_string(f->value)           ? "a text"
                        : json_is_integer(f->value)        ? "a whole number"
@@ -304,13 +304,13 @@ static void append_kind(const field *f, char text[LS_IDENTITY_VALUE_MAX]) {
     snprintf(text + used, LS_IDENTITY_VALUE_MAX - used, " (%s)", kind);
 }
 
-/* The next change from position *at on, which counts the fields of `here` and then those of `there`. */
+/* Finds the next change from position *at on, where positions count the fields of `here` and then those of `there`. */
 static bool next_change(const ls_identity *here, const ls_identity *there, size_t *at, ls_identity_change *change) {
     for (; *at < here->count + there->count; ++*at) {
         bool from_here = *at < here->count;
         const field *f = from_here ? &here->fields[*at] : &there->fields[*at - here->count];
         const field *other = find_identity_field(from_here ? there : here, f->name);
-        if (other && !from_here) continue; /* seen already */
+        if (other && !from_here) continue; /* already compared from `here` */
         if (f->rule == LS_IDENTITY_FREE && (!other || other->rule == LS_IDENTITY_FREE)) continue;
         if (other && json_equal(f->value, other->value)) continue;
         snprintf(change->name, sizeof change->name, "%s", f->name);
@@ -343,7 +343,7 @@ const char *ls_identity_unit_of(const ls_identity *here, const ls_identity *ther
     if (!ls_identity_agree_on(here, there, "precision") || ls_identity_agree_on(here, there, "matrix-unit"))
         return NULL;
     const char *unit = ls_identity_get_text(there, "matrix-unit");
-    return unit ? unit : "chain"; /* of fp16 runs only those with hgmma name their unit */
+    return unit ? unit : "chain"; /* fp16 runs name their matrix unit only if it is hgmma */
 }
 
 ls_status ls_identity_check(const ls_identity *here, const ls_identity *there, const char *there_is) {

@@ -1,4 +1,4 @@
-/* inputs.c: finding out what the user's model and layout are. */
+/* inputs.c: reads the model and the layout that the options name. */
 #include "run/inputs/inputs.h"
 
 #include <stdio.h>

@@ -27,7 +27,7 @@ ls_status ls_start_look(const char *model, ls_start *out);
 ls_status ls_start_open_together(ls_world *world, const char *model, ls_start *start);
 void ls_start_close(ls_start *start);
 /* Opens the option's tokenizer, else the model's, else bytes if the vocabulary is 256; *out is NULL if there is none.
- */
+ * LS_ERR_INPUT if the tokenizer has more tokens than the model's vocabulary. */
 ls_status ls_start_tokenizer(const ls_start *start, const char *option, ls_tokenizer **out);
 
 /* The folder of tokenized text: $XDG_CACHE_HOME/lockstep, ~/.cache/lockstep, or one in the working directory. */

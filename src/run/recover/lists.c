@@ -1,9 +1,9 @@
-/* lists.c: which tensors a worker leaves, where they lie, and the journal of their updates. */
+/* lists.c: lists the tensors that a worker leaves to its successor, their offsets, and the journal of their updates. */
 #include "comm/world.h"
 #include "run/recover/copies.h"
 #include "run/recover/left_state.h"
 
-/* Where it lies in the segment, or where it was brought. */
+/* Returns the offset of memory in the segment, or of the range to which it was copied; 0 if there is none. */
 static uint64_t at(const ls_left_places *places, const void *memory) {
     if (!memory) return 0;
     if (!places->range) return ls_segment_offset(&places->world->segment, memory);
@@ -18,7 +18,8 @@ static uint64_t at(const ls_left_places *places, const void *memory) {
 typedef bool get_fn(const ls_partition *partition, const ls_param *param, ls_partition_tensor which, int i,
                     ls_partition_piece *piece, const float **memory);
 
-/* First to count, then to fill. */
+/* Lists the pieces of the weight and the moments of parameter i. Returns their number; fills `out` unless it is NULL,
+ * as it is for counting. */
 static size_t list_param(const ls_trainer *t, const ls_left_places *places, int i, get_fn *get, ls_left_piece *out) {
     int tensors = 1 + ls_optimizer_moments(&t->settings.optimizer);
     size_t count = 0;
@@ -47,7 +48,7 @@ static size_t list_reported(const ls_trainer *t, const ls_left_places *places, l
     return count;
 }
 
-/* What is updated here and reported by others. */
+/* Lists the elements that this worker updates and another worker reports. */
 static size_t list_shared(const ls_trainer *t, const ls_left_places *places, ls_left_piece *out) {
     size_t count = 0;
     for (int i = 0; i < t->model->nparams; i++) {
@@ -106,8 +107,8 @@ static ls_left_tensor tensor_of(const ls_trainer *t, const ls_left_places *place
     return tensor;
 }
 
-/* The journal has a cell for each grain of elements that are updated. */
-static ls_status make_cells(ls_world *world, size_t elems, ls_journal_cell **out) {
+/* Allocates `elems` journal cells in memory that the workers of a node share; the world owns them. */
+static ls_status alloc_journal_cells(ls_world *world, size_t elems, ls_journal_cell **out) {
     void *memory;
     LS_TRY(ls_world_alloc(world, elems * sizeof(ls_journal_cell), &memory));
     *out = memory;
@@ -120,7 +121,7 @@ static ls_status list_tensors(const ls_trainer *t, ls_world *world, const ls_lef
     ls_journal_cell *cell;
     for (int i = 0; i < ls_model_params(t->model); i++)
         cells += ls_journal_cells(ls_param_range_elems(ls_model_param(t->model, i)->own));
-    LS_TRY(make_cells(world, cells + 1, &cell));
+    LS_TRY(alloc_journal_cells(world, cells + 1, &cell));
     LS_TRY(ls_world_alloc(world, (size_t)ls_model_params(t->model) * sizeof(ls_left_tensor), &memory));
     ls_left_tensor *tensor = memory;
     part->tensors_at = offset(world, tensor);
@@ -160,7 +161,7 @@ ls_status ls_left_list_copies(ls_trainer *t, ls_world *world, const ls_left_plac
     void *memory;
     if (!c) return LS_OK;
     for (size_t i = 0; i < c->count; i++) cells += ls_journal_cells(ls_param_range_elems(c->copy[i].param.own));
-    LS_TRY(make_cells(world, cells + 1, &cell));
+    LS_TRY(alloc_journal_cells(world, cells + 1, &cell));
     LS_TRY(make_list(t, world, places, list_copied, &part->pieces, &part->pieces_at));
     LS_TRY(ls_world_alloc(world, (c->count + 1) * sizeof(ls_left_tensor), &memory));
     ls_left_tensor *tensor = memory;

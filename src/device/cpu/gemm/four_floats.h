@@ -1,4 +1,5 @@
-/* four_floats.h: four floats at a time, loaded and stored at any address, where matmuls are packed and turned. */
+/* four_floats.h: vectors of four floats, loaded from and stored to unaligned addresses, for packing and transposing
+ * matrices. */
 #ifndef LS_DEVICE_CPU_GEMM_FOUR_FLOATS_H
 #define LS_DEVICE_CPU_GEMM_FOUR_FLOATS_H
 
@@ -14,7 +15,7 @@ static inline four load4(const void *from) {
 }
 static inline void store4(float *to, four v) { memcpy(to, &v, sizeof v); }
 
-/* Four lines of four become rows of a panel. */
+/* Transposes the 4 × 4 matrix with rows r0 … r3 and stores row i of the result at panel + i·width. */
 static inline void transpose4(float *panel, size_t width, four r0, four r1, four r2, four r3) {
     four t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
     four t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);

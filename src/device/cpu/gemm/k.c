@@ -1,4 +1,4 @@
-/* k.c: positions of K with padding. */
+/* k.c: maps the contraction dimension K to padded positions. */
 #include "device/cpu/gemm/k.h"
 
 #include <assert.h>
@@ -6,13 +6,13 @@
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 static size_t up(size_t x, size_t to) { return (x + to - 1) / to * to; }
 
-/* Positions of `values` in whole sequences. */
+/* Returns how many positions `values` values take, the first of which begins a sequence. */
 static size_t positions_of(size_t values, size_t granule, size_t period) {
     if (period == 0) return up(values, granule);
     return values / period * up(period, granule) + up(values % period, granule);
 }
 
-/* A period of whole granules needs no care. */
+/* Returns the period of the padding: 0 if sequences are whole granules, because they then need none. */
 static size_t period_of(const ls_gemm *g, size_t granule) { return g->period % granule == 0 ? 0 : g->period; }
 
 void ls_gemm_k_open(ls_gemm_k *x, const ls_gemm *g, size_t granule) {

@@ -20,6 +20,8 @@ typedef struct ls_gemm_k {
     size_t bounds[LS_GEMM_SLICES_MAX + 1]; /* the same in positions */
 } ls_gemm_k;
 
+/* Computes the padded positions of the slices of a matmul for a unit with this granule. Allocates nothing. If K has
+ * several slices and sequences that are not whole granules, each slice must begin at a sequence. */
 void ls_gemm_k_open(ls_gemm_k *x, const ls_gemm *g, size_t granule);
 
 /* Positions that a matmul has at most, wherever its slices end. */

@@ -1,4 +1,4 @@
-/* loss_hgmma.c: softmax cross-entropy of 16-bit logits with the order of the unit hgmma, on any CPU;
+/* loss_hgmma.c: softmax cross-entropy of 16-bit logits in the summation order of the unit hgmma, in portable C;
  * docs/reference/arithmetic.md, "Softmax cross-entropy", has the formulas. */
 #include "device/cpu/kernels.h"
 #include "device/cpu/portable/exp2.h"
@@ -17,12 +17,12 @@ static float slice_max(const uint16_t *z, ls_dtype type, size_t n) {
     float m = -INFINITY;
     for (size_t i = 0; i < n; i++) {
         float x = wide(z[i], type);
-        if (x > m || isnan(x)) m = x; /* no number is above a NaN */
+        if (x > m || isnan(x)) m = x; /* a NaN stays the maximum, as comparisons with it are false */
     }
     return m + 0.0f;
 }
 
-/* x[i] += x[i + n / 2], and so on to x[0]; n is a power of two. */
+/* Reduces x to x[0] by halves, x[i] += x[i + n / 2], and returns it; n is a power of two. */
 static float folded(float *x, size_t n) {
     for (size_t half = n / 2; half > 0; half /= 2)
         for (size_t i = 0; i < half; i++) x[i] += x[i + half];
@@ -35,6 +35,7 @@ static float pack_sum(const uint16_t *z, ls_dtype type, size_t n, float shift) {
     return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]));
 }
 
+/* Returns the sum of e^(z − m) over a slice of n logits, with exp2 as GPUs compute it. */
 static float slice_sum(const uint16_t *z, ls_dtype type, size_t n, float m) {
     float lane[LANES] = {0}, sums[LANES / FOLD], shift = -(m * log2_e);
     prepare_exp2();

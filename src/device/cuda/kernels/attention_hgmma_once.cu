@@ -1,19 +1,20 @@
-/* attention_hgmma_once.cu: the whole backward pass of attention with the unit hgmma in one kernel, for heads of up to 64
- * numbers: scores and weights are made once, where attention_hgmma.cu makes them once for the keys and once for the
- * queries.
+/* attention_hgmma_once.cu: the whole backward pass of attention with the unit hgmma in one kernel, for heads of up to
+ * 64 elements. Scores and weights are computed once; attention_hgmma.cu computes them twice, once for dK and dV and
+ * once for dQ.
  *
- * A tile is 128 keys of a head, 64 for each of two warp groups, who make dK and dV while the queries of all heads of the
- * kv head pass by, 64 at a time. They also leave the gradient of the scores in shared memory for a third warp group,
- * which multiplies it with the keys. A gradient of 64 queries is one chain over all keys in their order, so it goes from
- * tile to tile: its sums wait in memory (`sums`), and a number (`turns`) says how many tiles of keys they have passed. A
- * tile takes them when it is its turn, and adds its keys. Tiles are taken in an order in which those that are waited for
- * come first, by blocks that are all there at once.
+ * A tile is 128 keys of a head, 64 for each of two warpgroups. These compute dK and dV while they iterate over the
+ * queries of all heads of the kv head, 64 at a time. They also store the gradient of the scores in shared memory for a
+ * third warpgroup, which multiplies it by the keys to get dQ. dQ of 64 queries is one chain over all keys in ascending
+ * order, so its partial sums pass from tile to tile through global memory (`sums`), and a counter (`turns`) holds the
+ * number of key tiles added so far. A tile waits for its turn, loads the sums and adds its keys. This cannot deadlock,
+ * because all blocks are resident at once and each tile starts after the tiles that it waits for.
  *
- * Of the first warp group one thread copies tiles, one fetches sums and one writes them.
+ * In the first warpgroup, which is the producer, one thread loads tiles, one loads sums and one stores sums.
  *
- * Where a head has several tiles, two neighbours of them go to a pair of blocks (a cluster): sums go from the first of them straight
- * into the second one's shared memory, and through the second cache only from pair to pair. What its two halves have to tell each other
- * is what limits without. The second has 128 queries of each head less to do, and waits: that is too much where there are few. */
+ * If a head has several tiles, two adjacent ones go to a pair of blocks (a cluster). Sums then go from the first
+ * block straight into the second one's shared memory (DSMEM), and through L2 only from pair to pair. Without
+ * pairs, the traffic between the two halves of L2 limits the kernel. The second block has 128 queries less per head and
+ * idles meanwhile, which costs too much for short sequences. */
 #ifndef LS_CUDA_ON_CPU_H
 #include "device/cuda/common/attention_hgmma_tiles.cuh"
 
@@ -22,17 +23,18 @@ enum { D = 64, QUERIES = 64, TILE_KEYS = 128, STAGES = 3, SCORES = 2, SUMS = 4 }
 struct once_shared {
     uint16_t k[2][TILE_KEYS * D], v[2][TILE_KEYS * D], q[STAGES][QUERIES * D], g[STAGES][QUERIES * D];
     uint16_t ds[SCORES][TILE_KEYS * QUERIES]; /* a row is a key */
-    uint16_t zeros[16 * 64];                  /* a granule that adds nothing */
-    float sums[SUMS][QUERIES * D];            /* as threads hold them: float4 number i of thread t at 128·i + t */
+    uint16_t zeros[16 * 64];                  /* a granule of +0, for keys that are masked out */
+    float sums[SUMS][QUERIES * D];            /* in register order: float4 number i of thread t at 128·i + t */
     float L[STAGES][QUERIES], dots[STAGES][QUERIES];
     uint64_t k_full[2], k_empty[2], q_full[STAGES], q_empty[STAGES];
     uint64_t ds_full[SCORES], ds_empty[SCORES], sums_full[SUMS], sums_added[SUMS], sums_empty[SUMS];
-    uint64_t room[SUMS]; /* of a pair's first: the second has place for sums */
+    uint64_t room[SUMS]; /* in the first block of a pair: the second block has a free buffer for sums */
     alignas(16) uint16_t masks[STAGES][TILE_KEYS * 4];
 };
 
-/* The tiles of a block, or of a pair, and their order. Mostly one block has all tiles of a head. Where there are fewer heads than
- * blocks, a round has tiles of several rows, the longer ones first: blocks move on in it, so that all get some of each. */
+/* The tiles of a block, or of a pair, in the order in which it computes them: one tile per round. Usually one block
+ * has all tiles of a head. If there are fewer heads than blocks, a round has tiles of several rows, the longest
+ * first, and the assignment of tiles to blocks rotates every round, so that each block gets long and short ones. */
 template <bool PAIRED> struct once_tiles {
     const ls_cuda_attention_tiles &t;
     LS_DEVICE uint32_t blocks() const { return PAIRED ? gridDim.x / 2 : gridDim.x; }
@@ -42,8 +44,10 @@ template <bool PAIRED> struct once_tiles {
         const uint32_t moved = all < blocks() ? round * (blocks() / 16) % blocks() : 0;
         return round * blocks() + (self >= moved ? self - moved : self + blocks() - moved);
     }
+    /* Returns whether the block, or the pair, has a tile in this round; at() requires it. */
     LS_DEVICE bool has(uint32_t round) const { return number(round) < t.h.kv_heads * t.h.B * rows(); }
-    /* A pair's second may have a row behind the last, of no queries. */
+    /* Returns the tile of a round. If the number of rows is odd, the last tile of a pair's second block lies beyond
+     * the last row and has no queries. */
     LS_DEVICE tile_place at(uint32_t round) const {
         tile_place p = tile_among<false, true>(t, number(round), blocks(), rows());
         if (PAIRED) p.row = 2 * p.row + (int)(blockIdx.x % 2);
@@ -53,40 +57,45 @@ template <bool PAIRED> struct once_tiles {
 template <bool PAIRED> LS_DEVICE bool is_first_of_pair() { return PAIRED && blockIdx.x % 2 == 0; }
 template <bool PAIRED> LS_DEVICE bool is_second_of_pair() { return PAIRED && blockIdx.x % 2 == 1; }
 
-/* Which of the call's pieces of 64 queries. */
+/* Returns the index, in `sums` and `turns`, of queries 64·j … 64·j + 63 of a head. */
 LS_DEVICE size_t piece_of(const ls_cuda_attention_hgmma &h, const tile_place &p, int head, int j) {
     return ((size_t)p.sequence * h.all_heads + h.head0 + p.first + (uint32_t)head) * (h.stat_rows / QUERIES) + (size_t)j;
 }
 
-/* What threads and the copy engine do to memory is seen by the other; of shared memory, by tensor cores too. The first waits until all
- * of a thread's accesses are known to the whole GPU, which takes as long as a product of tiles: not where the second will do. */
+/* Proxy fences: order accesses of threads with those of TMA and, in shared memory, of tensor cores.
+ * memory_is_written() waits until all accesses of the thread are visible to the whole GPU, which takes as long as a
+ * matmul of two tiles, so it is used only where shared_is_written() does not suffice. */
 LS_DEVICE void memory_is_written() { asm volatile("fence.proxy.async;" ::: "memory"); }
 LS_DEVICE void shared_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+/* Waits until `tiles` key tiles have added their part to a chain. */
 LS_DEVICE void await_turn(const uint32_t *turn, uint32_t tiles) {
     uint32_t passed;
     do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(passed) : "l"(turn) : "memory");
     while (passed < tiles);
 }
+/* Announces that `tiles` key tiles have added their part to a chain, after TMA has stored the sums. */
 LS_DEVICE void give_turn(uint32_t *turn, uint32_t tiles) {
     memory_is_written();
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(tiles) : "memory");
 }
 
-/* The copy engine writes them; what it does is counted in groups. */
+/* Stores sums to global memory through TMA, as one bulk group; see writes_wait(). */
 LS_DEVICE void write_sums(float *to, const float *from) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
                  "n"(QUERIES * D * 4)
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
+/* Waits until at most N of the thread's bulk groups are not complete. */
 template <int N> LS_DEVICE void writes_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory"); }
 
-/* Shared memory may be used again. */
+/* Waits until TMA has read the source of all stores, so that the shared memory may be overwritten. */
 LS_DEVICE void writes_are_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-/* ---- pairs: what is in the other block's shared memory --------------------------------------------------------- */
+/* ---- pairs: the other block's shared memory ---------------------------------------------------------------------- */
 
+/* Returns the cluster address of the same variable in the other block of the pair. */
 LS_DEVICE uint32_t others(const void *p) {
     uint32_t at;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(p)), "r"(1 - blockIdx.x % 2));
@@ -95,26 +104,27 @@ LS_DEVICE uint32_t others(const void *p) {
 LS_DEVICE void arrive_at_others(const uint64_t *b) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(others(b)) : "memory");
 }
-/* For a barrier of its own, at which the other may have arrived. */
+/* Waits at a barrier of this block at which the other block arrives. */
 LS_DEVICE void wait_for_other(uint64_t *b, uint32_t parity) { LS_BARRIER_WAIT(b, parity, ".acquire.cluster"); }
-/* The other's barrier counts the bytes. */
+/* Copies sums into the other block's shared memory; its barrier `full` counts the bytes. */
 LS_DEVICE void pass_sums(const float *to, const float *from, const uint64_t *full) {
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(others(to)),
                  "r"(shared_address(from)), "n"(QUERIES * D * 4), "r"(others(full))
                  : "memory");
 }
+/* Cluster barrier: waits for all threads of both blocks. */
 LS_DEVICE void await_other() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-/* Four 8 × 8 matrices of a warp; each lane has the place of one of their rows. */
+/* Stores four 8 × 8 matrices that a warp holds; each lane passes the address `to` of one of their rows. */
 LS_DEVICE void store_matrices(uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c),
                  "r"(d)
                  : "memory");
 }
 
-/* d + a·b, both read across. */
+/* Issues d += aᵀ·b, with both operands in shared memory and transposed (M- and N-major). */
 template <bool IS_F16> LS_DEVICE void product_across(float (&d)[32], uint64_t a, uint64_t b) {
     if constexpr (IS_F16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" LS_T32 "}, %32, %33, 1, 1, 1, 1, 1;\n"
@@ -179,7 +189,7 @@ template <bool PAIRED> LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &
                     wait_for_other(&s.sums_empty[at.at], at.turn ^ 1);
                 else
                     barrier_wait(&s.sums_empty[at.at], at.turn ^ 1);
-                if (p.row == 0) { /* nothing was added yet */
+                if (p.row == 0) { /* the chain starts here, from +0 */
                     barrier_arrive(&s.sums_full[at.at]);
                     continue;
                 }
@@ -190,11 +200,11 @@ template <bool PAIRED> LS_DEVICE void fetch_sums(const ls_cuda_attention_tiles &
     }
 }
 
-/* The copy engine writes sums; their turn is given away when they are there, which is looked for one step later, when the
- * buffer is free again. */
+/* Stores the sums to which this tile has added its keys. give_turn() follows one step later, when the buffer is free
+ * again, so that the thread does not wait for the store. */
 template <bool PAIRED> LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t, once_shared &s, int queries) {
     const once_tiles<PAIRED> tiles = {t};
-    ring<SUMS> at, to; /* to: the second's */
+    ring<SUMS> at, to; /* to: buffers of the pair's second block */
     for (uint32_t round = 0; tiles.has(round); round++) {
         const tile_place p = tiles.at(round);
         const ls_cuda_attention_part &part = t.h.a.parts[p.part];
@@ -203,14 +213,14 @@ template <bool PAIRED> LS_DEVICE void keep_sums(const ls_cuda_attention_tiles &t
         for (int head = kv * heads; head < (kv + 1) * heads; head++)
             LS_NO_UNROLL for (int j = first; j < queries; j++, at.next()) {
                 barrier_wait(&s.sums_added[at.at], at.turn);
-                if (j < first + 2) { /* these are finished */
+                if (j < first + 2) { /* complete: add_queries() has stored dQ */
                     barrier_arrive(&s.sums_empty[at.at]);
                     writes_wait<0>();
                     if (before) give_turn(before, (uint32_t)p.row + 1);
                     before = NULL;
                     continue;
                 }
-                if (is_first_of_pair<PAIRED>()) { /* the second says when they have arrived */
+                if (is_first_of_pair<PAIRED>()) { /* the second block frees the buffer when the sums have arrived */
                     wait_for_other(&s.room[to.at], to.turn);
                     pass_sums(s.sums[to.at], s.sums[at.at], &s.sums_full[to.at]);
                     to.next();
@@ -252,10 +262,10 @@ template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void add_keys(const ls_
         const int first = 2 * p.row, steps = (int)(part.heads / part.kv_heads) * (queries - first);
         for (int step = 0, j = first; step < steps; step++, at.next(), to.next(), j = j + 1 < queries ? j + 1 : first) {
             barrier_wait(&s.q_full[at.at], at.turn);
-            if (j < first + w) { /* queries before all of its keys */
+            if (j < first + w) { /* all keys of this warpgroup are masked out */
                 products_wait<0>();
                 if (step > 0 && thread == 0) barrier_arrive(&s.q_empty[at.before().at]);
-                barrier_wait(&s.ds_empty[to.at], to.turn ^ 1); /* or it would be counted for the turn before */
+                barrier_wait(&s.ds_empty[to.at], to.turn ^ 1); /* else the arrival counts for the previous phase */
                 if (lane == 0) barrier_arrive(&s.ds_full[to.at]);
                 continue;
             }
@@ -312,14 +322,14 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void add_queries(const ls_cuda_att
     ring<2> keys;
     ring<SCORES> from;
     ring<SUMS> at;
-    int passed = 0; /* of a pair's second: which of the first's places its sums come from */
+    int passed = 0; /* in a pair's second block: the buffer of the first block that its sums come from */
     for (uint32_t round = 0; tiles.has(round); round++, keys.next()) {
         const tile_place p = tiles.at(round);
         const ls_cuda_attention_part &part = a.parts[p.part];
         const int first = 2 * p.row, heads = (int)(part.heads / part.kv_heads), kv = (int)p.head;
         barrier_wait(&s.k_full[keys.at], keys.turn);
         for (int head = kv * heads; head < (kv + 1) * heads; head++) {
-            passed += min(2, queries - first + 2); /* of queries that the second's keys do not see */
+            passed += min(2, queries - first + 2); /* queries to which the second block's keys are masked out */
             LS_NO_UNROLL for (int j = first; j < queries; j++, from.next(), at.next()) {
                 float dq[32];
                 float4 *place = (float4 *)s.sums[at.at] + thread;
@@ -332,7 +342,7 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void add_queries(const ls_cuda_att
                 }
                 barrier_wait(&s.ds_full[from.at], from.turn);
                 products_begin();
-                const bool sees_all = j != first; /* else the queries are before the other 64 keys */
+                const bool sees_all = j != first; /* otherwise the upper 64 keys are masked out */
                 LS_UNROLL for (int i = 0; i < 8; i++) {
                     const bool sees = i < 4 || sees_all;
                     product_across<IS_F16>(dq, across<128>(sees ? s.ds[from.at] : s.zeros - i * 1024, i),
@@ -341,7 +351,7 @@ template <bool IS_F16, bool PAIRED> LS_DEVICE void add_queries(const ls_cuda_att
                 products_commit();
                 products_wait<0>();
                 if (thread == 0) barrier_arrive(&s.ds_empty[from.at]);
-                if (j < first + 2) { /* no key behind these is seen */
+                if (j < first + 2) { /* no later key contributes */
                     store_tile<IS_F16, D>(part.dq, p.sequence, (uint32_t)head, j * QUERIES + warp * 16, a.T, a.head_size, dq,
                                           part.scale, part.scale, lane);
                 } else {
@@ -373,7 +383,7 @@ template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void once(const ls_cuda
     for (int i = (int)threadIdx.x; i < 16 * 64; i += 512) s.zeros[i] = 0;
     shared_is_written();
     __syncthreads();
-    if (PAIRED) await_other(); /* its barriers */
+    if (PAIRED) await_other(); /* the other block has initialized its barriers */
     if (group == 0) {
         give_registers<40>();
         if (threadIdx.x == 0) copy_tiles<PAIRED, DROP>(t, s, queries);
@@ -386,10 +396,10 @@ template <bool IS_F16, bool PAIRED, bool DROP> LS_DEVICE void once(const ls_cuda
         take_registers<192>();
         add_keys<IS_F16, PAIRED, DROP>(t, s, queries, group - 1);
     }
-    if (PAIRED) await_other(); /* shared memory of a block that has ended is not there any more */
+    if (PAIRED) await_other(); /* the shared memory of a block is gone when it exits */
 }
 
-/* Blocks go by pairs, which see each other's shared memory; there are none before Hopper. */
+/* Kernels of clusters of two blocks, which access each other's shared memory. Clusters exist from Hopper on. */
 #if __CUDA_ARCH__ >= 900
 #define LS_KERNEL_PAIRED(name, type, threads)                                                                          \
     extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(threads, 1) ls_##name(const __grid_constant__ type a)

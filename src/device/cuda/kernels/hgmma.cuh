@@ -374,8 +374,8 @@ template <int BN, bool HAS_SECOND = (BN < 256)> struct hgmma_part {
      * 16-bit numbers, which then have half as many pieces. IS_SPREAD: a piece with every other step, not with each. */
     enum { PIECES = BN / 32, IS_SPREAD = false };
     LS_DEVICE bool is_f32() const { return a.g.parts || a.g.c_dtype == LS_CUDA_F32; }
-    /* Loads the bias of piece q, two columns per lane. The caller calls it well before finish_piece(), to overlap the
-     * latency of the load. */
+    /* Loads the bias of piece q, two columns per lane: 0 without bias, beyond the last column, and for split slices,
+     * which get no bias. The caller loads it long before finish_piece() needs it, to hide the latency. */
     LS_DEVICE float2 piece_bias(int q, const hgmma_unit &u) const {
         float2 x = make_float2(0, 0);
         if (a.g.parts || !a.g.bias) return x;

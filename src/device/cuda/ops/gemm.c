@@ -1,4 +1,5 @@
-/* gemm.c: matrix products: which tile, and whether slices are made apart, by an estimate of what ends first. */
+/* gemm.c: launches matmuls. An estimate of the time of each variant chooses the tile, and whether slices are computed
+ * by separate blocks (split-K) or one after the other by the same block. */
 #include "device/cuda/ops/gemm.h"
 
 #include <stdbool.h>
@@ -8,19 +9,19 @@
 #include "device/cuda/ops/library.h"
 #include "device/cuda/ops/ops.h"
 
-/* The most that scratch for slices apart and for sums that wait may be. */
+/* Upper bound of the scratch memory of a matmul: partial sums of slices. */
 #define SCRATCH_MAX ((size_t)1 << 30)
 
-/* Shared memory that a block has besides what it asks for. */
+/* Shared memory that the driver reserves in each block, in addition to the requested size. */
 #define BLOCK_SHARED ((size_t)1024)
 
-/* Numbers of a gather have 31 bits (ls_cuda_divider). */
+/* Indices of a gather have 31 bits (ls_cuda_divider). */
 #define GATHER_MAX ((size_t)INT32_MAX)
 
 enum { TILES = 5 };
 
-/* What tiles make of the 132 multiprocessors of an H200, in TFLOP/s: `full` with as many blocks on each as fit, `alone`
- * with one on each (measured: build/bench/gpu_kernels). Only their ratios matter. */
+/* Throughput of each tile on the 132 multiprocessors of an H200, in TFLOP/s: `full` at full occupancy, `alone` with one
+ * block per multiprocessor (measured: build/bench/gpu_kernels). Only their ratios matter. */
 #define LARGE_FULL 45.0
 #define NARROW_FULL 44.0
 #define NARROW_ALONE 31.0
@@ -29,19 +30,19 @@ enum { TILES = 5 };
 #define SMALL_ALONE 24.0
 #define TINY_FULL 22.0
 #define TINY_ALONE 8.0
-/* Bringing in the first step and writing C take as long as so many k. */
+/* Prologue and epilogue (loading the first step, writing C) take as long as this many values of k. */
 #define EDGE_K 48.0
-/* Sums that are made apart are written and read: so many multiply-adds pass meanwhile for each byte of them, */
+/* Multiply-adds in the time in which one byte of split-K partial sums is written and read back, */
 #define FLOPS_PER_BYTE 14.0
-/* half as many where other blocks go on meanwhile, */
+/* the same for partial sums that the same block reads back, while other blocks continue to compute, */
 #define FLOPS_PER_FAR_BYTE 7.0
-/* and another kernel begins and ends, in multiply-adds of one multiprocessor. */
+/* and multiply-adds of one multiprocessor in the time of one more kernel launch. */
 #define LAUNCH_WORK 400000.0
 
 typedef struct tile_kind {
     size_t m, n;
     unsigned threads;
-    size_t together; /* blocks of a multiprocessor */
+    size_t together; /* blocks per multiprocessor (occupancy) */
     double full, alone;
 } tile_kind;
 
@@ -55,7 +56,7 @@ static const tile_kind tiles[TILES] = {
 
 #define NO_KERNEL LS_CUDA_KERNELS
 
-/* By form, then by tile. */
+/* Indexed by form, then by tile. */
 typedef ls_cuda_kernel kernel_set[3][TILES];
 static const kernel_set aligned_kernels = {
     [LS_GEMM_NN] = {LS_CUDA_gemm_nn_large, LS_CUDA_gemm_nn_narrow, LS_CUDA_gemm_nn_small, NO_KERNEL,
@@ -108,20 +109,21 @@ static const ls_cuda_kernel *kernels_of(const ls_gemm *g, const ls_cuda_gemm *ar
 
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 
-/* Sums that wait for their neighbour in the tree, at most. */
+/* Returns how many partial sums exist at once, at most, when one block adds `slices` slices in the order of the tree:
+ * one for each level. */
 static int waiting_of(int slices) {
     int levels = 0;
     while ((1 << levels) < slices) levels++;
     return levels;
 }
 
-/* A way to make a product. */
+/* A variant of a matmul: tile, split and placement of the partial sums. */
 typedef struct gemm_plan {
     int tile;
-    int apart; /* slices that are made apart, or 1 */
+    int apart; /* slices computed by separate blocks (split-K), or 1 */
     int near_levels, far_levels;
-    size_t together; /* blocks of a multiprocessor */
-    size_t blocks;   /* without those of slices apart */
+    size_t together; /* blocks per multiprocessor (occupancy) */
+    size_t blocks;   /* of one split: tiles of C */
 } gemm_plan;
 
 static size_t steps_bytes(const tile_kind *t) {
@@ -134,7 +136,7 @@ static size_t shared_bytes(const gemm_plan *plan) {
     return steps_bytes(t) + (size_t)plan->near_levels * tile_bytes(t);
 }
 
-/* The memory beside shared memory that it needs. SIZE_MAX: more than there are bytes. */
+/* Returns the bytes of device memory that the plan needs for partial sums; SIZE_MAX if the size overflows. */
 static size_t scratch_bytes(const ls_gemm *g, const gemm_plan *plan) {
     size_t bytes;
     if (plan->apart > 1) {
@@ -155,8 +157,8 @@ static size_t scratch_max(ls_device *device) {
 
 static double smaller(double a, double b) { return a < b ? a : b; }
 
-/* Levels of the tree that fit into shared memory where a multiprocessor has `together` blocks; the rest lies in
- * scratch. */
+/* Places as many levels of the tree as fit into shared memory with `together` blocks per multiprocessor (near), and the
+ * rest in scratch (far). */
 static void place_levels(ls_device *device, gemm_plan *plan, int levels, size_t together) {
     const tile_kind *t = &tiles[plan->tile];
     size_t room = (ls_cuda_shared_max(device) + BLOCK_SHARED) / together - BLOCK_SHARED;
@@ -178,16 +180,18 @@ static gemm_plan plan_of(ls_device *device, const ls_gemm *g, int tile, int apar
     return plan;
 }
 
-/* Bytes that wait in scratch, all in all: level l of the tree comes after each 2^(l+1) slices. */
+/* Returns the total bytes of partial sums that go through scratch: level l of the tree stores one after every 2^(l+1)
+ * slices. */
 static double far_bytes(const ls_gemm *g, const gemm_plan *plan) {
     int sums = 0;
     for (int l = plan->near_levels; l < plan->near_levels + plan->far_levels; l++) sums += slices_of(g) >> (l + 1);
     return (double)sums * (double)g->m * (double)g->n * sizeof(float);
 }
 
-/* In multiply-adds of one multiprocessor at full speed: the blocks that run together end together, the last ones have
- * the multiprocessor to themselves. */
-static double cost_of(ls_device *device, const ls_gemm *g, const gemm_plan *plan) {
+/* Estimates the time of a plan, in multiply-adds of one multiprocessor at full throughput: full waves of blocks, the
+ * last wave (at lower occupancy, so slower per multiprocessor), the traffic of partial sums in scratch and, with
+ * split-K, the second kernel that adds them. */
+static double estimate_cost(ls_device *device, const ls_gemm *g, const gemm_plan *plan) {
     const tile_kind *t = &tiles[plan->tile];
     size_t processors = ls_cuda_processors(device), blocks = plan->blocks * (size_t)plan->apart;
     size_t round = processors * plan->together, rounds = blocks / round;
@@ -202,7 +206,8 @@ static double cost_of(ls_device *device, const ls_gemm *g, const gemm_plan *plan
     return cost;
 }
 
-/* The way that ends first, without the tile `but`. False: there is none. */
+/* Sets *best to the plan with the lowest estimated time, except with tile `but`. Returns false if no plan has a kernel
+ * and fits into scratch. */
 static bool choose_plan(ls_device *device, const ls_gemm *g, const ls_cuda_kernel *kernels, int but, gemm_plan *best) {
     int slices = slices_of(g);
     double least = -1;
@@ -211,7 +216,7 @@ static bool choose_plan(ls_device *device, const ls_gemm *g, const ls_cuda_kerne
             if (kernels[tile] == NO_KERNEL || tile == but) continue;
             gemm_plan plan = plan_of(device, g, tile, apart);
             if (scratch_bytes(g, &plan) > scratch_max(device)) continue;
-            double cost = cost_of(device, g, &plan);
+            double cost = estimate_cost(device, g, &plan);
             if (least >= 0 && cost >= least) continue;
             least = cost;
             *best = plan;
@@ -221,7 +226,7 @@ static bool choose_plan(ls_device *device, const ls_gemm *g, const ls_cuda_kerne
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
-/* Four neighbours may be moved together, wherever rows begin. */
+/* Returns whether each row begins at an address from which a kernel can load vectors of four elements. */
 static bool is_aligned(const void *p, ls_dtype dtype, size_t stride) {
     return (uintptr_t)p % (4 * ls_dtype_bytes(dtype)) == 0 && stride % 4 == 0;
 }
@@ -276,7 +281,8 @@ static ls_cuda_gemm args_of(const ls_gemm *g) {
     return args;
 }
 
-/* A plain matrix is one of patches of one tap, in images of one pixel; plain rows are a grid of one row of them. */
+/* Fills the arguments of kernels that gather. A matmul without patches becomes patches of one tap in images of one
+ * pixel, and rows without a grid become a grid with one row. */
 static void gather_args_of(const ls_gemm *g, ls_cuda_gemm_gather *args) {
     ls_gemm_patches plain = {1, 1, g->k, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1};
     ls_gemm_grid plain_rows = {1, GATHER_MAX, 0, 0, g->ldb};
@@ -340,7 +346,7 @@ static bool is_thin(const ls_gemm *g, const ls_cuda_gemm *args) {
            args->b_is_vector;
 }
 
-/* Few rows: slices are apart, which only makes more blocks. */
+/* Runs a matmul with few rows. Slices are always split, because the blocks of one slice do not fill the GPU. */
 static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *args) {
     bool along = g->form == LS_GEMM_NT;
     size_t rows = g->m == 1 ? 1 : LS_CUDA_GEMM_THIN_M,
@@ -357,7 +363,7 @@ static ls_status run_thin(ls_device *device, const ls_gemm *g, ls_cuda_gemm *arg
 
 static size_t round_up_4(size_t n) { return (n + 3) / 4 * 4; }
 
-/* Bytes of patches written down (conv_unfold), or 0 where a product takes them from the images. */
+/* Returns the bytes of the unfolded patches (im2col), or 0 if the kernel gathers the patches from the images. */
 static size_t unfold_bytes(const ls_gemm *g, const ls_cuda_gemm *args) {
     size_t bytes;
     if (g->form != LS_GEMM_TN || !g->patches || args->b_is_vector || !args->a_is_vector) return 0;
@@ -374,13 +380,13 @@ static ls_status unfold(ls_device *device, const ls_gemm *g, const ls_cuda_gemm_
                            .columns = (uint32_t)g->n,
                            .width = ls_cuda_divider_of(width)};
     size_t blocks = ls_cuda_blocks(device, ls_cuda_divide_up(g->k * width, LS_CUDA_GEMM_UNFOLD_THREADS));
-    /* What the kernel counts in 31 bits. */
+    /* The kernel has 31-bit indices. */
     size_t most = GATHER_MAX / width / LS_CUDA_GEMM_UNFOLD_THREADS;
     ls_cuda_grid grid = {blocks < most ? blocks : most, 1, 1};
     return ls_cuda_launch(device, LS_CUDA_conv_unfold, grid, LS_CUDA_GEMM_UNFOLD_THREADS, 0, &args);
 }
 
-/* Rows of C are made by themselves: half of them needs half the scratch. */
+/* Runs the upper and the lower half of C as separate matmuls, because half of the rows needs half of the scratch. */
 static ls_status run_halves(ls_device *device, const ls_gemm *g) {
     if (g->m == 1 || g->patches || g->b_rows || g->c_rows)
         return ls_fail(LS_ERR_INPUT,
@@ -388,7 +394,7 @@ static ls_status run_halves(ls_device *device, const ls_gemm *g) {
                        "smaller micro-batch",
                        g->m, g->n, slices_of(g));
     ls_gemm upper = *g, lower = *g;
-    upper.m = ls_cuda_divide_up(g->m / 2, tiles[0].m) * tiles[0].m; /* whole tiles, where that leaves something */
+    upper.m = ls_cuda_divide_up(g->m / 2, tiles[0].m) * tiles[0].m; /* whole tiles, if the lower half then has rows */
     if (upper.m >= g->m) upper.m = g->m / 2;
     lower.m = g->m - upper.m;
     lower.a = (const char *)g->a + upper.m * (g->form == LS_GEMM_TN ? 1 : g->lda) * ls_dtype_bytes(g->dtype);

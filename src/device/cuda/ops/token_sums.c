@@ -1,4 +1,5 @@
-/* token_sums.c: gradients of norms and biases: chains over tokens through scratch, then their joins. */
+/* token_sums.c: gradients of norms and biases, in two kernels: one computes a chain over the tokens of each sequence
+ * and slice into scratch, the next one adds the chains in the order of the tree. */
 #include "device/cuda/ops/token_sums.h"
 
 #include "device/cuda/ops/list.h"
@@ -28,8 +29,8 @@ ls_status ls_cuda_join_tokens(ls_device *device, ls_cuda_token_join *args, int s
     return ls_cuda_launch(device, LS_CUDA_token_join, grid, LS_CUDA_PACK_THREADS, 0, args);
 }
 
-/* Small blocks: there are few chains, each of them long, and a multiprocessor shall not have twice as many as another.
- */
+/* Returns the grid of the kernels with one chain per thread. Blocks are small, because there are few, long chains, and
+ * no multiprocessor should get twice as many as another. */
 static ls_cuda_grid chains_grid(ls_cuda_rows *rows) {
     enum { LANES_LOG2_MAX = 6 };
     size_t packs = rows->aligned ? rows->columns / WIDTH : rows->columns;
@@ -40,7 +41,7 @@ static ls_cuda_grid chains_grid(ls_cuda_rows *rows) {
     return (ls_cuda_grid){y ? x : 0, y < BLOCKS_Y_MAX ? (y ? y : 1) : BLOCKS_Y_MAX, 1};
 }
 
-/* A block of threads for each slice of a sequence and 32 packs of columns. */
+/* Returns the grid of the kernels with one block per slice of a sequence and 32 packs of columns. */
 static ls_cuda_grid blocks_grid(const ls_cuda_rows *rows) {
     size_t y = ls_cuda_divide_up(rows->aligned ? rows->columns / WIDTH : rows->columns, 32);
     return (ls_cuda_grid){y ? rows->rows : 0, y < BLOCKS_Y_MAX ? (y ? y : 1) : BLOCKS_Y_MAX, 1};
@@ -53,12 +54,14 @@ ls_status ls_cuda_slices_set(ls_device *device, ls_cuda_slices *slices, const ls
     return groups->tokens ? ls_cuda_sizes_set(device, &slices->tokens, groups->tokens, slices->slices + 1) : LS_OK;
 }
 
-/* Kernels of a kind of sum: for slices that are one chain, and for those that are cut into blocks. */
+/* The two kernels of a kind of sum: `chains` for slices that are one chain, `blocks` for slices cut into blocks. */
 typedef struct chain_kernels {
     ls_cuda_kernel chains, blocks;
 } chain_kernels;
 
-/* `args` says what the chains read; out[i] is [slices][columns]. */
+/* Computes `sums` (1 or 2) sums of `columns` columns over the tokens of each group, slice by slice: launches the
+ * chains, then the kernel that joins them. The caller sets the inputs in `args`; this function sets slices, rows,
+ * scratch and block. out[i] is [slices][columns]. */
 static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_chains *args, size_t columns,
                             float *const out[2], int sums, const ls_token_groups *groups) {
     size_t sequences = groups->bounds[groups->groups], slices = (size_t)groups->slices,
@@ -70,7 +73,7 @@ static ls_status run_chains(ls_device *device, chain_kernels kernels, ls_cuda_ch
     args->out[0] = scratch;
     args->out[1] = (float *)scratch + elems / WIDTH * WIDTH + WIDTH;
     args->rows = (ls_cuda_rows){.rows = sequences * slices, .columns = columns};
-    /* Narrow loads where wide ones would leave too few threads to keep the memory busy. */
+    /* Scalar loads where vector loads would leave too few threads to saturate the memory bandwidth. */
     args->rows.aligned = columns % WIDTH == 0 && ls_cuda_fits(args->dy, (ls_dtype)args->act, args->dy_stride, WIDTH) &&
                          ls_cuda_fits(args->x, LS_F32, args->x_stride, WIDTH) &&
                          (args->block || elems / WIDTH >= THREADS_ENOUGH);
