@@ -55,7 +55,8 @@ static bool is_printable(int byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
 
-/* Byte-level tokenizers write printable bytes of Latin-1 as themselves and the others as U+0100 and on, in order. */
+/* Returns the symbol of a byte in byte-level tokenizers: printable Latin-1 bytes stand for themselves, the others are
+ * U+0100 and following, in order. */
 static int byte_symbol(int byte) {
     int others = 0;
     if (is_printable(byte)) return byte;

@@ -115,7 +115,7 @@ static ls_status write_shards(const export_job *job) {
 
 /* ---- JSON files -------------------------------------------------------------------------------------------------- */
 
-/* 1e-05 and not 1.0000000000000001e-05, where the fewer digits read back as the same numbers. */
+/* Writes JSON with 15 digits if that reads back as the same numbers: 1e-05 instead of 1.0000000000000001e-05. */
 static char *dump_short(json_t *json) {
     char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_t *back = text ? json_loads(text, 0, NULL) : NULL;
@@ -154,8 +154,8 @@ static ls_status write_index(const export_job *job) {
     return status;
 }
 
-/* Without a word about them, transformers would take ids of the first GPT-2 or Llama, which this vocabulary may not
- * have. */
+/* Sets the special token ids, to null if there are none. If they are missing, transformers assumes those of the
+ * original GPT-2 or Llama, which this vocabulary may not have. */
 static int set_token_ids(json_t *config, const json_t *ids) {
     static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
     int bad = 0;

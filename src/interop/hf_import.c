@@ -66,7 +66,7 @@ static ls_status read_config(ls_weights *weights, const char *folder, ls_shape *
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* The name in these files: a bare model has no prefix. */
+/* Returns a tensor's name in the file: a bare model has no prefix. */
 static const char *name_in(const ls_hf_tensor *tensor, const char *prefix, bool bare) {
     size_t skip = strlen(prefix);
     return bare && strncmp(tensor->name, prefix, skip) == 0 ? tensor->name + skip : tensor->name;

@@ -94,15 +94,15 @@ bool ls_hf_is_buffer(const ls_shape *shape, const char *name) {
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
-/* The parameter of this name behind `prefix`. */
+/* Returns the parameter whose name is `name` after `prefix`. */
 static const ls_param *find(const ls_block *block, const char *prefix, const char *name) {
     for (int i = 0; i < block->nparams; i++)
         if (strcmp(block->param[i].name + strlen(prefix), name) == 0) return &block->param[i];
     return NULL;
 }
 
-/* A bias that models of the family usually have: Hugging Face's code always has it, so that it is written as 0. False:
- * this tensor is not there at all. */
+/* Describes a bias that this model lacks but Hugging Face's code for the family requires, so that the export writes
+ * zeros. Returns false if the tensor is not required. */
 static bool stand_in(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
     if (!ls_shape_family(shape)->usual.attention_bias || !ls_ends_with(ours, ".bias")) return false;
     bool qkv = strcmp(ours, "attn.qkv.bias") == 0, wide = strcmp(ours, "mlp.in.bias") == 0;

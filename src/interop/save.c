@@ -64,7 +64,7 @@ static ls_status put_state(ls_store_save *save, const ls_weights *weights, bool 
     return status;
 }
 
-/* The files that go with the model; `tokenizer` may be NULL. */
+/* Adds the files that belong to the model; `tokenizer` may be NULL. */
 static ls_status put_copies(ls_store_save *save, const char *model, const char *tokenizer) {
     const char *folder = ls_store_save_folder(save), *name;
     if (tokenizer) LS_TRY(ls_copies_put(tokenizer, folder));

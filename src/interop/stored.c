@@ -40,7 +40,7 @@ static ls_status hold(const ls_stored *stored, ls_stored_cache *cache) {
     return LS_OK;
 }
 
-/* Rows row … row + rows − 1 of the tensor, from its turned form. */
+/* Reads rows row … row + rows − 1 of a tensor from its transposed form. */
 static void turn_in(const ls_stored *stored, const unsigned char *raw, size_t row, size_t rows, float *out) {
     size_t unit = ls_dtype_bytes(stored->dtype);
     float values[TILE];
@@ -93,7 +93,7 @@ static ls_status narrow(const export_job *job, const float *values, size_t elems
                    job->stored->dtype == LS_F16 ? "fp16" : "bf16", job->stored->dtype == LS_F16 ? " or bf16" : "");
 }
 
-/* Rows row … row + rows − 1 into the turned form, which has all of them. */
+/* Writes rows row … row + rows − 1 into the transposed form, which holds all rows. */
 static ls_status turn_out(const export_job *job, size_t row, size_t rows) {
     const ls_stored *stored = job->stored;
     size_t unit = ls_dtype_bytes(stored->dtype);

@@ -110,7 +110,7 @@ out:
     return status;
 }
 
-/* The newest one that opens, whether it is sound or not. */
+/* Opens the newest checkpoint that opens, without verifying it. */
 static ls_status open_newest(const char *dir, ls_weights **out) {
     ls_store *store = NULL;
     ls_store_entry *entries = NULL;
@@ -223,7 +223,7 @@ static ls_status check_param(const ls_weights *weights, const ls_param *param) {
     return LS_OK;
 }
 
-/* No file with such a value becomes a model: whatever is computed with it is not finite, too. */
+/* Fails if a weight is not finite, because every result of such a model would not be finite either. */
 static ls_status check_finite(const ls_weights *weights, const ls_param *param, size_t first_row, size_t rows,
                               const float *data) {
     for (size_t i = 0; i < rows * param->columns; i++) {

@@ -20,7 +20,8 @@ static failure failure_now(ls_status status) {
     return f;
 }
 
-/* Each in turn tells its failure, until one has any: there are few workers, and this comes once in a run. */
+/* Finds the lowest rank with a failure: each rank in turn broadcasts its status until one has failed. This takes a
+ * broadcast per rank, but happens only once in a run. */
 static ls_status first_failure(ls_comm *comm, const failure *mine, int *rank, failure *out) {
     for (*rank = 0; *rank < ls_comm_size(comm); (*rank)++) {
         *out = *mine;

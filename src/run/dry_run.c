@@ -41,7 +41,8 @@ static ls_status no_images(void *ctx, size_t begin, size_t end, float *pixels, i
 
 ls_partition_feed ls_dry_feed(void) { return (ls_partition_feed){.read = no_tokens, .images = no_images}; }
 
-/* Micro-batches in the middle of many are like their neighbours. */
+/* Runs the actions of a stage, except micro-batches in the middle, which need the same memory and operations as their
+ * neighbours. */
 static ls_status run_actions(ls_partition *partition, int stage) {
     enum { FIRST = 6, LAST = 2 };
     const ls_schedule *schedule = ls_partition_schedule(partition);
@@ -84,7 +85,7 @@ static ls_status run_step(const dry_work *work, ls_partition *partition, ls_devi
     return hash_weights(ls_partition_model(partition), device);
 }
 
-/* As many rows as there are, and one. */
+/* Runs generation as its first and its later calls do: with all T tokens, then with one more. */
 static ls_status run_extend(ls_partition *partition) {
     size_t T = ls_partition_setup_of(partition)->T, V = ls_partition_model(partition)->shape.V;
     int32_t *ids = calloc(T, sizeof *ids);
@@ -147,7 +148,7 @@ ls_status ls_dry_reserve_forward(const ls_shape *shape, int slices, const char *
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* Bytes of weights and optimizer state that a worker would write, from its measured partition. */
+/* Returns the bytes of weights and optimizer state that a worker would write, from its measured partition. */
 static size_t snapshot_bytes(const ls_settings *settings, const ls_model *model) {
     size_t elems = 0;
     for (int i = 0; i < model->nparams; i++)
@@ -155,8 +156,8 @@ static size_t snapshot_bytes(const ls_settings *settings, const ls_model *model)
     return elems * (1 + (size_t)ls_optimizer_moments(&settings->optimizer)) * sizeof(float);
 }
 
-/* What makes updates and copies of one worker's tensors last: its journal on a CPU, one worker's copies on another. The
- * model has the parts of that worker. */
+/* Adds the memory that makes updates of one worker's tensors recoverable: the journal of a CPU worker, and copies of
+ * another worker's state. `model` has the parts of the worker that owns them. */
 static void add_kept(const ls_settings *s, const ls_layout *layout, const ls_model *model, bool own,
                      ls_dry_worker *out) {
     size_t elems = 0, cells = 0;
@@ -172,7 +173,7 @@ static void add_kept(const ls_settings *s, const ls_layout *layout, const ls_mod
     if (!own) out->copies = ls_copies_bytes(s, layout, model);
 }
 
-/* Of the worker whose state this one keeps. */
+/* Measures the copies that this worker keeps of another worker's state. */
 static ls_status measure_copies(const ls_settings *s, const ls_layout *layout, int rank, ls_dry_worker *out) {
     int of = s->options.state_copies > 0 ? ls_copies_keeps(layout, rank, 1) : -1;
     ls_model *model = NULL;
@@ -254,7 +255,7 @@ double ls_dry_bubble(const ls_dry_run *dry) {
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* Everything is as it is in fp32. */
+/* Returns whether every type is fp32. */
 static bool is_plain(const ls_policy *p) { return p->act == LS_F32 && p->reduce == LS_F32 && p->accumulate == LS_F32; }
 
 static void add_type_row(ls_dry_types *types, const char *what, const char *type, const char *why) {

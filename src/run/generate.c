@@ -13,7 +13,7 @@ enum { PURPOSE_DRAW = 0x44524157 };
 
 /* ---- one draw ---------------------------------------------------------------------------------------------------- */
 
-/* Larger logits first, then lower ids. */
+/* Orders choices by descending logit, then by ascending id. */
 static int compare_choices(const void *left, const void *right) {
     const ls_choice *a = left, *b = right;
     if (a->logit != b->logit) return a->logit > b->logit ? -1 : 1;
@@ -27,7 +27,7 @@ static int32_t find_largest(const ls_choice *choices, size_t count) {
     return choices[best].id;
 }
 
-/* The ids that have text, with their logits; 0: a logit of theirs is not finite. */
+/* Lists the ids that have text, with their logits. Returns 0 if one of these logits is not finite. */
 static size_t list_choices(const ls_tokenizer *tokenizer, const float *logits, size_t V, ls_choice *choices) {
     size_t count = 0;
     for (size_t i = 0; i < V; i++) {
@@ -72,7 +72,7 @@ typedef struct text {
     size_t seen; /* that have gone through the model */
 } text;
 
-/* When all positions are used, the last half goes on alone. */
+/* Keeps only the last T / 2 tokens when all positions are used. */
 static void make_room(text *t, size_t T) {
     if (t->count <= T) return;
     size_t keep = T / 2 > 0 ? T / 2 : 1;

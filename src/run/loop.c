@@ -32,7 +32,8 @@ static bool is_due(int64_t step, int64_t every) { return every > 0 && step % eve
 
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 
-/* A run is worth more than its metrics: a line that cannot be written is missed, and the run goes on. */
+/* Counts metrics lines that cannot be written. They never end the run, because its weights are worth more than its
+ * metrics. */
 static void wrote(ls_loop *l, ls_status status) {
     if (status == LS_OK) return;
     if (l->lost++ == 0) {
@@ -48,8 +49,8 @@ static void tell_lost(const ls_loop *l) {
                     l->lost, l->lost == 1 ? "" : "s", l->from, l->to);
 }
 
-/* Entropy of single tokens, of some that are spread over the data: what a model must beat to have learned anything.
- * NaN: not known, as for images. */
+/* Estimates the entropy of single tokens from a sample spread over the data: a model has learned something only if its
+ * loss is lower. NaN if it is not known, as for images. */
 static double unigram_nats(const ls_trainer *t) {
     enum { PIECES = 64, PIECE = 1024 };
     const ls_corpus *corpus = t->data.corpus;
@@ -70,7 +71,8 @@ static double unigram_nats(const ls_trainer *t) {
     return counted > 0 ? sum / (double)counted : (double)NAN;
 }
 
-/* From the loss to the first step: the workers before gone, these made, their state taken, ready. */
+/* Records how long recovery took after the loss of a worker, and its parts: the old workers end, the new ones start,
+ * take over the state, and are ready. */
 static void record_recovery(ls_loop *l, const ls_attempt *attempt) {
     const ls_recovery *r = &l->recovery;
     const uint64_t at[] = {attempt->seen_ns ? attempt->seen_ns : attempt->begun_ns, attempt->begun_ns, r->made_ns,
@@ -90,11 +92,11 @@ static int64_t unix_us(void) {
     return now.tv_sec * INT64_C(1000000) + now.tv_nsec / 1000;
 }
 
-/* When the line was written, for curves over time. */
+/* Adds the time at which the line is written, for curves over time. */
 static void add_time(ls_metrics *m) { ls_metrics_add_i64(m, "unix_ms", unix_us() / 1000); }
 
-/* The machine on which the steps behind this line were made; with the first of them, so that a start that makes none
- * leaves nothing behind. */
+/* Records the machine that makes the next steps. Called with the first step, so that a start without steps leaves no
+ * line. */
 static void record_start(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     ls_metrics_begin(l->metrics);
@@ -122,7 +124,7 @@ static void record_start(ls_loop *l) {
     l->told_start = true;
 }
 
-/* Why there is no further step, where steps were left to do. */
+/* Records why the run stops if there are steps left. */
 static void record_stop(ls_loop *l, const char *reason) {
     const ls_trainer *t = l->trainer;
     if (!l->reports || !l->told_start || t->step >= t->settings.options.steps) return;
@@ -145,7 +147,7 @@ static ls_status report_run_event(const ls_loop *l, ls_run_event event) {
  * the time is up, the worker that notices abandons it (partition.h: ls_partition_ask): it keeps sending, so that no
  * peer waits for it, and reports that in the sum that all workers make at the end. */
 
-/* The signal of this worker, or of another worker on this machine, which may be the only one that received it. */
+/* Returns the signal that this worker, or another worker of this machine, received; 0 if none did. */
 static int asked(void *ctx) {
     const ls_loop *l = ctx;
     ls_world *world = l->trainer->world;
@@ -168,7 +170,7 @@ static bool gives_up(void *ctx) {
     return left_s <= 0 || (l->usual_s > 0 && l->begin_s + 1.25 * l->usual_s - now_s > left_s);
 }
 
-/* Around what may be given up. */
+/* Begins work that a grace period may cut short. */
 static void begin_work(ls_loop *l, ls_phase phase, double usual_s) {
     (void)ls_phase_enter(phase);
     l->begin_s = ls_clock_seconds();
@@ -176,7 +178,7 @@ static void begin_work(ls_loop *l, ls_phase phase, double usual_s) {
 }
 static void end_work(const ls_loop *l, double *usual_s) { *usual_s = ls_clock_seconds() - l->begin_s; }
 
-/* What all stop for after something that was given up, and at the start. */
+/* Agrees on the signal for which all workers stop, after work that was cut short and at the start. Collective. */
 static ls_status agree_stop(ls_loop *l) {
     static const int signals[] = {SIGUSR2, SIGTERM, SIGINT};
     enum { SIGNALS = sizeof signals / sizeof *signals };
@@ -243,7 +245,7 @@ static ls_status keep_token(void *ctx, int32_t id, bool *stop) {
     return LS_OK;
 }
 
-/* So much of it that the line is none too long, however its characters are written. */
+/* Records a generated sample, truncated so that the line has a bounded length. */
 static void record_sample(ls_loop *l, const char *text, size_t bytes) {
     char kept[SAMPLE_MAX + 1];
     if (bytes > SAMPLE_MAX) bytes = SAMPLE_MAX;
@@ -293,7 +295,7 @@ out:
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
 
-/* That there was a checkpoint, for a run that goes on and finds none. */
+/* Records that a checkpoint was saved, so that a resumed run that does not find it can tell. */
 static void record_save(ls_loop *l, const ls_save_outcome *o) {
     ls_metrics_begin(l->metrics);
     ls_metrics_add_i64(l->metrics, "step", l->trainer->step);
@@ -306,8 +308,9 @@ static void record_save(ls_loop *l, const ls_save_outcome *o) {
     wrote(l, ls_metrics_end(l->metrics));
 }
 
-/* Young and Daly: with a failure every M seconds and saves that cost C, least is lost with √(2 · C · M) between them.
- * By the first worker, whose clock is the one that counts. Saves do not follow so closely that they are never done. */
+/* Chooses the interval of --save-every auto with the formula of Young and Daly: with one failure every M seconds and
+ * saves that cost C seconds, an interval of √(2 · C · M) loses least. Called on rank 0, whose clock counts. The
+ * interval is at least two saves long, so that each save can finish. */
 static void choose_interval(ls_loop *l, const ls_save_outcome *o) {
     const double mtbf_h = 3, least_s = 10, most_s = 86400;
     const ls_options *given = &l->trainer->settings.options;
@@ -321,7 +324,7 @@ static void choose_interval(ls_loop *l, const ls_save_outcome *o) {
                 every_s, o->stall_s, mtbf_s / 3600);
 }
 
-/* How a save went, by the first worker. */
+/* Reports the outcome of a save. Does nothing except on rank 0. */
 static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
     char text[NOTE_MAX];
     if (!l->reports) return LS_OK;
@@ -342,7 +345,7 @@ static ls_status tell_saved(ls_loop *l, const ls_save_outcome *o) {
     return report_run_event(l, (ls_run_event){.kind = LS_RUN_SAVED, .text = text});
 }
 
-/* This step is the one to go back to, unless its save fails. */
+/* Makes this step the newest sound one, unless its save fails; take_failure() undoes it. */
 static void take_saving(ls_loop *l) {
     ls_trainer *t = l->trainer;
     l->before = t->validation;
@@ -360,7 +363,7 @@ static void take_failure(ls_loop *l) {
     v->saved_step = l->before.saved_step;
 }
 
-/* All wait for a save that is under way, and know how it went. */
+/* Waits for the save in progress and handles its outcome. Collective. */
 static ls_status settle_save(ls_loop *l) {
     ls_save_outcome o;
     bool news;
@@ -369,7 +372,7 @@ static ls_status settle_save(ls_loop *l) {
     return news ? tell_saved(l, &o) : LS_OK;
 }
 
-/* While training waits. */
+/* Saves while training waits. */
 static ls_status save_now(ls_loop *l, double since_s) {
     ls_save_outcome o;
     take_saving(l);
@@ -399,7 +402,7 @@ ls_status ls_loop_save(ls_loop *l) {
     return save_now(l, since_s);
 }
 
-/* In the background, where there is memory for it. */
+/* Starts a save in the background, for which a snapshot must fit into memory. */
 static ls_status begin_save(ls_loop *l, double since_s) {
     take_saving(l);
     (void)ls_phase_enter(LS_PHASE_SAVE);
@@ -413,7 +416,7 @@ static ls_status begin_save(ls_loop *l, double since_s) {
     return status;
 }
 
-/* One that is due, with more steps to come. */
+/* Saves at a step that is due, between two steps. */
 static ls_status save_along(ls_loop *l) {
     double since_s = ls_clock_seconds();
     LS_TRY(settle_save(l));
@@ -429,7 +432,7 @@ static ls_status save_along(ls_loop *l) {
     return tell_saved(l, &o);
 }
 
-/* Some time before the first save, so that its memory is there when it comes. */
+/* Allocates the memory of the first save halfway before it is due, so that the save itself does not wait. */
 static ls_status prepare_first_save(ls_loop *l, bool is_due_now) {
     const ls_settings *s = &l->trainer->settings;
     char why[LS_MESSAGE_MAX];
@@ -441,7 +444,7 @@ static ls_status prepare_first_save(ls_loop *l, bool is_due_now) {
     return LS_OK;
 }
 
-/* Whether the state is that of the last step that was done, on all workers, and they can still save together. */
+/* Returns whether the state is that of the last completed step on all workers, and they can still save together. */
 static bool may_save(const ls_loop *l) {
     const ls_trainer *t = l->trainer;
     bool alone = !t->world || ls_world_size(t->world) == 1;
@@ -449,7 +452,7 @@ static bool may_save(const ls_loop *l) {
     return l->in_step ? t->ended_whole : alone;
 }
 
-/* After a failure. Nothing older is removed for it: what went wrong may have begun before. */
+/* Saves after a failure. Keeps all older checkpoints, because the cause may have begun before them. */
 static ls_status save_last(ls_loop *l) {
     bool finite = false;
     LS_TRY(ls_trainer_is_finite(l->trainer, &finite));
@@ -459,7 +462,7 @@ static ls_status save_last(ls_loop *l) {
     return ls_loop_save(l);
 }
 
-/* One in the background that has ended meanwhile. */
+/* Reports a background save that has ended since the last call. */
 static ls_status look_at_save(ls_loop *l) {
     ls_save_outcome o;
     return l->reports && ls_saver_look(l->saver, &o) ? tell_saved(l, &o) : LS_OK;
@@ -487,15 +490,15 @@ static ls_status take_event(void *ctx, const ls_train_event *event) {
     return report_run_event(l, (ls_run_event){.kind = LS_RUN_NOTICED, .text = note});
 }
 
-/* After the step before this one: that is when it is known (run/state_hash.h). */
+/* Adds the state hash after the previous step, which is known only now (run/state_hash.h). */
 static void add_state(ls_metrics *m, const ls_trainer *t) {
     char text[LS_HASH_TEXT_BYTES];
     ls_hash_text(t->state.hash, text);
     ls_metrics_add_text(m, "state_before", text);
 }
 
-/* Once a second, however short steps are: the system is asked for it. Of a GPU, all that is in use on the first
- * worker's. */
+/* Adds the memory in use, at most once a second, because reading it is a system call. Of a GPU: all memory in use on
+ * the device of rank 0. */
 static void add_memory(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     ls_device_usage usage;
@@ -534,7 +537,7 @@ static ls_status record_step(ls_loop *l, const ls_step_result *result, const ls_
     return ls_metrics_end(m);
 }
 
-/* After a step, by the first worker. */
+/* Adds the times of a step to the watch that decides whether to redistribute the groups among replicas. Rank 0 only. */
 static void look_at_shares(ls_loop *l, double step_s) {
     const ls_trainer *t = l->trainer;
     double left_s = step_s * (double)(t->settings.options.steps - t->step);
@@ -542,7 +545,7 @@ static void look_at_shares(ls_loop *l, double step_s) {
     l->shares_anew = ls_share_watch_add(&l->share_watch, t->time.ms[LS_WORKER_BUSY], ls_clock_seconds(), left_s);
 }
 
-/* Of nothing there is no share, and the line has none. */
+/* Adds part / whole to the line, or nothing if `whole` is 0. */
 static void add_share(ls_metrics *m, const char *name, int64_t part, int64_t whole) {
     if (whole > 0) ls_metrics_add_f64(m, name, (double)part / (double)whole);
 }
@@ -585,7 +588,7 @@ static ls_status record_noise(ls_metrics *m, const ls_trainer *t) {
     return ls_metrics_end(m);
 }
 
-/* One line for each block, one for the noise. */
+/* Records a line per block and one for the noise scale. */
 static ls_status record_numerics(ls_metrics *m, const ls_trainer *t) {
     for (int b = 0; b < t->model->nblocks; b++) LS_TRY(record_block(m, t, b));
     return record_noise(m, t);
@@ -602,8 +605,8 @@ static ls_status record(ls_loop *l, const ls_step_result *result, const ls_step 
     return report_run_event(l, (ls_run_event){.kind = LS_RUN_STEPPED, .step = step});
 }
 
-/* Of the first worker, before a step: whether time to save has come; of any, whether SIGUSR1 has. All know it after the
- * step. */
+/* Returns the requests of this worker for the next step: save, if the time has come (rank 0) or SIGUSR1 arrived (any
+ * worker), or leave. All workers know them after the step. */
 static int requests_of(const ls_loop *l, double now_s) {
     double every_s = l->every_s, passed_s = now_s - l->saved_s;
     int asked_to = ls_stop_take_save() ? LS_REQUEST_SAVE : 0;
@@ -613,7 +616,7 @@ static int requests_of(const ls_loop *l, double now_s) {
            (passed_s >= every_s / BEST_SHARE ? LS_REQUEST_SAVE_BEST : 0);
 }
 
-/* What cannot be written is missed by `lockstep bisect` alone. */
+/* Appends the sums of the state to the log that `lockstep bisect` reads. A failure only disables the log. */
 static void keep_state(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     if (!l->folder || l->states_are_lost || !t->state.parts || t->state.step != t->step - 1) return;
@@ -684,13 +687,14 @@ static ls_status after_step(ls_loop *l) {
     return LS_OK;
 }
 
-/* Since a worker was lost; above 0. */
+/* Returns the seconds since a worker was lost; more than 0. */
 static double lost_s(const ls_loop *l) {
     uint64_t seen_ns = ls_world_attempt(l->world)->seen_ns, now_ns = ls_clock_ns();
     return seen_ns > 0 && now_ns > seen_ns ? (double)(now_ns - seen_ns) * 1e-9 : 1e-3;
 }
 
-/* What the attempt before had decided and perhaps not told: its metrics end before this step. */
+/* Records the step that the previous attempt had decided but perhaps not recorded: its metrics may end before this
+ * step. */
 static ls_status settle_taken(ls_loop *l) {
     const ls_trainer *t = l->trainer;
     const ls_step_result *result = &l->taken->result;
@@ -757,7 +761,7 @@ void ls_loop_end(ls_loop *l) {
     ls_stop_restore();
 }
 
-/* Why, for the supervisor, where a replica is slow. */
+/* Tells the supervisor which replica is slow. */
 static void tell_shares(const ls_loop *l) {
     const ls_share_watch *w = &l->share_watch;
     ls_left_shares shares = {.rows = l->trainer->layout.dp};
@@ -772,7 +776,7 @@ static void tell_shares(const ls_loop *l) {
     ls_left_share(l->trainer, &shares);
 }
 
-/* The run goes on without these workers: what they have is where the next ones find it. */
+/* Leaves the run, which continues with other workers: copies the state to shared memory, where they find it. */
 static ls_status leave(ls_loop *l) {
     if (l->shares_anew) tell_shares(l);
     if (l->saves) LS_TRY(settle_save(l));
@@ -782,7 +786,7 @@ static ls_status leave(ls_loop *l) {
     return LS_OK;
 }
 
-/* One of them is wrong: its place is the supervisor's to judge. */
+/* Leaves after a wrong result. The supervisor decides which worker it does not start again. */
 static ls_status leave_wrong(ls_loop *l) {
     if (l->saves) LS_TRY(settle_save(l)); /* what is being saved was proved */
     l->failed = false;

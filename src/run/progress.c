@@ -70,7 +70,7 @@ void ls_progress_time_text(double seconds, char text[TEXT_MAX]) {
         snprintf(text, TEXT_MAX, "%" PRId64 "d%02" PRId64 "h", s / 86400, s / 3600 % 24);
 }
 
-/* Three digits at least, and no more behind the point than they need. */
+/* Formats milliseconds with three significant digits. */
 void ls_progress_ms_text(double ms, char text[TEXT_MAX]) {
     snprintf(text, TEXT_MAX, "%.*f ms", ms < 10 ? 2 : ms < 100 ? 1 : 0, ms);
 }
@@ -90,7 +90,7 @@ static int digits_of(int64_t n) {
     return snprintf(text, sizeof text, "%" PRId64, n);
 }
 
-/* The sign of a NaN differs between machines. */
+/* Returns x, with a positive sign if it is NaN: the sign of a NaN differs between machines. */
 static double one_nan(double x) { return isnan(x) ? (double)NAN : x; }
 
 static void format_fields(fields *f, const ls_step *s, double eta_s) {
@@ -180,7 +180,7 @@ static bool is_set(const char *variable) {
     return value && *value;
 }
 
-/* The locale that C programs take for characters. */
+/* Returns whether the locale, by the first variable that is set, uses UTF-8. */
 static bool is_utf8(void) {
     static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
@@ -231,14 +231,14 @@ static int columns_of(const ls_progress *p) {
     return columns;
 }
 
-/* Output that fails is dropped, because a run must not end when its pipe is closed or the log's disk is full. The
- * stream keeps the error, which the program reports when it ends. */
+/* Flushes the output and ignores failures, because a run must not end when its pipe is closed or the log's disk is
+ * full. The stream keeps the error, which the program reports when it ends. */
 static ls_status flush(const ls_progress *p) {
     (void)fflush(p->out);
     return LS_OK;
 }
 
-/* One column stays free: some terminals wrap as soon as the last one is written. */
+/* Draws the live line. Leaves the last column free, because some terminals wrap after it. */
 static void put_live_line(const ls_progress *p) {
     char line[LS_PROGRESS_LINE_MAX];
     fields f;
@@ -285,7 +285,7 @@ static bool put_block(ls_progress *p) {
     return true;
 }
 
-/* The last step; `stays`: nothing is drawn over it. */
+/* Shows the last step. If `stays` is true, later output does not overwrite it. */
 static ls_status show(ls_progress *p, bool stays) {
     if (p->drawn_lines > 0) erase(p);
     window_changed = 0;
@@ -360,7 +360,7 @@ ls_status ls_progress_noticed(ls_progress *p, const char *text) {
     return ls_progress_note(p, text);
 }
 
-/* Of a block the last step stays, as a line. */
+/* Ends the display. Only the last step of the block stays, as a line. */
 ls_status ls_progress_end(ls_progress *p) {
     if (p->late || (p->drawn && p->drawn_lines > 0)) return show(p, true);
     if (!p->drawn) return LS_OK;
@@ -371,7 +371,7 @@ ls_status ls_progress_end(ls_progress *p) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-/* "1m36s", and tenths of a second below a minute. */
+/* Formats a duration: "1m36s", with tenths of a second below a minute. */
 static void duration_text(double seconds, char text[TEXT_MAX]) {
     if (seconds < 59.95)
         snprintf(text, TEXT_MAX, "%.1f s", seconds);

@@ -24,7 +24,8 @@ enum {
         2 /* of what is the unit's own (docs/reference/arithmetic.md); 1: fp32 logits. Only runs with hgmma have it */
 };
 
-/* The first option that was asked for though it acts only where `choice` has `value`; LS_OPTION_COUNT: none. */
+/* Finds the first option that the user set although it has an effect only if `choice` is `value`; LS_OPTION_COUNT if
+ * there is none. */
 static ls_option_id find_asked_for(const ls_options *o, ls_option_id choice, int value) {
     ls_option_id id = 0;
     for (; id < LS_OPTION_COUNT; id++) {
@@ -34,7 +35,8 @@ static ls_option_id find_asked_for(const ls_options *o, ls_option_id choice, int
     return id;
 }
 
-/* With hgmma a group has 8192 tokens at least, where there are more than two: each costs a pass over the gradients. */
+/* Returns the default number of groups. With hgmma each group has at least 8192 tokens if there are more than two
+ * groups, because each group costs a pass over the gradients. */
 static int default_groups(const ls_settings *s) {
     size_t most = DEFAULT_GROUPS, by_tokens = s->B * s->T / GROUP_TOKENS;
     int groups = 1;
@@ -68,7 +70,7 @@ static ls_status resolve_batch(const ls_options *o, ls_settings *s) {
     return LS_OK;
 }
 
-/* Every pair of query and key of a batch has a random number of its own. */
+/* Checks that the attention weights of a batch do not exceed the random numbers of a step: each weight has its own. */
 static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
     double pairs = (double)s->B * (double)s->shape.H * (double)s->T * (double)s->T;
     if (o->dropout == 0 || pairs <= (double)LS_RNG_INDEX_LIMIT) return LS_OK;
@@ -81,7 +83,7 @@ static ls_status check_dropout(const ls_options *o, const ls_settings *s) {
 
 /* ---- precision --------------------------------------------------------------------------------------------------- */
 
-/* The fastest last. */
+/* Returns the fastest matrix unit of this machine; units are listed from the slowest to the fastest. */
 static ls_unit best_unit(void) {
     ls_unit best = LS_UNIT_CHAIN;
     for (int u = LS_UNIT_CHAIN; u < LS_UNITS; u++)
@@ -169,7 +171,8 @@ static ls_status resolve_bn_sync(const ls_options *o, ls_settings *s) {
     return LS_OK;
 }
 
-/* A ghost group lies inside a gradient group. Without --ghost as many images as a gradient group has, up to 32. */
+/* Resolves the size of ghost groups, which divide a gradient group. Without --ghost it is that of a gradient group, up
+ * to 32. */
 static ls_status resolve_ghost(const ls_options *o, ls_settings *s) {
     size_t group = s->B / (size_t)s->groups;
     bool sync = o->bn == LS_BN_SYNC;
@@ -278,7 +281,7 @@ static ls_status resolve_lr(const ls_options *o, ls_settings *s) {
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Digits alone are steps; with a unit behind them it is a time. */
+/* Parses --save-every: a number without unit counts steps, one with a unit is a time. */
 static ls_status resolve_saving(const ls_options *o, ls_settings *s) {
     const double longest_s = 366 * 86400.0;
     const int64_t most = INT64_C(281474976710655);
@@ -327,8 +330,8 @@ static ls_status add_member(ls_identity *id, const char *prefix, const char *key
     return ls_identity_add_i64(id, name, number, LS_IDENTITY_FIXED);
 }
 
-/* The members of a shape file, but for the name, which changes nothing. Those of lists and objects are fields of their
- * own, and eps is a field where the model has norms. */
+/* Adds the fields of a shape to the identity, except its name, which changes nothing. Members of lists and objects
+ * become fields of their own; eps is a field only if the model has norms. */
 static ls_status add_shape(const ls_shape *shape, ls_identity *id) {
     ls_status status = LS_OK;
     bool has_eps = ls_shape_family(shape)->norm != LS_NORM_NONE;
@@ -351,7 +354,7 @@ out:
     return status;
 }
 
-/* The options with the values that came out, where those change the result. */
+/* Returns the options with their resolved values, as far as these change the result. */
 static ls_options resolved(const ls_settings *s, char lr_steps[LS_LR_STEPS_TEXT_MAX]) {
     const ls_loss_scale_settings *scale = &s->loss_scale;
     ls_options o = s->options;

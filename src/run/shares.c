@@ -45,7 +45,8 @@ static void take_window(ls_share_watch *w) {
     w->slow = slow;
 }
 
-/* Groups are what a replica's time depends on; the one that ends last sets the pace. */
+/* Returns whether other shares would save enough time. The time of a replica is proportional to its groups, and the
+ * slowest replica sets the pace. */
 static bool judge_shares(ls_share_watch *w, double left_s) {
     const ls_layout *layout = w->layout;
     int groups = 0;
@@ -63,7 +64,7 @@ static bool judge_shares(ls_share_watch *w, double left_s) {
     return gain >= gain_least && gain * counted_s > times_cost * w->cost_s;
 }
 
-/* A replica is as slow as the slowest of its workers. */
+/* Records the busy time of each replica, which is that of its slowest worker. */
 static void record_busy_times(ls_share_watch *w, const double *busy_ms) {
     float *ms = w->ms[w->steps++ % LS_SHARES_WINDOW];
     for (int d = 0; d < w->layout->dp; d++) ms[d] = 0;

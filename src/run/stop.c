@@ -23,7 +23,7 @@ static int holders; /* of those of a run */
 static atomic_int first_signal, save_asked;
 static _Atomic uint64_t first_ns;
 
-/* Reading the clock is among what a handler may do. */
+/* Signal handler: records the signal and its time. Reading the clock is async-signal-safe. */
 static void note_signal(int number, siginfo_t *info, void *context) {
     int none = 0;
     (void)context;
@@ -38,13 +38,13 @@ static void note_signal(int number, siginfo_t *info, void *context) {
     (void)atomic_compare_exchange_strong(&first_signal, &none, number);
 }
 
-/* While there is no loop to be stopped. */
+/* Signal handler outside the training loop: ends the process like SIGTERM. */
 static void terminate(int number, siginfo_t *info, void *context) {
     (void)number, (void)info, (void)context;
     (void)kill(getpid(), SIGTERM);
 }
 
-/* After SA_RESETHAND's one delivery the next SIGINT ends the process. */
+/* Returns the action for a signal. SIGINT is caught once (SA_RESETHAND), so that a second one ends the process. */
 static struct sigaction action_for(const caught *signals, int number) {
     bool ends = signals == of_run && (number == SIGHUP || number == SIGXCPU);
     struct sigaction action = {.sa_sigaction = ends ? terminate : note_signal,

@@ -15,7 +15,7 @@ ls_validation ls_validation_start(void) {
         .best_loss = none, .best_step = -1, .saved_loss = none, .saved_step = -1, .last_loss = none, .last_step = -1};
 }
 
-/* Whether `loss` is lower than `than`, where there is one. */
+/* Returns whether `loss` is lower than `than`, or is the first one. */
 static bool is_lower(double loss, double than) { return !isnan(loss) && !(loss >= than); }
 
 void ls_validation_add(ls_validation *v, int64_t step, double loss) {

@@ -53,7 +53,7 @@ static void start_counting(ls_worker_time *time) {
     read_worker_times(time, time->at_since);
 }
 
-/* What has passed since the last call goes to what is to be told. */
+/* Adds the time since the last call to the times to report. */
 static void count_elapsed_time(ls_worker_time *time) {
     uint64_t now[LS_WORKER_TIMES], since_ns = time->since_ns, before[LS_WORKER_TIMES];
     memcpy(before, time->at_since, sizeof before);

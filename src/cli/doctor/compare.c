@@ -114,7 +114,7 @@ static void divide_step_time(comparison *c) {
 
 /* ---- what went wrong --------------------------------------------------------------------------------------------- */
 
-/* What went wrong with the numbers of a run; NULL: nothing. One that was killed has no wrong numbers. */
+/* Returns the finding of a failed run, or NULL if its numbers are correct, as they are if the run was killed. */
 static const ls_finding *find_failure(const ls_diagnosis *d) {
     if (d->cause_count == 0 || ls_cause_is_of_time(d->finding[0].cause)) return NULL;
     return d->finding[0].cause == LS_CAUSE_ENDED ? NULL : &d->finding[0];
@@ -122,7 +122,7 @@ static const ls_finding *find_failure(const ls_diagnosis *d) {
 
 /* ---- the loss ---------------------------------------------------------------------------------------------------- */
 
-/* Index of the first step that both have with different losses, and of the last that both have; −1: none. */
+/* Finds the first common step with different losses, and the last common step; −1 if there is none. */
 static void compare_losses(const comparison *c, long long *first, long long *last, double loss[2]) {
     const ls_run_log *a = c->run[0], *b = c->run[1];
     *first = *last = LS_RUN_NONE;
@@ -164,7 +164,8 @@ static void print_time(const comparison *c) {
     printf("  %-28s %10.1f %10.1f %+10.1f\n", "all", c->all[0], c->all[1], c->all[1] - c->all[0]);
 }
 
-/* What was changed and acts on a kind of time; LS_USES: on the result. False: nothing did, and nothing was printed. */
+/* Prints the changed options that act on a kind of time, or on the result (LS_USES). Returns false, without output, if
+ * there are none. */
 static bool print_acting(const comparison *c, const char *before, ls_use use) {
     bool any = false;
     for (int i = 0; i < c->count; i++) {
@@ -177,7 +178,7 @@ static bool print_acting(const comparison *c, const char *before, ls_use use) {
     return any;
 }
 
-/* Of two runs in the same 16-bit type: the matrix unit's default depends on the machine. */
+/* Explains a different matrix unit in runs with the same 16-bit type: its default depends on the machine. */
 static void print_unit_advice(const comparison *c) {
     const change *unit = NULL;
     for (int i = 0; i < c->count; i++) {
@@ -212,7 +213,7 @@ static void print_loss(const comparison *c) {
                    c->diagnosis[i]->finding[0].title);
 }
 
-/* Whether a run went wrong: then that is the verdict. */
+/* Prints the failures of both runs, which are then the verdict. Returns false if there are none. */
 static bool print_failures(const comparison *c) {
     const ls_finding *of[2] = {find_failure(c->diagnosis[0]), find_failure(c->diagnosis[1])};
     if (!of[0] && !of[1]) return false;

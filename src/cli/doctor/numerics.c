@@ -9,7 +9,7 @@
 
 /* ---- which step -------------------------------------------------------------------------------------------------- */
 
-/* `wanted` 0: the newest. */
+/* Chooses the recorded step nearest to `wanted`, or the newest one if `wanted` is 0. */
 static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wanted, int64_t *step) {
     if (run->numerics_count == 0)
         return ls_fail(LS_ERR_INPUT, "%s has no numerics records: train with --numerics 10", name);
@@ -25,7 +25,7 @@ static ls_status choose_step(const char *name, const ls_run_log *run, int64_t wa
                    (long long)wanted, name, (long long)first, (long long)last, (long long)nearest);
 }
 
-/* The last record of the block: a resumed run records a step again. NULL: nothing. */
+/* Returns the last record of a block at a step, because a resumed run records a step again; NULL if there is none. */
 static const ls_run_log_numerics *find_block_numerics(const ls_run_log *run, int64_t step, int block) {
     const ls_run_log_numerics *found = NULL;
     for (size_t i = 0; i < run->numerics_count; i++)
@@ -33,7 +33,7 @@ static const ls_run_log_numerics *find_block_numerics(const ls_run_log *run, int
     return found;
 }
 
-/* NULL: none. */
+/* Returns the last noise record of a step, or NULL if there is none. */
 static const ls_run_log_noise *find_noise(const ls_run_log *run, int64_t step) {
     const ls_run_log_noise *found = NULL;
     for (size_t i = 0; i < run->noise_count; i++)
@@ -56,7 +56,7 @@ static void print_norm(float x) {
         printf(" %9.3g", (double)x);
 }
 
-/* A share of 0 and one that rounds to 0 are not the same. */
+/* Prints a share in percent. Distinguishes 0 from shares that would round to 0. */
 static void print_share(float x) {
     double percent = 100 * (double)x;
     if (isnan(x))
@@ -67,7 +67,7 @@ static void print_share(float x) {
         printf(" %7.2f %%", percent);
 }
 
-/* Of gradients that are all 0 there is no share. In 16 bits that is what complete underflow looks like. */
+/* Prints a share of a gradient, or "all zero" if the gradient is 0, as after complete underflow in 16 bits. */
 static void print_share_of(float share, float norm) {
     if (norm == 0.0F)
         printf(" %9s", "all zero");

@@ -74,7 +74,7 @@ static int changes_of(const ls_knobs *a, const ls_knobs *b) {
            (a->schedule != b->schedule) + (a->micro != b->micro);
 }
 
-/* The fewest changes among those that are about as fast. */
+/* Keeps the faster layout; among layouts of about the same speed, that with the fewest changes. */
 static void keep_better_layout(pricing *p, const layout_cost *c) {
     int changes = changes_of(&c->layout.knobs, &p->now.layout.knobs);
     bool is_first = !(p->best.ms > 0);
@@ -125,7 +125,7 @@ static void try_mesh(pricing *p, int dp, int tp, int pp) {
     }
 }
 
-/* As many workers with fewer stages or slices, and fewer workers. */
+/* Tries meshes with fewer stages or slices on the same number of workers, and meshes with fewer workers. */
 static void try_all(pricing *p) {
     int dp = p->now.layout.dp, tp = p->now.layout.tp, pp = p->now.layout.pp;
     for (int s = pp; s >= 1; s /= 2)
@@ -172,7 +172,8 @@ static ls_status open_run(pricing *p, const char *path, ls_options *options) {
     return read_layout(p, path);
 }
 
-/* A course that is off by more than four times was not the schedule's doing. */
+/* Calibrates the simulated bubble to the measured one. The factor is limited to four, because a larger deviation has
+ * other causes than the schedule. */
 static void take_measured(pricing *p) {
     double expected = course(p->part.computing, p->now.bubble), off = expected > 0 ? p->part.bubble / expected : 1;
     p->bubble_is_off = off < .25 ? .25 : off > 4 ? 4 : off;

@@ -14,7 +14,7 @@ static double loss_of(const double *share) {
     return sum;
 }
 
-/* Without a sign on what rounds to nothing. */
+/* Returns x, or 0 if it would print as −0.0 or 0.0. */
 static double clean(double x) { return x > -.05 && x < .05 ? 0 : x; }
 
 static bool has_term(const ls_times_case *c, ls_times_term term) { return c->answer.explanation[0].terms >> term & 1; }
@@ -135,7 +135,7 @@ static double work_ratio(const ls_times *t, const ls_times_row *row) {
     return t->has_batch ? (double)row->batch / (double)t->row[0].batch : 1;
 }
 
-/* Whether any term of these rows could have shown it. */
+/* Returns whether a term of these rows could have shown a loss. */
 static bool is_tested(const ls_times_case *c, ls_loss loss) {
     const ls_times_basis *b = &c->basis;
     if (c->answer.explanation[0].share[loss] != 0 || c->answer.high[loss] > 0) return true;
@@ -170,7 +170,7 @@ static bool comes_before(const ls_times *t, int a, int b) {
     return x->chips != y->chips ? x->chips < y->chips : a < b;
 }
 
-/* The row that follows one, by label and then by size; −1: the first, or none is left. */
+/* Returns the row after `after`, by label and then by size; the first one for −1. Returns −1 if there is none. */
 static int next_row(const ls_times *t, int after) {
     int next = -1;
     for (int i = 0; i < t->count; i++)
@@ -274,7 +274,8 @@ static void print_explanations(const ls_times_case *c) {
     }
 }
 
-/* A bubble is as constant as a ring, when replicas are added to a given batch. */
+/* Prints what the times do not determine: a bubble is as constant as a ring when replicas are added to a fixed
+ * batch. */
 static void print_unknown(const ls_times_case *c) {
     const ls_times_answer *a = &c->answer;
     const double *share = a->explanation[0].share;
@@ -299,7 +300,7 @@ static void print_unknown(const ls_times_case *c) {
                2 * largest(c)->chips, largest(c)->time / high, largest(c)->time / low, largest(c)->chips);
 }
 
-/* "1.40 times as long", "0.50 of the bandwidth". */
+/* Prints a deviation, such as "1.40 times as long" or "0.50 of the bandwidth". */
 static void print_factor(const ls_times_deviation *d) {
     switch (d->thing) {
     case LS_THING_LINK: printf(" has %.2f of the bandwidth", d->factor); break;

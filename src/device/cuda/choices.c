@@ -44,7 +44,7 @@ ls_status ls_cuda_choices_add(ls_cuda_choices *choices, const ls_cuda_choice *ch
     return LS_OK;
 }
 
-/* NULL: it is damaged. */
+/* Returns the choices of a file, or NULL if it is damaged. */
 static const ls_cuda_choice *content_of(const char *data, size_t bytes, size_t *count) {
     head h;
     ls_hash128 hash;

@@ -70,7 +70,7 @@ static ls_status load_nvrtc(nvrtc *out) {
     return LS_OK;
 }
 
-/* *out belongs to the caller. */
+/* Compiles a program. The caller frees *out. */
 static ls_status compile_program(const nvrtc *rtc, nvrtcProgram program, const char *family,
                                  const char *const flags[FLAGS], char **out, size_t *bytes) {
     if (rtc->nvrtcCompileProgram(program, FLAGS, flags) != 0) {
@@ -90,7 +90,7 @@ static ls_status compile_program(const nvrtc *rtc, nvrtcProgram program, const c
     return ls_fail(LS_ERR_FAILED, "NVRTC gave no cubin for %s", family);
 }
 
-/* The file of the cache, or "" where there is no place for one. */
+/* Writes the path of the cached kernel, or "" if there is no cache folder. */
 static void cache_path(const nvrtc *rtc, const ls_cuda_image *text, const char *const flags[FLAGS], char *path,
                        size_t capacity) {
     char folder[768];
@@ -106,7 +106,7 @@ static void cache_path(const nvrtc *rtc, const ls_cuda_image *text, const char *
     if (snprintf(path, capacity, "%s/%s-%s.cubin", folder, text->family, name) >= (int)capacity) *path = '\0';
 }
 
-/* The flags of a compilation; flags[0] is `architecture`. */
+/* Fills the flags of a compilation; flags[0] is `architecture`. */
 static void fill_flags(int sm, char architecture[static 32], const char *flags[FLAGS]) {
     (void)snprintf(architecture, 32, "--gpu-architecture=sm_%d%s", sm, sm == 90 ? "a" : "");
     flags[0] = architecture;
@@ -187,7 +187,7 @@ static void tell_line(ls_cuda_tell_fn tell, void *ctx, const char *text) {
         ls_log_warn("%s", text);
 }
 
-/* At the start, and every ten seconds. */
+/* Logs the progress at the start and every ten seconds. */
 static void tell_progress(job *j, const char *what, int missing) {
     double now = ls_clock_seconds();
     if (j->told > 0 && now - j->told < 10) return;
@@ -199,7 +199,7 @@ static void tell_progress(job *j, const char *what, int missing) {
     tell_line(j->tell, j->ctx, text);
 }
 
-/* In a child process: takes families until none is left. */
+/* Compiles in a child process: takes families until none is left. */
 static void compile_in_turn(const job *j, progress *p) {
     for (int i; !p->has_failed && (i = atomic_fetch_add(&p->next, 1)) < j->count;) {
         char *cubin = NULL;

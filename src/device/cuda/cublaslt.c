@@ -164,7 +164,7 @@ void ls_cublaslt_close(ls_cublaslt *lt) {
 
 static int type_of(ls_dtype dtype) { return dtype == LS_F32 ? CUDA_R_32F : dtype == LS_F16 ? CUDA_R_16F : CUDA_R_16BF; }
 
-/* `rows` rows of `columns` elements as we have them. */
+/* Creates the layout of a row-major matrix of `rows` × `columns`; cuBLASLt is column-major. */
 static ls_status layout_of(ls_dtype dtype, size_t rows, size_t columns, size_t ld, size_t batch, size_t step,
                            cublasLtMatrixLayout_t *out) {
     int32_t count = (int32_t)batch;
@@ -242,7 +242,8 @@ int ls_lt_product_guess(ls_lt_product *product, ls_lt_algorithm *out, int most) 
     return taken;
 }
 
-/* cublasLtMatmulAlgoCheck is no help: it refuses algorithms that were guessed, and that run. */
+/* Searches the algorithm in the heuristic's list, because cublasLtMatmulAlgoCheck() refuses algorithms that the
+ * heuristic returns and that run. */
 bool ls_lt_product_takes(ls_lt_product *product, const ls_lt_algorithm *algorithm, int most) {
     ls_lt_algorithm guesses[GUESSES_MAX];
     int count = ls_lt_product_guess(product, guesses, most);

@@ -12,7 +12,7 @@ enum {
 };
 
 static struct {
-    pid_t pid; /* who started it; 0: nobody yet */
+    pid_t pid; /* the process that initialized the driver; 0: not initialized */
     ls_status status;
     bool sees_none;
     char message[256]; /* why it could not be started */
@@ -98,7 +98,7 @@ ls_status ls_cuda_driver_load(const ls_cuda_driver **out) {
 
 bool ls_cuda_driver_sees_none(void) { return state.sees_none; }
 
-/* Where the fault is the hardware's. */
+/* Returns advice for errors of the hardware. */
 static const char *advice_for(CUresult result) {
     switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:

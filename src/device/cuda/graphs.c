@@ -79,7 +79,7 @@ static void forget(const ls_cuda_graphs *g, chain *c) {
     *c = (chain){0};
 }
 
-/* Whether a call for a graph did what it should; else there are no graphs any more. */
+/* Returns whether a graph call succeeded. After a failure graphs stay disabled. */
 static bool is_done(ls_cuda_graphs *g, CUresult result, const char *call) {
     if (result == CUDA_SUCCESS) return true;
     ls_log_debug("no CUDA graphs from here on: %s gave error %d", call, result);
@@ -107,8 +107,8 @@ static int differences(const chain *c, int queue, const batch *b, int most) {
     return count;
 }
 
-/* The chain with the fewest arguments to set: layers have the same kernels on other tensors, and graphs of their own.
- * NULL where that is more than half of them. */
+/* Finds the chain with the fewest arguments that differ from the batch: layers launch the same kernels on different
+ * tensors. NULL if more than half of the arguments differ. */
 static chain *find_chain(ls_cuda_graphs *g, int queue, const batch *b) {
     chain *best = NULL;
     int most = b->count / 2;
@@ -150,7 +150,7 @@ static CUDA_KERNEL_NODE_PARAMS node_of(const noted *n, void **parameters) {
                                      .kernelParams = parameters};
 }
 
-/* Of the arguments that the chain has. */
+/* Creates the graph of a chain, with the arguments of the chain. */
 static bool make_graph(ls_cuda_graphs *g, chain *c) {
     const ls_cuda_driver *driver = g->driver;
     size_t before = 0, after = 0, total;
@@ -182,7 +182,7 @@ static bool set_args(ls_cuda_graphs *g, chain *c, batch *b) {
     return true;
 }
 
-/* Whether the batch went to the stream as a graph. */
+/* Launches a batch as a graph. Returns false if it must be launched kernel by kernel. */
 static bool start_graph(ls_cuda_graphs *g, int queue, batch *b) {
     if (g->is_over || b->count < BATCH_MIN) return false;
     chain *c = find_chain(g, queue, b);

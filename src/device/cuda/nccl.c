@@ -1,7 +1,7 @@
 /* nccl.c: NCCL's sends and receives.
  *
- * Communicators are made not to block: a call that would wait for another process returns at once and is asked about
- * until it is done. So who waits can look after the other workers meanwhile, and give up. */
+ * Communicators are non-blocking: a call that would wait for another process returns at once, and the caller polls
+ * until it is complete. Between polls the caller checks whether the other workers are alive, and can abort. */
 #include "device/cuda/nccl.h"
 
 #include <dlfcn.h>

@@ -10,7 +10,7 @@
 #include "device/cuda/driver.h"
 #include "device/cuda/modules.h"
 
-/* The driver may need seconds for each GPU that nobody keeps awake. */
+/* The driver may need seconds to initialize each GPU without persistence mode. */
 static const double limit_s = 60;
 
 bool ls_cuda_is_installed(void) {

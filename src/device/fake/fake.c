@@ -5,8 +5,8 @@
  *                              ├── the same pages of a file in memory
  *                              └──  0x7f..c000  read and write
  *
- * Commands of a queue wait until somebody waits for them, until LATE of them are there, or until the oldest is LATE_NS
- * old: then the thread runs them all at once. */
+ * Commands of a queue are delayed until a caller waits for them, until LATE of them are enqueued, or until the oldest
+ * is LATE_NS old. Then the thread runs them all at once. */
 #include "device/fake/fake.h"
 
 #include <fcntl.h>
@@ -69,7 +69,7 @@ typedef struct queue {
 typedef struct fake_device {
     ls_device base;
     ls_ops ops;
-    ls_device *cpu; /* who computes, on the thread alone */
+    ls_device *cpu; /* the device that computes, on the thread only */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t work, done;
@@ -86,9 +86,9 @@ static fake_device *fake_of(ls_device *device) { return (fake_device *)(void *)d
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* A block is longer than what was asked for, so the end of a tensor is inside, and is not the begin of the next block.
- * Memory that nobody knows stays as it is, and the caller's own would be touched: it is an error of the caller, which a
- * crash shows. */
+/* Translates a pointer of the caller to the device's mapping. A block is longer than requested, so that the end of a
+ * tensor is inside it and not the start of the next block. Unknown memory is returned unchanged, because passing it is
+ * an error of the caller, which a crash then shows. */
 static void *translate(const void *memory, const void *pointer) {
     const fake_device *fake = memory;
     uintptr_t at = (uintptr_t)pointer;
@@ -96,7 +96,7 @@ static void *translate(const void *memory, const void *pointer) {
         uintptr_t begin = (uintptr_t)b->caller;
         if (at >= begin && at < begin + b->bytes) return b->queue + (at - begin);
     }
-    return pointer ? (void *)1 : NULL; /* not memory of this device: whoever reads it finds out */
+    return pointer ? (void *)1 : NULL; /* not memory of this device: reading it crashes */
 }
 
 static ls_status no_memory(size_t bytes) {
@@ -188,7 +188,8 @@ static bool is_marked(const fake_device *fake, const queue *q) {
     return fake->left && q == &fake->queues[LS_QUEUE_COMPUTE] && q->finished < fake->marked;
 }
 
-/* Whether the first command of a queue may begin; what it waits for is wanted. After a failure nobody waits. */
+/* Returns whether the first command of a queue may begin, and requests the commands that it waits for. After a failure
+ * commands do not wait. */
 static bool can_begin(fake_device *fake, const command *c) {
     if (fake->status != LS_OK) return true;
     if (c->kind == AWAIT) return atomic_load((const _Atomic uint64_t *)c->from) >= c->value;

@@ -42,7 +42,7 @@ static ls_status multiply(const sized *s) {
     return b->device->ops->gemm(b->device, &g);
 }
 
-/* By itself, and waited for. Best of some. */
+/* Times a call with synchronization; keeps the minimum of several tries. */
 static ls_status time_alone(const sized *s, ls_status (*call)(const sized *), double *seconds) {
     for (int i = 0; i < TRIES; i++) {
         LS_TRY(ls_device_finish(s->b->device));
@@ -72,8 +72,8 @@ static ls_status time_round(const ls_probe_gpu_bench *b, ls_timer_call call, voi
     return LS_OK;
 }
 
-/* The first call of a kind loads its kernel; the second, of a large GEMM, tries out algorithms for it
- * (device/cuda/ops/library.c). Of the rounds the first two make graphs of their launches. */
+/* The first call of a kind loads its kernel; the second call of a large GEMM tries out algorithms
+ * (device/cuda/ops/library.c). The first two rounds create graphs of their launches. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds) {
     enum { FIRST = 2, ROUNDS = 3, CALLS_MAX = 200 };
     const double round_s = 3e-3, long_s = .03;
@@ -94,8 +94,8 @@ ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, voi
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* Random numbers, on zeros a GPU is faster than in life: of both signs in the first two arrays, positive in the others,
- * where passes have variances and moments. */
+/* Fills the arrays with random values, because a GPU is faster than usual on zeros. The first two arrays have both
+ * signs; the others are positive, because passes store variances and moments there. */
 static ls_status fill_arrays(const ls_probe_gpu_bench *b) {
     float *numbers = b->host;
     size_t piece = PIECE * sizeof *numbers < b->bytes ? PIECE * sizeof *numbers : b->bytes;
@@ -111,9 +111,9 @@ static ls_status fill_arrays(const ls_probe_gpu_bench *b) {
     return LS_OK;
 }
 
-/* A GPU that a CPU plays, as the tests have it, needs a second for what others do in a millisecond. They differ most in
- * work that is all memory: the slowest GPU writes this array in a third of the limit, the fastest core calls no thread
- * for each element in it. The best of a few counts, since other load on the machine only makes it longer. */
+/* Detects a GPU that a CPU emulates, as in tests, which needs a second for what a real one does in a millisecond.
+ * Measures a fill, in which they differ most: the slowest GPU takes a third of the limit. Uses the minimum, because
+ * other load on the machine only makes it slower. */
 static ls_status look_how_fast(ls_probe_gpu_bench *b) {
     enum { ELEMS = 1 << 22, ROUNDS = 3 };
     const double slow_s = 1e-3;
@@ -180,7 +180,7 @@ static ls_status measure_all(ls_probe_gpu_bench *b) {
     return ls_probe_gpu_kernels(b);
 }
 
-/* "cuda:1" is 1, "cuda" the first. */
+/* Returns the number of a device: 1 for "cuda:1", 0 for "cuda". */
 static int number_of(const char *device) { return strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0; }
 
 typedef struct subject {
@@ -201,7 +201,7 @@ static ls_status measure_gpu(void *ctx, void *result) {
     return status;
 }
 
-/* What a context takes is far less. */
+/* Warns if other programs use the GPU. The threshold is far above the memory of a context. */
 static void warn_of_others(const ls_native_gpu *gpu) {
     const double much = 2 * 0x1p30, taken = gpu->memory_bytes - gpu->free_bytes;
     if (taken > much)

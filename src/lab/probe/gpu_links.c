@@ -49,7 +49,7 @@ static ls_status call(const worker *w) {
     }
 }
 
-/* By the first worker's clock: the best of some rounds. */
+/* Measures one message size by the clock of rank 0; keeps the minimum of several rounds. */
 static ls_status measure_size(worker *w, double *seconds) {
     const int rounds = w->is_slow ? 1 : 3, calls = w->is_slow ? 1 : 4;
     ls_comm *all = ls_world_comm(w->world);
@@ -83,7 +83,7 @@ static ls_status measure_group(worker *w) {
     return LS_OK;
 }
 
-/* Groups are neighbours, all of them at the same time. */
+/* Measures all groups of a size, of adjacent ranks, concurrently. */
 static ls_status measure_groups(worker *w) {
     size_t bytes = w->out->link_bytes[LS_NATIVE_LINK_SIZES - 1];
     void *memory[2] = {NULL, NULL};
@@ -121,7 +121,7 @@ static ls_status worker_main(ls_world *world, void *arg) {
     return status;
 }
 
-/* As many workers as there are GPUs, and two where they share one. */
+/* Runs one worker per GPU, and then two workers that share one. */
 ls_status ls_probe_gpu_links(const char *device, ls_native_gpu *out) {
     ls_native_gpu *shared = ls_trial_alloc(1, sizeof *shared);
     if (!shared) return ls_fail_errno(LS_ERR_RESOURCE, "out of memory for the figures of a GPU");

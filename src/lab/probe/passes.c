@@ -114,7 +114,7 @@ static ls_status run_activation(const passes *p) {
     }
 }
 
-/* Rows of logits are longer on a GPU, where their gradient takes their place, as in a step. */
+/* Makes a loss call. On a GPU rows of logits are longer, and their gradient overwrites them, as in a step. */
 static ls_loss_call loss_of(const passes *p, size_t bounds[SLICES + 1]) {
     size_t rows = p->elems / p->vocabulary;
     for (int i = 0; i <= p->loss_slices; i++) bounds[i] = p->vocabulary * (size_t)i / (size_t)p->loss_slices;
@@ -209,8 +209,8 @@ ls_status ls_probe_pass_run(void *ctx) {
     return run_flat(p);
 }
 
-/* The conversion is nothing but 16-bit; the loss has a 16-bit gradient where that takes the place of the logits, and
- * 16-bit logits too with the unit of GPUs. */
+/* The conversion exists only in 16 bits. The loss has a 16-bit gradient if that overwrites the logits, and 16-bit
+ * logits with the matrix unit of GPUs. */
 bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu) {
     bool both = which <= LS_PASS_DROPOUT || which == LS_PASS_ADAMW || which == LS_PASS_SGD || which == LS_PASS_ADD;
     bool of_loss = which >= LS_PASS_LOSS && which <= LS_PASS_LOSS_GRAD;

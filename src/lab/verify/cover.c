@@ -70,7 +70,7 @@ static ls_cover_row tuple_row(const cover *c, const factor_set *set, size_t numb
     return ls_cover_combination(c->task, set->factor, c->task->strength, number);
 }
 
-/* The flag of the row's tuple; NULL where the row is still open in one of the factors. */
+/* Returns the flag of the row's tuple, or NULL if the row has no level for one of its factors yet. */
 static bool *flag_of(const cover *c, const factor_set *set, const ls_cover_row *row) {
     size_t number = 0;
     for (int k = 0; k < c->task->strength; k++) {
@@ -112,7 +112,7 @@ static ls_status open_cover(cover *c) {
     return LS_OK;
 }
 
-/* New tuples that the row has; of one factor, or of all (−1). */
+/* Returns how many uncovered tuples a row covers, of one factor or of all (−1). */
 static int gain(const cover *c, const ls_cover_row *row, int factor) {
     int n = 0;
     for (int s = 0; s < c->sets; s++) {
@@ -168,7 +168,7 @@ static ls_status add_row(cover *c, const ls_cover_row *begin) {
     return LS_OK;
 }
 
-/* A tuple not seen yet, beginning anywhere. */
+/* Returns the first uncovered tuple after a random position. */
 static ls_cover_row next_tuple(cover *c) {
     size_t at = (size_t)draw_below(c, (int)c->tuples);
     while (c->seen[at]) at = (at + 1) % c->tuples;

@@ -25,7 +25,7 @@ static ls_status remember(ls_verify_journal *j, ls_hash128 key) {
     return LS_OK;
 }
 
-/* A line that is no row was cut by the end of a process, and its row is run again. */
+/* Reads a line. A line that is not a row was cut when a process died; its layout runs again. */
 static ls_status read_journal_line(ls_verify_journal *j, const char *line, size_t bytes) {
     const char *model, *weights, *layout;
     bool equal = false;
@@ -39,7 +39,7 @@ static ls_status read_journal_line(ls_verify_journal *j, const char *line, size_
     return status;
 }
 
-/* *cut: the last line has no end. */
+/* Reads all rows. *cut is set to whether the last line has no newline. */
 static ls_status read_rows(ls_verify_journal *j, bool *cut) {
     char *text = NULL;
     size_t bytes = 0;

@@ -19,7 +19,7 @@ typedef struct matrix {
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* DP groups of quite different speeds. */
+/* Sets clearly different speeds of the replicas. */
 static void unequal_speeds(double speeds[LS_WORKERS_MAX]) {
     for (int d = 0; d < LS_WORKERS_MAX; d++) speeds[d] = d % 3 + 1;
 }
@@ -107,7 +107,8 @@ static void make_levels(matrix *m, ls_verify_tier tier) {
     add_range(m, ISA, 0, LS_TRIAL_ISAS - 1);
 }
 
-/* Unequal shares only where there is a choice. */
+/* Returns whether a row is a legal layout. Unequal shares are legal only if the replicas can have different numbers of
+ * groups. */
 static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
     ls_layout layout;
     ls_verify_row row = row_of(m, chosen);
@@ -140,7 +141,7 @@ static ls_status make_legal(matrix *m, bool *any) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* All combinations of the first `factors` of these that can be: they must come up, each once at least. */
+/* Lists all possible combinations of the first `factors` factors, each of which must occur at least once. */
 static ls_status make_given(const matrix *m, const int *factor, int factors, ls_cover_row **out, int *count) {
     size_t n = combinations(m, factor, factors);
     *out = malloc(n * sizeof **out);

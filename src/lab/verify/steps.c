@@ -33,7 +33,7 @@ void ls_verify_record_close(ls_verify_record *record) {
 
 /* ---- a fault ----------------------------------------------------------------------------------------------------- */
 
-/* A number up to the next colon. */
+/* Parses a number up to the next colon. */
 static bool parse_part(const char **at, int64_t *out) {
     char number[24];
     size_t length = strcspn(*at, ":");
@@ -71,7 +71,7 @@ ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *t) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* Bytes that this worker has handed to others; what a receiver counts was counted by the sender. */
+/* Returns the bytes that this worker has sent. Received bytes are counted by their senders. */
 static uint64_t traffic_of(ls_trainer *t) {
     uint64_t bytes = 0;
     for (int c = 0; t->mesh && c <= LS_AXIS_COUNT; c++) {
@@ -85,7 +85,7 @@ static uint64_t traffic_of(ls_trainer *t) {
     return bytes;
 }
 
-/* A hash of a tensor of every parameter. */
+/* Hashes one tensor of every parameter. */
 static ls_status hash_all(ls_trainer *t, ls_partition_tensor which, ls_verify_hash *out) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         ls_verify_hash hash;
@@ -95,7 +95,8 @@ static ls_status hash_all(ls_trainer *t, ls_partition_tensor which, ls_verify_ha
     return LS_OK;
 }
 
-/* Every element is one worker's: its bits, and zeros of the others, add up to it. */
+/* Fetches a chunk of a tensor. Each element belongs to one worker, so the sum of its bits and the others' zeros is the
+ * element. */
 static ls_status fetch_chunk(ls_trainer *t, const ls_param *param, const ls_verify_tensor *fetch, size_t first,
                              size_t count, float *host, int64_t *bits) {
     ls_partition_piece piece;
@@ -131,7 +132,7 @@ out:
     return status;
 }
 
-/* One step; the clock stands still while hashes are made. */
+/* Runs and records one step. The time excludes hashing. */
 static ls_status record_one_step(const ls_verify_job *job, ls_trainer *t, ls_verify_totals *totals) {
     ls_verify_record *record = job->record;
     bool last = t->step + 1 == job->steps;
@@ -174,7 +175,7 @@ ls_status ls_verify_steps(ls_trainer *t, void *ctx) {
 
 static bool same_number(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b)); }
 
-/* How many of `count` hashes differ; *first: the first of them. */
+/* Returns how many of `count` hashes differ; *first is set to the first of them. */
 static int count_different(const ls_verify_hash *a, const ls_verify_hash *b, int count, int *first) {
     int n = 0;
     for (int i = count - 1; i >= 0; i--) {

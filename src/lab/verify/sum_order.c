@@ -30,7 +30,7 @@ void ls_order_record_close(ls_order_record *record) {
     *record = (ls_order_record){0};
 }
 
-/* All parameters one behind the other. */
+/* Fetches a tensor of all parameters into one array. */
 static ls_status fetch_all(ls_trainer *t, ls_partition_tensor which, float *out) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         ls_verify_tensor fetch = {.param = i, .which = which, .values = out};
@@ -60,7 +60,8 @@ static void groups_close(groups *g) {
     free(g->flat);
 }
 
-/* A DP group of one worker reduces with no other, and keeps the gradient of its own group. */
+/* Opens a partition for each group, as a replica that has one group. Without a world it reduces with no other replica
+ * and keeps the gradient of its group. */
 static ls_status groups_open(ls_trainer *t, groups *g) {
     const ls_settings *s = &t->settings;
     ls_partition_setup setup = *ls_partition_setup_of(t->partition);

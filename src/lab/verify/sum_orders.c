@@ -27,7 +27,7 @@ void ls_order_way_text(const ls_order_way *way, char *text, size_t bytes) {
                  way->workers == 1 ? "" : "s");
 }
 
-/* One worker, then 2, 4 and 8 against it. */
+/* Adds the ways with 1, 2, 4 and 8 workers; the first is the reference. */
 static int add_counts(ls_order_kind kind, int groups, ls_order_way *ways, int count) {
     int base = count;
     for (int workers = 1; workers <= WORKERS_MAX && workers <= groups; workers *= 2)
@@ -54,7 +54,7 @@ static size_t chunk_begin(size_t elems, int workers, int c) {
     return elems / n * i + elems % n * i / n;
 }
 
-/* What worker w has of one element. */
+/* Returns the sum of one element over the groups of worker w. */
 static float own_sum(const float *const *grads, int groups, int workers, int w, size_t at) {
     int end = first_of(groups, workers, w + 1), g = first_of(groups, workers, w);
     float sum = grads[g][at];

@@ -25,7 +25,7 @@ static size_t pixels(const ls_block *block, int u) {
  * so that every layout gets the same bits. All images of a step must reach the norm at once, so a worker has its share
  * of them in one micro-batch. */
 
-/* out[C] = the sum of the rows of all groups of the step; `rows` are those of this worker's. */
+/* Adds the rows of all groups of the step: out[C]. `rows` are those of this worker's groups. */
 static ls_status join(const ls_nn *nn, const ls_conv_bns_scratch *scratch, const float *rows, size_t C, float *out) {
     const ls_norm_sync *sync = &nn->sync;
     const void *leaf[LS_GROUPS_MAX];

@@ -117,7 +117,7 @@ static json_t *value_to_json(ls_knob knob, double value) {
     return json_integer((json_int_t)value);
 }
 
-/* A micro-batch that has not been chosen is nobody's. */
+/* Returns whether the text of a layout has a knob. A micro-batch that has not been chosen is omitted. */
 static bool is_written(const ls_knobs *knobs, ls_knob knob, unsigned also) {
     bool neutral = ls_knob_get(knobs, knob) == table[knob].neutral;
     bool is_rare = knob == LS_KNOB_micro || knob == LS_KNOB_keep_activations || knob == LS_KNOB_loss_chunk;

@@ -108,7 +108,7 @@ void ls_micro_list_free(ls_micro_list *list) {
 ls_status ls_micro_counts(const ls_layout *layout, size_t B, int G, int *micros, int *busiest) {
     ls_layout alike = *layout;
     size_t most = 0;
-    if (layout->dp == 1) alike.zero = 0; /* there is nobody to keep in step with */
+    if (layout->dp == 1) alike.zero = 0; /* a single replica has no other to stay in step with */
     for (int d = 0; d < layout->dp; d++) {
         ls_micro_list list;
         size_t sequences = 0;

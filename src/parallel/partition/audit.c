@@ -62,7 +62,8 @@ static size_t pieces_of(const ls_partition *partition, int g) {
     return (sequences + partition->micro - 1) / partition->micro;
 }
 
-/* All rows have as many micro-batches, some of them empty: with zero 3 they gather weights together. */
+/* Plans the pieces of the audited groups. All replicas get the same number of micro-batches, some of them empty,
+ * because with ZeRO 3 they gather weights together. */
 static ls_status make_plan(const ls_partition *partition, const int *groups, plan *p) {
     const ls_layout *layout = &partition->setup.layout;
     int own = groups[partition->setup.place.dp];
@@ -134,14 +135,15 @@ static size_t site_of(const ls_partition *partition, int made) {
     return (size_t)place * LS_RESULTS_MAX + (size_t)made;
 }
 
-/* Sequence `number` of the batch is part of what makes the hash, so that two that are exchanged are noticed. */
+/* Adds the hash of a sequence to a sum. The sequence number is hashed too, so that exchanged sequences change the
+ * sum. */
 static void add_sequence(ls_hash128 *sum, size_t number, ls_hash128 hash, size_t bytes) {
     ls_hash128 both[2] = {hash, {number, bytes}}, one = ls_hash_combine(both, 2);
     sum->lo += one.lo;
     sum->hi += one.hi;
 }
 
-/* What is common to these sequences of the batch and a group. */
+/* Adds the sequences that a micro-batch shares with a group. */
 static ls_status add_group(ls_partition *partition, int group, ls_hash128 *sum, const ls_micro *made, const char *x,
                            size_t bytes) {
     size_t begin = ls_slice_begin(partition->setup.B, partition->setup.G, group);
@@ -157,7 +159,7 @@ static ls_status add_group(ls_partition *partition, int group, ls_hash128 *sum, 
     return LS_OK;
 }
 
-/* The same for all groups whose results are wanted. */
+/* Adds the sequences of a result to the sums of all requested groups. */
 static ls_status add_result(ls_partition *partition, int made, const ls_micro *of, const void *x, size_t bytes) {
     const ls_result_sums *results = partition->results;
     size_t sites = ls_result_sites(partition->model), site = site_of(partition, made);
@@ -202,8 +204,7 @@ size_t ls_result_first(const ls_hash128 *a, const ls_hash128 *b, size_t sites) {
 
 /* ---- blame: majorities of hashes --------------------------------------------------------------------------------- */
 
-/* The hash that is a majority's, if any is. The vote of Boyer and Moore finds the only candidate in one pass and no
- * memory. */
+/* Returns the only hash that can be the majority, by the algorithm of Boyer and Moore: one pass without memory. */
 static ls_hash128 candidate_of(const ls_hash128 *hashes, size_t holders) {
     ls_hash128 candidate = {0, 0};
     size_t lead = 0;

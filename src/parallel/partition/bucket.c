@@ -15,12 +15,13 @@ enum { ALIGN_ELEMS = 16 };
 
 static size_t align_up(size_t elems) { return (elems + ALIGN_ELEMS - 1) / ALIGN_ELEMS * ALIGN_ELEMS; }
 
-/* Elements that a parameter takes of a slot of gradients. */
+/* Returns the elements of a parameter in a gradient slot. */
 static size_t slot_elems(const ls_param *param, int slices) {
     return align_up(ls_grad_rows_elems(ls_param_grad_rows(param, slices, 0, slices, false)));
 }
 
-/* The smallest end of a block of 1024 elements at or behind element `at` of the parameter's local rows. */
+/* Returns the smallest end of a block of 1024 elements that is not before element `at` of the parameter's local
+ * rows. */
 static size_t block_end(const ls_param *param, int slices, size_t at) {
     size_t all = ls_param_local_elems(param), first = param->first_row * param->columns;
     int count = ls_param_slices(param, slices);
@@ -133,7 +134,7 @@ void ls_rounds_free(ls_rounds *rounds) {
     *rounds = (ls_rounds){0};
 }
 
-/* Groups that rows before d have had by the end of a round, and in it. */
+/* Returns the first group of a round, which is the number of groups in all rounds before it. */
 static int round_first(const ls_layout *layout, int round) {
     int before = 0;
     for (int d = 0; d < layout->dp; d++) before += layout->share[d] < round ? layout->share[d] : round;
@@ -213,8 +214,8 @@ static void add_list(ls_partition *partition, ls_bucket_kind kind, int b, ls_par
     }
 }
 
-/* The whole batch as one matmul on one worker: the rows that were looked up are added to the head's gradient at once.
- */
+/* Returns whether the gradient of the looked-up rows is added to the head's gradient directly. This requires one worker
+ * and the whole batch in one micro-batch. */
 static bool lookup_is_added_at_once(const ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
     return setup->layout.dp == 1 && partition->micros.count == 1 && setup->G <= LS_GRAD_GROUPS_MAX &&
@@ -249,7 +250,7 @@ static void add_block(ls_partition *partition, int b) {
     }
 }
 
-/* Elements that several workers of a TP group hold are reported by the first one, and a copy by none. */
+/* Makes only the first worker of a TP group report elements that several of them hold; no worker reports a copy. */
 static void settle_once(ls_partition *partition, ls_bucket *bucket) {
     for (int i = 0; i < bucket->nparams; i++) {
         ls_param *param = bucket->param[i];

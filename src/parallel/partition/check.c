@@ -1,4 +1,4 @@
-/* check.c: hashes of parameters and of state, and who is to blame. */
+/* check.c: verifies hashes of parameters and of state, and finds the workers at fault. */
 #include "parallel/partition/check.h"
 
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 
 enum { MAJORITY = 4 }; /* against me, to not being cleared */
 
-/* What each worker tells all: words that are 0 on the others. */
+/* The verdict that each worker sends to all: words that are 0 on the other workers. */
 typedef struct verdict {
-    int64_t wrong; /* above 0: name me, unless somebody has more: what speaks against me along dp and along tp */
+    int64_t wrong; /* evidence against this worker along dp and tp; the workers with most are named, if above 0 */
     int64_t param; /* where it was noticed, plus 1; 0: nowhere */
     int64_t tensor;
-    int64_t is_received; /* noticed by somebody it was sent to: an owner knows better */
+    int64_t is_received; /* found by a receiver; the finding of an owner is more certain */
     int64_t is_late;     /* noticed by the last update, when others had made theirs */
     int64_t block;       /* of own elements, where it is late */
 } verdict;
@@ -27,8 +27,9 @@ _Static_assert(sizeof(verdict) == LS_CHECK_WORDS * sizeof(int64_t), "verdicts ar
 
 static int64_t order_of(const verdict *v) { return v->param + v->is_received * (INT64_C(1) << 32); }
 
-/* The first parameter that anybody notices counts, and those who are to be named for it: two may disagree along tp of
- * whom one agrees with all others along dp. */
+/* Agrees on one finding: the first parameter that any worker reports, and the workers with the most certain verdict. Of
+ * two workers that disagree along tp, one may agree with all others along dp; the other one is then at fault.
+ * Collective. */
 static ls_status agree(ls_partition *partition, verdict own, ls_check_finding *out) {
     size_t workers = (size_t)ls_layout_workers(&partition->setup.layout);
     void *told;
@@ -60,8 +61,8 @@ static bool is_gathered(const ls_partition *partition, const ls_param *param) {
     return partition->setup.layout.zero == 3 && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
 }
 
-/* Of a parameter as this worker computes with it: hashes `at` and the next; none where there is nothing that others
- * have too. */
+/* Hashes the fp32 and 16-bit weights that this worker computes with into hashes `at` and at + 1. Adds none for gathered
+ * or absent weights, which have no second holder to compare with. */
 static ls_status make_replica(ls_partition *partition, const ls_param *param, size_t at) {
     size_t elems = ls_param_local_elems(param);
     if (!param->held || is_gathered(partition, param)) return LS_OK;
@@ -69,7 +70,7 @@ static ls_status make_replica(ls_partition *partition, const ls_param *param, si
     return ls_partition_make_hash(partition, at + 1, param->w16, elems * sizeof(uint16_t));
 }
 
-/* 0 of nothing. */
+/* Combines the two hashes of a parameter; 0 if both are 0. */
 static ls_hash128 join_replica(const ls_hash128 both[2]) {
     const ls_hash128 none = {0, 0};
     return ls_hash_equal(both[0], none) && ls_hash_equal(both[1], none) ? none : ls_hash_combine(both, 2);
@@ -132,7 +133,7 @@ out:
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
-/* Whether matmuls read more than the worker's own elements: other fp32, or a rounded copy. */
+/* Returns whether matmuls read fp32 weights other than the worker's own elements. */
 static bool has_fp32_copy(const ls_param *p) {
     return p->w && (p->w != p->own_w || ls_param_range_elems(p->own) != ls_param_local_elems(p));
 }
@@ -140,7 +141,8 @@ static bool has_copy(const ls_partition *partition, const ls_param *p) {
     return p->held && !is_gathered(partition, p) && (p->w16 || has_fp32_copy(p) || p == partition->copy);
 }
 
-/* Parameters that may have a copy: those of the model, then the last stage's copy of a tied table. */
+/* Returns the number of parameters that may have a copy: those of the model, then the last stage's copy of a tied
+ * table. */
 static int count_places(const ls_partition *partition) { return partition->model->nparams + (partition->copy != NULL); }
 static const ls_param *place_at(const ls_partition *partition, int i) {
     return i < partition->model->nparams ? ls_model_param(partition->model, i) : partition->copy;
@@ -156,8 +158,8 @@ size_t ls_partition_copy_room(const ls_partition *partition) {
     return partition->setup.checks_state ? LS_COPY_SUMS * (size_t)(partition->model->nparams + 1) : 0;
 }
 
-/* State sums (numerics/state_sum.h) of a parameter's copies: nobody but this worker compares them, and one launch of a
- * GPU makes many. Of 16-bit numbers two at a time. */
+/* Lists the state sums (numerics/state_sum.h) of a parameter's copies. State sums suffice, because no other worker
+ * compares them, and one kernel launch computes many. 16-bit weights are summed in pairs. */
 static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t tensor, bool has_pairs,
                             ls_hash128 *out, ls_state_piece *pieces, int *count) {
     size_t elems = ls_param_local_elems(p);
@@ -171,8 +173,8 @@ static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t
     return LS_OK;
 }
 
-/* Of what matmuls read: LS_COPY_SUMS for each parameter, in memory of the device. `has_pairs`: the update has made
- * those of the copies that it wrote whole. */
+/* Sums the weights that matmuls read: LS_COPY_SUMS sums for each parameter, in device memory. `has_pairs`: the update
+ * has already made the sums of the copies that it wrote completely. */
 static ls_status sum_copies(ls_partition *partition, bool has_pairs, ls_hash128 *out) {
     enum { AT_ONCE = 128 };
     ls_state_piece pieces[AT_ONCE + LS_COPY_SUMS];
@@ -191,7 +193,7 @@ static ls_status sum_copies(ls_partition *partition, bool has_pairs, ls_hash128 
     return LS_OK;
 }
 
-/* Shards as they are gathered: everybody learns what to expect from whom. */
+/* Exchanges the hashes of the shards, so that each worker can verify the weights that it gathers. Collective. */
 static ls_status remember_shards(ls_partition *partition) {
     size_t dp = (size_t)partition->setup.layout.dp, count = (size_t)partition->nbuckets, bytes[LS_WORKERS_MAX];
     if (!partition->shard_hashes) return LS_OK;
@@ -212,8 +214,8 @@ static ls_status remember_shards(ls_partition *partition) {
     return LS_OK;
 }
 
-/* Sums of own weights and moments were made by the update. Those of copies stay on the device until they are compared:
- * nobody waits for it here. */
+/* The update has already summed own weights and moments. The sums of copies stay on the device until they are compared,
+ * so that the host does not wait for them. */
 ls_status ls_partition_remember_state(ls_partition *partition) {
     if (count_copies(partition) > 0) LS_TRY(sum_copies(partition, partition->sums_copies, partition->copy_sums));
     partition->sums_copies = false;
@@ -255,8 +257,8 @@ static bool find_late(const ls_partition *partition, verdict *v) {
     return true;
 }
 
-/* The first parameter whose numbers are not those of the sums. Where the last update has left a block as it was, its
- * sums do not contain that block, so what the update has found comes first. */
+/* Finds the first parameter whose elements differ from its sums. Checks the findings of the update first, because the
+ * sums do not contain a block that the update left unchanged. */
 static ls_status check_sums(ls_partition *partition, verdict *v) {
     LS_TRY(ls_partition_read_state(partition));
     if (find_late(partition, v)) return LS_OK;
@@ -285,7 +287,7 @@ static ls_status check_copies(ls_partition *partition, verdict *v) {
     return LS_OK;
 }
 
-/* Gathered weights are checked when they have been used: those whose place nothing else has taken yet. */
+/* Verifies gathered weights after their use, as long as their buffer has not been reused. */
 static ls_status check_held(ls_partition *partition) {
     const ls_buffer_pool *pools[] = {&partition->block_weights, &partition->table_weights};
     for (int p = 0; p < 2; p++)
@@ -302,7 +304,7 @@ static ls_status look(ls_partition *partition, verdict *v) {
     LS_TRY(check_held(partition));
     LS_TRY(check_sums(partition, v));
     if (v->param == 0 && partition->remembers) LS_TRY(check_copies(partition, v));
-    /* A shard that arrived damaged: nobody knows where it happened, so who received it is named. */
+    /* A shard arrived damaged. The place of the damage is unknown, so this worker, which received it, is named. */
     if (v->param == 0 && partition->bad_shard_param >= 0)
         *v = (verdict){.wrong = 1, .param = partition->bad_shard_param + 1, .is_received = 1};
     partition->bad_shard_param = -1;
@@ -355,7 +357,7 @@ static bool is_whole(const ls_partition *partition, const ls_param *p) {
     return p->held && p->w && !is_gathered(partition, p) && ls_param_local_elems(p) > 0;
 }
 
-/* Sums of those weights as they are now, as owners would have recorded them; 0 of others. */
+/* Sums weights that this worker holds completely, as their owners would have recorded them; 0 for others. */
 static ls_status sum_whole(ls_partition *partition, ls_hash128 *out) {
     enum { AT_ONCE = 128 };
     ls_state_piece pieces[AT_ONCE];
@@ -416,7 +418,7 @@ static ls_status compare_whole(ls_partition *partition, ls_hash128 *now, recorde
     return LS_OK;
 }
 
-/* Of own elements, the 16 bits that matmuls read against their fp32, rounded. */
+/* Sets *is_same to whether the 16-bit weights of own elements are the rounded fp32 weights. */
 static ls_status compare_rounded(ls_partition *partition, const ls_param *p, bool *is_same) {
     bool bf16 = partition->setup.policy.act == LS_BF16;
     size_t own = ls_param_range_elems(p->own), most = partition->host_elems;

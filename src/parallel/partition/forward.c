@@ -5,8 +5,8 @@
 #include "numerics/float16.h"
 #include "parallel/partition/state.h"
 
-/* One micro-batch, of nn's rows, through the chunks of this stage. `head` runs on the last chunk; empty micro-batches
- * only take part in gathering weights. */
+/* Runs one micro-batch forward through the chunks of this stage. The last chunk runs the head if `with_head`; an empty
+ * micro-batch only takes part in gathering weights. */
 static ls_status forward_chunks(ls_partition *partition, const ls_partition_feed *feed, size_t begin, size_t end,
                                 bool with_head) {
     bool empty = begin == end;
@@ -40,7 +40,7 @@ static bool has_head(const ls_partition *partition) { return partition->chunks[p
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Rows take micro-batches in turn, all rows as many. */
+/* Replicas take micro-batches in turn; each gets the same number, because they gather weights together. */
 ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T, const ls_partition_feed *feed,
                                 ls_loss_sum *loss, int64_t *right) {
     const ls_partition_setup *setup = &partition->setup;
@@ -67,8 +67,8 @@ ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T,
 
 bool ls_partition_keeps_keys(const ls_partition *partition) { return partition->kept_parts & LS_SAVE_KEYS; }
 
-/* A row of this worker's logits to `to`, in fp32. 16-bit numbers come to its second half, and become wide from there:
- * no number is written over one that is still to be read. */
+/* Copies a row of this worker's logits to `to` in fp32. 16-bit logits are copied to the second half of `to` and widened
+ * from there, so that no value is overwritten before it is read. */
 static ls_status copy_logits(ls_partition *partition, size_t row, float *to) {
     const ls_nn *nn = &partition->nn;
     ls_dtype type = ls_nn_logits_dtype(nn);
@@ -101,7 +101,7 @@ static ls_status share_logits(ls_partition *partition, size_t row, float *logits
     return LS_OK;
 }
 
-/* The head sees the last row alone. */
+/* Runs the head on the last row only. */
 static ls_status last_row(ls_partition *partition, size_t rows) {
     const ls_chunk *chunk = &partition->chunks[partition->nchunks - 1];
     ls_block *block;
@@ -113,7 +113,8 @@ static ls_status last_row(ls_partition *partition, size_t rows) {
                                 NULL);
 }
 
-/* Rows first … first + rows − 1 with the keys before them; sequence parallelism rests, since they are few. */
+/* Runs rows first … first + rows − 1 with the cached keys before them. Sequence parallelism is off, because there are
+ * few rows. */
 static ls_status extend_piece(ls_partition *partition, size_t first, size_t rows, const int32_t *ids) {
     ls_nn_set_rows(&partition->nn, 1, rows);
     partition->nn.first = first;
@@ -138,7 +139,7 @@ static ls_status extend(ls_partition *partition, size_t first, size_t rows, cons
     return status;
 }
 
-/* Without kept keys the whole sequence goes through; what follows its end has no influence on it. */
+/* Runs the whole sequence, because no keys are cached. Rows after the end have no influence on it. */
 static ls_status extend_anew(ls_partition *partition, size_t rows, const int32_t *ids, float *logits) {
     size_t T = partition->setup.T;
     for (size_t i = 0; i < T; i++) partition->host_ids[i] = i < rows ? ids[i] : 0;

@@ -9,7 +9,7 @@ static bool is_gathered(const ls_partition *partition, const ls_bucket *bucket) 
     return partition->setup.layout.zero == 3 && ls_bucket_is_matrix(bucket);
 }
 
-/* Bytes that each member of the DP group has of the bucket's weights, as matmuls read them. */
+/* Computes the bytes of each DP-group member's shard of a bucket, in the type that matmuls read. */
 static void shard_bytes(const ls_partition *partition, const ls_bucket *bucket, size_t bytes[LS_WORKERS_MAX]) {
     size_t each = ls_partition_is_16(partition, bucket) ? sizeof(uint16_t) : sizeof(float);
     for (int r = 0; r < partition->setup.layout.dp; r++) bytes[r] = (bucket->shard[r + 1] - bucket->shard[r]) * each;
@@ -25,7 +25,7 @@ static ls_buffer_pool *weight_pool(ls_partition *partition, const ls_bucket *buc
     return bucket->kind == LS_BUCKET_TABLE ? &partition->table_weights : &partition->block_weights;
 }
 
-/* The bucket whose weights the block computes with, where they have to be gathered; NULL: none. */
+/* Returns the bucket with the weights of a block, or NULL if they need no gathering. */
 static ls_bucket *gathered_for(ls_partition *partition, int block) {
     const ls_param *table = ls_block_table(&partition->model->blocks[block]);
     for (int i = 0; i < partition->nbuckets; i++) {
@@ -43,7 +43,7 @@ static ls_status wait_gathered(ls_bucket *bucket) {
     return ls_request_wait(request);
 }
 
-/* Into a buffer that is not that of `in_use`, which may be NULL. */
+/* Starts gathering a bucket into a buffer other than that of `in_use`, which may be NULL. */
 static ls_status start_gather(ls_partition *partition, ls_bucket *bucket, const ls_bucket *in_use) {
     size_t bytes[LS_WORKERS_MAX];
     ls_buffer_pool *pool = weight_pool(partition, bucket);

@@ -7,8 +7,9 @@
 
 enum { ORDER_BITS = 24 };
 
-/* Of one micro-batch: forward through the blocks, the loss, and back; a block's weights after its input. Matmuls of
- * a block come before what it gives: number `made` of its results. */
+/* Returns the position of a result in the order of computation of a micro-batch: forward through the blocks, the loss,
+ * then backward, with a block's weight gradients after its input gradient. A matmul comes before the result `made` of
+ * its block. */
 static int64_t order_of(const ls_partition *partition, const ls_micro *micro, int block, ls_bad_phase phase, int made) {
     int64_t n = partition->model->nblocks, place = block;
     if (phase == LS_BAD_LOSS) place = n;

@@ -22,7 +22,8 @@ static void lay_pool(ls_arena *arena, ls_buffer_pool *pool, const char *kind, si
     for (int i = 0; i < pool->count; i++) pool->memory[i] = ls_arena_take_array(arena, kind, pool->elems, bytes);
 }
 
-/* With zero 3 only own elements stay; the rest is gathered when it is needed. */
+/* Reserves gather buffers. With ZeRO 3 a worker stores only its own elements and gathers the rest when it needs
+ * them. */
 static void lay_gathered(ls_partition *partition, ls_bucket *bucket) {
     bool table = bucket->kind == LS_BUCKET_TABLE;
     want_buffers(table ? &partition->table_weights : &partition->block_weights, table ? 1 : LS_PARTITION_BUFFERS,
@@ -38,7 +39,8 @@ static void lay_plain(ls_partition *partition, ls_bucket *bucket, ls_arena *aren
     lay_gathered(partition, bucket);
 }
 
-/* Only the worker that updates an element has it in fp32: its own elements, and none of a copy or without training. */
+/* Lays out the fp32 weights of a 16-bit bucket. Only the worker that updates an element has it in fp32; copies and
+ * inference have none. */
 static void lay_rounded(ls_partition *partition, ls_bucket *bucket, ls_arena *arena) {
     size_t own = ls_bucket_own_elems(bucket);
     bool updates = partition->setup.train && bucket->param[0] != partition->copy;
@@ -137,7 +139,7 @@ static void lay_moments(ls_partition *partition, ls_arena *arena) {
     }
 }
 
-/* The table's other use comes from the last stage. */
+/* Lays out the buffer for the gradient of the tied table, whose other use is in the last stage. */
 static void lay_tied(ls_partition *partition, ls_arena *arena) {
     const ls_partition_setup *setup = &partition->setup;
     bool first = setup->train && partition->model->shape.tied && setup->layout.pp > 1 && setup->place.pp == 0;
@@ -148,7 +150,7 @@ static void lay_tied(ls_partition *partition, ls_arena *arena) {
 
 /* ---- activations ------------------------------------------------------------------------------------------------- */
 
-/* Columns of the widest stream before or after one of a chunk's blocks. */
+/* Returns the columns of the widest stream before or after a block of a chunk. */
 static size_t widest(const ls_partition *partition, const ls_chunk *chunk) {
     size_t most = 0;
     for (int b = chunk->first; b < chunk->end; b++) {
@@ -177,7 +179,7 @@ static void lay_slot(ls_partition *partition, const ls_chunk *chunk, ls_chunk_sl
     }
 }
 
-/* What is not kept is needed while a block runs: one place, as large as the block needs that needs most. */
+/* Lays out the activations that are not kept: one buffer of the size of the largest need of any block. */
 static void lay_shared(ls_partition *partition, ls_arena *arena) {
     unsigned parts = LS_SAVE_ALL & ~partition->kept_parts;
     size_t bytes = 0;
@@ -250,7 +252,7 @@ static ls_status more_for(const ls_partition *partition, const ls_runs *runs, si
     return LS_OK;
 }
 
-/* What a device needs to add up gradients of several workers, where it gets scratch at all. */
+/* Lays out the scratch with which a device adds gradients of several workers, if the device lends scratch at all. */
 static ls_status lay_sums(ls_partition *partition, ls_arena *arena) {
     const ls_partition_setup *setup = &partition->setup;
     const ls_rounds *rounds = &partition->rounds;

@@ -61,7 +61,7 @@ static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *u
     return ls_partition_add_squares(partition, partition->aside, n, out + UPDATE_SQUARES);
 }
 
-/* Pieces end with slices, and where this worker begins or ends to report elements. */
+/* Updates a slice in pieces, which also end at the boundaries of the elements that this worker reports. */
 static ls_status run_slice(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param,
                            size_t begin, size_t end, int block, int64_t *elems) {
     while (begin < end) {
@@ -97,7 +97,8 @@ ls_status ls_partition_count_acts(ls_partition *partition, ls_block_numerics *bl
                           ls_partition_count_words(partition) * sizeof *partition->counts);
 }
 
-/* Pieces do not end with blocks, whose sums are therefore compared before the pieces are updated, and made after. */
+/* Pieces do not end with blocks of the state check, so the sums of blocks are compared before all pieces are updated,
+ * and computed afterwards. */
 ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimizer_update *update,
                                       ls_block_numerics *blocks) {
     const ls_model *model = partition->model;
@@ -117,7 +118,7 @@ ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimize
     return update->sums ? ls_optimizer_sum(update, partition->device, policy, model) : LS_OK;
 }
 
-/* Exact sums travel settled. */
+/* Normalizes an exact sum before it is sent. */
 static void settle(int64_t *words) {
     ls_exact_sum sum = {.unsettled = 0};
     memcpy(sum.words, words, sizeof sum.words);

@@ -40,8 +40,8 @@ static ls_status add_contribution(ls_partition *partition, const ls_bucket *buck
     return ls_partition_add_contribution(partition, bucket, grad);
 }
 
-/* What of slot s goes to the others: a leaf, which is rounded already, in the type of the wire. A member without a
- * group in this round `has_none`: its slot is stale and is not read. */
+/* Returns the part of slot s to send: a leaf, already rounded, in the type of the wire. `has_none`: the member has no
+ * group in this round, so its slot is stale and is not read. */
 static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, bool has_none, const void **part) {
     *part = bucket->slot[s];
     if (!has_none) LS_TRY(add_contribution(partition, bucket, bucket->slot[s]));
@@ -161,7 +161,7 @@ static ls_status join_slices(ls_partition *partition, slice_joins *joins, const 
     return LS_OK;
 }
 
-/* The uses of a tied table are added in model order: the embedding's, then the head's (rule 9). */
+/* Adds the gradients of both uses of a tied table in model order: the embedding's, then the head's (rule 9). */
 static ls_status add_lookup(ls_partition *partition, const ls_bucket *lookup) {
     const ls_param *table = lookup->param[0];
     const float *rows = whole_grad(partition, lookup);

@@ -34,7 +34,7 @@ ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, c
     return targets ? ls_device_copy_in(partition->device, partition->targets, targets, bytes) : LS_OK;
 }
 
-/* Images of a numbered batch may be there already. `ahead` is B where they are read before their step. */
+/* Reads the images of a batch, unless a prefetch has already read them. `ahead` is B for a prefetch. */
 static ls_status read_images(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                              size_t begin, size_t end, size_t ahead) {
     ls_fed_images *fed = &partition->fed;
@@ -65,7 +65,7 @@ static ls_status feed_images(ls_partition *partition, const ls_chunk *chunk, con
     return LS_OK;
 }
 
-/* Whatever reads the images of this step has been enqueued in front of the copy. */
+/* Prefetches into the same buffers: all work that reads the images of this step is already enqueued before the copy. */
 ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed *feed) {
     int number = partition->setup.place.pp;
     for (int i = 0; !partition->ops && partition->pixels && feed->batch && i < partition->schedule.count[number]; i++) {
@@ -78,7 +78,7 @@ ls_status ls_partition_prepare(ls_partition *partition, const ls_partition_feed 
     return LS_OK;
 }
 
-/* The first and the last chunk look at tokens. */
+/* Only the first and the last chunk read tokens. */
 ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
                                    size_t begin, size_t end) {
     if (!chunk->has_embedding && !chunk->has_head) return LS_OK;
@@ -110,19 +110,19 @@ static ls_status begin_action(job *j, bool with_steps) {
 
 /* ---- between stages ---------------------------------------------------------------------------------------------- */
 
-/* Elements of the stream before and after block b. */
+/* Returns the elements of the stream before block b. */
 static size_t elems_before(const ls_partition *partition, int b) {
     return ls_nn_stream_rows(&partition->nn) * partition->model->blocks[b].in;
 }
 static size_t elems_after(const ls_partition *partition, int b) {
     return ls_nn_stream_rows(&partition->nn) * partition->model->blocks[b].out;
 }
-/* Bytes that cross the seam in front of a chunk, forward or backward. */
+/* Returns the bytes that cross the boundary before a chunk, forward or backward. */
 static size_t seam_bytes(const ls_partition *partition, int chunk) {
     return elems_before(partition, partition->setup.layout.chunk_first[chunk]) * sizeof(float);
 }
 
-/* The next buffer of the ring, free to be written. */
+/* Returns the next buffer of the ring, after its previous send is complete. */
 ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer) {
     int i = ring->next;
     ls_request *request = ring->request[i];
@@ -193,7 +193,7 @@ bool ls_partition_end_skip(ls_partition *partition) {
     return true;
 }
 
-/* Block b with its memory for this slot. */
+/* Returns block b with its activation memory of this slot. */
 static ls_block *open_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b) {
     ls_block *block = &partition->model->blocks[b];
     block->saved = slot->saved[b - chunk->first];
@@ -202,7 +202,7 @@ static ls_block *open_block(ls_partition *partition, const ls_chunk *chunk, cons
     return block;
 }
 
-/* Block b with this slot's memory, ready to run; `next` is the block after it, or −1. */
+/* Prepares block b with this slot's memory to run; `next` is the block after it, or −1. */
 ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
                                    int next, ls_block **block) {
     *block = open_block(partition, chunk, slot, b);
@@ -213,7 +213,7 @@ ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chun
     return ls_partition_acquire(partition, b, next);
 }
 
-/* From here on results are those of block b. A phase that only computes weight gradients is not observed, because not
+/* Attributes the next results to block b. A phase that only computes weight gradients is not observed, because not
  * every schedule has one. */
 static void at_block(const job *j, int b, bool is_back, bool shows) {
     j->partition->at =
@@ -236,7 +236,7 @@ static ls_fusion fuse(job *j, const ls_block *block, int next, ls_block_pass pas
     return fusion;
 }
 
-/* The head waits for its backward action, where loss and gradient are made at once. */
+/* Runs a chunk forward. The head runs in its backward action, which computes loss and gradient at once. */
 static ls_status forward(job *j) {
     ls_partition *partition = j->partition;
     const ls_chunk *chunk = j->chunk;

@@ -4,7 +4,7 @@
 #include "numerics/state_sum.h"
 #include "parallel/partition/state.h"
 
-/* Behind the sums of parameters: what an update has found damaged, in the first word. */
+/* One word after the sums of the parameters records what an update has found damaged. */
 size_t ls_partition_state_room(const ls_partition *partition) {
     return partition->setup.sums_state ? (size_t)partition->model->nparams * LS_PARAM_SUMS + 1 : 0;
 }

@@ -1,9 +1,9 @@
-/* sums.c: sums, flags and hashes of a partition. They are made and stay in memory of the device, in two pieces of it,
- * until the host reads all that it wants to know at once:
+/* sums.c: sums, flags and hashes of a partition. They are computed in two arrays of device memory and stay there until
+ * the host reads all that it needs at once:
  *
  *     sums     losses │ squares │ measured squares │ counts of replicas │ right answers │ contributions ‖ by group:
  *              losses │ squares
- *     hashes   a list of hashes, or of places of bad numbers, of whoever needs one
+ *     hashes   a list of hashes, or of places of bad values, for one check at a time
  *
  * A step without groups reads the first part of the sums, once. */
 #include <math.h>
@@ -74,7 +74,7 @@ ls_status ls_partition_clear_sums(ls_partition *partition) {
     return clear(partition, 0, used_words(partition));
 }
 
-/* With what the update has left, if that was not read yet. */
+/* Copies the sums to the host, together with the state sums of the update if these have not been read yet. */
 static ls_status read_words(ls_partition *partition, size_t words) {
     if (partition->host_state && !partition->state_is_read) {
         partition->state_is_read = true;
@@ -99,7 +99,7 @@ static int group_of(const ls_partition *partition, size_t sequence) {
     return g;
 }
 
-/* Workers of a TP group see the same losses; the first of them reports them. */
+/* Workers of a TP group compute the same losses; only the first one reports them. */
 ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context) {
     const ls_partition_setup *setup = &partition->setup;
     const ls_nn *nn = &partition->nn;

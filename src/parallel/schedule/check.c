@@ -1,8 +1,9 @@
-/* check.c: whether lists of actions can be run, told from the lists alone.
+/* check.c: checks statically that lists of actions can be run.
  *
- * First each stage's list by itself: order of micro-batches, slots, nothing missing, nothing twice. Then all of them
- * together: each stage goes on until it needs what another one has not made yet; whoever makes something wakes its
- * neighbours. When all sleep, either every list is at its end or the lists lock up. */
+ * First checks each stage's list by itself: order of micro-batches, slots, nothing missing, nothing twice. Then
+ * simulates all of them: each stage advances until it needs a result that another one has not produced yet; a stage
+ * that produces a result wakes its neighbours. When all stages sleep, either every list is at its end or the lists
+ * deadlock. */
 #include "parallel/schedule/schedule.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@ enum { FREE = -1 };
 
 /* ---- one list ---------------------------------------------------------------------------------------------------- */
 
-/* A chunk of a stage as its list goes on: micro-batches done, and who is in its slots. */
+/* State of a chunk during the simulation: micro-batches done, and the micro-batch in each slot. */
 typedef struct chunk_state {
     int forward, backward, weights;
     int slots, kept;

@@ -19,7 +19,7 @@ static void casts(const ls_plan_case *c, double n, double k, ls_layer_time *out)
     out->backward.small += ls_plan_pass_seconds(chip, CAST_BYTES * (in + weights + result));
 }
 
-/* The four matmuls with weights. */
+/* Adds the times of the four matmuls with weights. */
 static void matmuls(const ls_plan_case *c, ls_layer_time *out) {
     const ls_chip *chip = &c->site->chip;
     double C = c->C, f = c->hidden, slow = c->layout->type_slowdown > 0 ? c->layout->type_slowdown : 1;
@@ -101,8 +101,8 @@ static double tp_hidden(const ls_plan_case *c) {
     return hidden_share;
 }
 
-/* Two sums each way; with sequence parallelism gathers and scatters of the same bytes, and the gathered input of the
- * weights' gradients once more. */
+/* Adds the collectives of tensor parallelism: two all-reduces in each direction; with sequence parallelism, gathers and
+ * scatters of the same bytes, and one more gather of the input of the weight gradients. */
 static void exchanges(const ls_plan_case *c, ls_layer_time *out) {
     if (c->layout->tp < 2) return;
     int tp = c->layout->tp;
@@ -138,14 +138,16 @@ static double sum_gradients(const ls_plan_case *c, double params) {
     return ls_plan_pass_seconds(&c->site->chip, (2 * kept - written) * params);
 }
 
-/* Every other matmul, in the order q, k, v, heads, gate, up, down, or qkv, heads, up, down; all passes; gathers. */
+/* Returns the recompute time if every other matmul is repeated, in the order q, k, v, heads, gate, up, down, or qkv,
+ * heads, up, down, with all passes and gathers. */
 static double alternate(const ls_plan_case *c, const ls_layer_time *layer) {
     double C = c->C, f = c->hidden, q = C * c->width, k = C * c->keys;
     double all = ls_layer_matrix_elems(C, c->width, c->keys, f, c->gated), repeated = q + C * f + (c->gated ? k : 0);
     return layer->forward.matmuls * repeated / all + layer->forward.small + .5 * layer->forward.tp;
 }
 
-/* `alternated`: before the layer waits for the host, so that less to do is never more to repeat. */
+/* Returns the recompute time of a layer. `alternated` is the time without waits for the host, so that less
+ * recomputation never costs more. */
 static double again(const ls_plan_case *c, const ls_layer_time *layer, double alternated) {
     double whole = ls_pass_sum(&layer->forward), share = c->task->stack.selective_share;
     switch (c->layout->recompute) {

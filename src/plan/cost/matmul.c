@@ -19,7 +19,7 @@ static double up(double x) {
     return whole < x ? whole + 1 : whole;
 }
 
-/* Part of the units' time that goes into results: tiles hang over the edges, and the last round is not full. */
+/* Returns the share of the units' time that computes results: tiles exceed the edges, and the last wave is not full. */
 static double filled(const ls_chip *chip, double m, double n, double batch) {
     double best = 0;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
@@ -33,7 +33,7 @@ static double filled(const ls_chip *chip, double m, double n, double batch) {
     return best;
 }
 
-/* In as many parts of its depth as is best. */
+/* Returns the seconds of a matmul with the best split of k. */
 static double arithmetic_seconds(const ls_chip *chip, ls_plan_type type, double m, double n, double k, double batch) {
     double whole = 2 * m * n * k * batch / ls_plan_rate(chip, type), best = 0;
     for (int cuts = 1; cuts <= CUTS_MAX; cuts *= 2) {

@@ -20,7 +20,8 @@ static double max(double a, double b) { return a > b ? a : b; }
 
 static double min(double a, double b) { return a < b ? a : b; }
 
-/* An array as wide as the residual stream; a chip of a row that divides the sequence has its part. */
+/* Returns the bytes of an array as wide as the residual stream; with context parallelism, of the chip's part of the
+ * sequence. */
 static double whole_bytes(const ls_plan_case *c) { return c->elem * c->tokens * c->C; }
 
 static double stream_bytes(const ls_plan_case *c) { return whole_bytes(c) / (c->layout->sequence_parallel ? c->t : 1); }
@@ -33,8 +34,8 @@ static double hidden_bytes(const ls_plan_case *c) { return c->elem * c->tokens *
 
 /* ---- a layer ----------------------------------------------------------------------------------------------------- */
 
-/* What a layer keeps for backward without recomputation. Where matmuls keep their inputs in 8 bits, those of qkv, up
- * and down are half as large; that of the heads is beside what attention keeps. */
+/* Returns what a layer saves for backward without recomputation. With 8-bit inputs of matmuls, those of qkv, up and
+ * down take half; the input of the output projection is saved in addition to what attention saves. */
 static double layer_bytes(const ls_plan_case *c) {
     const ls_stack *stack = &c->task->stack;
     bool small = stack->inputs_8bit && ls_plan_is_8bit(c->layout->type);
@@ -46,13 +47,13 @@ static double layer_bytes(const ls_plan_case *c) {
     return 2 * stream_bytes(c) + inputs + masks + heads + scores + hidden_bytes(c) * (c->gated ? 3 : 2) + copies;
 }
 
-/* Every other matmul's result is kept, and attention's; the rest is computed again. */
+/* Returns what a layer saves if every other matmul is recomputed: the other results, and that of attention. */
 static double alternate_bytes(const ls_plan_case *c) {
     double heads = c->gated ? 2 * c->width + c->keys : 2 * c->width + 2 * c->keys;
     return (c->gated ? 2 : 1) * stream_bytes(c) + c->elem * c->tokens * heads / c->t + hidden_bytes(c);
 }
 
-/* Of them, what recomputation leaves. */
+/* Returns what a layer saves with the recompute mode of the layout. */
 static double kept_bytes(const ls_plan_case *c) {
     double all = layer_bytes(c);
     switch (c->layout->recompute) {
@@ -65,8 +66,8 @@ static double kept_bytes(const ls_plan_case *c) {
     }
 }
 
-/* While a layer's backward pass runs: what it computes again, and gradients of its widest arrays: of the MLP, or of
- * the scores; of the stream, on both sides of the layer; of the largest weight, before it is added. */
+/* Returns the temporary memory of a layer's backward pass: recomputed activations, the gradients of its widest arrays
+ * (MLP or scores), of the stream on both sides, and of the largest weight before it is added. */
 static double layer_work_bytes(const ls_plan_case *c) {
     double again = layer_bytes(c) - kept_bytes(c);
     double mlp = hidden_bytes(c) * (c->gated ? 3 : 2) + whole_bytes(c);
@@ -145,8 +146,8 @@ static void states(const ls_plan_case *c, double params, stage_memory *out) {
     out->kind[LS_MEMORY_OPTIMIZER] = params * state / (l->zero >= 1 ? D : 1);
 }
 
-/* Layers that are gathered for use and for the next, the gradients of one on their way, the two tables, which are
- * gathered from the first to the last layer's turn, and the head's gradient. */
+/* Returns the memory of gathered weights with ZeRO 3: two layers (in use and prefetched), the gradients of one layer,
+ * the two tables, which stay gathered from the first to the last layer, and the gradient of the head. */
 static double gathered_bytes(const ls_plan_case *c, int stage) {
     const ls_knobs *l = c->layout;
     if (l->zero < 3 || ls_plan_stays_whole(c)) return 0;
@@ -167,7 +168,8 @@ static double buffer_bytes(const ls_plan_case *c, int stage, double params) {
     return gathered_bytes(c, stage) + bucket + flat + passing;
 }
 
-/* Groups of chips: replicas, tensor-parallel rows, pipelines, and pairs of stages. */
+/* Returns the memory that the framework reserves, which grows with the number of communicators: dp, tp, and two for
+ * pp. */
 static double reserved_bytes(const ls_plan_case *c, int stage) {
     const ls_knobs *l = c->layout;
     const ls_chip *chip = &ls_plan_site_of_stage(c, stage)->chip;
@@ -203,7 +205,7 @@ static double capacity_of(const ls_plan_case *c, int stage) {
     return ls_plan_site_of_stage(c, stage)->chip.memory_bytes;
 }
 
-/* The heaviest is the one with least room: chips may be unlike. */
+/* Sets the memory of the heaviest stage: the one with the least free memory, because chips may differ. */
 void ls_plan_memory(const ls_plan_case *c, const int *layers, ls_prediction *out) {
     out->memory_bytes = -1;
     for (int stage = 0; stage < c->layout->pp; stage++) {

@@ -40,7 +40,7 @@ static ls_status simulate(const ls_plan_case *c, int micros, const double *forwa
     return LS_OK;
 }
 
-/* Of the stage that has most to do, for a micro-batch. */
+/* Returns the seconds per micro-batch of the stage with the most work. */
 static double busiest(const ls_plan_case *c, const double *forward, const double *backward) {
     int pp = c->layout->pp, v = c->layout->virtual_stages;
     double most = 0;
@@ -52,7 +52,7 @@ static double busiest(const ls_plan_case *c, const double *forward, const double
     return most;
 }
 
-/* One micro-batch at a time needs no simulation. */
+/* Computes the time of the naive schedule, which needs no simulation. */
 static void naive(const ls_plan_case *c, const double *forward, const double *backward, const double *send,
                   double *seconds, double *bubble) {
     double sum = 0, sends = 0;

@@ -225,7 +225,7 @@ static void count_layers(const ls_plan_case *c, ls_plan_chunks *out) {
     for (int g = 0; g < chunks; g++) out->layers[g] = out->first[g + 1] - out->first[g] - (g == 0) - (g == chunks - 1);
 }
 
-/* As even in time as the memory of the faster chips allows. */
+/* Divides the layers so that both sites take the same time, as far as the memory of the faster chips allows. */
 static void divide_between_sites(const ls_plan_case *c, const site_parts *parts, ls_plan_chunks *out) {
     int L = (int)c->task->shape.L, most[2] = {L, L};
     double cost[2][3];
@@ -318,7 +318,7 @@ static double busiest(const ls_plan_case *c, const site_parts *parts, const ls_p
     return most * m;
 }
 
-/* Seconds that micro-batches, one of each chunk of a stage, are on their way to the last stage and back, by stage. */
+/* Computes for each stage how long one micro-batch of each of its chunks takes to the last stage and back. */
 static void fill_trips(const ls_plan_case *c, const ls_plan_chunks *chunks, double *trips) {
     const ls_knobs *l = c->layout;
     int last = l->pp * l->virtual_stages - 1;
@@ -330,9 +330,10 @@ static void fill_trips(const ls_plan_case *c, const ls_plan_chunks *chunks, doub
     }
 }
 
-/* No schedule is faster: a stage waits for the first micro-batch, works on all of them, and those before it end the
- * last one. And it holds no more of them than its memory is for, each until its gradient has come back from the last
- * stage: where links are slow, that sets the pace. With 1f1b the next begins when the first of those held is back. */
+/* Returns a lower bound of the time of any schedule. A stage waits for its first micro-batch, works on all of them, and
+ * the stages before it complete the last one. Memory limits the number of micro-batches in flight, each until its
+ * gradient returns from the last stage, which sets the pace if links are slow. With 1f1b the next one starts when the
+ * first one in flight has returned. */
 static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) {
     int pp = c->layout->pp, v = c->layout->virtual_stages;
     double ahead = 0, least = 0, back = c->layout->schedule == LS_SCHEDULE_ZERO_BUBBLE ? 0 : 1, trips[LS_CHUNKS_MAX];
@@ -349,7 +350,7 @@ static double least_course(const ls_plan_case *c, const ls_plan_chunks *chunks) 
     return least;
 }
 
-/* Sums between replicas and the update, at the end of the step: of unlike sites the slower one counts. */
+/* Adds the gradient reduction and the update at the end of the step. If the sites differ, the slower one counts. */
 static void price_step_end(const ls_plan_case *c, double params, double backward, double forward, ls_prediction *out) {
     ls_plan_case near = ls_plan_case_at_stage(c, 0);
     replicas(&near, params, backward, forward, out);
@@ -392,7 +393,8 @@ static ls_status predict(const ls_plan_case *c, bool is_bound, ls_prediction *ou
     return LS_OK;
 }
 
-/* With fewer layers at the slower site, the faster one holds and reduces more. */
+/* Returns whether equal layers are better: with fewer layers at the slower site, the faster site holds and reduces
+ * more. */
 static bool is_better_even(const ls_plan_case *c) {
     ls_plan_case even = *c;
     ls_prediction p[2];
@@ -403,8 +405,8 @@ static bool is_better_even(const ls_plan_case *c) {
     return fits[0] == fits[1] ? p[1].seconds < p[0].seconds : fits[1];
 }
 
-/* Replicas of unlike sites: each works at its own pace on its own share, and the step is that of the slower one. A step
- * takes so many seconds for each micro-batch and so many beside them. */
+/* Divides the micro-batches between the replicas of two sites so that both end together. The step of a site takes a
+ * fixed time and a time per micro-batch, which two predictions determine. */
 static ls_status share_micros(const ls_plan_case *c, ls_plan_case at[2]) {
     double each[2], once[2];
     int micros[2];

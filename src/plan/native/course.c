@@ -29,7 +29,7 @@ static double *ready_at(const course *k, bool backward, int chunk, int micro) {
     return &k->ready[((size_t)backward * chunks + (size_t)chunk) * micros + (size_t)micro];
 }
 
-/* When the next action of the stage can begin; negative: not known yet. */
+/* Returns when the next action of a stage can begin; negative if it is not known yet. */
 static double begin_of(const course *k, int s) {
     const ls_schedule *schedule = k->c->schedule;
     const ls_action *action = &schedule->actions[s][k->stage[s].next];
@@ -52,7 +52,7 @@ static void end_action(course *k, int s) {
     k->c->end[s] = k->now;
 }
 
-/* Everything that changes without time going by; returns whether anything did. */
+/* Makes all changes of state that take no time. Returns whether there was any. */
 static bool settle_actions(course *k) {
     bool any = false;
     for (int s = 0; s < k->c->schedule->stages; s++) {

@@ -220,7 +220,7 @@ static ls_status read_attention(const json_t *object, ls_native_rates *out) {
     return LS_OK;
 }
 
-/* A file of before has none. */
+/* Reads the times of attention with dropout, which files of earlier versions lack. */
 static ls_status read_dropped(const json_t *object, ls_native_rates *out) {
     const char *key = "attention_dropout_pair_seconds";
     const json_t *types = json_object_get(object, key);
@@ -235,7 +235,7 @@ static ls_status read_dropped(const json_t *object, ls_native_rates *out) {
     return LS_OK;
 }
 
-/* Every pass has fp32 figures, but for the conversion, which has only the others. */
+/* Reads the times of passes. Each has fp32 times, except the conversion, which has only 16-bit ones. */
 static ls_status read_passes(const json_t *object, ls_native_rates *out) {
     json_t *passes;
     LS_TRY(ls_json_get_object(object, "passes_seconds", &passes));
@@ -306,7 +306,7 @@ static ls_status read_lists(const json_t *object, ls_native_machine *out) {
     return LS_OK;
 }
 
-/* Ascending, and above 0. */
+/* Reads a list of positive, ascending sizes. */
 static ls_status read_sizes(const json_t *object, const char *key, int count, size_t *out) {
     json_t *list;
     LS_TRY(ls_json_get_array(object, key, &list));

@@ -66,7 +66,8 @@ static void take_kinds(const ls_dry_worker *worker, double *memory) {
     memory[LS_MEMORY_RESERVED] = (double)worker->outside;
 }
 
-/* Workers take the GPUs in turn, and those of one share its memory; on CPUs all share the machine's. */
+/* Returns the memory for a worker. Workers are assigned to GPUs round robin. Those on one GPU share its memory in
+ * proportion to their needs; on CPUs all workers share the machine's. */
 static double room_of(const step *st, int rank, const double *bytes) {
     const ls_native_machine *machine = st->machine;
     int workers = ls_layout_workers(st->layout), count = 0, every = machine->is_gpus ? machine->cores : 1;
@@ -76,7 +77,8 @@ static double room_of(const step *st, int rank, const double *bytes) {
     return all > 0 ? room * bytes[rank] / all : room;
 }
 
-/* The worker that lacks most, or has least left, is the heaviest. A GPU holds arenas alone. */
+/* Takes the memory of the heaviest worker: on GPUs that with the least free memory, else that with the largest use. A
+ * GPU holds only arenas. */
 static void take_heaviest(const step *st, const ls_dry_worker *worker, const double *bytes, ls_prediction *out) {
     double left = 0;
     for (int rank = 0; rank < ls_layout_workers(st->layout); rank++) {
@@ -108,7 +110,8 @@ static ls_status fill_memory(const step *st, ls_prediction *out) {
 
 /* ---- traffic ----------------------------------------------------------------------------------------------------- */
 
-/* The whole vector of a collective whose member sends so many bytes (lockstep.h, "traffic"). */
+/* Returns the seconds of a collective. A member's bytes are converted to the size of the whole vector (lockstep.h,
+ * "traffic"). */
 static double axis_seconds(const step *st, const ls_traffic *of, ls_native_op op, int group) {
     if (of->calls == 0 || group < 2) return 0;
     double each = (double)of->bytes / (double)of->calls, members = group;
@@ -137,7 +140,7 @@ static ls_status moving_of(const step *st, const ls_layout_task *of, ls_place_in
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
 
-/* An earlier action that does the same to a micro-batch in a like place, or NULL. */
+/* Returns an earlier action of the same kind for a micro-batch in a similar position, or i if there is none. */
 static int like(const ls_schedule *schedule, int s, int i) {
     const ls_action *a = &schedule->actions[s][i];
     int micro = a->micro < PRICED_MICROS ? a->micro : 2 + (a->micro - 2) % (PRICED_MICROS - 2);
@@ -266,7 +269,7 @@ static void free_price(stage_price *price) {
     free(price->grads.elems);
 }
 
-/* What the same stage would cost if it kept everything is the rest. */
+/* Computes the cost of recomputation as the difference to a stage that keeps all activations. */
 static ls_status price_recompute(const step *st, ls_place_in_layout place, stage_price *out) {
     ls_layout keeps = *st->layout;
     stage_price other = {0};
@@ -291,14 +294,15 @@ static ls_status find_row(step *st, ls_prediction *out) {
     return ls_schedule_make(l->schedule, l->pp, l->virtual_stages, out->micros, &st->schedule);
 }
 
-/* How much of the gathering of an action's weights is waited for. */
+/* Returns the exposed part of an action's gathering of weights. */
 static double gather_seen(const step *st, int s, int i, double gather) {
     const ls_native_run run = ls_native_run_of(st->layout, &st->schedule.actions[s][i], s);
     return st->machine->is_gpus ? ls_native_gather_seen(run.last - run.first + 1, gather, st->stage[s].work[i])
                                 : gather;
 }
 
-/* What a stage receives is copied by it; the rest of what actions move goes with their work. */
+/* Distributes the communication of a stage among its actions, in proportion to their work. A stage pays for what it
+ * receives, because it copies the data itself. */
 static ls_status spread_moving(step *st, int s) {
     stage_price *p = &st->stage[s];
     const ls_layout *l = st->layout;
@@ -337,7 +341,8 @@ static ls_status price_all(step *st, const ls_layout_task *of) {
     return LS_OK;
 }
 
-/* Both ends of a pipeline send each other a tied table once a step: its gradient, and the new weights. */
+/* Returns the seconds in which both ends of a pipeline exchange a tied table once a step: its gradient, and the new
+ * weights. */
 static double tied_seconds(const step *st) {
     const ls_layout *l = st->layout;
     if (l->pp == 1 || !st->task->settings->shape.tied) return 0;
@@ -346,7 +351,7 @@ static double tied_seconds(const step *st) {
     return 2 * ls_native_link_seconds(st->machine, LS_NATIVE_SEND, ls_layout_workers(l), 2, elems * sizeof(float));
 }
 
-/* The stage that ends last tells what the time went to. */
+/* Sums the kinds of time for the stage that ends last. */
 static void sum_time_kinds(const step *st, ls_prediction *out) {
     int last = 0, workers = ls_layout_workers(st->layout);
     double turns = workers > st->machine->cores ? (double)workers / st->machine->cores : 1, work = 0, update = 0;
@@ -394,7 +399,8 @@ static ls_status run_course(step *st) {
     return ls_native_course_run(&course);
 }
 
-/* What is waited for of the reductions: all of it on a CPU, whose cores compute or move data. */
+/* Computes the exposed part of the reductions. On a CPU that is all of it, because a core either computes or moves
+ * data. */
 static ls_status see_reductions(step *st, const ls_layout_task *of) {
     const ls_layout *l = st->layout;
     ls_micro_list micros;

@@ -48,7 +48,7 @@ static bool gemm_ends(ls_device *device, const ls_gemm *g) {
     return dry && dry->ops->gemm_ends && dry->ops->gemm_ends(dry, g);
 }
 
-/* What a product does with its result, where that was not measured, costs what it costs by itself. */
+/* Returns the seconds of an epilogue. If it was not measured, it costs as much as a separate pass. */
 static double end_seconds(const ls_native_rates *r, const ls_gemm *g) {
     double elems = (double)g->m * (double)g->n;
     bool is_16 = g->dtype != LS_F32;
@@ -73,7 +73,7 @@ static ls_status gemm(ls_device *device, const ls_gemm *g) {
     return LS_OK;
 }
 
-/* Causal attention was measured; a window has fewer pairs. */
+/* Prices attention. Only causal attention was measured; a window has fewer pairs. */
 static ls_status attention(ls_device *device, const ls_attention_call *call, bool backward) {
     ls_price *p = price_of(device);
     const ls_attention *a = &call->parts[0];
@@ -93,18 +93,18 @@ static ls_status attention_backward(ls_device *d, const ls_attention_call *call)
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-/* Whether the device does this in one pass. */
+/* Returns whether the device does this in one fused pass. */
 static bool is_one(ls_device *device, ls_native_pass which, ls_dtype act) {
     return ls_native_has_pass(price_of(device)->rates, which, act != LS_F32);
 }
 
-/* A sum with a branch, apart. */
+/* Prices the addition of a branch as a separate pass. */
 static ls_status add_branch(ls_device *d, const ls_norm_call *c) {
     ls_native_pass which = c->drop.scale != 0 ? LS_PASS_DROPOUT : LS_PASS_ADD;
     return pass(d, LS_PRICE_PASSES, which, c->act, c->rows, c->C);
 }
 
-/* What a GPU drops on the way costs nothing here: it waits for memory meanwhile. */
+/* Prices a norm. Dropout inside it is free, because the kernel waits for memory meanwhile. */
 static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
     ls_native_pass whole = c->rms ? LS_PASS_RMS_SUM : LS_PASS_NORM_SUM;
     if (c->branch && is_one(d, whole, c->act)) return pass(d, LS_PRICE_PASSES, whole, c->act, c->rows, c->C);
@@ -112,7 +112,7 @@ static ls_status norm_forward(ls_device *d, const ls_norm_call *c) {
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS : LS_PASS_NORM, c->act, c->rows, c->C);
 }
 
-/* On a GPU a norm makes y once more while it has the row: that many more bytes to write. */
+/* Prices the gradient of a norm. On a GPU it may also write y again, which costs its bytes. */
 static ls_status gradient_of_norm(ls_device *d, const ls_norm_call *c) {
     bool one = is_one(d, c->rms ? LS_PASS_RMS_SUM : LS_PASS_NORM_SUM, c->act);
     size_t copies = (size_t)c->remake * ls_dtype_bytes(c->act), bytes = 3 * sizeof(float) + ls_dtype_bytes(c->act);
@@ -132,7 +132,7 @@ static ls_status norm_params(ls_device *d, const ls_norm_call *c) {
     return pass(d, LS_PRICE_PASSES, c->rms ? LS_PASS_RMS_PARAMS : LS_PASS_NORM_PARAMS, c->act, c->rows, c->C);
 }
 
-/* What is done beside it is priced as if it were done apart. */
+/* Prices the backward pass of a norm as separate operations. */
 static ls_status norm_backward(ls_device *d, const ls_norm_call *c) {
     if (c->branch) LS_TRY(add_branch(d, c));
     LS_TRY(gradient_of_norm(d, c));

@@ -23,7 +23,7 @@ ls_status ls_saved_identity(const ls_checkpoint *checkpoint, ls_identity **out) 
     return status;
 }
 
-/* Fields of fp32 are absent (settings.c). */
+/* Copies the precision and the matrix unit of an identity. An fp32 identity has neither field (settings.c). */
 static void copy_precision(const ls_identity *identity, char *precision, char *unit) {
     const char *type = ls_identity_get_text(identity, "precision"), *by = ls_identity_get_text(identity, "matrix-unit");
     snprintf(precision, LS_SAVED_WORD_MAX, "%s", type ? type : "fp32");
@@ -65,7 +65,7 @@ ls_status ls_saved_samples(const ls_checkpoint *checkpoint, int64_t *out) {
     return status;
 }
 
-/* Whether there is a list of so many numbers. */
+/* Reads a list of exactly `count` integers. Returns false if there is no such list. */
 static bool get_words(const json_t *state, const char *name, int64_t *words, size_t count) {
     const json_t *list = json_object_get(state, name);
     if (json_array_size(list) != count) return false;
@@ -97,7 +97,8 @@ static ls_status load_numbers(ls_trainer *t, const json_t *state, const char *pa
     return ls_fail(LS_ERR_INPUT, "%s/%s: the loss scale is damaged", path, LS_CHECKPOINT_STATE);
 }
 
-/* A checkpoint without this field has no unaudited steps, or belongs to a run without audits. */
+/* Loads the last audited step. A checkpoint without this field has no unaudited steps, or belongs to a run without
+ * audits. */
 static void load_audited(ls_trainer *t, const json_t *state, bool is_fork) {
     const json_t *step = json_object_get(state, LS_SAVED_AUDITED);
     int64_t clean = json_is_integer(step) && !is_fork ? (int64_t)json_integer_value(step) : t->step;
@@ -144,7 +145,8 @@ ls_status ls_load_weights(ls_partition *partition, const ls_checkpoint *checkpoi
     return load_file(partition, checkpoint, LS_CHECKPOINT_WEIGHTS, LS_TENSOR_WEIGHT, 1);
 }
 
-/* What was loaded is what was saved, whatever happened to it on the way. */
+/* Compares the state hash of the loaded weights with that of the saved ones, to detect damage on any way between
+ * them. */
 static ls_status compare_hash(ls_trainer *t, const ls_checkpoint *checkpoint) {
     json_t *state = NULL;
     char saved[LS_HASH_TEXT_BYTES] = "", loaded[LS_HASH_TEXT_BYTES];

@@ -86,7 +86,7 @@ static ls_status count_checkpoints(const char *path, int *count) {
     return status;
 }
 
-/* Whether a step was recorded or saved here: then the folder holds something that cannot be made again at once. */
+/* Returns whether the folder has a recorded step or a checkpoint, which cannot be remade at once. */
 static bool has_work(const char *path) {
     char name[PATH_MAX];
     struct stat about;
@@ -96,8 +96,9 @@ static bool has_work(const char *path) {
     return count_checkpoints(path, &count) != LS_OK || count > 0;
 }
 
-/* What a start leaves that was killed before its first step, where --resume could not go on: without identity.json or
- * config.json nothing says what the run is, and a fork begins at its first checkpoint. */
+/* Returns whether the folder belongs to a start that was killed before its first step and that --resume cannot
+ * continue: without identity.json or config.json nothing describes the run, and a fork begins at its first
+ * checkpoint. */
 static bool is_unstarted(const char *path) {
     char started_in[PATH_MAX];
     if (!ls_run_lock_is_ours(path)) return false;
@@ -154,7 +155,8 @@ static ls_status make_folders(ls_run_dir *dir, const char *path) {
     return ls_dir_make(path); /* says what is wrong where there is still no folder */
 }
 
-/* Those that hold nothing but each other; others may have put something there meanwhile. */
+/* Removes the folders that this start created, from the innermost, as long as they are empty: another process may have
+ * put files there. */
 static void remove_folders(const ls_run_dir *dir) {
     char part[PATH_MAX];
     snprintf(part, sizeof part, "%s", dir->path);
@@ -172,7 +174,8 @@ static void remove_files(const ls_run_dir *dir) {
     (void)rmdir(dir->checkpoints);
 }
 
-/* Those of `lockstep resize` (run/recover/resize.h): they are for the process that has the lock. */
+/* Removes requests and answers of `lockstep resize` (run/recover/resize.h), which are for the process that holds the
+ * lock. */
 static void remove_notes(const ls_run_dir *dir) {
     static const char *const names[] = {"resize", "resize.answer"};
     char path[PATH_MAX];
@@ -190,7 +193,7 @@ static bool is_temporary(const char *name) {
     return false;
 }
 
-/* A process that was killed inside ls_file_write_atomic() leaves a temporary file; the lock is held. */
+/* Removes temporary files of processes that were killed inside ls_file_write_atomic(). The caller holds the lock. */
 static ls_status clean_up(const char *path) {
     DIR *folder = opendir(path);
     if (!folder) return ls_fail_errno(LS_ERR_INPUT, "cannot open the folder %.*s", SHOWN, path);
@@ -206,7 +209,7 @@ ls_status ls_run_dir_clean_up(const ls_run_dir *dir) { return clean_up(dir->path
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* The folder holds a run: its lock file is the run's, whatever became of its content. */
+/* Takes the lock. If the folder holds a run, its lock file is the run's, whatever its content. */
 static ls_status take_lock(ls_run_dir *dir) {
     return ls_run_lock_take(dir->path, has(dir->path, "identity.json"), &dir->lock);
 }
@@ -254,7 +257,8 @@ out:
     return status;
 }
 
-/* Whether the folder was made by this call. One above it may be removed meanwhile by a start that failed. */
+/* Creates the folder. *made is set to whether this call created it. Retries, because a failing start may remove the
+ * folder above it meanwhile. */
 static ls_status claim(ls_run_dir *dir, bool *made) {
     char above[PATH_MAX];
     snprintf(above, sizeof above, "%s", dir->path);
@@ -297,7 +301,7 @@ out:
     return status;
 }
 
-/* The lock file stays, for the next one to lock. */
+/* Keeps the lock file, which the next process locks again. */
 void ls_run_dir_close(ls_run_dir *dir) {
     if (!dir) return;
     ls_run_lock_release(&dir->lock);
@@ -335,19 +339,20 @@ static ls_status write_json(const ls_run_dir *dir, const char *name, json_t *jso
     return status;
 }
 
-/* NULL: no memory. */
+/* Returns a JSON string, or NULL if out of memory. */
 static json_t *text_json(const char *text) {
     json_t *value = json_string(text);
     return value ? value : json_string(not_utf8);
 }
 
-/* How a run is begun is no property of the run: given back with --config, these would begin it in the same way. */
+/* Returns whether an option only says how a run starts. config.json omits it, because --config would start the next run
+ * in the same way. */
 static bool is_about_starting(ls_option_id id) {
     return id == LS_OPT_config || id == LS_OPT_print_config || id == LS_OPT_resume || id == LS_OPT_fork;
 }
 
-/* Values in the words of the user, or of the table: reading them gives the same value. The folder, where it was not
- * removed, so that relative paths mean the same from anywhere. */
+/* Writes options in the user's spelling, or that of the table, so that reading them gives the same value. Records the
+ * current folder too, so that relative paths keep their meaning anywhere. */
 static json_t *config_json(const ls_options *options, ls_command command) {
     char here[PATH_MAX];
     json_t *object = json_object();
@@ -388,7 +393,7 @@ ls_status ls_run_dir_read_identity(const ls_run_dir *dir, ls_identity **out) {
     return status;
 }
 
-/* `checkpoints` is made before the first line of metrics, and `latest` with the first checkpoint. */
+/* `checkpoints` is created before the first line of metrics, and `latest` with the first checkpoint. */
 ls_status ls_run_dir_check_checkpoints(const ls_run_dir *dir) {
     int count = 0;
     ls_metrics_about about;
@@ -452,7 +457,7 @@ static ls_status write_parent(const ls_run_dir *dir, const ls_run_parent *parent
     return write_json(dir, "parent.json", json);
 }
 
-/* Of a run that goes on: the damaged file is kept under another name. */
+/* Renames a damaged config.json of a resumed run, so that it is kept. */
 static ls_status set_config_aside(const ls_run_dir *dir) {
     char found[PATH_MAX], path[PATH_MAX], aside[PATH_MAX];
     ls_saved_config kind = ls_saved_config_find(dir->path, found);
@@ -468,7 +473,7 @@ static ls_status set_config_aside(const ls_run_dir *dir) {
     return LS_OK;
 }
 
-/* The copy first, so that one of the two is whole at any moment. */
+/* Writes the copy first, so that one of the two files is complete at any moment. */
 static ls_status write_config(const ls_run_dir *dir, const ls_options *options, ls_command command) {
     json_t *object = config_json(options, command);
     if (!object) return ls_fail(LS_ERR_RESOURCE, "out of memory for " LS_CONFIG_FILE);
@@ -479,7 +484,7 @@ static ls_status write_config(const ls_run_dir *dir, const ls_options *options, 
     return status;
 }
 
-/* identity.json last: from then on the folder holds a run, and all that --resume reads is there. */
+/* Writes identity.json last: once it exists, the folder holds a run and everything that --resume reads. */
 ls_status ls_run_dir_begin(ls_run_dir *dir, const ls_identity *identity, const ls_options *options, ls_command command,
                            const ls_run_parent *parent) {
     json_t *json;

@@ -32,7 +32,7 @@ static size_t read_start(int fd, char text[OWNER_MAX]) {
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
-/* "process 123 on host", as its holder wrote it; it may be about to. */
+/* Reads the owner, such as "process 123 on host". The owner may not have written it yet. */
 static void read_owner(int fd, char owner[OWNER_MAX]) {
     (void)read_start(fd, owner);
     owner[strcspn(owner, "\n")] = '\0';
@@ -41,7 +41,7 @@ static void read_owner(int fd, char owner[OWNER_MAX]) {
     if (!*owner) snprintf(owner, OWNER_MAX, "another process");
 }
 
-/* Empty: a process was killed before it wrote its name. */
+/* Returns whether the file is a lock file. An empty one is: its process was killed before it wrote its name. */
 static bool has_owner(int fd) {
     char text[OWNER_MAX];
     struct stat about;
@@ -82,7 +82,8 @@ static ls_status foreign(const char *path, const char *what) {
                    SHOWN, path, what);
 }
 
-/* LS_OK with no descriptor: the file was removed meanwhile, look again. */
+/* Opens or creates the lock file. Returns LS_OK without a descriptor if the file was removed meanwhile; the caller
+ * tries again. */
 static ls_status open_file(ls_run_lock *lock) {
     const char *path = lock->path;
     lock->fd = open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0666);
@@ -110,7 +111,7 @@ static int try_lock(int fd) {
     return rc;
 }
 
-/* Whether the process that took the lock is gone. Its workers share the lock, and end a moment after it. */
+/* Returns whether the process that took the lock is gone. Its workers share the lock and end a moment later. */
 static bool is_gone(int fd) {
     char owner[OWNER_MAX], host[HOST_MAX] = "";
     long pid = 0;
@@ -151,7 +152,7 @@ bool ls_run_lock_is_held(const ls_run_lock *lock) {
            held.st_dev == there.st_dev && held.st_ino == there.st_ino;
 }
 
-/* A start that failed removes its lock file, so the one that was opened here may be gone by the time it is locked. */
+/* Retries, because a failing start removes its lock file, possibly between our open and lock. */
 ls_status ls_run_lock_take(const char *folder, bool any_content, ls_run_lock *lock) {
     ls_status status = LS_OK;
     *lock = LS_RUN_LOCK_NONE;

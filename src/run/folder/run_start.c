@@ -98,7 +98,7 @@ ls_status ls_run_start_weights(ls_trainer *trainer, ls_weights *weights, ls_iden
     return ls_identity_add_text(identity, "start", hash, LS_IDENTITY_FIXED);
 }
 
-/* `what` is at a step where nothing is left to do. */
+/* Fails because `what` has already made all --steps. */
 static ls_status steps_are_done(const ls_trainer *trainer, const char *what) {
     enum { SOME_STEPS = 1000 };
     long long at = trainer->step;
@@ -121,7 +121,7 @@ static ls_status check_weights(ls_trainer *trainer, const char *folder, const ch
 
 /* ---- resume ------------------------------------------------------------------------------------------------------ */
 
-/* Fields that are there already came from another checkpoint of the same run. */
+/* Copies the start fields. Fields that exist already came from another checkpoint of the same run. */
 static ls_status copy_start(ls_identity *to, const ls_identity *from) {
     for (size_t i = 0; i < sizeof start_fields / sizeof *start_fields; i++)
         LS_TRY(ls_identity_copy(to, from, start_fields[i]));
@@ -198,7 +198,7 @@ static ls_status check_anew(const ls_run_dir *dir, const ls_identity *identity) 
     return status;
 }
 
-/* Nothing was saved yet: the run begins again, at the seed or at the same weights. */
+/* Restarts a run that has no checkpoint yet, from its seed or its initial weights. */
 static ls_status resume_anew(ls_trainer *trainer, const ls_run_dir *dir, ls_weights *weights, ls_identity *identity) {
     LS_TRY(weights ? ls_run_start_weights(trainer, weights, identity) : ls_run_start_seed(trainer));
     return ls_agree(trainer->world, trainer->rank == 0 ? check_anew(dir, identity) : LS_OK);
@@ -243,7 +243,7 @@ ls_status ls_run_start_resume(ls_trainer *trainer, ls_store *store, const ls_run
 
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
 
-/* The position in the data goes on where it is the same data, cut the same way. */
+/* Continues the position in the data if the data and its division into windows are the same; otherwise starts at 0. */
 static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent, int64_t samples) {
     static const char *const data_fields[] = {"data", "val-fraction", "seq", "seed"};
     for (size_t i = 0; i < sizeof data_fields / sizeof *data_fields; i++)
@@ -254,8 +254,9 @@ static ls_status fork_position(ls_trainer *trainer, ls_identity *identity, const
     return ls_identity_add_i64(identity, "start-samples", samples, LS_IDENTITY_FIXED);
 }
 
-/* The rest of a cosine that ended with the parent would be a rate of next to nothing. A constant rate goes on as it is,
- * unless another warm-up is asked for; that of --lr-steps falls at steps of the run. */
+/* Chooses the learning-rate schedule of a fork. A schedule that depends on the total restarts, because the rest of the
+ * parent's would be a rate of almost 0. A constant rate continues, unless the warm-up differs; --lr-steps counts steps
+ * of the run. */
 static ls_status fork_schedule(ls_trainer *trainer, ls_identity *identity, const ls_identity *parent) {
     const ls_lr_schedule *lr = &trainer->settings.lr;
     int64_t warmup = 0, left = trainer->settings.options.steps - trainer->step;

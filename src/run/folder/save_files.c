@@ -85,7 +85,7 @@ static bool put_hash(json_t *state, const ls_trainer *t) {
     return json_object_set_new(state, LS_SAVED_STATE, json_string(text)) == 0;
 }
 
-/* What decides about later steps: the loss scale, and what guards remember. */
+/* Writes the values that affect later steps: the loss scale, and the history of the guards. */
 static bool put_numbers(json_t *state, const ls_trainer *t) {
     int64_t scale[LS_LOSS_SCALE_WORDS], outlier[LS_OUTLIER_WORDS], noise[LS_NOISE_WORDS];
     ls_loss_scale_save(&t->scale, scale);

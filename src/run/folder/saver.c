@@ -61,7 +61,7 @@ static bool is_first(const ls_saver *s) { return s->trainer->rank == 0; }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* From the copy, or from the tensors themselves. */
+/* Writes file f of this worker, from the snapshot or, if `live`, from the tensors. */
 static ls_status write_file(ls_saver *s, int f, bool live) {
     ls_safetensors_writer *writer = NULL;
     const ls_safetensors_plan *plan = &s->files.plan[f];
@@ -88,7 +88,7 @@ static ls_status write_part(ls_saver *s, bool live) {
 
 /* ---- what the first worker adds ---------------------------------------------------------------------------------- */
 
-/* Until all are done, or one has failed. */
+/* Waits until all workers have written their parts, or one has failed. */
 static ls_status wait_for_parts(ls_saver *s) {
     unsigned pause_us = LOOK_US_MIN;
     double hurry_s = 0;
@@ -106,7 +106,7 @@ static ls_status wait_for_parts(ls_saver *s) {
     }
 }
 
-/* So that a folder that goes is not written to meanwhile. */
+/* Waits until no worker writes into the folder any more, so that it can be removed. */
 static void wait_for_the_others(const ls_saver *s) {
     double until_s = ls_clock_seconds() + patience_s;
     while (ls_parts_look(s->folder, s->workers).waiting > 0 && ls_clock_seconds() < until_s)
@@ -157,7 +157,7 @@ static void end_saving(ls_saver *s) {
     s->sync_fd = -1;
 }
 
-/* For tests that corrupt memory; ls_fault_spoil is NULL outside tests. */
+/* Lets tests corrupt memory (LS_FAULT_*); ls_fault_spoil is NULL outside tests. */
 static void spoil_weights(const ls_trainer *t) {
     for (int i = 0; ls_fault_spoil && i < ls_model_params(t->model); i++) {
         const ls_param *p = ls_model_param(t->model, i);
@@ -185,7 +185,7 @@ static void note(ls_saver *s, ls_status status) {
     if (status != LS_OK) snprintf(s->last.text, sizeof s->last.text, "%s", ls_status_message());
 }
 
-/* In the background. */
+/* Thread function of a background save. */
 static ls_status save_in_background(void *ctx) {
     ls_saver *s = ctx;
     ls_status status = write_part(s, false);
@@ -212,7 +212,7 @@ static ls_status start_thread(ls_saver *s) {
     return status;
 }
 
-/* After all workers have agreed on a failure: joins the background thread, if there is one. */
+/* Cleans up after all workers have agreed on a failure: joins the background thread, if there is one. */
 static ls_status undo(ls_saver *s, ls_status status) {
     char message[LS_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", ls_status_message());
@@ -236,7 +236,8 @@ ls_status ls_saver_begin(ls_saver *s, double since_s, int sync_fd) {
     return LS_OK;
 }
 
-/* The others' failures are told here: the first one knows that they failed, and not why. */
+/* Joins the background thread. Ranks other than 0 report their own failures, because rank 0 knows only that they
+ * failed. */
 static void end_thread(ls_saver *s) {
     ls_status status = ls_background_end(s->thread);
     s->thread = NULL;
@@ -286,7 +287,7 @@ static ls_status touch(void *ctx) {
     return LS_OK;
 }
 
-/* All workers know all needs, and so come to the same end. */
+/* Decides whether snapshots fit into memory. All workers know all needs, so they decide alike. Collective. */
 static ls_status decide(ls_saver *s, bool *fits, char why[LS_MESSAGE_MAX]) {
     ls_world *world = s->trainer->world;
     size_t available = ls_fault_snapshot >= 0 ? (size_t)ls_fault_snapshot : ls_memory_available();

@@ -54,7 +54,7 @@ static bool sees(const note *n) {
     return same;
 }
 
-/* A file system that is shared may take a moment to show a new name. */
+/* Waits until this worker sees the note of rank 0: a shared file system may take a moment to show a new name. */
 static ls_status look_for_note(const note *n, int rank) {
     ls_host_name host;
     int look = 0;

@@ -16,8 +16,8 @@ static ls_status fail_audit_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of an audit");
 }
 
-/* As seldom as the row with the most groups allows, and then as many groups of each row as its share makes up in the
- * meantime: rounded up, so that no row is audited less than was asked for. */
+/* Chooses how often to audit: as rarely as the replica with the most groups allows, and then as many groups of each
+ * replica as its share requires, rounded up. */
 static void spread_audits(ls_audit *audit, double share, const ls_layout *layout) {
     const double rounding = 1e-9; /* 3 · (1/3) is one group, not two */
     int most = 1;
@@ -96,7 +96,7 @@ typedef struct dispute {
     int64_t differs; /* this worker's first parameter that differs, plus 1; 0: none */
 } dispute;
 
-/* The worker with the smallest number above 0, and that number; −1 and 0: none has one. */
+/* Finds the worker with the smallest positive number, and that number; −1 and 0 if there is none. Collective. */
 static ls_status find_first(ls_partition *partition, int64_t mine, int *worker, int64_t *least) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     int workers = ls_layout_workers(&setup->layout);
@@ -113,7 +113,8 @@ static ls_status find_first(ls_partition *partition, int64_t mine, int *worker, 
     return LS_OK;
 }
 
-/* Where the list that this worker made and the owner's, of the same column, differ first; `count`: nowhere. */
+/* Finds the first entry in which this worker's list differs from the owner's list of the same column; `count` if there
+ * is none. */
 static ls_status first_unlike(ls_partition *partition, int owner, const ls_hash128 *owned, const ls_hash128 *made,
                               size_t count, size_t *out) {
     int dp = ls_partition_setup_of(partition)->layout.dp;
@@ -127,7 +128,7 @@ static ls_status first_unlike(ls_partition *partition, int owner, const ls_hash1
     return status;
 }
 
-/* Row `row` computes the group again; the hash of what it got is to be found by its column in by_row[row]. */
+/* Lets replica `row` recompute a group. by_row[row] gets the hash of this worker's column. */
 static ls_status compute(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int row, int other_row,
                          int group, ls_hash128 *by_row) {
     int groups[LS_WORKERS_MAX], dp = ls_partition_setup_of(partition)->layout.dp;
@@ -136,7 +137,7 @@ static ls_status compute(ls_audit *audit, ls_partition *partition, const ls_audi
     return ls_partition_share_hashes(partition, audit->again, by_row);
 }
 
-/* With two rows, both compute another way. */
+/* Recomputes with other tiles and blocks, for a dispute between only two replicas. */
 static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int group,
                                    ls_hash128 *by_row) {
     LS_TRY(ls_partition_compute_otherwise(partition, true));
@@ -144,7 +145,8 @@ static ls_status compute_otherwise(ls_audit *audit, ls_partition *partition, con
     return ls_partition_compute_otherwise(partition, false);
 }
 
-/* LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN, and the hash that this worker's column should have. */
+/* Decides a dispute: LS_AUDIT_OWNER, _AUDITOR or _UNKNOWN. *right is set to the correct hash of this worker's
+ * column. */
 static ls_status find_wrong(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const dispute *d,
                             ls_blame_audit_verdict *verdict, ls_hash128 *right) {
     int dp = ls_partition_setup_of(partition)->layout.dp, third = (d->auditor + dp - 1) % dp;
@@ -163,7 +165,7 @@ static ls_status find_wrong(ls_audit *audit, ls_partition *partition, const ls_a
     return LS_OK;
 }
 
-/* The wrong row is asked again. */
+/* Recomputes the group on the wrong replica. *out is set to whether its error recurs. */
 static ls_status is_persistent(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, int row, int group,
                                ls_hash128 right, bool *out) {
     ls_hash128 again[LS_WORKERS_MAX];
@@ -174,8 +176,9 @@ static ls_status is_persistent(ls_audit *audit, ls_partition *partition, const l
     return LS_OK;
 }
 
-/* The column of the mesh that erred, by its rank in row 0: an error of one worker is seen on others only after it. The
- * workers of the auditor's row compare results on the way, then gradients, with their column of the owner's row. */
+/* Finds the column of the mesh in which an error occurred first, by its rank in replica 0: other workers see the error
+ * only later. The workers of the auditor compare intermediate results, then gradients, with their column in the owner's
+ * replica. */
 static ls_status find_column(const ls_audit *audit, ls_partition *partition, const dispute *d, int *out) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     size_t sites = audit->sites, at = (size_t)d->index * sites, first;
@@ -228,7 +231,7 @@ static ls_status settle_dispute(ls_audit *audit, ls_partition *partition, const 
 
 /* ---- an audit ---------------------------------------------------------------------------------------------------- */
 
-/* The first auditor, by rank, whose group differs. */
+/* Finds the first auditor, by rank, whose group differs from the owner's. */
 static ls_status find_dispute(ls_audit *audit, ls_partition *partition, int index, dispute *d, bool *found) {
     const ls_partition_setup *setup = ls_partition_setup_of(partition);
     size_t at = (size_t)index * audit->hashes, first;
@@ -250,7 +253,7 @@ static ls_status find_dispute(ls_audit *audit, ls_partition *partition, int inde
     return LS_OK;
 }
 
-/* Row r computes groups[r]: audit number `index` of the step. */
+/* Lets replica r compute groups[r]: audit number `index` of the step. */
 static ls_status compute_summed(ls_audit *audit, ls_partition *partition, const ls_audit_step *step, const int *groups,
                                 int index) {
     ls_result_sums results = {1, &groups[ls_partition_setup_of(partition)->place.dp],

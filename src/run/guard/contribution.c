@@ -18,8 +18,8 @@ bool ls_contribution_is_watched(const ls_settings *s, const ls_layout *layout) {
 /* A quarter of what groups may cost: a fourth of the elements tells as much of a whole worker. */
 enum { SPARING = 4 };
 
-/* Squaring reads every element once, beside 6 FLOPs for each element and token. With rounds it is done for each group;
- * otherwise once for all groups of a replica, which has fewest where groups do not divide evenly. */
+/* Squaring reads every element once, beside 6 FLOPs per element and token. With rounds it is done for each group,
+ * otherwise once for all groups of a replica; the replica with the fewest groups limits the share. */
 double ls_contribution_share(const ls_settings *s, const ls_layout *layout) {
     int groups = layout->share[0];
     for (int d = 1; d < layout->dp; d++)
@@ -82,7 +82,7 @@ void ls_contribution_take(ls_contribution *c, const int64_t *words) {
     memcpy(c->squares, words, (size_t)c->workers * sizeof *c->squares);
 }
 
-/* Rank of peer `i` in a set: the same place in replica i; with one replica, worker i. */
+/* Returns the rank of peer `i` in a set: the same place in replica i; with one replica, worker i. */
 static int rank_of(const ls_contribution *c, int set, int i) {
     int tp = c->layout.tp;
     if (c->layout.dp == 1) return i;
@@ -103,7 +103,7 @@ static double level_of(const ls_contribution *c, int worker) {
     return count > 0 ? 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]) : c->now[worker];
 }
 
-/* What a norm is divided by before it is compared: with one replica, its own usual norm. */
+/* Returns the divisor of a norm before comparison: with one replica, the worker's own usual norm. */
 static double usual_of(const ls_contribution *c, int worker) {
     return c->layout.dp > 1 || isnan(c->now[worker]) ? 1 : ls_exp_f64(level_of(c, worker));
 }
@@ -118,12 +118,12 @@ static ls_outlier_step fill_set(const ls_contribution *c, int set, double scale)
     return (ls_outlier_step){.squares = c->set_squares, .tokens = c->set_tokens, .scale = 1};
 }
 
-/* As it is compared: per √tokens, and with one replica relative to the worker's own usual norm. */
+/* Returns a norm as it is compared: per √tokens and, with one replica, relative to the worker's own usual norm. */
 static double length_of(const ls_contribution *c, size_t peer) {
     return sqrt(c->set_squares[peer] / (double)c->set_tokens[peer]);
 }
 
-/* Whether a deviation counts; remembers it. */
+/* Records a deviation and returns whether it counts. */
 static bool is_confirmed(ls_contribution *c, int set, size_t peer) {
     int worker = rank_of(c, set, (int)peer);
     int times = 0;

@@ -10,7 +10,7 @@ static ls_status fail_guard_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out 
 _Static_assert(sizeof(ls_loss_sum) == 3 * sizeof(int64_t), "sums of losses are added as a list of int64");
 enum { LOSS_WORDS = sizeof(ls_loss_sum) / sizeof(int64_t) };
 
-/* Exact sums of all parts and of the sum of groups, then a sum of losses for each group. */
+/* Returns the words of the exact sums: two for each group and one for the whole batch. The sums of losses follow. */
 static size_t exact_words(int groups) { return (2 * (size_t)groups + 1) * LS_EXACT_WORDS; }
 
 size_t ls_guard_words(int groups) { return exact_words(groups) + (size_t)groups * LOSS_WORDS; }
@@ -81,7 +81,7 @@ void ls_guard_begin(ls_guard *guard, ls_partition *partition, bool measures) {
     ls_audit_begin(&guard->audit, partition);
 }
 
-/* NaN where a term was not finite. */
+/* Returns the value of an exact sum, or NaN if a term was not finite. */
 static double value_of(const int64_t *words) {
     ls_exact_sum sum;
     memcpy(sum.words, words, sizeof sum.words);

@@ -66,7 +66,7 @@ static void sift_down(double *v, size_t at, size_t count) {
     v[at] = value;
 }
 
-/* A heap sort, because qsort may allocate. */
+/* Sorts with heap sort, because qsort() may allocate memory. */
 static void sort(double *v, size_t count) {
     for (size_t i = count / 2; i > 0; i--) sift_down(v, i - 1, count);
     for (size_t last = count; last > 1; last--) {
@@ -81,7 +81,7 @@ static double median_of_sorted(const double *v, size_t count) {
     return count % 2 ? v[count / 2] : 0.5 * (v[count / 2 - 1] + v[count / 2]);
 }
 
-/* The median of all but one of the values, which is `left_out`. */
+/* Returns the median of all values except one that equals `left_out`. */
 static double median_without(const double *v, size_t count, double left_out) {
     const double *at = bsearch(&left_out, v, count, sizeof *v, compare_norms);
     size_t skip = (size_t)(at - v), middle = (count - 1) / 2;
@@ -207,7 +207,8 @@ static void judge_group_norms(ls_outlier *o, const ls_outlier_step *step) {
     track_look(&o->losses);
 }
 
-/* What the loss alone cannot say: that the group moves more than others do. */
+/* Returns whether the gradient of a group is long, because a high loss alone does not show that the group moves the
+ * weights more than others. */
 static bool is_long(const track *norms, size_t g) {
     if (!norms->is_warm || norms->usable < 2 || isnan(norms->values[g])) return false;
     double d = track_deviation(norms, g);

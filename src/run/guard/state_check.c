@@ -7,8 +7,8 @@
 
 #define COST_MAX 0.01
 
-/* Bytes that a device sums up while it does one FLOP of a step. Of a core: 8 GB/s beside 50 GFLOP/s in fp32, 200 with a
- * matrix unit of 16 bits; of a GPU: 2 TB/s beside 40 and 400 TFLOP/s. */
+/* Returns the bytes that a device sums in the time of one FLOP of a step. A core: 8 GB/s beside 50 GFLOP/s in fp32, 200
+ * with a 16-bit matrix unit; a GPU: 2 TB/s beside 40 and 400 TFLOP/s. */
 static double bytes_per_flop(const ls_settings *s) {
     bool gpu = s->options.device && strncmp(s->options.device, "cuda", 4) == 0, half = s->policy.act != LS_F32;
     return (gpu ? 2000.0 : 8.0) / (gpu ? (half ? 400e3 : 40e3) : (half ? 200.0 : 50.0));
@@ -16,7 +16,7 @@ static double bytes_per_flop(const ls_settings *s) {
 
 static double share_owned(const ls_layout *layout) { return layout->zero >= 1 ? 1.0 / layout->dp : 1.0; }
 
-/* Bytes per element that a check reads: own weights and optimizer state; copies that matmuls read, twice. */
+/* Returns the bytes per element that a check of own weights and optimizer state reads. */
 static double own_bytes(const ls_settings *s, const ls_layout *layout) {
     return 4.0 * (1 + ls_optimizer_moments(&s->optimizer)) * share_owned(layout);
 }
@@ -25,7 +25,7 @@ static double copy_bytes(const ls_settings *s, const ls_layout *layout) {
     return layout->zero >= 1 && layout->dp > 1 && layout->zero < 3 ? 2 * 4.0 : 0;
 }
 
-/* The share of a step that it takes to read so many bytes of each element. */
+/* Returns the share of a step that reading `bytes` bytes of each element takes. */
 static double share_of_step(const ls_settings *s, const ls_layout *layout, double bytes) {
     double tokens = (double)s->B * (double)s->T / layout->dp;
     return bytes / bytes_per_flop(s) / (6 * tokens);

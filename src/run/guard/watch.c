@@ -23,7 +23,7 @@ size_t ls_watch_least_tokens(const ls_settings *s) {
     return s->policy.unit == LS_UNIT_CHAIN ? TOKENS : TOKENS_UNIT;
 }
 
-/* Whether a replica whose gradients lie in slots has as many with and without the gradient of each group by itself. */
+/* Returns whether the gradients of each group need no more slots than the gradient of the whole batch. */
 static bool has_slots(const ls_settings *s, const ls_layout *layout, int replica) {
     size_t begin = ls_slice_begin(s->B, s->groups, ls_layout_first_group(layout, replica));
     size_t end = ls_slice_begin(s->B, s->groups, ls_layout_first_group(layout, replica + 1));
@@ -40,13 +40,14 @@ static bool takes_memory(const ls_settings *s, const ls_layout *layout) {
     return false;
 }
 
-/* Elements of the matrices of a worker's blocks, or fewer. */
+/* Returns a lower bound of the matrix elements of a worker's blocks. */
 static size_t matrix_elems(const ls_shape *shape, const ls_layout *layout) {
     size_t rows = ls_shape_qkv_width(shape) + ls_shape_query_width(shape) + ls_shape_mlp_width(shape) + shape->hidden;
     return shape->L * shape->C * rows / (size_t)(layout->tp * layout->pp);
 }
 
-/* Sums of groups are words of 8 bytes, gradients have 4 each. Groups of images are small, and no words are known. */
+/* Returns whether the sums of groups take noticeable time compared with the gradients. Groups of images are small, so
+ * they always do. */
 static bool takes_time(const ls_settings *s, const ls_layout *layout) {
     enum { SHARE = 100 };
     if (ls_shape_sees_images(&s->shape) || group_tokens(s) < ls_watch_least_tokens(s)) return true;

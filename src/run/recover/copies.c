@@ -24,7 +24,7 @@ bool ls_copies_are_of(const ls_layout *layout, const ls_param *param) {
     return (layout->dp == 1 || sharded) && (layout->tp == 1 || param->split);
 }
 
-/* Whether a replica has the weights that an update changes. */
+/* Returns whether replicas hold the fp32 weights that an update writes. */
 static bool shares_weights(const ls_layout *layout, const ls_policy *policy, const ls_param *param) {
     bool is_16 = ls_policy_is_16(policy) && (param->kind == LS_PARAM_MATRIX || param->kind == LS_PARAM_TOKENS);
     return layout->dp > 1 && layout->zero < 3 && !is_16;
@@ -51,7 +51,7 @@ size_t ls_copies_bytes(const ls_settings *s, const ls_layout *layout, const ls_m
 
 static int ring_size(const ls_layout *layout) { return layout->dp > 1 ? layout->dp : ls_layout_workers(layout); }
 
-/* The worker `by` places behind in the ring of those that keep each other's state. */
+/* Returns the worker `by` places back in the ring of workers that keep each other's state. */
 static int behind(const ls_layout *layout, int rank, int by) {
     int size = ring_size(layout);
     ls_place_in_layout place = ls_layout_place(layout, rank);
@@ -69,7 +69,8 @@ static bool are_apart(const ls_trainer *t, int a, int b) {
     return t->room.known && memcmp(t->room.of[a].id, t->room.of[b].id, sizeof t->room.of[a].id) != 0;
 }
 
-/* The least distance at which most buddies have nothing in common that fails at once; the same on all workers. */
+/* Returns the smallest distance in the ring at which most pairs are on different machines or devices, so that one
+ * failure does not destroy both. All workers get the same result. */
 static int find_shift(const ls_trainer *t, bool *all_apart) {
     int best = 1, most = -1, workers = ls_layout_workers(&t->layout);
     for (int shift = 1; shift < ring_size(&t->layout); shift++) {
@@ -227,7 +228,7 @@ static size_t device_bytes(const ls_trainer *t, const ls_copies *c) {
     return bytes;
 }
 
-/* All workers find the memory, or none takes any. */
+/* Sets *out to whether all workers have memory for their copies; if not, none allocates any. Collective. */
 static ls_status find_room(ls_trainer *t, size_t bytes, bool *out) {
     int64_t short_of = 0;
     ls_device_usage usage;
@@ -316,7 +317,7 @@ ls_status ls_copies_open(ls_trainer *t, const ls_world *world) {
     return open_all(t, t->copies);
 }
 
-/* Memory of the world goes with it. */
+/* Frees the copies. Memory of the world is freed with the world. */
 void ls_copies_close(ls_trainer *t) {
     ls_copies *c = t->copies;
     if (!c) return;
@@ -418,7 +419,7 @@ ls_status ls_copies_part(ls_trainer *t, ls_hash128 *part) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Which tensors are unique, in words. */
+/* Describes the tensors that only one worker holds, or returns NULL if there are none. */
 static const char *unique_text(const ls_trainer *t) {
     bool is_16 = ls_policy_is_16(&t->settings.policy);
     if (t->layout.dp == 1) return "weights and optimizer state";

@@ -21,7 +21,7 @@
 /* Less than other workers wait for this one to end the job (comm/transports/mpi.c). */
 enum { PATIENCE_S = 3 };
 
-/* One line. Takes `json` over; NULL is memory that ran out. */
+/* Writes a file of one line. Takes ownership of `json`; NULL means that memory ran out. */
 static ls_status write_line(const char *path, json_t *json) {
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     size_t bytes = text ? strlen(text) : 0;
@@ -46,7 +46,7 @@ static ls_status write_hosts(const ls_ends *ends, const ls_world *world) {
     return write_line(path, json_pack("{s:s, s:o}", "start", ends->start, "hosts", hosts));
 }
 
-/* Of workers that were ended while they wrote. */
+/* Removes temporary files of workers that were killed while they wrote. */
 static void remove_unfinished(const ls_ends *ends) {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/ends", ends->run);
@@ -91,7 +91,7 @@ static void *write_note(void *arg) {
     return NULL;
 }
 
-/* In a thread, since a file system that went with the lost machine may never answer. */
+/* Writes in a thread and waits for a bounded time, because a file system of a lost machine may never answer. */
 static void write_soon(note *n) {
     pthread_t thread;
     struct timespec until;
@@ -105,8 +105,8 @@ static void write_soon(note *n) {
     }
 }
 
-/* All workers know a faulty worker, and one of them reports it; a silent one is known only to the workers that waited.
- */
+/* Returns the worker at fault that this worker must report, or −1. All workers know a worker with a wrong result, so
+ * only rank 0 reports it; a hung worker is known only to the workers that waited for it. */
 static int find_blamed(const ls_world *world, const ls_trainer *t, ls_status status, const char **found) {
     if (t && t->blame.is_found) {
         *found = t->blame.event.kind == LS_EVENT_AUDIT ? "wrong" : "damaged";

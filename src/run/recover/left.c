@@ -119,7 +119,7 @@ int ls_left_kind_of(const ls_trainer *t, const ls_param *p) {
     return (p->split ? LS_LEFT_SPLIT : 0) | (sharded ? LS_LEFT_SHARDED : 0);
 }
 
-/* `t` NULL: only the part is known. */
+/* Writes the sum of the state after a step. If `t` is NULL, only the part of this worker is known. */
 static void write_sum(ls_left_sum sums[2], int64_t step, ls_hash128 part, const ls_trainer *t) {
     ls_left_sum *sum = &sums[step & 1];
     atomic_store(&sum->step, -1);
@@ -236,7 +236,7 @@ static size_t list_spans(const ls_segment *segment, const ls_left_part *part, sp
     return count;
 }
 
-/* Only what is left of whole pages goes; where it is refused, more memory stays in use for a moment. */
+/* Frees the whole pages in a range of the segment. If the kernel refuses, the memory stays in use for a while. */
 static void punch(const ls_segment *segment, uint64_t begin, uint64_t end) {
     enum { PAGE = 65536 };
     begin = (begin + PAGE - 1) / PAGE * PAGE;

@@ -48,7 +48,7 @@ static ls_status bring_all(boat *b) {
     return LS_OK;
 }
 
-/* The update that was asked for last is done in all of them. */
+/* Marks the last requested update as complete in all journal cells of a part. */
 static void note_done(const boat *b, const ls_left_part *part) {
     const ls_left_tensor *tensor = ls_segment_at(&b->world->segment, part->tensors_at);
     for (uint64_t i = 0; i < part->tensors; i++) {
@@ -60,7 +60,7 @@ static void note_done(const boat *b, const ls_left_part *part) {
     }
 }
 
-/* Sums that the update made of what it wrote. */
+/* Copies the sums that the update made of its results to shared memory. */
 static ls_status bring_sums(const boat *b) {
     ls_trainer *t = b->trainer;
     ls_left *kept = t->kept;

@@ -27,7 +27,7 @@ static void remove_file(const char *run, const char *name) {
     if (path_of(run, name, path)) (void)unlink(path);
 }
 
-/* The first line of a file, without its end; false: it is not there. */
+/* Reads the first line of a file, without its newline. Returns false if the file does not exist. */
 static bool read_first_line(const char *run, const char *name, char *text, size_t room) {
     char path[PATH_MAX];
     if (!path_of(run, name, path)) return false;
@@ -41,7 +41,7 @@ static bool read_first_line(const char *run, const char *name, char *text, size_
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* The lock of a run that is not at work is free. */
+/* Fails if the run is not active: the lock of an inactive run is free. */
 static ls_status check_works(const char *run) {
     ls_run_lock lock = LS_RUN_LOCK_NONE;
     if (!ls_run_dir_holds_run(run))
@@ -53,7 +53,8 @@ static ls_status check_works(const char *run) {
                    "no run is active in %.200s: continue it with another number of workers with train --resume", run);
 }
 
-/* No page: the run starts, or is one of another machine or user, and only its answer tells. */
+/* Fails if the run cannot be resized. Without a status page (the run starts, or belongs to another machine or user)
+ * only its answer can tell. */
 static ls_status check_resizes(const char *run) {
     const ls_status_page *page = ls_status_page_open(run);
     ls_status_resizes resizes = page ? (ls_status_resizes)atomic_load(&page->resizes) : LS_RESIZES_TAKEN;
@@ -78,7 +79,7 @@ static ls_status check_resizes(const char *run) {
     }
 }
 
-/* Whether the answer is there; *status is what it says. */
+/* Returns whether the run has answered, and sets *status to its answer. */
 static bool read_answer(const char *run, int workers, char text[LS_RESIZE_TEXT_MAX], ls_status *status) {
     char line[LS_RESIZE_TEXT_MAX + 32] = "", word[4] = "";
     int number, at = 0;

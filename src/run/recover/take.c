@@ -63,7 +63,7 @@ static void put_back(const ls_segment *segment, const ls_left_part *part, uint64
         }
 }
 
-/* Elements begin … end − 1, and what is left of their grains. */
+/* Completes the interrupted update for elements begin … end − 1, from where their journal cells end. */
 static ls_status finish_tensor(ls_trainer *t, ls_device *device, const ls_segment *segment,
                                const ls_left_tensor *tensor, const ls_left_numbers *n, uint64_t begin, uint64_t end) {
     ls_param param = param_of(segment, tensor);
@@ -79,8 +79,9 @@ static ls_status finish_tensor(ls_trainer *t, ls_device *device, const ls_segmen
     return device->ops->round(device, &(ls_round_call){w, w, t->settings.policy.act, end - begin});
 }
 
-/* A slot of the old worker is free once all are put back, and one is enough: grains follow each other. `whole`: also
- * what others report. */
+/* Completes an interrupted update of one old worker. First restores the elements in its journal slots; then one slot
+ * suffices, because the grains are updated one after another. `whole`: also completes elements that another worker
+ * reports. */
 static ls_status finish_interrupted_update(ls_trainer *t, ls_device *device, const ls_segment *segment,
                                            const ls_left_part *part, const ls_left_numbers *n, bool whole) {
     const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
@@ -95,8 +96,8 @@ static ls_status finish_interrupted_update(ls_trainer *t, ls_device *device, con
     return status;
 }
 
-/* Old workers are shared out to the new ones. Copies are finished where they are taken, and where nothing but a
- * comparison with them tells whether the state is right. */
+/* Completes the updates of the old workers, which are divided among the new ones. Copies are completed where they
+ * replace a lost worker, and where only a comparison with them can verify the state. */
 static ls_status finish_on(ls_trainer *t, ls_device *device, const sources *from) {
     const ls_left_numbers *n = &from->numbers;
     int size = t->world ? ls_world_size(t->world) : 1;
@@ -109,7 +110,8 @@ static ls_status finish_on(ls_trainer *t, ls_device *device, const sources *from
     return LS_OK;
 }
 
-/* What lies in the segment a CPU can finish, with the same bits. */
+/* Completes pending updates. A CPU does so for any device, because the state is in shared memory and a CPU gives the
+ * same bits. */
 static ls_status finish_all(ls_trainer *t, const sources *from) {
     ls_device *cpu;
     if (!from->numbers.pending) return LS_OK;
@@ -134,7 +136,7 @@ static void add_pieces(const ls_segment *segment, uint64_t at, uint64_t count, l
     *listed += count;
 }
 
-/* First to count, then to fill. */
+/* Lists the pieces of all remaining workers and copies. Counts them if `piece` is NULL. */
 static void list_all(sources *from, ls_left_piece *piece, ls_left_piece *spare) {
     from->pieces = from->spares = 0;
     for (int l = 0; l < from->segment->workers; l++) {
@@ -168,7 +170,7 @@ static bool holds(const ls_left_piece *p, uint32_t param, uint32_t which, uint64
     return p->param == param && p->which == which && p->first <= first && first < p->first + p->count;
 }
 
-/* A piece with this element of the tensor; NULL: none. */
+/* Finds the piece with this element of a tensor by binary search; NULL if there is none. */
 static const ls_left_piece *find_piece(const sources *from, uint32_t param, uint32_t which, uint64_t first) {
     size_t low = 0, high = from->pieces;
     ls_left_piece key = {.param = param, .which = which, .first = first};
@@ -243,7 +245,7 @@ static ls_status take_numbers(ls_trainer *t, const ls_left_numbers *n) {
 
 /* ---- admission --------------------------------------------------------------------------------------------------- */
 
-/* Whether all old workers wrote their part of the sum of this step down, and what they add up to. */
+/* Sums the parts that the old workers wrote for this step. Returns false if one of them did not write its part. */
 static bool find_sum(const sources *from, ls_hash128 *out) {
     int64_t step = from->numbers.step;
     *out = (ls_hash128){0, 0};
@@ -257,7 +259,7 @@ static bool find_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* Whether another that is not gone comes before it and has the same parameters of this kind. */
+/* Returns whether an earlier remaining worker has the same parameters of this kind and reports them. */
 static bool is_told(const sources *from, int l, int kind) {
     ls_place_in_layout a = ls_left_of(from->segment, l)->place;
     for (int i = 0; i < l; i++) {
@@ -269,8 +271,8 @@ static bool is_told(const sources *from, int l, int kind) {
     return false;
 }
 
-/* The same without those whose last update left a block as it was: it is not known what they should have. What several
- * have is told by one of them, and what only those had by the copies of it. */
+/* Sums the parts without workers whose last update left a block unchanged, because their correct state is not known.
+ * One of several holders reports a part; copies report that of lost workers. */
 static bool find_others_sum(const sources *from, ls_hash128 *out) {
     int64_t step = from->numbers.step;
     *out = (ls_hash128){0, 0};
@@ -303,7 +305,7 @@ static bool find_brought_sum(const sources *from, ls_hash128 *out) {
     return true;
 }
 
-/* Of what a part reports, as it is now. */
+/* Returns the sum of the elements that a part reports, as they are in memory now. */
 static ls_hash128 sum_part(const ls_segment *segment, const ls_left_part *part) {
     const ls_left_tensor *tensor = ls_segment_at(segment, part->tensors_at);
     ls_hash128 sum = {0, 0};
@@ -325,7 +327,7 @@ static bool is_damaged(const ls_segment *segment, const ls_left_part *part, int6
     return now.lo != recorded->part.lo || now.hi != recorded->part.hi;
 }
 
-/* Whose memory is not what it was, where another has the same. All workers together. */
+/* Finds workers whose memory differs from its recorded sums while another worker has the same tensors. Collective. */
 static ls_status find_damaged(ls_trainer *t, sources *from, bool *found) {
     int64_t damaged[LS_WORKERS_MAX] = {0};
     int size = t->world ? ls_world_size(t->world) : 1, workers = from->segment->workers;
@@ -380,7 +382,7 @@ static ls_status compare_copies(ls_trainer *t, sources *from) {
                    (long long)from->numbers.step);
 }
 
-/* Memory that was found to be damaged is taken only where there is a hash to tell that this part of it is not. */
+/* Accepts the state if its hash is the recorded one. After damage was found, a hash is required. */
 static ls_status admit(ls_trainer *t, sources *from) {
     ls_hash128 recorded, part;
     ls_wrong blame = ls_left_blamed(from->segment);
@@ -401,7 +403,7 @@ static ls_status admit(ls_trainer *t, sources *from) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-/* For tests that spoil what was left, and what is made of it; ls_fault_spoil is NULL outside tests. */
+/* Lets tests corrupt the state that workers left (LS_FAULT_*); ls_fault_spoil is NULL outside tests. */
 static void let_spoil_left(const ls_trainer *t, const sources *from) {
     for (int l = 0; ls_fault_spoil && l < from->segment->workers; l++) {
         const ls_left *kept = ls_left_of(from->segment, l);

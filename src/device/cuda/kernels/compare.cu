@@ -10,5 +10,5 @@ LS_KERNEL(compare, ls_cuda_compare, LS_CUDA_COMPARE_THREADS) {
         uint4 p = x[i], q = y[i];
         differ |= (p.x ^ q.x) | (p.y ^ q.y) | (p.z ^ q.z) | (p.w ^ q.w);
     }
-    if (differ) *a.differ = 1; /* whoever writes it writes the same */
+    if (differ) *a.differ = 1; /* all threads that write it write the same value */
 }

@@ -1,5 +1,5 @@
 /* hgmma.cu: matrix products with the unit hgmma (docs/reference/arithmetic.md, "Matrix units") at the speed of the tensor cores of
- * compute capability 9.0, for operands that its copy engine can read; hgmma_any.cu has the rest.
+ * compute capability 9.0, for operands that TMA can load; hgmma_any.cu has the rest.
  *
  *     shared memory | steps of A | steps of B | numbers of C on their way out | barriers |
  *
@@ -29,7 +29,7 @@ template <int TA, int TB, bool IS_F16, class S> struct held_tiles {
         float4 *behind = (float4 *)(&s + 1) + warp * (PACKS - STAGED) * 32 + lane - STAGED * 32;
         return (q < STAGED ? (float4 *)s.staged[warp] + lane : behind) + q * 32;
     }
-    /* The copy engine has read what was there. */
+    /* TMA has read the previous content. */
     LS_DEVICE void free_rest() const {
         if (part.thread % 32 == 0) stores_read<0>();
         __syncwarp();

@@ -1,12 +1,13 @@
-/* hgmma_act.cu: products of the unit hgmma whose rounded result goes through GELU or a gate, or through the gradient of either, before
- * it leaves (ls_gemm_end). With a gate a tile has 96 columns of gates and the same of what they let through.
+/* hgmma_act.cu: matmuls with the unit hgmma and an epilogue: GELU, a gate, or the gradient of either is applied to the
+ * rounded result before it is stored (ls_gemm_end). With a gate a tile has 96 columns of gates and the same 96 of the
+ * values that they multiply.
  *
  *     shared memory | steps of A | steps of B | a tile of rounded results | a table | barriers |
  *
- * The end takes almost as long as the product of a tile with k = 768. So others have it, the warps of a third warpgroup and those
- * beside the one that brings: those that multiply leave their rounded results in shared memory and go on with the next tile. What limits
- * are their instructions, so addresses are known beforehand but for few additions, and activations of bf16 are looked up; for those of fp16
- * there is no room. */
+ * The epilogue takes almost as long as the matmul of a tile with k = 768. Therefore other warps run it: those of a
+ * third warpgroup, and those of the producer warpgroup that do not load. The consumers store their rounded results in
+ * shared memory and continue with the next tile. The number of instructions limits the epilogue, so addresses are
+ * precomputed except for a few additions, and bf16 activations come from a lookup table; one for fp16 would not fit. */
 #include "device/cuda/common/act_table.cuh"
 #include "device/cuda/kernels/hgmma.cuh"
 
@@ -28,7 +29,7 @@ LS_DEVICE uint16_t *piece_at(act_shared &s, int half, int row, int piece) {
     return s.made[half] + row * BN + (piece ^ (row & 7)) * 8;
 }
 
-/* ---- who multiplies ------------------------------------------------------------------------------------------------ */
+/* ---- consumers --------------------------------------------------------------------------------------------------- */
 
 struct act_part : hgmma_part<BN, false> {
     LS_DEVICE act_part(const ls_cuda_hgmma &args) : hgmma_part<BN, false>(args) {}
@@ -53,7 +54,7 @@ struct act_part : hgmma_part<BN, false> {
     }
 };
 
-/* ---- who has the end ----------------------------------------------------------------------------------------------- */
+/* ---- epilogue ---------------------------------------------------------------------------------------------------- */
 
 template <bool IS_F16> LS_DEVICE void widen(uint4 from, float *x) {
     const uint32_t pair[4] = {from.x, from.y, from.z, from.w};
@@ -68,8 +69,8 @@ template <bool IS_F16> LS_DEVICE uint4 rounded(const float *x) {
     return make_uint4(pair_of<IS_F16>(x[0], x[1]), pair_of<IS_F16>(x[2], x[3]), pair_of<IS_F16>(x[4], x[5]), pair_of<IS_F16>(x[6], x[7]));
 }
 
-/* Tanh or sigmoid of some numbers, as END needs it. HAS_Y: what the activation gives is wanted, too; where it is not, GELU's slope comes
- * from a table of its own. */
+/* Computes tanh or sigmoid of several values, as END requires. HAS_Y: the output of the activation is needed too;
+ * without it, the slope of GELU comes from its own table. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
     enum { FN = END == LS_CUDA_HGMMA_GATED_GRAD || END == LS_CUDA_HGMMA_GATED ? LS_CUDA_SILU : LS_CUDA_GELU };
     enum { BY_SLOPE = !IS_F16 && END == LS_CUDA_HGMMA_GELU_GRAD && !HAS_Y };
@@ -88,9 +89,9 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_numbers {
     }
 };
 
-/* A thread has eight neighbours of a row at a time, a piece; eight threads beside each other have a line of eight pieces. Lines are handed
- * out in turns: the next of an eight of threads is ROWS rows below and one further, so that turns of the same remainder by LINES have
- * the same columns, and rows that differ by what is known beforehand. */
+/* A thread processes a piece of eight adjacent columns at a time; eight adjacent threads process a line of eight
+ * pieces. Lines are assigned round robin: the next line of eight threads is ROWS rows below and one line further, so
+ * that turns with the same remainder by LINES have the same columns and row offsets that are known at compile time. */
 template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     enum { LINES = PIECES / 8, EIGHTS = ENDERS * 4, ROWS = EIGHTS / LINES };
     /* While the turns of a batch are worked on, the numbers of the next are on their way. */
@@ -163,8 +164,8 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         LS_UNROLL for (int i = 0; i < BATCH; i++)
             if (FIRST + i < HALF_TURNS) in[i] = load<WHOLE>(t, half, FIRST + i, after);
     }
-    /* 0, as soon as COUNT of them are here: who waits for one load waits for others too that began later, so no load may begin before
-     * those of the batch that comes first are here. */
+    /* Returns 0 when the first COUNT loads of a batch have arrived. A wait for one load also waits for loads issued
+     * later, so the caller issues no load before those of the first batch have arrived. */
     template <int COUNT> LS_DEVICE uint32_t arrived(const numbers (&in)[BATCH]) const {
         uint32_t any = 0;
         LS_UNROLL for (int i = 0; i < COUNT; i++) any |= END == LS_CUDA_HGMMA_GATED_GRAD ? in[i].pre.x | in[i].up.x : in[i].pre.x;
@@ -233,8 +234,8 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
         }
         return false;
     }
-    /* Half of t from turn FIRST on; `in` has the numbers of its first batch, and then those of the first batch behind it, of `next` behind
-     * the last half. False: there is no next. */
+    /* Processes a half of t from turn FIRST on. On entry `in` has the loads of its first batch; on return, those of the
+     * next batch, which after the last half belongs to `next`. Returns false if there is no next tile. */
     template <bool WHOLE, int FIRST = 0> LS_DEVICE bool end_half(const tile &t, int half, uint32_t &turn, tile &next, numbers (&in)[BATCH]) const {
         enum { LAST = FIRST + BATCH < HALF_TURNS ? FIRST + BATCH : HALF_TURNS };
         bool is_there = true;
@@ -281,7 +282,8 @@ template <bool IS_F16, int END, bool HAS_Y> struct act_end {
     }
 };
 
-/* With a gate: a thread has eight neighbours of the gates and the same eight of what they let through, all the time the same columns. */
+/* With a gate, a thread processes eight adjacent gates and the eight values that they multiply, always in the same
+ * columns. */
 template <bool IS_F16> struct gate_end {
     enum { ROW_PIECES = PIECES / 2, ROWS = ENDERS * 32 / ROW_PIECES, TURNS = (HALF_ROWS + ROWS - 1) / ROWS };
     const ls_cuda_hgmma &a;

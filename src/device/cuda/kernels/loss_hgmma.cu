@@ -295,7 +295,7 @@ template <class T> LS_DEVICE void do_rows(const ls_cuda_loss &a, uint4 *row, flo
     float z_target = 0.0f;
     T *dz = nullptr; /* of the row in shared memory */
     begin_later(a.rows, LATER_BLOCKS, at.columns / COLUMNS_OF_A_CYCLE);
-    uint32_t id = (uint32_t)a.targets[blockIdx.x]; /* read a row ahead, so that nobody waits for it */
+    uint32_t id = (uint32_t)a.targets[blockIdx.x]; /* loaded a row ahead, to hide the latency */
     for (uint32_t r = blockIdx.x, rows = (uint32_t)a.rows; r < rows; r += gridDim.x) {
         const T *z = logits_of<T>(a, r);
         const uint32_t target = id - (uint32_t)a.id_begin - (uint32_t)a.first; /* all lie in the columns */

@@ -1,7 +1,7 @@
 /* wgmma.cuh: what only GPUs of compute capability 9.0 have: products of whole tiles in shared memory by a warpgroup (128
- * threads), copies of tiles by the copy engine, and barriers that such copies complete.
+ * threads), copies of tiles by TMA, and barriers that such copies complete.
  *
- * Tiles in shared memory have rows of 128 bytes, which the copy engine writes and the unit reads with their eight pieces of
+ * Tiles in shared memory have rows of 128 bytes, which TMA writes and the unit reads with their eight pieces of
  * 16 bytes exchanged: piece p of row r is at p ^ (r mod 8). */
 #pragma once
 #include "device/cuda/common/base.cuh"
@@ -38,7 +38,7 @@ LS_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
 /* Of the 128 threads of a warpgroup; number 0 is __syncthreads(). */
 LS_DEVICE void warpgroup_sync(int number) { asm volatile("bar.sync %0, 128;" ::"r"(number) : "memory"); }
 
-/* ---- the copy engine ----------------------------------------------------------------------------------------------- */
+/* ---- TMA --------------------------------------------------------------------------------------------------------- */
 
 LS_DEVICE void tile_load(void *to, const ls_cuda_tensor_map &map, uint64_t *barrier, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
@@ -55,7 +55,7 @@ LS_DEVICE void tile_store(const ls_cuda_tensor_map &map, const void *from, int x
 /* At most N stores of this thread still read shared memory; none is under way. */
 template <int N> LS_DEVICE void stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
 LS_DEVICE void stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-/* What this thread wrote to shared memory is seen by the copy engine. */
+/* Makes this thread's writes to shared memory visible to TMA. */
 LS_DEVICE void shared_is_written() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /* ---- products ------------------------------------------------------------------------------------------------------ */

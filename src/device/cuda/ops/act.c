@@ -18,7 +18,7 @@ static bool has_table(ls_device *device, ls_dtype dtype, bool are_aligned, size_
     return dtype == LS_BF16 && are_aligned && n >= TABLE_ELEMS_MIN && !ls_cuda_computes_otherwise(device);
 }
 
-/* Blocks that stay on their multiprocessors. */
+/* Launches a kernel with a lookup table on persistent blocks, so that each loads the table only once. */
 static ls_status run_table(ls_device *device, ls_cuda_kernel kernel, ls_cuda_grid grid, const void *args) {
     bool has_one = kernel == LS_CUDA_act_forward_table; /* input alone */
     size_t most = ls_cuda_processors(device) * (has_one ? LS_CUDA_TABLE_BLOCKS : LS_CUDA_TABLE_MORE_BLOCKS);
@@ -61,7 +61,7 @@ static ls_status run_gate(ls_device *device, ls_cuda_kernel kernel, const ls_gat
     return ls_cuda_launch(device, kernel, grid, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
-/* Tensors of the other pass do not count. */
+/* Ignores the tensors of the backward pass, which the call may have. */
 ls_status ls_cuda_op_gated_forward(ls_device *device, const ls_gated_call *call) {
     ls_gated_call own = *call;
     own.dy = NULL;

@@ -10,7 +10,7 @@
 enum {
     FEW_QUERIES = 64, /* so many and fewer do not fill a tile */
     TILE_HEAD_MAX = 128,
-    TILE_ROWS = 64,      /* of what the copy engine brings at once */
+    TILE_ROWS = 64,      /* of a tile that TMA loads at once */
     MASKS_MAX = 1 << 30, /* bytes */
 };
 
@@ -79,9 +79,9 @@ static ls_status run_any(ls_device *device, const ls_cuda_attention_hgmma *args,
     return ls_cuda_launch(device, p->kernel, grid, p->threads, p->shared, args);
 }
 
-/* ---- tiles of the copy engine ------------------------------------------------------------------------------------ */
+/* ---- TMA tiles --------------------------------------------------------------------------------------------------- */
 
-/* 16 bytes at a time. */
+/* Returns whether all rows are aligned to 16 bytes. */
 static bool is_aligned(const void *at, size_t row_stride, size_t head_stride) {
     return (uintptr_t)at % 16 == 0 && row_stride % 8 == 0 && head_stride % 8 == 0;
 }
@@ -106,7 +106,7 @@ static bool maps_of(ls_device *device, const ls_attention_call *call, const ls_a
            is_aligned(a->dv.at, a->dv.row_stride, a->dv.head_stride);
 }
 
-/* Maps of LS_CUDA_HGMMA_PARTS parts from `first` on. False: one of them is not for the copy engine. */
+/* Makes the tensor maps of LS_CUDA_HGMMA_PARTS parts from `first` on. Returns false if TMA cannot load one of them. */
 static bool fill_maps(ls_device *device, const ls_attention_call *call, int first, bool backward,
                       ls_cuda_attention_tiles *tiles) {
     for (int p = first; p < call->nparts && p < first + LS_CUDA_HGMMA_PARTS; p++)
@@ -114,7 +114,7 @@ static bool fill_maps(ls_device *device, const ls_attention_call *call, int firs
     return true;
 }
 
-/* A bit for each query and key; 0: nothing is dropped. */
+/* Returns the bytes of the dropout masks, one bit per query and key; 0 without dropout. */
 static size_t masks_bytes(const ls_attention_call *call, const ls_cuda_attention_hgmma *args) {
     size_t heads = (size_t)args->B * args->all_heads;
     return call->parts[0].drop.scale > 0 ? heads * args->stat_rows * (args->stat_rows / 8) : 0;
@@ -134,7 +134,7 @@ static bool takes_tiles(ls_device *device, const ls_attention_call *call, const 
     return true;
 }
 
-/* By groups of `together` blocks, of which each has a row. */
+/* Launches groups of `together` blocks, where each block of a group computes one row of tiles. */
 static ls_status run_groups(ls_device *device, const ls_cuda_attention_tiles *tiles, const pass *p, size_t rows,
                             size_t heads, size_t together) {
     ls_cuda_attention_tiles args = *tiles;
@@ -192,7 +192,7 @@ static ls_status run_stats(ls_device *device, const ls_attention_call *call, con
 
 /* ---- dropout ----------------------------------------------------------------------------------------------------- */
 
-/* Lines are queries or, across, keys. */
+/* Makes the dropout masks, by rows of queries or, if `across`, of keys. */
 static ls_status run_masks(ls_device *device, ls_cuda_attention_hgmma *args, bool across) {
     size_t tiles = args->stat_rows / LS_CUDA_HGMMA_MASK_TILE;
     if (!args->masks) return LS_OK;
@@ -209,16 +209,17 @@ static ls_status forward_tiles(ls_device *device, const ls_cuda_attention_tiles 
     return run_tiles(device, tiles, p, (size_t)(tiles->h.a.T - tiles->h.a.first_query), tiles->h.heads);
 }
 
-/* How long the gradients of `all` heads take whose tiles are shared out to `count` blocks, or pairs of them, in 64
- * queries of a head: whole heads as far as they go round, of the rest a share each. */
+/* Estimates the time of the gradients of `all` heads on `count` blocks (or pairs), in steps of 64 queries: whole heads
+ * as long as every block gets one, then a share of the remaining heads. */
 static double rounds_of(size_t all, size_t count, size_t longest, size_t head) {
     size_t rest = all % count;
     double share = (double)rest * (double)head / (double)count;
     return (double)(all / count * head) + (rest == 0 ? 0 : share > (double)longest ? share : (double)longest);
 }
 
-/* Of a pair the second waits while the first has queries that only it sees. On an H200 pairs took 21 % less where that
- * adds 3 % (64 heads of 4 × 4096 queries) and 5 % less where it adds 11 % (768 of 1024). */
+/* Returns whether pairs of blocks are faster although the second block idles during queries that only the first sees.
+ * On an H200 pairs took 21 % less where the idle time adds 3 % (64 heads of 4 × 4096 queries) and 5 % less where it
+ * adds 11 % (768 of 1024). */
 static bool pays_by_pairs(ls_device *device, size_t all, size_t T) {
     size_t blocks = ls_cuda_processors(device), rows = ls_cuda_divide_up(T, 128), pairs = ls_cuda_divide_up(rows, 2);
     if (blocks < 2 || rows < 2) return false;

@@ -67,7 +67,7 @@ static bool suits_windows(const ls_gemm *g, const ls_cuda_windows *k) {
            g->m % k->outs == 0;
 }
 
-/* More weights than that make enough tiles. */
+/* Returns whether a 1 × 1 convolution has so few weights that its tiles would not fill the GPU. */
 static bool suits_points(const ls_gemm *g) {
     const ls_gemm_patches *p = g->patches;
     return p->taps_y == 1 && p->taps_x == 1 && p->first_y == 0 && p->first_x == 0 &&

@@ -11,7 +11,7 @@ _Static_assert((int)LS_COUNTS == LS_CUDA_COUNTS && LS_COUNT_FLUSHED == 0 && LS_C
                    LS_COUNT_NONZERO == 2 && LS_COUNT_BAD == 3,
                "kernels count in the order of ls_count");
 
-/* As many blocks as stay busy: each adds once. */
+/* Returns a grid with only as many blocks as the GPU runs at once, because each block ends with an atomic addition. */
 static ls_cuda_grid grid_of(ls_device *device, const ls_cuda_flat *flat, size_t width, size_t packs) {
     ls_cuda_grid grid = ls_cuda_flat_grid(flat, width, packs);
     grid.x = ls_cuda_blocks(device, grid.x);

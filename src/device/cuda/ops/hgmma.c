@@ -6,7 +6,7 @@
 enum {
     BK = LS_CUDA_HGMMA_K,
     ROW_BYTES = 128,  /* of a tile in shared memory */
-    ALIGN_BYTES = 16, /* of what the copy engine moves */
+    ALIGN_BYTES = 16, /* alignment that TMA requires */
     TILES = 5,
     WIDE_TILE = 0, /* holds the sums of a slice where it has no registers for them */
     END_TILE = 1,  /* of hgmma_act.cu */
@@ -63,7 +63,7 @@ static const ls_cuda_kernel kernels[3][TILES] = {
                     LS_CUDA_hgmma_tall_tn},
 };
 
-/* ---- what the copy engine reads ---------------------------------------------------------------------------------- */
+/* ---- TMA operands ------------------------------------------------------------------------------------------------ */
 
 static int slices_of(const ls_gemm *g) { return g->slices > 1 ? g->slices : 1; }
 static size_t length_of(const ls_gemm *g, int s) { return g->slices > 1 ? g->bounds[s + 1] - g->bounds[s] : g->k; }
@@ -72,7 +72,8 @@ static bool is_aligned(const void *p, ls_dtype dtype, size_t stride) {
     return (uintptr_t)p % ALIGN_BYTES == 0 && stride * ls_dtype_bytes(dtype) % ALIGN_BYTES == 0;
 }
 
-/* k is sequences of so many, each filled up with +0 to whole steps. k: nothing is filled up but the end. 0: neither. */
+/* Returns the period in k: the length of a sequence or slice that is padded with +0 to whole steps; k if only the end
+ * is padded; 0 if the kernels do not support the matmul. */
 static size_t period_of(const ls_gemm *g) {
     int slices = slices_of(g);
     bool are_steps = true, are_alike = true, are_along = g->form != LS_GEMM_TN;
@@ -117,8 +118,8 @@ static bool is_staged(const ls_gemm *g, bool are_apart) {
     return are_apart ? g->n * sizeof(float) % ALIGN_BYTES == 0 : is_aligned(g->c, g->c_dtype, g->ldc);
 }
 
-/* Whether the kernels of hgmma_over.cu take it: tiles that the copy engine writes, of one slice or two; and where one
- * goes out while the next is multiplied, it is whole, and has a step for each of its pieces. */
+/* Returns whether the kernels of hgmma_over.cu support a plan: tiles of one slice or two that TMA stores and, if the
+ * epilogue overlaps the next tile, whole tiles with a step for each of their pieces. */
 static bool is_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
     int each = p->each ? p->each : slices_of(g);
     if (!is_staged(g, p->each) || (!p->each && (g->accumulate || g->siblings))) return false;
@@ -128,12 +129,12 @@ static bool is_over(const ls_gemm *g, size_t period, const hgmma_plan *p) {
     return each <= 2 && !p->is_cut;
 }
 
-/* Sums of tiles that are cut: a block has two sets, of 128 rows each. */
+/* Returns the bytes for sums of tiles that two blocks share: each block has two sets of 128 rows. */
 static size_t begun_bytes(const hgmma_plan *p) {
     return 2 * p->blocks * LS_CUDA_HGMMA_M * tiles[p->tile].n * sizeof(float);
 }
 
-/* Of gates' columns, which a tile has beside as many of what they let through. */
+/* Returns the number of tiles across the columns of gates; each tile has as many columns of the gated values. */
 static size_t tiles_across(const ls_gemm *g, const tile_kind *t) { return ls_cuda_divide_up(g->gate, t->n / 2); }
 
 static bool plan_of(ls_device *device, const ls_gemm *g, size_t period, int tile, int each, bool is_cut,
@@ -205,7 +206,7 @@ static double cost_of(ls_device *device, const ls_gemm *g, const hgmma_plan *p) 
     return cost;
 }
 
-/* Whether a plan with this tile and so many slices apart is one of this way. */
+/* Returns whether a plan with this tile and `each` slices per split belongs to this way. */
 static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
     if (way == LS_CUDA_WIDE || way == LS_CUDA_WIDE_CUT)
         return tile == WIDE_TILE && !each && is_cut == (way == LS_CUDA_WIDE_CUT);
@@ -215,7 +216,7 @@ static bool is_of_way(ls_cuda_way way, int tile, int each, bool is_cut) {
     return tile < OVER_TILE;
 }
 
-/* The plan of a way that ends first, without the tile `but`. False: there is none. */
+/* Sets *best to the fastest plan of a way by the estimate, except with tile `but`. Returns false if there is none. */
 static bool choose_but(ls_device *device, const ls_gemm *g, size_t period, int but, ls_cuda_way way, hgmma_plan *best) {
     double least = -1;
     for (int i = 0; i < 6 * TILES; i++) {
@@ -243,7 +244,8 @@ static bool is_same(const hgmma_plan *a, const hgmma_plan *b) {
 
 /* ---- the operation ----------------------------------------------------------------------------------------------- */
 
-/* Lines of k numbers: a line is a row, or goes from row to row. */
+/* Makes the tensor map of an operand of `lines` lines with k elements. If `is_along`, a line is a row; otherwise it is
+ * a column. */
 static ls_status map_operand(ls_device *device, const ls_gemm *g, size_t period, const void *at, size_t ld,
                              bool is_along, size_t lines, size_t tile_lines, ls_cuda_tensor_map *out) {
     ls_cuda_tiled tiled = {.at = at, .dtype = g->dtype, .sizes = {period, lines, g->k / period}};
@@ -275,7 +277,7 @@ static ls_status map_c(ls_device *device, const ls_gemm *g, ls_cuda_hgmma *args)
     return ls_cuda_tensor_map_of(device, &tiled, &args->c);
 }
 
-/* The kernel's arguments, but for where C goes. */
+/* Fills the arguments of the kernel, except the destination C. */
 static ls_status args_of(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *call, size_t period,
                          const hgmma_plan *plan, ls_cuda_hgmma *out) {
     const tile_kind *t = &tiles[plan->tile];
@@ -318,7 +320,7 @@ bool ls_cuda_hgmma_has_way(ls_device *device, const ls_gemm *g, ls_cuda_way way)
     return way == LS_CUDA_OWN || !choose_plan(device, g, period_of(g), LS_CUDA_OWN, &first) || !is_same(&plan, &first);
 }
 
-/* A sum of pairs is a tree over as many parts. */
+/* Adds the parts of split slices. A part of two slices is a subtree, so the tree over the parts is correct. */
 static ls_status join_parts(ls_device *device, const ls_cuda_hgmma *args) {
     ls_cuda_gemm parts = args->g;
     parts.slices /= args->each;
@@ -356,7 +358,7 @@ static bool choose_end_plan(ls_device *device, const ls_gemm *g, hgmma_plan *bes
     return true;
 }
 
-/* Pieces of 16 bytes that belong together. */
+/* Returns whether C, y and pre consist of aligned pieces of 16 bytes, and gates of whole pieces. */
 static bool has_pieces(const ls_gemm *g) {
     const size_t piece = ALIGN_BYTES / sizeof(uint16_t);
     if (!is_aligned(g->c, g->dtype, g->ldc) || !is_aligned(g->y, g->dtype, 0) || !is_aligned(g->pre, g->dtype, 0))

@@ -166,7 +166,7 @@ static ls_cuda_product_key key_of(ls_device *device, const ls_gemm *g) {
     return key;
 }
 
-/* Whether a product may be made this way, and what the library is asked for then. */
+/* Returns whether a matmul can be computed this way, and sets *out to the request to the library. */
 static bool shape_of(const ls_gemm *g, const ls_cuda_product_key *key, ls_cuda_way way, ls_lt_shape *out) {
     int slices = slices_of(g);
     bool is_apart = way == LS_CUDA_LIBRARY_APART;
@@ -271,7 +271,7 @@ static void place(trial *t, const ls_gemm *g) {
     t->all = t->differ + ALIGN_MAX;
 }
 
-/* The same call with the trial's memory; `c` is where its C begins. */
+/* Copies a call and replaces its operands by the memory of the trial; its C begins at `c`. */
 static void move_call(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key, size_t c, ls_gemm *out,
                       ls_cuda_gemm *args) {
     const float *added = behind(t->memory + t->added, key->align_added);
@@ -283,7 +283,7 @@ static void move_call(const trial *t, const ls_gemm *g, const ls_cuda_product_ke
     if (g->bias) out->bias = args->bias = added;
 }
 
-/* Numbers of all signs over four decades, everywhere but in C. */
+/* Fills the operands, but not C, with random numbers of both signs over four decades. */
 static ls_status make_numbers(const trial *t) {
     const size_t bytes = t->own_c, count = bytes / sizeof(uint16_t) < NUMBERS ? bytes / sizeof(uint16_t) : NUMBERS;
     uint16_t *numbers = malloc(count * sizeof *numbers);
@@ -303,7 +303,7 @@ static ls_status make_numbers(const trial *t) {
     return status;
 }
 
-/* C before a product: what is added to, where that is C itself. */
+/* Initializes C before a matmul: zero, or the addend if the matmul adds to C in place. */
 static ls_status begin_c(const trial *t, const ls_cuda_product_key *key, size_t c) {
     LS_TRY(ls_device_fill(t->device, t->memory + c, 0, t->c_bytes));
     if (!key->is_in_place) return LS_OK;
@@ -342,7 +342,8 @@ static ls_status time_once(const trial *t, const contender *x, const ls_gemm *g,
     return LS_OK;
 }
 
-/* In turns, since a GPU's clock goes up and down: the least of some rounds for each. The first is our own. */
+/* Times all contenders round by round, because the clock of a GPU varies, and keeps the minimum of each. The first
+ * contender is our own kernel. */
 static ls_status time_all(const trial *t, contender *list, int count, const ls_gemm *g, const ls_cuda_gemm *args) {
     double once;
     LS_TRY(time_once(t, &list[0], g, args, 1, &once));
@@ -359,7 +360,7 @@ static ls_status time_all(const trial *t, contender *list, int count, const ls_g
     return LS_OK;
 }
 
-/* Our own kernels, then all ways with their bytes. */
+/* Lists our own kernels first, then all ways that give the same bits. */
 static ls_status find_contenders(const trial *t, const ls_gemm *g, const ls_cuda_product_key *key,
                                  const ls_cuda_library *library, const ls_gemm *moved, const ls_cuda_gemm *args,
                                  ls_lt_product **products, contender *list, int *count) {
@@ -440,7 +441,7 @@ static ls_status compete(trial *t, const ls_gemm *g, const ls_cuda_product_key *
     return status;
 }
 
-/* *is_tried false: there is no room now. */
+/* Times the contenders for a matmul. *is_tried is set to false if there is not enough memory now. */
 static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm *args, const ls_cuda_product_key *key,
                          const ls_cuda_library *library, ls_cuda_own own, ls_cuda_choice *out, bool *is_tried) {
     trial t = {.device = device, .own = own, .g = *g, .args = *args};
@@ -448,7 +449,7 @@ static ls_status try_out(ls_device *device, const ls_gemm *g, const ls_cuda_gemm
     *is_tried = false;
     place(&t, g);
     LS_TRY(ls_device_finish(device));
-    /* Nobody else is told of memory that is given back at once. */
+    /* Allocates without notice to other observers, because the memory is freed at once. */
     ls_status status = device->calls->alloc(device, t.all, &memory);
     if (status == LS_ERR_RESOURCE) return LS_OK;
     LS_TRY(status);
@@ -485,7 +486,7 @@ static void open_choice(ls_cuda_library *library, const ls_gemm *g, known *k, bo
     k->is_chosen = !was_kept;
 }
 
-/* A new one: as the file has it, or to be tried out when it comes again. */
+/* Adds a matmul with the choice of the file; without one, it is tried out when it occurs again. */
 static ls_status add_known(ls_cuda_library *library, const ls_gemm *g, const ls_cuda_product_key *key) {
     if (library->count == library->capacity) {
         size_t capacity = library->capacity ? 2 * library->capacity : 32;

@@ -11,7 +11,7 @@ enum { WIDTH = 4, THREADS_MIN = 32, COLUMNS_OF_A_THREAD = 8, THREADS_OF_A_PASS =
 /* What a multiprocessor has room for: threads with their registers, and blocks. */
 enum { THREADS_OF_A_PROCESSOR = LS_CUDA_LOSS_THREADS, BLOCKS_OF_A_PROCESSOR = 32 };
 
-/* Whether rows of z and dz begin with packs of `width`. */
+/* Returns whether rows of z and dz are aligned to vectors of `width` elements. */
 static bool are_aligned(const ls_loss_call *c, size_t width) {
     size_t first = c->bounds[0];
     const char *z = (const char *)c->z + first * ls_dtype_bytes(c->z_dtype);
@@ -88,7 +88,7 @@ ls_status ls_cuda_op_loss_grad(ls_device *device, const ls_loss_call *c) {
     return run_rows(device, LS_CUDA_loss_grad, c, LS_CUDA_LOSS_GRAD);
 }
 
-/* Rows that shared memory does not hold: one pass after another, the numbers between them in scratch. */
+/* Computes rows that do not fit into shared memory in several passes, with intermediate results in scratch. */
 static ls_status long_rows(ls_device *device, const ls_loss_call *c) {
     const void *parts[4096];
     void *scratch;

@@ -60,10 +60,11 @@ static unsigned threads_of(size_t packs, int together) {
     return (unsigned)(threads > least ? threads : least);
 }
 
-/* Two rows beside each other are read at once: by different banks. */
+/* Returns the pitch of a row in shared memory. Two adjacent rows are read at once, so they must lie in different
+ * banks. */
 static size_t pitch_of(size_t C) { return ls_cuda_divide_up(C, BANKS) * BANKS + BANKS / 2; }
 
-/* Whether anything of the call is dropped. */
+/* Returns whether the call has dropout. */
 static bool drops(const ls_norm_call *call) { return call->drop.scale != 0 && (call->branch || call->dx_copy); }
 
 static ls_status norm(ls_device *device, const ls_norm_call *call, bool backward) {
@@ -94,7 +95,7 @@ ls_status ls_cuda_op_norm_forward(ls_device *device, const ls_norm_call *call) {
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* own->x = sum = x + branch */
+/* Computes own->sum = x + branch, and makes it the input own->x. */
 static ls_status add_branch(ls_device *device, ls_norm_call *own) {
     const size_t C = own->C;
     const ls_dropout_call dropped = {own->rows, C,      own->drop, own->branch, own->act, C, own->x, own->x_stride,
@@ -107,7 +108,7 @@ static ls_status add_branch(ls_device *device, ls_norm_call *own) {
     return LS_OK;
 }
 
-/* One operation after another. */
+/* Runs the backward pass as separate operations. */
 static ls_status backward_apart(ls_device *device, const ls_norm_call *call) {
     ls_norm_call own = *call;
     if (call->branch) LS_TRY(add_branch(device, &own));
@@ -135,7 +136,7 @@ static chain_counts count_chains(const ls_token_groups *g) {
     return (chain_counts){most, most * sequences * (size_t)g->slices};
 }
 
-/* Whether blocks with a chain each keep the GPU busy, and have room. */
+/* Returns whether blocks with one chain each fill the GPU and fit into shared memory. */
 static bool chains_fit(ls_device *device, const ls_norm_call *call, chain_counts counts) {
     enum { BLOCKS_MAX = 1 << 30 };
     return call->act != LS_F32 && are_aligned(call, true) && ls_cuda_fits(call->branch, call->act, 0, WIDTH) &&
@@ -144,7 +145,7 @@ static bool chains_fit(ls_device *device, const ls_norm_call *call, chain_counts
            pitch_of(call->C) * 2 * sizeof(float) <= ls_cuda_shared_max(device) - SHARED_OF_KERNEL;
 }
 
-/* Rows that a block has at a time: as many as there is room for beside the blocks that a multiprocessor gets. */
+/* Returns how many rows a block processes at a time: as many as fit into shared memory at the planned occupancy. */
 static int rows_together(ls_device *device, size_t chains, unsigned threads, size_t row) {
     enum { BLOCKS_MAX = 4, THREADS_MAX = 2 * LS_CUDA_NORM_CHAIN_THREADS };
     size_t blocks = chains / ls_cuda_processors(device), room = THREADS_MAX / threads;

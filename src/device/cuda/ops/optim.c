@@ -63,7 +63,7 @@ typedef struct update_list {
     ls_cuda_update_piece pieces[LS_CUDA_UPDATE_PIECES];
 } update_list;
 
-/* The pieces go to the device in one copy, with the numbers of the step. */
+/* Launches the update of a list of pieces. A long list goes to the device in one copy. */
 static ls_status run_updates(ls_device *device, update_list *list) {
     ls_cuda_update *args = &list->args;
     const size_t bytes = args->count * sizeof *list->pieces;
@@ -82,7 +82,7 @@ static ls_status run_updates(ls_device *device, update_list *list) {
     return status;
 }
 
-/* The kernel of AdamW has all moments that there may be. */
+/* Returns the update rule of a piece. Other modes than a step use the kernel of AdamW if there is a second moment. */
 static ls_optimizer_kind rule_of(const ls_update_piece *c) {
     if (c->mode == LS_UPDATE_STEP) return c->step->rule;
     return c->moment[1] ? LS_OPTIMIZER_ADAMW : LS_OPTIMIZER_SGD;

@@ -41,7 +41,7 @@ static ls_cuda_pooling args_of(const ls_pooling_call *c, bool backward) {
     };
 }
 
-/* On to the next images; tensors of the other pass may be absent. */
+/* Advances to the next images. Tensors of the other pass may be absent. */
 static void move_on(ls_cuda_pooling *args, size_t in, size_t out) {
     if (args->x) args->x += in;
     if (args->dx) args->dx += in;
