@@ -155,6 +155,9 @@ SHARED  := $(BUILD)/liblockstep.so.$(VERSION)
 # Test programs: tests/unit/test_*.c use cmocka; tests/comm and tests/faults hold programs that start workers.
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/unit/test_*.c)))
 SPOILED  := $(BUILD)/tests/spoil/lockstep
+# A device without hardware: linked into the programs that ask for it.
+FAKE     := $(BUILD)/tests/fake/fake.a
+FAKE_OBJ := $(BUILD)/tests/fake/fake.o $(BUILD)/tests/fake/calls.o
 FUZZ_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 PROG_BIN := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/comm/*.c tests/faults/*.c tests/parity/*.c)))
 # The program that draws the charts of documents.
@@ -185,7 +188,7 @@ MPI_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MPI $(SRC)))
 $(MPI_OBJ): $(BUILD)/flags-mpi
 HTTP_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(shell grep -l LS_HAVE_MICROHTTPD $(SRC)))
 $(HTTP_OBJ): $(BUILD)/flags-http
-TEST_OBJ := $(addsuffix .o,$(UNIT_BIN) $(PROG_BIN) $(CHART)) $(BUILD)/tests/spoil/spoil.o $(FUZZ_OBJ)
+TEST_OBJ := $(addsuffix .o,$(UNIT_BIN) $(PROG_BIN) $(CHART)) $(BUILD)/tests/spoil/spoil.o $(FAKE_OBJ) $(FUZZ_OBJ)
 $(TEST_OBJ): $(BUILD)/flags-tests
 endif
 .PHONY: FORCE
@@ -234,9 +237,9 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(CLI_OBJ) $(LIB) $(LIB_LDLIBS) $(HTTP_LDLIBS) -o $@
 
 CMOCKA = $(eval CMOCKA := $(shell $(PKG) --libs cmocka))$(CMOCKA)
-$(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(LIB)
+$(UNIT_BIN): $(BUILD)/%: $(BUILD)/%.o $(FAKE) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) $(CMOCKA) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) $(CMOCKA) -o $@
 
 # A libcuda that runs the kernels of src/device/cuda/kernels on the CPU.
 LIBCUDA := $(BUILD)/tests/cuda/libcuda.so.1
@@ -271,16 +274,20 @@ $(LIBNCCL): tests/nccl/libnccl.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -O1 -fPIC -shared -Wall -Wextra $(if $(findstring without,$@),-DWITHOUT_RECV) -Wl,-soname,libnccl.so.2 $< -ldl -lrt -o $@
 
-# The program plus code that corrupts numbers where LS_SPOIL says: for tests alone.
-$(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(LIB)
+$(FAKE): $(FAKE_OBJ)
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
+# The program plus code that corrupts numbers where LS_SPOIL says, and the fake device: for tests alone.
+$(SPOILED): $(BUILD)/tests/spoil/spoil.o $(CLI_OBJ) $(FAKE) $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) $(HTTP_LDLIBS) -o $@
 
-$(PROG_BIN) $(CHART): $(BUILD)/%: $(BUILD)/%.o $(LIB)
+$(PROG_BIN) $(CHART): $(BUILD)/%: $(BUILD)/%.o $(FAKE) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $< $(LIB) $(LIB_LDLIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS_ALL) $(TEST_LDFLAGS) $^ $(LIB_LDLIBS) -o $@
 
--include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN) $(CHART)) $(BUILD)/tests/spoil/spoil.d
+-include $(patsubst %.o,%.d,$(CLI_OBJ) $(LIB_OBJ)) $(patsubst %,%.d,$(UNIT_BIN) $(PROG_BIN) $(CHART)) $(BUILD)/tests/spoil/spoil.d $(FAKE_OBJ:.o=.d)
 
 # ---- set-up, main job, tests -------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@
 
 #include "device/cuda/compile.h"
 #include "device/cuda/cuda.h"
-#include "device/fake/fake.h"
 
 static const char cuda[] = "cuda";
 
@@ -23,6 +22,12 @@ static int number_of(const char *name) {
 
 bool ls_device_is_gpu(const char *name) { return name && number_of(name) >= -1; }
 
+ls_status (*ls_device_fake)(ls_device **out);
+
+static bool is_fake(const char *name) { return ls_device_fake && strcmp(name, "fake") == 0; }
+
+bool ls_device_is_apart(const char *name) { return name && (ls_device_is_gpu(name) || is_fake(name)); }
+
 static ls_status refuse(const char *name) {
     return ls_fail(LS_ERR_INPUT,
                    "no device is called %.40s; choose auto, cpu, cuda or cuda:N, N the number of a GPU from 0", name);
@@ -37,7 +42,7 @@ static ls_status open_in_turn(int local, ls_device **out) {
 ls_status ls_device_open_named(const char *name, int local, ls_device **out) {
     *out = NULL;
     if (strcmp(name, "cpu") == 0) return LS_OK;
-    if (strcmp(name, "fake") == 0) return ls_device_open_fake(out);
+    if (is_fake(name)) return ls_device_fake(out);
     int number = number_of(name);
     if (number < -1) return refuse(name);
     return number < 0 ? open_in_turn(local, out) : ls_device_open_cuda(number, out);
@@ -120,7 +125,7 @@ ls_status ls_device_choose(const char *name, int workers, ls_unit unit, ls_devic
         choose_auto(workers, unit, out);
         return LS_OK;
     }
-    if (strcmp(name, "cpu") != 0 && strcmp(name, "fake") != 0 && number_of(name) < -1) return refuse(name);
+    if (strcmp(name, "cpu") != 0 && !ls_device_is_apart(name)) return refuse(name);
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     return LS_OK;
 }

@@ -1,4 +1,4 @@
-/* choose.h: turns the name of a device, "auto", "cpu", "cuda" or "cuda:1" (in tests also "fake"), into a device.
+/* choose.h: turns the name of a device, "auto", "cpu", "cuda" or "cuda:1", into a device.
  *
  *     before workers are forked    ls_device_default_unit → ls_device_choose → ls_device_prepare
  *     in each worker               ls_device_open_named
@@ -42,5 +42,11 @@ ls_status ls_device_open_dry(const char *name, size_t *align, ls_device **dry);
 
 /* Returns whether `name` is "cuda" or "cuda:N"; false for NULL. */
 bool ls_device_is_gpu(const char *name);
+
+/* Returns whether the named device has memory of its own, apart from the host's; false for NULL. */
+bool ls_device_is_apart(const char *name);
+
+/* Opens the device named "fake". Test programs set it (tests/fake); NULL elsewhere: there is no such device. */
+extern ls_status (*ls_device_fake)(ls_device **out);
 
 #endif

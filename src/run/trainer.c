@@ -4,11 +4,11 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fault.h"
 #include "base/memory.h"
 #include "comm/world.h"
+#include "device/choose.h"
 #include "device/unit_check.h"
 #include "model/model.h"
 #include "parallel/layout/micro_batches.h"
@@ -123,7 +123,7 @@ ls_partition_setup ls_trainer_setup(const ls_settings *s, const ls_layout *layou
                                 .checks_shards = s->options.check == LS_CHECK_STATE,
                                 .sums_state = s->options.check >= LS_CHECK_REPLICAS,
                                 .audits = s->options.audit > 0,
-                                .apart = s->options.device && strcmp(s->options.device, "fake") == 0,
+                                .apart = ls_device_is_apart(s->options.device),
                                 .policy = s->policy,
                                 .B = s->B,
                                 .T = s->T,

@@ -5,6 +5,7 @@
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/../train/common.bash"
 played=$(cd "$BUILD" && pwd)/tests
+LOCKSTEP=$played/spoil/lockstep # for --device fake
 [ -e "$played/cuda/libcuda.so.1" ] || { echo "skipped: $played/cuda/libcuda.so.1 is not built"; exit 77; }
 if ldd "$LOCKSTEP" | grep -q libasan; then echo "skipped: not with sanitizers"; exit 77; fi
 "$LOCKSTEP" --version 2>/dev/null | grep -q '^MPI .*Open MPI' || { echo "skipped: the build has no Open MPI"; exit 77; }

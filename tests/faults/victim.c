@@ -20,7 +20,10 @@
 
 #include "base/status.h"
 #include "comm/tensors.h"
+#include "device/choose.h"
 #include "lockstep.h"
+
+#include "../fake/fake.h"
 
 #define OPS(X)                                                                                                         \
     X(barrier) X(broadcast) X(all_gather) X(all_to_all) X(send_recv) X(all_reduce) X(reduce_scatter) X(all) X(tensors)
@@ -252,6 +255,7 @@ static void say(void *ctx, const char *line) {
 
 int main(int argc, char **argv) {
     ls_message_handler_set(say, NULL);
+    ls_device_fake = ls_device_open_fake;
     /* A shell starts what runs in its background with interrupts ignored; the tests send them. */
     signal(SIGINT, SIG_DFL);
     ls_status status = start(argc, argv);

@@ -15,7 +15,9 @@
  * LS_SPOIL_WRITE="TEXT:BYTE": a bit of this byte is flipped on its way into a file whose path has TEXT in it, by
  * whichever worker writes it: what is in memory stays as it is.
  *
- * LS_SPOIL_NO_UNIT=1: the CPU has no matrix unit. */
+ * LS_SPOIL_NO_UNIT=1: the CPU has no matrix unit.
+ *
+ * The program also has the device "fake" (tests/fake). */
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -30,8 +32,10 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/rng.h"
+#include "device/choose.h"
 #include "device/cuda/driver.h"
-#include "device/device.h"
+
+#include "../fake/fake.h"
 
 enum { TEXT_MAX = 64 };
 
@@ -288,6 +292,7 @@ __attribute__((constructor)) static void begin(void) {
     const char *text = getenv("LS_SPOIL");
     char copy[512];
     ls_fault_no_unit = getenv("LS_SPOIL_NO_UNIT") != NULL;
+    ls_device_fake = ls_device_open_fake;
     if (!text) return;
     spoil.rank = spoil.block = spoil.place = -1;
     spoil.step = -1;

@@ -84,6 +84,7 @@ done
 
 # From the CPU to another device and back, each time under another layout.
 other=${TEST_DEVICE:-fake}
+[ "$other" != fake ] || LOCKSTEP=$BUILD/tests/spoil/lockstep
 case_begin "two steps on the CPU, two on $other, two on the CPU"
 leave() { for step in "${@}"; do rm -rf "$scratch/mixed/checkpoints/step-00000000$step"; done; }
 LS_DEVICE=cpu train "${experiment[@]}" --dp 2 --save-every 1 --keep 9 --out "$scratch/mixed"

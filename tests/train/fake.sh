@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# fake.sh: a device whose memory only its own queues may access, and which runs queued work late, gives the bits of the CPU in every layout:
-# so no code above the table of operations dereferences a pointer to a tensor or forgets a wait.
+# fake.sh: a device whose memory only its own queues may access, and which runs queued work late (tests/fake), gives the bits of the CPU in every
+# layout: so no code above the table of operations dereferences a pointer to a tensor or forgets a wait. The product has no such device.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
+
+case_begin "the product names the devices that it has"
+train --device fake --data "$text" --model "$gpt2" --out "$scratch/none"
+expect_status 2
+expect_said "--device fake: no device is called fake; choose auto, cpu, cuda or cuda:N"
+LOCKSTEP=$BUILD/tests/spoil/lockstep
 
 n=0
 # same FLAGS…: the run of $experiment with these flags on the fake device has the weights $right.

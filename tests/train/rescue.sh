@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rescue.sh: a worker is lost whose tensors are in device memory (device/fake emulates it): the surviving workers copy their state to shared
+# rescue.sh: a worker is lost whose tensors are in device memory (tests/fake emulates it): the surviving workers copy their state to shared
 # memory, and the state of the lost one comes from replicas and copies; without these the run restarts from its newest checkpoint, and says so.
 # shellcheck source=tests/train/common.bash
 . "$(dirname "$0")/common.bash"
@@ -7,7 +7,7 @@
 model=$deep
 experiment=(--model "$model" --data "$text" --seq 11 --global-batch 8 --lr 0.01 --dropout 0.1 --warmup 5 --lr-schedule constant
             --threads 1 --steps 6 --eval-every 0 --sample-every 0 --save-every 2 --save-mode stream)
-plain=$LOCKSTEP spoiler=$BUILD/tests/spoil/lockstep
+LOCKSTEP=$BUILD/tests/spoil/lockstep
 
 case_begin "the undisturbed runs"
 for kind in plain bf16; do
@@ -75,11 +75,9 @@ lost plain forward:0:3:0
 expect_said "saved no tensors: these were in device memory; the run goes back to its newest whole checkpoint"
 
 case_begin "what is put together wrongly is refused"
-LOCKSTEP=$spoiler
 rm -rf "$scratch/lost"
 LS_FAULT_POINT=reduced:1:3:0 LS_SPOIL='rank=0 step=3 place=left tensor=weight block=0 index=5 flip=0x100000' train "${experiment[@]}" --device fake \
     --out "$scratch/lost" --dp 2 --zero 1 --state-copies 1
-LOCKSTEP=$plain
 expect_weights "$final_plain"
 expect_said "the state that workers saved after step 3 does not match the hash recorded in that step; the run goes back to its newest whole checkpoint"
 

@@ -28,7 +28,7 @@ same alone
 same dp --dp 3 --zero 1
 same zero --dp 2 --zero 3
 same grid --dp 2 --tp 2 --pp 2 --zero 2
-same device --device fake --dp 2
+LOCKSTEP=$BUILD/tests/spoil/lockstep same device --device fake --dp 2
 for precision in bf16 fp16; do
     case_begin "$precision"
     train "${experiment[@]}" --precision $precision --matrix-unit chain --save-mode stream --out "$scratch/$precision-stream"

@@ -11,8 +11,9 @@
 
 #include "base/events.h"
 #include "device/cuda/cuda.h"
-#include "device/fake/fake.h"
 #include "device/ops.h"
+
+#include "../fake/fake.h"
 
 enum { N = 1000 };
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "device/fake/fake.h"
+#include "../fake/fake.h"
 #include "tiny_trainer.h"
 
 typedef struct task {

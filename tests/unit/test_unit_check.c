@@ -12,8 +12,9 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "device/cuda/cuda.h"
-#include "device/fake/fake.h"
 #include "device/unit_check.h"
+
+#include "../fake/fake.h"
 
 static struct {
     size_t index; /* of the element whose last bit is turned */

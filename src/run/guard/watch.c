@@ -2,7 +2,6 @@
 #include "run/guard/watch.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "device/choose.h"
 #include "nn/grad_plan.h"
@@ -15,8 +14,6 @@
 enum { TOKENS = 512, TOKENS_UNIT = 2048, TOKENS_GPU = 16384 };
 
 static size_t group_tokens(const ls_settings *s) { return s->B / (size_t)s->groups * s->T; }
-
-static bool is_apart(const char *device) { return device && (ls_device_is_gpu(device) || strcmp(device, "fake") == 0); }
 
 size_t ls_watch_least_tokens(const ls_settings *s) {
     if (s->options.device && ls_device_is_gpu(s->options.device)) return TOKENS_GPU;
@@ -57,7 +54,7 @@ static bool takes_time(const ls_settings *s, const ls_layout *layout) {
 ls_watch ls_watch_choose(const ls_settings *s, const ls_layout *layout) {
     if (s->options.on_outlier != LS_OUTLIER_AUTO) return ls_settings_wants_outliers(s) ? LS_WATCH_ON : LS_WATCH_OFF;
     if (s->groups == 1) return LS_WATCH_ALONE;
-    if (is_apart(s->options.device)) return LS_WATCH_DEVICE;
+    if (ls_device_is_apart(s->options.device)) return LS_WATCH_DEVICE;
     if (takes_memory(s, layout)) return LS_WATCH_MEMORY;
     return takes_time(s, layout) ? LS_WATCH_TIME : LS_WATCH_ON;
 }

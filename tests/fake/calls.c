@@ -1,6 +1,6 @@
 /* calls.c: copies of calls: tensors of the device are translated, lists of the host copied, by the lists of arguments.
  */
-#include "device/fake/calls.h"
+#include "calls.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  *
  * Commands of a queue are delayed until a caller waits for them, until LATE of them are enqueued, or until the oldest
  * is LATE_NS old. Then the thread runs them all at once. */
-#include "device/fake/fake.h"
+#include "fake.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/fpenv.h"
-#include "device/fake/calls.h"
+#include "calls.h"
 
 enum { LATE = 64, LATE_NS = 1000000, LOOK_NS = 50000, WATCH_NS = 10000000, PAGE_BYTES = 4096 };
 
@@ -182,7 +182,7 @@ static ls_status run(fake_device *fake, const command *c) {
     return LS_OK;
 }
 
-/* Whether the next command of the queue is one that is run also when others are gone: nothing before it waits for
+/* Returns whether the next command of the queue runs even if other workers are lost: no command before it waits for
  * them. */
 static bool is_marked(const fake_device *fake, const queue *q) {
     return fake->left && q == &fake->queues[LS_QUEUE_COMPUTE] && q->finished < fake->marked;

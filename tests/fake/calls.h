@@ -1,6 +1,6 @@
 /* calls.h: copies of calls that outlive the caller's: for this folder only. */
-#ifndef LS_DEVICE_FAKE_CALLS_H
-#define LS_DEVICE_FAKE_CALLS_H
+#ifndef LS_FAKE_CALLS_H
+#define LS_FAKE_CALLS_H
 
 #include "device/ops.h"
 
