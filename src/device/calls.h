@@ -344,10 +344,14 @@ typedef enum ls_act_fn { LS_ACT_GELU, LS_ACT_SILU, LS_ACT_RELU, LS_ACT_SIGMOID, 
     X(SIZE, n)
 LS_DECLARE_ARGS(ls_act_call);
 
-/* y = silu(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
+/* The activation of a gate: SiLU, or GELU in its tanh form. */
+typedef enum ls_gate_fn { LS_GATE_SILU, LS_GATE_GELU, LS_GATE_FNS } ls_gate_fn;
+
+/* y = fn(gate)·up. Backward reads dy, gate and up, writes dgate and dup. */
 #define LS_ARGS_ls_gated_call(X)                                                                                       \
     X(SIZE, rows)                                                                                                      \
     X(SIZE, columns)                                                                                                   \
+    X(VALUE, ls_gate_fn, fn)                                                                                           \
     X(VALUE, ls_dtype, act) /* of all */                                                                               \
     X(IN_AS, c->act, gate, c->in_stride)                                                                               \
     X(IN_AS, c->act, up, c->in_stride)                                                                                 \

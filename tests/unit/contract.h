@@ -128,6 +128,11 @@ static inline float contract_gated_dgate(float dy, float gate, float up) {
     return a * contract_silu_slope(gate);
 }
 
+static inline float contract_gated_gelu_dgate(float dy, float gate, float up) {
+    float a = dy * up;
+    return contract_gelu_dx(a, gate);
+}
+
 /* ---- rotary embedding -------------------------------------------------------------------------------------------- */
 
 /* One head; sign is +1 forward and −1 backward. */

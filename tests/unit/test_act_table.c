@@ -41,13 +41,16 @@ static void *put(ls_device *device, const uint16_t *from) {
     return to;
 }
 
-enum { GELU, GELU_GRAD, SILU, SILU_GRAD, GATED, DGATE, DUP, RESULTS };
+enum { GELU, GELU_GRAD, SILU, SILU_GRAD, GATED, DGATE, DUP, GATED_GELU, DGATE_GELU, DUP_GELU, RESULTS };
 static const char *const names[RESULTS] = {"GELU",
                                            "GELU's gradient",
                                            "SiLU",
                                            "SiLU's gradient",
                                            "gate",
                                            "gate's gradient",
+                                           "gradient of what it lets through",
+                                           "gate of GELU",
+                                           "its gradient",
                                            "gradient of what it lets through"};
 
 static void run(ls_device *device, const inputs *in, uint16_t *results[RESULTS]) {
@@ -59,11 +62,14 @@ static void run(ls_device *device, const inputs *in, uint16_t *results[RESULTS])
         call.y = y[2 * i + 1], call.dy = dy;
         ok(device->ops->act_backward(device, &call));
     }
-    ls_gated_call gated = {.rows = ROWS, .columns = COLUMNS, .act = LS_BF16, .gate = x, .up = up, .y = y[GATED]};
-    gated.in_stride = gated.y_stride = gated.dy_stride = gated.din_stride = COLUMNS;
-    gated.dy = dy, gated.dgate = y[DGATE], gated.dup = y[DUP];
-    ok(device->ops->gated_forward(device, &gated));
-    ok(device->ops->gated_backward(device, &gated));
+    for (int fn = 0; fn < LS_GATE_FNS; fn++) {
+        void **out = y + (fn == LS_GATE_GELU ? GATED_GELU : GATED);
+        ls_gated_call gated = {.fn = (ls_gate_fn)fn, .rows = ROWS, .columns = COLUMNS, .act = LS_BF16};
+        gated.in_stride = gated.y_stride = gated.dy_stride = gated.din_stride = COLUMNS;
+        gated.gate = x, gated.up = up, gated.dy = dy, gated.y = out[0], gated.dgate = out[1], gated.dup = out[2];
+        ok(device->ops->gated_forward(device, &gated));
+        ok(device->ops->gated_backward(device, &gated));
+    }
     for (int i = 0; i < RESULTS; i++) {
         ok(ls_device_copy_out(device, results[i], y[i], FLAT * sizeof(uint16_t)));
         ls_device_free(device, y[i]);

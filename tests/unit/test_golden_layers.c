@@ -119,11 +119,12 @@ static void silu(golden *g) { activate(g, LS_ACT_SILU); }
 static void relu(golden *g) { activate(g, LS_ACT_RELU); }
 static void sigmoid(golden *g) { activate(g, LS_ACT_SIGMOID); }
 
-static void gated(golden *g) {
+static void gate_with(golden *g, ls_gate_fn fn) {
     EACH_SHAPE(s) {
         size_t n = s->rows * s->stride;
         float *gate = fresh(g, n), *up = fresh(g, n), *dy = fresh(g, n), *y = fresh(g, n);
-        g->k->act.gated_forward(&(ls_gated_call){.y = y,
+        g->k->act.gated_forward(&(ls_gated_call){.fn = fn,
+                                                 .y = y,
                                                  .y_stride = s->stride,
                                                  .gate = gate,
                                                  .up = up,
@@ -131,7 +132,8 @@ static void gated(golden *g) {
                                                  .rows = s->rows,
                                                  .columns = s->C});
         keep(g, y, n);
-        g->k->act.gated_backward(&(ls_gated_call){.dgate = gate,
+        g->k->act.gated_backward(&(ls_gated_call){.fn = fn,
+                                                  .dgate = gate,
                                                   .dup = up,
                                                   .din_stride = s->stride,
                                                   .dy = dy,
@@ -144,6 +146,9 @@ static void gated(golden *g) {
         keep(g, gate, n), keep(g, up, n);
     }
 }
+
+static void gated(golden *g) { gate_with(g, LS_GATE_SILU); }
+static void gated_gelu(golden *g) { gate_with(g, LS_GATE_GELU); }
 
 static void bias(golden *g) {
     EACH_SHAPE(s) {
@@ -440,6 +445,7 @@ static const struct {
     {"relu", relu, "df5a4977c98ab7954376d11efe6aa7c0"},
     {"sigmoid", sigmoid, "96d1a1358057659e79ff26441b59bf86"},
     {"gated", gated, "7871be02f827904e1524ac0acc322183"},
+    {"gated gelu", gated_gelu, "90c00c4b3325307481a1606c465c2091"},
     {"bias", bias, "3d645138da58b99783bd967fed8adc1b"},
     {"residual", residual, "fc2e79ca7a53b7198d1efdd759a501b8"},
     {"rope", rope, "8a8f1bca085584c9369843129246827e"},

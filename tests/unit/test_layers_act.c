@@ -72,23 +72,26 @@ static void check_flat(const ls_act_kernels *k, size_t n, kind of) {
 }
 
 /* Gate and up in one fused row, as a projection leaves them. */
-static void check_gated(const ls_act_kernels *k, size_t rows, size_t C, kind of) {
+static void check_gated(const ls_act_kernels *k, ls_gate_fn fn, size_t rows, size_t C, kind of) {
     size_t stride = 2 * C + 3;
     grid in = grid_make(rows, 2 * C, 3, 1, of), dy = grid_make(rows, C, 2, 2, of), y = grid_make(rows, C, 1, 3, PLAIN);
     grid din = grid_make(rows, 2 * C, 5, 4, PLAIN), y_expected = grid_copy(&y), din_expected = grid_copy(&din);
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < C; i++) {
             float gate = row_of(&in, r)[i], up = row_of(&in, r)[C + i], d = row_of(&dy, r)[i];
-            row_of(&y_expected, r)[i] = contract_silu(gate) * up;
-            row_of(&din_expected, r)[i] = contract_gated_dgate(d, gate, up);
-            row_of(&din_expected, r)[C + i] = d * contract_silu(gate);
+            float value = fn == LS_GATE_GELU ? contract_gelu(gate) : contract_silu(gate);
+            row_of(&y_expected, r)[i] = value * up;
+            row_of(&din_expected, r)[i] =
+                (fn == LS_GATE_GELU ? contract_gated_gelu_dgate : contract_gated_dgate)(d, gate, up);
+            row_of(&din_expected, r)[C + i] = d * value;
         }
     size_t cuts[MOST_PARTS + 1], n_parts = parts[(rows + C) % N_PARTS];
     make_cuts(cuts, n_parts, rows, C);
     for (size_t p = 0; p < n_parts; p++) {
         size_t r = cuts[p], n = cuts[p + 1] - r;
         const float *gate = row_of(&in, r);
-        k->gated_forward(&(ls_gated_call){.y = row_of(&y, r),
+        k->gated_forward(&(ls_gated_call){.fn = fn,
+                                          .y = row_of(&y, r),
                                           .y_stride = y.stride,
                                           .gate = gate,
                                           .up = gate + C,
@@ -96,7 +99,8 @@ static void check_gated(const ls_act_kernels *k, size_t rows, size_t C, kind of)
                                           .rows = n,
                                           .columns = C});
         float *dgate = row_of(&din, r);
-        k->gated_backward(&(ls_gated_call){.dgate = dgate,
+        k->gated_backward(&(ls_gated_call){.fn = fn,
+                                           .dgate = dgate,
                                            .dup = dgate + C,
                                            .din_stride = din.stride,
                                            .dy = row_of(&dy, r),
@@ -110,7 +114,8 @@ static void check_gated(const ls_act_kernels *k, size_t rows, size_t C, kind of)
     check_grid(&y, &y_expected, "gated");
     check_grid(&din, &din_expected, "gated backward");
     /* Gradients in place of the values. */
-    k->gated_backward(&(ls_gated_call){.dgate = in.at,
+    k->gated_backward(&(ls_gated_call){.fn = fn,
+                                       .dgate = in.at,
                                        .dup = in.at + C,
                                        .din_stride = stride,
                                        .dy = dy.at,
@@ -200,7 +205,7 @@ static void check_all(const ls_act_kernels *k) {
             check_flat(k, sizes[i], (kind)of);
             for (size_t j = 0; j < N_SIZES; j++) {
                 if (sizes[i] * sizes[j] > 12000) continue;
-                check_gated(k, sizes[i], sizes[j], (kind)of);
+                for (int fn = 0; fn < LS_GATE_FNS; fn++) check_gated(k, (ls_gate_fn)fn, sizes[i], sizes[j], (kind)of);
                 check_bias(k, sizes[i], sizes[j], (kind)of);
             }
         }

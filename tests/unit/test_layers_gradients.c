@@ -117,6 +117,12 @@ static double gated_objective(const double *p) {
     return sum;
 }
 
+static double gated_gelu_objective(const double *p) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += (double)dy[i] * gelu(p[i]) * p[N + i];
+    return sum;
+}
+
 /* c, then bias */
 static double bias_objective(const double *p) {
     double sum = 0;
@@ -131,17 +137,21 @@ static void check_act(const ls_act_kernels *k) {
     check_gradient(gelu_objective, p, gradient, N, "gelu");
     k->backward[LS_ACT_SILU](gradient, dy, p, N);
     check_gradient(silu_objective, p, gradient, N, "silu");
-    k->gated_backward(&(ls_gated_call){.dgate = gradient,
-                                       .dup = gradient + N,
-                                       .din_stride = C,
-                                       .dy = dy,
-                                       .dy_stride = C,
-                                       .gate = p,
-                                       .up = p + N,
-                                       .in_stride = C,
-                                       .rows = ROWS,
-                                       .columns = C});
+    ls_gated_call gated = {.dgate = gradient,
+                           .dup = gradient + N,
+                           .din_stride = C,
+                           .dy = dy,
+                           .dy_stride = C,
+                           .gate = p,
+                           .up = p + N,
+                           .in_stride = C,
+                           .rows = ROWS,
+                           .columns = C};
+    k->gated_backward(&gated);
     check_gradient(gated_objective, p, gradient, 2 * N, "gated silu");
+    gated.fn = LS_GATE_GELU;
+    k->gated_backward(&gated);
+    check_gradient(gated_gelu_objective, p, gradient, 2 * N, "gated gelu");
     k->bias_gelu_forward(&(ls_bias_gelu_call){.y = y,
                                               .y_stride = C,
                                               .pre = pre,

@@ -108,13 +108,14 @@ static void check_norm(size_t rows, size_t C, bool rms, bool add, bool wide) {
 
 /* ---- gates, bias, dropout ---------------------------------------------------------------------------------------- */
 
-static void check_gates(size_t rows, size_t C, bool same) {
+static void check_gates_of(ls_gate_fn fn, size_t rows, size_t C, bool same) {
     const ls_act_kernels *k = &portable.act;
     size_t s = 2 * C + 1;
     half in = make_half(rows * s, type), y = make_half(rows * C, type), dy = make_half(rows * C, type);
     half din = same ? in : make_half(rows * s, type);
     float *out = scratch_of(rows * C), *dgate = scratch_of(rows * C), *dup = scratch_of(rows * C);
-    ls_gated_call c = {.rows = rows,
+    ls_gated_call c = {.fn = fn,
+                       .rows = rows,
                        .columns = C,
                        .act = type,
                        .gate = in.t.dev,
@@ -128,11 +129,18 @@ static void check_gates(size_t rows, size_t C, bool same) {
                        .dup = at(din, C),
                        .din_stride = s};
     ok(ops->gated_forward(device, &c));
-    k->gated_forward(&(ls_gated_call){
-        .y = out, .y_stride = C, .gate = in.wide, .up = in.wide + C, .in_stride = s, .rows = rows, .columns = C});
+    k->gated_forward(&(ls_gated_call){.fn = fn,
+                                      .y = out,
+                                      .y_stride = C,
+                                      .gate = in.wide,
+                                      .up = in.wide + C,
+                                      .in_stride = s,
+                                      .rows = rows,
+                                      .columns = C});
     expect_rows(y, C, out, C, rows, C);
     ok(ops->gated_backward(device, &c));
-    k->gated_backward(&(ls_gated_call){.dgate = dgate,
+    k->gated_backward(&(ls_gated_call){.fn = fn,
+                                       .dgate = dgate,
                                        .dup = dup,
                                        .din_stride = C,
                                        .dy = dy.wide,
@@ -147,6 +155,11 @@ static void check_gates(size_t rows, size_t C, bool same) {
         expect(din, r * s + C, dup + r * C, C);
     }
     check_halves("16-bit gates", rows, C);
+}
+
+static void check_gates(size_t rows, size_t C, bool same) {
+    check_gates_of(LS_GATE_SILU, rows, C, same);
+    check_gates_of(LS_GATE_GELU, rows, C, same);
 }
 
 static void check_bias(size_t rows, size_t C) {

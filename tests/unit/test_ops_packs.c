@@ -162,8 +162,11 @@ static void gates(void) {
     ls_gated_call g = {.rows = rows, .columns = C, .act = type, .gate = in, .up = (char *)in + C * width_of(type)};
     g.in_stride = g.din_stride = s, g.y_stride = g.dy_stride = C;
     g.y = y, g.dy = dy, g.dgate = din, g.dup = (char *)din + C * width_of(type);
-    ok(ops->gated_forward(device, &g));
-    ok(ops->gated_backward(device, &g));
+    for (int fn = 0; fn < LS_GATE_FNS; fn++) {
+        g.fn = (ls_gate_fn)fn;
+        ok(ops->gated_forward(device, &g));
+        ok(ops->gated_backward(device, &g));
+    }
     float *c = some(rows * s, LS_F32), *bias = some(C, LS_F32), *pre = some(rows * C, LS_F32),
           *z = some(rows * s, LS_F32);
     ok(ops->bias_gelu_forward(device, &(ls_bias_gelu_call){rows, C, c, s, bias, pre, C, z, s}));

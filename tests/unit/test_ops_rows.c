@@ -43,14 +43,15 @@ static void check_norms(size_t rows, size_t C) {
     check_norm(rows, C, true);
 }
 
-static void check_gates(size_t rows, size_t C) {
+static void check_gates_of(ls_gate_fn fn, size_t rows, size_t C) {
     size_t s = 2 * C + 1;
     twin in = make(rows * s), y = make(rows * C), dy = make(rows * C), din = make(rows * s), bias = make(C);
     twin pre = make(rows * s), z = make(rows * C);
     ls_gated_call gated[2];
     ls_bias_gelu_call biased[2];
     for (int ref = 0; ref < 2; ref++) {
-        gated[ref] = (ls_gated_call){.rows = rows,
+        gated[ref] = (ls_gated_call){.fn = fn,
+                                     .rows = rows,
                                      .columns = C,
                                      .gate = side(in, ref),
                                      .up = side(in, ref) + C,
@@ -72,6 +73,11 @@ static void check_gates(size_t rows, size_t C) {
     portable.act.gated_backward(&gated[1]);
     portable.act.bias_gelu_forward(&biased[1]);
     check("gates", rows, C);
+}
+
+static void check_gates(size_t rows, size_t C) {
+    check_gates_of(LS_GATE_SILU, rows, C);
+    check_gates_of(LS_GATE_GELU, rows, C);
 }
 
 static void check_embed(size_t rows, size_t C) {

@@ -54,37 +54,58 @@ LSK_LOOP2(lsk_relu_backward, relu_dx)
 LSK_LOOP2(lsk_sigmoid_backward, sigmoid_dx)
 LSK_LOOP2(lsk_residual, v16_add)
 
-LSK_INLINE void gated_part(float *y, const float *gate, const float *up, size_t n) {
-    v16 x = load_part(gate, n);
-    store_part(y, v16_mul(v16_mul(x, v16_sigmoid(x)), load_part(up, n)), n);
+LSK_INLINE void gated_part(float *y, const float *gate, const float *up, size_t n, const ls_gate_fn fn) {
+    v16 x = load_part(gate, n), g = fn == LS_GATE_GELU ? gelu(x) : silu(x);
+    store_part(y, v16_mul(g, load_part(up, n)), n);
 }
 
-static void LSK_NAME(lsk_gated_forward)(const ls_gated_call *c) {
+LSK_INLINE void gated_forward_rows(const ls_gated_call *c, const ls_gate_fn fn) {
     for (size_t r = 0; r < c->rows; r++) {
         float *y = (float *)c->y + r * c->y_stride;
         const float *gate = (const float *)c->gate + r * c->in_stride, *up = (const float *)c->up + r * c->in_stride;
-        for (size_t i = 0; i < c->columns; i += LANES) gated_part(y + i, gate + i, up + i, part_of(c->columns - i));
+        for (size_t i = 0; i < c->columns; i += LANES) gated_part(y + i, gate + i, up + i, part_of(c->columns - i), fn);
     }
 }
 
-LSK_INLINE void gated_dx_part(float *dgate, float *dup, const float *dy_at, const float *gate, const float *up,
-                              size_t n) {
-    v16 x = load_part(gate, n), dy = load_part(dy_at, n), s = v16_sigmoid(x);
-    v16 through_gate = v16_mul(v16_mul(dy, load_part(up, n)), silu_slope(x, s));
-    v16 through_up = v16_mul(dy, v16_mul(x, s));
-    store_part(dgate, through_gate, n);
-    store_part(dup, through_up, n);
+static void LSK_NAME(lsk_gated_forward)(const ls_gated_call *c) {
+    if (c->fn == LS_GATE_GELU)
+        gated_forward_rows(c, LS_GATE_GELU);
+    else
+        gated_forward_rows(c, LS_GATE_SILU);
 }
 
-static void LSK_NAME(lsk_gated_backward)(const ls_gated_call *c) {
+LSK_INLINE void gated_dx_part(float *dgate, float *dup, const float *dy_at, const float *gate, const float *up,
+                              size_t n, const ls_gate_fn fn) {
+    v16 x = load_part(gate, n), dy = load_part(dy_at, n), value, slope;
+    if (fn == LS_GATE_GELU) {
+        value = gelu(x);
+        slope = gelu_slope(x);
+    } else {
+        v16 s = v16_sigmoid(x);
+        value = v16_mul(x, s);
+        slope = silu_slope(x, s);
+    }
+    v16 through_gate = v16_mul(v16_mul(dy, load_part(up, n)), slope);
+    store_part(dgate, through_gate, n);
+    store_part(dup, v16_mul(dy, value), n);
+}
+
+LSK_INLINE void gated_backward_rows(const ls_gated_call *c, const ls_gate_fn fn) {
     for (size_t r = 0; r < c->rows; r++) {
         size_t in = r * c->in_stride, din = r * c->din_stride;
         const float *gate = (const float *)c->gate + in, *up = (const float *)c->up + in;
         const float *dy = (const float *)c->dy + r * c->dy_stride;
         float *dgate = (float *)c->dgate + din, *dup = (float *)c->dup + din;
         for (size_t i = 0; i < c->columns; i += LANES)
-            gated_dx_part(dgate + i, dup + i, dy + i, gate + i, up + i, part_of(c->columns - i));
+            gated_dx_part(dgate + i, dup + i, dy + i, gate + i, up + i, part_of(c->columns - i), fn);
     }
+}
+
+static void LSK_NAME(lsk_gated_backward)(const ls_gated_call *c) {
+    if (c->fn == LS_GATE_GELU)
+        gated_backward_rows(c, LS_GATE_GELU);
+    else
+        gated_backward_rows(c, LS_GATE_SILU);
 }
 
 LSK_INLINE void bias_gelu_part(float *y, float *pre, const float *c, const float *bias, size_t n) {

@@ -24,6 +24,7 @@ typedef struct ls_cuda_act {
 
 typedef struct ls_cuda_gated {
     ls_cuda_rows rows;
+    int fn; /* ls_gate_fn: the host chooses the kernel by it */
     int act;
     const void *gate, *up;
     size_t in_stride;

@@ -60,16 +60,21 @@ LS_KERNEL(act_backward, ls_cuda_act, LS_CUDA_PACK_THREADS) {
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-/* How a gate has its sigmoids: each when it is asked for, or all from the table. */
-struct plain_sigmoids {
+/* Where a gate takes sigmoids (of SiLU) or tanhs (of GELU) from: each is computed when it is asked for, or all are
+ * looked up. What is made of them is act_table's. */
+template <int FN> struct computed_gates {
+    enum { FUNCTION = FN };
     template <int W> struct found {
         const pack<W> &x;
-        LS_DEVICE float operator[](int i) const { return sigmoid_of(x.v[i]); }
+        LS_DEVICE float operator[](int i) const {
+            return FN == LS_CUDA_GELU ? gelu_tanh(x.v[i], x.v[i] * x.v[i]) : sigmoid_of(x.v[i]);
+        }
     };
     template <int W> LS_DEVICE found<W> of(const pack<W> &x) const { return {x}; }
 };
-struct table_sigmoids {
-    const act_table<LS_CUDA_SILU> &table;
+template <int FN> struct table_gates {
+    enum { FUNCTION = FN };
+    const act_table<FN> &table;
     template <int W> struct found {
         float s[W];
         LS_DEVICE float operator[](int i) const { return s[i]; }
@@ -81,7 +86,7 @@ struct table_sigmoids {
     }
 };
 
-template <class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const S &sigmoids) {
+template <class T, class G> LS_DEVICE void gate_rows(const ls_cuda_gated &a, const G &gates) {
     each_row<widest<T>::n, 1>(
         a.rows,
         [&](auto w, size_t row, size_t c) {
@@ -90,20 +95,24 @@ template <class T, class S> LS_DEVICE void gate_rows(const ls_cuda_gated &a, con
         },
         [&](auto w, size_t row, size_t c, const auto &in) {
             pack<w.n> y;
-            const auto s = sigmoids.of(in.a);
+            const auto s = gates.of(in.a);
 #pragma unroll
-            for (int i = 0; i < w.n; i++) y.v[i] = (in.a.v[i] * s[i]) * in.b.v[i];
+            for (int i = 0; i < w.n; i++) y.v[i] = act_table<G::FUNCTION>::y(in.a.v[i], s[i]) * in.b.v[i];
             store_pack<w.n>((T *)a.y + row * a.y_stride + c, y);
         });
 }
 
 LS_KERNEL(gated_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { gate_rows<T>(a, plain_sigmoids()); });
+    LS_BY_TYPE(a.act, T, { gate_rows<T>(a, computed_gates<LS_CUDA_SILU>()); });
+}
+
+LS_KERNEL(gated_gelu_forward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.act, T, { gate_rows<T>(a, computed_gates<LS_CUDA_GELU>()); });
 }
 
 template <int W> struct gate_packs { pack<W> gate, up, dy; };
 
-template <class T, class S> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a, const S &sigmoids) {
+template <class T, class G> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a, const G &gates) {
     each_row<widest<T>::n, 1>(
         a.rows,
         [&](auto w, size_t row, size_t c) {
@@ -113,12 +122,12 @@ template <class T, class S> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a
         },
         [&](auto w, size_t row, size_t c, const auto &in) {
             pack<w.n> dgate, dup;
-            const auto all = sigmoids.of(in.gate);
+            const auto all = gates.of(in.gate);
 #pragma unroll
             for (int i = 0; i < w.n; i++) {
                 float x = in.gate.v[i], dy = in.dy.v[i], s = all[i];
-                dgate.v[i] = (dy * in.up.v[i]) * silu_slope(x, s);
-                dup.v[i] = dy * (x * s);
+                dgate.v[i] = (dy * in.up.v[i]) * act_table<G::FUNCTION>::slope(x, s);
+                dup.v[i] = dy * act_table<G::FUNCTION>::y(x, s);
             }
             store_pack<w.n>((T *)a.dgate + row * a.din_stride + c, dgate);
             store_pack<w.n>((T *)a.dup + row * a.din_stride + c, dup);
@@ -126,7 +135,11 @@ template <class T, class S> LS_DEVICE void gate_grad_rows(const ls_cuda_gated &a
 }
 
 LS_KERNEL(gated_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
-    LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, plain_sigmoids()); });
+    LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, computed_gates<LS_CUDA_SILU>()); });
+}
+
+LS_KERNEL(gated_gelu_backward, ls_cuda_gated, LS_CUDA_PACK_THREADS) {
+    LS_BY_TYPE(a.act, T, { gate_grad_rows<T>(a, computed_gates<LS_CUDA_GELU>()); });
 }
 
 /* ---- large tensors of bf16 by table ------------------------------------------------------------------------------ */
@@ -202,13 +215,19 @@ LS_KERNEL_MANY(act_backward_table, ls_cuda_act, LS_CUDA_TABLE_THREADS, LS_CUDA_T
     a.fn == LS_CUDA_GELU ? slopes_by_table(a) : backward_by_table<LS_CUDA_SILU>(a);
 }
 
-LS_KERNEL_MANY(gated_forward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
-    with_table<LS_CUDA_SILU>([&](const act_table<LS_CUDA_SILU> &table) { gate_rows<bf16>(a, table_sigmoids{table}); });
+template <int FN> LS_DEVICE void gate_by_table(const ls_cuda_gated &a) {
+    with_table<FN>([&](const act_table<FN> &table) { gate_rows<bf16>(a, table_gates<FN>{table}); });
+}
+template <int FN> LS_DEVICE void gate_grad_by_table(const ls_cuda_gated &a) {
+    with_table<FN>([&](const act_table<FN> &table) { gate_grad_rows<bf16>(a, table_gates<FN>{table}); });
 }
 
-LS_KERNEL_MANY(gated_backward_table, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) {
-    with_table<LS_CUDA_SILU>([&](const act_table<LS_CUDA_SILU> &table) { gate_grad_rows<bf16>(a, table_sigmoids{table}); });
-}
+#define TABLE_GATE(name, run)                                                                                          \
+    LS_KERNEL_MANY(name, ls_cuda_gated, LS_CUDA_TABLE_THREADS, LS_CUDA_TABLE_MORE_BLOCKS) { run(a); }
+TABLE_GATE(gated_forward_table, gate_by_table<LS_CUDA_SILU>)
+TABLE_GATE(gated_backward_table, gate_grad_by_table<LS_CUDA_SILU>)
+TABLE_GATE(gated_gelu_forward_table, gate_by_table<LS_CUDA_GELU>)
+TABLE_GATE(gated_gelu_backward_table, gate_grad_by_table<LS_CUDA_GELU>)
 
 /* ---- bias -------------------------------------------------------------------------------------------------------- */
 

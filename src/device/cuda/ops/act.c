@@ -50,15 +50,21 @@ ls_status ls_cuda_op_act_backward(ls_device *device, const ls_act_call *call) {
 
 /* ---- gates ------------------------------------------------------------------------------------------------------- */
 
-static ls_status run_gate(ls_device *device, ls_cuda_kernel kernel, const ls_gated_call *c) {
+static ls_status run_gate(ls_device *device, const ls_gated_call *c) {
+    static const ls_cuda_kernel kernels[LS_GATE_FNS][2][2] = {
+        [LS_GATE_SILU] = {{LS_CUDA_gated_forward, LS_CUDA_gated_forward_table},
+                          {LS_CUDA_gated_backward, LS_CUDA_gated_backward_table}},
+        [LS_GATE_GELU] = {{LS_CUDA_gated_gelu_forward, LS_CUDA_gated_gelu_forward_table},
+                          {LS_CUDA_gated_gelu_backward, LS_CUDA_gated_gelu_backward_table}}};
+    const ls_cuda_kernel *kernel = kernels[c->fn][c->dy != NULL];
     LS_TRY(ls_check_float("a gate", c->act));
     size_t width = ls_cuda_widest(c->act);
     ls_cuda_gated args = {.rows = {.aligned = c->columns % width == 0 && LS_CUDA_FITS(ls_gated_call)}};
     LS_CUDA_TAKE(ls_gated_call, args.rows);
     ls_cuda_grid grid = ls_cuda_rows_grid(&args.rows, width, 1);
     if (has_table(device, c->act, args.rows.aligned, c->rows * c->columns))
-        return run_table(device, c->dy ? LS_CUDA_gated_backward_table : LS_CUDA_gated_forward_table, grid, &args);
-    return ls_cuda_launch(device, kernel, grid, LS_CUDA_PACK_THREADS, 0, &args);
+        return run_table(device, kernel[1], grid, &args);
+    return ls_cuda_launch(device, kernel[0], grid, LS_CUDA_PACK_THREADS, 0, &args);
 }
 
 /* Ignores the tensors of the backward pass, which the call may have. */
@@ -66,13 +72,13 @@ ls_status ls_cuda_op_gated_forward(ls_device *device, const ls_gated_call *call)
     ls_gated_call own = *call;
     own.dy = NULL;
     own.dgate = own.dup = NULL;
-    return run_gate(device, LS_CUDA_gated_forward, &own);
+    return run_gate(device, &own);
 }
 
 ls_status ls_cuda_op_gated_backward(ls_device *device, const ls_gated_call *call) {
     ls_gated_call own = *call;
     own.y = NULL;
-    return run_gate(device, LS_CUDA_gated_backward, &own);
+    return run_gate(device, &own);
 }
 
 /* ---- bias -------------------------------------------------------------------------------------------------------- */
