@@ -131,7 +131,7 @@ typedef struct ls_run_summary {
     bool is_images;
 } ls_run_summary;
 
-enum { LS_RUN_SUMMARY_LINE_MAX = 160 };
+enum { LS_RUN_SUMMARY_LINE_MAX = 256 };
 
 /* "1m36s, 1m30s of it in 300 steps: 45.7k tok/s" */
 void ls_run_summary_time_text(const ls_run_summary *summary, char line[LS_RUN_SUMMARY_LINE_MAX]);

@@ -31,36 +31,6 @@ ls_status ls_partition_share_lists(ls_partition *partition, const ls_hash128 *ow
 /* The device computes another way from now on (ls_device_compute_otherwise). */
 ls_status ls_partition_compute_otherwise(ls_partition *partition, bool otherwise);
 
-/* ---- results on the way ------------------------------------------------------------------------------------------ */
-
-/* What a worker makes of a group on the way to its gradients, as sums of hashes.
- *
- * An error of one worker spreads: over the TP group with the next sum, over the stages with the stream, so gradients
- * say which replica erred, not which of its workers. The results on the way say it: matmuls before they are joined over
- * the TP group, and what blocks give to the stream. Two replicas that computed the same group compare theirs; the
- * worker that differs first, in the order of computation, erred.
- *
- * A site is one such result: of block b on the way forward number k at 16·b + k, on the way back at 16·(2n − 1 − b) +
- * k. Its number is a sum over sequences, which does not depend on how they were divided into micro-batches, nor on the
- * schedule. */
-
-/* Results of a block on one way at most; any further ones are added to the last. */
-enum { LS_RESULTS_MAX = 16 };
-
-static inline size_t ls_result_sites(const ls_model *model) { return 2 * (size_t)model->nblocks * LS_RESULTS_MAX; }
-
-typedef struct ls_result_sums {
-    int count;
-    const int *group;  /* numbers of the groups; −1: none */
-    ls_hash128 *sites; /* [count][sites of a model]; zeros at first */
-} ls_result_sums;
-
-/* From now on, until it is NULL. Borrowed. */
-void ls_partition_sum_results(ls_partition *partition, const ls_result_sums *results);
-
-/* The first site where two lists differ; their number where none does. */
-size_t ls_result_first(const ls_hash128 *a, const ls_hash128 *b, size_t sites);
-
 /* ---- blame ------------------------------------------------------------------------------------------------------- */
 
 /* Finds the workers that differ, from hashes of what should be equal.

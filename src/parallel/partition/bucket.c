@@ -218,7 +218,7 @@ static void add_list(ls_partition *partition, ls_bucket_kind kind, int b, ls_par
  * and the whole batch in one micro-batch. */
 static bool lookup_is_added_at_once(const ls_partition *partition) {
     const ls_partition_setup *setup = &partition->setup;
-    return setup->layout.dp == 1 && partition->micros.count == 1 && setup->G <= LS_GRAD_GROUPS_MAX &&
+    return setup->layout.dp == 1 && partition->pass.micros.count == 1 && setup->G <= LS_GRAD_GROUPS_MAX &&
            !partition->nn.leaves;
 }
 
@@ -254,7 +254,7 @@ static void add_block(ls_partition *partition, int b) {
 static void settle_once(ls_partition *partition, ls_bucket *bucket) {
     for (int i = 0; i < bucket->nparams; i++) {
         ls_param *param = bucket->param[i];
-        bool another = (!param->split && partition->setup.place.tp > 0) || param == partition->copy;
+        bool another = (!param->split && partition->setup.place.tp > 0) || param == partition->tied.copy;
         if (another) param->once = (ls_param_range){0, 0};
     }
 }
@@ -262,13 +262,14 @@ static void settle_once(ls_partition *partition, ls_bucket *bucket) {
 ls_status ls_partition_make_buckets(ls_partition *partition) {
     const ls_layout *layout = &partition->setup.layout;
     size_t blocks = 0;
-    for (int c = 0; c < partition->nchunks; c++)
-        blocks += (size_t)(partition->chunks[c].end - partition->chunks[c].first);
+    for (int c = 0; c < partition->stage.nchunks; c++)
+        blocks += (size_t)(partition->stage.chunks[c].end - partition->stage.chunks[c].first);
     partition->buckets = calloc(3 * blocks, sizeof *partition->buckets);
     if (!partition->buckets) return ls_fail(LS_ERR_RESOURCE, "out of memory for the buckets of %zu blocks", blocks);
     for (int i = 0; i < ls_model_params(partition->model); i++) let_go(ls_model_param(partition->model, i));
-    for (int c = partition->nchunks - 1; c >= 0; c--)
-        for (int b = partition->chunks[c].end - 1; b >= partition->chunks[c].first; b--) add_block(partition, b);
+    for (int c = partition->stage.nchunks - 1; c >= 0; c--)
+        for (int b = partition->stage.chunks[c].end - 1; b >= partition->stage.chunks[c].first; b--)
+            add_block(partition, b);
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
         bool sharded = layout->zero >= 1 && bucket->kind != LS_BUCKET_VECTORS;

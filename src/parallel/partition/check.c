@@ -80,8 +80,8 @@ static ls_status hash_replicas(ls_partition *partition, ls_hash128 *out) {
     size_t count = (size_t)ls_model_params(partition->model);
     LS_TRY(ls_partition_begin_hashes(partition, 2 * count));
     for (size_t i = 0; i < count; i++) LS_TRY(make_replica(partition, ls_model_param(partition->model, (int)i), 2 * i));
-    LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, 2 * count));
-    for (size_t i = 0; i < count; i++) out[i] = join_replica(partition->host_hashes + 2 * i);
+    LS_TRY(ls_partition_read_hashes(partition, partition->sums.host_hashes, 2 * count));
+    for (size_t i = 0; i < count; i++) out[i] = join_replica(partition->sums.host_hashes + 2 * i);
     return LS_OK;
 }
 
@@ -117,14 +117,14 @@ ls_status ls_partition_check_replicas(ls_partition *partition, ls_check_finding 
     verdict v = {0};
     ls_status status = LS_OK;
     *out = (ls_check_finding){.param = -1};
-    if (!partition->dp && !partition->tp) return LS_OK;
+    if (!partition->comms.dp && !partition->comms.tp) return LS_OK;
     ls_hash128 *hashes = calloc((size_t)count, sizeof *hashes);
     if (!hashes) return ls_fail(LS_ERR_RESOURCE, "out of memory for the hashes of %d parameters", count);
     LS_TRY_OUT(hash_replicas(partition, hashes));
-    if (partition->dp) LS_TRY_OUT(compare_lists(partition->dp, hashes, count, &v));
+    if (partition->comms.dp) LS_TRY_OUT(compare_lists(partition->comms.dp, hashes, count, &v));
     for (int i = 0; i < count; i++)
         if (ls_model_param(partition->model, i)->split) hashes[i] = (ls_hash128){0, 0};
-    if (partition->tp) LS_TRY_OUT(compare_lists(partition->tp, hashes, count, &v));
+    if (partition->comms.tp) LS_TRY_OUT(compare_lists(partition->comms.tp, hashes, count, &v));
     status = agree(partition, v, out);
 out:
     free(hashes);
@@ -138,14 +138,16 @@ static bool has_fp32_copy(const ls_param *p) {
     return p->w && (p->w != p->own_w || ls_param_range_elems(p->own) != ls_param_local_elems(p));
 }
 static bool has_copy(const ls_partition *partition, const ls_param *p) {
-    return p->held && !is_gathered(partition, p) && (p->w16 || has_fp32_copy(p) || p == partition->copy);
+    return p->held && !is_gathered(partition, p) && (p->w16 || has_fp32_copy(p) || p == partition->tied.copy);
 }
 
 /* Returns the number of parameters that may have a copy: those of the model, then the last stage's copy of a tied
  * table. */
-static int count_places(const ls_partition *partition) { return partition->model->nparams + (partition->copy != NULL); }
+static int count_places(const ls_partition *partition) {
+    return partition->model->nparams + (partition->tied.copy != NULL);
+}
 static const ls_param *place_at(const ls_partition *partition, int i) {
-    return i < partition->model->nparams ? ls_model_param(partition->model, i) : partition->copy;
+    return i < partition->model->nparams ? ls_model_param(partition->model, i) : partition->tied.copy;
 }
 
 static size_t count_copies(const ls_partition *partition) {
@@ -154,8 +156,36 @@ static size_t count_copies(const ls_partition *partition) {
     return copies;
 }
 
-size_t ls_partition_copy_room(const ls_partition *partition) {
+static size_t copy_room(const ls_partition *partition) {
     return partition->setup.checks_state ? LS_COPY_SUMS * (size_t)(partition->model->nparams + 1) : 0;
+}
+
+void ls_partition_alloc_check(ls_partition *partition) {
+    const ls_partition_setup *setup = &partition->setup;
+    size_t shards = (size_t)partition->nbuckets * (size_t)setup->layout.dp;
+    partition->check.bad_shard_param = -1;
+    if (!setup->checks_state) return;
+    partition->check.host_copies = ls_partition_take(partition, copy_room(partition), sizeof(ls_hash128));
+    if (setup->layout.zero == 3 && setup->checks_shards)
+        partition->check.shard_hashes = ls_partition_take(partition, shards, sizeof(ls_hash128));
+}
+
+void ls_partition_lay_check(ls_partition *partition, ls_arena *arena) {
+    if (partition->setup.checks_state)
+        partition->check.copy_sums = ls_arena_take_array(arena, "scratch", copy_room(partition), sizeof(ls_hash128));
+}
+
+ls_status ls_partition_begin_copy_sums(ls_partition *partition, ls_optimizer_update *update) {
+    partition->check.sums_copies = partition->check.copy_sums && partition->device->is_host;
+    if (!partition->check.sums_copies) return LS_OK;
+    update->copy_sums = partition->check.copy_sums;
+    return ls_device_fill(partition->device, partition->check.copy_sums, 0,
+                          copy_room(partition) * sizeof *partition->check.copy_sums);
+}
+
+void ls_partition_omit_copy_sums(ls_partition *partition, ls_optimizer_update *update) {
+    update->copy_sums = NULL;
+    partition->check.sums_copies = false;
 }
 
 /* Lists the state sums (numerics/state_sum.h) of a parameter's copies. State sums suffice, because no other worker
@@ -164,7 +194,7 @@ static ls_status put_copies(ls_partition *partition, const ls_param *p, uint64_t
                             ls_hash128 *out, ls_state_piece *pieces, int *count) {
     size_t elems = ls_param_local_elems(p);
     const void *pairs = p->w16;
-    if (has_fp32_copy(p) || (p == partition->copy && p->w))
+    if (has_fp32_copy(p) || (p == partition->tied.copy && p->w))
         pieces[(*count)++] = (ls_state_piece){.out = out, .x = p->w, .tensor = tensor, .n = elems};
     if (!pairs || has_pairs) return LS_OK;
     if (elems % 2 || (uintptr_t)pairs % sizeof(float))
@@ -180,10 +210,10 @@ static ls_status sum_copies(ls_partition *partition, bool has_pairs, ls_hash128 
     ls_state_piece pieces[AT_ONCE + LS_COPY_SUMS];
     size_t count = (size_t)count_places(partition);
     int waiting = 0;
-    if (!has_pairs) LS_TRY(ls_device_fill(partition->device, out, 0, ls_partition_copy_room(partition) * sizeof *out));
+    if (!has_pairs) LS_TRY(ls_device_fill(partition->device, out, 0, copy_room(partition) * sizeof *out));
     for (size_t i = 0; i < count; i++) {
         const ls_param *p = place_at(partition, (int)i);
-        bool is_summed = has_pairs && p != partition->copy && ls_optimizer_sums_copy(p);
+        bool is_summed = has_pairs && p != partition->tied.copy && ls_optimizer_sums_copy(p);
         if (has_copy(partition, p))
             LS_TRY(put_copies(partition, p, LS_COPY_SUMS * i, is_summed, out + LS_COPY_SUMS * i, pieces, &waiting));
         if (waiting == 0 || (waiting < AT_ONCE && i + 1 < count)) continue;
@@ -196,7 +226,7 @@ static ls_status sum_copies(ls_partition *partition, bool has_pairs, ls_hash128 
 /* Exchanges the hashes of the shards, so that each worker can verify the weights that it gathers. Collective. */
 static ls_status remember_shards(ls_partition *partition) {
     size_t dp = (size_t)partition->setup.layout.dp, count = (size_t)partition->nbuckets, bytes[LS_WORKERS_MAX];
-    if (!partition->shard_hashes) return LS_OK;
+    if (!partition->check.shard_hashes) return LS_OK;
     LS_TRY(ls_partition_begin_hashes(partition, count));
     for (size_t i = 0; i < count; i++) {
         const ls_bucket *bucket = &partition->buckets[i];
@@ -205,32 +235,33 @@ static ls_status remember_shards(ls_partition *partition) {
         size_t each = bucket->shard_w16 ? sizeof(uint16_t) : sizeof(float);
         LS_TRY(ls_partition_make_hash(partition, i, x, ls_bucket_own_elems(bucket) * each));
     }
-    LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, count));
+    LS_TRY(ls_partition_read_hashes(partition, partition->sums.host_hashes, count));
     for (size_t r = 0; r < dp; r++) bytes[r] = sizeof(ls_hash128);
     for (size_t i = 0; i < count; i++)
         if (ls_bucket_is_matrix(&partition->buckets[i]))
-            LS_TRY(
-                ls_comm_all_gather(partition->dp, partition->host_hashes + i, partition->shard_hashes + i * dp, bytes));
+            LS_TRY(ls_comm_all_gather(partition->comms.dp, partition->sums.host_hashes + i,
+                                      partition->check.shard_hashes + i * dp, bytes));
     return LS_OK;
 }
 
 /* The update has already summed own weights and moments. The sums of copies stay on the device until they are compared,
  * so that the host does not wait for them. */
 ls_status ls_partition_remember_state(ls_partition *partition) {
-    if (count_copies(partition) > 0) LS_TRY(sum_copies(partition, partition->sums_copies, partition->copy_sums));
-    partition->sums_copies = false;
+    if (count_copies(partition) > 0)
+        LS_TRY(sum_copies(partition, partition->check.sums_copies, partition->check.copy_sums));
+    partition->check.sums_copies = false;
     LS_TRY(remember_shards(partition));
-    partition->remembers = true;
+    partition->check.remembers = true;
     return LS_OK;
 }
 
 ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket) {
     int dp = partition->setup.layout.dp;
-    if (!partition->remembers || !partition->shard_hashes) return LS_OK;
+    if (!partition->check.remembers || !partition->check.shard_hashes) return LS_OK;
     void *all = bucket->w16 ? (void *)bucket->w16 : bucket->w;
     ls_fault_at(partition->device, LS_FAULT_GATHERED, bucket->param[0]->name, -1, all, bucket->shard[dp],
                 bucket->w16 ? sizeof(uint16_t) : sizeof(float));
-    const ls_hash128 *expected = partition->shard_hashes + (size_t)(bucket - partition->buckets) * (size_t)dp;
+    const ls_hash128 *expected = partition->check.shard_hashes + (size_t)(bucket - partition->buckets) * (size_t)dp;
     ls_hash128 got[LS_WORKERS_MAX];
     size_t each = bucket->w16 ? sizeof(uint16_t) : sizeof(float);
     LS_TRY(ls_partition_begin_hashes(partition, (size_t)dp));
@@ -239,9 +270,9 @@ ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *
                                       (bucket->shard[r + 1] - bucket->shard[r]) * each));
     LS_TRY(ls_partition_read_hashes(partition, got, (size_t)dp));
     for (int r = 0; r < dp; r++) {
-        if (ls_hash_equal(got[r], expected[r]) || partition->bad_shard_param >= 0) continue;
-        partition->bad_shard_param = (int)bucket->param[0]->number;
-        partition->bad_shard_row = r;
+        if (ls_hash_equal(got[r], expected[r]) || partition->check.bad_shard_param >= 0) continue;
+        partition->check.bad_shard_param = (int)bucket->param[0]->number;
+        partition->check.bad_shard_row = r;
     }
     return LS_OK;
 }
@@ -264,7 +295,7 @@ static ls_status check_sums(ls_partition *partition, verdict *v) {
     if (find_late(partition, v)) return LS_OK;
     LS_TRY(ls_partition_find_state(partition));
     for (int i = 0; i < partition->model->nparams * LS_PARAM_SUMS; i++)
-        if (!ls_hash_equal(partition->host_found[i], partition->host_state[i])) {
+        if (!ls_hash_equal(partition->state.host_found[i], partition->state.host_made[i])) {
             *v = (verdict){.wrong = 1, .param = i / LS_PARAM_SUMS + 1, .tensor = i % LS_STATE_TENSORS};
             return LS_OK;
         }
@@ -272,14 +303,14 @@ static ls_status check_sums(ls_partition *partition, verdict *v) {
 }
 
 static ls_status check_copies(ls_partition *partition, verdict *v) {
-    size_t sums = ls_partition_copy_room(partition);
+    size_t sums = copy_room(partition);
     if (count_copies(partition) == 0) return LS_OK;
-    LS_TRY(sum_copies(partition, false, partition->hashes));
-    LS_TRY(ls_partition_read_hashes(partition, partition->host_hashes, sums));
-    LS_TRY(ls_device_copy_out(partition->device, partition->host_copies, partition->copy_sums,
-                              sums * sizeof *partition->copy_sums));
+    LS_TRY(sum_copies(partition, false, partition->sums.hashes));
+    LS_TRY(ls_partition_read_hashes(partition, partition->sums.host_hashes, sums));
+    LS_TRY(ls_device_copy_out(partition->device, partition->check.host_copies, partition->check.copy_sums,
+                              sums * sizeof *partition->check.copy_sums));
     for (size_t i = 0; i < sums; i++)
-        if (!ls_hash_equal(partition->host_hashes[i], partition->host_copies[i])) {
+        if (!ls_hash_equal(partition->sums.host_hashes[i], partition->check.host_copies[i])) {
             const ls_param *p = place_at(partition, (int)(i / LS_COPY_SUMS));
             *v = (verdict){.wrong = 1, .param = p->number + 1, .tensor = LS_CHECK_COPY};
             return LS_OK;
@@ -289,7 +320,7 @@ static ls_status check_copies(ls_partition *partition, verdict *v) {
 
 /* Verifies gathered weights after their use, as long as their buffer has not been reused. */
 static ls_status check_held(ls_partition *partition) {
-    const ls_buffer_pool *pools[] = {&partition->block_weights, &partition->table_weights};
+    const ls_buffer_pool *pools[] = {&partition->weights.block, &partition->weights.table};
     for (int p = 0; p < 2; p++)
         for (int i = 0; i < pools[p]->count; i++) {
             const ls_bucket *bucket = pools[p]->user[i];
@@ -303,11 +334,11 @@ static ls_status look(ls_partition *partition, verdict *v) {
     if (!partition->setup.sums_state) return LS_OK;
     LS_TRY(check_held(partition));
     LS_TRY(check_sums(partition, v));
-    if (v->param == 0 && partition->remembers) LS_TRY(check_copies(partition, v));
+    if (v->param == 0 && partition->check.remembers) LS_TRY(check_copies(partition, v));
     /* A shard arrived damaged. The place of the damage is unknown, so this worker, which received it, is named. */
-    if (v->param == 0 && partition->bad_shard_param >= 0)
-        *v = (verdict){.wrong = 1, .param = partition->bad_shard_param + 1, .is_received = 1};
-    partition->bad_shard_param = -1;
+    if (v->param == 0 && partition->check.bad_shard_param >= 0)
+        *v = (verdict){.wrong = 1, .param = partition->check.bad_shard_param + 1, .is_received = 1};
+    partition->check.bad_shard_param = -1;
     return LS_OK;
 }
 
@@ -315,7 +346,7 @@ ls_status ls_partition_look_at_state(ls_partition *partition, bool *found) {
     verdict v;
     LS_TRY(look(partition, &v));
     *found = v.param > 0;
-    memcpy(partition->seen_state, &v, sizeof v);
+    memcpy(partition->check.seen_state, &v, sizeof v);
     return LS_OK;
 }
 
@@ -326,13 +357,13 @@ ls_status ls_partition_look_at_update(ls_partition *partition, bool *found) {
         (void)find_late(partition, &v);
     }
     *found = v.param > 0;
-    memcpy(partition->seen_state, &v, sizeof v);
+    memcpy(partition->check.seen_state, &v, sizeof v);
     return LS_OK;
 }
 
 ls_status ls_partition_tell_state(ls_partition *partition, ls_check_finding *out) {
     verdict v;
-    memcpy(&v, partition->seen_state, sizeof v);
+    memcpy(&v, partition->check.seen_state, sizeof v);
     return agree(partition, v, out);
 }
 
@@ -366,7 +397,7 @@ static ls_status sum_whole(ls_partition *partition, ls_hash128 *out) {
     for (int i = 0; i < count; i++) {
         const ls_param *p = ls_model_param(partition->model, i);
         if (is_whole(partition, p))
-            pieces[waiting++] = (ls_state_piece){.out = partition->hashes + i,
+            pieces[waiting++] = (ls_state_piece){.out = partition->sums.hashes + i,
                                                  .x = p->w,
                                                  .tensor = ls_param_state_tensor(p),
                                                  .first = p->first_row * p->columns,
@@ -404,10 +435,10 @@ static ls_status compare_whole(ls_partition *partition, ls_hash128 *now, recorde
     LS_TRY(sum_whole(partition, now));
     LS_TRY(ls_partition_read_state(partition));
     for (int i = 0; i < count; i++)
-        list[i] = (recorded){partition->host_state[i * LS_PARAM_SUMS],
+        list[i] = (recorded){partition->state.host_made[i * LS_PARAM_SUMS],
                              ls_param_range_elems(ls_model_param(partition->model, i)->once)};
-    LS_TRY(add_recorded(partition, partition->dp, true, list));
-    LS_TRY(add_recorded(partition, partition->tp, false, list));
+    LS_TRY(add_recorded(partition, partition->comms.dp, true, list));
+    LS_TRY(add_recorded(partition, partition->comms.tp, false, list));
     for (int i = 0; i < count; i++) {
         const ls_param *p = ls_model_param(partition->model, i);
         if (!is_whole(partition, p) || list[i].elems != ls_param_local_elems(p)) continue;
@@ -421,16 +452,17 @@ static ls_status compare_whole(ls_partition *partition, ls_hash128 *now, recorde
 /* Sets *is_same to whether the 16-bit weights of own elements are the rounded fp32 weights. */
 static ls_status compare_rounded(ls_partition *partition, const ls_param *p, bool *is_same) {
     bool bf16 = partition->setup.policy.act == LS_BF16;
-    size_t own = ls_param_range_elems(p->own), most = partition->host_elems;
+    size_t own = ls_param_range_elems(p->own), most = partition->staging.elems;
     if (most > LS_PARTITION_HOST16) most = LS_PARTITION_HOST16;
     *is_same = true;
     for (size_t at = 0, n; p->held && p->own_w && p->own_w16 && at < own && *is_same; at += n) {
         n = own - at < most ? own - at : most;
-        LS_TRY(ls_device_copy_out(partition->device, partition->host, p->own_w + at, n * sizeof *p->own_w));
-        LS_TRY(ls_device_copy_out(partition->device, partition->host16, p->own_w16 + at, n * sizeof *p->own_w16));
+        LS_TRY(ls_device_copy_out(partition->device, partition->staging.f32, p->own_w + at, n * sizeof *p->own_w));
+        LS_TRY(
+            ls_device_copy_out(partition->device, partition->staging.rounded, p->own_w16 + at, n * sizeof *p->own_w16));
         for (size_t i = 0; i < n && *is_same; i++) {
-            float x = partition->host[i];
-            *is_same = partition->host16[i] == (bf16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x));
+            float x = partition->staging.f32[i];
+            *is_same = partition->staging.rounded[i] == (bf16 ? ls_bf16_from_f32(x) : ls_f16_from_f32(x));
         }
     }
     return LS_OK;

@@ -10,14 +10,14 @@
 static ls_status forward_chunks(ls_partition *partition, const ls_partition_feed *feed, size_t begin, size_t end,
                                 bool with_head) {
     bool empty = begin == end;
-    for (int c = 0; c < partition->nchunks; c++) {
-        const ls_chunk *chunk = &partition->chunks[c];
+    for (int c = 0; c < partition->stage.nchunks; c++) {
+        const ls_chunk *chunk = &partition->stage.chunks[c];
         const ls_chunk_slot *slot = &chunk->slot[0];
         float *out = NULL;
         int last = chunk->has_head && !with_head ? chunk->end - 1 : chunk->end;
         if (!empty && feed) LS_TRY(ls_partition_feed_tokens(partition, chunk, feed, begin, end));
         if (!empty && !chunk->has_embedding) LS_TRY(ls_partition_receive(partition, slot->x[0], chunk->number, true));
-        if (!empty && !chunk->has_head) LS_TRY(ls_partition_ring_next(&partition->forward, &out));
+        if (!empty && !chunk->has_head) LS_TRY(ls_partition_ring_next(&partition->stage.forward, &out));
         for (int b = chunk->first; b < last; b++) {
             ls_block *block;
             int i = b - chunk->first;
@@ -25,7 +25,7 @@ static ls_status forward_chunks(ls_partition *partition, const ls_partition_feed
             LS_TRY(ls_partition_enter_block(partition, chunk, slot, b, b + 1 < last ? b + 1 : -1, &block));
             if (!empty) LS_TRY(block->kind->forward(block, &partition->nn, slot->x[i], y));
         }
-        if (out) LS_TRY(ls_partition_send(partition, &partition->forward, out, chunk->number, true));
+        if (out) LS_TRY(ls_partition_send(partition, &partition->stage.forward, out, chunk->number, true));
     }
     return LS_OK;
 }
@@ -36,7 +36,9 @@ static void no_training(ls_partition *partition) {
     partition->nn.infers = true;
 }
 
-static bool has_head(const ls_partition *partition) { return partition->chunks[partition->nchunks - 1].has_head; }
+static bool has_head(const ls_partition *partition) {
+    return partition->stage.chunks[partition->stage.nchunks - 1].has_head;
+}
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
@@ -65,7 +67,7 @@ ls_status ls_partition_evaluate(ls_partition *partition, size_t count, size_t T,
 
 /* ---- generation -------------------------------------------------------------------------------------------------- */
 
-bool ls_partition_keeps_keys(const ls_partition *partition) { return partition->kept_parts & LS_SAVE_KEYS; }
+bool ls_partition_keeps_keys(const ls_partition *partition) { return partition->stage.kept_parts & LS_SAVE_KEYS; }
 
 /* Copies a row of this worker's logits to `to` in fp32. 16-bit logits are copied to the second half of `to` and widened
  * from there, so that no value is overwritten before it is read. */
@@ -88,22 +90,24 @@ static ls_status copy_logits(ls_partition *partition, size_t row, float *to) {
 static ls_status share_logits(ls_partition *partition, size_t row, float *logits) {
     const ls_nn *nn = &partition->nn;
     size_t bytes[LS_SLICES_MAX], V = partition->model->shape.V;
-    if (has_head(partition)) LS_TRY(copy_logits(partition, row, partition->host + nn->own.first_id));
+    if (has_head(partition)) LS_TRY(copy_logits(partition, row, partition->staging.f32 + nn->own.first_id));
     for (int t = 0; t < nn->tp_size; t++)
         bytes[t] = (ls_shape_first_id(nn->shape, nn->S, (t + 1) * nn->slices) -
                     ls_shape_first_id(nn->shape, nn->S, t * nn->slices)) *
                    sizeof(float);
-    if (has_head(partition) && partition->tp)
-        LS_TRY(ls_comm_all_gather(partition->tp, partition->host + nn->own.first_id, partition->host, bytes));
-    if (partition->pp)
-        LS_TRY(ls_comm_broadcast(partition->pp, partition->setup.layout.pp - 1, partition->host, V * sizeof(float)));
-    memcpy(logits, partition->host, V * sizeof(float));
+    if (has_head(partition) && partition->comms.tp)
+        LS_TRY(ls_comm_all_gather(partition->comms.tp, partition->staging.f32 + nn->own.first_id,
+                                  partition->staging.f32, bytes));
+    if (partition->comms.pp)
+        LS_TRY(ls_comm_broadcast(partition->comms.pp, partition->setup.layout.pp - 1, partition->staging.f32,
+                                 V * sizeof(float)));
+    memcpy(logits, partition->staging.f32, V * sizeof(float));
     return LS_OK;
 }
 
 /* Runs the head on the last row only. */
 static ls_status last_row(ls_partition *partition, size_t rows) {
-    const ls_chunk *chunk = &partition->chunks[partition->nchunks - 1];
+    const ls_chunk *chunk = &partition->stage.chunks[partition->stage.nchunks - 1];
     ls_block *block;
     int b = chunk->end - 1;
     if (!chunk->has_head) return LS_OK;
@@ -142,9 +146,9 @@ static ls_status extend(ls_partition *partition, size_t first, size_t rows, cons
 /* Runs the whole sequence, because no keys are cached. Rows after the end have no influence on it. */
 static ls_status extend_anew(ls_partition *partition, size_t rows, const int32_t *ids, float *logits) {
     size_t T = partition->setup.T;
-    for (size_t i = 0; i < T; i++) partition->host_ids[i] = i < rows ? ids[i] : 0;
+    for (size_t i = 0; i < T; i++) partition->input.host_ids[i] = i < rows ? ids[i] : 0;
     ls_nn_set_rows(&partition->nn, 1, T);
-    LS_TRY(ls_partition_set_tokens(partition, partition->host_ids, NULL));
+    LS_TRY(ls_partition_set_tokens(partition, partition->input.host_ids, NULL));
     LS_TRY(forward_chunks(partition, NULL, 0, 1, true));
     return share_logits(partition, rows - 1, logits);
 }

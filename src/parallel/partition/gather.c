@@ -22,7 +22,7 @@ static void let_go(ls_bucket *bucket) {
 }
 
 static ls_buffer_pool *weight_pool(ls_partition *partition, const ls_bucket *bucket) {
-    return bucket->kind == LS_BUCKET_TABLE ? &partition->table_weights : &partition->block_weights;
+    return bucket->kind == LS_BUCKET_TABLE ? &partition->weights.table : &partition->weights.block;
 }
 
 /* Returns the bucket with the weights of a block, or NULL if they need no gathering. */
@@ -64,8 +64,8 @@ static ls_status start_gather(ls_partition *partition, ls_bucket *bucket, const 
     ls_bucket_point_weights(bucket);
     shard_bytes(partition, bucket, bytes);
     const void *own = is_16 ? (const void *)bucket->shard_w16 : bucket->shard_w;
-    if (!partition->dp) return LS_OK;
-    return ls_tensor_all_gather_start(partition->device, partition->dp, own, pool->memory[buffer], bytes,
+    if (!partition->comms.dp) return LS_OK;
+    return ls_tensor_all_gather_start(partition->device, partition->comms.dp, own, pool->memory[buffer], bytes,
                                       &bucket->gathering);
 }
 
@@ -94,37 +94,25 @@ static ls_status drop_gathered(ls_buffer_pool *pool) {
 
 /* ---- new weights ------------------------------------------------------------------------------------------------- */
 
-static ls_status send_tied_weight(ls_partition *partition) {
-    const ls_param *copy = partition->copy, *table = copy ? copy : ls_model_tokens(partition->model);
-    bool is_16 = ls_policy_is_16(&partition->setup.policy);
-    if (!copy && !partition->has_tied) return LS_OK;
-    size_t bytes = ls_param_range_elems(table->own) * ls_dtype_bytes(partition->setup.policy.act);
-    if (copy)
-        return ls_tensor_recv(partition->device, partition->pp, 0, LS_TAG_TIED_WEIGHT,
-                              is_16 ? (void *)copy->own_w16 : copy->own_w, bytes);
-    const void *own = is_16 ? (const void *)table->own_w16 : table->own_w;
-    return ls_tensor_send(partition->device, partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_WEIGHT, own,
-                          bytes);
-}
-
 static ls_status start_publish(ls_partition *partition, ls_bucket *bucket) {
     size_t bytes[LS_WORKERS_MAX];
     bool is_16 = ls_partition_is_16(partition, bucket);
     const void *own = is_16 ? (const void *)(bucket->w16 + bucket->own_begin) : bucket->w + bucket->own_begin;
     shard_bytes(partition, bucket, bytes);
-    return ls_tensor_all_gather_start(partition->device, partition->dp, own, is_16 ? (void *)bucket->w16 : bucket->w,
-                                      bytes, &bucket->gathering);
+    return ls_tensor_all_gather_start(partition->device, partition->comms.dp, own,
+                                      is_16 ? (void *)bucket->w16 : bucket->w, bytes, &bucket->gathering);
 }
 
 static bool is_published(const ls_partition *partition, const ls_bucket *bucket) {
-    return partition->dp && bucket->sharded && bucket->kind != LS_BUCKET_LOOKUP && !is_gathered(partition, bucket);
+    return partition->comms.dp && bucket->sharded && bucket->kind != LS_BUCKET_LOOKUP &&
+           !is_gathered(partition, bucket);
 }
 
 ls_status ls_partition_publish(ls_partition *partition) {
     ls_span span = ls_span_begin("stage", "publish");
-    LS_TRY(send_tied_weight(partition));
-    LS_TRY(drop_gathered(&partition->block_weights));
-    LS_TRY(drop_gathered(&partition->table_weights));
+    LS_TRY(ls_partition_send_tied_weight(partition));
+    LS_TRY(drop_gathered(&partition->weights.block));
+    LS_TRY(drop_gathered(&partition->weights.table));
     for (int i = 0; i < partition->nbuckets; i++)
         if (is_published(partition, &partition->buckets[i])) LS_TRY(start_publish(partition, &partition->buckets[i]));
     for (int i = 0; i < partition->nbuckets; i++)

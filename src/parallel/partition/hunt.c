@@ -42,10 +42,10 @@ static ls_status look(ls_partition *partition, ls_bad_place found, const float *
 /* Losses are counted as bad from 2^31 on (numerics/exact_sum.h), long before they are infinite. */
 static ls_status find_large_loss(ls_partition *partition, ls_bad_place place, const float *loss, size_t rows) {
     if (!is_earlier(place.order, partition->hunt->order)) return LS_OK;
-    LS_TRY(ls_device_copy_out(partition->device, partition->host, loss, rows * sizeof *loss));
+    LS_TRY(ls_device_copy_out(partition->device, partition->staging.f32, loss, rows * sizeof *loss));
     for (size_t i = 0; i < rows; i++) {
-        if (fabsf(partition->host[i]) < 0x1p31F) continue;
-        record(partition->hunt, place, i, partition->host[i]);
+        if (fabsf(partition->staging.f32[i]) < 0x1p31F) continue;
+        record(partition->hunt, place, i, partition->staging.f32[i]);
         break;
     }
     return LS_OK;
@@ -66,7 +66,7 @@ ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int 
 /* Outputs of blocks name the place, because every layout has them. The worker that erred shows in its results before
  * they are joined over the TP group. */
 ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems) {
-    const ls_partition_at *at = &partition->at;
+    const ls_partition_at *at = &partition->results.at;
     uint64_t index;
     if (!partition->hunt) return LS_OK;
     bool is_head = at->block == partition->model->nblocks - 1; /* its first matmul is what the loss is made from */

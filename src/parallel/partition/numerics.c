@@ -24,14 +24,20 @@ enum {
     WORDS = UPDATE_SQUARES + LS_EXACT_WORDS
 };
 
-size_t ls_partition_aside_elems(const ls_partition *partition) {
+static size_t aside_elems(const ls_partition *partition) {
     return partition->setup.apart ? LS_NUMERICS_PIECE_APART : LS_NUMERICS_PIECE;
 }
 
-size_t ls_partition_count_words(const ls_partition *partition) { return (size_t)partition->model->nblocks * WORDS; }
+static size_t count_words(const ls_partition *partition) { return (size_t)partition->model->nblocks * WORDS; }
+
+void ls_partition_lay_numerics(ls_partition *partition, ls_arena *arena) {
+    if (!partition->setup.numerics) return;
+    partition->numerics.aside = ls_partition_take_f32(arena, "scratch", aside_elems(partition), 1);
+    partition->numerics.counts = ls_arena_take_array(arena, "scratch", count_words(partition), sizeof(int64_t));
+}
 
 int64_t *ls_partition_act_counts(const ls_partition *partition, int block) {
-    return partition->counts + (size_t)block * WORDS + ACTS;
+    return partition->numerics.counts + (size_t)block * WORDS + ACTS;
 }
 
 /* A stretch of own elements, counted in the local rows. */
@@ -43,7 +49,7 @@ typedef struct piece {
 
 static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *update, const piece *p, int block,
                            int64_t *elems) {
-    int64_t *out = partition->counts + (size_t)block * WORDS;
+    int64_t *out = partition->numerics.counts + (size_t)block * WORDS;
     const ls_param *param = p->param;
     const ls_policy *policy = &partition->setup.policy;
     size_t first = p->begin - param->own.begin, n = p->end - p->begin;
@@ -52,20 +58,20 @@ static ls_status run_piece(ls_partition *partition, const ls_optimizer_update *u
     if (!p->counts || param->running) return ls_optimizer_run(update, partition->device, policy, param, first, n);
     LS_TRY(partition->nn.ops->count(partition->device, &(ls_count_call){out + GRADS, g, 1, policy->act, n}));
     LS_TRY(ls_partition_add_squares(partition, g, n, out + GRAD_SQUARES));
-    LS_TRY(ls_device_copy(partition->device, partition->aside, w, n * sizeof(float)));
+    LS_TRY(ls_device_copy(partition->device, partition->numerics.aside, w, n * sizeof(float)));
     LS_TRY(ls_optimizer_run(update, partition->device, policy, param, first, n));
     LS_TRY(ls_partition_add_squares(partition, w, n, out + WEIGHT_SQUARES));
     LS_TRY(partition->nn.ops->difference(partition->device,
-                                         &(ls_difference_call){partition->aside, w, by, out + LOST, n}));
+                                         &(ls_difference_call){partition->numerics.aside, w, by, out + LOST, n}));
     *elems += (int64_t)n;
-    return ls_partition_add_squares(partition, partition->aside, n, out + UPDATE_SQUARES);
+    return ls_partition_add_squares(partition, partition->numerics.aside, n, out + UPDATE_SQUARES);
 }
 
 /* Updates a slice in pieces, which also end at the boundaries of the elements that this worker reports. */
 static ls_status run_slice(ls_partition *partition, const ls_optimizer_update *update, const ls_param *param,
                            size_t begin, size_t end, int block, int64_t *elems) {
     while (begin < end) {
-        piece p = {.param = param, .begin = begin, .end = begin + ls_partition_aside_elems(partition)};
+        piece p = {.param = param, .begin = begin, .end = begin + aside_elems(partition)};
         if (p.end > end) p.end = end;
         if (begin < param->once.begin && p.end > param->once.begin) p.end = param->once.begin;
         if (begin < param->once.end && p.end > param->once.end) p.end = param->once.end;
@@ -91,10 +97,10 @@ static ls_status run_param(ls_partition *partition, const ls_optimizer_update *u
 }
 
 ls_status ls_partition_count_acts(ls_partition *partition, ls_block_numerics *blocks) {
-    partition->numerics = blocks;
+    partition->numerics.blocks = blocks;
     if (!blocks) return LS_OK;
-    return ls_device_fill(partition->device, partition->counts, 0,
-                          ls_partition_count_words(partition) * sizeof *partition->counts);
+    return ls_device_fill(partition->device, partition->numerics.counts, 0,
+                          count_words(partition) * sizeof *partition->numerics.counts);
 }
 
 /* Pieces do not end with blocks of the state check, so the sums of blocks are compared before all pieces are updated,
@@ -105,8 +111,8 @@ ls_status ls_partition_update_counted(ls_partition *partition, const ls_optimize
     const ls_policy *policy = &partition->setup.policy;
     ls_optimizer_update unsummed = *update;
     LS_TRY(ls_optimizer_check(update, partition->device, policy, model));
-    unsummed.sums = unsummed.copy_sums = NULL;
-    partition->sums_copies = false;
+    unsummed.sums = NULL;
+    ls_partition_omit_copy_sums(partition, &unsummed);
     unsummed.keeps_blocks = false;
     unsummed.damage = NULL;
     for (int b = 0; b < model->nblocks; b++)
@@ -145,7 +151,7 @@ ls_status ls_partition_sum_numerics(ls_partition *partition, ls_block_numerics *
     size_t nblocks = (size_t)partition->model->nblocks, count = nblocks * WORDS;
     int64_t *words = calloc(count, sizeof *words);
     if (!words) return ls_fail(LS_ERR_RESOURCE, "out of memory for the numerics of %zu blocks", nblocks);
-    ls_status status = ls_device_copy_out(partition->device, words, partition->counts, count * sizeof *words);
+    ls_status status = ls_device_copy_out(partition->device, words, partition->numerics.counts, count * sizeof *words);
     for (size_t b = 0; b < nblocks; b++) give(&blocks[b], words + b * WORDS);
     if (status == LS_OK) status = ls_partition_sum(partition, words, count);
     for (size_t b = 0; b < nblocks; b++) take(words + b * WORDS, &blocks[b]);

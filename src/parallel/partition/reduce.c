@@ -28,10 +28,10 @@ static ls_status start_reduction(ls_partition *partition, ls_bucket *bucket, con
                                  const void *const *parts, float *out) {
     ls_dtype wire = ls_partition_wire(partition);
     if (bucket->sharded)
-        return ls_tensor_reduce_scatter_start(partition->device, partition->dp, runs, wire, parts, out, bucket->shard,
-                                              bucket->grad_elems, &bucket->request);
-    return ls_tensor_all_reduce_start(partition->device, partition->dp, runs, wire, parts, out, bucket->grad_elems,
-                                      &bucket->request);
+        return ls_tensor_reduce_scatter_start(partition->device, partition->comms.dp, runs, wire, parts, out,
+                                              bucket->shard, bucket->grad_elems, &bucket->request);
+    return ls_tensor_all_reduce_start(partition->device, partition->comms.dp, runs, wire, parts, out,
+                                      bucket->grad_elems, &bucket->request);
 }
 
 static ls_status add_contribution(ls_partition *partition, const ls_bucket *bucket, float *grad) {
@@ -54,18 +54,19 @@ static ls_status part_of(ls_partition *partition, ls_bucket *bucket, int s, bool
 
 static ls_status reduce_once(ls_partition *partition, ls_bucket *bucket) {
     const void *parts[LS_GRAD_SLOTS_MAX];
-    ls_runs runs = {partition->setup.G, partition->group_bounds};
-    for (int i = 0; i < partition->slots.parts; i++) LS_TRY(part_of(partition, bucket, i, false, &parts[i]));
+    ls_runs runs = {partition->setup.G, partition->grads.group_bounds};
+    for (int i = 0; i < partition->grads.slots.parts; i++) LS_TRY(part_of(partition, bucket, i, false, &parts[i]));
     return start_reduction(partition, bucket, &runs, parts, bucket->slot[0] + bucket->own_begin);
 }
 
 static ls_status reduce_round(ls_partition *partition, ls_bucket *bucket, int round) {
     const void *part;
     bool has_none = ls_layout_group(&partition->setup.layout, partition->setup.place.dp, round) < 0;
-    if (partition->rounds.first[round] < partition->rounds.first[round + 1]) LS_TRY(end_reduction(partition, bucket));
+    if (partition->grads.rounds.first[round] < partition->grads.rounds.first[round + 1])
+        LS_TRY(end_reduction(partition, bucket));
     LS_TRY(part_of(partition, bucket, 0, has_none, &part));
-    for (int n = partition->rounds.first[round]; n < partition->rounds.first[round + 1]; n++) {
-        const ls_round_node *node = &partition->rounds.nodes[n];
+    for (int n = partition->grads.rounds.first[round]; n < partition->grads.rounds.first[round + 1]; n++) {
+        const ls_round_node *node = &partition->grads.rounds.nodes[n];
         ls_runs runs = {node->node.count, node->bounds};
         LS_TRY(end_reduction(partition, bucket));
         bucket->own_at = node->at;
@@ -79,11 +80,11 @@ static ls_status reduce_round(ls_partition *partition, ls_bucket *bucket, int ro
 
 static ls_buffer_pool *leaf_pool(ls_partition *partition, const ls_bucket *bucket) {
     bool table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
-    return table ? &partition->table_leaves : &partition->block_leaves;
+    return table ? &partition->leaves.table : &partition->leaves.block;
 }
 
 static bool passes(const ls_partition *partition, const ls_bucket *bucket) {
-    return partition->leaves_pass && bucket->kind != LS_BUCKET_VECTORS && bucket->kind != LS_BUCKET_POSITIONS;
+    return partition->grads.leaves_pass && bucket->kind != LS_BUCKET_VECTORS && bucket->kind != LS_BUCKET_POSITIONS;
 }
 
 ls_status ls_partition_begin_grads(ls_partition *partition, int block) {
@@ -116,7 +117,7 @@ static ls_status start_ready(ls_partition *partition) {
 }
 
 ls_status ls_partition_end_grads(ls_partition *partition, int block, const ls_micro *micro, bool last) {
-    if (!partition->dp || partition->audits) return LS_OK;
+    if (!partition->comms.dp || partition->pass.audits) return LS_OK;
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
         if (bucket->block != block) continue;
@@ -135,9 +136,9 @@ static float *whole_grad(const ls_partition *partition, const ls_bucket *bucket)
 /* Gathers the rows that other workers of the TP group computed. */
 static ls_status gather_rows(ls_partition *partition, float *grad, ls_grad_rows rows) {
     size_t bytes[LS_SLICES_MAX];
-    if (!partition->tp || rows.count == rows.all) return LS_OK;
+    if (!partition->comms.tp || rows.count == rows.all) return LS_OK;
     for (int t = 0; t < partition->nn.tp_size; t++) bytes[t] = rows.count * rows.elems * sizeof(float);
-    return ls_tensor_all_gather(partition->device, partition->tp, grad + rows.first * rows.elems, grad, bytes);
+    return ls_tensor_all_gather(partition->device, partition->comms.tp, grad + rows.first * rows.elems, grad, bytes);
 }
 
 /* Vectors whose token slices are joined together: a launch costs more than the sums of one. */
@@ -170,27 +171,13 @@ static ls_status add_lookup(ls_partition *partition, const ls_bucket *lookup) {
                                                                     ls_param_range_elems(table->own)});
 }
 
-static ls_status send_tied_grad(ls_partition *partition) {
-    const ls_param *table = ls_model_tokens(partition->model), *copy = partition->copy;
-    if (!partition->pp) return LS_OK;
-    if (copy)
-        return ls_tensor_send(partition->device, partition->pp, 0, LS_TAG_TIED_GRAD, copy->own_grad,
-                              ls_param_range_elems(copy->own) * sizeof(float));
-    if (!partition->has_tied) return LS_OK;
-    size_t elems = ls_param_range_elems(table->own);
-    LS_TRY(ls_tensor_recv(partition->device, partition->pp, partition->setup.layout.pp - 1, LS_TAG_TIED_GRAD,
-                          partition->tied, elems * sizeof(float)));
-    return partition->nn.ops->add(partition->device,
-                                  &(ls_add_call){table->own_grad, table->own_grad, partition->tied, LS_F32, elems});
-}
-
 ls_status ls_partition_finish_grads(ls_partition *partition) {
     ls_span span = ls_span_begin("stage", "finish reductions");
     for (int i = 0; i < partition->nbuckets; i++) {
         ls_bucket *bucket = &partition->buckets[i];
         LS_TRY(end_reduction(partition, bucket));
         bucket->ready = bucket->started = false;
-        if (!partition->dp) LS_TRY(add_contribution(partition, bucket, whole_grad(partition, bucket)));
+        if (!partition->comms.dp) LS_TRY(add_contribution(partition, bucket, whole_grad(partition, bucket)));
     }
     ls_span_end(span, 0);
     slice_joins joins = {.count = 0};
@@ -201,5 +188,5 @@ ls_status ls_partition_finish_grads(ls_partition *partition) {
             LS_TRY(join_slices(partition, &joins, bucket->param[p]));
     }
     LS_TRY(join_all(partition, &joins));
-    return send_tied_grad(partition);
+    return ls_partition_send_tied_grad(partition);
 }

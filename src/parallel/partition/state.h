@@ -1,19 +1,106 @@
-/* state.h: what a partition is made of; for this folder only. */
+/* state.h: the members of a partition, and the calls between the files of this folder; for this folder only.
+ *
+ * Each struct below belongs to the file that its section names: only functions of that file change it. Other files read
+ * it. Two passes over the memory set its pointers: ls_partition_alloc_* takes those of the host from the region,
+ * ls_partition_lay_* those of the device from the arena, in the order of ls_partition_layout(). Both are freed as a
+ * whole. */
 #ifndef LS_PARALLEL_PARTITION_STATE_H
 #define LS_PARALLEL_PARTITION_STATE_H
 
-#include "parallel/partition/bucket.h"
-#include "parallel/layout/micro_batches.h"
 #include "base/hash.h"
-#include "comm/tensors.h"
 #include "base/memory.h"
-#include "parallel/partition/partition.h"
+#include "comm/tensors.h"
+#include "optim/optimizer.h"
+#include "parallel/layout/micro_batches.h"
+#include "parallel/partition/bucket.h"
 #include "parallel/partition/numerics.h"
-#include "parallel/partition/audit.h"
+#include "parallel/partition/partition.h"
+#include "parallel/partition/results.h"
+
+/* ---- partition.c ------------------------------------------------------------------------------------------------- */
+
+/* Communicators of the axes with more than one member, and of all workers; NULL: there is one member. */
+typedef struct ls_partition_comms {
+    ls_comm *dp, *tp, *pp, *all;
+} ls_partition_comms;
+
+typedef struct ls_partition_memory {
+    ls_arena arena;   /* of the device */
+    ls_region region; /* of the host */
+    void *lent;       /* piece of the arena that the device's operations use; NULL: none */
+    void *lent_sums;  /* piece that reductions over replicas use; NULL: none */
+    size_t lent_sums_bytes;
+} ls_partition_memory;
+
+/* Takes zeroed host memory from the region; NULL if it is short, which the region records. */
+void *ls_partition_take(ls_partition *partition, size_t count, size_t bytes);
+ls_status ls_partition_no_memory(void);
+
+/* ---- plan.c: gradient steps -------------------------------------------------------------------------------------- */
+
+/* Weight gradients of one micro-batch: steps first … first + count − 1 of the stage's list. */
+typedef struct ls_micro_steps {
+    int first, count;
+} ls_micro_steps;
+
+/* The work of a pass. An audit runs another plan than a step (audit.c). */
+typedef struct ls_pass_plan {
+    ls_micro_list micros;
+    ls_schedule schedule;
+    ls_grad_step *steps;
+    ls_micro_steps *micro_steps;
+    bool audits; /* recomputes a group of another replica: nothing is reduced, no loss is added */
+} ls_pass_plan;
+
+/* Where gradients of groups are collected. */
+typedef struct ls_grad_places {
+    ls_rounds rounds;  /* with zero ≥ 2 */
+    int *group_bounds; /* by DP rank, with zero < 2: its first group */
+    ls_grad_slots slots;
+    int table_slots;                      /* of the head's table, whose gradient may be computed in more parts */
+    int audit_slot;                       /* of an audited group, with zero < 2 */
+    bool part_is_leaf[LS_GRAD_SLOTS_MAX]; /* by slot, with zero < 2: the subtree in it is a single group */
+    bool leaves_pass;                     /* each group is one micro-batch, so leaves may share buffers */
+} ls_grad_places;
+
+ls_status ls_partition_plan_steps(ls_partition *partition);
+/* Plans the gradient steps of a micro-batch whose sequences all belong to `group`, which goes to `slot`. Returns their
+ * number. */
+int ls_partition_plan_group(const ls_partition *partition, int group, const ls_micro *micro, int slot,
+                            ls_grad_step *steps);
+
+/* ---- bucket.c ---------------------------------------------------------------------------------------------------- */
+
+ls_status ls_partition_make_buckets(ls_partition *partition);
+void ls_partition_free_buckets(ls_partition *partition);
+
+/* ---- gather.c, reduce.c: buffers that buckets share in turn ------------------------------------------------------ */
 
 enum { LS_PARTITION_BUFFERS = 2 };
-/* Elements that are rounded at a time on their way from and to the host. */
-enum { LS_PARTITION_HOST16 = 1 << 20 };
+
+typedef struct ls_buffer_pool {
+    int count, next;
+    size_t elems;
+    void *memory[LS_PARTITION_BUFFERS];
+    uint16_t *wire[LS_PARTITION_BUFFERS]; /* of leaves that travel as 16 bits */
+    ls_bucket *user[LS_PARTITION_BUFFERS];
+} ls_buffer_pool;
+
+/* Of gathered weights (gather.c), or of leaves of gradients (reduce.c). */
+typedef struct ls_buffer_pools {
+    ls_buffer_pool block, table;
+} ls_buffer_pools;
+
+/* Makes the weights of a block available, and starts to gather those of `next`, the block that runs after it; −1: none.
+ */
+ls_status ls_partition_acquire(ls_partition *partition, int block, int next);
+/* Assigns memory to the leaves of the block's gradients. Call before the phase of backward that computes them. */
+ls_status ls_partition_begin_grads(ls_partition *partition, int block);
+/* Reduces the gradients that backward has computed for this micro-batch, as far as they are complete. */
+ls_status ls_partition_end_grads(ls_partition *partition, int block, const ls_micro *micro, bool last);
+
+/* ---- stage.c: the chunks of this worker's stage ------------------------------------------------------------------ */
+
 /* Messages between stages: micro-batches by chunk, then a tied table. */
 enum { LS_TAG_FORWARD = 0, LS_TAG_BACKWARD = LS_CHUNKS_MAX, LS_TAG_TIED_GRAD = 32000, LS_TAG_TIED_WEIGHT = 32001 };
 
@@ -32,127 +119,263 @@ typedef struct ls_chunk {
     ls_chunk_slot *kept; /* only `kept` of these is used */
 } ls_chunk;
 
-/* Which images were read last. */
-typedef struct ls_fed_images {
-    uint64_t batch; /* 0: one without number, or none */
-    size_t begin, end;
-    bool with_pixels, on_device;
-    bool is_ahead; /* of its step */
-} ls_fed_images;
-
-/* Buffers on their way to another stage, used in turn. */
+/* Buffers of messages to another stage, used in turn. */
 typedef struct ls_send_ring {
     int count, next;
     float **buffer;
     ls_request **request;
 } ls_send_ring;
 
-/* Places that buckets share in turn: of gathered weights, or of leaves of gradients. */
-typedef struct ls_buffer_pool {
-    int count, next;
-    size_t elems;
-    void *memory[LS_PARTITION_BUFFERS];
-    uint16_t *wire[LS_PARTITION_BUFFERS]; /* of leaves that travel as 16 bits */
-    ls_bucket *user[LS_PARTITION_BUFFERS];
-} ls_buffer_pool;
+typedef struct ls_stage {
+    int nchunks;
+    ls_chunk *chunks;
+    unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are recomputed */
+    void **shared;       /* by block of the model: the recomputed parts, which all blocks have in the same memory */
+    ls_scratch *scratch; /* by block of the model: of different blocks in the same memory, … */
+    void **own_scratch;  /* … and the structs of its kind that point there */
+    ls_send_ring forward, backward;
+} ls_stage;
 
-/* Weight gradients of one micro-batch: steps first … first + count − 1 of the stage's list. */
-typedef struct ls_micro_steps {
-    int first, count;
-} ls_micro_steps;
+ls_status ls_partition_make_stage(ls_partition *partition);
+void ls_partition_lay_activations(ls_partition *partition, ls_arena *arena);
+void ls_partition_lay_rings(ls_partition *partition, ls_arena *arena);
+void ls_partition_lay_scratch(ls_partition *partition, ls_arena *arena);
+/* Returns the next buffer of the ring, after its previous send is complete. */
+ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer);
+/* Starts to send a buffer of the ring to the stage with the next chunk, or with the one before if `forward` is false.
+ */
+ls_status ls_partition_send(ls_partition *partition, ls_send_ring *ring, const float *buffer, int chunk, bool forward);
+ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk, bool forward);
+/* Waits for all sends. */
+ls_status ls_partition_drain(ls_partition *partition);
 
-/* What the executor is at. */
+/* ---- tied.c: a table that first and last stage share ------------------------------------------------------------- */
+
+typedef struct ls_tied_table {
+    ls_param *copy; /* on the last stage; NULL: none */
+    bool receives;  /* this is the first stage, and the gradient of the other use is received in `grad` */
+    float *grad;
+} ls_tied_table;
+
+/* Ties the head to the embedding's table, or to a copy of it if the head is on another stage. */
+void ls_partition_tie_head(ls_partition *partition);
+void ls_partition_lay_tied(ls_partition *partition, ls_arena *arena);
+ls_status ls_partition_send_tied_grad(ls_partition *partition);
+ls_status ls_partition_send_tied_weight(ls_partition *partition);
+
+/* ---- input.c: tokens and images ---------------------------------------------------------------------------------- */
+
+/* The images that were read last. */
+typedef struct ls_fed_images {
+    uint64_t batch; /* 0: one without number, or none */
+    size_t begin, end;
+    bool with_pixels, on_device;
+    bool is_ahead; /* read for the next step */
+} ls_fed_images;
+
+typedef struct ls_partition_input {
+    int32_t *ids, *targets; /* of a micro-batch, on the device */
+    float *pixels;          /* NULL: the model sees tokens */
+    float *rope_cos, *rope_sin;
+    int32_t *host_ids, *host_targets;
+    float *host_pixels;
+    ls_fed_images fed; /* what host_pixels and host_targets hold */
+} ls_partition_input;
+
+void ls_partition_alloc_input(ls_partition *partition);
+void ls_partition_lay_input(ls_partition *partition, ls_arena *arena);
+/* Computes the rotary tables, if the model has any. */
+ls_status ls_partition_fill_rope(ls_partition *partition);
+/* Copies tokens to the device. `targets` may be NULL. */
+ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets);
+/* Reads sequences begin … end − 1 of the batch if the chunk needs them: only the first and the last chunk do. */
+ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
+                                   size_t begin, size_t end);
+/* A pass begins: images that an earlier pass of the step copied are copied again; prefetched ones are used. */
+void ls_partition_forget_prefetch(ls_partition *partition);
+
+/* ---- run.c: the executor ----------------------------------------------------------------------------------------- */
+
+/* Whether this worker gives a pass up (ls_partition_ask). */
+typedef struct ls_partition_skip {
+    bool (*gives_up)(void *ctx); /* NULL: never */
+    void *ctx;
+    const ls_ops *ops; /* the device's own, while it skips its work; NULL: it does not */
+} ls_partition_skip;
+
+ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
+                                   int next, ls_block **block);
+/* Runs the actions of this stage's list; the last reductions may not have ended. */
+ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
+
+/* ---- results.c: results that are observed ------------------------------------------------------------------------ */
+
+/* The block that the executor runs. */
 typedef struct ls_partition_at {
-    const ls_micro *micro; /* NULL: results are not watched */
+    const ls_micro *micro; /* NULL: results are not observed */
     int number;            /* of the micro-batch */
     int block;
     bool is_back;
     int made; /* results of the block so far */
 } ls_partition_at;
 
+typedef struct ls_partition_results {
+    ls_partition_at at;
+    const ls_result_sums *sums; /* borrowed; NULL: results are not summed */
+} ls_partition_results;
+
+/* Attributes the next results to a block. `micro` NULL: they are not observed. */
+void ls_partition_begin_results(ls_partition *partition, const ls_micro *micro, int number, int block, bool is_back);
+/* Adds result number `made` of the block to the sums; the last number is that of the stream. */
+ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes);
+/* Observes the results of matmuls while they are summed or a hunt runs. */
+void ls_partition_watch_results(ls_partition *partition);
+
+/* ---- hunt.c: the first value that is not finite ------------------------------------------------------------------ */
+
+/* Checks an output of a block for a micro-batch that is not empty. These three do nothing outside a hunt. */
+ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
+                            const float *x, size_t elems);
+/* Checks the gradients of the block's parameters. */
+ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block);
+/* Checks the result of a matmul. */
+ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems);
+
+/* ---- weights.c --------------------------------------------------------------------------------------------------- */
+
+/* Elements that are rounded at a time on their way from and to the host. */
+enum { LS_PARTITION_HOST16 = 1 << 20 };
+
+/* Host memory for pieces of tensors, and for logits. */
+typedef struct ls_host_staging {
+    float *f32;
+    size_t elems;
+    uint16_t *rounded; /* LS_PARTITION_HOST16 elements; NULL: the policy has no 16-bit type */
+} ls_host_staging;
+
+void ls_partition_alloc_staging(ls_partition *partition);
+/* Sends `own`, whole int64 numbers, to all workers. The caller frees *all, which has them by rank. */
+ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t bytes, void **all);
+
+/* ---- sums.c ------------------------------------------------------------------------------------------------------ */
+
+typedef struct ls_partition_sums {
+    int64_t *words, *host_words; /* of a step, on the device, and as read last */
+    int64_t *host_parts;         /* squares by group of a device whose memory is the host's; NULL: among the words */
+    ls_hash128 *hashes, *host_hashes;
+    size_t hash_room;                                /* elements of these two */
+    ls_loss_sum *group_losses;                       /* borrowed: also gets losses by group; NULL: none */
+    ls_exact_sum *group_squares;                     /* borrowed: also gets squares of leaves; NULL: none */
+    double contribution_share;                       /* of the elements to reduce: their squares are summed */
+    double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements / those that are summed */
+} ls_partition_sums;
+
+size_t ls_partition_hash_room(const ls_partition *partition);
+void ls_partition_alloc_sums(ls_partition *partition);
+void ls_partition_lay_sums(ls_partition *partition, ls_arena *arena);
+/* Call before a step, and before an evaluation. */
+ls_status ls_partition_clear_sums(ls_partition *partition);
+/* Adds the losses of nn's rows, which begin with sequence `first` of the batch, −1 in an evaluation. Leaves out the
+ * first `context` losses of each sequence. */
+ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context);
+/* Counts the rows of logits whose largest is that of the target. */
+ls_status ls_partition_count_right(ls_partition *partition);
+/* Adds what an evaluation has summed; `right` may be NULL. */
+ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *loss, int64_t *right);
+/* Adds the squares of elements that begin with a block of 1024 to an exact sum on the device. */
+ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, int64_t *words);
+/* Adds the squares of a slot that is about to be reduced over replicas, as far as they are watched. */
+ls_status ls_partition_add_contribution(ls_partition *partition, const ls_bucket *bucket, const float *slot);
+/* Finds the first value that is not finite, or LS_ALL_FINITE. The host waits for the device. */
+ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype dtype, size_t elems, uint64_t *index);
+
+/* The part of slice i that this worker reports, in elements of the local rows, and the number of its first block of
+ * 1024 in the slice. */
+typedef struct ls_partition_run {
+    size_t begin, end, first_block;
+} ls_partition_run;
+ls_partition_run ls_partition_run_of(const ls_partition *partition, const ls_param *param, int i);
+
+/* A list of hashes: set to zero, then computed one by one (no memory: zero), then read together. */
+ls_status ls_partition_begin_hashes(ls_partition *partition, size_t count);
+ls_status ls_partition_make_hash(ls_partition *partition, size_t i, const void *x, size_t bytes);
+ls_status ls_partition_read_hashes(ls_partition *partition, ls_hash128 *out, size_t count);
+
+/* ---- state_sum.c: sums of weights and optimizer state ------------------------------------------------------------ */
+
+typedef struct ls_partition_state {
+    ls_hash128 *made, *found;           /* LS_PARAM_SUMS for each parameter: as written, and as found; NULL: none */
+    ls_hash128 *host_made, *host_found; /* as read last */
+    bool is_read;                       /* host_made is what the last update wrote */
+    bool sums_rest;                     /* also sums what other workers report, whatever the setup says */
+} ls_partition_state;
+
+/* Returns the number of hashes in a set, 0 without `sums_state`. sums.c allocates one set in front of its words. */
+size_t ls_partition_state_room(const ls_partition *partition);
+void ls_partition_lay_state(ls_partition *partition, ls_arena *arena);
+ls_status ls_partition_read_state(ls_partition *partition);
+ls_status ls_partition_find_state(ls_partition *partition);
+/* Returns whether the last update found a block that differed from what had been written, after host_made was read. */
+bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out);
+
+/* ---- check.c ----------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_partition_check {
+    ls_hash128 *copy_sums, *host_copies; /* of what matmuls read as it was written last; NULL: not checked */
+    ls_hash128 *shard_hashes;            /* with zero 3, by bucket and DP rank; NULL: not checked */
+    bool remembers;                      /* these are of the present weights */
+    bool sums_copies;                    /* the last update has summed the copies that it wrote completely */
+    int64_t seen_state[6];               /* the verdict of the last ls_partition_look_at_state() */
+    int bad_shard_param, bad_shard_row;  /* of a gathered shard that differed from its owner's; −1: none */
+} ls_partition_check;
+
+void ls_partition_alloc_check(ls_partition *partition);
+void ls_partition_lay_check(ls_partition *partition, ls_arena *arena);
+/* Lets the update sum the copies that it writes completely, on a device where that saves a pass over memory. */
+ls_status ls_partition_begin_copy_sums(ls_partition *partition, ls_optimizer_update *update);
+/* Undoes that, for an update that cannot sum them. */
+void ls_partition_omit_copy_sums(ls_partition *partition, ls_optimizer_update *update);
+/* Checks gathered weights whose buffer is about to be used for others. */
+ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);
+
+/* ---- numerics.c -------------------------------------------------------------------------------------------------- */
+
+typedef struct ls_partition_numerics {
+    ls_block_numerics *blocks; /* borrowed: where backward counts; NULL: it does not */
+    int64_t *counts;           /* by block of the model; NULL: nothing can be counted */
+    float *aside;              /* a piece of the weights before the update */
+} ls_partition_numerics;
+
+void ls_partition_lay_numerics(ls_partition *partition, ls_arena *arena);
+/* Returns where backward counts the gradients of activations of a block. */
+int64_t *ls_partition_act_counts(const ls_partition *partition, int block);
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
 struct ls_partition {
     ls_model *model;
     ls_device *device;
     ls_partition_setup setup;
-    void *lent;      /* piece of the arena that the device uses, or NULL */
-    void *lent_sums; /* that sums of gradients over workers use, or NULL */
-    size_t lent_sums_bytes;
-    ls_arena arena;
     ls_nn nn;
-    ls_comm *dp, *tp, *pp, *all; /* NULL where there is one member */
-
     size_t micro; /* sequences of a micro-batch at most */
-    ls_micro_list micros;
-    ls_schedule schedule;
-    ls_rounds rounds;  /* with zero ≥ 2 */
-    int *group_bounds; /* by DP rank, with zero < 2: its first group */
-    ls_grad_slots slots;
-    int table_slots;                      /* of the head's table, whose gradient may be made in more parts */
-    bool part_is_leaf[LS_GRAD_SLOTS_MAX]; /* by slot, with zero < 2: what is left of this row's groups is one group */
-    int nchunks;
-    ls_chunk *chunks;
+    ls_partition_comms comms;
+    ls_partition_memory memory;
+    ls_pass_plan pass;
+    ls_grad_places grads;
     int nbuckets;
-    ls_bucket *buckets;  /* in the order in which backward finishes them */
-    bool leaves_pass;    /* leaves of gradients may share buffers: a group is one micro-batch */
-    unsigned kept_parts; /* of saved activations, LS_SAVE_*; the others are shared */
-    ls_param *copy;      /* of a tied table on the last stage; NULL: none */
-    void **shared;       /* by block of the model: what is not kept, of all blocks in one place */
-
-    ls_partition_at at;
-    const ls_result_sums *results; /* whose results are summed; NULL: none */
-    ls_bad_place *hunt;            /* where what is found goes; NULL: not looked for */
-    ls_block_numerics *numerics;   /* where backward counts; NULL: it does not */
-    ls_loss_sum *group_losses;     /* where losses of a step go by group as well; NULL: not asked for */
-    ls_exact_sum *group_squares;   /* and squares of leaves; NULL: not asked for */
-    double contribution_share;     /* of the elements that go to a reduction: their squares are summed */
-    double contribution_scale[LS_CONTRIBUTION_RUNS]; /* all elements by those that are summed */
-
-    /* memory of the device */
-    ls_scratch *scratch; /* by block of the model: of different blocks in one place, … */
-    void **own_scratch;  /* … and the structs of its kind that point there */
-    ls_send_ring forward, backward;
-    ls_buffer_pool block_weights, table_weights, block_leaves, table_leaves;
-    bool has_tied; /* the head's table is a copy on the last stage, */
-    float *tied;   /* and the gradient of that use comes here */
-    int32_t *ids, *targets;
-    float *pixels;                       /* of image models, of a micro-batch */
-    int64_t *sums;                       /* of a step: sums.c */
-    ls_hash128 *hashes;                  /* hash_room of them */
-    ls_hash128 *state_sums, *found_sums; /* LS_PARAM_SUMS for each parameter: state_sum.c; NULL: none */
-    ls_hash128 *copy_sums;               /* of what matmuls read as it was written last: check.c; NULL: not checked */
-    int64_t *counts;                     /* by block of the model: numerics.c; NULL: nothing is counted */
-    float *aside;                        /* weights before an update of which numbers are counted, a piece of them */
-    float *rope_cos, *rope_sin;
-
-    /* memory of the host, which goes together */
-    ls_region region;
-    ls_grad_step *steps;
-    ls_micro_steps *micro_steps;
-    int32_t *host_ids, *host_targets;
-    float *host_pixels;
-    ls_fed_images fed; /* host_pixels and host_targets of image models */
-    int64_t *host_sums;
-    int64_t *host_parts; /* squares by group of a device whose memory is the host's; NULL: among the sums, or none */
-    ls_hash128 *host_hashes;
-    size_t hash_room;
-    float *host; /* logits, and pieces of tensors */
-    size_t host_elems;
-    uint16_t *host16;         /* LS_PARTITION_HOST16; where the policy has 16 bits */
-    ls_hash128 *host_state;   /* sums of state as they were read, in front of host_sums; NULL: none */
-    ls_hash128 *host_found;   /* the other set */
-    bool state_is_read;       /* host_state is what the last update made */
-    bool sums_rest;           /* sums are also made of what others report, whatever the setup says */
-    ls_hash128 *host_copies;  /* copy_sums, as they were read; NULL: not checked */
-    ls_hash128 *shard_hashes; /* with zero 3, by bucket and DP rank */
-    bool remembers;
-    bool sums_copies;            /* the last update has summed up the copies that it wrote whole */
-    int64_t seen_state[6];       /* what the last look at the state found: check.c */
-    bool (*gives_up)(void *ctx); /* NULL: a pass is never given up */
-    void *gives_up_ctx;
-    const ls_ops *ops;                  /* of the device, while it skips; NULL: it does not */
-    bool audits;                        /* a group of another row is being computed: nothing is reduced */
-    int audit_slot;                     /* with zero < 2: where its gradients go */
-    int bad_shard_param, bad_shard_row; /* of a gathered shard that was not what its owner had; −1: none */
+    ls_bucket *buckets; /* in the order in which backward finishes them */
+    ls_buffer_pools weights, leaves;
+    ls_stage stage;
+    ls_tied_table tied;
+    ls_partition_input input;
+    ls_partition_skip skip;
+    ls_partition_results results;
+    ls_bad_place *hunt; /* borrowed: what hunt.c has found; NULL: no hunt */
+    ls_host_staging staging;
+    ls_partition_sums sums;
+    ls_partition_state state;
+    ls_partition_check check;
+    ls_partition_numerics numerics;
 };
 
 static inline bool ls_partition_rounds(const ls_partition *partition) { return partition->setup.layout.zero >= 2; }
@@ -165,107 +388,9 @@ static inline bool ls_bucket_is_matrix(const ls_bucket *bucket) {
 static inline bool ls_partition_is_16(const ls_partition *partition, const ls_bucket *bucket) {
     return ls_policy_is_16(&partition->setup.policy) && ls_bucket_is_matrix(bucket);
 }
-/* layout.c: the layout function; `partition` has everything but memory. */
+
+/* layout.c: assigns all memory of the device; `partition` has everything else. Runs twice: to measure and to carve. */
 ls_status ls_partition_layout(ls_arena *arena, void *partition);
-
-/* run.c: what evaluation and generation share with training */
-ls_status ls_partition_set_tokens(ls_partition *partition, const int32_t *ids, const int32_t *targets);
-ls_status ls_partition_feed_tokens(ls_partition *partition, const ls_chunk *chunk, const ls_partition_feed *feed,
-                                   size_t begin, size_t end);
-ls_status ls_partition_enter_block(ls_partition *partition, const ls_chunk *chunk, const ls_chunk_slot *slot, int b,
-                                   int next, ls_block **block);
-ls_status ls_partition_ring_next(ls_send_ring *ring, float **buffer);
-ls_status ls_partition_send(ls_partition *partition, ls_send_ring *ring, const float *buffer, int chunk, bool forward);
-ls_status ls_partition_receive(ls_partition *partition, float *buffer, int chunk, bool forward);
-ls_status ls_partition_drain(ls_partition *partition);
-
-/* run.c: the actions of this stage's list, without the end of the reductions. */
-ls_status ls_partition_run_lists(ls_partition *partition, uint64_t step, float start, const ls_partition_feed *feed);
-
-/* hunt.c: looks at what a block has just made, of a micro-batch that is not empty; does nothing outside a
- * hunt. */
-ls_status ls_partition_look(ls_partition *partition, const ls_micro *micro, int number, int block, ls_bad_phase phase,
-                            const float *x, size_t elems);
-/* At the gradients of the block's parameters. */
-ls_status ls_partition_look_at_grads(ls_partition *partition, const ls_micro *micro, int number, int block);
-
-/* At the result of a matmul. */
-ls_status ls_partition_look_at_result(ls_partition *partition, int made, const void *y, ls_dtype dtype, size_t elems);
-
-/* results.c: result number `made` of the block that the executor is at; the last number is that of the stream. */
-ls_status ls_partition_add_result(ls_partition *partition, int made, const void *x, size_t bytes);
-/* Observes the results of matmuls while they are summed or a hunt runs. */
-void ls_partition_watch_results(ls_partition *partition);
-
-/* weights.c: every worker's `own`, whole int64 numbers, by rank; the caller frees *all. */
-ls_status ls_partition_tell_all(ls_partition *partition, const void *own, size_t bytes, void **all);
-
-/* partition.c: the gradient steps of a micro-batch whose sequences are all of one group, which goes to `slot`. Their
- * number. */
-int ls_partition_plan_group(const ls_partition *partition, int group, const ls_micro *micro, int slot,
-                            ls_grad_step *steps);
-
-/* sums.c: words of the sums, and how many hashes there is room for. */
-size_t ls_partition_sum_words(const ls_partition *partition);
-/* Words of squares by group that lie in memory of the host, for a device that has no other; 0: none. */
-size_t ls_partition_host_parts(const ls_partition *partition);
-size_t ls_partition_hash_room(const ls_partition *partition);
-/* Before a step, and before an evaluation. */
-ls_status ls_partition_clear_sums(ls_partition *partition);
-/* `first` is the sequence of the batch with which nn's rows begin; of an evaluation −1. The first `context` losses of
- * each sequence are left out. */
-ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t context);
-/* Rows of logits whose largest is that of the target. */
-ls_status ls_partition_count_right(ls_partition *partition);
-/* Adds what an evaluation summed up; `right` may be NULL. */
-ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *loss, int64_t *right);
-/* Adds the squares of elements that begin with a block of 1024 to an exact sum on the device. */
-ls_status ls_partition_add_squares(ls_partition *partition, const float *x, size_t elems, int64_t *words);
-/* Adds the squares of a slot that goes to the reduction over replicas, as far as they are watched. */
-ls_status ls_partition_add_contribution(ls_partition *partition, const ls_bucket *bucket, const float *slot);
-/* The first that is not finite, or LS_ALL_FINITE; the host waits for it. */
-ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype dtype, size_t elems, uint64_t *index);
-
-/* The part of slice i that this worker reports, in elements of the local rows, and the number of its first block of
- * 1024 in the slice. */
-typedef struct ls_partition_run {
-    size_t begin, end, first_block;
-} ls_partition_run;
-ls_partition_run ls_partition_run_of(const ls_partition *partition, const ls_param *param, int i);
-
-/* A list of hashes: all zero, then made one by one (those of nothing stay zero), then read together. */
-ls_status ls_partition_begin_hashes(ls_partition *partition, size_t count);
-ls_status ls_partition_make_hash(ls_partition *partition, size_t i, const void *x, size_t bytes);
-ls_status ls_partition_read_hashes(ls_partition *partition, ls_hash128 *out, size_t count);
-
-/* numerics.c: elements of `aside`, words of all counts, and where backward counts of a block. */
-size_t ls_partition_aside_elems(const ls_partition *partition);
-size_t ls_partition_count_words(const ls_partition *partition);
-int64_t *ls_partition_act_counts(const ls_partition *partition, int block);
-
-/* check.c: sums of what matmuls read. */
-size_t ls_partition_copy_room(const ls_partition *partition);
-/* state_sum.c: sums of one set, which are to host_state (as made) and to host_found (as they are now). */
-size_t ls_partition_state_room(const ls_partition *partition);
-ls_status ls_partition_read_state(ls_partition *partition);
-ls_status ls_partition_find_state(ls_partition *partition);
-/* What the last update found: a block that was not what it had been written, in host_state as it was read. */
-bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out);
-
-/* check.c: gathered weights that nothing will read before they are gathered again. */
-ls_status ls_partition_check_gathered(ls_partition *partition, const ls_bucket *bucket);
-
-/* buckets.c */
-ls_status ls_partition_make_buckets(ls_partition *partition);
-void ls_partition_free_buckets(ls_partition *partition);
-
-/* gather.c. Weights of the block are in their place. `next` is the block that will be asked for after it; −1:
- * none. */
-ls_status ls_partition_acquire(ls_partition *partition, int block, int next);
-
-/* reduce.c. Space for the leaves of the block's gradients, before the phase of backward that makes them. */
-ls_status ls_partition_begin_grads(ls_partition *partition, int block);
-/* Gradients of the block for this micro-batch are made. */
-ls_status ls_partition_end_grads(ls_partition *partition, int block, const ls_micro *micro, bool last);
+float *ls_partition_take_f32(ls_arena *arena, const char *kind, size_t rows, size_t columns);
 
 #endif

@@ -15,27 +15,37 @@ bool ls_partition_sums_state(const ls_partition *partition) { return partition->
 
 static ls_status begin(ls_partition *partition, ls_hash128 *sums, ls_optimizer_update *update) {
     update->sums = sums;
-    update->sums_rest = partition->setup.checks_state || partition->sums_rest;
+    update->sums_rest = partition->setup.checks_state || partition->state.sums_rest;
     return ls_device_fill(partition->device, sums, 0, ls_partition_state_room(partition) * sizeof *sums);
 }
 
 ls_status ls_partition_begin_sums(ls_partition *partition, ls_optimizer_update *update) {
     if (!partition->setup.sums_state) return LS_OK;
-    partition->state_is_read = false;
-    LS_TRY(begin(partition, partition->state_sums, update));
-    partition->sums_copies = partition->copy_sums && partition->device->is_host;
-    if (partition->sums_copies) {
-        update->copy_sums = partition->copy_sums;
-        LS_TRY(ls_device_fill(partition->device, partition->copy_sums, 0,
-                              ls_partition_copy_room(partition) * sizeof *partition->copy_sums));
-    }
+    partition->state.is_read = false;
+    LS_TRY(begin(partition, partition->state.made, update));
+    LS_TRY(ls_partition_begin_copy_sums(partition, update));
     update->keeps_blocks = true;
-    update->damage = &partition->state_sums[count_params(partition)].lo;
+    update->damage = &partition->state.made[count_params(partition)].lo;
     return LS_OK;
 }
 
+static void lay_block_sums(ls_partition *partition, ls_arena *arena) {
+    for (int i = 0; i < partition->model->nparams; i++) {
+        ls_param *param = partition->model->params[i];
+        const size_t sums = ls_check_sums(ls_param_range_elems(param->own));
+        param->block_sums = sums ? ls_arena_take_array(arena, "scratch", sums, sizeof *param->block_sums) : NULL;
+    }
+}
+
+void ls_partition_lay_state(ls_partition *partition, ls_arena *arena) {
+    if (!partition->setup.sums_state) return;
+    partition->state.found =
+        ls_arena_take_array(arena, "scratch", ls_partition_state_room(partition), sizeof *partition->state.found);
+    lay_block_sums(partition, arena);
+}
+
 bool ls_partition_read_damage(const ls_partition *partition, ls_damage *out) {
-    uint64_t word = partition->host_state[count_params(partition)].lo;
+    uint64_t word = partition->state.host_made[count_params(partition)].lo;
     *out = ls_damage_read(word);
     return word != 0;
 }
@@ -48,28 +58,28 @@ static ls_status sum_to(ls_partition *partition, ls_hash128 *sums, bool keeps_bl
 
 ls_status ls_partition_sum_state(ls_partition *partition) {
     if (!partition->setup.sums_state) return LS_OK;
-    partition->state_is_read = false;
-    return sum_to(partition, partition->state_sums, true);
+    partition->state.is_read = false;
+    return sum_to(partition, partition->state.made, true);
 }
 
 ls_status ls_partition_read_state(ls_partition *partition) {
-    if (partition->state_is_read) return LS_OK;
-    LS_TRY(ls_device_copy_out(partition->device, partition->host_state, partition->state_sums,
+    if (partition->state.is_read) return LS_OK;
+    LS_TRY(ls_device_copy_out(partition->device, partition->state.host_made, partition->state.made,
                               ls_partition_state_room(partition) * sizeof(ls_hash128)));
-    partition->state_is_read = true;
+    partition->state.is_read = true;
     return LS_OK;
 }
 
 ls_status ls_partition_find_state(ls_partition *partition) {
-    LS_TRY(sum_to(partition, partition->found_sums, false));
-    return ls_device_copy_out(partition->device, partition->host_found, partition->found_sums,
+    LS_TRY(sum_to(partition, partition->state.found, false));
+    return ls_device_copy_out(partition->device, partition->state.host_found, partition->state.found,
                               ls_partition_state_room(partition) * sizeof(ls_hash128));
 }
 
-void ls_partition_sum_rest(ls_partition *partition) { partition->sums_rest = true; }
+void ls_partition_sum_rest(ls_partition *partition) { partition->state.sums_rest = true; }
 
 ls_status ls_partition_rescue_state(ls_partition *partition, ls_hash128 *out) {
-    return ls_device_rescue(partition->device, out, partition->state_sums, count_params(partition) * sizeof *out);
+    return ls_device_rescue(partition->device, out, partition->state.made, count_params(partition) * sizeof *out);
 }
 
 static ls_status check_sums(const ls_partition *partition) {
@@ -90,19 +100,19 @@ static void add_part(const ls_partition *partition, const ls_hash128 *sums, ls_h
 ls_status ls_partition_state_part(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor) {
     LS_TRY(check_sums(partition));
     LS_TRY(ls_partition_read_state(partition));
-    add_part(partition, partition->host_state, part, by_tensor);
+    add_part(partition, partition->state.host_made, part, by_tensor);
     return LS_OK;
 }
 
 ls_hash128 ls_partition_param_sum(const ls_partition *partition, int param) {
     ls_hash128 sum = {0, 0};
-    for (int i = 0; i < LS_PARAM_SUMS; i++) ls_state_add(&sum, partition->host_state[param * LS_PARAM_SUMS + i]);
+    for (int i = 0; i < LS_PARAM_SUMS; i++) ls_state_add(&sum, partition->state.host_made[param * LS_PARAM_SUMS + i]);
     return sum;
 }
 
 ls_status ls_partition_state_now(ls_partition *partition, ls_hash128 *part, ls_hash128 *by_tensor) {
     LS_TRY(check_sums(partition));
     LS_TRY(ls_partition_find_state(partition));
-    add_part(partition, partition->host_found, part, by_tensor);
+    add_part(partition, partition->state.host_found, part, by_tensor);
     return LS_OK;
 }

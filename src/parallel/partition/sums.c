@@ -6,6 +6,7 @@
  *     hashes   a list of hashes, or of places of bad values, for one check at a time
  *
  * A step without groups reads the first part of the sums, once. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,52 +37,78 @@ static size_t leaf_parts(const ls_partition *partition) {
     return takes_arena(partition) ? 2 * (size_t)partition->setup.G : 0;
 }
 
-size_t ls_partition_host_parts(const ls_partition *partition) {
+static size_t host_part_words(const ls_partition *partition) {
     bool has = partition->setup.watches && !takes_arena(partition);
     return has ? 2 * (size_t)partition->setup.G * LS_EXACT_WORDS : 0;
 }
 
-size_t ls_partition_sum_words(const ls_partition *partition) {
+static size_t sum_words(const ls_partition *partition) {
     if (!partition->setup.train) return GROUPS;
     return GROUPS + (size_t)partition->setup.G * LOSS_WORDS + leaf_parts(partition) * LS_EXACT_WORDS;
 }
 
+static size_t state_words(const ls_partition *partition) {
+    return ls_partition_state_room(partition) * (sizeof(ls_hash128) / sizeof(int64_t));
+}
+
+void ls_partition_alloc_sums(ls_partition *partition) {
+    size_t state = state_words(partition), parts = host_part_words(partition);
+    int64_t *words = ls_partition_take(partition, state + sum_words(partition), sizeof *words);
+    partition->sums.host_words = words ? words + state : NULL;
+    if (parts > 0) partition->sums.host_parts = ls_partition_take(partition, parts, sizeof(int64_t));
+    partition->sums.host_hashes = ls_partition_take(partition, partition->sums.hash_room, sizeof(ls_hash128));
+    if (state == 0 || !words) return;
+    partition->state.host_made = (ls_hash128 *)(void *)words;
+    partition->state.host_found =
+        ls_partition_take(partition, ls_partition_state_room(partition), sizeof *partition->state.host_found);
+}
+
+/* The sums of the state lie in front of those of a step, so that one read brings both. */
+void ls_partition_lay_sums(ls_partition *partition, ls_arena *arena) {
+    size_t state = state_words(partition);
+    int64_t *words = ls_arena_take_array(arena, "scratch", state + sum_words(partition), sizeof *words);
+    partition->sums.words = words ? words + state : NULL;
+    if (state > 0) partition->state.made = (ls_hash128 *)(void *)words;
+    partition->sums.hashes =
+        ls_arena_take_array(arena, "scratch", partition->sums.hash_room, sizeof *partition->sums.hashes);
+}
+
 static ls_loss_sum *loss_at(const ls_partition *partition, int group) {
-    int64_t *at = group < 0 ? partition->sums + LOSS : partition->sums + GROUPS + group * LOSS_WORDS;
+    int64_t *at = group < 0 ? partition->sums.words + LOSS : partition->sums.words + GROUPS + group * LOSS_WORDS;
     return (ls_loss_sum *)(void *)at;
 }
 
 static int64_t *parts_at(const ls_partition *partition, int64_t *sums, int part) {
-    int64_t *parts = partition->host_parts ? partition->host_parts : sums + GROUPS + partition->setup.G * LOSS_WORDS;
+    int64_t *parts =
+        partition->sums.host_parts ? partition->sums.host_parts : sums + GROUPS + partition->setup.G * LOSS_WORDS;
     return parts + (size_t)part * LS_EXACT_WORDS;
 }
 
 static bool by_group(const ls_partition *partition) {
-    return partition->setup.train && (partition->nn.absent || partition->group_losses);
+    return partition->setup.train && (partition->nn.absent || partition->sums.group_losses);
 }
 
-static size_t used_words(const ls_partition *partition) {
-    return by_group(partition) ? ls_partition_sum_words(partition) : GROUPS;
-}
+static size_t used_words(const ls_partition *partition) { return by_group(partition) ? sum_words(partition) : GROUPS; }
 
 static ls_status clear(ls_partition *partition, size_t begin, size_t end) {
-    return ls_device_fill(partition->device, partition->sums + begin, 0, (end - begin) * sizeof(int64_t));
+    return ls_device_fill(partition->device, partition->sums.words + begin, 0, (end - begin) * sizeof(int64_t));
 }
 
 ls_status ls_partition_clear_sums(ls_partition *partition) {
-    if (partition->host_parts && by_group(partition))
-        memset(partition->host_parts, 0, ls_partition_host_parts(partition) * sizeof(int64_t));
+    if (partition->sums.host_parts && by_group(partition))
+        memset(partition->sums.host_parts, 0, host_part_words(partition) * sizeof(int64_t));
     return clear(partition, 0, used_words(partition));
 }
 
 /* Copies the sums to the host, together with the state sums of the update if these have not been read yet. */
 static ls_status read_words(ls_partition *partition, size_t words) {
-    if (partition->host_state && !partition->state_is_read) {
-        partition->state_is_read = true;
-        return ls_device_copy_out(partition->device, partition->host_state, partition->state_sums,
+    if (partition->state.host_made && !partition->state.is_read) {
+        partition->state.is_read = true;
+        return ls_device_copy_out(partition->device, partition->state.host_made, partition->state.made,
                                   ls_partition_state_room(partition) * sizeof(ls_hash128) + words * sizeof(int64_t));
     }
-    return ls_device_copy_out(partition->device, partition->host_sums, partition->sums, words * sizeof(int64_t));
+    return ls_device_copy_out(partition->device, partition->sums.host_words, partition->sums.words,
+                              words * sizeof(int64_t));
 }
 
 static void merge_words(ls_exact_sum *into, const int64_t *words) {
@@ -104,7 +131,7 @@ ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t
     const ls_partition_setup *setup = &partition->setup;
     const ls_nn *nn = &partition->nn;
     bool apart = first >= 0 && by_group(partition);
-    if (setup->place.tp > 0 || partition->audits) return LS_OK;
+    if (setup->place.tp > 0 || partition->pass.audits) return LS_OK;
     for (size_t b = 0, n; b < nn->B; b += n) {
         int g = apart ? group_of(partition, (size_t)first + b) : -1;
         size_t left = apart ? ls_slice_begin(setup->B, setup->G, g + 1) - ((size_t)first + b) : nn->B;
@@ -116,15 +143,21 @@ ls_status ls_partition_add_losses(ls_partition *partition, int64_t first, size_t
     return LS_OK;
 }
 
+void ls_partition_watch_groups(ls_partition *partition, ls_loss_sum *losses, ls_exact_sum *squares) {
+    assert(!squares || (losses && partition->nn.leaves));
+    partition->sums.group_losses = losses;
+    partition->sums.group_squares = squares;
+}
+
 /* Of what was read. */
 static void take_losses(ls_partition *partition, ls_loss_sum *loss) {
     ls_loss_sum sum;
-    memcpy(&sum, partition->host_sums + LOSS, sizeof sum);
+    memcpy(&sum, partition->sums.host_words + LOSS, sizeof sum);
     ls_loss_sum_merge(loss, &sum);
     for (int g = 0; by_group(partition) && g < partition->setup.G; g++) {
-        memcpy(&sum, partition->host_sums + GROUPS + (size_t)g * LOSS_WORDS, sizeof sum);
+        memcpy(&sum, partition->sums.host_words + GROUPS + (size_t)g * LOSS_WORDS, sizeof sum);
         ls_loss_sum_merge(loss, &sum);
-        if (partition->group_losses) ls_loss_sum_merge(&partition->group_losses[g], &sum);
+        if (partition->sums.group_losses) ls_loss_sum_merge(&partition->sums.group_losses[g], &sum);
     }
 }
 
@@ -137,16 +170,16 @@ ls_status ls_partition_losses(ls_partition *partition, ls_loss_sum *loss) {
 ls_status ls_partition_count_right(ls_partition *partition) {
     const ls_nn *nn = &partition->nn;
     size_t V = partition->model->shape.V;
-    return nn->ops->count_right(nn->device, &(ls_count_right_call){partition->sums + RIGHT, nn->scratch.logits, V,
+    return nn->ops->count_right(nn->device, &(ls_count_right_call){partition->sums.words + RIGHT, nn->scratch.logits, V,
                                                                    ls_nn_rows(nn), V, nn->targets});
 }
 
 ls_status ls_partition_take_evaluation(ls_partition *partition, ls_loss_sum *loss, int64_t *right) {
     ls_loss_sum sum;
     LS_TRY(read_words(partition, GROUPS));
-    memcpy(&sum, partition->host_sums + LOSS, sizeof sum);
+    memcpy(&sum, partition->sums.host_words + LOSS, sizeof sum);
     ls_loss_sum_merge(loss, &sum);
-    if (right) *right += partition->host_sums[RIGHT];
+    if (right) *right += partition->sums.host_words[RIGHT];
     return LS_OK;
 }
 
@@ -197,12 +230,6 @@ static ls_status square_param(ls_partition *partition, const ls_param *param, sq
     return LS_OK;
 }
 
-bool ls_partition_is_tied(const ls_partition *partition, const ls_param *param) {
-    return param->kind == LS_PARAM_TOKENS && partition->model->shape.tied;
-}
-
-const ls_param *ls_partition_tied_copy(const ls_partition *partition) { return partition->copy; }
-
 /* In leaves as in the sum: the token slices of vectors are not joined yet, and the two uses of a tied table are apart.
  */
 static bool is_measured(const ls_partition *partition, const ls_param *param) {
@@ -212,7 +239,7 @@ static bool is_measured(const ls_partition *partition, const ls_param *param) {
 ls_status ls_partition_leaf_squares(ls_partition *partition, const ls_param *param, const float *leaf, int part) {
     int S = partition->model->S, slices = ls_param_slices(param, S);
     size_t first = param->first_row, end = first + param->local_rows;
-    squares s = {.words = parts_at(partition, partition->sums, part)};
+    squares s = {.words = parts_at(partition, partition->sums.words, part)};
     if (param->kind == LS_PARAM_VECTOR || (!param->split && partition->setup.place.tp > 0)) return LS_OK;
     for (int i = 0; i < slices; i++) {
         size_t row = ls_param_slice_row(param, S, i), rows = ls_param_slice_row(param, S, i + 1) - row;
@@ -229,7 +256,7 @@ enum { SHARE_PIECES = 8, SHARE_PIECE_LEAST = 256 };
 
 /* Elements of each of SHARE_PIECES pieces; 0: all elements, in one piece. */
 static size_t piece_elems(const ls_partition *partition, size_t elems) {
-    size_t length = (size_t)ceil((double)elems * partition->contribution_share / SHARE_PIECES);
+    size_t length = (size_t)ceil((double)elems * partition->sums.contribution_share / SHARE_PIECES);
     if (length < SHARE_PIECE_LEAST) length = SHARE_PIECE_LEAST;
     return length * SHARE_PIECES < elems ? length : 0;
 }
@@ -239,14 +266,14 @@ static size_t piece_elems(const ls_partition *partition, size_t elems) {
  * slices are not joined yet, and some rows are other workers'. */
 static bool is_contribution(const ls_partition *partition, const ls_bucket *bucket, bool has_matrices) {
     bool is_table = bucket->kind == LS_BUCKET_TABLE || bucket->kind == LS_BUCKET_LOOKUP;
-    return bucket->kind == LS_BUCKET_MATRICES || (is_table && !has_matrices && partition->dp);
+    return bucket->kind == LS_BUCKET_MATRICES || (is_table && !has_matrices && partition->comms.dp);
 }
 
 void ls_partition_watch_contribution(ls_partition *partition, double share) {
     double all[LS_CONTRIBUTION_RUNS] = {0}, summed[LS_CONTRIBUTION_RUNS] = {0};
     bool has_matrices = false;
     int count = 0, at = 0;
-    partition->contribution_share = share;
+    partition->sums.contribution_share = share;
     for (int i = 0; i < partition->nbuckets; i++) has_matrices |= partition->buckets[i].kind == LS_BUCKET_MATRICES;
     for (int i = 0; i < partition->nbuckets; i++)
         count += is_contribution(partition, &partition->buckets[i], has_matrices);
@@ -264,12 +291,12 @@ void ls_partition_watch_contribution(ls_partition *partition, double share) {
         }
     }
     for (int r = 0; r < LS_CONTRIBUTION_RUNS; r++)
-        partition->contribution_scale[r] = r < count ? all[r] / summed[r] : 0;
+        partition->sums.contribution_scale[r] = r < count ? all[r] / summed[r] : 0;
 }
 
 ls_status ls_partition_add_contribution(ls_partition *partition, const ls_bucket *bucket, const float *slot) {
     if (bucket->contribution < 0) return LS_OK;
-    squares s = {.words = partition->sums + CONTRIBUTION + bucket->contribution * LS_EXACT_WORDS};
+    squares s = {.words = partition->sums.words + CONTRIBUTION + bucket->contribution * LS_EXACT_WORDS};
     for (int i = 0; i < bucket->nparams; i++) {
         const float *x = slot + bucket->offset[i];
         size_t elems = ls_param_local_elems(bucket->param[i]), piece = piece_elems(partition, elems);
@@ -285,9 +312,9 @@ double ls_partition_contribution(const ls_partition *partition) {
     int count = 0;
     for (int r = 0; r < LS_CONTRIBUTION_RUNS; r++) {
         ls_exact_sum sum = {.unsettled = 0};
-        merge_words(&sum, partition->host_sums + CONTRIBUTION + r * LS_EXACT_WORDS);
+        merge_words(&sum, partition->sums.host_words + CONTRIBUTION + r * LS_EXACT_WORDS);
         if (ls_exact_sum_non_finite(&sum)) return (double)NAN;
-        double value = ls_exact_sum_value(&sum) * partition->contribution_scale[r];
+        double value = ls_exact_sum_value(&sum) * partition->sums.contribution_scale[r];
         if (!(value > 0)) continue;
         int at = count++;
         for (; at > 0 && sorted[at - 1] > value; at--) sorted[at] = sorted[at - 1];
@@ -301,24 +328,24 @@ double ls_partition_contribution(const ls_partition *partition) {
 /* What every worker of the TP group has for itself counts once in the norm; that of the others must be finite too. */
 static ls_status look_at_replica(ls_partition *partition, const ls_param *param) {
     size_t own = ls_param_range_elems(param->own);
-    if (!partition->tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
-    return partition->nn.ops->count(partition->device,
-                                    &(ls_count_call){partition->sums + REPLICAS, param->own_grad, 1, LS_F32, own});
+    if (!partition->comms.tp || param->split || own == 0 || ls_param_range_elems(param->once) > 0) return LS_OK;
+    return partition->nn.ops->count(
+        partition->device, &(ls_count_call){partition->sums.words + REPLICAS, param->own_grad, 1, LS_F32, own});
 }
 
 static void take_squares(ls_partition *partition, ls_exact_sum *sum, ls_exact_sum *measured) {
-    const int64_t *words = partition->host_sums;
+    const int64_t *words = partition->sums.host_words;
     merge_words(sum, words + SQUARES);
     if (measured) merge_words(measured, words + MEASURED);
     if (measured) ls_exact_sum_merge(sum, measured);
     if (words[REPLICAS + LS_COUNT_BAD]) ls_exact_sum_add(sum, (double)NAN);
-    for (int i = 0; partition->group_squares && i < 2 * partition->setup.G; i++)
-        merge_words(&partition->group_squares[i], parts_at(partition, partition->host_sums, i));
+    for (int i = 0; partition->sums.group_squares && i < 2 * partition->setup.G; i++)
+        merge_words(&partition->sums.group_squares[i], parts_at(partition, partition->sums.host_words, i));
 }
 
 ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, ls_exact_sum *sum,
                                    ls_exact_sum *measured) {
-    squares whole = {.words = partition->sums + SQUARES}, apart = {.words = partition->sums + MEASURED};
+    squares whole = {.words = partition->sums.words + SQUARES}, apart = {.words = partition->sums.words + MEASURED};
     LS_TRY(clear(partition, SQUARES, RIGHT));
     for (int i = 0; i < partition->model->nparams; i++) {
         const ls_param *param = ls_model_param(partition->model, i);
@@ -337,7 +364,7 @@ ls_status ls_partition_square_norm(ls_partition *partition, ls_loss_sum *loss, l
 /* ---- numbers that are not finite --------------------------------------------------------------------------------- */
 
 ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype dtype, size_t elems, uint64_t *index) {
-    uint64_t *at = (uint64_t *)(void *)partition->hashes;
+    uint64_t *at = (uint64_t *)(void *)partition->sums.hashes;
     LS_TRY(partition->nn.ops->find_bad(partition->device, &(ls_find_bad_call){x, dtype, elems, at}));
     return ls_device_copy_out(partition->device, index, at, sizeof *index);
 }
@@ -346,7 +373,7 @@ ls_status ls_partition_find_bad(ls_partition *partition, const void *x, ls_dtype
 static ls_status find_bad_params(ls_partition *partition, bool grads, int64_t *bad) {
     enum { EACH = 3 };
     int params = ls_model_params(partition->model);
-    uint64_t *at = (uint64_t *)(void *)partition->hashes, *host = (uint64_t *)(void *)partition->host_hashes;
+    uint64_t *at = (uint64_t *)(void *)partition->sums.hashes, *host = (uint64_t *)(void *)partition->sums.host_hashes;
     size_t bytes = (size_t)params * EACH * sizeof *at;
     LS_TRY(ls_device_fill(partition->device, at, 0xFF, bytes));
     for (int i = 0; i < params; i++) {
@@ -395,14 +422,14 @@ size_t ls_partition_hash_room(const ls_partition *partition) {
 }
 
 ls_status ls_partition_begin_hashes(ls_partition *partition, size_t count) {
-    return ls_device_fill(partition->device, partition->hashes, 0, count * sizeof *partition->hashes);
+    return ls_device_fill(partition->device, partition->sums.hashes, 0, count * sizeof *partition->sums.hashes);
 }
 
 ls_status ls_partition_make_hash(ls_partition *partition, size_t i, const void *x, size_t bytes) {
     if (!x || bytes == 0) return LS_OK;
-    return partition->nn.ops->hash(partition->nn.device, &(ls_hash_call){partition->hashes + i, x, bytes});
+    return partition->nn.ops->hash(partition->nn.device, &(ls_hash_call){partition->sums.hashes + i, x, bytes});
 }
 
 ls_status ls_partition_read_hashes(ls_partition *partition, ls_hash128 *out, size_t count) {
-    return ls_device_copy_out(partition->device, out, partition->hashes, count * sizeof *out);
+    return ls_device_copy_out(partition->device, out, partition->sums.hashes, count * sizeof *out);
 }

@@ -8,6 +8,8 @@
 #include "numerics/float16.h"
 #include "parallel/partition/state.h"
 
+enum { PIECE_ELEMS = 1 << 20 };
+
 /* ---- where elements are ------------------------------------------------------------------------------------------ */
 
 /* A tensor of a parameter as this worker has it: elements `range` of the local rows, the first of them at `memory`. */
@@ -19,7 +21,7 @@ typedef struct held {
 } held;
 
 static const ls_param *local_of(const ls_partition *partition, const ls_param *param) {
-    return partition->copy && param == ls_model_tokens(partition->model) ? partition->copy : param;
+    return partition->tied.copy && param == ls_model_tokens(partition->model) ? partition->tied.copy : param;
 }
 
 static held held_of(const ls_partition *partition, const ls_param *model_param, ls_partition_tensor which) {
@@ -153,9 +155,19 @@ static void clip_piece(local_piece *p, size_t first, size_t count) {
     p->elems = to > from ? to - from : 0;
 }
 
+void ls_partition_alloc_staging(ls_partition *partition) {
+    ls_host_staging *staging = &partition->staging;
+    size_t rows = partition->micro * partition->setup.T, V = partition->model->shape.V;
+    staging->elems = rows > PIECE_ELEMS ? rows : PIECE_ELEMS;
+    if (V > staging->elems) staging->elems = V;
+    staging->f32 = ls_partition_take(partition, staging->elems, sizeof *staging->f32);
+    if (ls_policy_is_16(&partition->setup.policy))
+        staging->rounded = ls_partition_take(partition, LS_PARTITION_HOST16, sizeof *staging->rounded);
+}
+
 /* Elements between the host and the 16-bit form that a device has of them, in pieces of a buffer. */
 static ls_status move_rounded(ls_partition *partition, uint16_t *memory, float *host, size_t elems, bool in) {
-    uint16_t *rounded = partition->host16;
+    uint16_t *rounded = partition->staging.rounded;
     bool bf16 = partition->setup.policy.act == LS_BF16;
     for (size_t at = 0, n; at < elems; at += n) {
         n = elems - at < LS_PARTITION_HOST16 ? elems - at : LS_PARTITION_HOST16;
@@ -201,10 +213,11 @@ ls_status ls_partition_read(ls_partition *partition, const ls_param *param, ls_p
 }
 
 static ls_status init_piece(ls_partition *partition, const ls_param *param, uint64_t seed, ls_partition_piece piece) {
-    for (size_t done = 0; done < piece.count; done += partition->host_elems) {
-        size_t left = piece.count - done, count = left < partition->host_elems ? left : partition->host_elems;
-        ls_init_param(param, seed, piece.first + done, count, partition->host);
-        LS_TRY(ls_partition_write(partition, param, LS_TENSOR_WEIGHT, piece.first + done, count, partition->host));
+    for (size_t done = 0; done < piece.count; done += partition->staging.elems) {
+        size_t left = piece.count - done, count = left < partition->staging.elems ? left : partition->staging.elems;
+        ls_init_param(param, seed, piece.first + done, count, partition->staging.f32);
+        LS_TRY(
+            ls_partition_write(partition, param, LS_TENSOR_WEIGHT, piece.first + done, count, partition->staging.f32));
     }
     return LS_OK;
 }
@@ -248,11 +261,11 @@ static size_t slice_blocks(const ls_partition *partition, const ls_param *param,
 
 /* Hashes of the blocks of elements begin … end−1 of the local rows; of rounded ones as numbers. */
 static ls_status hash_range(ls_partition *partition, const held *h, size_t begin, size_t end, ls_hash128 *out) {
-    size_t room = partition->hash_room;
+    size_t room = partition->sums.hash_room;
     for (size_t at = begin; at < end; at += room * LS_SQUARE_BLOCK) {
         size_t n = end - at < room * LS_SQUARE_BLOCK ? end - at : room * LS_SQUARE_BLOCK, place = at - h->range.begin;
         size_t blocks = (n + LS_SQUARE_BLOCK - 1) / LS_SQUARE_BLOCK;
-        ls_hash_blocks_call call = {partition->hashes, h->memory + place, LS_F32, n};
+        ls_hash_blocks_call call = {partition->sums.hashes, h->memory + place, LS_F32, n};
         if (h->memory16) call.x = h->memory16 + place;
         if (h->memory16) call.dtype = partition->setup.policy.act;
         LS_TRY(partition->nn.ops->hash_blocks(partition->device, &call));
@@ -310,10 +323,10 @@ ls_status ls_partition_hash_tensor(ls_partition *partition, const ls_param *para
 
 ls_status ls_partition_sum(ls_partition *partition, int64_t *numbers, size_t count) {
     enum { AT_ONCE = 1 << 20 };
-    for (size_t at = 0; partition->all && at < count; at += AT_ONCE) {
+    for (size_t at = 0; partition->comms.all && at < count; at += AT_ONCE) {
         const void *part = numbers + at;
         size_t n = count - at < AT_ONCE ? count - at : AT_ONCE;
-        LS_TRY(ls_comm_all_reduce(partition->all, NULL, LS_I64, &part, numbers + at, n));
+        LS_TRY(ls_comm_all_reduce(partition->comms.all, NULL, LS_I64, &part, numbers + at, n));
     }
     return LS_OK;
 }

@@ -5,7 +5,8 @@
  *        neighbour has no more groups wait.
  *     3. If the hashes differ, a third computation finds the faulty row: by another row or, with two rows, by both with
  *        another instruction set. The faulty row then computes g again, which shows whether the fault is persistent.
- *     4. The faulty worker of that row is the one whose intermediate results differ first (parallel/partition/audit.h).
+ *     4. The faulty worker of that row is the one whose intermediate results differ first
+ * (parallel/partition/results.h).
  *
  * A wrong gradient never reaches the weights: the step is repeated, or the run ends. */
 #ifndef LS_RUN_GUARD_AUDIT_H
@@ -13,6 +14,7 @@
 
 #include "base/pool.h"
 #include "parallel/partition/audit.h"
+#include "parallel/partition/results.h"
 #include "run/guard/event.h"
 #include "run/settings.h"
 

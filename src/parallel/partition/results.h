@@ -1,0 +1,33 @@
+/* results.h: what a worker computes of a group on the way to its gradients, as sums of hashes.
+ *
+ * An error of one worker spreads: over the TP group with the next sum, over the stages with the stream. So gradients
+ * tell which replica erred, but not which of its workers. Intermediate results do: matmuls before they are joined over
+ * the TP group, and what blocks add to the stream. Two replicas that computed the same group compare their sums; the
+ * worker whose results differ first, in the order of computation, erred.
+ *
+ * A site is one such result: number k of block b has site 16·b + k in forward and 16·(2n − 1 − b) + k in backward. Its
+ * value is a sum over sequences, which depends neither on their division into micro-batches nor on the schedule. */
+#ifndef LS_PARALLEL_PARTITION_RESULTS_H
+#define LS_PARALLEL_PARTITION_RESULTS_H
+
+#include "base/hash.h"
+#include "parallel/partition/partition.h"
+
+/* The most results of a block in one direction; further ones are added to the last. */
+enum { LS_RESULTS_MAX = 16 };
+
+static inline size_t ls_result_sites(const ls_model *model) { return 2 * (size_t)model->nblocks * LS_RESULTS_MAX; }
+
+typedef struct ls_result_sums {
+    int count;
+    const int *group;  /* numbers of the groups; −1: none */
+    ls_hash128 *sites; /* [count][sites of a model]; the caller sets them to 0 */
+} ls_result_sums;
+
+/* Adds the results of all later passes to `results`, which is borrowed, until a call with NULL. */
+void ls_partition_sum_results(ls_partition *partition, const ls_result_sums *results);
+
+/* Returns the first site where two lists differ, or `sites` if they are equal. */
+size_t ls_result_first(const ls_hash128 *a, const ls_hash128 *b, size_t sites);
+
+#endif
