@@ -47,7 +47,7 @@ ls_phase ls_phase_swap(ls_phase phase) {
     return (ls_phase)atomic_exchange_explicit(&phase_now, (int)phase, memory_order_relaxed);
 }
 
-/* The first progress of an opaque phase may take long, so the hook is called when the phase begins. */
+/* Calls the hook when an opaque phase begins, because its first progress may take long. */
 ls_phase ls_phase_enter(ls_phase phase) {
     uint64_t now = ls_clock_ns();
     ls_phase before = ls_phase_swap(phase);
@@ -62,7 +62,7 @@ ls_phase ls_phase_enter(ls_phase phase) {
 
 ls_phase ls_phase_now(void) { return (ls_phase)atomic_load_explicit(&phase_now, memory_order_relaxed); }
 
-/* Read while the leading thread may write: a torn list gives a number that is a little off. */
+/* Reads while the main thread may write: a torn list gives a number that is a little off. */
 uint64_t ls_phase_usual_ns(ls_phase phase) {
     uint64_t sorted[KEPT];
     size_t count = turns[phase] < KEPT ? turns[phase] : KEPT;

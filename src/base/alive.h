@@ -45,21 +45,22 @@ static inline void ls_alive_moved(void) {
     atomic_store_explicit(&ls_alive_count, count + 1, memory_order_relaxed);
 }
 
-/* Reports progress by a worker's main thread during long work without collectives. Also calls the hook, at most twice a
- * second, which tells the workers of other machines. */
+/* Reports progress by a thread during long work without collectives. Also calls that thread's hook, if 0.5 s have
+ * passed since the last call; the hook tells the workers of other machines. */
 void ls_alive_turn(void);
 /* Bytes of a file to read or write between two calls of ls_alive_turn(). */
 enum { LS_ALIVE_BYTES = 16 << 20 };
-/* Sets the hook of the calling thread; NULL: none. */
+/* Sets the hook of the calling thread; NULL removes it. */
 void ls_alive_set_hook(void (*hook)(void *ctx), void *ctx);
 
-/* Enters a phase and returns the one before, which the caller restores. An opaque phase calls the hook at once. */
+/* Enters a phase, ends the measurement of the one before and returns it; the caller restores it later. An opaque phase
+ * calls the hook at once. */
 ls_phase ls_phase_enter(ls_phase phase);
-/* The same for an interruption of the current phase, such as kernels that are compiled on first use: the duration of
- * the interrupted phase continues to be measured. */
+/* Replaces the phase for an interruption, such as kernels that are compiled on first use, and returns the one before.
+ * Unlike ls_phase_enter(), it lets the measured duration of the interrupted phase continue. */
 ls_phase ls_phase_swap(ls_phase phase);
 ls_phase ls_phase_now(void);
-/* Returns the median duration of the last few turns of the phase; 0: none has ended. */
+/* Returns the median duration of the last 9 times in this phase; 0: it has not ended yet. */
 uint64_t ls_phase_usual_ns(ls_phase phase);
 
 #endif

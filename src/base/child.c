@@ -31,6 +31,7 @@ static bool write_all(int file, const void *bytes, size_t count) {
     return true;
 }
 
+/* Calls `fn` and writes its status and message, then its result, to the pipe. */
 static void run_child(int file, ls_child_fn fn, void *ctx, void *result, size_t bytes) {
     ending end = {.status = fn(ctx, result)};
     if (end.status != LS_OK) {
@@ -41,7 +42,8 @@ static void run_child(int file, ls_child_fn fn, void *ctx, void *result, size_t 
     if (write_all(file, &end, sizeof end)) (void)write_all(file, result, bytes);
 }
 
-/* Reads until the pipe closes. Returns false if the time is up. *got: the number of bytes read. */
+/* Reads until the pipe closes or `count` bytes are there; *got is their number. Returns false if `until` came first (0:
+ * never). */
 static bool read_all(int file, double until, void *bytes, size_t count, size_t *got) {
     for (*got = 0; *got < count;) {
         double left = until > 0 ? until - ls_clock_seconds() : 1;
@@ -56,7 +58,8 @@ static bool read_all(int file, double until, void *bytes, size_t count, size_t *
     return true;
 }
 
-/* Reaps the child. A process that hangs in a driver may survive SIGKILL; it is left behind after a while. */
+/* Reaps the child. `patient` waits as long as it takes; otherwise a child that survives SIGKILL, as one that hangs in a
+ * driver may, is left behind after a second. */
 static bool reap_child(pid_t pid, bool patient, int *wait_status) {
     for (int turn = 0; patient || turn < 200; turn++) {
         pid_t gone = waitpid(pid, wait_status, patient ? 0 : WNOHANG);
@@ -67,7 +70,8 @@ static bool reap_child(pid_t pid, bool patient, int *wait_status) {
     return false;
 }
 
-static ls_status judge_child(const char *what, pid_t pid, double limit_s, const int file, void *result, size_t bytes) {
+/* Receives status and result, kills a child that is late, and reaps it. Returns its error, or one about its death. */
+static ls_status await_child(const char *what, pid_t pid, double limit_s, const int file, void *result, size_t bytes) {
     double until = limit_s > 0 ? ls_clock_seconds() + limit_s : 0;
     ending end;
     size_t got = 0, rest = 0;
@@ -100,7 +104,7 @@ ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *c
     }
     close(ends[1]);
     ls_status status = pid < 0 ? ls_fail_errno(LS_ERR_RESOURCE, "cannot start %s", what)
-                               : judge_child(what, pid, limit_s, ends[0], result, bytes);
+                               : await_child(what, pid, limit_s, ends[0], result, bytes);
     close(ends[0]);
     return status;
 }
@@ -136,7 +140,7 @@ bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status)
 
 /* ---- what the kernel knows of a process -------------------------------------------------------------------------- */
 
-/* Reads the beginning of a file of /proc/PID. */
+/* Reads the beginning of /proc/PID/name. Returns false if nothing could be read. */
 static bool read_proc(int pid, const char *name, char *text, size_t room) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
@@ -148,20 +152,20 @@ static bool read_proc(int pid, const char *name, char *text, size_t room) {
 }
 
 /* Returns the fields of /proc/PID/stat after the name, which is in parentheses and may contain any bytes. */
-static const char *behind_name(const char *text) {
+static const char *fields_after_name(const char *text) {
     const char *paren = strrchr(text, ')');
     return paren && paren[1] == ' ' ? paren + 2 : NULL;
 }
 
 char ls_process_state(int pid) {
     char text[512];
-    const char *fields = read_proc(pid, "stat", text, sizeof text) ? behind_name(text) : NULL;
+    const char *fields = read_proc(pid, "stat", text, sizeof text) ? fields_after_name(text) : NULL;
     return fields ? *fields : 0;
 }
 
 uint64_t ls_process_ticks(int pid) {
     char text[1024];
-    const char *fields = read_proc(pid, "stat", text, sizeof text) ? behind_name(text) : NULL;
+    const char *fields = read_proc(pid, "stat", text, sizeof text) ? fields_after_name(text) : NULL;
     unsigned long long user, kernel;
     if (!fields || sscanf(fields, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) != 2)
         return 0;

@@ -12,29 +12,28 @@
 
 typedef ls_status (*ls_child_fn)(void *ctx, void *result);
 
-/* Runs `fn` in a child process. Forks, so call it before any thread is started. `fn` fills `result`, of `bytes` bytes,
- * which is copied to the caller; its status and message are returned. The child flushes its output but runs no exit
- * handlers.
- *
- * LS_ERR_WORKER, with the name `what` ("the worker"): the child was killed, or ended without a result. LS_ERR_FAILED:
- * the child took more than `limit_s` seconds (0: no limit) and was killed. */
+/* Runs `fn` in a child process, waits for it and returns its status and message. `fn` fills `result`, of `bytes` bytes,
+ * which is copied to the caller's. Forks, so call it before any thread is started. The child flushes its output but
+ * runs no exit handlers, and is killed if its parent ends. LS_ERR_WORKER, with the name `what` ("the worker"): the
+ * child was killed, or ended without a result. LS_ERR_FAILED: the child took more than `limit_s` seconds (0: no limit)
+ * and was killed. */
 ls_status ls_child_run(const char *what, double limit_s, ls_child_fn fn, void *ctx, void *result, size_t bytes);
 
 /* ---- programs beside a run --------------------------------------------------------------------------------------- */
 
-/* Lets the kernel kill this child when its parent ends, even while the child is stopped. To be called right after
- * fork(). Exits if `parent` has ended already. */
+/* Makes the kernel kill this child when its parent ends, even while the child is stopped. Call it right after fork(),
+ * with the parent's pid. Exits if the parent has ended already. */
 void ls_child_bind(pid_t parent);
 /* Waits until the child has ended. Returns true if it ended by itself; *wait_status is that of waitpid(). Kills the
- * child after `limit_s`, or once it has used no CPU time for `idle_s` seconds although a core was free (it is stopped
- * or stuck). Time in which the caller itself was stopped does not count. */
+ * child and returns false after `limit_s`, or once it has used no CPU time for `idle_s` seconds although a core was
+ * free (it is stopped or stuck). Time in which the caller itself was stopped does not count. */
 bool ls_child_finish(pid_t pid, double idle_s, double limit_s, int *wait_status);
 
 /* ---- state of a process, from /proc ------------------------------------------------------------------------------ */
 
 /* Returns the state letter of /proc/PID/stat; 0: not readable. */
 char ls_process_state(int pid);
-/* Returns user and system time in clock ticks; 0: not readable. */
+/* Returns the user and system time that the process has used, in clock ticks; 0: not readable. */
 uint64_t ls_process_ticks(int pid);
 /* Returns whether a debugger, or any other user of ptrace(2), is attached. */
 bool ls_process_is_traced(int pid);

@@ -31,7 +31,7 @@ void ls_clock_sleep_us(uint64_t duration_us) {
 
 int ls_clock_queue_open(void) { return open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); }
 
-/* The file has three numbers: time on a core, time waiting for one, turns on a core. */
+/* Skips the first of three numbers in the file: time on a core, time waiting for one, turns on a core. */
 ls_clock_queue ls_clock_queue_read(int fd) {
     char text[96], *end;
     ssize_t bytes = fd < 0 ? 0 : pread(fd, text, sizeof text - 1, 0);

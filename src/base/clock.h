@@ -10,7 +10,7 @@ double ls_clock_seconds(void);
 /* Sleeps at least this long, also when signals arrive. */
 void ls_clock_sleep_us(uint64_t duration_us);
 
-/* Since the start of a thread: how long it was ready to run without a core, and how often it was given one. */
+/* How long a thread was ready to run without a core, and how often it was given one, since it started. */
 typedef struct ls_clock_queue {
     uint64_t waited_ns, turns;
 } ls_clock_queue;

@@ -22,7 +22,7 @@ static atomic_uint isa_mask;
 #    include <sys/syscall.h>
 #    include <unistd.h>
 
-/* XCR0 has the registers that the system saves: a CPU may have AVX under a system that does not support it. */
+/* Reads which registers the system saves: a CPU may have AVX under a system that does not support it. */
 static uint64_t read_xcr0(void) {
     uint32_t low, high;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -44,7 +44,7 @@ static void read_model(char *model, size_t capacity) {
 
 static bool bit(unsigned word, int position) { return (word >> position & 1u) != 0; }
 
-static void detect(void) {
+static void detect_features(void) {
     ls_cpu *cpu = &cpu_found;
     unsigned a, b, c, d;
     read_model(cpu->model, sizeof cpu->model);
@@ -109,7 +109,7 @@ static void read_model(char *model, size_t capacity, unsigned long cap) {
     snprintf(model, capacity, "ARM64 (implementer 0x%02X, part 0x%03X)", implementer, part);
 }
 
-static void detect(void) {
+static void detect_features(void) {
     unsigned long cap = getauxval(AT_HWCAP), cap2 = getauxval(AT_HWCAP2);
     cpu_found.neon = (cap & CAP_ASIMD) != 0;
     cpu_found.sve = (cap & CAP_SVE) != 0;
@@ -125,7 +125,7 @@ static void request_amx(void) { amx_allowed = false; }
 #endif
 
 const ls_cpu *ls_cpu_detect(void) {
-    (void)pthread_once(&cpu_once, detect); /* fails only for a broken once variable */
+    (void)pthread_once(&cpu_once, detect_features); /* fails only for a broken once variable */
     return &cpu_found;
 }
 
@@ -157,6 +157,7 @@ static unsigned available_mask(void) {
            (unsigned)avx512 << LS_ISA_AVX512;
 }
 
+/* Writes "auto, portable, …": every choice that this CPU has. */
 static void list_available(char *text, size_t capacity) {
     size_t used = (size_t)snprintf(text, capacity, "auto");
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
@@ -180,7 +181,8 @@ ls_status ls_isa_parse(const char *text, ls_isa *out) {
     return ls_fail(LS_ERR_INPUT, "unknown ISA '%s'; choose one of: %s", text, have);
 }
 
-static ls_status mask_of(ls_isa isa, unsigned *mask) {
+/* Computes which ISAs a choice allows. LS_ERR_INPUT if the CPU lacks it. */
+static ls_status compute_isa_mask(ls_isa isa, unsigned *mask) {
     char have[64];
     if (isa == LS_ISA_AUTO || (available_mask() >> isa & 1u)) {
         *mask = isa == LS_ISA_AUTO ? available_mask() : isa_closure[isa];
@@ -191,22 +193,24 @@ static ls_status mask_of(ls_isa isa, unsigned *mask) {
                    have);
 }
 
+/* Sets the mask from LS_ISA, else to all that the CPU has. A wrong name is only a warning, because the choice changes
+ * no result. */
 static void isa_from_environment(void) {
     const char *spec = getenv("LS_ISA");
     unsigned mask = available_mask();
     ls_isa isa = LS_ISA_AUTO;
-    /* Only a warning, because the choice changes no result. */
-    if (spec && *spec != '\0' && (ls_isa_parse(spec, &isa) != LS_OK || mask_of(isa, &mask) != LS_OK))
+
+    if (spec && *spec != '\0' && (ls_isa_parse(spec, &isa) != LS_OK || compute_isa_mask(isa, &mask) != LS_OK))
         ls_log_warn("ignoring LS_ISA: %s", ls_status_message());
     atomic_store(&isa_mask, mask);
 }
 
-static void isa_chosen(void) {}
+static void skip_environment(void) {}
 
 ls_status ls_cpu_set_isa(ls_isa isa) {
     unsigned mask;
-    LS_TRY(mask_of(isa, &mask));
-    (void)pthread_once(&isa_once, isa_chosen); /* the environment no longer applies */
+    LS_TRY(compute_isa_mask(isa, &mask));
+    (void)pthread_once(&isa_once, skip_environment); /* the environment no longer applies */
     atomic_store(&isa_mask, mask);
     return LS_OK;
 }

@@ -39,21 +39,22 @@ const ls_cpu *ls_cpu_detect(void);
 bool ls_cpu_allow_amx(void);
 
 const char *ls_isa_name(ls_isa isa);
-/* Parses a name, or "auto". LS_ERR_INPUT, and *out unchanged, for any other text. */
+/* Parses a name, or "auto". LS_ERR_INPUT, and *out unchanged, for any other text. Accepts ISAs that this CPU lacks. */
 ls_status ls_isa_parse(const char *text, ls_isa *out);
-/* Allows an ISA and those it builds on; or all of the CPU, for LS_ISA_AUTO. LS_ERR_INPUT, and no change, if the CPU
- * does not have it. */
+/* Allows an ISA and those it builds on; or all that the CPU has, for LS_ISA_AUTO. LS_ERR_INPUT, and no change, if the
+ * CPU does not have it. LS_ISA in the environment no longer counts. */
 ls_status ls_cpu_set_isa(ls_isa isa);
 /* Returns the usable ISAs: bit i for ISA i. Bit LS_ISA_PORTABLE is always set. */
 unsigned ls_cpu_isa_mask(void);
+/* Returns whether kernels of this ISA may run: the CPU has it and the choice allows it. */
 bool ls_cpu_use(ls_isa isa);
 
 /* Returns the number of cores that this process may use now: those of its affinity mask, but at most the CPU quota of
  * its control group, rounded up; at least 1. Not cached, because pinning changes it; reads a few small files. */
 int ls_cpu_count(void);
-/* Returns the quota in cores, rounded up; 0: none. This is the smallest quota on the way from the group named in
- * `membership` (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup), for both versions of control groups.
- */
+/* Returns the CPU quota in cores, rounded up; 0: none. This is the smallest quota on the way from the group named in
+ * `membership` (a file like /proc/self/cgroup) up to `root` (like /sys/fs/cgroup), for both versions of control
+ * groups. */
 int ls_cpu_quota(const char *root, const char *membership);
 
 #endif

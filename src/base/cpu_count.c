@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the first line of a file, without its newline. */
+/* Reads the first line of a file, without its newline. Returns false if there is none. */
 static bool read_first_line(const char *path, char *line, size_t capacity) {
     FILE *file = fopen(path, "re");
     if (!file) return false;
@@ -26,6 +26,7 @@ static bool read_first_line(const char *path, char *line, size_t capacity) {
     return found;
 }
 
+/* Returns the quota in cores, rounded up; 0: no limit. */
 static int cores_of(long long quota_us, long long period_us) {
     if (quota_us <= 0 || period_us <= 0) return 0;
     long long cores = quota_us / period_us + (quota_us % period_us != 0);
@@ -41,6 +42,7 @@ static int quota_v2(const char *folder) {
     return cores_of(quota_us, period_us);
 }
 
+/* Return the quota of the group of this folder in cores; 0: none. */
 static int quota_v1(const char *folder) {
     char path[PATH_MAX + 32], quota[64], period[64];
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
@@ -50,9 +52,11 @@ static int quota_v1(const char *folder) {
     return cores_of(strtoll(quota, NULL, 10), strtoll(period, NULL, 10)); /* −1: no limit */
 }
 
+/* Returns the smaller of two quotas, where 0 is none. */
 static int smaller_quota(int a, int b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
-/* Inside a container the folder of the group itself may be missing; then the walk starts at an ancestor. */
+/* Returns the smallest quota of the folder base/group and its ancestors, up to `base`. Inside a container the folder of
+ * the group itself may be missing; then the walk starts at an ancestor. */
 static int quota_upwards(const char *base, const char *group, int (*quota_of)(const char *folder)) {
     char folder[PATH_MAX];
     int length = snprintf(folder, sizeof folder, "%s%s", base, group);
@@ -75,7 +79,8 @@ static bool has_cpu_controller(const char *controllers) {
     return false;
 }
 
-/* `line` is "number:controllers:/group"; without controllers it is version 2. */
+/* Returns the quota of a line "number:controllers:/group" of the membership; without controllers it is version 2.
+ * Changes the line. */
 static int quota_of_line(const char *root, char *line) {
     char base[PATH_MAX];
     char *controllers = strchr(line, ':');
@@ -112,7 +117,8 @@ int ls_cpu_quota(const char *root, const char *membership) {
     return quota;
 }
 
-/* The kernel refuses a set smaller than its own, so the set grows until it fits. */
+/* Counts the CPUs of the affinity mask. The kernel refuses a set smaller than its own, so the set grows until it
+ * fits. */
 static int affinity_count(void) {
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC(cpus);

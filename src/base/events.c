@@ -42,6 +42,7 @@ static _Thread_local ring *own_ring;
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
+/* Makes a ring and enters it into the registry. `name` is NULL for a thread. Returns NULL if memory is short. */
 static ring *make_ring(const char *name) {
     ring *r = calloc(1, sizeof *r);
     if (!r) return NULL;
@@ -58,6 +59,7 @@ static ring *make_ring(const char *name) {
     return r;
 }
 
+/* Adds the event to the ring, over the oldest one if it is full. */
 static void push_event(ring *r, const event *e) {
     pthread_mutex_lock(&r->lock);
     if (!r->events) {
@@ -132,7 +134,8 @@ void ls_events_disable(void) { atomic_store(&ls_events_on, false); }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Orders by start; of two spans that start together the longer one is the outer one. */
+/* Orders by start, for qsort(); of two spans that start together the longer one, which is the outer one, comes
+ * first. */
 static int compare_events(const void *a, const void *b) {
     const event *x = a, *y = b;
     if (x->span.start_ns != y->span.start_ns) return x->span.start_ns < y->span.start_ns ? -1 : 1;
@@ -177,7 +180,8 @@ static void print_args(FILE *out, const event *e) {
     fputs("}}", out);
 }
 
-/* Viewers require that the spans of a thread nest, so an overlapping span is a pair of events with an id. */
+/* Prints a span as one object, an overlapping one as a pair with an id, because viewers require that the spans of a
+ * thread nest. */
 static void print_event(FILE *out, int worker, int thread, const event *e) {
     if (e->end.overlapping) {
         print_head(out, "b", worker, thread, e, e->span.start_ns);
@@ -192,7 +196,7 @@ static void print_event(FILE *out, int worker, int thread, const event *e) {
     print_args(out, e);
 }
 
-/* Sorts and prints a copy, so that the thread is blocked only while the ring is copied. */
+/* Sorts and prints a copy of the ring, so that its thread is blocked only while the ring is copied. */
 static ls_status print_ring(FILE *out, int worker, ring *r) {
     pthread_mutex_lock(&r->lock);
     size_t count = !r->events || r->recorded < r->capacity ? (size_t)r->recorded : r->capacity;

@@ -31,17 +31,17 @@ typedef struct ls_span {
 
 /* Starts recording with empty rings of this many events (at least 1). */
 ls_status ls_events_enable(size_t events_per_thread);
-/* Stops recording; the events stay until the next enable. */
+/* Stops recording. The events stay until the next enable, so they can still be written. */
 void ls_events_disable(void);
 
 /* Writes the events as objects of Chrome's trace format, separated by commas and without the brackets of the array, so
- * that the texts of several workers can be concatenated. pid is the worker, tid a small number for the thread, ts and
- * dur are in microseconds of ls_clock_ns(), args.n is the argument of ls_span_end(), args.micro the micro-batch and
- * args.of the span's subject, the last two only if given. A span is one object of type X; an overlapping span is a pair
- * of types b and e, adjacent and with an id of its own. Each thread's events are in order of their start, an outer span
- * before the ones inside it. A lane is a thread with a "thread_name" object (type M) before its events. After each
- * thread's events a "dropped_events" object (type M) has args.dropped. The caller frees *text, which has a NUL behind
- * its `*bytes` bytes. */
+ * that the texts of several workers can be concatenated. The first object, "process_name" (type M), names the worker.
+ * pid is the worker, tid a small number for the thread, ts and dur are in microseconds of ls_clock_ns(), args.n is the
+ * argument of ls_span_end(), args.micro the micro-batch and args.of the span's subject, the last two only if given. A
+ * span is one object of type X; an overlapping span is a pair of types b and e, adjacent and with an id of its own.
+ * Each thread's events are in order of their start, an outer span before the ones inside it. A lane is a thread with a
+ * "thread_name" object (type M) before its events. After each thread's events a "dropped_events" object (type M) has
+ * args.dropped. The events are kept. The caller frees *text, which has a NUL behind its `*bytes` bytes. */
 ls_status ls_events_json(int worker, char **text, size_t *bytes);
 
 extern atomic_bool ls_events_on;
@@ -52,6 +52,7 @@ typedef struct ls_event_end {
     int64_t n, micro;
     bool has_micro, overlapping;
 } ls_event_end;
+/* Records a span that ends now. Called by the functions below, only for spans that began while recording was on. */
 void ls_events_record(ls_span span, ls_event_end end);
 
 static inline ls_span ls_span_begin(const char *category, const char *name) {
@@ -77,12 +78,17 @@ static inline void ls_span_end_overlapping(ls_span span, int64_t n) {
 /* Makes a line of the timeline for a device queue, with a ring like that of a thread. Spans are added to it after the
  * fact, from one thread at a time. It lives as long as the process; the pointer `name` is kept. NULL: no memory. */
 typedef struct ls_lane ls_lane;
+/* Makes a line of the timeline for a device queue, with a ring like that of a thread. Spans are added to it after the
+ * fact, from one thread at a time. It lives as long as the process; the pointer `name` is kept. Returns NULL if memory
+ * is short. */
 ls_lane *ls_events_lane(const char *name);
 /* Interns a text for spans whose words are not literals: returns a copy that lives as long as the process, cut to so
  * many bytes. NULL: there are too many different texts. */
 enum { LS_EVENTS_WORD_BYTES = 48 };
+/* Interns a text for spans whose words are not literals: returns a copy that lives as long as the process, cut to
+ * LS_EVENTS_WORD_BYTES − 1 bytes. NULL: there are 1024 different texts already. */
 const char *ls_events_word(const char *text);
-/* Adds a completed span. Does nothing while recording is off. */
+/* Adds a completed span to the lane, with its start in `span`. Does nothing while recording is off. */
 void ls_events_add(ls_lane *lane, ls_span span, uint64_t duration_ns, int64_t n);
 /* Counts spans of the lane that could not be added. */
 void ls_events_lose(ls_lane *lane, uint64_t count);

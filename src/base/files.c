@@ -65,7 +65,7 @@ size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset) {
     return done;
 }
 
-/* The file's size is only a hint: files in /proc have size 0, and a log may grow meanwhile. */
+/* Reads to the end of the file. Its size is only a hint: files in /proc have size 0, and a log may grow meanwhile. */
 static ls_status read_all(int fd, const char *path, size_t hint, size_t max_bytes, char **data, size_t *bytes) {
     size_t capacity = (hint < max_bytes ? hint : max_bytes) + 1, used = 0;
     char *text = NULL;
@@ -109,7 +109,7 @@ ls_status ls_file_fail_open(const char *path) {
     return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
 }
 
-/* O_NONBLOCK, because opening a pipe without a writer would block forever. It has no effect on a regular file. */
+/* Opens with O_NONBLOCK, because opening a pipe without a writer would block forever. A regular file ignores it. */
 ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes) {
     struct stat about;
     ls_status status = LS_OK;
@@ -176,9 +176,8 @@ size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset) {
     return done;
 }
 
-/* fsync() of a large file may take minutes without visible progress. So the file is first written out piece by piece,
- * and each piece reports progress (base/alive.h). The system reports an error once: fsync() would not repeat that of a
- * piece. */
+/* Writes a large file to disk piece by piece and reports progress after each, because fsync() alone may take minutes
+ * without any. Returns −1 if a piece failed: the system reports an error once, so fsync() would not repeat it. */
 static int sync_pieces(int fd) {
     const off_t piece = 32 << 20;
     struct stat about;
@@ -202,7 +201,7 @@ int ls_fd_sync(int fd) {
     return rc;
 }
 
-/* The temporary name is unique even among processes of other machines on a shared disk. */
+/* Tries names until one is free: another process, also of another machine on a shared disk, may have taken it. */
 ls_status ls_new_file_open(const char *path, ls_new_file *file) {
     *file = (ls_new_file){.path = ls_path_format("%s", path), .fd = -1};
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
@@ -238,7 +237,8 @@ void ls_new_file_close(ls_new_file *file) {
     file->has_temporary = false;
 }
 
-/* Refuses devices: as root, a rename onto /dev/null would replace the device for all processes. */
+/* Tells whether `path` exists, and its permissions. Refuses all but regular files: as root, a rename onto /dev/null
+ * would replace the device for all processes. */
 static ls_status check_target(const char *path, bool *is_there, mode_t *mode) {
     struct stat about;
     *is_there = stat(path, &about) == 0;
@@ -291,7 +291,7 @@ bool ls_folder_is_plain_name(const char *name) {
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Some file systems cannot sync a folder and return EINVAL, which is not an error here. */
+/* Ignores EINVAL, which file systems return that cannot sync a folder. */
 ls_status ls_folder_sync(const char *folder) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot open folder %s to sync it to disk", folder);
@@ -304,6 +304,7 @@ ls_status ls_folder_sync(const char *folder) {
 
 ls_status ls_folder_sync_parent(const char *path) { return ls_folder_sync(ls_path_beside(path, ".").text); }
 
+/* Removes one entry, for nftw(). An entry that is gone already is no error. */
 static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *place) {
     (void)about, (void)kind, (void)place;
     return remove(path) == 0 || errno == ENOENT ? 0 : -1;
@@ -314,6 +315,7 @@ ls_status ls_folder_remove(const char *folder) {
     return ls_fail_errno(LS_ERR_FAILED, "cannot remove folder %s", folder);
 }
 
+/* Creates one folder, whose parent exists; an existing folder is no error. */
 static ls_status make_one(const char *path) {
     struct stat about;
     if (mkdir(path, 0777) == 0) return LS_OK;

@@ -18,6 +18,7 @@ typedef struct ls_path {
     char text[PATH_MAX + 1];
 } ls_path;
 
+/* Returns the path that the format gives. */
 ls_path ls_path_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Returns "folder/name". */
 ls_path ls_path_in(const char *folder, const char *name);
@@ -42,16 +43,18 @@ ls_status ls_file_open_regular(const char *path, int *fd, uint64_t *bytes);
  * and belongs to the caller, who frees it. On failure *data is NULL. */
 ls_status ls_file_read(const char *path, size_t max_bytes, char **data, size_t *bytes);
 
-/* Reads a regular file from its beginning to its end, and passes its bytes to the callback `take`, piece by piece. */
+/* Reads a regular file from its beginning to its end, and passes its bytes to the callback `take`, in pieces of 1 MiB.
+ * An error may come after some pieces. */
 ls_status ls_file_scan(const char *path, void (*take)(void *ctx, const void *data, size_t bytes), void *ctx);
 
-/* Writes a temporary file beside `path`, forces it to disk and renames it, so that a reader or a crash at any moment
- * finds the old content or the new, never a part. On an error before the rename the old file is untouched and the
- * temporary file is gone. Keeps the permissions of an old file; refuses to replace anything but a regular file. */
+/* Replaces the file `path` by these bytes: writes a temporary file beside it, syncs that to disk and renames it. So a
+ * reader, or a crash at any moment, finds the old content or the new, never a part. On an error before the rename the
+ * old file is untouched and the temporary file is gone. Keeps the permissions of an old file; refuses to replace
+ * anything but a regular file. A symbolic link is itself replaced. */
 ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes);
 
-/* Checks whether ls_file_write_atomic() could begin, before long work whose result goes to `path`; otherwise
- * LS_ERR_INPUT. */
+/* Checks whether ls_file_write_atomic() could begin, before long work whose result goes to `path`; LS_ERR_INPUT if not.
+ * Writes nothing. */
 ls_status ls_file_can_write(const char *path);
 
 /* A file that is being written: its bytes go to a temporary file beside `path`, which is renamed at the end.
@@ -66,37 +69,41 @@ typedef struct ls_new_file {
     bool has_temporary; /* close must remove the temporary file */
 } ls_new_file;
 
+/* Creates the temporary file. On failure there is nothing to close. */
 ls_status ls_new_file_open(const char *path, ls_new_file *file);
 /* Syncs the bytes to disk and closes the temporary file. */
 ls_status ls_new_file_settle(ls_new_file *file);
-/* Renames the temporary file to `path`, after settling it if needed. */
+/* Renames the temporary file to `path`, after settling it if needed, and syncs the folder. */
 ls_status ls_new_file_commit(ls_new_file *file);
+/* Ends the writing; without a commit it removes the temporary file. May be called again. */
 void ls_new_file_close(ls_new_file *file);
 
-/* Write or read from `offset` on, or from the descriptor's position (−1), with retries. Return the number of bytes
- * done; if it is smaller than `bytes`, errno has the reason, or is 0 if a read reached the end of the file. */
+/* Writes from `offset` on, or from the descriptor's position (−1), with retries. Returns the number of bytes done; if
+ * that is smaller than `bytes`, errno has the reason. Reports progress (base/alive.h). */
 size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset);
+/* Reads in the same way. errno is 0 if the file ended before `bytes` bytes. */
 size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset);
-/* Calls fsync(2), with retries; a large file is written piece by piece, which reports progress (base/alive.h). */
+/* Calls fsync(2), with retries; a large file is written piece by piece, which reports progress. Returns −1 with errno
+ * set if it fails. */
 int ls_fd_sync(int fd);
 
 /* Returns whether the path names anything; follows links. */
 bool ls_file_exists(const char *path);
-/* Ignores case. */
+/* Returns whether the path ends with `suffix`; ignores case. */
 bool ls_file_has_suffix(const char *path, const char *suffix);
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* Creates the folder and its parents, unless it exists. */
+/* Creates the folder and its parents, as mkdir -p does. LS_ERR_INPUT if a file has the name. */
 ls_status ls_dir_make(const char *path);
 bool ls_folder_exists(const char *path);
 /* Returns whether folder/name exists. */
 bool ls_folder_has(const char *folder, const char *name);
-/* Returns whether the name is that of a direct entry of a folder: not empty, no slash, neither "." nor "..". */
+/* Returns whether the name can be that of an entry of a folder: not empty, no slash, neither "." nor "..". */
 bool ls_folder_is_plain_name(const char *name);
-/* Syncs the entries of a folder to disk: names of new files, renames. */
+/* Syncs the entries of a folder to disk: names of new files, renames. A file system that cannot do that is no error. */
 ls_status ls_folder_sync(const char *folder);
-/* The same for the folder that contains `path`. */
+/* Syncs the folder that contains `path`. */
 ls_status ls_folder_sync_parent(const char *path);
 /* Removes a folder and its contents, without following links. A missing folder is no error. */
 ls_status ls_folder_remove(const char *folder);

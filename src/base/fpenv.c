@@ -17,8 +17,8 @@ bool ls_fpenv_is_set(void) { return (_mm_getcsr() & MXCSR_CONTROL) == MXCSR_DEFA
 
 #elif defined(__aarch64__)
 
-/* Every bit of FPCR selects a deviation from the default, so the whole register must be 0: AHP 26, DN 25, FZ 24, RMode
- * 23:22, FZ16 19, traps 15 and 12:8, EBF 13, NEP 2, AH 1, FIZ 0. */
+/* Clears FPCR, because every bit of it selects a deviation from the default: AHP 26, DN 25, FZ 24, RMode 23:22, FZ16
+ * 19, traps 15 and 12:8, EBF 13, NEP 2, AH 1, FIZ 0. */
 void ls_fpenv_set(void) {
     uint64_t zero = 0;
     __asm__ volatile("msr fpcr, %0\n\tisb" : : "r"(zero) : "memory");

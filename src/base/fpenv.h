@@ -8,8 +8,9 @@
 
 #include <stdbool.h>
 
+/* Sets the control register of the calling thread. */
 void ls_fpenv_set(void);
-/* Checks this thread's control register. */
+/* Returns whether the calling thread's register still has these settings. */
 bool ls_fpenv_is_set(void);
 
 #endif

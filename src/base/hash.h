@@ -20,26 +20,27 @@ typedef struct ls_hash128 {
 enum { LS_HASH_TEXT_BYTES = 33 };
 
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes);
-/* The same for data that may take long, such as a mapped file; reports progress (base/alive.h). */
+/* Returns the same as ls_hash_bytes(), for data that may take long, such as a mapped file: reports progress
+ * (base/alive.h). */
 ls_hash128 ls_hash_long(const void *data, size_t bytes);
 ls_hash128 ls_hash_f32(const float *values, size_t elems);
-/* Combines `count` hashes in this order: the hash of their canonical forms (hi, then lo, big-endian). */
+/* Combines `count` hashes in this order: returns the hash of their canonical forms (hi, then lo, big-endian). */
 ls_hash128 ls_hash_combine(const ls_hash128 *hashes, size_t count);
 
 /* ---- in pieces --------------------------------------------------------------------------------------------------- */
 
 typedef struct ls_hash_stream ls_hash_stream;
 
-/* Returns NULL if memory is short. */
+/* Makes a stream without bytes. Returns NULL if memory is short. */
 ls_hash_stream *ls_hash_stream_create(void);
-/* NULL does nothing. */
 void ls_hash_stream_destroy(ls_hash_stream *stream);
+/* Forgets all bytes, as after creation. */
 void ls_hash_stream_restart(ls_hash_stream *stream);
 void ls_hash_stream_add(ls_hash_stream *stream, const void *data, size_t bytes);
 /* Returns the hash of all bytes since the restart; more may be added. */
 ls_hash128 ls_hash_stream_value(const ls_hash_stream *stream);
 
-/* Reads a file and returns its hash and, unless NULL, its size. */
+/* Reads a regular file; *hash is the hash of its bytes and *bytes its size, both unchanged on failure. */
 ls_status ls_hash_file(const char *path, ls_hash128 *hash, uint64_t *bytes);
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */

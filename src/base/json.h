@@ -13,9 +13,9 @@
 
 #include "base/status.h"
 
-/* Loads a file. The caller releases the value with json_decref(). *out is NULL on failure. */
+/* Loads a file of at most `max_bytes`. The caller releases the value with json_decref(). *out is NULL on failure. */
 ls_status ls_json_load_file(const char *path, size_t max_bytes, json_t **out);
-/* The same for a text, which messages call `source`. */
+/* Loads a text of `bytes` bytes in the same way; messages call it `source`. */
 ls_status ls_json_load_text(const char *source, const char *text, size_t bytes, json_t **out);
 
 /* Returns whether a text that may be JSON or YAML is JSON: by the suffix of its file (.json, .yaml, .yml), else it is
@@ -26,7 +26,7 @@ ls_status ls_json_get_i64(const json_t *object, const char *key, int64_t *out);
 /* Accepts integers too. */
 ls_status ls_json_get_f64(const json_t *object, const char *key, double *out);
 ls_status ls_json_get_bool(const json_t *object, const char *key, bool *out);
-/* Borrowed from the object. */
+/* Reads a string. It, and an object or array below, are borrowed from `object`. */
 ls_status ls_json_get_text(const json_t *object, const char *key, const char **out);
 ls_status ls_json_get_object(const json_t *object, const char *key, json_t **out);
 ls_status ls_json_get_array(const json_t *object, const char *key, json_t **out);

@@ -32,7 +32,7 @@ void ls_log_set_sink(ls_log_sink sink, void *ctx) {
 static ls_message_fn handler;
 static void *handler_ctx;
 
-static void hand_over(void *ctx, ls_log_level level, const char *line, size_t bytes) {
+static void pass_to_handler(void *ctx, ls_log_level level, const char *line, size_t bytes) {
     char text[LS_LOG_LINE_MAX + 1];
     (void)ctx;
     (void)level;
@@ -44,12 +44,12 @@ static void hand_over(void *ctx, ls_log_level level, const char *line, size_t by
 void ls_message_handler_set(ls_message_fn take, void *ctx) {
     handler = take;
     handler_ctx = ctx;
-    ls_log_set_sink(take ? hand_over : NULL, NULL);
+    ls_log_set_sink(take ? pass_to_handler : NULL, NULL);
 }
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-/* Errors are ignored, because there is no place to report them. */
+/* Ignores errors, because there is no place to report them. */
 void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes) {
     (void)ctx;
     (void)level;
@@ -62,6 +62,7 @@ void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes
     }
 }
 
+/* Writes "lockstep: [worker 1] warning: " and returns its length. */
 static size_t format_prefix(char *line, size_t capacity, ls_log_level level) {
     const char *label = labels[level];
     int rank = atomic_load_explicit(&worker_rank, memory_order_relaxed);
@@ -70,7 +71,8 @@ static size_t format_prefix(char *line, size_t capacity, ls_log_level level) {
     return (size_t)used;
 }
 
-/* Cuts `text` to `length` bytes without splitting a UTF-8 character, and marks the cut. */
+/* Cuts `text` to `length` bytes without splitting a UTF-8 character, marks the cut with "..." and returns the new
+ * length. */
 static size_t cut_line(char *text, size_t length) {
     static const char mark[] = "...";
     length -= sizeof mark - 1;

@@ -35,11 +35,11 @@ enum { LS_LOG_LINE_MAX = 1024 }; /* bytes of a line with its newline; below PIPE
 typedef void (*ls_log_sink)(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
 void ls_log_set_level(ls_log_level level);
-/* Makes lines name this worker from now on; a negative rank stops that. */
+/* Makes lines of this process name the worker from now on; a negative rank stops that. */
 void ls_log_set_worker(int rank);
-/* NULL, as at the start: drop all lines. */
+/* Sets where lines go; NULL, as at the start: they are dropped. */
 void ls_log_set_sink(ls_log_sink sink, void *ctx);
-/* A sink that writes to standard error. */
+/* Writes a line to standard error. To be set as the sink. */
 void ls_log_stderr(void *ctx, ls_log_level level, const char *line, size_t bytes);
 
 extern atomic_int ls_log_threshold;
@@ -48,6 +48,8 @@ static inline bool ls_log_is_on(ls_log_level level) {
     return (int)level <= atomic_load_explicit(&ls_log_threshold, memory_order_relaxed);
 }
 
+/* Formats a message and passes it to the sink as one line: with a prefix, newlines replaced by spaces, cut to
+ * LS_LOG_LINE_MAX. */
 void ls_log_write(ls_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The arguments are evaluated only when the level is on. */

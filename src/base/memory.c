@@ -91,7 +91,7 @@ void ls_region_free(ls_region *region) {
     *region = (ls_region){0};
 }
 
-/* The capacity starts at 64 elements and doubles when it is used up. */
+/* Starts with a capacity of 64 elements and doubles it when it is used up. */
 ls_status ls_array_grow(void *array, size_t count, size_t elem_bytes, const char *what) {
     enum { FIRST = 64 };
     size_t capacity = count < FIRST ? FIRST : 2 * count, bytes;

@@ -23,7 +23,7 @@ typedef struct ls_memory_use {
 bool ls_memory_of_process(int pid, ls_memory_use *out);
 
 /* Allocates zeroed pages, as huge pages if the system has them, for memory that is copied as a whole. The caller frees
- * them by ls_pages_free() with the same number of bytes; freeing NULL does nothing. */
+ * them by ls_pages_free() with the same number of bytes. */
 ls_status ls_pages_alloc(size_t bytes, void **out);
 void ls_pages_free(void *memory, size_t bytes);
 
@@ -36,7 +36,8 @@ typedef struct ls_memory_source {
 } ls_memory_source;
 
 /* Grows `list`, which has `count` elements of `bytes` each, so that one more element fits. Returns the list,
- * reallocated if *capacity was used up. Returns NULL if memory is short; the old list is then still valid. */
+ * reallocated and with *capacity doubled if that was used up. Returns NULL if memory is short; the old list is then
+ * still valid. */
 void *ls_list_grow(void *list, size_t count, size_t *capacity, size_t bytes);
 
 /* A region: blocks that are allocated one by one and freed together. All zeros: empty. */

@@ -30,13 +30,14 @@ typedef struct ls_meter_mark {
     uint64_t begin_ns, comm_ns;
 } ls_meter_mark;
 
+/* Begins a span of computation or a call of a collective. Returns zeros while the meter is off. */
 static inline ls_meter_mark ls_meter_begin(void) {
     ls_meter_mark mark = {0};
     if (ls_meter_now.on) mark = (ls_meter_mark){ls_clock_ns(), ls_meter_now.comm_ns};
     return mark;
 }
 
-/* Ends a span of computation. */
+/* Ends a span of computation and counts it, without the calls of collectives inside it. */
 static inline void ls_meter_computed(ls_meter_mark mark) {
     if (mark.begin_ns == 0) return;
     ls_meter_now.compute_ns += ls_clock_ns() - mark.begin_ns - (ls_meter_now.comm_ns - mark.comm_ns);

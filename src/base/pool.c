@@ -96,6 +96,7 @@ static inline void cpu_relax(void) {
 #endif
 }
 
+/* Returns how long a waiting thread spins before it sleeps; 0 while cores are short. */
 static uint64_t spin_ns_now(const ls_pool *pool) { return ls_pool_is_crowded(pool) ? 0 : pool->spin_ns; }
 
 /* Spins while the word holds `value`. Returns true if it changed in time. */
@@ -113,7 +114,7 @@ static bool spin_until_changed(atomic_uint *word, unsigned value, uint64_t spin_
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-static ls_status pin_failed(int thread, int cpu, int error) {
+static ls_status fail_to_pin(int thread, int cpu, int error) {
     errno = error;
     return ls_fail_errno(LS_ERR_INPUT, "cannot pin thread %d to CPU %d; choose a CPU in this process's affinity mask",
                          thread, cpu);
@@ -129,14 +130,15 @@ static cpu_set_t *set_of_cpu(int cpu, size_t *bytes) {
     return set;
 }
 
-static ls_status pin(pthread_t handle, int thread, int cpu) {
+/* Pins the thread to the CPU; −1: does nothing. */
+static ls_status pin_thread(pthread_t handle, int thread, int cpu) {
     if (cpu < 0) return LS_OK;
     size_t bytes = 0;
     cpu_set_t *set = set_of_cpu(cpu, &bytes);
     if (!set) return ls_fail(LS_ERR_RESOURCE, "out of memory for a CPU set");
     int error = pthread_setaffinity_np(handle, bytes, set);
     CPU_FREE(set);
-    return error == 0 ? LS_OK : pin_failed(thread, cpu, error);
+    return error == 0 ? LS_OK : fail_to_pin(thread, cpu, error);
 }
 
 /* CPUs of the calling thread before it was pinned; empty: it never was. */
@@ -146,17 +148,17 @@ static void keep_unpinned(void) {
     if (CPU_COUNT(&unpinned) == 0 && sched_getaffinity(0, sizeof unpinned, &unpinned) != 0) CPU_ZERO(&unpinned);
 }
 
-/* Moves a thread to the CPUs that the process had before, or back to its own. If Linux refuses, it stays. */
+/* Moves a thread to the CPUs that the process had before (`leave`), or back to its own. If Linux refuses, it stays. */
 static void leave_or_take_cpu(pool_thread *self, bool leave) {
     if (self->cpu < 0 || self->has_left_cpu == leave || CPU_COUNT(&unpinned) == 0) return;
     if (leave)
         (void)sched_setaffinity(0, sizeof unpinned, &unpinned);
     else
-        (void)pin(pthread_self(), self->number, self->cpu);
+        (void)pin_thread(pthread_self(), self->number, self->cpu);
     self->has_left_cpu = leave;
 }
 
-/* Reads how long the thread waited for cores. Returns false if Linux keeps no such counts. */
+/* Records how long the thread has waited for cores. Returns false if Linux keeps no such counts. */
 static bool read_core_waits(pool_thread *self, uint64_t now_ns) {
     self->looked_ns = now_ns;
     int fd = ls_clock_queue_open();
@@ -166,6 +168,8 @@ static bool read_core_waits(pool_thread *self, uint64_t now_ns) {
     return true;
 }
 
+/* Checks, at most every 10 ms, whether this thread had to wait for cores, updates is_crowded, and moves the thread
+ * accordingly. */
 static void watch_cores(pool_thread *self, uint64_t now_ns) {
     ls_pool *pool = self->pool;
     uint64_t ns = now_ns - self->looked_ns;
@@ -182,6 +186,7 @@ static void watch_cores(pool_thread *self, uint64_t now_ns) {
 
 /* ---- pool threads ------------------------------------------------------------------------------------------------ */
 
+/* Counts this thread in, if the gate is open. Returns false if it is closed. */
 static bool gate_enter(ls_pool *pool) {
     unsigned gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
     while (gate & GATE_OPEN) {
@@ -192,6 +197,7 @@ static bool gate_enter(ls_pool *pool) {
     return false;
 }
 
+/* Counts this thread out; the last one wakes a caller that sleeps. */
 static void gate_leave(ls_pool *pool) {
     unsigned before = atomic_fetch_sub_explicit(&pool->gate, 1, memory_order_release);
     if (before == (GATE_CALLER_SLEEPS | 1u)) futex_wake(&pool->gate, 1);
@@ -208,6 +214,7 @@ static void work_on_tasks(ls_pool *pool, int thread) {
     }
 }
 
+/* Waits until the epoch is no longer `seen`, spinning first. Returns the new epoch. */
 static unsigned wait_for_epoch(ls_pool *pool, unsigned seen) {
     if (!spin_until_changed(&pool->epoch, seen, spin_ns_now(pool))) {
         atomic_fetch_add(&pool->sleepers, 1);
@@ -239,6 +246,7 @@ static void *thread_main(void *arg) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
+/* Closes the gate and waits until all threads that entered have left. */
 static void gate_close(ls_pool *pool) {
     unsigned gate = atomic_fetch_and_explicit(&pool->gate, ~GATE_OPEN, memory_order_acq_rel) & ~GATE_OPEN;
     uint64_t spin_ns = spin_ns_now(pool), end_ns = gate != 0 && spin_ns > 0 ? ls_clock_ns() + spin_ns : 0;
@@ -282,7 +290,8 @@ int ls_pool_threads(const ls_pool *pool) { return pool ? pool->threads : 1; }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Signals go to the caller's thread; faults stay with the thread that caused them. */
+/* Makes the set of all signals but faults, which stay with the thread that caused them. The others go to the caller's
+ * thread. */
 static void signals_to_block(sigset_t *set) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     (void)sigfillset(set);
@@ -296,6 +305,7 @@ static ls_status block_signals(sigset_t *before) {
     return errno == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot block signals for a thread");
 }
 
+/* Starts and pins all threads but the caller, which blocks signals meanwhile: new threads inherit its mask. */
 static ls_status start_threads(ls_pool *pool, const int *cpus) {
     sigset_t before;
     ls_status status = LS_OK;
@@ -311,7 +321,7 @@ static ls_status start_threads(ls_pool *pool, const int *cpus) {
             break;
         }
         pool->started = t;
-        if (cpus) status = pin(thread->handle, t, cpus[t]);
+        if (cpus) status = pin_thread(thread->handle, t, cpus[t]);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
@@ -338,7 +348,7 @@ ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out) {
     (void)read_core_waits(&pool->team[0], ls_clock_ns());
     if (cpus) keep_unpinned();
     LS_TRY_OUT(start_threads(pool, cpus));
-    if (cpus) LS_TRY_OUT(pin(pthread_self(), 0, cpus[0]));
+    if (cpus) LS_TRY_OUT(pin_thread(pthread_self(), 0, cpus[0]));
     *out = pool;
 out:
     if (status != LS_OK) ls_pool_destroy(pool);
@@ -366,7 +376,8 @@ struct ls_background {
     atomic_bool is_done;
 };
 
-/* Errors of setting priority and CPUs are ignored: the thread then only disturbs more. */
+/* Lowers the thread's priority, unpins it and runs the function. If the first two fail, the thread only disturbs
+ * more. */
 static void *background_main(void *arg) {
     enum { NICE = 10 };
     ls_background *b = arg;

@@ -23,18 +23,20 @@ typedef void (*ls_pool_fn)(void *ctx, size_t task, int thread);
 
 enum { LS_POOL_THREADS_MAX = 1024 };
 
-/* `threads` counts the caller. `cpus` is NULL or names one CPU for each thread, −1 for none; the calling thread is
- * pinned to cpus[0] and stays so. While other programs keep these CPUs busy (ls_pool_is_crowded()) the threads run on
- * any CPU that the process had before. On failure nothing is left to release. */
+/* Starts the threads of a pool. `threads` counts the caller. `cpus` is NULL or names one CPU for each thread, −1 for
+ * none; the calling thread is pinned to cpus[0] and stays so, also after the pool is destroyed. While other programs
+ * keep these CPUs busy (ls_pool_is_crowded()) the threads run on any CPU that the process had before. On failure
+ * nothing is left to release. */
 ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out);
 /* Ends the threads; NULL does nothing. */
 void ls_pool_destroy(ls_pool *pool);
-/* 1 for NULL. */
+/* Returns the number of threads, with the caller; 1 for NULL. */
 int ls_pool_threads(const ls_pool *pool);
-/* Returns when all tasks are done. With NULL or a pool of one thread it is a plain loop. */
+/* Calls fn(ctx, task, thread) for each task and returns when all are done. With NULL or a pool of one thread it is a
+ * plain loop. */
 void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx);
-/* Whether threads of the pool had to wait for cores a moment ago: then spinning delays the thread that is waited for.
- * Any thread; false for NULL, and where Linux does not tell how long threads wait. */
+/* Returns whether threads of the pool had to wait for cores in the last 0.2 s: then spinning delays the thread that is
+ * waited for. Any thread; false for NULL, and where Linux does not tell how long threads wait. */
 bool ls_pool_is_crowded(const ls_pool *pool);
 /* Returns whether a thread that waited for a core for `waited_ns` of the last `ns`, in `turns` turns, competes with
  * other programs. */
@@ -50,10 +52,12 @@ static inline bool ls_pool_waits_for_cores(uint64_t waited_ns, uint64_t turns, u
  * calling thread. */
 typedef struct ls_background ls_background;
 
+/* Starts the thread, which calls `fn`. The caller passes *out to ls_background_end(), once; it is NULL on failure. */
 ls_status ls_background_start(ls_status (*fn)(void *ctx), void *ctx, ls_background **out);
 /* Returns whether ls_background_end() would return at once. */
 bool ls_background_is_done(const ls_background *background);
-/* Waits for the function and returns its status; its message becomes that of the calling thread. NULL: LS_OK. */
+/* Waits for the function, frees `background` and returns its status; its message becomes that of the calling thread.
+ * NULL: LS_OK. */
 ls_status ls_background_end(ls_background *background);
 
 #endif

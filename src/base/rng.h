@@ -25,19 +25,19 @@ typedef struct ls_rng_key {
     uint32_t purpose;
 } ls_rng_key;
 
-/* step < LS_RNG_STEP_LIMIT; an index or block is below LS_RNG_INDEX_LIMIT everywhere below. */
+/* Makes the key of a sequence; step < LS_RNG_STEP_LIMIT. Below, an index or block is below LS_RNG_INDEX_LIMIT. */
 ls_rng_key ls_rng_key_make(uint64_t seed, uint32_t purpose, uint64_t step);
 
-/* Block `block`: the 32-bit numbers 4·block … 4·block+3. */
+/* Writes block `block`: the 32-bit numbers 4·block … 4·block+3. */
 void ls_rng_u32x4(ls_rng_key key, uint64_t block, uint32_t out[4]);
 uint32_t ls_rng_u32(ls_rng_key key, uint64_t index);
 uint64_t ls_rng_u64(ls_rng_key key, uint64_t index);
-/* A multiple of 2^−24 in [0, 1): the upper 24 bits of 32-bit number `index`. */
+/* Returns a multiple of 2^−24 in [0, 1): the upper 24 bits of 32-bit number `index`. */
 float ls_rng_uniform_f32(ls_rng_key key, uint64_t index);
-/* 0 … n−1, from 64-bit number `index`; n ≥ 1. A value's probability is off by less than 2^−64. */
+/* Returns a number in 0 … n−1, from 64-bit number `index`; n ≥ 1. A value's probability is off by less than 2^−64. */
 uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n);
 
-/* The bijection itself. */
+/* Applies the bijection itself to a counter. */
 void ls_rng_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 #endif

@@ -31,7 +31,7 @@ int ls_status_exit_code(ls_status status) {
     return 1;
 }
 
-/* Formats into a second buffer, because arguments may point into last_message. */
+/* Formats the message, then `suffix`. Uses a second buffer, because arguments may point into last_message. */
 __attribute__((format(printf, 1, 0))) static void set_message(const char *format, va_list args, const char *suffix) {
     char text[LS_MESSAGE_MAX];
     vsnprintf(text, sizeof text, format, args);
