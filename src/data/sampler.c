@@ -19,12 +19,14 @@ ls_status ls_sampler_init(ls_sampler *sampler, uint64_t seed, uint64_t tokens, u
     return LS_OK;
 }
 
+/* Returns h of sampler.h: half the bits of the Feistel network for n windows. */
 static unsigned half_bits(uint64_t n) {
     unsigned half = 1;
     while (half < 32 && (UINT64_C(1) << 2 * half) < n) half++;
     return half;
 }
 
+/* Returns P(e, j) of sampler.h for 0 ≤ j < n; the key has the epoch. */
 static uint64_t permute(ls_rng_key key, uint64_t n, uint64_t j) {
     unsigned half = half_bits(n);
     uint64_t mask = (UINT64_C(1) << half) - 1;

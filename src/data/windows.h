@@ -31,11 +31,12 @@ typedef struct ls_token_window {
     size_t context; /* number of targets at its beginning that are not scored */
 } ls_token_window;
 
-/* Initializes the windows; 1 ≤ S ≤ T. LS_ERR_INPUT if N < 2. */
+/* Computes how many windows N tokens have; 1 ≤ S ≤ T. LS_ERR_INPUT if N < 2. */
 ls_status ls_windows_init(ls_windows *windows, uint64_t tokens, uint64_t length, uint64_t stride);
 /* Returns window k < count. */
 ls_token_window ls_windows_get(const ls_windows *windows, uint64_t k);
-/* Returns how many of the windows k, k+1, … have the length and context of window k; at most `most`. */
+/* Counts how many of the windows k, k+1, … in a row have the length and context of window k, for one batch; at most
+ * `most`. */
 size_t ls_windows_alike(const ls_windows *windows, uint64_t k, size_t most);
 
 #endif

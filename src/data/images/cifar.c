@@ -54,7 +54,7 @@ ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t cou
 
 /* ---- folders ----------------------------------------------------------------------------------------------------- */
 
-/* Batch 0 is test_batch.bin. */
+/* Returns the path of a batch; 0 is test_batch.bin. */
 static ls_path batch_path(const char *folder, int batch) {
     return batch ? ls_path_format("%s/data_batch_%d.bin", folder, batch) : ls_path_in(folder, "test_batch.bin");
 }

@@ -50,14 +50,15 @@ static void paint_background(canvas *c, pen *p) {
     }
 }
 
-/* Paints the raster's strokes on the canvas, brighter than the background by `contrast`. */
-static void paint(canvas *c, const int32_t contrast[3]) {
+/* Paints the raster's strokes on the canvas; `contrast` is their brightness above the background. */
+static void paint_strokes(canvas *c, const int32_t contrast[3]) {
     size_t begin, end;
     ls_raster_cover(&c->raster, c->cover, &begin, &end);
     for (uint32_t channel = 0; channel < c->channels; channel++)
         for (size_t i = begin; i < end; i++) c->level[channel][i] += contrast[channel] * c->cover[i] / LS_RASTER_FULL;
 }
 
+/* Draws a contrast between the bounds at random, in colour one for each channel. */
 static void draw_contrast(const canvas *c, pen *p, int32_t low, int32_t high, int32_t contrast[3]) {
     int32_t common = draw_integer(p, low, high);
     contrast[0] = common;
@@ -67,19 +68,22 @@ static void draw_contrast(const canvas *c, pen *p, int32_t low, int32_t high, in
 }
 
 /* Converts a coordinate or length of the picture to raster units. */
-static int32_t scaled(const canvas *c, int32_t thousandths) {
+static int32_t scale_to_raster(const canvas *c, int32_t thousandths) {
     return thousandths * (int32_t)c->size * LS_RASTER_UNIT / SIDE;
 }
 
+/* Paints 2 to 5 short strokes, brighter or darker than the background. */
 static void paint_clutter(canvas *c, pen *p) {
     int32_t strokes = draw_integer(p, 2, 5), contrast[3];
     for (int32_t i = 0; i < strokes; i++) {
-        ls_raster_point a = {scaled(c, draw_integer(p, 0, SIDE)), scaled(c, draw_integer(p, 0, SIDE))};
-        ls_raster_point b = {a.x + scaled(c, draw_integer(p, -250, 250)), a.y + scaled(c, draw_integer(p, -250, 250))};
+        ls_raster_point a = {scale_to_raster(c, draw_integer(p, 0, SIDE)),
+                             scale_to_raster(c, draw_integer(p, 0, SIDE))};
+        ls_raster_point b = {a.x + scale_to_raster(c, draw_integer(p, -250, 250)),
+                             a.y + scale_to_raster(c, draw_integer(p, -250, 250))};
         draw_contrast(c, p, -35, 60, contrast);
         ls_raster_clear(&c->raster, c->size);
-        ls_raster_stroke(&c->raster, a, b, scaled(c, draw_integer(p, 20, 60)));
-        paint(c, contrast);
+        ls_raster_stroke(&c->raster, a, b, scale_to_raster(c, draw_integer(p, 20, 60)));
+        paint_strokes(c, contrast);
     }
 }
 
@@ -87,7 +91,8 @@ typedef struct placement {
     int32_t x, y, wide, high, sine, cosine; /* wide, high: half the extent of the shape */
 } placement;
 
-static ls_raster_point place(const placement *at, ls_raster_point p) {
+/* Scales, rotates and moves a point of the outline to raster units. */
+static ls_raster_point place_point(const placement *at, ls_raster_point p) {
     int32_t x = p.x * at->wide / (16 * LS_OUTLINE_UNIT), y = p.y * at->high / (16 * LS_OUTLINE_UNIT);
     return (ls_raster_point){.x = at->x + (x * at->cosine - y * at->sine) / LS_SINE_ONE,
                              .y = at->y + (x * at->sine + y * at->cosine) / LS_SINE_ONE};
@@ -98,21 +103,22 @@ static void paint_shape(canvas *c, pen *p, unsigned kind) {
     placement at;
     int32_t contrast[3], radius = draw_integer(p, 240, 340), angle = draw_integer(p, -LS_TURN / 12, LS_TURN / 12);
     ls_outline_make(kind, &shape);
-    at.wide = scaled(c, radius * draw_integer(p, 80, 100) / PERCENT);
-    at.high = scaled(c, radius * draw_integer(p, 80, 100) / PERCENT);
+    at.wide = scale_to_raster(c, radius * draw_integer(p, 80, 100) / PERCENT);
+    at.high = scale_to_raster(c, radius * draw_integer(p, 80, 100) / PERCENT);
     at.sine = ls_outline_sine(angle);
     at.cosine = ls_outline_sine(angle + LS_TURN / 4);
-    at.x = scaled(c, draw_integer(p, radius + 60, SIDE - radius - 60));
-    at.y = scaled(c, draw_integer(p, radius + 60, SIDE - radius - 60));
-    int32_t thickness = scaled(c, draw_integer(p, 26, 50));
+    at.x = scale_to_raster(c, draw_integer(p, radius + 60, SIDE - radius - 60));
+    at.y = scale_to_raster(c, draw_integer(p, radius + 60, SIDE - radius - 60));
+    int32_t thickness = scale_to_raster(c, draw_integer(p, 26, 50));
     draw_contrast(c, p, 80, 150, contrast);
     ls_raster_clear(&c->raster, c->size);
     for (size_t i = 0; i < shape.count; i++)
-        ls_raster_stroke(&c->raster, place(&at, shape.from[i]), place(&at, shape.to[i]), thickness);
-    paint(c, contrast);
+        ls_raster_stroke(&c->raster, place_point(&at, shape.from[i]), place_point(&at, shape.to[i]), thickness);
+    paint_strokes(c, contrast);
 }
 
-/* Adds noise, the sum of two uniform numbers with an amplitude of the drawing's own, and clamps to 0 … 255. */
+/* Adds noise, the sum of two uniform numbers with an amplitude of the drawing's own, clamps to 0 … 255 and writes the
+ * result. */
 static void apply_noise(const canvas *c, pen *p, uint8_t *out) {
     int32_t height = draw_integer(p, 5, 40);
     size_t pixels = (size_t)c->size * c->size, i = 0;
@@ -159,7 +165,7 @@ struct ls_drawings {
     atomic_uchar *states;
 };
 
-static ls_status create(const ls_drawing_spec *spec, uint64_t count, ls_drawings **out) {
+static ls_status create_drawings(const ls_drawing_spec *spec, uint64_t count, ls_drawings **out) {
     size_t bytes = (size_t)spec->size * spec->size * spec->channels;
     *out = NULL;
     LS_TRY(ls_memory_check((size_t)count * (bytes + 1)));
@@ -215,6 +221,6 @@ ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *op
         (ls_images_about){.format = "drawings", .count = count, .channels = channels, .height = size, .width = size};
     for (uint32_t c = 0; c < channels; c++) images->about.mean[c] = 0.3, images->about.std[c] = 0.15;
     ls_drawing_spec spec = {.seed = options->seed, .part = options->part, .size = size, .channels = channels};
-    LS_TRY(create(&spec, count, &images->drawings));
+    LS_TRY(create_drawings(&spec, count, &images->drawings));
     return ls_images_name_classes(images, LS_DRAWINGS_KINDS, ls_drawing_names);
 }

@@ -19,7 +19,7 @@ static size_t image_bytes(const ls_images_about *about) {
     return (size_t)about->channels * about->height * about->width;
 }
 
-/* Reads an image of the caller's own data. */
+/* Reads an image of the caller's own data and checks its label. */
 static ls_status ask_source(const ls_images *images, uint64_t index, uint8_t *pixels, int32_t *label) {
     LS_TRY(images->source->image(images->source->ctx, index, pixels, label));
     if (*label >= 0 && (uint32_t)*label < images->about.classes) return LS_OK;
@@ -27,7 +27,7 @@ static ls_status ask_source(const ls_images *images, uint64_t index, uint8_t *pi
                    index, *label, images->about.classes);
 }
 
-/* Returns the stored pixels of image `index`. `scratch` is for drawings. */
+/* Returns the stored pixels of image `index`. `scratch` is for drawings. Reading those of a file may raise SIGBUS. */
 static const uint8_t *pixels_of(const ls_images *images, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]) {
     if (images->drawings) return ls_drawings_get(images->drawings, index, scratch);
     const ls_images_piece *piece = images->pieces;
@@ -120,8 +120,10 @@ ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, ui
     return LS_OK;
 }
 
+/* Scales 32 random bits to 0 … spare. */
 static uint32_t scale_random(uint32_t word, uint32_t spare) { return (uint32_t)((uint64_t)word * (spare + 1) >> 32); }
 
+/* Chooses the rectangle of image `index` that becomes the result, of height × width. */
 static window choose_window(const ls_images_about *about, const ls_augment *augment, uint64_t index, uint32_t height,
                             uint32_t width) {
     window w = {.height = height, .width = width};
@@ -187,6 +189,7 @@ static ls_status fill_all(const reading *r, uint8_t *own) {
 
 static ls_status fill_guarded(void *ctx) { return fill_all(ctx, NULL); }
 
+/* Fills the batch from the caller's own data, without a guard, because no file is mapped. */
 static ls_status fill_own(const reading *r) {
     uint8_t *own = malloc(image_bytes(&r->images->about));
     ls_status status = own ? fill_all(r, own) : ls_fail(LS_ERR_RESOURCE, "no memory for an image");

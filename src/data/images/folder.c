@@ -46,7 +46,7 @@ typedef struct name_list {
 
 static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
-/* Compares bytes, because the order of alphasort() depends on the user's locale. */
+/* Orders by bytes, because the order of alphasort() depends on the user's locale. */
 static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 static ls_status read_names(const char *folder, name_list *out) {
@@ -135,7 +135,7 @@ out:
     return status;
 }
 
-/* A test folder may lack a class, but must not have one that train lacks. */
+/* Checks that the test folder has no class that train lacks; it may lack some itself. */
 static ls_status check_classes(const char *folder, const picture_list *list) {
     name_list names;
     ls_status status = LS_OK;
@@ -154,6 +154,7 @@ static ls_status check_classes(const char *folder, const picture_list *list) {
     return status;
 }
 
+/* Orders entries so that every class comes once before any comes twice, for qsort(). */
 static int by_rank(const void *a, const void *b) {
     const picture_entry *x = a, *y = b;
     if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
@@ -228,6 +229,7 @@ static ls_status read_picture_header(const char *path, ls_picture *out) {
     return status;
 }
 
+/* Decodes a picture of the size found in the first pass. */
 static ls_status read_picture(const char *path, const ls_picture *want, uint8_t *out) {
     ls_map file;
     ls_picture now;
@@ -278,7 +280,7 @@ static ls_status load_all(ls_images *images, const picture_list *list, size_t co
     return LS_OK;
 }
 
-static ls_status open_list(ls_images *images, const ls_images_options *options, const picture_list *list) {
+static ls_status load_pictures(ls_images *images, const ls_images_options *options, const picture_list *list) {
     /* A larger count than there are pictures is refused later, by a message with their number. */
     size_t count = options->count && options->count < list->count ? (size_t)options->count : list->count;
     ls_picture picture;
@@ -297,7 +299,7 @@ static ls_status open_list(ls_images *images, const ls_images_options *options, 
 ls_status ls_images_open_folder(ls_images *images, const ls_images_options *options) {
     picture_list list = {0};
     ls_status status = read_list(options->source, options->part, &list);
-    if (status == LS_OK) status = open_list(images, options, &list);
+    if (status == LS_OK) status = load_pictures(images, options, &list);
     free_list(&list);
     return status;
 }

@@ -18,7 +18,8 @@ typedef struct expansion {
     size_t used, capacity, max;
 } expansion;
 
-static ls_status grow(expansion *out, const char *path) {
+/* Doubles the memory of the output, up to one byte above the limit; LS_ERR_INPUT beyond that. */
+static ls_status grow_output(expansion *out, const char *path) {
     size_t capacity = out->capacity ? 2 * out->capacity : FIRST_CAPACITY;
     /* One byte above the limit, to detect a file that is too long. */
     if (capacity > out->max + 1) capacity = out->max + 1;
@@ -35,12 +36,12 @@ static ls_status grow(expansion *out, const char *path) {
 
 static uInt at_most(size_t bytes) { return (uInt)(bytes < CHUNK_MAX ? bytes : CHUNK_MAX); }
 
-static ls_status expand(const char *path, const uint8_t *data, size_t bytes, z_stream *z, expansion *out) {
+static ls_status inflate_members(const char *path, const uint8_t *data, size_t bytes, z_stream *z, expansion *out) {
     size_t taken = 0;
     for (int rc = Z_OK; rc != Z_STREAM_END || taken < bytes;) {
         if (rc == Z_STREAM_END && inflateReset(z) != Z_OK)
             return ls_fail(LS_ERR_FAILED, "zlib cannot go on with %.*s", LS_IMAGES_SHOWN, path);
-        if (out->used == out->capacity) LS_TRY(grow(out, path));
+        if (out->used == out->capacity) LS_TRY(grow_output(out, path));
         uInt in = at_most(bytes - taken), capacity = at_most(out->capacity - out->used);
         z->next_in = data + taken;
         z->avail_in = in;
@@ -57,7 +58,7 @@ static ls_status expand(const char *path, const uint8_t *data, size_t bytes, z_s
             return ls_fail(LS_ERR_INPUT, "%.*s is truncated: its gzip data do not end after %zu bytes", LS_IMAGES_SHOWN,
                            path, bytes);
     }
-    return out->used <= out->max ? LS_OK : grow(out, path);
+    return out->used <= out->max ? LS_OK : grow_output(out, path);
 }
 
 ls_status ls_gzip_expand(const char *path, const uint8_t *data, size_t bytes, size_t max_bytes, ls_map *out) {
@@ -65,7 +66,7 @@ ls_status ls_gzip_expand(const char *path, const uint8_t *data, size_t bytes, si
     z_stream z = {0};
     *out = (ls_map){0};
     if (inflateInit2(&z, GZIP_WINDOW) != Z_OK) return ls_fail(LS_ERR_RESOURCE, "zlib does not start");
-    ls_status status = expand(path, data, bytes, &z, &result);
+    ls_status status = inflate_members(path, data, bytes, &z, &result);
     (void)inflateEnd(&z);
     if (status != LS_OK) {
         free(result.data);

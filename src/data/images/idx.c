@@ -42,8 +42,7 @@ ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsi
     return LS_OK;
 }
 
-/* Reads a file, gzip or not. */
-static ls_status open_bytes(const char *path, ls_map *out) {
+static ls_status open_expanded(const char *path, ls_map *out) {
     ls_map file;
     LS_TRY(ls_map_open(path, &file));
     if (!ls_gzip_is(file.data, file.bytes)) {
@@ -55,7 +54,7 @@ static ls_status open_bytes(const char *path, ls_map *out) {
     return status;
 }
 
-static ls_status take_labels(ls_images *images, const char *path, const ls_idx *idx, uint32_t classes) {
+static ls_status copy_labels(ls_images *images, const char *path, const ls_idx *idx, uint32_t classes) {
     images->labels = malloc(idx->size[0] * sizeof *images->labels);
     if (!images->labels) return ls_fail(LS_ERR_RESOURCE, "no memory for %" PRIu32 " labels", idx->size[0]);
     for (uint32_t i = 0; i < idx->size[0]; i++) {
@@ -79,16 +78,16 @@ ls_status ls_images_open_idx(ls_images *images, const ls_images_options *options
     if (classes > CLASSES_MAX)
         return ls_fail(LS_ERR_INPUT, "%" PRIu32 " classes are too many for IDX files, whose labels are bytes", classes);
     LS_TRY(ls_images_add_pieces(images, 1, &piece));
-    LS_TRY(open_bytes(pixels, &piece->map));
+    LS_TRY(open_expanded(pixels, &piece->map));
     LS_TRY(ls_idx_parse(pixels, piece->map.data, piece->map.bytes, 3, &of_pixels));
-    LS_TRY(open_bytes(labels, &label_map));
+    LS_TRY(open_expanded(labels, &label_map));
     LS_TRY_OUT(ls_idx_parse(labels, label_map.data, label_map.bytes, 1, &of_labels));
     if (of_labels.size[0] != of_pixels.size[0]) {
         status = ls_fail(LS_ERR_INPUT, "%.*s has %" PRIu32 " images, but %.*s has %" PRIu32 " labels", LS_IMAGES_SHOWN,
                          pixels, of_pixels.size[0], LS_IMAGES_SHOWN, labels, of_labels.size[0]);
         goto out;
     }
-    LS_TRY_OUT(take_labels(images, labels, &of_labels, classes));
+    LS_TRY_OUT(copy_labels(images, labels, &of_labels, classes));
     images->about = (ls_images_about){.format = "IDX",
                                       .count = of_pixels.size[0],
                                       .channels = 1,

@@ -47,7 +47,7 @@ static ls_status open_files(ls_images *images, const ls_images_options *options,
     return ls_images_open_idx(images, options, paths[0], paths[1]);
 }
 
-static ls_status open_list(ls_images *images, const ls_images_options *options) {
+static ls_status open_named_files(ls_images *images, const ls_images_options *options) {
     char *paths[FILES_MAX], *rest = strdup(options->source), *memory = rest;
     size_t count = 0;
     if (!rest) return ls_fail(LS_ERR_RESOURCE, "no memory for the names of files");
@@ -59,13 +59,14 @@ static ls_status open_list(ls_images *images, const ls_images_options *options) 
     return status;
 }
 
+/* Opens the source by its kind: drawings, a folder of one of three kinds, or files. */
 static ls_status open_source(ls_images *images, const ls_images_options *options) {
     const char *source = options->source;
     struct stat about;
     if (!source || !*source)
         return ls_fail(LS_ERR_INPUT, "no images are named: give a folder, files, or drawings, which need no download");
     if (strcmp(source, "drawings") == 0) return ls_images_open_drawings(images, options);
-    if (stat(source, &about) != 0) return open_list(images, options);
+    if (stat(source, &about) != 0) return open_named_files(images, options);
     if (!S_ISDIR(about.st_mode)) {
         char *path = strdup(source);
         ls_status status = path ? open_files(images, options, &path, 1) : ls_fail(LS_ERR_RESOURCE, "no memory");
@@ -77,7 +78,7 @@ static ls_status open_source(ls_images *images, const ls_images_options *options
     return ls_images_open_folder(images, options);
 }
 
-/* Checks the opened images against the options. */
+/* Checks the opened images against the options, and reduces their count to the one requested. */
 static ls_status check_requests(ls_images_about *about, const ls_images_options *options) {
     const char *source = options->source;
     if (options->count > about->count)
@@ -97,6 +98,7 @@ static ls_status check_requests(ls_images_about *about, const ls_images_options 
     return LS_OK;
 }
 
+/* Computes the normalized value of each pixel value and channel. */
 static ls_status make_values(ls_images *images) {
     const ls_images_about *about = &images->about;
     images->value = calloc(about->channels, sizeof *images->value);

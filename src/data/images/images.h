@@ -53,7 +53,7 @@ typedef struct ls_images_options {
 } ls_images_options;
 
 typedef struct ls_images_about {
-    const char *format; /* "drawings", "IDX", "CIFAR-10", "pictures" */
+    const char *format; /* "drawings", "IDX", "CIFAR-10", "pictures", "own data" */
     uint64_t count;
     uint32_t channels, height, width, classes;
     double mean[LS_IMAGES_CHANNELS_MAX], std[LS_IMAGES_CHANNELS_MAX];
@@ -61,22 +61,22 @@ typedef struct ls_images_about {
 
 typedef struct ls_images ls_images;
 
-/* Opens images. LS_ERR_INPUT names the file, what was expected and what was found. On failure *out is NULL. */
+/* Opens and validates the images of a source. LS_ERR_INPUT names the file, what was expected and what was found. On
+ * failure *out is NULL. */
 ls_status ls_images_open(ls_images **out, const ls_images_options *options);
 /* Opens the caller's own images, with the size and number of classes of `about`; mean and std are those of folders.
- * `source` is borrowed. */
+ * `source` is borrowed until close; its labels are checked when they are read. */
 ls_status ls_images_open_source(ls_images **out, const ls_source *source, const ls_images_about *about);
-/* NULL does nothing. */
 void ls_images_close(ls_images *images);
 
 const ls_images_about *ls_images_get_about(const ls_images *images);
 /* Returns a class's name: of its folder, "ring", "airplane", or its number if the format has no names. NULL beyond the
  * last class. */
 const char *ls_images_class_name(const ls_images *images, uint32_t label);
-/* Returns the identity of the data: the hash of shape, classes, labels and pixels in order, whatever the files. For
- * drawings it is the hash of their specification. */
+/* Computes the identity of the data: the hash of shape, classes, labels and pixels in order, whatever the files; reads
+ * all. For drawings it is the hash of their specification. Not for the caller's own images. */
 ls_status ls_images_hash(const ls_images *images, ls_hash128 *out);
-/* Returns image `index` as bytes [channels][height][width], and its label. LS_ERR_INPUT beyond the end. */
+/* Copies image `index` as bytes [channels][height][width], and its label. LS_ERR_INPUT beyond the end. */
 ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out, int32_t *label);
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
@@ -86,8 +86,8 @@ ls_status ls_images_pixels(const ls_images *images, uint64_t index, uint8_t *out
  *
  *     flip        mirror left to right if w[0] ≥ 2^31
  *     pad, crop   pad the image with `pad` black pixels (x = 0) on all four sides, and take rows from y on and columns
- * from x on; with r spare rows and c spare columns, y = ⌊w[1]·(r+1)/2^32⌋ and x = ⌊w[2]·(c+1)/2^32⌋. Without `crop` the
- * result has the size of the image, which shifts it by up to `pad` pixels.
+ *                 from x on; with r spare rows and c spare columns, y = ⌊w[1]·(r+1)/2^32⌋ and x = ⌊w[2]·(c+1)/2^32⌋.
+ *                 Without `crop` the result has the size of the image, which shifts it by up to `pad` pixels.
  *
  * The crop is applied before the flip. The result does not depend on worker, micro-batch or thread.
  *
@@ -98,10 +98,10 @@ typedef struct ls_augment {
     uint32_t pad, crop; /* crop: rows and columns to take; 0: those of the image */
 } ls_augment;
 
-/* Returns height and width after augmentation, which may be NULL. LS_ERR_INPUT if the crop does not fit. */
+/* Computes height and width after augmentation (NULL: none). LS_ERR_INPUT if the crop does not fit. */
 ls_status ls_augment_size(const ls_images *images, const ls_augment *augment, uint32_t *height, uint32_t *width);
 /* Fills a batch with images index[0 … n−1] as normalized floats, and their labels. `augment` may be NULL, and so may
- * one of `out` and `labels`. */
+ * one of `out` and `labels`. LS_ERR_INPUT beyond the end, or if a file has become shorter. */
 ls_status ls_images_fill(const ls_images *images, const uint64_t *index, size_t n, const ls_augment *augment,
                          ls_images_layout layout, float *out, int32_t *labels);
 

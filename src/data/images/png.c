@@ -31,6 +31,7 @@ typedef struct png_reader {
     char why[WHY_BYTES];
 } png_reader;
 
+/* Keeps libpng's message and leaves the decoder by a jump. */
 static void on_error(png_structp png, png_const_charp message) {
     png_reader *r = png_get_error_ptr(png);
     size_t length = strnlen(message, WHY_BYTES - 1);
@@ -125,7 +126,7 @@ ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, con
 
 #else
 
-static ls_status without(const char *path) {
+static ls_status fail_without_png(const char *path) {
     return ls_fail(LS_ERR_INPUT,
                    "%.*s is a PNG picture, and this lockstep was built without libpng: convert it to PPM, or "
                    "install libpng-dev and build again",
@@ -134,12 +135,12 @@ static ls_status without(const char *path) {
 
 ls_status ls_png_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out) {
     (void)data, (void)bytes, (void)out;
-    return without(path);
+    return fail_without_png(path);
 }
 
 ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out) {
     (void)data, (void)bytes, (void)want, (void)out;
-    return without(path);
+    return fail_without_png(path);
 }
 
 #endif

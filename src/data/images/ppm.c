@@ -21,6 +21,7 @@ typedef struct reader {
 
 static bool is_space(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
+/* Skips white space and comments. */
 static void skip_space(reader *r) {
     for (bool in_comment = false; r->at < r->bytes; r->at++) {
         uint8_t c = r->data[r->at];
@@ -41,7 +42,7 @@ static bool read_number(reader *r, uint32_t *out) {
     return r->at > begin && (r->at == r->bytes || r->data[r->at] < '0' || r->data[r->at] > '9');
 }
 
-static ls_status parse(const char *path, const uint8_t *data, size_t bytes, ppm *out) {
+static ls_status parse_ppm(const char *path, const uint8_t *data, size_t bytes, ppm *out) {
     reader r = {.data = data, .bytes = bytes, .at = 2};
     ls_picture *picture = &out->picture;
     if (bytes < 2 || data[0] != 'P' || (data[1] != '5' && data[1] != '6'))
@@ -70,14 +71,14 @@ static ls_status parse(const char *path, const uint8_t *data, size_t bytes, ppm 
 
 ls_status ls_ppm_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out) {
     ppm file;
-    LS_TRY(parse(path, data, bytes, &file));
+    LS_TRY(parse_ppm(path, data, bytes, &file));
     *out = file.picture;
     return LS_OK;
 }
 
 ls_status ls_ppm_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out) {
     ppm file;
-    LS_TRY(parse(path, data, bytes, &file));
+    LS_TRY(parse_ppm(path, data, bytes, &file));
     size_t pixels = (size_t)want->width * want->height, channels = file.picture.channels;
     for (size_t i = 0; i < pixels * channels; i++) {
         uint32_t level = file.pixels[i];

@@ -18,7 +18,7 @@ void ls_raster_clear(ls_raster *raster, uint32_t size) {
 }
 
 /* Returns ⌊√n⌋, bit by bit, which does not depend on the rounding of a library's square root. */
-static int32_t root(int64_t n) {
+static int32_t integer_root(int64_t n) {
     int64_t result = 0;
     for (int64_t bit = INT64_C(1) << 30; bit; bit >>= 1) {
         if ((result + bit) * (result + bit) <= n) result += bit;
@@ -26,7 +26,7 @@ static int32_t root(int64_t n) {
     return (int32_t)result;
 }
 
-/* Returns the first point at or right of coordinate v, clamped to 0 … end. */
+/* Returns the index of the first point at or right of coordinate v, at most `end`. */
 static int32_t first_point(int32_t v, int32_t end) {
     int32_t at = (v - STEP / 2 + STEP - 1) / STEP;
     if (v <= STEP / 2) return 0;
@@ -59,7 +59,7 @@ void ls_raster_stroke(ls_raster *raster, ls_raster_point a, ls_raster_point b, i
     if (top < bottom && (uint32_t)top < raster->top) raster->top = (uint32_t)top;
     if (top < bottom && (uint32_t)bottom > raster->bottom) raster->bottom = (uint32_t)bottom;
     int32_t dx = b.x - a.x, dy = b.y - a.y, length2 = dx * dx + dy * dy, near2 = radius * radius;
-    int32_t beside = root((int64_t)near2 * length2);
+    int32_t beside = integer_root((int64_t)near2 * length2);
     for (int32_t i = top; i < bottom; i++)
         mark_row(raster->points + (size_t)i * (size_t)points, left, right, a, b, i * STEP + STEP / 2, near2, length2,
                  beside);
@@ -98,11 +98,10 @@ static void add_stroke(ls_outline *shape, ls_raster_point from, ls_raster_point 
     shape->to[shape->count++] = to;
 }
 
-static ls_raster_point at(int32_t x, int32_t y) { return (ls_raster_point){.x = FINE * x, .y = FINE * y}; }
+static ls_raster_point outline_point(int32_t x, int32_t y) { return (ls_raster_point){.x = FINE * x, .y = FINE * y}; }
 
-/* Returns a point of a circle around the middle. Divides, because C does not define a right shift of negative numbers.
- */
-static ls_raster_point around(int32_t angle, int32_t radius) {
+/* Returns a point around the middle. Divides, because C does not define a right shift of negative numbers. */
+static ls_raster_point point_on_circle(int32_t angle, int32_t radius) {
     int32_t x = radius * FINE * ls_outline_sine(angle + QUARTER), y = radius * FINE * ls_outline_sine(angle);
     return (ls_raster_point){.x = x / LS_SINE_ONE, .y = y / LS_SINE_ONE};
 }
@@ -110,24 +109,25 @@ static ls_raster_point around(int32_t angle, int32_t radius) {
 /* Adds an arc of `strokes` strokes over `angle`, from `begin` on, with a radius from r0 to r1. */
 static void add_arc(ls_outline *shape, int32_t begin, int32_t angle, int32_t r0, int32_t r1, int32_t strokes) {
     for (int32_t i = 0; i < strokes; i++)
-        add_stroke(shape, around(begin + angle * i / strokes, r0 + (r1 - r0) * i / strokes),
-                   around(begin + angle * (i + 1) / strokes, r0 + (r1 - r0) * (i + 1) / strokes));
+        add_stroke(shape, point_on_circle(begin + angle * i / strokes, r0 + (r1 - r0) * i / strokes),
+                   point_on_circle(begin + angle * (i + 1) / strokes, r0 + (r1 - r0) * (i + 1) / strokes));
 }
 
 static void add_star(ls_outline *shape) {
     for (int32_t i = 0; i < 10; i++)
-        add_stroke(shape, around(LS_TURN * i / 10 - QUARTER, i % 2 ? 45 : 100),
-                   around(LS_TURN * (i + 1) / 10 - QUARTER, i % 2 ? 100 : 45));
+        add_stroke(shape, point_on_circle(LS_TURN * i / 10 - QUARTER, i % 2 ? 45 : 100),
+                   point_on_circle(LS_TURN * (i + 1) / 10 - QUARTER, i % 2 ? 100 : 45));
 }
 
 static void add_cup(ls_outline *shape) {
-    add_stroke(shape, at(-80, -80), at(-80, 0));
+    add_stroke(shape, outline_point(-80, -80), outline_point(-80, 0));
     add_arc(shape, 0, LS_TURN / 2, 80, 80, 10);
-    add_stroke(shape, at(80, 0), at(80, -80));
+    add_stroke(shape, outline_point(80, 0), outline_point(80, -80));
 }
 
 static void add_lines(ls_outline *shape, const int8_t (*lines)[4], size_t count) {
-    for (size_t i = 0; i < count; i++) add_stroke(shape, at(lines[i][0], lines[i][1]), at(lines[i][2], lines[i][3]));
+    for (size_t i = 0; i < count; i++)
+        add_stroke(shape, outline_point(lines[i][0], lines[i][1]), outline_point(lines[i][2], lines[i][3]));
 }
 
 static const int8_t triangle[][4] = {{0, -95, 85, 60}, {85, 60, -85, 60}, {-85, 60, 0, -95}};

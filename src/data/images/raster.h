@@ -23,11 +23,12 @@ typedef struct ls_raster {
     uint8_t points[LS_RASTER_POINTS_MAX * LS_RASTER_POINTS_MAX]; /* 1 in a stroke; rows of size·LS_RASTER_SUB points */
 } ls_raster;
 
+/* Removes all strokes and sets the size, at most LS_DRAWINGS_SIDE_MAX. */
 void ls_raster_clear(ls_raster *raster, uint32_t size);
 /* Marks all points within `radius` of the line from a to b. */
 void ls_raster_stroke(ls_raster *raster, ls_raster_point a, ls_raster_point b, int32_t radius);
-/* Counts the marked points of each pixel, 0 … LS_RASTER_FULL, in cover[size][size]. Writes only pixels begin … end − 1;
- * the others have none. */
+/* Counts the marked points of each pixel, 0 … LS_RASTER_FULL, in cover[size][size]. Writes only pixels *begin … *end −
+ * 1; the others have none. */
 void ls_raster_cover(const ls_raster *raster, uint8_t *cover, size_t *begin, size_t *end);
 
 /* ---- outlines of the ten kinds of drawings, as strokes between points of a square of ±100 ------------------------ */

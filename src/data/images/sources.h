@@ -33,7 +33,7 @@ struct ls_images {
 /* ---- sources: fill all members but `value`; on failure ls_images_close() releases what they have filled ---------- */
 
 ls_status ls_images_open_drawings(ls_images *images, const ls_images_options *options);
-/* Returns whether a folder has a file with one of the format's names. */
+/* Returns whether a folder has the images of one part under one of the format's names. */
 bool ls_idx_is_folder(const char *folder);
 ls_status ls_images_open_idx_folder(ls_images *images, const ls_images_options *options);
 ls_status ls_images_open_idx(ls_images *images, const ls_images_options *options, const char *pixels,
@@ -43,9 +43,9 @@ ls_status ls_images_open_cifar_folder(ls_images *images, const ls_images_options
 ls_status ls_images_open_cifar(ls_images *images, char *const *paths, size_t count);
 ls_status ls_images_open_folder(ls_images *images, const ls_images_options *options);
 
-/* Adds `count` zeroed pieces. */
+/* Allocates images->pieces: `count` zeroed ones. Call it once. */
 ls_status ls_images_add_pieces(ls_images *images, size_t count, ls_images_piece **out);
-/* Sets the names of the classes, which are copied; NULL: the numbers 0 … classes−1. */
+/* Sets the number of classes and copies their names; NULL: the numbers 0 … classes−1. */
 ls_status ls_images_name_classes(ls_images *images, uint32_t classes, const char *const *names);
 
 /* ---- parsers ----------------------------------------------------------------------------------------------------- */
@@ -55,7 +55,8 @@ typedef struct ls_idx {
     const uint8_t *values;
 } ls_idx;
 
-/* Parses an IDX file of bytes with 3 dimensions (images) or 1 (labels), whose length must match its header. */
+/* Parses an IDX file of bytes with 3 dimensions (images) or 1 (labels), whose length must match its header. *out points
+ * into `data`. */
 ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsigned dims, ls_idx *out);
 
 enum { LS_CIFAR_SIDE = 32, LS_CIFAR_CLASSES = 10, LS_CIFAR_RECORD = 1 + 3 * LS_CIFAR_SIDE * LS_CIFAR_SIDE };
@@ -78,12 +79,12 @@ ls_status ls_png_look(const char *path, const uint8_t *data, size_t bytes, ls_pi
 ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
 ls_status ls_ppm_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
 ls_status ls_ppm_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
-/* Returns LS_ERR_INPUT if a side is 0 or above LS_IMAGES_SIDE_MAX. */
+/* Fails with LS_ERR_INPUT if a side is 0 or above LS_IMAGES_SIDE_MAX. */
 ls_status ls_picture_check_size(const char *path, uint64_t width, uint64_t height);
 
 bool ls_gzip_is(const uint8_t *data, size_t bytes);
-/* Decompresses a gzip file, of one member or more, into memory that ls_map_close() frees. LS_ERR_INPUT if the result
- * has more than max_bytes. */
+/* Decompresses a gzip file, of one member or more, into memory that ls_map_close() frees. LS_ERR_INPUT if it is
+ * damaged, or the result has more than max_bytes. */
 ls_status ls_gzip_expand(const char *path, const uint8_t *data, size_t bytes, size_t max_bytes, ls_map *out);
 
 #endif

@@ -24,23 +24,24 @@ static const double TELL_S = 1, LOOK_S = 0.05;
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
+/* Returns whether this errno says that the folder cannot be written. */
 static bool forbids_writing(int cause) {
     return cause == EACCES || cause == EPERM || cause == EROFS || cause == ENOSPC || cause == EDQUOT;
 }
 
-static ls_status advise(ls_status status) {
+static ls_status add_advice(ls_status status) {
     return ls_fail(status, "%s; choose another folder for the cache with XDG_CACHE_HOME", ls_status_message());
 }
 
 ls_status ls_cache_folder_advise(ls_status status) {
-    return forbids_writing(ls_fail_cause()) ? advise(status) : status;
+    return forbids_writing(ls_fail_cause()) ? add_advice(status) : status;
 }
 
 static ls_status make_private(const char *folder) {
     ls_status status = ls_dir_make(ls_path_beside(folder, ".").text);
     if (status == LS_OK && mkdir(folder, 0700) != 0 && errno != EEXIST)
         status = ls_fail_errno(LS_ERR_INPUT, "cannot make the token cache %.*s", SHOWN, folder);
-    return status == LS_OK ? LS_OK : advise(status);
+    return status == LS_OK ? LS_OK : add_advice(status);
 }
 
 ls_status ls_cache_folder_open(const char *folder) {
@@ -65,17 +66,19 @@ ls_status ls_cache_folder_open(const char *folder) {
 
 /* ---- the lock ---------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the path still names the open file. */
 static bool is_same_file(const char *path, int fd) {
     struct stat by_name, by_fd;
     return lstat(path, &by_name) == 0 && fstat(fd, &by_fd) == 0 && by_name.st_ino == by_fd.st_ino &&
            by_name.st_dev == by_fd.st_dev;
 }
 
+/* Opens or creates the file of the lock, without locking it. LS_ERR_INPUT if it is not a regular file of this user. */
 static ls_status open_lock(ls_cache_lock *lock) {
     struct stat about;
     lock->fd = open(lock->path.text, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
     if (lock->fd < 0 && forbids_writing(errno))
-        return advise(ls_fail_errno(LS_ERR_INPUT, "cannot write in the token cache: %.*s", SHOWN, lock->path.text));
+        return add_advice(ls_fail_errno(LS_ERR_INPUT, "cannot write in the token cache: %.*s", SHOWN, lock->path.text));
     if (lock->fd < 0)
         return ls_fail_errno(LS_ERR_INPUT, "cannot open %.*s in the token cache; delete it", SHOWN, lock->path.text);
     if (fstat(lock->fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid()) return LS_OK;
@@ -112,6 +115,7 @@ typedef struct waiting {
     bool told;
 } waiting;
 
+/* Waits 50 ms for the owner of the lock. The owner makes progress as long as it changes the time of the file. */
 static ls_status keep_waiting(const ls_cache_lock *lock, waiting *w, const char *source, double wait_s,
                               void (*say)(void *ctx, const char *message), void *say_ctx) {
     char message[LS_MESSAGE_MAX], owner[LS_MESSAGE_MAX / 2];
@@ -210,7 +214,7 @@ static bool remove_free_lock(int folder, const char *key) {
     return is_free;
 }
 
-/* Returns the process that wrote a temporary file; false if the name is not that of one. */
+/* Finds the process that wrote a temporary file; false if the name is not that of one. */
 static bool split_temporary(const char *rest, long *pid) {
     static const char *const marks[] = {".bin.tmp-", ".bin.sums.tmp-"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
@@ -222,6 +226,7 @@ static bool split_temporary(const char *rest, long *pid) {
     return false;
 }
 
+/* Removes the file `name` if it is a stale temporary file or a free lock. */
 static void clean_entry(int folder, const char *name, const char *held) {
     char key[KEY_BYTES + 1];
     const char *rest;

@@ -11,11 +11,12 @@
 
 #include "base/files.h"
 
-/* Creates the folder with mode 0700. LS_ERR_INPUT if it belongs to another user. */
+/* Creates the folder with mode 0700, and its parents; takes access from other users if it exists. LS_ERR_INPUT if it
+ * belongs to another user. */
 ls_status ls_cache_folder_open(const char *folder);
 
-/* Adds advice to choose another folder to the message of a failure, if its errno says that the cache cannot be written.
- * Returns `status`. */
+/* Adds the advice to choose another folder to the message of the last failure, if its errno says that the cache cannot
+ * be written. Returns `status`. */
 ls_status ls_cache_folder_advise(ls_status status);
 
 /* Starts as {.fd = -1}. */
@@ -25,14 +26,15 @@ typedef struct ls_cache_lock {
     ls_path path;
 } ls_cache_lock;
 
-/* Takes the lock of an entry. While another process holds it, waits and reports that once; LS_ERR_DEADLINE if that
- * process has made no progress for wait_s seconds. Without file locks two processes may do the same work, which is
- * harmless, because each renames complete files into place. `source` is the text's name, for messages. */
+/* Takes the lock of an entry. While another process holds it, waits and reports that once through `say`;
+ * LS_ERR_DEADLINE if that process has made no progress for wait_s seconds. Without file locks it succeeds without a
+ * lock: then two processes may do the same work, which is harmless, because each renames complete files into place.
+ * `source` is the text's name, for messages. */
 ls_status ls_cache_lock_take(ls_cache_lock *lock, const char *folder, const char *key, const char *source,
                              double wait_s, void (*say)(void *ctx, const char *message), void *say_ctx);
-/* Reports progress to waiting processes; cheap, to be called often. */
+/* Reports progress to waiting processes, at most once a second; to be called often. */
 void ls_cache_lock_tell(ls_cache_lock *lock);
-/* Does nothing if no lock is held. */
+/* Removes the lock's file and releases the lock, if one is held. */
 void ls_cache_lock_release(ls_cache_lock *lock);
 
 /* Removes locks that no process holds, temporary files of exited processes whose lock is free, and all temporary files

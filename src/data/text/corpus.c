@@ -36,6 +36,7 @@ void ls_corpus_close(ls_corpus *corpus) {
     free(corpus);
 }
 
+/* Logs a warning if the file was made with another tokenizer. */
 static void warn_of_origin(const ls_token_file *file, const ls_corpus_options *options) {
     ls_token_origin origin = ls_token_file_origin(file);
     if (options->tokenizer && origin.vocab && !ls_hash_equal(origin.tokenizer, ls_tokenizer_hash(options->tokenizer)))
@@ -81,7 +82,7 @@ static ls_status check_head(void *ctx) {
     return ls_not_text_check(h->path, h->text->data, h->text->bytes);
 }
 
-/* Runs before any error about tokenizers, because a compressed file needs another remedy. */
+/* Refuses a file that is no text, before any error about tokenizers, because a compressed file needs another remedy. */
 static ls_status check_first_bytes(const char *path) {
     ls_map text;
     LS_TRY(ls_map_open(path, &text));
@@ -90,6 +91,7 @@ static ls_status check_first_bytes(const char *path) {
     return status;
 }
 
+/* Tokenizes a text into the cache, unless it is there, and adds the files of the cache. */
 static ls_status add_text(ls_corpus *corpus, const char *path, const ls_corpus_options *options) {
     ls_path prefix;
     LS_TRY(check_first_bytes(path));

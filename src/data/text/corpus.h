@@ -44,19 +44,22 @@ typedef struct ls_corpus_options {
     uint64_t cache_shard_tokens; /* tokens per file of the cache; 0: 2^30 */
 } ls_corpus_options;
 
+/* Opens all files of `list`, in their order. LS_ERR_INPUT for a missing file, a format that is no text, an id outside
+ * the vocabulary. On failure *out is NULL. */
 ls_status ls_corpus_open(const char *list, const ls_corpus_options *options, ls_corpus **out);
-/* Opens the caller's own tokens; `source` is borrowed. */
+/* Opens the caller's own tokens; `source` is borrowed until close. */
 ls_status ls_corpus_open_source(const ls_source *source, uint32_t vocab, ls_corpus **out);
-/* NULL does nothing. */
 void ls_corpus_close(ls_corpus *corpus);
 
+/* Returns the number of tokens. */
 uint64_t ls_corpus_count(const ls_corpus *corpus);
 /* Returns the bytes of text that all tokens stand for; 0: not known for every file. */
 uint64_t ls_corpus_text_bytes(const ls_corpus *corpus);
+/* Returns the number of token files, of which a text in the cache may have several; 0 for own tokens. */
 size_t ls_corpus_files(const ls_corpus *corpus);
 /* Returns whether a file was text, so that its documents have the frame. */
 bool ls_corpus_has_text(const ls_corpus *corpus);
-/* Returns the identity of the data: the hash of the ids in order, whatever the files and their width. Reads all. */
+/* Computes the identity of the data: the hash of the ids in order, whatever the files and their width. Reads all. */
 ls_status ls_corpus_hash(const ls_corpus *corpus, ls_hash128 *out);
 /* Reads tokens begin … begin+count−1, across files. LS_ERR_INPUT beyond the end, and for an id outside the vocabulary.
  */

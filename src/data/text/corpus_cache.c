@@ -47,7 +47,8 @@ static void report_message(const ls_corpus_options *options, const char *message
 
 static void report_wait(void *options, const char *message) { report_message(options, message); }
 
-static ls_hash128 key_of(const filling *f) {
+/* Hashes everything that the ids depend on. */
+static ls_hash128 compute_key(const filling *f) {
     const ls_corpus_options *options = f->options;
     const char *field = options->text_field ? options->text_field : "text";
     const char *kind = ls_text_is_jsonl(f->path) ? field : "";
@@ -68,7 +69,7 @@ static uint64_t shard_tokens(const ls_corpus_options *options) {
 }
 
 /* Verifies a whole shard, unless it is large and its sums are sound. */
-static ls_status verify(ls_token_file *file, const ls_corpus_options *options) {
+static ls_status verify_shard(ls_token_file *file, const ls_corpus_options *options) {
     char why[MESSAGE_BYTES] = "";
     bool in_pieces;
     ls_status sums = ls_token_file_use_sums(file, ls_corpus_cache_pieces_from(options), &in_pieces);
@@ -85,7 +86,7 @@ static ls_status verify(ls_token_file *file, const ls_corpus_options *options) {
 static ls_status check_shard(const char *path, const ls_corpus_options *options, uint64_t *tokens, uint64_t *bytes) {
     ls_token_file *file = NULL;
     LS_TRY(ls_token_file_open(path, &file));
-    ls_status status = verify(file, options);
+    ls_status status = verify_shard(file, options);
     if (status == LS_OK && !ls_hash_equal(ls_token_file_origin(file).tokenizer, ls_tokenizer_hash(options->tokenizer)))
         status = ls_fail(LS_ERR_INPUT, "%.*s is damaged: it is of another tokenizer", SHOWN, path);
     *tokens += ls_token_file_count(file);
@@ -94,7 +95,7 @@ static ls_status check_shard(const char *path, const ls_corpus_options *options,
     return status;
 }
 
-/* Returns whether all shards exist and are sound, and their tokens. `tells`: log damage as a warning. */
+/* Returns whether all shards exist and are sound, and counts their tokens. `tells`: log damage as a warning. */
 static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
     uint64_t bytes = 0, before = 0;
     *tokens = 0;
@@ -113,6 +114,7 @@ static bool is_filled(const filling *f, bool tells, uint64_t *tokens) {
     return *tokens > 0 && bytes == f->text.bytes;
 }
 
+/* Reports progress to the processes that wait for the lock and to the caller's callback. */
 static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
     filling *f = ctx;
     ls_cache_lock_tell(&f->lock);
@@ -148,20 +150,21 @@ static ls_status fill_cache(filling *f) {
     return LS_OK;
 }
 
-static void say_found(const filling *f, uint64_t tokens) {
+static void report_found(const filling *f, uint64_t tokens) {
     char message[MESSAGE_BYTES];
     snprintf(message, sizeof message, "%.*s: %" PRIu64 " tokens, tokenized before (%.*s)", SHOWN, f->path, tokens,
              SHOWN, f->options->cache_dir);
     report_message(f->options, message);
 }
 
-/* Takes the lock only if there is work, because a sound entry never changes. */
+/* Finds the entry, or makes it under the lock. Takes the lock only if there is work, because a sound entry never
+ * changes. */
 static ls_status find_or_fill(void *ctx) {
     static atomic_flag cleaned = ATOMIC_FLAG_INIT;
     filling *f = ctx;
     const ls_corpus_options *options = f->options;
     uint64_t tokens = 0;
-    ls_hash_text(key_of(f), f->key);
+    ls_hash_text(compute_key(f), f->key);
     *f->prefix = ls_path_format("%s/%s", options->cache_dir, f->key);
     if (!atomic_flag_test_and_set(&cleaned)) ls_cache_folder_clean(options->cache_dir, NULL);
     if (!is_filled(f, false, &tokens)) {
@@ -175,7 +178,7 @@ static ls_status find_or_fill(void *ctx) {
             return status == LS_OK ? LS_OK : ls_cache_folder_advise(status);
         }
     }
-    say_found(f, tokens);
+    report_found(f, tokens);
     return LS_OK;
 }
 

@@ -44,6 +44,7 @@ static _Thread_local guard *innermost;
 
 /* ---- the handler ------------------------------------------------------------------------------------------------- */
 
+/* Returns the note of the mapped range that contains the address. Takes no lock: runs in the handler. */
 static const ls_map_note *find_note(uintptr_t at) {
     for (const ls_map_note *note = atomic_load(&notes); note; note = note->next) {
         uintptr_t begin = atomic_load(&note->begin);
@@ -63,6 +64,7 @@ static void write_text(const char *text) {
     }
 }
 
+/* Handles SIGBUS: jumps to the innermost guard of this thread; without one, names the file and exits. */
 static void on_bus(int number, siginfo_t *info, void *context) {
     (void)context;
     const ls_map_note *note = info->si_code > 0 ? find_note((uintptr_t)info->si_addr) : NULL;
@@ -81,8 +83,8 @@ static void on_bus(int number, siginfo_t *info, void *context) {
     if (info->si_code <= 0) (void)raise(number);
 }
 
-/* SA_NODEFER, because the handler is left by a jump and must not leave the signal blocked. */
-static ls_status install(void) {
+/* Uses SA_NODEFER, because the handler is left by a jump and must not leave the signal blocked. */
+static ls_status install_bus_handler(void) {
     struct sigaction now, action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO | SA_NODEFER};
     if (sigaction(SIGBUS, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_bus) return LS_OK;
     sigemptyset(&action.sa_mask);
@@ -93,7 +95,7 @@ static ls_status install(void) {
 
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
 
-static ls_map_note *take_free(void) {
+static ls_map_note *take_free_note(void) {
     for (ls_map_note *note = atomic_load(&notes); note; note = note->next)
         if (atomic_load(&note->begin) == 0) return note;
     ls_map_note *note = calloc(1, sizeof *note);
@@ -110,8 +112,8 @@ static ls_status add_note(const char *path, int fd, const void *data, size_t byt
     ls_status status;
     if (fstat(fd, &about) != 0) return ls_fail_errno(LS_ERR_INPUT, "cannot examine %s", path);
     (void)pthread_mutex_lock(&changes);
-    LS_TRY_OUT(install());
-    ls_map_note *note = *out = take_free();
+    LS_TRY_OUT(install_bus_handler());
+    ls_map_note *note = *out = take_free_note();
     if (!note) {
         status = ls_fail(LS_ERR_RESOURCE, "no memory to open %s", path);
         goto out;
@@ -185,7 +187,7 @@ ls_status ls_map_guard(ls_status (*work)(void *ctx), void *ctx) {
     return status;
 }
 
-/* A file that was removed or replaced stays unchanged in existing mappings. */
+/* Accepts a file that was removed or replaced, because existing mappings of it do not change. */
 ls_status ls_map_check(const ls_map *map) {
     struct stat now;
     ls_map_note *note = map->note;

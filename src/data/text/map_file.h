@@ -21,12 +21,14 @@ typedef struct ls_map {
     struct ls_map_note *note; /* of a mapped file; NULL: memory of malloc */
 } ls_map;
 
-/* Maps a file. LS_ERR_INPUT if it is not a regular file. On failure there is nothing to release. */
+/* Maps a file for reading. LS_ERR_INPUT if it is not a regular file. On failure there is nothing to release. The first
+ * call installs the handler of SIGBUS. */
 ls_status ls_map_open(const char *path, ls_map *out);
+/* Unmaps the file, or frees the memory; *map is then {0}. */
 void ls_map_close(ls_map *map);
 
-/* Returns LS_ERR_INPUT if the file's size has changed since it was opened: up to a page may be missing without a
- * signal, and reads as zeros. Logs a warning, once, if the file was written to but kept its size. */
+/* Checks whether the file has become shorter since it was opened, which is LS_ERR_INPUT: up to a page may be missing
+ * without a signal, and reads as zeros. Logs a warning, once, if the file was written to but kept its size. */
 ls_status ls_map_check(const ls_map *map);
 
 /* Returns the result of work(ctx), or LS_ERR_INPUT with the file's name if a mapped file was truncated meanwhile. The

@@ -47,7 +47,7 @@ static const format formats[] = {
     {0, 2, "\xfe\xff", "UTF-16 text", "convert it first: iconv -f UTF-16 -t UTF-8 %s > text.txt"},
 };
 
-/* Replaces %s by the name without printf, because the format is not a literal here. */
+/* Replaces %s in the advice by the name without printf, because the format is not a literal here. */
 static void put_name(const char *advice, const char *path, char out[LS_MESSAGE_MAX]) {
     const char *mark = strstr(advice, "%s");
     if (!mark)

@@ -8,10 +8,10 @@
 
 #include "base/status.h"
 
-/* Returns LS_ERR_INPUT, with what to do instead, for a file that begins like one of another format. `data` may be the
- * whole file or its beginning; a few kilobytes are examined. */
+/* Refuses a file that begins like one of another format: LS_ERR_INPUT, with what to do instead. `data` may be the whole
+ * file or its beginning; at most 4 KiB are examined. */
 ls_status ls_not_text_check(const char *path, const uint8_t *data, size_t bytes);
-/* Returns LS_ERR_INPUT if there is a NUL anywhere, because text has none. */
+/* Refuses a NUL anywhere in the data (LS_ERR_INPUT), because text has none. */
 ls_status ls_not_text_check_nul(const char *path, const uint8_t *data, size_t bytes);
 
 #endif

@@ -46,7 +46,7 @@ static ls_status add_path(ls_paths *paths, const char *name) {
     return LS_OK;
 }
 
-/* A pipe or a device may never end, and another worker could not read it again. */
+/* Refuses all but files and folders: a pipe or a device may never end, and another worker could not read it again. */
 static ls_status refuse_special(const char *name, mode_t mode) {
     if (S_ISREG(mode) || S_ISDIR(mode)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%.*s is %s: data must be regular files; write it to a file first", SHOWN, name,
@@ -60,6 +60,7 @@ static bool is_wanted(const char *name, ls_split split) {
     return split == LS_SPLIT_ALL || ls_path_is_val(name) == (split == LS_SPLIT_VAL);
 }
 
+/* Adds the folder's files of the split, sorted. */
 static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split) {
     struct stat about;
     size_t before = paths->count;
@@ -77,6 +78,7 @@ static ls_status add_folder(ls_paths *paths, const char *folder, ls_split split)
     return status;
 }
 
+/* Adds the files that match the pattern, without .idx; *any: there were some. */
 static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     glob_t found;
     ls_status status = LS_OK;
@@ -93,6 +95,7 @@ static ls_status add_matches(ls_paths *paths, const char *pattern, bool *any) {
     return status;
 }
 
+/* Adds what one name of the list stands for. */
 static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     struct stat about;
     bool any = false;
@@ -109,7 +112,7 @@ static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     return ls_file_fail_open(name);
 }
 
-static ls_status expand(const char *list, ls_split split, bool only_folders, ls_paths *out) {
+static ls_status expand_list(const char *list, ls_split split, bool only_folders, ls_paths *out) {
     for (const char *at = list;;) {
         size_t length = strcspn(at, ",");
         ls_path name = ls_path_format("%.*s", (int)length, at);
@@ -127,14 +130,14 @@ static ls_status expand(const char *list, ls_split split, bool only_folders, ls_
 
 ls_status ls_paths_expand(const char *list, ls_split split, ls_paths *out) {
     *out = (ls_paths){0};
-    ls_status status = expand(list, split, false, out);
+    ls_status status = expand_list(list, split, false, out);
     if (status != LS_OK) ls_paths_fini(out);
     return status;
 }
 
 bool ls_paths_any(const char *list, ls_split split) {
     ls_paths paths = {0};
-    bool any = expand(list, split, true, &paths) == LS_OK;
+    bool any = expand_list(list, split, true, &paths) == LS_OK;
     ls_paths_fini(&paths);
     return any;
 }

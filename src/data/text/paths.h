@@ -2,8 +2,9 @@
  *
  * Names are separated by commas. A name with * or ? that is not a file itself stands for the matching files, sorted. A
  * folder stands for its files, sorted by name, without those of subfolders, hidden files, Megatron's .idx and
- * .bin.sums. Of these, files named val…, valid… or …_val…, …_valid… before the first dot are for validation and all
- * others for training. A name without a file, or that of a pipe, a device or a socket, is LS_ERR_INPUT. */
+ * .bin.sums. Of these, files with the word val, valid or validation in the name (between _, - and digits, before the
+ * last dot) are for validation, all others for training. A name without a file, or of a pipe, device or socket, is
+ * LS_ERR_INPUT. */
 #ifndef LS_DATA_TEXT_PATHS_H
 #define LS_DATA_TEXT_PATHS_H
 
@@ -23,7 +24,7 @@ typedef struct ls_paths {
 
 /* Expands a list. Also fails if the result is empty. On failure there is nothing to release. */
 ls_status ls_paths_expand(const char *list, ls_split split, ls_paths *out);
-/* Returns whether a folder of the list has files of the split. */
+/* Returns whether a folder of the list has files of the split; names that are no folders do not count. */
 bool ls_paths_any(const char *list, ls_split split);
 void ls_paths_fini(ls_paths *paths);
 /* Returns true for "val.bin" and "news_val_000001.bin", false for "train_000001.bin". */

@@ -26,7 +26,8 @@ typedef struct text_job {
 
 bool ls_text_is_jsonl(const char *path) { return ls_ends_with(path, ".jsonl") || ls_ends_with(path, ".ndjson"); }
 
-static ls_status take_ids(void *ctx, const int32_t *ids, size_t count, size_t bytes_done) {
+/* Receives ids from the tokenizer, reports progress and passes them to the writer of the document. */
+static ls_status receive_ids(void *ctx, const int32_t *ids, size_t count, size_t bytes_done) {
     text_job *job = ctx;
     size_t bytes = bytes_done - job->document_done;
     job->document_done = bytes_done;
@@ -35,6 +36,7 @@ static ls_status take_ids(void *ctx, const int32_t *ids, size_t count, size_t by
     return ls_token_writer_add(job->writer, ids, count, bytes);
 }
 
+/* Counts the bytes that are not part of valid UTF-8. */
 static uint64_t count_invalid(const uint8_t *text, size_t bytes) {
     uint64_t invalid = 0;
     for (size_t at = 0; at < bytes;) {
@@ -58,6 +60,7 @@ static ls_status begin_document(text_job *job, const void *text, size_t bytes) {
     return ls_token_writer_add(job->writer, frame->before, frame->before_count, 0);
 }
 
+/* Writes a document: frame, ids, frame, end-of-text. */
 static ls_status add_document(text_job *job, const void *text, size_t bytes, bool is_val) {
     ls_tokenizer *tokenizer = job->options->tokenizer;
     const ls_frame *frame = &job->options->frame;
@@ -67,7 +70,7 @@ static ls_status add_document(text_job *job, const void *text, size_t bytes, boo
     job->counts->text_bytes += bytes;
     job->counts->invalid_bytes += count_invalid(text, bytes);
     LS_TRY(begin_document(job, text, bytes));
-    LS_TRY(ls_tokenizer_encode_to(tokenizer, text, bytes, job->options->encode_flags, take_ids, job));
+    LS_TRY(ls_tokenizer_encode_to(tokenizer, text, bytes, job->options->encode_flags, receive_ids, job));
     LS_TRY(ls_token_writer_add(job->writer, frame->after, frame->after_count, 0));
     return end >= 0 ? ls_token_writer_add(job->writer, &end, 1, 0) : LS_OK;
 }
@@ -120,13 +123,15 @@ static uint64_t count_documents(const ls_map *text) {
     return count;
 }
 
-/* Returns how many of `count` documents are for training. */
+/* Returns how many of `count` documents are for training: the fraction rounded, but at least one for either part if
+ * there are two. */
 static uint64_t train_share(uint64_t count, double val_fraction) {
     uint64_t val = (uint64_t)((double)count * val_fraction + 0.5);
     if (!val && count > 1) val = 1;
     return val < count ? count - val : 1;
 }
 
+/* Adds the document of one line of JSONL; `number` is the line's, for messages. */
 static ls_status add_line(text_job *job, const uint8_t *line, size_t bytes, uint64_t number, bool is_val) {
     const char *field = job->options->text_field ? job->options->text_field : "text";
     json_error_t error;

@@ -31,8 +31,9 @@ typedef struct ls_text_counts {
 } ls_text_counts;
 
 bool ls_text_is_jsonl(const char *path);
-/* Tokenizes a file with the content `text`; `path` decides whether it is JSONL, and is for messages. `val` NULL: all
- * goes to `train`. LS_ERR_INPUT for an empty file, or JSONL without documents. */
+/* Tokenizes a file with the content `text`, and adds to `counts`; `path` decides whether it is JSONL, and is for
+ * messages. `val` NULL: all goes to `train`. LS_ERR_INPUT for an empty file, text with a NUL, or JSONL without
+ * documents. The caller finishes the writers. */
 ls_status ls_text_tokenize(const char *path, const ls_map *text, const ls_text_options *options, ls_token_writer *train,
                            ls_token_writer *val, ls_text_counts *counts);
 

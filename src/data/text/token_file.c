@@ -28,6 +28,7 @@ static ls_path with_ending(const char *path, const char *ending) {
     return ls_path_format("%.*s%s", (int)length, path, ending);
 }
 
+/* Maps the file and its index, if it has one, and parses the layout. */
 static ls_status open_parts(ls_token_file *file) {
     ls_path data = with_ending(file->path, ".bin"), index = with_ending(file->path, ".idx");
     /* Any file may be a token file by its first bytes; a file with an index is the .bin of a Megatron pair. */
@@ -119,7 +120,7 @@ static ls_status check_sum(const ls_token_file *file, const reading *r) {
                    SHOWN, file->path, r->remedy);
 }
 
-/* Works in blocks that stay in the cache while they are hashed and checked. */
+/* Checks ids and hash in blocks that stay in the cache while both are computed. */
 static ls_status check_guarded(void *ctx) {
     const reading *r = ctx;
     const ls_token_file *file = r->file;
@@ -144,6 +145,7 @@ static ls_status check_guarded(void *ctx) {
     return r->stream ? check_sum(file, r) : LS_OK;
 }
 
+/* Runs check_guarded() under a guard, with a hash of the ids if the checksum is wanted. */
 static ls_status check_tokens(reading *r, bool wants_sum) {
     if (wants_sum) {
         r->stream = ls_hash_stream_create();
@@ -178,6 +180,7 @@ typedef struct pairing {
     bool fits;
 } pairing;
 
+/* Compares the checksum in the header with that of the header and the hash of the ids from the sums. */
 static ls_status compare_header(void *ctx) {
     pairing *p = ctx;
     p->fits = ls_hash_equal(ls_token_layout_sum(p->file->data.data, p->ids), p->file->layout.sum);
@@ -217,6 +220,7 @@ static ls_status verify_pieces(const ls_token_file *file, uint64_t begin, uint64
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* Verifies the pieces, if the file has sums, and converts the ids to int32_t. */
 static ls_status read_guarded(void *ctx) {
     const reading *r = ctx;
     const ls_token_file *file = r->file;

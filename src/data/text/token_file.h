@@ -37,12 +37,12 @@
 
 typedef struct ls_token_file ls_token_file;
 
-/* Opens a file; for Megatron, by either of the two names. LS_ERR_INPUT if it is empty, truncated or of another format.
- */
+/* Opens a file; for Megatron, by either of the two names, or without suffix. LS_ERR_INPUT if it is empty, truncated or
+ * of another format. On failure *out is NULL. */
 ls_status ls_token_file_open(const char *path, ls_token_file **out);
-/* NULL does nothing. */
 void ls_token_file_close(ls_token_file *file);
-/* Detects whether the file has tokens, not text, by its first bytes or, for nanoGPT, its name. */
+/* Detects whether the file has tokens, not text: by its name (.bin, .idx, or a Megatron pair without suffix), else by
+ * its first bytes. */
 ls_status ls_token_file_detect(const char *path, bool *is_tokens);
 
 uint64_t ls_token_file_count(const ls_token_file *file);
@@ -62,15 +62,16 @@ ls_token_origin ls_token_file_origin(const ls_token_file *file);
 /* Callback for progress; may be NULL everywhere. */
 typedef void (*ls_data_progress)(void *ctx, uint64_t done, uint64_t total);
 
-/* Reads every id and the checksum. LS_ERR_INPUT for an id that is not below `vocab` (the message names file, position
- * and id), and for a wrong checksum. */
+/* Reads every id and, if the file has one, the checksum. LS_ERR_INPUT for an id that is not below `vocab` (the message
+ * names file, position and id), and for a wrong checksum. */
 ls_status ls_token_file_check(const ls_token_file *file, uint32_t vocab, ls_data_progress progress, void *ctx);
 /* Verifies only the checksum; LS_ERR_INPUT also if the file has none. */
 ls_status ls_token_file_verify(const ls_token_file *file);
-/* For a shard of the token cache with at least `from_bytes` bytes of ids and a file of sums (data/text/token_sums.h):
- * verifies its header; from then on ls_token_file_read() verifies each piece of the ids when it first reads it. *used
- * false: the shard is smaller or has no sums; the caller must verify it whole. LS_ERR_INPUT says what is wrong with the
- * sums; then the caller must do so too. To be called once, before the file is shared with other threads. */
+/* Prepares verification by pieces for a shard of the token cache with at least `from_bytes` bytes of ids and a file of
+ * sums (data/text/token_sums.h): verifies its header; from then on ls_token_file_read() verifies each piece of the ids
+ * when it first reads it. *used false: the shard is smaller or has no sums; the caller must verify it whole.
+ * LS_ERR_INPUT says what is wrong with the sums; then the caller must do so too. Call it once, before the file is
+ * shared with other threads. */
 ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool *used);
 /* Reads tokens begin … begin+count−1. LS_ERR_INPUT if the file has fewer, for an id that does not fit an int32_t, and
  * for a piece with a wrong sum. */
@@ -83,19 +84,23 @@ typedef struct ls_token_writer ls_token_writer;
 /* llm.c counts the tokens of a file in 31 bits. */
 #define LS_SHARD_TOKENS_MAX UINT64_C(0x7FFFFFFF)
 
-/* Opens a writer of shards <prefix>_000001.bin, <prefix>_000002.bin … with `shard_tokens` tokens each, fewer in the
- * last; `origin` has vocabulary and tokenizer. The files get these names only in ls_token_writer_finish(). */
+/* Opens a writer of shards <prefix>_000001.bin, <prefix>_000002.bin … with `shard_tokens` tokens each (at most
+ * LS_SHARD_TOKENS_MAX), fewer in the last; `origin` has vocabulary and tokenizer. The files get these names only in
+ * ls_token_writer_finish(), which replaces older ones. */
 ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin, uint64_t shard_tokens,
                                ls_token_writer **out);
-/* Makes the writer also write sums for shards with at least `from_bytes` bytes of ids (data/text/token_sums.h). To be
- * called before the first id. */
+/* Makes the writer also write sums for shards with at least `from_bytes` bytes of ids (data/text/token_sums.h). Call it
+ * before the first id. */
 void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes);
-/* Appends ids that stand for `text_bytes` bytes of text; each must be below the vocabulary. */
+/* Appends ids that stand for `text_bytes` bytes of text, which count for the shard of the first id; each id must be
+ * below the vocabulary (LS_ERR_INPUT). Without ids it does nothing. */
 ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_t count, uint64_t text_bytes);
-/* Syncs all shards to disk and renames them, the first one last, so that all exist if the first does. Fails if there is
- * no token. */
+/* Syncs all shards to disk and renames them, the first one last, so that all exist if the first does. LS_ERR_INPUT if
+ * there is no token. After it the writer can only be closed. */
 ls_status ls_token_writer_finish(ls_token_writer *writer);
+/* Returns the number of ids so far, in all shards. */
 uint64_t ls_token_writer_count(const ls_token_writer *writer);
+/* Returns the number of complete shards; after finish, all. */
 size_t ls_token_writer_shards(const ls_token_writer *writer);
 /* Closes the writer; removes what was written if it was not finished. NULL does nothing. */
 void ls_token_writer_close(ls_token_writer *writer);

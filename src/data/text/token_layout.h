@@ -30,16 +30,17 @@ typedef struct ls_token_layout {
 
 /* Returns the bytes of one id. */
 size_t ls_token_width(ls_token_type type);
-/* Reads `count` ids. */
+/* Converts `count` stored ids to int64_t. */
 void ls_token_load(ls_token_type type, const uint8_t *from, size_t count, int64_t *out);
 
 /* Returns the checksum of a file in llm.c's format that lockstep wrote: of its header, with zeros instead of the
  * checksum, and of the hash of its ids. */
 ls_hash128 ls_token_layout_sum(const void *header, ls_hash128 ids);
 
-/* Returns whether a file that begins with these bytes has llm.c's format. */
+/* Returns whether a file that begins with these bytes (at least 4) has llm.c's format. */
 bool ls_token_layout_is_llmc(const void *head, size_t bytes);
-/* Parses the layout of name.bin; `index` is Megatron's name.idx, or NULL. `name` is for messages. */
+/* Parses the layout of name.bin; `index` is Megatron's name.idx, or NULL. `name` is for messages. *out points into
+ * `data`. LS_ERR_INPUT if a size does not fit. */
 ls_status ls_token_layout_parse(const char *name, const void *data, size_t bytes, const void *index, size_t index_bytes,
                                 ls_token_layout *out);
 

@@ -58,7 +58,7 @@ void ls_token_sum_list_fini(ls_token_sum_list *list) {
 }
 
 /* Returns the bytes of the file, which the caller frees; NULL: no memory. */
-static uint8_t *encode(const ls_token_sum_list *list, const ls_token_shard_sums *of, size_t *bytes) {
+static uint8_t *encode_sums(const ls_token_sum_list *list, const ls_token_shard_sums *of, size_t *bytes) {
     const uint32_t version = VERSION, piece = LS_TOKEN_PIECE_BYTES;
     const uint64_t count = list->count;
     size_t body = HEAD_BYTES + list->count * sizeof *list->sums;
@@ -79,7 +79,7 @@ static uint8_t *encode(const ls_token_sum_list *list, const ls_token_shard_sums 
 ls_status ls_token_sum_list_write(const ls_token_sum_list *list, const ls_token_shard_sums *of, const char *path) {
     size_t bytes;
     ls_status status = LS_OK;
-    uint8_t *data = encode(list, of, &bytes);
+    uint8_t *data = encode_sums(list, of, &bytes);
     if (!data) return ls_fail(LS_ERR_RESOURCE, "no memory for the checksums of tokens");
     /* A file of this temporary name is stale or planted, so it is removed instead of written to. */
     (void)unlink(path);
@@ -109,7 +109,7 @@ static size_t pieces_of(uint64_t bytes) {
     return (size_t)(bytes / LS_TOKEN_PIECE_BYTES + (bytes % LS_TOKEN_PIECE_BYTES != 0));
 }
 
-static ls_status check_file(const char *path, const uint8_t *data, size_t bytes, size_t pieces, ls_hash128 shard) {
+static ls_status check_sums_file(const char *path, const uint8_t *data, size_t bytes, size_t pieces, ls_hash128 shard) {
     size_t body = HEAD_BYTES + pieces * sizeof(uint64_t);
     uint32_t version, piece;
     uint64_t count;
@@ -134,7 +134,7 @@ ls_status ls_token_sums_open(const char *path, uint64_t bytes, ls_hash128 shard,
     *out = NULL;
     if (!ls_file_exists(path)) return LS_OK;
     LS_TRY(ls_file_read(path, HEAD_BYTES + pieces * sizeof(uint64_t) + END_BYTES, &data, &length));
-    ls_status status = check_file(path, (const uint8_t *)data, length, pieces, shard);
+    ls_status status = check_sums_file(path, (const uint8_t *)data, length, pieces, shard);
     ls_token_sums *sums = status == LS_OK ? calloc(1, sizeof *sums) : NULL;
     if (sums) sums->verified = calloc(pieces / FLAGS_PER_WORD + 1, sizeof *sums->verified);
     if (status == LS_OK && (!sums || !sums->verified))
@@ -164,7 +164,7 @@ static bool has_its_sum(const ls_token_sums *sums, const uint8_t *ids, uint64_t 
     return XXH3_64bits(ids + begin, left < LS_TOKEN_PIECE_BYTES ? (size_t)left : LS_TOKEN_PIECE_BYTES) == sum;
 }
 
-/* Relaxed flags are enough, because no thread writes the ids that they refer to. */
+/* Uses relaxed flags, because no thread writes the ids that they refer to. */
 bool ls_token_sums_verify(ls_token_sums *sums, const uint8_t *ids, uint64_t begin, uint64_t end, uint64_t *wrong) {
     assert(begin <= end && end <= sums->bytes);
     uint64_t last = begin < end ? pieces_of(end) : 0;

@@ -71,22 +71,25 @@ void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes) {
     writer->sums_from_bytes = from_bytes;
 }
 
+/* Returns the bytes of a stored id: 2, or 4 for a large vocabulary. */
 static size_t token_bytes(const ls_token_writer *writer) { return writer->origin.vocab > 65536 ? 4 : 2; }
 
-static ls_status write_all(const ls_token_writer *writer, const void *data, size_t bytes, off_t at) {
+static ls_status write_to_shard(const ls_token_writer *writer, const void *data, size_t bytes, off_t at) {
     if (ls_fd_write(writer->fd, data, bytes, at) == bytes) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot write shard %zu of '%.*s' (token %" PRIu64 ")", writer->begun, SHOWN,
                          writer->prefix, writer->total);
 }
 
-static ls_status flush(ls_token_writer *writer) {
+/* Writes the buffer, and adds it to the hash and to the sums. */
+static ls_status flush_buffer(ls_token_writer *writer) {
     size_t bytes = writer->used;
     writer->used = 0;
     ls_hash_stream_add(writer->sum, writer->buffer, bytes);
     if (writer->sums_from_bytes < UINT64_MAX) LS_TRY(ls_token_sum_list_add(&writer->pieces, writer->buffer, bytes));
-    return write_all(writer, writer->buffer, bytes, -1);
+    return write_to_shard(writer, writer->buffer, bytes, -1);
 }
 
+/* Returns whether a shard of so many ids gets sums. */
 static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
     return writer->sums_from_bytes < UINT64_MAX && shard_count * token_bytes(writer) >= writer->sums_from_bytes;
 }
@@ -121,8 +124,8 @@ static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_W
     put_pair(header + LS_LLMC_SUM_WORD + 2, sum.hi);
 }
 
-/* Creates a file under a new name. O_EXCL refuses existing files and symbolic links, which an earlier process with the
- * same number may have left or an attacker may have planted. */
+/* Creates the temporary file of the next shard. O_EXCL refuses existing files and symbolic links, which an earlier
+ * process with the same number may have left or an attacker may have planted. */
 static ls_status make_temporary(ls_token_writer *writer) {
     ls_path path;
     for (int i = 0; i < TEMPORARY_TRIES; i++) {
@@ -144,15 +147,15 @@ static ls_status begin_shard(ls_token_writer *writer) {
     writer->pieces.count = 0;
     writer->shard_count = writer->shard_text_bytes = 0;
     make_header(writer, header);
-    return write_all(writer, header, sizeof header, -1);
+    return write_to_shard(writer, header, sizeof header, -1);
 }
 
 /* Flushes the buffer, then rewrites the header with the final count. */
 static ls_status end_shard(ls_token_writer *writer) {
     uint32_t header[LS_LLMC_WORDS];
-    LS_TRY(flush(writer));
+    LS_TRY(flush_buffer(writer));
     make_header(writer, header);
-    LS_TRY(write_all(writer, header, sizeof header, 0));
+    LS_TRY(write_to_shard(writer, header, sizeof header, 0));
     if (ls_fd_sync(writer->fd) != 0)
         return ls_fail_errno(LS_ERR_FAILED, "cannot force shard %zu of '%.*s' to disk", writer->begun, SHOWN,
                              writer->prefix);
@@ -198,27 +201,28 @@ ls_status ls_token_writer_add(ls_token_writer *writer, const int32_t *ids, size_
         LS_TRY(put_ids(writer, ids, part));
         ids += part;
         count -= part;
-        if (BUFFER_BYTES - writer->used < token_bytes(writer)) LS_TRY(flush(writer));
+        if (BUFFER_BYTES - writer->used < token_bytes(writer)) LS_TRY(flush_buffer(writer));
         if (writer->shard_count == writer->shard_tokens) LS_TRY(end_shard(writer));
     }
     return LS_OK;
 }
 
-static ls_status give_name(ls_path from, ls_path to) {
+static ls_status rename_file(ls_path from, ls_path to) {
     if (rename(from.text, to.text) == 0) return LS_OK;
     return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to.text);
 }
 
-/* Renames the sums first, so that a large shard never exists without them. */
+/* Renames a shard and its sums to their final names, the sums first, so that a large shard never exists without
+ * them. */
 static ls_status name_shard(const ls_token_writer *writer, size_t number) {
     ls_path to = ls_token_shard_path(writer->prefix, number);
     uint64_t before = (uint64_t)(number - 1) * writer->shard_tokens, left = writer->total - before;
     if (has_sums(writer, left < writer->shard_tokens ? left : writer->shard_tokens))
-        LS_TRY(give_name(temporary_path(writer, number, ".sums"), ls_token_sums_path(to.text)));
-    return give_name(temporary_path(writer, number, ""), to);
+        LS_TRY(rename_file(temporary_path(writer, number, ".sums"), ls_token_sums_path(to.text)));
+    return rename_file(temporary_path(writer, number, ""), to);
 }
 
-/* Renames the shards to their final names, the last one first; on failure undoes it. */
+/* Renames all shards to their final names, the last one first; on failure removes those that were renamed. */
 static ls_status name_shards(const ls_token_writer *writer) {
     ls_status status = LS_OK;
     size_t number = writer->shards;

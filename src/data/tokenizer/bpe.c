@@ -14,7 +14,7 @@ struct ls_word {
     int32_t ids[WORD_IDS];
 };
 
-/* Multipliers from the golden ratio and from the fraction of the square root of 3. */
+/* Mixes with multipliers from the golden ratio and from the fraction of the square root of 3. */
 static uint64_t mix(uint64_t a, uint64_t b) {
     uint64_t hash = (a * UINT64_C(0x9E3779B97F4A7C15)) ^ (b * UINT64_C(0xBB67AE8584CAA73B));
     return hash ^ hash >> 29;
@@ -61,12 +61,13 @@ void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t
     bpe->merges[slot] = (ls_merge){.left = left, .right = right, .rank = rank, .id = id};
 }
 
-/* Returns NULL if the pair is not merged. */
+/* Returns the merge of the pair; NULL if it is not merged. */
 static const ls_merge *find_merge(const ls_bpe *bpe, int32_t left, int32_t right) {
     const ls_merge *merge = &bpe->merges[merge_slot(bpe, left, right)];
     return merge->left < 0 ? NULL : merge;
 }
 
+/* Returns the rank of the merge, and its token in *id; UINT32_MAX: the pair is not merged. */
 static uint32_t rank_of(const ls_bpe *bpe, int32_t left, int32_t right, int32_t *id) {
     const ls_merge *merge = find_merge(bpe, left, right);
     if (!merge) return UINT32_MAX;
@@ -74,7 +75,7 @@ static uint32_t rank_of(const ls_bpe *bpe, int32_t left, int32_t right, int32_t 
     return merge->rank;
 }
 
-/* Merges in place; returns the number of tokens left. */
+/* Merges in place. Returns the number of tokens left. */
 static size_t merge_short(const ls_bpe *bpe, int32_t *ids, size_t count) {
     uint32_t ranks[SHORT_BYTES];
     int32_t merged[SHORT_BYTES];
@@ -148,7 +149,7 @@ static void sift_down(pair_heap *heap, size_t i) {
     heap->items[i] = item;
 }
 
-static candidate pop(pair_heap *heap) {
+static candidate pop_candidate(pair_heap *heap) {
     candidate top = heap->items[0];
     heap->items[0] = heap->items[--heap->count];
     if (heap->count) sift_down(heap, 0);
@@ -173,7 +174,7 @@ static bool is_stale(const ls_bpe *bpe, const symbol *symbols, const candidate *
 
 static void merge_all(const ls_bpe *bpe, symbol *symbols, pair_heap *heap) {
     while (heap->count) {
-        candidate pair = pop(heap);
+        candidate pair = pop_candidate(heap);
         if (is_stale(bpe, symbols, &pair)) continue;
         symbol *left = &symbols[pair.at], *right = &symbols[left->next];
         left->id = pair.id;
@@ -185,7 +186,7 @@ static void merge_all(const ls_bpe *bpe, symbol *symbols, pair_heap *heap) {
     }
 }
 
-/* `ids` has one token for each byte; on return the first *count are the result. */
+/* Merges in place: *count tokens, one for each byte, become the first *count. */
 static ls_status merge_long(const ls_bpe *bpe, int32_t *ids, size_t *count) {
     size_t n = *count, kept = 0;
     ls_status status = LS_OK;
@@ -209,7 +210,7 @@ out:
     return status;
 }
 
-static ls_status first_ids(const ls_bpe *bpe, const uint8_t *piece, size_t bytes, int32_t *ids) {
+static ls_status ids_of_bytes(const ls_bpe *bpe, const uint8_t *piece, size_t bytes, int32_t *ids) {
     for (size_t i = 0; i < bytes; i++) {
         ids[i] = bpe->byte_ids[piece[i]];
         if (ids[i] < 0)
@@ -220,6 +221,7 @@ static ls_status first_ids(const ls_bpe *bpe, const uint8_t *piece, size_t bytes
     return LS_OK;
 }
 
+/* Encodes a piece without the cache. */
 static ls_status encode_piece(const ls_bpe *bpe, const uint8_t *piece, size_t bytes, ls_tokens *out) {
     LS_TRY(ls_tokens_reserve(out, bytes));
     int32_t *ids = out->ids + out->count;
@@ -232,7 +234,7 @@ static ls_status encode_piece(const ls_bpe *bpe, const uint8_t *piece, size_t by
             return LS_OK;
         }
     }
-    LS_TRY(first_ids(bpe, piece, bytes, ids));
+    LS_TRY(ids_of_bytes(bpe, piece, bytes, ids));
     if (bytes <= SHORT_BYTES) {
         count = merge_short(bpe, ids, bytes);
     } else {
@@ -242,8 +244,8 @@ static ls_status encode_piece(const ls_bpe *bpe, const uint8_t *piece, size_t by
     return LS_OK;
 }
 
-/* Returns the slot of a piece of at most WORD_BYTES bytes. Up to 8 bytes are read one by one, more as overlapping
- * words. */
+/* Returns the slot of a piece of at most WORD_BYTES bytes in the cache. Up to 8 bytes are read one by one, more as
+ * overlapping words. */
 static ls_word *word_slot(const ls_bpe *bpe, const uint8_t *piece, size_t bytes) {
     uint64_t head = 0, tail = 0, middle = 0;
     if (bytes >= 8) {

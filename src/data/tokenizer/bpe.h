@@ -35,13 +35,15 @@ typedef struct ls_bpe {
     ls_word *words; /* cache of pieces */
 } ls_bpe;
 
-/* Initializes a bpe. `vocab` must be complete and outlive it. `merges_max`: number of merges that will be added. */
+/* Initializes a bpe. `vocab` must be complete and outlive it. `merges_max`: number of merges that will be added, at
+ * most. */
 ls_status ls_bpe_init(ls_bpe *bpe, const ls_vocab *vocab, size_t merges_max, bool ignore_merges);
 void ls_bpe_fini(ls_bpe *bpe);
 /* Adds a merge of the pair to token `id`; the last one counts if a pair is added twice. Ranks count from 0. */
 void ls_bpe_add(ls_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id);
 
-/* Appends the ids of a piece, which is not empty. */
+/* Appends the ids of a piece, which is not empty. LS_ERR_INPUT if the vocabulary lacks one of its bytes, or the piece
+ * is longer than LS_BPE_PIECE_MAX. Changes the cache. */
 ls_status ls_bpe_encode(ls_bpe *bpe, const uint8_t *piece, size_t bytes, ls_tokens *out);
 
 #endif

@@ -46,7 +46,8 @@ void ls_tokens_fini(ls_tokens *tokens) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Passes the ids to the sink. `done` is how far the text has been read, or NULL inside a copy of it. */
+/* Passes the ids to the sink, if the batch is full. `done` is how far the text has been read, or NULL inside a copy of
+ * it. */
 static ls_status flush_ids(encoding *encoder, const uint8_t *done) {
     if (!encoder->sink || !done || encoder->out->count < BATCH_IDS) return LS_OK;
     size_t count = encoder->out->count;
@@ -54,6 +55,7 @@ static ls_status flush_ids(encoding *encoder, const uint8_t *done) {
     return encoder->sink(encoder->ctx, encoder->out->ids, count, (size_t)(done - encoder->text));
 }
 
+/* Splits the text by step number `step` and those after it, and encodes the pieces. */
 static ls_status encode_pieces(encoding *encoder, size_t step, const uint8_t *text, const uint8_t *end, bool is_copy) {
     ls_tokenizer *tokenizer = encoder->tokenizer;
     if (step == tokenizer->step_count) {
@@ -69,7 +71,7 @@ static ls_status encode_pieces(encoding *encoder, size_t step, const uint8_t *te
     return LS_OK;
 }
 
-/* Encodes text without added tokens. */
+/* Encodes text without added tokens, after adding the space before it if the tokenizer requires one. */
 static ls_status encode_plain(encoding *encoder, const uint8_t *text, const uint8_t *end) {
     if (text == end) return LS_OK;
     if (!encoder->tokenizer->add_prefix_space || *text == ' ') return encode_pieces(encoder, 0, text, end, false);

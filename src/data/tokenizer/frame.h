@@ -24,8 +24,9 @@ typedef struct ls_frame {
     size_t before_count, after_count;
 } ls_frame;
 
-/* Returns the tokenizer's frame, modified by --bos. `after` is without the end-of-text token, which follows each
- * document anyway. */
+/* Copies the tokenizer's frame, modified by --bos: `no` drops the tokens before a text, `yes` requires one
+ * (LS_ERR_INPUT if the tokenizer has no BOS). `after` is without the end-of-text token, which follows each document
+ * anyway. */
 ls_status ls_frame_of(const ls_tokenizer *tokenizer, ls_bos bos, ls_frame *out);
 bool ls_frame_is_empty(const ls_frame *frame);
 /* Writes "128000", or "1 text 2" if there are tokens after the text; for identities and names of caches. */
@@ -35,7 +36,7 @@ void ls_frame_describe(const ls_frame *frame, char out[LS_FRAME_TEXT_BYTES]);
  * these tokens (and `flags` has LS_ENCODE_SPECIAL), the token is not added twice. */
 ls_status ls_frame_prompt(ls_tokenizer *tokenizer, const ls_frame *frame, const char *text, size_t bytes,
                           unsigned flags, ls_tokens *out);
-/* Returns whether the text itself starts with the text of the token before it. */
+/* Returns whether the text itself starts with the text of the first token before it. */
 bool ls_frame_is_spelled(const ls_tokenizer *tokenizer, const ls_frame *frame, const void *text, size_t bytes);
 
 #endif

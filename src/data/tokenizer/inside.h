@@ -45,7 +45,7 @@ struct ls_tokenizer {
 
 /* ---- making (json.c, open.c) ------------------------------------------------------------------------------------- */
 
-/* Fills the vocabulary from an object of texts and ids. */
+/* Fills the empty vocabulary from an object of texts, in GPT-2's alphabet, and ids. */
 ls_status ls_tokenizer_load_vocab(ls_tokenizer *tokenizer, const json_t *vocab);
 /* Adds a merge of two tokens in GPT-2's alphabet. `rank` counts from 0. */
 ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, size_t left_bytes, const char *right,
@@ -54,10 +54,12 @@ ls_status ls_tokenizer_load_merge(ls_tokenizer *tokenizer, const char *left, siz
 ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token *token);
 /* Sorts the added tokens, and finds the end-of-text and BOS tokens if they are not known yet. */
 void ls_tokenizer_complete(ls_tokenizer *tokenizer);
+/* Fills an empty tokenizer from the root of a tokenizer.json; `name` is for messages. */
 ls_status ls_tokenizer_load_json(ls_tokenizer *tokenizer, const char *name, const json_t *root);
 
 /* ---- added tokens (added_tokens.c) ------------------------------------------------------------------------------- */
 
+/* Sorts the tokens for ls_added_find() and builds its index. To be called after the last one is added. */
 void ls_added_sort(ls_added *added);
 /* Returns the id of the token with this text, which may be NULL; −1: none. */
 int32_t ls_added_id(const ls_added *added, const char *text);

@@ -12,6 +12,7 @@ static const char *type_of(const json_t *node) {
     return type ? type : "(none)";
 }
 
+/* Returns a Boolean field; `otherwise` if it is absent. */
 static bool flag_of(const json_t *node, const char *key, bool otherwise) {
     const json_t *value = json_object_get(node, key);
     return json_is_boolean(value) ? json_is_true(value) : otherwise;
@@ -19,6 +20,7 @@ static bool flag_of(const json_t *node, const char *key, bool otherwise) {
 
 /* ---- model ------------------------------------------------------------------------------------------------------- */
 
+/* Refuses all but byte-level BPE without dropout. */
 static ls_status check_model(const json_t *model) {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const json_t *type = json_object_get(model, "type");
@@ -69,6 +71,7 @@ static ls_status read_model(ls_tokenizer *tokenizer, const json_t *root) {
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
+/* Adds an empty step to the pre-tokenizer. */
 static ls_status next_step(ls_tokenizer *tokenizer, ls_pretok **step) {
     if (tokenizer->step_count == LS_PRETOK_STEPS_MAX)
         return ls_fail(LS_ERR_INPUT, "the pre_tokenizer has more than %d steps", LS_PRETOK_STEPS_MAX);
@@ -77,8 +80,8 @@ static ls_status next_step(ls_tokenizer *tokenizer, ls_pretok **step) {
     return LS_OK;
 }
 
-/* Text that a "Split" leaves out stays a piece here, because no text may be lost. So "Removed" is accepted only if it
- * removes what the pattern does not match, which is nothing for a pattern of all text. */
+/* Reads a step "Split". Text that it leaves out stays a piece here, because no text may be lost. So "Removed" is
+ * accepted only if it removes what the pattern does not match, which is nothing for a pattern of all text. */
 static ls_status read_split(ls_tokenizer *tokenizer, const char *name, const json_t *node) {
     const char *behavior = json_string_value(json_object_get(node, "behavior"));
     const json_t *pattern = json_object_get(node, "pattern");
@@ -107,6 +110,8 @@ static ls_status read_byte_level(ls_tokenizer *tokenizer, const json_t *node, bo
     return LS_OK;
 }
 
+/* Reads a pre_tokenizer, in a sequence step by step; *is_byte_level: ByteLevel, which must be the last, was among
+ * them. */
 static ls_status read_pretok(ls_tokenizer *tokenizer, const char *name, const json_t *node, bool *is_byte_level) {
     const char *type = type_of(node);
     if (strcmp(type, "Sequence") == 0) {
@@ -209,6 +214,7 @@ static ls_status read_special(const ls_tokenizer *tokenizer, const json_t *node,
     return LS_OK;
 }
 
+/* Reads the template of a single text into the frame. */
 static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
     const json_t *single = json_object_get(node, "single");
     ls_frame frame = {0};
@@ -250,6 +256,7 @@ static ls_status read_pair(ls_tokenizer *tokenizer, const json_t *node) {
     return set_frame(tokenizer, &frame);
 }
 
+/* Reads the post_processor, which may be a sequence. */
 static ls_status load_post(ls_tokenizer *tokenizer, const json_t *node) {
     const char *type = type_of(node);
     const json_t *list = json_object_get(node, "processors");

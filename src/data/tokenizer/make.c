@@ -9,6 +9,7 @@
 /* Limits: bytes of a token; unused ids of a vocabulary, because each id takes memory. */
 enum { TOKEN_BYTES_MAX = 4096, IDS_UNUSED_MAX = 1 << 16, SHOWN = 40 };
 
+/* Checks the length of a token and that its id is not far beyond the number of tokens. */
 static ls_status check_token(const ls_tokenizer *tokenizer, const char *text, size_t bytes, int64_t id, size_t count) {
     if (bytes > TOKEN_BYTES_MAX)
         return ls_fail(LS_ERR_INPUT, "the token '%.*s…' has %zu bytes; the most is %d", SHOWN, text, bytes,
@@ -83,7 +84,7 @@ ls_status ls_tokenizer_load_added(ls_tokenizer *tokenizer, const ls_added_token 
     return ls_vocab_put(&tokenizer->vocab, token->id, token->text, token->bytes, false);
 }
 
-/* Returns the id of the first of the names that is an added token. */
+/* Returns the id of the first of the names that is an added token; −1: none. */
 static int32_t find_named(const ls_added *added, const char *const names[]) {
     int32_t id = -1;
     for (; *names && id < 0; names++) id = ls_added_id(added, *names);

@@ -11,7 +11,7 @@ enum { SHOWN = 200 };
 
 #define FILE_BYTES_MAX ((size_t)256 << 20)
 
-static ls_status create(const char *name, ls_tokenizer **out) {
+static ls_status create_tokenizer(const char *name, ls_tokenizer **out) {
     ls_tokenizer *tokenizer = *out = calloc(1, sizeof *tokenizer);
     if (tokenizer) tokenizer->name = strdup(name);
     if (!tokenizer || !tokenizer->name) {
@@ -23,10 +23,10 @@ static ls_status create(const char *name, ls_tokenizer **out) {
     return LS_OK;
 }
 
-static ls_status open_bytes(ls_tokenizer **out) {
+static ls_status open_byte_tokenizer(ls_tokenizer **out) {
     static const char identity[] = "lockstep tokenizer: bytes";
     ls_status status;
-    LS_TRY(create("bytes", out));
+    LS_TRY(create_tokenizer("bytes", out));
     (*out)->hash = ls_hash_bytes(identity, sizeof identity - 1);
     for (int byte = 0; byte < 256; byte++) {
         char data = (char)byte;
@@ -48,7 +48,7 @@ static void hash_tokenizer(ls_tokenizer *tokenizer) {
     tokenizer->hash = ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
-/* Finishes opening: completes *out, or closes it on failure. */
+/* Finishes a tokenizer that was made with `status`: hashes it, or closes it and names it in the message. */
 static ls_status finish_tokenizer(ls_status status, ls_tokenizer **out, const char *name) {
     if (status == LS_OK) {
         hash_tokenizer(*out);
@@ -63,7 +63,7 @@ ls_status ls_tokenizer_from_json(const char *name, const char *text, size_t byte
     json_t *root = NULL;
     *out = NULL;
     LS_TRY(ls_json_load_text(name, text, bytes, &root));
-    ls_status status = create(name, out);
+    ls_status status = create_tokenizer(name, out);
     if (status == LS_OK) {
         (*out)->is_bpe = true;
         (*out)->content[0] = ls_hash_bytes(text, bytes);
@@ -81,6 +81,7 @@ static size_t count_lines(const char *text, size_t bytes) {
     return lines;
 }
 
+/* Adds the merges of merges.txt; empty lines and one with #version are skipped. */
 static ls_status read_merges(ls_tokenizer *tokenizer, const char *text, size_t bytes) {
     const char *end = text + bytes;
     uint32_t rank = 0;
@@ -123,7 +124,7 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
     json_t *root = NULL;
     *out = NULL;
     LS_TRY(ls_json_load_text(name, vocab, vocab_bytes, &root));
-    ls_status status = create(name, out);
+    ls_status status = create_tokenizer(name, out);
     if (status == LS_OK) {
         (*out)->is_bpe = true;
         (*out)->content[0] = ls_hash_bytes(vocab, vocab_bytes);
@@ -137,10 +138,11 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* Returns `name` in the folder `path`, or in the folder of the file `path`. */
-static ls_path beside(const char *path, bool is_folder, const char *name) {
+static ls_path path_beside(const char *path, bool is_folder, const char *name) {
     return is_folder ? ls_path_in(path, name) : ls_path_beside(path, name);
 }
 
+/* Records a path for ls_tokenizer_files(), if the file exists. */
 static ls_status note_file(ls_tokenizer *tokenizer, const char *path) {
     if (tokenizer->file_count == LS_TOKENIZER_FILES_MAX || !ls_file_exists(path)) return LS_OK;
     char *copy = strdup(path);
@@ -149,6 +151,7 @@ static ls_status note_file(ls_tokenizer *tokenizer, const char *path) {
     return LS_OK;
 }
 
+/* Sets *id to the added token that the value names, as text or as an object; otherwise leaves it. */
 static void read_config_token(const ls_tokenizer *tokenizer, const json_t *value, int32_t *id) {
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
     int32_t found = ls_added_id(&tokenizer->added, text);
@@ -166,7 +169,7 @@ static void read_config_frame(ls_tokenizer *tokenizer, const json_t *root) {
 
 /* Reads tokenizer_config.json, which names the tokens at the ends of documents; without it they are guessed by name. */
 static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_folder, bool is_json) {
-    ls_path config = beside(path, is_folder, "tokenizer_config.json");
+    ls_path config = path_beside(path, is_folder, "tokenizer_config.json");
     json_t *root = NULL;
     if (!ls_file_exists(config.text)) return LS_OK;
     LS_TRY(ls_json_load_file(config.text, FILE_BYTES_MAX, &root));
@@ -183,7 +186,7 @@ static ls_status note_files(ls_tokenizer *tokenizer, const char *path, bool is_f
                                         "vocab.json", "merges.txt"};
     if (!is_folder) LS_TRY(note_file(tokenizer, path));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ls_path name = beside(path, is_folder, names[i]);
+        ls_path name = path_beside(path, is_folder, names[i]);
         if (is_folder || strcmp(name.text, path) != 0) LS_TRY(note_file(tokenizer, name.text));
     }
     return LS_OK;
@@ -232,7 +235,7 @@ ls_status ls_tokenizer_open(const char *path, ls_tokenizer **out) {
     ls_path file;
     bool is_folder = false;
     *out = NULL;
-    if (strcmp(path, "bytes") == 0) return open_bytes(out);
+    if (strcmp(path, "bytes") == 0) return open_byte_tokenizer(out);
     LS_TRY(find_file(path, &is_folder, &file));
     const char *slash = strrchr(file.text, '/');
     bool is_json = strcmp(slash ? slash + 1 : file.text, "vocab.json") != 0;

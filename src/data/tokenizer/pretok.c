@@ -23,7 +23,7 @@ static place skip_class(place at, place end, ls_char_class wanted, size_t most) 
 static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
 
 /* Returns the bytes of 's, 't, 're, 've, 'm, 'll or 'd at `at`, which is an apostrophe; 0: none of them. */
-static size_t contraction(place at, place end, bool any_case) {
+static size_t match_contraction(place at, place end, bool any_case) {
     size_t capacity = (size_t)(end - at);
     if (capacity < 2) return 0;
     uint8_t fold = any_case ? 0x20 : 0, first = at[1] | fold;
@@ -35,8 +35,8 @@ static size_t contraction(place at, place end, bool any_case) {
     return any_case && at[1] == 0xC5 && at[2] == 0xBF ? 3 : 0;
 }
 
-/* Matches \s+(?!\S)|\s+ at a space: the run, without its last character if something follows. */
-static place blanks(place at, place end) {
+/* Matches \s+(?!\S)|\s+ at a space: returns the end of the run, without its last character if something follows. */
+static place match_blanks(place at, place end) {
     place last = at;
     ls_char_class kind = LS_CHAR_SPACE;
     place next = at;
@@ -49,18 +49,19 @@ static place blanks(place at, place end) {
     return next == end || last == at ? next : last;
 }
 
+/* Returns the end of the piece that begins at `at` in GPT-2's pattern. */
 static place next_gpt2(place at, place end) {
     ls_char_class kind;
     size_t bytes;
-    if (*at == '\'' && (bytes = contraction(at, end, false))) return at + bytes;
+    if (*at == '\'' && (bytes = match_contraction(at, end, false))) return at + bytes;
     place start = at + (*at == ' ' && at + 1 < end);
     bytes = ls_char_next(start, end, &kind);
     if (kind != LS_CHAR_SPACE) return skip_class(start + bytes, end, kind, SIZE_MAX);
-    return blanks(at, end);
+    return match_blanks(at, end);
 }
 
-/* Matches \s*[\r\n]+ at a space: up to the last line end of the run; `at` if it has none. */
-static place blank_lines(place at, place end) {
+/* Matches \s*[\r\n]+ at a space: returns the place after the last line end of the run; `at` if it has none. */
+static place match_blank_lines(place at, place end) {
     place behind = at;
     ls_char_class kind;
     while (at < end) {
@@ -72,10 +73,11 @@ static place blank_lines(place at, place end) {
     return behind;
 }
 
+/* Returns the end of the piece that begins at `at` in Llama 3's pattern. */
 static place next_llama3(place at, place end, size_t digits_max) {
     ls_char_class kind, following = LS_CHAR_OTHER;
     size_t bytes;
-    if (*at == '\'' && (bytes = contraction(at, end, true))) return at + bytes;
+    if (*at == '\'' && (bytes = match_contraction(at, end, true))) return at + bytes;
     bytes = ls_char_next(at, end, &kind);
     if (kind == LS_CHAR_LETTER) return skip_class(at + bytes, end, LS_CHAR_LETTER, SIZE_MAX);
     if (kind == LS_CHAR_NUMBER) return skip_class(at + bytes, end, LS_CHAR_NUMBER, digits_max - 1);
@@ -88,10 +90,11 @@ static place next_llama3(place at, place end, size_t digits_max) {
         while (at < end && is_line_end(*at)) at++;
         return at;
     }
-    place behind = blank_lines(at, end);
-    return behind > at ? behind : blanks(at, end);
+    place behind = match_blank_lines(at, end);
+    return behind > at ? behind : match_blanks(at, end);
 }
 
+/* Returns the end of a run of at most `digits_max` digits, or of the text before the next digit. */
 static place next_digits(place at, place end, size_t digits_max) {
     ls_char_class kind;
     place next = skip_class(at, end, LS_CHAR_NUMBER, digits_max);
@@ -101,7 +104,8 @@ static place next_digits(place at, place end, size_t digits_max) {
     return next;
 }
 
-/* A regular expression sees runs of valid UTF-8; the bytes between two runs are one piece. */
+/* Moves to the end of the next piece. The expression sees runs of valid UTF-8; the bytes between two runs are one
+ * piece. */
 static ls_status next_regex(ls_pieces *pieces) {
     if (pieces->at == pieces->run_end) {
         pieces->run = pieces->at;

@@ -29,7 +29,8 @@ typedef struct ls_pretok {
     ls_regex *regex;   /* for REGEX; owned */
 } ls_pretok;
 
-/* Makes the step of a regular expression, or of a plain text to search for. `name` is for messages. */
+/* Makes the step of a regular expression, or of a plain text to search for: one of the well-known patterns in C, any
+ * other in PCRE2. LS_ERR_INPUT if PCRE2 refuses it or is not built in. `name` is for messages. */
 ls_status ls_pretok_init(ls_pretok *step, const char *name, const char *pattern, bool is_plain);
 void ls_pretok_fini(ls_pretok *step);
 
@@ -42,6 +43,7 @@ typedef struct ls_pieces {
     const uint8_t *run, *run_end; /* REGEX: the run of valid UTF-8 that contains `at` */
 } ls_pieces;
 
+/* Begins the pieces of `text`; the first call of ls_pieces_next() finds the first. */
 static inline ls_pieces ls_pieces_begin(const ls_pretok *step, const uint8_t *text, const uint8_t *end) {
     return (ls_pieces){.step = step, .at = text, .end = end, .run = text, .run_end = text};
 }
@@ -50,9 +52,11 @@ ls_status ls_pieces_next(ls_pieces *pieces);
 
 /* ---- regular expressions (pretok_regex.c) ------------------------------------------------------------------------ */
 
+/* Compiles a regular expression, or a plain text (`is_plain`). LS_ERR_INPUT if it is wrong or PCRE2 is not built in. */
 ls_status ls_regex_create(const char *name, const char *pattern, bool is_plain, ls_regex **out);
 void ls_regex_destroy(ls_regex *regex);
-/* Finds the first non-empty match in text[from … bytes), which must be valid UTF-8; *start = bytes: none. */
+/* Finds the first non-empty match in text[from … bytes), where `text` must be valid UTF-8 and may be looked at before
+ * `from`; *start = bytes: none. One thread at a time. */
 ls_status ls_regex_find(const ls_regex *regex, const uint8_t *text, size_t bytes, size_t from, size_t *start,
                         size_t *end);
 

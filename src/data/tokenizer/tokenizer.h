@@ -22,11 +22,14 @@
 #include "base/status.h"
 #include "lockstep.h"
 
+/* Makes room for so many more ids; the count stays. */
 ls_status ls_tokens_reserve(ls_tokens *tokens, size_t more);
 ls_status ls_tokens_push(ls_tokens *tokens, int32_t id);
 
-/* Make a tokenizer from texts in memory; `name` is for messages. */
+/* Makes a tokenizer from the text of a tokenizer.json; `name` is for messages. LS_ERR_INPUT names a feature that is not
+ * supported. On failure *out is NULL. */
 ls_status ls_tokenizer_from_json(const char *name, const char *text, size_t bytes, ls_tokenizer **out);
+/* Makes one in the same way from the texts of vocab.json and merges.txt. */
 ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t vocab_bytes, const char *merges,
                                    size_t merges_bytes, ls_tokenizer **out);
 
@@ -34,13 +37,14 @@ ls_status ls_tokenizer_from_merges(const char *name, const char *vocab, size_t v
 
 /* Receives ids piece by piece, with the number of bytes of text read so far. */
 typedef ls_status (*ls_tokens_sink)(void *ctx, const int32_t *ids, size_t count, size_t bytes_done);
-/* Encodes like ls_tokenizer_encode(), with memory that does not grow with the text. */
+/* Encodes like ls_tokenizer_encode(), but passes the ids to `sink`, with memory that does not grow with the text. Ends
+ * at the sink's first failure. */
 ls_status ls_tokenizer_encode_to(ls_tokenizer *tokenizer, const void *text, size_t bytes, unsigned flags,
                                  ls_tokens_sink sink, void *ctx);
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the bytes of one id, borrowed; a character may be spread over several ids. An unused id below the size of the
+/* Finds the bytes of one id, borrowed; a character may be spread over several ids. An unused id below the size of the
  * vocabulary gives no bytes; any other unknown id is LS_ERR_INPUT. */
 ls_status ls_tokenizer_token(const ls_tokenizer *tokenizer, int32_t id, const char **data, size_t *bytes);
 /* Returns whether a token has this id. A model may have more ids than its tokenizer has tokens. */

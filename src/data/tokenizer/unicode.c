@@ -32,7 +32,7 @@ size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code) {
     return *code < 0x10000 || *code > 0x10FFFF ? 0 : 4;
 }
 
-/* Returns the first invalid character, or the first character at or behind `stop`. */
+/* Skips valid characters. Returns the place of the first invalid one, or of the first character at or behind `stop`. */
 static const uint8_t *skip_valid(const uint8_t *at, const uint8_t *stop, const uint8_t *end) {
     while (at < stop) {
         uint64_t word;

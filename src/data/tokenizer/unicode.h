@@ -24,10 +24,10 @@ static inline ls_char_class ls_unicode_class(uint32_t code) {
     return (ls_char_class)(word >> 2 * (code & 31) & 3);
 }
 
-/* Decodes the character at `at` < `end`. Returns its bytes; 0 if they are not valid UTF-8. */
+/* Decodes the character at `at` < `end` into *code. Returns the number of its bytes; 0 if they are not valid UTF-8. */
 size_t ls_utf8_decode(const uint8_t *at, const uint8_t *end, uint32_t *code);
 
-/* Returns the bytes of the character at `at`, and its class. An invalid byte has length 1. */
+/* Returns the number of bytes of the character at `at` < `end`, and its class. An invalid byte has length 1. */
 static inline size_t ls_char_next(const uint8_t *at, const uint8_t *end, ls_char_class *kind) {
     if (*at < 0x80) {
         *kind = (ls_char_class)(ls_unicode_classes[0][*at >> 5] >> 2 * (*at & 31) & 3);

@@ -5,8 +5,8 @@
 
 /* ---- one character ----------------------------------------------------------------------------------------------- */
 
-/* Returns the bytes of a character with this first byte; 0: not a first byte. */
-static size_t length_of(uint8_t lead) {
+/* Returns the length of a character with this first byte; 0: not a first byte. */
+static size_t length_by_lead(uint8_t lead) {
     if (lead < 0x80) return 1;
     if (lead < 0xC2 || lead > 0xF4) return 0;
     return lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -30,7 +30,7 @@ static size_t append_bytes(char *out, const char *text, size_t bytes) {
 
 static size_t put_replacement(char *out) { return append_bytes(out, "\xEF\xBF\xBD", 3); }
 
-/* Writes a complete character. */
+/* Writes a complete character, for a terminal in its visible form. */
 static size_t put_character(const ls_utf8_stream *stream, const uint8_t *at, size_t bytes, char *out) {
     if (stream->for_terminal) {
         bool is_control = (at[0] < 0x20 && at[0] != '\n' && at[0] != '\t') || at[0] == 0x7F;
@@ -54,7 +54,7 @@ size_t ls_utf8_stream_add(ls_utf8_stream *stream, const void *data, size_t bytes
         }
         memcpy(whole, stream->held, stream->count);
         whole[stream->count] = at[i];
-        size_t length = length_of(whole[0]);
+        size_t length = length_by_lead(whole[0]);
         if (length == 0) {
             made += put_replacement(out + made);
         } else if (stream->count + 1 < length) {

@@ -18,6 +18,7 @@ void ls_vocab_fini(ls_vocab *vocab) {
 
 static ls_status fail_vocab_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory for the vocabulary"); }
 
+/* Returns the slot where the search for these bytes begins. */
 static uint32_t slot_of(const ls_vocab *vocab, const char *data, size_t bytes) {
     return (uint32_t)XXH3_64bits(data, bytes) & (vocab->slots_capacity - 1);
 }
@@ -26,12 +27,13 @@ static bool has_bytes(const ls_vocab *vocab, uint32_t id, const char *data, size
     return vocab->tokens[id].bytes == bytes && memcmp(ls_vocab_bytes(vocab, id), data, bytes) == 0;
 }
 
-static void enter(ls_vocab *vocab, uint32_t id) {
+static void enter_id(ls_vocab *vocab, uint32_t id) {
     uint32_t slot = slot_of(vocab, ls_vocab_bytes(vocab, id), vocab->tokens[id].bytes);
     while (vocab->slots[slot]) slot = (slot + 1) & (vocab->slots_capacity - 1);
     vocab->slots[slot] = id + 1;
 }
 
+/* Doubles the hash table if it is half full. */
 static ls_status grow_slots(ls_vocab *vocab) {
     uint32_t *old = vocab->slots, old_capacity = vocab->slots_capacity;
     if (vocab->slots_used < old_capacity / 2) return LS_OK;
@@ -41,13 +43,14 @@ static ls_status grow_slots(ls_vocab *vocab) {
     vocab->slots = slots;
     vocab->slots_capacity = capacity;
     for (uint32_t i = 0; i < old_capacity; i++) {
-        if (old[i]) enter(vocab, old[i] - 1);
+        if (old[i]) enter_id(vocab, old[i] - 1);
     }
     free(old);
     return LS_OK;
 }
 
-static ls_status grow(ls_vocab *vocab, uint32_t id, size_t bytes) {
+/* Makes room for this id and for so many more bytes in the pool. */
+static ls_status grow_vocab(ls_vocab *vocab, uint32_t id, size_t bytes) {
     if (id >= vocab->capacity) {
         uint32_t capacity = id < TOKENS_MIN / 2 ? TOKENS_MIN : 2 * (id + 1);
         ls_vocab_token *tokens = realloc(vocab->tokens, capacity * sizeof *tokens);
@@ -71,7 +74,7 @@ ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t byt
         return ls_fail(LS_ERR_INPUT, "the token '%.40s' has id %lld; ids are 0 … %d", data, (long long)id,
                        LS_VOCAB_MAX - 1);
     if (bytes >= UINT32_MAX) return ls_fail(LS_ERR_INPUT, "the token of id %lld is too long", (long long)id);
-    LS_TRY(grow(vocab, (uint32_t)id, bytes));
+    LS_TRY(grow_vocab(vocab, (uint32_t)id, bytes));
     if (is_found) LS_TRY(grow_slots(vocab));
     ls_vocab_token *token = &vocab->tokens[id];
     *token = (ls_vocab_token){.offset = vocab->pool_used, .bytes = (uint32_t)bytes, .is_there = true};
@@ -80,7 +83,7 @@ ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t byt
     vocab->pool_used += bytes + 1;
     if ((uint32_t)id >= vocab->size) vocab->size = (uint32_t)id + 1;
     if (is_found) {
-        enter(vocab, (uint32_t)id);
+        enter_id(vocab, (uint32_t)id);
         vocab->slots_used++;
     }
     return LS_OK;
@@ -96,8 +99,8 @@ int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes) {
     return -1;
 }
 
-/* Returns the byte that a character stands for: printable bytes are themselves, the 68 others are, in order, U+0100 and
- * up. −1: none. */
+/* Returns the byte that a character of GPT-2's alphabet stands for: printable bytes are themselves, the 68 others are,
+ * in order, U+0100 and up. −1: none. */
 static int alphabet_byte(uint32_t code) {
     if ((code >= 0x21 && code <= 0x7E) || (code >= 0xA1 && code <= 0xFF && code != 0xAD)) return (int)code;
     if (code < 0x100 || code > 0x143) return -1;

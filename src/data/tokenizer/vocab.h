@@ -31,10 +31,12 @@ typedef struct ls_vocab {
 } ls_vocab;
 
 void ls_vocab_fini(ls_vocab *vocab);
-/* Sets the bytes of `id`, replacing earlier ones. `is_found`: ls_vocab_find() shall find the token. */
+/* Sets the bytes of `id`, replacing earlier ones. `is_found`: ls_vocab_find() shall find the token. LS_ERR_INPUT for an
+ * id outside 0 … LS_VOCAB_MAX−1. */
 ls_status ls_vocab_put(ls_vocab *vocab, int64_t id, const char *data, size_t bytes, bool is_found);
-/* Returns the token with these bytes; −1: none. */
+/* Returns the id of the token with these bytes; −1: none. */
 int32_t ls_vocab_find(const ls_vocab *vocab, const char *data, size_t bytes);
+/* Returns the bytes of `id`, which must be there, with a NUL behind them; valid until the next put. */
 static inline const char *ls_vocab_bytes(const ls_vocab *vocab, uint32_t id) {
     return vocab->pool + vocab->tokens[id].offset;
 }
