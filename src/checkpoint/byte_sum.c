@@ -10,7 +10,7 @@ enum { BLOCK_WORDS = 256, WORD_BYTES = 4 };
 
 /* ---- factors ----------------------------------------------------------------------------------------------------- */
 
-/* Returns SplitMix64 of (set, number), made odd. Numbers of blocks lie above those of places in a block. */
+/* Returns SplitMix64 of (set, number), made odd: the factor of a place in a block or, above those, of a block. */
 static uint64_t factor(int set, uint64_t number) {
     uint64_t z = (number + 1) * 0x9e3779b97f4a7c15u + (uint64_t)set * 0xd1b54a32d192ed03u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

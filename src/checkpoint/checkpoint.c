@@ -100,6 +100,7 @@ static void add_to_tensors(verification *v, const char *data, uint64_t offset, s
     }
 }
 
+/* Adds a piece of the file, in order, to its checksums and reports progress. */
 static void add_piece(void *ctx, const void *data, size_t bytes) {
     verification *v = ctx;
     if (v->file->has_hash) ls_hash_stream_add(v->stream, data, bytes);
@@ -121,7 +122,8 @@ static ls_status compare_checksum(const char *path, const char *what, ls_hash128
                    was_text);
 }
 
-/* Fails with the name of the first tensor that differs, and the number of others. */
+/* Compares the sums of the tensors, and adds them up in v->sum. The error names the first tensor that differs, and the
+ * number of others. */
 static ls_status compare_tensors(verification *v, const char *path) {
     int first = -1, count = 0;
     char what[256], more[48] = "";
@@ -137,7 +139,7 @@ static ls_status compare_tensors(verification *v, const char *path) {
     return compare_checksum(path, what, ls_byte_sum_value(&v->sums[first + 1]), v->file->tensors[first].sum);
 }
 
-/* Reads the places of the tensors from the file's header, which must name the tensors that were saved. */
+/* Reads the places of the tensors from the file's header, and checks that it names the tensors that were saved. */
 static ls_status find_tensors(verification *v, const char *path) {
     ls_safetensors *file;
     const ls_marker_file *listed = v->file;

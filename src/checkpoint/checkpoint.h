@@ -24,9 +24,9 @@ typedef struct ls_checkpoint ls_checkpoint;
 /* Callback for progress while files are verified. */
 typedef void (*ls_checkpoint_progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
 
-/* Reads the marker and checks that every file exists with its full size. LS_ERR_INPUT says what is damaged. */
+/* Reads the marker and checks that every file exists with its full size, but not the checksums. LS_ERR_INPUT says what
+ * is damaged. */
 ls_status ls_checkpoint_open(const char *folder, ls_checkpoint **out);
-/* NULL does nothing. */
 void ls_checkpoint_close(ls_checkpoint *checkpoint);
 
 /* Reads every file and compares its checksum. LS_ERR_INPUT names the file and the tensor that differ. `progress` may be

@@ -19,7 +19,7 @@ enum { FORMAT = 1, MARKER_BYTES_MAX = 64 << 20 };
 /* The last member: the hash of every byte before the comma in front of it. */
 #define SELF_MEMBER "marker_xxh3_128"
 
-static ls_status out_of_memory(void) {
+static ls_status fail_marker_memory(void) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to list the files of a checkpoint");
 }
 
@@ -45,13 +45,13 @@ ls_status ls_marker_add(ls_marker *marker, const char *name, const ls_marker_fil
         return LS_OK;
     }
     ls_marker_file_fini(&file);
-    return out_of_memory();
+    return fail_marker_memory();
 }
 
 ls_status ls_marker_add_tensor(ls_marker_file *file, const char *name, ls_hash128 sum) {
     LS_TRY(ls_array_grow(&file->tensors, (size_t)file->tensor_count, sizeof *file->tensors, "tensors of a file"));
     file->tensors[file->tensor_count] = (ls_marker_tensor){.name = strdup(name), .sum = sum};
-    return file->tensors[file->tensor_count++].name ? LS_OK : out_of_memory();
+    return file->tensors[file->tensor_count++].name ? LS_OK : fail_marker_memory();
 }
 
 void ls_marker_file_fini(ls_marker_file *file) {
@@ -75,7 +75,7 @@ static bool add_checksum(json_t *entry, const char *member, ls_hash128 value) {
     return json_object_set_new(entry, member, json_string(text)) == 0;
 }
 
-/* Writes {"name": "sum", …}; names are unique in a file. */
+/* Adds {"name": "sum", …} to the entry; names are unique in a file. Returns false if memory is short. */
 static bool add_tensor_sums(json_t *entry, const ls_marker_file *file) {
     json_t *tensors = json_object();
     bool is_made = json_object_set_new(entry, TENSORS_MEMBER, tensors) == 0;
@@ -110,7 +110,7 @@ ls_status ls_marker_write(const ls_marker *marker, const char *path) {
     if (text) length = asprintf(&signed_text, "%.*s,\n  \"%s\": \"%s\"\n}", (int)bytes, text, SELF_MEMBER, hash);
     json_decref(root);
     free(text);
-    if (length < 0) return out_of_memory();
+    if (length < 0) return fail_marker_memory();
     ls_status status = ls_file_write_atomic(path, signed_text, (size_t)length);
     free(signed_text);
     return status;
@@ -151,7 +151,7 @@ static ls_status read_tensors(json_t *entry, ls_marker_file *file) {
     return LS_OK;
 }
 
-/* A file without a sum has a hash: files of older versions, and files that hold no tensors. */
+/* Reads one file. It has a hash if it has no sum: files of older versions, and files that hold no tensors. */
 static ls_status read_file_entry(json_t *entry, ls_marker *marker) {
     const char *name;
     int64_t bytes = 0;

@@ -36,13 +36,13 @@ typedef struct ls_marker {
 /* Checks whether a file of this name may be added. LS_ERR_INPUT: it is listed already, leads out of the folder, or is
  * that of the marker. */
 ls_status ls_marker_check_name(const ls_marker *marker, const char *name);
-/* Adds a file whose name was checked. `file` has all members but the name; the marker takes ownership of what they
- * point to, also on failure. */
+/* Adds a file whose name was checked; the name is copied. `file` has all other members; the marker takes ownership of
+ * what they point to, also on failure. */
 ls_status ls_marker_add(ls_marker *marker, const char *name, const ls_marker_file *file);
 /* Adds a tensor to the list of a file that is not yet added. */
 ls_status ls_marker_add_tensor(ls_marker_file *file, const char *name, ls_hash128 sum);
 void ls_marker_file_fini(ls_marker_file *file);
-/* Returns NULL if there is none. */
+/* Returns the file of this name; NULL if there is none. */
 const ls_marker_file *ls_marker_find(const ls_marker *marker, const char *name);
 
 /* Writes the marker atomically, and syncs it and its folder to disk. */

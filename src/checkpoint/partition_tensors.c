@@ -87,6 +87,7 @@ static ls_status find_tensor(const work *w, int i, const ls_safetensor **tensor)
                    ls_safetensors_path(w->file), t->names[i]);
 }
 
+/* Reads (if there is a file) or writes all pieces of tensor i that this partition has. */
 static ls_status move_tensor(work *w, int i) {
     const ls_safetensor *tensor = NULL;
     if (w->file) LS_TRY(find_tensor(w, i, &tensor));

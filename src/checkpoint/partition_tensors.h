@@ -22,8 +22,8 @@ typedef struct ls_partition_tensors {
     char (*names)[LS_PARTITION_TENSOR_NAME_MAX];
 } ls_partition_tensors;
 
-/* Declares the tensors: weights have the names of the parameters, optimizer state "<name>.m" and "<name>.v". Borrows
- * the model. On failure there is nothing to close. */
+/* Declares `per_param` tensors for each parameter, from `first` on: weights have the names of the parameters, optimizer
+ * state "<name>.m" and "<name>.v". Borrows the model. On failure there is nothing to close. */
 ls_status ls_partition_tensors_open(const ls_model *model, ls_partition_tensor first, int per_param,
                                     ls_partition_tensors *out);
 void ls_partition_tensors_close(ls_partition_tensors *tensors);
@@ -32,10 +32,11 @@ void ls_partition_tensors_close(ls_partition_tensors *tensors);
 const ls_param *ls_partition_tensors_param(const ls_partition_tensors *tensors, int i);
 ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *tensors, int i);
 
-/* Writes the partition's elements with a writer of `decls`, which may be one of several. */
+/* Writes the elements that the partition reports with a writer of `decls`, which may be one of several. */
 ls_status ls_partition_tensors_write(const ls_partition_tensors *tensors, ls_partition *partition,
                                      ls_safetensors_writer *writer);
-/* Reads the partition's elements. LS_ERR_INPUT if a tensor is missing or has another shape or type. */
+/* Reads the elements that the partition stores. LS_ERR_INPUT if a tensor is missing, has another shape, or is not
+ * fp32. */
 ls_status ls_partition_tensors_read(const ls_partition_tensors *tensors, ls_partition *partition,
                                     const ls_safetensors *file);
 

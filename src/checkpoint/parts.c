@@ -12,13 +12,13 @@
 #include "base/files.h"
 #include "base/hash.h"
 
-static ls_path name_of(const char *folder, const char *what, int rank) {
+static ls_path part_path(const char *folder, const char *what, int rank) {
     return ls_path_format("%s/%s-%d", folder, what, rank);
 }
 
 ls_status ls_parts_announce(const char *folder, int workers) {
     for (int r = 0; r < workers; r++) {
-        ls_path path = name_of(folder, "writing", r);
+        ls_path path = part_path(folder, "writing", r);
         int fd = open(path.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0) return ls_fail_errno(LS_ERR_FAILED, "cannot create %s", path.text);
         (void)close(fd); /* nothing was written */
@@ -26,7 +26,7 @@ ls_status ls_parts_announce(const char *folder, int workers) {
     return LS_OK;
 }
 
-/* part-R holds a hash, then the sums. */
+/* Writes part-R: a hash, then the sums. */
 ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, size_t count) {
     size_t bytes = sizeof(ls_hash128) + count * sizeof *sums;
     char *data = malloc(bytes);
@@ -34,22 +34,22 @@ ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, si
     ls_hash128 hash = ls_hash_bytes(sums, count * sizeof *sums);
     memcpy(data, &hash, sizeof hash);
     memcpy(data + sizeof hash, sums, count * sizeof *sums);
-    ls_status status = ls_file_write_atomic(name_of(folder, "part", rank).text, data, bytes);
+    ls_status status = ls_file_write_atomic(part_path(folder, "part", rank).text, data, bytes);
     free(data);
     LS_TRY(status);
-    ls_path writing = name_of(folder, "writing", rank);
+    ls_path writing = part_path(folder, "writing", rank);
     return unlink(writing.text) == 0 ? LS_OK : ls_fail_errno(LS_ERR_FAILED, "cannot remove %s", writing.text);
 }
 
 void ls_parts_give_up(const char *folder, int rank) {
-    (void)unlink(name_of(folder, "writing", rank).text); /* if this fails, too, the first worker's wait times out */
+    (void)unlink(part_path(folder, "writing", rank).text); /* if this fails, too, the first worker's wait times out */
 }
 
 static bool is_there(const char *folder, const char *what, int rank) {
-    return ls_file_exists(name_of(folder, what, rank).text);
+    return ls_file_exists(part_path(folder, what, rank).text);
 }
 
-/* Checks part-R after writing-R, because it exists before writing-R is removed. The folder is opened first, so that a
+/* Checks part-R after writing-R, because it exists before writing-R is removed. Opens the folder first, so that a
  * network file system does not answer from a stale cache of names. */
 ls_parts_state ls_parts_look(const char *folder, int workers) {
     ls_parts_state state = {.failed = -1};
@@ -63,8 +63,9 @@ ls_parts_state ls_parts_look(const char *folder, int workers) {
     return state;
 }
 
+/* Adds the sums of one worker, after verifying them, and removes its file. */
 static ls_status take_part(const char *folder, int rank, ls_byte_sum *sums, size_t count) {
-    ls_path path = name_of(folder, "part", rank);
+    ls_path path = part_path(folder, "part", rank);
     char *data = NULL;
     size_t bytes = 0, expected = sizeof(ls_hash128) + count * sizeof *sums;
     LS_TRY(ls_file_read(path.text, expected, &data, &bytes));

@@ -15,9 +15,9 @@
 
 /* Creates the files writing-…; called by the first worker. */
 ls_status ls_parts_announce(const char *folder, int workers);
-/* Reports that this worker is done and has written bytes with these sums. */
+/* Reports that this worker is done and has synced bytes with these sums to disk. */
 ls_status ls_parts_put(const char *folder, int rank, const ls_byte_sum *sums, size_t count);
-/* Reports that this worker has failed. Keeps the message of the failure. */
+/* Reports that this worker has failed. Leaves the message of its failure unchanged. */
 void ls_parts_give_up(const char *folder, int rank);
 
 typedef struct ls_parts_state {
@@ -25,8 +25,10 @@ typedef struct ls_parts_state {
     int failed;  /* rank of the first worker that gave up; −1: none */
 } ls_parts_state;
 
+/* Counts the workers that are not done. Does not wait. */
 ls_parts_state ls_parts_look(const char *folder, int workers);
-/* Adds up the sums of all workers, once all are done, and removes the files. */
+/* Adds up the sums of all workers in `sums`, and removes the files. Call it once no worker is waiting or failed.
+ * LS_ERR_FAILED for a damaged file. */
 ls_status ls_parts_take(const char *folder, int workers, ls_byte_sum *sums, size_t count);
 
 #endif

@@ -37,7 +37,7 @@ static const type types[] = {
 };
 enum { TYPE_COUNT = sizeof types / sizeof types[0] };
 
-/* Returns NULL if the format has no such type. */
+/* Returns the type of this name; NULL if the format has none. */
 static const type *find_type(const char *name) {
     for (int i = 0; i < TYPE_COUNT; i++)
         if (strcmp(types[i].name, name) == 0) return &types[i];
@@ -69,7 +69,7 @@ static void print_shape(int dims, const int64_t *shape, char text[SHAPE_TEXT_BYT
 
 /* ---- the header as JSON ------------------------------------------------------------------------------------------ */
 
-/* Reads bytes that existed when the file was opened. */
+/* Reads bytes that existed when the file was opened; LS_ERR_FAILED if they no longer do. */
 static ls_status read_at(const ls_safetensors *file, size_t offset, void *host, size_t bytes) {
     if (file->fd < 0) {
         if (bytes > 0) memcpy(host, file->memory + offset, bytes);
@@ -140,6 +140,7 @@ static ls_status check_metadata(const ls_safetensors *file) {
 
 /* ---- one tensor -------------------------------------------------------------------------------------------------- */
 
+/* Reads a number of the field's array, which must not be negative. */
 static ls_status read_whole_number(const json_t *array, size_t index, const char *field, int64_t *out) {
     const json_t *value = json_array_get(array, index);
     if (!json_is_integer(value)) return ls_fail(LS_ERR_INPUT, "%s holds a value that is not a whole number", field);
@@ -238,13 +239,14 @@ static ls_status read_tensors(ls_safetensors *file) {
     return LS_OK;
 }
 
+/* Orders by place, for qsort(); of two tensors at one place the empty one comes first. */
 static int compare_places(const void *a, const void *b) {
     const ls_safetensor *x = *(const ls_safetensor *const *)a, *y = *(const ls_safetensor *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->bytes == y->bytes ? 0 : x->bytes < y->bytes ? -1 : 1;
 }
 
-/* Checks invariant 2. */
+/* Checks invariant 2. Uses by_name for the sorted list. */
 static ls_status check_places(const ls_safetensors *file) {
     const ls_safetensor **sorted = file->by_name;
     size_t end = 0, data_bytes = file->file_bytes - file->data_at;
@@ -290,7 +292,7 @@ ls_status ls_safetensors_make_lists(ls_safetensors *file, size_t count) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to list the %zu tensors of %s", count, file->path);
 }
 
-/* Frees *out if opening it failed. */
+/* Closes *out and sets it to NULL if opening has failed with `status`, which it returns. */
 static ls_status finish_open(ls_status status, ls_safetensors **out) {
     if (status == LS_OK) return LS_OK;
     ls_safetensors_close(*out);

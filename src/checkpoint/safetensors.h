@@ -38,9 +38,9 @@ typedef struct ls_safetensor {
     const ls_safetensors *file;
 } ls_safetensor;
 
-/* Opens a file. If another process truncates it later, reading returns an error. */
+/* Opens a file. If another process truncates it later, reading returns an error. On failure *out is NULL. */
 ls_status ls_safetensors_open(const char *path, ls_safetensors **out);
-/* The same for a file in memory, which the caller owns and which must outlive *out. Messages call it `source`. */
+/* Opens a file in memory, which the caller owns and which must outlive *out. Messages call it `source`. */
 ls_status ls_safetensors_parse(const char *source, const void *data, size_t bytes, ls_safetensors **out);
 /* Opens the tensors of one model, in one file or in several with an index: a JSON file {"metadata": …, "weight_map":
  * {tensor: file name}} in the same folder. Opens and validates all files, and checks that every tensor of the index is
@@ -49,25 +49,25 @@ ls_status ls_safetensors_parse(const char *source, const void *data, size_t byte
  * `path` is a safetensors file, an index (its name ends in .json), or a folder with model.safetensors or
  * model.safetensors.index.json, searched in this order. */
 ls_status ls_safetensors_open_set(const char *path, ls_safetensors **out);
-/* NULL does nothing. */
 void ls_safetensors_close(ls_safetensors *file);
 
+/* Returns the path that was given to open. */
 const char *ls_safetensors_path(const ls_safetensors *file);
-/* Returns the bytes of all tensors: the data after the header. */
+/* Returns the bytes of all tensors of one file: the data after the header. Not for a set. */
 size_t ls_safetensors_data_bytes(const ls_safetensors *file);
 int ls_safetensors_count(const ls_safetensors *file);
 /* Returns tensor `index` in the order of the header or of the index file. */
 const ls_safetensor *ls_safetensors_get(const ls_safetensors *file, int index);
-/* Returns NULL if there is none. */
+/* Returns the tensor of this name; NULL if there is none. */
 const ls_safetensor *ls_safetensors_find(const ls_safetensors *file, const char *name);
 /* Finds the tensor of this name and shape. LS_ERR_INPUT names file, tensor and both shapes. */
 ls_status ls_safetensors_need(const ls_safetensors *file, const char *name, int dims, const int64_t *shape,
                               const ls_safetensor **out);
 
-/* Returns a text of the metadata; NULL if there is none. */
+/* Returns a text of the metadata; NULL if there is none, as always in a set. */
 const char *ls_safetensors_metadata_find(const ls_safetensors *file, const char *key);
 
-/* Returns LS_ERR_INPUT, with file and tensor, if the shape is different. */
+/* Checks the tensor's shape; LS_ERR_INPUT, with file, tensor and both shapes, if it is different. */
 ls_status ls_safetensor_check_shape(const ls_safetensor *tensor, int dims, const int64_t *shape);
 /* Copies bytes byte_offset … byte_offset + bytes − 1 of the tensor, which must lie inside it. LS_ERR_INPUT for an
  * unsupported type. */

@@ -29,6 +29,7 @@ const char *ls_safetensors_type_name(ls_dtype dtype);
 ls_status ls_safetensors_new(const char *path, ls_safetensors **out);
 /* Allocates the lists for `count` tensors. */
 ls_status ls_safetensors_make_lists(ls_safetensors *file, size_t count);
+/* Fills by_name; to be called once `list` is complete. */
 void ls_safetensors_sort(ls_safetensors *file);
 
 #endif

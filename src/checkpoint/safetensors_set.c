@@ -29,6 +29,7 @@ static ls_status open_single(ls_safetensors *set, const char *path) {
 
 /* ---- index ------------------------------------------------------------------------------------------------------- */
 
+/* Opens the file that the index names for a tensor, unless it is open. */
 static ls_status open_shard(ls_safetensors *set, const char *index, const char *name, const char *tensor,
                             ls_safetensors **out) {
     /* Backwards, because tensors of one file mostly follow each other. */

@@ -43,7 +43,9 @@ typedef struct layout {
 
 static size_t bytes_of(const layout *l, int tensor) { return l->begin[tensor + 1] - l->begin[tensor]; }
 
-static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to lay out a safetensors file"); }
+static ls_status fail_layout_memory(void) {
+    return ls_fail(LS_ERR_RESOURCE, "out of memory to lay out a safetensors file");
+}
 
 static ls_status tensor_bytes(const ls_safetensors_decl *decl, size_t *bytes) {
     if ((unsigned)decl->dtype >= LS_DTYPE_COUNT)
@@ -65,7 +67,7 @@ static ls_status place_tensor(layout *l, const ls_safetensors_decl *decl, int i)
         return ls_fail(LS_ERR_INPUT, "the tensors up to '%.100s' have more than 2^63 bytes", decl->name);
     l->elem_bytes[i] = (unsigned char)ls_dtype_bytes(decl->dtype);
     l->names[i] = strdup(decl->name);
-    return l->names[i] ? LS_OK : out_of_memory();
+    return l->names[i] ? LS_OK : fail_layout_memory();
 }
 
 static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
@@ -73,7 +75,7 @@ static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
     l->begin = calloc(capacity, sizeof *l->begin);
     l->elem_bytes = calloc(capacity, sizeof *l->elem_bytes);
     l->names = calloc(capacity, sizeof *l->names);
-    if (!l->begin || !l->elem_bytes || !l->names) return out_of_memory();
+    if (!l->begin || !l->elem_bytes || !l->names) return fail_layout_memory();
     l->count = plan->count;
     for (int i = 0; i < plan->count; i++) LS_TRY(place_tensor(l, &plan->tensors[i], i));
     return LS_OK;
@@ -81,7 +83,7 @@ static ls_status place_tensors(layout *l, const ls_safetensors_plan *plan) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* jansson refuses text that is not UTF-8. Checking it first leaves lack of memory as the only later failure. */
+/* Checks that a text is UTF-8, because jansson refuses others. After that only lack of memory can fail. */
 static ls_status check_text(const char *what, int index, const char *text) {
     json_t *value = json_string(text);
     if (!value) return ls_fail(LS_ERR_INPUT, "the %s of number %d is not UTF-8: '%.100s'", what, index, text);
@@ -92,14 +94,14 @@ static ls_status check_text(const char *what, int index, const char *text) {
 static ls_status add_metadata(json_t *root, const ls_safetensors_plan *plan) {
     if (plan->metadata_count == 0) return LS_OK;
     json_t *metadata = json_object();
-    if (json_object_set_new(root, "__metadata__", metadata) != 0) return out_of_memory();
+    if (json_object_set_new(root, "__metadata__", metadata) != 0) return fail_layout_memory();
     for (int i = 0; i < plan->metadata_count; i++) {
         const ls_safetensors_text *text = &plan->metadata[i];
         LS_TRY(check_text("metadata key", i, text->key));
         LS_TRY(check_text("metadata value", i, text->value));
         if (json_object_get(metadata, text->key))
             return ls_fail(LS_ERR_INPUT, "the metadata '%.100s' is declared twice", text->key);
-        if (json_object_set_new(metadata, text->key, json_string(text->value)) != 0) return out_of_memory();
+        if (json_object_set_new(metadata, text->key, json_string(text->value)) != 0) return fail_layout_memory();
     }
     return LS_OK;
 }
@@ -116,23 +118,23 @@ static ls_status add_tensor(json_t *root, const ls_safetensors_decl *decl, int i
         is_made = json_array_append_new(shape, json_integer(decl->shape[i])) == 0;
     if (!is_made) {
         json_decref(shape);
-        return out_of_memory();
+        return fail_layout_memory();
     }
     is_made = json_object_set_new(entry, "dtype", json_string(ls_safetensors_type_name(decl->dtype))) == 0;
     is_made &= json_object_set_new(entry, "shape", shape) == 0;
     json_t *offsets = json_pack("[I,I]", (json_int_t)begin, (json_int_t)end);
     is_made &= json_object_set_new(entry, "data_offsets", offsets) == 0;
-    return is_made ? LS_OK : out_of_memory();
+    return is_made ? LS_OK : fail_layout_memory();
 }
 
 static ls_status make_text(const layout *l, const ls_safetensors_plan *plan, char **text) {
     json_t *root = json_object();
-    ls_status status = root ? add_metadata(root, plan) : out_of_memory();
+    ls_status status = root ? add_metadata(root, plan) : fail_layout_memory();
     for (int i = 0; i < plan->count && status == LS_OK; i++)
         status = add_tensor(root, &plan->tensors[i], i, l->begin[i], l->begin[i + 1]);
     if (status == LS_OK) {
         *text = json_dumps(root, JSON_COMPACT);
-        if (!*text) status = out_of_memory();
+        if (!*text) status = fail_layout_memory();
     }
     json_decref(root);
     return status;
@@ -148,7 +150,7 @@ static ls_status make_header(layout *l, const char *text) {
     if (l->begin[l->count] > (size_t)INT64_MAX - bytes)
         return ls_fail(LS_ERR_INPUT, "header and tensors have more than 2^63 bytes");
     l->header = malloc(bytes);
-    if (!l->header) return out_of_memory();
+    if (!l->header) return fail_layout_memory();
     for (int i = 0; i < LENGTH_BYTES; i++) l->header[i] = (char)(((uint64_t)(bytes - LENGTH_BYTES) >> 8 * i) & 255);
     memcpy(l->header + LENGTH_BYTES, text, used);
     memset(l->header + LENGTH_BYTES + used, ' ', bytes - LENGTH_BYTES - used);
@@ -156,7 +158,6 @@ static ls_status make_header(layout *l, const char *text) {
     return LS_OK;
 }
 
-/* Accepts a layout of zeros. */
 static void free_layout(layout *l) {
     for (int i = 0; i < l->count; i++) free(l->names[i]);
     free(l->names);
@@ -166,7 +167,7 @@ static void free_layout(layout *l) {
     *l = (layout){.count = 0};
 }
 
-/* LS_ERR_INPUT for an invalid plan. On failure there is nothing to release. */
+/* Lays out the plan; LS_ERR_INPUT if it is invalid. On failure there is nothing to release. */
 static ls_status init_layout(layout *l, const ls_safetensors_plan *plan) {
     char *text = NULL;
     ls_status status;
@@ -191,6 +192,7 @@ struct ls_safetensors_writer {
     size_t file_stream_next; /* number of bytes hashed so far */
 };
 
+/* Allocates a writer without a file. On failure *out must still be aborted. */
 static ls_status new_writer(const ls_safetensors_plan *plan, ls_safetensors_writer **out) {
     ls_safetensors_writer *writer = calloc(1, sizeof *writer);
     *out = writer;
@@ -206,7 +208,7 @@ no_memory:
 
 static size_t file_bytes(const ls_safetensors_writer *writer) { return writer->layout.begin[writer->layout.count]; }
 
-/* If the file system cannot reserve space, only sets the size; posix_fallocate() would write zeros. */
+/* Reserves the space of the file. Only sets the size if the file system cannot: posix_fallocate() would write zeros. */
 static ls_status reserve_space(const ls_safetensors_writer *writer) {
     int rc;
     do rc = fallocate(writer->file.fd, 0, 0, (off_t)file_bytes(writer));
@@ -233,6 +235,7 @@ static void hash_file_bytes(ls_safetensors_writer *writer, const void *data, siz
     writer->file_stream_next += bytes;
 }
 
+/* Reserves the space and writes the header. */
 static ls_status begin_file(ls_safetensors_writer *writer) {
     LS_TRY(reserve_space(writer));
     ls_byte_sum_add(&writer->sums[0], 0, writer->layout.header, writer->layout.begin[0]);

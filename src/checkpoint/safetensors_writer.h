@@ -47,14 +47,16 @@ typedef struct ls_safetensors_plan {
 /* Creates a writer. LS_ERR_INPUT: invalid plan; LS_ERR_RESOURCE: the disk is full; otherwise LS_ERR_FAILED. On failure
  * there is nothing to release. */
 ls_status ls_safetensors_create(const char *path, const ls_safetensors_plan *plan, ls_safetensors_writer **out);
-/* Creates one of several writers of a file. The first one reserves the space and writes the header. Finishing syncs
- * what this writer wrote to disk, but cannot check that the file is complete. Aborting leaves the file. */
+/* Creates one of several writers of a file. The first one reserves the space and writes the header; the others need not
+ * wait for it. Finishing syncs what this writer wrote to disk, but cannot check that the file is complete. Aborting
+ * leaves the file. */
 ls_status ls_safetensors_share(const char *path, const ls_safetensors_plan *plan, bool is_first,
                                ls_safetensors_writer **out);
 /* Returns the bytes of the whole file. */
 size_t ls_safetensors_writer_bytes(const ls_safetensors_writer *writer);
 
-/* Writes whole elements from `elem_offset` on, which must lie inside the tensor. In any order, each element once. */
+/* Writes whole elements from `elem_offset` on, which must lie inside the tensor. In any order, each element once;
+ * `bytes` is a multiple of the element's. */
 ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, size_t elem_offset, const void *data,
                                   size_t bytes);
 
@@ -67,7 +69,7 @@ const ls_byte_sum *ls_safetensors_byte_sums(const ls_safetensors_writer *writer)
  * `file_hash` receives the XXH3-128 of the whole file, which is read back if it was not written in order. It may be
  * NULL, and must be for one of several writers. */
 ls_status ls_safetensors_finish(ls_safetensors_writer *writer, ls_hash128 *file_hash);
-/* NULL does nothing. */
+/* Ends the writer and removes its temporary file. NULL does nothing. */
 void ls_safetensors_abort(ls_safetensors_writer *writer);
 
 #endif

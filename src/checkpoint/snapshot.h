@@ -23,18 +23,20 @@ typedef struct ls_snapshot {
     ls_device *device;
 } ls_snapshot;
 
-/* Plans the copy of all elements of the files that this partition reports. */
+/* Lists the elements of the files that this partition reports, and how many bytes their copy needs. On failure *out is
+ * empty. */
 ls_status ls_snapshot_plan(const ls_partition *partition, const ls_partition_tensors *const *files, int count,
                            ls_snapshot *out);
-/* Allocates the memory, pinned if the device supports it. LS_ERR_RESOURCE if there is too little. */
+/* Allocates the memory of a plan, pinned if the device supports it. LS_ERR_RESOURCE if there is too little. */
 ls_status ls_snapshot_alloc(ls_snapshot *snapshot, ls_device *device);
-/* Touches every page, so that the first copy is as fast as the others. Any thread. */
+/* Touches every page with zeros, so that the first copy is as fast as the others. Any thread, before the first take. */
 void ls_snapshot_touch(const ls_snapshot *snapshot);
-/* Copies the elements into the snapshot; training waits for this. */
+/* Copies the elements into the snapshot; training waits for this. `files` are those of the plan. */
 ls_status ls_snapshot_take(const ls_snapshot *snapshot, const ls_partition_tensors *const *files,
                            ls_partition *partition);
 /* Writes the elements of file number `file` with its writer. Any thread. */
 ls_status ls_snapshot_write(const ls_snapshot *snapshot, int file, ls_safetensors_writer *writer);
+/* Frees the memory and leaves the snapshot as before the plan. */
 void ls_snapshot_fini(ls_snapshot *snapshot);
 
 /* ---- whether it fits --------------------------------------------------------------------------------------------- */
@@ -44,8 +46,8 @@ typedef struct ls_snapshot_need {
     int64_t host, bytes, available;
 } ls_snapshot_need;
 
-/* Returns whether all snapshots fit on their machines, with an eighth of the available memory left free. Otherwise
- * *short_of is the first worker for which there is no room. */
+/* Returns whether all snapshots fit on their machines, with an eighth of the available memory left free. *short_of is
+ * the first worker for which there is no room; −1: they fit. */
 bool ls_snapshot_fits(const ls_snapshot_need *needs, int workers, int *short_of);
 
 #endif

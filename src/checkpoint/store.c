@@ -23,13 +23,13 @@
 
 enum { CARRIED_BYTES_MAX = 1 << 28, STEP_DIGITS = 9, LATEST_BYTES_MAX = 64, NAME_BYTES = 32 };
 
-static ls_status out_of_memory(const ls_store *store) {
+static ls_status fail_store_memory(const ls_store *store) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory to look at the checkpoints in %s", store->folder.text);
 }
 
 /* ---- names in the folder, and `latest` and `best`, which name one of them ---------------------------------------- */
 
-/* Accepts only the form that ls_store_path() writes. */
+/* Parses a name of the form that ls_store_path() writes; false for any other. */
 static bool parse_name(const char *text, ls_store_name *name) {
     const char prefix[] = "step-";
     if (strncmp(text, prefix, sizeof prefix - 1) != 0) return false;
@@ -55,7 +55,7 @@ ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *coun
         if (!parse_name(entry->d_name, &name)) continue;
         ls_store_name *more = realloc(*names, ((size_t)*count + 1) * sizeof *more);
         if (!more) {
-            status = out_of_memory(store);
+            status = fail_store_memory(store);
             break;
         }
         *names = more;
@@ -110,6 +110,7 @@ static ls_status find_newest(const ls_store *store, int64_t most, int64_t *step)
     return LS_OK;
 }
 
+/* Writes the file, unless it has this content. */
 static ls_status write_text(const char *path, const char *text) {
     char *old = NULL;
     size_t bytes = 0;
@@ -171,6 +172,7 @@ static bool is_unreadable(void) {
     return cause == EACCES || cause == EPERM || cause == EIO || cause == ESTALE;
 }
 
+/* Tells whether the step's folder has a marker. */
 static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
     struct stat about;
     ls_path marker = ls_path_in(ls_store_folder(store, step).text, LS_CHECKPOINT_MARKER);
@@ -179,6 +181,7 @@ static ls_status is_complete(const ls_store *store, int64_t step, bool *out) {
     return ls_fail_errno(LS_ERR_INPUT, "cannot examine %s", marker.text);
 }
 
+/* Mends what a crash left of one name; see above. */
 static ls_status clean_one(const ls_store *store, const ls_store_name *name) {
     bool has_new = false;
     if (strcmp(name->suffix, LS_STORE_PARTIAL) == 0) return ls_store_remove(store, name->step, name->suffix);
@@ -260,12 +263,12 @@ ls_status ls_store_carry(ls_store *store, const char *folder, const char *name) 
     ls_path path = ls_path_in(folder, name);
     if (!ls_file_exists(path.text)) return LS_OK;
     ls_store_file *carried = realloc(store->carried, (count + 1) * sizeof *carried);
-    if (!carried) return out_of_memory(store);
+    if (!carried) return fail_store_memory(store);
     store->carried = carried;
     LS_TRY(ls_file_read(path.text, CARRIED_BYTES_MAX, &file.data, &file.bytes));
     file.name = strdup(name);
     store->carried[store->carried_count++] = file;
-    return file.name ? LS_OK : out_of_memory(store);
+    return file.name ? LS_OK : fail_store_memory(store);
 }
 
 void ls_store_set_clean(ls_store *store, int64_t step) { store->clean = step < 0 ? -1 : step; }
@@ -288,7 +291,7 @@ ls_status ls_store_list(const ls_store *store, ls_store_entry **entries, int *co
     if (name_count == 0) goto out;
     *entries = calloc((size_t)name_count, sizeof **entries);
     if (!*entries) {
-        status = out_of_memory(store);
+        status = fail_store_memory(store);
         goto out;
     }
     for (int i = 0; i < name_count; i++) {
@@ -327,7 +330,7 @@ static ls_status add_line(const ls_store *store, int64_t step, char **text) {
     char *more;
     const char *old = *text ? *text : "";
     if (asprintf(&more, "%sstep %" PRId64 " was skipped: %s\n", old, step, ls_status_message()) < 0)
-        return out_of_memory(store);
+        return fail_store_memory(store);
     free(*text);
     *text = more;
     return LS_OK;
@@ -340,7 +343,7 @@ ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress pr
     ls_status status;
     *step = -1;
     *skipped = strdup("");
-    if (!*skipped) return out_of_memory(store);
+    if (!*skipped) return fail_store_memory(store);
     LS_TRY_OUT(ls_store_list(store, &entries, &count));
     for (int i = count - 1; i >= 0; i--) {
         status = ls_store_verify(store, entries[i].step, progress, ctx);

@@ -35,11 +35,10 @@ typedef struct ls_store_entry {
 /* Opens the store of run directory `dir`. For writing, creates the folder, removes what a crash left and repairs
  * `latest`. For reading, changes nothing; a missing folder is an empty store. */
 ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out);
-/* NULL does nothing. */
 void ls_store_close(ls_store *store);
 /* Sets how many of the newest complete checkpoints to keep after each save; 0, the default: all. */
 void ls_store_set_keep(ls_store *store, int keep);
-/* Besides those, keeps the first checkpoint at or after each multiple of `steps`; 0, the default: none. */
+/* Also keeps the first checkpoint at or after each multiple of `steps`; 0, the default: none. */
 void ls_store_set_keep_every(ls_store *store, int64_t steps);
 /* Reads the file `name` of `folder`, if it exists, and adds it to every checkpoint saved from now on that has no file
  * of this name. */
@@ -62,32 +61,36 @@ bool ls_store_follow(const char *path, ls_path *folder);
 /* Verifies a checkpoint. LS_ERR_INPUT says what is damaged. `progress` may be NULL. */
 ls_status ls_store_verify(const ls_store *store, int64_t step, ls_checkpoint_progress progress, void *ctx);
 /* Finds the newest sound checkpoint, verifying from the newest back. *skipped has a line for each damaged one; the
- * caller frees it, also after a failure. LS_ERR_INPUT if no checkpoint is sound; then *step is −1. */
+ * caller frees it, also after a failure. LS_ERR_INPUT if no checkpoint is sound; then *step is −1. Ends with the
+ * failure if one could not be read or memory is short, which is no damage. */
 ls_status ls_store_newest_sound(const ls_store *store, ls_checkpoint_progress progress, void *ctx, int64_t *step,
                                 char **skipped);
 
 /* ---- saving ------------------------------------------------------------------------------------------------------ */
 
 /* Begins a save; the commit replaces an existing checkpoint of this step. One save at a time. If one of the functions
- * below fails, the caller ends the save with ls_store_abort(). */
+ * below except the commit fails, the caller ends the save with ls_store_abort(). */
 ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out);
-/* Begin and end a file of tensors that this process writes. The end releases the writer, also on failure. */
+/* Begins a file of tensors that this process writes with *out. */
 ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                  ls_safetensors_writer **out);
+/* Adds the file that the writer has completed. Releases the writer, also on failure. */
 ls_status ls_store_end_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                ls_safetensors_writer *writer);
 /* Adds a file that several processes have written into the folder of the save (ls_safetensors_share) and synced to
  * disk; `sums` are the total of their sums. */
 ls_status ls_store_add_tensors(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                                const ls_byte_sum *sums);
+/* Writes a file with this content and adds it. */
 ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *data, size_t bytes);
 /* Returns the folder of the save, for files that are written by other means and then added by name. */
 const char *ls_store_save_folder(const ls_store_save *save);
+/* Adds a file that is in the folder of the save, after syncing and hashing it. */
 ls_status ls_store_add_file(ls_store_save *save, const char *name);
-/* Writes the marker, renames the folder to its final name, updates `latest` and removes old checkpoints. Ends the save.
- * If it fails, the message says whether the checkpoint was saved nevertheless. */
+/* Writes the marker, renames the folder to its final name, updates `latest` and `best` and removes old checkpoints.
+ * Ends the save, also on failure. The message of a failure says whether the checkpoint was saved nevertheless. */
 ls_status ls_store_commit(ls_store_save *save);
-/* Removes what was written. NULL does nothing. */
+/* Removes what was written and ends the save; keeps the message of the last failure. NULL does nothing. */
 void ls_store_abort(ls_store_save *save);
 
 /* Puts every checkpoint above `step` aside, for a run that is resumed from `step` because the newer ones are damaged.

@@ -35,6 +35,7 @@ typedef struct ls_store_name {
 
 /* Lists all names of this form, unordered. The caller frees *names, which is NULL if there are none. */
 ls_status ls_store_names(const ls_store *store, ls_store_name **names, int *count);
+/* Returns the path of a step's folder with this suffix. */
 ls_path ls_store_path(const ls_store *store, int64_t step, const char *suffix);
 /* Changes the suffix of a step's folder; removes a folder that has the new one. Does not sync to disk. */
 ls_status ls_store_rename(const ls_store *store, int64_t step, const char *from, const char *to);

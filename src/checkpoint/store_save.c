@@ -63,6 +63,7 @@ ls_status ls_store_begin(ls_store *store, int64_t step, ls_store_save **out) {
 
 const char *ls_store_save_folder(const ls_store_save *save) { return save->folder.text; }
 
+/* Adds a file that has a hash to the marker. */
 static ls_status add_hashed(ls_store_save *save, const char *name, uint64_t bytes, ls_hash128 hash) {
     return ls_marker_add(&save->marker, name, &(ls_marker_file){.bytes = bytes, .has_hash = true, .hash = hash});
 }
@@ -74,7 +75,7 @@ ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls
     return ls_safetensors_create(ls_path_in(save->folder.text, name).text, plan, out);
 }
 
-/* Adds a file with its sums, which do not depend on the layout, so that complete.json does not either. */
+/* Adds a file with its sums to the marker: sums do not depend on the layout, so complete.json does not either. */
 static ls_status add_summed(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                             const ls_byte_sum *sums, uint64_t bytes) {
     ls_byte_sum all = sums[0];
@@ -118,6 +119,7 @@ ls_status ls_store_put_bytes(ls_store_save *save, const char *name, const void *
     return add_hashed(save, name, bytes, hash);
 }
 
+/* Syncs a file that another process may have written and not synced. */
 static ls_status sync_file(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return ls_fail_errno(LS_ERR_INPUT, "cannot open %s", path);
@@ -126,7 +128,6 @@ static ls_status sync_file(const char *path) {
     return status;
 }
 
-/* Syncs the file, because the process that wrote it may not have done so. */
 ls_status ls_store_add_file(ls_store_save *save, const char *name) {
     ls_hash128 hash;
     uint64_t bytes;
@@ -139,6 +140,7 @@ ls_status ls_store_add_file(ls_store_save *save, const char *name) {
 
 /* ---- commit ------------------------------------------------------------------------------------------------------ */
 
+/* Gives the new folder its final name; if that fails, the old one of the step gets it back. */
 static ls_status rename_to_final(const ls_store *store, int64_t step) {
     bool has_old = ls_file_exists(ls_store_folder(store, step).text);
     if (has_old) LS_TRY(ls_store_rename(store, step, "", LS_STORE_REPLACED));
@@ -157,7 +159,7 @@ static bool is_milestone(const ls_store *store, int64_t before, int64_t step) {
 }
 
 /* Removes old checkpoints. Those above `step` are from before a rewind; they neither count nor are removed. */
-static ls_status prune(const ls_store *store, int64_t step) {
+static ls_status prune_checkpoints(const ls_store *store, int64_t step) {
     ls_store_entry *entries = NULL;
     int count = 0, complete = 0;
     ls_status status;
@@ -180,7 +182,7 @@ out:
 }
 
 /* Removes the replaced checkpoint of this step and, if old checkpoints are removed at all, those put aside up to it. */
-static ls_status remove_rest(const ls_store *store, int64_t step) {
+static ls_status remove_replaced_and_aside(const ls_store *store, int64_t step) {
     ls_store_name *names = NULL;
     int count = 0;
     ls_status status;
@@ -195,6 +197,7 @@ out:
     return status;
 }
 
+/* Frees the save, so that another can begin. */
 static void end_save(ls_store_save *save) {
     save->store->is_saving = false;
     ls_marker_fini(&save->marker);
@@ -225,8 +228,8 @@ ls_status ls_store_commit(ls_store_save *save) {
     status = ls_folder_sync(store->folder.text);
     if (status == LS_OK) status = ls_store_fix_latest(store);
     if (status == LS_OK) status = ls_store_fix_best(store);
-    if (status == LS_OK) status = prune(store, step);
-    if (status == LS_OK) status = remove_rest(store, step);
+    if (status == LS_OK) status = prune_checkpoints(store, step);
+    if (status == LS_OK) status = remove_replaced_and_aside(store, step);
     if (status != LS_OK) return ls_fail_at(status, "the checkpoint of step %" PRId64 " was saved, but: ", step);
     return LS_OK;
 }
