@@ -23,10 +23,10 @@ typedef struct ls_option_choice {
 
 /* Returns the word of a value; "unknown" if no choice has it. */
 const char *ls_choice_word(const ls_option_choice *choices, int value);
-/* Finds the value of a word. Returns false, with *value unchanged, if no choice has it. */
+/* Finds the value of a word, in exact spelling. Returns false, with *value unchanged, if no choice has it. */
 bool ls_choice_find(const ls_option_choice *choices, const char *word, int *value);
 
-/* Writes a list such as "auto, portable or neon". */
+/* Writes a list such as "auto, portable or neon", cut to the room. */
 void ls_choice_list(const ls_option_choice *choices, char *text, size_t room);
 
 #define LS_CHOICE_VALUE(value, word) value,

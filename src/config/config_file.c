@@ -122,7 +122,7 @@ typedef struct place {
     int line; /* of the key */
 } place;
 
-/* Handles an event inside the mapping, where keys and values alternate. */
+/* Handles an event inside the mapping, where keys and values alternate: remembers a key, sets an option by a value. */
 static ls_status take_entry(reader *r, const yaml_event_t *event, place *at) {
     const char *text = event->type == YAML_SCALAR_EVENT ? (const char *)event->data.scalar.value : NULL;
     at->has_key = !at->has_key;
@@ -139,7 +139,7 @@ static ls_status take_entry(reader *r, const yaml_event_t *event, place *at) {
     return add_entry(r, at->key, text, at->line);
 }
 
-/* Handles an event: the file must be one document, a mapping or empty. */
+/* Handles an event of the parser. Refuses files that are not one document: a mapping, or empty. */
 static ls_status take_event(reader *r, const yaml_event_t *event, place *at) {
     int line = (int)event->start_mark.line + 1;
     yaml_event_type_t type = event->type;

@@ -17,19 +17,20 @@ enum { INDENT = 24, FACTS_MAX = 700, TEXT_MAX = 1400, WORD_MAX = 64, NO_LIMIT_DI
     "can also come from the environment, as LS_ and the name in capitals, or from the file that --config names; "      \
     "flags override the environment, and the environment overrides the file."
 
-static void heading(FILE *out, bool colour, const char *text) {
+static void write_heading(FILE *out, bool colour, const char *text) {
     fprintf(out, colour ? "\n\033[1m%s\033[0m\n" : "\n%s\n", text);
 }
 
-/* Counts characters, not bytes. */
+/* Counts the characters of UTF-8 text. */
 static int count_columns(const char *text) {
     int width = 0;
     for (; *text; text++) width += ((unsigned char)*text & 0xC0) != 0x80;
     return width;
 }
 
-/* Writes words from `column` on, and starts a new indented line if one would be wider than `columns`. */
-static void wrap(FILE *out, const char *text, int indent, int column, int columns) {
+/* Writes words from `column` on, and starts a new line with the indent if one would be wider than `columns`. Ends with
+ * a newline. */
+static void write_wrapped(FILE *out, const char *text, int indent, int column, int columns) {
     char word[WORD_MAX];
     bool first = true;
     while (ls_value_next_word(&text, word, sizeof word)) {
@@ -71,13 +72,14 @@ static void range_form(const ls_option_info *info, const ls_option_choice *choic
     if (choices) ls_choice_list(choices, text, room);
 }
 
-/* "required" needs no label. */
+/* Returns the text before a default; "required" needs none. */
 static const char *default_label(const char *without) {
     return strncmp(without, "required", strlen("required")) == 0 ? "" : "default: ";
 }
 
 /* ---- one command ------------------------------------------------------------------------------------------------- */
 
+/* Writes a flag and, from column INDENT on, the text. */
 static void write_flag(FILE *out, const ls_option_info *info, const char *metavar, bool brief, const char *text) {
     char form[WORD_MAX];
     flag_form(info, metavar, brief, form, sizeof form);
@@ -86,9 +88,10 @@ static void write_flag(FILE *out, const ls_option_info *info, const char *metava
         fprintf(out, "%*s", INDENT - used, "");
     else
         fprintf(out, "\n%*s", INDENT, "");
-    wrap(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
+    write_wrapped(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
 }
 
+/* Writes the line or two of --help for an option: what it sets, choices, default. */
 static void write_short(FILE *out, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     ls_option_words words = ls_option_words_of(id, command);
@@ -104,6 +107,7 @@ static void write_short(FILE *out, ls_option_id id, ls_command command) {
     write_flag(out, info, words.metavar, true, text);
 }
 
+/* Writes the entry of --help-all for an option, with details, range, variable and aliases. */
 static void write_full(FILE *out, ls_option_id id, ls_command command) {
     const ls_option_info *info = ls_option_info_get(id);
     ls_option_words words = ls_option_words_of(id, command);
@@ -115,7 +119,7 @@ static void write_full(FILE *out, ls_option_id id, ls_command command) {
     snprintf(text, sizeof text, "%s%s%s%s; %s%s%s", range, *range ? "; " : "", default_label(words.without),
              words.without, env, info->aliases ? "; also --" : "", info->aliases ? info->aliases : "");
     fprintf(out, "%*s", INDENT, "");
-    wrap(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
+    write_wrapped(out, text, INDENT, INDENT, LS_HELP_COLUMNS);
 }
 
 /* Returns whether the page of a command lists the option under `group`, among the common ones or the others. */
@@ -131,7 +135,7 @@ static int write_group(FILE *out, ls_command command, ls_option_group group, boo
     for (int common = 1; common >= !all; common--) {
         for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
             if (!is_on_page(id, command, group, common)) continue;
-            if (count++ == 0) heading(out, colour, ls_option_group_name(group));
+            if (count++ == 0) write_heading(out, colour, ls_option_group_name(group));
             (all ? write_full : write_short)(out, id, command);
         }
     }
@@ -147,7 +151,7 @@ static void write_examples(FILE *out, const char *examples, const char *indent) 
 void ls_help_command(FILE *out, ls_command command, bool all, bool colour) {
     const ls_command_info *about = ls_command_info_get(command);
     fprintf(out, "lockstep %s: %s\n", about->name, about->summary);
-    heading(out, colour, "Usage");
+    write_heading(out, colour, "Usage");
     ls_option_id operand = ls_option_operand(command, 0);
     bool has_operand = operand < LS_OPTION_COUNT;
     fprintf(out, "  lockstep %s %s%s[options]\n", about->name, has_operand ? ls_option_info_get(operand)->metavar : "",
@@ -159,9 +163,9 @@ void ls_help_command(FILE *out, ls_command command, bool all, bool colour) {
         options += (ls_option_info_get(id)->commands & (1u << command)) != 0;
     if (all) {
         fputs("\n  ", out);
-        wrap(out, FORMS, 2, 2, LS_HELP_COLUMNS);
+        write_wrapped(out, FORMS, 2, 2, LS_HELP_COLUMNS);
     }
-    heading(out, colour, "Examples");
+    write_heading(out, colour, "Examples");
     write_examples(out, about->examples, "  ");
     if (shown < options) fprintf(out, "\nlockstep %s --help-all lists all %d options\n", about->name, options);
 }
@@ -193,25 +197,25 @@ static void write_exit_codes(FILE *out, bool markdown) {
 
 void ls_help_overview(FILE *out, bool colour) {
     fprintf(out, "lockstep %s: distributed training with the same bits on any number of workers\n", LS_VERSION);
-    heading(out, colour, "Usage");
+    write_heading(out, colour, "Usage");
     fprintf(out, "  lockstep COMMAND [options]\n"
                  "  lockstep COMMAND --help       common options of a command; --help-all lists all\n"
                  "  lockstep --version [--json]\n"
                  "  lockstep --completion SHELL   completions for bash, zsh or fish\n");
-    heading(out, colour, "Commands");
+    write_heading(out, colour, "Commands");
     ls_help_list(out, NULL);
-    heading(out, colour, "Exit status");
+    write_heading(out, colour, "Exit status");
     write_exit_codes(out, false);
 }
 
-/* ---- docs/reference/options.md
- * --------------------------------------------------------------------------------------------- */
+/* ---- docs/reference/options.md ----------------------------------------------------------------------------------- */
 
 /* Writes the text of a table cell. */
 static void write_cell(FILE *out, const char *text) {
     for (; *text; text++) fprintf(out, "%s%c", *text == '|' ? "\\" : "", *text);
 }
 
+/* Writes the names of a set of commands, separated by commas. */
 static void write_names(FILE *out, unsigned commands) {
     const char *comma = "";
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
@@ -305,7 +309,7 @@ void ls_help_markdown(FILE *out) {
         write_examples(out, about->examples, "    ");
     }
     fputs("\n## Options\n\n", out);
-    wrap(out, FORMS, 0, 0, MARKDOWN_COLUMNS);
+    write_wrapped(out, FORMS, 0, 0, MARKDOWN_COLUMNS);
     fputs("\nA default or a meaning that differs in some commands stands behind their names, *in italics*.\n", out);
     for (ls_option_group group = 0; group < LS_GROUP_COUNT; group++) write_table(out, group);
     fputs("\n## Exit status\n\n| status | meaning |\n|---|---|\n", out);

@@ -17,13 +17,13 @@ typedef struct ls_exit_code {
 } ls_exit_code;
 extern const ls_exit_code ls_exit_codes[];
 
-/* Writes what the program can do. */
+/* Writes what the program can do: usage, commands, exit status. */
 void ls_help_overview(FILE *out, bool colour);
 /* Writes the help of one command: what it does, its common options or all of them, examples. */
 void ls_help_command(FILE *out, ls_command command, bool all, bool colour);
-/* Writes the names and summaries of the commands whose first word is `group`, or of all (NULL). */
+/* Writes the names and summaries of the commands whose first of two words is `group`, or of all (NULL). */
 void ls_help_list(FILE *out, const char *group);
-/* Writes everything as a page of Markdown. */
+/* Writes docs/reference/options.md: all commands and options as a page of Markdown. */
 void ls_help_markdown(FILE *out);
 /* Writes a man page, section 1, for a command, or for the program (LS_COMMAND_COUNT). */
 void ls_help_man(FILE *out, ls_command command);

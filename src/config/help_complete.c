@@ -6,7 +6,9 @@
 
 const char *const ls_shell_names[LS_SHELLS] = {"bash", "zsh", "fish"};
 
-static bool has(ls_option_id id, ls_command command) { return ls_option_info_get(id)->commands & (1u << command); }
+static bool command_has(ls_option_id id, ls_command command) {
+    return ls_option_info_get(id)->commands & (1u << command);
+}
 
 static void put_choices(FILE *out, const ls_option_choice *choices) {
     for (const ls_option_choice *c = choices; c->word; c++) fprintf(out, "%s%s", c == choices ? "" : " ", c->word);
@@ -53,14 +55,14 @@ static void put_bash_command(FILE *out, ls_command command) {
     fprintf(out, "    '%s')\n        options='--help --help-all", ls_command_info_get(command)->name);
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         const ls_option_info *info = ls_option_info_get(id);
-        if (!has(id, command)) continue;
+        if (!command_has(id, command)) continue;
         fprintf(out, " --%s", info->name);
         if (info->kind == LS_OPTION_BOOL) fprintf(out, " --no-%s", info->name);
     }
     fputs("'\n        case $previous in\n", out);
     for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
         const ls_option_info *info = ls_option_info_get(id);
-        if (!has(id, command) || info->kind == LS_OPTION_BOOL) continue;
+        if (!command_has(id, command) || info->kind == LS_OPTION_BOOL) continue;
         const ls_option_choice *choices = ls_option_words_of(id, command).choices;
         fprintf(out, "        --%s) ", info->name);
         if (choices) {
@@ -158,7 +160,7 @@ static void put_zsh(FILE *out) {
     for (ls_command command = 0; command < LS_COMMAND_COUNT; command++) {
         fprintf(out, "    '%s') _arguments \\\n", ls_command_info_get(command)->name);
         for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++)
-            if (has(id, command)) put_zsh_option(out, id, command);
+            if (command_has(id, command)) put_zsh_option(out, id, command);
         fputs("        '--help[common options]' '--help-all[all options]' '*:file:_files' ;;\n", out);
     }
     fputs("    esac\n}\n_lockstep \"$@\"\n", out);
@@ -189,7 +191,7 @@ static void put_fish(FILE *out) {
         put_help(out, about->summary);
         fputs("'\n", out);
         for (ls_option_id id = 0; id < LS_OPTION_COUNT; id++) {
-            if (!has(id, command)) continue;
+            if (!command_has(id, command)) continue;
             const ls_option_info *info = ls_option_info_get(id);
             ls_option_words words = ls_option_words_of(id, command);
             fputs("complete -c lockstep ", out);

@@ -4,8 +4,8 @@
 
 #include "config/help.h"
 
-/* Writes the UTF-8 character at `text` by its number, which every roff understands; returns its bytes. The tables are
- * valid UTF-8. */
+/* Writes the UTF-8 character at `text` by its number, which every roff understands; returns its bytes. Does not check
+ * the text, because the tables are valid UTF-8. */
 static size_t put_character(FILE *out, const unsigned char *text) {
     size_t bytes = text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
     unsigned code = text[0] & (0xFFU >> (bytes + 1));

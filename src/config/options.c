@@ -46,6 +46,7 @@ const char *ls_option_group_name(ls_option_group group) {
     return names[group];
 }
 
+/* Returns the default as messages show it, or what happens without a value. */
 static const char *default_text(const ls_option_info *info) {
     if (info->kind == LS_OPTION_BOOL && info->value) return strcmp(info->value, "true") == 0 ? "on" : "off";
     return info->value ? info->value : info->unset;
@@ -73,6 +74,7 @@ ls_option_words ls_option_words_of(ls_option_id id, ls_command command) {
     return words;
 }
 
+/* Returns whether this is the option's name or one of its aliases. */
 static bool is_called(const ls_option_info *info, const char *name) {
     char alias[NAME_MAX_CHARS];
     if (strcmp(info->name, name) == 0) return true;
@@ -149,6 +151,7 @@ static ls_status parse_value(const ls_option_info *info, const char *text, value
     return *text ? LS_OK : ls_fail(LS_ERR_INPUT, "must not be empty");
 }
 
+/* Compares two numbers of this kind. */
 static bool is_below(ls_option_kind kind, const value *a, const value *b) {
     switch (kind) {
     case LS_OPTION_INT: return a->integer < b->integer;
@@ -167,7 +170,7 @@ static ls_status check_range(const ls_option_info *info, const value *given) {
                    info->unit ? info->unit : "");
 }
 
-static void store(ls_options *options, const ls_option_info *info, const value *given) {
+static void store_value(ls_options *options, const ls_option_info *info, const value *given) {
     memcpy((char *)options + info->offset, given, field_bytes[info->kind]);
 }
 
@@ -199,7 +202,7 @@ void ls_options_reset(ls_options *options, ls_option_id id) {
     ls_status status = table[id].value ? parse_value(&table[id], table[id].value, &given) : LS_OK;
     assert(status == LS_OK);
     (void)status;
-    store(options, &table[id], &given);
+    store_value(options, &table[id], &given);
 }
 
 void ls_options_defaults(ls_options *options) {
@@ -212,6 +215,7 @@ void ls_options_fini(ls_options *options) {
     memset(options, 0, sizeof *options);
 }
 
+/* Writes the place and the value of `source`, which need not be the option's present one. */
 static void describe_source(const ls_options *options, ls_option_id id, const ls_option_source *source,
                             char where[LS_OPTION_WHERE_MAX]) {
     const ls_option_info *info = &table[id];
@@ -270,7 +274,7 @@ ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text,
     }
     free(options->source[id].text);
     options->source[id] = source;
-    store(options, &table[id], &given);
+    store_value(options, &table[id], &given);
     return LS_OK;
 }
 
@@ -290,6 +294,7 @@ static void write_text(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+/* Writes a comment that says where the value came from, and ends the line. */
 static void write_origin(FILE *out, const ls_options *options, ls_option_id id) {
     const ls_option_source *source = &options->source[id];
     char env[LS_OPTION_ENV_MAX];

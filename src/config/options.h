@@ -183,12 +183,14 @@ typedef struct ls_option_words {
     bool is_own;         /* the command has its own default and does not use the row's `value` */
 } ls_option_words;
 
+/* Returns the option's texts for one command: those of the row, replaced by those of the command's variant. */
 ls_option_words ls_option_words_of(ls_option_id id, ls_command command);
-/* Finds the option with this name or alias, written with dashes; LS_OPTION_COUNT: none. */
+/* Returns the option with this name or alias, written with dashes, whatever its command; LS_OPTION_COUNT: none. */
 ls_option_id ls_option_find(const char *name);
-/* The same for one command: of two options that share a name, the command's own. */
+/* Returns the option with this name for one command: the command's own if several share the name, else any command's.
+ * LS_OPTION_COUNT: none. */
 ls_option_id ls_option_find_of(ls_command command, const char *name);
-/* Returns the option of `command` that operand `n` (from 0), a value without a flag, belongs to; an option that joins
+/* Returns the option of `command` to which operand `n` (from 0), a value without a flag, belongs; an option that joins
  * its values takes all further operands. LS_OPTION_COUNT: none. */
 ls_option_id ls_option_operand(ls_command command, int n);
 /* Returns the name among the options of `command` that is nearest to `word`; NULL: none is near. */
@@ -220,36 +222,39 @@ typedef struct ls_options {
     ls_command command; /* whose defaults messages name */
 } ls_options;
 
-/* Sets all options to the values of the table. Nothing needs to be released yet. */
+/* Sets all options to the values of the table, without releasing older texts. Nothing needs to be released yet. */
 void ls_options_defaults(ls_options *options);
 /* Fills `options` from the file, the environment and the flags in argv[0 … argc−1], which follow the name of the
- * command. On failure there is nothing to release. */
+ * command. On failure there is nothing to release; after success the caller calls ls_options_fini(). */
 ls_status ls_options_parse(ls_options *options, ls_command command, int argc, char *const argv[]);
 void ls_options_fini(ls_options *options);
-/* Warns of variables in the environment whose names are nearly those of options. */
+/* Logs a warning for each variable in the environment whose name is nearly that of an option. */
 void ls_options_warn_env(ls_command command);
 
+/* Returns whether the value comes from anywhere but the table. */
 static inline bool ls_options_is_given(const ls_options *o, ls_option_id id) {
     return o->source[id].origin != LS_ORIGIN_DEFAULT;
 }
-/* Returns whether the option was given for this run, by flag or environment; a config file may be shared by several
- * kinds of runs. */
+/* Returns whether the option was given for this run, by flag or environment. A config file does not count, because
+ * several kinds of runs may share it. */
 static inline bool ls_options_is_asked_for(const ls_options *o, ls_option_id id) {
     return o->source[id].origin >= LS_ORIGIN_ENV;
 }
-/* Returns the address of an option's field. */
+/* Returns the address of an option's field, whose type depends on its kind. */
 const void *ls_options_field(const ls_options *options, ls_option_id id);
+/* Returns whether the condition is true for these values. */
 bool ls_options_hold(const ls_options *options, ls_option_with condition);
-/* Returns whether the value is the one that `text` stands for. */
+/* Returns whether the value is the one that `text` stands for; false if the text is not valid. */
 bool ls_options_is_value(const ls_options *options, ls_option_id id, const char *text);
 
-/* Restores the value of the table. */
+/* Restores the value of the table and releases the user's text. */
 void ls_options_reset(ls_options *options, ls_option_id id);
-/* Parses `text` into one option and records its source. */
+/* Parses `text` into one option, checks its range and records its source. On failure the option is unchanged, and the
+ * message begins with the place. */
 ls_status ls_options_put(ls_options *options, ls_option_id id, const char *text, ls_option_origin origin, int line);
-/* Reads the config file options->config into `options`. */
+/* Reads the config file options->config (JSON or YAML) into `options`. */
 ls_status ls_options_read_file(ls_options *options, ls_command command);
-/* The same for a text, with a NUL behind its bytes, that messages call `path`. */
+/* Reads the text of a config file in the same way. It has a NUL behind its bytes; messages call it `path`. */
 ls_status ls_options_read_text(ls_options *options, ls_command command, const char *path, const char *text,
                                size_t bytes);
 
@@ -257,10 +262,10 @@ enum { LS_OPTION_WHERE_MAX = 256 };
 
 /* Writes where the value was given, and the value: "--workers 0", "LS_WORKERS=0", "run.yaml:3: workers: 0". */
 void ls_options_where(const ls_options *options, ls_option_id id, char where[LS_OPTION_WHERE_MAX]);
-/* Fails with that place in front of the message, for values that are wrong only in combination. */
+/* Fails with LS_ERR_INPUT and that place in front of the message, for values that are wrong only in combination. */
 ls_status ls_options_fail(const ls_options *options, ls_option_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Puts that place in front of the message of a lower layer's failure, and returns its `status`. */
+/* Puts that place in front of the message if `status` is a lower layer's failure; returns `status`. */
 ls_status ls_options_blame(const ls_options *options, ls_option_id id, ls_status status);
 /* Writes the options of `command` as a config file that gives the same run. */
 void ls_options_print(const ls_options *options, ls_command command, FILE *out);

@@ -41,13 +41,14 @@ static ls_status fail_other_command(ls_command command, const ls_option_info *in
 }
 
 /* Returns the name of the switch that the flag `word` (--name or --no-name) sets; NULL: none. */
-static const char *switch_of(const char *word) {
+static const char *find_switch(const char *word) {
     if (!word || strncmp(word, "--", 2) != 0) return NULL;
     const char *name = strncmp(word, "--no-", 5) == 0 ? word + 5 : word + 2;
     ls_option_id id = ls_option_find(name);
     return id < LS_OPTION_COUNT && ls_option_info_get(id)->kind == LS_OPTION_BOOL ? name : NULL;
 }
 
+/* Fails for a word that is neither a flag nor an operand, with advice by its form and the word before it. */
 static ls_status fail_no_flag(ls_command command, const char *before, const char *word) {
     const char *own = ls_command_info_get(command)->name;
     char given[FLAG_MAX];
@@ -59,7 +60,7 @@ static ls_status fail_no_flag(ls_command command, const char *before, const char
                        "unknown flag %.*s for '%s'; flags begin with two dashes (lockstep %s --help-all lists them)",
                        SHOWN, word, own, own);
     }
-    const char *name = switch_of(before);
+    const char *name = find_switch(before);
     if (name)
         return ls_fail(LS_ERR_INPUT, "unexpected '%.*s' after %s; write --%s or --no-%s", SHOWN, word, before, name,
                        name);
@@ -85,7 +86,8 @@ static ls_option_id find_flag(ls_command command, const char *name, bool *negate
     return id;
 }
 
-/* Reads "--resume auto" as the switch --resume-auto, if the command has a switch of that name. */
+/* Reads "--resume auto" as the switch --resume-auto, if the command has a switch of that name. Returns whether it
+ * did. */
 static bool takes_auto(ls_command command, const char *name, const char *word, flag *out) {
     char with_auto[FLAG_MAX + sizeof "-auto"];
     if (!word || strcmp(word, "auto") != 0) return false;
@@ -97,7 +99,8 @@ static bool takes_auto(ls_command command, const char *name, const char *word, f
     return true;
 }
 
-/* Reads the flag at argv[*at] and its value, and moves *at behind them. */
+/* Reads the flag or operand at argv[*at] and its value, and moves *at behind them. `out` is the previous one and
+ * becomes this one. */
 static ls_status next_flag(ls_command command, int argc, char *const argv[], int *at, flag *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
     char name[FLAG_MAX];
@@ -194,8 +197,9 @@ out:
     return status;
 }
 
-/* Turns the name of an environment variable into that of an option: LS_MIN_SIZE=4 gives "min-size". */
-static bool option_name(const char *variable, char name[FLAG_MAX]) {
+/* Turns the name of an environment variable into that of an option: LS_MIN_SIZE=4 gives "min-size". Returns false for a
+ * variable without LS_. */
+static bool name_from_variable(const char *variable, char name[FLAG_MAX]) {
     size_t length = strcspn(variable, "=");
     if (strncmp(variable, "LS_", 3) != 0 || length - 3 >= FLAG_MAX) return false;
     for (size_t i = 3; i < length; i++) {
@@ -208,7 +212,7 @@ static bool option_name(const char *variable, char name[FLAG_MAX]) {
 void ls_options_warn_env(ls_command command) {
     char name[FLAG_MAX], answer[LS_FOREIGN_ANSWER_MAX];
     for (char **variable = environ; *variable; variable++) {
-        if (!option_name(*variable, name) || ls_option_find(name) < LS_OPTION_COUNT) continue;
+        if (!name_from_variable(*variable, name) || ls_option_find(name) < LS_OPTION_COUNT) continue;
         const char *near = ls_option_nearest(command, name);
         /* Many variables are not lockstep's, so only an obvious typo is worth a warning. */
         bool is_slip = near && ls_suggest_distance(name, near) <= 2;

@@ -51,7 +51,7 @@ static config_kind judge_file(const char *path) {
     return kind;
 }
 
-/* A file without a checksum beside a sound copy counts as damaged: the damage may have hit the key. */
+/* Counts a file without a checksum beside a sound copy as damaged, because the damage may have hit the key. */
 ls_saved_config ls_saved_config_find(const char *folder, char path[PATH_MAX]) {
     char copy[PATH_MAX];
     if (snprintf(path, PATH_MAX, "%s/" LS_CONFIG_FILE, folder) >= PATH_MAX) return LS_CONFIG_ABSENT;

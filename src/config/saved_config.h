@@ -18,7 +18,7 @@
 #define LS_CONFIG_STARTED_IN "started-in"
 #define LS_CONFIG_CHECKSUM "checksum"
 
-/* Adds the checksum of the object's members. */
+/* Adds the checksum of the object's members to it, in place of an older one. */
 ls_status ls_saved_config_seal(json_t *object);
 
 typedef enum ls_saved_config {

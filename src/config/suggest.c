@@ -149,7 +149,7 @@ const ls_foreign *ls_foreign_find(ls_command command, const char *name) {
 enum { NAME_MAX_CHARS = 64 };
 
 /* Writes the name in lower case, with dashes instead of underscores, cut to the room. */
-static void spell(const char *name, char out[NAME_MAX_CHARS]) {
+static void spell_with_dashes(const char *name, char out[NAME_MAX_CHARS]) {
     size_t i = 0;
     for (; name[i] && i < NAME_MAX_CHARS - 1; i++)
         out[i] = name[i] == '_' ? '-' : (char)tolower((unsigned char)name[i]);
@@ -163,12 +163,13 @@ static const char *own_name(ls_command command, const char *name) {
     return ls_option_info_get(id)->name;
 }
 
-/* The same for a switch that --no-name turns off. */
+/* Returns the same for a switch, which --no-name turns off. */
 static const char *own_switch(ls_command command, const char *name) {
     const char *own = own_name(command, name);
     return own && ls_option_info_get(ls_option_find_of(command, own))->kind == LS_OPTION_BOOL ? own : NULL;
 }
 
+/* Writes the option's name in the form of `origin`, with `no` in front of that of a flag. */
 static void write_name(ls_command command, const char *name, ls_option_origin origin, const char *no,
                        char out[NAME_MAX_CHARS]) {
     if (origin == LS_ORIGIN_ENV)
@@ -182,7 +183,7 @@ _Static_assert(NAME_MAX_CHARS == (int)LS_OPTION_ENV_MAX, "a name has room for th
 bool ls_foreign_answer(ls_command command, const char *name, ls_option_origin origin,
                        char answer[LS_FOREIGN_ANSWER_MAX]) {
     char spelled[NAME_MAX_CHARS], ours[NAME_MAX_CHARS];
-    spell(name, spelled);
+    spell_with_dashes(name, spelled);
     const ls_foreign *foreign = ls_foreign_find(command, spelled);
     const char *near = own_name(command, spelled);
     if (!near && foreign) {

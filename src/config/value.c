@@ -64,7 +64,7 @@ static size_t number_length(const char *text) {
 }
 
 /* Converts the first `length` characters of `text`, which are a number. */
-static ls_status convert(const char *text, size_t length, double *out) {
+static ls_status convert_number(const char *text, size_t length, double *out) {
     char number[NUMBER_MAX];
     if (length >= sizeof number) return ls_fail(LS_ERR_INPUT, "has too many digits");
     memcpy(number, text, length);
@@ -79,7 +79,7 @@ ls_status ls_value_parse_float(const char *text, double *out) {
     size_t length = number_length(text);
     if (!*text) return fail_empty();
     if (!length || text[length]) return ls_fail(LS_ERR_INPUT, "must be a number, such as 0.5 or 3e-4");
-    return convert(text, length, out);
+    return convert_number(text, length, out);
 }
 
 static const unit *find_unit(const unit *units, const char *suffix) {
@@ -124,7 +124,7 @@ ls_status ls_value_parse_time(const char *text, double *seconds) {
     const unit *scale = length ? find_unit(units, text + length) : NULL;
     if (!scale) return ls_fail(LS_ERR_INPUT, "must be seconds, or a time in ms, s, min, h or day, such as 5s or 500ms");
     double number = 0;
-    LS_TRY(convert(text, length, &number));
+    LS_TRY(convert_number(text, length, &number));
     double value = number * scale->seconds;
     if (!isfinite(value)) return ls_fail(LS_ERR_INPUT, "is too large");
     *seconds = value;

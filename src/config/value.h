@@ -12,17 +12,17 @@
 #include "config/choices.h"
 #include "lockstep.h"
 
-/* true, yes, on, 1 or false, no, off, 0 */
+/* Parses true, yes, on, 1 or false, no, off, 0, in any case. */
 ls_status ls_value_parse_bool(const char *text, bool *out);
-/* decimal digits, with a sign or without */
+/* Parses decimal digits, with a sign or without. */
 ls_status ls_value_parse_int(const char *text, int64_t *out);
-/* a finite decimal number; an exponent is allowed */
+/* Parses a finite decimal number; an exponent is allowed. */
 ls_status ls_value_parse_float(const char *text, double *out);
-/* bytes: 4096, 4096B, 64KiB, 16MiB, 1GiB, 2TiB */
+/* Parses bytes: 4096, 4096B, 64KiB, 16MiB, 1GiB, 2TiB. */
 ls_status ls_value_parse_size(const char *text, size_t *out);
-/* seconds: 5, 0.5, 500ms, 5s, 2min, 1h, 1day */
+/* Parses a time into seconds: 5, 0.5, 500ms, 5s, 2min, 1h, 1day; may be negative. */
 ls_status ls_value_parse_time(const char *text, double *seconds);
-/* the word of one of the choices */
+/* Parses the word of one of the choices. */
 ls_status ls_value_parse_choice(const char *text, const ls_option_choice *choices, int *out);
 
 enum { LS_VALUE_REAL_MAX = 40 };
@@ -30,7 +30,7 @@ enum { LS_VALUE_REAL_MAX = 40 };
 /* Writes the shortest decimal number that reads back as `number`. */
 void ls_value_format_real(double number, char text[LS_VALUE_REAL_MAX]);
 
-/* Copies the next word of *words, which are separated by spaces, and moves on; false at the end. */
+/* Copies the next of *words, which are separated by spaces, cut to the room, and moves on; false at the end. */
 bool ls_value_next_word(const char **words, char *word, size_t room);
 
 #endif
