@@ -8,21 +8,22 @@
 
 #include "base/status.h"
 
-/* The names that Hugging Face uses, i = 0, 1, …; NULL behind the last. */
+/* Returns name i = 0, 1, … of the files that Hugging Face uses; NULL behind the last. */
 const char *ls_copies_name(int i);
-/* Whether the folder has what ls_tokenizer_open() looks for: tokenizer.json, or vocab.json and merges.txt. */
+/* Returns whether the folder has what ls_tokenizer_open() looks for: tokenizer.json, or vocab.json and merges.txt. */
 bool ls_copies_has_tokenizer(const char *folder);
 
-/* How the makers of a model want it to be used for generation. Belongs to the model, whatever its tokenizer is. */
+/* Defaults for generation (temperature, end tokens …). The file belongs to the model, whatever its tokenizer is. */
 #define LS_GENERATION_CONFIG "generation_config.json"
 
-/* Copies the files of `tokenizer`, a folder or a file in it, into `folder`. A tokenizer that is not there is reported
- * in the log and no error: the model is of use without it. */
+/* Copies the files of `tokenizer`, a folder or a file in it, into `folder`. If `tokenizer` does not exist, only logs a
+ * warning, because the model is of use without it. */
 ls_status ls_copies_put(const char *tokenizer, const char *folder);
-/* Copies the model's own LS_GENERATION_CONFIG, where `model` is a folder that has one, over that which may have come
- * with another model's tokenizer. */
+/* Copies the model's own LS_GENERATION_CONFIG, if `model` is a folder that has one, over that which may have come with
+ * another model's tokenizer. */
 ls_status ls_copies_put_generation(const char *model, const char *folder);
-/* Writes a tokenizer.json of 256 tokens that makes each byte its own id, and its tokenizer_config.json. */
+/* Writes a tokenizer.json of 256 tokens that makes each byte its own id, and its tokenizer_config.json with `positions`
+ * as the longest text. */
 ls_status ls_copies_put_bytes(const char *folder, size_t positions);
 
 #endif

@@ -21,7 +21,7 @@ static float f16_to_f32(uint16_t half) {
     return ls_f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* Drops the low `bits` of value, to nearest, ties to even. */
+/* Divides by 2^bits; rounds to nearest, ties to even. */
 static uint32_t round_off(uint32_t value, int bits) {
     uint32_t half = 1u << (bits - 1), kept = value >> bits, rest = value & ((1u << bits) - 1);
     return kept + (rest > half || (rest == half && (kept & 1u)));

@@ -19,8 +19,8 @@ typedef struct ls_hf_export_options {
 } ls_hf_export_options;
 
 /* Writes the model to `folder`, which must be absent or empty, in one rename, so that it appears complete or not at
- * all. LS_ERR_INPUT for a shape that transformers cannot run, or values too large for the type; LS_ERR_RESOURCE if the
- * disk is full. */
+ * all. `source` is called once for each piece of rows, with `ctx`. LS_ERR_INPUT for a shape that transformers cannot
+ * run, or values too large for the type; LS_ERR_RESOURCE if the disk is full. */
 ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_export_options *options,
                        ls_tensor_source source, void *ctx);
 

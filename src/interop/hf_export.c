@@ -27,14 +27,15 @@ typedef struct export_job {
     int shards;
 } export_job;
 
-static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the model"); }
+static ls_status fail_export_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the model"); }
 
 static size_t tensor_bytes(const export_job *job, int i) {
     const ls_stored *stored = &job->list[i].stored;
     return stored->rows * stored->columns * ls_dtype_bytes(job->options->dtype);
 }
 
-static void divide(export_job *job) {
+/* Assigns tensors to files in order; a file begins where the next tensor would exceed its limit. */
+static void assign_shards(export_job *job) {
     size_t capacity = job->options->shard_bytes, used = 0;
     job->shards = 1;
     for (int i = 0; i < job->count; i++) {
@@ -48,7 +49,7 @@ static void divide(export_job *job) {
     }
 }
 
-static void shard_name(const export_job *job, int shard, char name[FILE_NAME_MAX]) {
+static void format_shard_name(const export_job *job, int shard, char name[FILE_NAME_MAX]) {
     if (job->shards == 1)
         snprintf(name, FILE_NAME_MAX, "model.safetensors");
     else
@@ -87,14 +88,14 @@ static ls_status write_shard(const export_job *job, int first, int count) {
     ls_safetensors_writer *writer = NULL;
     ls_status status;
     ls_safetensors_decl *decls = calloc((size_t)count, sizeof *decls);
-    if (!decls) return out_of_memory();
+    if (!decls) return fail_export_memory();
     for (int i = 0; i < count; i++) {
         const ls_hf_tensor *t = &job->list[first + i];
         decls[i] =
             (ls_safetensors_decl){.name = t->name, .dtype = job->options->dtype, .dims = t->dims, .shape = t->shape};
     }
     ls_safetensors_plan plan = {.tensors = decls, .count = count, .metadata = &metadata, .metadata_count = 1};
-    shard_name(job, job->shard[first], name);
+    format_shard_name(job, job->shard[first], name);
     LS_TRY_OUT(ls_safetensors_create(ls_path_in(job->folder, name).text, &plan, &writer));
     LS_TRY_OUT(write_tensors(job, first, count, writer));
     status = ls_safetensors_finish(writer, NULL);
@@ -115,7 +116,8 @@ static ls_status write_shards(const export_job *job) {
 
 /* ---- JSON files -------------------------------------------------------------------------------------------------- */
 
-/* Writes JSON with 15 digits if that reads back as the same numbers: 1e-05 instead of 1.0000000000000001e-05. */
+/* Formats JSON with 15 digits if that reads back as the same numbers: 1e-05 instead of 1.0000000000000001e-05. The
+ * caller frees the text. */
 static char *dump_short(json_t *json) {
     char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_t *back = text ? json_loads(text, 0, NULL) : NULL;
@@ -129,11 +131,12 @@ static char *dump_short(json_t *json) {
 static ls_status put_json(const export_job *job, const char *name, json_t *json) {
     char *text = dump_short(json);
     ls_status status =
-        text ? ls_file_write_atomic(ls_path_in(job->folder, name).text, text, strlen(text)) : out_of_memory();
+        text ? ls_file_write_atomic(ls_path_in(job->folder, name).text, text, strlen(text)) : fail_export_memory();
     free(text);
     return status;
 }
 
+/* Writes the index, if there is more than one file. */
 static ls_status write_index(const export_job *job) {
     size_t total = 0;
     json_t *map = json_object();
@@ -144,18 +147,18 @@ static ls_status write_index(const export_job *job) {
     }
     for (int i = 0; i < job->count; i++) {
         char name[FILE_NAME_MAX];
-        shard_name(job, job->shard[i], name);
+        format_shard_name(job, job->shard[i], name);
         bad |= json_object_set_new(map, job->list[i].name, json_string(name));
         total += tensor_bytes(job, i);
     }
     json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
-    ls_status status = index && !bad ? put_json(job, "model.safetensors.index.json", index) : out_of_memory();
+    ls_status status = index && !bad ? put_json(job, "model.safetensors.index.json", index) : fail_export_memory();
     json_decref(index);
     return status;
 }
 
-/* Sets the special token ids, to null if there are none. If they are missing, transformers assumes those of the
- * original GPT-2 or Llama, which this vocabulary may not have. */
+/* Sets the special token ids, to null if none are known. If they are missing, transformers assumes those of the
+ * original GPT-2 or Llama, which this vocabulary may not have. Returns nonzero if memory is short. */
 static int set_token_ids(json_t *config, const json_t *ids) {
     static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
     int bad = 0;
@@ -175,7 +178,7 @@ static ls_status write_config(const export_job *job) {
     int bad = config == NULL;
     bad |= json_object_set_new(config, "torch_dtype", json_string(types[job->options->dtype]));
     bad |= set_token_ids(config, job->options->token_ids);
-    ls_status status = bad ? out_of_memory() : put_json(job, "config.json", config);
+    ls_status status = bad ? fail_export_memory() : put_json(job, "config.json", config);
     json_decref(config);
     return status;
 }
@@ -191,15 +194,15 @@ static ls_status write_copies(const export_job *job) {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-static ls_status run(export_job *job) {
+static ls_status write_folder(export_job *job) {
     ls_status status;
     LS_TRY_OUT(ls_hf_tensors(job->model, &job->list, &job->count));
     job->shard = calloc((size_t)job->count, sizeof *job->shard);
     if (!job->shard) {
-        status = out_of_memory();
+        status = fail_export_memory();
         goto out;
     }
-    divide(job);
+    assign_shards(job);
     LS_TRY_OUT(write_shards(job));
     LS_TRY_OUT(write_index(job));
     LS_TRY_OUT(write_copies(job));
@@ -218,7 +221,7 @@ ls_status ls_hf_export(const char *folder, const ls_model *model, const ls_hf_ex
     LS_TRY(ls_out_folder_begin(folder, &out));
     export_job job = {
         .model = model, .options = options, .source = source, .source_ctx = ctx, .folder = out.partial.text};
-    ls_status status = run(&job);
+    ls_status status = write_folder(&job);
     if (status == LS_OK) return ls_out_folder_commit(&out, out.partial.text);
     ls_out_folder_abort(&out);
     return status;

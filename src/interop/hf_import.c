@@ -28,6 +28,7 @@ bool ls_hf_has_weights(const char *folder) {
     return false;
 }
 
+/* Checks that the weights are in safetensors files. The error for pickle files says how to convert them. */
 static ls_status check_files(const char *folder) {
     if (has_safetensors(folder)) return LS_OK;
     for (int i = 0; i < PICKLED_COUNT; i++)
@@ -66,12 +67,13 @@ static ls_status read_config(ls_weights *weights, const char *folder, ls_shape *
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
-/* Returns a tensor's name in the file: a bare model has no prefix. */
+/* Returns a tensor's name in the file; that of a bare model has no prefix. */
 static const char *name_in(const ls_hf_tensor *tensor, const char *prefix, bool bare) {
     size_t skip = strlen(prefix);
     return bare && strncmp(tensor->name, prefix, skip) == 0 ? tensor->name + skip : tensor->name;
 }
 
+/* Returns whether the file's names lack the prefix, by the first tensor. */
 static bool is_bare(const ls_safetensors *file, const ls_hf_tensor *first, const char *prefix) {
     return !ls_safetensors_find(file, first->name) && ls_safetensors_find(file, name_in(first, prefix, true)) != NULL;
 }
@@ -87,12 +89,14 @@ static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int 
     return LS_OK;
 }
 
+/* Returns whether a parameter has this name in the file. */
 static bool is_known(const char *name, const ls_hf_tensor *list, int count, const char *prefix, bool bare) {
     for (int i = 0; i < count; i++)
         if (strcmp(name_in(&list[i], prefix, bare), name) == 0) return true;
     return false;
 }
 
+/* Refuses tensors that are neither parameters nor buffers nor the head of a tied model. */
 static ls_status refuse_extra(const ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
     const ls_shape *shape = &weights->model->shape;
     for (int i = 0; i < ls_safetensors_count(weights->file); i++) {
@@ -108,6 +112,7 @@ static ls_status refuse_extra(const ls_weights *weights, const ls_hf_tensor *lis
 
 /* ---- a head beside tied tables ----------------------------------------------------------------------------------- */
 
+/* Compares two tensors of the token table's shape, `step` rows at a time in `a` and `b`. */
 static ls_status compare_rows(const ls_stored *table, const ls_stored *other, float *a, float *b, size_t step) {
     ls_stored_cache none = {NULL, NULL, 0};
     for (size_t row = 0; row < table->rows; row += step) {
@@ -123,6 +128,7 @@ static ls_status compare_rows(const ls_stored *table, const ls_stored *other, fl
     return LS_OK;
 }
 
+/* Checks that the file's head, if the model is tied and the file has one, equals the token table. */
 static ls_status check_tied_head(ls_weights *weights) {
     const ls_shape *shape = &weights->model->shape;
     const ls_safetensor *tensor;

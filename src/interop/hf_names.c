@@ -95,7 +95,7 @@ bool ls_hf_is_buffer(const ls_shape *shape, const char *name) {
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the parameter whose name is `name` after `prefix`. */
-static const ls_param *find(const ls_block *block, const char *prefix, const char *name) {
+static const ls_param *find_param(const ls_block *block, const char *prefix, const char *name) {
     for (int i = 0; i < block->nparams; i++)
         if (strcmp(block->param[i].name + strlen(prefix), name) == 0) return &block->param[i];
     return NULL;
@@ -103,7 +103,7 @@ static const ls_param *find(const ls_block *block, const char *prefix, const cha
 
 /* Describes a bias that this model lacks but Hugging Face's code for the family requires, so that the export writes
  * zeros. Returns false if the tensor is not required. */
-static bool stand_in(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
+static bool describe_missing_bias(const ls_shape *shape, const char *ours, ls_hf_tensor *out) {
     if (!ls_shape_family(shape)->usual.attention_bias || !ls_ends_with(ours, ".bias")) return false;
     bool qkv = strcmp(ours, "attn.qkv.bias") == 0, wide = strcmp(ours, "mlp.in.bias") == 0;
     out->stored.rows = qkv ? ls_shape_qkv_width(shape) : wide ? ls_shape_mlp_width(shape) : shape->C;
@@ -111,8 +111,10 @@ static bool stand_in(const ls_shape *shape, const char *ours, ls_hf_tensor *out)
     return true;
 }
 
-static bool fill(const ls_shape *shape, const name_row *row, const ls_param *param, const char *prefix,
-                 ls_hf_tensor *out) {
+/* Describes the tensor of one row of the table; `param` is NULL if the model lacks it. Returns false if there is no
+ * such tensor. */
+static bool describe_tensor(const ls_shape *shape, const name_row *row, const ls_param *param, const char *prefix,
+                            ls_hf_tensor *out) {
     ls_stored *stored = &out->stored;
     *out = (ls_hf_tensor){.param = param, .stored = {.transposed = row->transposed}, .dims = 1};
     if (param) {
@@ -122,7 +124,7 @@ static bool fill(const ls_shape *shape, const name_row *row, const ls_param *par
         stored->rows = whole ? param->rows : param->units * param->part[row->part].unit_rows;
         stored->columns = param->columns;
         out->dims = param->kind == LS_PARAM_VECTOR ? 1 : 2;
-    } else if (!stand_in(shape, row->ours, out)) {
+    } else if (!describe_missing_bias(shape, row->ours, out)) {
         return false;
     }
     out->shape[0] = (int64_t)(row->transposed ? stored->columns : stored->rows);
@@ -150,8 +152,8 @@ ls_status ls_hf_tensors(const ls_model *model, ls_hf_tensor **out, int *count) {
         for (const name_row *row = table->rows; row < table->rows + table->count; row++) {
             bool is_head = row->section == HEAD && here == LAST;
             if (row->section != here && !is_head) continue;
-            const ls_param *param = find(&model->blocks[b], ours, row->ours);
-            *count += fill(&model->shape, row, param, is_head ? "" : theirs, &list[*count]);
+            const ls_param *param = find_param(&model->blocks[b], ours, row->ours);
+            *count += describe_tensor(&model->shape, row, param, is_head ? "" : theirs, &list[*count]);
         }
     }
     *out = list;

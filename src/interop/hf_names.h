@@ -18,12 +18,12 @@ typedef struct ls_hf_tensor {
     int64_t shape[2]; /* there */
 } ls_hf_tensor;
 
-/* The tensors of a model, in the order of its parameters; the caller frees the list. */
+/* Lists the tensors of a model, in the order of its parameters; the caller frees the list. */
 ls_status ls_hf_tensors(const ls_model *model, ls_hf_tensor **out, int *count);
 
-/* "transformer." or "model.": in front of all names but the head's. Files of a bare model have none. */
+/* Returns "transformer." or "model.", which stands before all names but the head's. Files of a bare model have none. */
 const char *ls_hf_prefix(const ls_shape *shape);
-/* Tensors of older files that hold no parameter: masks and frequencies. */
+/* Returns whether the name is that of a tensor of older files that holds no parameter: a mask or frequencies. */
 bool ls_hf_is_buffer(const ls_shape *shape, const char *name);
 
 #define LS_HF_HEAD "lm_head.weight"

@@ -25,12 +25,12 @@ enum {
 /* ---- offsets in the file ----------------------------------------------------------------------------------------- */
 
 /* Returns whether the file stores the transpose of a parameter: outputs before inputs. */
-static bool is_turned(const ls_param *param) { return strstr(param->name, ".out.weight") != NULL; }
+static bool is_stored_transposed(const ls_param *param) { return strstr(param->name, ".out.weight") != NULL; }
 
 /* Returns where parameter `number` begins, in elements after the header; `padded` is the number of rows of the token
  * table. If `number` is the number of parameters, returns the end of the last one. The file has the parameters in the
  * order of the model, except that it stores each tensor of a block for all layers before the next tensor. */
-static size_t elem_of(const ls_model *model, size_t padded, int number) {
+static size_t element_offset(const ls_model *model, size_t padded, int number) {
     size_t layers = model->shape.L, elem = padded * model->shape.C;
     int first = model->blocks[0].nparams, each = model->blocks[1].nparams, blocks = each * (int)layers;
     if (number == 0) return 0;
@@ -61,7 +61,9 @@ bool ls_llmc_is_model(const char *path) {
     return is_model;
 }
 
-static ls_status shape_of(const int32_t *header, const char *path, ls_shape *shape, size_t *padded) {
+/* Makes the shape from the header, and its name from that of the file; *padded is the number of rows of the token
+ * table. */
+static ls_status read_shape(const int32_t *header, const char *path, ls_shape *shape, size_t *padded) {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     for (int i = 2; i <= 7; i++)
         if (header[i] < 1)
@@ -125,22 +127,22 @@ static ls_status read_file(ls_weights *weights, const char *path) {
     size_t padded = 0;
     LS_TRY(read_at(weights->fd, 0, header, sizeof header));
     LS_TRY(dtype_of_version(header[1], &dtype));
-    LS_TRY(shape_of(header, path, &shape, &padded));
+    LS_TRY(read_shape(header, path, &shape, &padded));
     LS_TRY(ls_weights_begin(weights, &shape, 0));
     int params = weights->model->nparams;
     size_t unit = ls_dtype_bytes(dtype);
-    LS_TRY(check_length(weights, LLMC_HEADER_BYTES + elem_of(weights->model, padded, params) * unit));
+    LS_TRY(check_length(weights, LLMC_HEADER_BYTES + element_offset(weights->model, padded, params) * unit));
     for (int p = 0; p < params; p++) {
         const ls_param *param = weights->model->params[p];
         weights->list[weights->count++] =
             (ls_stored){.param = p,
                         .rows = param->rows,
                         .columns = param->columns,
-                        .transposed = is_turned(param),
+                        .transposed = is_stored_transposed(param),
                         .dtype = dtype,
                         .read = read_stored,
                         .file = weights,
-                        .offset = LLMC_HEADER_BYTES + elem_of(weights->model, padded, p) * unit};
+                        .offset = LLMC_HEADER_BYTES + element_offset(weights->model, padded, p) * unit};
     }
     return LS_OK;
 }
@@ -154,6 +156,7 @@ ls_status ls_weights_from_llmc(ls_weights *weights, const char *path) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+/* Checks that llm.c can run the shape. */
 static ls_status check_shape(const ls_shape *shape) {
     bool fits = shape->arch == LS_ARCH_GPT2 && shape->tied && shape->attention_bias && shape->mlp_bias &&
                 shape->kv_heads == shape->H && ls_shape_query_width(shape) == shape->C && shape->hidden == 4 * shape->C;
@@ -178,7 +181,7 @@ static ls_status write_bytes(void *ctx, const void *data, size_t bytes) {
 }
 
 /* Reserves the disk space, so that a full disk fails before any weight is written, if the file system supports it. */
-static ls_status reserve(const ls_new_file *out, size_t bytes) {
+static ls_status reserve_space(const ls_new_file *out, size_t bytes) {
     int error;
     do error = posix_fallocate(out->fd, 0, (off_t)bytes);
     while (error == EINTR);
@@ -205,7 +208,8 @@ static ls_status write_padding(ls_new_file *out, size_t bytes) {
 
 static ls_status write_param(ls_new_file *out, const ls_param *param, ls_dtype dtype, ls_tensor_source source,
                              void *ctx) {
-    ls_stored stored = {.rows = param->rows, .columns = param->columns, .transposed = is_turned(param), .dtype = dtype};
+    ls_stored stored = {
+        .rows = param->rows, .columns = param->columns, .transposed = is_stored_transposed(param), .dtype = dtype};
     return ls_stored_write(&stored, param->name, param, source, ctx, write_bytes, out);
 }
 
@@ -215,7 +219,7 @@ static ls_status write_model(ls_new_file *out, const ls_model *model, ls_dtype d
     const ls_shape *shape = &model->shape;
     size_t padded = (shape->V + LLMC_PADDING - 1) / LLMC_PADDING * LLMC_PADDING;
     size_t unit = ls_dtype_bytes(dtype);
-    LS_TRY(reserve(out, LLMC_HEADER_BYTES + elem_of(model, padded, ls_model_params(model)) * unit));
+    LS_TRY(reserve_space(out, LLMC_HEADER_BYTES + element_offset(model, padded, ls_model_params(model)) * unit));
     LS_TRY(write_header(out, shape, dtype, padded));
     for (int i = 0; i < first->nparams; i++) {
         LS_TRY(write_param(out, &first->param[i], dtype, source, ctx));

@@ -10,8 +10,8 @@
 #include "interop/stored.h"
 #include "nn/blocks.h"
 
-/* Writes the file, whole or not at all. `dtype` is LS_F32 or LS_BF16. LS_ERR_INPUT for a shape that llm.c cannot run,
- * or values too large for the type; LS_ERR_RESOURCE when the disk is full. */
+/* Writes a model file, whole or not at all. `dtype` is LS_F32 or LS_BF16. LS_ERR_INPUT for a shape that llm.c cannot
+ * run, or values too large for the type; LS_ERR_RESOURCE if the disk is full. */
 ls_status ls_llmc_export(const char *path, const ls_model *model, ls_dtype dtype, ls_tensor_source source, void *ctx);
 
 #endif

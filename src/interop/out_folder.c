@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Checks that the path is absent or an empty folder. */
 static ls_status check_free(const char *path) {
     DIR *dir = opendir(path);
     if (!dir && errno == ENOENT) return LS_OK;

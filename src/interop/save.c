@@ -12,7 +12,7 @@
 #include "interop/weights_file.h"
 #include "model/shape_file.h"
 
-static ls_status out_of_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the checkpoint"); }
+static ls_status fail_save_memory(void) { return ls_fail(LS_ERR_RESOURCE, "out of memory to write the checkpoint"); }
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ static ls_status put_weights(ls_store_save *save, ls_weights *weights) {
     json_t *shape = ls_shape_to_json(&weights->model->shape);
     char *text = shape ? json_dumps(shape, JSON_COMPACT) : NULL;
     json_decref(shape);
-    if (!text) return out_of_memory();
+    if (!text) return fail_save_memory();
     ls_safetensors_text metadata[] = {{"format", "lockstep"}, {"shape", text}};
     ls_status status = ls_partition_tensors_open(weights->model, LS_TENSOR_WEIGHT, 1, &tensors);
     if (status == LS_OK) {
@@ -58,7 +58,7 @@ static ls_status put_state(ls_store_save *save, const ls_weights *weights, bool 
                               "token_ids", weights->token_ids, "shape", ls_shape_to_json(&weights->model->shape));
     char *text = state ? json_dumps(state, JSON_INDENT(2)) : NULL;
     json_decref(state);
-    if (!text) return out_of_memory();
+    if (!text) return fail_save_memory();
     ls_status status = ls_store_put_bytes(save, LS_CHECKPOINT_STATE, text, strlen(text));
     free(text);
     return status;
@@ -76,7 +76,7 @@ static ls_status put_copies(ls_store_save *save, const char *model, const char *
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-static ls_status fill(ls_store *store, ls_weights *weights, const char *tokenizer) {
+static ls_status fill_store(ls_store *store, ls_weights *weights, const char *tokenizer) {
     ls_store_save *save = NULL;
     ls_status status;
     bool bytes = tokenizer && strcmp(tokenizer, "bytes") == 0;
@@ -97,7 +97,7 @@ ls_status ls_weights_save(ls_weights *weights, const char *folder, const char *t
     if (!tokenizer) tokenizer = ls_weights_companions(weights);
     LS_TRY(ls_out_folder_begin(folder, &out));
     LS_TRY_OUT(ls_store_open(out.partial.text, LS_STORE_WRITE, &store));
-    LS_TRY_OUT(fill(store, weights, tokenizer));
+    LS_TRY_OUT(fill_store(store, weights, tokenizer));
     status = ls_out_folder_commit(&out, ls_store_folder(store, 0).text);
 out:
     ls_store_close(store);

@@ -7,7 +7,7 @@
 
 /* Writes the checkpoint to `folder`, which must be absent or empty, in one rename, so that it appears complete or not
  * at all. `tokenizer` is "bytes" or a path whose files are copied; NULL: the tokenizer of the weights, if they have
- * one. */
+ * one. The weights stay open. */
 ls_status ls_weights_save(ls_weights *weights, const char *folder, const char *tokenizer);
 
 #endif

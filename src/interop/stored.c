@@ -26,7 +26,8 @@ void ls_stored_cache_fini(ls_stored_cache *cache) {
     *cache = (ls_stored_cache){NULL, NULL, 0};
 }
 
-static ls_status hold(const ls_stored *stored, ls_stored_cache *cache) {
+/* Reads the whole tensor into the cache, unless it is there. */
+static ls_status hold_raw_tensor(const ls_stored *stored, ls_stored_cache *cache) {
     size_t bytes = stored->rows * stored->columns * ls_dtype_bytes(stored->dtype);
     if (cache->held == stored) return LS_OK;
     cache->held = NULL;
@@ -40,8 +41,8 @@ static ls_status hold(const ls_stored *stored, ls_stored_cache *cache) {
     return LS_OK;
 }
 
-/* Reads rows row … row + rows − 1 of a tensor from its transposed form. */
-static void turn_in(const ls_stored *stored, const unsigned char *raw, size_t row, size_t rows, float *out) {
+/* Reads rows row … row + rows − 1 of a tensor from its transposed form in memory. */
+static void transpose_in(const ls_stored *stored, const unsigned char *raw, size_t row, size_t rows, float *out) {
     size_t unit = ls_dtype_bytes(stored->dtype);
     float values[TILE];
     for (size_t r = 0; r < rows; r += TILE) {
@@ -57,8 +58,8 @@ ls_status ls_stored_read(const ls_stored *stored, ls_stored_cache *cache, size_t
     assert(first_row >= stored->first_row && first_row + rows <= stored->first_row + stored->rows);
     size_t row = first_row - stored->first_row, elems = rows * stored->columns, unit = ls_dtype_bytes(stored->dtype);
     if (stored->transposed) {
-        LS_TRY(hold(stored, cache));
-        turn_in(stored, cache->raw, row, rows, out);
+        LS_TRY(hold_raw_tensor(stored, cache));
+        transpose_in(stored, cache->raw, row, rows, out);
         return LS_OK;
     }
     /* The raw bytes go to the end of the output, from where they are widened in place. */
@@ -80,21 +81,23 @@ typedef struct export_job {
     unsigned char *raw;
 } export_job;
 
-static ls_status pull(const export_job *job, size_t row, size_t rows) {
+/* Gets a piece of rows from the source, or zeros. */
+static ls_status pull_rows(const export_job *job, size_t row, size_t rows) {
     size_t elems = rows * job->stored->columns;
     if (job->param) return job->source(job->source_ctx, job->param, job->stored->first_row + row, rows, job->values);
     memset(job->values, 0, elems * sizeof *job->values);
     return LS_OK;
 }
 
-static ls_status narrow(const export_job *job, const float *values, size_t elems, unsigned char *raw) {
+/* Converts elements to the stored type; LS_ERR_INPUT if one does not fit. */
+static ls_status narrow_elems(const export_job *job, const float *values, size_t elems, unsigned char *raw) {
     if (ls_elems_from_f32(job->stored->dtype, values, elems, raw)) return LS_OK;
     return ls_fail(LS_ERR_INPUT, "%s has values that %s cannot hold; use --dtype fp32%s", job->name,
                    job->stored->dtype == LS_F16 ? "fp16" : "bf16", job->stored->dtype == LS_F16 ? " or bf16" : "");
 }
 
 /* Writes rows row … row + rows − 1 into the transposed form, which holds all rows. */
-static ls_status turn_out(const export_job *job, size_t row, size_t rows) {
+static ls_status transpose_out(const export_job *job, size_t row, size_t rows) {
     const ls_stored *stored = job->stored;
     size_t unit = ls_dtype_bytes(stored->dtype);
     float values[TILE];
@@ -102,7 +105,7 @@ static ls_status turn_out(const export_job *job, size_t row, size_t rows) {
         size_t count = smaller(TILE, rows - r);
         for (size_t c = 0; c < stored->columns; c++) {
             for (size_t i = 0; i < count; i++) values[i] = job->values[(r + i) * stored->columns + c];
-            LS_TRY(narrow(job, values, count, job->raw + (c * stored->rows + row + r) * unit));
+            LS_TRY(narrow_elems(job, values, count, job->raw + (c * stored->rows + row + r) * unit));
         }
     }
     return LS_OK;
@@ -113,11 +116,11 @@ static ls_status write_pieces(const export_job *job, ls_stored_write_fn write, v
     size_t step = ls_stored_piece_rows(stored->columns), unit = ls_dtype_bytes(stored->dtype);
     for (size_t row = 0; row < stored->rows; row += step) {
         size_t rows = smaller(step, stored->rows - row), elems = rows * stored->columns;
-        LS_TRY(pull(job, row, rows));
+        LS_TRY(pull_rows(job, row, rows));
         if (stored->transposed) {
-            LS_TRY(turn_out(job, row, rows));
+            LS_TRY(transpose_out(job, row, rows));
         } else {
-            LS_TRY(narrow(job, job->values, elems, job->raw));
+            LS_TRY(narrow_elems(job, job->values, elems, job->raw));
             LS_TRY(write(ctx, job->raw, elems * unit));
         }
     }

@@ -18,6 +18,7 @@ typedef ls_status (*ls_tensor_source)(void *ctx, const ls_param *param, size_t f
 
 /* Pieces have about this many elements, and at least one row. */
 enum { LS_STORED_PIECE_ELEMS = 1 << 20 };
+/* Returns the rows of a piece. */
 static inline size_t ls_stored_piece_rows(size_t columns) {
     return columns < LS_STORED_PIECE_ELEMS ? LS_STORED_PIECE_ELEMS / columns : 1;
 }
@@ -44,7 +45,8 @@ typedef struct ls_stored_cache {
 
 void ls_stored_cache_fini(ls_stored_cache *cache);
 
-/* Reads rows of the parameter as fp32. They must lie inside the tensor. */
+/* Reads rows first_row … of the parameter as fp32. They must lie inside the tensor. A transposed tensor is read whole
+ * into the cache, unless it is there; for others the cache is not used. */
 ls_status ls_stored_read(const ls_stored *stored, ls_stored_cache *cache, size_t first_row, size_t rows, float *out);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -53,8 +55,8 @@ ls_status ls_stored_read(const ls_stored *stored, ls_stored_cache *cache, size_t
 typedef ls_status (*ls_stored_write_fn)(void *ctx, const void *data, size_t bytes);
 
 /* Pulls the rows of a tensor from `source`, converts and transposes them as `stored` says, and passes the bytes to
- * `write`. With `param` NULL the tensor is zeros. `name` is the tensor's name for messages. stored->read is not
- * used. */
+ * `write`. If `param` is NULL the tensor is zeros. `name` is the tensor's name for messages. LS_ERR_INPUT if a finite
+ * value is too large for the type. stored->read is not used. */
 ls_status ls_stored_write(const ls_stored *stored, const char *name, const ls_param *param, ls_tensor_source source,
                           void *source_ctx, ls_stored_write_fn write, void *write_ctx);
 

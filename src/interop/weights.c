@@ -44,7 +44,7 @@ ls_status ls_weights_add_safetensor(ls_weights *weights, const ls_safetensor *te
     return LS_OK;
 }
 
-/* Fills `first`; every row of every parameter must be there, and in order. */
+/* Fills `first`. Asserts that the list has every row of every parameter, in order. */
 static ls_status index_list(ls_weights *weights) {
     int params = weights->model->nparams, at = 0;
     weights->first = calloc((size_t)params + 1, sizeof *weights->first);
@@ -79,6 +79,7 @@ void ls_weights_close(ls_weights *weights) {
 
 typedef ls_status (*open_fn)(ls_weights *weights, const char *path);
 
+/* Opens weights by a reader. Leaves *out unchanged on failure. */
 static ls_status open_with(open_fn open, const char *path, ls_weights **out) {
     ls_weights *weights = calloc(1, sizeof *weights);
     if (!weights) return ls_fail(LS_ERR_RESOURCE, "out of memory to open %s", path);
@@ -143,6 +144,8 @@ static bool is_checkpoint(const char *path) {
     return ls_folder_has(path, LS_CHECKPOINT_MARKER) || ls_folder_has(path, LS_CHECKPOINT_WEIGHTS);
 }
 
+/* Opens the weights at a path by their kind. `verify`: check the sums of a checkpoint, and skip damaged ones of a
+ * run. */
 static ls_status open_any(const char *path, bool verify, ls_weights **out) {
     struct stat about;
     ls_path named;
@@ -168,7 +171,7 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
 ls_status ls_weights_open(const char *path, ls_weights **out) { return open_any(path, true, out); }
 ls_status ls_weights_open_again(const char *path, ls_weights **out) { return open_any(path, false, out); }
 
-static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_weights **weights) {
+static ls_status resolve_model(const char *model, bool verify, ls_shape *shape, ls_weights **weights) {
     *weights = NULL;
     if (ls_shape_preset(model, shape) == LS_OK) return LS_OK;
     if (!ls_file_exists(model)) {
@@ -191,11 +194,11 @@ static ls_status resolve(const char *model, bool verify, ls_shape *shape, ls_wei
 }
 
 ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights) {
-    return resolve(model, true, shape, weights);
+    return resolve_model(model, true, shape, weights);
 }
 
 ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weights) {
-    return resolve(model, false, shape, weights);
+    return resolve_model(model, false, shape, weights);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -212,6 +215,7 @@ const char *ls_weights_companions(const ls_weights *weights) {
 const json_t *ls_weights_token_ids(const ls_weights *weights) { return weights->token_ids; }
 int64_t ls_weights_step(const ls_weights *weights) { return weights->step; }
 
+/* Checks that the parameter has the name and the size of that with its number in the weights. */
 static ls_status check_param(const ls_weights *weights, const ls_param *param) {
     const ls_param *own = ls_model_param(weights->model, (int)param->number);
     if (!own || strcmp(own->name, param->name) != 0)
@@ -266,6 +270,7 @@ typedef struct load {
     size_t capacity;
 } load;
 
+/* Passes rows begin … end − 1 of a parameter to the sink. */
 static ls_status load_rows(load *l, const ls_param *param, size_t begin, size_t end) {
     size_t step = ls_stored_piece_rows(param->columns);
     if (step > param->rows) step = param->rows;
@@ -355,7 +360,8 @@ static ls_status add_tensors(ls_weights *weights) {
     return LS_OK;
 }
 
-/* The files in the folder itself come before what the state names: the folder may have been moved. */
+/* Reads tokenizer and token ids from state.json. A tokenizer in the folder itself comes before the path that the state
+ * names, because the folder may have been moved. */
 static ls_status read_state(ls_weights *weights, const ls_checkpoint *checkpoint, const char *folder) {
     json_t *state = NULL;
     const char *tokenizer = NULL;
@@ -393,26 +399,27 @@ out:
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-static void add(const json_t *value, size_t V, int32_t *ids, size_t capacity, size_t *count) {
+static void add_eos_id(const json_t *value, size_t V, int32_t *ids, size_t capacity, size_t *count) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     if (id >= 0 && (uint64_t)id < V && *count < capacity) ids[(*count)++] = (int32_t)id;
 }
 
-static void take(const json_t *config, size_t V, int32_t *ids, size_t capacity, size_t *count) {
+/* Reads "eos_token_id", one id or a list; ids outside the vocabulary are left out. */
+static void read_eos_ids(const json_t *config, size_t V, int32_t *ids, size_t capacity, size_t *count) {
     const json_t *value = json_object_get(config, "eos_token_id");
     *count = 0;
-    add(value, V, ids, capacity, count);
-    for (size_t i = 0; i < json_array_size(value); i++) add(json_array_get(value, i), V, ids, capacity, count);
+    add_eos_id(value, V, ids, capacity, count);
+    for (size_t i = 0; i < json_array_size(value); i++) add_eos_id(json_array_get(value, i), V, ids, capacity, count);
 }
 
 ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacity, size_t *count) {
     size_t V = weights->model->shape.V;
     ls_path path = ls_path_in(weights->path, LS_GENERATION_CONFIG);
     json_t *config = NULL;
-    take(weights->token_ids, V, ids, capacity, count);
+    read_eos_ids(weights->token_ids, V, ids, capacity, count);
     if (!ls_file_exists(path.text)) return LS_OK;
     LS_TRY(ls_json_load_file(path.text, CONFIG_BYTES_MAX, &config));
-    if (json_object_get(config, "eos_token_id")) take(config, V, ids, capacity, count);
+    if (json_object_get(config, "eos_token_id")) read_eos_ids(config, V, ids, capacity, count);
     json_decref(config);
     return LS_OK;
 }

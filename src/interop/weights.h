@@ -21,23 +21,24 @@ typedef struct ls_weights ls_weights;
 
 typedef enum ls_weights_kind { LS_WEIGHTS_CHECKPOINT, LS_WEIGHTS_HF, LS_WEIGHTS_LLMC } ls_weights_kind;
 
-/* Opens the weights at `path`; the caller closes them. LS_ERR_INPUT names the file and what is wrong with it. */
+/* Opens the weights at `path`; the caller closes them. `path` may also be `latest` or `best` of a run. LS_ERR_INPUT
+ * names the file and what is wrong with it. */
 ls_status ls_weights_open(const char *path, ls_weights **out);
-/* Opens weights that another worker has opened, without verifying their checksums again. `path` is the result of that
- * worker's ls_weights_path(). */
+/* Opens weights that another worker has opened and verified, without verifying their checksums again. `path` is the
+ * result of that worker's ls_weights_path(). */
 ls_status ls_weights_open_again(const char *path, ls_weights **out);
 /* Closes the weights and releases everything borrowed from them. NULL does nothing. */
 void ls_weights_close(ls_weights *weights);
 
-/* Resolves --model: a preset's name, a shape file, config.json, or anything that ls_weights_open() takes. *weights is
- * NULL if there is only a shape, as in a Hugging Face folder without weights. */
+/* Resolves --model: a preset's name, a shape file, config.json, or anything that ls_weights_open() takes. The caller
+ * closes *weights, which is NULL if there is only a shape, as in a Hugging Face folder without weights. */
 ls_status ls_weights_resolve(const char *model, ls_shape *shape, ls_weights **weights);
-/* Resolves --model without verifying checksums, for a caller that needs only the kind and the shape. The weights may be
- * damaged. */
+/* Resolves --model in the same way without verifying checksums, for a caller that needs only the kind and the shape.
+ * The weights may be damaged. */
 ls_status ls_weights_look(const char *model, ls_shape *shape, ls_weights **weights);
 
 /* The results of the following functions are borrowed until ls_weights_close(). */
-/* Returns the format of the weights. */
+
 ls_weights_kind ls_weights_kind_of(const ls_weights *weights);
 /* Returns the folder or file that the weights are read from; for a run directory, the folder of the checkpoint. */
 const char *ls_weights_path(const ls_weights *weights);
@@ -59,13 +60,14 @@ ls_status ls_weights_eos(const ls_weights *weights, int32_t *ids, size_t capacit
 int64_t ls_weights_step(const ls_weights *weights);
 
 /* Passes all parameters of `model`, in its order, to `sink`, in pieces of whole rows. LS_ERR_INPUT if the model has
- * another shape than the weights. */
+ * another shape than the weights, or a weight is not finite. */
 ls_status ls_weights_load(ls_weights *weights, const ls_model *model, ls_tensor_sink sink, void *ctx);
 /* Loads the rows that a worker needs into its partition, which has the same shape. Other rows are not read, except that
- * a tensor stored transposed (stored.h) is always read as a whole. Not collective: each worker calls it
- * independently. */
+ * a tensor stored transposed (stored.h) is always read as a whole. Not collective: each worker calls it independently.
+ * LS_ERR_INPUT as for ls_weights_load(). */
 ls_status ls_weights_load_partition(ls_weights *weights, ls_partition *partition);
-/* Reads rows of one parameter as [rows][columns]. An ls_tensor_source: `weights` is the ls_weights. */
+/* Reads rows of one parameter as [rows][columns]. LS_ERR_INPUT if the parameter has another shape, or a value is not
+ * finite. It is an ls_tensor_source: `weights` is the ls_weights. */
 ls_status ls_weights_read(void *weights, const ls_param *param, size_t first_row, size_t rows, float *data);
 
 #endif
