@@ -16,6 +16,7 @@ static ls_status check_tokenizer(const ls_options *o) {
     return ls_options_fail(o, LS_OPT_tokenizer, "no such file or folder");
 }
 
+/* Describes weights for the caller. */
 static ls_exchanged describe_weights(const ls_options *o, const ls_weights *weights) {
     static const char *const kinds[] = {
         [LS_WEIGHTS_CHECKPOINT] = "lockstep", [LS_WEIGHTS_HF] = "Hugging Face", [LS_WEIGHTS_LLMC] = "llm.c"};
@@ -42,8 +43,8 @@ ls_status ls_import(const ls_options *o, ls_exchanged *out) {
 
 /* ---- export ------------------------------------------------------------------------------------------------------ */
 
-/* The ids that transformers wants to know, from the tokenizer, where no config.json told them. A tokenizer that cannot
- * be opened is copied all the same. */
+/* Returns the ids that transformers expects, from the tokenizer, for models without a config.json; NULL if it cannot be
+ * opened, in which case it is still copied. */
 static json_t *ids_from_tokenizer(const char *path) {
     ls_tokenizer *tokenizer = NULL;
     if (!path || !ls_file_exists(path)) return NULL;

@@ -1,4 +1,5 @@
-/* generate.c: a model's text as it comes: tokens become bytes, a stop text is held back, all workers end together. */
+/* generate.c: passes generated text to the caller token by token. The end of the text that may begin a stop text is
+ * held back, and all workers end together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ ls_generate_options ls_generate_options_from(const ls_options *o) {
                                  .no_cache = !o->cache};
 }
 
-static ls_status append(writer *w, const char *data, size_t bytes) {
+static ls_status append_text(writer *w, const char *data, size_t bytes) {
     if (w->bytes + bytes + 1 > w->capacity) {
         size_t capacity = 2 * (w->bytes + bytes + 1);
         char *text = realloc(w->text, capacity);
@@ -49,8 +50,8 @@ static ls_status append(writer *w, const char *data, size_t bytes) {
     return LS_OK;
 }
 
-/* What no part of the stop text can begin in any more; at the end everything. */
-static ls_status give_more(writer *w, bool final, bool *stop) {
+/* Passes new text to the caller, except an end in which the stop text may begin; with `final`, everything. */
+static ls_status pass_text(writer *w, bool final, bool *stop) {
     size_t held = final || w->stop_bytes < 2 ? 0 : w->stop_bytes - 1, from = w->given;
     size_t end = w->bytes > held ? w->bytes - held : 0;
     int wants_end = 0;
@@ -61,13 +62,15 @@ static ls_status give_more(writer *w, bool final, bool *stop) {
     return LS_OK;
 }
 
-/* The tokenizer's end of text, or one that the model's own files name: Llama 3 has an end of turn, too. */
+/* Returns whether the token is the tokenizer's end of text, or one that the model's own files name: Llama 3 also has an
+ * end of turn. */
 static bool ends_text(const writer *w, int32_t id) {
     bool ends = id == w->eot;
     for (size_t i = 0; i < w->eos_count; i++) ends |= id == w->eos[i];
     return ends;
 }
 
+/* Cuts the text at the stop text, if that is complete. New text begins at `from`. */
 static void cut_at_stop(writer *w, size_t from, bool *stop) {
     size_t search = from >= w->stop_bytes ? from - w->stop_bytes : 0;
     char *found = memmem(w->text + search, w->bytes - search, w->stop, w->stop_bytes);
@@ -80,12 +83,13 @@ static ls_status write_token(writer *w, int32_t id, bool *stop) {
     const char *data;
     size_t bytes, from = w->bytes;
     LS_TRY(ls_tokenizer_token(w->tokenizer, id, &data, &bytes));
-    LS_TRY(append(w, data, bytes));
+    LS_TRY(append_text(w, data, bytes));
     if (w->stop_bytes > 0) cut_at_stop(w, from, stop);
-    return give_more(w, false, stop);
+    return pass_text(w, false, stop);
 }
 
-/* The caller is asked in the first worker, and all do as it says. */
+/* Receives a token in every worker. Only the first calls the caller, and all follow its answer. A negative id is a
+ * model whose output is not finite. */
 static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     writer *w = ctx;
     bool is_first = !w->world || ls_world_rank(w->world) == 0;
@@ -103,23 +107,24 @@ static ls_status take_token(void *ctx, int32_t id, bool *stop) {
     return ls_agree_tell(w->world, stop, sizeof *stop);
 }
 
-/* The prompt's text, and what the model makes of its ids. */
+/* Passes the prompt's text to the caller, then generates from its ids. */
 static ls_status write_text(writer *w, const ls_run *r, const char *prompt, const ls_tokens *ids) {
     bool is_first = !w->world || ls_world_rank(w->world) == 0, stop = false;
     ls_generate_options options = ls_generate_options_from(&r->options);
     if (prompt && is_first) {
-        LS_TRY(append(w, prompt, strlen(prompt)));
-        LS_TRY(give_more(w, false, &stop));
+        LS_TRY(append_text(w, prompt, strlen(prompt)));
+        LS_TRY(pass_text(w, false, &stop));
     }
     options.tokenizer = w->tokenizer;
     w->prompt_tokens = ids->count;
     ls_partition *partition = ls_run_is_loaded(r) ? r->loaded.partition : r->trainer->partition;
     size_t T = ls_run_is_loaded(r) ? r->loaded.T : r->settings.T;
     LS_TRY(ls_generate(partition, T, &options, ids->ids, ids->count, take_token, w));
-    return is_first ? give_more(w, true, &stop) : LS_OK;
+    return is_first ? pass_text(w, true, &stop) : LS_OK;
 }
 
-/* Samples of a training run begin as the documents do that the model learns from. */
+/* Uses the frame of the run's documents in samples of a training run, so that they begin like the texts that the model
+ * learns from. */
 ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
     bool is_loaded = ls_run_is_loaded(r);
     ls_frame frame = r->frame;
@@ -132,7 +137,7 @@ ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
     return begin >= 0 ? ls_tokens_push(out, begin) : ls_tokenizer_encode(r->tokenizer, "\n", 1, 0, out);
 }
 
-/* A model says which tokens end a text; a training run has its tokenizer's alone. */
+/* Sets the tokens that end a text: those of a loaded model's files, in a training run the tokenizer's. */
 static ls_status prepare_writer(const ls_run *r, writer *w) {
     if (ls_run_is_loaded(r)) {
         ls_fpenv_set();

@@ -1,4 +1,4 @@
-/* history.c: what a run recorded, for programs. */
+/* history.c: implements ls_history over the series of a run's records. */
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* loaded.c: from --model to a partition with weights in it, and what it says about data and prompts. */
+/* loaded.c: loads --model into a partition, for eval and generate, and evaluates it. */
 #include "api/run.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "run/settings.h"
 #include "run/stop.h"
 
-/* At a time; of a sequence where --seq does not say: all positions of the model, up to this. */
+/* Tokens of a micro-batch; and at most of a sequence without --seq. */
 enum { MICRO_TOKENS = 4096, T_MAX = 4096 };
 
 static ls_status check_options(const ls_options *o) {
@@ -31,7 +31,7 @@ static ls_status check_options(const ls_options *o) {
     return LS_OK;
 }
 
-/* Images need no file; whether it is an image model is seen without its weights. */
+/* Requires --data, except for an image model, which has generated images. Looks at the model without its weights. */
 static ls_status check_data(const ls_run_setup *setup) {
     const ls_options *o = setup->options;
     ls_start start;
@@ -44,7 +44,7 @@ static ls_status check_data(const ls_run_setup *setup) {
     return sees_images ? LS_OK : ls_fail(LS_ERR_INPUT, "eval needs data: add --data FILE");
 }
 
-/* Text is written one token at a time; data is scored some sequences at a time. */
+/* Chooses tokens of a sequence and sequences at a time: one for text, which is generated token by token. */
 static ls_status choose_sizes(ls_run *r) {
     const ls_options *o = &r->options;
     ls_loaded *l = &r->loaded;
@@ -74,7 +74,7 @@ static ls_status read_recorded(const ls_weights *weights, recorded *r) {
     return status;
 }
 
-/* The run's own where this CPU has it. */
+/* Parses the run's matrix unit; chain, with a warning, if this CPU lacks it. */
 static ls_status usable_unit(const recorded *r, ls_unit *out) {
     LS_TRY(ls_unit_parse(r->unit, out));
     if (ls_unit_is_here(*out)) return LS_OK;
@@ -85,7 +85,7 @@ static ls_status usable_unit(const recorded *r, ls_unit *out) {
     return LS_OK;
 }
 
-/* Those of the options; where they say nothing, those of the run whose weights these are; else fp32. */
+/* Chooses the precision: of the options, else of the run whose weights these are, else fp32. */
 static ls_status choose_policy(ls_run *run) {
     const ls_options *o = &run->options;
     ls_options mine = *o; /* borrows all texts */
@@ -151,7 +151,7 @@ void ls_run_unload(ls_run *r) {
     ls_placement_free(&l->placement);
 }
 
-/* A mean over values that are not finite says nothing, so there is none. */
+/* Computes the mean loss. LS_ERR_FAILED if a loss is not finite, because the mean would say nothing. */
 static ls_status take_mean(const ls_loss_sum *sum, const char *unit, double *loss) {
     long long bad = (long long)sum->bad, all = (long long)(sum->count + sum->bad);
     if (bad > 0)
@@ -165,7 +165,7 @@ static ls_status take_mean(const ls_loss_sum *sum, const char *unit, double *los
 
 /* ---- evaluating text --------------------------------------------------------------------------------------------- */
 
-/* What the partition reads its windows from. */
+/* The source from which the partition reads its windows. */
 typedef struct window_source {
     const ls_corpus *corpus;
     const ls_windows *windows;
@@ -234,7 +234,7 @@ typedef struct image_source {
     const ls_images *images;
     uint64_t first;
     uint64_t *index;
-    uint32_t side; /* that the model sees, where images are larger: their middle is taken; 0: they are not */
+    uint32_t side; /* of the model's square input: the middle of larger images is used; 0: images are used whole */
 } image_source;
 
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
@@ -286,8 +286,6 @@ static ls_status evaluate_images(ls_run *r, ls_evaluation *out) {
     return status;
 }
 
-/* Every token but the first is scored once, in windows that overlap where --stride is below --seq (data/windows.h); of
- * an image model the test images. The loss is exact: it does not depend on micro-batch or threads. */
 ls_status ls_run_score(ls_run *r, ls_evaluation *out) {
     *out = (ls_evaluation){0};
     ls_fpenv_set();

@@ -1,4 +1,4 @@
-/* options.c: options by name, for programs. */
+/* options.c: sets and reads options by name, for programs that use the library. */
 #include "api/options.h"
 
 #include <stdlib.h>

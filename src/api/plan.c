@@ -1,4 +1,4 @@
-/* plan.c: layouts for a cluster of chips, or of this program on a machine that was measured. */
+/* plan.c: finds layouts for a cluster of chips, or for this program on a machine that was measured. */
 #include "api/plan.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 /* ---- a machine that was measured --------------------------------------------------------------------------------- */
 
-/* From here on `machine` is the GPUs of the one that was measured. */
-static ls_status take_gpus(ls_plan *plan) {
+/* Replaces the measured machine by its GPUs. */
+static ls_status use_gpus(ls_plan *plan) {
     ls_native_machine *gpus = malloc(sizeof *gpus);
     if (!gpus) return ls_fail(LS_ERR_RESOURCE, "out of memory for the figures of a machine");
     ls_status status = ls_native_on_gpus(&plan->machine, gpus);
@@ -22,16 +22,16 @@ static ls_status take_gpus(ls_plan *plan) {
     return status;
 }
 
-/* What train would do there: on GPUs where the file has them and --device does not say otherwise, with the matrix unit
- * of those. */
-static ls_status resolve_there(ls_plan *plan) {
+/* Resolves the settings that train would have on the measured machine: on its GPUs, with their matrix unit, if the file
+ * has them and --device does not exclude them. */
+static ls_status resolve_settings(ls_plan *plan) {
     ls_options own = *plan->options;
     ls_device_choice chosen = {0};
     bool is_auto = strcmp(own.device, "auto") == 0;
     if (!is_auto)
         LS_TRY(ls_options_blame(&own, LS_OPT_device, ls_device_choose(own.device, 1, LS_UNIT_CHAIN, &chosen)));
     bool on_gpus = is_auto ? plan->machine.gpu.rates.workers > 0 : ls_device_is_gpu(own.device);
-    if (on_gpus) LS_TRY(ls_options_blame(&own, LS_OPT_device, take_gpus(plan)));
+    if (on_gpus) LS_TRY(ls_options_blame(&own, LS_OPT_device, use_gpus(plan)));
     if (on_gpus && !(plan->machine.gpu.unit_flops_per_second > 0)) {
         own.matrix_unit = LS_UNIT_CHAIN;
         own.source[LS_OPT_matrix_unit].origin = LS_ORIGIN_FLAG;
@@ -49,7 +49,7 @@ static ls_status search_native(ls_plan *plan, const json_t *measured) {
                                "does not apply to a measured machine: its workers share one memory, and no link can "
                                "be slower than it was measured");
     LS_TRY(ls_native_machine_from_json(o->cluster, measured, &plan->machine));
-    LS_TRY(resolve_there(plan));
+    LS_TRY(resolve_settings(plan));
     LS_TRY(ls_layout_request_from_options(o, &file, &request));
     if (o->gpus > 0 && request.workers == 0) request.workers = (int)o->gpus;
     ls_native_task task = ls_native_task_of(&plan->settings, &plan->machine);
@@ -58,7 +58,8 @@ static ls_status search_native(ls_plan *plan, const json_t *measured) {
     return status;
 }
 
-/* A launcher's workers can be joined once, which is for training. */
+/* Reads the measured machine, and measures it if needed. Under a launcher it must have been measured, because its
+ * workers can be joined only once, for training. */
 static ls_status get_machine(ls_plan *plan, ls_plan_say say, void *ctx) {
     const char *device = plan->settings.options.device;
     ls_probe_options probe = {.no_pin = !plan->options->pin, .device = device, .say = say, .ctx = ctx};
@@ -86,7 +87,7 @@ ls_status ls_plan_complete(const ls_options *options, const ls_settings *setting
     LS_TRY(get_machine(plan, say, ctx));
     if (ls_device_is_gpu(device)) {
         if (!plan->measured_now) LS_TRY(ls_probe_gpu_refresh(device, &plan->machine.gpu));
-        LS_TRY(take_gpus(plan));
+        LS_TRY(use_gpus(plan));
     }
     return ls_native_complete(&plan->machine, settings, request, &plan->found);
 }
@@ -122,7 +123,7 @@ ls_status ls_probe(const ls_options *o) {
 
 /* ---- any cluster ------------------------------------------------------------------------------------------------- */
 
-/* Options that mean nothing to other programs. */
+/* Refuses options that only this program has. */
 static ls_status refuse_native(const ls_options *o) {
     static const ls_option_id own[] = {LS_OPT_device, LS_OPT_slices, LS_OPT_groups, LS_OPT_dropout};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -133,7 +134,8 @@ static ls_status refuse_native(const ls_options *o) {
     return LS_OK;
 }
 
-/* Figures of probe's are of this program; another one is only a cluster of chips to it. */
+/* Answers the question: for this program if --cluster is a file of probe's and no --stack names another program;
+ * otherwise for a cluster of chips. */
 static ls_status find_layouts(ls_plan *plan) {
     json_t *measured = NULL;
     LS_TRY(ls_plan_question_read(plan->options, &plan->question, &measured));
@@ -176,6 +178,7 @@ const char *ls_plan_json(ls_plan *plan) {
     return plan->text;
 }
 
+/* Returns the JSON of layout `index`, borrowed; NULL if there is none. */
 static const json_t *find_choice(ls_plan *plan, int index) {
     json_t *all;
     if (index < 0 || ls_plan_whole_json(plan, &all) != LS_OK) return NULL;
@@ -199,9 +202,8 @@ json_t *ls_plan_layout_json(const ls_plan *plan, int index) {
     return ls_plan_to_json(&plan->answer.task, is_robust ? &robust->layout : &plan->answer.found.fits[index].layout, 0);
 }
 
-/* A member of a layout is an option of train, by the same name; what other programs have and this one does not is
- * refused. */
-static ls_status apply(json_t *layout, ls_options *train) {
+/* Sets each member of a layout as the option of train with its name; a member that train lacks is refused. */
+static ls_status apply_members(json_t *layout, ls_options *train) {
     const char *name;
     json_t *value;
     json_object_foreach(layout, name, value) {
@@ -219,7 +221,7 @@ ls_status ls_plan_apply(const ls_plan *plan, int index, ls_options *train) {
         return ls_fail(LS_ERR_INPUT, "the plan has %d layouts: number %d is not there", ls_plan_count(plan), index);
     json_t *layout = ls_plan_layout_json(plan, index);
     if (!layout) return ls_fail(LS_ERR_RESOURCE, "out of memory for a layout");
-    ls_status status = apply(layout, train);
+    ls_status status = apply_members(layout, train);
     json_decref(layout);
     return status;
 }

@@ -1,7 +1,7 @@
-/* plan_json.c: a plan for programs. */
+/* plan_json.c: writes a plan as JSON. */
 #include "api/plan.h"
 
-/* An object that cannot be made is NULL and makes what it goes into NULL: jansson passes it on. */
+/* If memory is short, an object is NULL, and jansson makes every object that should contain it NULL, too. */
 static json_t *times_to_json(const double *time) {
     json_t *object = json_object();
     for (int k = 0; k < LS_TIME_KINDS; k++)
@@ -20,7 +20,7 @@ static unsigned members_of_task(const ls_plan_task *task) {
     return 1u << LS_KNOB_type | (task->cluster.sites > 1 ? 1u << LS_KNOB_stages_across : 0);
 }
 
-/* A layout of a changed task: its stages are not those that the task itself would have. */
+/* Writes a layout of a changed task without its stages, which are not those that the task itself would have. */
 static json_t *layout_to_json(const ls_plan_task *task, const ls_knobs *l) {
     return ls_knobs_to_json(l, NULL, NULL, members_of_task(task));
 }
@@ -238,7 +238,7 @@ static json_t *answer_to_json(const ls_plan_answer *a) {
 
 /* ---- this program on a machine that was measured ----------------------------------------------------------------- */
 
-/* The bytes of every worker, as a dry run has them. */
+/* Writes the memory of every worker, as a dry run computes it. */
 static ls_status workers_to_json(const ls_plan *plan, const ls_layout *layout, json_t **out) {
     *out = json_array();
     for (int rank = 0; rank < ls_layout_workers(layout); rank++) {

@@ -1,4 +1,4 @@
-/* plan_question.c: from options to a task for the planner. */
+/* plan_question.c: makes a task for the planner from options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,19 +10,19 @@
 #include "plan/search.h"
 #include "run/inputs/inputs.h"
 
-/* Of the memory of an accelerator, what a plan leaves free: predictions of memory are some percent wrong. */
+/* Share of an accelerator's memory that a plan leaves free, because predictions are a few percent off. */
 static const double HEADROOM = .05;
 
 enum { NAME_MAX_BYTES = 4096, SEQ_MAX = 4096, CPU_SEQ_MAX = 1024, CPU_BATCH_TOKENS = 8192 };
 
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */
 
-static bool names_file(const char *name) {
+static bool is_file_name(const char *name) {
     return strchr(name, '/') || ls_ends_with(name, ".json") || ls_ends_with(name, ".yaml") ||
            ls_ends_with(name, ".yml") || ls_file_exists(name);
 }
 
-/* "100gbe", "4x25gbe"; "400gbe/node" is one link for all the chips of a node. `id` is for messages. */
+/* Reads a link such as "100gbe" or "4x25gbe"; all chips of a node share "400gbe/node". `id` is for messages. */
 static ls_status read_link(const ls_options *o, ls_option_id id, const char *text, int node, ls_link *out) {
     char name[LS_MACHINE_NAME_MAX];
     bool shared = ls_ends_with(text, "/node");
@@ -50,7 +50,7 @@ ls_status ls_cluster_option_site(const ls_options *o, const char *name, ls_site 
                                  json_t **measured) {
     ls_cluster one;
     *measured = NULL;
-    *is_file = names_file(name);
+    *is_file = is_file_name(name);
     ls_status status = *is_file ? ls_machine_file_read(name, &one, measured) : ls_cluster_of(name, 1, 0, &one);
     if (status != LS_OK) return ls_fail_at(status, "--cluster: ");
     *out = one.site[0];
@@ -63,7 +63,7 @@ ls_status ls_cluster_option_site(const ls_options *o, const char *name, ls_site 
     return status;
 }
 
-/* Chips that a complete mesh asks for, where --gpus does not say; 0: it is open. */
+/* Returns the number of chips of a complete mesh, used without --gpus; 0: the mesh is open. */
 static long long chips_of_request(const ls_layout_request *request) {
     const unsigned mesh = 1u << LS_KNOB_dp | 1u << LS_KNOB_tp | 1u << LS_KNOB_pp;
     const ls_knobs *k = &request->knobs;
@@ -112,8 +112,8 @@ static ls_status read_cluster(const ls_options *o, ls_plan_question *q, json_t *
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
 
-/* Default sequences of a step: the tokens that Brown et al. (2020, table 2.1) used for models of this size, and enough
- * that a large cluster can divide them. */
+/* Returns the default sequences of a step: the tokens that Brown et al. (2020, table 2.1) used for models of this size,
+ * and enough that a large cluster can divide them. */
 static size_t usual_batch(const ls_plan_task *task) {
     double params = ls_plan_params(&task->shape);
     size_t tokens = params < 5e8 ? 524288 : params < 2e9 ? 1048576 : params < 2e10 ? 2097152 : 4194304, batch = 1;
@@ -141,7 +141,7 @@ static ls_status read_stack(const ls_options *o, ls_plan_task *task) {
     return ls_stack_find(cpu ? "native" : "megatron", &task->stack);
 }
 
-/* "300B", "1.5T", "2000000"; 0: not given. */
+/* Reads "300B", "1.5T" or "2000000"; 0: not given. */
 static ls_status read_count(const ls_options *o, ls_option_id id, const char *text, double *out) {
     static const char letters[] = "KMBT";
     static const double factors[] = {1e3, 1e6, 1e9, 1e12};
@@ -177,7 +177,7 @@ static ls_status read_shape(const ls_options *o, ls_shape *out) {
     return LS_OK;
 }
 
-/* Hours and GB/s become seconds and bytes per second. */
+/* Reads the rate of failures; converts hours and GB/s to seconds and bytes per second. */
 static ls_status read_failures(const ls_options *o, ls_plan_question *q) {
     int nodes = 0;
     for (int i = 0; i < q->task.cluster.sites; i++) {
@@ -198,7 +198,7 @@ static ls_status read_failures(const ls_options *o, ls_plan_question *q) {
 
 /* ---- knobs ------------------------------------------------------------------------------------------------------- */
 
-/* Knobs that other programs have. */
+/* Reads the knobs that only other programs have. */
 static ls_status read_others(const ls_options *o, ls_layout_request *out) {
     if (o->cp > 0) ls_knob_give(out, LS_KNOB_context, (double)o->cp);
     if (ls_options_is_given(o, LS_OPT_shard_among)) {

@@ -1,5 +1,6 @@
-/* run.h: the fields of an ls_run (lockstep.h): what all workers share before they start, and what each of them opens.
- * The commands of the program print them. */
+/* run.h: the fields of an ls_run (lockstep.h), the interface between the files of this folder. The parent fills the
+ * first part before it forks the workers, which inherit it; each worker opens the rest for itself. The commands of the
+ * program print them. */
 #ifndef LS_API_RUN_H
 #define LS_API_RUN_H
 
@@ -32,42 +33,42 @@ struct ls_run {
     ls_run_setup setup;
     ls_options options; /* of this run, with those of the run before; values that were left open are filled in */
     ls_workers_options workers;
-    bool launched; /* by mpirun or srun: nothing is shared before the workers run */
+    bool launched; /* by mpirun or srun: workers inherit nothing, each opens all */
     ls_start start;
     ls_settings settings;
     json_t *layout_file;
     ls_layout_request request;
     ls_layout layout;
-    ls_device_choice chosen;       /* what computes */
+    ls_device_choice chosen;       /* the kind of device that computes */
     double speeds[LS_WORKERS_MAX]; /* of the DP groups, once --shares auto has measured them */
     char *out;                     /* folder; owned */
     ls_tokenizer *tokenizer;
     ls_frame frame; /* around each document */
     ls_trainer_data data;
     ls_identity *identity;
-    bool is_trial;                    /* to be compared: it has no folder */
-    bool may_share;                   /* groups may be redistributed during the run (run/shares.h), */
-    bool has_shares;                  /* and these are in the layout; */
-    int shared_times;                 /* how often that was, */
-    double shared_s;                  /* and when, by ls_clock_seconds() */
+    bool is_trial;                    /* made for a comparison, without a folder */
+    bool may_share;                   /* groups may be redistributed during the run (run/shares.h) */
+    bool has_shares;                  /* they were, and the layout has the new shares */
+    int shared_times;                 /* number of redistributions */
+    double shared_s;                  /* time of the last one, by ls_clock_seconds() */
     double began_s;                   /* when this worker began */
     struct ls_run_attempts *attempts; /* of the supervisor; NULL: there is none */
     bool worked;                      /* ls_run_workers() was called */
 
     /* of one worker */
     ls_world *world;
-    bool recovers;         /* it goes on from what the workers before it left, */
-    ls_left_numbers taken; /* which was this */
+    bool recovers;         /* it continues from the state that the previous workers left */
+    ls_left_numbers taken; /* the numbers in that state */
     ls_recovery recovery;
     ls_ends ends; /* of a job of mpirun or srun */
     ls_device *device;
     ls_trainer *trainer;
     ls_tokens prompt; /* of samples */
     ls_loop loop;
-    bool refused_resize;                    /* and said so, since the caller makes the steps */
+    bool refused_resize;                    /* a resize was refused, because the caller makes the steps */
     char identity_hash[LS_HASH_TEXT_BYTES]; /* "": not yet */
     char hint[LS_UNIT_HINT_MAX];            /* a sentence about the matrix unit, or empty */
-    char agree_hint[LS_UNIT_HINT_MAX];      /* which option has other machines compute the same bits, or empty */
+    char agree_hint[LS_UNIT_HINT_MAX];      /* which option makes other machines compute the same bits, or empty */
 
     /* of the first worker */
     ls_run_dir *dir;
@@ -78,30 +79,34 @@ struct ls_run {
     ls_loaded loaded; /* zeros in a training run */
 };
 
+/* Returns whether the run is one of eval or generate. */
 static inline bool ls_run_is_loaded(const ls_run *run) { return run->loaded.partition != NULL; }
 
-/* Opens a run of train for a comparison: it has no folder. */
+/* Opens a run of train for a comparison, without a folder. */
 ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out);
 
 /* ---- verification ------------------------------------------------------------------------------------------------ */
 
-/* What the options of verify ask for; `fault` is where one may be kept. The caller adds its functions. */
+/* Fills the request from the options of verify, all but the caller's functions. `fault` is memory for one of
+ * LS_FAULT_BITS, and must live as long as the request. */
 ls_status ls_verify_request_read(const ls_options *options, ls_verify_fault *fault, ls_verify_request *out);
-/* The fault of LS_FAULT_BITS, for tests; *out is left alone where there is none. */
+/* Reads the fault of LS_FAULT_BITS, for tests, into `fault`, and points *out to it; leaves *out unchanged if there is
+ * none. */
 ls_status ls_verify_read_fault(ls_verify_fault *fault, const ls_verify_fault **out);
 
 /* ---- between the files of a run ---------------------------------------------------------------------------------- */
 
-/* Makes the layout again after the request has changed. */
+/* Makes r->layout from r->request, again after each change of it. */
 ls_status ls_run_make_layout(ls_run *run);
-/* Opens text files and tokenizes those that have no tokens yet. */
+/* Opens text and token files; tokenizes texts that are not in the cache, and reports it. */
 ls_status ls_run_open_corpus(ls_run *run, const char *paths, ls_split split, ls_corpus **out);
-/* Tokenizer, data and the identity that follows. */
+/* Opens tokenizer and data, and makes the identity, which depends on them. */
 ls_status ls_run_open_data(ls_run *run);
+/* Opens the run directory, of a new or a resumed run; without --out, the first free runs/MODEL-N. */
 ls_status ls_run_open_folder(ls_run *run);
-/* After a failure: a run that has done no step leaves nothing behind. */
+/* Closes the run directory after a failure; removes it if the run has made no step. */
 void ls_run_abandon(ls_run *run);
-/* Reports an event to the caller. */
+/* Reports an event to the caller, if it listens, and returns the caller's status. */
 ls_status ls_run_tell(const ls_run *run, ls_run_event event);
 
 /* Compiles the missing kernels of the chosen device and reports it. Called before workers start. */
@@ -109,18 +114,27 @@ ls_status ls_run_prepare_device(ls_run *r, ls_unit unit);
 /* Fails with LS_ERR_INPUT outside the function that ls_run_workers() calls. */
 ls_status ls_run_check_works(const ls_run *run);
 
-/* run_attempts.c: forks the workers, and forks them again when one is lost, up to --restarts times. True if restarts
- * are requested and the limit on shared memory leaves room for the tensors of at least one worker. */
+/* ---- run_attempts.c ---------------------------------------------------------------------------------------------- */
+
+/* Returns whether the run gets a supervisor: with --restarts above 0, unless one worker runs under a limit on files or
+ * address space, which shared memory would exceed. */
 bool ls_run_is_supervised(const ls_run *run);
+/* Forks the workers, each of which calls `fn`, and forks them again when one is lost, up to --restarts times. */
 ls_status ls_run_supervise(ls_run *run, ls_worker_fn fn, void *arg);
 
-/* loaded.c: the model of eval or generate, and how well it predicts. */
+/* ---- loaded.c and generate.c: runs of eval and generate ---------------------------------------------------------- */
+
+/* Loads the model with its weights into run->loaded. ls_run_unload() releases it, also after a failure. */
 ls_status ls_run_load(ls_run *run);
+/* Evaluates the model of eval on all its data: every token but the first is scored once, in windows that overlap if
+ * --stride is below --seq (data/windows.h); of an image model, the test images. The loss is exact: it does not depend
+ * on micro-batch or threads. */
 ls_status ls_run_score(ls_run *run, ls_evaluation *out);
 void ls_run_unload(ls_run *run);
 
-/* generate.c: a prompt as ids; at least one. NULL: an empty one. */
+/* Appends the ids of a prompt with the tokens before it; at least one id, also for an empty text or NULL. */
 ls_status ls_run_encode(const ls_run *run, const char *text, ls_tokens *out);
+/* Returns the options of sampling: temperature, top-k, top-p, seed, limit, cache. */
 ls_generate_options ls_generate_options_from(const ls_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* run_attempts.c: the supervisor of a run: what it does when a worker is lost.
+/* run_attempts.c: the supervisor of a run, which restarts it when a worker is lost.
  *
  * A place is a worker's part of the machine: its cores, or its GPU. A lost worker is restarted on a spare place, or on
  * its own. A place that has lost --place-losses workers is left out, and the run gets a layout for the remaining
@@ -19,23 +19,24 @@
 #include "comm/placement.h"
 #include "run/recover/resize.h"
 
-enum { WRONG = 1 << 20 }; /* of a place: it computes wrongly, and is not used whatever happens */
+enum { WRONG = 1 << 20 }; /* losses of a place that computes wrongly and is never used again */
 
 typedef struct ls_run_attempts {
     ls_run *run;
     int places;
     int losses[LS_WORKERS_MAX]; /* by place */
     int place_of[LS_WORKERS_MAX];
-    int wanted;                            /* workers, of a resize that was asked for; 0: none */
+    int wanted;                            /* number of workers of a requested resize; 0: none */
     int restarts;                          /* so far */
-    int64_t failed_step;                   /* that the last worker was lost in; −1: in none */
-    int failed_place;                      /* and its place */
+    int64_t failed_step;                   /* step in which the last worker was lost; −1: in none */
+    int failed_place;                      /* place of that worker */
     ls_layout layouts[LS_WORKERS_MAX + 1]; /* by number of places: the largest that fits; dp 0: none */
 } ls_run_attempts;
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
-/* The request of the run for so many workers, with this tp and pp; whether it is legal. */
+/* Makes the layout of the run's request with this dp, tp and pp. Returns whether it is legal; changes nothing in the
+ * run. */
 static bool try_layout(const ls_run_attempts *a, int dp, int tp, int pp, ls_layout *out) {
     ls_run *r = a->run;
     ls_layout_request request = r->request;
@@ -57,7 +58,8 @@ static bool try_layout(const ls_run_attempts *a, int dp, int tp, int pp, ls_layo
     return legal;
 }
 
-/* As large as can be on `places`; of equally large ones that whose tp · pp is nearest to what was asked for. */
+/* Finds the largest layout for `places`: with the run's tp · pp if one fits, otherwise with tp and pp as near to them
+ * as possible. dp 0: there is none. */
 static void find_layout(const ls_run_attempts *a, int places, ls_layout *out) {
     const ls_layout *asked = &a->run->layout;
     int set = asked->tp * asked->pp;
@@ -70,7 +72,7 @@ static void find_layout(const ls_run_attempts *a, int places, ls_layout *out) {
                 if (workers % (tp * pp) == 0 && try_layout(a, workers / (tp * pp), tp, pp, out)) return;
 }
 
-/* One of exactly so many workers, with the tp · pp of the run where that divides them; dp 0: there is none. */
+/* Finds a layout of exactly so many workers, with the run's tp · pp if that divides them; dp 0: there is none. */
 static void find_exact(const ls_run_attempts *a, int workers, ls_layout *out) {
     const ls_layout *asked = &a->run->layout;
     int set = asked->tp * asked->pp;
@@ -81,6 +83,7 @@ static void find_exact(const ls_run_attempts *a, int workers, ls_layout *out) {
             if (workers % (tp * pp) == 0 && try_layout(a, workers / (tp * pp), tp, pp, out)) return;
 }
 
+/* Finds the layout for every number of places. */
 static void list_layouts(ls_run_attempts *a) {
     int workers = ls_layout_workers(&a->run->layout);
     for (int places = 1; places < workers; places++) find_layout(a, places, &a->layouts[places]);
@@ -89,7 +92,7 @@ static void list_layouts(ls_run_attempts *a) {
 
 static bool is_gpu(const ls_run_attempts *a) { return ls_device_is_gpu(a->run->chosen.name); }
 
-/* The layout of the run with its groups shared out by speed; whether it is legal. */
+/* Makes the layout of the run with its groups divided by speed. Returns whether it is legal. */
 static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout *out) {
     ls_run *r = a->run;
     ls_layout_request request = r->request;
@@ -107,8 +110,8 @@ static bool try_shares(const ls_run_attempts *a, const double *speeds, ls_layout
     return legal;
 }
 
-/* Shares that the user has chosen stay. On GPUs a restart costs more than new shares win, since device memory is lost.
- */
+/* Returns whether slow workers may get fewer groups. Shares that the user has chosen stay. On GPUs a restart costs more
+ * than new shares gain, because device memory is lost. */
 static bool may_share(const ls_run_attempts *a) {
     const ls_run *r = a->run;
     double speeds[LS_WORKERS_MAX];
@@ -121,13 +124,13 @@ static bool may_share(const ls_run_attempts *a) {
 
 /* ---- a loss ------------------------------------------------------------------------------------------------------ */
 
-static ls_status used_up(const ls_run_attempts *a, const char *text) {
+static ls_status fail_used_up(const ls_run_attempts *a, const char *text) {
     return ls_fail(LS_ERR_WORKER,
                    "%s; the run has gone on %d time%s, as often as --restarts allows; continue with --resume", text,
                    a->restarts, a->restarts == 1 ? "" : "s");
 }
 
-/* Workers that are lost at different places in one and the same step are not what is wrong. */
+/* Fails if the worker before was lost at another place in the same step: then the workers are not the cause. */
 static ls_status check_step(ls_run_attempts *a, int place, int64_t done, int64_t tried, const char *text) {
     bool in_step = tried > done;
     bool again = in_step && tried == a->failed_step && place != a->failed_place;
@@ -140,7 +143,8 @@ static ls_status check_step(ls_run_attempts *a, int place, int64_t done, int64_t
                    text, (long long)tried);
 }
 
-/* Places that are left, those with fewest losses first; where all have failed twice, the best of them. */
+/* Lists the places that may be used, those with fewest losses first; if all have reached the limit, the best of
+ * them. */
 static int list_places(const ls_run_attempts *a, int *places) {
     int count = 0, least = 0;
     for (int p = 1; p < a->places; p++)
@@ -158,7 +162,8 @@ static int list_places(const ls_run_attempts *a, int *places) {
 
 static int compare_ints(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* `back_to`: the last step whose state is verified; −1: the state that the workers have is. */
+/* Logs why and from where the run continues. `back_to`: the last step whose state is verified; −1: the workers' own
+ * state is. */
 static void report_attempt(const ls_run_attempts *a, const char *why, int64_t done, int64_t back_to,
                            const ls_layout *before) {
     char layout[256] = "", from[96];
@@ -178,9 +183,9 @@ static void report_attempt(const ls_run_attempts *a, const char *why, int64_t do
     ls_log_warn("%s; the run %s%s (restart %d of %d)", why, from, layout, a->restarts, (int)a->run->options.restarts);
 }
 
-/* On the places that are left. */
-static ls_status lay_out(ls_run_attempts *a, const char *why, int *workers, int *places) {
-    if (a->restarts >= a->run->options.restarts) return used_up(a, why);
+/* Chooses layout and places for the next attempt. LS_ERR_WORKER if restarts are used up or no layout fits. */
+static ls_status choose_next_layout(ls_run_attempts *a, const char *why, int *workers, int *places) {
+    if (a->restarts >= a->run->options.restarts) return fail_used_up(a, why);
     a->restarts++;
     int free_places = list_places(a, places);
     const ls_layout *layout = &a->layouts[free_places];
@@ -199,8 +204,8 @@ static ls_status lay_out(ls_run_attempts *a, const char *why, int *workers, int 
 
 /* ---- wrong numbers ----------------------------------------------------------------------------------------------- */
 
-/* "its cores, 4-7, are left out" */
-static void place_text(const ls_run_attempts *a, const ls_attempt_end *end, int place, char *text, size_t room) {
+/* Writes "; its cores, 4-7, are left out". */
+static void describe_place(const ls_run_attempts *a, const ls_attempt_end *end, int place, char *text, size_t room) {
     const int *cpus = ls_placement_cpus(end->placement, place);
     char cores[80] = "";
     if (cpus) ls_claim_list(cpus, end->placement->threads, cores, sizeof cores);
@@ -213,7 +218,9 @@ static void place_text(const ls_run_attempts *a, const ls_attempt_end *end, int 
         snprintf(text, room, "; it is left out, but its cores are unknown: workers are not pinned here");
 }
 
-static ls_status leave_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wrong *b, int *workers, int *places) {
+/* Continues after a worker with wrong numbers: counts a loss of its place, or leaves the place out. */
+static ls_status leave_place_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wrong *b, int *workers,
+                                 int *places) {
     ls_layout before = a->run->layout;
     char what[LS_MESSAGE_MAX - 160], where[160] = "", why[LS_MESSAGE_MAX];
     int64_t done, tried;
@@ -223,13 +230,13 @@ static ls_status leave_out(ls_run_attempts *a, ls_attempt_end *end, const ls_wro
     ls_left_look(end->segment, -1, &done, &tried);
     if (place >= 0) a->losses[place] = is_out ? WRONG : a->losses[place] + 1;
     if (is_out) {
-        place_text(a, end, place, where, sizeof where);
+        describe_place(a, end, place, where, sizeof where);
         end->wrong_place = place;
         ls_left_leave_out(end->segment);
     }
     ls_event_text(&b->event, what, sizeof what);
     snprintf(why, sizeof why, "%s%s", what, where);
-    LS_TRY(lay_out(a, why, workers, places));
+    LS_TRY(choose_next_layout(a, why, workers, places));
     report_attempt(a, why, done, b->in_memory ? -1 : b->sound_step, &before);
     return LS_OK;
 }
@@ -242,8 +249,8 @@ static bool is_possible(const ls_run_attempts *a, int workers) {
     return layout.dp > 0;
 }
 
-/* "no layout of this run has 7 workers; 6 and 8 are possible" */
-static void refuse_text(const ls_run_attempts *a, int workers, char *text, size_t room) {
+/* Writes "no layout of this run has 7 workers; 6 and 8 are possible". */
+static void describe_refusal(const ls_run_attempts *a, int workers, char *text, size_t room) {
     int fewer = workers - 1, more = workers + 1, most = 2 * workers < LS_WORKERS_MAX ? 2 * workers : LS_WORKERS_MAX;
     while (fewer > 1 && !is_possible(a, fewer)) fewer--;
     while (more <= most && !is_possible(a, more)) more++;
@@ -255,7 +262,7 @@ static void refuse_text(const ls_run_attempts *a, int workers, char *text, size_
         (void)snprintf(text + bytes, room - (size_t)bytes, " is possible");
 }
 
-/* Takes the number that was asked for, or says why not, here and to the command that asked. */
+/* Accepts the requested number of workers, or refuses it, in the log and to the command that requested it. */
 static void judge_resize(ls_run_attempts *a, int workers) {
     const ls_run *r = a->run;
     const char *plural = workers == 1 ? "" : "s";
@@ -271,7 +278,7 @@ static void judge_resize(ls_run_attempts *a, int workers) {
     else if (is_accepted)
         snprintf(text, sizeof text, "goes on with %d worker%s after the step under way", workers, plural);
     else
-        refuse_text(a, workers, text, sizeof text);
+        describe_refusal(a, workers, text, sizeof text);
     if (is_accepted && !is_now) a->wanted = workers;
     if (!is_accepted) ls_log_warn("resize: %s: it stays as it is", text);
     ls_resize_answer(r->out, workers, is_accepted, text);
@@ -284,7 +291,8 @@ static bool wants_change(void *ctx) {
     return a->wanted > 0;
 }
 
-/* Forgets the losses of all places, except of GPUs that compute wrongly; cores that do are in no place. */
+/* Assigns places to another number of workers. Forgets the losses of all, except of GPUs that compute wrongly; cores
+ * that do are in no place. */
 static void share_places(ls_run_attempts *a, int workers, int *places) {
     int place = 0;
     for (int p = 0; p < LS_WORKERS_MAX; p++)
@@ -296,8 +304,8 @@ static void share_places(ls_run_attempts *a, int workers, int *places) {
     if (a->places < place) a->places = place;
 }
 
-/* All have left. Places are shared out to another number of workers. */
-static ls_status resize(ls_run_attempts *a, ls_attempt_end *end, int *workers, int *places) {
+/* Continues with the requested number of workers, after all have left. */
+static ls_status resize_run(ls_run_attempts *a, ls_attempt_end *end, int *workers, int *places) {
     ls_run *r = a->run;
     char text[200];
     int64_t done, tried;
@@ -327,7 +335,8 @@ static ls_status resize(ls_run_attempts *a, ls_attempt_end *end, int *workers, i
 
 /* ---- other shares ------------------------------------------------------------------------------------------------ */
 
-/* All have left since one of them stays slow: as many go on, at the same places. */
+/* Continues with other shares, after all have left because one of them stays slow: with as many workers at the same
+ * places. */
 static ls_status redistribute_groups(ls_run_attempts *a, const ls_attempt_end *end, const ls_left_shares *by,
                                      int *workers, int *places) {
     ls_run *r = a->run;
@@ -347,26 +356,27 @@ static ls_status redistribute_groups(ls_run_attempts *a, const ls_attempt_end *e
     return LS_OK;
 }
 
-static ls_status next(void *ctx, ls_attempt_end *end, int *workers, int *places) {
+/* Decides, after workers have ended, with how many and where the run continues, by the reason of the end. */
+static ls_status begin_next_attempt(void *ctx, ls_attempt_end *end, int *workers, int *places) {
     ls_run_attempts *a = ctx;
     ls_layout before = a->run->layout;
     ls_wrong blame = ls_left_blamed(end->segment);
     if (a->run->dir && ls_run_dir_clean_up(a->run->dir) != LS_OK) ls_log_warn("%s", ls_status_message());
-    if (end->rank < 0 && blame.is_found) return leave_out(a, end, &blame, workers, places);
+    if (end->rank < 0 && blame.is_found) return leave_place_out(a, end, &blame, workers, places);
     ls_left_shares shares = ls_left_shared(end->segment);
     if (end->rank < 0 && a->wanted == 0) return redistribute_groups(a, end, &shares, workers, places);
-    if (end->rank < 0) return resize(a, end, workers, places);
+    if (end->rank < 0) return resize_run(a, end, workers, places);
     int64_t done, tried;
     int place = a->place_of[end->rank];
     ls_left_look(end->segment, end->whole ? end->rank : -1, &done, &tried);
     if (end->whole) a->losses[place]++; /* before, it was no step of this worker that failed */
     LS_TRY(check_step(a, place, done, tried, end->text));
-    LS_TRY(lay_out(a, end->text, workers, places));
+    LS_TRY(choose_next_layout(a, end->text, workers, places));
     report_attempt(a, end->text, done, -1, &before);
     return LS_OK;
 }
 
-/* Limits that shared memory is subject to and a process's own is not, or less. */
+/* Returns whether a limit holds for shared memory that does not hold for a process's own, or less. */
 static bool is_limited(void) {
     static const int kinds[] = {RLIMIT_FSIZE, RLIMIT_AS};
     struct rlimit limit;
@@ -394,7 +404,8 @@ ls_status ls_run_supervise(ls_run *r, ls_worker_fn fn, void *arg) {
     r->may_share = may_share(a);
     r->attempts = a;
     ls_status status = r->dir ? LS_OK : ls_run_open_folder(r); /* or the first worker would make it, and be gone */
-    ls_supervision supervision = {.next = next, .wants_change = wants_change, .ctx = a, .places = a->places};
+    ls_supervision supervision = {
+        .next = begin_next_attempt, .wants_change = wants_change, .ctx = a, .places = a->places};
     if (status == LS_OK) status = ls_workers_supervise(&r->workers, &supervision, fn, arg);
     if (a->wanted > 0)
         ls_log_warn("the run ended before it could go on with %d worker%s", a->wanted, a->wanted == 1 ? "" : "s");

@@ -1,4 +1,4 @@
-/* run_open.c: model, settings, layout, data and folder, in the order in which mistakes are cheapest to find. */
+/* run_open.c: opens model, settings, layout, data and folder, in the order in which errors are cheapest to find. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,16 +20,16 @@ static void report_preparing(void *ctx, const char *message) {
     (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_PREPARES, .text = message});
 }
 
-/* Of several processes that a launcher started, the first tells. */
-static void say_compiles(void *ctx, const char *text) {
+/* Reports from the first process, if a launcher started several. */
+static void report_compiling(void *ctx, const char *text) {
     if (ls_launcher_place().rank == 0) report_preparing(ctx, text);
 }
 
 ls_status ls_run_prepare_device(ls_run *r, ls_unit unit) {
-    return ls_device_prepare(r->chosen.name, unit, r->setup.event ? say_compiles : NULL, r);
+    return ls_device_prepare(r->chosen.name, unit, r->setup.event ? report_compiling : NULL, r);
 }
 
-/* runs/tiny-1, runs/tiny-2 … */
+/* Chooses the folder: --out, else the first free of runs/tiny-1, runs/tiny-2 … */
 static ls_status choose_out(ls_run *r) {
     char path[512];
     if (r->options.out) {
@@ -54,8 +54,8 @@ ls_status ls_run_make_layout(ls_run *r) {
     return status;
 }
 
-/* There are as many workers as the launcher started. */
-static ls_status take_launched(ls_layout_request *request) {
+/* Sets the number of workers to the launcher's; LS_ERR_INPUT if --workers differs. */
+static ls_status accept_launcher(ls_layout_request *request) {
     ls_launcher launcher = ls_launcher_detect();
     if (request->workers > 0 && request->workers != launcher.size)
         return ls_fail(LS_ERR_INPUT, "--workers %d: %s started %d: use --workers %d, or leave it out", request->workers,
@@ -65,7 +65,7 @@ static ls_status take_launched(ls_layout_request *request) {
     return LS_OK;
 }
 
-static void say_measured(void *ctx, const char *what) {
+static void report_measuring(void *ctx, const char *what) {
     (void)ls_run_tell(ctx, (ls_run_event){.kind = LS_RUN_MEASURES, .text = what});
 }
 
@@ -77,12 +77,12 @@ static ls_status choose_device(ls_run *r, int workers) {
     return o->dry_run ? LS_OK : ls_run_prepare_device(r, r->settings.policy.unit);
 }
 
-/* --auto-layout: that of a device. */
+/* Chooses the layout for --auto-layout, on one device. */
 static ls_status plan_layout(ls_run *r) {
     ls_plan *plan = NULL;
     LS_TRY(ls_image_option_refuse(&r->settings.shape, "--auto-layout"));
     LS_TRY(choose_device(r, 1));
-    ls_status status = ls_plan_complete(&r->options, &r->settings, say_measured, r, &r->request, &plan);
+    ls_status status = ls_plan_complete(&r->options, &r->settings, report_measuring, r, &r->request, &plan);
     if (status == LS_OK && ls_launcher_place().rank == 0)
         status = ls_run_tell(r, (ls_run_event){.kind = LS_RUN_PLANNED, .plan = plan});
     ls_plan_destroy(plan);
@@ -92,7 +92,7 @@ static ls_status plan_layout(ls_run *r) {
 static ls_status choose_layout(ls_run *r) {
     const ls_options *o = &r->options;
     LS_TRY(ls_layout_request_from_options(o, &r->layout_file, &r->request));
-    if (r->launched) LS_TRY(take_launched(&r->request));
+    if (r->launched) LS_TRY(accept_launcher(&r->request));
     if (o->probe_again && !o->auto_layout)
         return ls_options_fail(o, LS_OPT_probe_again, "the machine is only measured for --auto-layout");
     if (o->auto_layout) LS_TRY(plan_layout(r));
@@ -124,7 +124,8 @@ static ls_status prepare_run(ls_run *r) {
     return choose_out(r);
 }
 
-/* NULL in *out: there is none that can be read. A run that goes on is compared with its checkpoint later. */
+/* Reads the identity of the run that is resumed or forked; *out is NULL if none can be read. A resumed run is compared
+ * with its checkpoint later. */
 static void find_identity(const ls_run *r, ls_identity **out) {
     enum { IDENTITY_BYTES_MAX = 1 << 20 };
     char path[PATH_MAX], *text = NULL;
@@ -181,7 +182,7 @@ static ls_status open_own_images(const ls_run *r, const ls_source *source, ls_im
     return ls_images_open_source(out, source, &about);
 }
 
-/* Own data has what it brings along to be validated with, and nothing else. */
+/* Opens training and test images. The caller's own data is validated only with data that the caller gives. */
 static ls_status open_image_files(ls_run *r) {
     const ls_options *o = &r->options;
     const ls_run_setup *own = &r->setup;
@@ -195,7 +196,8 @@ static ls_status open_image_files(ls_run *r) {
                                 &r->data.val_images);
 }
 
-/* Of files what they hold; of the caller's own data what the caller says it is. */
+/* Makes the identity: settings, and the hash of the files, or for the caller's own data the identity that the caller
+ * gives. */
 static ls_status identify_data(ls_run *r) {
     ls_hash128 hash;
     LS_TRY(ls_identity_create(&r->identity));
@@ -228,7 +230,7 @@ ls_status ls_run_open_data(ls_run *r) {
                                LS_IDENTITY_FIXED);
 }
 
-/* Without --out the number that was free may be taken meanwhile: the folder is the first that can be made. */
+/* Makes the first free folder: another run may have taken the number that was free. */
 static ls_status open_next(ls_run *r) {
     char stem[512];
     snprintf(stem, sizeof stem, "runs/%s", r->start.shape.name);
@@ -271,7 +273,7 @@ static ls_status check_text_files(const char *list, ls_split split) {
     return LS_OK;
 }
 
-/* What is given to a dry run must be there, as for the run itself; nothing needs to be given. */
+/* Checks that the files given to a dry run exist, as for the run itself; none needs to be given. */
 static ls_status check_inputs(ls_run *r) {
     const ls_options *o = &r->options;
     if (ls_shape_sees_images(&r->settings.shape)) {
@@ -283,9 +285,9 @@ static ls_status check_inputs(ls_run *r) {
     return ls_start_tokenizer(&r->start, o->tokenizer, &r->tokenizer);
 }
 
-/* A folder that is there may be refused at once; a new one is made when everything that can be wrong was looked at. One
- * without a name is made here, so that all workers know which it is.
- * Data is opened before the workers are forked, which inherit it; a launcher's workers each open it. */
+/* Opens a run of train. Opens an existing folder early, because it may be refused; creates a new one after everything
+ * that can be wrong was checked; one without a name here, so that all workers know it. Opens data before the workers
+ * are forked, which inherit it; a launcher's workers each open it. */
 static ls_status open_training(ls_run *r) {
     bool has_folder = !r->is_trial;
     LS_TRY(ls_options_blame(&r->options, LS_OPT_isa, ls_cpu_set_isa(r->options.isa)));

@@ -1,4 +1,4 @@
-/* run_options.c: the options of a run that goes on, and what options mean that were left open. */
+/* run_options.c: takes over the options of a resumed or forked run, and fills in values that were left open. */
 #include "api/options.h"
 
 #include <limits.h>
@@ -23,7 +23,7 @@
  * Outputs stay in the run's folder: the run may belong to another user, whose config must not choose which of this
  * user's files is overwritten. */
 
-/* A name or a pattern that leads to a file. */
+/* Returns whether a name or a pattern leads to a file. */
 static bool is_there(const char *name) {
     ls_paths paths = {0};
     if (ls_file_exists(name)) return true;
@@ -32,7 +32,7 @@ static bool is_there(const char *name) {
     return true;
 }
 
-/* Appends one name of a list to `text`, from the folder where it is found. False: no room. */
+/* Appends one name of a list to `text`, with the folder in which it is found. Returns false if there is no room. */
 static bool append_name(char *text, size_t room, const char *name, const char *started_in) {
     char there[2 * PATH_MAX];
     size_t used = strlen(text);
@@ -41,6 +41,7 @@ static bool append_name(char *text, size_t room, const char *name, const char *s
     return snprintf(text + used, room - used, "%s%s", used ? "," : "", moved ? there : name) < (int)(room - used);
 }
 
+/* Sets an option to its list of files, each with the folder in which it is found. */
 static ls_status settle_list(ls_options *o, ls_option_id id, const char *started_in) {
     const char *old = o->source[id].text;
     size_t names = 1, room;
@@ -56,7 +57,7 @@ static ls_status settle_list(ls_options *o, ls_option_id id, const char *started
     return status;
 }
 
-/* `o` was read from the config.json of the folder `run`, and from nowhere else. */
+/* Finds the input files of options that were read from the config.json of the folder `run`, and from nowhere else. */
 static ls_status settle_inputs(const char *run, ls_options *o) {
     static const ls_option_id inputs[] = {LS_OPT_data, LS_OPT_val_data, LS_OPT_tokenizer, LS_OPT_model, LS_OPT_layout};
     char started_in[PATH_MAX];
@@ -71,8 +72,8 @@ static ls_status settle_inputs(const char *run, ls_options *o) {
     return LS_OK;
 }
 
-/* --trace as a config file names it becomes --trace run, with a warning. Options of flags and of the environment are
- * the user's own word and stay. */
+/* Changes --trace FILE of a config file to --trace run, with a warning. Flags and environment are the user's own word
+ * and stay. */
 static ls_status keep_outputs_inside(ls_options *o) {
     if (o->source[LS_OPT_trace].origin != LS_ORIGIN_FILE || !o->trace || strcmp(o->trace, "run") == 0) return LS_OK;
     ls_log_warn("the config names %.200s for the trace; it goes to trace.json in the run's folder instead: give "
@@ -83,14 +84,14 @@ static ls_status keep_outputs_inside(ls_options *o) {
 
 /* ---- of the run before ------------------------------------------------------------------------------------------- */
 
-/* With --resume auto, whether there is a run to go on with. */
-static bool resumes(const ls_options *given) {
+/* Returns whether a run is resumed; with --resume auto, whether there is one. */
+static bool is_resuming(const ls_options *given) {
     return given->resume || (given->resume_auto && given->out && ls_run_dir_holds_run(given->out));
 }
 
-/* The run whose options are taken over; "": none. */
+/* Finds the run whose options are taken over; "": none. */
 static void find_run(const ls_options *given, char run[PATH_MAX]) {
-    const char *folder = resumes(given) ? given->out : given->fork;
+    const char *folder = is_resuming(given) ? given->out : given->fork;
     run[0] = '\0';
     if (!folder || given->config || strlen(folder) >= PATH_MAX) return;
     if (ls_run_dir_holds_run(folder))
@@ -105,8 +106,7 @@ static bool any_given(const ls_options *given, const ls_option_id *ids, size_t c
     return false;
 }
 
-/* A run may go on under another layout. What the former one said of the workers, or of the order of the work, would
- * collide with what is said of it now. */
+/* Drops the previous run's options of the layout that would collide with those given now. */
 static void drop_layout(const ls_options *given, ls_options *out) {
     static const ls_option_id mesh[] = {LS_OPT_workers, LS_OPT_dp, LS_OPT_tp, LS_OPT_pp, LS_OPT_layout};
     static const ls_option_id order[] = {LS_OPT_schedule, LS_OPT_virtual_stages, LS_OPT_stages};
@@ -120,14 +120,14 @@ static void drop_layout(const ls_options *given, ls_options *out) {
     if (ls_launcher_place().size > 0) ls_options_reset(out, LS_OPT_workers); /* the launcher says how many */
 }
 
-/* Of several processes that a launcher started, the first tells. */
+/* Logs a warning, in the first process if a launcher started several. */
 static void warn_damaged(const char *run, const char *then) {
     if (ls_launcher_place().rank <= 0)
         ls_log_warn("%.200s/" LS_CONFIG_FILE " is damaged, or was edited: %s; --config FILE reads an edited file", run,
                     then);
 }
 
-/* False: there are no options to take over. */
+/* Finds the config.json to read. Returns false if there are no options to take over. */
 static bool find_config(const char *run, char path[PATH_MAX]) {
     ls_saved_config found = ls_saved_config_find(run, path);
     if (found == LS_CONFIG_OF_COPY)
@@ -137,6 +137,7 @@ static bool find_config(const char *run, char path[PATH_MAX]) {
     return found == LS_CONFIG_SOUND || found == LS_CONFIG_OF_COPY;
 }
 
+/* Reads the options of the run, without those that belong to one invocation or, for a fork, to the model. */
 static ls_status take_over(const char *run, bool fork, ls_options *out) {
     static const ls_option_id own[] = {LS_OPT_out,       LS_OPT_resume,    LS_OPT_resume_auto, LS_OPT_fork,
                                        LS_OPT_transport, LS_OPT_slow_link, LS_OPT_json};
@@ -163,7 +164,7 @@ ls_status ls_run_options_inherit(const ls_options *given, ls_options *out) {
         if (source->origin != LS_ORIGIN_DEFAULT)
             LS_TRY(ls_options_put(out, (ls_option_id)i, source->text, source->origin, source->line));
     }
-    if (given->resume_auto && resumes(given)) LS_TRY(ls_options_put(out, LS_OPT_resume, "true", LS_ORIGIN_FLAG, 0));
+    if (given->resume_auto && is_resuming(given)) LS_TRY(ls_options_put(out, LS_OPT_resume, "true", LS_ORIGIN_FLAG, 0));
     return keep_outputs_inside(out);
 }
 

@@ -1,4 +1,4 @@
-/* run_work.c: what each worker of a run does. The first one has the folder, and reports. */
+/* run_work.c: the part of a run that each worker executes. The first one owns the folder, and reports. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +24,8 @@
 
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
-/* The first worker tokenizes text that was never tokenized; the others find it done. */
+/* Opens the data in every worker; the first one before the others, because it tokenizes texts that are not in the
+ * cache. */
 static ls_status open_data(ls_run *r, ls_world *world) {
     if (r->data.corpus || r->data.images) return LS_OK;
     if (ls_world_rank(world) == 0) LS_TRY(ls_run_open_data(r));
@@ -32,7 +33,7 @@ static ls_status open_data(ls_run *r, ls_world *world) {
     return r->data.corpus || r->data.images ? LS_OK : ls_run_open_data(r);
 }
 
-/* A layout that was made without workers has equal shares for --shares auto. */
+/* Makes the layout again with shares by measured speed, for --shares auto; before, they are equal. */
 static ls_status share_by_speed(ls_run *r, ls_world *world) {
     bool is_auto = r->request.shares && strcmp(r->request.shares, "auto") == 0;
     if (!is_auto || r->layout.dp == 1 || r->has_shares) return LS_OK;
@@ -41,8 +42,9 @@ static ls_status share_by_speed(ls_run *r, ls_world *world) {
     return ls_run_make_layout(r);
 }
 
-/* Called before the free memory is read; by all workers in parallel, since freeing pages takes the kernel time. */
-static ls_status give_back(ls_world *world) {
+/* Frees memory of the previous attempt's workers before the free memory is read; in all workers in parallel, because
+ * freeing pages takes the kernel time. */
+static ls_status trim_previous_memory(ls_world *world) {
     const ls_attempt *attempt = ls_world_attempt(world);
     if (!attempt || !attempt->before.base) return LS_OK;
     ls_left_trim(&attempt->before, ls_world_rank(world), ls_world_size(world));
@@ -50,7 +52,7 @@ static ls_status give_back(ls_world *world) {
 }
 
 static ls_status create_trainer(ls_run *r, ls_world *world) {
-    LS_TRY(give_back(world));
+    LS_TRY(trim_previous_memory(world));
     if (r->launched && strcmp(r->options.device, "auto") == 0) LS_TRY(ls_agree_device(world, &r->chosen));
     LS_TRY(ls_world_open_device(world, r->chosen.name, NULL, &r->device));
     LS_TRY(ls_device_use_graphs(r->device, r->options.cuda_graphs));
@@ -63,6 +65,7 @@ static ls_status create_trainer(ls_run *r, ls_world *world) {
 
 /* ---- where the run begins ---------------------------------------------------------------------------------------- */
 
+/* Loads the initial state of the run: resumed, forked, from weights or from the seed. */
 static ls_status begin_run(ls_run *r) {
     if (r->options.resume) {
         bool anew;
@@ -80,7 +83,8 @@ static ls_status open_store(ls_run *r) {
     return LS_OK;
 }
 
-/* A new folder gets its checkpoints/ after its identity: a run that is killed in between must not look like one. */
+/* Writes identity and layout into the folder. Creates checkpoints/ of a new run after its identity, so that a run
+ * killed in between does not look like one. */
 static ls_status write_beginning(ls_run *r) {
     const ls_options *o = &r->options;
     ls_run_parent parent = {.path = o->fork, .step = r->trainer->step, .identity = r->parent_identity};
@@ -89,8 +93,8 @@ static ls_status write_beginning(ls_run *r) {
     return o->resume ? LS_OK : open_store(r);
 }
 
-/* Files that came with the model and that no tokenizer knows of go along from checkpoint to checkpoint, so that export
- * writes them again. With another tokenizer those of the model's own tokenizer stay behind. */
+/* Carries files that came with the model, and that no tokenizer knows of, from checkpoint to checkpoint, so that export
+ * writes them again. With another tokenizer those of the model's own tokenizer are left behind. */
 static ls_status carry_from(ls_run *r, const char *folder) {
     static const char *const names[] = {LS_GENERATION_CONFIG, "chat_template.jinja", "added_tokens.json",
                                         "tokenizer.model"};
@@ -99,15 +103,15 @@ static ls_status carry_from(ls_run *r, const char *folder) {
     return LS_OK;
 }
 
-/* From the checkpoint that the run goes on from, else from where its weights come from. */
-static ls_status carry(ls_run *r) {
+/* Carries files from the checkpoint that is resumed, else from the source of the weights. */
+static ls_status carry_files(ls_run *r) {
     ls_path own = ls_store_folder(r->store, r->trainer->step);
     if (r->options.resume && ls_file_exists(own.text)) return carry_from(r, own.text);
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
-/* The state that the previous workers left is incomplete: restarts from the newest checkpoint, or from the beginning.
- */
+/* Restarts from the newest checkpoint, or from the beginning, because the state that the previous workers left is
+ * incomplete. */
 static ls_status recover_saved(ls_run *r) {
     bool first = r->trainer->rank == 0, anew;
     if (first) ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
@@ -118,7 +122,7 @@ static ls_status recover_saved(ls_run *r) {
     return LS_OK;
 }
 
-/* Sets checkpoints of unverified steps aside. */
+/* Sets checkpoints of unverified steps aside, and restarts from the newest that is left. */
 static ls_status recover_sound(ls_run *r, const ls_wrong *blame) {
     LS_TRY(ls_agree(r->trainer->world, r->store ? ls_store_rewind(r->store, blame->sound_step) : LS_OK));
     (void)ls_fail(LS_ERR_INPUT, "what the workers have may be wrong from step %lld on",
@@ -126,7 +130,7 @@ static ls_status recover_sound(ls_run *r, const ls_wrong *blame) {
     return recover_saved(r);
 }
 
-/* What the workers before were left for: the line that they wrote is cut off with their last step. */
+/* Records the event for which the previous workers ended; the line that they wrote is cut off with their last step. */
 static ls_status record_blame(const ls_run *r, ls_wrong blame) {
     blame.event.found_step = blame.event.step;
     blame.event.step = r->trainer->step;
@@ -139,7 +143,8 @@ static ls_status open_metrics(ls_run *r, int64_t step) {
     return LS_OK;
 }
 
-/* The run goes on where the workers before came to. Its files are there, and end with what they told. */
+/* Continues from the state of the previous workers, or else from a checkpoint. The run's files exist and end with the
+ * last reported step. */
 static ls_status recover_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first) LS_TRY(open_store(r));
@@ -150,7 +155,7 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     if (is_missing && !ls_world_is_abandoned(world)) status = recover_saved(r);
     LS_TRY(status);
     if (!first) return LS_OK;
-    LS_TRY(carry(r));
+    LS_TRY(carry_files(r));
     ls_identity_destroy(r->identity);
     r->identity = NULL;
     LS_TRY(ls_run_dir_read_identity(r->dir, &r->identity));
@@ -159,7 +164,8 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     return blame.is_found ? record_blame(r, blame) : LS_OK;
 }
 
-/* A fork saves its initial state at once, since it cannot be reproduced from the options. */
+/* Begins the run in its folder. A fork saves its initial state at once, because it cannot be reproduced from the
+ * options. */
 static ls_status open_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first && !r->dir) LS_TRY(ls_run_open_folder(r));
@@ -168,7 +174,7 @@ static ls_status open_run(ls_run *r, ls_world *world) {
     if (r->launched) LS_TRY(ls_save_check_shared(world, r->out));
     LS_TRY(begin_run(r));
     if (first) LS_TRY(write_beginning(r));
-    if (first) LS_TRY(carry(r));
+    if (first) LS_TRY(carry_files(r));
     if (r->launched && !r->is_trial) LS_TRY(ls_ends_begin(&r->ends, world, r->out));
     if (r->options.fork) LS_TRY(ls_save(r->store, r->trainer, r->identity, r->tokenizer));
     return first ? open_metrics(r, r->trainer->step) : LS_OK;
@@ -176,25 +182,25 @@ static ls_status open_run(ls_run *r, ls_world *world) {
 
 /* ---- joining and leaving ----------------------------------------------------------------------------------------- */
 
-/* The timeline of a run that was stopped is written too. */
+/* Returns whether the run ended by plan or on request; then its timeline is written. */
 static bool is_orderly(ls_status status) { return status == LS_OK || ls_status_is_stop(status); }
 
-/* Of all workers' devices, with the matrix unit in use, measured at the same time. */
-static ls_status peak_of_all(ls_run *r, double *flops_s) {
+/* Adds up the peak FLOP/s of all workers' devices, with the matrix unit in use, measured at the same time. */
+static ls_status sum_peaks(ls_run *r, double *flops_s) {
     int64_t peak = (int64_t)r->device->ops->peak_flops_s(r->device, r->trainer->settings.policy.unit);
     LS_TRY(ls_partition_sum(r->trainer->partition, &peak, 1));
     *flops_s = (double)peak;
     return LS_OK;
 }
 
-/* "GPU 0, NVIDIA H200," → "NVIDIA H200" */
-static void gpu_name(const ls_device *device, char *out, size_t room) {
+/* Extracts "NVIDIA H200" from "GPU 0, NVIDIA H200,". */
+static void find_gpu_name(const ls_device *device, char *out, size_t room) {
     const char *name = device->about ? strstr(device->about, ", ") : NULL;
     name = name ? name + 2 : "";
     (void)snprintf(out, room, "%.*s", (int)strcspn(name, ","), name);
 }
 
-/* For doctor. A run that goes on elsewhere has this replaced; one that never had a GPU has no such file. */
+/* Writes the device file for doctor. A run that continues on a CPU replaces it; one that never had a GPU has none. */
 static ls_status write_device(const ls_run *r) {
     const ls_trainer *t = r->trainer;
     const ls_policy *policy = &t->settings.policy;
@@ -205,7 +211,7 @@ static ls_status write_device(const ls_run *r) {
         if (!ls_run_dir_has_device(r->dir)) return LS_OK;
         return ls_run_dir_write_device(r->dir, json_pack("{s:s}", "device", r->chosen.name));
     }
-    gpu_name(r->device, name, sizeof name);
+    find_gpu_name(r->device, name, sizeof name);
     for (int a = 0; a < t->room.workers; a++) {
         int first = 0;
         while (memcmp(t->room.of[first].id, t->room.of[a].id, sizeof t->room.of[a].id) != 0) first++;
@@ -217,7 +223,7 @@ static ls_status write_device(const ls_run *r) {
                           ls_unit_name(policy->unit), "peak_flops_per_second", r->loop.peak_flops_s));
 }
 
-/* A run that goes on keeps its unit, whatever there is. */
+/* Chooses the hint about the matrix unit. A resumed run keeps its unit, whatever the machine has. */
 static ls_status find_hint(ls_run *r) {
     int64_t having[LS_UNITS];
     const ls_options *o = &r->options;
@@ -255,7 +261,7 @@ static ls_status begin_loop(ls_run *r) {
                         .event = r->setup.event,
                         .event_ctx = r->setup.event_ctx};
     if (r->recovers) r->loop.peak_flops_s = r->taken.peak_flops_s; /* a new set of workers is waited for */
-    if (!(r->loop.peak_flops_s > 0)) LS_TRY(peak_of_all(r, &r->loop.peak_flops_s));
+    if (!(r->loop.peak_flops_s > 0)) LS_TRY(sum_peaks(r, &r->loop.peak_flops_s));
     ls_left_note_peak(r->trainer, r->loop.peak_flops_s);
     LS_TRY(write_device(r));
     LS_TRY(find_hint(r));
@@ -270,14 +276,14 @@ static void write_end(ls_run *r, ls_status status) {
     if (r->launched && has_begun && !is_orderly(status)) ls_ends_write(&r->ends, r->world, r->trainer, status);
 }
 
-/* What the caller wants to be done in each worker. */
+/* The function that each worker calls for the caller. */
 typedef struct job {
     ls_run *run;
     ls_run_fn fn;
     void *arg;
 } job;
 
-/* NULL in *path: no trace. The first worker writes it. */
+/* Finds the path of the trace, which the first worker writes; NULL in *path: no trace. */
 static ls_status find_trace(const ls_run *r, char room[PATH_MAX], const char **path) {
     *path = r->options.trace;
     if (!*path || strcmp(*path, "run") != 0) return LS_OK;
@@ -287,6 +293,7 @@ static ls_status find_trace(const ls_run *r, char room[PATH_MAX], const char **p
     return LS_OK;
 }
 
+/* Sets up the worker, calls the caller's function, and ends metrics, status page and trace. */
 static ls_status prepare_and_call(const job *j) {
     ls_run *r = j->run;
     ls_world *world = r->world;
@@ -331,9 +338,9 @@ static ls_status prepare_and_call(const job *j) {
     return status == LS_OK ? LS_OK : ls_fail(status, "%s", message);
 }
 
-/* Another worker is lost, and this one ends: its device is read before it exits. If that fails, less
+/* Reads the device of this worker, because another one is lost, and waits to be killed. If the reading fails, less
  * state can be recovered, but no worker is blamed for it. */
-static _Noreturn void rescue(ls_run *r, ls_world *world) {
+static _Noreturn void rescue_and_wait(ls_run *r, ls_world *world) {
     if (r->trainer) (void)ls_left_rescue(r->trainer, world);
     ls_world_rescued(world);
     for (;;) (void)pause(); /* the supervisor ends it: files and folders are the next worker's now */
@@ -346,7 +353,7 @@ static ls_status run_worker(ls_world *world, void *arg) {
     r->began_s = ls_clock_seconds();
     ls_fpenv_set();
     ls_status status = prepare_and_call(j);
-    if (ls_world_is_abandoned(world)) rescue(r, world);
+    if (ls_world_is_abandoned(world)) rescue_and_wait(r, world);
     write_end(r, status);
     ls_status closed = ls_metrics_close(r->metrics);
     if (status == LS_OK) status = closed;
@@ -389,7 +396,7 @@ ls_status ls_run_check_works(const ls_run *r) {
     return r->trainer ? LS_OK : ls_fail(LS_ERR_INPUT, "a run trains in the function that ls_run_workers() calls");
 }
 
-/* Workers that make their steps by themselves do not leave: ls_run_train() has them do that. */
+/* Refuses a resize in a run whose caller makes the steps: only in ls_run_train() do workers leave. */
 static void refuse_resize(ls_run *r) {
     ls_status_page_set_resizes(LS_RESIZES_OWN_STEPS);
     if (!ls_world_should_leave(r->world) || r->refused_resize) return;

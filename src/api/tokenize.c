@@ -1,4 +1,4 @@
-/* tokenize.c: text and JSONL become token files in llm.c's format. */
+/* tokenize.c: tokenizes text and JSONL files into token files in llm.c's format. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +49,7 @@ static ls_status check_options(tokenize *t) {
     return LS_OK;
 }
 
+/* Chooses the prefixes of the output files: in a folder "train" and "val", else --out itself. */
 static ls_status set_prefixes(tokenize *t) {
     const char *out = t->opts->out, *slash = ls_ends_with(out, "/") ? "" : "/";
     enum { ROOM = sizeof t->out->out - 32 }; /* what a shard's name adds */
@@ -80,7 +81,8 @@ static ls_status open_writer(const tokenize *t, const char *prefix, ls_token_wri
     return ls_token_writer_open(prefix, &origin, (uint64_t)t->opts->shard_tokens, out);
 }
 
-static ls_status setup(tokenize *t) {
+/* Checks options and inputs, opens the tokenizer and the writers. */
+static ls_status prepare_tokenize(tokenize *t) {
     LS_TRY(check_options(t));
     LS_TRY(ls_paths_expand(t->opts->data, LS_SPLIT_ALL, &t->paths));
     for (size_t i = 0; i < t->paths.count; i++) {
@@ -153,7 +155,7 @@ static ls_status tokenize_file(tokenize *t, const char *path) {
 }
 
 static ls_status tokenize_texts(tokenize *t) {
-    LS_TRY(setup(t));
+    LS_TRY(prepare_tokenize(t));
     t->out->vocab = ls_tokenizer_vocab(t->tokenizer);
     t->start_s = ls_clock_seconds();
     for (size_t i = 0; i < t->paths.count; i++) LS_TRY(tokenize_file(t, t->paths.names[i]));

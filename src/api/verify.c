@@ -1,4 +1,4 @@
-/* verify.c: what the options of verify ask for; and layouts beside one worker, bit for bit, for programs. */
+/* verify.c: reads the options of verify, and compares layouts with one worker, bit for bit, for programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +11,7 @@
 /* A file may have been written for training: what is not asked for by a flag or the environment says nothing about
  * verify itself. */
 
+/* Reads --part, such as 2/12. */
 static ls_status read_part(const ls_options *o, ls_verify_request *r) {
     const char *text = o->part, *slash = text ? strchr(text, '/') : NULL;
     int64_t part = 0, parts = 0;
@@ -30,7 +31,8 @@ static ls_status read_part(const ls_options *o, ls_verify_request *r) {
     return LS_OK;
 }
 
-/* The layout that was asked for is the matrix where any was; --quick and --all win over one from a file. */
+/* Chooses the layouts: --quick and --all, else those of the layout options, else the usual ones. A config file may have
+ * been written for training, so only flags and environment contradict --quick and --all. */
 static ls_status read_tier(const ls_options *o, ls_verify_request *r) {
     bool tier_said = o->quick || o->all;
     if (o->quick && o->all) return ls_options_fail(o, LS_OPT_all, "--quick and --all exclude each other: omit one");
@@ -81,8 +83,8 @@ static ls_status on_row(void *ctx, const ls_verify_result *r, json_t *row) {
     return l->setup->event ? l->setup->event(l->setup->event_ctx, &event) : LS_OK;
 }
 
-/* LS_ERR_FAILED where a layout differs. */
-static ls_status verify(ls_verify_request *request, const ls_run_setup *setup) {
+/* Runs the request; LS_ERR_FAILED if a layout differs. */
+static ls_status verify_and_report(ls_verify_request *request, const ls_run_setup *setup) {
     listener l = {.setup = setup};
     ls_verify_outcome outcome;
     request->on_row = on_row;
@@ -91,7 +93,7 @@ static ls_status verify(ls_verify_request *request, const ls_run_setup *setup) {
     return outcome.status == LS_OK ? LS_OK : ls_fail(outcome.status, "%s", outcome.message);
 }
 
-/* The layout of a run. */
+/* Verifies the layout of a run. */
 static ls_status verify_run(const ls_run *r, int64_t steps) {
     ls_options untraced = r->options; /* borrows all texts */
     ls_lab_model one = {.start = r->start,
@@ -108,7 +110,7 @@ static ls_status verify_run(const ls_run *r, int64_t steps) {
         return ls_fail(LS_ERR_INPUT, "a layout is verified without mpirun or srun, on data");
     LS_TRY(ls_model_create(&r->settings.shape, r->settings.slices, &one.model));
     one.task = ls_trainer_task(&r->settings, one.model);
-    ls_status status = verify(&request, &r->setup);
+    ls_status status = verify_and_report(&request, &r->setup);
     ls_model_destroy(one.model);
     return status;
 }
@@ -119,7 +121,7 @@ ls_status ls_verify(const ls_run_setup *setup, int64_t steps) {
     ls_run *r = NULL;
     if (setup->options->command == LS_COMMAND_VERIFY) {
         LS_TRY(ls_verify_request_read(setup->options, &fault, &request));
-        return verify(&request, setup);
+        return verify_and_report(&request, setup);
     }
     if (steps < 1 || setup->options->command != LS_COMMAND_TRAIN)
         return ls_fail(LS_ERR_INPUT, "verifying takes the options of verify, or those of train and at least one step");
