@@ -45,8 +45,7 @@ typedef void (*ls_plan_say)(void *ctx, const char *what);
  * a failure. */
 ls_status ls_plan_complete(const ls_options *options, const ls_settings *settings, ls_plan_say say, void *ctx,
                            ls_layout_request *request, ls_plan **out);
-/* Does the work of ls_probe(): measures the machine, and writes the file `path` in the first process, for which *first
- * is true. */
+/* Measures the machine for ls_probe(), and writes the file `path` in the first process, for which *first is true. */
 ls_status ls_plan_probe(const ls_options *options, ls_plan_say say, char path[PATH_MAX], ls_native_machine *machine,
                         bool *first);
 /* Returns layout `index` as a file for train --layout: a new reference, NULL if memory is short. */

@@ -1,7 +1,7 @@
-/* plan_json.c: writes a plan as JSON. */
+/* plan_json.c: writes a plan as JSON. If memory is short, an object is NULL, and jansson makes every object that should
+ * contain it NULL, too. */
 #include "api/plan.h"
 
-/* If memory is short, an object is NULL, and jansson makes every object that should contain it NULL, too. */
 static json_t *times_to_json(const double *time) {
     json_t *object = json_object();
     for (int k = 0; k < LS_TIME_KINDS; k++)

@@ -28,8 +28,9 @@ ls_status ls_partition_tensors_open(const ls_model *model, ls_partition_tensor f
                                     ls_partition_tensors *out);
 void ls_partition_tensors_close(ls_partition_tensors *tensors);
 
-/* Return the parameter that tensor i of the file belongs to, and which of its tensors it is. */
+/* Returns the parameter that tensor i of the file belongs to. */
 const ls_param *ls_partition_tensors_param(const ls_partition_tensors *tensors, int i);
+/* Returns which of the parameter's tensors it is. */
 ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *tensors, int i);
 
 /* Writes the elements that the partition reports with a writer of `decls`, which may be one of several. */

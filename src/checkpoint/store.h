@@ -38,7 +38,7 @@ ls_status ls_store_open(const char *dir, ls_store_mode mode, ls_store **out);
 void ls_store_close(ls_store *store);
 /* Sets how many of the newest complete checkpoints to keep after each save; 0, the default: all. */
 void ls_store_set_keep(ls_store *store, int keep);
-/* Also keeps the first checkpoint at or after each multiple of `steps`; 0, the default: none. */
+/* Keeps, besides those, the first checkpoint at or after each multiple of `steps`; 0, the default: none. */
 void ls_store_set_keep_every(ls_store *store, int64_t steps);
 /* Reads the file `name` of `folder`, if it exists, and adds it to every checkpoint saved from now on that has no file
  * of this name. */

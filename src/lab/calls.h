@@ -8,11 +8,11 @@
 
 /* ---- matmuls and attention --------------------------------------------------------------------------------------- */
 
-/* Number i of a fixed sequence, in [−1, 1). bench/gemm_openblas.c has the same. */
+/* Returns number i of a fixed sequence of operands, in [−1, 1). bench/gemm_openblas.c has the same. */
 float ls_operand_value(size_t i);
 
-/* Sets the sizes of a matmul of whole matrices: C is m × n, sums have k terms in so many slices; `bounds` holds them.
- */
+/* Sets the sizes of a matmul of whole matrices: C is m × n, its sums have k terms in so many slices, whose slices + 1
+ * bounds are written to `bounds`, which the call borrows. */
 void ls_operand_matmul(ls_gemm *g, ls_gemm_form form, size_t m, size_t n, size_t k, int slices, size_t *bounds);
 
 /* Causal attention over one sequence: q, k and v, and their gradients, lie side by side in rows of 3 · heads · d. */
@@ -24,12 +24,12 @@ typedef struct ls_operand_heads {
     float *stats; /* 3 · heads · T */
 } ls_operand_heads;
 
-/* The call borrows `part`. */
+/* Makes a call of attention over these operands; the call borrows `part`, which is filled. */
 ls_attention_call ls_operand_attention(const ls_operand_heads *heads, ls_attention *part);
-/* For `part`: one weight of ten is dropped. */
+/* Returns a dropout of one weight in ten, for `part`. */
 ls_attention_drop ls_operand_drop(const ls_operand_heads *heads);
 
-/* What the whole takes longer than the plain call, above 0. */
+/* Returns how much longer `whole` takes than the plain call; always above 0. */
 static inline double ls_more_seconds(double plain, double whole) { return whole - plain > 1e-9 ? whole - plain : 1e-9; }
 
 /* ---- collectives and messages, on a vector of fp32 numbers ------------------------------------------------------- */
@@ -45,12 +45,12 @@ typedef struct ls_link_vector {
     size_t shard_bytes[LS_WORKERS_MAX]; /* the same in bytes */
 } ls_link_vector;
 
-/* `bytes` of the whole vector. */
+/* Sets the size of the vector, in bytes of the whole, and its shards. */
 void ls_link_resize(ls_link_vector *vector, size_t bytes);
-/* One operation, of a ping-pong both ways. An ls_timer_call. */
+/* Makes one operation, of a ping-pong both ways. It is an ls_timer_call. Collective. */
 ls_status ls_link_call(void *vector);
-/* Seconds of the operation, of a ping-pong one way; 0 on workers that have no part. All workers of timer->comm make the
- * call together: those of the vector, or of several vectors at the same time. */
+/* Measures the seconds of the operation, of a ping-pong one way; 0 on workers that have no part in it. All workers of
+ * timer->comm make the call together: those of the vector, or of several vectors at the same time. */
 ls_status ls_link_time(const ls_timer *timer, ls_link_vector *vector, ls_timing *out);
 
 #endif

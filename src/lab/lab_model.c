@@ -1,4 +1,4 @@
-/* lab_model.c: from options to a model with data. */
+/* lab_model.c: opens a model with data from options. */
 #include "lab/lab_model.h"
 
 #include <limits.h>
@@ -71,8 +71,10 @@ static const own_model *find_own_model(const char *name) {
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-/* Clipping, and dropout where the model has it, are on for our own models: neither may depend on the layout. */
-static ls_status resolve(const ls_options *given, const own_model *own, int64_t default_steps, ls_lab_model *c) {
+/* Resolves the settings. For our own models turns on clipping, and dropout if the model has it: neither may depend on
+ * the layout. */
+static ls_status resolve_settings(const ls_options *given, const own_model *own, int64_t default_steps,
+                                  ls_lab_model *c) {
     ls_options o = *given; /* borrows texts; nothing to end */
     ls_option_origin steps = given->source[LS_OPT_steps].origin;
     size_t positions = c->start.shape.T;
@@ -114,7 +116,7 @@ out:
     return status;
 }
 
-/* In a file that is gone from its folder as soon as it is open. */
+/* Makes random tokens, in a file that is removed as soon as it is open. */
 static ls_status make_up_data(ls_lab_model *c) {
     const char *tmp = getenv("TMPDIR");
     char folder[PATH_MAX - 64], prefix[PATH_MAX - 32];
@@ -175,7 +177,7 @@ ls_status ls_lab_model_open(const ls_options *o, const char *name, int64_t defau
     if (own) out->start.shape = own->shape;
     if (o->preset && o->model) return ls_options_fail(o, LS_OPT_preset, "--model is given too; use one of them");
     if (!own) LS_TRY_OUT(ls_start_open(name, &out->start));
-    LS_TRY_OUT(resolve(o, own, default_steps, out));
+    LS_TRY_OUT(resolve_settings(o, own, default_steps, out));
     LS_TRY_OUT(open_data(o, own != NULL, out));
     LS_TRY_OUT(ls_model_create(&out->settings.shape, out->settings.slices, &out->model));
     out->task = ls_trainer_task(&out->settings, out->model);

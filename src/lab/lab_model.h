@@ -1,4 +1,5 @@
-/* lab_model.h: a model that the lab trains: its shape, its settings, its data. */
+/* lab_model.h: a model that verify and scale train: shape, settings and data. Opened before workers are forked, which
+ * inherit it. */
 #ifndef LS_LAB_LAB_MODEL_H
 #define LS_LAB_LAB_MODEL_H
 
@@ -11,7 +12,7 @@
 typedef struct ls_lab_model {
     ls_start start;
     ls_settings settings;
-    int64_t steps; /* that are made; the learning rate may be planned for more */
+    int64_t steps; /* to train; the learning-rate schedule may have more */
     ls_tokenizer *tokenizer;
     ls_corpus *corpus, *val_corpus;
     ls_images *images, *val_images; /* of an image model, in their place */
@@ -20,13 +21,14 @@ typedef struct ls_lab_model {
     ls_layout_task task;
 } ls_lab_model;
 
-/* Case number i: that of --model or --preset, else a small GPT-2 and a small Llama with odd sizes. False: no more. */
+/* Finds the name of model i: that of --model or --preset, else a small GPT-2 and a small Llama with odd sizes. Returns
+ * false behind the last. */
 bool ls_lab_model_name(const ls_options *options, int i, const char **name);
-/* Values that were left open are small here. Without --data tokens are made up from the seed, and images are
- * drawings. On failure nothing is left to release. */
+/* Opens the model `name` with settings and data. Values that the options leave open are small here. Without --data,
+ * tokens are made up from the seed, and images are drawings. On failure there is nothing to release. */
 ls_status ls_lab_model_open(const ls_options *options, const char *name, int64_t default_steps, ls_lab_model *out);
 void ls_lab_model_close(ls_lab_model *one);
-/* What a trainer learns from. */
+/* Returns the data for a trainer, borrowed from `one`. */
 ls_trainer_data ls_lab_model_data(const ls_lab_model *one);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { REPEATS_MAX = 20000 };
 
-/* Seconds of one call. */
+/* Measures `repeats` calls in a row; *seconds is that of one. */
 static ls_status time_batch(const ls_timer *t, ls_timer_call call, void *ctx, int repeats, double *seconds) {
     if (t->comm) LS_TRY(ls_comm_barrier(t->comm));
     double start = ls_clock_seconds();
@@ -14,6 +14,7 @@ static ls_status time_batch(const ls_timer *t, ls_timer_call call, void *ctx, in
     return LS_OK;
 }
 
+/* Makes calls until a batch is long enough; *once is the seconds of one call. */
 static ls_status warm_up(const ls_timer *t, ls_timer_call call, void *ctx, double *once) {
     for (int repeats = 1; repeats <= REPEATS_MAX; repeats *= 4) {
         LS_TRY(time_batch(t, call, ctx, repeats, once));

@@ -1,4 +1,4 @@
-/* timer.h: how long a call takes. Bench and probe measure everything that is not a training step with this.
+/* timer.h: measures the time of a call. Bench and probe measure everything that is not a training step with this.
  *
  *     warm-up    batches of 1, 4, 16, … calls until one lasts a fifth of a sample, which tells how long a call takes
  *     samples    each as many calls as last about sample_s, one at least
@@ -26,6 +26,8 @@ typedef struct ls_timing {
 
 typedef ls_status (*ls_timer_call)(void *ctx);
 
+/* Measures the call: fills `out` with the seconds of one call in each sample. Ends at the first failure of a call.
+ * Collective if the timer has a communicator. */
 ls_status ls_timer_run(const ls_timer *timer, ls_timer_call call, void *ctx, ls_timing *out);
 
 #endif

@@ -58,7 +58,7 @@ const char *ls_trial_isa_name(ls_trial_isa isa) {
 
 /* Returns the instruction set of a worker's kernels: portable, the best one of this machine, or with LS_TRIAL_MIXED one
  * that depends on the rank. */
-static ls_isa isa_of(ls_trial_isa isa, int rank) {
+static ls_isa choose_isa(ls_trial_isa isa, int rank) {
     ls_isa has[LS_ISA_COUNT];
     int n = 0;
     for (ls_isa i = 0; i < LS_ISA_COUNT; i++)
@@ -92,7 +92,7 @@ typedef struct task {
 static ls_status run_layout(ls_world *world, void *arg) {
     const task *t = arg;
     const char *trace = t->trial->traced ? t->place->options->trace : NULL;
-    ls_isa isa = isa_of(t->trial->isa, ls_world_rank(world));
+    ls_isa isa = choose_isa(t->trial->isa, ls_world_rank(world));
     ls_kernels kernels;
     ls_device *device = NULL;
     ls_fpenv_set();
@@ -115,7 +115,7 @@ typedef struct crew_of_one {
     task *task;
 } crew_of_one;
 
-static ls_status run_here(void *ctx, void *result) {
+static ls_status run_workers_here(void *ctx, void *result) {
     const crew_of_one *c = ctx;
     (void)result;
     return ls_workers_run(c->workers, run_layout, c->task);
@@ -137,6 +137,6 @@ ls_status ls_trial_run(const ls_trial_place *place, const ls_trial *trial) {
     workers.workers = count;
     workers.threads = trial->threads;
     crew_of_one one = {&workers, &t};
-    return count == 1 ? ls_child_run("the worker", 0, run_here, &one, NULL, 0)
+    return count == 1 ? ls_child_run("the worker", 0, run_workers_here, &one, NULL, 0)
                       : ls_workers_run(&workers, run_layout, &t);
 }

@@ -47,9 +47,10 @@ ls_status ls_trial_work(const ls_trial *trial, ls_world *world, ls_device *devic
 /* Returns the name of the choice, such as "portable". */
 const char *ls_trial_isa_name(ls_trial_isa isa);
 
-/* Allocate and free zeroed memory that forked processes share with this one, so that the caller of ls_trial_run() can
- * read the results of the workers. */
+/* Allocates zeroed memory that forked processes share with this one, so that the caller of ls_trial_run() can read the
+ * results of the workers. Returns NULL with errno set on failure. */
 void *ls_trial_alloc(size_t count, size_t bytes);
+/* Unmaps it in this process; NULL does nothing. */
 void ls_trial_free(void *memory);
 
 #endif

@@ -1,4 +1,4 @@
-/* comm.c: measures the collectives, and has a peer program measure its own.
+/* comm.c: measures the collectives, and runs a peer program that measures its own.
  *
  * Each operation and size: one checked call, then the samples of lab/timer.h; the slowest worker of each sample, and
  * the median of these. bench/comm_openmpi.c does the same with MPI: change both or neither.
@@ -65,8 +65,8 @@ ls_status ls_bench_plan_sizes(ls_bench_plan *plan, size_t min_bytes, size_t max_
                    min, max);
 }
 
-/* Each worker makes its shard (size/W) from the W inputs: it reads `size` bytes. An all-reduce writes the shard to all
- * W outputs. An all-gather reads and writes the whole vector on each worker. */
+/* Counts so: each worker makes its shard (size/W) from the W inputs: it reads `size` bytes. An all-reduce writes the
+ * shard to all W outputs. An all-gather reads and writes the whole vector on each worker. */
 double ls_bench_traffic_bytes(ls_native_op op, int workers, size_t size_bytes) {
     double size = (double)size_bytes;
     switch (op) {
@@ -113,21 +113,21 @@ static float expected_sum(const ls_link_vector *v, size_t i) {
     return (float)(w * base_of(i) + w * (w - 1) / 2);
 }
 
-static ls_status wrong(const ls_link_vector *v, size_t i, float expected) {
+static ls_status fail_wrong(const ls_link_vector *v, size_t i, float expected) {
     return ls_fail(LS_ERR_FAILED, "%s of %zu bytes on %d workers is wrong: element %zu is %.9g, not %.9g",
                    ls_bench_op_name(v->op), v->elems * sizeof(float), v->size, i, (double)v->out[i], (double)expected);
 }
 
 static ls_status check_sum(const ls_link_vector *v, size_t first, size_t end) {
     for (size_t i = first; i < end; i++)
-        if (v->out[i - first] != expected_sum(v, i)) return wrong(v, i - first, expected_sum(v, i));
+        if (v->out[i - first] != expected_sum(v, i)) return fail_wrong(v, i - first, expected_sum(v, i));
     return LS_OK;
 }
 
 static ls_status check_copy(const ls_link_vector *v, int from, size_t at, size_t elems) {
     for (size_t i = 0; i < elems; i++) {
         float expected = (float)(base_of(i) + (unsigned)from);
-        if (v->out[at + i] != expected) return wrong(v, at + i, expected);
+        if (v->out[at + i] != expected) return fail_wrong(v, at + i, expected);
     }
     return LS_OK;
 }
@@ -152,8 +152,8 @@ typedef struct job {
     ls_bench_round *round; /* shared with the parent, written by worker 0 */
 } job;
 
-/* The median over the samples of the slowest worker's seconds. */
-static ls_status slowest(ls_comm *comm, const ls_timing *own, double *seconds) {
+/* Computes the median over the samples of the slowest worker's seconds. Collective. */
+static ls_status median_of_slowest(ls_comm *comm, const ls_timing *own, double *seconds) {
     ls_timing all[LS_WORKERS_MAX];
     size_t bytes[LS_WORKERS_MAX];
     int workers = ls_comm_size(comm);
@@ -167,6 +167,7 @@ static ls_status slowest(ls_comm *comm, const ls_timing *own, double *seconds) {
     return LS_OK;
 }
 
+/* Checks the operation once and measures it. */
 static ls_status measure_op(ls_link_vector *v, double *time_us) {
     ls_timer timer = {.comm = v->comm, .sample_s = 0.02, .samples_min = 5, .samples_max = 5};
     ls_timing timing = {0};
@@ -176,7 +177,7 @@ static ls_status measure_op(ls_link_vector *v, double *time_us) {
     LS_TRY(ls_link_call(v));
     LS_TRY(check_result(v));
     LS_TRY(ls_link_time(&timer, v, &timing));
-    LS_TRY(slowest(v->comm, &timing, &seconds));
+    LS_TRY(median_of_slowest(v->comm, &timing, &seconds));
     if (v->rank == 0) *time_us = 1e6 * seconds;
     return LS_OK;
 }
@@ -186,7 +187,7 @@ typedef struct copying {
     char *from, *to;
 } copying;
 
-/* Workers that share a core copy one after the other: all of them count. */
+/* Copies a block in every worker and waits for all, because workers that share a core copy one after the other. */
 static ls_status copy_once(void *ctx) {
     const copying *c = ctx;
     memcpy(c->to, c->from, COPY_BYTES);
@@ -207,7 +208,7 @@ static ls_status measure_copy(ls_comm *comm, double *bytes_per_s) {
     memset(c.from, 1, COPY_BYTES);
     memset(c.to, 2, COPY_BYTES);
     LS_TRY_OUT(ls_timer_run(&timer, copy_once, &c, &timing));
-    LS_TRY_OUT(slowest(comm, &timing, &seconds));
+    LS_TRY_OUT(median_of_slowest(comm, &timing, &seconds));
     if (ls_comm_rank(comm) == 0) *bytes_per_s = seconds > 0 ? ls_comm_size(comm) * (double)COPY_BYTES / seconds : 0;
 out:
     free(c.from);
@@ -288,6 +289,7 @@ typedef struct reading {
     ls_bench_round *out;
 } reading;
 
+/* Reads a line "op size_bytes time_us" of the peer; false: not one that the plan requests. */
 static bool read_comm_result(void *ctx, const char *line) {
     const reading *r = ctx;
     char name[32];
@@ -304,7 +306,7 @@ static bool read_comm_result(void *ctx, const char *line) {
     return false;
 }
 
-static ls_status all_there(const char *path, const ls_bench_plan *plan, const ls_bench_round *round) {
+static ls_status check_complete(const char *path, const ls_bench_plan *plan, const ls_bench_round *round) {
     for (int op = 0; op < LS_NATIVE_OPS; op++)
         for (int s = 0; s < plan->size_count && ls_bench_plan_has(plan, (ls_native_op)op); s++)
             if (round->time_us[op][s] <= 0)
@@ -313,8 +315,8 @@ static ls_status all_there(const char *path, const ls_bench_plan *plan, const ls
     return LS_OK;
 }
 
-/* Rights and slots are given through Open MPI's environment: mpirun of MPICH ignores it and takes the same command
- * line. */
+/* Runs the peer. Rights and slots are given through Open MPI's environment: mpirun of MPICH ignores it and takes the
+ * same command line. */
 static ls_status run_peer_once(ls_bench_peer *peer, const ls_bench_plan *plan, bool bind, ls_bench_round *out) {
     static const char *const variables[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                             "OMPI_MCA_rmaps_base_oversubscribe", NULL};
@@ -344,9 +346,10 @@ static ls_status run_peer_once(ls_bench_peer *peer, const ls_bench_plan *plan, b
     ls_bench_program_add(&program, "%s", ops);
     for (int s = 0; s < plan->size_count; s++) ls_bench_program_add(&program, "%zu", plan->size_bytes[s]);
     LS_TRY(ls_bench_program_run(&program, peer->library));
-    return all_there(peer->path, plan, out);
+    return check_complete(peer->path, plan, out);
 }
 
+/* Runs the peer for one round, unless it has failed before. A failure is a warning, and the last attempt. */
 static void run_peer(ls_bench_comm *b, const ls_bench_plan *plan, int round) {
     bool bind = plan->workers <= b->cores;
     if (!b->peer.path || b->peer.failed) return;
@@ -362,7 +365,7 @@ static void run_peer(ls_bench_comm *b, const ls_bench_plan *plan, int round) {
 
 /* ---- a case ------------------------------------------------------------------------------------------------------ */
 
-/* Of each time and of the copy bandwidth. */
+/* Computes the median of each time and of the copy bandwidth. */
 static void rounds_median(const ls_bench_round *rounds, int count, ls_bench_round *out) {
     double values[LS_BENCH_ROUNDS_MAX];
     *out = rounds[0];

@@ -42,27 +42,28 @@ typedef struct ls_bench_comm {
     ls_workers_options workers;
     int cores, rounds;
     ls_bench_peer peer;
-    /* Told which side measures; NULL: none of them any more. */
+    /* Callback for progress; `side` is NULL at the end. */
     void (*say)(const struct ls_bench_comm *bench, int workers, int round, const char *side);
     ls_bench_round own_round[LS_BENCH_ROUNDS_MAX], peer_round[LS_BENCH_ROUNDS_MAX];
 } ls_bench_comm;
 
-/* "allreduce" */
+/* Returns "allreduce" and so on. */
 const char *ls_bench_op_name(ls_native_op op);
-/* Whether the plan measures this operation: send/receive needs two workers. */
+/* Returns whether the plan measures this operation: send/receive needs two workers. */
 bool ls_bench_plan_has(const ls_bench_plan *plan, ls_native_op op);
-/* Reads a comma-separated list of operations; NULL or "" or "all": all of them. */
+/* Reads a comma-separated list of operations; NULL or "" or "all": all of them. LS_ERR_INPUT for an unknown one. */
 ls_status ls_bench_plan_ops(ls_bench_plan *plan, const char *list);
-/* Takes the benchmark's sizes from min_bytes to max_bytes. */
+/* Selects the benchmark's sizes from min_bytes to max_bytes. LS_ERR_INPUT if there is none. */
 ls_status ls_bench_plan_sizes(ls_bench_plan *plan, size_t min_bytes, size_t max_bytes);
-/* Bytes that the operation reads and writes in memory, over all workers; 0 where copies are no yardstick. */
+/* Returns the bytes that the operation reads and writes in memory, over all workers; 0 if the bandwidth of copies is no
+ * yardstick for it. */
 double ls_bench_traffic_bytes(ls_native_op op, int workers, size_t size_bytes);
-/* "16MiB", "768KiB", "100B" */
+/* Writes "16MiB", "768KiB" or "100B". */
 void ls_bench_size_text(size_t bytes, char text[24]);
 
-/* Measures one->plan: the two sides take turns, round by round, so that a machine which changes its speed changes both.
+/* Measures one->plan. The two sides take turns, round by round, so that a machine that changes its speed affects both.
  * Sizes whose buffers would not fit in memory are left out of the plan. Starts workers: no thread may have been
- * started. */
+ * started. A failure of the peer is only a warning. */
 ls_status ls_bench_case_run(ls_bench_comm *bench, ls_bench_case *one);
 
 #endif

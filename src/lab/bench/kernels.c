@@ -74,6 +74,7 @@ typedef struct reading {
     int first, end, round;
 } reading;
 
+/* Reads a line "NT m n k seconds" of the peer; false: not one of the rows. */
 static bool read_kernel_result(void *ctx, const char *line) {
     const reading *r = ctx;
     char form[3];
@@ -91,15 +92,15 @@ static bool read_kernel_result(void *ctx, const char *line) {
     return false;
 }
 
-static ls_status all_there(const char *path, const ls_kbench_row *rows, int first, int end, int round) {
+static ls_status check_complete(const char *path, const ls_kbench_row *rows, int first, int end, int round) {
     for (int i = first; i < end; i++)
         if (rows[i].for_peer && rows[i].peer_seconds[round] <= 0)
             return ls_fail(LS_ERR_FAILED, "%s printed no time for %s", path, rows[i].name);
     return LS_OK;
 }
 
-/* Runs `path THREADS form:MxNxK…` for the rows from first to end−1 that are for the peer, on the CPUs that lockstep's
- * threads have: it would inherit the one of the calling thread. */
+/* Runs `path THREADS form:MxNxK…` for the rows first … end − 1 that the peer can measure, on the CPUs of lockstep's
+ * threads: it would inherit the one of the calling thread. */
 static ls_status run_peer_once(ls_kbench *b, int first, int end, const cpu_set_t *cpus) {
     ls_kbench_row *rows = b->rows.row;
     reading r = {.rows = rows, .first = first, .end = end, .round = b->env.round};
@@ -116,7 +117,7 @@ static ls_status run_peer_once(ls_kbench *b, int first, int end, const cpu_set_t
             ls_bench_program_add(&program, "%s:%zux%zux%zu", ls_kbench_form_name(s->form), s->m, s->n, s->k);
     }
     LS_TRY(ls_bench_program_run(&program, b->peer.library));
-    return all_there(b->peer.path, rows, first, end, b->env.round);
+    return check_complete(b->peer.path, rows, first, end, b->env.round);
 }
 
 static void run_peer(ls_kbench *b, int first, int end) {
@@ -153,6 +154,7 @@ static ls_status measure_row(const ls_kbench_env *env, ls_kbench_row *row) {
     }
 }
 
+/* Measures all rows of this count once, each group followed by the peer. */
 static ls_status run_round(ls_kbench *b, int index, int first) {
     double peak = ls_cpu_peak(b->env.pool, LS_UNIT_CHAIN, b->env.sample_s), *best = &b->peak_flops_s[index];
     if (peak > *best) *best = peak;

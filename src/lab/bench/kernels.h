@@ -49,10 +49,10 @@ typedef struct ls_kbench_row {
     char name[LS_KBENCH_NAME_MAX]; /* "gemm/NT/256x3072x768" */
     int threads;
     int group;             /* rows of one group are measured in one go before the peer's turn */
-    int item;              /* what it is to its part */
+    int item;              /* number of the case in its file */
     ls_kbench_shape shape; /* of a matmul */
     bool for_peer;         /* the peer can do the same */
-    bool for_scaling;      /* what the threads gain is measured too */
+    bool for_scaling;      /* the gain of the threads is measured too */
     bool is_flops;         /* the work counts operations, not bytes */
     double work;           /* of one call */
     double elems;          /* of one call, for ns per element; 0: says nothing */
@@ -80,16 +80,16 @@ typedef struct ls_kbench_env {
     bool quick;
     int round;
     ls_kbench_memory *memory; /* for the kernels bound by memory */
-    double sample_s;          /* what the samples of one measurement take together */
+    double sample_s;          /* total time of the samples of one measurement */
 } ls_kbench_env;
 
-/* The options are filled in by the caller, all else starts as zeros. */
+/* The caller fills in the options, up to `peer`; all else starts as zeros. */
 typedef struct ls_kbench {
     bool has_family[LS_KBENCH_FAMILY_COUNT];
     bool quick, pin;
     int rounds;
     int threads; /* 0: one, and all cores */
-    /* Told what is measured, by env and rounds; NULL: nothing any more. */
+    /* Callback for progress, with env and rounds; `what` is NULL at the end. */
     void (*say)(const struct ls_kbench *bench, const char *what);
     ls_bench_peer peer; /* of matmuls */
 
@@ -102,42 +102,44 @@ typedef struct ls_kbench {
     ls_kbench_rows rows;
 } ls_kbench;
 
-/* "gemm" */
+/* Returns "gemm" and so on. */
 const char *ls_kbench_family_name(ls_kbench_family family);
-/* Reads a comma-separated list of families; NULL or "" or "all": all of them. */
+/* Reads a comma-separated list of families; NULL or "" or "all": all of them. LS_ERR_INPUT for an unknown one. */
 ls_status ls_kbench_families_read(const char *list, bool has[LS_KBENCH_FAMILY_COUNT]);
-/* Then ls_kbench_close(), also after a failure. */
+/* Chooses thread counts and allocates memory. The caller ends it by ls_kbench_close(), also after a failure. */
 ls_status ls_kbench_open(ls_kbench *bench);
 void ls_kbench_close(ls_kbench *bench);
-/* Adds the rows of count[index] and measures them. */
+/* Adds the rows of count[index] and measures them in all rounds. Pins the calling thread meanwhile. */
 ls_status ls_kbench_run(ls_kbench *bench, int index);
 
-/* ---- what the parts share ---------------------------------------------------------------------------------------- */
+/* ---- for the files of this folder -------------------------------------------------------------------------------- */
 
-/* One more row, cleared but for the family and the threads. */
+/* Adds a row, zeros but for family, threads and group. */
 ls_status ls_kbench_row_add(ls_kbench_rows *rows, ls_kbench_family family, int threads, ls_kbench_row **out);
-/* Seconds of one call: the median of up to five samples. */
+/* Measures the seconds of one call: the median of up to five samples. */
 ls_status ls_kbench_time(const ls_kbench_env *env, ls_timer_call call, void *ctx, double *seconds);
-/* 64-byte aligned. */
+/* Allocates memory, aligned to 64 bytes, that the caller frees with free(). */
 ls_status ls_kbench_alloc(size_t bytes, void **out);
-/* fp32 operations a second of all threads together with operands that never leave registers, the median of some tries;
- * 0: no fma known here. */
+/* Measures the fp32 operations a second of all threads together with operands that never leave registers: the median of
+ * some tries; 0: not known for this CPU. */
 double ls_kbench_fma_rate(const ls_kbench_env *env);
 
+/* Adds the rows of matmuls. */
 ls_status ls_kbench_gemm_list(ls_kbench_rows *rows, int threads, bool quick);
+/* Measures a row and its yardstick in round env->round, and checks the result in the first round. */
 ls_status ls_kbench_gemm_measure(const ls_kbench_env *env, ls_kbench_row *row);
-/* Operations a second of a plain matmul; a yardstick for others. */
+/* Measures the operations a second of a plain matmul, as a yardstick for others. */
 ls_status ls_kbench_gemm_rate(const ls_kbench_env *env, size_t m, size_t n, size_t k, double *flops_s);
-/* "NT" */
+/* Returns "NT", "NN" or "TN". */
 const char *ls_kbench_form_name(ls_gemm_form form);
 
 ls_status ls_kbench_attention_list(ls_kbench_rows *rows, int threads, bool quick);
 ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *row);
 
-/* The families from LS_KBENCH_NORM on. */
+/* Adds the rows of a family from LS_KBENCH_NORM on. */
 ls_status ls_kbench_stream_list(ls_kbench_rows *rows, ls_kbench_family family, int threads, bool quick);
 ls_status ls_kbench_stream_measure(const ls_kbench_env *env, ls_kbench_row *row);
-/* The streams they work on. */
+/* Allocates the streams that they work on. */
 ls_status ls_kbench_memory_open(bool quick, ls_kbench_memory **out);
 void ls_kbench_memory_close(ls_kbench_memory *memory);
 

@@ -26,7 +26,7 @@ typedef struct size {
     size_t T, heads;
 } size;
 
-static size size_of(bool quick) { return quick ? (size){128, 4} : (size){1024, 12}; }
+static size choose_size(bool quick) { return quick ? (size){128, 4} : (size){1024, 12}; }
 
 static ls_status list_kind(ls_kbench_rows *rows, int threads, size s, int kind) {
     double pairs = (double)s.T * (double)(s.T + 1) / 2 * (double)s.heads;
@@ -46,7 +46,7 @@ static ls_status list_kind(ls_kbench_rows *rows, int threads, size s, int kind) 
 ls_status ls_kbench_attention_list(ls_kbench_rows *rows, int threads, bool quick) {
     for (int kind = 0; kind < KINDS; kind++)
         if (kinds[kind].unit != LS_UNIT_BFMMLA || ls_kernels_get()->attention_bfmmla.forward != NULL)
-            LS_TRY(list_kind(rows, threads, size_of(quick), kind));
+            LS_TRY(list_kind(rows, threads, choose_size(quick), kind));
     return LS_OK;
 }
 
@@ -59,10 +59,10 @@ typedef struct job {
     float *memory;
 } job;
 
-/* memory: m, l and dots, then qkv, o, dout of T rows each, then dqkv. The caller releases memory and scratch,
- * also after a failure. */
+/* Allocates the operands: m, l and dots, then qkv, o, dout of T rows each, then dqkv. The caller releases memory and
+ * scratch, also after a failure. */
 static ls_status job_open(job *j, const ls_kbench_env *env, const struct kind *kind) {
-    size s = size_of(env->quick);
+    size s = choose_size(env->quick);
     size_t C = s.heads * HEAD_SIZE, row = 3 * C, stats = s.T * s.heads, bytes = ls_dtype_bytes(kind->act);
     size_t elems = s.T * (2 * row + 2 * C);
     void *memory = NULL;
@@ -101,7 +101,7 @@ static ls_status run_backward(void *ctx) {
 }
 
 ls_status ls_kbench_attention_measure(const ls_kbench_env *env, ls_kbench_row *row) {
-    size s = size_of(env->quick);
+    size s = choose_size(env->quick);
     size_t C = s.heads * HEAD_SIZE;
     job j;
     ls_status status = LS_OK;

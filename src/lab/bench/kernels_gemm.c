@@ -63,6 +63,7 @@ const char *ls_kbench_form_name(ls_gemm_form form) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the row's yardstick is the plain matmul of its size. */
 static bool is_variant(const ls_kbench_shape *s) { return s->slices > 1 || s->dtype != LS_F32; }
 
 static ls_status add_row(ls_kbench_rows *rows, int threads, int group, bool scaling, ls_kbench_shape s) {
@@ -136,7 +137,7 @@ static void fill_operand(void *to, ls_dtype dtype, size_t elems, size_t seed) {
     }
 }
 
-/* The caller closes the matmul, also after a failure. */
+/* Allocates and fills the operands. The caller closes the matmul, also after a failure. */
 static ls_status matmul_open(matmul *p, const ls_kbench_env *env, const ls_kbench_shape *s) {
     size_t elem_bytes = ls_dtype_bytes(s->dtype);
     *p = (matmul){.env = env};
@@ -157,7 +158,7 @@ static ls_status matmul_run(void *ctx) {
     return LS_OK;
 }
 
-static double element(const void *at, ls_dtype dtype, size_t i) {
+static double element_at(const void *at, ls_dtype dtype, size_t i) {
     switch (dtype) {
     case LS_BF16: return (double)ls_bf16_to_f32(((const uint16_t *)at)[i]);
     case LS_F16: return (double)ls_f16_to_f32(((const uint16_t *)at)[i]);
@@ -165,17 +166,17 @@ static double element(const void *at, ls_dtype dtype, size_t i) {
     }
 }
 
-/* The error of a sum of k products is at most k roundings of the sum of their sizes; slices only make it smaller. A C
- * of 16 bits is rounded once more. */
+/* Checks some elements. The error of a sum of k products is at most k roundings of the sum of their sizes; slices only
+ * make it smaller. A C of 16 bits is rounded once more. */
 static ls_status matmul_check(const matmul *p) {
     const ls_gemm *g = &p->g;
     for (size_t check = 0; check < CHECKS; check++) {
         size_t at = (g->m * g->n - 1) * check / (CHECKS - 1);
         size_t i = at / g->n, j = at % g->n;
-        double sum = 0, size = 0, got = element(g->c, g->c_dtype, i * g->ldc + j);
+        double sum = 0, size = 0, got = element_at(g->c, g->c_dtype, i * g->ldc + j);
         for (size_t k = 0; k < g->k; k++) {
-            double x = element(g->a, g->dtype, g->form == LS_GEMM_TN ? k * g->lda + i : i * g->lda + k);
-            double y = element(g->b, g->dtype, g->form == LS_GEMM_NT ? j * g->ldb + k : k * g->ldb + j);
+            double x = element_at(g->a, g->dtype, g->form == LS_GEMM_TN ? k * g->lda + i : i * g->lda + k);
+            double y = element_at(g->b, g->dtype, g->form == LS_GEMM_NT ? j * g->ldb + k : k * g->ldb + j);
             sum += x * y;
             size += fabs(x * y);
         }
@@ -198,14 +199,14 @@ out:
     return status;
 }
 
-static ls_status rate_of(const ls_kbench_env *env, const ls_kbench_shape *s, double *flops_s) {
+static ls_status measure_rate(const ls_kbench_env *env, const ls_kbench_shape *s, double *flops_s) {
     double seconds = 0;
     LS_TRY(time_shape(env, s, &seconds));
     *flops_s = 2.0 * (double)s->m * (double)s->n * (double)s->k / seconds;
     return LS_OK;
 }
 
-/* All four rates are from this round. The calling thread stays on the first of the CPUs. */
+/* Measures the gain of the threads, with all four rates from this round. The calling thread stays on the first CPU. */
 static ls_status measure_scaling(const ls_kbench_env *env, ls_kbench_row *row) {
     ls_kbench_env alone = *env;
     alone.pool = NULL;
@@ -225,10 +226,10 @@ ls_status ls_kbench_gemm_measure(const ls_kbench_env *env, ls_kbench_row *row) {
     plain.dtype = plain.c_dtype = LS_F32;
     plain.unit = LS_UNIT_CHAIN;
     plain.slices = 1;
-    return rate_of(env, &plain, &row->yard_rate[env->round]);
+    return measure_rate(env, &plain, &row->yard_rate[env->round]);
 }
 
 ls_status ls_kbench_gemm_rate(const ls_kbench_env *env, size_t m, size_t n, size_t k, double *flops_s) {
     ls_kbench_shape plain = {LS_GEMM_NT, m, n, k, 1, LS_F32, LS_F32, LS_UNIT_CHAIN};
-    return rate_of(env, &plain, flops_s);
+    return measure_rate(env, &plain, flops_s);
 }

@@ -14,12 +14,13 @@ enum { TASKS_A_THREAD = 4, GRAIN = LS_SQUARE_BLOCK, COLUMN_GRAIN = 16 };
 
 static size_t min_size(size_t a, size_t b) { return a < b ? a : b; }
 
-/* --quick takes a sixteenth of the rows, or a 64th of a flat vector, and leaves out the second size of a kernel. */
+/* Computes the size of a case. --quick takes a sixteenth of the rows, or a 64th of a flat vector. */
 static void case_size(const ls_kbench_case *c, bool quick, size_t *rows, size_t *columns) {
     *rows = quick && c->rows > 1 ? c->rows / 16 : c->rows;
     *columns = quick && c->rows == 1 ? c->columns / 64 : c->columns;
 }
 
+/* Returns whether a case is measured; --quick leaves out the second size of a kernel. */
 static bool has_case(const ls_kbench_case *c, bool quick) {
     bool second = c > ls_kbench_cases && strcmp(c->name, c[-1].name) == 0 && c->family == c[-1].family;
     return !(quick && second);
@@ -75,7 +76,7 @@ static size_t vocabulary_of(bool quick) { return quick ? VOCABULARY / 16 : VOCAB
 
 static int stream_count(const ls_kbench_case *c) { return c->reads + c->writes - c->in_place; }
 
-/* What the loop takes of each stream, to have as many bytes as the kernel. */
+/* Returns the elements of each stream that the loop uses, to move as many bytes as the kernel. */
 static size_t loop_elems(const ls_kbench_case *c, bool quick) {
     size_t rows, columns;
     case_size(c, quick, &rows, &columns);
@@ -83,7 +84,7 @@ static size_t loop_elems(const ls_kbench_case *c, bool quick) {
     return (size_t)((double)(rows * columns) * c->bytes / sizeof(float)) / (size_t)(c->reads + c->writes);
 }
 
-/* Elements of stream s; the table of tokens is longer than what is read of it. */
+/* Returns the elements of stream s; the table of tokens is longer than the part that is read. */
 static size_t stream_elems(const ls_kbench_case *c, int s, bool quick) {
     if (c->family == LS_KBENCH_EMBED && s == 0) return vocabulary_of(quick) * c->columns;
     return (loop_elems(c, quick) + GRAIN - 1) / GRAIN * GRAIN;
@@ -153,7 +154,7 @@ out:
     return status;
 }
 
-/* Lays the streams of the case into the block and fills them: kernels and loops of other cases have changed it. */
+/* Lays the streams of the case into the block and fills them, because other cases have changed it. */
 static const ls_kbench_data *prepare_streams(const ls_kbench_env *env, const ls_kbench_case *c) {
     ls_kbench_data *d = &env->memory->data;
     float *at = env->memory->block;
@@ -186,6 +187,7 @@ typedef struct job {
     size_t units, step;
 } job;
 
+/* Divides the units into tasks of a multiple of `grain`. */
 static void job_divide(job *j, size_t units, size_t grain) {
     size_t tasks = ls_pool_threads(j->pool) > 1 ? (size_t)ls_pool_threads(j->pool) * TASKS_A_THREAD : 1;
     size_t step = (units + tasks - 1) / tasks;
@@ -207,7 +209,7 @@ static void loop_task(void *ctx, size_t task, int thread) {
     ls_kbench_loop_run(&j->loop, begin, min_size(begin + j->step, j->units));
 }
 
-/* Rows of the table in the order of the ids, as the kernel reads them. */
+/* Runs the loop on rows of the table in the order of the ids, as the kernel reads them. */
 static void gather_task(void *ctx, size_t task, int thread) {
     (void)thread;
     const job *j = ctx;
@@ -239,7 +241,7 @@ static ls_status time_kernel(const ls_kbench_env *env, job *j, double *seconds) 
     return ls_kbench_time(env, run_tasks, j, seconds);
 }
 
-/* Values may grow, which costs nothing. */
+/* Measures the plain loop. Its values may grow, which costs nothing. */
 static ls_status time_loop(const ls_kbench_env *env, job *j, double *seconds) {
     const ls_kbench_case *c = j->c;
     const ls_kbench_data *d = j->data;

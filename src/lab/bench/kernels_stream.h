@@ -1,4 +1,4 @@
-/* kernels_stream.h: the kernels that go through memory once, as `lockstep bench kernels` measures them.
+/* kernels_stream.h: the cases of `lockstep bench kernels` that are bound by memory: kernels that pass over it once.
  *
  * A case works on streams of rows × columns numbers. Its function does a range of rows, columns or elements, so that
  * threads share the work as the kernel's contract allows. The plain loop beside it goes through the same memory: as
@@ -54,8 +54,8 @@ typedef struct ls_kbench_loop {
     const float *in[4];
     float *out[3];
 } ls_kbench_loop;
-/* Adds up the inputs, element by element, into all outputs; without outputs into nothing. Works on whole blocks
- * of 256 bytes from `begin` on. */
+/* Adds up the inputs, element by element, and writes the sum to all outputs; without outputs only reads. Works on whole
+ * blocks of 256 bytes of `begin` … `end`; a rest is left out. */
 void ls_kbench_loop_run(const ls_kbench_loop *loop, size_t begin, size_t end);
 
 #endif

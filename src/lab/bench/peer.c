@@ -25,7 +25,7 @@ enum { REASON_MAX = 200, NO_PROGRAM = 127 };
 static const double DEADLINE_S = 600;
 static const double GRACE_S = 5; /* for the program to end what it has started */
 
-/* In the child; never returns. */
+/* Executes the program in the child, with its files, variables and CPUs. */
 static _Noreturn void child_exec(const ls_bench_program *p, pid_t parent, int out_fd, int err_fd) {
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) _exit(1);
@@ -49,8 +49,8 @@ static bool wait_until(pid_t pid, double deadline_s, int *wait_status) {
     return false;
 }
 
-/* The first line of the program's errors that says something; mpirun frames its own with rules of dashes. */
-static void first_words(int fd, char reason[REASON_MAX]) {
+/* Finds the first line of the program's errors that has a word; mpirun frames its own with rules of dashes. */
+static void find_reason(int fd, char reason[REASON_MAX]) {
     char text[4096];
     ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
     text[bytes > 0 ? bytes : 0] = '\0';
@@ -69,7 +69,7 @@ static ls_status check_exit_status(const ls_bench_program *p, int wait_status, i
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) return LS_OK;
     if (p->missing != NULL && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == NO_PROGRAM)
         return ls_fail(LS_ERR_FAILED, "%s is not on the PATH; %s", p->argv[0], p->missing);
-    first_words(err_fd, reason);
+    find_reason(err_fd, reason);
     if (WIFSIGNALED(wait_status))
         return ls_fail(LS_ERR_FAILED, "%s was killed by signal %d: %s", p->called, WTERMSIG(wait_status), reason);
     return ls_fail(LS_ERR_FAILED, "%s exited with status %d: %s", p->called, WEXITSTATUS(wait_status), reason);
@@ -91,6 +91,7 @@ static ls_status run_program(const ls_bench_program *p, int out_fd, int err_fd) 
                    p->advice != NULL ? "; " : "", p->advice != NULL ? p->advice : "");
 }
 
+/* Reads a line: the library, a comment, or a time. Returns false for any other. */
 static bool read_library_line(const ls_bench_program *p, char library[LS_BENCH_LIBRARY_MAX], const char *line) {
     static const char head[] = "# library ";
     size_t before = sizeof head - 1;

@@ -1,7 +1,7 @@
-/* peer.h: another program that measures the same things, such as bench/comm_openmpi.c.
+/* peer.h: runs another program that measures the same things, such as bench/comm_openmpi.c.
  *
- * A peer prints one line for each time; "# library TEXT" names its library, and lines that are empty or begin with #
- * say nothing else. */
+ * A peer prints one line for each time. "# library TEXT" names its library; other lines that begin with #, and empty
+ * ones, are ignored. */
 #ifndef LS_LAB_BENCH_PEER_H
 #define LS_LAB_BENCH_PEER_H
 
@@ -16,8 +16,8 @@ enum { LS_BENCH_LIBRARY_MAX = 64, LS_BENCH_PEER_ARGS_MAX = 280 };
 /* Starts as zeros but for the path. */
 typedef struct ls_bench_peer {
     const char *path;                   /* NULL: there is none */
-    bool failed;                        /* once, and is not asked again */
-    char library[LS_BENCH_LIBRARY_MAX]; /* left alone where none is told */
+    bool failed;                        /* it failed once and is not run again */
+    char library[LS_BENCH_LIBRARY_MAX]; /* unchanged if the peer names none */
 } ls_bench_peer;
 
 /* One run of it. Starts as zeros. */
@@ -30,14 +30,15 @@ typedef struct ls_bench_program {
     const char *called;           /* the program in messages: "mpirun -n 4 ./peer" */
     const char *advice;           /* what to do when it takes too long, or NULL */
     const char *line_form;        /* "op size_bytes time_us" */
-    /* A line with a time; false: not one of those asked for. */
+    /* Reads a line with a time; false: it is not one of the requested ones. */
     bool (*read_line)(void *ctx, const char *line);
     void *ctx;
 } ls_bench_program;
 
-/* One more argument. */
+/* Adds an argument; lack of memory is reported by the run. */
 void ls_bench_program_add(ls_bench_program *program, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Runs the program to its end, reads the lines, and releases the arguments. */
+/* Runs the program to its end, reads its lines, and releases the arguments, also after a failure. LS_ERR_DEADLINE after
+ * 10 minutes. */
 ls_status ls_bench_program_run(ls_bench_program *program, char library[LS_BENCH_LIBRARY_MAX]);
 
 /* Reads a comma-separated list of names into flags; NULL or "" or "all": all of them. Returns the first name that is

@@ -1,5 +1,5 @@
-/* plain_loop.c: what kernels bound by memory are compared with: a plain loop that reads and writes as many
- * streams, with one addition for each number read, in the vectors that kernels may use. */
+/* plain_loop.c: the yardstick of kernels bound by memory: a plain loop that reads and writes as many streams, with one
+ * addition for each number read, in the vectors that kernels may use. */
 #include <assert.h>
 #include <string.h>
 

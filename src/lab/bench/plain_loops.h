@@ -5,7 +5,7 @@
 
 typedef float PLAIN_NAME(lanes) __attribute__((vector_size(PLAIN_BYTES)));
 
-/* With constants for reads and writes this becomes a loop without branches. */
+/* Runs the loop. With constants for reads and writes it has no branches. */
 PLAIN_TARGET static inline __attribute__((always_inline)) void PLAIN_NAME(pass)(const ls_kbench_loop *loop, int reads,
                                                                                 int writes, size_t begin, size_t end) {
     enum { LANES = PLAIN_BYTES / 4, UNROLL = 4 };

@@ -1,4 +1,4 @@
-/* file.c: measured machines on disk. */
+/* file.c: writes and reads measured machines. */
 #include "lab/probe/probe.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ ls_status ls_probe_file_read(const char *path, ls_native_machine *machine) {
 
 static bool wants_gpu(const ls_probe_options *options) { return options->device && ls_device_is_gpu(options->device); }
 
-/* Figures of a machine without the GPU that is asked for stay as they are. */
+/* Measures the requested GPU; the other figures of the machine stay. */
 static ls_status add_gpu(const ls_probe_options *options, ls_native_machine *machine) {
     if (options->say) options->say(options->ctx, "the GPU");
     ls_status status = ls_probe_gpu(options->device, false, &machine->gpu);

@@ -1,5 +1,5 @@
-/* gpu.c: what a GPU of this machine does, measured in a process of its own, since the driver may not be started in one
- * that forks workers later: memory, copies, peaks and start-up; gpu_kernels.c has the kernels. */
+/* gpu.c: measures a GPU of this machine: memory, copies, peaks and start-up; gpu_kernels.c measures kernels. Runs in a
+ * process of its own, because the driver must not be initialized in one that forks workers later. */
 #include "lab/probe/gpu.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ enum { TRIES = 3, SIDE_FIRST = 64, SIDE_MAX = 4096, PIECE = 1 << 20 };
 
 static const size_t copy_first = (size_t)1 << 20, copy_most = (size_t)256 << 20;
 static const size_t array_most = (size_t)1 << 30, array_least = (size_t)128 << 20, array_of_slow = (size_t)4 << 20;
-static const double enough_s = 5e-3; /* of one call: what starting it costs does not show any more */
+static const double enough_s = 5e-3; /* time of a call in which its launch is negligible */
 static const double limit_s = 120;
 
 /* One call, of a size: bytes, or the side of a matrix. */
@@ -55,7 +55,7 @@ static ls_status time_alone(const sized *s, ls_status (*call)(const sized *), do
     return LS_OK;
 }
 
-/* Doubles the size until a call takes long enough. */
+/* Measures a call at the size, doubled from `first` on, at which it takes long enough; at most `most`. */
 static ls_status time_largest(sized *s, ls_status (*call)(const sized *), size_t first, size_t most, double *seconds) {
     for (s->size = first;; s->size *= 2) {
         LS_TRY(time_alone(s, call, seconds));
@@ -72,8 +72,8 @@ static ls_status time_round(const ls_probe_gpu_bench *b, ls_timer_call call, voi
     return LS_OK;
 }
 
-/* The first call of a kind loads its kernel; the second call of a large GEMM tries out algorithms
- * (device/cuda/ops/library.c). The first two rounds create graphs of their launches. */
+/* Makes two calls first: the first call of a kind loads its kernel; the second call of a large GEMM tries out
+ * algorithms (device/cuda/ops/library.c). The first two rounds create graphs of their launches. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds) {
     enum { FIRST = 2, ROUNDS = 3, CALLS_MAX = 200 };
     const double round_s = 3e-3, long_s = .03;
@@ -114,7 +114,7 @@ static ls_status fill_arrays(const ls_probe_gpu_bench *b) {
 /* Detects a GPU that a CPU emulates, as in tests, which needs a second for what a real one does in a millisecond.
  * Measures a fill, in which they differ most: the slowest GPU takes a third of the limit. Uses the minimum, because
  * other load on the machine only makes it slower. */
-static ls_status look_how_fast(ls_probe_gpu_bench *b) {
+static ls_status detect_slow_device(ls_probe_gpu_bench *b) {
     enum { ELEMS = 1 << 22, ROUNDS = 3 };
     const double slow_s = 1e-3;
     double best = HUGE_VAL;
@@ -170,7 +170,7 @@ static ls_status measure_copies(const ls_probe_gpu_bench *b) {
 
 static ls_status measure_all(ls_probe_gpu_bench *b) {
     const ls_ops *ops = b->device->ops;
-    LS_TRY(look_how_fast(b));
+    LS_TRY(detect_slow_device(b));
     LS_TRY(alloc_arrays(b));
     LS_TRY(fill_arrays(b));
     LS_TRY(measure_copies(b));
@@ -181,7 +181,7 @@ static ls_status measure_all(ls_probe_gpu_bench *b) {
 }
 
 /* Returns the number of a device: 1 for "cuda:1", 0 for "cuda". */
-static int number_of(const char *device) { return strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0; }
+static int device_number(const char *device) { return strchr(device, ':') ? atoi(strchr(device, ':') + 1) : 0; }
 
 typedef struct subject {
     const char *device;
@@ -214,7 +214,7 @@ static void warn_of_others(const ls_native_gpu *gpu) {
 ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
     ls_gpu_survey survey;
     char name[16];
-    int number = number_of(device);
+    int number = device_number(device);
     *out = (ls_native_gpu){0};
     LS_TRY(ls_cuda_survey(0, &survey));
     const ls_gpu *gpu = &survey.gpu[number < LS_GPUS_LISTED ? number : 0];
@@ -232,7 +232,7 @@ ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out) {
 
 ls_status ls_probe_gpu_check(const char *device) {
     ls_gpu_survey survey;
-    int number = number_of(device);
+    int number = device_number(device);
     ls_status status = ls_cuda_survey(0, &survey);
     if (status == LS_ERR_INPUT && !ls_cuda_is_installed())
         return ls_fail(LS_ERR_INPUT, "this machine has no NVIDIA driver (libcuda.so.1): use --device cpu");
@@ -243,6 +243,7 @@ ls_status ls_probe_gpu_check(const char *device) {
 
 /* ---- as it is now ------------------------------------------------------------------------------------------------ */
 
+/* Reads the free memory of the device, in a child process. */
 static ls_status look_at_memory(void *ctx, void *result) {
     ls_device *device;
     ls_device_usage usage = {0};
@@ -263,7 +264,7 @@ ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu) {
 
 bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu) {
     ls_gpu_survey survey;
-    int number = number_of(device);
+    int number = device_number(device);
     if (gpu->count == 0 || gpu->rates.workers == 0 || ls_cuda_survey(0, &survey) != LS_OK) return false;
     return number < LS_GPUS_LISTED && number < survey.count && strcmp(survey.gpu[number].name, gpu->name) == 0 &&
            gpu->count == (strchr(device, ':') ? 1 : survey.count);

@@ -1,4 +1,4 @@
-/* gpu.h: how the probe measures a GPU. */
+/* gpu.h: the parts of the probe that measure a GPU; private to this folder. */
 #ifndef LS_LAB_PROBE_GPU_H
 #define LS_LAB_PROBE_GPU_H
 
@@ -10,22 +10,23 @@
 typedef struct ls_probe_gpu_bench {
     ls_device *device;
     bool has_unit; /* hgmma */
-    bool is_slow;  /* it is played by a CPU: sizes are as small as they can be */
+    bool is_slow;  /* a CPU emulates it, in tests: all sizes are as small as possible */
     size_t bytes;  /* of each array */
     void *at[LS_PROBE_PASS_ARRAYS];
     void *host;
     ls_native_gpu *out;
 } ls_probe_gpu_bench;
 
-/* Seconds of a call among many of its kind, as in a step: they are enqueued one behind another, by graphs where the GPU
- * has them, and waited for once. The median of some rounds. The first two calls, which may load and try things, are not
- * timed. */
+/* Measures the seconds of a call in a sequence of equal ones, as in a step: they are enqueued together, by graphs if
+ * the GPU has them, followed by one wait. The result is the median of some rounds, without the first two calls, which
+ * may load kernels and try algorithms. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds);
 
-/* gpu_kernels.c: b->out->rates, with its sizes. The arrays hold random numbers at first, and anything after. */
+/* Measures kernels (gpu_kernels.c): fills b->out->rates, with its sizes. Overwrites the arrays, which must hold random
+ * numbers. */
 ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b);
-/* gpu_links.c: workers on `device` that read each other's memory. Starts workers. A machine whose GPUs take no second
- * worker has no links, and that is no failure. */
+/* Measures collectives of workers on `device` (gpu_links.c). Starts workers. A GPU that accepts no second worker has no
+ * links, which is no failure. */
 ls_status ls_probe_gpu_links(const char *device, ls_native_gpu *out);
 
 #endif

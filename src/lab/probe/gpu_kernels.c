@@ -64,7 +64,8 @@ static ls_status measure_matmul(matmul *p, int type, ls_gemm_form form, size_t m
     return LS_OK;
 }
 
-static size_t smaller(const ls_probe_gpu_bench *b, size_t size, size_t by) {
+/* Divides a size for a slow device. */
+static size_t reduce_size(const ls_probe_gpu_bench *b, size_t size, size_t by) {
     const size_t least = 16;
     return !b->is_slow ? size : size / by > least ? size / by / least * least : least;
 }
@@ -80,7 +81,8 @@ static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
     p.call.c = b->at[4];
     for (int i = 0, done = 0; i < LAYERS && done < most; i++) {
         const layer *l = &layers[i];
-        size_t tokens = smaller(b, l->tokens, 256), out = smaller(b, l->out, 64), in = smaller(b, l->in, 64);
+        size_t tokens = reduce_size(b, l->tokens, 256), out = reduce_size(b, l->out, 64),
+               in = reduce_size(b, l->in, 64);
         if (!(l->types & bit)) continue;
         done++;
         p.call.c_dtype = l->is_head && p.call.unit != LS_UNIT_HGMMA ? LS_F32 : p.call.dtype;
@@ -94,8 +96,7 @@ static ls_status measure_layers(ls_probe_gpu_bench *b, int type, int bit) {
 }
 
 /* Measures how much longer a matmul takes with a GELU epilogue, and with a GELU-gradient epilogue that also recomputes
- * GELU, than without. An epilogue that the GPU does not support stays
- * unmeasured (0 s). */
+ * GELU, than without. An epilogue that the GPU does not support stays unmeasured (0 s). */
 static ls_status measure_epilogues(ls_probe_gpu_bench *b) {
     enum { K = 1024, N = 2048 };
     static const ls_native_pass passes[] = {
@@ -142,6 +143,7 @@ static ls_status attend(void *ctx) {
     return (h->backward ? h->device->ops->attention_backward : h->device->ops->attention_forward)(h->device, &h->call);
 }
 
+/* Measures attention forward and backward, for each head size and length, and the cost of dropout. */
 static ls_status measure_heads(ls_probe_gpu_bench *b, int type) {
     ls_native_rates *r = &b->out->rates;
     heads h = {.device = b->device};
@@ -225,7 +227,8 @@ static ls_status measure_passes(ls_probe_gpu_bench *b) {
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-static ls_status start(void *ctx) {
+/* Sets one element, to measure the time of a launch. */
+static ls_status launch_smallest(void *ctx) {
     const ls_probe_gpu_bench *b = ctx;
     return b->device->ops->set(b->device, &(ls_set_call){b->at[5], 1, 1});
 }
@@ -254,7 +257,7 @@ ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b) {
     r->workers = r->threads = 1;
     r->copy_bytes_per_second = b->out->copy_bytes_per_second;
     choose_sizes(b, &r->sizes);
-    LS_TRY(ls_probe_gpu_time(b, start, b, &r->launch_seconds));
+    LS_TRY(ls_probe_gpu_time(b, launch_smallest, b, &r->launch_seconds));
     LS_TRY(make_halves(b));
     LS_TRY(measure_layers(b, 0, F32));
     LS_TRY(measure_layers(b, 1, CHAIN));

@@ -1,4 +1,4 @@
-/* gpu_links.c: what workers on GPUs send each other: over links between GPUs, or inside the one that they share. */
+/* gpu_links.c: measures collectives of workers on GPUs: over links between GPUs, or inside a GPU that they share. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@ typedef struct worker {
     ls_device *device;
     ls_link_vector v;
     ls_native_gpu *out; /* the worker's own */
-    bool is_slow;       /* a CPU plays the GPU */
+    bool is_slow;       /* a CPU emulates the GPU */
 } worker;
 
 static const size_t sizes[LS_NATIVE_LINK_SIZES] = {64 << 10, 1 << 20, 16 << 20, 128 << 20},
@@ -37,7 +37,7 @@ static ls_status ping_pong(const worker *w) {
     return v->rank == 0 ? LS_OK : ls_tensor_send(w->device, v->comm, 0, 0, v->in, bytes);
 }
 
-static ls_status call(const worker *w) {
+static ls_status run_collective(const worker *w) {
     const ls_link_vector *v = &w->v;
     const void *part = v->in;
     switch (v->op) {
@@ -58,7 +58,7 @@ static ls_status measure_size(worker *w, double *seconds) {
         LS_TRY(ls_device_finish(w->device));
         LS_TRY(ls_comm_barrier(all));
         double begin = ls_clock_seconds();
-        for (int i = 0; i < calls; i++) LS_TRY(call(w));
+        for (int i = 0; i < calls; i++) LS_TRY(run_collective(w));
         LS_TRY(ls_device_finish(w->device));
         double took = (ls_clock_seconds() - begin) / calls * share;
         if (round <= 1 || took < *seconds) *seconds = took; /* the first opens the others' memory */

@@ -1,4 +1,4 @@
-/* matmul.c: matmuls and attention, at sizes of small and of middling models. */
+/* matmul.c: measures matmuls and attention on a CPU, at sizes of small and medium models. */
 #include "lab/calls.h"
 #include "lab/probe/worker.h"
 
@@ -22,8 +22,8 @@ static const layer layers[] = {
 
 enum { LAYERS = sizeof layers / sizeof *layers, OPERAND_ELEMS = 4096 * 768 };
 
-/* In a step every matmul has weights, or a gradient, of its own: they come from another place in each call, as far as
- * the memory goes, while what the layer before made is still near. */
+/* In a step every matmul has its own weights, or gradient, so each call uses another place in memory for them, in turn,
+ * while its input, the previous layer's output, is still in a cache. */
 typedef struct matmul {
     ls_device *device;
     ls_gemm call;
@@ -32,6 +32,7 @@ typedef struct matmul {
     size_t bounds[LS_GEMM_SLICES_MAX + 1];
 } matmul;
 
+/* Makes one call, with other weights than the call before. */
 static ls_status multiply(void *ctx) {
     matmul *p = ctx;
     ls_gemm *g = &p->call;
@@ -43,7 +44,7 @@ static ls_status multiply(void *ctx) {
     return p->device->ops->gemm(p->device, g);
 }
 
-static void shape(matmul *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
+static void set_shape(matmul *p, ls_gemm_form form, size_t m, size_t n, size_t k, int slices) {
     ls_operand_matmul(&p->call, form, m, n, k, slices, p->bounds);
     p->call.period = form == LS_GEMM_TN && p->call.unit != LS_UNIT_CHAIN ? k / (size_t)slices : 0;
 }
@@ -66,12 +67,12 @@ static ls_status measure_type(const ls_probe_worker *w, matmul *p, int type) {
         const layer *l = &layers[i];
         if (is_16 && !l->both) continue;
         p->call.c_dtype = p->call.dtype;
-        shape(p, LS_GEMM_NT, l->tokens, l->out, l->in, 1);
+        set_shape(p, LS_GEMM_NT, l->tokens, l->out, l->in, 1);
         LS_TRY(measure_matmul_rates(w, p, type));
-        shape(p, LS_GEMM_NN, l->tokens, l->in, l->out, l->slices);
+        set_shape(p, LS_GEMM_NN, l->tokens, l->in, l->out, l->slices);
         LS_TRY(measure_matmul_rates(w, p, type));
         p->call.c_dtype = LS_F32;
-        shape(p, LS_GEMM_TN, l->out, l->in, l->tokens, l->groups);
+        set_shape(p, LS_GEMM_TN, l->out, l->in, l->tokens, l->groups);
         LS_TRY(measure_matmul_rates(w, p, type));
     }
     return LS_OK;

@@ -1,4 +1,4 @@
-/* passes.c: passes over arrays, in the nearest caches and beyond them, in fp32 and where there is a 16-bit form. */
+/* passes.c: measures passes over arrays, in the nearest caches and beyond them, in fp32 and in 16-bit forms. */
 #include "lab/probe/passes.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ enum { SLICES = 8, COLUMNS = 256, HEAD = 64 };
 
 typedef ls_probe_pass passes;
 
-static ls_norm_call norm_of(const passes *p) {
+static ls_norm_call make_norm_call(const passes *p) {
     return (ls_norm_call){.rows = p->rows,
                           .C = p->columns,
                           .act = p->act,
@@ -33,7 +33,7 @@ static ls_norm_call norm_of(const passes *p) {
 
 static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
     const ls_ops *ops = p->device->ops;
-    ls_norm_call c = norm_of(p);
+    ls_norm_call c = make_norm_call(p);
     c.groups = groups;
     c.rms = p->which == LS_PASS_RMS || p->which == LS_PASS_RMS_BACK || p->which == LS_PASS_RMS_PARAMS ||
             p->which == LS_PASS_RMS_SUM || p->which == LS_PASS_RMS_BACK_COPY;
@@ -115,7 +115,7 @@ static ls_status run_activation(const passes *p) {
 }
 
 /* Makes a loss call. On a GPU rows of logits are longer, and their gradient overwrites them, as in a step. */
-static ls_loss_call loss_of(const passes *p, size_t bounds[SLICES + 1]) {
+static ls_loss_call make_loss_call(const passes *p, size_t bounds[SLICES + 1]) {
     size_t rows = p->elems / p->vocabulary;
     for (int i = 0; i <= p->loss_slices; i++) bounds[i] = p->vocabulary * (size_t)i / (size_t)p->loss_slices;
     ls_loss_call c = {.rows = rows, .z = p->at[0], .z_dtype = p->logits, .z_stride = p->vocabulary, .bounds = bounds};
@@ -134,11 +134,12 @@ static ls_loss_call loss_of(const passes *p, size_t bounds[SLICES + 1]) {
     return c;
 }
 
+/* Runs a pass of embedding or loss. */
 static ls_status run_ends(const passes *p, const ls_token_groups *groups) {
     const ls_ops *ops = p->device->ops;
     ls_embed_tokens tokens = {.ids = p->ids, .id_begin = 0, .id_end = p->id_end, .rows = p->rows, .C = p->columns};
     size_t bounds[SLICES + 1];
-    ls_loss_call c = loss_of(p, bounds);
+    ls_loss_call c = make_loss_call(p, bounds);
     switch (p->which) {
     case LS_PASS_EMBED:
         return ops->embed_forward(
@@ -152,6 +153,7 @@ static ls_status run_ends(const passes *p, const ls_token_groups *groups) {
     }
 }
 
+/* Runs a pass over flat vectors: optimizer, sums, conversions. */
 static ls_status run_flat(const passes *p) {
     const ls_ops *ops = p->device->ops;
     /* A rate of 0 leaves the weights as they are. */
@@ -209,8 +211,8 @@ ls_status ls_probe_pass_run(void *ctx) {
     return run_flat(p);
 }
 
-/* The conversion exists only in 16 bits. The loss has a 16-bit gradient if that overwrites the logits, and 16-bit
- * logits with the matrix unit of GPUs. */
+/* Knows that conversion exists only in 16 bits, and that the loss has a 16-bit gradient if that overwrites the logits,
+ * and 16-bit logits with the matrix unit of GPUs. */
 bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu) {
     bool both = which <= LS_PASS_DROPOUT || which == LS_PASS_ADAMW || which == LS_PASS_SGD || which == LS_PASS_ADD;
     bool of_loss = which >= LS_PASS_LOSS && which <= LS_PASS_LOSS_GRAD;
@@ -220,14 +222,15 @@ bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu) {
     return both || (is_gpu && of_loss) || !is_16;
 }
 
-/* Statistics and moments are numbers that the passes can do something with. */
-static void make_sane(passes *p) {
+/* Makes statistics and moments positive, so that passes compute with valid numbers. */
+static void make_valid(passes *p) {
     for (size_t i = 0; i < LS_NATIVE_PASS_LARGE; i++) {
         p->at[2][i] = p->at[2][i] * .5F + .75F;
         p->at[4][i] = p->at[4][i] * .25F + 1;
     }
 }
 
+/* Measures a pass at both sizes. */
 static ls_status fill_pass(passes *p, const ls_probe_worker *w, ls_native_pass which, bool is_16) {
     p->which = which;
     p->act = is_16 ? LS_BF16 : LS_F32;
@@ -258,7 +261,7 @@ ls_status ls_probe_passes(ls_probe_worker *w) {
     for (int which = 0; which < LS_NATIVE_PASSES; which++)
         for (int is_16 = 0; is_16 < 2; is_16++) {
             if (!ls_probe_pass_has((ls_native_pass)which, is_16, false)) continue;
-            make_sane(&p);
+            make_valid(&p);
             LS_TRY(fill_pass(&p, w, (ls_native_pass)which, is_16));
         }
     return LS_OK;

@@ -1,4 +1,4 @@
-/* passes.h: one pass over arrays, as the probe of a CPU or of a GPU calls it. */
+/* passes.h: an operation that passes over arrays once, for the probe of a CPU or a GPU. */
 #ifndef LS_LAB_PROBE_PASSES_H
 #define LS_LAB_PROBE_PASSES_H
 
@@ -21,9 +21,9 @@ typedef struct ls_probe_pass {
     int32_t *ids;                             /* one for each row */
 } ls_probe_pass;
 
-/* An ls_timer_call. */
+/* Makes the pass once; an ls_timer_call. `pass` is an ls_probe_pass. */
 ls_status ls_probe_pass_run(void *pass);
-/* Whether there is such a pass; those that a GPU makes in one are no passes of a CPU. */
+/* Returns whether there is such a pass, in 16 bits or fp32; fused passes of a GPU do not exist on a CPU. */
 bool ls_probe_pass_has(ls_native_pass which, bool is_16, bool is_gpu);
 
 #endif

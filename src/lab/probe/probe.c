@@ -26,7 +26,8 @@ static const double default_seconds = 25;
 /* Returns whether the time budget is spent, so that a measurement must be as short as possible. */
 static bool is_late(const ls_probe_worker *w) { return ls_clock_seconds() >= w->end; }
 
-static ls_status mean(const ls_probe_worker *w, double *value) {
+/* Averages a value over the workers. Collective. */
+static ls_status mean_over_workers(const ls_probe_worker *w, double *value) {
     double all[LS_WORKERS_MAX], sum = 0;
     size_t bytes[LS_WORKERS_MAX];
     for (int r = 0; r < w->size; r++) bytes[r] = sizeof *value;
@@ -46,7 +47,7 @@ ls_status ls_probe_time(const ls_probe_worker *w, ls_timer_call call, void *ctx,
     LS_TRY(ls_timer_run(&timer, call, ctx, &timing));
     *seconds = ls_lower_quartile(timing.seconds, (size_t)timing.samples);
     if (*seconds < 1e-9) *seconds = 1e-9;
-    return mean(w, seconds);
+    return mean_over_workers(w, seconds);
 }
 
 ls_status ls_probe_alloc(ls_probe_worker *w, size_t elems, float **out) {
@@ -86,6 +87,7 @@ static ls_status measure_link(const ls_probe_worker *w, ls_link_vector *v, doubl
     return ls_comm_broadcast(w->comm, 0, seconds, sizeof *seconds);
 }
 
+/* Measures all collectives and sizes of one group. */
 static ls_status measure_group(const ls_probe_worker *w, ls_link_vector *v) {
     ls_native_machine *machine = w->machine;
     for (int op = 0; op < LS_NATIVE_OPS; op++) {
@@ -131,16 +133,17 @@ typedef struct job {
     bool computes;              /* false: only collectives are measured */
 } job;
 
-static void nothing(void *ctx, size_t task, int thread) { (void)ctx, (void)task, (void)thread; }
+static void do_nothing(void *ctx, size_t task, int thread) { (void)ctx, (void)task, (void)thread; }
 
 typedef struct launch {
     ls_pool *pool;
     int tasks;
 } launch;
 
+/* Runs empty tasks, to measure the launch of a parallel loop. */
 static ls_status start_tasks(void *ctx) {
     const launch *l = ctx;
-    ls_pool_run(l->pool, (size_t)l->tasks, nothing, NULL);
+    ls_pool_run(l->pool, (size_t)l->tasks, do_nothing, NULL);
     return LS_OK;
 }
 
@@ -217,6 +220,7 @@ static void report_progress(const ls_probe_options *o, int workers, bool compute
     o->say(o->ctx, text);
 }
 
+/* Starts so many workers, which measure within about `seconds`. */
 static ls_status run_count(const ls_probe_options *o, int workers, double seconds, ls_native_machine *shared) {
     /* Measurements per number of workers: matmuls of up to four types, attention, passes. */
     enum { MEASUREMENTS = 198 };
@@ -228,6 +232,7 @@ static ls_status run_count(const ls_probe_options *o, int workers, double second
     return ls_workers_run(&options, worker_main, &j);
 }
 
+/* Fills in what is known without measuring. */
 static void describe_machine(ls_native_machine *machine) {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     ls_placement placement;
@@ -300,6 +305,7 @@ static double best_bf16_rate(const ls_native_rates *r) {
     return best;
 }
 
+/* Describes the collectives of so many workers as a link. */
 static void fill_link(const ls_native_machine *machine, int workers, ls_link *link) {
     double large = (double)ls_native_link_bytes[LS_NATIVE_LINK_SIZES - 1], seconds;
     snprintf(link->name, sizeof link->name, "shared memory");

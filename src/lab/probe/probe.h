@@ -1,8 +1,8 @@
 /* probe.h: measures this machine with the program's own operations, workers and collectives.
  *
- * For every number of workers up to the cores, doubled from one to the next, all workers run the same operation at the
- * same time. Collectives are measured with more workers than cores too, where they are asked for. Everything is
- * measured in forked processes: this one stays as it was. */
+ * For 1, 2, 4, … workers up to the cores, all workers run the same operation at the same time. Collectives are also
+ * measured with more workers than cores, up to `workers` of the options. Everything is measured in forked processes, so
+ * the calling process is unchanged. */
 #ifndef LS_LAB_PROBE_PROBE_H
 #define LS_LAB_PROBE_PROBE_H
 
@@ -20,33 +20,33 @@ typedef struct ls_probe_options {
     void *ctx;
 } ls_probe_options;
 
-/* Starts workers, so no thread may have been started; under mpirun or srun it measures those that are there, and *first
- * tells whether this process has the result. */
+/* Measures the machine. Starts workers, so no thread may have been started. Under mpirun or srun it measures the
+ * workers of the launcher, and *first tells whether this process has the result. */
 ls_status ls_probe_run(const ls_probe_options *options, ls_native_machine *out, bool *first);
-/* GPU `device`, "cuda" or "cuda:1", in a process of its own, and then, unless it is to be `alone`, workers on it. */
+/* Measures GPU `device`, "cuda" or "cuda:1", in a child process, and then, unless `alone`, workers on it. */
 ls_status ls_probe_gpu(const char *device, bool alone, ls_native_gpu *out);
-/* Before anything is measured. LS_ERR_INPUT: there is no driver, or no such GPU. */
+/* Checks that a GPU can be measured. LS_ERR_INPUT: there is no driver, or no such GPU. */
 ls_status ls_probe_gpu_check(const char *device);
-/* Memory that is free now. */
+/* Reads the free memory of the GPU into gpu->free_bytes, in a child process. */
 ls_status ls_probe_gpu_refresh(const char *device, ls_native_gpu *gpu);
-/* Whether `gpu` was measured whole, and is what this machine has. */
+/* Returns whether `gpu` was measured completely, and is the GPU that this machine has. */
 bool ls_probe_gpu_is_current(const char *device, const ls_native_gpu *gpu);
-/* Whether `machine` was measured by this version of the program on this CPU with as many cores. */
+/* Returns whether `machine` was measured by this version of the program on this CPU with as many cores. */
 bool ls_probe_is_current(const ls_native_machine *machine);
-/* The machine as a cluster of one node, a chip for each worker with all cores divided among them. */
+/* Describes the machine as a cluster of one node, with a chip for each worker. */
 void ls_probe_cluster(const ls_native_machine *machine, ls_cluster *out);
 
 /* ---- on disk ----------------------------------------------------------------------------------------------------- */
 
-/* The file of this machine in the cache folder. */
+/* Returns the path of this machine's file in the cache folder, and creates that folder. */
 ls_status ls_probe_file_path(char path[PATH_MAX]);
-/* Writes a cluster file with what was measured. */
+/* Writes a cluster file with the measured figures. */
 ls_status ls_probe_file_write(const char *path, const ls_native_machine *machine);
-/* Reads what was measured out of a cluster file; LS_ERR_INPUT where it holds no such figures. */
+/* Reads the measured figures of a cluster file; LS_ERR_INPUT if it has none. */
 ls_status ls_probe_file_read(const char *path, ls_native_machine *machine);
-/* From the cache where that is of this CPU, GPU and version, else measured now, which goes to the cache; a GPU alone
- * where nothing else is missing. `again`: measured in any case. *measured tells which it was. Starts workers: no thread
- * may have been started. */
+/* Reads the machine from the cache if it is of this CPU, GPU and version; otherwise measures what is missing, all or
+ * only the GPU, and writes the cache. `again`: measures in any case. *measured: something was measured. Starts workers:
+ * no thread may have been started. */
 ls_status ls_probe_file_get(const ls_probe_options *options, bool again, ls_native_machine *machine, bool *measured);
 
 #endif

@@ -1,4 +1,4 @@
-/* worker.h: a worker of the probe, and how its parts measure. */
+/* worker.h: a worker of the probe, and the measurements that it makes; private to this folder. */
 #ifndef LS_LAB_PROBE_WORKER_H
 #define LS_LAB_PROBE_WORKER_H
 
@@ -12,19 +12,20 @@ typedef struct ls_probe_worker {
     int rank, size;
     ls_device *device;
     double seconds; /* for one measurement */
-    double end;     /* by ls_clock_seconds(): from here on a measurement takes as little as it can */
+    double end;     /* by ls_clock_seconds(): after it a measurement is as short as possible */
     ls_native_machine *machine;
     ls_native_rates *rates; /* of this number of workers */
-    int blocks;             /* of memory that the measurement has */
+    int blocks;             /* number of memory blocks of the current measurement */
     float *block[8];
 } ls_probe_worker;
 
-/* Seconds of a call while all workers make it: the lower quartile of some samples, which leaves out what other programs
- * do to this one; the mean over the workers. Collective. */
+/* Measures the seconds of a call while all workers make it: the lower quartile of some samples, which excludes
+ * disturbance by other programs, averaged over the workers. Collective. */
 ls_status ls_probe_time(const ls_probe_worker *w, ls_timer_call call, void *ctx, double *seconds);
-/* Memory as a partition has it, filled with numbers from −1 to 1; it is there until the measurement ends. */
+/* Allocates memory like that of a partition, filled with numbers from −1 to 1, until the measurement ends. */
 ls_status ls_probe_alloc(ls_probe_worker *w, size_t elems, float **out);
 
+/* Fills its part of w->rates, as the two below do. Collective. */
 ls_status ls_probe_matmuls(ls_probe_worker *w);
 ls_status ls_probe_attention(ls_probe_worker *w);
 ls_status ls_probe_passes(ls_probe_worker *w);

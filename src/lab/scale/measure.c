@@ -1,7 +1,7 @@
-/* measure.c: short trainings of each size, and what they say.
+/* measure.c: trains short runs of each size, and evaluates them.
  *
- * Rounds go through all sizes in turn: what disturbs a machine for a while then meets all of them, and the steps of a
- * quiet round count instead of those of a busy one. */
+ * Each round trains all sizes in turn, so that a temporary load of the machine affects all of them, and steps of a
+ * quiet round replace those of a busy one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@
 enum { DEFAULT_SEQ = 128, NOISE_STEPS = 10, ROUNDS = 3, ROUNDS_MAX = 9, ROUNDS_FROM = 12, ROUND_STEPS_MAX = 300 };
 #define ROUND_NS_MAX UINT64_C(5000000000)
 
-/* A round of a size lasts at least so long where the user did not say how many steps: short steps vary most. */
+/* Shortest time of a size in a round, unless the user gives the steps: the times of short steps vary most. */
 static const double round_s = 0.15;
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* In order of workers, then of batches, each once. */
+/* Inserts a size in the order of workers, then of batches, unless it is listed. */
 static void add_size(const ls_scale_plan *p, int workers, size_t batch, ls_scaling_point *points, int *count) {
     int at = 0;
     while (at < *count && (points[at].workers < workers || (points[at].workers == workers && points[at].batch < batch)))
@@ -42,21 +42,23 @@ int ls_scale_plan_sizes(const ls_scale_plan *p, ls_scaling_point *points) {
     return count;
 }
 
-/* Groups bound the workers; they are the same for all sizes, as far as the batch allows. */
-static int groups_of(const ls_scale_plan *p, size_t batch) {
+/* Chooses the groups, which bound the workers: the same for all sizes, as far as the batch allows. */
+static int choose_groups(const ls_scale_plan *p, size_t batch) {
     int most = p->count[p->counts - 1], groups = 1, wanted = most > 8 ? most : 8;
     while (groups * 2 <= 4096 && groups < wanted) groups *= 2;
     while ((size_t)groups > batch) groups /= 2;
     return groups < most ? most : groups;
 }
 
-/* Batch norm wants groups of one size, of two images at least; 0: they would be fewer than the workers. */
-static int groups_with_norm(const ls_scale_plan *p, size_t batch, int workers) {
-    int groups = groups_of(p, batch);
+/* Chooses groups of one size, of at least two images, as batch norm requires; 0: they would be fewer than the
+ * workers. */
+static int choose_equal_groups(const ls_scale_plan *p, size_t batch, int workers) {
+    int groups = choose_groups(p, batch);
     while (groups >= workers && (batch % (size_t)groups != 0 || batch / (size_t)groups < 2)) groups--;
     return groups >= workers ? groups : 0;
 }
 
+/* Opens the model with the batch of a size. */
 static ls_status open_case(const ls_scale_plan *p, const char *model, int workers, size_t batch, ls_lab_model *out) {
     ls_options o = *p->opts; /* borrows texts; nothing to end */
     ls_start start;
@@ -66,7 +68,7 @@ static ls_status open_case(const ls_scale_plan *p, const char *model, int worker
     ls_start_close(&start);
     o.model = model;
     o.global_batch = (int64_t)batch;
-    if (o.groups == 0) o.groups = has_norm ? groups_with_norm(p, batch, workers) : groups_of(p, batch);
+    if (o.groups == 0) o.groups = has_norm ? choose_equal_groups(p, batch, workers) : choose_groups(p, batch);
     if (o.groups == 0)
         return ls_options_fail(p->opts, LS_OPT_global_batch_list,
                                "%s has batch norm, which needs equal groups of at least two images, one per worker: "
@@ -76,7 +78,7 @@ static ls_status open_case(const ls_scale_plan *p, const char *model, int worker
     return ls_lab_model_open(&o, model, LS_SCALE_WARMUP + ROUND_STEPS_MAX, out);
 }
 
-/* What cannot be is said before anything is measured. */
+/* Opens every size, so that an impossible one fails before anything is measured. */
 static ls_status try_sizes(const ls_scale_plan *p, const char *model, const ls_scale_found *found) {
     for (int i = 0; i < found->points; i++) {
         ls_lab_model one;
@@ -97,8 +99,8 @@ static ls_status make_layout(const ls_scale_plan *p, ls_lab_model *one, int work
     return out->micro > 0 ? LS_OK : ls_trainer_choose_micro(NULL, &one->settings, out);
 }
 
-/* What of a size is known before it is measured. */
-static ls_status know(const ls_scale_plan *p, ls_lab_model *one, ls_scaling_point *point, ls_layout *layout) {
+/* Fills in what is known of a size before it is measured: its layout, sequences and traffic of a worker. */
+static ls_status fill_known(const ls_scale_plan *p, ls_lab_model *one, ls_scaling_point *point, ls_layout *layout) {
     LS_TRY(make_layout(p, one, point->workers, layout));
     int groups = one->settings.groups, most = 0;
     for (int d = 0, first = 0; d < layout->dp; first += layout->share[d++]) {
@@ -134,8 +136,7 @@ static ls_status run_steps(const ls_scale_plan *p, const ls_lab_model *one, cons
     return ls_trial_run(&place, &trial);
 }
 
-/* Drawings are made when they are first asked for, and kept: before the workers begin, so that steps are those of later
- * epochs. */
+/* Generates all drawings, which are cached, before the workers begin, so that steps are those of later epochs. */
 static ls_status make_drawings(const ls_lab_model *one) {
     const ls_image_shape *image = &one->settings.shape.image;
     uint64_t count = ls_images_get_about(one->images)->count;
@@ -156,8 +157,8 @@ static void describe_run(const ls_lab_model *one, const ls_layout *layout, ls_sc
     found->parameters = ls_model_elems(one->model);
 }
 
-/* Steps of one round that count. */
-static int64_t steps_of(const ls_scale_plan *p, int rounds, int round, const ls_scaling_point *point) {
+/* Returns the steps of one round that count. */
+static int64_t steps_of_round(const ls_scale_plan *p, int rounds, int round, const ls_scaling_point *point) {
     int64_t at = round % rounds, steps = p->steps * (at + 1) / rounds - p->steps * at / rounds;
     if (p->steps_given || round == 0) return steps;
     double wanted = round_s / point->seconds;
@@ -173,7 +174,7 @@ static ls_status measure_point(const ls_scale_plan *p, const char *model, int64_
     ls_status status;
     LS_TRY(open_case(p, model, point->workers, point->batch, &one));
     if (one.images && !p->opts->data) LS_TRY_OUT(make_drawings(&one));
-    LS_TRY_OUT(know(p, &one, point, &layout));
+    LS_TRY_OUT(fill_known(p, &one, point, &layout));
     LS_TRY_OUT(ls_scale_record_open(point->workers, LS_SCALE_WARMUP + steps, &record));
     LS_TRY_OUT(run_steps(p, &one, &layout, &record));
     LS_TRY_OUT(ls_scale_series_add(series, &record));
@@ -185,7 +186,7 @@ out:
     return status;
 }
 
-/* In a run of its own: watching the gradients of groups takes time. */
+/* Measures the gradient noise scale in a run of its own, because observing the gradients of groups takes time. */
 static ls_status measure_noise(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
     ls_lab_model one;
     ls_layout layout;
@@ -203,9 +204,9 @@ out:
     return status;
 }
 
-/* Sizes that follow: twice and four times as many workers, with each batch that they can divide (batch norm: into
+/* Lists sizes to predict: twice and four times as many workers, with each batch that they can divide (batch norm: into
  * two images each), and with the first batch for each of them. */
-static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
+static ls_status list_next_sizes(const ls_scale_plan *p, const char *model, ls_scale_found *found) {
     int most = p->count[p->counts - 1];
     for (int factor = 2; factor <= 4; factor *= 2) {
         for (int b = 0; b <= p->batches && most * factor <= LS_WORKERS_MAX; b++) {
@@ -221,7 +222,7 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
             LS_TRY(open_case(p, model, 1, batch, &one));
             if (one.settings.groups < next->workers) one.settings.groups = one.task.G = next->workers;
             bool is_thin = ls_shape_has_batch_norm(&one.settings.shape) && batch < 2 * workers;
-            ls_status status = is_thin ? LS_OK : know(p, &one, next, &layout);
+            ls_status status = is_thin ? LS_OK : fill_known(p, &one, next, &layout);
             ls_lab_model_close(&one);
             if (status != LS_OK) return status;
             found->nexts += !is_thin;
@@ -230,7 +231,8 @@ static ls_status look_ahead(const ls_scale_plan *p, const char *model, ls_scale_
     return LS_OK;
 }
 
-/* Another round may find the machine quiet; it is worth it where it is short, and the user did not say how much. */
+/* Returns whether another round is worthwhile: the machine was busy, a round is short, and the user did not give the
+ * steps. */
 static bool wants_more(const ls_scale_plan *p, const ls_scale_series *series, const ls_scale_found *found, int round,
                        uint64_t round_ns) {
     if (p->steps_given || round >= ROUNDS_MAX || round_ns > ROUND_NS_MAX) return false;
@@ -246,7 +248,7 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
         uint64_t begin = ls_clock_ns();
         for (int i = 0; i < out->points; i++) {
             ls_scaling_point *point = &out->point[i];
-            LS_TRY(measure_point(p, model, steps_of(p, rounds, round, point), point, &series[i], out));
+            LS_TRY(measure_point(p, model, steps_of_round(p, rounds, round, point), point, &series[i], out));
         }
         more = round + 1 < rounds || wants_more(p, series, out, round + 1, ls_clock_ns() - begin);
         char done[48];
@@ -257,7 +259,7 @@ static ls_status measure_all(const ls_scale_plan *p, const char *model, ls_scale
     return LS_OK;
 }
 
-/* ---- what the sizes say: the fit, the next sizes, and where workers begin and cease to help ---------------------- */
+/* ---- evaluation: the fit, the next sizes, and the range in which more workers help ------------------------------- */
 
 const ls_scaling_point *ls_scale_point_of(const ls_scale_found *f, int workers, size_t batch) {
     for (int i = 0; i < f->points; i++)
@@ -320,7 +322,7 @@ static void find_crossover(const ls_scale_plan *plan, ls_scale_found *f, int wor
     x->rate_high = ls_scaling_rate_crossover(&f->fit, largest, plan->link_bytes_per_s, 1 + spread);
 }
 
-/* Among the sizes that were measured or predicted for the largest batch. */
+/* Finds the number of workers with the shortest step for the largest batch, measured or predicted. */
 static void find_best(const ls_scale_plan *plan, ls_scale_found *f) {
     size_t batch = plan->batch[plan->batches - 1];
     double least = 0;
@@ -350,7 +352,7 @@ ls_status ls_scale_measure(const ls_scale_plan *p, const char *model, ls_scale_f
     snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : model);
     out->points = ls_scale_plan_sizes(p, out->point);
     LS_TRY(try_sizes(p, model, out));
-    LS_TRY(look_ahead(p, model, out));
+    LS_TRY(list_next_sizes(p, model, out));
     ls_scale_series *series = calloc((size_t)out->points, sizeof *series);
     ls_status status = series ? LS_OK : ls_fail(LS_ERR_RESOURCE, "out of memory for the measurements");
     if (status == LS_OK) status = measure_all(p, model, series, out);

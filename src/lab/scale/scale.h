@@ -1,4 +1,5 @@
-/* scale.h: what more workers bring: short trainings of several sizes, measured, fitted and predicted further. */
+/* scale.h: measures how training scales, for `lockstep scale`: trains short runs of several sizes, fits the times of
+ * their steps and predicts larger sizes. */
 #ifndef LS_LAB_SCALE_SCALE_H
 #define LS_LAB_SCALE_SCALE_H
 
@@ -17,15 +18,15 @@ typedef struct ls_scale_plan {
     size_t batch[LS_SCALE_BATCHES_MAX];
     int threads, cores;
     int64_t steps;                                    /* of each size that count */
-    bool steps_given;                                 /* by the user; else short steps are more */
-    void (*say)(const char *model, const char *what); /* told how far it is */
+    bool steps_given;                                 /* by the user; otherwise short steps get more of them */
+    void (*say)(const char *model, const char *what); /* callback for progress */
 } ls_scale_plan;
 
-/* Sizes of one model: every number of workers with every batch, and with the first batch for each worker. Returns how
- * many; LS_SCALING_POINTS_MAX + 1: too many. */
+/* Lists the sizes of one model, sorted: every number of workers with every batch, and with the first batch for each
+ * worker. Returns how many; LS_SCALING_POINTS_MAX + 1: too many. */
 int ls_scale_plan_sizes(const ls_scale_plan *plan, ls_scaling_point *points);
 
-/* A number of workers, and from where on they beat one. */
+/* A number of workers, and the batch and the bandwidth from which on they are faster than one worker. */
 typedef struct ls_scale_crossover {
     int workers;
     size_t batch, batch_low, batch_high; /* 0: none */
@@ -52,19 +53,20 @@ typedef struct ls_scale_found {
     int best_workers; /* with the largest batch; more do not make a step shorter */
 } ls_scale_found;
 
-/* Measures one model, in short trainings of each size; fits, predicts further, finds crossovers. Starts workers: no
- * thread may have been started. */
+/* Measures one model: trains each size, fits, predicts larger sizes, finds crossovers. Starts workers: no thread may
+ * have been started. */
 ls_status ls_scale_measure(const ls_scale_plan *plan, const char *model, ls_scale_found *out);
 
-/* What a batch is made of: "sequence" or "image". */
+/* Returns what a batch consists of: "sequence" or "image". */
 static inline const char *ls_scale_sample(const ls_scale_found *found) { return found->images ? "image" : "sequence"; }
-/* The measured size; NULL: it was not measured. */
+/* Returns the measured size; NULL: it was not measured. */
 const ls_scaling_point *ls_scale_point_of(const ls_scale_found *found, int workers, size_t batch);
-/* Times of one worker with the same batch, and with this point's sequences for each worker, over this one's; 0: not
- * measured. */
+/* Returns the time of one worker with the same batch over this point's (strong scaling); 0: not measured. */
 double ls_scale_speedup(const ls_scale_found *found, const ls_scaling_point *point);
+/* Returns the time of one worker with this point's sequences per worker over this point's (weak scaling); 0: not
+ * measured. */
 double ls_scale_weak(const ls_scale_found *found, const ls_scaling_point *point);
-/* Computing over synchronising, hidden or not; 0: one worker. */
+/* Returns computation over communication, overlapped or not; 0: one worker. */
 double ls_scale_ratio(const ls_scaling_point *point);
 
 #endif

@@ -20,8 +20,9 @@ double ls_scaling_hidden_of(const ls_scaling_point *p) {
 
 /* ---- fits -------------------------------------------------------------------------------------------------------- */
 
-/* The subset of terms with the least expected error (Akaike's final prediction error), none of them below 0. */
-static double best_subset(const ls_fit *fit, double *coefficient) {
+/* Fits the subset of terms with the least expected error (Akaike's final prediction error), none of them below 0.
+ * Returns its error; −1: none can be fitted. */
+static double fit_best_subset(const ls_fit *fit, double *coefficient) {
     double best = -1;
     memset(coefficient, 0, LS_FIT_TERMS_MAX * sizeof *coefficient);
     for (unsigned terms = 1; terms < 1u << fit->terms; terms++) {
@@ -48,16 +49,17 @@ static void add_row(ls_fit *fit, double y, double a, double b, double c, double 
     fit->y[fit->rows++] = y;
 }
 
-/* Crowded workers wait for a core, not for each other: they count only where no other number of workers does. */
-static bool counts(const ls_scaling_point *points, int count, int i) {
+/* Returns whether point i is used. Crowded workers wait for a core, not for each other, so they are used only if no
+ * other number of workers is measured. */
+static bool is_counted(const ls_scaling_point *points, int count, int i) {
     if (points[i].crowding <= 1 || points[i].workers == 1) return true;
     for (int k = 0; k < count; k++)
         if (points[k].workers > 1 && points[k].crowding <= 1) return false;
     return true;
 }
 
-static bool counts_for_sync(const ls_scaling_point *points, int count, int i) {
-    return points[i].workers > 1 && counts(points, count, i);
+static bool is_counted_for_sync(const ls_scaling_point *points, int count, int i) {
+    return points[i].workers > 1 && is_counted(points, count, i);
 }
 
 static bool fit_computing(ls_fit *fit, const ls_scaling_point *points, int count, ls_scaling_fit *out) {
@@ -66,18 +68,18 @@ static bool fit_computing(ls_fit *fit, const ls_scaling_point *points, int count
     for (int i = 0; i < count; i++) {
         const ls_scaling_point *p = &points[i];
         double each = p->sequences * p->crowding;
-        if (counts(points, count, i))
+        if (is_counted(points, count, i))
             add_row(fit, p->compute, each, p->crowding / p->workers, p->crowding, each * (1 - 1.0 / p->workers));
     }
-    if (best_subset(fit, c) < 0) return false;
+    if (fit_best_subset(fit, c) < 0) return false;
     out->sequence_s = c[0];
     out->shared_s = c[1];
     out->fixed_s = c[2];
     out->contended_s = c[3];
     *fit = (ls_fit){.terms = 2};
     for (int i = 0; i < count; i++)
-        if (counts(points, count, i)) add_row(fit, points[i].other, points[i].sequences, 1, 0, 0);
-    (void)best_subset(fit, c);
+        if (is_counted(points, count, i)) add_row(fit, points[i].other, points[i].sequences, 1, 0, 0);
+    (void)fit_best_subset(fit, c);
     out->other_sequence_s = c[0];
     out->other_s = c[1];
     return true;
@@ -88,7 +90,7 @@ static void fit_sync(ls_fit *fit, const ls_scaling_point *points, int count, ls_
     *fit = (ls_fit){.terms = 2};
     for (int i = 0; i < count; i++) {
         const ls_scaling_point *p = &points[i];
-        if (!counts_for_sync(points, count, i)) continue;
+        if (!is_counted_for_sync(points, count, i)) continue;
         out->has_sync = true;
         compute += p->compute;
         idle += p->idle;
@@ -96,23 +98,23 @@ static void fit_sync(ls_fit *fit, const ls_scaling_point *points, int count, ls_
             if (p->messages[k] > 0) add_row(fit, p->own[k], p->messages[k], p->bytes[k], 0, 0);
     }
     out->idle = compute > 0 ? idle / compute : 0;
-    if (best_subset(fit, c) < 0) return;
+    if (fit_best_subset(fit, c) < 0) return;
     out->latency_s = c[0];
     out->byte_s = c[1];
 }
 
-static double own_of_kind(const ls_scaling_fit *fit, const ls_scaling_point *p, int kind) {
+static double seconds_of_kind(const ls_scaling_fit *fit, const ls_scaling_point *p, int kind) {
     return fit->latency_s * p->messages[kind] + fit->byte_s * p->bytes[kind];
 }
 
-/* Exposed communication: all of it except reduce-scatters that overlap with compute. */
+/* Returns the exposed communication: all of it except reduce-scatters that overlap with compute. */
 static double sync_of(const ls_scaling_fit *fit, const ls_scaling_point *p, double compute) {
-    double all = 0, hideable = own_of_kind(fit, p, LS_TRAFFIC_REDUCE_SCATTER), most = fit->hides * compute;
-    for (int k = 0; k < LS_TRAFFIC_KINDS; k++) all += own_of_kind(fit, p, k);
+    double all = 0, hideable = seconds_of_kind(fit, p, LS_TRAFFIC_REDUCE_SCATTER), most = fit->hides * compute;
+    for (int k = 0; k < LS_TRAFFIC_KINDS; k++) all += seconds_of_kind(fit, p, k);
     return all - (hideable < most ? hideable : most);
 }
 
-/* The share that explains best how long was waited. */
+/* Finds the share of computing behind which communication is overlapped that explains the measured waits best. */
 static void fit_hiding(const ls_scaling_point *points, int count, ls_scaling_fit *out) {
     enum { TRIES = 200 };
     double best = -1, share = 0;
@@ -122,7 +124,7 @@ static void fit_hiding(const ls_scaling_point *points, int count, ls_scaling_fit
         out->hides = (double)t / TRIES;
         for (int i = 0; i < count; i++) {
             const ls_scaling_point *p = &points[i];
-            if (!counts_for_sync(points, count, i)) continue;
+            if (!is_counted_for_sync(points, count, i)) continue;
             double miss = (sync_of(out, p, p->compute) - ls_scaling_sync_of(p)) / p->seconds;
             error += miss * miss;
             any = any || ls_scaling_hidden_of(p) > 0;
@@ -139,12 +141,12 @@ static void find_errors(const ls_scaling_point *points, int count, ls_scaling_fi
     double squares = 0, sync_squares = 0;
     int rows = 0, sync_rows = 0, terms = out->has_sync ? 5 : 3;
     for (int i = 0; i < count; i++) {
-        if (!counts(points, count, i)) continue;
+        if (!is_counted(points, count, i)) continue;
         ls_scaling_parts parts = ls_scaling_predict(out, &points[i], 1);
         double e = parts.seconds / points[i].seconds - 1, measured = ls_scaling_sync_of(&points[i]);
         squares += e * e;
         rows++;
-        if (!counts_for_sync(points, count, i) || !(measured > 0)) continue;
+        if (!is_counted_for_sync(points, count, i) || !(measured > 0)) continue;
         e = parts.sync / measured - 1;
         sync_squares += e * e;
         sync_rows++;
@@ -180,7 +182,8 @@ ls_scaling_parts ls_scaling_predict(const ls_scaling_fit *fit, const ls_scaling_
 
 double ls_scaling_band(const ls_scaling_fit *fit) { return 2 * fit->error > .02 ? 2 * fit->error : .02; }
 
-static double gain(const ls_scaling_fit *fit, const ls_scaling_point *like, size_t each, double more) {
+/* Returns the seconds that the workers of `like` save with so many sequences each. */
+static double gain_of_workers(const ls_scaling_fit *fit, const ls_scaling_point *like, size_t each, double more) {
     ls_scaling_point many = *like, one = *like;
     many.crowding = one.crowding = 1;
     many.sequences = (double)each;
@@ -192,10 +195,10 @@ static double gain(const ls_scaling_fit *fit, const ls_scaling_point *like, size
 size_t ls_scaling_batch_crossover(const ls_scaling_fit *fit, const ls_scaling_point *like, double more) {
     size_t low = 0, high = (size_t)1 << 20;
     if (like->workers < 2) return 0;
-    if (!(gain(fit, like, high, more) > 0)) return 0;
+    if (!(gain_of_workers(fit, like, high, more) > 0)) return 0;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (gain(fit, like, middle, more) > 0)
+        if (gain_of_workers(fit, like, middle, more) > 0)
             high = middle;
         else
             low = middle;

@@ -1,12 +1,12 @@
-/* scaling.h: measured steps on several numbers of workers, as a sum of few terms, and what these say about others.
+/* scaling.h: fits the times of steps on several numbers of workers by a sum of few terms, and predicts others.
  *
  *     step = s · ((c + d · (1 − 1/W)) · n + f/W + g)  +  idle share · computing  +  other  +  synchronising
  *     synchronising = Σ over kinds of (α · messages + β · bytes), of reduce-scatters the exposed part
  *
- * n are the sequences of the worker that has most, W the workers, s how many threads there are for each core (at least
- * 1); d is what workers lose by sharing memory and caches. Messages and bytes are known (parallel/traffic.h); c, d, f,
- * g, α, β, the share that hides and the idle share are fitted, each to what was measured of its own term. Predictions
- * are for workers with cores of their own. */
+ * n is the number of sequences of the worker that has most, W of workers, s of threads per core (at least 1: crowding);
+ * d is the loss by sharing memory and caches. Messages and bytes are known (parallel/traffic.h); c, d, f, g, α, β, the
+ * share that is overlapped and the idle share are fitted, each to the measurements of its own term. Predictions are for
+ * workers with cores of their own. Pure functions. */
 #ifndef LS_LAB_SCALE_SCALING_H
 #define LS_LAB_SCALE_SCALING_H
 
@@ -18,7 +18,7 @@
 
 enum { LS_SCALING_POINTS_MAX = 64 };
 
-/* A size: what is known before it is measured, and what was measured, all for one step. */
+/* A size: known figures, then measured ones, all for one step. */
 typedef struct ls_scaling_point {
     int workers;
     size_t batch;
@@ -26,7 +26,7 @@ typedef struct ls_scaling_point {
     double crowding;
     double messages[LS_TRAFFIC_KINDS], bytes[LS_TRAFFIC_KINDS]; /* of the worker that has most of them */
 
-    int64_t steps; /* that were timed */
+    int64_t steps; /* timed */
     double queued; /* of the seconds: ready to run, but another process had the core; a part of the other parts */
     double seconds, low, high;                               /* mean of the faster half of the steps; quartiles */
     double compute, idle, other;                             /* means over workers; with `sync` they add up */
@@ -45,26 +45,29 @@ typedef struct ls_scaling_fit {
     double error, sync_error; /* roots of the mean squares of relative errors: of steps, of synchronising */
 } ls_scaling_fit;
 
+/* Returns the exposed communication of a point, over all kinds. */
 double ls_scaling_sync_of(const ls_scaling_point *point);
+/* Returns the overlapped communication of a point, over all kinds. */
 double ls_scaling_hidden_of(const ls_scaling_point *point);
 
-/* At least one point, with one worker, and a batch that is measured twice or two batches; false: there are too few. */
+/* Fits the terms to measured points, of which one has one worker. Returns false if there are too few. */
 bool ls_scaling_fit_make(const ls_scaling_point *points, int count, ls_scaling_fit *out);
 
 typedef struct ls_scaling_parts {
     double compute, idle, other, sync, seconds;
 } ls_scaling_parts;
 
-/* Of a point's first part. `more` is a factor on synchronising and idling, for bands: 1. */
+/* Predicts the step of a point from its known figures. `more` is a factor on communication and idle time, for bands; 1:
+ * the fit itself. */
 ls_scaling_parts ls_scaling_predict(const ls_scaling_fit *fit, const ls_scaling_point *point, double more);
-/* Half the width of the band about a prediction, as a share of it: twice the error of the fit, at least 2 %. */
+/* Returns half the width of the band about a prediction, as a share of it: twice the error of the fit, at least 2 %. */
 double ls_scaling_band(const ls_scaling_fit *fit);
 
-/* The smallest batch, a multiple of the workers, at which they beat one worker; 0: none up to 2^20 sequences each.
- * `like` has workers and traffic. */
+/* Returns the smallest batch, a multiple of the workers, with which they beat one worker; 0: none up to 2^20 sequences
+ * each. `like` has workers and traffic. */
 size_t ls_scaling_batch_crossover(const ls_scaling_fit *fit, const ls_scaling_point *like, double more);
-/* The bandwidth, in bytes a second, from which on the workers of a point beat one worker with its batch, where
- * link_bytes_per_s is what was measured; 0: not even an endless one would do. */
+/* Returns the bandwidth, in bytes a second, from which on the workers of a point beat one worker with its batch;
+ * link_bytes_per_s is the one that was measured. 0: not even an infinite one would be enough. */
 double ls_scaling_rate_crossover(const ls_scaling_fit *fit, const ls_scaling_point *point, double link_bytes_per_s,
                                  double more);
 

@@ -1,7 +1,7 @@
-/* steps.c: steps that are timed, and what they say about a size.
+/* steps.c: times steps and averages them.
  *
- * The faster half of the steps of all rounds counts: what else a machine does only adds to the others. Where there are
- * enough steps during which no worker had to wait for a core, the others do not count at all. */
+ * Only the faster half of the steps of all rounds counts, because other load of the machine only makes steps slower. If
+ * there are enough steps in which no worker waited for a core (calm steps), only those count. */
 #include "lab/scale/steps.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ void ls_scale_record_close(ls_scale_record *record) {
     *record = (ls_scale_record){0};
 }
 
-static ls_scale_step between(const ls_meter *before, const ls_meter *after, uint64_t ns) {
+static ls_scale_step difference_of(const ls_meter *before, const ls_meter *after, uint64_t ns) {
     ls_scale_step step = {.seconds = 1e-9 * (double)ns,
                           .compute = 1e-9 * (double)(after->compute_ns - before->compute_ns)};
     for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {
@@ -43,13 +43,13 @@ static ls_status timed_steps(ls_trainer *t, int fd, int64_t count, ls_scale_step
         ls_meter before = ls_meter_now;
         uint64_t queued = ls_clock_queue_read(fd).waited_ns, begin = ls_clock_ns();
         LS_TRY(ls_trainer_step(t, 0, &result));
-        out[i] = between(&before, &ls_meter_now, ls_clock_ns() - begin);
+        out[i] = difference_of(&before, &ls_meter_now, ls_clock_ns() - begin);
         out[i].queued = 1e-9 * (double)(ls_clock_queue_read(fd).waited_ns - queued);
     }
     return LS_OK;
 }
 
-static ls_status steps(ls_trainer *t, const ls_scale_record *record) {
+static ls_status record_steps(ls_trainer *t, const ls_scale_record *record) {
     ls_scale_step *mine = record->step + (size_t)t->rank * (size_t)record->steps;
     int fd = ls_clock_queue_open();
     ls_status status = timed_steps(t, fd, record->steps, mine);
@@ -64,7 +64,7 @@ static ls_status steps(ls_trainer *t, const ls_scale_record *record) {
 
 ls_status ls_scale_steps(ls_trainer *t, void *ctx) {
     ls_meter_now = (ls_meter){.on = true};
-    ls_status status = steps(t, ctx);
+    ls_status status = record_steps(t, ctx);
     ls_meter_now.on = false;
     return status;
 }
@@ -74,8 +74,8 @@ ls_status ls_scale_steps(ls_trainer *t, void *ctx) {
 /* A step is doubles throughout. */
 enum { STEP_DOUBLES = sizeof(ls_scale_step) / sizeof(double) };
 
-/* Of one step, over its workers. */
-static ls_scale_step mean_of(const ls_scale_record *r, int64_t step) {
+/* Averages one step over its workers. */
+static ls_scale_step mean_over_workers(const ls_scale_record *r, int64_t step) {
     ls_scale_step mean = {0};
     for (int w = 0; w < r->workers; w++) {
         const double *of = (const double *)&r->step[(int64_t)w * r->steps + step];
@@ -94,6 +94,7 @@ static int by_seconds(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Orders calm steps before others, then by time, for qsort(). */
 static int by_calm(const void *a, const void *b) {
     bool x = is_calm(a), y = is_calm(b);
     return x == y ? by_seconds(a, b) : x ? -1 : 1;
@@ -112,13 +113,14 @@ ls_status ls_scale_series_add(ls_scale_series *series, const ls_scale_record *re
     ls_scale_step *all = realloc(series->step, (size_t)(series->count + more) * sizeof *all);
     if (!all) return ls_fail(LS_ERR_RESOURCE, "out of memory for %lld steps", (long long)more);
     series->step = all;
-    for (int64_t i = 0; i < more; i++) all[series->count + i] = mean_of(record, LS_SCALE_WARMUP + i);
+    for (int64_t i = 0; i < more; i++) all[series->count + i] = mean_over_workers(record, LS_SCALE_WARMUP + i);
     series->count += more;
     return LS_OK;
 }
 
-/* While a worker waits for one kind, the transfer of another may have the link: only of their sums can be told what was
- * hidden, and it is put down to the kinds that were waited for less than they took. */
+/* Divides communication into exposed and overlapped parts. While a worker waits for one kind, the transfer of another
+ * may have the link, so only the sums tell how much was overlapped; it is attributed to the kinds with a shorter wait
+ * than transfer. */
 static void divide_sync(ls_scaling_point *p, const double *link) {
     double all = 0, shortage = 0, sync = ls_scaling_sync_of(p);
     for (int k = 0; k < LS_TRAFFIC_KINDS; k++) {

@@ -1,4 +1,4 @@
-/* steps.h: the steps of a trial with a record of what each worker spent their time on (base/meter.h). */
+/* steps.h: trains the steps of a trial and records how each worker's time divides (base/meter.h). */
 #ifndef LS_LAB_SCALE_STEPS_H
 #define LS_LAB_SCALE_STEPS_H
 
@@ -9,8 +9,8 @@
 typedef struct ls_scale_step {
     double seconds, compute, idle;
     double queued;                 /* ready to run, but another process had the core */
-    double sync[LS_TRAFFIC_KINDS]; /* in calls, after all had come to them */
-    double link[LS_TRAFFIC_KINDS]; /* that transfers took on a slow link */
+    double sync[LS_TRAFFIC_KINDS]; /* in collectives, after all members have started them */
+    double link[LS_TRAFFIC_KINDS]; /* of transfers on a slow link */
 } ls_scale_step;
 
 typedef struct ls_scale_noise {
@@ -26,11 +26,13 @@ typedef struct ls_scale_record {
     ls_scale_noise *noise;
 } ls_scale_record;
 
+/* Allocates a record. Call it before workers are forked. */
 ls_status ls_scale_record_open(int workers, int64_t steps, ls_scale_record *out);
-void ls_scale_record_close(ls_scale_record *record); /* zeros do nothing */
+/* Unmaps the record; does nothing for {0}. */
+void ls_scale_record_close(ls_scale_record *record);
 
-/* The steps of a trial: ctx is the record. With numerics in the settings the noise is measured, which takes time of its
- * own. */
+/* Trains the steps of the record, the function of a trial; ctx is the ls_scale_record. With numerics in the settings it
+ * measures the gradient noise scale, which takes time. */
 ls_status ls_scale_steps(ls_trainer *trainer, void *ctx);
 
 enum { LS_SCALE_WARMUP = 2 }; /* steps that do not count */
@@ -41,10 +43,11 @@ typedef struct ls_scale_series {
     int64_t count;
 } ls_scale_series;
 
-/* All steps of a record but the first LS_SCALE_WARMUP. */
+/* Appends all steps of a record but the first LS_SCALE_WARMUP. */
 ls_status ls_scale_series_add(ls_scale_series *series, const ls_scale_record *record);
+/* Sets the measured figures of the point: means of the faster half of the steps. Sorts the steps. */
 ls_status ls_scale_series_take(ls_scale_series *series, ls_scaling_point *point);
-/* Whether other programs left enough steps alone. */
+/* Returns whether enough steps were not disturbed by other programs. */
 bool ls_scale_series_is_calm(const ls_scale_series *series);
 
 #endif

@@ -36,6 +36,7 @@ static int draw_below(cover *c, int n) {
 
 /* ---- legal rows -------------------------------------------------------------------------------------------------- */
 
+/* Returns whether the open factors from `factor` on can make the row legal; `index` is the combination before. */
 static bool possible_from(const ls_cover_task *task, const ls_cover_row *row, int factor, size_t index) {
     if (factor == task->bound) return task->legal[index];
     size_t next = index * (size_t)task->levels[factor];
@@ -60,6 +61,7 @@ ls_cover_row ls_cover_combination(const ls_cover_task *task, const int *factor, 
 
 /* ---- tuples ------------------------------------------------------------------------------------------------------ */
 
+/* Returns the number of tuples of a set. */
 static size_t set_tuples(const cover *c, const factor_set *set) {
     size_t n = 1;
     for (int k = 0; k < c->task->strength; k++) n *= (size_t)c->task->levels[set->factor[k]];
@@ -113,7 +115,7 @@ static ls_status open_cover(cover *c) {
 }
 
 /* Returns how many uncovered tuples a row covers, of one factor or of all (−1). */
-static int gain(const cover *c, const ls_cover_row *row, int factor) {
+static int count_new_tuples(const cover *c, const ls_cover_row *row, int factor) {
     int n = 0;
     for (int s = 0; s < c->sets; s++) {
         if (factor >= 0 && !has_factor(c, &c->set[s], factor)) continue;
@@ -125,12 +127,13 @@ static int gain(const cover *c, const ls_cover_row *row, int factor) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Sets the level of one factor that brings most new tuples, of several at random. */
 static void choose_level(cover *c, ls_cover_row *row, int factor) {
     int best = -1, best_gain = -1, ties = 0;
     for (int level = 0; level < c->task->levels[factor]; level++) {
         row->level[factor] = level;
         if (!ls_cover_possible(c->task, row)) continue;
-        int g = gain(c, row, factor);
+        int g = count_new_tuples(c, row, factor);
         if (g > best_gain) ties = 0;
         if (g < best_gain || draw_below(c, ++ties) > 0) continue;
         best = level;
@@ -140,7 +143,8 @@ static void choose_level(cover *c, ls_cover_row *row, int factor) {
     row->level[factor] = best;
 }
 
-static void complete(cover *c, ls_cover_row *row) {
+/* Chooses the levels of all open factors, in a random order. */
+static void complete_row(cover *c, ls_cover_row *row) {
     int order[LS_COVER_FACTORS_MAX] = {0}, n = c->task->factors;
     for (int f = 0; f < n; f++) { /* a random permutation */
         int at = draw_below(c, f + 1);
@@ -151,13 +155,14 @@ static void complete(cover *c, ls_cover_row *row) {
         if (row->level[order[i]] < 0) choose_level(c, row, order[i]);
 }
 
+/* Adds the best of several random completions of `begin`. */
 static ls_status add_row(cover *c, const ls_cover_row *begin) {
     ls_cover_row best = {{0}};
     int most = -1;
     for (int i = 0; i < CANDIDATES; i++) {
         ls_cover_row row = *begin;
-        complete(c, &row);
-        int g = gain(c, &row, -1);
+        complete_row(c, &row);
+        int g = count_new_tuples(c, &row, -1);
         if (g > most) best = row;
         if (g > most) most = g;
     }

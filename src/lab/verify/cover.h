@@ -27,13 +27,14 @@ typedef struct ls_cover_row {
 } ls_cover_row;
 
 /* Makes the rows: completes the `given` ones, which come first and in their order, then adds rows until they contain
- * every tuple. Each given row must be possible (ls_cover_possible). The caller frees *out. */
+ * every tuple. Each given row must be possible (ls_cover_possible). The caller frees *out. LS_ERR_RESOURCE is the only
+ * failure. */
 ls_status ls_cover_make(const ls_cover_task *task, const ls_cover_row *given, int given_count, ls_cover_row **out,
                         int *count);
 /* Returns combination `number` of the levels of some factors, the last factor changing fastest. The other factors of
  * the row are open. */
 ls_cover_row ls_cover_combination(const ls_cover_task *task, const int *factor, int factors, size_t number);
-/* Returns whether a legal row has these levels; factors that are open may take any. */
+/* Returns whether a legal row has these levels; open factors may take any. */
 bool ls_cover_possible(const ls_cover_task *task, const ls_cover_row *row);
 
 #endif

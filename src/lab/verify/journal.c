@@ -13,13 +13,13 @@
 
 enum { FILE_BYTES_MAX = 1 << 28 };
 
-static ls_hash128 key_of(const char *model, const char *weights, const char *layout) {
+static ls_hash128 hash_key(const char *model, const char *weights, const char *layout) {
     ls_hash128 parts[] = {ls_hash_bytes(model, strlen(model)), ls_hash_bytes(weights, strlen(weights)),
                           ls_hash_bytes(layout, strlen(layout))};
     return ls_hash_combine(parts, sizeof parts / sizeof *parts);
 }
 
-static ls_status remember(ls_verify_journal *j, ls_hash128 key) {
+static ls_status remember_key(ls_verify_journal *j, ls_hash128 key) {
     LS_TRY(ls_array_grow(&j->done, j->count, sizeof *j->done, "rows"));
     j->done[j->count++] = key;
     return LS_OK;
@@ -34,7 +34,7 @@ static ls_status read_journal_line(ls_verify_journal *j, const char *line, size_
     bool sound = row && ls_json_get_text(row, "model", &model) == LS_OK &&
                  ls_json_get_text(row, "reference", &weights) == LS_OK &&
                  ls_json_get_text(row, "layout", &layout) == LS_OK && ls_json_get_bool(row, "equal", &equal) == LS_OK;
-    if (sound && equal) status = remember(j, key_of(model, weights, layout));
+    if (sound && equal) status = remember_key(j, hash_key(model, weights, layout));
     json_decref(row);
     return status;
 }
@@ -88,7 +88,7 @@ void ls_verify_journal_close(ls_verify_journal *j) {
 }
 
 bool ls_verify_journal_has(const ls_verify_journal *j, const char *model, const char *weights, const char *layout) {
-    ls_hash128 key = key_of(model, weights, layout);
+    ls_hash128 key = hash_key(model, weights, layout);
     for (size_t i = 0; i < j->count; i++)
         if (ls_hash_equal(j->done[i], key)) return true;
     return false;

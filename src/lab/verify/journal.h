@@ -19,7 +19,7 @@ typedef struct ls_verify_journal {
 
 /* Opens the journal in `dir`, which is created if it is missing. With `resume`, reads the rows of an earlier run;
  * without it, LS_ERR_INPUT if the folder has a journal already. `dir` NULL: there is no journal, and the calls below do
- * nothing. On failure nothing is left to close. */
+ * nothing. On failure there is nothing to close. */
 ls_status ls_verify_journal_open(const char *dir, bool resume, ls_verify_journal *out);
 void ls_verify_journal_close(ls_verify_journal *journal);
 

@@ -1,5 +1,5 @@
-/* matrix.c: from a task to rows. What is legal is not known here: every combination of the dependent choices is
- * given to ls_layout_make(), which is what a user's flags go through. */
+/* matrix.c: makes the rows for a task. ls_layout_make(), which also checks a user's flags, decides which combinations
+ * of the dependent choices are legal. */
 #include "lab/verify/matrix.h"
 
 #include <stdlib.h>
@@ -41,7 +41,8 @@ ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *t
     return ls_layout_make(&request, task, out);
 }
 
-static ls_verify_row row_of(const matrix *m, const ls_cover_row *chosen) {
+/* Translates levels into a row; an open factor has its first level. */
+static ls_verify_row make_row(const matrix *m, const ls_cover_row *chosen) {
     static const struct {
         int factor;
         ls_knob knob;
@@ -111,7 +112,7 @@ static void make_levels(matrix *m, ls_verify_tier tier) {
  * groups. */
 static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
     ls_layout layout;
-    ls_verify_row row = row_of(m, chosen);
+    ls_verify_row row = make_row(m, chosen);
     int workers = row.knobs.dp * row.knobs.tp * row.knobs.pp;
     if (workers < m->limits->workers_min || workers > m->limits->workers_max) return false;
     if (row.unequal && (row.knobs.dp == 1 || row.knobs.dp == m->task->G)) return false;
@@ -120,14 +121,14 @@ static bool is_legal(const matrix *m, const ls_cover_row *chosen) {
 
 static const int bound_factors[] = {DP, TP, PP, SCHEDULE, SEQUENCE, SHARES};
 
-static size_t combinations(const matrix *m, const int *factor, int factors) {
+static size_t count_combinations(const matrix *m, const int *factor, int factors) {
     size_t n = 1;
     for (int k = 0; k < factors; k++) n *= (size_t)m->cover.levels[factor[k]];
     return n;
 }
 
 static ls_status make_legal(matrix *m, bool *any) {
-    size_t count = combinations(m, bound_factors, BOUND);
+    size_t count = count_combinations(m, bound_factors, BOUND);
     m->legal = calloc(count, sizeof *m->legal);
     if (!m->legal) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", count);
     for (size_t i = 0; i < count; i++) {
@@ -143,7 +144,7 @@ static ls_status make_legal(matrix *m, bool *any) {
 
 /* Lists all possible combinations of the first `factors` factors, each of which must occur at least once. */
 static ls_status make_given(const matrix *m, const int *factor, int factors, ls_cover_row **out, int *count) {
-    size_t n = combinations(m, factor, factors);
+    size_t n = count_combinations(m, factor, factors);
     *out = malloc(n * sizeof **out);
     if (!*out) return ls_fail(LS_ERR_RESOURCE, "out of memory for %zu layouts", n);
     for (size_t i = 0; i < n; i++) {
@@ -153,6 +154,7 @@ static ls_status make_given(const matrix *m, const int *factor, int factors, ls_
     return LS_OK;
 }
 
+/* Makes the rows; the combinations of the mesh (and for ALL of schedule and zero) come first. */
 static ls_status make_rows(const matrix *m, ls_verify_tier tier, ls_verify_row **rows, int *count) {
     static const int must[] = {DP, TP, PP, SCHEDULE, ZERO};
     ls_status status = LS_OK;
@@ -162,7 +164,7 @@ static ls_status make_rows(const matrix *m, ls_verify_tier tier, ls_verify_row *
     LS_TRY_OUT(ls_cover_make(&m->cover, given, given_count, &chosen, count));
     *rows = malloc((size_t)*count * sizeof **rows);
     if (!*rows) status = ls_fail(LS_ERR_RESOURCE, "out of memory for %d rows", *count);
-    for (int i = 0; *rows && i < *count; i++) (*rows)[i] = row_of(m, &chosen[i]);
+    for (int i = 0; *rows && i < *count; i++) (*rows)[i] = make_row(m, &chosen[i]);
 out:
     free(given);
     free(chosen);

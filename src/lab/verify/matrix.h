@@ -19,7 +19,7 @@ typedef struct ls_verify_row {
     ls_knobs knobs; /* virtual stages follow from the rest */
     bool unequal;   /* shares */
     bool by_count;  /* blocks on stages; and as many virtual stages as there can be, not 2 */
-    int threads;    /* 0: the cores shared out */
+    int threads;    /* of each worker; 0: the cores are divided among the workers */
     ls_trial_isa isa;
 } ls_verify_row;
 
@@ -29,9 +29,10 @@ typedef struct ls_verify_limits {
     uint64_t seed;
 } ls_verify_limits;
 
-/* The caller frees *rows. There may be none. */
+/* Makes the rows to compare, which the caller frees. *count is 0 if no layout is legal within the limits. */
 ls_status ls_verify_matrix_make(const ls_layout_task *task, ls_verify_tier tier, const ls_verify_limits *limits,
                                 ls_verify_row **rows, int *count);
+/* Makes the layout of a row. LS_ERR_INPUT if it is not legal for the task. */
 ls_status ls_verify_row_layout(const ls_verify_row *row, const ls_layout_task *task, ls_layout *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* steps.c: steps that leave a record. */
+/* steps.c: trains the steps of a trial and records hashes. */
 #include "lab/verify/steps.h"
 
 #include <math.h>
@@ -85,7 +85,7 @@ static uint64_t traffic_of(ls_trainer *t) {
     return bytes;
 }
 
-/* Hashes one tensor of every parameter. */
+/* Hashes one tensor of every parameter. Collective; only worker 0 writes `out`. */
 static ls_status hash_all(ls_trainer *t, ls_partition_tensor which, ls_verify_hash *out) {
     for (int i = 0; i < ls_model_params(t->model); i++) {
         ls_verify_hash hash;

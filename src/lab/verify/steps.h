@@ -32,7 +32,8 @@ typedef struct ls_verify_record {
 
 /* Allocates a record in shared memory. Call it before workers are forked; the caller closes it. */
 ls_status ls_verify_record_open(int64_t steps, int params, ls_verify_record *out);
-void ls_verify_record_close(ls_verify_record *record); /* a zeroed record is valid and does nothing */
+/* Unmaps the record; does nothing for {0}. */
+void ls_verify_record_close(ls_verify_record *record);
 
 /* A tensor whose values are copied out. When two hashes differ, the trials run again to find the first element that
  * differs. */
@@ -50,7 +51,8 @@ typedef struct ls_verify_fault {
     const char *tensor;
 } ls_verify_fault;
 
-/* Parses "RANK:STEP:TENSOR". out->tensor points into `text`. */
+/* Parses "RANK:STEP:TENSOR". out->tensor points into `text`. LS_ERR_INPUT for another form; the tensor is not looked
+ * up. */
 ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out);
 
 typedef struct ls_verify_job {
@@ -64,9 +66,10 @@ typedef struct ls_verify_job {
  * worker 0 writes the record. */
 ls_status ls_verify_steps(ls_trainer *trainer, void *ctx);
 
-/* The parts of ls_verify_steps(), for steps that are run in another way (sum_order.h): */
-/* Flips the bit if this worker and the step in progress are those of the fault. Call it between gradients and
- * update. */
+/* ---- parts of ls_verify_steps(), for steps that are run in another way (sum_order.h) ----------------------------- */
+
+/* Flips the bit if this worker and the step in progress are those of the fault. Call it between gradients and update.
+ * LS_ERR_INPUT if the model has no such tensor. */
 ls_status ls_verify_plant(const ls_verify_fault *fault, ls_trainer *trainer);
 /* Copies a tensor to fetch->values. Collective: all workers call it, and worker 0 writes. */
 ls_status ls_verify_fetch(ls_trainer *trainer, const ls_verify_tensor *fetch);
@@ -88,7 +91,8 @@ typedef struct ls_verify_difference {
     int params;   /* how many differ in that step */
 } ls_verify_difference;
 
-/* Returns the first difference of two records of the same size. */
+/* Returns the first difference of two records with the same steps and parameters, in the order of training: gradients
+ * and loss of each step, then weights, then validation. */
 ls_verify_difference ls_verify_compare(const ls_verify_record *a, const ls_verify_record *b);
 /* Returns the first element in which two tensors differ; `elems` if they are equal. As in hashes, all NaNs are equal,
  * and +0 differs from −0. */

@@ -1,4 +1,4 @@
-/* sum_order.c: every way of adding trains the same steps, in workers of its own, one after the other. */
+/* sum_order.c: trains the same steps with every way of adding, one after the other, each in new workers. */
 #include "lab/verify/sum_order.h"
 
 #include <assert.h>
@@ -86,6 +86,7 @@ no_memory:
 
 typedef enum direction { READ, WRITE } direction;
 
+/* Copies a tensor of all parameters between the partition and one array. */
 static ls_status copy_all(ls_partition *partition, ls_partition_tensor which, float *host, direction to) {
     ls_model *model = ls_partition_model(partition);
     for (int i = 0; i < ls_model_params(model); i++) {
@@ -98,6 +99,7 @@ static ls_status copy_all(ls_partition *partition, ls_partition_tensor which, fl
     return LS_OK;
 }
 
+/* Computes the gradient of each group, with the trainer's weights, and sums the losses. */
 static ls_status make_gradients(ls_trainer *t, groups *g, ls_loss_sum *loss) {
     ls_partition_feed feed = ls_trainer_feed(t);
     LS_TRY(copy_all(t->partition, LS_TENSOR_WEIGHT, g->flat, READ));
@@ -125,7 +127,8 @@ static void sum_in_order(const ls_trainer *t, const ls_order_way *way, groups *g
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static ls_status gradients(const ls_order_task *task, ls_trainer *t, groups *g, ls_step_result *result) {
+/* Computes the gradients of a step and their sum in the way of the task. */
+static ls_status compute_gradients(const ls_order_task *task, ls_trainer *t, groups *g, ls_step_result *result) {
     ls_loss_sum loss = {0};
     if (task->way.kind == LS_ORDER_LOCKSTEP) {
         LS_TRY(ls_trainer_gradients(t, 0, result));
@@ -137,12 +140,12 @@ static ls_status gradients(const ls_order_task *task, ls_trainer *t, groups *g, 
     return ls_trainer_judge(t, 0, &loss, result);
 }
 
-static ls_status steps(const ls_order_task *task, ls_trainer *t, groups *g) {
+static ls_status train_steps(const ls_order_task *task, ls_trainer *t, groups *g) {
     ls_order_record *record = task->record;
     ls_verify_hash weights;
     while (t->step < record->steps) {
         ls_step_result result;
-        LS_TRY(gradients(task, t, g, &result));
+        LS_TRY(compute_gradients(task, t, g, &result));
         if (t->step == 0) LS_TRY(fetch_all(t, LS_TENSOR_GRAD, record->grad));
         if (t->rank == 0) record->loss[t->step] = result.loss;
         LS_TRY(ls_trainer_update(t, &result));
@@ -158,7 +161,7 @@ ls_status ls_order_steps(ls_trainer *t, void *ctx) {
     groups g = {0};
     ls_status status = LS_OK;
     if (task->way.kind != LS_ORDER_LOCKSTEP) LS_TRY_OUT(groups_open(t, &g));
-    status = steps(task, t, &g);
+    status = train_steps(task, t, &g);
 out:
     groups_close(&g);
     return status;
@@ -166,7 +169,8 @@ out:
 
 /* ---- all ways ---------------------------------------------------------------------------------------------------- */
 
-static ls_status train(const ls_order_request *request, const ls_lab_model *one, ls_order_task *task) {
+/* Runs the task in workers of its own. */
+static ls_status train_way(const ls_order_request *request, const ls_lab_model *one, ls_order_task *task) {
     ls_trial_place place = {.options = request->options};
     ls_layout_request layout_request = ls_layout_request_none();
     ls_layout layout;
@@ -178,7 +182,8 @@ static ls_status train(const ls_order_request *request, const ls_lab_model *one,
     return ls_trial_run(&place, &trial);
 }
 
-static ls_status keep(const ls_order_record *record, const ls_order_record *base, ls_order_result *r) {
+/* Stores the result of a way and how it differs from its base. */
+static ls_status keep_result(const ls_order_record *record, const ls_order_record *base, ls_order_result *r) {
     size_t bytes = (size_t)record->steps * sizeof *r->loss;
     r->loss = malloc(bytes);
     if (!r->loss) return ls_fail(LS_ERR_RESOURCE, "out of memory for %lld losses", (long long)record->steps);
@@ -196,14 +201,15 @@ static bool is_equal(const ls_order_result *r, const ls_order_result *base) {
            strcmp(r->weights.text, base->weights.text) == 0;
 }
 
+/* Trains one way, compares it, and closes its record unless a later way is compared with it. */
 static ls_status run_way(const ls_order_request *request, const ls_lab_model *one, ls_order_case *done, int way,
                          ls_order_record records[LS_ORDER_WAYS_MAX]) {
     ls_order_result *r = &done->result[way];
     ls_order_task task = {.way = r->way, .record = &records[way], .fault = request->fault};
     request->on_start(request->ctx, done, way);
     LS_TRY(ls_order_record_open(one->steps, ls_model_elems(one->model), &records[way]));
-    LS_TRY(train(request, one, &task));
-    LS_TRY(keep(&records[way], &records[r->way.base], r));
+    LS_TRY(train_way(request, one, &task));
+    LS_TRY(keep_result(&records[way], &records[r->way.base], r));
     if (r->way.kind == LS_ORDER_LOCKSTEP && !done->different && !is_equal(r, &done->result[r->way.base]))
         done->different = r;
     bool wanted = false;

@@ -1,11 +1,11 @@
-/* sum_order.h: training with gradients that are added in another order than ours.
+/* sum_order.h: trains with gradients that are added in another order than lockstep's tree, for `lockstep verify
+ * --order`.
  *
- * In each step every group's gradient is made apart, by a partition that is one of G in its DP group and whose sums are
- * left where they are. They are added the given way, and the trainer goes on with the sum as if it were its own: norm,
- * clip, update. So all ways see the same data, the same dropout and the same kernels; the order of G numbers is all
- * that differs.
+ * In each step the gradient of every group is computed alone, by a partition that is one of G in its DP group and does
+ * not reduce. The gradients are added in the given way, and the trainer continues with the sum as with its own: norm,
+ * clip, update. So all ways have the same data, dropout and kernels; only the order of G numbers differs.
  *
- * Lockstep's own way is the trainer as it is, on as many workers as the way says: real processes, real reductions. */
+ * Lockstep's own way is an unchanged trainer with the way's number of workers: real processes, real reductions. */
 #ifndef LS_LAB_VERIFY_SUM_ORDER_H
 #define LS_LAB_VERIFY_SUM_ORDER_H
 
@@ -21,8 +21,10 @@ typedef struct ls_order_record {
     float *grad, *weight;    /* [elems]: of the first step, after the last one; parameters in model order */
 } ls_order_record;
 
+/* Allocates a record in shared memory. Call it before workers are forked. */
 ls_status ls_order_record_open(int64_t steps, size_t elems, ls_order_record *out);
-void ls_order_record_close(ls_order_record *record); /* zeros do nothing */
+/* Unmaps the record; does nothing for {0}. */
+void ls_order_record_close(ls_order_record *record);
 
 typedef struct ls_order_task {
     ls_order_way way;
@@ -36,7 +38,7 @@ ls_status ls_order_steps(ls_trainer *trainer, void *ctx);
 
 /* ---- all ways ---------------------------------------------------------------------------------------------------- */
 
-/* What one way of adding changed against the one that it is compared with. */
+/* How the results of one way of adding differ from those of its base. */
 typedef struct ls_order_result {
     ls_order_way way;
     ls_order_difference grad;   /* after the first step */

@@ -1,4 +1,4 @@
-/* sum_orders.c: sums in other orders, and what the order changed. */
+/* sum_orders.c: adds gradients in other orders, and compares the results. */
 #include "lab/verify/sum_orders.h"
 
 #include <math.h>
@@ -47,8 +47,9 @@ int ls_order_ways(int groups, ls_order_way ways[LS_ORDER_WAYS_MAX]) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-static int first_of(int groups, int workers, int w) { return (int)((int64_t)groups * w / workers); }
+static int first_group(int groups, int workers, int w) { return (int)((int64_t)groups * w / workers); }
 
+/* Returns the first element of chunk c. */
 static size_t chunk_begin(size_t elems, int workers, int c) {
     size_t n = (size_t)workers, i = (size_t)c;
     return elems / n * i + elems % n * i / n;
@@ -56,7 +57,7 @@ static size_t chunk_begin(size_t elems, int workers, int c) {
 
 /* Returns the sum of one element over the groups of worker w. */
 static float own_sum(const float *const *grads, int groups, int workers, int w, size_t at) {
-    int end = first_of(groups, workers, w + 1), g = first_of(groups, workers, w);
+    int end = first_group(groups, workers, w + 1), g = first_group(groups, workers, w);
     float sum = grads[g][at];
     for (g++; g < end; g++) sum += grads[g][at];
     return sum;

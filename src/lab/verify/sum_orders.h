@@ -46,8 +46,9 @@ void ls_order_way_text(const ls_order_way *way, char *text, size_t bytes);
 
 /* ---- sums: out must not be one of the gradients ------------------------------------------------------------------ */
 
-/* Add the gradients by a ring; ring16 with buffers of bf16. */
+/* Adds the gradients as a ring of `workers` does. */
 void ls_order_ring(const float *const *grads, int groups, int workers, float *out, size_t elems);
+/* Adds them as a ring with buffers of bf16 does. */
 void ls_order_ring16(const float *const *grads, int groups, int workers, float *out, size_t elems);
 /* Adds the gradients in the order turn[0], turn[1], … */
 void ls_order_in_turn(const float *const *grads, const int *turn, int groups, float *out, size_t elems);
@@ -64,9 +65,9 @@ typedef struct ls_order_difference {
 
 /* Compares two sums element by element. */
 ls_order_difference ls_order_compare(const float *a, const float *b, size_t elems);
-/* Return the first step, from 1 on, whose losses differ in their bits (first_bits), or in the four decimals that train
- * prints (first_seen); 0 if none does. */
+/* Returns the first step, from 1 on, whose losses differ in their bits; 0: none. */
 int64_t ls_order_first_bits(const double *a, const double *b, int64_t steps);
+/* Returns the first step whose losses differ in the four decimals that train prints; 0: none. */
 int64_t ls_order_first_seen(const double *a, const double *b, int64_t steps);
 
 #endif

@@ -47,7 +47,8 @@ static ls_status run_trial(const session *s, const ls_trial *trial, ls_verify_jo
 
 /* ---- differences: both trials run again up to the step in which they differ, to fetch the tensor ----------------- */
 
-static ls_status fetch(const session *s, const ls_trial *trial, int64_t steps, const ls_verify_tensor *tensor) {
+/* Repeats a trial up to a step and copies a tensor out. */
+static ls_status fetch_again(const session *s, const ls_trial *trial, int64_t steps, const ls_verify_tensor *tensor) {
     ls_verify_job job = {.steps = steps, .fetch = tensor};
     ls_trial again = *trial;
     again.traced = false;
@@ -55,8 +56,8 @@ static ls_status fetch(const session *s, const ls_trial *trial, int64_t steps, c
     return run_trial(s, &again, &job);
 }
 
-static void say_element(const session *s, const ls_verify_difference *d, const ls_param *param, const float *alone,
-                        const float *row, char text[TEXT_MAX]) {
+static void describe_element(const session *s, const ls_verify_difference *d, const ls_param *param, const float *alone,
+                             const float *row, char text[TEXT_MAX]) {
     char tensor[128];
     size_t elems = ls_param_elems(param), i = ls_verify_first_element(alone, row, elems);
     bool grad = d->kind == LS_VERIFY_GRADIENT;
@@ -71,6 +72,7 @@ static void say_element(const session *s, const ls_verify_difference *d, const l
                  s->alone.params);
 }
 
+/* Repeats both trials to find the first element that differs, and describes it. */
 static ls_status explain_tensor(const session *s, const ls_trial *trial, const ls_verify_difference *d,
                                 char text[TEXT_MAX]) {
     const ls_param *param = ls_model_param(s->one.model, d->param);
@@ -85,15 +87,17 @@ static ls_status explain_tensor(const session *s, const ls_trial *trial, const l
     };
     ls_verify_tensor row = alone;
     row.values = values + elems;
-    LS_TRY_OUT(fetch(s, &s->alone_trial, d->step, &alone));
-    LS_TRY_OUT(fetch(s, trial, d->step, &row));
-    say_element(s, d, param, alone.values, row.values, text);
+    LS_TRY_OUT(fetch_again(s, &s->alone_trial, d->step, &alone));
+    LS_TRY_OUT(fetch_again(s, trial, d->step, &row));
+    describe_element(s, d, param, alone.values, row.values, text);
 out:
     ls_trial_free(values);
     return status;
 }
 
-static ls_status explain(session *s, const ls_trial *trial, const ls_verify_difference *d, const char *layout) {
+/* Describes the first difference of all rows for the outcome; later ones are only counted. */
+static ls_status explain_difference(session *s, const ls_trial *trial, const ls_verify_difference *d,
+                                    const char *layout) {
     char text[TEXT_MAX];
     if (s->out->status != LS_OK) return LS_OK;
     if (d->kind == LS_VERIFY_GRADIENT || d->kind == LS_VERIFY_WEIGHT)
@@ -120,7 +124,7 @@ static ls_status compare_trial(session *s, const ls_trial *trial, ls_verify_resu
     if (d.kind == LS_VERIFY_EQUAL) return LS_OK;
     result->verdict = LS_VERDICT_DIFFERS;
     s->out->different++;
-    return explain(s, trial, &d, result->layout);
+    return explain_difference(s, trial, &d, result->layout);
 }
 
 /* Passes a finished row to the request's on_row callback and appends it to the journal, in this order. Does nothing
@@ -159,7 +163,7 @@ static ls_status run_row(session *s, ls_trial *trial, ls_verify_result *result) 
 
 /* Sets *done to whether the journal already has this layout. Collective: only rank 0 of a launcher's workers reads the
  * journal. */
-static ls_status was_done(session *s, const char *layout, bool *done) {
+static ls_status look_up_row(session *s, const char *layout, bool *done) {
     *done = ls_verify_journal_has(&s->journal, s->one.settings.shape.name, s->alone.totals->weights.text, layout);
     s->out->before += *done;
     return ls_agree_tell(s->place.world, done, sizeof *done);
@@ -172,7 +176,7 @@ static void report_row(const session *s, int row, int rows, const char *layout) 
 
 /* Appends to the text of a layout what ls_layout_text() omits: the schedule of a single stage, and options that are not
  * part of a layout. */
-static void add_rest(const ls_verify_row *row, char text[LS_VERIFY_LAYOUT_MAX]) {
+static void append_rest(const ls_verify_row *row, char text[LS_VERIFY_LAYOUT_MAX]) {
     size_t used = strlen(text);
     bool one_stage = row->knobs.pp == 1;
     snprintf(text + used, LS_VERIFY_LAYOUT_MAX - used, "%s%s, %s, %d thread%s", one_stage ? ", " : "",
@@ -188,8 +192,8 @@ static ls_status run_matrix_row(session *s, const ls_verify_row *row, int number
     ls_trial trial = ls_trial_make(&s->one, &layout, row->threads);
     trial.isa = row->isa;
     ls_layout_text(&layout, result.layout, sizeof result.layout);
-    add_rest(row, result.layout);
-    LS_TRY(was_done(s, result.layout, &done));
+    append_rest(row, result.layout);
+    LS_TRY(look_up_row(s, result.layout, &done));
     if (done) return LS_OK;
     report_row(s, number, s->matrix_rows, result.layout);
     return run_row(s, &trial, &result);
@@ -223,7 +227,7 @@ static ls_status make_requested_layout(session *s) {
     return status;
 }
 
-/* Row i belongs to part i mod parts, so that each part has small and large layouts. */
+/* Runs the rows of this part: row i belongs to part i mod parts, so that each part has small and large layouts. */
 static ls_status run_matrix(session *s) {
     const ls_verify_request *r = s->request;
     for (int i = r->part - 1; i < s->matrix_rows; i += r->parts) LS_TRY(run_matrix_row(s, &s->matrix[i], i + 1));
@@ -239,6 +243,7 @@ static ls_status run_request(session *s) {
 
 /* ---- cases ------------------------------------------------------------------------------------------------------- */
 
+/* Trains the case with one worker, for comparison with the rows. */
 static ls_status run_alone(session *s) {
     const ls_verify_request *r = s->request;
     ls_layout one = ls_layout_one(&s->one.task, s->one.settings.B);
