@@ -79,6 +79,7 @@ static void cut_at_stop(writer *w, size_t from, bool *stop) {
     *stop = true;
 }
 
+/* Adds the token's bytes to the text, looks for the stop text, and passes on what is final. */
 static ls_status write_token(writer *w, int32_t id, bool *stop) {
     const char *data;
     size_t bytes, from = w->bytes;

@@ -22,6 +22,7 @@
 /* Tokens of a micro-batch; and at most of a sequence without --seq. */
 enum { MICRO_TOKENS = 4096, T_MAX = 4096 };
 
+/* Refuses a launcher, --trace, and a missing --model. */
 static ls_status check_options(const ls_options *o) {
     if (ls_launcher_place().size > 1)
         return ls_fail(LS_ERR_INPUT, "this command runs as one process on all cores: start it without mpirun or srun");
@@ -64,6 +65,7 @@ typedef struct recorded {
     char precision[LS_SAVED_WORD_MAX], unit[LS_SAVED_WORD_MAX]; /* "": not known */
 } recorded;
 
+/* Reads the precision of the run whose checkpoint the weights are, if any. */
 static ls_status read_recorded(const ls_weights *weights, recorded *r) {
     ls_checkpoint *checkpoint = NULL;
     *r = (recorded){.precision = ""};
@@ -172,6 +174,7 @@ typedef struct window_source {
     uint64_t first; /* window of the call */
 } window_source;
 
+/* Reads windows begin … end − 1 of the call for the partition: ids, and targets one token further. */
 static ls_status read_windows(void *ctx, size_t begin, size_t end, int32_t *ids, int32_t *targets) {
     const window_source *s = ctx;
     for (size_t i = 0; i < end - begin; i++) {
@@ -237,6 +240,7 @@ typedef struct image_source {
     uint32_t side; /* of the model's square input: the middle of larger images is used; 0: images are used whole */
 } image_source;
 
+/* Reads images begin … end − 1 of the call for the partition: the middle of larger ones, without augmentation. */
 static ls_status read_images(void *ctx, size_t begin, size_t end, float *pixels, int32_t *classes) {
     image_source *s = ctx;
     ls_augment plain = {.fixed = true, .crop = s->side};

@@ -40,6 +40,7 @@ static ls_status resolve_settings(ls_plan *plan) {
     return ls_settings_resolve(&own, &plan->question.task.shape, &plan->settings);
 }
 
+/* Searches layouts for this program on the machine of the figures `measured`. */
 static ls_status search_native(ls_plan *plan, const json_t *measured) {
     const ls_options *o = plan->options;
     ls_layout_request request;

@@ -70,6 +70,8 @@ static long long chips_of_request(const ls_layout_request *request) {
     return (request->given & mesh) == mesh ? (long long)k->dp * k->tp * k->pp * k->context : 0;
 }
 
+/* Reads one cluster of the list; *all_measured becomes the figures of this one. --gpus, the file or the mesh say how
+ * many chips. */
 static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out,
                            json_t **all_measured) {
     json_t *measured;
@@ -123,6 +125,7 @@ static size_t usual_batch(const ls_plan_task *task) {
     return batch;
 }
 
+/* Sets sequence length and global batch, by default the model's positions, at most 4096, and usual_batch(). */
 static ls_status read_sizes(const ls_options *o, ls_plan_task *task) {
     size_t most = task->cluster.site[0].chip.is_cpu ? CPU_SEQ_MAX : SEQ_MAX, T = task->shape.T;
     task->seq = o->seq > 0 ? (size_t)o->seq : T < most ? T : most;
@@ -132,6 +135,7 @@ static ls_status read_sizes(const ls_options *o, ls_plan_task *task) {
     return LS_OK;
 }
 
+/* Sets the program to plan for: --stack, else Megatron, or this one on CPUs. */
 static ls_status read_stack(const ls_options *o, ls_plan_task *task) {
     bool cpu = task->cluster.site[0].chip.is_cpu;
     if (o->stack) {
@@ -163,6 +167,7 @@ static ls_status read_count(const ls_options *o, ls_option_id id, const char *te
     return ls_options_fail(o, id, "must be a number of tokens, e.g. 300B or 1.5T");
 }
 
+/* Makes the shape of --params, or reads that of --model. */
 static ls_status read_shape(const ls_options *o, ls_shape *out) {
     double params;
     LS_TRY(read_count(o, LS_OPT_params, o->params, &params));
@@ -215,6 +220,7 @@ static ls_status read_others(const ls_options *o, ls_layout_request *out) {
     return LS_OK;
 }
 
+/* Reads the layout options, whose knobs stay open if they are not given. */
 static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     json_t *file;
     LS_TRY(ls_layout_request_from_options(o, &file, out));
@@ -228,6 +234,7 @@ static ls_status read_request(const ls_options *o, ls_layout_request *out) {
     return read_others(o, out);
 }
 
+/* Limits the memory of a layout to that of the smallest chip, less HEADROOM. */
 static void read_memory(ls_plan_question *q) {
     const ls_cluster *cluster = &q->task.cluster;
     double least = cluster->site[0].chip.memory_bytes;
@@ -235,6 +242,7 @@ static void read_memory(ls_plan_question *q) {
     if (!cluster->site[0].chip.is_cpu) q->request.memory_bytes = least * (1 - HEADROOM);
 }
 
+/* Refuses 8-bit types that a chip of the cluster does not have. */
 static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
     ls_plan_type type = q->request.knobs.type;
     for (int i = 0; ls_plan_is_8bit(type) && i < q->task.cluster.sites; i++) {
@@ -246,7 +254,7 @@ static ls_status check_type(const ls_options *o, const ls_plan_question *q) {
     return LS_OK;
 }
 
-static ls_status read_all(const ls_options *o, ls_plan_question *q, json_t **measured) {
+static ls_status read_question(const ls_options *o, ls_plan_question *q, json_t **measured) {
     LS_TRY(read_shape(o, &q->task.shape));
     LS_TRY(ls_image_option_refuse(&q->task.shape, "plan"));
     LS_TRY(read_request(o, &q->request));
@@ -271,7 +279,7 @@ ls_status ls_plan_question_read(const ls_options *o, ls_plan_question *out, json
             LS_ERR_INPUT,
             "plan needs --model: a preset such as llama-8b, a shape file, or a config.json; or --params, such as 13B");
     *measured = NULL;
-    ls_status status = read_all(o, out, measured);
+    ls_status status = read_question(o, out, measured);
     if (status == LS_OK) return LS_OK;
     json_decref(*measured);
     *measured = NULL;

@@ -100,6 +100,7 @@ static ls_status choose_layout(ls_run *r) {
     return status != LS_OK && o->layout ? ls_fail_at(status, "--layout %s: ", o->layout) : status;
 }
 
+/* Opens the model, resolves settings and layout, and chooses device and folder, without data. */
 static ls_status prepare_run(ls_run *r) {
     ls_options *o = &r->options;
     r->launched = ls_launcher_place().size > 0;
@@ -142,6 +143,7 @@ static void find_identity(const ls_run *r, ls_identity **out) {
     free(text);
 }
 
+/* Chooses the tokens around documents; a resumed or forked run keeps those of its identity. */
 static ls_status choose_frame(ls_run *r) {
     ls_identity *before = NULL;
     if (r->options.resume || r->options.fork) find_identity(r, &before);
@@ -165,6 +167,7 @@ ls_status ls_run_open_corpus(ls_run *r, const char *paths, ls_split split, ls_co
     return ls_corpus_open(paths, &options, out);
 }
 
+/* Opens training and validation data: own, from files, or the val files of folders. */
 static ls_status open_corpora(ls_run *r) {
     const ls_options *o = &r->options;
     const ls_run_setup *own = &r->setup;

@@ -100,6 +100,7 @@ static void find_run(const ls_options *given, char run[PATH_MAX]) {
         run[0] = '\0';
 }
 
+/* Returns whether one of these options was given now. */
 static bool any_given(const ls_options *given, const ls_option_id *ids, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (given->source[ids[i]].origin != LS_ORIGIN_DEFAULT) return true;

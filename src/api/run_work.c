@@ -51,6 +51,7 @@ static ls_status trim_previous_memory(ls_world *world) {
     return ls_comm_barrier(ls_world_comm(world));
 }
 
+/* Opens the device and creates the trainer of this worker. Collective. */
 static ls_status create_trainer(ls_run *r, ls_world *world) {
     LS_TRY(trim_previous_memory(world));
     if (r->launched && strcmp(r->options.device, "auto") == 0) LS_TRY(ls_agree_device(world, &r->chosen));
@@ -237,6 +238,7 @@ static ls_status find_hint(ls_run *r) {
     return LS_OK;
 }
 
+/* Fills in the loop and begins it; measures or takes over the peak. Collective. */
 static ls_status begin_loop(ls_run *r) {
     const ls_options *o = &r->options;
     ls_hash128 hash;
@@ -346,6 +348,7 @@ static _Noreturn void rescue_and_wait(ls_run *r, ls_world *world) {
     for (;;) (void)pause(); /* the supervisor ends it: files and folders are the next worker's now */
 }
 
+/* Runs a worker from set-up to clean-up; what the caller forks. */
 static ls_status run_worker(ls_world *world, void *arg) {
     const job *j = arg;
     ls_run *r = j->run;

@@ -71,6 +71,7 @@ static ls_status set_prefixes(tokenize *t) {
     return a < ROOM && b < ROOM ? LS_OK : ls_options_fail(t->opts, LS_OPT_out, "the path is too long");
 }
 
+/* Opens the writer of one output; LS_ERR_INPUT if its first shard exists. */
 static ls_status open_writer(const tokenize *t, const char *prefix, ls_token_writer **out) {
     ls_path path = ls_token_shard_path(prefix, 1);
     ls_token_origin origin = {.vocab = ls_tokenizer_vocab(t->tokenizer), .tokenizer = ls_tokenizer_hash(t->tokenizer)};

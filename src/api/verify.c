@@ -72,6 +72,7 @@ typedef struct listener {
     uint64_t done;
 } listener;
 
+/* Reports a finished row to the caller as an event. */
 static ls_status on_row(void *ctx, const ls_verify_result *r, json_t *row) {
     static const char *const verdicts[] = {
         [LS_VERDICT_EQUAL] = "the same bits", [LS_VERDICT_DIFFERS] = "other bits", [LS_VERDICT_FAILED] = "failed"};

@@ -149,6 +149,7 @@ static const unsigned isa_closure[LS_ISA_COUNT] = {
     [LS_ISA_AVX512] = 1u << LS_ISA_PORTABLE | 1u << LS_ISA_AVX2 | 1u << LS_ISA_AVX512,
 };
 
+/* Returns the ISAs that this CPU can run, whatever the choice. */
 static unsigned available_mask(void) {
     const ls_cpu *cpu = ls_cpu_detect();
     bool avx2 = cpu->avx2 && cpu->fma;

@@ -55,20 +55,24 @@ typedef struct ls_event_end {
 /* Records a span that ends now. Called by the functions below, only for spans that began while recording was on. */
 void ls_events_record(ls_span span, ls_event_end end);
 
+/* Begins a span; both texts are string literals. */
 static inline ls_span ls_span_begin(const char *category, const char *name) {
     ls_span span = {.category = category, .name = name};
     if (ls_events_are_on()) span.start_ns = ls_clock_ns();
     return span;
 }
 
+/* Ends the span, with a number such as its bytes. */
 static inline void ls_span_end(ls_span span, int64_t n) {
     if (span.start_ns != 0) ls_events_record(span, (ls_event_end){.n = n});
 }
 
+/* Ends the span, with a number and its micro-batch. */
 static inline void ls_span_end2(ls_span span, int64_t n, int64_t micro) {
     if (span.start_ns != 0) ls_events_record(span, (ls_event_end){.n = n, .micro = micro, .has_micro = true});
 }
 
+/* Ends a span that may overlap others of its thread. */
 static inline void ls_span_end_overlapping(ls_span span, int64_t n) {
     if (span.start_ns != 0) ls_events_record(span, (ls_event_end){.n = n, .overlapping = true});
 }

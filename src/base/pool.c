@@ -203,6 +203,7 @@ static void gate_leave(ls_pool *pool) {
     if (before == (GATE_CALLER_SLEEPS | 1u)) futex_wake(&pool->gate, 1);
 }
 
+/* Takes tasks of the current job, one after the other, until none is left. */
 static void work_on_tasks(ls_pool *pool, int thread) {
     ls_pool_fn fn = pool->fn;
     void *ctx = pool->ctx;

@@ -9,6 +9,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Sorts in ascending order, in place. */
 static void sort(double *x, size_t n) {
     if (n > 64) {
         qsort(x, n, sizeof *x, compare_doubles);

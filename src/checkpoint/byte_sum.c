@@ -22,6 +22,7 @@ static uint64_t factor(int set, uint64_t number) {
 static uint32_t places[LS_BYTE_SUMS][BLOCK_WORDS];
 static pthread_once_t places_are_filled = PTHREAD_ONCE_INIT;
 
+/* Fills the factors of the places in a block, once. */
 static void fill_places(void) {
     for (int s = 0; s < LS_BYTE_SUMS; s++)
         for (uint64_t i = 0; i < BLOCK_WORDS; i++) places[s][i] = (uint32_t)factor(s, i);
@@ -29,7 +30,7 @@ static void fill_places(void) {
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
-/* Adds words first … first + count − 1 of a block. */
+/* Adds words first … first + count − 1 of block `block`, times their factors. */
 static void add_in_block(ls_byte_sum *sum, uint64_t block, size_t first, const unsigned char *data, size_t count) {
     for (int s = 0; s < LS_BYTE_SUMS; s++) {
         const uint32_t *by = places[s] + first;
@@ -43,6 +44,7 @@ static void add_in_block(ls_byte_sum *sum, uint64_t block, size_t first, const u
     }
 }
 
+/* Adds `count` words of the file from word `index` on. */
 static void add_words(ls_byte_sum *sum, uint64_t index, const unsigned char *data, size_t count) {
     while (count > 0) {
         size_t first = (size_t)(index % BLOCK_WORDS), n = count < BLOCK_WORDS - first ? count : BLOCK_WORDS - first;

@@ -113,6 +113,7 @@ static void add_piece(void *ctx, const void *data, size_t bytes) {
     if (v->progress) v->progress(v->ctx, v->done_bytes, v->total_bytes);
 }
 
+/* Fails with LS_ERR_INPUT if the checksums differ; `what` follows "is damaged" in the message. */
 static ls_status compare_checksum(const char *path, const char *what, ls_hash128 is, ls_hash128 was) {
     char is_text[LS_HASH_TEXT_BYTES], was_text[LS_HASH_TEXT_BYTES];
     if (ls_hash_equal(is, was)) return LS_OK;
@@ -166,6 +167,7 @@ static ls_status find_tensors(verification *v, const char *path) {
     return status;
 }
 
+/* Compares all checksums of the file that was read with the marker. */
 static ls_status compare_file(verification *v, const char *path) {
     const ls_marker_file *file = v->file;
     if (file->has_hash) LS_TRY(compare_checksum(path, "", ls_hash_stream_value(v->stream), file->hash));
@@ -177,6 +179,7 @@ static ls_status compare_file(verification *v, const char *path) {
     return compare_checksum(path, v->sums ? " in its header" : "", ls_byte_sum_value(&v->sum), file->sum);
 }
 
+/* Reads a file once and compares its checksums. */
 static ls_status verify_file(verification *v, const char *path, const ls_marker_file *file) {
     ls_status status = LS_OK;
     v->file = file;

@@ -84,6 +84,7 @@ static bool add_tensor_sums(json_t *entry, const ls_marker_file *file) {
     return is_made;
 }
 
+/* Makes the JSON of the marker, without its own hash; NULL if memory is short. */
 static json_t *make_root(const ls_marker *marker) {
     json_t *files = json_array();
     bool is_made = files;
@@ -137,6 +138,7 @@ static ls_status read_checksum(const json_t *entry, const char *member, ls_hash1
     return ls_fail(LS_ERR_INPUT, "'%.40s' is not a checksum of 32 hexadecimal digits", text);
 }
 
+/* Reads the sums of a file's tensors, if they are listed. */
 static ls_status read_tensors(json_t *entry, ls_marker_file *file) {
     json_t *tensors, *value;
     const char *name;

@@ -93,6 +93,7 @@ static ls_status read_header_text(ls_safetensors *file, size_t bytes) {
     return status;
 }
 
+/* Reads the length of the header, checks it, and parses the header. */
 static ls_status load_header(ls_safetensors *file) {
     unsigned char length[LENGTH_BYTES];
     uint64_t bytes = 0;
@@ -175,6 +176,7 @@ static ls_status needed_bytes(const ls_safetensor *tensor, unsigned type_bits, u
     return LS_OK;
 }
 
+/* Reads the place of the tensor, and checks that it lies in the data and has `bytes` bytes. */
 static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t bytes, ls_safetensor *out) {
     json_t *array;
     int64_t begin = 0, end = 0;
@@ -200,6 +202,7 @@ static ls_status read_offsets(const json_t *entry, size_t data_bytes, uint64_t b
     return LS_OK;
 }
 
+/* Reads one tensor from its entry; its shape is stored at `shape`. */
 static ls_status read_entry(const json_t *entry, size_t data_bytes, int64_t *shape, ls_safetensor *out) {
     uint64_t bytes = 0;
     if (!json_is_object(entry)) return ls_fail(LS_ERR_INPUT, "its entry is not a JSON object");

@@ -14,6 +14,7 @@ static ls_status make_lists(ls_safetensors *set, size_t shards, size_t tensors) 
     return ls_fail(LS_ERR_RESOURCE, "out of memory to open the tensors of %s", set->path);
 }
 
+/* Makes a set of one file. */
 static ls_status open_single(ls_safetensors *set, const char *path) {
     ls_safetensors *file;
     LS_TRY(ls_safetensors_open(path, &file));
@@ -48,6 +49,7 @@ static ls_status open_shard(ls_safetensors *set, const char *index, const char *
     return LS_OK;
 }
 
+/* Opens the files of the index's tensors, and lists the tensors. */
 static ls_status read_map(ls_safetensors *set, const char *index, json_t *map) {
     const char *name;
     json_t *value;
@@ -79,6 +81,7 @@ static ls_status open_index(ls_safetensors *set, const char *index) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Opens a file, an index, or the one that a folder has. */
 static ls_status open_any(ls_safetensors *set, const char *path) {
     struct stat about;
     if (stat(path, &about) != 0) return ls_file_fail_open(path);

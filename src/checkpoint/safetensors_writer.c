@@ -127,6 +127,7 @@ static ls_status add_tensor(json_t *root, const ls_safetensors_decl *decl, int i
     return is_made ? LS_OK : fail_layout_memory();
 }
 
+/* Makes the JSON of the header; the caller frees *text. */
 static ls_status make_text(const layout *l, const ls_safetensors_plan *plan, char **text) {
     json_t *root = json_object();
     ls_status status = root ? add_metadata(root, plan) : fail_layout_memory();
@@ -303,6 +304,7 @@ ls_status ls_safetensors_write_at(ls_safetensors_writer *writer, int tensor, siz
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
+/* Checks that all bytes of each tensor were written. */
 static ls_status check_written(const ls_safetensors_writer *writer) {
     for (int i = 0; i < writer->layout.count; i++) {
         size_t bytes = bytes_of(&writer->layout, i);

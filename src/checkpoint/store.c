@@ -208,6 +208,7 @@ static ls_status clean_temporaries(const ls_store *store) {
     return status;
 }
 
+/* Creates the folder, cleans up what a crash left, and corrects `latest`. */
 static ls_status prepare_for_writing(const ls_store *store) {
     ls_store_name *names = NULL;
     int count = 0;

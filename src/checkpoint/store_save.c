@@ -75,7 +75,8 @@ ls_status ls_store_begin_tensors(ls_store_save *save, const char *name, const ls
     return ls_safetensors_create(ls_path_in(save->folder.text, name).text, plan, out);
 }
 
-/* Adds a file with its sums to the marker: sums do not depend on the layout, so complete.json does not either. */
+/* Adds a file with its sums to the marker: sums do not depend on the layout, so complete.json does not either.
+ * LS_ERR_FAILED if the sums have other than `bytes` bytes. */
 static ls_status add_summed(ls_store_save *save, const char *name, const ls_safetensors_plan *plan,
                             const ls_byte_sum *sums, uint64_t bytes) {
     ls_byte_sum all = sums[0];
@@ -204,6 +205,7 @@ static void end_save(ls_store_save *save) {
     free(save);
 }
 
+/* Adds the carried files that the save does not have. */
 static ls_status write_carried(ls_store_save *save) {
     for (int i = 0; i < save->store->carried_count; i++) {
         const ls_store_file *file = &save->store->carried[i];

@@ -173,6 +173,7 @@ static ls_status read_flags(ls_options *options, ls_command command, int argc, c
     return LS_OK;
 }
 
+/* Sets an option from its variable, if the command has the option and the variable is set. */
 static ls_status read_env(ls_options *options, ls_command command, ls_option_id id) {
     const ls_option_info *info = ls_option_info_get(id);
     char name[LS_OPTION_ENV_MAX];

@@ -32,6 +32,7 @@ ls_status ls_saved_config_seal(json_t *object) {
     return ls_fail(LS_ERR_RESOURCE, "out of memory for the checksum of " LS_CONFIG_FILE);
 }
 
+/* Tells whether the object has its checksum (SEALED), another (DAMAGED), or none (PLAIN). */
 static config_kind judge_object(json_t *object) {
     char hash[LS_HASH_TEXT_BYTES];
     const json_t *checksum = json_object_get(object, LS_CONFIG_CHECKSUM);

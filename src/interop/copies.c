@@ -51,6 +51,7 @@ ls_status ls_copies_put_generation(const char *model, const char *folder) {
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether GPT-2's alphabet writes this byte as itself. */
 static bool is_printable(int byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
 }
@@ -64,6 +65,7 @@ static int byte_symbol(int byte) {
     return 0x100 + others;
 }
 
+/* Makes the vocabulary in which each byte's symbol has the byte as its id; NULL if memory is short. */
 static json_t *byte_vocab(void) {
     json_t *vocab = json_object();
     for (int byte = 0; byte < BYTE_COUNT; byte++) {
@@ -81,6 +83,7 @@ static json_t *byte_vocab(void) {
     return vocab;
 }
 
+/* Writes JSON into a file of the folder, and releases it. */
 static ls_status put_json(const char *folder, const char *name, json_t *json) {
     char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     json_decref(json);

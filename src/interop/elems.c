@@ -27,6 +27,7 @@ static uint32_t round_off(uint32_t value, int bits) {
     return kept + (rest > half || (rest == half && (kept & 1u)));
 }
 
+/* Rounds to nearest, ties to even; values that are too large become infinite. */
 static uint16_t f16_from_f32(float value) {
     uint32_t bits = ls_f32_bits(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7FFFFFFFu;
     if (size > 0x7F800000u) return 0x7E00u;

@@ -78,6 +78,7 @@ static bool is_bare(const ls_safetensors *file, const ls_hf_tensor *first, const
     return !ls_safetensors_find(file, first->name) && ls_safetensors_find(file, name_in(first, prefix, true)) != NULL;
 }
 
+/* Adds all tensors of the list, which must be in the file with their shapes. */
 static ls_status add_tensors(ls_weights *weights, const ls_hf_tensor *list, int count, bool bare) {
     const char *prefix = ls_hf_prefix(&weights->model->shape);
     for (int i = 0; i < count; i++) {

@@ -76,6 +76,7 @@ static ls_status put_copies(ls_store_save *save, const char *model, const char *
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
+/* Saves a checkpoint of step 0 with weights, state and copies. */
 static ls_status fill_store(ls_store *store, ls_weights *weights, const char *tokenizer) {
     ls_store_save *save = NULL;
     ls_status status;

@@ -96,6 +96,7 @@ static ls_status open_with(open_fn open, const char *path, ls_weights **out) {
 
 /* ---- telling what it is ------------------------------------------------------------------------------------------ */
 
+/* Opens the newest checkpoint of a run that is sound, and logs the damaged ones. */
 static ls_status open_newest_sound(const char *dir, ls_weights **out) {
     ls_store *store = NULL;
     int64_t step = -1;
@@ -171,6 +172,7 @@ static ls_status open_any(const char *path, bool verify, ls_weights **out) {
 ls_status ls_weights_open(const char *path, ls_weights **out) { return open_any(path, true, out); }
 ls_status ls_weights_open_again(const char *path, ls_weights **out) { return open_any(path, false, out); }
 
+/* Resolves --model to a shape, and to weights if it has any. */
 static ls_status resolve_model(const char *model, bool verify, ls_shape *shape, ls_weights **weights) {
     *weights = NULL;
     if (ls_shape_preset(model, shape) == LS_OK) return LS_OK;
@@ -309,6 +311,7 @@ static ls_status put_in_partition(void *ctx, const ls_param *param, size_t first
     return ls_partition_write(ctx, param, LS_TENSOR_WEIGHT, first_row * param->columns, rows * param->columns, data);
 }
 
+/* Loads the rows of a parameter that the partition stores. */
 static ls_status load_needed(load *l, const ls_param *param, ls_partition_pieces *pieces) {
     LS_TRY(check_param(l->weights, param)); /* of those that are others' too */
     LS_TRY(ls_partition_pieces_list(l->ctx, param, LS_TENSOR_WEIGHT, pieces));

@@ -97,6 +97,7 @@ static ls_status resolve_settings(const ls_options *given, const own_model *own,
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
+/* Writes random token ids as a token file. */
 static ls_status write_tokens(const ls_settings *s, const char *prefix) {
     enum { SEQUENCES = 80 }; /* of them a twentieth is for validation */
     ls_status status = LS_OK;

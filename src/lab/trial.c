@@ -115,6 +115,7 @@ typedef struct crew_of_one {
     task *task;
 } crew_of_one;
 
+/* Runs the workers in this child process, for ls_child_run(). */
 static ls_status run_workers_here(void *ctx, void *result) {
     const crew_of_one *c = ctx;
     (void)result;

@@ -98,6 +98,7 @@ static ls_raster_point place_point(const placement *at, ls_raster_point p) {
                              .y = at->y + (x * at->sine + y * at->cosine) / LS_SINE_ONE};
 }
 
+/* Paints the outline of the kind at a random place, size and rotation. */
 static void paint_shape(canvas *c, pen *p, unsigned kind) {
     ls_outline shape;
     placement at;

@@ -152,6 +152,7 @@ static void fill_row(const uint8_t *row, uint32_t row_width, const float value[2
     }
 }
 
+/* Fills one image of the batch: the window of the pixels, normalized. */
 static void fill_image(const ls_images *images, const uint8_t *pixels, const window *w, ls_images_layout layout,
                        float *out) {
     const ls_images_about *about = &images->about;

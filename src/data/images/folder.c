@@ -76,6 +76,7 @@ static ls_status add_class(picture_list *list, const char *name) {
     return LS_OK;
 }
 
+/* Lists the folders of the folder as classes; files beside them are ignored. */
 static ls_status read_classes(const char *folder, picture_list *list) {
     name_list names;
     ls_status status = LS_OK;
@@ -98,6 +99,7 @@ out:
     return status;
 }
 
+/* Adds a picture to the list; the path is copied. */
 static ls_status add_entry(picture_list *list, const char *path, int32_t label, uint32_t rank) {
     picture_entry *entries = ls_list_grow(list->entries, list->count, &list->capacity, sizeof *entries);
     if (entries) list->entries = entries;
@@ -260,6 +262,7 @@ static ls_status read_all_headers(const picture_list *list, size_t count, ls_pic
     return LS_OK;
 }
 
+/* Decodes the first `count` pictures into memory of one piece. */
 static ls_status load_all(ls_images *images, const picture_list *list, size_t count, const ls_picture *picture) {
     size_t bytes = (size_t)picture->width * picture->height * picture->channels; /* at most 48 MiB */
     ls_images_piece *piece;

@@ -37,6 +37,7 @@ ls_status ls_cache_folder_advise(ls_status status) {
     return forbids_writing(ls_fail_cause()) ? add_advice(status) : status;
 }
 
+/* Creates the folder with mode 0700, and its parents. */
 static ls_status make_private(const char *folder) {
     ls_status status = ls_dir_make(ls_path_beside(folder, ".").text);
     if (status == LS_OK && mkdir(folder, 0700) != 0 && errno != EEXIST)

@@ -55,6 +55,7 @@ static ls_status check_file(const ls_corpus *corpus, ls_token_file *file, bool i
     return in_pieces || options->skip_check ? LS_OK : ls_token_file_check(file, corpus->limit, NULL, NULL);
 }
 
+/* Opens a token file, checks it and appends it to the corpus. `is_cached`: it is of the cache. */
 static ls_status add_file(ls_corpus *corpus, const char *path, bool is_cached, const ls_corpus_options *options) {
     part *parts = ls_list_grow(corpus->parts, corpus->count, &corpus->capacity, sizeof *parts);
     if (!parts) return ls_fail(LS_ERR_RESOURCE, "no memory for the list of token files");

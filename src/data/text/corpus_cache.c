@@ -121,6 +121,7 @@ static void tell_progress(void *ctx, uint64_t done, uint64_t total) {
     if (f->options->progress) f->options->progress(f->options->progress_ctx, done, total);
 }
 
+/* Tokenizes the text into the shards of the entry, and reports it. */
 static ls_status fill_cache(filling *f) {
     const ls_corpus_options *options = f->options;
     ls_text_options how = {.tokenizer = options->tokenizer,

@@ -95,6 +95,7 @@ static ls_status install_bus_handler(void) {
 
 /* ---- notes ------------------------------------------------------------------------------------------------------- */
 
+/* Returns a note that is free, or a new one in the list; NULL if memory is short. The caller has the lock. */
 static ls_map_note *take_free_note(void) {
     for (ls_map_note *note = atomic_load(&notes); note; note = note->next)
         if (atomic_load(&note->begin) == 0) return note;

@@ -55,6 +55,7 @@ static ls_status refuse_special(const char *name, mode_t mode) {
 
 static int compare_paths(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
+/* Returns whether a folder's file of this name is data of the split. */
 static bool is_wanted(const char *name, ls_split split) {
     if (name[0] == '.' || ls_ends_with(name, ".idx") || ls_ends_with(name, ".bin.sums")) return false;
     return split == LS_SPLIT_ALL || ls_path_is_val(name) == (split == LS_SPLIT_VAL);
@@ -112,6 +113,7 @@ static ls_status add_name(ls_paths *paths, const char *name, ls_split split) {
     return ls_file_fail_open(name);
 }
 
+/* Adds the files of all names; `only_folders`: other names are ignored. LS_ERR_INPUT if there are none. */
 static ls_status expand_list(const char *list, ls_split split, bool only_folders, ls_paths *out) {
     for (const char *at = list;;) {
         size_t length = strcspn(at, ",");

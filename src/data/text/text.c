@@ -87,6 +87,7 @@ static size_t find_cut(const ls_map *text, double val_fraction) {
     return cut;
 }
 
+/* Tokenizes a file as one document, or cut into one for training and one for validation. */
 static ls_status tokenize_plain(text_job *job) {
     const ls_map *text = job->text;
     size_t cut = job->val ? find_cut(text, job->options->val_fraction) : text->bytes;

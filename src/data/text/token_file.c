@@ -113,6 +113,7 @@ typedef struct reading {
 
 static bool has_sum(const ls_token_file *file) { return file->layout.sum.lo || file->layout.sum.hi; }
 
+/* Compares the checksum of header and hashed ids with that in the header. */
 static ls_status check_sum(const ls_token_file *file, const reading *r) {
     ls_hash128 found = ls_token_layout_sum(file->data.data, ls_hash_stream_value(r->stream));
     if (ls_hash_equal(found, file->layout.sum)) return LS_OK;
@@ -206,6 +207,7 @@ ls_status ls_token_file_use_sums(ls_token_file *file, uint64_t from_bytes, bool 
     return status;
 }
 
+/* Verifies the sums of the pieces that have ids begin … end − 1. */
 static ls_status verify_pieces(const ls_token_file *file, uint64_t begin, uint64_t end) {
     uint64_t width = ls_token_width(file->layout.type), wrong;
     if (ls_token_sums_verify(file->sums, file->layout.tokens, begin * width, end * width, &wrong)) return LS_OK;

@@ -169,6 +169,7 @@ static ls_status parse_megatron(const char *name, const uint8_t *data, size_t by
 
 /* ---- nanoGPT ----------------------------------------------------------------------------------------------------- */
 
+/* Parses a file without a header as 16-bit ids, and refuses other files of llm.c. */
 static ls_status parse_plain(const char *name, const uint8_t *data, size_t bytes, ls_token_layout *out) {
     uint32_t first = bytes >= 4 ? word_at(data, 0) : 0;
     if (first >= LLMC_MODEL_MAGIC_FIRST && first <= LLMC_MODEL_MAGIC_LAST)

@@ -94,6 +94,7 @@ static bool has_sums(const ls_token_writer *writer, uint64_t shard_count) {
     return writer->sums_from_bytes < UINT64_MAX && shard_count * token_bytes(writer) >= writer->sums_from_bytes;
 }
 
+/* Writes the sums of a complete shard under their temporary name, if it gets any. */
 static ls_status write_sums(const ls_token_writer *writer, const uint32_t header[LS_LLMC_WORDS]) {
     uint64_t halves[2];
     memcpy(halves, header + LS_LLMC_SUM_WORD, sizeof halves);
@@ -108,6 +109,7 @@ static void put_pair(uint32_t *words, uint64_t value) {
     words[1] = (uint32_t)(value >> 32);
 }
 
+/* Fills in the header for the ids of the shard so far. */
 static void make_header(const ls_token_writer *writer, uint32_t header[LS_LLMC_WORDS]) {
     bool is_wide = token_bytes(writer) == 4;
     memset(header, 0, LS_LLMC_BYTES);
@@ -139,6 +141,7 @@ static ls_status make_temporary(ls_token_writer *writer) {
     return ls_fail_errno(LS_ERR_INPUT, "cannot make %s", path.text);
 }
 
+/* Creates the next shard, with a header that end_shard() rewrites. */
 static ls_status begin_shard(ls_token_writer *writer) {
     uint32_t header[LS_LLMC_WORDS];
     LS_TRY(make_temporary(writer));

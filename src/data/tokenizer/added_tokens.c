@@ -7,6 +7,7 @@
 #include "data/tokenizer/inside.h"
 #include "data/tokenizer/unicode.h"
 
+/* Orders by first byte, then the longest first, for qsort(). */
 static int compare_added(const void *a, const void *b) {
     const ls_added_token *x = a, *y = b;
     uint8_t first_x = (uint8_t)x->text[0], first_y = (uint8_t)y->text[0];
@@ -40,6 +41,7 @@ void ls_added_fini(ls_added *added) {
     *added = (ls_added){0};
 }
 
+/* Returns the longest token of this round at `at`; NULL: none. */
 static const ls_added_token *token_at(const ls_added *added, bool late, const uint8_t *at, const uint8_t *end) {
     for (size_t i = added->first[*at]; i < added->first[*at + 1]; i++) {
         const ls_added_token *token = &added->tokens[i];
@@ -49,6 +51,7 @@ static const ls_added_token *token_at(const ls_added *added, bool late, const ui
     return NULL;
 }
 
+/* Returns the start of the blanks before `at`. */
 static const uint8_t *strip_left(const uint8_t *start, const uint8_t *at) {
     while (at > start) {
         const uint8_t *before = at - 1;
@@ -60,6 +63,7 @@ static const uint8_t *strip_left(const uint8_t *start, const uint8_t *at) {
     return at;
 }
 
+/* Returns the end of the blanks at `at`. */
 static const uint8_t *strip_right(const uint8_t *at, const uint8_t *end) {
     ls_char_class kind;
     while (at < end) {

@@ -166,12 +166,14 @@ static void push_pair(const ls_bpe *bpe, const symbol *symbols, uint32_t at, pai
     sift_up(heap, heap->count++);
 }
 
+/* Returns whether the tokens of the pair have changed since it was pushed. */
 static bool is_stale(const ls_bpe *bpe, const symbol *symbols, const candidate *pair) {
     if (symbols[pair->at].id < 0 || symbols[pair->at].next == NONE) return true;
     const ls_merge *merge = find_merge(bpe, symbols[pair->at].id, symbols[symbols[pair->at].next].id);
     return !merge || merge->id != pair->id;
 }
 
+/* Merges the pairs of the heap, the lowest rank first, and pushes those that arise. */
 static void merge_all(const ls_bpe *bpe, symbol *symbols, pair_heap *heap) {
     while (heap->count) {
         candidate pair = pop_candidate(heap);

@@ -98,6 +98,7 @@ static ls_status read_split(ls_tokenizer *tokenizer, const char *name, const jso
     return ls_pretok_init(step, name, regex ? regex : plain, !regex);
 }
 
+/* Reads the step ByteLevel: the prefix space and, with use_regex, GPT-2's pattern. */
 static ls_status read_byte_level(ls_tokenizer *tokenizer, const json_t *node, bool *is_byte_level) {
     ls_pretok *step = NULL;
     tokenizer->add_prefix_space = flag_of(node, "add_prefix_space", true);
@@ -137,6 +138,7 @@ static ls_status read_pretok(ls_tokenizer *tokenizer, const char *name, const js
                    type);
 }
 
+/* Refuses every normalizer but an empty sequence. */
 static ls_status check_normalizer(const json_t *node) {
     const json_t *parts = json_object_get(node, "normalizers");
     if (!json_is_object(node) || (strcmp(type_of(node), "Sequence") == 0 && json_array_size(parts) == 0)) return LS_OK;
@@ -192,6 +194,7 @@ static ls_status push_frame_id(int32_t *ids, size_t *count, int32_t id) {
     return LS_OK;
 }
 
+/* Sets the frame; LS_ERR_INPUT if there is one already. */
 static ls_status set_frame(ls_tokenizer *tokenizer, const ls_frame *frame) {
     if (!ls_frame_is_empty(&tokenizer->frame))
         return ls_fail(LS_ERR_INPUT, "the post_processor has two templates, one behind the other");
@@ -243,7 +246,8 @@ static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
     return LS_OK;
 }
 
-/* Reads BERT's form: [name, id] of a token before and of one after the text. */
+/* Reads BERT's form: [name, id] of a token before and of one after the text, which become the frame, BOS and
+ * end-of-text. */
 static ls_status read_pair(ls_tokenizer *tokenizer, const json_t *node) {
     const json_t *cls = json_object_get(node, "cls"), *sep = json_object_get(node, "sep");
     ls_frame frame = {.before_count = 1, .after_count = 1};

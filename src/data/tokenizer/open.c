@@ -100,6 +100,7 @@ static ls_status read_merges(ls_tokenizer *tokenizer, const char *text, size_t b
     return LS_OK;
 }
 
+/* Fills a tokenizer from vocab.json and merges.txt, with GPT-2's pattern and end-of-text token. */
 static ls_status load_merges(ls_tokenizer *tokenizer, const json_t *vocab, const char *merges, size_t bytes) {
     static const char end_of_text[] = "<|endoftext|>";
     if (!json_is_object(vocab)) return ls_fail(LS_ERR_INPUT, "the vocabulary must be an object of tokens and ids");
@@ -181,6 +182,7 @@ static ls_status read_config(ls_tokenizer *tokenizer, const char *path, bool is_
     return LS_OK;
 }
 
+/* Records the files of the tokenizer that exist. */
 static ls_status note_files(ls_tokenizer *tokenizer, const char *path, bool is_folder) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                                         "vocab.json", "merges.txt"};

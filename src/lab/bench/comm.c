@@ -106,6 +106,7 @@ static ls_status plan_fit_memory(ls_bench_plan *plan) {
 
 /* ---- checking ---------------------------------------------------------------------------------------------------- */
 
+/* Returns the part of element i that all workers' inputs share. */
 static unsigned base_of(size_t i) { return ((uint32_t)i * 2654435761u >> 22); }
 
 static float expected_sum(const ls_link_vector *v, size_t i) {
@@ -216,6 +217,7 @@ out:
     return status;
 }
 
+/* Allocates a buffer of the world, or of malloc if it is private. */
 static ls_status buffer_alloc(ls_world *world, bool is_private, size_t bytes, float **out) {
     void *memory = NULL;
     if (!is_private) {
@@ -271,6 +273,7 @@ out:
     return status;
 }
 
+/* Measures the plan once with lockstep's workers. */
 static ls_status measure_round(const ls_workers_options *options, const ls_bench_plan *plan, ls_bench_round *out) {
     ls_workers_options workers = *options;
     ls_bench_round *round = ls_trial_alloc(1, sizeof *round);

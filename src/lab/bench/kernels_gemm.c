@@ -63,7 +63,7 @@ const char *ls_kbench_form_name(ls_gemm_form form) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Returns whether the row's yardstick is the plain matmul of its size. */
+/* Returns whether the shape has slices or 16 bits; its yardstick is then the plain matmul of its size. */
 static bool is_variant(const ls_kbench_shape *s) { return s->slices > 1 || s->dtype != LS_F32; }
 
 static ls_status add_row(ls_kbench_rows *rows, int threads, int group, bool scaling, ls_kbench_shape s) {
@@ -83,6 +83,7 @@ static ls_status add_row(ls_kbench_rows *rows, int threads, int group, bool scal
     return LS_OK;
 }
 
+/* Adds the row of a variant, for bf16 one with each unit of this CPU. */
 static ls_status add_variant(ls_kbench_rows *rows, int threads, bool quick, size_t number) {
     int group = layers[sizeof layers / sizeof *layers - 1].group + 1;
     ls_kbench_shape s = variants[number];

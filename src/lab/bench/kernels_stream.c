@@ -104,6 +104,7 @@ static ls_status floats_open(size_t elems, float **out) {
     return LS_OK;
 }
 
+/* Allocates the block for the largest case, and the templates of its streams. */
 static ls_status streams_open(ls_kbench_memory *memory, bool quick) {
     ls_kbench_data *d = &memory->data;
     size_t longest = 0, longest_half = 0;
@@ -125,6 +126,7 @@ static ls_status streams_open(ls_kbench_memory *memory, bool quick) {
     return LS_OK;
 }
 
+/* Allocates the small arrays: statistics, weights, tables, ids and sums. */
 static ls_status side_open(ls_kbench_data *d) {
     void *memory = NULL;
     for (int i = 0; i < 2; i++) LS_TRY(floats_open(LS_KBENCH_SIDE_ELEMS, &d->per_row[i]));

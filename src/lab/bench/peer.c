@@ -40,6 +40,7 @@ static _Noreturn void child_exec(const ls_bench_program *p, pid_t parent, int ou
     _exit(p->missing != NULL && errno == ENOENT ? NO_PROGRAM : 1);
 }
 
+/* Waits until the child has ended. Returns false at the deadline. */
 static bool wait_until(pid_t pid, double deadline_s, int *wait_status) {
     while (ls_clock_seconds() < deadline_s) {
         pid_t ended = waitpid(pid, wait_status, WNOHANG);
@@ -75,6 +76,7 @@ static ls_status check_exit_status(const ls_bench_program *p, int wait_status, i
     return ls_fail(LS_ERR_FAILED, "%s exited with status %d: %s", p->called, WEXITSTATUS(wait_status), reason);
 }
 
+/* Starts the program and waits for it; kills it after 10 minutes. */
 static ls_status run_program(const ls_bench_program *p, int out_fd, int err_fd) {
     pid_t parent = getpid(), pid = fork();
     if (pid < 0) return ls_fail_errno(LS_ERR_RESOURCE, "cannot start a process for %s", p->argv[0]);

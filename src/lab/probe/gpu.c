@@ -133,6 +133,7 @@ static ls_status detect_slow_device(ls_probe_gpu_bench *b) {
     return LS_OK;
 }
 
+/* Allocates the arrays, as large as a sixteenth of the free memory allows. */
 static ls_status alloc_arrays(ls_probe_gpu_bench *b) {
     const size_t most = b->is_slow ? array_of_slow : array_most, least = b->is_slow ? array_of_slow : array_least;
     ls_device_usage usage;

@@ -26,6 +26,7 @@ typedef struct worker {
 static const size_t sizes[LS_NATIVE_LINK_SIZES] = {64 << 10, 1 << 20, 16 << 20, 128 << 20},
                     slow_sizes[LS_NATIVE_LINK_SIZES] = {1 << 10, 2 << 10, 4 << 10, 8 << 10};
 
+/* Returns whether a CPU emulates the GPU, by the sizes that were chosen for it. */
 static bool is_slow(const ls_native_gpu *gpu) { return gpu->rates.sizes.pass[1] < (1 << 16); }
 
 static ls_status ping_pong(const worker *w) {

@@ -31,6 +31,7 @@ static ls_norm_call make_norm_call(const passes *p) {
                           .db = p->vector + 2 * p->columns * (size_t)p->slices};
 }
 
+/* Runs a pass of a norm, or of the gradient of a bias. */
 static ls_status run_norm(const passes *p, const ls_token_groups *groups) {
     const ls_ops *ops = p->device->ops;
     ls_norm_call c = make_norm_call(p);
@@ -95,6 +96,7 @@ static ls_status run_bias_gelu(const passes *p) {
     return p->device->ops->bias_gelu_forward(p->device, &c);
 }
 
+/* Runs a pass of an activation, a bias, rope or dropout. */
 static ls_status run_activation(const passes *p) {
     const ls_ops *ops = p->device->ops;
     switch (p->which) {

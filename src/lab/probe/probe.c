@@ -169,6 +169,7 @@ static ls_status measure_copy(ls_probe_worker *w) {
     return LS_OK;
 }
 
+/* Measures all operations with this number of workers. */
 static ls_status measure_rates(ls_probe_worker *w) {
     launch l = {w->world->pool, ls_world_threads(w->world)};
     w->rates->workers = w->size;

@@ -166,6 +166,7 @@ static int64_t steps_of_round(const ls_scale_plan *p, int rounds, int round, con
     return (double)steps < wanted ? (int64_t)wanted : steps;
 }
 
+/* Trains one size for `steps` steps and adds them to its series. */
 static ls_status measure_point(const ls_scale_plan *p, const char *model, int64_t steps, ls_scaling_point *point,
                                ls_scale_series *series, ls_scale_found *found) {
     ls_lab_model one;
@@ -298,6 +299,7 @@ static void predict_next(ls_scale_found *f) {
     }
 }
 
+/* Finds from which batch, and over which bandwidth, so many workers are faster than one. */
 static void find_crossover(const ls_scale_plan *plan, ls_scale_found *f, int workers) {
     ls_scale_crossover *x = &f->crossover[f->crossovers++];
     const ls_scaling_point *like = NULL;

@@ -39,6 +39,7 @@ static double fit_best_subset(const ls_fit *fit, double *coefficient) {
     return best;
 }
 
+/* Adds y = a·x0 + b·x1 + c·x2 + d·x3 to the fit, unless y is 0 or the fit is full. */
 static void add_row(ls_fit *fit, double y, double a, double b, double c, double d) {
     if (!(y > 0) || fit->rows == LS_FIT_ROWS_MAX) return;
     fit->x[fit->rows][0] = a;
@@ -62,6 +63,7 @@ static bool is_counted_for_sync(const ls_scaling_point *points, int count, int i
     return points[i].workers > 1 && is_counted(points, count, i);
 }
 
+/* Fits computing and other time. Returns false if there are too few points. */
 static bool fit_computing(ls_fit *fit, const ls_scaling_point *points, int count, ls_scaling_fit *out) {
     double c[LS_FIT_TERMS_MAX];
     *fit = (ls_fit){.terms = 4};
@@ -137,6 +139,7 @@ static void fit_hiding(const ls_scaling_point *points, int count, ls_scaling_fit
     out->hides = share;
 }
 
+/* Computes the errors of the fit at the points that it used. */
 static void find_errors(const ls_scaling_point *points, int count, ls_scaling_fit *out) {
     double squares = 0, sync_squares = 0;
     int rows = 0, sync_rows = 0, terms = out->has_sync ? 5 : 3;

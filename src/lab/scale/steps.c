@@ -26,6 +26,7 @@ void ls_scale_record_close(ls_scale_record *record) {
     *record = (ls_scale_record){0};
 }
 
+/* Returns the times between two readings of the meter, for a step of `ns`. */
 static ls_scale_step difference_of(const ls_meter *before, const ls_meter *after, uint64_t ns) {
     ls_scale_step step = {.seconds = 1e-9 * (double)ns,
                           .compute = 1e-9 * (double)(after->compute_ns - before->compute_ns)};
@@ -37,6 +38,7 @@ static ls_scale_step difference_of(const ls_meter *before, const ls_meter *after
     return step;
 }
 
+/* Trains and measures `count` steps; `fd` has the thread's waits for cores. */
 static ls_status timed_steps(ls_trainer *t, int fd, int64_t count, ls_scale_step *out) {
     for (int64_t i = 0; i < count; i++) {
         ls_step_result result;
@@ -87,6 +89,7 @@ static ls_scale_step mean_over_workers(const ls_scale_record *r, int64_t step) {
 enum { CALM_STEPS = 8 };
 static const double calm_share = .01;
 
+/* Returns whether the worker waited for cores for at most 1 % of the step. */
 static bool is_calm(const ls_scale_step *step) { return step->queued <= calm_share * step->seconds; }
 
 static int by_seconds(const void *a, const void *b) {

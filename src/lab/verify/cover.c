@@ -89,6 +89,7 @@ static bool has_factor(const cover *c, const factor_set *set, int factor) {
     return false;
 }
 
+/* Lists all choices of `strength` factors. */
 static void make_sets(cover *c) {
     int n = c->task->factors, third = c->task->strength == 3;
     for (int i = 0; i < n; i++)
@@ -100,6 +101,7 @@ static void make_sets(cover *c) {
             }
 }
 
+/* Marks the tuples that no legal row has as seen, and counts the others. */
 static ls_status open_cover(cover *c) {
     make_sets(c);
     c->seen = calloc(c->tuples + 1, sizeof *c->seen);

@@ -68,6 +68,7 @@ static ls_verify_row make_row(const matrix *m, const ls_cover_row *chosen) {
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 
+/* Adds a value to the levels of a factor, once. */
 static void add_level(matrix *m, int factor, int value) {
     for (int i = 0; i < m->cover.levels[factor]; i++)
         if (m->value[factor][i] == value) return;
@@ -89,6 +90,7 @@ static void make_mesh_levels(matrix *m, ls_verify_tier tier) {
     add_range(m, PP, 1, nblocks < most ? nblocks : most);
 }
 
+/* Chooses the levels of each factor for the tier. */
 static void make_levels(matrix *m, ls_verify_tier tier) {
     int B = (int)m->task->B;
     make_mesh_levels(m, tier);
@@ -127,6 +129,7 @@ static size_t count_combinations(const matrix *m, const int *factor, int factors
     return n;
 }
 
+/* Finds which combinations of the bound factors are legal; *any: one is. */
 static ls_status make_legal(matrix *m, bool *any) {
     size_t count = count_combinations(m, bound_factors, BOUND);
     m->legal = calloc(count, sizeof *m->legal);

@@ -113,6 +113,7 @@ static ls_status make_gradients(ls_trainer *t, groups *g, ls_loss_sum *loss) {
     return LS_OK;
 }
 
+/* Adds the groups' gradients into g->flat in the order of the way. */
 static void sum_in_order(const ls_trainer *t, const ls_order_way *way, groups *g) {
     const float *const *grads = (const float *const *)g->grad;
     int turn[LS_ORDER_GROUPS_MAX];
@@ -140,6 +141,7 @@ static ls_status compute_gradients(const ls_order_task *task, ls_trainer *t, gro
     return ls_trainer_judge(t, 0, &loss, result);
 }
 
+/* Trains the steps and fills the record. */
 static ls_status train_steps(const ls_order_task *task, ls_trainer *t, groups *g) {
     ls_order_record *record = task->record;
     ls_verify_hash weights;
@@ -196,6 +198,7 @@ static ls_status keep_result(const ls_order_record *record, const ls_order_recor
     return LS_OK;
 }
 
+/* Returns whether two results have the same bits. */
 static bool is_equal(const ls_order_result *r, const ls_order_result *base) {
     return r->grad.changed == 0 && r->weight.changed == 0 && r->first_bits == 0 &&
            strcmp(r->weights.text, base->weights.text) == 0;

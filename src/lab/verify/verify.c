@@ -38,6 +38,7 @@ static void note_error(session *s, ls_status status, const char *layout, const c
              what);
 }
 
+/* Runs a trial whose steps are the job's. */
 static ls_status run_trial(const session *s, const ls_trial *trial, ls_verify_job *job) {
     ls_trial with_job = *trial;
     with_job.steps = ls_verify_steps;
@@ -199,6 +200,7 @@ static ls_status run_matrix_row(session *s, const ls_verify_row *row, int number
     return run_row(s, &trial, &result);
 }
 
+/* Makes the rows for the case; under a launcher only those with its number of workers. */
 static ls_status make_matrix(session *s) {
     const ls_verify_request *r = s->request;
     ls_world *world = s->place.world;
@@ -234,6 +236,7 @@ static ls_status run_matrix(session *s) {
     return LS_OK;
 }
 
+/* Runs the one layout of the request. */
 static ls_status run_request(session *s) {
     ls_trial trial = ls_trial_make(&s->one, &s->layout, (int)s->request->options->threads);
     ls_verify_result result = {.workers = ls_layout_workers(&s->layout)};
@@ -254,6 +257,7 @@ static ls_status run_alone(session *s) {
     return r->on_case && ls_trial_is_first(&s->place) ? r->on_case(r->ctx, &s->one, &s->alone) : LS_OK;
 }
 
+/* Trains a model with one worker, then under all layouts of the request. */
 static ls_status run_case(session *s, const char *name) {
     const ls_verify_request *r = s->request;
     ls_status status = LS_OK;
