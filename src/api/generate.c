@@ -62,8 +62,7 @@ static ls_status pass_text(writer *w, bool final, bool *stop) {
     return LS_OK;
 }
 
-/* Returns whether the token is the tokenizer's end of text, or one that the model's own files name: Llama 3 also has an
- * end of turn. */
+/* Returns whether the token ends a text: the tokenizer's, or one that the model's files name (Llama 3: end of turn). */
 static bool ends_text(const writer *w, int32_t id) {
     bool ends = id == w->eot;
     for (size_t i = 0; i < w->eos_count; i++) ends |= id == w->eos[i];
@@ -124,8 +123,7 @@ static ls_status write_text(writer *w, const ls_run *r, const char *prompt, cons
     return is_first ? pass_text(w, true, &stop) : LS_OK;
 }
 
-/* Uses the frame of the run's documents in samples of a training run, so that they begin like the texts that the model
- * learns from. */
+/* Begins samples of a training run with its documents' frame, like the texts from which the model learns. */
 ls_status ls_run_encode(const ls_run *r, const char *text, ls_tokens *out) {
     bool is_loaded = ls_run_is_loaded(r);
     ls_frame frame = r->frame;

@@ -9,9 +9,8 @@
 /* Fails with LS_ERR_INPUT unless the options belong to a command that `function` takes. */
 ls_status ls_options_expect(const ls_options *options, ls_command command, const char *function);
 
-/* Fills *out with the options of a run: for --resume, those of the run before, and for --fork, those of the run that
- * has the checkpoint, if any; then those given now, which win. The caller ends *out by ls_options_fini(), also after a
- * failure. */
+/* Fills *out with the options of a run: for --resume those of the run before, for --fork those of the run that has the
+ * checkpoint, if any; then those given now, which win. The caller ends *out, also after a failure. */
 ls_status ls_run_options_inherit(const ls_options *given, ls_options *out);
 /* Checks that the options can be combined. LS_ERR_INPUT names the one to change. */
 ls_status ls_run_options_check(const ls_options *options);

@@ -41,8 +41,7 @@ ls_status ls_cluster_option_site(const ls_options *o, const char *name, ls_site 
 typedef void (*ls_plan_say)(void *ctx, const char *what);
 
 /* Completes the request of a run with the layout that is predicted to be fastest on this machine; what the request has
- * already stays. Starts workers if the machine must be measured. The caller ends *out by ls_plan_destroy(), also after
- * a failure. */
+ * already stays. Starts workers if the machine must be measured. The caller destroys *out, also on failure. */
 ls_status ls_plan_complete(const ls_options *options, const ls_settings *settings, ls_plan_say say, void *ctx,
                            ls_layout_request *request, ls_plan **out);
 /* Measures the machine for ls_probe(), and writes the file `path` in the first process, for which *first is true. */

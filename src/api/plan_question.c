@@ -70,8 +70,7 @@ static long long chips_of_request(const ls_layout_request *request) {
     return (request->given & mesh) == mesh ? (long long)k->dp * k->tp * k->pp * k->context : 0;
 }
 
-/* Reads one cluster of the list; *all_measured becomes the figures of this one. --gpus, the file or the mesh say how
- * many chips. */
+/* Reads one cluster of the list; *all_measured becomes its figures. Chips: --gpus, else the file's or the mesh's. */
 static ls_status read_site(const ls_options *o, const char *name, ls_plan_question *q, ls_site *out,
                            json_t **all_measured) {
     json_t *measured;

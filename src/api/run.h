@@ -90,8 +90,7 @@ ls_status ls_run_open_trial(const ls_run_setup *setup, ls_run **out);
 /* Fills the request from the options of verify, all but the caller's functions. `fault` is memory for one of
  * LS_FAULT_BITS, and must live as long as the request. */
 ls_status ls_verify_request_read(const ls_options *options, ls_verify_fault *fault, ls_verify_request *out);
-/* Reads the fault of LS_FAULT_BITS, for tests, into `fault`, and points *out to it; leaves *out unchanged if there is
- * none. */
+/* Reads the fault of LS_FAULT_BITS, for tests, into `fault`, and points *out to it; none: leaves *out unchanged. */
 ls_status ls_verify_read_fault(ls_verify_fault *fault, const ls_verify_fault **out);
 
 /* ---- between the files of a run ---------------------------------------------------------------------------------- */

@@ -35,8 +35,7 @@ typedef struct ls_run_attempts {
 
 /* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
-/* Makes the layout of the run's request with this dp, tp and pp. Returns whether it is legal; changes nothing in the
- * run. */
+/* Makes the layout of the run's request with this dp, tp and pp, if that is legal; changes nothing in the run. */
 static bool try_layout(const ls_run_attempts *a, int dp, int tp, int pp, ls_layout *out) {
     ls_run *r = a->run;
     ls_layout_request request = r->request;
@@ -143,8 +142,7 @@ static ls_status check_step(ls_run_attempts *a, int place, int64_t done, int64_t
                    text, (long long)tried);
 }
 
-/* Lists the places that may be used, those with fewest losses first; if all have reached the limit, the best of
- * them. */
+/* Lists the usable places, those with fewest losses first; if all have reached the limit, the best one. */
 static int list_places(const ls_run_attempts *a, int *places) {
     int count = 0, least = 0;
     for (int p = 1; p < a->places; p++)
@@ -162,8 +160,7 @@ static int list_places(const ls_run_attempts *a, int *places) {
 
 static int compare_ints(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* Logs why and from where the run continues. `back_to`: the last step whose state is verified; −1: the workers' own
- * state is. */
+/* Logs why and from where the run continues. `back_to`: last verified step; −1: the workers' own state is sound. */
 static void report_attempt(const ls_run_attempts *a, const char *why, int64_t done, int64_t back_to,
                            const ls_layout *before) {
     char layout[256] = "", from[96];
@@ -335,8 +332,7 @@ static ls_status resize_run(ls_run_attempts *a, ls_attempt_end *end, int *worker
 
 /* ---- other shares ------------------------------------------------------------------------------------------------ */
 
-/* Continues with other shares, after all have left because one of them stays slow: with as many workers at the same
- * places. */
+/* Continues with other shares and the same places, after all have left because one of them stays slow. */
 static ls_status redistribute_groups(ls_run_attempts *a, const ls_attempt_end *end, const ls_left_shares *by,
                                      int *workers, int *places) {
     ls_run *r = a->run;

@@ -199,8 +199,7 @@ static ls_status open_image_files(ls_run *r) {
                                 &r->data.val_images);
 }
 
-/* Makes the identity: settings, and the hash of the files, or for the caller's own data the identity that the caller
- * gives. */
+/* Makes the identity: settings, and the hash of the files or the identity that the caller gives its own data. */
 static ls_status identify_data(ls_run *r) {
     ls_hash128 hash;
     LS_TRY(ls_identity_create(&r->identity));

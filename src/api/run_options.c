@@ -72,8 +72,7 @@ static ls_status settle_inputs(const char *run, ls_options *o) {
     return LS_OK;
 }
 
-/* Changes --trace FILE of a config file to --trace run, with a warning. Flags and environment are the user's own word
- * and stay. */
+/* Changes --trace FILE of a config file to --trace run, with a warning. Flags and environment are the user's own. */
 static ls_status keep_outputs_inside(ls_options *o) {
     if (o->source[LS_OPT_trace].origin != LS_ORIGIN_FILE || !o->trace || strcmp(o->trace, "run") == 0) return LS_OK;
     ls_log_warn("the config names %.200s for the trace; it goes to trace.json in the run's folder instead: give "

@@ -24,8 +24,7 @@
 
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
-/* Opens the data in every worker; the first one before the others, because it tokenizes texts that are not in the
- * cache. */
+/* Opens the data in every worker, the first one before the others, because it tokenizes texts not yet in the cache. */
 static ls_status open_data(ls_run *r, ls_world *world) {
     if (r->data.corpus || r->data.images) return LS_OK;
     if (ls_world_rank(world) == 0) LS_TRY(ls_run_open_data(r));
@@ -111,8 +110,7 @@ static ls_status carry_files(ls_run *r) {
     return r->start.weights ? carry_from(r, ls_weights_path(r->start.weights)) : LS_OK;
 }
 
-/* Restarts from the newest checkpoint, or from the beginning, because the state that the previous workers left is
- * incomplete. */
+/* Restarts from the newest checkpoint, or the beginning, because the previous workers left an incomplete state. */
 static ls_status recover_saved(ls_run *r) {
     bool first = r->trainer->rank == 0, anew;
     if (first) ls_log_warn("%s; the run goes back to its newest whole checkpoint", ls_status_message());
@@ -144,8 +142,7 @@ static ls_status open_metrics(ls_run *r, int64_t step) {
     return LS_OK;
 }
 
-/* Continues from the state of the previous workers, or else from a checkpoint. The run's files exist and end with the
- * last reported step. */
+/* Continues from the state of the previous workers, or a checkpoint. The files end with the last reported step. */
 static ls_status recover_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first) LS_TRY(open_store(r));
@@ -165,8 +162,7 @@ static ls_status recover_run(ls_run *r, ls_world *world) {
     return blame.is_found ? record_blame(r, blame) : LS_OK;
 }
 
-/* Begins the run in its folder. A fork saves its initial state at once, because it cannot be reproduced from the
- * options. */
+/* Begins the run in its folder. A fork saves its initial state, which cannot be reproduced from the options. */
 static ls_status open_run(ls_run *r, ls_world *world) {
     bool first = r->trainer->rank == 0;
     if (first && !r->dir) LS_TRY(ls_run_open_folder(r));

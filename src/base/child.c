@@ -42,8 +42,7 @@ static void run_child(int file, ls_child_fn fn, void *ctx, void *result, size_t 
     if (write_all(file, &end, sizeof end)) (void)write_all(file, result, bytes);
 }
 
-/* Reads until the pipe closes or `count` bytes are there; *got is their number. Returns false if `until` came first (0:
- * never). */
+/* Reads until the pipe closes or has given `count` bytes; *got is their number. Returns false at `until` (0: never). */
 static bool read_all(int file, double until, void *bytes, size_t count, size_t *got) {
     for (*got = 0; *got < count;) {
         double left = until > 0 ? until - ls_clock_seconds() : 1;

@@ -194,8 +194,7 @@ static ls_status compute_isa_mask(ls_isa isa, unsigned *mask) {
                    have);
 }
 
-/* Sets the mask from LS_ISA, else to all that the CPU has. A wrong name is only a warning, because the choice changes
- * no result. */
+/* Sets the mask from LS_ISA, else to all of the CPU. A wrong name only warns: the choice changes no result. */
 static void isa_from_environment(void) {
     const char *spec = getenv("LS_ISA");
     unsigned mask = available_mask();

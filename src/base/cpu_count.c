@@ -80,8 +80,7 @@ static bool has_cpu_controller(const char *controllers) {
     return false;
 }
 
-/* Returns the quota of a line "number:controllers:/group" of the membership; without controllers it is version 2.
- * Changes the line. */
+/* Returns the quota of "number:controllers:/group"; without controllers it is version 2. Changes the line. */
 static int quota_of_line(const char *root, char *line) {
     char base[PATH_MAX];
     char *controllers = strchr(line, ':');
@@ -118,8 +117,7 @@ int ls_cpu_quota(const char *root, const char *membership) {
     return quota;
 }
 
-/* Counts the CPUs of the affinity mask. The kernel refuses a set smaller than its own, so the set grows until it
- * fits. */
+/* Counts the CPUs of the affinity mask. Grows the set until it fits, because the kernel refuses a smaller one. */
 static int affinity_count(void) {
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC(cpus);

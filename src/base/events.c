@@ -134,8 +134,7 @@ void ls_events_disable(void) { atomic_store(&ls_events_on, false); }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* Orders by start, for qsort(); of two spans that start together the longer one, which is the outer one, comes
- * first. */
+/* Orders by start, for qsort(); of spans that start together the longest, the outer one, comes first. */
 static int compare_events(const void *a, const void *b) {
     const event *x = a, *y = b;
     if (x->span.start_ns != y->span.start_ns) return x->span.start_ns < y->span.start_ns ? -1 : 1;
@@ -180,8 +179,7 @@ static void print_args(FILE *out, const event *e) {
     fputs("}}", out);
 }
 
-/* Prints a span as one object, an overlapping one as a pair with an id, because viewers require that the spans of a
- * thread nest. */
+/* Prints a span as one object, an overlapping one as a pair with an id: in viewers the spans of a thread must nest. */
 static void print_event(FILE *out, int worker, int thread, const event *e) {
     if (e->end.overlapping) {
         print_head(out, "b", worker, thread, e, e->span.start_ns);

@@ -83,8 +83,7 @@ static inline void ls_span_end_overlapping(ls_span span, int64_t n) {
  * fact, from one thread at a time. It lives as long as the process; the pointer `name` is kept. NULL: no memory. */
 typedef struct ls_lane ls_lane;
 /* Makes a line of the timeline for a device queue, with a ring like that of a thread. Spans are added to it after the
- * fact, from one thread at a time. It lives as long as the process; the pointer `name` is kept. Returns NULL if memory
- * is short. */
+ * fact, from one thread at a time. It lives as long as the process; the pointer `name` is kept. NULL: no memory. */
 ls_lane *ls_events_lane(const char *name);
 /* Interns a text for spans whose words are not literals: returns a copy that lives as long as the process, cut to so
  * many bytes. NULL: there are too many different texts. */

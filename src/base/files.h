@@ -53,8 +53,8 @@ ls_status ls_file_scan(const char *path, void (*take)(void *ctx, const void *dat
  * anything but a regular file. A symbolic link is itself replaced. */
 ls_status ls_file_write_atomic(const char *path, const void *data, size_t bytes);
 
-/* Checks whether ls_file_write_atomic() could begin, before long work whose result goes to `path`; LS_ERR_INPUT if not.
- * Writes nothing. */
+/* Checks whether ls_file_write_atomic() could begin, before long work whose result goes to `path`; LS_ERR_INPUT if
+ * not. */
 ls_status ls_file_can_write(const char *path);
 
 /* A file that is being written: its bytes go to a temporary file beside `path`, which is renamed at the end.
@@ -83,8 +83,7 @@ void ls_new_file_close(ls_new_file *file);
 size_t ls_fd_write(int fd, const void *data, size_t bytes, off_t offset);
 /* Reads in the same way. errno is 0 if the file ended before `bytes` bytes. */
 size_t ls_fd_read(int fd, void *data, size_t bytes, off_t offset);
-/* Calls fsync(2), with retries; a large file is written piece by piece, which reports progress. Returns −1 with errno
- * set if it fails. */
+/* Calls fsync(2), with retries; writes a large file piece by piece and reports progress. −1 with errno on failure. */
 int ls_fd_sync(int fd);
 
 /* Returns whether the path names anything; follows links. */

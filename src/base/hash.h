@@ -20,8 +20,7 @@ typedef struct ls_hash128 {
 enum { LS_HASH_TEXT_BYTES = 33 };
 
 ls_hash128 ls_hash_bytes(const void *data, size_t bytes);
-/* Returns the same as ls_hash_bytes(), for data that may take long, such as a mapped file: reports progress
- * (base/alive.h). */
+/* Returns the same as ls_hash_bytes(), and reports progress (base/alive.h): for large data, such as a mapped file. */
 ls_hash128 ls_hash_long(const void *data, size_t bytes);
 ls_hash128 ls_hash_f32(const float *values, size_t elems);
 /* Combines `count` hashes in this order: returns the hash of their canonical forms (hi, then lo, big-endian). */

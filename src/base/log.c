@@ -71,8 +71,7 @@ static size_t format_prefix(char *line, size_t capacity, ls_log_level level) {
     return (size_t)used;
 }
 
-/* Cuts `text` to `length` bytes without splitting a UTF-8 character, marks the cut with "..." and returns the new
- * length. */
+/* Cuts `text` to `length` bytes at a UTF-8 character, with "..." at its end, and returns the new length. */
 static size_t cut_line(char *text, size_t length) {
     static const char mark[] = "...";
     length -= sizeof mark - 1;

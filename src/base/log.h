@@ -48,8 +48,7 @@ static inline bool ls_log_is_on(ls_log_level level) {
     return (int)level <= atomic_load_explicit(&ls_log_threshold, memory_order_relaxed);
 }
 
-/* Formats a message and passes it to the sink as one line: with a prefix, newlines replaced by spaces, cut to
- * LS_LOG_LINE_MAX. */
+/* Passes a message to the sink as one line: with a prefix, newlines as spaces, cut to LS_LOG_LINE_MAX. */
 void ls_log_write(ls_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The arguments are evaluated only when the level is on. */

@@ -36,8 +36,8 @@ typedef struct ls_memory_source {
 } ls_memory_source;
 
 /* Grows `list`, which has `count` elements of `bytes` each, so that one more element fits. Returns the list,
- * reallocated and with *capacity doubled if that was used up. Returns NULL if memory is short; the old list is then
- * still valid. */
+ * reallocated and with *capacity doubled if that was used up; NULL if memory is short, and the old list is still
+ * valid. */
 void *ls_list_grow(void *list, size_t count, size_t *capacity, size_t bytes);
 
 /* A region: blocks that are allocated one by one and freed together. All zeros: empty. */

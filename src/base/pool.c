@@ -168,8 +168,7 @@ static bool read_core_waits(pool_thread *self, uint64_t now_ns) {
     return true;
 }
 
-/* Checks, at most every 10 ms, whether this thread had to wait for cores, updates is_crowded, and moves the thread
- * accordingly. */
+/* Checks, at most every 10 ms, whether this thread waited for cores; updates is_crowded and moves the thread. */
 static void watch_cores(pool_thread *self, uint64_t now_ns) {
     ls_pool *pool = self->pool;
     uint64_t ns = now_ns - self->looked_ns;
@@ -291,8 +290,7 @@ int ls_pool_threads(const ls_pool *pool) { return pool ? pool->threads : 1; }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Makes the set of all signals but faults, which stay with the thread that caused them. The others go to the caller's
- * thread. */
+/* Makes the set of all signals but faults, which stay with their thread. The caller's thread gets the others. */
 static void signals_to_block(sigset_t *set) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     (void)sigfillset(set);
@@ -377,8 +375,7 @@ struct ls_background {
     atomic_bool is_done;
 };
 
-/* Lowers the thread's priority, unpins it and runs the function. If the first two fail, the thread only disturbs
- * more. */
+/* Lowers the thread's priority, unpins it and runs the function. Ignores failures of the first two. */
 static void *background_main(void *arg) {
     enum { NICE = 10 };
     ls_background *b = arg;

@@ -32,8 +32,7 @@ ls_status ls_pool_create(int threads, const int *cpus, ls_pool **out);
 void ls_pool_destroy(ls_pool *pool);
 /* Returns the number of threads, with the caller; 1 for NULL. */
 int ls_pool_threads(const ls_pool *pool);
-/* Calls fn(ctx, task, thread) for each task and returns when all are done. With NULL or a pool of one thread it is a
- * plain loop. */
+/* Calls fn(ctx, task, thread) for each task and returns when all are done. NULL, or one thread: a plain loop. */
 void ls_pool_run(ls_pool *pool, size_t tasks, ls_pool_fn fn, void *ctx);
 /* Returns whether threads of the pool had to wait for cores in the last 0.2 s: then spinning delays the thread that is
  * waited for. Any thread; false for NULL, and where Linux does not tell how long threads wait. */
@@ -56,8 +55,7 @@ typedef struct ls_background ls_background;
 ls_status ls_background_start(ls_status (*fn)(void *ctx), void *ctx, ls_background **out);
 /* Returns whether ls_background_end() would return at once. */
 bool ls_background_is_done(const ls_background *background);
-/* Waits for the function, frees `background` and returns its status; its message becomes that of the calling thread.
- * NULL: LS_OK. */
+/* Waits for the function, frees `background` and returns its status and message. NULL: LS_OK. */
 ls_status ls_background_end(ls_background *background);
 
 #endif

@@ -31,8 +31,7 @@ typedef struct ls_byte_sum {
     uint64_t bytes;
 } ls_byte_sum;
 
-/* Adds bytes offset … offset + bytes − 1 of the file to the sum; each byte once, in any order. Any thread, with a sum
- * of its own. */
+/* Adds bytes offset … offset + bytes − 1 of the file; each byte once, in any order. One thread for each sum. */
 void ls_byte_sum_add(ls_byte_sum *sum, uint64_t offset, const void *data, size_t bytes);
 /* Returns the sum in the form of a hash. */
 ls_hash128 ls_byte_sum_value(const ls_byte_sum *sum);

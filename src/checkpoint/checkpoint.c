@@ -123,8 +123,8 @@ static ls_status compare_checksum(const char *path, const char *what, ls_hash128
                    was_text);
 }
 
-/* Compares the sums of the tensors, and adds them up in v->sum. The error names the first tensor that differs, and the
- * number of others. */
+/* Compares the tensors' sums, and adds them up in v->sum. The error names the first that differs and counts the
+ * others. */
 static ls_status compare_tensors(verification *v, const char *path) {
     int first = -1, count = 0;
     char what[256], more[48] = "";

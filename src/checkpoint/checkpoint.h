@@ -24,8 +24,7 @@ typedef struct ls_checkpoint ls_checkpoint;
 /* Callback for progress while files are verified. */
 typedef void (*ls_checkpoint_progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
 
-/* Reads the marker and checks that every file exists with its full size, but not the checksums. LS_ERR_INPUT says what
- * is damaged. */
+/* Reads the marker and checks names and sizes of all files, but no checksums. LS_ERR_INPUT says what is damaged. */
 ls_status ls_checkpoint_open(const char *folder, ls_checkpoint **out);
 void ls_checkpoint_close(ls_checkpoint *checkpoint);
 

@@ -36,8 +36,7 @@ ls_partition_tensor ls_partition_tensors_which(const ls_partition_tensors *tenso
 /* Writes the elements that the partition reports with a writer of `decls`, which may be one of several. */
 ls_status ls_partition_tensors_write(const ls_partition_tensors *tensors, ls_partition *partition,
                                      ls_safetensors_writer *writer);
-/* Reads the elements that the partition stores. LS_ERR_INPUT if a tensor is missing, has another shape, or is not
- * fp32. */
+/* Reads the elements that the partition stores. LS_ERR_INPUT if a tensor is missing or its shape or type is wrong. */
 ls_status ls_partition_tensors_read(const ls_partition_tensors *tensors, ls_partition *partition,
                                     const ls_safetensors *file);
 

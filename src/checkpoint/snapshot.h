@@ -23,8 +23,7 @@ typedef struct ls_snapshot {
     ls_device *device;
 } ls_snapshot;
 
-/* Lists the elements of the files that this partition reports, and how many bytes their copy needs. On failure *out is
- * empty. */
+/* Lists the elements of the files that this partition reports, and the bytes of their copy. Empty on failure. */
 ls_status ls_snapshot_plan(const ls_partition *partition, const ls_partition_tensors *const *files, int count,
                            ls_snapshot *out);
 /* Allocates the memory of a plan, pinned if the device supports it. LS_ERR_RESOURCE if there is too little. */

@@ -28,8 +28,7 @@ static int count_columns(const char *text) {
     return width;
 }
 
-/* Writes words from `column` on, and starts a new line with the indent if one would be wider than `columns`. Ends with
- * a newline. */
+/* Writes words from `column` on, in indented lines of at most `columns` characters, and a newline. */
 static void write_wrapped(FILE *out, const char *text, int indent, int column, int columns) {
     char word[WORD_MAX];
     bool first = true;

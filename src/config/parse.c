@@ -86,8 +86,7 @@ static ls_option_id find_flag(ls_command command, const char *name, bool *negate
     return id;
 }
 
-/* Reads "--resume auto" as the switch --resume-auto, if the command has a switch of that name. Returns whether it
- * did. */
+/* Reads "--resume auto" as the switch --resume-auto, if the command has it. Returns whether it did. */
 static bool takes_auto(ls_command command, const char *name, const char *word, flag *out) {
     char with_auto[FLAG_MAX + sizeof "-auto"];
     if (!word || strcmp(word, "auto") != 0) return false;
@@ -99,8 +98,7 @@ static bool takes_auto(ls_command command, const char *name, const char *word, f
     return true;
 }
 
-/* Reads the flag or operand at argv[*at] and its value, and moves *at behind them. `out` is the previous one and
- * becomes this one. */
+/* Reads the flag or operand at argv[*at] with its value, and moves on. `out` is the previous one, then this one. */
 static ls_status next_flag(ls_command command, int argc, char *const argv[], int *at, flag *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
     char name[FLAG_MAX];
@@ -198,8 +196,7 @@ out:
     return status;
 }
 
-/* Turns the name of an environment variable into that of an option: LS_MIN_SIZE=4 gives "min-size". Returns false for a
- * variable without LS_. */
+/* Turns LS_MIN_SIZE=4 into the option's name "min-size". Returns false for a variable without LS_. */
 static bool name_from_variable(const char *variable, char name[FLAG_MAX]) {
     size_t length = strcspn(variable, "=");
     if (strncmp(variable, "LS_", 3) != 0 || length - 3 >= FLAG_MAX) return false;

@@ -17,8 +17,7 @@ void ls_suggest_init(ls_suggest *suggest, const char *word);
 /* Offers a candidate, which becomes `best` if it is near enough and nearer than those before. */
 void ls_suggest_offer(ls_suggest *suggest, const char *candidate);
 
-/* Returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b; 1000 for a word
- * of more than 48 bytes. */
+/* Counts the insertions, deletions, replacements and swaps of neighbours that turn a into b; 1000 above 48 bytes. */
 int ls_suggest_distance(const char *a, const char *b);
 
 /* ---- names of other programs ------------------------------------------------------------------------------------- */

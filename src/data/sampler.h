@@ -35,8 +35,7 @@ typedef struct ls_sampler {
 
 /* Sets up the samples of N tokens with T ≥ 1 inputs each. LS_ERR_INPUT, with the numbers, if N < T+1. */
 ls_status ls_sampler_init(ls_sampler *sampler, uint64_t seed, uint64_t tokens, uint64_t length, bool shuffle);
-/* Returns the first of the T+1 tokens of sample `index`, a position of at most N−T−1. Any index is valid, in any
- * epoch. */
+/* Returns the first of the T+1 tokens of sample `index`, at most N−T−1. Any index is valid, in any epoch. */
 uint64_t ls_sampler_start(const ls_sampler *sampler, uint64_t index);
 uint64_t ls_sampler_epoch(const ls_sampler *sampler, uint64_t index);
 

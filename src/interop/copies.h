@@ -22,8 +22,7 @@ ls_status ls_copies_put(const char *tokenizer, const char *folder);
 /* Copies the model's own LS_GENERATION_CONFIG, if `model` is a folder that has one, over that which may have come with
  * another model's tokenizer. */
 ls_status ls_copies_put_generation(const char *model, const char *folder);
-/* Writes a tokenizer.json of 256 tokens that makes each byte its own id, and its tokenizer_config.json with `positions`
- * as the longest text. */
+/* Writes a tokenizer.json that makes each byte its own id, and a tokenizer_config.json with this maximal length. */
 ls_status ls_copies_put_bytes(const char *folder, size_t positions);
 
 #endif

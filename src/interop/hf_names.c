@@ -111,8 +111,7 @@ static bool describe_missing_bias(const ls_shape *shape, const char *ours, ls_hf
     return true;
 }
 
-/* Describes the tensor of one row of the table; `param` is NULL if the model lacks it. Returns false if there is no
- * such tensor. */
+/* Describes the tensor of one row of the table, or the bias of a model without it. Returns false if there is none. */
 static bool describe_tensor(const ls_shape *shape, const name_row *row, const ls_param *param, const char *prefix,
                             ls_hf_tensor *out) {
     ls_stored *stored = &out->stored;

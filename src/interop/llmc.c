@@ -61,8 +61,7 @@ bool ls_llmc_is_model(const char *path) {
     return is_model;
 }
 
-/* Makes the shape from the header, and its name from that of the file; *padded is the number of rows of the token
- * table. */
+/* Makes the shape from the header, with the file's name; *padded is the number of rows of the token table. */
 static ls_status read_shape(const int32_t *header, const char *path, ls_shape *shape, size_t *padded) {
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     for (int i = 2; i <= 7; i++)

@@ -145,8 +145,7 @@ static bool is_checkpoint(const char *path) {
     return ls_folder_has(path, LS_CHECKPOINT_MARKER) || ls_folder_has(path, LS_CHECKPOINT_WEIGHTS);
 }
 
-/* Opens the weights at a path by their kind. `verify`: check the sums of a checkpoint, and skip damaged ones of a
- * run. */
+/* Opens the weights at a path by their kind. `verify`: check sums, and skip damaged checkpoints of a run. */
 static ls_status open_any(const char *path, bool verify, ls_weights **out) {
     struct stat about;
     ls_path named;

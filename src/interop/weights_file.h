@@ -25,8 +25,7 @@ struct ls_weights {
     int fd; /* −1: none */
 };
 
-/* Opens weights of this format and fills all fields but `first` and `path`. On failure the caller closes the
- * weights. */
+/* Opens weights of this format: all fields but `first` and `path`. On failure the caller closes the weights. */
 ls_status ls_weights_from_checkpoint(ls_weights *weights, const char *folder);
 ls_status ls_weights_from_hf(ls_weights *weights, const char *folder);
 ls_status ls_weights_from_llmc(ls_weights *weights, const char *path);

@@ -71,8 +71,7 @@ static const own_model *find_own_model(const char *name) {
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
 
-/* Resolves the settings. For our own models turns on clipping, and dropout if the model has it: neither may depend on
- * the layout. */
+/* Resolves the settings. Our own models get clipping, and GPT-2 dropout: neither may depend on the layout. */
 static ls_status resolve_settings(const ls_options *given, const own_model *own, int64_t default_steps,
                                   ls_lab_model *c) {
     ls_options o = *given; /* borrows texts; nothing to end */

@@ -21,8 +21,7 @@ typedef struct ls_lab_model {
     ls_layout_task task;
 } ls_lab_model;
 
-/* Finds the name of model i: that of --model or --preset, else a small GPT-2 and a small Llama with odd sizes. Returns
- * false behind the last. */
+/* Finds the name of model i: --model or --preset, else a small GPT-2 and Llama. Returns false behind the last. */
 bool ls_lab_model_name(const ls_options *options, int i, const char **name);
 /* Opens the model `name` with settings and data. Values that the options leave open are small here. Without --data,
  * tokens are made up from the seed, and images are drawings. On failure there is nothing to release. */

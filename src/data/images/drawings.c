@@ -118,8 +118,7 @@ static void paint_shape(canvas *c, pen *p, unsigned kind) {
     paint_strokes(c, contrast);
 }
 
-/* Adds noise, the sum of two uniform numbers with an amplitude of the drawing's own, clamps to 0 … 255 and writes the
- * result. */
+/* Adds noise, the sum of two uniform numbers with the drawing's own amplitude, and writes clamped bytes. */
 static void apply_noise(const canvas *c, pen *p, uint8_t *out) {
     int32_t height = draw_integer(p, 5, 40);
     size_t pixels = (size_t)c->size * c->size, i = 0;

@@ -38,8 +38,7 @@ typedef struct ls_drawings ls_drawings;
 
 void ls_drawings_destroy(ls_drawings *drawings);
 const ls_drawing_spec *ls_drawings_get_spec(const ls_drawings *drawings);
-/* Returns the pixels of drawing `index` < count: cached ones, valid until destroy, or `scratch` while another thread
- * generates them. */
+/* Returns the pixels of drawing `index` < count: cached ones, or `scratch` while another thread generates them. */
 const uint8_t *ls_drawings_get(ls_drawings *drawings, uint64_t index, uint8_t scratch[LS_DRAWINGS_BYTES_MAX]);
 
 #endif

@@ -61,8 +61,7 @@ typedef struct ls_images_about {
 
 typedef struct ls_images ls_images;
 
-/* Opens and validates the images of a source. LS_ERR_INPUT names the file, what was expected and what was found. On
- * failure *out is NULL. */
+/* Opens and validates the images. LS_ERR_INPUT names the file, the expected and the found. *out: NULL on failure. */
 ls_status ls_images_open(ls_images **out, const ls_images_options *options);
 /* Opens the caller's own images, with the size and number of classes of `about`; mean and std are those of folders.
  * `source` is borrowed until close; its labels are checked when they are read. */

@@ -55,8 +55,7 @@ typedef struct ls_idx {
     const uint8_t *values;
 } ls_idx;
 
-/* Parses an IDX file of bytes with 3 dimensions (images) or 1 (labels), whose length must match its header. *out points
- * into `data`. */
+/* Parses an IDX file of bytes with 3 dimensions (images) or 1 (labels) and the length of its header. *out borrows. */
 ls_status ls_idx_parse(const char *path, const uint8_t *data, size_t bytes, unsigned dims, ls_idx *out);
 
 enum { LS_CIFAR_SIDE = 32, LS_CIFAR_CLASSES = 10, LS_CIFAR_RECORD = 1 + 3 * LS_CIFAR_SIDE * LS_CIFAR_SIDE };

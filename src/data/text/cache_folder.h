@@ -11,8 +11,7 @@
 
 #include "base/files.h"
 
-/* Creates the folder with mode 0700, and its parents; takes access from other users if it exists. LS_ERR_INPUT if it
- * belongs to another user. */
+/* Creates the folder, or makes it private (mode 0700). LS_ERR_INPUT if it belongs to another user. */
 ls_status ls_cache_folder_open(const char *folder);
 
 /* Adds the advice to choose another folder to the message of the last failure, if its errno says that the cache cannot

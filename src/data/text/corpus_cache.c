@@ -158,8 +158,7 @@ static void report_found(const filling *f, uint64_t tokens) {
     report_message(f->options, message);
 }
 
-/* Finds the entry, or makes it under the lock. Takes the lock only if there is work, because a sound entry never
- * changes. */
+/* Finds the entry, or makes it. Locks only if there is work, because a sound entry never changes. */
 static ls_status find_or_fill(void *ctx) {
     static atomic_flag cleaned = ATOMIC_FLAG_INIT;
     filling *f = ctx;

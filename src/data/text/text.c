@@ -124,8 +124,7 @@ static uint64_t count_documents(const ls_map *text) {
     return count;
 }
 
-/* Returns how many of `count` documents are for training: the fraction rounded, but at least one for either part if
- * there are two. */
+/* Returns how many of `count` documents are for training: rounded, but at least one for each part if there are two. */
 static uint64_t train_share(uint64_t count, double val_fraction) {
     uint64_t val = (uint64_t)((double)count * val_fraction + 0.5);
     if (!val && count > 1) val = 1;

@@ -41,8 +41,8 @@ typedef struct ls_token_file ls_token_file;
  * of another format. On failure *out is NULL. */
 ls_status ls_token_file_open(const char *path, ls_token_file **out);
 void ls_token_file_close(ls_token_file *file);
-/* Detects whether the file has tokens, not text: by its name (.bin, .idx, or a Megatron pair without suffix), else by
- * its first bytes. */
+/* Detects whether the file has tokens: by name (.bin, .idx, a Megatron pair without suffix), else by its first
+ * bytes. */
 ls_status ls_token_file_detect(const char *path, bool *is_tokens);
 
 uint64_t ls_token_file_count(const ls_token_file *file);
@@ -89,8 +89,7 @@ typedef struct ls_token_writer ls_token_writer;
  * ls_token_writer_finish(), which replaces older ones. */
 ls_status ls_token_writer_open(const char *prefix, const ls_token_origin *origin, uint64_t shard_tokens,
                                ls_token_writer **out);
-/* Makes the writer also write sums for shards with at least `from_bytes` bytes of ids (data/text/token_sums.h). Call it
- * before the first id. */
+/* Adds sums to shards with at least `from_bytes` bytes of ids (data/text/token_sums.h). Call it before the first id. */
 void ls_token_writer_keep_sums(ls_token_writer *writer, uint64_t from_bytes);
 /* Appends ids that stand for `text_bytes` bytes of text, which count for the shard of the first id; each id must be
  * below the vocabulary (LS_ERR_INPUT). Without ids it does nothing. */

@@ -50,8 +50,7 @@ typedef struct ls_token_sum_list {
 /* Appends the sums of these bytes of ids. All calls for a shard but the last must pass whole pieces. */
 ls_status ls_token_sum_list_add(ls_token_sum_list *list, const void *data, size_t bytes);
 void ls_token_sum_list_fini(ls_token_sum_list *list);
-/* Writes the file at `path`, which must be a temporary name of the caller, and syncs it to disk. Replaces a file of
- * that name. */
+/* Writes the file at `path`, a temporary name that is the caller's alone, and syncs it to disk. */
 ls_status ls_token_sum_list_write(const ls_token_sum_list *list, const ls_token_shard_sums *of, const char *path);
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

@@ -215,8 +215,7 @@ static ls_status rename_file(ls_path from, ls_path to) {
     return ls_fail_errno(LS_ERR_FAILED, "cannot put %.*s in place", SHOWN, to.text);
 }
 
-/* Renames a shard and its sums to their final names, the sums first, so that a large shard never exists without
- * them. */
+/* Renames a shard to its final name, after its sums, so that a large shard never exists without them. */
 static ls_status name_shard(const ls_token_writer *writer, size_t number) {
     ls_path to = ls_token_shard_path(writer->prefix, number);
     uint64_t before = (uint64_t)(number - 1) * writer->shard_tokens, left = writer->total - before;

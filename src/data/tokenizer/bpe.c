@@ -246,8 +246,7 @@ static ls_status encode_piece(const ls_bpe *bpe, const uint8_t *piece, size_t by
     return LS_OK;
 }
 
-/* Returns the slot of a piece of at most WORD_BYTES bytes in the cache. Up to 8 bytes are read one by one, more as
- * overlapping words. */
+/* Returns the slot of a piece of at most WORD_BYTES bytes. Reads up to 8 bytes singly, more as overlapping words. */
 static ls_word *word_slot(const ls_bpe *bpe, const uint8_t *piece, size_t bytes) {
     uint64_t head = 0, tail = 0, middle = 0;
     if (bytes >= 8) {

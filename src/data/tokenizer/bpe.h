@@ -35,8 +35,7 @@ typedef struct ls_bpe {
     ls_word *words; /* cache of pieces */
 } ls_bpe;
 
-/* Initializes a bpe. `vocab` must be complete and outlive it. `merges_max`: number of merges that will be added, at
- * most. */
+/* Initializes a bpe. `vocab` must be complete and outlive it. At most `merges_max` merges will be added. */
 ls_status ls_bpe_init(ls_bpe *bpe, const ls_vocab *vocab, size_t merges_max, bool ignore_merges);
 void ls_bpe_fini(ls_bpe *bpe);
 /* Adds a merge of the pair to token `id`; the last one counts if a pair is added twice. Ranks count from 0. */

@@ -46,8 +46,7 @@ void ls_tokens_fini(ls_tokens *tokens) {
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* Passes the ids to the sink, if the batch is full. `done` is how far the text has been read, or NULL inside a copy of
- * it. */
+/* Passes a full batch to the sink. `done` is how far the text has been read, or NULL inside a copy of it. */
 static ls_status flush_ids(encoding *encoder, const uint8_t *done) {
     if (!encoder->sink || !done || encoder->out->count < BATCH_IDS) return LS_OK;
     size_t count = encoder->out->count;

@@ -25,8 +25,7 @@ typedef struct ls_frame {
 } ls_frame;
 
 /* Copies the tokenizer's frame, modified by --bos: `no` drops the tokens before a text, `yes` requires one
- * (LS_ERR_INPUT if the tokenizer has no BOS). `after` is without the end-of-text token, which follows each document
- * anyway. */
+ * (LS_ERR_INPUT if there is no BOS). `after` is without the end-of-text token, which follows each document anyway. */
 ls_status ls_frame_of(const ls_tokenizer *tokenizer, ls_bos bos, ls_frame *out);
 bool ls_frame_is_empty(const ls_frame *frame);
 /* Writes "128000", or "1 text 2" if there are tokens after the text; for identities and names of caches. */

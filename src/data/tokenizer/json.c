@@ -111,8 +111,7 @@ static ls_status read_byte_level(ls_tokenizer *tokenizer, const json_t *node, bo
     return LS_OK;
 }
 
-/* Reads a pre_tokenizer, in a sequence step by step; *is_byte_level: ByteLevel, which must be the last, was among
- * them. */
+/* Reads a pre_tokenizer or a sequence of them; *is_byte_level: ByteLevel, the last one, was among them. */
 static ls_status read_pretok(ls_tokenizer *tokenizer, const char *name, const json_t *node, bool *is_byte_level) {
     const char *type = type_of(node);
     if (strcmp(type, "Sequence") == 0) {
@@ -246,8 +245,7 @@ static ls_status read_template(ls_tokenizer *tokenizer, const json_t *node) {
     return LS_OK;
 }
 
-/* Reads BERT's form: [name, id] of a token before and of one after the text, which become the frame, BOS and
- * end-of-text. */
+/* Reads BERT's form, [name, id] of a token before and of one after, as frame, BOS and end-of-text. */
 static ls_status read_pair(ls_tokenizer *tokenizer, const json_t *node) {
     const json_t *cls = json_object_get(node, "cls"), *sep = json_object_get(node, "sep");
     ls_frame frame = {.before_count = 1, .after_count = 1};

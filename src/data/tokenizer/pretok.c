@@ -104,8 +104,7 @@ static place next_digits(place at, place end, size_t digits_max) {
     return next;
 }
 
-/* Moves to the end of the next piece. The expression sees runs of valid UTF-8; the bytes between two runs are one
- * piece. */
+/* Moves to the end of the next piece. Matches in runs of valid UTF-8; the bytes between two runs are one piece. */
 static ls_status next_regex(ls_pieces *pieces) {
     if (pieces->at == pieces->run_end) {
         pieces->run = pieces->at;

@@ -25,8 +25,7 @@ typedef struct ls_utf8_stream {
 static inline size_t ls_utf8_stream_room(size_t bytes) { return 3 * (bytes + 3); }
 /* Adds bytes and writes the text that they complete. Returns its bytes; adds no NUL. */
 size_t ls_utf8_stream_add(ls_utf8_stream *stream, const void *data, size_t bytes, char *out);
-/* Ends the stream: held bytes become one U+FFFD. Writes at most 3 bytes, returns their number, and leaves the stream at
- * its start. */
+/* Ends the stream: held bytes become one U+FFFD. Writes at most 3 bytes and returns their number. */
 size_t ls_utf8_stream_end(ls_utf8_stream *stream, char *out);
 
 #endif

@@ -318,8 +318,7 @@ static ls_status check_complete(const char *path, const ls_bench_plan *plan, con
     return LS_OK;
 }
 
-/* Runs the peer. Rights and slots are given through Open MPI's environment: mpirun of MPICH ignores it and takes the
- * same command line. */
+/* Runs the peer, with rights and slots in Open MPI's environment, which MPICH's mpirun ignores. */
 static ls_status run_peer_once(ls_bench_peer *peer, const ls_bench_plan *plan, bool bind, ls_bench_round *out) {
     static const char *const variables[] = {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                                             "OMPI_MCA_rmaps_base_oversubscribe", NULL};

@@ -55,8 +55,7 @@ bool ls_bench_plan_has(const ls_bench_plan *plan, ls_native_op op);
 ls_status ls_bench_plan_ops(ls_bench_plan *plan, const char *list);
 /* Selects the benchmark's sizes from min_bytes to max_bytes. LS_ERR_INPUT if there is none. */
 ls_status ls_bench_plan_sizes(ls_bench_plan *plan, size_t min_bytes, size_t max_bytes);
-/* Returns the bytes that the operation reads and writes in memory, over all workers; 0 if the bandwidth of copies is no
- * yardstick for it. */
+/* Returns the bytes that the operation moves in memory, over all workers; 0 if copies are no yardstick for it. */
 double ls_bench_traffic_bytes(ls_native_op op, int workers, size_t size_bytes);
 /* Writes "16MiB", "768KiB" or "100B". */
 void ls_bench_size_text(size_t bytes, char text[24]);

@@ -37,8 +37,7 @@ typedef struct ls_bench_program {
 
 /* Adds an argument; lack of memory is reported by the run. */
 void ls_bench_program_add(ls_bench_program *program, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Runs the program to its end, reads its lines, and releases the arguments, also after a failure. LS_ERR_DEADLINE after
- * 10 minutes. */
+/* Runs the program, reads its lines, and releases the arguments, also on failure. LS_ERR_DEADLINE: 10 minutes. */
 ls_status ls_bench_program_run(ls_bench_program *program, char library[LS_BENCH_LIBRARY_MAX]);
 
 /* Reads a comma-separated list of names into flags; NULL or "" or "all": all of them. Returns the first name that is

@@ -22,8 +22,7 @@ typedef struct ls_probe_gpu_bench {
  * may load kernels and try algorithms. */
 ls_status ls_probe_gpu_time(const ls_probe_gpu_bench *b, ls_timer_call call, void *ctx, double *seconds);
 
-/* Measures kernels (gpu_kernels.c): fills b->out->rates, with its sizes. Overwrites the arrays, which must hold random
- * numbers. */
+/* Measures kernels (gpu_kernels.c) into b->out->rates. Overwrites the arrays, which must hold random numbers. */
 ls_status ls_probe_gpu_kernels(ls_probe_gpu_bench *b);
 /* Measures collectives of workers on `device` (gpu_links.c). Starts workers. A GPU that accepts no second worker has no
  * links, which is no failure. */

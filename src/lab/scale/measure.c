@@ -50,8 +50,7 @@ static int choose_groups(const ls_scale_plan *p, size_t batch) {
     return groups < most ? most : groups;
 }
 
-/* Chooses groups of one size, of at least two images, as batch norm requires; 0: they would be fewer than the
- * workers. */
+/* Chooses groups of one size, at least two images, as batch norm requires; 0: fewer than the workers. */
 static int choose_equal_groups(const ls_scale_plan *p, size_t batch, int workers) {
     int groups = choose_groups(p, batch);
     while (groups >= workers && (batch % (size_t)groups != 0 || batch / (size_t)groups < 2)) groups--;
@@ -232,8 +231,7 @@ static ls_status list_next_sizes(const ls_scale_plan *p, const char *model, ls_s
     return LS_OK;
 }
 
-/* Returns whether another round is worthwhile: the machine was busy, a round is short, and the user did not give the
- * steps. */
+/* Returns whether another round helps: the machine was busy, rounds are short, and the user gave no steps. */
 static bool wants_more(const ls_scale_plan *p, const ls_scale_series *series, const ls_scale_found *found, int round,
                        uint64_t round_ns) {
     if (p->steps_given || round >= ROUNDS_MAX || round_ns > ROUND_NS_MAX) return false;

@@ -53,8 +53,7 @@ typedef struct ls_scale_found {
     int best_workers; /* with the largest batch; more do not make a step shorter */
 } ls_scale_found;
 
-/* Measures one model: trains each size, fits, predicts larger sizes, finds crossovers. Starts workers: no thread may
- * have been started. */
+/* Measures one model: trains each size, fits and predicts. Starts workers: no thread may have been started. */
 ls_status ls_scale_measure(const ls_scale_plan *plan, const char *model, ls_scale_found *out);
 
 /* Returns what a batch consists of: "sequence" or "image". */
@@ -63,8 +62,7 @@ static inline const char *ls_scale_sample(const ls_scale_found *found) { return 
 const ls_scaling_point *ls_scale_point_of(const ls_scale_found *found, int workers, size_t batch);
 /* Returns the time of one worker with the same batch over this point's (strong scaling); 0: not measured. */
 double ls_scale_speedup(const ls_scale_found *found, const ls_scaling_point *point);
-/* Returns the time of one worker with this point's sequences per worker over this point's (weak scaling); 0: not
- * measured. */
+/* Returns the time of one worker with as many sequences per worker over this point's (weak scaling); 0: unknown. */
 double ls_scale_weak(const ls_scale_found *found, const ls_scaling_point *point);
 /* Returns computation over communication, overlapped or not; 0: one worker. */
 double ls_scale_ratio(const ls_scaling_point *point);

@@ -57,8 +57,7 @@ typedef struct ls_scaling_parts {
     double compute, idle, other, sync, seconds;
 } ls_scaling_parts;
 
-/* Predicts the step of a point from its known figures. `more` is a factor on communication and idle time, for bands; 1:
- * the fit itself. */
+/* Predicts a step from the known figures of a point. `more` scales communication and idle time, for bands; 1: fit. */
 ls_scaling_parts ls_scaling_predict(const ls_scaling_fit *fit, const ls_scaling_point *point, double more);
 /* Returns half the width of the band about a prediction, as a share of it: twice the error of the fit, at least 2 %. */
 double ls_scaling_band(const ls_scaling_fit *fit);

@@ -51,8 +51,7 @@ typedef struct ls_verify_fault {
     const char *tensor;
 } ls_verify_fault;
 
-/* Parses "RANK:STEP:TENSOR". out->tensor points into `text`. LS_ERR_INPUT for another form; the tensor is not looked
- * up. */
+/* Parses "RANK:STEP:TENSOR"; LS_ERR_INPUT for another form. out->tensor points into `text`, and is not looked up. */
 ls_status ls_verify_fault_parse(const char *text, ls_verify_fault *out);
 
 typedef struct ls_verify_job {
