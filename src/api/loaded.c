@@ -266,6 +266,7 @@ static ls_status score_images(ls_loaded *l, image_source *from, ls_evaluation *o
     return LS_OK;
 }
 
+/* Opens the test images, or the caller's; `square`: files may have larger ones. */
 static ls_status open_images(ls_run *r, bool square) {
     const ls_shape *shape = &r->start.shape;
     ls_images_about about = ls_image_option_about(shape);

@@ -197,7 +197,8 @@ static void find_gpu_name(const ls_device *device, char *out, size_t room) {
     (void)snprintf(out, room, "%.*s", (int)strcspn(name, ","), name);
 }
 
-/* Writes the device file for doctor. A run that continues on a CPU replaces it; one that never had a GPU has none. */
+/* Writes the device file for doctor, in the first worker. A run that continues on a CPU replaces it; one that never had
+ * a GPU has none. */
 static ls_status write_device(const ls_run *r) {
     const ls_trainer *t = r->trainer;
     const ls_policy *policy = &t->settings.policy;

@@ -1,4 +1,5 @@
-/* memory.h: host memory: availability, growing arrays, and regions. */
+/* memory.h: reads how much host memory is available, and allocates growing arrays, pages and regions. Any thread may
+ * call; an array or a region belongs to one thread at a time. */
 #ifndef LS_BASE_MEMORY_H
 #define LS_BASE_MEMORY_H
 

@@ -1,4 +1,4 @@
-/* stats.h: median and quartile. */
+/* stats.h: computes median and quartile. */
 #ifndef LS_BASE_STATS_H
 #define LS_BASE_STATS_H
 

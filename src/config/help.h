@@ -1,5 +1,5 @@
-/* help.h: writes --help, --help-all and docs/reference/options.md from the tables of commands and options. The caller
- * checks `out` for write errors. */
+/* help.h: writes --help, --help-all, man pages, completions and docs/reference/options.md from the tables of commands
+ * and options. The caller checks `out` for write errors. */
 #ifndef LS_CONFIG_HELP_H
 #define LS_CONFIG_HELP_H
 

@@ -1,4 +1,4 @@
-/* suggest.h: suggestions for an unknown word: the nearest candidate, or lockstep's option for a name that another
+/* suggest.h: finds suggestions for an unknown word: the nearest candidate, or lockstep's option for a name that another
  * program uses. Such names are not accepted; they only improve the error message. */
 #ifndef LS_CONFIG_SUGGEST_H
 #define LS_CONFIG_SUGGEST_H

@@ -1,5 +1,5 @@
-/* copies.h: the files of a tokenizer, copied beside a model without being read: also those of tokenizers that lockstep
- * itself cannot open travel with their model. */
+/* copies.h: copies the files of a tokenizer beside a model without reading them, so that tokenizers that lockstep
+ * cannot open travel with their model, too. */
 #ifndef LS_INTEROP_COPIES_H
 #define LS_INTEROP_COPIES_H
 

@@ -1,5 +1,5 @@
-/* hf.h: models as Hugging Face's transformers keep them: config.json, model.safetensors or shards with an index, and
- * the files of the tokenizer. Reading is in weights.h; names and orientations are in hf_names.h. */
+/* hf.h: exports models in the form of Hugging Face's transformers: config.json, model.safetensors or shards with an
+ * index, and the files of the tokenizer. Reading is in weights.h; names and orientations are in hf_names.h. */
 #ifndef LS_INTEROP_HF_H
 #define LS_INTEROP_HF_H
 

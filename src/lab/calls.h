@@ -1,4 +1,5 @@
-/* calls.h: the calls that bench and probe time: matmuls, attention, collectives and messages. */
+/* calls.h: the calls that bench and probe measure (lab/timer.h): matmuls, attention, collectives and messages. Memory
+ * belongs to the caller. */
 #ifndef LS_LAB_CALLS_H
 #define LS_LAB_CALLS_H
 

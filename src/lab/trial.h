@@ -1,4 +1,5 @@
-/* trial.h: a few training steps under a layout, in new workers: the unit of work of verify and scale. */
+/* trial.h: runs a few training steps under a layout, in new workers: the unit of work of verify and scale. Forks, so no
+ * thread may have been started. */
 #ifndef LS_LAB_TRIAL_H
 #define LS_LAB_TRIAL_H
 

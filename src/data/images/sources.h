@@ -73,6 +73,7 @@ ls_status ls_picture_look(const char *path, const uint8_t *data, size_t bytes, l
  * grey picture then gets three equal channels. */
 ls_status ls_picture_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);
 
+/* The same for one format. Without libpng, PNG is LS_ERR_INPUT. */
 bool ls_png_is(const uint8_t *data, size_t bytes);
 ls_status ls_png_look(const char *path, const uint8_t *data, size_t bytes, ls_picture *out);
 ls_status ls_png_decode(const char *path, const uint8_t *data, size_t bytes, const ls_picture *want, uint8_t *out);

@@ -1,4 +1,5 @@
-/* corpus_cache.h: the cache of tokenized text. */
+/* corpus_cache.h: tokenizes a text into the cache, once (data/text/corpus.h says when; data/text/cache_folder.h has the
+ * names). Several processes may call for the same text. For corpus.c only. */
 #ifndef LS_DATA_TEXT_CORPUS_CACHE_H
 #define LS_DATA_TEXT_CORPUS_CACHE_H
 

@@ -1,4 +1,5 @@
-/* token_layout.h: finds the ids in the bytes of a token file. Works on memory, so that tests can try any bytes. */
+/* token_layout.h: finds the ids in the bytes of a token file. Works on memory, so that tests can try any bytes. Results
+ * point into these bytes; any thread may call. */
 #ifndef LS_DATA_TEXT_TOKEN_LAYOUT_H
 #define LS_DATA_TEXT_TOKEN_LAYOUT_H
 

@@ -1,4 +1,5 @@
-/* inside.h: the internal structure of a tokenizer, for the files of this folder. */
+/* inside.h: the internal structure of a tokenizer, for the files of this folder. Loading fills a new tokenizer, which
+ * the caller closes if it fails. */
 #ifndef LS_DATA_TOKENIZER_INSIDE_H
 #define LS_DATA_TOKENIZER_INSIDE_H
 

@@ -32,7 +32,7 @@
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the sums of the token slice at row `begin`: sums down the rows have them, as in the operations. */
+/* Returns the place in `sums` of the partial sums of the token slice at row `begin`; each slice has its own. */
 static float *sums_of(const ls_kbench_data *d, float *sums, size_t begin) {
     enum { SLICES_MAX = 64 };
     return sums + begin * SLICES_MAX / d->rows * d->columns;
